@@ -1,0 +1,28 @@
+# Language, warnings, optimisation and the libraries that every folder may use.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O3")
+
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(fmt REQUIRED)
+find_library(BOCHNER_BLAS NAMES openblas REQUIRED
+  PATH_SUFFIXES openblas-openmp
+  DOC "OpenBLAS; its OpenMP build runs single-threaded inside parallel loops")
+
+add_library(bochner_flags INTERFACE)
+target_compile_options(bochner_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
+  -march=${BOCHNER_ARCH} -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror
+  # Mathematics vectorises without these two promises being kept; results do not change.
+  -fno-math-errno -fno-trapping-math
+  $<$<CXX_COMPILER_ID:GNU>:-mprefer-vector-width=512 -Wno-psabi>>)
+if(BOCHNER_SANITIZE)
+  target_compile_options(bochner_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${BOCHNER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1>)
+  target_link_options(bochner_flags INTERFACE -fsanitize=${BOCHNER_SANITIZE})
+endif()

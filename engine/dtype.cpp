@@ -1,0 +1,36 @@
+#include "engine/dtype.h"
+
+#include <array>
+#include <utility>
+
+namespace bochner {
+namespace {
+
+struct Entry {
+  DType dtype;
+  std::string_view name;
+  size_t size;
+};
+
+constexpr std::array<Entry, 7> kTypes = {{{DType::f32, "f32", 4},
+                                          {DType::f64, "f64", 8},
+                                          {DType::bf16, "bf16", 2},
+                                          {DType::i32, "i32", 4},
+                                          {DType::i64, "i64", 8},
+                                          {DType::u8, "u8", 1},
+                                          {DType::boolean, "bool", 1}}};
+
+}  // namespace
+
+size_t size_of(DType dtype) { return kTypes.at(static_cast<size_t>(dtype)).size; }
+
+std::string_view name_of(DType dtype) { return kTypes.at(static_cast<size_t>(dtype)).name; }
+
+DType dtype_named(std::string_view name) {
+  for (const Entry& entry : kTypes) {
+    if (entry.name == name) return entry.dtype;
+  }
+  fail("dtype: '{}' is none of f32, f64, bf16, i32, i64, u8, bool", name);
+}
+
+}  // namespace bochner

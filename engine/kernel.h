@@ -1,0 +1,39 @@
+// Dispatch: one slot per kernel, filled at compile time, empty where a backend is not built.
+//
+//   const Kernel<void(const Tensor& x, Tensor& y)> softmax_kernel{"softmax", &cpu::softmax, CUDA_KERNEL(softmax)};
+//   softmax_kernel(x.device(), x, y);
+#pragma once
+
+#include "engine/device.h"
+#include "engine/error.h"
+
+#if defined(BOCHNER_CUDA)
+#define CUDA_KERNEL(...) &::bochner::cuda::__VA_ARGS__
+#else
+#define CUDA_KERNEL(...) nullptr
+#endif
+
+namespace bochner {
+
+template <class Signature>
+class Kernel;
+
+template <class... Args>
+class Kernel<void(Args...)> {
+ public:
+  using Function = void (*)(Args...);
+  constexpr Kernel(const char* name, Function cpu, Function cuda) : name_(name), cpu_(cpu), cuda_(cuda) {}
+
+  void operator()(Device device, Args... args) const {
+    const Function function = device.is_cpu() ? cpu_ : cuda_;
+    if (function == nullptr) fail("{}: this build has no {} backend", name_, device.is_cpu() ? "CPU" : "CUDA");
+    function(args...);
+  }
+
+ private:
+  const char* name_;
+  Function cpu_;
+  Function cuda_;
+};
+
+}  // namespace bochner

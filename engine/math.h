@@ -1,0 +1,184 @@
+// Scalar mathematics, written once for the CPU and CUDA and, in f32 on the CPU, so that loops over it vectorise: no
+// branches, no tables, no library calls. Errors against the exact value are a few units in the last place
+// (tests/engine/math_test.cpp). The polynomials are those of the Cephes library (Moshier, 1989) and, for erf, of
+// Juffa's erff; f64 calls the C library.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <numbers>
+
+#if defined(__CUDACC__)
+#define BOCHNER_HD __host__ __device__
+#else
+#define BOCHNER_HD
+#endif
+
+namespace bochner::math {
+
+template <class To, class From>
+BOCHNER_HD inline To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+BOCHNER_HD inline double exp(double x) { return ::exp(x); }
+BOCHNER_HD inline double log(double x) { return ::log(x); }
+BOCHNER_HD inline double sin(double x) { return ::sin(x); }
+BOCHNER_HD inline double cos(double x) { return ::cos(x); }
+BOCHNER_HD inline double tanh(double x) { return ::tanh(x); }
+BOCHNER_HD inline double erf(double x) { return ::erf(x); }
+BOCHNER_HD inline double sqrt(double x) { return ::sqrt(x); }
+BOCHNER_HD inline double abs(double x) { return ::fabs(x); }
+BOCHNER_HD inline double pow(double x, double y) { return ::pow(x, y); }
+BOCHNER_HD inline double log1p(double x) { return ::log1p(x); }
+BOCHNER_HD inline double expm1(double x) { return ::expm1(x); }
+BOCHNER_HD inline float sqrt(float x) { return ::sqrtf(x); }
+BOCHNER_HD inline float abs(float x) { return ::fabsf(x); }
+BOCHNER_HD inline float pow(float x, float y) { return ::powf(x, y); }
+BOCHNER_HD inline float log1p(float x) { return ::log1pf(x); }
+BOCHNER_HD inline float expm1(float x) { return ::expm1f(x); }
+
+/// e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2. Overflows to inf above 88.73, underflows to 0 below -104.
+BOCHNER_HD inline float exp(float x) {
+  x = x > 89.0f ? 89.0f : x;
+  x = x < -104.0f ? -104.0f : x;
+  const float shifted = x * 1.44269504f + 12582912.0f;  // 1.5 * 2^23 leaves round(x / ln 2) in the low bits
+  const float n = shifted - 12582912.0f;
+  float r = x - n * 0.693359375f;
+  r = r + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  const int32_t exponent = bits_as<int32_t>(shifted) - bits_as<int32_t>(12582912.0f);
+  const int32_t half = exponent >> 1;  // two factors, so that both ends of the range are reached
+  const float scale = bits_as<float>((half + 127) << 23);
+  const float rest = bits_as<float>((exponent - half + 127) << 23);
+  return p * scale * rest;
+}
+
+/// ln x = e ln 2 + ln m with m in [sqrt(1/2), sqrt 2). ln 0 = -inf, ln of a negative number is NaN.
+BOCHNER_HD inline float log(float x) {
+  const bool tiny = x < 1.17549435e-38f;
+  const float scaled = tiny ? x * 8388608.0f : x;
+  const int32_t word = bits_as<int32_t>(scaled);
+  const int32_t shifted = word - 0x3f3504f3;  // exponent of the nearest power of two
+  const int32_t exponent = shifted >> 23;
+  const float m = bits_as<float>(word - (exponent << 23)) - 1.0f;
+  const float e = static_cast<float>(exponent) - (tiny ? 23.0f : 0.0f);
+  const float z = m * m;
+  float p = 7.0376836292e-2f;
+  p = p * m - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  float y = p * m * z - 2.12194440e-4f * e - 0.5f * z;
+  y = m + y + 0.693359375f * e;
+  y = x < 3.4e38f ? y : (x == x ? (x > 3.402823466e38f ? x : y) : x);
+  y = x == 0.0f ? -INFINITY : y;
+  return x < 0.0f ? NAN : y;
+}
+
+/// The argument less a multiple of pi / 2, and that multiple mod 4. Exact to f32 for |x| < 2^30.
+BOCHNER_HD inline float quarter_turn(float x, int32_t& quadrant) {
+  const double shifted = static_cast<double>(x) * 0.63661977236758134 + 6755399441055744.0;
+  const double n = shifted - 6755399441055744.0;
+  quadrant = static_cast<int32_t>(bits_as<int64_t>(shifted) & 3);
+  return static_cast<float>(static_cast<double>(x) - n * 1.5707963267948966);
+}
+
+BOCHNER_HD inline float sine_of_quadrant(float r, int32_t quadrant) {
+  const float z = r * r;
+  float s = -1.9515295891e-4f;
+  s = s * z + 8.3321608736e-3f;
+  s = s * z - 1.6666654611e-1f;
+  s = s * z * r + r;
+  float c = 2.443315711809948e-5f;
+  c = c * z - 1.388731625493765e-3f;
+  c = c * z + 4.166664568298827e-2f;
+  c = c * z * z - 0.5f * z + 1.0f;
+  const float magnitude = (quadrant & 1) != 0 ? c : s;
+  return (quadrant & 2) != 0 ? -magnitude : magnitude;
+}
+
+BOCHNER_HD inline float sin(float x) {
+  int32_t quadrant = 0;
+  const float r = quarter_turn(x, quadrant);
+  return sine_of_quadrant(r, quadrant);
+}
+
+BOCHNER_HD inline float cos(float x) {
+  int32_t quadrant = 0;
+  const float r = quarter_turn(x, quadrant);
+  return sine_of_quadrant(r, quadrant + 1);
+}
+
+BOCHNER_HD inline float tanh(float x) {
+  const float a = abs(x);
+  const float z = x * x;
+  float p = -5.70498872745e-3f;
+  p = p * z + 2.06390887954e-2f;
+  p = p * z - 5.37397155531e-2f;
+  p = p * z + 1.33314422036e-1f;
+  p = p * z - 3.33332819422e-1f;
+  const float near = p * z * x + x;
+  const float far = 1.0f - 2.0f / (exp(2.0f * a) + 1.0f);
+  return a < 0.625f ? near : (x < 0.0f ? -far : far);
+}
+
+BOCHNER_HD inline float erf(float x) {
+  const float t = abs(x);
+  const float z = x * x;
+  float far = -1.72853470e-5f * t + 3.83197126e-4f;
+  far = far * z + (-3.88396438e-3f * t + 2.42546219e-2f);
+  far = far * t - 1.06777877e-1f;
+  far = far * t - 6.34846687e-1f;
+  far = far * t - 1.28717512e-1f;
+  far = far * t - t;
+  far = 1.0f - exp(far);
+  float near = -5.96761703e-4f;
+  near = near * z + 4.99119423e-3f;
+  near = near * z - 2.67681349e-2f;
+  near = near * z + 1.12819925e-1f;
+  near = near * z - 3.76125336e-1f;
+  near = near * z + 1.28379166e-1f;
+  near = near * x + x;
+  return t > 0.927734375f ? (x < 0.0f ? -far : far) : near;
+}
+
+/// 1 where x > 0, else 0: the derivative of relu. Its own derivative is 0 everywhere.
+template <class T>
+BOCHNER_HD inline T step(T x) {
+  return x > T(0) ? T(1) : T(0);
+}
+/// -1, 0 or 1.
+template <class T>
+BOCHNER_HD inline T sign(T x) {
+  return T(x > T(0)) - T(x < T(0));
+}
+template <class T>
+BOCHNER_HD inline T relu(T x) {
+  return x > T(0) ? x : T(0);
+}
+template <class T>
+BOCHNER_HD inline T square(T x) {
+  return x * x;
+}
+/// 1 / (1 + e^-x)
+template <class T>
+BOCHNER_HD inline T sigmoid(T x) {
+  return T(1) / (T(1) + exp(-x));
+}
+
+}  // namespace bochner::math

@@ -1,0 +1,108 @@
+#include "engine/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace bochner {
+namespace {
+
+Tensor counting(const Shape& shape) { return Tensor::arange(shape.size(), DType::f32).view(shape); }
+
+TEST(Tensor, TransposeIsAViewWithoutACopy) {
+  const Tensor x = counting({2, 3});
+  const Tensor y = x.transpose(0, 1);
+  EXPECT_TRUE(y.shares_storage(x));
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{0, 3, 1, 4, 2, 5}));
+}
+
+TEST(Tensor, SliceWithStepSelectsEveryStepThElement) {
+  const Tensor x = counting({7});
+  EXPECT_EQ(x.slice(0, 1, 6, 2).to_vector<float>(), (std::vector<float>{1, 3, 5}));
+}
+
+TEST(Tensor, ReshapeCopiesOnlyWhereStridesForbidAView) {
+  const Tensor x = counting({2, 3, 4});
+  EXPECT_TRUE(x.reshape({6, 4}).shares_storage(x));
+  EXPECT_TRUE(x.transpose(0, 1).slice(2, 0, 2).unsqueeze(0).reshape({3, 1, 2, 2}).shares_storage(x));
+  const Tensor moved = x.transpose(1, 2).reshape({2, 12});
+  EXPECT_FALSE(moved.shares_storage(x));
+  EXPECT_EQ(moved.to_vector<float>()[1], 4);
+  EXPECT_THROW(x.transpose(1, 2).view({24}), Error);
+}
+
+TEST(Tensor, ViewsOfSplitAxesAgreeWithCopies) {
+  const Tensor x = counting({4, 6, 5});
+  const Tensor part = x.slice(1, 1, 5);
+  const Tensor seen = part.view({4, 2, 2, 5});
+  EXPECT_TRUE(seen.shares_storage(x));
+  EXPECT_EQ(seen.to_vector<float>(), part.clone().view({4, 2, 2, 5}).to_vector<float>());
+}
+
+TEST(Tensor, ExpandRepeatsWithStrideZero) {
+  const Tensor x = counting({3, 1});
+  EXPECT_EQ(x.expand({2, 3, 2}).to_vector<float>(), (std::vector<float>{0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2}));
+}
+
+TEST(Tensor, CastsBetweenAllTypes) {
+  const Tensor x = Tensor::from<float>({-1.5F, 0.F, 2.75F}, {3});
+  EXPECT_EQ(x.cast(DType::i64).to_vector<int64_t>(), (std::vector<int64_t>{-1, 0, 2}));
+  EXPECT_EQ(x.cast(DType::boolean).to_vector<double>(), (std::vector<double>{1, 0, 1}));
+  EXPECT_EQ(x.cast(DType::bf16).to_vector<float>(), (std::vector<float>{-1.5F, 0.F, 2.75F}));
+}
+
+TEST(Tensor, Bfloat16RoundsToNearestEven) {
+  EXPECT_EQ(static_cast<float>(bfloat16(1.00390625F)), 1.F);        // halfway, to even
+  EXPECT_EQ(static_cast<float>(bfloat16(1.01171875F)), 1.015625F);  // halfway, to even
+  EXPECT_TRUE(std::isnan(static_cast<float>(bfloat16(NAN))));
+}
+
+TEST(Tensor, EmptyAndRankZeroTensorsWork) {
+  EXPECT_EQ(Tensor::zeros({0, 3}).size(), 0);
+  EXPECT_TRUE(Tensor::zeros({3, 0}).transpose(0, 1).clone().to_vector<float>().empty());
+  EXPECT_EQ(Tensor::scalar(2.5).item(), 2.5);
+}
+
+TEST(Tensor, ErrorsNameShapesAndRule) {
+  const auto message = [](auto&& f) -> std::string {
+    try {
+      f();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const Tensor x = counting({2, 3});
+  EXPECT_EQ(message([&] { x.reshape({4}); }), "reshape: (2, 3) has 6 elements, (4,) has 4");
+  EXPECT_EQ(message([&] { x.select(1, 3); }), "select: index 3 lies outside axis 1 of (2, 3)");
+  const Scope outer("encoder");
+  const Scope inner("2");
+  EXPECT_EQ(message([&] { x.expand({2, 4}); }), "expand: (2, 3) does not broadcast to (2, 4) [encoder.2]");
+  EXPECT_THROW(Tensor::empty({int64_t{1} << 40, int64_t{1} << 40}), Error);
+}
+
+TEST(Allocator, SteadyStateAsksTheSystemForNothing) {
+  const auto step = [] {
+    const Tensor a = Tensor::zeros({1000, 1000});
+    const Tensor b = a.transpose(0, 1).clone();
+    return b.slice(0, 0, 10).clone();
+  };
+  step();
+  const int64_t before = Allocator::of(Device::cpu()).stats().system_allocations;
+  for (int i = 0; i < 10; ++i) step();
+#if !defined(__SANITIZE_ADDRESS__)
+  EXPECT_EQ(Allocator::of(Device::cpu()).stats().system_allocations, before);
+#endif
+}
+
+TEST(Allocator, PeakCountsWhatWasHandedOutAtOnce) {
+  Allocator& allocator = Allocator::of(Device::cpu());
+  allocator.reset_peak();
+  const int64_t before = allocator.stats().peak_bytes;
+  { const Tensor a = Tensor::zeros({1 << 20}); }
+  { const Tensor b = Tensor::zeros({1 << 19}); }
+  EXPECT_EQ(allocator.stats().peak_bytes - before, 4 << 20);
+}
+
+}  // namespace
+}  // namespace bochner
