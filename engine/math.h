@@ -42,21 +42,38 @@ BOCHNER_HD inline float pow(float x, float y) { return ::powf(x, y); }
 BOCHNER_HD inline float log1p(float x) { return ::log1pf(x); }
 BOCHNER_HD inline float expm1(float x) { return ::expm1f(x); }
 
-/// e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2. Overflows to inf above 88.73, underflows to 0 below -104.
+/// x y + z, rounded once where the machine can. Written out wherever a product is added, so that neither the compiler's
+/// choices (vector body or tail, optimised or not) nor the device change a bit.
+BOCHNER_HD inline float fma(float x, float y, float z) {
+#if defined(__FMA__) || defined(__CUDACC__)
+  return ::fmaf(x, y, z);
+#else
+  return x * y + z;
+#endif
+}
+BOCHNER_HD inline double fma(double x, double y, double z) {
+#if defined(__FMA__) || defined(__CUDACC__)
+  return ::fma(x, y, z);
+#else
+  return x * y + z;
+#endif
+}
+
+/// e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2. Overflows to inf above 88.72, underflows to 0 below -104.
 BOCHNER_HD inline float exp(float x) {
   x = x > 89.0f ? 89.0f : x;
   x = x < -104.0f ? -104.0f : x;
-  const float shifted = x * 1.44269504f + 12582912.0f;  // 1.5 * 2^23 leaves round(x / ln 2) in the low bits
+  const float shifted = fma(x, 1.44269504f, 12582912.0f);  // 1.5 * 2^23 leaves round(x / ln 2) in the low bits
   const float n = shifted - 12582912.0f;
-  float r = x - n * 0.693359375f;
-  r = r + n * 2.12194440e-4f;
+  float r = fma(n, -0.693359375f, x);
+  r = fma(n, 2.12194440e-4f, r);
   float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
+  p = fma(p, r, 1.3981999507e-3f);
+  p = fma(p, r, 8.3334519073e-3f);
+  p = fma(p, r, 4.1665795894e-2f);
+  p = fma(p, r, 1.6666665459e-1f);
+  p = fma(p, r, 5.0000001201e-1f);
+  p = fma(p, r * r, r) + 1.0f;
   const int32_t exponent = bits_as<int32_t>(shifted) - bits_as<int32_t>(12582912.0f);
   const int32_t half = exponent >> 1;  // two factors, so that both ends of the range are reached
   const float scale = bits_as<float>((half + 127) << 23);
@@ -75,64 +92,74 @@ BOCHNER_HD inline float log(float x) {
   const float e = static_cast<float>(exponent) - (tiny ? 23.0f : 0.0f);
   const float z = m * m;
   float p = 7.0376836292e-2f;
-  p = p * m - 1.1514610310e-1f;
-  p = p * m + 1.1676998740e-1f;
-  p = p * m - 1.2420140846e-1f;
-  p = p * m + 1.4249322787e-1f;
-  p = p * m - 1.6668057665e-1f;
-  p = p * m + 2.0000714765e-1f;
-  p = p * m - 2.4999993993e-1f;
-  p = p * m + 3.3333331174e-1f;
-  float y = p * m * z - 2.12194440e-4f * e - 0.5f * z;
-  y = m + y + 0.693359375f * e;
-  y = x < 3.4e38f ? y : (x == x ? (x > 3.402823466e38f ? x : y) : x);
+  p = fma(p, m, -1.1514610310e-1f);
+  p = fma(p, m, 1.1676998740e-1f);
+  p = fma(p, m, -1.2420140846e-1f);
+  p = fma(p, m, 1.4249322787e-1f);
+  p = fma(p, m, -1.6668057665e-1f);
+  p = fma(p, m, 2.0000714765e-1f);
+  p = fma(p, m, -2.4999993993e-1f);
+  p = fma(p, m, 3.3333331174e-1f);
+  float y = fma(e, -2.12194440e-4f, p * m * z);
+  y = fma(z, -0.5f, y);
+  y = fma(e, 0.693359375f, m + y);
+  y = x < INFINITY ? y : x;  // inf and NaN
   y = x == 0.0f ? -INFINITY : y;
   return x < 0.0f ? NAN : y;
 }
 
 /// The argument less a multiple of pi / 2, and that multiple mod 4. Exact to f32 for |x| < 2^30.
 BOCHNER_HD inline float quarter_turn(float x, int32_t& quadrant) {
-  const double shifted = static_cast<double>(x) * 0.63661977236758134 + 6755399441055744.0;
+  const double shifted = fma(static_cast<double>(x), 0.63661977236758134, 6755399441055744.0);
   const double n = shifted - 6755399441055744.0;
   quadrant = static_cast<int32_t>(bits_as<int64_t>(shifted) & 3);
-  return static_cast<float>(static_cast<double>(x) - n * 1.5707963267948966);
+  return static_cast<float>(fma(n, -1.5707963267948966, static_cast<double>(x)));
 }
 
-BOCHNER_HD inline float sine_of_quadrant(float r, int32_t quadrant) {
+template <class T>
+struct SinCos {
+  T sin, cos;
+};
+
+/// Sine and cosine of r + quadrant pi / 2, for |r| <= pi / 4.
+BOCHNER_HD inline SinCos<float> sin_cos_of_quadrant(float r, int32_t quadrant) {
   const float z = r * r;
   float s = -1.9515295891e-4f;
-  s = s * z + 8.3321608736e-3f;
-  s = s * z - 1.6666654611e-1f;
-  s = s * z * r + r;
+  s = fma(s, z, 8.3321608736e-3f);
+  s = fma(s, z, -1.6666654611e-1f);
+  s = fma(s * z, r, r);
   float c = 2.443315711809948e-5f;
-  c = c * z - 1.388731625493765e-3f;
-  c = c * z + 4.166664568298827e-2f;
-  c = c * z * z - 0.5f * z + 1.0f;
-  const float magnitude = (quadrant & 1) != 0 ? c : s;
-  return (quadrant & 2) != 0 ? -magnitude : magnitude;
+  c = fma(c, z, -1.388731625493765e-3f);
+  c = fma(c, z, 4.166664568298827e-2f);
+  c = fma(c, z, -0.5f);
+  c = fma(c, z, 1.0f);
+  const bool odd = (quadrant & 1) != 0;
+  const float sine = odd ? c : s;
+  const float cosine = odd ? s : c;
+  return {(quadrant & 2) != 0 ? -sine : sine, ((quadrant + 1) & 2) != 0 ? -cosine : cosine};
 }
 
 BOCHNER_HD inline float sin(float x) {
   int32_t quadrant = 0;
   const float r = quarter_turn(x, quadrant);
-  return sine_of_quadrant(r, quadrant);
+  return sin_cos_of_quadrant(r, quadrant).sin;
 }
 
 BOCHNER_HD inline float cos(float x) {
   int32_t quadrant = 0;
   const float r = quarter_turn(x, quadrant);
-  return sine_of_quadrant(r, quadrant + 1);
+  return sin_cos_of_quadrant(r, quadrant).cos;
 }
 
 BOCHNER_HD inline float tanh(float x) {
   const float a = abs(x);
   const float z = x * x;
   float p = -5.70498872745e-3f;
-  p = p * z + 2.06390887954e-2f;
-  p = p * z - 5.37397155531e-2f;
-  p = p * z + 1.33314422036e-1f;
-  p = p * z - 3.33332819422e-1f;
-  const float near = p * z * x + x;
+  p = fma(p, z, 2.06390887954e-2f);
+  p = fma(p, z, -5.37397155531e-2f);
+  p = fma(p, z, 1.33314422036e-1f);
+  p = fma(p, z, -3.33332819422e-1f);
+  const float near = fma(p * z, x, x);
   const float far = 1.0f - 2.0f / (exp(2.0f * a) + 1.0f);
   return a < 0.625f ? near : (x < 0.0f ? -far : far);
 }
@@ -140,20 +167,20 @@ BOCHNER_HD inline float tanh(float x) {
 BOCHNER_HD inline float erf(float x) {
   const float t = abs(x);
   const float z = x * x;
-  float far = -1.72853470e-5f * t + 3.83197126e-4f;
-  far = far * z + (-3.88396438e-3f * t + 2.42546219e-2f);
-  far = far * t - 1.06777877e-1f;
-  far = far * t - 6.34846687e-1f;
-  far = far * t - 1.28717512e-1f;
-  far = far * t - t;
+  float far = fma(-1.72853470e-5f, t, 3.83197126e-4f);
+  far = fma(far, z, fma(-3.88396438e-3f, t, 2.42546219e-2f));
+  far = fma(far, t, -1.06777877e-1f);
+  far = fma(far, t, -6.34846687e-1f);
+  far = fma(far, t, -1.28717512e-1f);
+  far = fma(far, t, -t);
   far = 1.0f - exp(far);
   float near = -5.96761703e-4f;
-  near = near * z + 4.99119423e-3f;
-  near = near * z - 2.67681349e-2f;
-  near = near * z + 1.12819925e-1f;
-  near = near * z - 3.76125336e-1f;
-  near = near * z + 1.28379166e-1f;
-  near = near * x + x;
+  near = fma(near, z, 4.99119423e-3f);
+  near = fma(near, z, -2.67681349e-2f);
+  near = fma(near, z, 1.12819925e-1f);
+  near = fma(near, z, -3.76125336e-1f);
+  near = fma(near, z, 1.28379166e-1f);
+  near = fma(near, x, x);
   return t > 0.927734375f ? (x < 0.0f ? -far : far) : near;
 }
 

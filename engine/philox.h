@@ -1,0 +1,172 @@
+// Philox4x32-10 itself (Salmon et al., SC 2011), for kernels of both backends that draw, or draw again, the word of a
+// place: word i of the stream of `seed` is lane i % 4 of philox(counter = i / 4, key = seed). Callers outside kernels
+// want engine/random.h.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/math.h"
+
+#if defined(__AVX512F__) && !defined(__CUDACC__)
+#include <immintrin.h>
+#endif
+
+namespace bochner {
+
+inline constexpr uint32_t kPhiloxMultiplier0 = 0xD2511F53U;
+inline constexpr uint32_t kPhiloxMultiplier1 = 0xCD9E8D57U;
+inline constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9U;  // golden ratio
+inline constexpr uint32_t kPhiloxWeyl1 = 0xBB67AE85U;  // sqrt(3) - 1
+inline constexpr int kPhiloxRounds = 10;
+
+/// Four words, as a type that CUDA kernels can use.
+struct PhiloxWords {
+  uint32_t x, y, z, w;
+};
+
+/// Ten rounds: (x, y, z, w) -> (hi(M1 z) ^ y ^ k0, lo(M1 z), hi(M0 x) ^ w ^ k1, lo(M0 x)), the key growing each round.
+BOCHNER_HD inline PhiloxWords philox_rounds(PhiloxWords counter, uint32_t key0, uint32_t key1) {
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const uint64_t a = static_cast<uint64_t>(kPhiloxMultiplier0) * counter.x;
+    const uint64_t b = static_cast<uint64_t>(kPhiloxMultiplier1) * counter.z;
+    counter = {static_cast<uint32_t>(b >> 32) ^ counter.y ^ key0, static_cast<uint32_t>(b),
+               static_cast<uint32_t>(a >> 32) ^ counter.w ^ key1, static_cast<uint32_t>(a)};
+    key0 += kPhiloxWeyl0;
+    key1 += kPhiloxWeyl1;
+  }
+  return counter;
+}
+
+/// Words 4 block ... 4 block + 3 of the stream of `seed`.
+BOCHNER_HD inline PhiloxWords philox_at(uint64_t seed, uint64_t block) {
+  return philox_rounds({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+                       static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+}
+
+/// The word at a place. Neighbouring places share their block: prefer philox_at or PhiloxWindow in loops.
+BOCHNER_HD inline uint32_t philox_word(uint64_t seed, uint64_t place) {
+  const PhiloxWords words = philox_at(seed, place / 4);
+  const uint32_t lanes[4] = {words.x, words.y, words.z, words.w};
+  return lanes[place % 4];
+}
+
+// ---- words to numbers, the same on every device
+
+/// (x + 1/2) 2^-32, in (0, 1].
+BOCHNER_HD inline float uniform_from(uint32_t x) { return math::fma(static_cast<float>(x), 0x1p-32f, 0x1p-33f); }
+
+/// (z + 1/2) 2^-53 with the 53 bits z of two words, in (0, 1].
+BOCHNER_HD inline double uniform_from(uint32_t x, uint32_t y) {
+  const uint64_t z = x ^ (static_cast<uint64_t>(y) << 21);
+  return static_cast<double>(z) * 0x1p-53 + 0x1p-54;
+}
+
+__extension__ typedef unsigned __int128 uint128;  // NOLINT: `using` takes no __extension__
+
+/// floor(x range / 2^64): an integer in [0, range) from 64 uniform bits. Off uniform by less than range / 2^64.
+BOCHNER_HD inline uint64_t scaled_to(uint64_t range, uint64_t x) {
+  return static_cast<uint64_t>(static_cast<uint128>(x) * range >> 64);
+}
+
+template <class T>
+struct NormalPair {
+  T first, second;
+};
+
+/// sqrt(-2 ln u) (sin, cos)(2 pi v), with u and v uniform from x and y (Box and Muller, 1958). The quarter turns are
+/// taken off y as an integer, so the angle loses no bits.
+BOCHNER_HD inline NormalPair<float> normal_pair(uint32_t x, uint32_t y) {
+  const float radius = math::sqrt(-2.0f * math::log(uniform_from(x)));
+  const uint32_t quadrant = (y + 0x20000000U) >> 30;
+  const auto turn = static_cast<float>(static_cast<int32_t>(y - (quadrant << 30)));
+  const float angle = math::fma(turn, 1.46291808e-9f, 7.3145904e-10f);  // 2 pi 2^-32 (turn + 1/2)
+  const math::SinCos<float> unit = math::sin_cos_of_quadrant(angle, static_cast<int32_t>(quadrant));
+  return {radius * unit.sin, radius * unit.cos};
+}
+
+/// As above from 53 bits each.
+BOCHNER_HD inline NormalPair<double> normal_pair(uint32_t x0, uint32_t x1, uint32_t y0, uint32_t y1) {
+  const double radius = math::sqrt(-2.0 * math::log(uniform_from(x0, x1)));
+  const double angle = 6.283185307179586 * uniform_from(y0, y1);
+  return {radius * math::sin(angle), radius * math::cos(angle)};
+}
+
+// ---- many words at once, on the CPU
+
+#if !defined(__CUDACC__)
+
+/// Blocks that philox_batch makes at once.
+inline constexpr int64_t kPhiloxBatch = 32;
+
+/// Eight words, one in the lower half of each 64-bit lane; upper halves may hold anything.
+using PhiloxLanes [[gnu::vector_size(64)]] = uint64_t;
+
+/// The 64-bit products of lower halves.
+inline PhiloxLanes philox_product(PhiloxLanes a, uint32_t b) {
+#if defined(__AVX512F__)
+  // The plain product is three instructions; this form is one. (The unmasked intrinsic trips a warning of GCC 12.)
+  return reinterpret_cast<PhiloxLanes>(
+      _mm512_maskz_mul_epu32(0xFF, reinterpret_cast<__m512i>(a), _mm512_set1_epi64(b)));
+#else
+  return (a & 0xFFFFFFFFU) * b;
+#endif
+}
+
+/// Words 4 first ... 4 (first + kPhiloxBatch) - 1 of the stream, in order.
+inline void philox_batch(uint64_t seed, uint64_t first, uint32_t* words) {
+  constexpr int kVectors = kPhiloxBatch / 8;
+  PhiloxLanes x[kVectors], y[kVectors], z[kVectors], w[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    x[v] = PhiloxLanes{0, 1, 2, 3, 4, 5, 6, 7} + (first + 8 * static_cast<uint64_t>(v));
+    y[v] = x[v] >> 32;
+    z[v] = PhiloxLanes{};
+    w[v] = PhiloxLanes{};
+  }
+  auto key0 = static_cast<uint32_t>(seed);
+  auto key1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    for (int v = 0; v < kVectors; ++v) {
+      const PhiloxLanes a = philox_product(x[v], kPhiloxMultiplier0);
+      const PhiloxLanes b = philox_product(z[v], kPhiloxMultiplier1);
+      x[v] = (b >> 32) ^ y[v] ^ key0;
+      y[v] = b;
+      z[v] = (a >> 32) ^ w[v] ^ key1;
+      w[v] = a;
+    }
+    key0 += kPhiloxWeyl0;
+    key1 += kPhiloxWeyl1;
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    const PhiloxLanes xy = (x[v] & 0xFFFFFFFFU) | y[v] << 32;
+    const PhiloxLanes zw = (z[v] & 0xFFFFFFFFU) | w[v] << 32;
+    const PhiloxLanes lower = __builtin_shufflevector(xy, zw, 0, 8, 1, 9, 2, 10, 3, 11);
+    const PhiloxLanes upper = __builtin_shufflevector(xy, zw, 4, 12, 5, 13, 6, 14, 7, 15);
+    memcpy(words + 32 * v, &lower, sizeof(lower));
+    memcpy(words + 32 * v + 16, &upper, sizeof(upper));
+  }
+}
+
+/// A window of the stream on the stack, for loops on the CPU:
+///
+///   PhiloxWindow window;
+///   const uint32_t* words = window.draw(seed, place, count);    // words[i] is word place + i, count <= kWords
+class PhiloxWindow {
+ public:
+  static constexpr int64_t kWords = 1024;
+
+  /// `count` words from `place` on, valid until the next call.
+  const uint32_t* draw(uint64_t seed, uint64_t place, int64_t count) {
+    const auto skip = static_cast<int64_t>(place % 4);
+    for (int64_t made = 0; made < skip + count; made += 4 * kPhiloxBatch) {
+      philox_batch(seed, place / 4 + static_cast<uint64_t>(made / 4), words_ + made);
+    }
+    return words_ + skip;
+  }
+
+ private:
+  alignas(64) uint32_t words_[kWords + 4 * kPhiloxBatch];
+};
+
+#endif
+
+}  // namespace bochner
