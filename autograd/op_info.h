@@ -1,0 +1,47 @@
+// What Bochner promises of each op, in a form that tests can read: from one entry come the float64 gradient checks of
+// first and second order, the check of the value against a reference, the refusal of bad arguments and, with a GPU, the
+// parity of both devices.
+//
+// To add one, describe the op beside its derivative (autograd/ops, autograd/fused) and name that function in
+// op_info.cpp, which is also the table of contents.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "autograd/variable.h"
+
+namespace bochner {
+
+/// One call of an op on given inputs.
+struct Sample {
+  std::string label;           ///< e.g. `(3, 1) with (2, 3, 4)`
+  std::vector<Tensor> inputs;  ///< differentiated with respect to all of them; f64, away from kinks
+  std::function<Variable(const std::vector<Variable>&)> apply;
+};
+
+struct OpInfo {
+  std::string name;
+  std::string equation;  ///< never empty
+  std::string source;    ///< paper, equation; empty for common knowledge
+  std::vector<Sample>
+      samples;  ///< at least 20, among them sizes 0 and 1, odd, transposed and broadcast ones where the op allows
+  /// The same function composed of plain differentiable ops, if the op is fused; its oracle.
+  std::function<Variable(const Sample&, const std::vector<Variable>&)> composition;
+  std::vector<std::function<void()>> refused = {};  ///< calls that must throw an Error
+  bool twice = true;                                ///< can its derivative be differentiated?
+};
+
+using OpInfos = std::vector<OpInfo>;
+
+/// Every op, in the order of autograd/op_info.cpp.
+const OpInfos& op_infos();
+
+/// A deterministic f64 tensor with values in (low, high), at least `margin` away from 0.
+Tensor sample_values(const Shape& shape, uint64_t seed, double low = -2, double high = 2, double margin = 0.05);
+/// The layouts that every op must cope with: contiguous, transposed and strided views of one shape, labelled.
+std::vector<std::pair<std::string, Tensor>> sample_layouts(const Shape& shape, uint64_t seed, double low = -2,
+                                                           double high = 2, double margin = 0.05);
+
+}  // namespace bochner

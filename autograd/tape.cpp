@@ -1,0 +1,221 @@
+#include "autograd/tape.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <utility>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "engine/random.h"
+
+namespace bochner {
+namespace {
+
+thread_local Tape* current_tape = nullptr;
+
+uint64_t next_serial() {
+  static std::atomic<uint64_t> serial{0};
+  return ++serial;
+}
+
+bool all_finite(const Tensor& x) {
+  if (!is_floating(x.dtype()) || x.size() == 0) return true;
+  return std::isfinite(sum(x * 0.0).item());
+}
+
+}  // namespace
+
+Parameter::operator Variable() const {
+  Tape* tape = Tape::current();
+  return tape != nullptr && trainable ? tape->leaf(*this) : Variable(value);
+}
+
+Tape::Tape(Options options) : options_(options), serial_(next_serial()), previous_(current_tape) {
+  current_tape = this;
+}
+
+Tape::~Tape() { current_tape = previous_; }
+
+Tape* Tape::current() { return current_tape; }
+
+std::vector<Variable> Tape::append(const char* op, std::vector<Tensor> outputs, std::vector<int64_t> inputs,
+                                   Backward backward) {
+  std::vector<Variable> variables;
+  for (Tensor& output : outputs) {
+    if (options_.check_finite && !all_finite(output))
+      fail("{}: the first NaN or Inf appears in its output {}", op, output.str());
+    Variable variable(std::move(output));
+    variable.tape_ = serial_;
+    variable.node_ = static_cast<int64_t>(nodes_.size());
+    nodes_.emplace_back();
+    variables.push_back(std::move(variable));
+  }
+  Node& first = nodes_[nodes_.size() - variables.size()];
+  first.inputs = std::move(inputs);
+  first.outputs = static_cast<int>(variables.size());
+  first.backward = std::move(backward);
+  return variables;
+}
+
+Variable Tape::watch(const Tensor& value) { return append("leaf", {value}, {}, {})[0]; }
+
+Variable Tape::leaf(const Parameter& parameter) {
+  const auto found = leaves_.find(&parameter);
+  if (found != leaves_.end()) return found->second;
+  const Variable variable = watch(parameter.value);
+  nodes_.back().parameter = const_cast<Parameter*>(&parameter);  // NOLINT: only its gradient is written, by backward()
+  leaves_.emplace(&parameter, variable);
+  return variable;
+}
+
+void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool create_graph, bool into_parameters,
+               Gradients& grads, const std::vector<bool>& keep) {
+  const auto count = static_cast<int64_t>(nodes_.size());
+  grads.assign(static_cast<size_t>(count), Variable());
+  const auto add_to = [&](int64_t node, const Variable& gradient) {
+    Variable& sum = grads[static_cast<size_t>(node)];
+    if (!sum.defined()) {
+      sum = gradient;
+    } else if (create_graph) {
+      const Variable left = sum;
+      sum = record("accumulate", left.value() + gradient.value(), {&left, &gradient}, [](const Variable& g) {
+        return Gradients{g, g};
+      });
+    } else {
+      sum = sum.value() + gradient.value();
+    }
+  };
+  for (size_t i = 0; i < ys.size(); ++i) {
+    if (node_of(ys[i]) >= 0) add_to(node_of(ys[i]), dys[i]);
+  }
+  Tape* const outer = current_tape;
+  current_tape = create_graph ? this : nullptr;
+  try {
+    for (int64_t i = count - 1; i >= 0; --i) {
+      const auto n = static_cast<size_t>(i);
+      if (nodes_[n].backward) {
+        const auto outputs = static_cast<size_t>(nodes_[n].outputs);
+        Gradients incoming(outputs);
+        bool any = false;
+        for (size_t k = 0; k < outputs; ++k) {
+          any = any || grads[n + k].defined();
+          incoming[k] = keep[n + k] ? grads[n + k] : std::exchange(grads[n + k], Variable());
+        }
+        // A copy: with create_graph, the ops of the closure append to nodes_ while it runs.
+        const Backward backward = create_graph ? nodes_[n].backward : std::exchange(nodes_[n].backward, nullptr);
+        if (!any) continue;
+        const Gradients outgoing = backward(incoming);
+        const std::vector<int64_t> inputs = nodes_[n].inputs;
+        BOCHNER_ASSERT(outgoing.size() == inputs.size());
+        incoming.clear();
+        for (size_t k = 0; k < inputs.size(); ++k) {
+          if (inputs[k] >= 0 && outgoing[k].defined()) add_to(inputs[k], outgoing[k]);
+        }
+      } else if (into_parameters && nodes_[n].parameter != nullptr && grads[n].defined()) {
+        Parameter& parameter = *nodes_[n].parameter;
+        const Tensor gradient = std::exchange(grads[n], Variable()).value();
+        if (parameter.grad.defined()) {
+          add_(parameter.grad, gradient);
+        } else {
+          parameter.grad = gradient.is_contiguous() ? gradient : gradient.clone();
+        }
+      }
+    }
+  } catch (...) {
+    current_tape = outer;
+    throw;
+  }
+  current_tape = outer;
+}
+
+Gradients Tape::gradients(const std::vector<Variable>& ys, const Gradients& dys, const std::vector<Variable>& xs,
+                          bool create_graph) {
+  std::vector<bool> keep(nodes_.size(), false);
+  for (const Variable& x : xs) {
+    if (node_of(x) < 0) fail("gradients: {} is not watched by this tape", x.value().str());
+    keep[static_cast<size_t>(node_of(x))] = true;
+  }
+  Gradients grads;
+  run(ys, dys, create_graph, false, grads, keep);
+  Gradients result;
+  for (const Variable& x : xs) {
+    const Variable& found = grads[static_cast<size_t>(node_of(x))];
+    result.push_back(found.defined() ? found : Variable(Tensor::zeros(x.shape(), x.dtype(), x.device())));
+  }
+  return result;
+}
+
+Gradients Tape::gradients(const Variable& y, const std::vector<Variable>& xs, bool create_graph) {
+  if (y.size() != 1)
+    fail("gradients: {} has {} elements; give its gradient, or reduce it to one", y.value().str(), y.size());
+  return gradients({y}, {Tensor::full(y.shape(), 1, y.dtype(), y.device())}, xs, create_graph);
+}
+
+void Tape::backward(const std::vector<Variable>& ys, const Gradients& dys) {
+  Gradients grads;
+  run(ys, dys, false, true, grads, std::vector<bool>(nodes_.size(), false));
+}
+
+void Tape::backward(const Variable& y) {
+  if (y.size() != 1)
+    fail("backward: {} has {} elements; give its gradient, or reduce it to one", y.value().str(), y.size());
+  backward({y}, {Tensor::full(y.shape(), 1, y.dtype(), y.device())});
+}
+
+NoTape::NoTape() : previous_(current_tape) { current_tape = nullptr; }
+
+NoTape::~NoTape() { current_tape = previous_; }
+
+std::vector<Variable> record(const char* op, std::vector<Tensor> outputs, std::initializer_list<const Variable*> inputs,
+                             Backward backward) {
+  std::vector<Variable> copies;
+  for (const Variable* input : inputs) copies.push_back(*input);
+  return record(op, std::move(outputs), copies, std::move(backward));
+}
+
+std::vector<Variable> record(const char* op, std::vector<Tensor> outputs, const std::vector<Variable>& inputs,
+                             Backward backward) {
+  Tape* tape = Tape::current();
+  bool any = false;
+  std::vector<int64_t> nodes;
+  for (const Variable& input : inputs) {
+    nodes.push_back(tape == nullptr ? -1 : tape->node_of(input));
+    any = any || nodes.back() >= 0;
+  }
+  if (!any) return {outputs.begin(), outputs.end()};
+  return tape->append(op, std::move(outputs), std::move(nodes), std::move(backward));
+}
+
+Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& f, const std::vector<Variable>& inputs,
+                   Generator& generator) {
+  const bool any = std::any_of(inputs.begin(), inputs.end(), [](const Variable& input) { return input.tracked(); });
+  if (Tape::current() == nullptr || !any) return f(inputs);
+  const Generator start = generator;
+  Tensor value;
+  {
+    const NoTape paused;
+    value = f(inputs).value();
+  }
+  const auto backward = [f, inputs, start, &generator](const Gradients& g) {
+    const Generator now = std::exchange(generator, start);
+    Tape inner;
+    std::vector<Variable> watched;
+    std::vector<bool> keep;
+    for (const Variable& input : inputs) {
+      watched.push_back(inner.watch(input.value()));
+      keep.push_back(true);
+    }
+    const Variable y = f(watched);
+    generator = now;
+    keep.resize(inner.size(), false);
+    Gradients grads;
+    inner.run({y}, g, false, true, grads, keep);
+    grads.resize(inputs.size());
+    return grads;
+  };
+  return record("recompute", std::vector<Tensor>{value}, inputs, backward)[0];
+}
+
+}  // namespace bochner

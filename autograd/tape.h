@@ -1,0 +1,131 @@
+// Reverse-mode differentiation. A tape is an append-only list of nodes, one for each output of an op, in the order of
+// computation; backward is a loop over it from the end, in a fixed order. Without a tape ops only compute: inference.
+//
+// A backward closure takes and returns Variables and is written in ops on Variables, so with `create_graph` it is
+// itself recorded and the derivative of a derivative comes for free. A fused op (autograd/fused) has a hand-made
+// backward instead.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "autograd/variable.h"
+
+namespace bochner {
+
+/// A named leaf with its gradient. Used in an expression, it is a Variable of the current tape.
+struct Parameter {
+  std::string name;  ///< dotted, set by the module that owns it
+  Tensor value;
+  Tensor grad;  ///< undefined until a backward pass reaches it
+  bool trainable = true;
+
+  operator Variable() const;  // NOLINT: a parameter is a variable
+  const Shape& shape() const { return value.shape(); }
+};
+
+/// One gradient for each input of an op, in order; undefined where none flows.
+using Gradients = std::vector<Variable>;
+/// From the gradients of an op's outputs to those of its inputs. An output that nothing depends on has an undefined
+/// gradient.
+using Backward = std::function<Gradients(const Gradients&)>;
+
+class Generator;
+
+class Tape {
+ public:
+  struct Options {
+    /// Check each op's output for NaN and Inf at once: an Error names the op and the module.
+    bool check_finite = false;
+  };
+
+  /// Becomes the current tape of this thread until it ends.
+  Tape() : Tape(Options{}) {}
+  explicit Tape(Options options);
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// The tape that ops of this thread record on, or null.
+  static Tape* current();
+
+  /// A leaf with this value.
+  Variable watch(const Tensor& value);
+  /// The leaf of a parameter; the same one each time.
+  Variable leaf(const Parameter& parameter);
+
+  /// dy/dx for each x, where y has one element; zeros where y does not depend on x. With create_graph the result can be
+  /// differentiated again; without it the tape is used up.
+  Gradients gradients(const Variable& y, const std::vector<Variable>& xs, bool create_graph = false);
+  /// sum_i dys_i . dy_i/dx for each x: the same with given gradients of the outputs.
+  Gradients gradients(const std::vector<Variable>& ys, const Gradients& dys, const std::vector<Variable>& xs,
+                      bool create_graph = false);
+  /// Adds dy/dp to the `grad` of every trainable parameter p that y depends on; frees as it goes and uses the tape up.
+  void backward(const Variable& y);
+  /// The same with given gradients of the outputs.
+  void backward(const std::vector<Variable>& ys, const Gradients& dys);
+
+  size_t size() const { return nodes_.size(); }
+
+ private:
+  friend class NoTape;
+  friend Variable recompute(const std::function<Variable(const std::vector<Variable>&)>&, const std::vector<Variable>&,
+                            Generator&);
+  friend std::vector<Variable> record(const char*, std::vector<Tensor>, std::initializer_list<const Variable*>,
+                                      Backward);
+  friend std::vector<Variable> record(const char*, std::vector<Tensor>, const std::vector<Variable>&, Backward);
+  struct Node {
+    std::vector<int64_t> inputs;  ///< nodes, -1 for constants
+    int outputs = 1;              ///< this node and the ones behind it belong to one op
+    Backward backward;            ///< empty for leaves and for all but the first output
+    Parameter* parameter = nullptr;
+  };
+  std::vector<Variable> append(const char* op, std::vector<Tensor> outputs, std::vector<int64_t> inputs,
+                               Backward backward);
+  int64_t node_of(const Variable& x) const { return x.tape_ == serial_ ? x.node_ : -1; }
+  void run(const std::vector<Variable>& ys, const Gradients& dys, bool create_graph, bool into_parameters,
+           Gradients& grads, const std::vector<bool>& keep);
+
+  Options options_;
+  uint64_t serial_;
+  Tape* previous_;
+  std::vector<Node> nodes_;
+  std::unordered_map<const Parameter*, Variable> leaves_;
+};
+
+/// While it lives, ops are not recorded.
+class NoTape {
+ public:
+  NoTape();
+  ~NoTape();
+  NoTape(const NoTape&) = delete;
+  NoTape& operator=(const NoTape&) = delete;
+
+ private:
+  Tape* previous_;
+};
+
+/// The outputs of `op` as Variables: on the current tape if any input is, else constants.
+/// `backward` should skip the gradients of inputs that are not `tracked()`.
+std::vector<Variable> record(const char* op, std::vector<Tensor> outputs, std::initializer_list<const Variable*> inputs,
+                             Backward backward);
+std::vector<Variable> record(const char* op, std::vector<Tensor> outputs, const std::vector<Variable>& inputs,
+                             Backward backward);
+/// The same for an op of one output, whose backward takes that output's gradient.
+template <class F>
+Variable record(const char* op, Tensor output, std::initializer_list<const Variable*> inputs, F&& backward) {
+  if (Tape::current() == nullptr) return output;
+  return record(op, std::vector<Tensor>{std::move(output)}, inputs,
+                Backward([f = std::forward<F>(backward)](const Gradients& g) -> Gradients { return f(g[0]); }))[0];
+}
+
+/// y = f(inputs) without keeping what f remembers: backward runs f again. Memory for time, on long sequences. f draws
+/// its random numbers from `generator`, which is wound back for the second run and must outlive the tape. Gradients
+/// flow to `inputs` and to the parameters f uses; the result cannot be differentiated twice.
+Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& f, const std::vector<Variable>& inputs,
+                   Generator& generator);
+
+}  // namespace bochner

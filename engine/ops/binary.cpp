@@ -1,0 +1,56 @@
+#include "engine/ops/binary.h"
+
+#include "engine/cpu/binary.h"
+#include "engine/kernel.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/binary.h"
+#endif
+
+namespace bochner {
+namespace {
+
+template <class Op>
+constexpr Kernel<void(const Op&, const Loop&, DType)> kBinary{Op::name, &cpu::binary<Op>, CUDA_KERNEL(binary<Op>)};
+
+constexpr Kernel<void(const Loop&, DType)> kWhere{"where", &cpu::where, CUDA_KERNEL(where)};
+
+void require_alike(const char* op, const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype()) fail("{}: {} and {} differ in type; convert one with cast()", op, a.str(), b.str());
+  if (!(a.device() == b.device()))
+    fail("{}: {} and {} lie on different devices; move one with to()", op, a.str(), b.str());
+}
+
+}  // namespace
+
+template <class Op>
+Tensor apply(const Op& op, const Tensor& a, const Tensor& b) {
+  require_alike(Op::name, a, b);
+  constexpr bool compares = std::is_same_v<decltype(op.forward(0.0, 0.0)), bool>;
+  Tensor z =
+      Tensor::empty(broadcast(a.shape(), b.shape(), Op::name), compares ? DType::boolean : a.dtype(), a.device());
+  kBinary<Op>(a.device(), op, make_loop({&z, &a, &b}), a.dtype());
+  return z;
+}
+
+void add_(const Tensor& to, const Tensor& x) {
+  require_alike("add_", to, x);
+  if (!broadcasts_to(x.shape(), to.shape()))
+    fail("add_: {} does not broadcast to {}", x.shape().str(), to.shape().str());
+  kBinary<binary::Add>(to.device(), binary::Add{}, make_loop({&to, &to, &x}), to.dtype());
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  require_alike("where", a, b);
+  if (condition.dtype() != DType::boolean)
+    fail("where: the condition must be bool, got {}", name_of(condition.dtype()));
+  const Shape shape = broadcast(condition.shape(), broadcast(a.shape(), b.shape(), "where"), "where");
+  Tensor z = Tensor::empty(shape, a.dtype(), a.device());
+  kWhere(a.device(), make_loop({&z, &condition, &a, &b}), a.dtype());
+  return z;
+}
+
+#define BOCHNER_INSTANTIATE(Op, function) \
+  template Tensor apply<binary::Op>(const binary::Op&, const Tensor&, const Tensor&);
+BOCHNER_BINARY_OPS(BOCHNER_INSTANTIATE)
+
+}  // namespace bochner

@@ -1,0 +1,20 @@
+// Reductions over axes. Sums are taken in a fixed order that depends on the shape alone: equal bits for any number of
+// threads.
+#pragma once
+
+#include "engine/tensor.h"
+
+namespace bochner {
+
+/// y = sum over `axes` of x; no axes given: over all. Reduced axes vanish, or stay with size 1 (keep). f32, f64, i32,
+/// i64.
+Tensor sum(const Tensor& x, const Dims& axes = {}, bool keep = false);
+/// y = sum / number of elements summed. f32, f64.
+Tensor mean(const Tensor& x, const Dims& axes = {}, bool keep = false);
+/// The largest element; an Error over an axis of size 0.
+Tensor amax(const Tensor& x, const Dims& axes = {}, bool keep = false);
+Tensor amin(const Tensor& x, const Dims& axes = {}, bool keep = false);
+/// Sums x down to `shape`, which must broadcast to x's: the adjoint of broadcasting.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+}  // namespace bochner

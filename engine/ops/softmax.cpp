@@ -1,0 +1,46 @@
+#include "engine/ops/softmax.h"
+
+#include "engine/cpu/softmax.h"
+#include "engine/kernel.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/softmax.h"
+#endif
+
+namespace bochner {
+namespace {
+
+constexpr Kernel<void(int64_t, int64_t, const Tensor&, const Tensor&)> kSoftmax{"softmax", &cpu::softmax,
+                                                                                CUDA_KERNEL(softmax)};
+constexpr Kernel<void(int64_t, int64_t, const Tensor&, const Tensor&, const Tensor&)> kSoftmaxBackward{
+    "softmax_backward", &cpu::softmax_backward, CUDA_KERNEL(softmax_backward)};
+constexpr Kernel<void(int64_t, int64_t, const Tensor&, const Tensor&)> kLogSumExp{"logsumexp", &cpu::logsumexp,
+                                                                                  CUDA_KERNEL(logsumexp)};
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int axis) {
+  const Tensor rows = x.transpose(axis, -1).contiguous();
+  Tensor y = Tensor::empty(rows.shape(), x.dtype(), x.device());
+  if (x.size() > 0) kSoftmax(x.device(), x.size() / rows.size(-1), rows.size(-1), rows, y);
+  return y.transpose(axis, -1);
+}
+
+Tensor softmax_backward(const Tensor& g, const Tensor& y, int axis) {
+  const Tensor rows = y.transpose(axis, -1).contiguous();
+  const Tensor gradient = g.transpose(axis, -1).contiguous();
+  Tensor dx = Tensor::empty(rows.shape(), y.dtype(), y.device());
+  if (y.size() > 0) kSoftmaxBackward(y.device(), y.size() / rows.size(-1), rows.size(-1), gradient, rows, dx);
+  return dx.transpose(axis, -1);
+}
+
+Tensor logsumexp(const Tensor& x, int axis, bool keep) {
+  const Tensor rows = x.transpose(axis, -1).contiguous();
+  Shape shape = rows.shape();
+  shape[-1] = 1;
+  Tensor y = Tensor::empty(shape, x.dtype(), x.device());
+  if (y.size() > 0) kLogSumExp(x.device(), y.size(), rows.size(-1), rows, y);
+  const Tensor placed = y.transpose(axis, -1);
+  return keep ? placed : placed.squeeze(axis);
+}
+
+}  // namespace bochner

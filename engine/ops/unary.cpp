@@ -1,0 +1,35 @@
+#include "engine/ops/unary.h"
+
+#include "engine/cpu/unary.h"
+#include "engine/kernel.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/unary.h"
+#endif
+
+namespace bochner {
+
+template <class Op>
+Tensor apply(const Op& op, const Tensor& x) {
+  static constexpr Kernel<void(const Op&, const Loop&, DType)> kernel{Op::name, &cpu::unary<Op>,
+                                                                      CUDA_KERNEL(unary<Op>)};
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  kernel(x.device(), op, make_loop({&y, &x}), x.dtype());
+  return y;
+}
+
+template <class Op>
+Tensor apply_backward(const Op& op, const Tensor& g, const Tensor& x, const Tensor& y) {
+  static constexpr Kernel<void(const Op&, const Loop&, DType)> kernel{Op::name, &cpu::unary_backward<Op>,
+                                                                      CUDA_KERNEL(unary_backward<Op>)};
+  Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
+  kernel(x.device(), op, make_loop({&dx, &g, &x, &y}), x.dtype());
+  return dx;
+}
+
+#define BOCHNER_INSTANTIATE(Op, ...)                                 \
+  template Tensor apply<unary::Op>(const unary::Op&, const Tensor&); \
+  template Tensor apply_backward<unary::Op>(const unary::Op&, const Tensor&, const Tensor&, const Tensor&);
+BOCHNER_PLAIN_UNARY_OPS(BOCHNER_INSTANTIATE)
+BOCHNER_PARAMETRIC_UNARY_OPS(BOCHNER_INSTANTIATE)
+
+}  // namespace bochner
