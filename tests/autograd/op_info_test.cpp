@@ -43,8 +43,9 @@ TEST_P(EveryOp, RefusesBadCalls) {
   for (const auto& call : op().refused) EXPECT_THROW(call(), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, EveryOp, testing::Range<size_t>(0, op_infos().size()),
-                         [](const auto& info) { return op_infos()[info.param].name; });
+std::string op_name(const testing::TestParamInfo<size_t>& tested) { return op_infos()[tested.param].name; }
+
+INSTANTIATE_TEST_SUITE_P(Ops, EveryOp, testing::Range<size_t>(0, op_infos().size()), op_name);
 
 }  // namespace
 }  // namespace bochner

@@ -1,0 +1,156 @@
+#include "autograd/ops/binary.h"
+
+#include "autograd/op_info.h"
+#include "engine/ops/reduce.h"
+
+namespace bochner {
+
+Variable sum_to(const Variable& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  return record("sum_to", sum_to(x.value(), shape), {&x},
+                [from = x.shape()](const Variable& g) { return Gradients{expand(g, from)}; });
+}
+
+Variable expand(const Variable& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  return record("expand", x.value().expand(shape), {&x},
+                [from = x.shape()](const Variable& g) { return Gradients{sum_to(g, from)}; });
+}
+
+// z = a + b:  da = g, db = g
+Variable operator+(const Variable& a, const Variable& b) {
+  return record("add", a.value() + b.value(), {&a, &b}, [sa = a.shape(), sb = b.shape()](const Variable& g) {
+    return Gradients{sum_to(g, sa), sum_to(g, sb)};
+  });
+}
+
+// z = a - b:  da = g, db = -g
+Variable operator-(const Variable& a, const Variable& b) {
+  return record("sub", a.value() - b.value(), {&a, &b}, [a, b](const Variable& g) {
+    return Gradients{a.tracked() ? sum_to(g, a.shape()) : Variable(), b.tracked() ? -sum_to(g, b.shape()) : Variable()};
+  });
+}
+
+// z = a b:  da = g b, db = g a
+Variable operator*(const Variable& a, const Variable& b) {
+  return record("mul", a.value() * b.value(), {&a, &b}, [a, b](const Variable& g) {
+    return Gradients{a.tracked() ? sum_to(g * b, a.shape()) : Variable(),
+                     b.tracked() ? sum_to(g * a, b.shape()) : Variable()};
+  });
+}
+
+// z = a / b:  da = g / b, db = -g a / b^2
+Variable operator/(const Variable& a, const Variable& b) {
+  return record("div", a.value() / b.value(), {&a, &b}, [a, b](const Variable& g) {
+    const Variable da = g / b;
+    return Gradients{a.tracked() ? sum_to(da, a.shape()) : Variable(),
+                     b.tracked() ? -sum_to(da * a / b, b.shape()) : Variable()};
+  });
+}
+
+// z = a^b:  da = g b a^(b - 1), db = g a^b ln a
+Variable pow(const Variable& a, const Variable& b) {
+  return record("pow", pow(a.value(), b.value()), {&a, &b}, [a, b](const Variable& g) {
+    return Gradients{a.tracked() ? sum_to(g * b * pow(a, b - 1), a.shape()) : Variable(),
+                     b.tracked() ? sum_to(g * pow(a, b) * log(a), b.shape()) : Variable()};
+  });
+}
+
+namespace {
+
+/// 1 where a > b, 1/2 where equal, 0 where a < b; a constant.
+Tensor share(const Tensor& a, const Tensor& b) { return sign(a - b) * 0.5 + 0.5; }
+
+}  // namespace
+
+// z = max(a, b):  da = g [a > b], db = g [b > a]
+Variable maximum(const Variable& a, const Variable& b) {
+  return record("maximum", maximum(a.value(), b.value()), {&a, &b}, [a, b](const Variable& g) {
+    return Gradients{sum_to(g * Variable(share(a.value(), b.value())), a.shape()),
+                     sum_to(g * Variable(share(b.value(), a.value())), b.shape())};
+  });
+}
+
+Variable minimum(const Variable& a, const Variable& b) { return -maximum(-a, -b); }
+
+// z = a where c, else b:  da = g where c, else 0; db = 0 where c, else g
+Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
+  return record("where", where(condition, a.value(), b.value()), {&a, &b},
+                [condition, sa = a.shape(), sb = b.shape()](const Variable& g) {
+                  const Variable zero = Tensor::scalar(0, g.dtype(), g.device());
+                  return Gradients{sum_to(where(condition, g, zero), sa), sum_to(where(condition, zero, g), sb)};
+                });
+}
+
+namespace {
+
+using Function = Variable (*)(const Variable&, const Variable&);
+
+OpInfo describe(const char* name, const char* equation, Function f, double low) {
+  OpInfo info{name, equation, "", {}, {}};
+  const std::vector<std::pair<Shape, Shape>> shapes = {
+      {{}, {}},         {{3}, {3}},       {{0}, {0}},          {{1}, {5}},
+      {{2, 3}, {3}},    {{2, 1}, {1, 4}}, {{3, 1, 2}, {5, 1}}, {{2, 3}, {2, 3}},
+      {{2, 0, 3}, {3}}, {{}, {2, 2}},     {{7, 5}, {7, 5}}};
+  uint64_t seed = 100;
+  for (const auto& [a, b] : shapes) {
+    for (const auto& [label_a, x] : sample_layouts(a, ++seed, low, 2)) {
+      const Tensor y = sample_values(b, ++seed, low, 2.5);
+      info.samples.push_back({fmt::format("{} with {}", label_a, b.str()),
+                              {x, y},
+                              [f](const std::vector<Variable>& in) { return f(in[0], in[1]); }});
+    }
+  }
+  info.refused = {[f] { f(Tensor::zeros({2}), Tensor::zeros({3})); },
+                  [f] { f(Tensor::zeros({2}), Tensor::zeros({2}, DType::f64)); }};
+  return info;
+}
+
+}  // namespace
+
+void describe_binary(OpInfos& infos) {
+  infos.push_back(describe(
+      "add", "z = a + b", [](const Variable& a, const Variable& b) { return a + b; }, -2));
+  infos.push_back(describe(
+      "sub", "z = a - b", [](const Variable& a, const Variable& b) { return a - b; }, -2));
+  infos.push_back(describe(
+      "mul", "z = a b", [](const Variable& a, const Variable& b) { return a * b; }, -2));
+  infos.push_back(describe(
+      "div", "z = a / b", [](const Variable& a, const Variable& b) { return a / b; }, 0.4));
+  infos.push_back(describe(
+      "pow", "z = a^b", [](const Variable& a, const Variable& b) { return pow(a, b); }, 0.4));
+  infos.push_back(describe(
+      "maximum", "z = max(a, b)", [](const Variable& a, const Variable& b) { return maximum(a, b); }, -2));
+  infos.push_back(describe(
+      "minimum", "z = min(a, b)", [](const Variable& a, const Variable& b) { return minimum(a, b); }, -2));
+
+  OpInfo choose{"where", "z = a where c, else b", "", {}, {}};
+  OpInfo repeat{"expand", "y = x repeated to a shape it broadcasts to", "", {}, {}};
+  OpInfo gather{"sum_to", "y = x summed to a shape that broadcasts to x's", "", {}, {}};
+  const std::vector<std::pair<Shape, Shape>> shapes = {
+      {{}, {2, 3}},           {{1}, {5}}, {{3, 1}, {3, 4}}, {{0}, {0}},
+      {{2, 1, 3}, {2, 2, 3}}, {{5}, {5}}, {{1, 1}, {7, 3}}, {{3}, {2, 0, 3}}};
+  uint64_t seed = 300;
+  for (const auto& [small, large] : shapes) {
+    for (const auto& [label, x] : sample_layouts(small, ++seed)) {
+      const Tensor y = sample_values(large, ++seed);
+      const Tensor condition = less(sample_values(large, ++seed), Tensor::scalar(0, DType::f64));
+      choose.samples.push_back(
+          {label, {x, y}, [condition](const std::vector<Variable>& in) { return where(condition, in[0], in[1]); }});
+      repeat.samples.push_back(
+          {label, {x}, [to = large](const std::vector<Variable>& in) { return expand(in[0], to); }});
+    }
+    for (const auto& [label, y] : sample_layouts(large, ++seed)) {
+      gather.samples.push_back(
+          {label, {y}, [to = small](const std::vector<Variable>& in) { return sum_to(in[0], to); }});
+    }
+  }
+  choose.refused = {[] { where(Tensor::zeros({2}), Variable(Tensor::zeros({2})), Variable(Tensor::zeros({2}))); }};
+  repeat.refused = {[] { expand(Variable(Tensor::zeros({2})), {3}); }};
+  gather.refused = {[] { sum_to(Variable(Tensor::zeros({3})), {2}); }};
+  infos.push_back(choose);
+  infos.push_back(repeat);
+  infos.push_back(gather);
+}
+
+}  // namespace bochner

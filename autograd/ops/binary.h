@@ -1,0 +1,25 @@
+// Elementwise functions of several Variables, with broadcasting: gradients are summed back to each input's shape.
+#pragma once
+
+#include "autograd/ops/unary.h"
+#include "engine/ops/binary.h"
+
+namespace bochner {
+
+Variable operator+(const Variable& a, const Variable& b);
+Variable operator-(const Variable& a, const Variable& b);
+Variable operator*(const Variable& a, const Variable& b);
+Variable operator/(const Variable& a, const Variable& b);
+/// a^b for a > 0
+Variable pow(const Variable& a, const Variable& b);
+/// Where both are equal, each receives half of the gradient.
+Variable maximum(const Variable& a, const Variable& b);
+Variable minimum(const Variable& a, const Variable& b);
+/// a where condition, else b
+Variable where(const Tensor& condition, const Variable& a, const Variable& b);
+/// The sum of x down to `shape`, which broadcasts to x's.
+Variable sum_to(const Variable& x, const Shape& shape);
+/// x repeated to `shape`; its gradient is sum_to.
+Variable expand(const Variable& x, const Shape& shape);
+
+}  // namespace bochner
