@@ -39,8 +39,6 @@ BOCHNER_HD inline double expm1(double x) { return ::expm1(x); }
 BOCHNER_HD inline float sqrt(float x) { return ::sqrtf(x); }
 BOCHNER_HD inline float abs(float x) { return ::fabsf(x); }
 BOCHNER_HD inline float pow(float x, float y) { return ::powf(x, y); }
-BOCHNER_HD inline float log1p(float x) { return ::log1pf(x); }
-BOCHNER_HD inline float expm1(float x) { return ::expm1f(x); }
 
 /// x y + z, rounded once where the machine can. Written out wherever a product is added, so that neither the compiler's
 /// choices (vector body or tail, optimised or not) nor the device change a bit.
@@ -85,10 +83,9 @@ BOCHNER_HD inline float exp(float x) {
 BOCHNER_HD inline float log(float x) {
   const bool tiny = x < 1.17549435e-38f;
   const float scaled = tiny ? x * 8388608.0f : x;
-  const int32_t word = bits_as<int32_t>(scaled);
-  const int32_t shifted = word - 0x3f3504f3;  // exponent of the nearest power of two
-  const int32_t exponent = shifted >> 23;
-  const float m = bits_as<float>(word - (exponent << 23)) - 1.0f;
+  const uint32_t word = bits_as<uint32_t>(scaled);
+  const int32_t exponent = static_cast<int32_t>(word - 0x3f3504f3U) >> 23;  // of the nearest power of two
+  const float m = bits_as<float>(word - (static_cast<uint32_t>(exponent) << 23)) - 1.0f;
   const float e = static_cast<float>(exponent) - (tiny ? 23.0f : 0.0f);
   const float z = m * m;
   float p = 7.0376836292e-2f;
@@ -108,12 +105,48 @@ BOCHNER_HD inline float log(float x) {
   return x < 0.0f ? NAN : y;
 }
 
-/// The argument less a multiple of pi / 2, and that multiple mod 4. Exact to f32 for |x| < 2^30.
+/// e^x - 1 = 2^n (e^r - 1) + (2^n - 1), with n and r as in exp.
+BOCHNER_HD inline float expm1(float x) {
+  const float kept = x;
+  x = x > 89.0f ? 89.0f : x;
+  x = x < -104.0f ? -104.0f : x;
+  const float shifted = fma(x, 1.44269504f, 12582912.0f);
+  const float n = shifted - 12582912.0f;
+  float r = fma(n, -0.693359375f, x);
+  r = fma(n, 2.12194440e-4f, r);
+  float p = 1.9875691500e-4f;
+  p = fma(p, r, 1.3981999507e-3f);
+  p = fma(p, r, 8.3334519073e-3f);
+  p = fma(p, r, 4.1665795894e-2f);
+  p = fma(p, r, 1.6666665459e-1f);
+  p = fma(p, r, 5.0000001201e-1f);
+  p = fma(p, r * r, r);
+  const int32_t exponent = bits_as<int32_t>(shifted) - bits_as<int32_t>(12582912.0f);
+  const bool top = exponent == 128;  // 2^128 is no float: half of it, doubled at the end
+  const int32_t biased = exponent - (top ? 1 : 0) + 127;
+  const float scale = bits_as<float>((biased < 0 ? 0 : biased) << 23);
+  const float y = fma(scale, p, scale - (top ? 0.0f : 1.0f));
+  return kept == 0.0f ? kept : (top ? 2.0f * y : y);
+}
+
+/// ln(1 + x) = ln u + (x - (u - 1)) / u, with u the rounded 1 + x and the rest what rounding took away.
+BOCHNER_HD inline float log1p(float x) {
+  const float u = 1.0f + x;
+  const float rest = (x - (u - 1.0f)) / u;
+  const float y = log(u) + rest;
+  return u == 1.0f || x == INFINITY ? x : (x == -1.0f ? -INFINITY : y);
+}
+
+/// The argument less a multiple of pi / 2, and that multiple mod 4: to the last bit of f32 for |x| < 2^31; beyond 2^51
+/// nothing is left of the angle but a number within the range.
 BOCHNER_HD inline float quarter_turn(float x, int32_t& quadrant) {
   const double shifted = fma(static_cast<double>(x), 0.63661977236758134, 6755399441055744.0);
   const double n = shifted - 6755399441055744.0;
   quadrant = static_cast<int32_t>(bits_as<int64_t>(shifted) & 3);
-  return static_cast<float>(fma(n, -1.5707963267948966, static_cast<double>(x)));
+  double r = fma(n, -1.5707963267948966, static_cast<double>(x));
+  r = fma(n, -6.123233995736766e-17, r);
+  const auto angle = static_cast<float>(r);
+  return angle > 0.7854f ? 0.7854f : (angle < -0.7854f ? -0.7854f : angle);
 }
 
 template <class T>
