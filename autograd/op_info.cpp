@@ -10,11 +10,16 @@ void describe_binary(OpInfos& infos);
 void describe_reduce(OpInfos& infos);
 void describe_view(OpInfos& infos);
 void describe_matmul(OpInfos& infos);
+void describe_norm(OpInfos& infos);
+void describe_dropout(OpInfos& infos);
+void describe_embedding(OpInfos& infos);
+void describe_cross_entropy(OpInfos& infos);
 
 const OpInfos& op_infos() {
   static const OpInfos infos = [] {
     OpInfos list;
-    for (const auto describe : {describe_unary, describe_binary, describe_reduce, describe_view, describe_matmul})
+    for (const auto describe : {describe_unary, describe_binary, describe_reduce, describe_view, describe_matmul,
+                                describe_norm, describe_dropout, describe_embedding, describe_cross_entropy})
       describe(list);
     return list;
   }();

@@ -71,7 +71,7 @@ Variable Tape::leaf(const Parameter& parameter) {
 }
 
 void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool create_graph, bool into_parameters,
-               Gradients& grads, const std::vector<bool>& keep) {
+               Gradients& grads, const std::vector<bool>& keep, int64_t stop) {
   const auto count = static_cast<int64_t>(nodes_.size());
   grads.assign(static_cast<size_t>(count), Variable());
   const auto add_to = [&](int64_t node, const Variable& gradient) {
@@ -93,7 +93,7 @@ void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool creat
   Tape* const outer = current_tape;
   current_tape = create_graph ? this : nullptr;
   try {
-    for (int64_t i = count - 1; i >= 0; --i) {
+    for (int64_t i = count - 1; i >= stop; --i) {
       const auto n = static_cast<size_t>(i);
       if (nodes_[n].backward) {
         const auto outputs = static_cast<size_t>(nodes_[n].outputs);
@@ -151,6 +151,24 @@ Gradients Tape::gradients(const Variable& y, const std::vector<Variable>& xs, bo
   if (y.size() != 1)
     fail("gradients: {} has {} elements; give its gradient, or reduce it to one", y.value().str(), y.size());
   return gradients({y}, {Tensor::full(y.shape(), 1, y.dtype(), y.device())}, xs, create_graph);
+}
+
+Gradients Tape::pull_back(const std::function<Variable(const std::vector<Variable>&)>& f,
+                          const std::vector<Variable>& inputs, const Variable& g) {
+  // Aliases cut the walk back short: what lies before them is not touched, and inputs that depend on one another stay
+  // apart.
+  std::vector<Variable> aliases;
+  for (const Variable& input : inputs) {
+    aliases.push_back(
+        append("alias", {input.value()}, {node_of(input)}, [](const Gradients& incoming) { return incoming; })[0]);
+  }
+  const auto stop = static_cast<int64_t>(nodes_.size());
+  const Variable y = f(aliases);
+  Gradients grads;
+  run({y}, {g}, true, false, grads, std::vector<bool>(nodes_.size(), true), stop);
+  Gradients result;
+  for (const Variable& alias : aliases) result.push_back(grads[static_cast<size_t>(alias.node_)]);
+  return result;
 }
 
 void Tape::backward(const std::vector<Variable>& ys, const Gradients& dys) {

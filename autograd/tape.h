@@ -68,6 +68,11 @@ class Tape {
   /// The same with given gradients of the outputs.
   void backward(const std::vector<Variable>& ys, const Gradients& dys);
 
+  /// The gradients that g, that of y = f(inputs), has at the inputs, as recorded ops on this tape: how a fused op
+  /// answers when a second derivative is asked of it, f being the plain composition that it equals.
+  Gradients pull_back(const std::function<Variable(const std::vector<Variable>&)>& f,
+                      const std::vector<Variable>& inputs, const Variable& g);
+
   size_t size() const { return nodes_.size(); }
 
  private:
@@ -87,7 +92,7 @@ class Tape {
                                Backward backward);
   int64_t node_of(const Variable& x) const { return x.tape_ == serial_ ? x.node_ : -1; }
   void run(const std::vector<Variable>& ys, const Gradients& dys, bool create_graph, bool into_parameters,
-           Gradients& grads, const std::vector<bool>& keep);
+           Gradients& grads, const std::vector<bool>& keep, int64_t stop = 0);
 
   Options options_;
   uint64_t serial_;

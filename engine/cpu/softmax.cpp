@@ -1,31 +1,14 @@
 #include "engine/cpu/softmax.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
+#include "engine/cpu/lanes.h"
 #include "engine/math.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
 namespace {
-
-// Fixed lanes, so that the compiler may vectorise sums and maxima in an order that is ours.
-constexpr size_t kLanes = 32;
-
-template <class T, class Term>
-T lane_sum(int64_t count, const Term& term) {
-  std::array<T, kLanes> lanes{};
-  int64_t i = 0;
-  for (; i + static_cast<int64_t>(kLanes) <= count; i += kLanes) {
-    for (size_t j = 0; j < kLanes; ++j) lanes[j] += term(i + static_cast<int64_t>(j));
-  }
-  for (size_t j = 0; i + static_cast<int64_t>(j) < count; ++j) lanes[j] += term(i + static_cast<int64_t>(j));
-  for (size_t width = kLanes / 2; width > 0; width /= 2) {
-    for (size_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
-  }
-  return lanes[0];
-}
 
 template <class T>
 T maximum(const T* x, int64_t count) {

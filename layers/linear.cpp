@@ -1,0 +1,51 @@
+#include "layers/linear.h"
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/view.h"
+#include "layers/init.h"
+
+namespace bochner {
+namespace {
+
+using Init = LinearOptions::Init;
+
+Tensor initial_weight(int64_t inputs, int64_t outputs, Generator& generator, const LinearOptions& options) {
+  if (inputs < 1 || outputs < 1) fail("linear: {} inputs and {} outputs; both must be at least 1", inputs, outputs);
+  switch (options.init) {
+    case Init::fan_in:
+      return init::fan_in_uniform({outputs, inputs}, inputs, generator);
+    case Init::xavier:
+      return init::xavier_uniform({outputs, inputs}, generator);
+    case Init::normal:
+      return init::gaussian({outputs, inputs}, options.deviation, generator);
+  }
+  internal_failure("a known initialisation", __FILE__, __LINE__);
+}
+
+Tensor initial_bias(int64_t inputs, int64_t outputs, Generator& generator, const LinearOptions& options) {
+  switch (options.init) {
+    case Init::fan_in:
+      return init::fan_in_uniform({outputs}, inputs, generator);
+    case Init::xavier:
+      return init::gaussian({outputs}, 1e-6, generator);
+    case Init::normal:
+      return Tensor::zeros({outputs});
+  }
+  internal_failure("a known initialisation", __FILE__, __LINE__);
+}
+
+}  // namespace
+
+Linear::Linear(Slot slot, int64_t inputs, int64_t outputs, Generator& init, LinearOptions options)
+    : Module(std::move(slot)),
+      weight(parameter("weight", initial_weight(inputs, outputs, init, options))),
+      bias(options.bias ? &parameter("bias", initial_bias(inputs, outputs, init, options)) : nullptr) {}
+
+Variable Linear::forward(const Variable& x) const {
+  const Scope scope(name());
+  const Variable y = matmul(x, transpose(weight, 0, 1));
+  return bias == nullptr ? y : y + *bias;
+}
+
+}  // namespace bochner

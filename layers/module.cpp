@@ -1,0 +1,86 @@
+#include "layers/module.h"
+
+#include <set>
+
+namespace bochner {
+
+Module::Module(Slot slot) : name_(slot.name), path_(slot.name) {
+  if (slot.parent == nullptr) return;
+  if (!slot.parent->path_.empty()) path_ = slot.parent->path_ + "." + name_;
+  slot.parent->children_.push_back(this);
+}
+
+template <class F>
+void Module::visit(const F& f) {
+  f(*this);
+  for (Module* child : children_) child->visit(f);
+}
+
+std::vector<Parameter*> Module::parameters() {
+  std::vector<Parameter*> found;
+  visit([&](Module& module) {
+    for (Parameter& parameter : module.parameters_) found.push_back(&parameter);
+  });
+  return found;
+}
+
+std::map<std::string, Tensor> Module::state() {
+  std::map<std::string, Tensor> state;
+  visit([&](Module& module) {
+    for (const Parameter& parameter : module.parameters_) state[parameter.name] = parameter.value;
+    for (const Buffer& buffer : module.buffers_) state[buffer.name] = buffer.value;
+  });
+  return state;
+}
+
+void Module::load_state(const std::map<std::string, Tensor>& state) {
+  const std::map<std::string, Tensor> mine = this->state();
+  for (const auto& [name, value] : mine) {
+    const auto found = state.find(name);
+    if (found == state.end()) fail("checkpoint: tensor '{}' is missing; is this another model's checkpoint?", name);
+    if (!(found->second.shape() == value.shape())) {
+      fail("checkpoint: tensor '{}' has shape {}, the model needs {}; is this another model's checkpoint?", name,
+           found->second.shape().str(), value.shape().str());
+    }
+  }
+  for (const auto& [name, value] : state) {
+    if (!mine.contains(name))
+      fail("checkpoint: tensor '{}' is not part of this model; is this another model's checkpoint?", name);
+  }
+  for (const auto& [name, value] : mine) value.copy_(state.at(name));
+}
+
+void Module::to(Device device, DType dtype) {
+  visit([&](Module& module) {
+    for (Parameter& parameter : module.parameters_) parameter.value = parameter.value.cast(dtype).to(device);
+    for (Buffer& buffer : module.buffers_) {
+      buffer.value = (is_floating(buffer.value.dtype()) ? buffer.value.cast(dtype) : buffer.value).to(device);
+    }
+  });
+}
+
+int64_t Module::parameter_count() {
+  int64_t count = 0;
+  for (const Parameter* parameter : parameters()) count += parameter->trainable ? parameter->value.size() : 0;
+  return count;
+}
+
+void Module::set_trainable(bool trainable) {
+  for (Parameter* parameter : parameters()) parameter->trainable = trainable;
+}
+
+void Module::clear_gradients() {
+  for (Parameter* parameter : parameters()) parameter->grad = Tensor();
+}
+
+Parameter& Module::parameter(const std::string& name, Tensor value) {
+  const std::string full = path_.empty() ? name : path_ + "." + name;
+  return parameters_.emplace_back(Parameter{full, std::move(value), {}});
+}
+
+Tensor& Module::buffer(const std::string& name, Tensor value) {
+  const std::string full = path_.empty() ? name : path_ + "." + name;
+  return buffers_.emplace_back(Buffer{full, std::move(value)}).value;
+}
+
+}  // namespace bochner

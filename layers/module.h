@@ -1,0 +1,88 @@
+// Modules: a tree of named parameters and buffers. A module is built in its place in the tree and never moves; children
+// are plain members, and their names are the dotted names of checkpoints.
+//
+//   class FeedForward : public Module {
+//    public:
+//     FeedForward(Slot slot, int64_t dim, int64_t hidden, Generator& init)
+//         : Module(slot), in_(sub("in"), dim, hidden, init), out_(sub("out"), hidden, dim, init) {}
+//     Variable forward(const Variable& x) const { return out_.forward(gelu(in_.forward(x))); }
+//    private:
+//     Linear in_;     // parameters in.weight, in.bias
+//     Linear out_;
+//   };
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "autograd/tape.h"
+#include "engine/random.h"
+
+namespace bochner {
+
+class Module;
+
+/// A place in the tree: the parent, and what it calls the child. The root has neither.
+struct Slot {
+  Module* parent = nullptr;
+  std::string name;
+};
+
+/// What a forward pass needs besides its inputs.
+struct Context {
+  Generator& generator;   ///< noise of dropout and of random features
+  bool training = false;  ///< dropout, batch statistics and redraws are on
+};
+
+class Module {
+ public:
+  explicit Module(Slot slot = {});
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  /// Dotted name from the root, e.g. `encoder.2.attention`.
+  const std::string& path() const { return path_; }
+  /// Its own name within the parent.
+  const std::string& name() const { return name_; }
+
+  /// All parameters below, in the order of construction.
+  std::vector<Parameter*> parameters();
+  /// Parameters and buffers (running statistics, drawn features) by dotted name.
+  std::map<std::string, Tensor> state();
+  /// Copies values into parameters and buffers. An Error names a missing, unexpected or differently shaped tensor.
+  void load_state(const std::map<std::string, Tensor>& state);
+  /// Moves and converts every parameter and every floating buffer; for a fresh module, before an optimizer holds on to
+  /// it.
+  void to(Device device, DType dtype);
+  /// Number of trainable values.
+  int64_t parameter_count();
+  /// Parameters below take no gradient (or take one again).
+  void set_trainable(bool trainable);
+  void clear_gradients();
+
+ protected:
+  Slot sub(std::string name) { return {this, std::move(name)}; }
+  /// A parameter called `path().name`; lives as long as the module.
+  Parameter& parameter(const std::string& name, Tensor value);
+  /// A tensor that is saved but not trained. Assign to it freely.
+  Tensor& buffer(const std::string& name, Tensor value);
+
+ private:
+  struct Buffer {
+    std::string name;
+    Tensor value;
+  };
+  template <class F>
+  void visit(const F& f);
+
+  std::string name_;
+  std::string path_;
+  std::deque<Parameter> parameters_;
+  std::deque<Buffer> buffers_;
+  std::vector<Module*> children_;
+};
+
+}  // namespace bochner
