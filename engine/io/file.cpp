@@ -1,0 +1,162 @@
+#include "engine/io/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+
+namespace bochner {
+namespace {
+
+/// The largest piece that one system call is asked for; Linux itself stops short of 2 GiB.
+constexpr size_t kPiece = size_t{1} << 30;
+
+std::string reason(int error) {
+  const std::string text = std::generic_category().message(error);
+  switch (error) {
+    case ENOENT:
+      return text + "; check the path";
+    case EACCES:
+    case EPERM:
+      return text + "; check the permissions of the file and its folder";
+    case EROFS:
+      return text + "; choose a folder that can be written to";
+    case ENOSPC:
+    case EDQUOT:
+      return text + "; free some space or choose another disk";
+    case EFBIG:
+      return text + "; raise the limit on file sizes (ulimit -f) or choose another disk";
+    case EMFILE:
+    case ENFILE:
+      return text + "; close some files or raise the limit (ulimit -n)";
+    default:
+      return text;
+  }
+}
+
+}  // namespace
+
+InputFile::InputFile(const std::filesystem::path& path) : name_(path.string()) {
+  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) fail("{}: can not be opened: {}", name_, reason(errno));
+  struct stat status {};
+  if (fstat(descriptor_, &status) == 0 && !S_ISDIR(status.st_mode)) {
+    if (S_ISREG(status.st_mode)) size_ = status.st_size;
+    return;
+  }
+  close(descriptor_);
+  fail("{}: is a folder, not a file; name a file in it", name_);
+}
+
+InputFile::~InputFile() { close(descriptor_); }
+
+size_t InputFile::read(std::span<std::byte> to) {
+  for (;;) {
+    const ssize_t count = ::read(descriptor_, to.data(), std::min(to.size(), kPiece));
+    if (count >= 0) return static_cast<size_t>(count);
+    if (errno != EINTR) fail("{}: can not be read: {}", name_, reason(errno));
+  }
+}
+
+void InputFile::read_at(int64_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t count = pread(descriptor_, to.data(), std::min(to.size(), kPiece), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_at(name_, offset, "can not be read: {}", reason(errno));
+    if (count == 0) fail_at(name_, offset, "the file ends here, {} bytes early; is it still being written?", to.size());
+    to = to.subspan(static_cast<size_t>(count));
+    offset += count;
+  }
+}
+
+std::vector<std::byte> read_file(const std::filesystem::path& path, int64_t limit) {
+  InputFile file(path);
+  if (file.size() > limit) {
+    fail("{}: holds {} bytes, more than the {} that are allowed here; is it the right file?", file.name(), file.size(),
+         limit);
+  }
+  if (file.size() == 0) return read_all(file, limit);  // a pipe or a device, which tell no size
+  std::vector<std::byte> bytes(static_cast<size_t>(file.size()));
+  file.read_at(0, bytes);
+  return bytes;
+}
+
+AtomicFile::AtomicFile(const std::filesystem::path& path) : name_(path.string()), target_(path) {
+  static std::atomic<int> files = 0;
+  struct stat old {};
+  const bool exists = stat(target_.c_str(), &old) == 0;
+  if (exists && !S_ISREG(old.st_mode)) fail("{}: is not a regular file and can not be replaced; choose a name", name_);
+  if (exists && std::filesystem::is_symlink(target_)) target_ = std::filesystem::canonical(target_);
+  if (!target_.has_filename()) fail("{}: names a folder, not a file; add a file name", name_);
+  do {
+    temporary_ = target_;
+    temporary_ += fmt::format(".tmp-{}-{}", getpid(), files++);
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (descriptor_ < 0 && errno == EEXIST);
+  if (descriptor_ < 0) fail("{}: can not be written: {}", name_, reason(errno));
+  // Best effort: on file systems without permissions the new file has the default ones.
+  if (exists && fchmod(descriptor_, old.st_mode & 07777U) != 0) errno = 0;
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() {
+  if (descriptor_ < 0) return;
+  close(descriptor_);
+  descriptor_ = -1;
+  unlink(temporary_.c_str());
+}
+
+void AtomicFile::give_up(const char* action, int error) {
+  discard();
+  fail("{}: {} after {} bytes: {}. What stood there before is unchanged", name_, action, written_, reason(error));
+}
+
+void AtomicFile::write(Bytes bytes) {
+  BOCHNER_ASSERT(descriptor_ >= 0);
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kPiece));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) give_up("writing stopped", errno);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+    written_ += count;
+  }
+}
+
+void AtomicFile::commit() {
+  BOCHNER_ASSERT(descriptor_ >= 0);
+  if (fsync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) give_up("syncing failed", errno);
+  // On network file systems a full disk may show only here.
+  const int closed = close(std::exchange(descriptor_, -1));
+  if (closed != 0 || rename(temporary_.c_str(), target_.c_str()) != 0) {
+    const int error = errno;
+    unlink(temporary_.c_str());
+    give_up(closed != 0 ? "closing failed" : "renaming failed", error);
+  }
+  const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;  // a folder that may be written but not read: nothing more can be done
+  const int synced = fsync(descriptor);
+  const int error = errno;
+  close(descriptor);
+  if (synced != 0 && error != EINVAL && error != ENOTSUP) {
+    fail("{}: is written, but its folder could not be synced: {}. It may be lost in a power failure", name_,
+         reason(error));
+  }
+}
+
+void write_file_atomically(const std::filesystem::path& path, Bytes bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  write_file_atomically(path, bytes_of(text));
+}
+
+}  // namespace bochner

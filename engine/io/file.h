@@ -1,0 +1,66 @@
+// Files: reading, and writing so that a reader sees the old file or the whole new one, never a part.
+//
+//   AtomicFile file("runs/lra/checkpoint-last");
+//   file.write(bytes);
+//   file.commit();          // not reached: the old file stays as it was
+#pragma once
+
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "engine/io/stream.h"
+
+namespace bochner {
+
+/// A file open for reading. Errors name it and say why it can not be read.
+class InputFile final : public ByteSource {
+ public:
+  explicit InputFile(const std::filesystem::path& path);
+  ~InputFile() override;
+
+  const std::string& name() const override { return name_; }
+  size_t read(std::span<std::byte> to) override;
+  /// Bytes of a regular file; 0 for pipes and devices.
+  int64_t size() const { return size_; }
+  /// Fills `to` with the bytes from `offset` on; an Error where the file ends before. Leaves read() where it was.
+  void read_at(int64_t offset, std::span<std::byte> to) const;
+
+ private:
+  std::string name_;
+  int descriptor_ = -1;
+  int64_t size_ = 0;
+};
+
+/// All bytes of a file; more than `limit` of them are an Error.
+std::vector<std::byte> read_file(const std::filesystem::path& path,
+                                 int64_t limit = std::numeric_limits<int64_t>::max());
+
+/// A new file that takes the place of `path` at commit(): it is written under a temporary name (`NAME.tmp-PID-N`) in
+/// the same folder, synced, renamed, and the folder synced. Without commit() the temporary file is removed. An existing
+/// file keeps its permissions; a symbolic link keeps pointing where it did. The folder must exist.
+class AtomicFile final : public ByteSink {
+ public:
+  explicit AtomicFile(const std::filesystem::path& path);
+  ~AtomicFile() override;
+
+  using ByteSink::write;
+  void write(Bytes bytes) override;
+  void commit();
+
+ private:
+  [[noreturn]] void give_up(const char* action, int error);
+  void discard();
+
+  std::string name_;
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+  int64_t written_ = 0;
+};
+
+void write_file_atomically(const std::filesystem::path& path, Bytes bytes);
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace bochner

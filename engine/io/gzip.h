@@ -1,0 +1,59 @@
+// gzip (RFC 1952) over zlib. Checksums are verified, files of several members are read to their end, and memory stays
+// at some 100 KiB whatever the file unpacks to.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/io/stream.h"
+
+namespace bochner {
+
+/// What a gzip source unpacks to. A wrong magic number, damaged data, a wrong checksum or length, a file cut short and
+/// bytes after the last member (other than zeros) are Errors with the offset in the packed file.
+class GzipSource final : public ByteSource {
+ public:
+  explicit GzipSource(std::unique_ptr<ByteSource> packed);
+  ~GzipSource() override;
+
+  size_t read(std::span<std::byte> to) override;
+  const std::string& name() const override { return packed_->name(); }
+
+ private:
+  struct State;
+
+  bool refill();
+  [[noreturn]] void refuse(const char* message) const;
+  bool begin_member();
+
+  std::unique_ptr<ByteSource> packed_;
+  std::unique_ptr<State> state_;
+};
+
+/// Packs what is written into one gzip member without name or time, so that equal bytes give equal files.
+class GzipSink final : public ByteSink {
+ public:
+  /// `level` 1 (fast) to 9 (small). `packed` must outlive this.
+  explicit GzipSink(ByteSink& packed, int level = 6);
+  ~GzipSink() override;
+
+  using ByteSink::write;
+  void write(Bytes bytes) override;
+  /// Ends the member; nothing may be written after. Without it the packed bytes are cut short.
+  void finish();
+
+ private:
+  struct State;
+
+  void drive(int flush);
+
+  ByteSink& packed_;
+  std::unique_ptr<State> state_;
+};
+
+/// All that the bytes of a gzip file unpack to; more than `limit` bytes are an Error.
+std::vector<std::byte> parse_gzip(Bytes packed, std::string_view file, int64_t limit);
+std::vector<std::byte> format_gzip(Bytes bytes, int level = 6);
+
+}  // namespace bochner

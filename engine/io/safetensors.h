@@ -1,0 +1,91 @@
+// safetensors: named tensors and strings in one file, the format of Hugging Face models and of Bochner's checkpoints.
+//
+//   write_safetensors("model.safetensors", {{"weight", w}, {"bias", b}}, {{"config", text}});
+//   const Safetensors file = read_safetensors("model.safetensors");
+//   layer.load(file.tensors.at("weight"));
+//
+// Layout (https://huggingface.co/docs/safetensors): 8 bytes, the length N of the header, least significant byte first;
+// N bytes of JSON, `{"__metadata__": {string: string}, NAME: {"dtype", "shape", "data_offsets": [begin, end]}, ...}`,
+// padded with spaces; then the elements, row-major, tensors without gaps and in any order.
+//
+// Files written here also carry hashes among their metadata, which other readers see as strings and may ignore:
+//   bochner.hash                  xxh3_128
+//   bochner.hash.header           hash of everything before the elements, with the 32 digits of this value taken as '0'
+//   bochner.hash.tensor.NAME      hash of the bytes of tensor NAME
+// each 32 hexadecimal digits, as `xxhsum -H2` prints them. Reading verifies them, so any byte changed in such a file is
+// noticed, and where it lies in a tensor, the tensor is named. Files without them (of other writers) are read without
+// this. A program that rewrites a file must drop or renew these keys.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/io/elements.h"
+#include "engine/io/stream.h"
+
+namespace bochner {
+
+class InputFile;
+
+using TensorMap = std::map<std::string, Tensor>;
+using Metadata = std::map<std::string, std::string>;
+
+/// What a file holds. The metadata are without the hashes.
+struct Safetensors {
+  TensorMap tensors;
+  Metadata metadata;
+};
+
+/// Reads all tensors to the CPU. F16 becomes f32; I8, I16, U16 become i32; U32 becomes i64; other types that Bochner
+/// has not are refused by name.
+Safetensors read_safetensors(const std::filesystem::path& path);
+Safetensors parse_safetensors(Bytes bytes, std::string_view file);
+
+/// Writes atomically (file.h), from any device. Names and strings must be UTF-8; the name `__metadata__` and metadata
+/// beginning with `bochner.hash` are taken. Tensors are ordered by the size of their elements, largest first, then by
+/// name, so that each is aligned.
+void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors, const Metadata& metadata = {});
+std::vector<std::byte> format_safetensors(const TensorMap& tensors, const Metadata& metadata = {});
+
+/// A file of which tensors are read one by one, for those who need only some, or move them elsewhere as they go.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  const std::string& name() const { return name_; }
+  /// The metadata without the hashes.
+  const Metadata& metadata() const { return metadata_; }
+  /// In the order of their names.
+  std::vector<std::string> tensor_names() const;
+  bool contains(const std::string& tensor) const { return entries_.contains(tensor); }
+  const Shape& shape(const std::string& tensor) const { return entry(tensor).layout.shape(); }
+  /// The type it will be read into.
+  DType dtype(const std::string& tensor) const { return dtype_for(entry(tensor).layout.type()); }
+  /// Reads and verifies one tensor. An Error names the nearest names where there is no such tensor.
+  Tensor read(const std::string& tensor) const;
+
+ private:
+  friend Safetensors parse_safetensors(Bytes bytes, std::string_view file);
+  using ReadAt = std::function<void(int64_t offset, std::span<std::byte> to)>;
+
+  struct Entry {
+    Layout layout;
+    int64_t offset;    ///< of its first byte in the file
+    std::string hash;  ///< empty where the file has none
+  };
+
+  explicit SafetensorsFile(const std::shared_ptr<const InputFile>& file);
+  SafetensorsFile(std::string name, int64_t size, ReadAt read_at);
+  const Entry& entry(const std::string& tensor) const;
+
+  std::string name_;
+  ReadAt read_at_;
+  Metadata metadata_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace bochner

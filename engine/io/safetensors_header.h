@@ -1,0 +1,37 @@
+// The JSON header of a safetensors file, taken apart and checked. Private to safetensors.cpp and its tests.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/io/elements.h"
+
+namespace bochner {
+
+struct SafetensorsHeader {
+  struct Item {
+    std::string name;
+    std::string dtype;
+    std::vector<int64_t> shape;
+    std::vector<int64_t> data_offsets;  ///< first byte and the byte after the last, counted from the end of the header
+    int64_t place = 0;                  ///< where the entry ends in the file, for messages
+  };
+  std::vector<Item> items;  ///< in the order of the file
+  std::map<std::string, std::string> metadata;
+};
+
+/// Parses the header text, which begins at byte 8 of `file`. JSON that is not UTF-8, not of this form, nested deeper
+/// than the form, or that names something twice is an Error with the offset. Offsets and shapes are only known to be
+/// non-negative integers.
+SafetensorsHeader parse_safetensors_header(std::string_view json, std::string_view file);
+
+/// The header text for these items, padded so that the elements begin at a multiple of 8 bytes.
+std::string format_safetensors_header(const SafetensorsHeader& header);
+
+/// `F32`, ... and back; an Error lists those that are known.
+std::string_view safetensors_name(FileType type);
+FileType safetensors_type(std::string_view name, std::string_view tensor, std::string_view file, int64_t offset);
+
+}  // namespace bochner

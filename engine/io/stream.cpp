@@ -1,0 +1,77 @@
+#include "engine/io/stream.h"
+
+#include <algorithm>
+
+#include "engine/io/file.h"
+#include "engine/io/gzip.h"
+
+namespace bochner {
+namespace {
+
+/// `first`, then the rest of a source.
+class PrefixedSource final : public ByteSource {
+ public:
+  PrefixedSource(std::vector<std::byte> first, std::unique_ptr<ByteSource> rest)
+      : first_(std::move(first)), rest_(std::move(rest)) {}
+
+  size_t read(std::span<std::byte> to) override {
+    if (used_ == first_.size()) return rest_->read(to);
+    const size_t count = std::min(to.size(), first_.size() - used_);
+    std::copy_n(first_.begin() + static_cast<std::ptrdiff_t>(used_), count, to.begin());
+    used_ += count;
+    return count;
+  }
+  const std::string& name() const override { return rest_->name(); }
+
+ private:
+  std::vector<std::byte> first_;
+  size_t used_ = 0;
+  std::unique_ptr<ByteSource> rest_;
+};
+
+}  // namespace
+
+size_t MemorySource::read(std::span<std::byte> to) {
+  const size_t count = std::min(to.size(), bytes_.size());
+  std::copy_n(bytes_.begin(), count, to.begin());
+  bytes_ = bytes_.subspan(count);
+  return count;
+}
+
+std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
+  std::vector<std::byte> first(2);
+  size_t count = 0;
+  while (count < first.size()) {
+    const size_t more = source->read(std::span(first).subspan(count));
+    if (more == 0) break;
+    count += more;
+  }
+  first.resize(count);
+  const bool gzip = count == 2 && first[0] == std::byte{0x1f} && first[1] == std::byte{0x8b};
+  auto whole = std::make_unique<PrefixedSource>(std::move(first), std::move(source));
+  if (gzip) return std::make_unique<GzipSource>(std::move(whole));
+  return whole;
+}
+
+std::unique_ptr<ByteSource> open_unpacked(const std::filesystem::path& path) {
+  return unpacked(std::make_unique<InputFile>(path));
+}
+
+std::vector<std::byte> read_all(ByteSource& source, int64_t limit) {
+  constexpr size_t kPiece = size_t{1} << 16;
+  std::vector<std::byte> bytes;
+  size_t count = 0;
+  for (;;) {
+    if (bytes.size() - count < kPiece) bytes.resize(std::max(count + kPiece, bytes.size() + bytes.size() / 2));
+    const size_t more = source.read(std::span(bytes).subspan(count));
+    if (more == 0) break;
+    count += more;
+    if (static_cast<int64_t>(count) > limit) {
+      fail("{}: holds more than the {} bytes that are allowed here; is it the right file?", source.name(), limit);
+    }
+  }
+  bytes.resize(count);
+  return bytes;
+}
+
+}  // namespace bochner

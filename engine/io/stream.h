@@ -1,0 +1,70 @@
+// Bytes in passing: sources to read from piece by piece, sinks to write to. A file, a piece of memory and gzip (gzip.h)
+// look the same from here, so that a format is written once.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/io/bytes.h"
+
+namespace bochner {
+
+/// Where bytes come from.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  ByteSource() = default;
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
+
+  /// Puts the next bytes into `to` and returns their number: at least one, 0 only at the end (or where `to` is empty).
+  virtual size_t read(std::span<std::byte> to) = 0;
+  /// The name for messages.
+  virtual const std::string& name() const = 0;
+};
+
+/// Bytes in memory, which must outlive the source.
+class MemorySource final : public ByteSource {
+ public:
+  MemorySource(Bytes bytes, std::string_view name) : bytes_(bytes), name_(name) {}
+  size_t read(std::span<std::byte> to) override;
+  const std::string& name() const override { return name_; }
+
+ private:
+  Bytes bytes_;
+  std::string name_;
+};
+
+/// Where bytes go.
+class ByteSink {
+ public:
+  virtual ~ByteSink() = default;
+  ByteSink() = default;
+  ByteSink(const ByteSink&) = delete;
+  ByteSink& operator=(const ByteSink&) = delete;
+
+  virtual void write(Bytes bytes) = 0;
+  void write(std::string_view text) { write(bytes_of(text)); }
+};
+
+/// Collects what is written.
+class MemorySink final : public ByteSink {
+ public:
+  using ByteSink::write;
+  void write(Bytes bytes) override { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// `source` itself, or what it unpacks to where it begins as a gzip file does.
+std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source);
+/// A file to be read from its start, unpacked where it is gzip, whatever its name.
+std::unique_ptr<ByteSource> open_unpacked(const std::filesystem::path& path);
+/// All bytes that are left; more than `limit` of them are an Error.
+std::vector<std::byte> read_all(ByteSource& source, int64_t limit);
+
+}  // namespace bochner

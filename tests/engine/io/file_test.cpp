@@ -1,0 +1,182 @@
+#include "engine/io/file.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/engine/io/io_test.h"
+
+namespace bochner {
+namespace {
+
+/// What f returns in a process of its own, where it may drop privileges and set limits.
+std::string in_a_child(const std::function<std::string()>& f) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    std::string answer;
+    try {
+      answer = f();
+    } catch (const std::exception& error) {
+      answer = error.what();
+    }
+    const ssize_t written = write(ends[1], answer.data(), answer.size());
+    _exit(written == static_cast<ssize_t>(answer.size()) ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string answer;
+  char piece[256];
+  for (ssize_t count = 0; (count = read(ends[0], piece, sizeof(piece))) > 0;) answer.append(piece, count);
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return answer;
+}
+
+TEST(ByteReader, ReadsIntegersInBothOrdersAndStopsAtTheEnd) {
+  const std::string bytes = "\x01\x02\x03\x04\x05";
+  ByteReader reader(bytes_of(bytes), "f");
+  EXPECT_EQ(reader.little<uint16_t>("a"), 0x0201);
+  EXPECT_EQ(reader.big<uint16_t>("b"), 0x0304);
+  EXPECT_EQ(reader.remaining(), 1);
+  EXPECT_EQ(message_of([&] { reader.little<uint64_t>("the length"); }),
+            "f: offset 4: the length takes 8 bytes, only 1 are left; the file is cut short or damaged: fetch or write "
+            "it again");
+  EXPECT_EQ(reader.take(1, "rest").size(), 1U);
+  EXPECT_THROW(reader.take(-1, "rest"), Error);
+  EXPECT_THROW(reader.take(INT64_MAX, "rest"), Error);
+  EXPECT_EQ(text(little_bytes<uint32_t>(0x01020304)), "\x04\x03\x02\x01");
+  EXPECT_EQ(text(big_bytes<uint32_t>(0x01020304)), "\x01\x02\x03\x04");
+}
+
+TEST(ByteReader, ShowsForeignTextOnOneLine) {
+  EXPECT_EQ(shown("a\n\x1b[31m\xff"), "'a\\x0a\\x1b[31m\\xff'");
+  EXPECT_LE(shown(std::string(10000, 'x')).size(), 90U);
+}
+
+TEST(File, ReadsWhatWasWritten) {
+  const TempFolder folder;
+  write_file_atomically(folder / "a", "some text");
+  EXPECT_EQ(text(read_file(folder / "a")), "some text");
+  write_file_atomically(folder / "a", "");
+  EXPECT_EQ(text(read_file(folder / "a")), "");
+  EXPECT_EQ(folder.names(), std::set<std::string>{"a"});
+}
+
+TEST(File, ErrorsSayWhyAFileCanNotBeRead) {
+  const TempFolder folder;
+  write_file_atomically(folder / "a", "0123456789");
+  EXPECT_EQ(message_of([&] { read_file(folder / "b"); }),
+            (folder / "b").string() + ": can not be opened: No such file or directory; check the path");
+  EXPECT_EQ(message_of([&] { read_file(folder.path()); }),
+            folder.path().string() + ": is a folder, not a file; name a file in it");
+  EXPECT_NE(message_of([&] { read_file(folder / "a", 9); }).find("holds 10 bytes, more than the 9"), std::string::npos);
+  EXPECT_EQ(read_file(folder / "a", 10).size(), 10U);
+  EXPECT_NE(message_of([&] { read_file("/dev/zero", 1000); }).find("more than the 1000 bytes"), std::string::npos);
+  std::vector<std::byte> place(4);
+  EXPECT_NE(
+      message_of([&] { InputFile(folder / "a").read_at(8, place); }).find("offset 10: the file ends here, 2 bytes"),
+      std::string::npos);
+}
+
+TEST(AtomicFile, WithoutCommitTheOldFileStaysAndNothingElse) {
+  const TempFolder folder;
+  write_file_atomically(folder / "a", "old");
+  {
+    AtomicFile file(folder / "a");
+    file.write("new");
+    EXPECT_EQ(folder.names().size(), 2U);
+    EXPECT_EQ(text(read_file(folder / "a")), "old");
+  }
+  EXPECT_EQ(folder.names(), std::set<std::string>{"a"});
+  EXPECT_EQ(text(read_file(folder / "a")), "old");
+}
+
+TEST(AtomicFile, TwoWritersOfOneFileDoNotMix) {
+  const TempFolder folder;
+  AtomicFile first(folder / "a");
+  AtomicFile second(folder / "a");
+  first.write("first");
+  second.write("second");
+  second.commit();
+  first.commit();
+  EXPECT_EQ(text(read_file(folder / "a")), "first");
+  EXPECT_EQ(folder.names(), std::set<std::string>{"a"});
+}
+
+TEST(AtomicFile, KeepsPermissionsAndLinks) {
+  const TempFolder folder;
+  write_file_atomically(folder / "a", "old");
+  ASSERT_EQ(chmod((folder / "a").c_str(), 0640), 0);
+  std::filesystem::create_symlink("a", folder / "link");
+  write_file_atomically(folder / "link", "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(text(read_file(folder / "a")), "new");
+  EXPECT_EQ(std::filesystem::status(folder / "a").permissions(), std::filesystem::perms{0640});
+}
+
+TEST(AtomicFile, RefusesWhatItCanNotReplace) {
+  const TempFolder folder;
+  EXPECT_EQ(message_of([&] { write_file_atomically(folder / "no/a", "x"); }),
+            (folder / "no/a").string() + ": can not be written: No such file or directory; check the path");
+  EXPECT_NE(message_of([&] { write_file_atomically(folder.path(), "x"); }).find("is not a regular file"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { write_file_atomically("/dev/null", "x"); }).find("is not a regular file"),
+            std::string::npos);
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(AtomicFile, AReadOnlyFolderIsNamed) {
+  const TempFolder folder;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0555), 0);
+  const std::string message = in_a_child([&] {
+    if (getuid() == 0 && setuid(65534) != 0) return std::string("skip");
+    return message_of([&] { write_file_atomically(folder / "a", "x"); });
+  });
+  chmod(folder.path().c_str(), 0755);
+  if (message == "skip") GTEST_SKIP() << "root, and privileges can not be dropped";
+  EXPECT_EQ(message, (folder / "a").string() +
+                         ": can not be written: Permission denied; check the permissions of the file and its folder");
+}
+
+TEST(AtomicFile, AFullDiskIsNamedAndTheOldFileStays) {
+  const TempFolder folder;
+  const std::string message = in_a_child([&] {
+    if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=64k") != 0) {
+      return std::string("skip");
+    }
+    write_file_atomically(folder / "a", "old");
+    const std::string answer = message_of([&] { write_file_atomically(folder / "a", std::string(1 << 20, 'x')); });
+    const bool kept = text(read_file(folder / "a")) == "old" && folder.names() == std::set<std::string>{"a"};
+    return answer + (kept ? "" : " BUT THE OLD FILE IS GONE OR THE NEW ONE STAYED");
+  });
+  if (message == "skip") GTEST_SKIP() << "no right to mount a small disk";
+  EXPECT_EQ(message, (folder / "a").string() +
+                         ": writing stopped after 61440 bytes: No space left on device; free some space or choose "
+                         "another disk. What stood there before is unchanged");
+}
+
+TEST(AtomicFile, AFileAboveTheLimitIsNamedAndTheOldFileStays) {
+  const TempFolder folder;
+  write_file_atomically(folder / "a", "old");
+  const std::string message = in_a_child([&] {
+    const rlimit limit{1000, 1000};
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    return message_of([&] { write_file_atomically(folder / "a", std::string(5000, 'x')); });
+  });
+  EXPECT_NE(message.find("writing stopped after 1000 bytes: File too large"), std::string::npos) << message;
+  EXPECT_EQ(text(read_file(folder / "a")), "old");
+  EXPECT_EQ(folder.names(), std::set<std::string>{"a"});
+}
+
+}  // namespace
+}  // namespace bochner

@@ -1,0 +1,88 @@
+#include "tests/engine/io/io_test.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "engine/allocator.h"
+
+namespace {
+std::atomic<size_t> largest_new = 0;
+
+void note(size_t bytes) {
+  size_t seen = largest_new;
+  while (seen < bytes && !largest_new.compare_exchange_weak(seen, bytes)) {
+  }
+}
+}  // namespace
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define BOCHNER_TEST_ASAN
+#endif
+#endif
+#if !defined(__SANITIZE_ADDRESS__) && !defined(BOCHNER_TEST_ASAN)
+void* operator new(size_t bytes) {
+  note(bytes);
+  if (void* place = std::malloc(std::max<size_t>(bytes, 1))) return place;
+  throw std::bad_alloc();
+}
+void operator delete(void* place) noexcept { std::free(place); }
+void operator delete(void* place, size_t) noexcept { std::free(place); }
+#endif
+
+namespace bochner {
+
+TempFolder::TempFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "bochner-test-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) fail("test: no temporary folder");
+  path_ = name;
+}
+
+TempFolder::~TempFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::set<std::string> TempFolder::names() const {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) names.insert(entry.path().filename().string());
+  return names;
+}
+
+std::filesystem::path golden(const std::string& name) {
+  return std::filesystem::path(__FILE__).parent_path() / "golden" / name;
+}
+
+int64_t largest_allocation(const std::function<void()>& f) {
+  Allocator& allocator = Allocator::of(Device::cpu());
+  allocator.reset_peak();
+  const int64_t before = allocator.stats().peak_bytes;
+  largest_new = 0;
+  f();
+  const auto by_new = static_cast<int64_t>(largest_new.load());
+  return std::max(by_new, allocator.stats().peak_bytes - before);
+}
+
+void expect_refused(const std::vector<BadFile>& files, const std::function<void(Bytes, std::string_view)>& parse) {
+  std::set<std::string> distinct;
+  for (const BadFile& file : files) {
+    SCOPED_TRACE(file.what);
+    EXPECT_TRUE(distinct.insert(file.bytes).second) << "the same bytes stand in the list twice";
+    // In memory of its own, so that AddressSanitizer sees a step outside it.
+    const std::vector<char> copy(file.bytes.begin(), file.bytes.end());
+    std::string message;
+    const int64_t largest =
+        largest_allocation([&] { message = message_of([&] { parse(std::as_bytes(std::span(copy)), "bad.file"); }); });
+    EXPECT_TRUE(message.starts_with("bad.file: ")) << message;
+    EXPECT_NE(message.find(file.telling), std::string::npos) << message << "\nlacks: " << file.telling;
+    EXPECT_LE(message.size(), 500U) << message;
+    EXPECT_TRUE(std::all_of(message.begin(), message.end(), [](char c) { return c >= 0x20 && c < 0x7f; })) << message;
+    EXPECT_LE(largest, (int64_t{1} << 17) + 64 * static_cast<int64_t>(file.bytes.size())) << "bytes at once";
+  }
+  EXPECT_GE(distinct.size(), 20U) << "distinct bad files";
+}
+
+}  // namespace bochner

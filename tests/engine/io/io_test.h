@@ -1,0 +1,62 @@
+// What the tests of foreign bytes share: folders, messages, and a way to show that a bad file is refused.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/io/bytes.h"
+#include "engine/io/file.h"
+
+namespace bochner {
+
+/// The message of the Error that f throws, or `no error`. Other exceptions pass.
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// A folder of its own, removed in the end.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+  /// The names of the files in it.
+  std::set<std::string> names() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A file of tests/engine/io/golden.
+std::filesystem::path golden(const std::string& name);
+
+/// The largest piece of memory asked for while f runs, by new or for a tensor, in bytes. Under AddressSanitizer, which
+/// watches memory itself, only tensors count.
+int64_t largest_allocation(const std::function<void()>& f);
+
+inline std::string text(Bytes bytes) { return std::string(text_of(bytes)); }
+
+struct BadFile {
+  std::string what;     ///< what is wrong with it
+  std::string bytes;    ///< the file
+  std::string telling;  ///< must be part of the message
+};
+
+/// Each file must be refused by `parse(bytes, "bad.file")` with an Error in one readable line that begins with the name
+/// of the file and holds the telling part, without memory out of proportion to the file.
+void expect_refused(const std::vector<BadFile>& files, const std::function<void(Bytes, std::string_view)>& parse);
+
+}  // namespace bochner
