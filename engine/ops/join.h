@@ -1,0 +1,21 @@
+// Tensors put together: beside each other (concat), on top of each other (stack), within a frame (pad). Any type.
+//
+//   concat({a, b}, -1)               // (8, 3) and (8, 5) -> (8, 8)
+//   pad(image, {0, 1, 1}, {0, 1, 1}) // (3, 32, 32) -> (3, 34, 34)
+#pragma once
+
+#include <vector>
+
+#include "engine/tensor.h"
+
+namespace bochner {
+
+/// y[.., o_t + i, ..] = x_t[.., i, ..] with o_t the sizes before t summed. At least one tensor; equal types, devices
+/// and sizes but along `axis`.
+Tensor concat(const std::vector<Tensor>& tensors, int axis);
+/// y[.., t, ..] = x_t[.., ..]: a new axis before `axis` (-1: the last). Equal shapes, types and devices.
+Tensor stack(const std::vector<Tensor>& tensors, int axis = 0);
+/// `before[a]` and `after[a]` elements of `value` at the ends of every axis a; neither is negative.
+Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value = 0);
+
+}  // namespace bochner
