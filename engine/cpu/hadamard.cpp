@@ -1,0 +1,192 @@
+// H_n is the product of log2 n stages, one per bit h of the place, in any order: (x_i, x_i+h) -> (x_i + x_i+h, x_i -
+// x_i+h).
+//
+// Stages with h below the width of a vector are shuffles within a register; four more are done among sixteen registers
+// before anything is stored. So a row of 256 floats is read and written once, and a longer one once more per factor of
+// 16, in the nearest cache.
+#include "engine/cpu/hadamard.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "engine/parallel.h"
+
+namespace bochner::cpu {
+namespace {
+
+template <class T>
+struct Vector {
+  static constexpr int kLanes = 64 / sizeof(T);
+  using type [[gnu::vector_size(64)]] = T;
+
+  static type load(const T* from) {
+    type x;
+    std::memcpy(&x, from, sizeof(x));
+    return x;
+  }
+  static void store(T* to, type x) { std::memcpy(to, &x, sizeof(x)); }
+};
+
+/// One stage within a vector: lane l becomes x[l] + x[l + h], or x[l - h] - x[l] where l has the bit h.
+template <int h, class V, size_t... lane>
+V stage(V x, std::index_sequence<lane...>) {
+  const V partner = __builtin_shufflevector(x, x, static_cast<int>(lane ^ h)...);
+  constexpr V sign{((lane & h) != 0 ? -1 : 1)...};
+  return x * sign + partner;
+}
+
+/// The stages h = 1, 2, ..., size / 2 within a vector.
+template <class T, int size, int h = 1>
+typename Vector<T>::type stages(typename Vector<T>::type x) {
+  if constexpr (h < size) {
+    return stages<T, size, 2 * h>(stage<h>(x, std::make_index_sequence<Vector<T>::kLanes>{}));
+  } else {
+    return x;
+  }
+}
+
+/// All stages among `radix` registers.
+template <int radix, class V>
+void butterflies(V (&x)[radix]) {
+#pragma GCC unroll 4
+  for (int h = 1; h < radix; h *= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < radix; ++i) {
+      if ((i & h) != 0) continue;
+      const V sum = x[i] + x[i + h];
+      x[i + h] = x[i] - x[i + h];
+      x[i] = sum;
+    }
+  }
+}
+
+/// Stages 1 ... radix * lanes / 2 of `count` consecutive blocks of radix vectors.
+template <class T, int radix>
+void near_stages(const T* from, T* to, int64_t count) {
+  using V = Vector<T>;
+  for (int64_t block = 0; block < count; ++block, from += radix * V::kLanes, to += radix * V::kLanes) {
+    typename V::type x[radix];
+#pragma GCC unroll 16
+    for (int i = 0; i < radix; ++i) x[i] = stages<T, V::kLanes>(V::load(from + i * V::kLanes));
+    butterflies(x);
+#pragma GCC unroll 16
+    for (int i = 0; i < radix; ++i) V::store(to + i * V::kLanes, x[i]);
+  }
+}
+
+/// Stages stride ... stride * radix / 2 of columns [begin, end) of a radix x stride matrix; whole vectors.
+template <class T, int radix>
+void far_stages(T* data, int64_t stride, int64_t begin, int64_t end) {
+  using V = Vector<T>;
+  for (int64_t column = begin; column < end; column += V::kLanes) {
+    typename V::type x[radix];
+#pragma GCC unroll 16
+    for (int i = 0; i < radix; ++i) x[i] = V::load(data + i * stride + column);
+    butterflies(x);
+#pragma GCC unroll 16
+    for (int i = 0; i < radix; ++i) V::store(data + i * stride + column, x[i]);
+  }
+}
+
+/// f(integral constant of the radix), for a power of two from 1 to 16.
+template <class F>
+void with_radix(int64_t radix, const F& f) {
+  switch (radix) {
+    case 1:
+      return f(std::integral_constant<int, 1>{});
+    case 2:
+      return f(std::integral_constant<int, 2>{});
+    case 4:
+      return f(std::integral_constant<int, 4>{});
+    case 8:
+      return f(std::integral_constant<int, 8>{});
+    default:
+      return f(std::integral_constant<int, 16>{});
+  }
+}
+
+/// Stages from `stride` on that are done together. Vectors 4 KiB apart compete for one set of the nearest cache, which
+/// holds 8 of them or more.
+template <class T>
+int64_t far_radix(int64_t n, int64_t stride) {
+  const int64_t most = stride * static_cast<int64_t>(sizeof(T)) < 4096 ? 16 : 8;
+  return std::min(most, n / stride);
+}
+
+/// Consecutive rows of at least one vector each.
+template <class T>
+void transform_rows(const T* from, T* to, int64_t n, int64_t rows) {
+  constexpr int64_t kLanes = Vector<T>::kLanes;
+  const int64_t near_radix = std::min<int64_t>(16, n / kLanes);
+  const int64_t near = near_radix * kLanes;
+  if (near == n) {
+    with_radix(near_radix, [&](auto radix) { near_stages<T, radix>(from, to, rows); });
+    return;
+  }
+  for (int64_t row = 0; row < rows; ++row, from += n, to += n) {
+    near_stages<T, 16>(from, to, n / near);
+    for (int64_t stride = near; stride < n;) {
+      const int64_t far = far_radix<T>(n, stride);
+      with_radix(far, [&](auto radix) {
+        for (int64_t base = 0; base < n; base += stride * far) far_stages<T, radix>(to + base, stride, 0, stride);
+      });
+      stride *= far;
+    }
+  }
+}
+
+/// Rows shorter than a vector: the contiguous elements are read as vectors that hold several rows.
+template <class T, int n>
+void transform_short_rows(const T* from, T* to, int64_t count) {
+  using V = Vector<T>;
+  const int64_t vectors = count / V::kLanes;
+  for (int64_t i = 0; i < vectors; ++i) V::store(to + i * V::kLanes, stages<T, n>(V::load(from + i * V::kLanes)));
+  const int64_t done = vectors * V::kLanes;
+  T rest[V::kLanes] = {};
+  std::copy(from + done, from + count, rest);
+  V::store(rest, stages<T, n>(V::load(rest)));
+  std::copy(rest, rest + (count - done), to + done);
+}
+
+constexpr int64_t kPiece = 16384;        // elements of a piece of parallel work
+constexpr int64_t kTileBytes = 1 << 19;  // of a row, that one thread does alone, in its own cache
+
+template <class T>
+void transform(int64_t rows, int64_t n, const T* from, T* to) {
+  constexpr int64_t kLanes = Vector<T>::kLanes;
+  if (n < kLanes) {
+    parallel_for(rows, kPiece / n, [&](int64_t begin, int64_t end) {
+      with_radix(n, [&](auto size) {
+        if constexpr (size < kLanes) transform_short_rows<T, size>(from + begin * n, to + begin * n, (end - begin) * n);
+      });
+    });
+    return;
+  }
+  const int64_t tile = std::min(n, kTileBytes / static_cast<int64_t>(sizeof(T)));
+  parallel_for(rows * (n / tile), std::max<int64_t>(1, kPiece / tile), [&](int64_t begin, int64_t end) {
+    transform_rows(from + begin * tile, to + begin * tile, tile, end - begin);
+  });
+  for (int64_t stride = tile; stride < n;) {
+    const int64_t far = far_radix<T>(n, stride);
+    const int64_t strip = kPiece / far;
+    parallel_for(rows * (n / (stride * far)) * (stride / strip), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        T* matrix = to + i / (stride / strip) * stride * far;
+        const int64_t column = i % (stride / strip) * strip;
+        with_radix(far, [&](auto radix) { far_stages<T, radix>(matrix, stride, column, column + strip); });
+      }
+    });
+    stride *= far;
+  }
+}
+
+}  // namespace
+
+void hadamard(int64_t rows, int64_t n, const Tensor& from, const Tensor& to) {
+  visit_floating(from.dtype(), "hadamard",
+                 [&]<class T>(TypeTag<T>) { transform(rows, n, from.data<T>(), to.data<T>()); });
+}
+
+}  // namespace bochner::cpu

@@ -1,0 +1,41 @@
+#include "engine/ops/hadamard.h"
+
+#include <bit>
+
+#include "engine/cpu/hadamard.h"
+#include "engine/kernel.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/hadamard.h"
+#endif
+
+namespace bochner {
+namespace {
+
+constexpr Kernel<void(int64_t, int64_t, const Tensor&, const Tensor&)> kHadamard{"hadamard", &cpu::hadamard,
+                                                                                 CUDA_KERNEL(hadamard)};
+
+void transform(const Tensor& from, const Tensor& to) {
+  if (from.rank() == 0) fail("hadamard: a rank-0 tensor has no last axis");
+  const int64_t n = from.size(-1);
+  if (!std::has_single_bit(static_cast<uint64_t>(n))) {
+    fail("hadamard: the last axis of {} has size {}, not a power of two; pad() it with zeros", from.shape().str(), n);
+  }
+  visit_floating(from.dtype(), "hadamard", [](auto) {});
+  if (from.size() > 0) kHadamard(from.device(), from.size() / n, n, from, to);
+}
+
+}  // namespace
+
+Tensor hadamard(const Tensor& x) {
+  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  transform(x.contiguous(), y);
+  return y;
+}
+
+void hadamard_(const Tensor& x) {
+  const Tensor rows = x.contiguous();
+  transform(rows, rows);
+  if (!rows.shares_storage(x)) x.copy_(rows);
+}
+
+}  // namespace bochner
