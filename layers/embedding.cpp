@@ -1,0 +1,30 @@
+#include "layers/embedding.h"
+
+#include <cmath>
+
+#include "autograd/fused/embedding.h"
+#include "layers/init.h"
+
+namespace bochner {
+
+Embedding::Embedding(Slot slot, int64_t entries, int64_t dim, double deviation, Generator& init)
+    : Module(std::move(slot)), weight_(parameter("weight", bochner::init::gaussian({entries, dim}, deviation, init))) {}
+
+Variable Embedding::forward(const Tensor& ids) const {
+  const Scope scope(name());
+  return embedding(weight_, ids);
+}
+
+Tensor sinusoidal_positions(int64_t length, int64_t dim) {
+  std::vector<float> values(static_cast<size_t>(length * dim));
+  for (int64_t i = 0; i < length; ++i) {
+    for (int64_t j = 0; j < dim; ++j) {
+      const double angle =
+          static_cast<double>(i) * std::pow(10000.0, -static_cast<double>(j / 2 * 2) / static_cast<double>(dim));
+      values[static_cast<size_t>(i * dim + j)] = static_cast<float>(j % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return Tensor::from(values, {length, dim});
+}
+
+}  // namespace bochner

@@ -1,0 +1,23 @@
+// Token embeddings and positions.
+#pragma once
+
+#include "layers/module.h"
+
+namespace bochner {
+
+/// A table of vectors, N(0, deviation^2) at first.
+class Embedding : public Module {
+ public:
+  Embedding(Slot slot, int64_t entries, int64_t dim, double deviation, Generator& init);
+  /// ids i64 (...) -> (..., dim)
+  Variable forward(const Tensor& ids) const;
+
+ private:
+  Parameter& weight_;  ///< (entries, dim)
+};
+
+/// P[i, 2j] = sin(i / 10000^(2j / dim)), P[i, 2j + 1] = cos(i / 10000^(2j / dim))  (Vaswani et al., 2017).  (length,
+/// dim)
+Tensor sinusoidal_positions(int64_t length, int64_t dim);
+
+}  // namespace bochner
