@@ -1,0 +1,96 @@
+// Optimizers: one step moves every trainable parameter against its gradient. State is kept by parameter name, so that
+// it can be saved.
+//
+//   AdamW optimizer(model.parameters(), {.weight_decay = 0.1});
+//   optimizer.step(1e-3);                  // the learning rate of this step, from a schedule
+//   optimizer.clear_gradients();
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "autograd/tape.h"
+
+namespace bochner {
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  /// Moves the parameters that have a gradient. `rate` is the learning rate.
+  void step(double rate);
+  void clear_gradients();
+  /// Moments by `name.moment`, and the number of steps.
+  std::map<std::string, Tensor> state() const;
+  void load_state(const std::map<std::string, Tensor>& state);
+  int64_t steps() const { return steps_; }
+
+ protected:
+  /// `moments` names the tensors kept beside each parameter, zeros at first.
+  Optimizer(std::vector<Parameter*> parameters, std::vector<std::string> moments);
+  /// One update; `moments` in the order of the constructor, `steps` counts from 1.
+  virtual void update(Parameter& parameter, const std::vector<Tensor>& moments, double rate, int64_t steps) = 0;
+
+ private:
+  std::vector<Parameter*> parameters_;
+  std::vector<std::string> names_;
+  std::vector<std::vector<Tensor>> moments_;
+  int64_t steps_ = 0;
+};
+
+/// Hyper-parameters of Adam; PyTorch's defaults.
+struct AdamOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+};
+
+/// Adam (Kingma & Ba, 2015); weight decay is added to the gradient:
+///   g += wd p,  m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,  p -= rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) +
+///   eps)
+class Adam : public Optimizer {
+ public:
+  explicit Adam(std::vector<Parameter*> parameters, AdamOptions options = {});
+  void set_beta1(double beta1) { options_.beta1 = beta1; }
+
+ protected:
+  void update(Parameter& parameter, const std::vector<Tensor>& moments, double rate, int64_t steps) override;
+
+  AdamOptions options_;
+  bool decoupled_ = false;
+};
+
+/// AdamW (Loshchilov & Hutter, 2019): the decay is taken off the parameter instead, p -= rate wd p.
+class AdamW : public Adam {
+ public:
+  explicit AdamW(std::vector<Parameter*> parameters, AdamOptions options = {.weight_decay = 0.01});
+};
+
+struct SgdOptions {
+  double momentum = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
+/// g += wd p,  u = momentum u + g,  p -= rate u  (nesterov: p -= rate (g + momentum u))
+class Sgd : public Optimizer {
+ public:
+  explicit Sgd(std::vector<Parameter*> parameters, SgdOptions options = {});
+
+ protected:
+  void update(Parameter& parameter, const std::vector<Tensor>& moments, double rate, int64_t steps) override;
+
+ private:
+  SgdOptions options_;
+};
+
+/// The Euclidean norm of all gradients together, summed in a fixed order.
+double gradient_norm(const std::vector<Parameter*>& parameters);
+/// Scales all gradients by min(1, limit / norm); returns the norm before.
+double clip_gradient_norm(const std::vector<Parameter*>& parameters, double limit);
+/// Cuts each entry to [-limit, limit].
+void clip_gradient_value(const std::vector<Parameter*>& parameters, double limit);
+
+}  // namespace bochner

@@ -1,0 +1,30 @@
+// Learning-rate schedules of the four papers: the rate of a step that counts from 0.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace bochner {
+
+struct Schedule {
+  enum class Kind : unsigned char {
+    constant,  ///< peak after a linear warm-up
+    linear,    ///< linear warm-up to the peak, then linear decay to 0 at the last step (SNNK; KL's GLUE)
+    rsqrt,     ///< base min(1, t / warmup) / sqrt(max(t, warmup)): KL and LRA; `peak` is the base
+    cosine,    ///< linear warm-up, then (1 + cos(pi t / T)) / 2 (KL and LRA on images)
+    one_cycle  ///< peak / 25 up to the peak, then down to peak / 250000, both linear (SKY)
+  };
+  Kind kind = Kind::constant;
+  double peak = 1e-3;
+  int64_t warmup = 0;  ///< steps
+  int64_t steps = 1;   ///< length of the run
+
+  double rate(int64_t step) const;
+  /// The name of a kind in configuration files, and back; an Error lists the names.
+  static Kind named(const std::string& name);
+};
+
+/// beta1 of SKY's released training: PyTorch's OneCycleLR cycles it 0.95 -> 0.85 -> 0.95 against the rate by default.
+double one_cycle_beta1(const Schedule& schedule, int64_t step);
+
+}  // namespace bochner
