@@ -98,6 +98,22 @@ Variable stack(const std::vector<Variable>& xs, int axis) {
   return concat(raised, axis);
 }
 
+std::vector<Variable> unbind(const Variable& x, int axis) {
+  const int at = x.shape().checked(axis);
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < x.size(at); ++i) parts.push_back(x.value().select(at, i));
+  return record("unbind", parts, {&x},
+                [shape = x.shape(), dtype = x.dtype(), device = x.device(), at](const Gradients& g) {
+                  Gradients present = g;
+                  Shape part = shape;
+                  part.erase(at);
+                  for (Variable& gradient : present) {
+                    if (!gradient.defined()) gradient = Tensor::zeros(part, dtype, device);
+                  }
+                  return Gradients{stack(present, at)};
+                });
+}
+
 Variable pad(const Variable& x, int axis, int64_t before, int64_t after) {
   if (before < 0 || after < 0) fail("pad: {} before and {} after must not be negative", before, after);
   Shape shape = x.shape();
@@ -157,6 +173,12 @@ void describe_view(OpInfos& infos) {
   infos.push_back(describe("stack", "y = (x_1, ..., x_n) along a new axis", matrices, [](const Variable& x) {
     return square(stack({x, x * 2}, 1));
   }));
+  infos.push_back(describe("unbind", "y_i = x[i]", {{2, 3}, {2, 1}, {2, 7}, {2, 2, 3}, {2, 0}, {2, 4}, {2, 5, 1}},
+                           [](const Variable& x) {
+                             const std::vector<Variable> parts = unbind(x, 0);
+                             return square(parts[0]) * 2 + parts[1];
+                           }));
+  infos.back().refused = {[zeros] { unbind(zeros({2}), 1); }};
   infos.push_back(describe("pad", "y = (0, x, 0) along an axis", matrices,
                            [](const Variable& x) { return square(pad(x, 1, 2, 1)); }));
   infos.back().refused = {[zeros] { pad(zeros({2}), 0, -1, 0); }};

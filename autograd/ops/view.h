@@ -24,6 +24,8 @@ Variable embed_slice(const Variable& x, const Shape& shape, int axis, int64_t be
 Variable concat(const std::vector<Variable>& xs, int axis);
 /// The tensors along a new axis.
 Variable stack(const std::vector<Variable>& xs, int axis);
+/// The slices of an axis, which disappears.
+std::vector<Variable> unbind(const Variable& x, int axis);
 /// `before` and `after` zeros at the ends of an axis.
 Variable pad(const Variable& x, int axis, int64_t before, int64_t after);
 

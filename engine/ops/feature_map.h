@@ -1,0 +1,32 @@
+// Feature maps phi with E[phi(q) . phi(k)] = kernel(q, k): what a kernel attention applies to u = Omega x. Plain data,
+// read by the composed text (layers/attention/composed.cpp) and by the streaming kernels of both backends alike.
+#pragma once
+
+#include <cstdint>
+
+namespace bochner {
+
+struct FeatureMap {
+  enum class Kind : uint8_t {
+    positive,       ///< exp(u - c |x|^2 - shift) + eps                            (PERF Lemma 1, KL Eq. 9)
+    trigonometric,  ///< (cos u, sin u)                                            (KL Eq. 3, random kitchen sinks)
+    hyperbolic,     ///< (exp(u - c |x|^2 - shift), exp(-u - c |x|^2 - shift)) + eps   (PERF Lemma 1)
+    softmax_trigonometric,  ///< exp(|x|^2 / 2 - shift) (cos u, sin u)                     (PERF Eq. 5)
+    elementwise  ///< f(u) + eps                                                (PERF Eq. 4, generalised attention)
+  };
+  enum class Function : uint8_t { elu_plus_one, relu, sigmoid, exp, abs, gelu, cos, tanh, identity };
+
+  Kind kind = Kind::positive;
+  Function function = Function::relu;  ///< of the elementwise kind
+  double norm_factor = 0.5;            ///< c: 1/2 for the softmax kernel (PERF), 1 for KL's Gaussian one
+  double eps = 1e-6;                   ///< added to each feature
+  double constant = 0;                 ///< s: one more feature of this value, adding s^2 to the kernel (KL as released)
+
+  /// Features made of `frequencies` rows of Omega.
+  int64_t features(int64_t frequencies) const {
+    const bool pairs = kind == Kind::trigonometric || kind == Kind::hyperbolic || kind == Kind::softmax_trigonometric;
+    return (pairs ? 2 : 1) * frequencies + (constant != 0 ? 1 : 0);
+  }
+};
+
+}  // namespace bochner

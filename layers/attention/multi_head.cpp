@@ -1,0 +1,50 @@
+#include "layers/attention/multi_head.h"
+
+#include "autograd/ops/view.h"
+#include "layers/init.h"
+
+namespace bochner {
+namespace {
+
+int64_t size_of_head(int64_t dim, const MultiHeadOptions& options) {
+  if (options.heads < 1) fail("attention: {} heads; at least 1 is needed", options.heads);
+  if (options.head_dim > 0) return options.head_dim;
+  if (dim % options.heads != 0) {
+    fail("attention: {} heads do not divide the model size {}; choose a divisor, or give the head size", options.heads,
+         dim);
+  }
+  return dim / options.heads;
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOptions& options, Generator& init)
+    : Module(std::move(slot)),
+      heads_(options.heads),
+      head_dim_(size_of_head(dim, options)),
+      qkv_(sub("qkv"), dim, 3 * heads_ * head_dim_, init, options.projection),
+      out_(sub("out"), heads_ * head_dim_, dim, init, options.projection),
+      mechanism_(
+          mechanism_named(options.attention).make(sub("mechanism"), heads_, head_dim_, options.mechanism, init)) {
+  if (options.projection.init == LinearOptions::Init::xavier) {
+    // Q, K and V are three matrices that happen to lie beside each other: each has fans of its own.
+    for (int64_t part = 0; part < 3; ++part) {
+      const int64_t rows = heads_ * head_dim_;
+      qkv_.weight.value.slice(0, part * rows, (part + 1) * rows)
+          .copy_(bochner::init::xavier_uniform({rows, dim}, init));
+    }
+  }
+}
+
+Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Context& context) const {
+  const Scope scope(name());
+  const int64_t batch = x.size(0);
+  const int64_t length = x.size(1);
+  const Variable joined = reshape(qkv_.forward(x), {batch, length, 3, heads_, head_dim_});
+  std::vector<Variable> parts = unbind(joined, 2);                                        // 3 x (B, L, H, D)
+  for (Variable& part : parts) part = transpose(part, 1, 2);                              // 3 x (B, H, L, D)
+  const Variable O = mechanism_->forward(parts[0], parts[1], parts[2], mask, context);    // (B, H, L, D)
+  return out_.forward(reshape(transpose(O, 1, 2), {batch, length, heads_ * head_dim_}));  // (B, L, dim)
+}
+
+}  // namespace bochner

@@ -1,0 +1,35 @@
+// Multi-head attention: projections around a mechanism.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "layers/attention/mechanism.h"
+#include "layers/linear.h"
+
+namespace bochner {
+
+struct MultiHeadOptions {
+  std::string attention = "softmax";  ///< a name of the registry
+  int64_t heads = 1;
+  int64_t head_dim = 0;           ///< 0: dim / heads, which must divide
+  LinearOptions projection = {};  ///< of Q, K, V and the output
+  AttentionOptions mechanism = {};
+};
+
+/// O = concat_h(attend(x Wq_h, x Wk_h, x Wv_h)) Wo  (Vaswani et al., 2017, §3.2.2)
+class MultiHeadAttention : public Module {
+ public:
+  MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOptions& options, Generator& init);
+  /// x (batch, length, dim) -> (batch, length, dim)
+  Variable forward(const Variable& x, const Mask& mask, Context& context) const;
+
+ private:
+  int64_t heads_;
+  int64_t head_dim_;
+  Linear qkv_;  ///< rows: all of Q, all of K, all of V, each head by head
+  Linear out_;
+  std::unique_ptr<Mechanism> mechanism_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,129 @@
+#include "layers/models/encoder.h"
+
+#include "autograd/fused/dropout.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/view.h"
+#include "engine/ops/reduce.h"
+#include "layers/init.h"
+
+namespace bochner {
+namespace {
+
+Variable drop(const Variable& x, double p, Context& context) {
+  return context.training ? dropout(x, p, context.generator) : x;
+}
+
+Variable activate(EncoderOptions::Activation activation, const Variable& x) {
+  switch (activation) {
+    case EncoderOptions::Activation::gelu:
+      return gelu(x);
+    case EncoderOptions::Activation::gelu_tanh:
+      return gelu_tanh(x);
+    case EncoderOptions::Activation::relu:
+      return relu(x);
+  }
+  internal_failure("a known activation", __FILE__, __LINE__);
+}
+
+const EncoderOptions& checked(const EncoderOptions& options) {
+  if (options.vocabulary < 1 || options.length < 1 || options.classes < 1 || options.layers < 0 || options.dim < 1) {
+    fail("encoder: vocabulary {}, length {}, classes {}, layers {}, dim {}: all but the layers must be at least 1",
+         options.vocabulary, options.length, options.classes, options.layers, options.dim);
+  }
+  return options;
+}
+
+}  // namespace
+
+FeedForward::FeedForward(Slot slot, const EncoderOptions& options, Generator& init)
+    : Module(std::move(slot)),
+      activation_(options.activation),
+      dropout_(options.dropout),
+      in_(sub("in"), options.dim, options.hidden, init, options.linear),
+      out_(sub("out"), options.hidden, options.dim, init, options.linear) {}
+
+Variable FeedForward::forward(const Variable& x, Context& context) const {
+  const Scope scope(name());
+  const Variable h = drop(activate(activation_, in_.forward(x)), dropout_, context);  // (B, L, hidden)
+  return drop(out_.forward(h), dropout_, context);                                    // (B, L, dim)
+}
+
+EncoderBlock::EncoderBlock(Slot slot, const EncoderOptions& options, Generator& init)
+    : Module(std::move(slot)),
+      block_(options.block),
+      dropout_(options.dropout),
+      norm1_(sub("norm1"), options.dim, options.norm_eps),
+      attention_(sub("attention"), options.dim, options.attention, init),
+      norm2_(sub("norm2"), options.dim, options.norm_eps),
+      feed_forward_(sub("feed_forward"), options, init) {}
+
+Variable EncoderBlock::forward(const Variable& x, const Mask& mask, Context& context) const {
+  const Scope scope(name());
+  const Variable n = norm1_.forward(x);
+  const Variable& residual = block_ == EncoderOptions::Block::kl_released ? n : x;
+  const Variable s = residual + drop(attention_.forward(n, mask, context), dropout_, context);
+  return s + feed_forward_.forward(norm2_.forward(s), context);
+}
+
+SequenceClassifier::SequenceClassifier(const EncoderOptions& options, Generator& init)
+    : options_(checked(options)),
+      tokens_(sub("tokens"), options.vocabulary, options.dim, options.embedding_deviation, init),
+      cls_(options.pooling == EncoderOptions::Pooling::cls ? &parameter("cls", Tensor::zeros({1, 1, options.dim}))
+                                                           : nullptr),
+      learned_positions_(nullptr),
+      norm_(sub("norm"), options.dim, options.norm_eps),
+      hidden_(options.classifier > 0 ? std::make_unique<Linear>(sub("classifier.hidden"), options.dim,
+                                                                options.classifier, init, options.linear)
+                                     : nullptr),
+      classes_(sub("classifier.classes"), options.classifier > 0 ? options.classifier : options.dim, options.classes,
+               init, options.linear) {
+  const int64_t places = options.length + (cls_ != nullptr ? 1 : 0);
+  if (options.positions == EncoderOptions::Positions::learned) {
+    learned_positions_ =
+        &parameter("positions", bochner::init::gaussian({places, options.dim}, options.position_deviation, init));
+  } else {
+    sinusoids_ = sinusoidal_positions(places, options.dim);
+  }
+  for (int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(sub("blocks." + std::to_string(i)), options, init);
+}
+
+Variable SequenceClassifier::forward(const Tensor& ids, const Tensor& keys, Context& context) const {
+  if (ids.rank() != 2) fail("encoder: ids must be (batch, length), got {}", ids.shape().str());
+  if (ids.size(1) > options_.length) {
+    fail("encoder: a sequence of {} tokens is longer than the model's {}", ids.size(1), options_.length);
+  }
+  Variable x = tokens_.forward(ids);  // (B, L, dim)
+  Tensor mask = keys;
+  if (cls_ != nullptr) {
+    x = concat({expand(*cls_, {ids.size(0), 1, options_.dim}), x}, 1);  // (B, 1 + L, dim)
+    if (keys.defined()) {
+      const Variable real = Tensor::full({ids.size(0), 1}, 1, DType::boolean, ids.device());
+      mask = concat({real, keys}, 1).value();
+    }
+  }
+  const Variable positions = learned_positions_ != nullptr ? Variable(*learned_positions_)
+                                                           : Variable(sinusoids_.cast(x.dtype()).to(x.device()));
+  x = drop(x + slice(positions, 0, 0, x.size(1)), options_.dropout, context);
+  const Mask attended{mask, false};
+  for (const EncoderBlock& block : blocks_) {
+    const auto run = [&block, attended, &context](const std::vector<Variable>& in) {
+      return block.forward(in[0], attended, context);
+    };
+    x = options_.recompute ? recompute(run, {x}, context.generator) : run({x});
+  }
+  Variable pooled = pool(norm_.forward(x), mask);  // (B, dim)
+  if (hidden_ != nullptr) pooled = relu(hidden_->forward(pooled));
+  return classes_.forward(pooled);  // (B, classes)
+}
+
+Variable SequenceClassifier::pool(const Variable& x, const Tensor& mask) const {
+  if (options_.pooling == EncoderOptions::Pooling::cls) return select(x, 1, 0);
+  if (!mask.defined()) return mean(x, {1});
+  const Tensor real = mask.cast(x.dtype()).unsqueeze(2);  // (B, L, 1)
+  const Variable total = sum(x * Variable(real), {1});    // (B, dim)
+  if (options_.pooling == EncoderOptions::Pooling::mean_padded) return total / static_cast<double>(options_.length);
+  return total / Variable(sum(real, {1}));
+}
+
+}  // namespace bochner

@@ -1,0 +1,96 @@
+// Transformer encoder for classifying sequences: the model of LRA, KL and SKY.
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include "layers/attention/multi_head.h"
+#include "layers/embedding.h"
+#include "layers/norm.h"
+
+namespace bochner {
+
+struct EncoderOptions {
+  enum class Block : unsigned char {
+    pre_norm,    ///< x + attend(LN x), then x + FFN(LN x)
+    kl_released  ///< the residual is taken from the normalised input: n = LN x, s = n + attend(n), s + FFN(LN s)
+  };
+  enum class Positions : unsigned char { sinusoidal, learned };
+  enum class Pooling : unsigned char {
+    cls,         ///< a learned vector in front of the sequence (zeros at first), read at the end
+    mean,        ///< over real tokens
+    mean_padded  ///< over the padded length, padding as zeros (SKY as released)
+  };
+  enum class Activation : unsigned char { gelu, gelu_tanh, relu };
+
+  int64_t vocabulary = 0;
+  int64_t length = 0;  ///< longest sequence, without CLS
+  int64_t classes = 0;
+  int64_t layers = 2;
+  int64_t dim = 64;
+  int64_t hidden = 128;    ///< of the feed-forward blocks
+  int64_t classifier = 0;  ///< hidden units of the head; 0: none
+  MultiHeadOptions attention = {};
+  Block block = Block::pre_norm;
+  Positions positions = Positions::learned;
+  Pooling pooling = Pooling::mean;
+  Activation activation = Activation::gelu;
+  LinearOptions linear = {};  ///< initial values of the feed-forward blocks and the head
+  double embedding_deviation = 0.02;
+  double position_deviation = 0.02;
+  double dropout = 0.1;
+  double norm_eps = 1e-5;
+  bool recompute = false;  ///< run each block again in backward instead of keeping its activations
+};
+
+/// W2 act(W1 x), with dropout behind the activation and behind the second product.
+class FeedForward : public Module {
+ public:
+  FeedForward(Slot slot, const EncoderOptions& options, Generator& init);
+  Variable forward(const Variable& x, Context& context) const;
+
+ private:
+  EncoderOptions::Activation activation_;
+  double dropout_;
+  Linear in_;
+  Linear out_;
+};
+
+class EncoderBlock : public Module {
+ public:
+  EncoderBlock(Slot slot, const EncoderOptions& options, Generator& init);
+  /// (batch, length, dim) -> the same
+  Variable forward(const Variable& x, const Mask& mask, Context& context) const;
+
+ private:
+  EncoderOptions::Block block_;
+  double dropout_;
+  LayerNormLayer norm1_;
+  MultiHeadAttention attention_;
+  LayerNormLayer norm2_;
+  FeedForward feed_forward_;
+};
+
+/// Token ids to class scores.
+class SequenceClassifier : public Module {
+ public:
+  SequenceClassifier(const EncoderOptions& options, Generator& init);
+  /// ids i64 (batch, length); mask bool (batch, length), true at real tokens, undefined: all. -> (batch, classes)
+  Variable forward(const Tensor& ids, const Tensor& mask, Context& context) const;
+  const EncoderOptions& options() const { return options_; }
+
+ private:
+  Variable pool(const Variable& x, const Tensor& mask) const;
+
+  EncoderOptions options_;
+  Embedding tokens_;
+  Parameter* cls_;
+  Parameter* learned_positions_;
+  Tensor sinusoids_;
+  std::deque<EncoderBlock> blocks_;
+  LayerNormLayer norm_;
+  std::unique_ptr<Linear> hidden_;
+  Linear classes_;
+};
+
+}  // namespace bochner
