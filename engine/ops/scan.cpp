@@ -1,0 +1,30 @@
+#include "engine/ops/scan.h"
+
+#include "engine/cpu/scan.h"
+#include "engine/kernel.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/scan.h"
+#endif
+
+namespace bochner {
+namespace {
+
+constexpr Kernel<void(int64_t, int64_t, int64_t, bool, bool, const Tensor&, const Tensor&)> kCumsum{
+    "cumsum", &cpu::cumsum, CUDA_KERNEL(cumsum)};
+
+}  // namespace
+
+Tensor cumsum(const Tensor& x, int axis, ScanOptions options) {
+  axis = x.shape().checked(axis);
+  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  int64_t outer = 1;
+  for (int a = 0; a < axis; ++a) outer *= x.size(a);
+  visit_numeric(x.dtype(), "cumsum", [](auto) {});
+  if (x.size() > 0) {
+    const int64_t inner = x.size() / (outer * x.size(axis));
+    kCumsum(x.device(), outer, x.size(axis), inner, options.exclusive, options.reverse, x.contiguous(), y);
+  }
+  return y;
+}
+
+}  // namespace bochner

@@ -1,0 +1,59 @@
+#include "engine/ops/sort.h"
+
+#include "engine/cpu/sort.h"
+#include "engine/kernel.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/sort.h"
+#endif
+
+namespace bochner {
+namespace {
+
+constexpr Kernel<void(int64_t, int64_t, int64_t, bool, const Tensor&, const Tensor&, const Tensor&)> kSort{
+    "sort", &cpu::sort, CUDA_KERNEL(sort)};
+constexpr Kernel<void(int64_t, int64_t, bool, const Tensor&, const Tensor&)> kArgmax{"argmax", &cpu::argmax,
+                                                                                     CUDA_KERNEL(argmax)};
+
+/// The first k of each row in order, on views with `axis` last.
+Ordered first(const Tensor& x, int64_t k, int axis, bool descending, const char* op) {
+  visit_numeric(x.dtype(), op, [](auto) {});
+  const Tensor rows = x.transpose(axis, -1).contiguous();
+  Shape shape = rows.shape();
+  shape[-1] = k;
+  const Tensor values = Tensor::empty(shape, x.dtype(), x.device());
+  const Tensor indices = Tensor::empty(shape, DType::i64, x.device());
+  if (values.size() > 0) kSort(x.device(), values.size() / k, rows.size(-1), k, descending, rows, values, indices);
+  return {values.transpose(axis, -1), indices.transpose(axis, -1)};
+}
+
+Tensor extreme(const Tensor& x, int axis, bool keep, bool largest, const char* op) {
+  visit_numeric(x.dtype(), op, [](auto) {});
+  if (x.size(axis) == 0) fail("{}: axis {} of {} is empty", op, axis, x.shape().str());
+  const Tensor rows = x.transpose(axis, -1).contiguous();
+  Shape shape = rows.shape();
+  shape[-1] = 1;
+  const Tensor places = Tensor::empty(shape, DType::i64, x.device());
+  if (places.size() > 0) kArgmax(x.device(), places.size(), rows.size(-1), largest, rows, places);
+  const Tensor placed = places.transpose(axis, -1);
+  return keep ? placed : placed.squeeze(axis);
+}
+
+}  // namespace
+
+Ordered sort(const Tensor& x, int axis, bool descending) { return first(x, x.size(axis), axis, descending, "sort"); }
+
+Tensor argsort(const Tensor& x, int axis, bool descending) {
+  return first(x, x.size(axis), axis, descending, "argsort").indices;
+}
+
+Ordered topk(const Tensor& x, int64_t k, int axis) {
+  if (k < 0 || k > x.size(axis))
+    fail("topk: {} of axis {} of {}, which has {}", k, axis, x.shape().str(), x.size(axis));
+  return first(x, k, axis, true, "topk");
+}
+
+Tensor argmax(const Tensor& x, int axis, bool keep) { return extreme(x, axis, keep, true, "argmax"); }
+
+Tensor argmin(const Tensor& x, int axis, bool keep) { return extreme(x, axis, keep, false, "argmin"); }
+
+}  // namespace bochner
