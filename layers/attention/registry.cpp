@@ -34,7 +34,7 @@ Made make_linear_elu(Slot slot, int64_t, int64_t, const Options& options, Genera
 
 Made make_performer(Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
   KernelForm form;
-  form.map = {.kind = FeatureMap::Kind::positive, .norm_factor = 0.5, .eps = 1e-6};
+  form.map = {.kind = FeatureMap::Kind::positive, .norm_factor = 0.5, .eps = options.eps};
   return std::make_unique<KernelAttention>(
       slot, form,
       [&](Slot place) {
@@ -66,7 +66,8 @@ Made make_gmm_rks(Slot slot, int64_t heads, int64_t dim, const Options& options,
 
 Made make_gmm_prf(Slot slot, int64_t heads, int64_t dim, const Options& options, Generator& init) {
   KernelForm form;
-  form.map = {.kind = FeatureMap::Kind::positive, .norm_factor = 1, .eps = options.as == As::released ? 0 : 1e-6};
+  form.map = {
+      .kind = FeatureMap::Kind::positive, .norm_factor = 1, .eps = options.as == As::released ? 0 : options.eps};
   return std::make_unique<KernelAttention>(
       slot, form, [&](Slot place) { return make_mixture(place, heads, dim, true, options, init); }, options.streaming);
 }

@@ -1,0 +1,222 @@
+// What every name of the attention registry promises, checked for each of them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/gradcheck.h"
+#include "autograd/tape.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "engine/parallel.h"
+#include "layers/attention/mechanism.h"
+
+namespace bochner {
+namespace {
+
+constexpr int64_t kHeads = 2;
+constexpr int64_t kDim = 6;
+
+class EveryMechanism : public testing::TestWithParam<size_t> {
+ protected:
+  const MechanismInfo& info() const { return mechanisms()[GetParam()]; }
+
+  std::unique_ptr<Mechanism> make(AttentionOptions options = {}) const {
+    if (options.features == AttentionOptions{}.features) options.features = 8;
+    Generator init(3);
+    auto mechanism = info().make({}, kHeads, kDim, options, init);
+    mechanism->to(Device::cpu(), DType::f64);
+    return mechanism;
+  }
+
+  static Tensor values(const Shape& shape, uint64_t seed) {
+    Generator generator(seed);
+    return normal(shape, generator, 0, 1, DType::f64);
+  }
+
+  static std::vector<double> attend(Mechanism& mechanism, const Tensor& Q, const Tensor& K, const Tensor& V,
+                                    const Mask& mask, bool training = false) {
+    Generator noise(11);
+    Context context{noise, training};
+    return mechanism.forward(Q, K, V, mask, context).value().to_vector<double>();
+  }
+};
+
+TEST_P(EveryMechanism, KeepsTheShape) {
+  for (const int64_t length : {1, 7, 64, 65, 130}) {
+    const Shape shape{2, kHeads, length, kDim};
+    const auto mechanism = make();
+    Generator noise(1);
+    Context context{noise, true};
+    EXPECT_EQ(mechanism->forward(values(shape, 1), values(shape, 2), values(shape, 3), {}, context).shape(), shape);
+  }
+}
+
+TEST_P(EveryMechanism, GradientsOfInputsAndParametersAgreeWithDifferences) {
+  for (const bool causal : {false, true}) {
+    if (causal && !info().causal) continue;
+    const auto mechanism = make({.redraw = 0, .eps = 0});
+    const Shape shape{2, kHeads, 5, kDim};
+    std::vector<Tensor> inputs = {values(shape, 4), values(shape, 5), values(shape, 6)};
+    const std::vector<Parameter*> parameters = mechanism->parameters();
+    for (const Parameter* parameter : parameters) inputs.push_back(parameter->value.clone());
+    Mask mask;
+    mask.causal = causal;
+    mask.keys = Tensor::from<bool>({true, true, true, true, true, true, true, true, false, false}, {2, 5});
+    const auto f = [&](const std::vector<Variable>& in) {
+      // The parameters' values are set from the inputs; their gradients reach them through the tape's leaves.
+      for (size_t i = 0; i < parameters.size(); ++i) parameters[i]->value.copy_(in[3 + i].value());
+      Generator noise(1);
+      Context context{noise, true};
+      return mechanism->forward(in[0], in[1], in[2], mask, context);
+    };
+    const std::vector<Tensor> qkv(inputs.begin(), inputs.begin() + 3);
+    EXPECT_EQ(gradcheck(
+                  [&](const std::vector<Variable>& in) {
+                    std::vector<Variable> all = in;
+                    for (size_t i = 3; i < inputs.size(); ++i) all.push_back(inputs[i]);
+                    return f(all);
+                  },
+                  qkv, {.tolerance = 1e-6}),
+              "")
+        << info().name << (causal ? " causal" : "");
+    // Parameters: backward into `grad`, differences by hand.
+    const Tensor projection = values(shape, 9);
+    for (Parameter* parameter : parameters) parameter->grad = Tensor();
+    {
+      Tape tape;
+      Generator noise(1);
+      Context context{noise, true};
+      const Variable y = mechanism->forward(inputs[0], inputs[1], inputs[2], mask, context);
+      if (!y.tracked()) continue;
+      tape.backward({y}, {projection});
+    }
+    const auto value = [&] {
+      Generator noise(1);
+      Context context{noise, true};
+      return sum(mechanism->forward(inputs[0], inputs[1], inputs[2], mask, context).value() * projection).item();
+    };
+    for (Parameter* parameter : parameters) {
+      ASSERT_TRUE(parameter->grad.defined()) << parameter->name;
+      const std::vector<double> gradient = parameter->grad.to_vector<double>();
+      for (int64_t i = 0; i < parameter->value.size(); i += 5) {
+        double& entry = parameter->value.data<double>()[i];
+        const double x = entry;
+        entry = x + 1e-5;
+        const double up = value();
+        entry = x - 1e-5;
+        const double down = value();
+        entry = x;
+        const double difference = (up - down) / 2e-5;
+        EXPECT_NEAR(gradient[static_cast<size_t>(i)], difference, 1e-6 * std::max(1.0, std::abs(difference)))
+            << parameter->name << " at " << i;
+      }
+    }
+  }
+}
+
+TEST_P(EveryMechanism, PaddingChangesNothing) {
+  const auto mechanism = make();
+  const Shape shape{1, kHeads, 9, kDim};
+  const Tensor Q = values(shape, 21);
+  const Tensor K = values(shape, 22) * 3.0;
+  const Tensor V = values(shape, 23);
+  const auto alone = [](const Tensor& x) { return x.slice(2, 0, 6).clone(); };
+  const std::vector<double> expected = attend(*mechanism, alone(Q), alone(K), alone(V), {});
+  Mask mask;
+  mask.keys = Tensor::from<bool>({true, true, true, true, true, true, false, false, false}, {1, 9});
+  Generator noise(11);
+  Context context{noise, false};
+  const Tensor padded = mechanism->forward(Q, K, V, mask, context).value().slice(2, 0, 6);
+  const std::vector<double> found = padded.to_vector<double>();
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-9);
+}
+
+TEST_P(EveryMechanism, LaterTokensChangeNothingEarlierWhereCausal) {
+  if (!info().causal) GTEST_SKIP() << "this mechanism has no causal form";
+  if (info().name == "none") GTEST_SKIP() << "returns V";
+  const auto mechanism = make();
+  const Shape shape{1, kHeads, 8, kDim};
+  const Tensor Q = values(shape, 31);
+  Tensor K = values(shape, 32);
+  Tensor V = values(shape, 33);
+  const auto early = [&] {
+    Generator noise(11);
+    Context context{noise, false};
+    return mechanism->forward(Q, K, V, {{}, true}, context).value().slice(2, 0, 5).to_vector<double>();
+  };
+  const std::vector<double> before = early();
+  K.slice(2, 5, 8).fill_(0.3);
+  V.slice(2, 5, 8).fill_(-2);
+  const std::vector<double> after = early();
+  // The shift of positive features and their eps see all keys: a numerical trace, no information.
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(after[i], before[i], 2e-5);
+}
+
+TEST_P(EveryMechanism, IsDeterminedByItsGeneratorWithAnyNumberOfThreads) {
+  const Shape shape{3, kHeads, 70, kDim};
+  const auto run = [&](int count) {
+    const int before = threads();
+    set_threads(count);
+    const auto mechanism = make({.redraw = 1});
+    const auto result = attend(*mechanism, values(shape, 41), values(shape, 42), values(shape, 43), {}, true);
+    set_threads(before);
+    return result;
+  };
+  EXPECT_EQ(run(1), run(2));
+}
+
+TEST_P(EveryMechanism, NoKeyAtAllGivesZeros) {
+  if (info().name == "none") GTEST_SKIP() << "returns V";
+  const auto mechanism = make();
+  const Shape shape{1, kHeads, 4, kDim};
+  for (const double entry : attend(*mechanism, values(shape, 51), values(shape, 52), values(shape, 53),
+                                   {Tensor::zeros({1, 4}, DType::boolean), false})) {
+    EXPECT_EQ(entry, 0);
+  }
+}
+
+TEST_P(EveryMechanism, LargeInputsStayFinite) {
+  const auto mechanism = make();
+  mechanism->to(Device::cpu(), DType::f32);
+  const Shape shape{1, kHeads, 20, kDim};
+  const auto large = [&](uint64_t seed) { return (values(shape, seed) * 1e4).cast(DType::f32); };
+  for (const double entry : attend(*mechanism, large(61), large(62), large(63), {})) {
+    EXPECT_TRUE(std::isfinite(entry));
+  }
+}
+
+TEST_P(EveryMechanism, SurvivesACheckpoint) {
+  const auto mechanism = make({.redraw = 3});
+  const Shape shape{1, kHeads, 5, kDim};
+  attend(*mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {}, true);
+  std::map<std::string, Tensor> saved;
+  for (const auto& [name, tensor] : mechanism->state()) saved[name] = tensor.clone();
+  Generator other(77);
+  const auto restored = info().make({}, kHeads, kDim, {.features = 8, .redraw = 3}, other);
+  restored->to(Device::cpu(), DType::f64);
+  restored->load_state(saved);
+  EXPECT_EQ(attend(*restored, values(shape, 1), values(shape, 2), values(shape, 3), {}),
+            attend(*mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {}));
+}
+
+std::string mechanism_name(const testing::TestParamInfo<size_t>& tested) {
+  std::string name = mechanisms()[tested.param].name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryMechanism, testing::Range<size_t>(0, mechanisms().size()), mechanism_name);
+
+TEST(Registry, NamesTheNearestForAMistypedName) {
+  try {
+    mechanism_named("perfomer");
+    FAIL() << "an unknown name was accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the nearest is 'performer'"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace bochner
