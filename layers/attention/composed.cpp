@@ -43,15 +43,18 @@ Variable apply_function(FeatureMap::Function f, const Variable& u) {
   internal_failure("a known feature function", __FILE__, __LINE__);
 }
 
-/// The largest of `exponents` (B, H, L, M) in its scope, as a constant.
-Tensor shift_of(const Tensor& exponents, bool is_key, const Mask& mask) {
-  if (!is_key) return amax(exponents, {-1}, true);
-  Tensor seen = exponents;
+/// exp(exponent - shift) for exponents (B, H, L, M): the shift is their largest in its scope, over real tokens, and a
+/// constant.
+Variable shifted_exp(const Variable& exponent, bool is_key, const Mask& mask) {
+  if (!is_key) return exp(exponent - Variable(amax(exponent.value(), {-1}, true)));
+  Variable real = exponent;
   if (mask.keys.defined()) {
-    const Tensor floor = Tensor::scalar(std::numeric_limits<float>::lowest(), exponents.dtype(), exponents.device());
-    seen = where(mask.keys.view({mask.keys.size(0), 1, mask.keys.size(1), 1}), exponents, floor);
+    const Variable nothing =
+        Tensor::scalar(-std::numeric_limits<double>::infinity(), exponent.dtype(), exponent.device());
+    real = where(mask.keys.view({mask.keys.size(0), 1, mask.keys.size(1), 1}), exponent, nothing);
   }
-  return amax(seen, {-2, -1}, true);
+  const Tensor lowest = Tensor::scalar(std::numeric_limits<float>::lowest(), exponent.dtype(), exponent.device());
+  return exp(real - Variable(maximum(amax(real.value(), {-2, -1}, true), lowest)));
 }
 
 }  // namespace
@@ -75,7 +78,7 @@ Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& O
   switch (map.kind) {
     case Kind::positive: {
       const Variable exponent = u - norm * map.norm_factor;
-      phi = exp(exponent - Variable(shift_of(exponent.value(), is_key, mask))) + map.eps;
+      phi = shifted_exp(exponent, is_key, mask) + map.eps;
       break;
     }
     case Kind::trigonometric:
@@ -83,12 +86,11 @@ Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& O
       break;
     case Kind::hyperbolic: {
       const Variable exponent = concat({u, -u}, -1) - norm * map.norm_factor;
-      phi = exp(exponent - Variable(shift_of(exponent.value(), is_key, mask))) + map.eps;
+      phi = shifted_exp(exponent, is_key, mask) + map.eps;
       break;
     }
     case Kind::softmax_trigonometric: {
-      const Variable exponent = norm * 0.5;
-      const Variable h = exp(exponent - Variable(shift_of(exponent.value(), is_key, mask)));
+      const Variable h = shifted_exp(norm * 0.5, is_key, mask);
       phi = h * concat({cos(u), sin(u)}, -1);
       break;
     }

@@ -28,8 +28,10 @@ struct AttentionOptions {
   int64_t redraw = 100;    ///< training steps between draws of frequencies; 0: never; KL: 100, PERF: "periodically"
   bool redraw_in_evaluation = false;  ///< a new draw for each evaluation batch (KL as released)
   int64_t components = 2;             ///< C of the Gaussian mixture (KL Eq. 4)
-  double eps =
-      1e-6;  ///< added to positive features (PERF §A.3); no gradient flows through their shift, so 0 for exact ones
+  /// Added to positive features (PERF A.3) and to the sum of weights (KL). Both act after the shift of the exponents,
+  /// through which no gradient flows: 0 makes derivatives exact, but a query without keys is then 0 / 0.
+  double eps = 1e-6;
+  double denominator_eps = 1e-6;
   double dropout = 0;     ///< of the attention weights, where there are such
   bool streaming = true;  ///< the fused kernels; else the plain composition
   As as = As::paper;      ///< where paper and released code differ

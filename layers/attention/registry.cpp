@@ -12,6 +12,12 @@ using Options = AttentionOptions;
 using Made = std::unique_ptr<Mechanism>;
 using As = AttentionOptions::As;
 
+KernelForm form_of(const Options& options) {
+  KernelForm form;
+  form.attention.denominator_eps = options.denominator_eps;
+  return form;
+}
+
 RedrawSchedule schedule_of(const Options& options) { return {options.redraw, options.redraw_in_evaluation}; }
 
 /// KL as released draws at every forward, in evaluation too (reference implementation's `redraw=1`).
@@ -26,14 +32,14 @@ Made make_softmax(Slot slot, int64_t, int64_t, const Options& options, Generator
 Made make_none(Slot slot, int64_t, int64_t, const Options&, Generator&) { return std::make_unique<NoAttention>(slot); }
 
 Made make_linear_elu(Slot slot, int64_t, int64_t, const Options& options, Generator&) {
-  KernelForm form;
+  KernelForm form = form_of(options);
   form.map = {.kind = FeatureMap::Kind::elementwise, .function = FeatureMap::Function::elu_plus_one, .eps = 0};
   form.scaled = false;
   return std::make_unique<KernelAttention>(slot, form, nullptr, options.streaming);
 }
 
 Made make_performer(Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
-  KernelForm form;
+  KernelForm form = form_of(options);
   form.map = {.kind = FeatureMap::Kind::positive, .norm_factor = 0.5, .eps = options.eps};
   return std::make_unique<KernelAttention>(
       slot, form,
@@ -55,7 +61,7 @@ std::unique_ptr<SpectralDistribution> make_mixture(Slot place, int64_t heads, in
 }
 
 Made make_gmm_rks(Slot slot, int64_t heads, int64_t dim, const Options& options, Generator& init) {
-  KernelForm form;
+  KernelForm form = form_of(options);
   form.map = {.kind = FeatureMap::Kind::trigonometric, .eps = 0};
   // Released: two frequencies for each of m draws with weight 1 / m each, and one more feature s = 1, all in units of
   // the mean of m.
@@ -65,7 +71,7 @@ Made make_gmm_rks(Slot slot, int64_t heads, int64_t dim, const Options& options,
 }
 
 Made make_gmm_prf(Slot slot, int64_t heads, int64_t dim, const Options& options, Generator& init) {
-  KernelForm form;
+  KernelForm form = form_of(options);
   form.map = {
       .kind = FeatureMap::Kind::positive, .norm_factor = 1, .eps = options.as == As::released ? 0 : options.eps};
   return std::make_unique<KernelAttention>(

@@ -56,7 +56,7 @@ TEST_P(EveryMechanism, KeepsTheShape) {
 TEST_P(EveryMechanism, GradientsOfInputsAndParametersAgreeWithDifferences) {
   for (const bool causal : {false, true}) {
     if (causal && !info().causal) continue;
-    const auto mechanism = make({.redraw = 0, .eps = 0});
+    const auto mechanism = make({.redraw = 0, .eps = 0, .denominator_eps = 0});
     const Shape shape{2, kHeads, 5, kDim};
     std::vector<Tensor> inputs = {values(shape, 4), values(shape, 5), values(shape, 6)};
     const std::vector<Parameter*> parameters = mechanism->parameters();
