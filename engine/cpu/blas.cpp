@@ -26,20 +26,20 @@ int narrow(int64_t value) {
   return static_cast<int>(value);
 }
 
-void use_one_thread() { [[maybe_unused]] static const bool done = (openblas_set_num_threads(1), true); }
-
 }  // namespace
+
+void use_one_blas_thread() { [[maybe_unused]] static const bool done = (openblas_set_num_threads(1), true); }
 
 void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
           const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
-  use_one_thread();
+  use_one_blas_thread();
   cblas_sgemm(kRowMajor, transpose_a ? kTranspose : kNoTranspose, transpose_b ? kTranspose : kNoTranspose, narrow(m),
               narrow(n), narrow(k), alpha, a, narrow(lda), b, narrow(ldb), beta, c, narrow(ldc));
 }
 
 void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha, const double* a,
           int64_t lda, const double* b, int64_t ldb, double beta, double* c, int64_t ldc) {
-  use_one_thread();
+  use_one_blas_thread();
   cblas_dgemm(kRowMajor, transpose_a ? kTranspose : kNoTranspose, transpose_b ? kTranspose : kNoTranspose, narrow(m),
               narrow(n), narrow(k), alpha, a, narrow(lda), b, narrow(ldb), beta, c, narrow(ldc));
 }

@@ -1,8 +1,8 @@
 #include "engine/cpu/index.h"
 
-#include <atomic>
 #include <cstring>
 
+#include "engine/cpu/find.h"
 #include "engine/cpu/rows.h"
 
 namespace bochner::cpu {
@@ -61,25 +61,10 @@ void scatter_add_strips(const Scatter& s, const int64_t* index, const T* source,
 void check_index(const Tensor& index, int64_t bound, const char* op) {
   const auto* values = index.data<int64_t>();
   const auto limit = static_cast<uint64_t>(bound);
-  std::atomic<int64_t> first_bad = index.size();
-  parallel_for(index.size(), kPiece, [&](int64_t begin, int64_t end) {
-    bool bad = false;
-    for (int64_t i = begin; i < end; ++i) bad |= static_cast<uint64_t>(values[i]) >= limit;
-    if (!bad) return;
-    while (static_cast<uint64_t>(values[begin]) < limit) ++begin;
-    int64_t known = first_bad;
-    while (begin < known && !first_bad.compare_exchange_weak(known, begin)) {
-    }
-  });
-  if (first_bad == index.size()) return;
-  const int64_t value = values[first_bad];
-  Dims place = Dims::filled(index.rank(), 0);
-  int64_t rest = first_bad;
-  for (int axis = index.rank() - 1; axis >= 0; --axis) {
-    place[axis] = rest % index.size(axis);
-    rest /= index.size(axis);
-  }
-  fail("{}: the index at {} of {} is {}, outside [0, {})", op, place.str(), index.shape().str(), value, bound);
+  const int64_t bad = first_where(index.size(), [&](int64_t i) { return static_cast<uint64_t>(values[i]) >= limit; });
+  if (bad == index.size()) return;
+  fail("{}: the index at {} of {} is {}, outside [0, {})", op, place_of(bad, index.shape()).str(), index.shape().str(),
+       values[bad], bound);
 }
 
 void gather(const Loop& loop, size_t bytes, int64_t stride) {

@@ -1,0 +1,38 @@
+// The first element with some property, found in parallel.
+#pragma once
+
+#include <atomic>
+
+#include "engine/parallel.h"
+#include "engine/shape.h"
+
+namespace bochner::cpu {
+
+/// The lowest i in [0, count) with is(i), or count; made for the case that there is none, which vectorises.
+template <class Predicate>
+int64_t first_where(int64_t count, const Predicate& is) {
+  constexpr int64_t kGrain = 16384;
+  std::atomic<int64_t> first = count;
+  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+    bool any = false;
+    for (int64_t i = begin; i < end; ++i) any |= is(i);
+    if (!any) return;
+    while (!is(begin)) ++begin;
+    int64_t known = first;
+    while (begin < known && !first.compare_exchange_weak(known, begin)) {
+    }
+  });
+  return first;
+}
+
+/// The indices of the element at a row-major position.
+inline Dims place_of(int64_t position, const Shape& shape) {
+  Dims place = Dims::filled(shape.rank(), 0);
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    place[axis] = position % shape[axis];
+    position /= shape[axis];
+  }
+  return place;
+}
+
+}  // namespace bochner::cpu
