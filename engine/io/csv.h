@@ -47,6 +47,8 @@ class CsvReader {
 
   /// Goes to the next row; false at the end.
   bool next();
+  /// Passes over a row without looking into it, as a title above the table; false at the end.
+  bool skip_row();
   /// Number of the current row, from 1, the header included; of empty lines only those that are rows count.
   int64_t row() const { return row_; }
   /// Fields of the current row.
@@ -74,8 +76,8 @@ class CsvReader {
 
   bool read_more();
   void skip_mark();
-  bool find_row(size_t& length, size_t& next);
-  void split(char* begin, char* end);
+  bool find_row(size_t& length, size_t& next, bool& quotes);
+  void split(char* begin, char* end, bool quotes);
   char* split_quoted(char* begin, char* end);
   void add_field(const char* begin, const char* end);
   std::string place(int column) const;

@@ -81,6 +81,13 @@ FileType file_type_of(DType dtype) { return static_cast<FileType>(dtype); }
 static_assert(static_cast<int>(FileType::boolean) == static_cast<int>(DType::boolean));
 static_assert(static_cast<int>(FileType::bf16) == static_cast<int>(DType::bf16));
 
+ReadAt reader_of(Bytes bytes) {
+  return [bytes](int64_t offset, std::span<std::byte> to) {
+    BOCHNER_ASSERT(offset >= 0 && to.size() <= bytes.size() && static_cast<size_t>(offset) <= bytes.size() - to.size());
+    std::copy_n(bytes.begin() + offset, to.size(), to.begin());
+  };
+}
+
 Layout::Layout(FileType type, std::span<const int64_t> sizes, std::string_view what, std::string_view file,
                int64_t offset)
     : type_(type) {
@@ -105,7 +112,7 @@ Layout::Layout(FileType type, std::span<const int64_t> sizes, std::string_view w
 Tensor read_elements(const Layout& layout, std::endian order, const FillBytes& fill, std::string_view what,
                      std::string_view file, int64_t offset) {
   const FileType type = layout.type();
-  const Tensor tensor = Tensor::empty(layout.shape(), dtype_for(type));
+  Tensor tensor = Tensor::empty(layout.shape(), dtype_for(type));
   const auto count = static_cast<size_t>(layout.bytes());
   std::vector<std::byte> narrow(is_native(type) ? 0 : count);
   const std::span<std::byte> bytes =

@@ -23,6 +23,11 @@ FileType file_type_of(DType dtype);
 /// Puts the next bytes of a file into a span, all of it, or throws.
 using FillBytes = std::function<void(std::span<std::byte> to)>;
 
+/// Puts the bytes of a file from an offset on into a span, all of it, or throws.
+using ReadAt = std::function<void(int64_t offset, std::span<std::byte> to)>;
+/// That of bytes in memory, which must outlive it; to read beyond them is a mistake of ours.
+ReadAt reader_of(Bytes bytes);
+
 /// What a file says about a tensor, checked: at most 8 sizes, none negative, and a number of bytes that fits 63 bits
 /// (also where a size of 0 would hide an overflow of the others). `what` names the tensor in messages.
 class Layout {

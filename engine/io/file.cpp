@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kPiece = size_t{1} << 30;
 
 std::string reason(int error) {
-  const std::string text = std::generic_category().message(error);
+  std::string text = std::generic_category().message(error);
   switch (error) {
     case ENOENT:
       return text + "; check the path";

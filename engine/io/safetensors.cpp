@@ -112,8 +112,7 @@ void encode(ByteSink& sink, const TensorMap& tensors, const Metadata& metadata) 
 // ---- reading
 
 /// The JSON text, its length compared with the size of the file.
-std::string read_header(std::string_view file, int64_t size,
-                        const std::function<void(int64_t, std::span<std::byte>)>& read_at) {
+std::string read_header(std::string_view file, int64_t size, const ReadAt& read_at) {
   std::array<std::byte, kLengthBytes> first{};
   const auto there = static_cast<size_t>(std::min(size, kLengthBytes));
   read_at(0, std::span(first).first(there));
@@ -253,10 +252,7 @@ Safetensors read_everything(const SafetensorsFile& file) {
 Safetensors read_safetensors(const std::filesystem::path& path) { return read_everything(SafetensorsFile(path)); }
 
 Safetensors parse_safetensors(Bytes bytes, std::string_view file) {
-  const auto size = static_cast<int64_t>(bytes.size());
-  return read_everything(SafetensorsFile(std::string(file), size, [bytes](int64_t offset, std::span<std::byte> to) {
-    std::copy_n(bytes.begin() + offset, to.size(), to.begin());
-  }));
+  return read_everything(SafetensorsFile(std::string(file), static_cast<int64_t>(bytes.size()), reader_of(bytes)));
 }
 
 void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors, const Metadata& metadata) {

@@ -18,7 +18,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -70,8 +69,6 @@ class SafetensorsFile {
 
  private:
   friend Safetensors parse_safetensors(Bytes bytes, std::string_view file);
-  using ReadAt = std::function<void(int64_t offset, std::span<std::byte> to)>;
-
   struct Entry {
     Layout layout;
     int64_t offset;    ///< of its first byte in the file

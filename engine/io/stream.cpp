@@ -57,20 +57,27 @@ std::unique_ptr<ByteSource> open_unpacked(const std::filesystem::path& path) {
   return unpacked(std::make_unique<InputFile>(path));
 }
 
-std::vector<std::byte> read_all(ByteSource& source, int64_t limit) {
+std::vector<std::byte> read_up_to(ByteSource& source, int64_t count) {
   constexpr size_t kPiece = size_t{1} << 16;
+  const auto wanted = static_cast<size_t>(count);
   std::vector<std::byte> bytes;
-  size_t count = 0;
-  for (;;) {
-    if (bytes.size() - count < kPiece) bytes.resize(std::max(count + kPiece, bytes.size() + bytes.size() / 2));
-    const size_t more = source.read(std::span(bytes).subspan(count));
+  size_t there = 0;
+  while (there < wanted) {
+    if (there == bytes.size()) bytes.resize(std::min(wanted, std::max(kPiece, 2 * there)));
+    const size_t more = source.read(std::span(bytes).subspan(there));
     if (more == 0) break;
-    count += more;
-    if (static_cast<int64_t>(count) > limit) {
-      fail("{}: holds more than the {} bytes that are allowed here; is it the right file?", source.name(), limit);
-    }
+    there += more;
   }
-  bytes.resize(count);
+  bytes.resize(there);
+  return bytes;
+}
+
+std::vector<std::byte> read_all(ByteSource& source, int64_t limit) {
+  std::vector<std::byte> bytes = read_up_to(source, limit);
+  std::byte next{};
+  if (static_cast<int64_t>(bytes.size()) == limit && source.read({&next, 1}) != 0) {
+    fail("{}: holds more than the {} bytes that are allowed here; is it the right file?", source.name(), limit);
+  }
   return bytes;
 }
 

@@ -64,6 +64,8 @@ class MemorySink final : public ByteSink {
 std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source);
 /// A file to be read from its start, unpacked where it is gzip, whatever its name.
 std::unique_ptr<ByteSource> open_unpacked(const std::filesystem::path& path);
+/// The next `count` bytes, fewer only at the end. Memory grows with what is really there, not with `count`.
+std::vector<std::byte> read_up_to(ByteSource& source, int64_t count);
 /// All bytes that are left; more than `limit` of them are an Error.
 std::vector<std::byte> read_all(ByteSource& source, int64_t limit);
 

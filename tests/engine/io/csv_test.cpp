@@ -95,6 +95,17 @@ TEST(Csv, ColumnsHaveNames) {
   EXPECT_FALSE(table.next());
 }
 
+TEST(Csv, ATitleAboveTheTableCanBePassedOver) {
+  const std::string text = "|1x3 \"Cross validator\na,b\n1,2\n";
+  CsvReader table(bytes_of(text), "adult.test", {.quotes = false});
+  ASSERT_TRUE(table.skip_row());
+  table.read_header();
+  ASSERT_TRUE(table.next());
+  EXPECT_EQ(table.row(), 3);
+  EXPECT_EQ(table.integer(1), 2);
+  EXPECT_FALSE(table.skip_row());
+}
+
 TEST(Csv, RowsMayDifferOnlyIfAllowed) {
   EXPECT_EQ(rows_of("a,b\nc\nd,e,f\n", {.ragged = true}), (Table{{"a", "b"}, {"c"}, {"d", "e", "f"}}));
 }
@@ -170,6 +181,18 @@ TEST(Csv, ARowAboveTheLimitIsRefused) {
   EXPECT_EQ(
       message_of([&] { rows_of("a\n\"" + limit + "\n\n", options); }),
       "t.csv: row 2 column 1: the row is longer than 100000 bytes; a quote is not closed, or is it the right file?");
+}
+
+TEST(Csv, ReadsRealTables) {
+  const std::filesystem::path folder = shared_data();
+  if (!std::filesystem::exists(folder / "glue/SST-2/dev.tsv.gz")) GTEST_SKIP() << "no GLUE at " << folder;
+  CsvReader table(folder / "glue/SST-2/dev.tsv.gz", CsvOptions::tsv());
+  table.read_header();
+  const int label = table.column("label");
+  int64_t ones = 0;
+  while (table.next()) ones += table.integer(label);
+  EXPECT_EQ(table.row(), 873);
+  EXPECT_EQ(ones, 444);
 }
 
 TEST(Csv, RefusesBadFiles) {

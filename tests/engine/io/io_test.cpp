@@ -56,6 +56,11 @@ std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(__FILE__).parent_path() / "golden" / name;
 }
 
+std::filesystem::path shared_data() {
+  if (const char* folder = std::getenv("BOCHNER_DATA")) return folder;
+  return std::filesystem::path(__FILE__).parent_path() / "../../../../shared/data";
+}
+
 int64_t largest_allocation(const std::function<void()>& f) {
   Allocator& allocator = Allocator::of(Device::cpu());
   allocator.reset_peak();

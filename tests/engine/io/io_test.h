@@ -43,6 +43,9 @@ class TempFolder {
 /// A file of tests/engine/io/golden.
 std::filesystem::path golden(const std::string& name);
 
+/// Where real data lie, if they do: $BOCHNER_DATA, or else shared/data beside the repository.
+std::filesystem::path shared_data();
+
 /// The largest piece of memory asked for while f runs, by new or for a tensor, in bytes. Under AddressSanitizer, which
 /// watches memory itself, only tensors count.
 int64_t largest_allocation(const std::function<void()>& f);
