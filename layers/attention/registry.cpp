@@ -12,10 +12,8 @@ using Options = AttentionOptions;
 using Made = std::unique_ptr<Mechanism>;
 using As = AttentionOptions::As;
 
-KernelForm form_of(const Options& options) {
-  KernelForm form;
-  form.attention.denominator_eps = options.denominator_eps;
-  return form;
+KernelAttentionSpec spec_of(const Options& options, const FeatureMap& map) {
+  return {.map = map, .denominator_eps = options.denominator_eps};
 }
 
 RedrawSchedule schedule_of(const Options& options) { return {options.redraw, options.redraw_in_evaluation}; }
@@ -32,17 +30,14 @@ Made make_softmax(Slot slot, int64_t, int64_t, const Options& options, Generator
 Made make_none(Slot slot, int64_t, int64_t, const Options&, Generator&) { return std::make_unique<NoAttention>(slot); }
 
 Made make_linear_elu(Slot slot, int64_t, int64_t, const Options& options, Generator&) {
-  KernelForm form = form_of(options);
-  form.map = {.kind = FeatureMap::Kind::elementwise, .function = FeatureMap::Function::elu_plus_one, .eps = 0};
-  form.scaled = false;
-  return std::make_unique<KernelAttention>(slot, form, nullptr, options.streaming);
+  FeatureMap map = {.kind = FeatureMap::Kind::elementwise, .function = FeatureMap::Function::elu_plus_one, .eps = 0};
+  return std::make_unique<KernelAttention>(slot, spec_of(options, map), false, nullptr, options.streaming);
 }
 
 Made make_performer(Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
-  KernelForm form = form_of(options);
-  form.map = {.kind = FeatureMap::Kind::positive, .norm_factor = 0.5, .eps = options.eps};
+  FeatureMap map = {.kind = FeatureMap::Kind::positive, .norm_factor = 0.5, .eps = options.eps};
   return std::make_unique<KernelAttention>(
-      slot, form,
+      slot, spec_of(options, map), true,
       [&](Slot place) {
         return std::make_unique<OrthogonalFrequencies>(place, options.features, dim, OrthogonalOptions{},
                                                        schedule_of(options), init);
@@ -61,21 +56,21 @@ std::unique_ptr<SpectralDistribution> make_mixture(Slot place, int64_t heads, in
 }
 
 Made make_gmm_rks(Slot slot, int64_t heads, int64_t dim, const Options& options, Generator& init) {
-  KernelForm form = form_of(options);
-  form.map = {.kind = FeatureMap::Kind::trigonometric, .eps = 0};
+  FeatureMap map = {.kind = FeatureMap::Kind::trigonometric, .eps = 0};
   // Released: two frequencies for each of m draws with weight 1 / m each, and one more feature s = 1, all in units of
   // the mean of m.
-  if (options.as == As::released) form.map.constant = std::sqrt(static_cast<double>(options.features) / 2);
+  if (options.as == As::released) map.constant = std::sqrt(static_cast<double>(options.features) / 2);
   return std::make_unique<KernelAttention>(
-      slot, form, [&](Slot place) { return make_mixture(place, heads, dim, false, options, init); }, options.streaming);
+      slot, spec_of(options, map), true,
+      [&](Slot place) { return make_mixture(place, heads, dim, false, options, init); }, options.streaming);
 }
 
 Made make_gmm_prf(Slot slot, int64_t heads, int64_t dim, const Options& options, Generator& init) {
-  KernelForm form = form_of(options);
-  form.map = {
+  FeatureMap map = {
       .kind = FeatureMap::Kind::positive, .norm_factor = 1, .eps = options.as == As::released ? 0 : options.eps};
   return std::make_unique<KernelAttention>(
-      slot, form, [&](Slot place) { return make_mixture(place, heads, dim, true, options, init); }, options.streaming);
+      slot, spec_of(options, map), true,
+      [&](Slot place) { return make_mixture(place, heads, dim, true, options, init); }, options.streaming);
 }
 
 }  // namespace

@@ -1,0 +1,185 @@
+#include "autograd/fused/kernel_attention.h"
+
+#include <limits>
+
+#include "autograd/op_info.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/view.h"
+#include "engine/ops/reduce.h"
+
+namespace bochner {
+namespace composed {
+namespace {
+
+/// (1, 1, Lq, Lk), true where key j <= query i.
+Tensor causal_mask(int64_t queries, int64_t keys, Device device) {
+  const Tensor i = Tensor::arange(queries, DType::i64, device).view({queries, 1});
+  const Tensor j = Tensor::arange(keys, DType::i64, device).view({1, keys});
+  return less_equal(j, i).view({1, 1, queries, keys});
+}
+
+Variable apply_function(FeatureMap::Function f, const Variable& u) {
+  switch (f) {
+    case FeatureMap::Function::elu_plus_one:
+      return elu(u) + 1;
+    case FeatureMap::Function::relu:
+      return relu(u);
+    case FeatureMap::Function::sigmoid:
+      return sigmoid(u);
+    case FeatureMap::Function::exp:
+      return exp(u);
+    case FeatureMap::Function::abs:
+      return abs(u);
+    case FeatureMap::Function::gelu:
+      return gelu(u);
+    case FeatureMap::Function::cos:
+      return cos(u);
+    case FeatureMap::Function::tanh:
+      return tanh(u);
+    case FeatureMap::Function::identity:
+      return u;
+  }
+  internal_failure("a known feature function", __FILE__, __LINE__);
+}
+
+/// (B, 1, L, 1) from (B, L)
+Tensor column(const Tensor& keys) { return keys.view({keys.size(0), 1, keys.size(1), 1}); }
+
+/// exp(exponent - shift) for exponents (B, H, L, M): the shift is their largest in its scope, over real tokens, and a
+/// constant.
+Variable shifted_exp(const Variable& exponent, bool is_key, const Tensor& keys) {
+  if (!is_key) return exp(exponent - Variable(amax(exponent.value(), {-1}, true)));
+  Variable real = exponent;
+  if (keys.defined()) {
+    const Variable nothing =
+        Tensor::scalar(-std::numeric_limits<double>::infinity(), exponent.dtype(), exponent.device());
+    real = where(column(keys), exponent, nothing);
+  }
+  const Tensor lowest = Tensor::scalar(std::numeric_limits<float>::lowest(), exponent.dtype(), exponent.device());
+  return exp(real - Variable(maximum(amax(real.value(), {-2, -1}, true), lowest)));
+}
+
+}  // namespace
+
+Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys) {
+  using Kind = FeatureMap::Kind;
+  const Variable u = Omega.defined() ? matmul(x, transpose(Omega, -2, -1)) : x;  // (B, H, L, M)
+  const Variable norm = sum(square(x), {-1}, true);                              // (B, H, L, 1)
+  Variable phi;
+  switch (map.kind) {
+    case Kind::positive: {
+      const Variable exponent = u - norm * map.norm_factor;
+      phi = shifted_exp(exponent, is_key, keys) + map.eps;
+      break;
+    }
+    case Kind::trigonometric:
+      phi = concat({cos(u), sin(u)}, -1);
+      break;
+    case Kind::hyperbolic: {
+      const Variable exponent = concat({u, -u}, -1) - norm * map.norm_factor;
+      phi = shifted_exp(exponent, is_key, keys) + map.eps;
+      break;
+    }
+    case Kind::softmax_trigonometric: {
+      const Variable h = shifted_exp(norm * 0.5, is_key, keys);
+      phi = h * concat({cos(u), sin(u)}, -1);
+      break;
+    }
+    case Kind::elementwise:
+      phi = apply_function(map.function, u) + map.eps;
+      break;
+  }
+  if (map.constant == 0) return phi;
+  Shape one = phi.shape();
+  one[-1] = 1;
+  return concat({phi, Tensor::full(one, map.constant, x.dtype(), x.device())}, -1);
+}
+
+Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
+                          const Variable& Omega, const Tensor& keys) {
+  const Variable phi_q = feature_map(spec.map, Q * spec.scale, Omega, false, keys);  // (B, H, Lq, F)
+  Variable phi_k = feature_map(spec.map, K * spec.scale, Omega, true, keys);         // (B, H, Lk, F)
+  if (keys.defined()) phi_k = phi_k * Variable(column(keys).cast(phi_k.dtype()));    // padded keys weigh nothing
+  if (spec.causal) {
+    const Tensor visible = causal_mask(Q.size(-2), K.size(-2), Q.device()).cast(Q.dtype());
+    const Variable weights = matmul(phi_q, transpose(phi_k, -2, -1)) * Variable(visible);  // (B, H, Lq, Lk)
+    const Variable sums = matmul(weights, V);                                              // (B, H, Lq, D)
+    return spec.renormalise ? sums / (sum(weights, {-1}, true) + spec.denominator_eps) : sums;
+  }
+  const Variable S = matmul(transpose(phi_k, -2, -1), V);  // (B, H, F, D)
+  const Variable sums = matmul(phi_q, S);                  // (B, H, Lq, D)
+  if (!spec.renormalise) return sums;
+  const Variable z = unsqueeze(sum(phi_k, {-2}), -1);  // (B, H, F, 1)
+  return sums / (matmul(phi_q, z) + spec.denominator_eps);
+}
+
+}  // namespace composed
+
+Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
+                          const Variable& Omega, const Tensor& keys) {
+  const KernelAttentionResult forward = kernel_attention(spec, Q.value(), K.value(), V.value(), Omega.value(), keys);
+  return record("kernel_attention", forward.O, {&Q, &K, &V, &Omega}, [=](const Variable& g) -> Gradients {
+    if (Tape* tape = Tape::current()) {
+      const auto plain = [&](const std::vector<Variable>& in) {
+        return composed::kernel_attention(spec, in[0], in[1], in[2], in[3], keys);
+      };
+      return tape->pull_back(plain, {Q, K, V, Omega}, g);
+    }
+    const KernelAttentionGradients grads = kernel_attention_backward(spec, g.value(), Q.value(), K.value(), V.value(),
+                                                                     Omega.value(), keys, forward, Omega.tracked());
+    return {grads.dQ, grads.dK, grads.dV, grads.dOmega};
+  });
+}
+
+void describe_kernel_attention(OpInfos& infos) {
+  using Kind = FeatureMap::Kind;
+  using Function = FeatureMap::Function;
+  OpInfo info{"kernel_attention",
+              "O_i = phi(q_i)^T sum_j phi(k_j) v_j^T / (phi(q_i)^T sum_j phi(k_j) + eps)",
+              "PERF Eq. 3, KL Eq. 1",
+              {},
+              {}};
+  std::vector<FeatureMap> maps = {{.kind = Kind::positive, .eps = 0},
+                                  {.kind = Kind::positive, .norm_factor = 1, .eps = 0, .constant = 0.5},
+                                  {.kind = Kind::hyperbolic, .eps = 0},
+                                  {.kind = Kind::trigonometric, .eps = 0, .constant = 3},
+                                  {.kind = Kind::softmax_trigonometric, .eps = 0, .constant = 3}};
+  for (const Function f : {Function::elu_plus_one, Function::relu, Function::sigmoid, Function::exp, Function::abs,
+                           Function::gelu, Function::cos, Function::tanh, Function::identity}) {
+    maps.push_back({.kind = Kind::elementwise, .function = f, .eps = 3});
+  }
+  uint64_t seed = 2100;
+  for (const FeatureMap& map : maps) {
+    for (const bool causal : {false, true}) {
+      const int64_t D = 3;
+      const int64_t L = causal ? 5 : 4;
+      const bool shared = seed % 2 == 0;
+      const KernelAttentionSpec spec{map, 0.7, causal, seed % 3 != 0, 0};
+      Tensor keys;
+      if (seed % 4 < 2) keys = less(Tensor::arange(L).unsqueeze(0), Tensor::from<int64_t>({L, L - 2}, {2, 1}));
+      const auto split = [&] { return sample_values({2, L, 2, D}, ++seed, -1, 1, 0.05).transpose(1, 2); };
+      Sample sample{fmt::format("map {}, function {}{}", static_cast<int>(map.kind), static_cast<int>(map.function),
+                                causal ? ", causal" : ""),
+                    {split(), sample_values({2, 2, L, D}, ++seed, -1, 1), split(),
+                     sample_values({shared ? 1 : 2, 4, D}, ++seed, -1, 1, 0.2)},
+                    [spec, keys](const std::vector<Variable>& in) {
+                      return kernel_attention(spec, in[0], in[1], in[2], in[3], keys);
+                    }};
+      info.samples.push_back(sample);
+      ++seed;
+    }
+  }
+  info.refused = {[] {
+                    const Variable x = Tensor::zeros({1, 2, 3, 4});
+                    kernel_attention({}, x, x, x, Variable(Tensor::zeros({3, 5, 4})), {});
+                  },
+                  [] {
+                    const Variable x = Tensor::zeros({1, 2, 3, 4});
+                    kernel_attention({}, x, x, x, Variable(Tensor::zeros({1, 5, 4})), Tensor::zeros({1, 3}));
+                  }};
+  infos.push_back(info);
+}
+
+}  // namespace bochner

@@ -1,0 +1,25 @@
+// Kernel attention that never writes its features; equations in engine/ops/kernel_attention.h.
+#pragma once
+
+#include "autograd/variable.h"
+#include "engine/ops/kernel_attention.h"
+
+namespace bochner {
+
+/// Q (B, H, Lq, D), K, V (B, H, Lk, D), Omega (1 or H, M, D) or undefined, keys bool (B, Lk) or undefined -> (B, H, Lq,
+/// D).
+Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
+                          const Variable& Omega, const Tensor& keys);
+
+namespace composed {
+
+/// phi(x) of shape (B, H, L, F): the features of x (B, H, L, D) in plain ops. Keys are shifted together, queries each
+/// alone.
+Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys);
+/// The same attention in plain differentiable ops, as the papers write it: the teaching text, and the oracle of the
+/// fused kernel.
+Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
+                          const Variable& Omega, const Tensor& keys);
+
+}  // namespace composed
+}  // namespace bochner
