@@ -1,6 +1,7 @@
 #include "autograd/fused/kernel_attention.h"
 
 #include <limits>
+#include <map>
 
 #include "autograd/op_info.h"
 #include "autograd/ops/binary.h"
@@ -49,7 +50,8 @@ Tensor column(const Tensor& keys) { return keys.view({keys.size(0), 1, keys.size
 
 /// exp(exponent - shift) for exponents (B, H, L, M): the shift is their largest in its scope, over real tokens, and a
 /// constant.
-Variable shifted_exp(const Variable& exponent, bool is_key, const Tensor& keys) {
+Variable shifted_exp(const Variable& exponent, bool shifts, bool is_key, const Tensor& keys) {
+  if (!shifts) return exp(exponent);
   if (!is_key) return exp(exponent - Variable(amax(exponent.value(), {-1}, true)));
   Variable real = exponent;
   if (keys.defined()) {
@@ -63,7 +65,8 @@ Variable shifted_exp(const Variable& exponent, bool is_key, const Tensor& keys) 
 
 }  // namespace
 
-Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys) {
+Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys,
+                     bool shifts) {
   using Kind = FeatureMap::Kind;
   const Variable u = Omega.defined() ? matmul(x, transpose(Omega, -2, -1)) : x;  // (B, H, L, M)
   const Variable norm = sum(square(x), {-1}, true);                              // (B, H, L, 1)
@@ -71,7 +74,7 @@ Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& O
   switch (map.kind) {
     case Kind::positive: {
       const Variable exponent = u - norm * map.norm_factor;
-      phi = shifted_exp(exponent, is_key, keys) + map.eps;
+      phi = shifted_exp(exponent, shifts, is_key, keys) + map.eps;
       break;
     }
     case Kind::trigonometric:
@@ -79,11 +82,11 @@ Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& O
       break;
     case Kind::hyperbolic: {
       const Variable exponent = concat({u, -u}, -1) - norm * map.norm_factor;
-      phi = shifted_exp(exponent, is_key, keys) + map.eps;
+      phi = shifted_exp(exponent, shifts, is_key, keys) + map.eps;
       break;
     }
     case Kind::softmax_trigonometric: {
-      const Variable h = shifted_exp(norm * 0.5, is_key, keys);
+      const Variable h = shifted_exp(norm * 0.5, shifts, is_key, keys);
       phi = h * concat({cos(u), sin(u)}, -1);
       break;
     }
@@ -99,9 +102,9 @@ Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& O
 
 Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
                           const Variable& Omega, const Tensor& keys) {
-  const Variable phi_q = feature_map(spec.map, Q * spec.scale, Omega, false, keys);  // (B, H, Lq, F)
-  Variable phi_k = feature_map(spec.map, K * spec.scale, Omega, true, keys);         // (B, H, Lk, F)
-  if (keys.defined()) phi_k = phi_k * Variable(column(keys).cast(phi_k.dtype()));    // padded keys weigh nothing
+  const Variable phi_q = feature_map(spec.map, Q * spec.scale, Omega, false, keys, spec.shifts());  // (B, H, Lq, F)
+  Variable phi_k = feature_map(spec.map, K * spec.scale, Omega, true, keys, spec.shifts());         // (B, H, Lk, F)
+  if (keys.defined()) phi_k = phi_k * Variable(column(keys).cast(phi_k.dtype()));  // padded keys weigh nothing
   if (spec.causal) {
     const Tensor visible = causal_mask(Q.size(-2), K.size(-2), Q.device()).cast(Q.dtype());
     const Variable weights = matmul(phi_q, transpose(phi_k, -2, -1)) * Variable(visible);  // (B, H, Lq, Lk)
@@ -150,6 +153,7 @@ void describe_kernel_attention(OpInfos& infos) {
                            Function::gelu, Function::cos, Function::tanh, Function::identity}) {
     maps.push_back({.kind = Kind::elementwise, .function = f, .eps = 3});
   }
+  std::map<std::string, std::function<Variable(const std::vector<Variable>&)>> plain;  // by label
   uint64_t seed = 2100;
   for (const FeatureMap& map : maps) {
     for (const bool causal : {false, true}) {
@@ -160,17 +164,23 @@ void describe_kernel_attention(OpInfos& infos) {
       Tensor keys;
       if (seed % 4 < 2) keys = less(Tensor::arange(L).unsqueeze(0), Tensor::from<int64_t>({L, L - 2}, {2, 1}));
       const auto split = [&] { return sample_values({2, L, 2, D}, ++seed, -1, 1, 0.05).transpose(1, 2); };
-      Sample sample{fmt::format("map {}, function {}{}", static_cast<int>(map.kind), static_cast<int>(map.function),
-                                causal ? ", causal" : ""),
+      Sample sample{fmt::format("sample {}: map {}, function {}{}", info.samples.size(), static_cast<int>(map.kind),
+                                static_cast<int>(map.function), causal ? ", causal" : ""),
                     {split(), sample_values({2, 2, L, D}, ++seed, -1, 1), split(),
                      sample_values({shared ? 1 : 2, 4, D}, ++seed, -1, 1, 0.2)},
                     [spec, keys](const std::vector<Variable>& in) {
                       return kernel_attention(spec, in[0], in[1], in[2], in[3], keys);
                     }};
       info.samples.push_back(sample);
+      plain[sample.label] = [spec, keys](const std::vector<Variable>& in) {
+        return composed::kernel_attention(spec, in[0], in[1], in[2], in[3], keys);
+      };
       ++seed;
     }
   }
+  info.composition = [plain](const Sample& sample, const std::vector<Variable>& in) {
+    return plain.at(sample.label)(in);
+  };
   info.refused = {[] {
                     const Variable x = Tensor::zeros({1, 2, 3, 4});
                     kernel_attention({}, x, x, x, Variable(Tensor::zeros({3, 5, 4})), {});

@@ -15,7 +15,8 @@ namespace composed {
 
 /// phi(x) of shape (B, H, L, F): the features of x (B, H, L, D) in plain ops. Keys are shifted together, queries each
 /// alone.
-Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys);
+Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys,
+                     bool shifts);
 /// The same attention in plain differentiable ops, as the papers write it: the teaching text, and the oracle of the
 /// fused kernel.
 Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,

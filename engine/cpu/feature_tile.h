@@ -66,9 +66,6 @@ class FeatureTile {
 
   int64_t features() const { return F_; }
   T* phi() const { return phi_; }
-  bool shifted() const {
-    return map_.kind == Kind::positive || map_.kind == Kind::hyperbolic || map_.kind == Kind::softmax_trigonometric;
-  }
 
   /// u and, for shifted maps, exponents of `rows` rows of x (row stride ldx).
   void project(const T* x, int64_t ldx, int64_t rows) {
@@ -82,7 +79,7 @@ class FeatureTile {
         for (int64_t j = 0; j < M; ++j) u_[i * M + j] = frequencies_.scale * x[i * ldx + j];
       }
     }
-    if (!shifted()) return;
+    if (!map_.has_exponent()) return;
     const T square = frequencies_.scale * frequencies_.scale;
     for (int64_t i = 0; i < rows; ++i) {
       T norm = 0;
@@ -111,7 +108,7 @@ class FeatureTile {
     const int64_t M = frequencies_.M;
     const T* u = u_ + i * M;
     T* phi = phi_ + i * F_;
-    const T offset = static_cast<T>(map_.norm_factor) * (shifted() ? norm_[i] : T(0)) + shift;
+    const T offset = static_cast<T>(map_.norm_factor) * (map_.has_exponent() ? norm_[i] : T(0)) + shift;
     switch (map_.kind) {
       case Kind::positive:
         for (int64_t j = 0; j < M; ++j) phi[j] = math::exp(u[j] - offset);

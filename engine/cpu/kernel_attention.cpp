@@ -67,7 +67,7 @@ class Head {
   void load_queries(FeatureTile<T>& tile, Rows<T> Q, int64_t begin, int64_t count) const {
     tile.project(Q[begin], Q.stride, count);
     for (int64_t i = 0; i < count; ++i) {
-      tile.features_of(i, tile.shifted() ? tile.top(i) : T(0));
+      tile.features_of(i, spec_.shifts() ? tile.top(i) : T(0));
       tile.add_eps(i);
     }
   }
@@ -87,9 +87,10 @@ class Head {
 
   /// The largest exponent of the real keys, or the lowest number if there are none.
   T largest_exponent(Rows<T> K) const {
+    if (!spec_.shifts()) return T(0);
     FeatureTile<T> tile = key_tile();
     T largest = std::numeric_limits<T>::lowest();
-    for (int64_t begin = 0; begin < Lk_ && tile.shifted(); begin += kTile) {
+    for (int64_t begin = 0; begin < Lk_; begin += kTile) {
       const int64_t count = std::min(kTile, Lk_ - begin);
       tile.project(K[begin], K.stride, count);
       for (int64_t i = 0; i < count; ++i) largest = real(begin + i) ? std::max(largest, tile.top(i)) : largest;
@@ -134,11 +135,12 @@ T gather_state(const Head<T>& head, Rows<T> K, Rows<T> V, T* S, T* z) {
   std::fill(z, z + F, T(0));
   const Tensor totals = Tensor::zeros({D}, dtype_of<T>);  // sum of v_j: what eps weighs
   T count_of_keys = 0;
-  T shift = std::numeric_limits<T>::lowest();
+  const bool shifts = head.spec().shifts();
+  T shift = shifts ? std::numeric_limits<T>::lowest() : T(0);
   for (int64_t begin = 0; begin < head.Lk(); begin += kTile) {
     const int64_t count = std::min(kTile, head.Lk() - begin);
     tile.project(K[begin], K.stride, count);
-    if (tile.shifted()) {
+    if (shifts) {
       T largest = shift;
       for (int64_t i = 0; i < count; ++i) largest = head.real(begin + i) ? std::max(largest, tile.top(i)) : largest;
       if (largest > shift) {
@@ -154,7 +156,7 @@ T gather_state(const Head<T>& head, Rows<T> K, Rows<T> V, T* S, T* z) {
         tile.clear(i);
         continue;
       }
-      tile.features_of(i, tile.shifted() ? shift : T(0));
+      tile.features_of(i, shift);
       if (tile.eps() != T(0)) add_columns(V[begin + i], 1, D, static_cast<const T*>(nullptr), totals.data<T>());
       count_of_keys += T(1);
     }
@@ -167,7 +169,7 @@ T gather_state(const Head<T>& head, Rows<T> K, Rows<T> V, T* S, T* z) {
       z[f] += e * count_of_keys;
     }
   }
-  return tile.shifted() ? shift : T(0);
+  return shift;
 }
 
 /// O = numerators / denominators, in place.
@@ -294,7 +296,7 @@ class HeadBackward {
       if (w.rows == nullptr) {
         for (int64_t j = 0; j < D_; ++j) row[j] = w.scale * du_[i * M_ + j];
       }
-      if (tile.shifted()) {
+      if (head_.spec().map.has_exponent()) {
         for (int64_t j = 0; j < D_; ++j) row[j] += square * norms[i] * value[j];
       }
     }

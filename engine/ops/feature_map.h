@@ -22,6 +22,10 @@ struct FeatureMap {
   double eps = 1e-6;                   ///< added to each feature
   double constant = 0;                 ///< s: one more feature of this value, adding s^2 to the kernel (KL as released)
 
+  /// Does phi hold exponentials that depend on |x|^2?
+  bool has_exponent() const {
+    return kind == Kind::positive || kind == Kind::hyperbolic || kind == Kind::softmax_trigonometric;
+  }
   /// Features made of `frequencies` rows of Omega.
   int64_t features(int64_t frequencies) const {
     const bool pairs = kind == Kind::trigonometric || kind == Kind::hyperbolic || kind == Kind::softmax_trigonometric;

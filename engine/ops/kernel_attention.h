@@ -21,6 +21,9 @@ struct KernelAttentionSpec {
   bool causal = false;         ///< query i sees keys 0 ... i
   bool renormalise = true;     ///< divide by the sum of weights
   double denominator_eps = 0;  ///< added to that sum
+
+  /// Are exponents shifted? Only where the shift cancels: in a quotient of features that all carry it.
+  bool shifts() const { return map.has_exponent() && renormalise && map.constant == 0; }
 };
 
 /// What forward keeps for backward: little beside Q, K and V.
