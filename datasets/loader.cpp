@@ -1,0 +1,192 @@
+#include "datasets/loader.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "engine/random.h"
+
+namespace bochner {
+namespace {
+
+/// The ids of a batch, padded; T is the type they get.
+template <class T>
+void fill_ids(const Dataset& dataset, const Batch& batch, int64_t width, int64_t pad_id) {
+  const int sequences = dataset.sequences();
+  const auto* lengths = batch.lengths.data<int64_t>();
+  auto* ids = batch.ids.data<T>();
+  auto* mask = batch.mask.data<bool>();
+  std::vector<int64_t> tokens(static_cast<size_t>(width));
+  for (const int64_t example : batch.examples) {
+    for (int s = 0; s < sequences; ++s, ++lengths, ids += width, mask += width) {
+      dataset.copy_tokens(example, s, std::span(tokens).first(static_cast<size_t>(*lengths)));
+      std::transform(tokens.begin(), tokens.begin() + *lengths, ids, [](int64_t id) { return static_cast<T>(id); });
+      std::fill(ids + *lengths, ids + width, static_cast<T>(pad_id));
+      std::fill(mask, mask + *lengths, true);
+      std::fill(mask + *lengths, mask + width, false);
+    }
+  }
+}
+
+int64_t rounded_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+void check(const Dataset& dataset, const LoaderOptions& options) {
+  const std::string& name = dataset.name();
+  if (dataset.size() == 0) fail("loader: {} has no examples", name);
+  if (options.batch_size < 1) fail("loader: batch_size {} must be at least 1", options.batch_size);
+  if (options.max_length < 0) fail("loader: max_length {} is negative; 0 keeps all tokens", options.max_length);
+  if (options.multiple_of < 1) fail("loader: multiple_of {} must be at least 1", options.multiple_of);
+  if (options.prefetch < 0) fail("loader: prefetch {} is negative; 0 makes no batch ahead", options.prefetch);
+  if (options.pad_to_max && options.max_length == 0) fail("loader: pad_to_max needs a max_length to pad to");
+  if (options.ids != DType::i64 && options.ids != DType::i32) {
+    fail("loader: ids are i64 or i32, not {}", name_of(options.ids));
+  }
+  if (options.drop_last && options.batch_size > dataset.size()) {
+    fail("loader: drop_last leaves no batch of {}: it has {} examples, a batch {}; choose a smaller batch", name,
+         dataset.size(), options.batch_size);
+  }
+}
+
+}  // namespace
+
+Batch Batch::to(Device device) const {
+  return {ids.to(device), mask.to(device), lengths.to(device), labels.to(device), examples, position};
+}
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options)
+    : dataset_(std::move(dataset)), options_(options) {
+  if (dataset_ == nullptr) fail("loader: no data set was given");
+  check(*dataset_, options_);
+  const int64_t count = dataset_->size();
+  steps_ = count / options_.batch_size;
+  if (!options_.drop_last && count % options_.batch_size != 0) ++steps_;
+}
+
+Loader::~Loader() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (worker_.joinable()) worker_.join();
+}
+
+LoaderPosition Loader::after(LoaderPosition position) const {
+  return position.step + 1 < steps_ ? LoaderPosition{position.epoch, position.step + 1}
+                                    : LoaderPosition{position.epoch + 1, 0};
+}
+
+void Loader::set_order(int64_t epoch) {
+  if (order_.epoch == epoch) return;
+  if (options_.shuffle) {
+    Generator generator = Generator(options_.seed).fork(static_cast<uint64_t>(epoch));
+    order_.examples = permutation(dataset_->size(), generator).to_vector<int64_t>();
+  } else if (order_.examples.empty()) {
+    order_.examples.resize(static_cast<size_t>(dataset_->size()));
+    std::iota(order_.examples.begin(), order_.examples.end(), 0);
+  }
+  order_.epoch = epoch;
+}
+
+Batch Loader::make(LoaderPosition position) {
+  set_order(position.epoch);
+  const int64_t begin = position.step * options_.batch_size;
+  const int64_t end = std::min(begin + options_.batch_size, dataset_->size());
+  const int sequences = dataset_->sequences();
+  Batch batch;
+  batch.position = position;
+  batch.examples.assign(order_.examples.begin() + begin, order_.examples.begin() + end);
+
+  Shape shape = {end - begin};
+  if (sequences > 1) shape.push_back(sequences);
+  batch.lengths = Tensor::empty(shape, DType::i64);
+  batch.labels = Tensor::empty({end - begin}, DType::i64);
+  auto* lengths = batch.lengths.data<int64_t>();
+  auto* labels = batch.labels.data<int64_t>();
+  int64_t width = options_.pad_to_max ? options_.max_length : 1;  // a length of 0 would be no tensor for a model
+  for (const int64_t example : batch.examples) {
+    *labels++ = dataset_->label(example);
+    for (int s = 0; s < sequences; ++s) {
+      int64_t length = dataset_->length(example, s);
+      if (options_.max_length > 0) length = std::min(length, options_.max_length);
+      *lengths++ = length;
+      width = std::max(width, length);
+    }
+  }
+  width = rounded_up(width, options_.multiple_of);
+  shape.push_back(width);
+  batch.ids = Tensor::empty(shape, options_.ids);
+  batch.mask = Tensor::empty(shape, DType::boolean);
+  if (options_.ids == DType::i64) {
+    fill_ids<int64_t>(*dataset_, batch, width, options_.pad_id);
+  } else {
+    fill_ids<int32_t>(*dataset_, batch, width, options_.pad_id);
+  }
+  return batch;
+}
+
+Batch Loader::next() {
+  if (options_.prefetch == 0) {
+    Batch batch = make(position_);
+    position_ = after(position_);
+    return batch;
+  }
+  if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !ready_.empty() || failure_ != nullptr; });
+  if (ready_.empty()) std::rethrow_exception(failure_);
+  Batch batch = std::move(ready_.front());
+  ready_.pop_front();
+  BOCHNER_ASSERT(batch.position == position_);
+  position_ = after(position_);
+  lock.unlock();
+  changed_.notify_all();
+  return batch;
+}
+
+void Loader::restore(LoaderPosition position) {
+  if (position.epoch < 0 || position.step < 0 || position.step >= steps_) {
+    fail("loader: epoch {} step {} is no position of {}, whose epochs have {} steps; was the batch size another?",
+         position.epoch, position.step, dataset_->name(), steps_);
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    position_ = position;
+    ahead_ = position;
+    ready_.clear();
+    failure_ = nullptr;
+    ++restores_;
+  }
+  changed_.notify_all();
+}
+
+void Loader::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] {
+      return stopping_ || (failure_ == nullptr && static_cast<int64_t>(ready_.size()) < options_.prefetch);
+    });
+    if (stopping_) return;
+    const LoaderPosition place = ahead_;
+    const int64_t restores = restores_;
+    Batch batch;
+    std::exception_ptr failure;
+    lock.unlock();
+    try {
+      batch = make(place);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    if (restores != restores_) continue;  // somebody went elsewhere meanwhile
+    if (failure != nullptr) {
+      failure_ = failure;
+    } else {
+      ready_.push_back(std::move(batch));
+      ahead_ = after(place);
+    }
+    changed_.notify_all();
+  }
+}
+
+}  // namespace bochner

@@ -1,0 +1,119 @@
+// Batches in a reproducible order, made ahead on a thread of its own.
+//
+//   Loader loader(data.train, {.batch_size = 32, .max_length = 2000, .seed = seed});
+//   while (step < steps) {
+//     const Batch batch = loader.next();                 // goes on from epoch to epoch without an end
+//     ...
+//     checkpoint.save(loader.position());
+//   }
+//   loader.restore(checkpoint.position());               // the very batches that would have come
+//
+//   Loader test(data.test, {.batch_size = 32, .shuffle = false});
+//   for (int64_t i = 0; i < test.steps_per_epoch(); ++i) score(test.next());
+//
+// The order of epoch e is a permutation that depends on the size of the data set, `seed` and e, and on nothing else:
+// not on threads, not on prefetching, not on how the run came there.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "engine/tensor.h"
+
+namespace bochner {
+
+/// A place between two batches: `step` batches of epoch `epoch` were taken.
+struct LoaderPosition {
+  int64_t epoch = 0;
+  int64_t step = 0;
+  bool operator==(const LoaderPosition&) const = default;
+};
+
+/// Examples side by side. For pairs (sequences() == 2) ids, mask and lengths have an axis of size 2 after the batch's.
+struct Batch {
+  Tensor ids;                     ///< (batch, length), i64 or i32, padded at the end
+  Tensor mask;                    ///< (batch, length), bool: true where a token is real
+  Tensor lengths;                 ///< (batch), i64: real tokens
+  Tensor labels;                  ///< (batch), i64
+  std::vector<int64_t> examples;  ///< their numbers in the data set
+  LoaderPosition position;        ///< where the batch stood: restore(position) gives it again
+
+  int64_t size() const { return static_cast<int64_t>(examples.size()); }
+  /// The same with all tensors on that device.
+  Batch to(Device device) const;
+};
+
+struct LoaderOptions {
+  int64_t batch_size = 32;
+  /// Longer sequences keep their first `max_length` tokens; 0 keeps all.
+  int64_t max_length = 0;
+  /// Every batch is max_length long, rather than as long as its longest sequence.
+  bool pad_to_max = false;
+  /// The length of a batch is rounded up to a multiple of this.
+  int64_t multiple_of = 1;
+  int64_t pad_id = 0;
+  /// Type of the ids: i64 or i32.
+  DType ids = DType::i64;
+  bool shuffle = true;
+  uint64_t seed = 0;
+  /// Leave out the last batch of an epoch where it is not full.
+  bool drop_last = false;
+  /// Batches made ahead on another thread; 0 makes each one when it is asked for.
+  int64_t prefetch = 2;
+};
+
+/// Used by one thread at a time.
+class Loader {
+ public:
+  explicit Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options = {});
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  const Dataset& dataset() const { return *dataset_; }
+  const LoaderOptions& options() const { return options_; }
+  int64_t steps_per_epoch() const { return steps_; }
+
+  /// The batch at position(), which moves on by one step.
+  Batch next();
+  /// Where the next batch stands.
+  LoaderPosition position() const { return position_; }
+  /// Goes to any position; an Error where its step lies outside the epoch.
+  void restore(LoaderPosition position);
+
+ private:
+  /// The permutation of one epoch, remembered by whichever thread makes batches.
+  struct Order {
+    int64_t epoch = -1;
+    std::vector<int64_t> examples;
+  };
+
+  LoaderPosition after(LoaderPosition position) const;
+  void set_order(int64_t epoch);
+  Batch make(LoaderPosition position);
+  void work();
+
+  std::shared_ptr<const Dataset> dataset_;
+  LoaderOptions options_;
+  int64_t steps_ = 0;
+  LoaderPosition position_;
+  Order order_;  ///< touched only by work(), or by next() where nothing is prefetched
+
+  std::mutex mutex_;  ///< guards what follows
+  std::condition_variable changed_;
+  std::deque<Batch> ready_;
+  LoaderPosition ahead_;        ///< what work() makes next
+  int64_t restores_ = 0;        ///< tells work() that what it makes is no longer wanted
+  std::exception_ptr failure_;  ///< why work() could not make the batch at ahead_
+  bool stopping_ = false;
+  std::thread worker_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,84 @@
+#include "datasets/manifest.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/error.h"
+#include "engine/io/file.h"
+#include "engine/io/sha256.h"
+
+namespace bochner {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kLargestManifest = int64_t{16} << 20;
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.find_first_of("/\\") == std::string::npos && name.find('\0') == std::string::npos &&
+         name != "." && name != "..";
+}
+
+bool is_sha256(const std::string& digits) {
+  return digits.size() == 64 && std::all_of(digits.begin(), digits.end(),
+                                            [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+/// A count: JSON knows numbers below 0, with fractions, and too large ones.
+int64_t count_of(const json& value) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > uint64_t{1} << 62) {
+    fail("{} is no count", value.dump(-1, ' ', true, json::error_handler_t::replace));
+  }
+  return value.get<int64_t>();
+}
+
+Manifest parse(const json& root) {
+  Manifest manifest;
+  manifest.dataset = root.at("dataset").get<std::string>();
+  manifest.options = root.at("options").get<std::map<std::string, std::string>>();
+  for (const json& item : root.at("files")) {
+    ManifestFile file = {item.at("name").get<std::string>(), count_of(item.at("bytes")), count_of(item.at("rows")),
+                         item.at("sha256").get<std::string>()};
+    if (!is_plain_name(file.name)) fail("{} is no name of a file in this folder", shown(file.name));
+    if (!is_sha256(file.sha256)) fail("{} is no SHA-256 in 64 lower-case digits", shown(file.sha256));
+    manifest.files.push_back(std::move(file));
+  }
+  return manifest;
+}
+
+}  // namespace
+
+bool has_manifest(const std::filesystem::path& folder) { return std::filesystem::exists(folder / Manifest::kFileName); }
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / Manifest::kFileName;
+  const std::vector<std::byte> bytes = read_file(path, kLargestManifest);
+  // The parser recurses: a manifest is four levels deep, a hostile file must not be a million.
+  const auto shallow = [](int depth, json::parse_event_t, json&) {
+    if (depth > 8) fail("it is nested too deeply");
+    return true;
+  };
+  try {
+    return parse(json::parse(text_of(bytes), shallow));
+  } catch (const std::exception& error) {
+    fail("{}: no manifest: {}", path.string(), error.what());
+  }
+}
+
+void write_manifest(const std::filesystem::path& folder, const Manifest& manifest) {
+  json files = json::array();
+  for (const ManifestFile& file : manifest.files) {
+    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"rows", file.rows}, {"sha256", file.sha256}});
+  }
+  const json root = {{"dataset", manifest.dataset}, {"options", manifest.options}, {"files", files}};
+  write_file_atomically(folder / Manifest::kFileName, root.dump(2) + "\n");
+}
+
+FileState state_of(const std::filesystem::path& folder, const ManifestFile& file) {
+  const std::filesystem::path path = folder / file.name;
+  if (!std::filesystem::exists(path)) return FileState::missing;
+  if (InputFile(path).size() != file.bytes) return FileState::wrong_size;
+  return sha256_of_file(path) == file.sha256 ? FileState::right : FileState::wrong_hash;
+}
+
+}  // namespace bochner

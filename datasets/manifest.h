@@ -1,0 +1,46 @@
+// A manifest: which files a folder of data consists of, their SHA-256, and how they were made. It is a JSON file,
+// `manifest.json`, written after the files it speaks of, so where it stands they are complete.
+//
+//   {"dataset": "listops", "options": {"seed": "0", ...},
+//    "files": [{"name": "basic_train.tsv", "bytes": 634116231, "rows": 96000, "sha256": "..."}]}
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace bochner {
+
+struct ManifestFile {
+  std::string name;  ///< in the manifest's folder
+  int64_t bytes = 0;
+  int64_t rows = 0;  ///< examples
+  std::string sha256;
+  bool operator==(const ManifestFile&) const = default;
+};
+
+struct Manifest {
+  static constexpr const char* kFileName = "manifest.json";
+
+  std::string dataset;
+  std::map<std::string, std::string> options;
+  std::vector<ManifestFile> files;
+
+  bool operator==(const Manifest&) const = default;
+};
+
+/// Is there a manifest in the folder?
+bool has_manifest(const std::filesystem::path& folder);
+/// An Error where the file is no manifest, names a file outside its folder, or a hash that can not be one.
+Manifest read_manifest(const std::filesystem::path& folder);
+void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
+
+/// What a file of a manifest is like on disk.
+enum class FileState { right, missing, wrong_size, wrong_hash };
+
+/// Compares size, then hash.
+FileState state_of(const std::filesystem::path& folder, const ManifestFile& file);
+
+}  // namespace bochner
