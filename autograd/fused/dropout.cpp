@@ -7,34 +7,51 @@
 namespace bochner {
 
 // y = m x:  dx = m g
-Variable dropout_at(const Variable& x, double p, const Generator& place) {
-  return record("dropout", dropout(x.value(), p, place), {&x},
-                [p, place](const Variable& g) { return Gradients{dropout_at(g, p, place)}; });
+Variable dropout_at(const Variable& x, const Dropout& drop) {
+  return record("dropout", dropout(x.value(), drop), {&x},
+                [drop](const Variable& g) { return Gradients{dropout_at(g, drop)}; });
 }
 
 Variable dropout(const Variable& x, double p, Generator& generator) {
-  if (p == 0) return x;
-  return dropout_at(x, p, generator.reserve(static_cast<uint64_t>(x.size())));
+  const Dropout drop = Dropout::draw(p, x.size(), generator);
+  return drop.active() ? dropout_at(x, drop) : x;
+}
+
+// y = r + m x:  dr = g,  dx = m g
+Variable add_dropout_at(const Variable& x, const Variable& residual, const Dropout& drop) {
+  return record("add_dropout", add_dropout(x.value(), residual.value(), drop), {&x, &residual},
+                [drop](const Variable& g) {
+                  return Gradients{dropout_at(g, drop), g};
+                });
+}
+
+Variable add_dropout(const Variable& x, const Variable& residual, double p, Generator& generator) {
+  return add_dropout_at(x, residual, Dropout::draw(p, x.size(), generator));
 }
 
 void describe_dropout(OpInfos& infos) {
+  static const Dropout kDrop = Dropout::at(0.3, Generator(5, 12));
   OpInfo info{"dropout", "y_i = x_i / (1 - p) with probability 1 - p, else 0", "Srivastava et al., 2014", {}, {}};
+  OpInfo sum{"add_dropout", "y = residual + dropout(x)", "Srivastava et al., 2014", {}, {}};
   uint64_t seed = 1500;
   for (const Shape& shape : {Shape{7}, Shape{1}, Shape{0}, Shape{3, 5}, Shape{2, 3, 5}, Shape{33, 3}, Shape{4, 0}}) {
     for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
-      info.samples.push_back(
-          {label, {x}, [](const std::vector<Variable>& in) { return dropout_at(in[0], 0.3, Generator(5, 12)); }});
+      info.samples.push_back({label, {x}, [](const std::vector<Variable>& in) { return dropout_at(in[0], kDrop); }});
+      sum.samples.push_back({label, {x, sample_values(shape, ++seed)}, [](const std::vector<Variable>& in) {
+                               return add_dropout_at(in[0], in[1], kDrop);
+                             }});
     }
   }
   info.composition = [](const Sample&, const std::vector<Variable>& in) {
-    const Shape& shape = in[0].shape();
-    Generator place(5, 12);
-    const Tensor dropped = bernoulli(shape, 0.3, place, DType::f64);
-    return in[0] * Variable((dropped * -1.0 + 1.0) * (1 / 0.7));
+    return in[0] * Variable(dropout_mask(in[0].shape(), kDrop, DType::f64));
   };
-  info.refused = {[] { dropout_at(Variable(Tensor::zeros({2})), 1, Generator(0)); },
-                  [] { dropout_at(Variable(Tensor::zeros({2})), -0.1, Generator(0)); }};
+  sum.composition = [](const Sample&, const std::vector<Variable>& in) {
+    return in[0] * Variable(dropout_mask(in[0].shape(), kDrop, DType::f64)) + in[1];
+  };
+  info.refused = {[] { Dropout::at(1.1, Generator(0)); }, [] { Dropout::at(-0.1, Generator(0)); }};
+  sum.refused = {[] { add_dropout_at(Variable(Tensor::zeros({2})), Variable(Tensor::zeros({3})), kDrop); }};
   infos.push_back(info);
+  infos.push_back(sum);
 }
 
 }  // namespace bochner

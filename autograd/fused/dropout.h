@@ -2,13 +2,17 @@
 #pragma once
 
 #include "autograd/variable.h"
-#include "engine/random.h"
+#include "engine/ops/dropout.h"
 
 namespace bochner {
 
-/// y = mask x / (1 - p); advances the generator by one word for each element. p = 0 returns x and draws nothing.
+/// y = x * dropout_mask; takes half a word of the generator for each element. p = 0 returns x and draws nothing.
 Variable dropout(const Variable& x, double p, Generator& generator);
-/// The same with the mask at a given place.
-Variable dropout_at(const Variable& x, double p, const Generator& place);
+/// The same with a given mask.
+Variable dropout_at(const Variable& x, const Dropout& drop);
+
+/// y = residual + dropout(x), in one pass; x and residual of one shape.
+Variable add_dropout(const Variable& x, const Variable& residual, double p, Generator& generator);
+Variable add_dropout_at(const Variable& x, const Variable& residual, const Dropout& drop);
 
 }  // namespace bochner

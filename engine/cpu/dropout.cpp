@@ -1,24 +1,48 @@
 #include "engine/cpu/dropout.h"
 
+#include "engine/cpu/stream.h"
 #include "engine/parallel.h"
-#include "engine/philox.h"
 
 namespace bochner::cpu {
+namespace {
 
-void dropout(const Tensor& x, double p, const Generator& place, const Tensor& y) {
-  const auto threshold = static_cast<uint32_t>(p * 0x1p32);
-  visit_floating(x.dtype(), "dropout", [&]<class T>(TypeTag<T>) {
-    const T scale = T(1) / static_cast<T>(1 - p);
-    parallel_for(x.size(), 8 * PhiloxWindow::kWords, [&](int64_t begin, int64_t end) {
-      PhiloxWindow window;
-      for (int64_t first = begin; first < end; first += PhiloxWindow::kWords) {
-        const int64_t count = std::min(PhiloxWindow::kWords, end - first);
-        const uint32_t* words = window.draw(place.seed(), place.offset() + static_cast<uint64_t>(first), count);
-        const T* from = x.data<T>() + first;
-        T* to = y.data<T>() + first;
-        for (int64_t i = 0; i < count; ++i) to[i] = words[i] >= threshold ? from[i] * scale : T(0);
-      }
+constexpr int64_t kGrain = 32768;
+
+/// y[i] = f(factor of i, i) for all i.
+template <class T, class F>
+void make(const Dropout& drop, T* y, int64_t size, const F& f) {
+  parallel_for(size, kGrain, [&](int64_t begin, int64_t end) {
+    DropoutWindow<T> window(drop);
+    Outlet<T> outlet(y + begin, size);
+    window.for_each_run(begin, end - begin, [&](int64_t run, const auto& factor, int64_t count) {
+      T* to = outlet.block(count);
+      const int64_t first = begin + run;
+      for (int64_t j = 0; j < count; ++j) to[j] = f(factor(j), first + j);
     });
+  });
+}
+
+}  // namespace
+
+void dropout(const Tensor& x, const Dropout& drop, const Tensor& y) {
+  visit_floating(x.dtype(), "dropout", [&]<class T>(TypeTag<T>) {
+    const T* from = x.data<T>();
+    make(drop, y.data<T>(), x.size(), [from](T factor, int64_t i) { return from[i] * factor; });
+  });
+}
+
+void add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop, const Tensor& y) {
+  visit_floating(x.dtype(), "dropout", [&]<class T>(TypeTag<T>) {
+    const T* from = x.data<T>();
+    const T* base = residual.data<T>();
+    make(drop, y.data<T>(), x.size(),
+         [from, base](T factor, int64_t i) { return math::fma(from[i], factor, base[i]); });
+  });
+}
+
+void dropout_mask(const Dropout& drop, const Tensor& y) {
+  visit_floating(y.dtype(), "dropout", [&]<class T>(TypeTag<T>) {
+    make(drop, y.data<T>(), y.size(), [](T factor, int64_t) { return factor; });
   });
 }
 

@@ -1,11 +1,51 @@
 #pragma once
 
-#include "engine/random.h"
+#include "engine/ops/dropout.h"
+#include "engine/philox.h"
 #include "engine/tensor.h"
 
 namespace bochner::cpu {
 
-/// x, y contiguous, of one shape.
-void dropout(const Tensor& x, double p, const Generator& place, const Tensor& y);
+/// Multiplies runs of elements by their factors, 0 or the scale. On the stack of a kernel; draws as it goes.
+template <class T>
+class DropoutWindow {
+ public:
+  static constexpr int64_t kElements = 2 * PhiloxWindow::kWords - 64;  ///< whole cache lines
+
+  explicit DropoutWindow(const Dropout& drop)
+      : place_(drop.place), threshold_(drop.threshold), scale_(static_cast<T>(drop.scale())) {}
+
+  /// body(i, factors, n): `factors(j)` for j in [0, n) is that of element first + i + j; runs cover [0, count) in
+  /// order.
+  template <class Body>
+  void for_each_run(int64_t first, int64_t count, const Body& body) {
+    for (int64_t i = 0; i < count; i += kElements) {
+      const int64_t n = std::min(kElements, count - i);
+      const auto place = static_cast<uint64_t>(first + i);
+      const uint32_t* words = window_.draw(place_.seed(), place_.offset() + place / 2, n / 2 + 1);
+      const auto* bytes = reinterpret_cast<const unsigned char*>(words) + 2 * (place % 2);
+      body(
+          i,
+          [this, bytes](int64_t j) {
+            uint16_t half = 0;
+            std::memcpy(&half, bytes + 2 * j, sizeof(half));
+            return half >= threshold_ ? scale_ : T(0);
+          },
+          n);
+    }
+  }
+
+ private:
+  Generator place_;
+  uint32_t threshold_;
+  T scale_;
+  PhiloxWindow window_;
+};
+
+/// y = x factor; all contiguous, of one size.
+void dropout(const Tensor& x, const Dropout& drop, const Tensor& y);
+/// y = residual + x factor
+void add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop, const Tensor& y);
+void dropout_mask(const Dropout& drop, const Tensor& y);
 
 }  // namespace bochner::cpu

@@ -1,80 +1,215 @@
 #include "engine/cpu/norm.h"
 
-#include <algorithm>
-
-#include "engine/cpu/lanes.h"
-#include "engine/math.h"
-#include "engine/parallel.h"
+#include "engine/cpu/column_sum.h"
+#include "engine/cpu/dropout.h"
+#include "engine/cpu/norm_rows.h"
+#include "engine/cpu/stream.h"
 
 namespace bochner::cpu {
 namespace {
 
-// Rows of one piece of work; the parameters' gradients have one partial sum per piece.
-constexpr int64_t kRows = 256;
-
-template <class T>
-void normalise(const T* x, const T* gamma, const T* beta, double eps, int64_t d, T* y, T& mean, T& rstd) {
-  mean = lane_sum<T>(d, [&](int64_t i) { return x[i]; }) / static_cast<T>(d);
-  const T centre = mean;
-  const T variance = lane_sum<T>(d, [&](int64_t i) { return (x[i] - centre) * (x[i] - centre); }) / static_cast<T>(d);
-  rstd = T(1) / math::sqrt(variance + static_cast<T>(eps));
-  const T scale = rstd;
-  for (int64_t i = 0; i < d; ++i) y[i] = (x[i] - centre) * scale * gamma[i] + beta[i];
-}
+int64_t pieces_of(int64_t count, int64_t grain) { return (count + grain - 1) / grain; }
 
 }  // namespace
 
-void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
-                const Tensor& mean, const Tensor& rstd) {
-  const int64_t d = x.size(-1);
+void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                const Tensor& y, const Tensor& mean, const Tensor& rstd) {
   visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
-    parallel_for(x.size(0), kRows, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        normalise(x.data<T>() + row * d, gamma.data<T>(), beta.data<T>(), eps, d, y.data<T>() + row * d,
-                  mean.data<T>()[row], rstd.data<T>()[row]);
-      }
-    });
+    parallel_for(rows, rows_per_piece(rows, columns),
+                 [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<T>(),
+                  means = mean.data<T>(), rstds = rstd.data<T>()](int64_t begin, int64_t end) {
+                   Outlet<T> outlet(ys + begin * columns, rows * columns);
+                   for (int64_t row = begin; row < end; ++row) {
+                     const T* from = xs + row * columns;
+                     const RowMoments<T> moments = row_moments(from, columns, static_cast<T>(eps));
+                     normalise_row(from, columns, moments, scale, shift, outlet.block(columns));
+                     means[row] = moments.mean;
+                     rstds[row] = moments.rstd;
+                   }
+                 });
   });
 }
 
-void layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
-                         const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) {
-  const int64_t rows = x.size(0);
-  const int64_t d = x.size(-1);
-  const int64_t pieces = (rows + kRows - 1) / kRows;
+void layer_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                      const Tensor& mean, const Tensor& rstd, const Tensor& y) {
   visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
-    const Tensor partial = Tensor::zeros({std::max<int64_t>(pieces, 1), 2, d}, x.dtype());
-    parallel_for(rows, kRows, [&](int64_t begin, int64_t end) {
-      T* const gamma_sum = partial.data<T>() + begin / kRows * 2 * d;
-      T* const beta_sum = gamma_sum + d;
-      const T* const scale = gamma.data<T>();
-      for (int64_t row = begin; row < end; ++row) {
-        const T* gradient = g.data<T>() + row * d;
-        const T* value = x.data<T>() + row * d;
-        T* to = dx.data<T>() + row * d;
-        const T centre = mean.data<T>()[row];
-        const T r = rstd.data<T>()[row];
-        const T mean_h = lane_sum<T>(d, [&](int64_t i) { return gradient[i] * scale[i]; }) / static_cast<T>(d);
-        const T mean_hn =
-            lane_sum<T>(d, [&](int64_t i) { return gradient[i] * scale[i] * ((value[i] - centre) * r); }) /
-            static_cast<T>(d);
-        for (int64_t i = 0; i < d; ++i) {
-          const T n = (value[i] - centre) * r;
-          gamma_sum[i] += gradient[i] * n;
-          beta_sum[i] += gradient[i];
-          to[i] = r * (gradient[i] * scale[i] - mean_h - n * mean_hn);
+    parallel_for(
+        rows, rows_per_piece(rows, columns),
+        [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<T>(), means = mean.data<T>(),
+         rstds = rstd.data<T>()](int64_t begin, int64_t end) {
+          Outlet<T> outlet(ys + begin * columns, rows * columns);
+          for (int64_t row = begin; row < end; ++row) {
+            normalise_row(xs + row * columns, columns, {means[row], rstds[row]}, scale, shift, outlet.block(columns));
+          }
+        });
+  });
+}
+
+void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& residual, const Dropout& drop,
+                         const Tensor& gamma, const Tensor& beta, double eps, const Tensor& sum, const Tensor& y,
+                         const Tensor& mean, const Tensor& rstd) {
+  // Blocks of rows, so that a window of random words serves several short rows.
+  const int64_t block = std::max<int64_t>(1, DropoutWindow<float>::kElements / columns);
+  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+    const auto piece = [=, xs = x.data<T>(), others = residual.data<T>(), scale = gamma.data<T>(),
+                        shift = beta.data<T>(), sums = sum.data<T>(), ys = y.data<T>(), means = mean.data<T>(),
+                        rstds = rstd.data<T>()](int64_t begin, int64_t end) {
+      DropoutWindow<T> window(drop);
+      Outlet<T> sum_outlet(sums + begin * columns, rows * columns);
+      Outlet<T> outlet(ys + begin * columns, rows * columns);
+      for (int64_t first = begin; first < end; first += block) {
+        const int64_t count = std::min(block, end - first);
+        const int64_t at = first * columns;
+        const T* a = xs + at;
+        const T* b = others + at;
+        T* s = sum_outlet.block(count * columns);
+        if (drop.active()) {
+          window.for_each_run(at, count * columns, [=](int64_t run, const auto& factor, int64_t length) {
+            for (int64_t j = 0; j < length; ++j) s[run + j] = math::fma(a[run + j], factor(j), b[run + j]);
+          });
+        } else {
+          for_lanes<T>(count * columns,
+                       [=]<class V>(TypeTag<V>, int64_t i) { store<V>(s + i, load<V>(a + i) + load<V>(b + i)); });
+        }
+        T* to = outlet.block(count * columns);
+        for (int64_t row = 0; row < count; ++row) {
+          const RowMoments<T> moments = row_moments(s + row * columns, columns, static_cast<T>(eps));
+          normalise_row(s + row * columns, columns, moments, scale, shift, to + row * columns);
+          means[first + row] = moments.mean;
+          rstds[first + row] = moments.rstd;
         }
       }
+    };
+    parallel_for(rows, rows_per_piece(rows, columns), piece);
+  });
+}
+
+void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& gamma,
+                         const Tensor& mean, const Tensor& rstd, const Tensor& residual, const Tensor& dx,
+                         const Tensor& dgamma, const Tensor& dbeta) {
+  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+    const int64_t grain = rows_per_piece(rows, columns);
+    const int64_t pieces = pieces_of(rows, grain);
+    const Tensor parts = Tensor::zeros({2, pieces, columns}, x.dtype());
+    T* dgamma_parts = parts.data<T>();
+    T* dbeta_parts = dgamma_parts + pieces * columns;
+    const T* others = residual.defined() ? residual.data<T>() : nullptr;
+    parallel_for(rows, grain,
+                 [=, gs = g.data<T>(), xs = x.data<T>(), scale = gamma.data<T>(), means = mean.data<T>(),
+                  rstds = rstd.data<T>(), dxs = dx.data<T>()](int64_t begin, int64_t end) {
+                   const int64_t part = begin / grain * columns;
+                   Outlet<T> outlet(dxs + begin * columns, rows * columns);
+                   for (int64_t row = begin; row < end; ++row) {
+                     const int64_t at = row * columns;
+                     normalise_row_backward(gs + at, xs + at, columns, RowMoments<T>{means[row], rstds[row]}, scale,
+                                            others == nullptr ? nullptr : others + at, outlet.block(columns),
+                                            dgamma_parts + part, dbeta_parts + part);
+                   }
+                 });
+    add_parts(pieces, columns, dgamma_parts, dgamma.data<T>());
+    add_parts(pieces, columns, dbeta_parts, dbeta.data<T>());
+  });
+}
+
+// Each piece takes its own mean and squares about it while its rows are in cache; pieces merge as in Chan, Golub and
+// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
+void column_moments(int64_t rows, int64_t columns, const Tensor& x, const Tensor& mean, const Tensor& variance) {
+  visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
+    const int64_t grain = rows_per_piece(rows, columns);
+    const int64_t pieces = pieces_of(rows, grain);
+    const Tensor parts = Tensor::zeros({2, pieces, columns}, x.dtype());
+    T* means = parts.data<T>();
+    T* squares = means + pieces * columns;
+    parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
+      T* centre = means + begin / grain * columns;
+      T* spread = squares + begin / grain * columns;
+      add_rows(end - begin, columns, x.data<T>() + begin * columns, columns, centre);
+      for (int64_t j = 0; j < columns; ++j) centre[j] /= static_cast<T>(end - begin);
+      for (int64_t row = begin; row < end; ++row) {
+        const T* from = x.data<T>() + row * columns;
+        for_lanes<T>(columns, [&]<class V>(TypeTag<V>, int64_t j) {
+          const V centred = load<V>(from + j) - load<V>(centre + j);
+          store<V>(spread + j, load<V>(spread + j) + centred * centred);
+        });
+      }
     });
-    T* const to_gamma = dgamma.data<T>();
-    T* const to_beta = dbeta.data<T>();
-    std::fill(to_gamma, to_gamma + d, T(0));
-    std::fill(to_beta, to_beta + d, T(0));
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      const T* from = partial.data<T>() + piece * 2 * d;
-      for (int64_t i = 0; i < d; ++i) to_gamma[i] += from[i];
-      for (int64_t i = 0; i < d; ++i) to_beta[i] += from[d + i];
+    T* centre = mean.data<T>();
+    T* spread = variance.data<T>();
+    std::copy(means, means + columns, centre);
+    std::copy(squares, squares + columns, spread);
+    for (int64_t p = 1; p < pieces; ++p) {
+      const auto before = static_cast<T>(p * grain);
+      const auto added = static_cast<T>(std::min(rows, (p + 1) * grain) - p * grain);
+      const T weight = added / (before + added);
+      for (int64_t j = 0; j < columns; ++j) {
+        const T shift = means[p * columns + j] - centre[j];
+        centre[j] += shift * weight;
+        spread[j] += squares[p * columns + j] + shift * shift * before * weight;
+      }
     }
+    for (int64_t j = 0; j < columns; ++j) spread[j] /= static_cast<T>(rows);
+  });
+}
+
+void batch_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                      const Tensor& mean, const Tensor& rstd, const Tensor& y) {
+  visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
+    const auto piece = [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), means = mean.data<T>(),
+                        rstds = rstd.data<T>(), ys = y.data<T>()](int64_t begin, int64_t end) {
+      Outlet<T> outlet(ys + begin * columns, rows * columns);
+      for (int64_t row = begin; row < end; ++row) {
+        const T* from = xs + row * columns;
+        T* to = outlet.block(columns);
+        for_lanes<T>(columns, [=]<class V>(TypeTag<V>, int64_t j) {
+          const V xhat = (load<V>(from + j) - load<V>(means + j)) * load<V>(rstds + j);
+          store<V>(to + j, xhat * load<V>(scale + j) + load<V>(shift + j));
+        });
+      }
+    };
+    parallel_for(rows, rows_per_piece(rows, columns), piece);
+  });
+}
+
+void batch_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& gamma,
+                         const Tensor& mean, const Tensor& rstd, const Tensor& dx, const Tensor& dgamma,
+                         const Tensor& dbeta) {
+  visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
+    const int64_t grain = rows_per_piece(rows, columns);
+    const int64_t pieces = pieces_of(rows, grain);
+    const Tensor parts = Tensor::zeros({2, pieces, columns}, x.dtype());
+    T* dgamma_parts = parts.data<T>();
+    T* dbeta_parts = dgamma_parts + pieces * columns;
+    const auto xhat_at = [xs = x.data<T>(), means = mean.data<T>(), rstds = rstd.data<T>(), columns]<class V>(
+                             TypeTag<V>, int64_t row, int64_t j) {
+      return (load<V>(xs + row * columns + j) - load<V>(means + j)) * load<V>(rstds + j);
+    };
+    parallel_for(rows, grain, [=, gs = g.data<T>()](int64_t begin, int64_t end) {
+      T* sum_gx = dgamma_parts + begin / grain * columns;
+      T* sum_g = dbeta_parts + begin / grain * columns;
+      for (int64_t row = begin; row < end; ++row) {
+        const T* gradient = gs + row * columns;
+        for_lanes<T>(columns, [=]<class V>(TypeTag<V> tag, int64_t j) {
+          store<V>(sum_gx + j, load<V>(sum_gx + j) + load<V>(gradient + j) * xhat_at(tag, row, j));
+          store<V>(sum_g + j, load<V>(sum_g + j) + load<V>(gradient + j));
+        });
+      }
+    });
+    add_parts(pieces, columns, dgamma_parts, dgamma.data<T>());
+    add_parts(pieces, columns, dbeta_parts, dbeta.data<T>());
+    const auto spread = [=, share = T(1) / static_cast<T>(rows), gs = g.data<T>(), scale = gamma.data<T>(),
+                         rstds = rstd.data<T>(), sum_gx = dgamma.data<T>(), sum_g = dbeta.data<T>(),
+                         dxs = dx.data<T>()](int64_t begin, int64_t end) {
+      Outlet<T> outlet(dxs + begin * columns, rows * columns);
+      for (int64_t row = begin; row < end; ++row) {
+        const T* gradient = gs + row * columns;
+        T* to = outlet.block(columns);
+        for_lanes<T>(columns, [=]<class V>(TypeTag<V> tag, int64_t j) {
+          const V mean_part = load<V>(sum_g + j) + xhat_at(tag, row, j) * load<V>(sum_gx + j);
+          store<V>(to + j, (load<V>(gradient + j) - mean_part * share) * (load<V>(rstds + j) * load<V>(scale + j)));
+        });
+      }
+    };
+    parallel_for(rows, grain, spread);
   });
 }
 

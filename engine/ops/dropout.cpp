@@ -1,7 +1,10 @@
 #include "engine/ops/dropout.h"
 
+#include <cmath>
+
 #include "engine/cpu/dropout.h"
 #include "engine/kernel.h"
+#include "engine/ops/binary.h"
 #if defined(BOCHNER_CUDA)
 #include "engine/cuda/dropout.h"
 #endif
@@ -9,15 +12,44 @@
 namespace bochner {
 namespace {
 
-constexpr Kernel<void(const Tensor&, double, const Generator&, const Tensor&)> kDropout{"dropout", &cpu::dropout,
-                                                                                        CUDA_KERNEL(dropout)};
+constexpr Kernel<void(const Tensor&, const Dropout&, const Tensor&)> kApply{"dropout", &cpu::dropout,
+                                                                            CUDA_KERNEL(dropout)};
+constexpr Kernel<void(const Tensor&, const Tensor&, const Dropout&, const Tensor&)> kAdd{"dropout", &cpu::add_dropout,
+                                                                                         CUDA_KERNEL(add_dropout)};
+constexpr Kernel<void(const Dropout&, const Tensor&)> kMask{"dropout", &cpu::dropout_mask, CUDA_KERNEL(dropout_mask)};
 
 }  // namespace
 
-Tensor dropout(const Tensor& x, double p, const Generator& place) {
-  if (!(p >= 0 && p < 1)) fail("dropout: probability {} must be at least 0 and below 1", p);
+Dropout Dropout::at(double p, const Generator& place) {
+  if (!(p >= 0 && p <= 1)) fail("dropout: probability {} lies outside [0, 1]", p);
+  return {static_cast<uint32_t>(std::lround(p * 65536)), place};
+}
+
+Dropout Dropout::draw(double p, int64_t count, Generator& generator) {
+  const Dropout drop = at(p, generator);
+  if (!drop.active()) return drop;
+  return {drop.threshold, generator.reserve((static_cast<uint64_t>(count) + 1) / 2)};
+}
+
+Tensor dropout(const Tensor& x, const Dropout& drop) {
+  if (!drop.active()) return x;
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-  kDropout(x.device(), x.contiguous(), p, place, y);
+  kApply(x.device(), x.contiguous(), drop, y);
+  return y;
+}
+
+Tensor add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop) {
+  if (!(x.shape() == residual.shape()) || x.dtype() != residual.dtype())
+    fail("dropout: {} does not fit the residual {}", x.str(), residual.str());
+  if (!drop.active()) return x + residual;
+  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  kAdd(x.device(), x.contiguous(), residual.contiguous(), drop, y);
+  return y;
+}
+
+Tensor dropout_mask(const Shape& shape, const Dropout& drop, DType dtype, Device device) {
+  const Tensor y = Tensor::empty(shape, dtype, device);
+  kMask(device, drop, y);
   return y;
 }
 

@@ -1,5 +1,15 @@
-// Dropout (Srivastava et al., 2014), scaled so that the mean stays:  y_i = x_i / (1 - p) where word i >= p 2^32, else
-// 0. The mask is drawn again from its place in the stream whenever it is needed, never stored.
+// Dropout (Srivastava et al., JMLR 2014), whose mask is never stored: it follows from a place in a random stream and is
+// drawn again in backward.
+//
+//   y_i = x_i keep_i scale,   keep_i = (h_i >= t),   t = round(65536 p),   scale = 65536 / (65536 - t)
+//
+// h_i is the 16-bit number i of the stream at the place, the lower half of a word before the upper one: half the random
+// words that a word for each element would take, at the price of a p rounded to 1/65536. The mean is exact, since the
+// scale follows the rounded p. p = 1 drops everything.
+//
+//   const Dropout drop = Dropout::draw(0.1, x.size(), generator);
+//   Tensor y = dropout(x, drop);
+//   Tensor dx = dropout(g, drop);                    // the same mask
 #pragma once
 
 #include "engine/random.h"
@@ -7,7 +17,25 @@
 
 namespace bochner {
 
-/// y = mask(place) * x / (1 - p), 0 <= p < 1; x is read in row-major order. Linear in x, so it is its own backward.
-Tensor dropout(const Tensor& x, double p, const Generator& place);
+/// What to drop: a threshold for 16-bit numbers and where in a stream those stand. The default drops nothing.
+struct Dropout {
+  uint32_t threshold = 0;  ///< t, 0 ... 65536
+  Generator place = Generator();
+
+  /// Drops with probability p, 0 <= p <= 1, from `place` on.
+  static Dropout at(double p, const Generator& place);
+  /// The same for `count` elements, whose words are taken from the generator; takes none for p = 0.
+  static Dropout draw(double p, int64_t count, Generator& generator);
+
+  bool active() const { return threshold > 0; }
+  double scale() const { return threshold < 65536 ? 65536.0 / (65536.0 - threshold) : 0.0; }
+};
+
+/// y_i = x_i keep_i scale; any shape, f32 or f64. It is its own backward.
+Tensor dropout(const Tensor& x, const Dropout& drop);
+/// y = residual + dropout(x), of one shape.
+Tensor add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop);
+/// keep_i scale, as a tensor: what dropout multiplies with.
+Tensor dropout_mask(const Shape& shape, const Dropout& drop, DType dtype = DType::f32, Device device = Device::cpu());
 
 }  // namespace bochner

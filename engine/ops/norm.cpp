@@ -2,6 +2,8 @@
 
 #include "engine/cpu/norm.h"
 #include "engine/kernel.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/unary.h"
 #if defined(BOCHNER_CUDA)
 #include "engine/cuda/norm.h"
 #endif
@@ -10,39 +12,159 @@ namespace bochner {
 namespace {
 
 using T = const Tensor&;
-constexpr Kernel<void(T, T, T, double, T, T, T)> kForward{"layer_norm", &cpu::layer_norm, CUDA_KERNEL(layer_norm)};
-constexpr Kernel<void(T, T, T, T, T, T, T, T)> kBackward{"layer_norm_backward", &cpu::layer_norm_backward,
-                                                         CUDA_KERNEL(layer_norm_backward)};
+constexpr Kernel<void(int64_t, int64_t, T, T, T, double, T, T, T)> kLayerNorm{"layer_norm", &cpu::layer_norm,
+                                                                              CUDA_KERNEL(layer_norm)};
+constexpr Kernel<void(int64_t, int64_t, T, T, T, T, T, T)> kLayerNormApply{"layer_norm", &cpu::layer_norm_apply,
+                                                                           CUDA_KERNEL(layer_norm_apply)};
+constexpr Kernel<void(int64_t, int64_t, T, T, const Dropout&, T, T, double, T, T, T, T)> kResidualLayerNorm{
+    "layer_norm", &cpu::residual_layer_norm, CUDA_KERNEL(residual_layer_norm)};
+constexpr Kernel<void(int64_t, int64_t, T, T, T, T, T, T, T, T, T)> kLayerNormBackward{
+    "layer_norm", &cpu::layer_norm_backward, CUDA_KERNEL(layer_norm_backward)};
+constexpr Kernel<void(int64_t, int64_t, T, T, T)> kColumnMoments{"batch_norm", &cpu::column_moments,
+                                                                 CUDA_KERNEL(column_moments)};
+constexpr Kernel<void(int64_t, int64_t, T, T, T, T, T, T)> kBatchNormApply{"batch_norm", &cpu::batch_norm_apply,
+                                                                           CUDA_KERNEL(batch_norm_apply)};
+constexpr Kernel<void(int64_t, int64_t, T, T, T, T, T, T, T, T)> kBatchNormBackward{
+    "batch_norm", &cpu::batch_norm_backward, CUDA_KERNEL(batch_norm_backward)};
 
-Tensor rows_of(const Tensor& x) {
-  return x.contiguous().view({x.size(-1) == 0 ? 0 : x.size() / x.size(-1), x.size(-1)});
+/// (rows, columns) of x over its last axis.
+struct Rows {
+  int64_t rows, columns;
+};
+
+Rows rows_of(const char* op, const Tensor& x) {
+  if (x.rank() == 0) fail("{}: needs at least one axis, got {}", op, x.str());
+  visit_floating(x.dtype(), op, [](auto) {});
+  const int64_t columns = x.size(-1);
+  return {columns == 0 ? 0 : x.size() / columns, columns};
 }
+
+/// gamma or beta, contiguous; where undefined, `value` everywhere.
+Tensor scale_of(const char* op, const char* name, const Tensor& given, double value, const Tensor& x) {
+  if (!given.defined()) return Tensor::full({x.size(-1)}, value, x.dtype(), x.device());
+  if (!(given.shape() == Shape{x.size(-1)}) || given.dtype() != x.dtype())
+    fail("{}: {} {} does not fit x {}; it needs shape ({})", op, name, given.str(), x.str(), x.size(-1));
+  return given.contiguous();
+}
+
+void check_same(const char* op, const char* name, const Tensor& given, const Tensor& x) {
+  if (!(given.shape() == x.shape()) || given.dtype() != x.dtype())
+    fail("{}: {} {} does not fit x {}", op, name, given.str(), x.str());
+}
+
+Shape without_last(const Tensor& x) {
+  Shape shape = x.shape();
+  shape.erase(-1);
+  return shape;
+}
+
+void check_statistics(const char* op, const Tensor& mean, const Tensor& rstd, const Shape& shape) {
+  if (!(mean.shape() == shape) || !(rstd.shape() == shape))
+    fail("{}: mean {} and rstd {} need shape {}", op, mean.str(), rstd.str(), shape.str());
+}
+
+Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
 
 }  // namespace
 
 LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
-  if (x.rank() < 1) fail("layer_norm: {} has no axis to normalise", x.shape().str());
-  const Shape d{x.size(-1)};
-  if (!(gamma.shape() == d) || !(beta.shape() == d)) {
-    fail("layer_norm: gamma {} and beta {} must have shape {} for x {}", gamma.shape().str(), beta.shape().str(),
-         d.str(), x.shape().str());
-  }
-  const Tensor rows = rows_of(x);
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-  const Tensor mean = Tensor::empty({rows.size(0)}, x.dtype(), x.device());
-  const Tensor rstd = Tensor::empty({rows.size(0)}, x.dtype(), x.device());
-  kForward(x.device(), rows, gamma.contiguous(), beta.contiguous(), eps, y.view(rows.shape()), mean, rstd);
-  return {y, mean, rstd};
+  const auto [rows, columns] = rows_of("layer_norm", x);
+  const Shape outer = without_last(x);
+  const LayerNorm result{empty_like(x), Tensor::zeros(outer, x.dtype(), x.device()),
+                         Tensor::zeros(outer, x.dtype(), x.device())};
+  kLayerNorm(x.device(), rows, columns, x.contiguous(), scale_of("layer_norm", "gamma", gamma, 1, x),
+             scale_of("layer_norm", "beta", beta, 0, x), eps, result.y, result.mean, result.rstd);
+  return result;
+}
+
+Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                        const Tensor& rstd) {
+  const auto [rows, columns] = rows_of("layer_norm", x);
+  check_statistics("layer_norm", mean, rstd, without_last(x));
+  const Tensor y = empty_like(x);
+  kLayerNormApply(x.device(), rows, columns, x.contiguous(), scale_of("layer_norm", "gamma", gamma, 1, x),
+                  scale_of("layer_norm", "beta", beta, 0, x), mean.contiguous(), rstd.contiguous(), y);
+  return y;
+}
+
+ResidualLayerNorm residual_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
+                                      double eps, const Dropout& drop) {
+  const auto [rows, columns] = rows_of("layer_norm", x);
+  check_same("layer_norm", "residual", residual, x);
+  const Shape outer = without_last(x);
+  const ResidualLayerNorm result{empty_like(x), empty_like(x), Tensor::zeros(outer, x.dtype(), x.device()),
+                                 Tensor::zeros(outer, x.dtype(), x.device())};
+  kResidualLayerNorm(x.device(), rows, columns, x.contiguous(), residual.contiguous(), drop,
+                     scale_of("layer_norm", "gamma", gamma, 1, x), scale_of("layer_norm", "beta", beta, 0, x), eps,
+                     result.sum, result.y, result.mean, result.rstd);
+  return result;
 }
 
 LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                       const Tensor& rstd, const Tensor& residual) {
+  const auto [rows, columns] = rows_of("layer_norm", x);
+  check_same("layer_norm", "gradient", g, x);
+  check_statistics("layer_norm", mean, rstd, without_last(x));
+  if (residual.defined()) check_same("layer_norm", "residual gradient", residual, x);
+  const LayerNormGradients result{empty_like(x), Tensor::zeros({columns}, x.dtype(), x.device()),
+                                  Tensor::zeros({columns}, x.dtype(), x.device())};
+  kLayerNormBackward(x.device(), rows, columns, g.contiguous(), x.contiguous(),
+                     scale_of("layer_norm", "gamma", gamma, 1, x), mean.contiguous(), rstd.contiguous(),
+                     residual.defined() ? residual.contiguous() : residual, result.dx, result.dgamma, result.dbeta);
+  return result;
+}
+
+namespace {
+
+Rows batch_of(const Tensor& x) {
+  if (x.rank() != 2) fail("batch_norm: needs (n, features), got {}", x.str());
+  return rows_of("batch_norm", x);
+}
+
+}  // namespace
+
+BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
+                     const Tensor& running_variance, double momentum, double eps) {
+  const auto [rows, columns] = batch_of(x);
+  if (x.size(0) < 2) fail("batch_norm: {} has no variance; in training it needs at least two rows", x.str());
+  const Tensor values = x.contiguous();
+  const Tensor mean = Tensor::empty({columns}, x.dtype(), x.device());
+  const Tensor variance = Tensor::empty({columns}, x.dtype(), x.device());
+  if (columns > 0) kColumnMoments(x.device(), rows, columns, values, mean, variance);
+  const auto move = [&](const char* name, const Tensor& running, const Tensor& observed) {
+    if (!running.defined()) return;
+    check_same("batch_norm", name, running, observed);
+    running.copy_(running * (1 - momentum) + observed * momentum);
+  };
+  move("running mean", running_mean, mean);
+  move("running variance", running_variance, variance * (static_cast<double>(rows) / static_cast<double>(rows - 1)));
+  const BatchNorm result{empty_like(x), mean, reciprocal(sqrt(variance + eps))};
+  kBatchNormApply(x.device(), rows, columns, values, scale_of("batch_norm", "gamma", gamma, 1, x),
+                  scale_of("batch_norm", "beta", beta, 0, x), result.mean, result.rstd, result.y);
+  return result;
+}
+
+Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                            const Tensor& variance, double eps) {
+  const auto [rows, columns] = batch_of(x);
+  check_statistics("batch_norm", mean, variance, {columns});
+  const Tensor y = empty_like(x);
+  kBatchNormApply(x.device(), rows, columns, x.contiguous(), scale_of("batch_norm", "gamma", gamma, 1, x),
+                  scale_of("batch_norm", "beta", beta, 0, x), mean.contiguous(), reciprocal(sqrt(variance + eps)), y);
+  return y;
+}
+
+LayerNormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                        const Tensor& rstd) {
-  const Tensor rows = rows_of(x);
-  const Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
-  const Tensor dgamma = Tensor::empty(gamma.shape(), x.dtype(), x.device());
-  const Tensor dbeta = Tensor::empty(gamma.shape(), x.dtype(), x.device());
-  kBackward(x.device(), rows_of(g), rows, gamma.contiguous(), mean, rstd, dx.view(rows.shape()), dgamma, dbeta);
-  return {dx, dgamma, dbeta};
+  const auto [rows, columns] = batch_of(x);
+  check_same("batch_norm", "gradient", g, x);
+  check_statistics("batch_norm", mean, rstd, {columns});
+  const LayerNormGradients result{empty_like(x), Tensor::zeros({columns}, x.dtype(), x.device()),
+                                  Tensor::zeros({columns}, x.dtype(), x.device())};
+  kBatchNormBackward(x.device(), rows, columns, g.contiguous(), x.contiguous(),
+                     scale_of("batch_norm", "gamma", gamma, 1, x), mean.contiguous(), rstd.contiguous(), result.dx,
+                     result.dgamma, result.dbeta);
+  return result;
 }
 
 }  // namespace bochner

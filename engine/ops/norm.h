@@ -1,26 +1,63 @@
-// Layer normalisation (Ba, Kiros & Hinton, 2016) over the last axis:
-//   y = gamma * (x - mean) * rstd + beta,  mean = 1/d sum x,  rstd = (1/d sum (x - mean)^2 + eps)^(-1/2)
+// Normalisation: LayerNorm over the last axis (Ba, Kiros, Hinton, 2016) and BatchNorm over the first (Ioffe, Szegedy,
+// ICML 2015), with hand-made backwards. f32 and f64.
+//
+// Neither keeps its output or the normalised x: backward makes them again from x, mean and rstd.
 #pragma once
 
+#include "engine/ops/dropout.h"
 #include "engine/tensor.h"
 
 namespace bochner {
 
 struct LayerNorm {
-  Tensor y;     ///< as x
-  Tensor mean;  ///< (rows): the statistics that backward needs; y itself is not kept
-  Tensor rstd;  ///< (rows)
+  Tensor y;     ///< (..., d)
+  Tensor mean;  ///< (...)
+  Tensor rstd;  ///< (...), 1 / sqrt(variance + eps)
 };
 
-/// x (..., d), gamma (d), beta (d). f32, f64.
-LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps);
+/// y = (x - mean) rstd gamma + beta,  mean = sum x / d,  rstd = (sum (x - mean)^2 / d + eps)^(-1/2)
+/// x (..., d), gamma (d), beta (d); gamma and beta may be undefined: 1 and 0.
+LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-5);
+/// y alone, from x and the mean and rstd of a forward pass: so that a backward pass need not find y kept.
+Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                        const Tensor& rstd);
+
+struct ResidualLayerNorm {
+  Tensor sum;  ///< s
+  Tensor y, mean, rstd;
+};
+
+/// s = residual + dropout(x),  y = LayerNorm(s): one pass over memory. x and residual (..., d).
+ResidualLayerNorm residual_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
+                                      double eps = 1e-5, const Dropout& drop = Dropout());
 
 struct LayerNormGradients {
-  Tensor dx, dgamma, dbeta;
+  Tensor dx;             ///< (..., d)
+  Tensor dgamma, dbeta;  ///< (d)
 };
 
-/// With n = (x - mean) rstd and h = g gamma:  dx = rstd (h - mean(h) - n mean(h n)),  dgamma = sum g n,  dbeta = sum g.
+/// With xhat = (x - mean) rstd and h = g gamma:
+///   dx = rstd (h - sum h / d - xhat sum(h xhat) / d) [+ residual],  dgamma = sum g xhat,  dbeta = sum g
+/// the last two over rows, in fixed order. `residual` (..., d), if defined, is what else flows back into x.
 LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                       const Tensor& rstd, const Tensor& residual = {});
+
+struct BatchNorm {
+  Tensor y;           ///< (n, f)
+  Tensor mean, rstd;  ///< (f)
+};
+
+/// BatchNorm1d in training: y = (x - mean) rstd gamma + beta with mean and (biased) variance over the first axis of
+/// x (n, f). running_mean and running_variance (f), if defined, are moved in place: r += momentum (new - r), the
+/// variance unbiased as in PyTorch. n = 1 has no variance and is refused.
+BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
+                     const Tensor& running_variance, double momentum = 0.1, double eps = 1e-5);
+/// The same with given statistics: y = (x - mean) / sqrt(variance + eps) gamma + beta.
+Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                            const Tensor& variance, double eps = 1e-5);
+/// With xhat = (x - mean) rstd:  dgamma = sum g xhat,  dbeta = sum g,
+///   dx = gamma rstd (g - dbeta / n - xhat dgamma / n)
+LayerNormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                        const Tensor& rstd);
 
 }  // namespace bochner

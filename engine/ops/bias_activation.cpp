@@ -1,0 +1,83 @@
+#include "engine/ops/bias_activation.h"
+
+#include <array>
+
+#include "engine/cpu/bias_activation.h"
+#include "engine/kernel.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/bias_activation.h"
+#endif
+
+namespace bochner {
+namespace {
+
+using T = const Tensor&;
+constexpr Kernel<void(int64_t, int64_t, T, T, Activation, T)> kBiasActivation{"bias_activation", &cpu::bias_activation,
+                                                                              CUDA_KERNEL(bias_activation)};
+constexpr Kernel<void(int64_t, int64_t, T, T, T, Activation, T, T)> kBiasActivationBackward{
+    "bias_activation", &cpu::bias_activation_backward, CUDA_KERNEL(bias_activation_backward)};
+constexpr Kernel<void(int64_t, int64_t, T, T)> kColumnSum{"column_sum", &cpu::column_sum, CUDA_KERNEL(column_sum)};
+
+constexpr std::array<std::pair<Activation, std::string_view>, 4> kNames{{{Activation::identity, "identity"},
+                                                                         {Activation::relu, "relu"},
+                                                                         {Activation::gelu, "gelu"},
+                                                                         {Activation::gelu_tanh, "gelu_tanh"}}};
+
+int64_t columns_of(const char* op, const Tensor& x) {
+  if (x.rank() == 0) fail("{}: needs at least one axis, got {}", op, x.str());
+  visit_floating(x.dtype(), op, [](auto) {});
+  return x.size(-1);
+}
+
+void check_bias(const Tensor& bias, const Tensor& x) {
+  if (!bias.defined()) return;
+  if (!(bias.shape() == Shape{x.size(-1)}) || bias.dtype() != x.dtype())
+    fail("bias_activation: bias {} does not fit {}; it needs shape ({})", bias.str(), x.str(), x.size(-1));
+}
+
+Tensor contiguous_or_none(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
+
+}  // namespace
+
+std::string_view name_of(Activation activation) { return kNames[static_cast<size_t>(activation)].second; }
+
+Activation activation_named(std::string_view name) {
+  for (const auto& [activation, known] : kNames) {
+    if (known == name) return activation;
+  }
+  fail("activation: there is no '{}'; there are identity, relu, gelu, gelu_tanh", name);
+}
+
+Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation activation) {
+  const int64_t columns = columns_of("bias_activation", x);
+  check_bias(bias, x);
+  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  if (x.size() > 0) {
+    kBiasActivation(x.device(), x.size() / columns, columns, x.contiguous(), contiguous_or_none(bias), activation, y);
+  }
+  return y;
+}
+
+BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& x, const Tensor& bias,
+                                                 Activation activation) {
+  const int64_t columns = columns_of("bias_activation", x);
+  check_bias(bias, x);
+  if (!(g.shape() == x.shape()) || g.dtype() != x.dtype())
+    fail("bias_activation: gradient {} does not fit {}", g.str(), x.str());
+  const BiasActivationGradients result{Tensor::empty(x.shape(), x.dtype(), x.device()),
+                                       bias.defined() ? Tensor::zeros({columns}, x.dtype(), x.device()) : Tensor()};
+  if (x.size() > 0) {
+    kBiasActivationBackward(x.device(), x.size() / columns, columns, g.contiguous(), x.contiguous(),
+                            contiguous_or_none(bias), activation, result.dx, result.dbias);
+  }
+  return result;
+}
+
+Tensor column_sum(const Tensor& x) {
+  const int64_t columns = columns_of("column_sum", x);
+  const Tensor sum = Tensor::zeros({columns}, x.dtype(), x.device());
+  if (x.size() > 0) kColumnSum(x.device(), x.size() / columns, columns, x.contiguous(), sum);
+  return sum;
+}
+
+}  // namespace bochner

@@ -1,0 +1,33 @@
+// y = act(x + b) in one pass over memory. Backward computes x + b again, so that of this op nothing but its input is
+// kept.
+#pragma once
+
+#include <string_view>
+
+#include "engine/tensor.h"
+
+namespace bochner {
+
+/// Functions that a fused kernel can apply on its way; equations in engine/ops/unary.h.
+enum class Activation : uint8_t { identity, relu, gelu, gelu_tanh };
+
+std::string_view name_of(Activation activation);
+/// The activation with that name, or an Error that lists them.
+Activation activation_named(std::string_view name);
+
+/// y_ij = act(x_ij + b_j); x (..., n), b (n) or undefined. f32, f64.
+Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation activation);
+
+struct BiasActivationGradients {
+  Tensor dx;     ///< (..., n)
+  Tensor dbias;  ///< (n); undefined where the bias is
+};
+
+/// dx_ij = g_ij act'(x_ij + b_j),  db_j = sum_i dx_ij in fixed order.
+BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& x, const Tensor& bias,
+                                                 Activation activation);
+
+/// sum over all axes but the last: (..., n) -> (n), in an order that follows from the shape alone. f32, f64.
+Tensor column_sum(const Tensor& x);
+
+}  // namespace bochner

@@ -1,0 +1,86 @@
+// What the tests of the fused kernels share: comparison with naive double loops, central differences, and equal bytes
+// for any number of threads.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "engine/parallel.h"
+#include "engine/random.h"
+#include "engine/tensor.h"
+
+namespace bochner::oracle {
+
+using Values = std::vector<double>;
+
+/// Deterministic values of N(0, 1).
+inline Tensor values(const Shape& shape, DType dtype, uint64_t seed) {
+  Generator generator(seed);
+  return normal(shape, generator, 0, 1, DType::f64).cast(dtype);
+}
+/// The same as every second column of a wider tensor: never contiguous where that matters.
+inline Tensor strided(const Shape& shape, DType dtype, uint64_t seed) {
+  Shape wide = shape;
+  wide[-1] = 2 * wide[-1] + 1;
+  return values(wide, dtype, seed).slice(-1, 1, 1 + 2 * shape[-1], 2);
+}
+
+/// |actual - expected| <= tolerance * max(1, |expected|), element by element.
+inline void expect_close(const Tensor& actual, const Values& expected, double tolerance, const char* what) {
+  const auto got = actual.to_vector<double>();
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], expected[i], tolerance * std::max(1.0, std::abs(expected[i]))) << what << " at " << i;
+  }
+}
+
+inline double tolerance_of(DType dtype) { return dtype == DType::f32 ? 2e-5 : 1e-12; }
+
+/// The tensors that f makes have the same bytes with 1, 2 and 3 threads.
+inline void expect_same_bytes(const std::function<std::vector<Tensor>()>& f) {
+  const int before = threads();
+  set_threads(1);
+  const auto expected = f();
+  for (const int count : {2, 3}) {
+    set_threads(count);
+    const auto got = f();
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_TRUE(got[i].shape() == expected[i].shape());
+      const size_t bytes = static_cast<size_t>(got[i].size()) * size_of(got[i].dtype());
+      EXPECT_TRUE(bytes == 0 || std::memcmp(got[i].raw(), expected[i].raw(), bytes) == 0)
+          << "result " << i << " with " << count << " threads";
+    }
+  }
+  set_threads(before);
+}
+
+/// d f / d x by central differences with h = 1e-5, x f64 and contiguous; f reads x's memory anew each time.
+inline Values differences(const std::function<double()>& f, const Tensor& x) {
+  Values result;
+  double* data = x.data<double>();
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const double kept = data[i];
+    data[i] = kept + 1e-5;
+    const double above = f();
+    data[i] = kept - 1e-5;
+    result.push_back((above - f()) / 2e-5);
+    data[i] = kept;
+  }
+  return result;
+}
+
+/// sum of the products of two tensors' elements.
+inline double dot(const Tensor& a, const Tensor& b) {
+  const auto x = a.to_vector<double>();
+  const auto y = b.to_vector<double>();
+  double total = 0;
+  for (size_t i = 0; i < x.size(); ++i) total += x[i] * y[i];
+  return total;
+}
+
+}  // namespace bochner::oracle
