@@ -36,7 +36,8 @@ struct Min {
   }
 };
 
-constexpr int64_t kPiece = 8192;
+constexpr int64_t kPiece = 8192;   // elements of one piece of a long reduction
+constexpr int64_t kColumns = 256;  // columns of one piece of a wide one
 
 template <class Op, class T>
 T reduce_row(const T* x, int64_t count) {
@@ -56,41 +57,56 @@ T reduce_row(const T* x, int64_t count) {
   return lanes[0];
 }
 
-/// y (inner) = reduction of x (count, inner) over its rows.
+/// y (columns) = reduction over `count` rows of x, which lie `stride` apart.
 template <class Op, class T>
-void reduce_rows(const T* x, int64_t count, int64_t inner, T* y) {
-  if (inner == 1) {
-    *y = reduce_row<Op>(x, count);
-    return;
-  }
-  std::fill(y, y + inner, Op::template start<T>);
+void reduce_rows(const T* x, int64_t count, int64_t stride, int64_t columns, T* y) {
+  std::fill(y, y + columns, Op::template start<T>);
   for (int64_t i = 0; i < count; ++i) {
-    const T* row = x + i * inner;
-    for (int64_t j = 0; j < inner; ++j) y[j] = Op::merge(y[j], row[j]);
+    const T* row = x + i * stride;
+    for (int64_t j = 0; j < columns; ++j) y[j] = Op::merge(y[j], row[j]);
   }
+}
+
+/// Wide: pieces are blocks of columns, each reduced over all rows.
+template <class Op, class T>
+void reduce_wide(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) {
+  const int64_t blocks = (inner + kColumns - 1) / kColumns;
+  parallel_for(outer * blocks, std::max<int64_t>(1, kPiece / (kColumns * std::max<int64_t>(1, count))),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t column = i % blocks * kColumns;
+                   reduce_rows<Op>(x + i / blocks * count * inner + column, count, inner,
+                                   std::min(kColumns, inner - column), y + i / blocks * inner + column);
+                 }
+               });
+}
+
+/// Long: pieces are runs of rows; their results are reduced in turn.
+template <class Op, class T>
+void reduce_long(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) {
+  const int64_t rows = std::max<int64_t>(16, kPiece / inner);  // of one piece
+  const int64_t pieces = std::max<int64_t>(1, (count + rows - 1) / rows);
+  const Tensor partial = pieces > 1 ? Tensor::empty({outer * pieces, inner}, dtype_of<T>) : Tensor();
+  T* const parts = pieces > 1 ? partial.data<T>() : y;
+  const int64_t grain = std::max<int64_t>(1, kPiece / std::max<int64_t>(1, std::min(rows, count) * inner));
+  parallel_for(outer * pieces, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % pieces * rows;
+      const int64_t size = std::min(rows, count - first);
+      const T* from = x + (i / pieces * count + first) * inner;
+      if (inner == 1) {
+        parts[i] = reduce_row<Op>(from, size);
+      } else {
+        reduce_rows<Op>(from, size, inner, inner, parts + i * inner);
+      }
+    }
+  });
+  if (pieces > 1) reduce_long<Op>(outer, pieces, inner, parts, y);
 }
 
 template <class Op, class T>
 void reduce_all(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) {
-  const int64_t rows = std::max<int64_t>(1, kPiece / inner);  // rows of one piece
-  const int64_t pieces = std::max<int64_t>(1, (count + rows - 1) / rows);
-  if (pieces == 1) {
-    const int64_t grain = std::max<int64_t>(1, kPiece / std::max<int64_t>(1, count * inner));
-    parallel_for(outer, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t o = begin; o < end; ++o) reduce_rows<Op>(x + o * count * inner, count, inner, y + o * inner);
-    });
-    return;
-  }
-  const Tensor partial = Tensor::empty({outer * pieces, inner}, dtype_of<T>);
-  T* parts = partial.data<T>();
-  parallel_for(outer * pieces, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i % pieces * rows;
-      reduce_rows<Op>(x + (i / pieces * count + first) * inner, std::min(rows, count - first), inner,
-                      parts + i * inner);
-    }
-  });
-  reduce_all<Op>(outer, pieces, inner, parts, y);
+  inner >= 4 * kColumns ? reduce_wide<Op>(outer, count, inner, x, y) : reduce_long<Op>(outer, count, inner, x, y);
 }
 
 }  // namespace

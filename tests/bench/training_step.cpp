@@ -1,0 +1,133 @@
+// One training step (forward, backward, AdamW) of the sequence classifier, timed: the program behind the speed tables.
+//
+//   training_step --attention performer --features 128 --length 1024 [--batch 16 --layers 2 --dim 64 --heads 2 --hidden
+//   128]
+//                 [--threads 2] [--seconds 6] [--recompute]
+//
+// Prints one JSON line. Dropout is off, every token is real, `performer` keeps its frequencies and `gmm-*` draw new
+// noise each step.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <chrono>
+#include <iostream>
+
+#include "autograd/fused/cross_entropy.h"
+#include "autograd/optim/optimizer.h"
+#include "engine/cpu/blas.h"
+#include "engine/parallel.h"
+#include "layers/models/encoder.h"
+
+namespace {
+
+using namespace bochner;  // NOLINT: a program, not a header
+namespace po = boost::program_options;
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int64_t resident_megabytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  EncoderOptions options;
+  int64_t batch = 16;
+  int count = 2;
+  double budget = 6;
+  po::options_description described("training_step");
+  described.add_options()("help", "this text")                                                                  //
+      ("attention", po::value(&options.attention.attention)->default_value("performer"))                        //
+      ("features", po::value(&options.attention.mechanism.features)->default_value(128))                        //
+      ("length", po::value(&options.length)->default_value(1024))                                               //
+      ("batch", po::value(&batch)->default_value(16))                                                           //
+      ("layers", po::value(&options.layers)->default_value(2))                                                  //
+      ("dim", po::value(&options.dim)->default_value(64))                                                       //
+      ("heads", po::value(&options.attention.heads)->default_value(2))                                          //
+      ("hidden", po::value(&options.hidden)->default_value(128))                                                //
+      ("threads", po::value(&count)->default_value(2))                                                          //
+      ("seconds", po::value(&budget)->default_value(6))                                                         //
+      ("composed", po::bool_switch()->notifier([&](bool on) { options.attention.mechanism.streaming = !on; }))  //
+      ("recompute", po::bool_switch(&options.recompute));
+  po::variables_map given;
+  po::store(po::parse_command_line(argc, argv, described), given);
+  if (given.count("help") > 0) {
+    std::cout << described << "\n";
+    return 0;
+  }
+  po::notify(given);
+  set_threads(count);
+  options.vocabulary = 257;
+  options.classes = 10;
+  options.dropout = 0;
+  options.attention.mechanism.redraw = options.attention.attention.starts_with("gmm") ? 1 : 0;
+  const int64_t base = resident_megabytes();
+  Generator init(1);
+  SequenceClassifier model(options, init);
+  AdamW optimizer(model.parameters());
+  Generator noise(2);
+  Context context{noise, true};
+  const Tensor ids = integers({batch, options.length}, 0, options.vocabulary, noise);
+  const Tensor labels = integers({batch}, 0, options.classes, noise);
+  double loss = 0;
+  const auto step = [&] {
+    {
+      Tape tape;
+      const Variable y = cross_entropy(model.forward(ids, {}, context), labels);
+      loss = y.item();
+      tape.backward(y);
+    }
+    optimizer.step(1e-3);
+    optimizer.clear_gradients();
+  };
+  step();
+  step();
+  Allocator& allocator = Allocator::of(Device::cpu());
+  const int64_t allocations = allocator.stats().system_allocations;
+  rusage before{};
+  getrusage(RUSAGE_SELF, &before);
+  std::vector<double> times;
+  const double start = seconds_now();
+  while (times.size() < 3 || seconds_now() - start < budget) {
+    const double t = seconds_now();
+    step();
+    times.push_back(seconds_now() - t);
+  }
+  rusage after{};
+  getrusage(RUSAGE_SELF, &after);
+  const int64_t system = allocator.stats().system_allocations - allocations;
+  std::sort(times.begin(), times.end());
+  const std::string& name = options.attention.attention;
+  const double m = static_cast<double>(options.attention.mechanism.features);
+  const double d = static_cast<double>(options.dim);
+  const double dim_of_head = d / static_cast<double>(options.attention.heads);
+  // Matrix products of forward and backward, counted as peers count them.
+  double flops = 3 * (8 * d * d + 4 * d * static_cast<double>(options.hidden));
+  if (name == "softmax") flops += 12 * static_cast<double>(options.length) * d;
+  if (name == "linear-elu") flops += 12 * dim_of_head * d;
+  if (name == "performer") flops += 20 * d * m;
+  if (name.starts_with("gmm")) flops += 24 * d * m;
+  flops *= static_cast<double>(options.layers * batch * options.length);
+  const double median = times[times.size() / 2];
+  std::cout
+      << fmt::format(
+             R"({{"attention": "{}", "features": {}, "length": {}, "batch": {}, "dim": {}, "layers": {}, "threads": {}, )"
+             R"("step_ms": {:.2f}, "min_ms": {:.2f}, "steps": {}, "gflops": {:.1f}, "peak_mb": {}, "base_mb": {}, )"
+             R"("tensor_peak_mb": {:.1f}, "system_allocations": {}, "page_faults_per_step": {:.1f}, "blas_core": "{}", "loss": {:.5f}}})",
+             name, options.attention.mechanism.features, options.length, batch, options.dim, options.layers, count,
+             1e3 * median, 1e3 * times[0], times.size(), flops / median / 1e9, resident_megabytes(), base,
+             static_cast<double>(allocator.stats().peak_bytes) / (1 << 20), system,
+             static_cast<double>(after.ru_minflt - before.ru_minflt) / static_cast<double>(times.size()),
+             cpu::blas_core(), loss)
+      << "\n";
+  return 0;
+} catch (const std::exception& error) {
+  std::cerr << "training_step: " << error.what() << "\n";
+  return 2;
+}
