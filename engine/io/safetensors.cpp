@@ -83,7 +83,8 @@ std::string header_text(const Ordered& tensors, const Metadata& metadata) {
   header.metadata[std::string(kHeaderKey)] = std::string(kDigits, '0');
   int64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    const Bytes bytes = bytes_of(flat(tensor));
+    const Tensor elements = flat(tensor);
+    const Bytes bytes = bytes_of(elements);
     header.metadata[tensor_key(name)] = hash_of(bytes);
     const auto end = offset + static_cast<int64_t>(bytes.size());
     const std::vector<int64_t> shape(tensor.shape().begin(), tensor.shape().end());

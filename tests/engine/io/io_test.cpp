@@ -11,7 +11,7 @@
 namespace {
 std::atomic<size_t> largest_new = 0;
 
-void note(size_t bytes) {
+[[maybe_unused]] void note(size_t bytes) {  // unused where the sanitizer owns operator new
   size_t seen = largest_new;
   while (seen < bytes && !largest_new.compare_exchange_weak(seen, bytes)) {
   }
