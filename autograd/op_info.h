@@ -19,6 +19,8 @@ struct Sample {
   std::string label;           ///< e.g. `(3, 1) with (2, 3, 4)`
   std::vector<Tensor> inputs;  ///< differentiated with respect to all of them; f64, away from kinks
   std::function<Variable(const std::vector<Variable>&)> apply;
+  /// The same call composed of plain ops, for an OpInfo::composition that needs to know more than the inputs.
+  std::function<Variable(const std::vector<Variable>&)> composed = {};
 };
 
 struct OpInfo {

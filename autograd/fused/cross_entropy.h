@@ -1,11 +1,21 @@
-// Losses on logits.
+// Losses with hand-made backwards; equations in engine/ops/cross_entropy.h. Each gives one number.
 #pragma once
 
 #include "autograd/variable.h"
+#include "engine/ops/cross_entropy.h"
 
 namespace bochner {
 
-/// Mean over the batch of -ln softmax(logits)_label:  logits (batch, classes), labels i64 (batch) -> one number.
-Variable cross_entropy(const Variable& logits, const Tensor& labels);
+/// Mean over the rows that count of -ln softmax(logits)_label:  logits (..., classes), labels i64 or i32 (...).
+Variable cross_entropy(const Variable& logits, const Tensor& labels, const CrossEntropyOptions& options = {});
+/// Mean over all elements of -t ln sigmoid(x) - (1 - t) ln(1 - sigmoid(x)); targets are constants in [0, 1].
+Variable binary_cross_entropy(const Variable& logits, const Tensor& targets);
+/// Mean over all elements of (x - t)^2.
+Variable mean_squared_error(const Variable& x, const Variable& targets);
+
+/// What they equal, in plain ops.
+Variable cross_entropy_composed(const Variable& logits, const Tensor& labels, const CrossEntropyOptions& options = {});
+Variable binary_cross_entropy_composed(const Variable& logits, const Tensor& targets);
+Variable mean_squared_error_composed(const Variable& x, const Variable& targets);
 
 }  // namespace bochner

@@ -1,6 +1,8 @@
 #include "autograd/fused/embedding.h"
 
 #include "autograd/op_info.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/view.h"
 #include "autograd/tape.h"
 #include "engine/ops/embedding.h"
 #include "engine/random.h"
@@ -8,18 +10,54 @@
 namespace bochner {
 namespace {
 
+/// 1 in every row but that of `padding`: (entries, 1).
+Tensor rows_but(int64_t padding, int64_t entries, const Variable& like) {
+  const Tensor ones = Tensor::full({entries, 1}, 1, like.dtype(), like.device());
+  if (padding >= 0 && padding < entries) ones.slice(0, padding, padding + 1).fill_(0);
+  return ones;
+}
+
 /// y[e, :] = sum of x over the places with ids e: the adjoint of embedding, which is its own adjoint in turn.
-Variable scatter_rows(const Variable& x, const Tensor& ids, int64_t entries) {
-  return record("embedding_backward", embedding_backward(x.value(), ids, entries), {&x},
-                [ids](const Variable& g) { return Gradients{embedding(g, ids)}; });
+Variable scatter_rows(const Variable& x, const Tensor& ids, int64_t entries, int64_t padding) {
+  return record("embedding_backward", embedding_backward(x.value(), ids, entries, padding), {&x},
+                [ids, entries, padding](const Variable& g) {
+                  const Variable kept = padding < 0 ? g : g * Variable(rows_but(padding, entries, g));
+                  return Gradients{embedding(kept, ids)};
+                });
 }
 
 }  // namespace
 
 // y = E[ids]:  dE[e] = sum of g where ids = e
-Variable embedding(const Variable& table, const Tensor& ids) {
+Variable embedding(const Variable& table, const Tensor& ids, int64_t padding) {
   return record("embedding", embedding(table.value(), ids), {&table},
-                [ids, entries = table.size(0)](const Variable& g) { return Gradients{scatter_rows(g, ids, entries)}; });
+                [ids, padding, entries = table.size(0)](const Variable& g) {
+                  return Gradients{scatter_rows(g, ids, entries, padding)};
+                });
+}
+
+Variable embedding_at_composed(const Variable& table, const Tensor& ids, const Variable& positions, int64_t first,
+                               int64_t padding) {
+  return embedding(table, ids, padding) + slice(positions, 0, first, first + ids.size(1));
+}
+
+// y_bi = E[ids_bi] + P[first + i]:  dE as above,  dP[first + i] = sum_b g_bi
+Variable embedding_at(const Variable& table, const Tensor& ids, const Variable& positions, int64_t first,
+                      int64_t padding) {
+  return record("embedding_at", embedding_at(table.value(), ids, positions.value(), first), {&table, &positions},
+                [table, ids, positions, first, padding](const Variable& g) -> Gradients {
+                  if (Tape* tape = Tape::current()) {
+                    return tape->pull_back(
+                        [ids, first, padding](const auto& in) {
+                          return embedding_at_composed(in[0], ids, in[1], first, padding);
+                        },
+                        {table, positions}, g);
+                  }
+                  Gradients result(2);
+                  if (table.tracked()) result[0] = embedding_backward(g.value(), ids, table.size(0), padding);
+                  if (positions.tracked()) result[1] = positions_backward(g.value(), positions.size(0), first);
+                  return result;
+                });
 }
 
 void describe_embedding(OpInfos& infos) {
@@ -44,6 +82,25 @@ void describe_embedding(OpInfos& infos) {
                     embedding(Variable(Tensor::zeros({2, 2})), Tensor::zeros({1}));
                   }};
   infos.push_back(info);
+
+  OpInfo placed{"embedding_at", "y_bi = table_(ids_bi) + positions_(first + i)", "", {}, {}};
+  for (const Shape& shape : {Shape{5, 3}, Shape{1, 1}, Shape{7, 2}, Shape{3, 5}, Shape{6, 0}}) {
+    for (const auto& [label, table] : sample_layouts(shape, ++seed)) {
+      Generator generator(++seed);
+      const Tensor ids = integers({3, 4}, 0, shape[0], generator);
+      placed.samples.push_back(
+          {label,
+           {table, sample_values({6, shape[1]}, ++seed)},
+           [=](const std::vector<Variable>& in) { return embedding_at(in[0], ids, in[1], 1); },
+           [=](const std::vector<Variable>& in) { return embedding_at_composed(in[0], ids, in[1], 1); }});
+    }
+  }
+  placed.composition = [](const Sample& sample, const std::vector<Variable>& in) { return sample.composed(in); };
+  placed.refused = {[] {
+    const Variable rows = Tensor::zeros({2, 2});
+    embedding_at(rows, Tensor::zeros({1, 2}, DType::i64), rows, 1);
+  }};
+  infos.push_back(placed);
 }
 
 }  // namespace bochner

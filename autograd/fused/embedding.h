@@ -5,7 +5,14 @@
 
 namespace bochner {
 
-/// y[..., :] = table[ids[...], :]
-Variable embedding(const Variable& table, const Tensor& ids);
+/// y[..., :] = table[ids[...], :]. Nothing flows back to the row `padding`, if any.
+Variable embedding(const Variable& table, const Tensor& ids, int64_t padding = -1);
+/// y[b, i, :] = table[ids[b, i], :] + positions[first + i, :], in one pass.  ids (batch, length), positions (places,
+/// dim)
+Variable embedding_at(const Variable& table, const Tensor& ids, const Variable& positions, int64_t first = 0,
+                      int64_t padding = -1);
+/// What it equals, in plain ops.
+Variable embedding_at_composed(const Variable& table, const Tensor& ids, const Variable& positions, int64_t first = 0,
+                               int64_t padding = -1);
 
 }  // namespace bochner

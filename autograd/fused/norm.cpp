@@ -1,5 +1,6 @@
 #include "autograd/fused/norm.h"
 
+#include "autograd/fused/dropout.h"
 #include "autograd/op_info.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
@@ -27,9 +28,119 @@ Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& be
                 });
 }
 
+// s = r + m x,  y = LayerNorm(s):  ds = dy through the norm + what else flows into s,  dr = ds,  dx = m ds
+ResidualNorm residual_layer_norm(const Variable& x, const Variable& residual, const Variable& gamma,
+                                 const Variable& beta, double eps, const Dropout& drop) {
+  const ResidualLayerNorm made =
+      residual_layer_norm(x.value(), residual.value(), gamma.value(), beta.value(), eps, drop);
+  const auto backward = [x, residual, gamma, beta, eps, drop, made](const Gradients& g) -> Gradients {
+    if (Tape* tape = Tape::current()) {
+      const auto composed = [=](const std::vector<Variable>& in) {
+        return layer_norm_composed(add_dropout_at(in[0], in[1], drop), in[2], in[3], eps);
+      };
+      Gradients result(4);
+      if (g[1].defined()) result = tape->pull_back(composed, {x, residual, gamma, beta}, g[1]);
+      if (!g[0].defined()) return result;
+      const Variable through = dropout_at(g[0], drop);
+      result[0] = result[0].defined() ? result[0] + through : through;
+      result[1] = result[1].defined() ? result[1] + g[0] : g[0];
+      return result;
+    }
+    if (!g[1].defined()) return {dropout_at(g[0], drop), g[0], Variable(), Variable()};
+    const LayerNormGradients grads =
+        layer_norm_backward(g[1].value(), made.sum, gamma.value(), made.mean, made.rstd, g[0].value());
+    return {x.tracked() ? Variable(dropout(grads.dx, drop)) : Variable(), grads.dx, grads.dgamma, grads.dbeta};
+  };
+  const std::vector<Variable> outputs =
+      record("residual_layer_norm", std::vector<Tensor>{made.sum, made.y}, {&x, &residual, &gamma, &beta}, backward);
+  return {outputs[0], outputs[1]};
+}
+
+Variable batch_norm_composed(const Variable& x, const Variable& gamma, const Variable& beta, double eps) {
+  const Variable centred = x - mean(x, {0}, true);
+  const Variable variance = mean(square(centred), {0}, true);
+  return gamma * (centred / sqrt(variance + eps)) + beta;
+}
+
+Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, const Tensor& running_mean,
+                    const Tensor& running_variance, double momentum, double eps) {
+  const BatchNorm made =
+      batch_norm(x.value(), gamma.value(), beta.value(), running_mean, running_variance, momentum, eps);
+  return record("batch_norm", made.y, {&x, &gamma, &beta},
+                [x, gamma, beta, eps, mean = made.mean, rstd = made.rstd](const Variable& g) -> Gradients {
+                  if (Tape* tape = Tape::current()) {
+                    return tape->pull_back(
+                        [eps](const auto& in) { return batch_norm_composed(in[0], in[1], in[2], eps); },
+                        {x, gamma, beta}, g);
+                  }
+                  const LayerNormGradients grads = batch_norm_backward(g.value(), x.value(), gamma.value(), mean, rstd);
+                  return {grads.dx, grads.dgamma, grads.dbeta};
+                });
+}
+
+namespace {
+
+constexpr double kEps = 0.1;  // large, so that rows of nearly equal values stay far from singular
+
+/// s y, so that one number depends on both outputs.
+Variable product(const ResidualNorm& norm) { return norm.sum * norm.y; }
+
+OpInfo residual_info() {
+  static const Dropout kDrop = Dropout::at(0.3, Generator(5, 12));
+  OpInfo info{"residual_layer_norm", "s = r + dropout(x),  y = LayerNorm(s)", "Ba, Kiros & Hinton, 2016", {}, {}};
+  uint64_t seed = 1350;
+  for (const Shape& shape : {Shape{4, 5}, Shape{1, 3}, Shape{3, 17}, Shape{0, 4}, Shape{2, 3, 6}, Shape{6}}) {
+    for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
+      const Tensor residual = sample_values(shape, ++seed);
+      const Tensor gamma = sample_values({shape[-1]}, ++seed);
+      const Tensor beta = sample_values({shape[-1]}, ++seed);
+      info.samples.push_back({label, {x, residual, gamma, beta}, [](const std::vector<Variable>& in) {
+                                return product(residual_layer_norm(in[0], in[1], in[2], in[3], kEps, kDrop));
+                              }});
+    }
+  }
+  info.composition = [](const Sample&, const std::vector<Variable>& in) {
+    const Variable s = add_dropout_at(in[0], in[1], kDrop);
+    return product({s, layer_norm_composed(s, in[2], in[3], kEps)});
+  };
+  info.refused = {[] {
+    const Variable x = Tensor::zeros({2, 3});
+    const Variable scale = Tensor::zeros({3});
+    residual_layer_norm(x, Tensor::zeros({3, 2}), scale, scale);
+  }};
+  return info;
+}
+
+OpInfo batch_info() {
+  OpInfo info{"batch_norm",
+              "y = gamma (x - mean x) / sqrt(var x + eps) + beta over the first axis",
+              "Ioffe & Szegedy, 2015",
+              {},
+              {}};
+  uint64_t seed = 1370;
+  for (const Shape& shape : {Shape{4, 5}, Shape{2, 1}, Shape{33, 7}, Shape{5, 2}, Shape{3, 17}, Shape{6, 0}}) {
+    for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
+      const Tensor gamma = sample_values({shape[-1]}, ++seed);
+      const Tensor beta = sample_values({shape[-1]}, ++seed);
+      info.samples.push_back({label, {x, gamma, beta}, [](const std::vector<Variable>& in) {
+                                return batch_norm(in[0], in[1], in[2], {}, {}, 0.1, kEps);
+                              }});
+    }
+  }
+  info.composition = [](const Sample&, const std::vector<Variable>& in) {
+    return batch_norm_composed(in[0], in[1], in[2], kEps);
+  };
+  info.refused = {[] {
+    const Variable scale = Tensor::zeros({3});
+    batch_norm(Tensor::zeros({1, 3}), scale, scale);
+  }};
+  return info;
+}
+
+}  // namespace
+
 void describe_norm(OpInfos& infos) {
   OpInfo info{"layer_norm", "y = gamma (x - mean x) / sqrt(var x + eps) + beta", "Ba, Kiros & Hinton, 2016", {}, {}};
-  static constexpr double kEps = 0.1;  // large, so that rows of nearly equal values stay far from singular
   uint64_t seed = 1300;
   for (const Shape& shape :
        {Shape{4, 5}, Shape{1, 3}, Shape{7, 33}, Shape{0, 4}, Shape{2, 3, 6}, Shape{300, 4}, Shape{6}}) {
@@ -50,6 +161,8 @@ void describe_norm(OpInfos& infos) {
     layer_norm(x, wrong, wrong);
   }};
   infos.push_back(info);
+  infos.push_back(residual_info());
+  infos.push_back(batch_info());
 }
 
 }  // namespace bochner

@@ -1,13 +1,29 @@
-// Layer normalisation with a hand-made backward; equation in engine/ops/norm.h.
+// Normalisation with hand-made backwards; equations in engine/ops/norm.h.
 #pragma once
 
 #include "autograd/variable.h"
+#include "engine/ops/dropout.h"
 
 namespace bochner {
 
 /// x (..., d), gamma (d), beta (d) -> (..., d)
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta, double eps = 1e-5);
-/// What it equals, in plain ops.
+
+struct ResidualNorm {
+  Variable sum;  ///< s = residual + dropout(x)
+  Variable y;    ///< LayerNorm(s)
+};
+
+/// Both halves of a residual connection in one pass over memory; s is kept for backward, y is not.
+ResidualNorm residual_layer_norm(const Variable& x, const Variable& residual, const Variable& gamma,
+                                 const Variable& beta, double eps = 1e-5, const Dropout& drop = Dropout());
+
+/// x (n, features) in training; moves running_mean and running_variance (features) in place, if defined.
+Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, const Tensor& running_mean = {},
+                    const Tensor& running_variance = {}, double momentum = 0.1, double eps = 1e-5);
+
+/// What they equal, in plain ops.
 Variable layer_norm_composed(const Variable& x, const Variable& gamma, const Variable& beta, double eps = 1e-5);
+Variable batch_norm_composed(const Variable& x, const Variable& gamma, const Variable& beta, double eps = 1e-5);
 
 }  // namespace bochner

@@ -1,9 +1,6 @@
 #include "autograd/optim/optimizer.h"
 
-#include <cmath>
-
 #include "engine/ops/optimizer_step.h"
-#include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 
 namespace bochner {
@@ -19,12 +16,14 @@ Optimizer::Optimizer(std::vector<Parameter*> parameters, std::vector<std::string
   }
 }
 
-void Optimizer::step(double rate) {
+void Optimizer::step(double rate, const GradientClip& clip) {
   ++steps_;
+  std::vector<Slot> slots;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    Parameter& parameter = *parameters_[i];
-    if (parameter.trainable && parameter.grad.defined()) update(parameter, moments_[i], rate, steps_);
+    const Parameter* parameter = parameters_[i];
+    if (parameter->trainable && parameter->grad.defined()) slots.push_back({parameter, &moments_[i]});
   }
+  update(slots, rate, steps_, clip);
 }
 
 void Optimizer::clear_gradients() {
@@ -55,9 +54,13 @@ void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
 Adam::Adam(std::vector<Parameter*> parameters, AdamOptions options)
     : Optimizer(std::move(parameters), {"first_moment", "second_moment"}), options_(options) {}
 
-void Adam::update(Parameter& parameter, const std::vector<Tensor>& moments, double rate, int64_t steps) {
-  adam_step({rate, options_.beta1, options_.beta2, options_.eps, options_.weight_decay, decoupled_, steps},
-            parameter.value, parameter.grad, moments[0], moments[1]);
+void Adam::update(const std::vector<Slot>& slots, double rate, int64_t steps, const GradientClip& clip) {
+  std::vector<AdamTensors> tensors;
+  for (const auto& [parameter, moments] : slots)
+    tensors.push_back({parameter->value, parameter->grad, (*moments)[0], (*moments)[1]});
+  adam_step({rate, options_.beta1, options_.beta2, options_.eps, options_.weight_decay, decoupled_, steps, clip.scale,
+             clip.limit},
+            tensors);
 }
 
 AdamW::AdamW(std::vector<Parameter*> parameters, AdamOptions options) : Adam(std::move(parameters), options) {
@@ -67,17 +70,23 @@ AdamW::AdamW(std::vector<Parameter*> parameters, AdamOptions options) : Adam(std
 Sgd::Sgd(std::vector<Parameter*> parameters, SgdOptions options)
     : Optimizer(std::move(parameters), {"velocity"}), options_(options) {}
 
-void Sgd::update(Parameter& parameter, const std::vector<Tensor>& moments, double rate, int64_t) {
-  sgd_step({rate, options_.momentum, options_.weight_decay, options_.nesterov}, parameter.value, parameter.grad,
-           moments[0]);
+void Sgd::update(const std::vector<Slot>& slots, double rate, int64_t, const GradientClip& clip) {
+  std::vector<SgdTensors> tensors;
+  for (const auto& [parameter, moments] : slots) tensors.push_back({parameter->value, parameter->grad, (*moments)[0]});
+  sgd_step({rate, options_.momentum, options_.weight_decay, options_.nesterov, clip.scale, clip.limit}, tensors);
 }
 
 double gradient_norm(const std::vector<Parameter*>& parameters) {
-  double total = 0;
+  std::vector<Tensor> gradients;
   for (const Parameter* parameter : parameters) {
-    if (parameter->grad.defined()) total += sum(square(parameter->grad)).item();
+    if (parameter->grad.defined()) gradients.push_back(parameter->grad);
   }
-  return std::sqrt(total);
+  return global_norm(gradients);
+}
+
+GradientClip clip_by_norm(const std::vector<Parameter*>& parameters, double limit) {
+  const double norm = gradient_norm(parameters);
+  return {norm > limit ? limit / norm : 1};
 }
 
 double clip_gradient_norm(const std::vector<Parameter*>& parameters, double limit) {

@@ -6,6 +6,7 @@
 //   optimizer.clear_gradients();
 #pragma once
 
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,12 +15,19 @@
 
 namespace bochner {
 
+/// What happens to gradients on their way into a step: g * scale, then cut to [-limit, limit].
+struct GradientClip {
+  double scale = 1;
+  double limit = std::numeric_limits<double>::infinity();
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Moves the parameters that have a gradient. `rate` is the learning rate.
-  void step(double rate);
+  /// Moves the parameters that have a gradient, all in one pass. `rate` is the learning rate; gradients are taken
+  /// clipped, at no pass of their own.
+  void step(double rate, const GradientClip& clip = {});
   void clear_gradients();
   /// Moments by `name.moment`, and the number of steps.
   std::map<std::string, Tensor> state() const;
@@ -29,8 +37,13 @@ class Optimizer {
  protected:
   /// `moments` names the tensors kept beside each parameter, zeros at first.
   Optimizer(std::vector<Parameter*> parameters, std::vector<std::string> moments);
-  /// One update; `moments` in the order of the constructor, `steps` counts from 1.
-  virtual void update(Parameter& parameter, const std::vector<Tensor>& moments, double rate, int64_t steps) = 0;
+  /// A parameter that moves, and its moments in the order of the constructor.
+  struct Slot {
+    const Parameter* parameter;
+    const std::vector<Tensor>* moments;
+  };
+  /// One update of all; `steps` counts from 1.
+  virtual void update(const std::vector<Slot>& slots, double rate, int64_t steps, const GradientClip& clip) = 0;
 
  private:
   std::vector<Parameter*> parameters_;
@@ -56,7 +69,7 @@ class Adam : public Optimizer {
   void set_beta1(double beta1) { options_.beta1 = beta1; }
 
  protected:
-  void update(Parameter& parameter, const std::vector<Tensor>& moments, double rate, int64_t steps) override;
+  void update(const std::vector<Slot>& slots, double rate, int64_t steps, const GradientClip& clip) override;
 
   AdamOptions options_;
   bool decoupled_ = false;
@@ -80,7 +93,7 @@ class Sgd : public Optimizer {
   explicit Sgd(std::vector<Parameter*> parameters, SgdOptions options = {});
 
  protected:
-  void update(Parameter& parameter, const std::vector<Tensor>& moments, double rate, int64_t steps) override;
+  void update(const std::vector<Slot>& slots, double rate, int64_t steps, const GradientClip& clip) override;
 
  private:
   SgdOptions options_;
@@ -88,6 +101,8 @@ class Sgd : public Optimizer {
 
 /// The Euclidean norm of all gradients together, summed in a fixed order.
 double gradient_norm(const std::vector<Parameter*>& parameters);
+/// The clip that scales all gradients by min(1, limit / norm), for step().
+GradientClip clip_by_norm(const std::vector<Parameter*>& parameters, double limit);
 /// Scales all gradients by min(1, limit / norm); returns the norm before.
 double clip_gradient_norm(const std::vector<Parameter*>& parameters, double limit);
 /// Cuts each entry to [-limit, limit].

@@ -1,79 +1,132 @@
 #include "engine/cpu/embedding.h"
 
-#include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
-#include "engine/parallel.h"
+#include "engine/cpu/column_sum.h"
+#include "engine/cpu/stream.h"
 
 namespace bochner::cpu {
 namespace {
 
 void check(const int64_t* ids, int64_t count, int64_t entries) {
   for (int64_t i = 0; i < count; ++i) {
-    if (ids[i] < 0 || ids[i] >= entries) {
+    if (ids[i] < 0 || ids[i] >= entries)
       fail("embedding: id {} at place {} lies outside the table of {} entries", ids[i], i, entries);
+  }
+}
+
+/// to += from
+template <class T>
+void add_row(const T* from, int64_t dim, T* to) {
+  for_lanes<T>(dim, [=]<class V>(TypeTag<V>, int64_t j) { store<V>(to + j, load<V>(to + j) + load<V>(from + j)); });
+}
+
+/// A small table: each piece of places adds into a table of its own, which stays in the cache; then those are added.
+constexpr int64_t kPieces = 8;
+constexpr int64_t kSmallTable = int64_t{1} << 19;  // bytes
+
+template <class T>
+void add_into_tables(const T* g, const int64_t* ids, int64_t count, int64_t entries, int64_t dim, int64_t padding,
+                     T* to) {
+  const int64_t grain = (count + kPieces - 1) / kPieces;
+  const int64_t pieces = (count + grain - 1) / grain;
+  const Tensor tables = Tensor::zeros({pieces, entries, dim}, dtype_of<T>);
+  T* all = tables.data<T>();
+  parallel_for(count, grain, [=](int64_t begin, int64_t end) {
+    T* table = all + begin / grain * entries * dim;
+    for (int64_t i = begin; i < end; ++i) {
+      if (ids[i] != padding) add_row(g + i * dim, dim, table + ids[i] * dim);
     }
+  });
+  add_parts(pieces, entries * dim, all, to);
+}
+
+/// Any table: places sorted by id are cut into pieces. An id whose places lie in one piece is summed straight into the
+/// table; what a piece holds of an id that goes on beyond it is summed aside, and those sums are added in their order.
+template <class T>
+void add_by_id(const T* g, const int64_t* ids, int64_t count, int64_t entries, int64_t dim, int64_t padding, T* to) {
+  // Counting sort: the places of id e, ascending, are order[start[e]] ... order[start[e + 1] - 1].
+  std::vector<int64_t> start(static_cast<size_t>(entries) + 1, 0);
+  for (int64_t i = 0; i < count; ++i) start[static_cast<size_t>(ids[i]) + 1] += ids[i] != padding;
+  std::partial_sum(start.begin(), start.end(), start.begin());
+  std::vector<int64_t> order(static_cast<size_t>(start.back()));
+  std::vector<int64_t> next(start.begin(), start.end() - 1);
+  for (int64_t i = 0; i < count; ++i) {
+    if (ids[i] != padding) order[static_cast<size_t>(next[static_cast<size_t>(ids[i])]++)] = i;
+  }
+  parallel_for(entries, std::max<int64_t>(1, 65536 / dim),
+               [=](int64_t begin, int64_t end) { std::fill(to + begin * dim, to + end * dim, T(0)); });
+
+  const auto sorted = static_cast<int64_t>(order.size());
+  const int64_t grain = std::max<int64_t>(64, 16384 / dim);
+  const int64_t pieces = (sorted + grain - 1) / grain;
+  // For each piece the id that came in from the left and the one that goes on to the right, or -1.
+  std::vector<int64_t> split(2 * static_cast<size_t>(pieces), -1);
+  const Tensor aside = Tensor::zeros({2 * pieces, dim}, dtype_of<T>);
+  T* sums = aside.data<T>();
+  parallel_for(sorted, grain, [&](int64_t begin, int64_t end) {
+    int64_t at = begin;
+    while (at < end) {
+      const int64_t id = ids[order[static_cast<size_t>(at)]];
+      const int64_t first = start[static_cast<size_t>(id)];
+      const int64_t stop = std::min(end, start[static_cast<size_t>(id) + 1]);
+      T* row = to + id * dim;
+      if (first < begin || stop < start[static_cast<size_t>(id) + 1]) {
+        const int64_t slot = begin / grain * 2 + (first < begin ? 0 : 1);
+        split[static_cast<size_t>(slot)] = id;
+        row = sums + slot * dim;
+      }
+      for (; at < stop; ++at) add_row(g + order[static_cast<size_t>(at)] * dim, dim, row);
+    }
+  });
+  for (int64_t slot = 0; slot < 2 * pieces; ++slot) {
+    const int64_t id = split[static_cast<size_t>(slot)];
+    if (id >= 0) add_row(sums + slot * dim, dim, to + id * dim);
   }
 }
 
 }  // namespace
 
-void embedding(const Tensor& table, const Tensor& ids, const Tensor& y) {
+void embedding(const Tensor& table, const Tensor& ids, const Tensor& positions, const Tensor& y) {
   const int64_t dim = table.size(1);
+  const int64_t count = ids.size();
   const int64_t* id = ids.data<int64_t>();
-  check(id, ids.size(), table.size(0));
+  check(id, count, table.size(0));
   visit_floating(table.dtype(), "embedding", [&]<class T>(TypeTag<T>) {
-    parallel_for(ids.size(), 256, [&](int64_t begin, int64_t end) {
+    const T* places = positions.defined() ? positions.data<T>() : nullptr;
+    const int64_t length = positions.defined() ? positions.size(0) : 1;
+    const auto piece = [=, rows = table.data<T>(), ys = y.data<T>()](int64_t begin, int64_t end) {
+      Outlet<T> outlet(ys + begin * dim, count * dim);
       for (int64_t i = begin; i < end; ++i) {
-        std::memcpy(y.data<T>() + i * dim, table.data<T>() + id[i] * dim, static_cast<size_t>(dim) * sizeof(T));
+        const T* row = rows + id[i] * dim;
+        T* to = outlet.block(dim);
+        if (places == nullptr) {
+          for_lanes<T>(dim, [=]<class V>(TypeTag<V>, int64_t j) { store<V>(to + j, load<V>(row + j)); });
+        } else {
+          const T* place = places + i % length * dim;
+          for_lanes<T>(
+              dim, [=]<class V>(TypeTag<V>, int64_t j) { store<V>(to + j, load<V>(row + j) + load<V>(place + j)); });
+        }
       }
-    });
+    };
+    if (dim > 0) parallel_for(count, std::max<int64_t>(1, 32768 / dim), piece);
   });
 }
 
-void embedding_backward(const Tensor& g, const Tensor& ids, const Tensor& dtable) {
-  const int64_t dim = dtable.size(1);
+void embedding_backward(const Tensor& g, const Tensor& ids, int64_t padding, const Tensor& dtable) {
   const int64_t entries = dtable.size(0);
+  const int64_t dim = dtable.size(1);
+  const int64_t count = ids.size();
   const int64_t* id = ids.data<int64_t>();
-  check(id, ids.size(), entries);
-  // Places by entry, each entry's in their order (counting sort); then entries share nothing and sum alone.
-  std::vector<int64_t> start(static_cast<size_t>(entries) + 1, 0);
-  for (int64_t i = 0; i < ids.size(); ++i) ++start[static_cast<size_t>(id[i]) + 1];
-  std::partial_sum(start.begin(), start.end(), start.begin());
-  std::vector<int64_t> places(static_cast<size_t>(ids.size()));
-  std::vector<int64_t> next(start.begin(), start.end() - 1);
-  for (int64_t i = 0; i < ids.size(); ++i) places[static_cast<size_t>(next[static_cast<size_t>(id[i])]++)] = i;
-  // A frequent entry is cut into pieces of its own, added in order.
-  constexpr int64_t kPiece = 512;
-  struct Piece {
-    int64_t entry, begin, end;
-  };
-  std::vector<Piece> pieces;
-  for (int64_t e = 0; e < entries; ++e) {
-    const int64_t stop = start[static_cast<size_t>(e) + 1];
-    for (int64_t at = start[static_cast<size_t>(e)]; at < stop; at += kPiece)
-      pieces.push_back({e, at, std::min(stop, at + kPiece)});
-  }
+  check(id, count, entries);
+  if (dtable.size() == 0) return;
   visit_floating(dtable.dtype(), "embedding", [&]<class T>(TypeTag<T>) {
-    const auto count = static_cast<int64_t>(pieces.size());
-    const Tensor partial = Tensor::zeros({std::max<int64_t>(count, 1), dim}, dtable.dtype());
-    parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        const Piece& piece = pieces[static_cast<size_t>(p)];
-        T* to = partial.data<T>() + p * dim;
-        for (int64_t k = piece.begin; k < piece.end; ++k) {
-          const T* from = g.data<T>() + places[static_cast<size_t>(k)] * dim;
-          for (int64_t j = 0; j < dim; ++j) to[j] += from[j];
-        }
-      }
-    });
-    dtable.fill_(0);
-    for (int64_t p = 0; p < count; ++p) {
-      T* to = dtable.data<T>() + pieces[static_cast<size_t>(p)].entry * dim;
-      const T* from = partial.data<T>() + p * dim;
-      for (int64_t j = 0; j < dim; ++j) to[j] += from[j];
+    const bool small = entries * dim * static_cast<int64_t>(sizeof(T)) <= kSmallTable && 2 * kPieces * entries <= count;
+    if (small) {
+      add_into_tables(g.data<T>(), id, count, entries, dim, padding, dtable.data<T>());
+    } else {
+      add_by_id(g.data<T>(), id, count, entries, dim, padding, dtable.data<T>());
     }
   });
 }

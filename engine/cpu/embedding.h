@@ -4,8 +4,10 @@
 
 namespace bochner::cpu {
 
-/// All contiguous: table, dtable (entries, dim), ids (count), y, g (count, dim). Ids are checked.
-void embedding(const Tensor& table, const Tensor& ids, const Tensor& y);
-void embedding_backward(const Tensor& g, const Tensor& ids, const Tensor& dtable);
+// All contiguous: table, dtable (entries, dim), ids i64 (count), y, g (count, dim). Ids are checked.
+
+/// Adds positions (length, dim) in turn, place i getting row i mod length, if defined.
+void embedding(const Tensor& table, const Tensor& ids, const Tensor& positions, const Tensor& y);
+void embedding_backward(const Tensor& g, const Tensor& ids, int64_t padding, const Tensor& dtable);
 
 }  // namespace bochner::cpu

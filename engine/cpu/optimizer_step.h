@@ -4,7 +4,9 @@
 
 namespace bochner::cpu {
 
-void adam_step(const AdamStep& step, const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v);
-void sgd_step(const SgdStep& step, const Tensor& p, const Tensor& g, const Tensor& u);
+void adam_step(const AdamStep& step, const std::vector<AdamTensors>& tensors);
+void sgd_step(const SgdStep& step, const std::vector<SgdTensors>& tensors);
+/// Adds to `sum` the squares of all elements; tensors are contiguous.
+void sum_of_squares(const std::vector<Tensor>& tensors, double& sum);
 
 }  // namespace bochner::cpu

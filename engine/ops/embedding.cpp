@@ -2,6 +2,7 @@
 
 #include "engine/cpu/embedding.h"
 #include "engine/kernel.h"
+#include "engine/ops/bias_activation.h"
 #if defined(BOCHNER_CUDA)
 #include "engine/cuda/embedding.h"
 #endif
@@ -10,26 +11,66 @@ namespace bochner {
 namespace {
 
 using T = const Tensor&;
-constexpr Kernel<void(T, T, T)> kForward{"embedding", &cpu::embedding, CUDA_KERNEL(embedding)};
-constexpr Kernel<void(T, T, T)> kBackward{"embedding_backward", &cpu::embedding_backward,
-                                          CUDA_KERNEL(embedding_backward)};
+constexpr Kernel<void(T, T, T, T)> kForward{"embedding", &cpu::embedding, CUDA_KERNEL(embedding)};
+constexpr Kernel<void(T, T, int64_t, T)> kBackward{"embedding_backward", &cpu::embedding_backward,
+                                                   CUDA_KERNEL(embedding_backward)};
 
-}  // namespace
+/// As i64, contiguous.
+Tensor checked_ids(const Tensor& ids) {
+  if (ids.dtype() != DType::i64 && ids.dtype() != DType::i32)
+    fail("embedding: ids must be i64 or i32, got {}", name_of(ids.dtype()));
+  return ids.cast(DType::i64).contiguous();
+}
 
-Tensor embedding(const Tensor& table, const Tensor& ids) {
+Tensor gather(const Tensor& table, const Tensor& ids, const Tensor& positions) {
   if (table.rank() != 2) fail("embedding: the table must be (entries, dim), got {}", table.shape().str());
-  if (ids.dtype() != DType::i64) fail("embedding: ids must be i64, got {}", name_of(ids.dtype()));
+  const Tensor places = checked_ids(ids);
   Shape shape = ids.shape();
   shape.push_back(table.size(1));
   const Tensor y = Tensor::empty(shape, table.dtype(), table.device());
-  kForward(table.device(), table.contiguous(), ids.contiguous(), y);
+  kForward(table.device(), table.contiguous(), places, positions, y);
   return y;
 }
 
-Tensor embedding_backward(const Tensor& g, const Tensor& ids, int64_t entries) {
+void check_places(int64_t length, int64_t places, int64_t first) {
+  if (first < 0 || first + length > places)
+    fail("embedding: positions {} to {} lie outside the {} there are", first, first + length, places);
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& table, const Tensor& ids) { return gather(table, ids, {}); }
+
+Tensor embedding_at(const Tensor& table, const Tensor& ids, const Tensor& positions, int64_t first) {
+  if (ids.rank() != 2) fail("embedding: with positions, ids must be (batch, length), got {}", ids.shape().str());
+  if (positions.rank() != 2 || table.rank() != 2 || positions.size(1) != table.size(1) ||
+      positions.dtype() != table.dtype()) {
+    fail("embedding: positions {} do not fit the table {}", positions.str(), table.str());
+  }
+  check_places(ids.size(1), positions.size(0), first);
+  return gather(table, ids, positions.slice(0, first, first + ids.size(1)).contiguous());
+}
+
+Tensor embedding_backward(const Tensor& g, const Tensor& ids, int64_t entries, int64_t padding) {
+  const Tensor places = checked_ids(ids);
+  if (g.rank() == 0) fail("embedding: the gradient {} has no axis to sum along", g.str());
+  Shape outer = g.shape();
+  outer.erase(-1);
+  if (!(outer == ids.shape())) fail("embedding: the gradient {} does not fit ids {}", g.str(), ids.str());
   const Tensor dtable = Tensor::empty({entries, g.size(-1)}, g.dtype(), g.device());
-  kBackward(g.device(), g.contiguous(), ids.contiguous(), dtable);
+  kBackward(g.device(), g.contiguous(), places, padding, dtable);
   return dtable;
+}
+
+Tensor positions_backward(const Tensor& g, int64_t places, int64_t first) {
+  if (g.rank() != 3) fail("embedding: the gradient must be (batch, length, dim), got {}", g.str());
+  check_places(g.size(1), places, first);
+  const Tensor dpositions = Tensor::zeros({places, g.size(2)}, g.dtype(), g.device());
+  const Shape rows{g.size(1), g.size(2)};
+  if (rows.size() > 0) {
+    dpositions.slice(0, first, first + rows[0]).copy_(column_sum(g.reshape({g.size(0), rows.size()})).view(rows));
+  }
+  return dpositions;
 }
 
 }  // namespace bochner

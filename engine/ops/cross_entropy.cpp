@@ -1,0 +1,107 @@
+#include "engine/ops/cross_entropy.h"
+
+#include "engine/cpu/cross_entropy.h"
+#include "engine/kernel.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/cross_entropy.h"
+#endif
+
+namespace bochner {
+namespace {
+
+using T = const Tensor&;
+using Options = const CrossEntropyOptions&;
+constexpr Kernel<void(int64_t, int64_t, T, T, Options, T, T)> kCrossEntropy{"cross_entropy", &cpu::cross_entropy,
+                                                                            CUDA_KERNEL(cross_entropy)};
+constexpr Kernel<void(int64_t, int64_t, T, T, T, T, Options, T)> kCrossEntropyBackward{
+    "cross_entropy", &cpu::cross_entropy_backward, CUDA_KERNEL(cross_entropy_backward)};
+constexpr Kernel<void(T, T, T)> kBinary{"binary_cross_entropy", &cpu::binary_cross_entropy,
+                                        CUDA_KERNEL(binary_cross_entropy)};
+constexpr Kernel<void(T, T, T, T)> kBinaryBackward{"binary_cross_entropy", &cpu::binary_cross_entropy_backward,
+                                                   CUDA_KERNEL(binary_cross_entropy_backward)};
+constexpr Kernel<void(T, T, T)> kSquared{"mean_squared_error", &cpu::mean_squared_error,
+                                         CUDA_KERNEL(mean_squared_error)};
+constexpr Kernel<void(T, T, T, T)> kSquaredBackward{"mean_squared_error", &cpu::mean_squared_error_backward,
+                                                    CUDA_KERNEL(mean_squared_error_backward)};
+
+Shape rows_of(const Tensor& x) {
+  Shape rows = x.shape();
+  rows.erase(-1);
+  return rows;
+}
+
+void check(const Tensor& x, const Tensor& labels, const CrossEntropyOptions& options) {
+  visit_floating(x.dtype(), "cross_entropy", [](auto) {});
+  const bool integers = labels.dtype() == DType::i64 || labels.dtype() == DType::i32;
+  if (x.rank() == 0 || !integers || !(labels.shape() == rows_of(x))) {
+    fail("cross_entropy: logits {} need i64 or i32 labels of their shape without the last axis, got {}", x.str(),
+         labels.str());
+  }
+  if (!(options.smoothing >= 0 && options.smoothing <= 1))
+    fail("cross_entropy: smoothing {} lies outside [0, 1]", options.smoothing);
+}
+
+void check_pair(const char* op, const Tensor& x, const Tensor& targets) {
+  visit_floating(x.dtype(), op, [](auto) {});
+  if (!(x.shape() == targets.shape()) || x.dtype() != targets.dtype())
+    fail("{}: targets {} do not fit {}", op, targets.str(), x.str());
+}
+
+/// The gradient of a loss as x's type.
+Tensor loss_gradient(const char* op, const Tensor& g, const Tensor& x) {
+  if (g.size() != 1) fail("{}: the gradient of a loss has one element, got {}", op, g.str());
+  return g.cast(x.dtype()).contiguous();
+}
+
+Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
+
+}  // namespace
+
+CrossEntropy cross_entropy(const Tensor& x, const Tensor& labels, const CrossEntropyOptions& options) {
+  check(x, labels, options);
+  const CrossEntropy result{Tensor::empty({}, x.dtype(), x.device()), Tensor::empty(rows_of(x), x.dtype(), x.device())};
+  kCrossEntropy(x.device(), labels.size(), x.size(-1), x.contiguous(), labels.cast(DType::i64).contiguous(), options,
+                result.loss, result.logsumexp);
+  return result;
+}
+
+Tensor cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& logsumexp,
+                              const CrossEntropyOptions& options) {
+  check(x, labels, options);
+  if (!(logsumexp.shape() == labels.shape()))
+    fail("cross_entropy: logsumexp {} does not fit {}", logsumexp.str(), x.str());
+  const Tensor dx = empty_like(x);
+  kCrossEntropyBackward(x.device(), labels.size(), x.size(-1), loss_gradient("cross_entropy", g, x), x.contiguous(),
+                        labels.cast(DType::i64).contiguous(), logsumexp.contiguous(), options, dx);
+  return dx;
+}
+
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& targets) {
+  check_pair("binary_cross_entropy", x, targets);
+  const Tensor loss = Tensor::empty({}, x.dtype(), x.device());
+  kBinary(x.device(), x.contiguous(), targets.contiguous(), loss);
+  return loss;
+}
+
+Tensor binary_cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& targets) {
+  check_pair("binary_cross_entropy", x, targets);
+  const Tensor dx = empty_like(x);
+  kBinaryBackward(x.device(), loss_gradient("binary_cross_entropy", g, x), x.contiguous(), targets.contiguous(), dx);
+  return dx;
+}
+
+Tensor mean_squared_error(const Tensor& x, const Tensor& targets) {
+  check_pair("mean_squared_error", x, targets);
+  const Tensor loss = Tensor::empty({}, x.dtype(), x.device());
+  kSquared(x.device(), x.contiguous(), targets.contiguous(), loss);
+  return loss;
+}
+
+Tensor mean_squared_error_backward(const Tensor& g, const Tensor& x, const Tensor& targets) {
+  check_pair("mean_squared_error", x, targets);
+  const Tensor dx = empty_like(x);
+  kSquaredBackward(x.device(), loss_gradient("mean_squared_error", g, x), x.contiguous(), targets.contiguous(), dx);
+  return dx;
+}
+
+}  // namespace bochner

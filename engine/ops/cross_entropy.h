@@ -1,0 +1,39 @@
+// Losses as one number, each a mean, with hand-made backwards. Sums are taken in fixed order, across rows in double.
+// f32 and f64. In each backward, g is the gradient of the loss: a tensor of one element.
+#pragma once
+
+#include <optional>
+
+#include "engine/tensor.h"
+
+namespace bochner {
+
+struct CrossEntropyOptions {
+  double smoothing = 0;                ///< s: the target is (1 - s) onehot + s / classes
+  std::optional<int64_t> ignore = {};  ///< rows with this label count for nothing
+};
+
+struct CrossEntropy {
+  Tensor loss;       ///< ()
+  Tensor logsumexp;  ///< (...), all that backward needs beside its inputs
+};
+
+/// loss = 1/n sum_i (lse_i - (1 - s) x_(i, label_i) - s / c sum_j x_ij),  lse_i = ln sum_j e^(x_ij)
+/// over the n rows that are not ignored; 0 if there are none. x (..., c); labels i64 or i32 (...), in [0, c).
+CrossEntropy cross_entropy(const Tensor& x, const Tensor& labels, const CrossEntropyOptions& options = {});
+/// dx_ij = g / n (e^(x_ij - lse_i) - (1 - s) [j = label_i] - s / c), 0 in ignored rows.
+Tensor cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& logsumexp,
+                              const CrossEntropyOptions& options = {});
+
+/// loss = 1/n sum_i (max(x_i, 0) - x_i t_i + ln(1 + e^-|x_i|)) = -1/n sum_i (t ln sigmoid(x) + (1 - t) ln(1 -
+/// sigmoid(x))) over all n elements; x and t of one shape.
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& targets);
+/// dx_i = g / n (sigmoid(x_i) - t_i)
+Tensor binary_cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& targets);
+
+/// loss = 1/n sum_i (x_i - t_i)^2 over all n elements; x and t of one shape.
+Tensor mean_squared_error(const Tensor& x, const Tensor& targets);
+/// dx_i = 2 g / n (x_i - t_i);  dt = -dx.
+Tensor mean_squared_error_backward(const Tensor& g, const Tensor& x, const Tensor& targets);
+
+}  // namespace bochner

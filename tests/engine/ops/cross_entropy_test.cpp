@@ -1,0 +1,124 @@
+#include "engine/ops/cross_entropy.h"
+
+#include "engine/ops/unary.h"
+#include "tests/engine/ops/oracle.h"
+
+namespace bochner {
+namespace {
+
+using namespace oracle;  // NOLINT
+
+TEST(CrossEntropy, EqualsPlainLoops) {
+  uint64_t seed = 1;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const CrossEntropyOptions& options :
+         {CrossEntropyOptions{}, CrossEntropyOptions{.smoothing = 0.1}, CrossEntropyOptions{.ignore = 0},
+          CrossEntropyOptions{.smoothing = 0.3, .ignore = -100}}) {
+      for (const Shape& shape :
+           {Shape{4, 5}, Shape{1, 1}, Shape{2, 3, 17}, Shape{1000, 2}, Shape{3, 5000}, Shape{0, 3}}) {
+        const Tensor x = strided(shape, dtype, ++seed);
+        Shape rows = shape;
+        rows.erase(-1);
+        Generator generator(++seed);
+        const Tensor labels = integers(rows, 0, shape[-1], generator);
+        if (options.ignore == -100 && labels.size() > 1) labels.view({-1}).slice(0, 1, 2).fill_(-100);
+        const auto c = static_cast<size_t>(shape[-1]);
+        const auto xs = x.to_vector<double>();
+        const auto label = labels.to_vector<int64_t>();
+        double loss = 0;
+        double counted = 0;
+        for (const int64_t l : label) counted += l != options.ignore;
+        Values lse, dx;
+        for (size_t i = 0; i < label.size(); ++i) {
+          double total = 0;
+          for (size_t j = 0; j < c; ++j) total += std::exp(xs[i * c + j]);
+          lse.push_back(std::log(total));
+          const bool counts = label[i] != options.ignore;
+          for (size_t j = 0; j < c; ++j) {
+            const double hit = static_cast<int64_t>(j) == label[i] ? 1 : 0;
+            const double target = (1 - options.smoothing) * hit + options.smoothing / static_cast<double>(c);
+            if (counts) loss -= target * (xs[i * c + j] - lse[i]) / counted;
+            dx.push_back(counts ? 3 * (std::exp(xs[i * c + j] - lse[i]) - target) / counted : 0);
+          }
+        }
+        const CrossEntropy result = cross_entropy(x, labels, options);
+        expect_close(result.loss, {loss}, tolerance_of(dtype), "loss");
+        expect_close(result.logsumexp, lse, tolerance_of(dtype), "logsumexp");
+        const Tensor g = Tensor::scalar(3, dtype);
+        expect_close(cross_entropy_backward(g, x, labels, result.logsumexp, options), dx, tolerance_of(dtype), "dx");
+        EXPECT_EQ(cross_entropy(x, options.ignore == -100 ? labels : labels.cast(DType::i32), options).loss.item(),
+                  result.loss.item());
+      }
+    }
+  }
+}
+
+TEST(CrossEntropy, LargeLogitsDoNotOverflow) {
+  const Tensor x = Tensor::from<float>({1e4f, 0, -1e4f, 1e4f, 0, -1e4f}, {2, 3});
+  const CrossEntropy result = cross_entropy(x, Tensor::from<int64_t>({0, 2}, {2}));
+  EXPECT_FLOAT_EQ(static_cast<float>(result.loss.item()), 1e4f);
+}
+
+TEST(CrossEntropy, NoRowThatCountsIsNoLoss) {
+  const Tensor x = values({2, 3}, DType::f64, 1);
+  const Tensor labels = Tensor::full({2}, -1, DType::i64);
+  const CrossEntropyOptions options{.ignore = -1};
+  const CrossEntropy result = cross_entropy(x, labels, options);
+  EXPECT_EQ(result.loss.item(), 0);
+  expect_close(cross_entropy_backward(Tensor::scalar(1, DType::f64), x, labels, result.logsumexp, options), Values(6),
+               0, "dx");
+}
+
+TEST(CrossEntropy, OtherLossesEqualPlainLoops) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const Shape& shape : {Shape{3, 5}, Shape{1}, Shape{0}, Shape{70000}, Shape{33, 50}}) {
+      const Tensor x = strided(shape, dtype, 3);
+      Generator generator(4);
+      const Tensor t = uniform(shape, generator, 0, 1, DType::f64).cast(dtype);
+      const auto xs = x.to_vector<double>();
+      const auto ts = t.to_vector<double>();
+      const double n = std::max<double>(1, static_cast<double>(xs.size()));
+      double binary = 0;
+      double squared = 0;
+      Values dbinary, dsquared;
+      for (size_t i = 0; i < xs.size(); ++i) {
+        const double s = 1 / (1 + std::exp(-xs[i]));
+        binary -= (ts[i] * std::log(s) + (1 - ts[i]) * std::log(1 - s)) / n;
+        squared += (xs[i] - ts[i]) * (xs[i] - ts[i]) / n;
+        dbinary.push_back(2 * (s - ts[i]) / n);
+        dsquared.push_back(4 * (xs[i] - ts[i]) / n);
+      }
+      const Tensor g = Tensor::scalar(2, dtype);
+      expect_close(binary_cross_entropy(x, t), {binary}, tolerance_of(dtype), "binary");
+      expect_close(mean_squared_error(x, t), {squared}, tolerance_of(dtype), "squared");
+      expect_close(binary_cross_entropy_backward(g, x, t), dbinary, tolerance_of(dtype), "binary dx");
+      expect_close(mean_squared_error_backward(g, x, t), dsquared, tolerance_of(dtype), "squared dx");
+    }
+  }
+}
+
+TEST(CrossEntropy, BytesDoNotDependOnThreads) {
+  const Tensor x = values({5000, 37}, DType::f32, 1);
+  Generator generator(2);
+  const Tensor labels = integers({5000}, 0, 37, generator);
+  const Tensor g = Tensor::scalar(1);
+  expect_same_bytes([&] {
+    const CrossEntropy result = cross_entropy(x, labels, {.smoothing = 0.1});
+    return std::vector<Tensor>{result.loss, cross_entropy_backward(g, x, labels, result.logsumexp),
+                               binary_cross_entropy(x, x), mean_squared_error(x, x * 0.5)};
+  });
+}
+
+TEST(CrossEntropy, RefusesWhatDoesNotFit) {
+  const Tensor x = Tensor::zeros({2, 3});
+  EXPECT_THROW(cross_entropy(x, Tensor::from<int64_t>({0, 3}, {2})), Error);
+  EXPECT_THROW(cross_entropy(x, Tensor::from<int64_t>({0, -1}, {2})), Error);
+  EXPECT_THROW(cross_entropy(x, Tensor::from<int64_t>({0}, {1})), Error);
+  EXPECT_THROW(cross_entropy(x, Tensor::zeros({2})), Error);
+  EXPECT_THROW(cross_entropy(x, Tensor::from<int64_t>({0, 1}, {2}), {.smoothing = 2}), Error);
+  EXPECT_THROW(binary_cross_entropy(x, Tensor::zeros({3, 2})), Error);
+  EXPECT_THROW(mean_squared_error(x, Tensor::zeros({2, 3}, DType::f64)), Error);
+}
+
+}  // namespace
+}  // namespace bochner

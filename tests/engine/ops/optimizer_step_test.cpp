@@ -1,0 +1,124 @@
+#include "engine/ops/optimizer_step.h"
+
+#include "tests/engine/ops/oracle.h"
+
+namespace bochner {
+namespace {
+
+using namespace oracle;  // NOLINT
+
+const std::vector<Shape> kShapes = {{3, 5}, {1}, {0, 4}, {100000}, {64}, {7, 333}};
+
+double clipped(double g, double scale, double limit) { return std::min(limit, std::max(-limit, g * scale)); }
+
+TEST(OptimizerStep, AdamEqualsPlainLoops) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const bool decoupled : {true, false}) {
+      for (const double limit : {std::numeric_limits<double>::infinity(), 0.3}) {
+        std::vector<AdamTensors> tensors;
+        std::vector<std::array<Values, 4>> expected;
+        for (size_t k = 0; k < kShapes.size(); ++k) {
+          tensors.push_back({values(kShapes[k], dtype, 4 * k), values(kShapes[k], dtype, 4 * k + 1),
+                             Tensor::zeros(kShapes[k], dtype), Tensor::zeros(kShapes[k], dtype)});
+          expected.push_back({tensors[k].p.to_vector<double>(), tensors[k].g.to_vector<double>(),
+                              tensors[k].m.to_vector<double>(), tensors[k].v.to_vector<double>()});
+        }
+        for (int64_t t = 1; t <= 3; ++t) {
+          adam_step({1e-2, 0.9, 0.98, 1e-8, 0.1, decoupled, t, 0.7, limit}, tensors);
+          for (auto& [p, g, m, v] : expected) {
+            for (size_t i = 0; i < p.size(); ++i) {
+              double slope = clipped(g[i], 0.7, limit);
+              if (decoupled) {
+                p[i] *= 1 - 1e-2 * 0.1;
+              } else {
+                slope += 0.1 * p[i];
+              }
+              m[i] = 0.9 * m[i] + (1 - 0.9) * slope;
+              v[i] = 0.98 * v[i] + (1 - 0.98) * slope * slope;
+              const double first = m[i] / (1 - std::pow(0.9, t));
+              const double second = v[i] / (1 - std::pow(0.98, t));
+              p[i] -= 1e-2 * first / (std::sqrt(second) + 1e-8);
+            }
+          }
+        }
+        for (size_t k = 0; k < tensors.size(); ++k) {
+          expect_close(tensors[k].p, expected[k][0], tolerance_of(dtype), "p");
+          expect_close(tensors[k].m, expected[k][2], tolerance_of(dtype), "m");
+          expect_close(tensors[k].v, expected[k][3], tolerance_of(dtype), "v");
+        }
+      }
+    }
+  }
+}
+
+TEST(OptimizerStep, SgdEqualsPlainLoops) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const bool nesterov : {true, false}) {
+      std::vector<SgdTensors> tensors;
+      std::vector<std::array<Values, 3>> expected;
+      for (size_t k = 0; k < kShapes.size(); ++k) {
+        tensors.push_back(
+            {values(kShapes[k], dtype, 4 * k), values(kShapes[k], dtype, 4 * k + 1), Tensor::zeros(kShapes[k], dtype)});
+        expected.push_back(
+            {tensors[k].p.to_vector<double>(), tensors[k].g.to_vector<double>(), tensors[k].u.to_vector<double>()});
+      }
+      for (int t = 0; t < 3; ++t) {
+        sgd_step({0.1, 0.9, 0.05, nesterov, 0.5, 0.4}, tensors);
+        for (auto& [p, g, u] : expected) {
+          for (size_t i = 0; i < p.size(); ++i) {
+            const double slope = clipped(g[i], 0.5, 0.4) + 0.05 * p[i];
+            u[i] = 0.9 * u[i] + slope;
+            p[i] -= 0.1 * (nesterov ? slope + 0.9 * u[i] : u[i]);
+          }
+        }
+      }
+      for (size_t k = 0; k < tensors.size(); ++k) {
+        expect_close(tensors[k].p, expected[k][0], tolerance_of(dtype), "p");
+        expect_close(tensors[k].u, expected[k][2], tolerance_of(dtype), "u");
+      }
+    }
+  }
+}
+
+TEST(OptimizerStep, GlobalNormEqualsPlainLoops) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    std::vector<Tensor> tensors;
+    double sum = 0;
+    for (const Shape& shape : kShapes) {
+      tensors.push_back(strided(shape, dtype, 7));
+      sum += dot(tensors.back(), tensors.back());
+    }
+    EXPECT_NEAR(global_norm(tensors), std::sqrt(sum), std::sqrt(sum) * (dtype == DType::f32 ? 1e-6 : 1e-13));
+  }
+  EXPECT_EQ(global_norm({}), 0);
+}
+
+TEST(OptimizerStep, BytesDoNotDependOnThreads) {
+  expect_same_bytes([] {
+    const AdamTensors big{values({150001}, DType::f32, 1), values({150001}, DType::f32, 2), Tensor::zeros({150001}),
+                          Tensor::zeros({150001})};
+    const AdamTensors small{values({5}, DType::f32, 3), values({5}, DType::f32, 4), Tensor::zeros({5}),
+                            Tensor::zeros({5})};
+    adam_step({1e-3, 0.9, 0.999, 1e-8, 0.01, true, 1}, {big, small, big});
+    return std::vector<Tensor>{big.p, big.m, big.v, small.p,
+                               Tensor::scalar(global_norm({big.p, small.p, big.v}), DType::f64)};
+  });
+}
+
+TEST(OptimizerStep, RefusesWhatDoesNotFit) {
+  const Tensor x = Tensor::zeros({2, 3});
+  const AdamStep adam{1e-3, 0.9, 0.999, 1e-8, 0, true, 1};
+  EXPECT_THROW(adam_step(adam, {{x, Tensor::zeros({3, 2}), x, x}}), Error);
+  EXPECT_THROW(adam_step(adam, {{x, Tensor::zeros({2, 3}, DType::f64), x, x}}), Error);
+  EXPECT_THROW(adam_step(adam, {{x, Tensor::zeros({3, 2}).transpose(0, 1), x, x}}), Error);
+  AdamStep wrong = adam;
+  wrong.step = 0;
+  EXPECT_THROW(adam_step(wrong, {{x, x, x, x}}), Error);
+  wrong = adam;
+  wrong.gradient_limit = -1;
+  EXPECT_THROW(adam_step(wrong, {{x, x, x, x}}), Error);
+  EXPECT_THROW(sgd_step({0.1, 0.9, 0, false}, {{x, x, Tensor::zeros({2})}}), Error);
+}
+
+}  // namespace
+}  // namespace bochner
