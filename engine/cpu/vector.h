@@ -5,6 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 namespace bochner::cpu {
 
@@ -48,6 +53,63 @@ inline V load(const T* from) {
 template <class V, class T>
 inline void store(T* to, const V& value) {
   std::memcpy(to, &value, sizeof(V));
+}
+
+/// The larger in each lane; b where one is NaN. (GCC 12 makes two instructions of the plain form.)
+template <class V>
+inline V max_of(V a, V b) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<V, Vector<float>>) return reinterpret_cast<V>(_mm512_maskz_max_ps(0xFFFF, a, b));
+  if constexpr (std::is_same_v<V, Vector<double>>) return reinterpret_cast<V>(_mm512_maskz_max_pd(0xFF, a, b));
+#endif
+  return a > b ? a : b;
+}
+template <class V>
+inline V min_of(V a, V b) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<V, Vector<float>>) return reinterpret_cast<V>(_mm512_maskz_min_ps(0xFFFF, a, b));
+  if constexpr (std::is_same_v<V, Vector<double>>) return reinterpret_cast<V>(_mm512_maskz_min_pd(0xFF, a, b));
+#endif
+  return a < b ? a : b;
+}
+
+/// 2^x for x <= 126 (f64: 1022); exactly 0 below -127 (-1023), so for -inf too. Relative error 7e-8 (f64: 3e-16).
+/// 2^x = 2^n 2^r with n = round(x); adding 1.5 2^23 + 127 leaves n + 127, the exponent of 2^n, in the low bits. The
+/// polynomial in r, |r| <= 1/2, is Cephes' exp2f (Moshier, 1989), for f64 the series of e^(r ln 2).
+inline Vector<float> exp2_of(Vector<float> x) {
+  typedef int32_t Bits __attribute__((vector_size(kVectorBytes)));
+  constexpr float kMagic = 12583039.0F;
+  x = max_of(Vector<float>{} - 127.0F, x);
+  const Vector<float> shifted = x + kMagic;
+  const Vector<float> r = x - (shifted - kMagic);
+  Vector<float> p = r * 1.535336188319500e-4F + 1.339887440266574e-3F;
+  p = p * r + 9.618437357674640e-3F;
+  p = p * r + 5.550332471162809e-2F;
+  p = p * r + 2.402264791363012e-1F;
+  p = p * r + 6.931472028550421e-1F;
+  p = p * r + 1.0F;
+  return p * reinterpret_cast<Vector<float>>(reinterpret_cast<Bits>(shifted) << 23);
+}
+inline Vector<double> exp2_of(Vector<double> x) {
+  typedef int64_t Bits __attribute__((vector_size(kVectorBytes)));
+  constexpr double kMagic = 6755399441056767.0;  // 1.5 2^52 + 1023
+  x = max_of(Vector<double>{} - 1023.0, x);
+  const Vector<double> shifted = x + kMagic;
+  const Vector<double> r = (x - (shifted - kMagic)) * 0.69314718055994530942;
+  Vector<double> p = r * (1 / 6227020800.0) + 1 / 479001600.0;
+  p = p * r + 1 / 39916800.0;
+  p = p * r + 1 / 3628800.0;
+  p = p * r + 1 / 362880.0;
+  p = p * r + 1 / 40320.0;
+  p = p * r + 1 / 5040.0;
+  p = p * r + 1 / 720.0;
+  p = p * r + 1 / 120.0;
+  p = p * r + 1 / 24.0;
+  p = p * r + 1 / 6.0;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  return p * reinterpret_cast<Vector<double>>(reinterpret_cast<Bits>(shifted) << 52);
 }
 
 }  // namespace bochner::cpu

@@ -1,0 +1,222 @@
+// What the attention kernels share: tiles of 64 tokens, kept in the L1 and L2 caches.
+//
+// A tile is held transposed, features x tokens: tokens lie in the lanes of vectors. So sums and maxima over features
+// run down the columns, a factor for each token is a vector, every product has 64 columns whatever the head's size, and
+// A^T is free (engine/cpu/tile_product.h).
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "engine/cpu/vector.h"
+#include "engine/storage.h"
+#include "engine/tensor.h"
+
+namespace bochner::cpu {
+
+/// Tokens of a tile, and the row stride of every transposed tile.
+inline constexpr int64_t kTile = 64;
+
+inline constexpr double kLog2E = 1.44269504088896340736;
+inline constexpr double kLn2 = 0.69314718055994530942;
+
+/// Scratch memory from the caching allocator: in steady state the system is asked for nothing.
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(int64_t count) : storage_(Device::cpu(), static_cast<size_t>(count) * sizeof(T)) {}
+  operator T*() const { return reinterpret_cast<T*>(storage_.data()); }  // NOLINT: a buffer is its first element
+
+ private:
+  Storage storage_;
+};
+
+/// Tokens of one (batch, head): row i begins at data + i * stride and is contiguous.
+template <class T>
+struct Rows {
+  T* data;
+  int64_t stride;
+
+  T* operator[](int64_t row) const { return data + row * stride; }
+};
+
+/// The tokens of head h of example b, of a tensor (batch, heads, length, dim).
+template <class T>
+Rows<T> rows_of(const Tensor& x, int64_t b, int64_t h) {
+  return {x.data<std::remove_const_t<T>>() + b * x.strides()[0] + h * x.strides()[1], x.strides()[2]};
+}
+
+/// Which keys of an example are real, as ascending positions; without a mask, all of them.
+struct KeyList {
+  const int32_t* positions;  ///< null: position i is i
+  int64_t count;
+
+  int64_t operator[](int64_t i) const { return positions == nullptr ? i : positions[i]; }
+  /// How many lie before `position`.
+  int64_t before(int64_t position) const {
+    if (positions == nullptr) return std::clamp<int64_t>(position, 0, count);
+    return std::lower_bound(positions, positions + count, static_cast<int32_t>(position)) - positions;
+  }
+};
+
+/// The key lists of a batch, from a mask (batch, length) or an undefined one.
+class KeyLists {
+ public:
+  KeyLists(const Tensor& mask, int64_t batch, int64_t length)
+      : masked_(mask.defined()), length_(length), positions_(masked_ ? batch * length : 1), counts_(batch) {
+    for (int64_t b = 0; b < batch; ++b) {
+      counts_[b] = length;
+      if (!masked_) continue;
+      const bool* real = mask.data<bool>() + b * mask.strides()[0];
+      const int64_t step = mask.strides()[1];
+      int32_t* to = positions_ + b * length;
+      int64_t count = 0;
+      for (int64_t j = 0; j < length; ++j) {
+        to[count] = static_cast<int32_t>(j);
+        count += real[j * step] ? 1 : 0;
+      }
+      counts_[b] = count;
+    }
+  }
+  KeyList operator[](int64_t b) const { return {masked_ ? positions_ + b * length_ : nullptr, counts_[b]}; }
+
+ private:
+  bool masked_;
+  int64_t length_;
+  Buffer<int32_t> positions_;
+  Buffer<int64_t> counts_;
+};
+
+/// How many pieces each of `heads` equal jobs is cut into: about 32 in all, at most `most` each; never depends on the
+/// number of threads.
+inline int64_t pieces_per_head(int64_t heads, int64_t most) {
+  return std::clamp<int64_t>((32 + heads - 1) / std::max<int64_t>(heads, 1), 1, std::max<int64_t>(most, 1));
+}
+
+inline int64_t tiles_of(int64_t length) { return (length + kTile - 1) / kTile; }
+
+/// Columns of a tile of `count` tokens that are computed: whole vectors.
+template <class T>
+int64_t columns_of(int64_t count) {
+  return (count + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+}
+
+// ---- moving tiles
+
+namespace detail {
+
+template <class V, int... I>
+inline V interleaved(V a, V b, int half, std::integer_sequence<int, I...>) {
+  constexpr int kW = sizeof...(I);
+  // lanes a_k, b_k, a_(k+1), b_(k+1), ... of the lower or upper half
+  return half == 0 ? __builtin_shufflevector(a, b, (I / 2 + (I % 2) * kW)...)
+                   : __builtin_shufflevector(a, b, (kW / 2 + I / 2 + (I % 2) * kW)...);
+}
+
+/// Transposes W vectors of W lanes in registers: each stage rotates the bits of (row, lane) by one.
+template <class T, int W = kLanes<T>>
+inline void transpose_registers(Vector<T> (&x)[W]) {
+  using V = Vector<T>;
+  constexpr auto kLaneNumbers = std::make_integer_sequence<int, W>{};
+#pragma GCC unroll 8
+  for (int stage = 1; stage < W; stage *= 2) {
+    V y[W];
+#pragma GCC unroll 16
+    for (int i = 0; i < W / 2; ++i) {
+      y[2 * i] = interleaved(x[i], x[i + W / 2], 0, kLaneNumbers);
+      y[2 * i + 1] = interleaved(x[i], x[i + W / 2], 1, kLaneNumbers);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < W; ++i) x[i] = y[i];
+  }
+}
+
+template <class T>
+inline Vector<T> load_part(const T* from, int64_t count) {
+  if (count >= kLanes<T>) return load<Vector<T>>(from);
+  Vector<T> value{};
+  if (count > 0) std::memcpy(&value, from, static_cast<size_t>(count) * sizeof(T));
+  return value;
+}
+template <class T>
+inline void store_part(T* to, const Vector<T>& value, int64_t count) {
+  if (count >= kLanes<T>) {
+    store(to, value);
+  } else {
+    std::memcpy(to, &value, static_cast<size_t>(count) * sizeof(T));
+  }
+}
+
+}  // namespace detail
+
+/// to (dim x kTile) = factor * from^T, from (count x dim). Columns from count to the next whole vector become 0.
+template <class T>
+void load_transposed(Rows<const T> from, int64_t count, int64_t dim, T factor, T* to) {
+  constexpr int W = kLanes<T>;
+  for (int64_t token = 0; token < count; token += W) {
+    for (int64_t d = 0; d < dim; d += W) {
+      Vector<T> block[W];
+      for (int i = 0; i < W; ++i) {
+        block[i] = token + i < count ? detail::load_part(from[token + i] + d, dim - d) * factor : Vector<T>{};
+      }
+      detail::transpose_registers<T>(block);
+      const int64_t end = std::min<int64_t>(W, dim - d);
+      for (int64_t i = 0; i < end; ++i) store(to + (d + i) * kTile + token, block[i]);
+    }
+  }
+}
+
+/// to (count x dim) = (from diag(factors))^T, from (dim x kTile); a factor for each token.
+template <class T>
+void store_transposed(const T* from, const T* factors, int64_t count, int64_t dim, Rows<T> to) {
+  constexpr int W = kLanes<T>;
+  for (int64_t token = 0; token < count; token += W) {
+    const auto factor = load<Vector<T>>(factors + token);
+    for (int64_t d = 0; d < dim; d += W) {
+      Vector<T> block[W];
+      for (int i = 0; i < W; ++i) {
+        block[i] = d + i < dim ? load<Vector<T>>(from + (d + i) * kTile + token) * factor : Vector<T>{};
+      }
+      detail::transpose_registers<T>(block);
+      const int64_t end = std::min<int64_t>(W, count - token);
+      for (int64_t i = 0; i < end; ++i) detail::store_part(to[token + i] + d, block[i], dim - d);
+    }
+  }
+}
+
+/// to (count x dim, contiguous) = rows `first`, first + 1, ... of the list.
+template <class T>
+void gather_rows(Rows<const T> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, T* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(to + i * dim, from[list[first + i]], static_cast<size_t>(dim) * sizeof(T));
+  }
+}
+
+/// The same as load_transposed, of rows of a list; `scratch` holds kTile x dim.
+template <class T>
+void load_transposed(Rows<const T> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, T factor,
+                     T* scratch, T* to) {
+  if (count == 0) return;
+  if (list[first + count - 1] - list[first] == count - 1) {
+    load_transposed<T>({from[list[first]], from.stride}, count, dim, factor, to);
+  } else {
+    gather_rows(from, list, first, count, dim, scratch);
+    load_transposed<T>({scratch, dim}, count, dim, factor, to);
+  }
+}
+
+/// Sets the rows that are not in the list to 0.
+template <class T>
+void clear_unlisted(const KeyList& list, int64_t length, int64_t dim, Rows<T> rows) {
+  int64_t next = 0;
+  for (int64_t j = 0; j < length && list.count < length; ++j) {
+    if (next < list.count && list[next] == j) {
+      ++next;
+    } else {
+      std::fill_n(rows[j], dim, T(0));
+    }
+  }
+}
+
+}  // namespace bochner::cpu

@@ -1,0 +1,47 @@
+#include "engine/ops/attention_shapes.h"
+
+namespace bochner {
+
+void check_attention(const char* op, const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask) {
+  const bool agree = Q.rank() == 4 && K.rank() == 4 && V.rank() == 4 && K.size(0) == Q.size(0) &&
+                     K.size(1) == Q.size(1) && K.size(3) == Q.size(3) && V.size(0) == K.size(0) &&
+                     V.size(1) == K.size(1) && V.size(2) == K.size(2);
+  if (!agree) {
+    fail(
+        "{}: Q {}, K {}, V {} must be (batch, heads, queries, dim), (batch, heads, keys, dim) and (batch, heads, keys, "
+        "value dim)",
+        op, Q.shape().str(), K.shape().str(), V.shape().str());
+  }
+  for (const Tensor* x : {&K, &V}) {
+    if (x->dtype() != Q.dtype() || x->device() != Q.device()) {
+      fail("{}: Q is {}, K {}, V {}: one type and one device are needed; cast() or move", op, Q.str(), K.str(),
+           V.str());
+    }
+  }
+  if (!key_mask.defined()) return;
+  if (key_mask.dtype() != DType::boolean || !(key_mask.shape() == Shape{K.size(0), K.size(2)})) {
+    fail("{}: the key mask must be bool (batch, keys) = {}, true at real keys; got {}", op,
+         Shape{K.size(0), K.size(2)}.str(), key_mask.str());
+  }
+  if (key_mask.device() != Q.device()) {
+    fail("{}: the key mask is on {}, Q on {}; move it", op, key_mask.device().str(), Q.device().str());
+  }
+}
+
+Tensor with_whole_rows(const Tensor& x) {
+  return x.strides()[3] == 1 || x.size(3) == 1 || x.size() == 0 ? x : x.contiguous();
+}
+
+Tensor attention_output(const char* op, const Shape& shape, const Tensor& like, const Tensor& to) {
+  if (!to.defined()) {
+    return Tensor::empty({shape[0], shape[2], shape[1], shape[3]}, like.dtype(), like.device()).transpose(1, 2);
+  }
+  if (!(to.shape() == shape) || to.dtype() != like.dtype() || to.device() != like.device()) {
+    fail("{}: the output {} of {} does not fit into {}", op, shape.str(), like.str(), to.str());
+  }
+  if (to.strides()[3] != 1 && to.size(3) > 1)
+    fail("{}: the output {} has strides {}; give a view whose rows are of one piece", op, to.str(), to.strides().str());
+  return to;
+}
+
+}  // namespace bochner

@@ -1,0 +1,16 @@
+// Checks and layouts that the streaming attentions share.
+#pragma once
+
+#include "engine/tensor.h"
+
+namespace bochner {
+
+/// Refuses, in the name of `op`, inputs that are not Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E) of one type and
+/// device with a mask that is undefined or bool (B, Lk).
+void check_attention(const char* op, const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask);
+/// x itself where its rows are of one piece, else a copy.
+Tensor with_whole_rows(const Tensor& x);
+/// `to` where defined (checked against the shape), else a new (B, H, L, E) tensor laid out as (B, L, H, E).
+Tensor attention_output(const char* op, const Shape& shape, const Tensor& like, const Tensor& to);
+
+}  // namespace bochner

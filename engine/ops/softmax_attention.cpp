@@ -1,0 +1,56 @@
+#include "engine/ops/softmax_attention.h"
+
+#include "engine/cpu/softmax_attention.h"
+#include "engine/kernel.h"
+#include "engine/ops/attention_shapes.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/softmax_attention.h"
+#endif
+
+namespace bochner {
+namespace {
+
+constexpr const char* kOp = "softmax_attention";
+
+constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const SoftmaxAttentionOptions&,
+                      const Tensor&, const Tensor&)>
+    kForward{kOp, &cpu::softmax_attention, CUDA_KERNEL(softmax_attention)};
+constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const SoftmaxAttended&,
+                      const SoftmaxAttentionOptions&, const AttentionGradients&)>
+    kBackward{kOp, &cpu::softmax_attention_backward, CUDA_KERNEL(softmax_attention_backward)};
+
+void check(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
+           const SoftmaxAttentionOptions& options) {
+  check_attention(kOp, Q, K, V, key_mask);
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    fail("{}: dropout {} must be at least 0 and below 1", kOp, options.dropout);
+  }
+}
+
+}  // namespace
+
+SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
+                                  const SoftmaxAttentionOptions& options, const Tensor& to) {
+  check(Q, K, V, key_mask, options);
+  const SoftmaxAttended attended{attention_output(kOp, {Q.size(0), Q.size(1), Q.size(2), V.size(3)}, Q, to),
+                                 Tensor::empty({Q.size(0), Q.size(1), Q.size(2)}, Q.dtype(), Q.device())};
+  kForward(Q.device(), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask, options, attended.O,
+           attended.logsumexp);
+  return attended;
+}
+
+AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
+                                              const Tensor& key_mask, const SoftmaxAttended& attended,
+                                              const SoftmaxAttentionOptions& options, const AttentionGradients& to) {
+  check(Q, K, V, key_mask, options);
+  if (!(dO.shape() == attended.O.shape()) || dO.dtype() != Q.dtype()) {
+    fail("{}: the gradient is {}, the output {}", kOp, dO.str(), attended.O.str());
+  }
+  const AttentionGradients grads{attention_output(kOp, Q.shape(), Q, to.dQ), attention_output(kOp, K.shape(), Q, to.dK),
+                                 attention_output(kOp, V.shape(), Q, to.dV)};
+  kBackward(Q.device(), with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask,
+            SoftmaxAttended{with_whole_rows(attended.O), attended.logsumexp}, options, grads);
+  return grads;
+}
+
+}  // namespace bochner

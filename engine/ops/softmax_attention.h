@@ -1,0 +1,50 @@
+// Softmax attention (Vaswani et al., 2017), streaming: the length x length scores are never written to memory.
+//
+//   O_i = sum_j P_ij v_j,   P_ij = exp(s_ij - lse_i),   s_ij = scale q_i . k_j,   lse_i = log sum_j exp(s_ij)
+//
+// Keys are walked in tiles; for each query a running maximum, a running sum and the running O are rescaled whenever the
+// maximum grows (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al.,
+// "FlashAttention", 2022). Backward computes the scores again, from lse:
+//
+//   dV_j = sum_i P_ij dO_i,   dS_ij = P_ij (dO_i . v_j - dO_i . O_i),   dQ = scale dS K,   dK = scale dS^T Q
+//
+// With dropout, P_ij of the value (not of lse) is multiplied by 1 / (1 - p) where word ((b H + h) Lq + i) Lk + j of
+// `place` is at least p 2^32, else by 0; backward draws the mask again.
+#pragma once
+
+#include "engine/random.h"
+#include "engine/tensor.h"
+
+namespace bochner {
+
+struct SoftmaxAttentionOptions {
+  double scale = 1;     ///< usually 1 / sqrt(D)
+  bool causal = false;  ///< query i sees keys j <= i only
+  double dropout = 0;   ///< p, 0 <= p < 1
+  Generator place{0};   ///< of the dropout mask: batch * heads * Lq * Lk words
+};
+
+struct SoftmaxAttended {
+  Tensor O;          ///< (B, H, Lq, E)
+  Tensor logsumexp;  ///< (B, H, Lq), -inf where a query sees no key
+};
+
+struct AttentionGradients {
+  Tensor dQ, dK, dV;
+};
+
+/// Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E), f32 or f64, of any strides: views of a joint projection are read
+/// in place. `key_mask` (B, Lk) is true at real keys, or undefined; other keys are never read. A query that sees no key
+/// gets zeros. O is written into `to` where that is defined, of any strides but with rows of one piece; else it is new,
+/// laid out as (B, Lq, H, E), so that heads can be joined without a copy.
+SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
+                                  const SoftmaxAttentionOptions& options, const Tensor& to = {});
+
+/// From dO (B, H, Lq, E), with the inputs and the result of the forward call. Each gradient is written into that member
+/// of `to` where it is defined, else it is new, laid out as O.
+AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
+                                              const Tensor& key_mask, const SoftmaxAttended& attended,
+                                              const SoftmaxAttentionOptions& options,
+                                              const AttentionGradients& to = {});
+
+}  // namespace bochner

@@ -1,0 +1,143 @@
+// Attention kernels, as GFLOP/s and as a share of what the cores' multiply-add units can do, measured beside them.
+//
+//   attention_bench [FILTER] [--seconds S] [--threads N] [--cpu-time]
+//
+// --cpu-time runs one thread and counts its processor time: for machines that other programs use meanwhile.
+// Floating-point operations are those of the matrix products: softmax 4 L D forward and 14 L D with backward for each
+// token and head (half of it if causal), kernel attention 8 M D and 24 M D (backward computes the features again).
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/cpu/vector.h"
+#include "engine/ops/softmax_attention.h"
+#include "engine/parallel.h"
+#include "engine/random.h"
+
+namespace bochner {
+namespace {
+
+clockid_t clock_in_use = CLOCK_MONOTONIC;
+
+double now() {
+  timespec time{};
+  clock_gettime(clock_in_use, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Multiply-adds of one thread that never leave the registers; GFLOP/s of all threads.
+double fma_peak() {
+  constexpr int kChains = 12;
+  constexpr int64_t kSteps = 200000;
+  using V = cpu::Vector<float>;
+  double best = 0;
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    const double start = now();
+    parallel_for(threads(), 1, [&](int64_t, int64_t) {
+      volatile float seed = 0.5F;  // twelve chains that the compiler cannot tell to be equal
+      V a = V{} + seed, b = V{} + seed, c = V{} + seed, d = V{} + seed, e = V{} + seed, f = V{} + seed;
+      V g = V{} + seed, h = V{} + seed, i = V{} + seed, j = V{} + seed, k = V{} + seed, l = V{} + seed;
+      const V x = V{} + seed;
+      for (int64_t step = 0; step < kSteps; ++step) {
+        a = a * x + x, b = b * x + x, c = c * x + x, d = d * x + x, e = e * x + x, f = f * x + x;
+        g = g * x + x, h = h * x + x, i = i * x + x, j = j * x + x, k = k * x + x, l = l * x + x;
+      }
+      const V all = a + b + c + d + e + f + g + h + i + j + k + l;
+      volatile float sink = all[0];
+      static_cast<void>(sink);
+    });
+    const double flops = 2.0 * kChains * cpu::kLanes<float> * kSteps * threads();
+    best = std::max(best, flops / (now() - start) * 1e-9);
+  }
+  return best;
+}
+
+struct Timing {
+  double best, median;
+};
+
+Timing measure(double seconds, const std::function<void()>& run) {
+  run();
+  std::vector<double> times;
+  for (const double start = now(); times.size() < 5 || now() - start < seconds;) {
+    const double begin = now();
+    run();
+    times.push_back(now() - begin);
+  }
+  std::sort(times.begin(), times.end());
+  return {times.front(), times[times.size() / 2]};
+}
+
+struct Case {
+  std::string name;
+  double flops;
+  std::function<void()> run;
+};
+
+/// Views (B, H, L, D) of a joint projection (B, L, 3, H, D).
+std::vector<Tensor> joint(int64_t b, int64_t h, int64_t l, int64_t d) {
+  Generator generator(1);
+  const Tensor qkv = normal({b, l, 3, h, d}, generator);
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < 3; ++i) parts.push_back(qkv.select(2, i).transpose(1, 2));
+  return parts;
+}
+
+void add_softmax(std::vector<Case>& cases, int64_t b, int64_t h, int64_t l, int64_t d, bool causal) {
+  const auto qkv = joint(b, h, l, d);
+  SoftmaxAttentionOptions options;
+  options.scale = 1 / std::sqrt(static_cast<double>(d));
+  options.causal = causal;
+  const double unit = static_cast<double>(b * h * l) * static_cast<double>(l * d) * (causal ? 0.5 : 1);
+  const std::string shape = fmt::format("softmax{} B{} H{} L{} D{}", causal ? "-causal" : "", b, h, l, d);
+  cases.push_back({shape + " forward", 4 * unit, [=] { softmax_attention(qkv[0], qkv[1], qkv[2], {}, options); }});
+  const auto grads = joint(b, h, l, d);
+  const auto attended = softmax_attention(qkv[0], qkv[1], qkv[2], {}, options);
+  cases.push_back({shape + " forward + backward", 14 * unit, [=] {
+                     const auto result = softmax_attention(qkv[0], qkv[1], qkv[2], {}, options);
+                     softmax_attention_backward(result.O, qkv[0], qkv[1], qkv[2], {}, result, options,
+                                                {grads[0], grads[1], grads[2]});
+                   }});
+}
+
+int main(int argc, char** argv) {
+  std::string filter;
+  double seconds = 1;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--seconds" && i + 1 < argc) {
+      seconds = std::atof(argv[++i]);
+    } else if (word == "--threads" && i + 1 < argc) {
+      set_threads(std::atoi(argv[++i]));
+    } else if (word == "--cpu-time") {
+      clock_in_use = CLOCK_PROCESS_CPUTIME_ID;
+      set_threads(1);
+    } else {
+      filter = word;
+    }
+  }
+  std::vector<Case> cases;
+  add_softmax(cases, 16, 2, 1024, 32, false);
+  add_softmax(cases, 4, 4, 4000, 64, false);
+  add_softmax(cases, 8, 1, 4096, 64, true);
+  for (const Case& one : cases) {
+    if (one.name.find(filter) == std::string::npos) continue;
+    const double before = fma_peak();
+    const Timing time = measure(seconds, one.run);
+    const double peak = std::max(before, fma_peak());
+    fmt::print("{:<60} {:8.2f} ms (median {:8.2f})  {:6.1f} GFLOP/s  {:4.1f} % of {:.0f}\n", one.name, 1e3 * time.best,
+               1e3 * time.median, one.flops / time.best * 1e-9, one.flops / time.best * 1e-7 / peak, peak);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace bochner
+
+int main(int argc, char** argv) { return bochner::main(argc, argv); }
