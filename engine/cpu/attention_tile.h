@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "engine/cpu/vector.h"
@@ -25,11 +26,12 @@ inline constexpr double kLn2 = 0.69314718055994530942;
 template <class T>
 class Buffer {
  public:
-  explicit Buffer(int64_t count) : storage_(Device::cpu(), static_cast<size_t>(count) * sizeof(T)) {}
-  operator T*() const { return reinterpret_cast<T*>(storage_.data()); }  // NOLINT: a buffer is its first element
+  explicit Buffer(int64_t count)
+      : storage_(std::make_unique<Storage>(Device::cpu(), static_cast<size_t>(count) * sizeof(T))) {}
+  operator T*() const { return reinterpret_cast<T*>(storage_->data()); }  // NOLINT: a buffer is its first element
 
  private:
-  Storage storage_;
+  std::unique_ptr<Storage> storage_;
 };
 
 /// Tokens of one (batch, head): row i begins at data + i * stride and is contiguous.
@@ -100,6 +102,57 @@ inline int64_t tiles_of(int64_t length) { return (length + kTile - 1) / kTile; }
 template <class T>
 int64_t columns_of(int64_t count) {
   return (count + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+}
+
+// ---- sums over tiles
+
+/// sums[i] = sum_m x(m, i) z[m]
+template <class T>
+void weighted_column_sums(const T* x, const T* z, int64_t rows, int64_t columns, T* sums) {
+  for (int64_t i = 0; i < columns; i += kLanes<T>) {
+    Vector<T> even{};
+    Vector<T> odd{};
+    int64_t m = 0;
+    for (; m + 2 <= rows; m += 2) {
+      even += load<Vector<T>>(x + m * kTile + i) * z[m];
+      odd += load<Vector<T>>(x + (m + 1) * kTile + i) * z[m + 1];
+    }
+    if (m < rows) even += load<Vector<T>>(x + m * kTile + i) * z[m];
+    store(sums + i, even + odd);
+  }
+}
+
+/// sums[i] = sum_m x(m, i) y(m, i)
+template <class T>
+void column_products(const T* x, const T* y, int64_t rows, int64_t columns, T* sums) {
+  for (int64_t i = 0; i < columns; i += kLanes<T>) {
+    Vector<T> sum{};
+    for (int64_t m = 0; m < rows; ++m) {
+      sum += load<Vector<T>>(x + m * kTile + i) * load<Vector<T>>(y + m * kTile + i);
+    }
+    store(sums + i, sum);
+  }
+}
+
+/// Adds to lanes (rows x kLanes) what adds up to sum_i x(m, i) weights[i]; null weights are 1.
+template <class T>
+void add_row_sums(const T* x, const T* weights, int64_t rows, int64_t columns, T* lanes) {
+  for (int64_t m = 0; m < rows; ++m) {
+    auto sum = load<Vector<T>>(lanes + m * kLanes<T>);
+    for (int64_t i = 0; i < columns; i += kLanes<T>) {
+      const auto value = load<Vector<T>>(x + m * kTile + i);
+      sum += weights == nullptr ? value : value * load<Vector<T>>(weights + i);
+    }
+    store(lanes + m * kLanes<T>, sum);
+  }
+}
+
+/// The sum of a row of lanes.
+template <class T>
+T lanes_total(const T* lanes) {
+  T sum = 0;
+  for (int64_t i = 0; i < kLanes<T>; ++i) sum += lanes[i];
+  return sum;
 }
 
 // ---- moving tiles
@@ -193,17 +246,27 @@ void gather_rows(Rows<const T> from, const KeyList& list, int64_t first, int64_t
   }
 }
 
-/// The same as load_transposed, of rows of a list; `scratch` holds kTile x dim.
+/// Rows first, first + 1, ... of the list as they lie, where they lie one after another; else copied to `scratch`
+/// (count x dim).
 template <class T>
-void load_transposed(Rows<const T> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, T factor,
-                     T* scratch, T* to) {
+Rows<const T> gathered(Rows<const T> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, T* scratch) {
+  if (count == 0) return from;
+  if (list[first + count - 1] - list[first] == count - 1) return {from[list[first]], from.stride};
+  gather_rows(from, list, first, count, dim, scratch);
+  return {scratch, dim};
+}
+
+/// store_transposed into rows of a list; `scratch` holds kTile x dim.
+template <class T>
+void store_transposed(const T* from, const T* factors, const KeyList& list, int64_t first, int64_t count, int64_t dim,
+                      T* scratch, Rows<T> to) {
   if (count == 0) return;
   if (list[first + count - 1] - list[first] == count - 1) {
-    load_transposed<T>({from[list[first]], from.stride}, count, dim, factor, to);
-  } else {
-    gather_rows(from, list, first, count, dim, scratch);
-    load_transposed<T>({scratch, dim}, count, dim, factor, to);
+    store_transposed<T>(from, factors, count, dim, {to[list[first]], to.stride});
+    return;
   }
+  store_transposed<T>(from, factors, count, dim, {scratch, dim});
+  for (int64_t i = 0; i < count; ++i) std::copy_n(scratch + i * dim, dim, to[list[first + i]]);
 }
 
 /// Sets the rows that are not in the list to 0.

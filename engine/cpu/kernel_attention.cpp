@@ -1,480 +1,325 @@
+// Bidirectional kernel attention. Features are held transposed, F = phi^T (features x tokens): S += F V, z += F 1 for
+// keys, O^T = S^T F for queries, and back.
 #include "engine/cpu/kernel_attention.h"
 
 #include <cmath>
 
-#include "engine/cpu/feature_tile.h"
-#include "engine/cpu/lanes.h"
+#include "engine/cpu/kernel_attention_parts.h"
+#include "engine/cpu/tile_product.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
 namespace {
 
-/// One (batch, head) of a (B, H, L, D) tensor: rows `stride` apart.
+/// S and z of some of the keys of a head, relative to a shift that rises with their exponents.
 template <class T>
-struct Rows {
-  T* data = nullptr;
-  int64_t stride = 0;
-  T* operator[](int64_t row) const { return data + row * stride; }
-};
-
-template <class T>
-Rows<T> rows_of(const Tensor& x, int64_t b, int64_t h) {
-  return {x.data<T>() + b * x.strides()[0] + h * x.strides()[1], x.strides()[2]};
-}
-
-template <class T>
-void transpose(const T* from, int64_t rows, int64_t columns, int64_t stride, T* to) {
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * stride + j];
-  }
-}
-
-/// Everything one (batch, head) needs: frequencies, a tile for keys and one for queries, and scratch.
-template <class T>
-class Head {
+class PartialState {
  public:
-  Head(const KernelAttentionSpec& spec, const Tensor& K, const Tensor& Omega, const Tensor& keys, int64_t b, int64_t h)
+  static int64_t size(const KernelAttentionSizes& s) {
+    return s.features * (s.value_dim + kLanes<T>)+(s.value_dim + 3 + 15) / 16 * 16;
+  }
+  PartialState(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, T* memory)
       : spec_(spec),
-        D_(K.size(3)),
-        Lk_(K.size(2)),
-        M_(Omega.defined() ? Omega.size(1) : D_),
-        F_(spec.map.features(M_)),
-        memory_(Tensor::empty({2 * M_ * D_ + 2 * FeatureTile<T>::scratch(spec.map, M_)}, dtype_of<T>)) {
-    frequencies_ = {nullptr, nullptr, M_, D_, static_cast<T>(spec.scale)};
-    T* at = memory_.template data<T>();
-    if (Omega.defined()) {
-      const T* from = Omega.data<T>() + (Omega.size(0) == 1 ? 0 : h * M_ * D_);
-      for (int64_t i = 0; i < M_ * D_; ++i) at[i] = frequencies_.scale * from[i];
-      transpose(at, M_, D_, D_, at + M_ * D_);
-      frequencies_.rows = at;
-      frequencies_.columns = at + M_ * D_;
-    }
-    tiles_ = at + 2 * M_ * D_;
-    real_ = keys.defined() ? keys.data<bool>() + b * Lk_ : nullptr;
+        sizes_(sizes),
+        S_(memory),
+        lanes_(S_ + sizes.features * sizes.value_dim),
+        totals_(lanes_ + sizes.features * kLanes<T>),
+        meta_(totals_ + sizes.value_dim) {}
+
+  void clear() {
+    std::fill_n(S_, size(sizes_), T(0));
+    if (spec_.shifts()) shift() = largest() = kNoExponent<T>;
   }
 
-  const KernelAttentionSpec& spec() const { return spec_; }
-  const Frequencies<T>& frequencies() const { return frequencies_; }
-  int64_t D() const { return D_; }
-  int64_t F() const { return F_; }
-  int64_t M() const { return M_; }
-  int64_t Lk() const { return Lk_; }
-  bool real(int64_t key) const { return real_ == nullptr || real_[key]; }
-  FeatureTile<T> query_tile() const { return {spec_.map, frequencies_, tiles_}; }
-  FeatureTile<T> key_tile() const { return {spec_.map, frequencies_, tiles_ + FeatureTile<T>::scratch(spec_.map, M_)}; }
-
-  /// phi (with eps) of queries [begin, begin + count), each shifted by its own maximum.
-  void load_queries(FeatureTile<T>& tile, Rows<T> Q, int64_t begin, int64_t count) const {
-    tile.project(Q[begin], Q.stride, count);
-    for (int64_t i = 0; i < count; ++i) {
-      tile.features_of(i, spec_.shifts() ? tile.top(i) : T(0));
-      tile.add_eps(i);
-    }
-  }
-
-  /// phi (with eps) of keys [begin, begin + count), shifted by `shift`; padded keys weigh nothing.
-  void load_keys(FeatureTile<T>& tile, Rows<T> K, int64_t begin, int64_t count, T shift) const {
-    tile.project(K[begin], K.stride, count);
-    for (int64_t i = 0; i < count; ++i) {
-      if (!real(begin + i)) {
-        tile.clear(i);
-        continue;
+  /// Takes in keys [begin, end) of the list.
+  void add(FeatureTile<T>& tile, Rows<const T> K, Rows<const T> V, const KeyList& list, int64_t begin, int64_t end,
+           T* scratch) {
+    const int64_t E = sizes_.value_dim;
+    for (int64_t j = begin; j < end; j += kTile) {
+      const int64_t count = std::min(kTile, end - j);
+      tile.project(K, list, j, count);
+      if (spec_.shifts()) follow(tile, count);
+      tile.key_features(shift(), !eps_comes_later(spec_));
+      gather_rows<T>(V, list, j, count, E, scratch);
+      tile_product<T>(sizes_.features, E, count, tile.F(), {kTile, 1}, scratch, E, S_, E, true);  // S += F V
+      add_row_sums<T>(tile.F(), nullptr, sizes_.features, tile.columns(), lanes_);                // z += F 1
+      if (!eps_comes_later(spec_)) continue;
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t d = 0; d < E; ++d) totals_[d] += scratch[i * E + d];
       }
-      tile.features_of(i, shift);
-      tile.add_eps(i);
+      keys() += static_cast<T>(count);
     }
   }
 
-  /// The largest exponent of the real keys, or the lowest number if there are none.
-  T largest_exponent(Rows<T> K) const {
-    if (!spec_.shifts()) return T(0);
-    FeatureTile<T> tile = key_tile();
-    T largest = std::numeric_limits<T>::lowest();
-    for (int64_t begin = 0; begin < Lk_; begin += kTile) {
-      const int64_t count = std::min(kTile, Lk_ - begin);
-      tile.project(K[begin], K.stride, count);
-      for (int64_t i = 0; i < count; ++i) largest = real(begin + i) ? std::max(largest, tile.top(i)) : largest;
+  /// S, z and the shift of the whole head from its parts, in order: each rescaled to the largest exponent of all; then
+  /// eps.
+  static void combine(const std::vector<PartialState>& parts, const KernelState<T>& to) {
+    const KernelAttentionSizes& sizes = parts.front().sizes_;
+    const KernelAttentionSpec& spec = parts.front().spec_;
+    T top = parts.front().largest();
+    for (const PartialState& part : parts) top = std::max(top, part.largest());
+    *to.shift = top;
+    const int64_t E = sizes.value_dim;
+    std::fill_n(to.S, sizes.features * E, T(0));
+    std::fill_n(to.z, sizes.features, T(0));
+    for (const PartialState& part : parts) {
+      const T factor = std::exp2(part.shift() - top);
+      const T eps = eps_comes_later(spec) ? static_cast<T>(spec.map.eps) : T(0);
+      for (int64_t m = 0; m < sizes.features; ++m) {
+        for (int64_t d = 0; d < E; ++d) to.S[m * E + d] += part.S_[m * E + d] * factor + eps * part.totals_[d];
+        to.z[m] += lanes_total<T>(part.lanes_ + m * kLanes<T>) * factor + eps * part.keys();
+      }
     }
-    return largest;
   }
 
  private:
+  T& shift() const { return meta_[0]; }
+  T& largest() const { return meta_[1]; }
+  T& keys() const { return meta_[2]; }
+
+  /// Raises the shift where exponents of the tile exceed it by more than the slack, and rescales the sums.
+  void follow(const FeatureTile<T>& tile, int64_t count) {
+    alignas(64) T top[kTile];
+    tile.key_exponents(top);
+    for (int64_t i = 0; i < count; ++i) largest() = std::max(largest(), top[i]);
+    if (!(largest() > shift() + kShiftSlack)) return;
+    const T factor = std::exp2(shift() - largest());
+    for (int64_t i = 0; i < sizes_.features * (sizes_.value_dim + kLanes<T>); ++i) S_[i] *= factor;  // and the lanes
+    shift() = largest();
+  }
+
   const KernelAttentionSpec& spec_;
-  int64_t D_;
-  int64_t Lk_;
-  int64_t M_;
-  int64_t F_;
-  Tensor memory_;
-  Frequencies<T> frequencies_;
-  T* tiles_ = nullptr;
-  const bool* real_ = nullptr;
+  const KernelAttentionSizes& sizes_;
+  T* S_;
+  T* lanes_;
+  T* totals_;  ///< sum_j v_j, which eps weighs
+  T* meta_;
 };
 
-/// y += column sums of x (rows, columns), each row weighted by w if given.
-template <class T>
-void add_columns(const T* x, int64_t rows, int64_t columns, const T* w, T* y) {
-  for (int64_t i = 0; i < rows; ++i) {
-    const T weight = w != nullptr ? w[i] : T(1);
-    const T* row = x + i * columns;
-    for (int64_t j = 0; j < columns; ++j) y[j] += weight * row[j];
-  }
-}
+/// Pieces of a head's tiles.
+struct Pieces {
+  Pieces(int64_t jobs, int64_t length) : tokens(length), count(pieces_per_head(jobs, tiles_of(length))) {}
+  int64_t begin(int64_t piece) const { return std::min(tiles_of(tokens) * piece / count * kTile, tokens); }
+  int64_t end(int64_t piece) const { return begin(piece + 1); }
 
-template <class T>
-T dot(const T* x, const T* y, int64_t count) {
-  return lane_sum<T>(count, [&](int64_t i) { return x[i] * y[i]; });
-}
-
-/// S (F x D) and z (F) of all keys, with a running maximum; the maximum is returned.
-template <class T>
-T gather_state(const Head<T>& head, Rows<T> K, Rows<T> V, T* S, T* z) {
-  const int64_t F = head.F();
-  const int64_t D = head.D();
-  FeatureTile<T> tile = head.key_tile();
-  std::fill(S, S + F * D, T(0));
-  std::fill(z, z + F, T(0));
-  const Tensor totals = Tensor::zeros({D}, dtype_of<T>);  // sum of v_j: what eps weighs
-  T count_of_keys = 0;
-  const bool shifts = head.spec().shifts();
-  T shift = shifts ? std::numeric_limits<T>::lowest() : T(0);
-  for (int64_t begin = 0; begin < head.Lk(); begin += kTile) {
-    const int64_t count = std::min(kTile, head.Lk() - begin);
-    tile.project(K[begin], K.stride, count);
-    if (shifts) {
-      T largest = shift;
-      for (int64_t i = 0; i < count; ++i) largest = head.real(begin + i) ? std::max(largest, tile.top(i)) : largest;
-      if (largest > shift) {
-        const T factor = math::exp(shift - largest);
-        const int64_t scaled = tile.with_eps();
-        for (int64_t i = 0; i < scaled * D; ++i) S[i] *= factor;
-        for (int64_t i = 0; i < scaled; ++i) z[i] *= factor;
-        shift = largest;
-      }
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      if (!head.real(begin + i)) {
-        tile.clear(i);
-        continue;
-      }
-      tile.features_of(i, shift);
-      if (tile.eps() != T(0)) add_columns(V[begin + i], 1, D, static_cast<const T*>(nullptr), totals.data<T>());
-      count_of_keys += T(1);
-    }
-    tile_product<T>(F, D, count, tile.phi(), {1, F}, V[begin], V.stride, S, D, true);
-    add_columns(tile.phi(), count, F, static_cast<const T*>(nullptr), z);
-  }
-  if (const T e = tile.eps(); e != T(0)) {
-    for (int64_t f = 0; f < tile.with_eps(); ++f) {
-      for (int64_t j = 0; j < D; ++j) S[f * D + j] += e * totals.data<T>()[j];
-      z[f] += e * count_of_keys;
-    }
-  }
-  return shift;
-}
-
-/// O = numerators / denominators, in place.
-template <class T>
-void divide(const KernelAttentionSpec& spec, Rows<T> O, int64_t begin, int64_t count, int64_t D, T* denominators) {
-  for (int64_t i = 0; i < count; ++i) {
-    T& denominator = denominators[begin + i];
-    denominator = spec.renormalise ? denominator + static_cast<T>(spec.denominator_eps) : T(1);
-    if (!spec.renormalise) continue;
-    const T inverse = T(1) / denominator;
-    T* row = O[begin + i];
-    for (int64_t j = 0; j < D; ++j) row[j] *= inverse;
-  }
-}
-
-template <class T>
-void attend(const Head<T>& head, Rows<T> Q, int64_t Lq, Rows<T> K, Rows<T> V, Rows<T> O, T* S, T* z, T* shift,
-            T* denominators) {
-  *shift = gather_state(head, K, V, S, z);
-  const int64_t F = head.F();
-  const int64_t D = head.D();
-  FeatureTile<T> tile = head.query_tile();
-  for (int64_t begin = 0; begin < Lq; begin += kTile) {
-    const int64_t count = std::min(kTile, Lq - begin);
-    head.load_queries(tile, Q, begin, count);
-    tile_product<T>(count, D, F, tile.phi(), {F, 1}, S, D, O[begin], O.stride);
-    for (int64_t i = 0; i < count; ++i) denominators[begin + i] = dot(tile.phi() + i * F, z, F);
-    divide(head.spec(), O, begin, count, D, denominators);
-  }
-}
-
-/// A (queries x keys) = phi_q phi_k^T within a chunk, zero above the diagonal. `scratch` holds phi_k^T.
-template <class T>
-void chunk_weights(const FeatureTile<T>& q, const FeatureTile<T>& k, int64_t queries, int64_t keys, T* scratch, T* A) {
-  const int64_t F = q.features();
-  transpose(k.phi(), keys, F, F, scratch);
-  tile_product<T>(queries, keys, F, q.phi(), {F, 1}, scratch, keys, A, keys);
-  for (int64_t i = 0; i < queries; ++i) std::fill(A + i * keys + std::min(i + 1, keys), A + (i + 1) * keys, T(0));
-}
-
-template <class T>
-void attend_causal(const Head<T>& head, Rows<T> Q, int64_t L, Rows<T> K, Rows<T> V, Rows<T> O, T* shift,
-                   T* denominators) {
-  const int64_t F = head.F();
-  const int64_t D = head.D();
-  const Tensor memory = Tensor::zeros({F * D + F + kTile * F + kTile * kTile}, dtype_of<T>);
-  T* const S = memory.data<T>();
-  T* const z = S + F * D;
-  T* const turned = z + F;
-  T* const A = turned + kTile * F;
-  *shift = head.largest_exponent(K);
-  FeatureTile<T> q = head.query_tile();
-  FeatureTile<T> k = head.key_tile();
-  for (int64_t begin = 0; begin < L; begin += kTile) {
-    const int64_t count = std::min(kTile, L - begin);
-    head.load_queries(q, Q, begin, count);
-    head.load_keys(k, K, begin, count, *shift);
-    chunk_weights(q, k, count, count, turned, A);
-    tile_product<T>(count, D, F, q.phi(), {F, 1}, S, D, O[begin], O.stride);
-    tile_product<T>(count, D, count, A, {count, 1}, V[begin], V.stride, O[begin], O.stride, true);
-    for (int64_t i = 0; i < count; ++i) {
-      T weight = dot(q.phi() + i * F, z, F);
-      for (int64_t j = 0; j <= i; ++j) weight += A[i * count + j];
-      denominators[begin + i] = weight;
-    }
-    divide(head.spec(), O, begin, count, D, denominators);
-    tile_product<T>(F, D, count, k.phi(), {1, F}, V[begin], V.stride, S, D, true);
-    add_columns(k.phi(), count, F, static_cast<const T*>(nullptr), z);
-  }
-}
-
-/// Backward of one (batch, head), in the scratch of its head.
-template <class T>
-class HeadBackward {
- public:
-  HeadBackward(const Head<T>& head, Rows<T> O, Rows<T> dO, const T* denominators, T* dOmega)
-      : head_(head),
-        O_(O),
-        dO_(dO),
-        denominators_(denominators),
-        dOmega_(dOmega),
-        F_(head.F()),
-        D_(head.D()),
-        M_(head.M()),
-        memory_(Tensor::empty({kTile * (D_ + 1) + kTile + kTile * F_ + kTile * M_}, dtype_of<T>)) {
-    G_ = memory_.template data<T>();
-    h_ = G_ + kTile * (D_ + 1);
-    dphi_ = h_ + kTile;
-    du_ = dphi_ + kTile * F_;
-  }
-
-  int64_t F() const { return F_; }
-  int64_t D() const { return D_; }
-  /// G = dO / denominator and, as its last column, h = -(dO . O) / denominator: what flows into numerators and
-  /// denominators.
-  T* G() const { return G_; }
-  T* h() const { return h_; }
-  T* dphi() const { return dphi_; }
-
-  void load_gradient(int64_t begin, int64_t count) {
-    const bool renormalise = head_.spec().renormalise;
-    for (int64_t i = 0; i < count; ++i) {
-      const T inverse = T(1) / denominators_[begin + i];
-      const T* g = dO_[begin + i];
-      T* row = G_ + i * (D_ + 1);
-      for (int64_t j = 0; j < D_; ++j) row[j] = g[j] * inverse;
-      h_[i] = renormalise ? -dot(g, O_[begin + i], D_) * inverse : T(0);
-      row[D_] = h_[i];
-    }
-  }
-
-  /// From dphi of a tile to dx (rows of `to`), and dOmega.
-  void pull_back(const FeatureTile<T>& tile, Rows<T> x, Rows<T> to, int64_t begin, int64_t count) {
-    const Frequencies<T>& w = head_.frequencies();
-    T norms[kTile];
-    for (int64_t i = 0; i < count; ++i) norms[i] = tile.pull_back(i, dphi_ + i * F_, du_ + i * M_);
-    if (w.rows != nullptr) {
-      tile_product<T>(count, D_, M_, du_, {M_, 1}, w.rows, D_, to[begin], to.stride);
-    }
-    const T square = 2 * w.scale * w.scale;
-    for (int64_t i = 0; i < count; ++i) {
-      T* row = to[begin + i];
-      const T* value = x[begin + i];
-      if (w.rows == nullptr) {
-        for (int64_t j = 0; j < D_; ++j) row[j] = w.scale * du_[i * M_ + j];
-      }
-      if (head_.spec().map.has_exponent()) {
-        for (int64_t j = 0; j < D_; ++j) row[j] += square * norms[i] * value[j];
-      }
-    }
-    if (dOmega_ != nullptr) tile_product<T>(M_, D_, count, du_, {1, M_}, x[begin], x.stride, dOmega_, D_, true);
-  }
-
- private:
-  const Head<T>& head_;
-  Rows<T> O_;
-  Rows<T> dO_;
-  const T* denominators_;
-  T* dOmega_;
-  int64_t F_;
-  int64_t D_;
-  int64_t M_;
-  Tensor memory_;
-  T* G_;
-  T* h_;
-  T* dphi_;
-  T* du_;
+  int64_t tokens, count;
 };
 
-/// num = phi_q S, den = phi_q z:  dphi_q = G S^T + h z^T,  dS = phi_q^T G,  dz = phi_q^T h;  dphi_k = V dS^T + dz,  dV
-/// = phi_k dS
 template <class T>
-void attend_backward(const Head<T>& head, HeadBackward<T>& back, Rows<T> Q, int64_t Lq, Rows<T> K, Rows<T> V,
-                     const T* S, const T* z, T shift, Rows<T> dQ, Rows<T> dK, Rows<T> dV) {
-  const int64_t F = head.F();
-  const int64_t D = head.D();
-  const Tensor memory = Tensor::zeros({(D + 1) * F + F * D + F}, dtype_of<T>);
-  T* const turned = memory.data<T>();  // (D + 1, F): S^T over z, later dS^T
-  T* const dS = turned + (D + 1) * F;
-  T* const dz = dS + F * D;
-  transpose(S, F, D, D, turned);
-  std::copy(z, z + F, turned + D * F);
-  FeatureTile<T> q = head.query_tile();
-  for (int64_t begin = 0; begin < Lq; begin += kTile) {
-    const int64_t count = std::min(kTile, Lq - begin);
-    head.load_queries(q, Q, begin, count);
-    back.load_gradient(begin, count);
-    tile_product<T>(count, F, D + 1, back.G(), {D + 1, 1}, turned, F, back.dphi(), F);
-    tile_product<T>(F, D, count, q.phi(), {1, F}, back.G(), D + 1, dS, D, true);
-    add_columns(q.phi(), count, F, back.h(), dz);
-    back.pull_back(q, Q, dQ, begin, count);
-  }
-  transpose(dS, F, D, D, turned);
-  FeatureTile<T> k = head.key_tile();
-  for (int64_t begin = 0; begin < head.Lk(); begin += kTile) {
-    const int64_t count = std::min(kTile, head.Lk() - begin);
-    head.load_keys(k, K, begin, count, shift);
-    tile_product<T>(count, D, F, k.phi(), {F, 1}, dS, D, dV[begin], dV.stride);
-    for (int64_t i = 0; i < count; ++i) std::copy(dz, dz + F, back.dphi() + i * F);
-    tile_product<T>(count, F, D, V[begin], {V.stride, 1}, turned, F, back.dphi(), F, true);
-    for (int64_t i = 0; i < count; ++i) {
-      if (!head.real(begin + i)) std::fill(back.dphi() + i * F, back.dphi() + (i + 1) * F, T(0));
+void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
+            const Tensor& V, const Tensor& Omega, const KeyLists& lists, const KernelAttentionResult& to) {
+  const int64_t jobs = sizes.batch * sizes.heads;
+  const int64_t E = sizes.value_dim;
+  const int64_t F = sizes.features;
+  const Pieces key_pieces(jobs, sizes.keys);
+  const Pieces query_pieces(jobs, sizes.queries);
+  const int64_t part_size = PartialState<T>::size(sizes);
+  const Buffer<T> memory(jobs * key_pieces.count * part_size);
+  parallel_for(jobs * key_pieces.count, 1, [&](int64_t index, int64_t) {
+    const int64_t head = index / key_pieces.count;
+    const int64_t b = head / sizes.heads;
+    const int64_t h = head % sizes.heads;
+    const int64_t piece = index % key_pieces.count;
+    auto tile = feature_tile<T>(spec, sizes, Omega, h);
+    const Buffer<T> scratch(kTile * E);
+    PartialState<T> part(spec, sizes, memory + index * part_size);
+    part.clear();
+    part.add(tile, rows_of<const T>(K, b, h), rows_of<const T>(V, b, h), lists[b],
+             std::min(key_pieces.begin(piece), lists[b].count), std::min(key_pieces.end(piece), lists[b].count),
+             scratch);
+  });
+  parallel_for(jobs, 1, [&](int64_t head, int64_t) {
+    std::vector<PartialState<T>> parts;
+    for (int64_t p = 0; p < key_pieces.count; ++p) {
+      parts.emplace_back(spec, sizes, memory + (head * key_pieces.count + p) * part_size);
     }
-    back.pull_back(k, K, dK, begin, count);
-  }
+    PartialState<T>::combine(parts, state_of<T>(to.state, sizes, head, 0));
+  });
+  parallel_for(jobs * query_pieces.count, 1, [&](int64_t index, int64_t) {
+    const int64_t head = index / query_pieces.count;
+    const int64_t b = head / sizes.heads;
+    const int64_t h = head % sizes.heads;
+    const int64_t end = query_pieces.end(index % query_pieces.count);
+    const KeyList all{nullptr, sizes.queries};
+    const auto q = rows_of<const T>(Q, b, h);
+    const auto o = rows_of<T>(to.O, b, h);
+    const auto state = state_of<T>(to.state, sizes, head, 0);
+    auto tile = feature_tile<T>(spec, sizes, Omega, h);
+    const Buffer<T> Ot(E * kTile);
+    alignas(64) T factors[kTile];
+    std::fill_n(factors, kTile, T(1));
+    for (int64_t i = query_pieces.begin(index % query_pieces.count); i < end; i += kTile) {
+      const int64_t count = std::min(kTile, end - i);
+      tile.project(q, all, i, count);
+      tile.query_features();
+      tile_product<T>(E, tile.columns(), F, state.S, {1, E}, tile.F(), kTile, Ot, kTile);  // O^T = S^T F
+      if (spec.renormalise) {
+        weighted_column_sums<T>(tile.F(), state.z, F, tile.columns(), factors);
+        T* denominators = to.denominator.data<T>() + head * sizes.queries + i;
+        for (int64_t c = 0; c < count; ++c) {
+          denominators[c] = factors[c] + static_cast<T>(spec.denominator_eps);
+          factors[c] = denominators[c] != 0 ? 1 / denominators[c] : T(0);
+        }
+      }
+      store_transposed<T>(Ot, factors, count, E, {o[i], o.stride});
+    }
+  });
 }
 
-/// Within a chunk also A = tril(phi_q phi_k^T), num += A V, den += A 1:  dA = tril(G V^T + h 1^T),
-/// dphi_q += dA phi_k,  dphi_k += dA^T phi_q,  dV += A^T G. S and z are those of earlier chunks, dS and dz come from
-/// later ones.
+/// N = F_q^T S, n = F_q^T z, O = N / n:  dS = F_q G,  dz = F_q g,  dF_q = S G^T + z g^T,
+///                                       dV^T = dS^T F_k,          dF_k = dS V^T + dz 1^T
 template <class T>
-void attend_causal_backward(const Head<T>& head, HeadBackward<T>& back, Rows<T> Q, int64_t L, Rows<T> K, Rows<T> V,
-                            T shift, Rows<T> dQ, Rows<T> dK, Rows<T> dV) {
-  const int64_t F = head.F();
-  const int64_t D = head.D();
-  const Tensor memory = Tensor::zeros({2 * (D + 1) * F + kTile * F + 2 * kTile * kTile + kTile * D}, dtype_of<T>);
-  T* const S = memory.data<T>();  // (F, D), z behind it; in the second sweep dS and dz
-  T* const z = S + F * D;
-  T* const turned = z + F;  // (D + 1, F)
-  T* const keys_turned = turned + (D + 1) * F;
-  T* const A = keys_turned + kTile * F;
-  T* const dA = A + kTile * kTile;
-  T* const values_turned = dA + kTile * kTile;
-  FeatureTile<T> q = head.query_tile();
-  FeatureTile<T> k = head.key_tile();
-  const auto load = [&](int64_t begin, int64_t count) {
-    head.load_queries(q, Q, begin, count);
-    head.load_keys(k, K, begin, count, shift);
-    back.load_gradient(begin, count);
-    transpose(V[begin], count, D, V.stride, values_turned);
-    for (int64_t i = 0; i < count; ++i) std::fill(dA + i * count, dA + (i + 1) * count, back.h()[i]);
-    tile_product<T>(count, count, D, back.G(), {D + 1, 1}, values_turned, count, dA, count, true);
-    for (int64_t i = 0; i < count; ++i) std::fill(dA + i * count + i + 1, dA + (i + 1) * count, T(0));
+void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& dO,
+                     const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& Omega, const KeyLists& lists,
+                     const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
+  const int64_t jobs = sizes.batch * sizes.heads;
+  const int64_t E = sizes.value_dim;
+  const int64_t D = sizes.dim;
+  const int64_t F = sizes.features;
+  const int64_t omega_size = sizes.frequencies * D;
+  const Pieces query_pieces(jobs, sizes.queries);
+  const Pieces key_pieces(jobs, sizes.keys);
+  const int64_t pieces = query_pieces.count + key_pieces.count;
+  const int64_t part_size = F * (E + kLanes<T>);
+  const Buffer<T> parts(jobs * query_pieces.count * part_size);
+  const Buffer<T> dS_all(jobs * F * (E + 1));
+  const Buffer<T> omega_parts(to.dOmega.defined() ? jobs * pieces * omega_size : 1);
+  const auto omega_part = [&](int64_t head, int64_t piece) -> T* {
+    if (!to.dOmega.defined()) return nullptr;
+    T* part = omega_parts + (head * pieces + piece) * omega_size;
+    std::fill_n(part, omega_size, T(0));
+    return part;
   };
-  for (int64_t begin = 0; begin < L; begin += kTile) {
-    const int64_t count = std::min(kTile, L - begin);
-    load(begin, count);
-    transpose(S, F, D, D, turned);
-    std::copy(z, z + F, turned + D * F);
-    tile_product<T>(count, F, D + 1, back.G(), {D + 1, 1}, turned, F, back.dphi(), F);
-    tile_product<T>(count, F, count, dA, {count, 1}, k.phi(), F, back.dphi(), F, true);
-    back.pull_back(q, Q, dQ, begin, count);
-    tile_product<T>(F, D, count, k.phi(), {1, F}, V[begin], V.stride, S, D, true);
-    add_columns(k.phi(), count, F, static_cast<const T*>(nullptr), z);
-  }
-  std::fill(S, z + F, T(0));
-  for (int64_t begin = (L - 1) / kTile * kTile; begin >= 0; begin -= kTile) {
-    const int64_t count = std::min(kTile, L - begin);
-    load(begin, count);
-    chunk_weights(q, k, count, count, keys_turned, A);
-    tile_product<T>(count, D, F, k.phi(), {F, 1}, S, D, dV[begin], dV.stride);
-    tile_product<T>(count, D, count, A, {1, count}, back.G(), D + 1, dV[begin], dV.stride, true);
-    transpose(S, F, D, D, turned);
-    for (int64_t i = 0; i < count; ++i) std::copy(z, z + F, back.dphi() + i * F);
-    tile_product<T>(count, F, D, V[begin], {V.stride, 1}, turned, F, back.dphi(), F, true);
-    tile_product<T>(count, F, count, dA, {1, count}, q.phi(), F, back.dphi(), F, true);
-    for (int64_t i = 0; i < count; ++i) {
-      if (!head.real(begin + i)) std::fill(back.dphi() + i * F, back.dphi() + (i + 1) * F, T(0));
+  parallel_for(jobs * query_pieces.count, 1, [&](int64_t index, int64_t) {
+    const int64_t head = index / query_pieces.count;
+    const int64_t b = head / sizes.heads;
+    const int64_t h = head % sizes.heads;
+    const int64_t end = query_pieces.end(index % query_pieces.count);
+    const KeyList all{nullptr, sizes.queries};
+    const auto q = rows_of<const T>(Q, b, h);
+    const auto o = rows_of<const T>(forward.O, b, h);
+    const auto go = rows_of<const T>(dO, b, h);
+    const auto dq = rows_of<T>(to.dQ, b, h);
+    const auto state = state_of<T>(forward.state, sizes, head, 0);
+    const T* denominators = spec.renormalise ? forward.denominator.data<T>() + head * sizes.queries : nullptr;
+    T* dS = parts + index * part_size;
+    T* dz_lanes = dS + F * E;
+    std::fill_n(dS, part_size, T(0));
+    T* dOmega = omega_part(head, index % query_pieces.count);
+    auto tile = feature_tile<T>(spec, sizes, Omega, h);
+    OutputGradient<T> gradient(spec, E);
+    const Buffer<T> dF(F * kTile);
+    const Buffer<T> dXt(D * kTile);
+    alignas(64) T scales[kTile];
+    std::fill_n(scales, kTile, static_cast<T>(spec.scale));
+    for (int64_t i = query_pieces.begin(index % query_pieces.count); i < end; i += kTile) {
+      const int64_t count = std::min(kTile, end - i);
+      tile.project(q, all, i, count);
+      tile.query_features();
+      gradient.load({go[i], go.stride}, {o[i], o.stride}, denominators + (spec.renormalise ? i : 0), count);
+      tile_product<T>(F, E, count, tile.F(), {kTile, 1}, gradient.G(), E, dS, E, true);            // dS += F G
+      if (spec.renormalise) add_row_sums<T>(tile.F(), gradient.g(), F, tile.columns(), dz_lanes);  // dz += F g
+      tile_product<T>(F, tile.columns(), E, state.S, {E, 1}, gradient.Gt(), kTile, dF, kTile);     // dF = S G^T + z g^T
+      tile.backward(dF, state.z, gradient.g(), dXt, dOmega);
+      store_transposed<T>(dXt, scales, count, D, {dq[i], dq.stride});
     }
-    back.pull_back(k, K, dK, begin, count);
-    tile_product<T>(F, D, count, q.phi(), {1, F}, back.G(), D + 1, S, D, true);
-    add_columns(q.phi(), count, F, back.h(), z);
-  }
+  });
+  parallel_for(jobs, 1, [&](int64_t head, int64_t) {
+    T* dS = dS_all + head * F * (E + 1);
+    std::fill_n(dS, F * (E + 1), T(0));
+    for (int64_t p = 0; p < query_pieces.count; ++p) {
+      const T* part = parts + (head * query_pieces.count + p) * part_size;
+      for (int64_t i = 0; i < F * E; ++i) dS[i] += part[i];
+      for (int64_t m = 0; m < F; ++m) dS[F * E + m] += lanes_total<T>(part + F * E + m * kLanes<T>);
+    }
+  });
+  parallel_for(jobs * key_pieces.count, 1, [&](int64_t index, int64_t) {
+    const int64_t head = index / key_pieces.count;
+    const int64_t b = head / sizes.heads;
+    const int64_t h = head % sizes.heads;
+    const int64_t piece = index % key_pieces.count;
+    const KeyList list = lists[b];
+    const int64_t end = std::min(key_pieces.end(piece), list.count);
+    const auto k = rows_of<const T>(K, b, h);
+    const auto v = rows_of<const T>(V, b, h);
+    const auto dk = rows_of<T>(to.dK, b, h);
+    const auto dv = rows_of<T>(to.dV, b, h);
+    const T* dS = dS_all + head * F * (E + 1);
+    T* dOmega = omega_part(head, query_pieces.count + piece);
+    auto tile = feature_tile<T>(spec, sizes, Omega, h);
+    const Buffer<T> dF(F * kTile);
+    const Buffer<T> dXt(D * kTile);
+    const Buffer<T> Vt(E * kTile);
+    const Buffer<T> dVt(E * kTile);
+    const Buffer<T> scratch(kTile * std::max(D, E));
+    alignas(64) T scales[kTile];
+    alignas(64) T ones[kTile];
+    std::fill_n(scales, kTile, static_cast<T>(spec.scale));
+    std::fill_n(ones, kTile, T(1));
+    for (int64_t j = key_pieces.begin(piece); j < end; j += kTile) {
+      const int64_t count = std::min(kTile, end - j);
+      tile.project(k, list, j, count);
+      tile.key_features(*state_of<T>(forward.state, sizes, head, 0).shift);
+      load_transposed<T>(gathered<T>(v, list, j, count, E, scratch), count, E, T(1), Vt);
+      tile_product<T>(E, tile.columns(), F, dS, {1, E}, tile.F(), kTile, dVt, kTile);  // dV^T = dS^T F
+      tile_product<T>(F, tile.columns(), E, dS, {E, 1}, Vt, kTile, dF, kTile);         // dF = dS V^T + dz 1^T
+      store_transposed<T>(dVt, ones, list, j, count, E, scratch, dv);
+      tile.backward(dF, dS + F * E, ones, dXt, dOmega);
+      store_transposed<T>(dXt, scales, list, j, count, D, scratch, dk);
+    }
+    if (piece > 0) return;
+    clear_unlisted(list, sizes.keys, D, dk);
+    clear_unlisted(list, sizes.keys, E, dv);
+  });
+  if (to.dOmega.defined()) reduce_omega<T>(omega_parts, sizes, pieces, spec.scale, to.dOmega);
 }
 
 }  // namespace
 
+template <class T>
+void reduce_omega(const T* parts, const KernelAttentionSizes& sizes, int64_t pieces, double scale,
+                  const Tensor& dOmega) {
+  const int64_t size = sizes.frequencies * sizes.dim;
+  const bool shared = dOmega.size(0) == 1;
+  const int64_t per_example = shared ? sizes.heads * pieces : pieces;
+  parallel_for(dOmega.size(0) * size, 1024, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      T sum = 0;
+      for (int64_t b = 0; b < sizes.batch; ++b) {
+        const T* from = parts + (b * sizes.heads * pieces + at / size * per_example) * size + at % size;
+        for (int64_t p = 0; p < per_example; ++p) sum += from[p * size];
+      }
+      dOmega.data<T>()[at] = sum * static_cast<T>(scale);
+    }
+  });
+}
+template void reduce_omega(const float*, const KernelAttentionSizes&, int64_t, double, const Tensor&);
+template void reduce_omega(const double*, const KernelAttentionSizes&, int64_t, double, const Tensor&);
+
 void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
                       const Tensor& Omega, const Tensor& keys, const KernelAttentionResult& to) {
-  const int64_t H = Q.size(1);
-  const int64_t Lq = Q.size(2);
-  const int64_t D = Q.size(3);
+  const KernelAttentionSizes sizes(spec, Q, K, V, Omega);
+  const KeyLists lists(keys, sizes.batch, sizes.keys);
   visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
-    parallel_for(Q.size(0) * H, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t b = i / H;
-        const int64_t h = i % H;
-        const Head<T> head(spec, K, Omega, keys, b, h);
-        T* const denominators = to.denominator.data<T>() + i * Lq;
-        T* const shift = to.shift.data<T>() + i;
-        const auto O = rows_of<T>(to.O, b, h);
-        if (spec.causal) {
-          attend_causal(head, rows_of<T>(Q, b, h), Lq, rows_of<T>(K, b, h), rows_of<T>(V, b, h), O, shift,
-                        denominators);
-        } else {
-          T* const S = to.state.data<T>() + i * head.F() * (D + 1);
-          attend(head, rows_of<T>(Q, b, h), Lq, rows_of<T>(K, b, h), rows_of<T>(V, b, h), O, S, S + head.F() * D, shift,
-                 denominators);
-        }
-      }
-    });
+    if (spec.causal) {
+      attend_causal<T>(spec, sizes, Q, K, V, Omega, lists, to);
+    } else {
+      attend<T>(spec, sizes, Q, K, V, Omega, lists, to);
+    }
   });
 }
 
 void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO, const Tensor& Q, const Tensor& K,
                                const Tensor& V, const Tensor& Omega, const Tensor& keys,
-                               const KernelAttentionResult& forward, const KernelAttentionGradients& to,
-                               const Tensor& dOmega_parts) {
-  const int64_t H = Q.size(1);
-  const int64_t Lq = Q.size(2);
-  const int64_t D = Q.size(3);
+                               const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
+  const KernelAttentionSizes sizes(spec, Q, K, V, Omega);
+  const KeyLists lists(keys, sizes.batch, sizes.keys);
   visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
-    parallel_for(Q.size(0) * H, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t b = i / H;
-        const int64_t h = i % H;
-        const Head<T> head(spec, K, Omega, keys, b, h);
-        T* const dOmega = dOmega_parts.defined() ? dOmega_parts.data<T>() + i * head.M() * D : nullptr;
-        const T shift = forward.shift.data<T>()[i];
-        HeadBackward<T> back(head, rows_of<T>(forward.O, b, h), rows_of<T>(dO, b, h),
-                             forward.denominator.data<T>() + i * Lq, dOmega);
-        const auto q = rows_of<T>(Q, b, h);
-        const auto k = rows_of<T>(K, b, h);
-        const auto v = rows_of<T>(V, b, h);
-        const auto dQ = rows_of<T>(to.dQ, b, h);
-        const auto dK = rows_of<T>(to.dK, b, h);
-        const auto dV = rows_of<T>(to.dV, b, h);
-        if (spec.causal) {
-          attend_causal_backward(head, back, q, Lq, k, v, shift, dQ, dK, dV);
-        } else {
-          const T* const S = forward.state.data<T>() + i * head.F() * (D + 1);
-          attend_backward(head, back, q, Lq, k, v, S, S + head.F() * D, shift, dQ, dK, dV);
-        }
-      }
-    });
+    if (spec.causal) {
+      attend_causal_backward<T>(spec, sizes, dO, Q, K, V, Omega, lists, forward, to);
+    } else {
+      attend_backward<T>(spec, sizes, dO, Q, K, V, Omega, lists, forward, to);
+    }
   });
 }
 

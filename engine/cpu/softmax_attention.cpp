@@ -194,17 +194,6 @@ void score_gradients(T* St, T* dPt, int64_t rows, int64_t columns, const T* lse,
   }
 }
 
-/// delta[i] = dO_i . O_i from two tiles (dim x kTile).
-template <class T>
-void column_products(const T* x, const T* y, int64_t dim, int64_t columns, T* sums) {
-  using V = Vector<T>;
-  for (int64_t i = 0; i < columns; i += kLanes<T>) {
-    V sum{};
-    for (int64_t d = 0; d < dim; ++d) sum += load<V>(x + d * kTile + i) * load<V>(y + d * kTile + i);
-    store(sums + i, sum);
-  }
-}
-
 template <class T>
 void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& lists,
              const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp) {

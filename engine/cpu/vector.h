@@ -73,7 +73,11 @@ inline V min_of(V a, V b) {
   return a < b ? a : b;
 }
 
-/// 2^x for x <= 126 (f64: 1022); exactly 0 below -127 (-1023), so for -inf too. Relative error 7e-8 (f64: 3e-16).
+/// The largest argument of exp2_of, which gives inf.
+template <class T>
+inline constexpr T kExp2Overflow = sizeof(T) == 4 ? 128 : 1024;
+
+/// 2^x for x <= 128 (f64: 1024); exactly 0 below -127 (-1023), so for -inf too. Relative error 7e-8 (f64: 3e-16).
 /// 2^x = 2^n 2^r with n = round(x); adding 1.5 2^23 + 127 leaves n + 127, the exponent of 2^n, in the low bits. The
 /// polynomial in r, |r| <= 1/2, is Cephes' exp2f (Moshier, 1989), for f64 the series of e^(r ln 2).
 inline Vector<float> exp2_of(Vector<float> x) {

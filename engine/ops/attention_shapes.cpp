@@ -44,4 +44,15 @@ Tensor attention_output(const char* op, const Shape& shape, const Tensor& like, 
   return to;
 }
 
+AttentionGradients attention_gradients(const char* op, const Tensor& Q, const Tensor& K, const Tensor& V,
+                                       const AttentionGradients& to) {
+  const bool fresh = !to.dQ.defined() && !to.dK.defined() && !to.dV.defined();
+  if (fresh && Q.shape() == K.shape() && K.shape() == V.shape()) {
+    const Tensor joint = Tensor::empty({Q.size(0), Q.size(2), 3, Q.size(1), Q.size(3)}, Q.dtype(), Q.device());
+    return {joint.select(2, 0).transpose(1, 2), joint.select(2, 1).transpose(1, 2), joint.select(2, 2).transpose(1, 2)};
+  }
+  return {attention_output(op, Q.shape(), Q, to.dQ), attention_output(op, K.shape(), Q, to.dK),
+          attention_output(op, V.shape(), Q, to.dV)};
+}
+
 }  // namespace bochner

@@ -4,10 +4,13 @@
 //   3, KL Eq. 1)
 //
 // Keys are walked in tiles that update S and z, then queries in tiles; the length x F features are never written.
-// Exponents of positive features are shifted by their maximum, which cancels: of each query over its features, of the
-// keys of a (batch, head) over all real keys, kept as a running maximum while S and z are rescaled. Backward computes
-// the features again, tile by tile; no gradient flows through the shifts. The causal form walks chunks, S and z being
-// carried from one to the next, and finds the keys' maximum in a pass before.
+// Exponents of positive features are shifted by their maximum, which cancels but for the features' eps: of each query
+// over its features, of the keys of a (batch, head) over all real keys, kept as a running maximum while S and z are
+// rescaled. Backward computes the features again, tile by tile; no gradient flows through the shifts.
+//
+// The causal form walks chunks of up to 64 tokens, S and z being carried from one to the next. Its shift is the largest
+// exponent among the keys that the query sees, so that nothing of later tokens is left in a result, not even in eps.
+// A chunk ends early where the shift rises by more than 2^40 within it.
 #pragma once
 
 #include "engine/ops/feature_map.h"
@@ -28,19 +31,26 @@ struct KernelAttentionSpec {
 
 /// What forward keeps for backward: little beside Q, K and V.
 struct KernelAttentionResult {
-  Tensor O;            ///< (B, H, Lq, D); lies in memory as (B, Lq, H, D)
-  Tensor state;        ///< (B, H, F, D + 1): S and, as the last column, z; undefined if causal
-  Tensor shift;        ///< (B, H): the maximum of the keys' exponents
-  Tensor denominator;  ///< (B, H, Lq)
+  Tensor O;            ///< (B, H, Lq, E); lies in memory as (B, Lq, H, E)
+  Tensor state;        ///< (B, H, 1, n): S, z and the shift of all keys; causal: before every 1024 tokens
+  Tensor denominator;  ///< (B, H, Lq); undefined without renormalisation
 };
 
-/// Q (B, H, Lq, D), K, V (B, H, Lk, D); Omega (1 or H, M, D), undefined: u = scale x. keys bool (B, Lk), true at real
-/// tokens, or undefined. f32 or f64. Queries that see no key get zeros where the denominator's eps is positive.
+/// Tokens between two saved states of the causal form.
+inline constexpr int64_t kKernelAttentionSegment = 1024;
+/// Elements of one state: S (F, E), z (F), sum_j v_j (E), shift, largest exponent, number of keys.
+inline int64_t kernel_attention_state_size(int64_t features, int64_t value_dim) {
+  return features * value_dim + features + value_dim + 3;
+}
+
+/// Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E), f32 or f64, of any strides: views of a joint projection are read
+/// in place. Omega (1 or H, M, D), undefined: u = scale x. keys bool (B, Lk), true at real tokens, or undefined; other
+/// keys are never read. A query that sees no key gets zeros.
 KernelAttentionResult kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K,
                                        const Tensor& V, const Tensor& Omega, const Tensor& keys);
 
 struct KernelAttentionGradients {
-  Tensor dQ, dK, dV;  ///< views of one (B, L, 3, H, D) tensor where Lq = Lk
+  Tensor dQ, dK, dV;  ///< views of one (B, L, 3, H, D) tensor where Lq = Lk and D = E
   Tensor dOmega;      ///< as Omega; undefined unless asked for
 };
 

@@ -2,7 +2,6 @@
 
 #include "engine/cpu/softmax_attention.h"
 #include "engine/kernel.h"
-#include "engine/ops/attention_shapes.h"
 #if defined(BOCHNER_CUDA)
 #include "engine/cuda/softmax_attention.h"
 #endif
@@ -46,8 +45,7 @@ AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q,
   if (!(dO.shape() == attended.O.shape()) || dO.dtype() != Q.dtype()) {
     fail("{}: the gradient is {}, the output {}", kOp, dO.str(), attended.O.str());
   }
-  const AttentionGradients grads{attention_output(kOp, Q.shape(), Q, to.dQ), attention_output(kOp, K.shape(), Q, to.dK),
-                                 attention_output(kOp, V.shape(), Q, to.dV)};
+  const AttentionGradients grads = attention_gradients(kOp, Q, K, V, to);
   kBackward(Q.device(), with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask,
             SoftmaxAttended{with_whole_rows(attended.O), attended.logsumexp}, options, grads);
   return grads;

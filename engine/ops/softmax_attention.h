@@ -12,6 +12,7 @@
 // `place` is at least p 2^32, else by 0; backward draws the mask again.
 #pragma once
 
+#include "engine/ops/attention_shapes.h"
 #include "engine/random.h"
 #include "engine/tensor.h"
 
@@ -29,10 +30,6 @@ struct SoftmaxAttended {
   Tensor logsumexp;  ///< (B, H, Lq), -inf where a query sees no key
 };
 
-struct AttentionGradients {
-  Tensor dQ, dK, dV;
-};
-
 /// Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E), f32 or f64, of any strides: views of a joint projection are read
 /// in place. `key_mask` (B, Lk) is true at real keys, or undefined; other keys are never read. A query that sees no key
 /// gets zeros. O is written into `to` where that is defined, of any strides but with rows of one piece; else it is new,
@@ -41,7 +38,8 @@ SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor
                                   const SoftmaxAttentionOptions& options, const Tensor& to = {});
 
 /// From dO (B, H, Lq, E), with the inputs and the result of the forward call. Each gradient is written into that member
-/// of `to` where it is defined, else it is new, laid out as O.
+/// of `to` where it is defined; else it is new, and all three are views of one (B, L, 3, H, D) tensor where shapes are
+/// equal.
 AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
                                               const Tensor& key_mask, const SoftmaxAttended& attended,
                                               const SoftmaxAttentionOptions& options,
