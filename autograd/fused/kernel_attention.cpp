@@ -48,8 +48,22 @@ Variable apply_function(FeatureMap::Function f, const Variable& u) {
 /// (B, 1, L, 1) from (B, L)
 Tensor column(const Tensor& keys) { return keys.view({keys.size(0), 1, keys.size(1), 1}); }
 
-/// exp(exponent - shift) for exponents (B, H, L, M): the shift is their largest in its scope, over real tokens, and a
-/// constant.
+/// The exponents of each token's features (B, H, L, M), or their common one (B, H, L, 1).
+Variable exponents(const FeatureMap& map, const Variable& u, const Variable& norm) {
+  if (map.kind == FeatureMap::Kind::softmax_trigonometric) return norm * 0.5;
+  if (map.kind == FeatureMap::Kind::hyperbolic) return concat({u, -u}, -1) - norm * map.norm_factor;
+  return u - norm * map.norm_factor;
+}
+
+/// The largest of each token (B, H, L, 1); the lowest number at padded tokens.
+Tensor largest_exponents(const Tensor& exponent, const Tensor& keys) {
+  const Tensor largest = amax(exponent, {-1}, true);
+  if (!keys.defined()) return largest;
+  const Tensor lowest = Tensor::scalar(std::numeric_limits<float>::lowest(), exponent.dtype(), exponent.device());
+  return where(column(keys), largest, lowest);
+}
+
+/// exp(exponent - shift): the shift is the largest exponent in its scope, over real tokens, and a constant.
 Variable shifted_exp(const Variable& exponent, bool shifts, bool is_key, const Tensor& keys) {
   if (!shifts) return exp(exponent);
   if (!is_key) return exp(exponent - Variable(amax(exponent.value(), {-1}, true)));
@@ -59,8 +73,24 @@ Variable shifted_exp(const Variable& exponent, bool shifts, bool is_key, const T
         Tensor::scalar(-std::numeric_limits<double>::infinity(), exponent.dtype(), exponent.device());
     real = where(column(keys), exponent, nothing);
   }
-  const Tensor lowest = Tensor::scalar(std::numeric_limits<float>::lowest(), exponent.dtype(), exponent.device());
-  return exp(real - Variable(maximum(amax(real.value(), {-2, -1}, true), lowest)));
+  return exp(real - Variable(amax(largest_exponents(exponent.value(), keys), {-2}, true)));
+}
+
+/// Weights (B, H, Lq, Lk) of the causal form from those under one shift for all keys: query i is due the largest
+/// exponent among the keys it sees, so the exponentials, not their eps, are multiplied by what it is lower.
+Variable with_causal_shift(const KernelAttentionSpec& spec, const Variable& weights, const Variable& phi_q,
+                           const Variable& K, const Variable& Omega, const Tensor& keys, const Tensor& visible) {
+  const Variable x = K.value() * spec.scale;
+  const Variable u = Omega.defined() ? matmul(x, transpose(Omega.detach(), -2, -1)) : x;
+  const Tensor largest =
+      largest_exponents(exponents(spec.map, u, sum(square(x), {-1}, true)).value(), keys).transpose(-2, -1);
+  const Tensor lowest = Tensor::scalar(std::numeric_limits<float>::lowest(), K.dtype(), K.device());
+  const Tensor of_all = amax(largest, {-1}, true);                              // (B, H, 1, 1)
+  const Tensor of_visible = amax(where(visible, largest, lowest), {-1}, true);  // (B, H, Lq, 1)
+  const Tensor lower = of_all - where(less_equal(of_visible, lowest), of_all, of_visible);
+  const double eps = spec.map.kind == FeatureMap::Kind::softmax_trigonometric ? 0 : spec.map.eps;
+  const Variable of_eps = sum(phi_q, {-1}, true) * eps;  // (B, H, Lq, 1)
+  return (weights - of_eps) * Variable(exp(lower)) + of_eps;
 }
 
 }  // namespace
@@ -72,24 +102,16 @@ Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& O
   const Variable norm = sum(square(x), {-1}, true);                              // (B, H, L, 1)
   Variable phi;
   switch (map.kind) {
-    case Kind::positive: {
-      const Variable exponent = u - norm * map.norm_factor;
-      phi = shifted_exp(exponent, shifts, is_key, keys) + map.eps;
+    case Kind::positive:
+    case Kind::hyperbolic:
+      phi = shifted_exp(exponents(map, u, norm), shifts, is_key, keys) + map.eps;
       break;
-    }
     case Kind::trigonometric:
       phi = concat({cos(u), sin(u)}, -1);
       break;
-    case Kind::hyperbolic: {
-      const Variable exponent = concat({u, -u}, -1) - norm * map.norm_factor;
-      phi = shifted_exp(exponent, shifts, is_key, keys) + map.eps;
+    case Kind::softmax_trigonometric:
+      phi = shifted_exp(exponents(map, u, norm), shifts, is_key, keys) * concat({cos(u), sin(u)}, -1);
       break;
-    }
-    case Kind::softmax_trigonometric: {
-      const Variable h = shifted_exp(norm * 0.5, shifts, is_key, keys);
-      phi = h * concat({cos(u), sin(u)}, -1);
-      break;
-    }
     case Kind::elementwise:
       phi = apply_function(map.function, u) + map.eps;
       break;
@@ -106,9 +128,12 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
   Variable phi_k = feature_map(spec.map, K * spec.scale, Omega, true, keys, spec.shifts());         // (B, H, Lk, F)
   if (keys.defined()) phi_k = phi_k * Variable(column(keys).cast(phi_k.dtype()));  // padded keys weigh nothing
   if (spec.causal) {
-    const Tensor visible = causal_mask(Q.size(-2), K.size(-2), Q.device()).cast(Q.dtype());
-    const Variable weights = matmul(phi_q, transpose(phi_k, -2, -1)) * Variable(visible);  // (B, H, Lq, Lk)
-    const Variable sums = matmul(weights, V);                                              // (B, H, Lq, D)
+    const Tensor visible = causal_mask(Q.size(-2), K.size(-2), Q.device());
+    Variable weights = matmul(phi_q, transpose(phi_k, -2, -1));  // (B, H, Lq, Lk)
+    if (spec.shifts()) weights = with_causal_shift(spec, weights, phi_q, K, Omega, keys, visible);
+    weights = weights * Variable(visible.cast(Q.dtype()));
+    if (keys.defined()) weights = weights * Variable(column(keys).transpose(-2, -1).cast(Q.dtype()));
+    const Variable sums = matmul(weights, V);  // (B, H, Lq, E)
     return spec.renormalise ? sums / (sum(weights, {-1}, true) + spec.denominator_eps) : sums;
   }
   const Variable S = matmul(transpose(phi_k, -2, -1), V);  // (B, H, F, D)

@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "engine/cpu/attention_tile.h"
+#include "engine/cpu/dropout.h"
 #include "engine/cpu/tile_product.h"
 #include "engine/parallel.h"
-#include "engine/philox.h"
 
 namespace bochner::cpu {
 namespace {
@@ -120,47 +120,41 @@ void follow_maxima(const T* top, int64_t columns, int64_t value_dim, T* shift, T
   scale_columns(Ot, value_dim, columns, factors);
 }
 
-/// The dropout factors 0 and 1 / (1 - p) of a tile, as keys x queries.
+/// The dropout factors of a tile of P, as keys x queries.
 template <class T>
 class DropoutTile {
  public:
-  DropoutTile(const SoftmaxAttentionOptions& options, const Sizes& sizes)
-      : options_(options),
+  DropoutTile(const Dropout& drop, const Sizes& sizes)
+      : drop_(drop),
         sizes_(sizes),
-        drawn_(options.dropout > 0 ? kTile * kTile : 1),
-        factors_(options.dropout > 0 ? kTile * kTile : 1) {}
+        drawn_(drop.active() ? kTile * kTile : 1),
+        factors_(drop.active() ? kTile * kTile : 1),
+        window_(drop) {}
 
-  bool active() const { return options_.dropout > 0; }
+  bool active() const { return drop_.active(); }
 
   /// For queries from `query` on of head number `head`, and keys from number `first` of the list on.
   const T* draw(int64_t head, int64_t query, int64_t queries, const KeyList& list, int64_t first, int64_t count) {
-    const auto threshold = static_cast<uint32_t>(options_.dropout * 0x1p32);
-    const T kept = T(1) / static_cast<T>(1 - options_.dropout);
     const int64_t begin = list[first];
     const int64_t span = list[first + count - 1] + 1 - begin;
     for (int64_t i = 0; i < queries; ++i) {
-      const auto place = static_cast<uint64_t>((head * sizes_.queries + query + i) * sizes_.keys + begin);
+      const int64_t place = (head * sizes_.queries + query + i) * sizes_.keys + begin;
       T* to = drawn_ + i * kTile;
-      if (span <= PhiloxWindow::kWords) {
-        const uint32_t* words = window_.draw(options_.place.seed(), options_.place.offset() + place, span);
-        for (int64_t j = 0; j < count; ++j) to[j] = words[list[first + j] - begin] >= threshold ? kept : T(0);
-      } else {
-        for (int64_t j = 0; j < count; ++j) {
-          const auto at = place + static_cast<uint64_t>(list[first + j] - begin);
-          to[j] = philox_word(options_.place.seed(), options_.place.offset() + at) >= threshold ? kept : T(0);
-        }
-      }
+      int64_t j = 0;
+      window_.for_each_run(place, span, [&](int64_t run, const auto& factor, int64_t n) {
+        for (; j < count && list[first + j] - begin < run + n; ++j) to[j] = factor(list[first + j] - begin - run);
+      });
     }
     load_transposed<T>({drawn_, kTile}, queries, count, T(1), factors_);
     return factors_;
   }
 
  private:
-  const SoftmaxAttentionOptions& options_;
+  const Dropout& drop_;
   Sizes sizes_;
   Buffer<T> drawn_;
   Buffer<T> factors_;
-  PhiloxWindow window_;
+  DropoutWindow<T> window_;
 };
 
 template <class T>
@@ -218,7 +212,7 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
     const Buffer<T> Qt(dim * kTile);
     const Buffer<T> St(kTile * kTile);
     const Buffer<T> Ot(value_dim * kTile);
-    DropoutTile<T> dropout(options, sizes);
+    DropoutTile<T> dropout(options.dropout, sizes);
     alignas(64) T top[kTile];
     alignas(64) T shift[kTile];
     alignas(64) T sums[kTile];
@@ -310,7 +304,7 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
     const Buffer<T> St(kTile * kTile);
     const Buffer<T> dPt(kTile * kTile);
     const T* dQt = Ot;  // O is not needed once delta is known
-    DropoutTile<T> dropout(options, sizes);
+    DropoutTile<T> dropout(options.dropout, sizes);
     alignas(64) T shift[kTile];
     alignas(64) T delta[kTile];
     alignas(64) T scales[kTile];

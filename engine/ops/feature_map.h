@@ -1,5 +1,6 @@
 // Feature maps phi with E[phi(q) . phi(k)] = kernel(q, k): what a kernel attention applies to u = Omega x. Plain data,
-// read by the composed text (layers/attention/composed.cpp) and by the streaming kernels of both backends alike.
+// read by the composed text (autograd/fused/kernel_attention.cpp) and by the streaming kernels of both
+// backends alike.
 #pragma once
 
 #include <cstdint>

@@ -18,19 +18,11 @@ constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&
                       const SoftmaxAttentionOptions&, const AttentionGradients&)>
     kBackward{kOp, &cpu::softmax_attention_backward, CUDA_KERNEL(softmax_attention_backward)};
 
-void check(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
-           const SoftmaxAttentionOptions& options) {
-  check_attention(kOp, Q, K, V, key_mask);
-  if (!(options.dropout >= 0 && options.dropout < 1)) {
-    fail("{}: dropout {} must be at least 0 and below 1", kOp, options.dropout);
-  }
-}
-
 }  // namespace
 
 SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
                                   const SoftmaxAttentionOptions& options, const Tensor& to) {
-  check(Q, K, V, key_mask, options);
+  check_attention(kOp, Q, K, V, key_mask);
   const SoftmaxAttended attended{attention_output(kOp, {Q.size(0), Q.size(1), Q.size(2), V.size(3)}, Q, to),
                                  Tensor::empty({Q.size(0), Q.size(1), Q.size(2)}, Q.dtype(), Q.device())};
   kForward(Q.device(), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask, options, attended.O,
@@ -41,7 +33,7 @@ SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor
 AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
                                               const Tensor& key_mask, const SoftmaxAttended& attended,
                                               const SoftmaxAttentionOptions& options, const AttentionGradients& to) {
-  check(Q, K, V, key_mask, options);
+  check_attention(kOp, Q, K, V, key_mask);
   if (!(dO.shape() == attended.O.shape()) || dO.dtype() != Q.dtype()) {
     fail("{}: the gradient is {}, the output {}", kOp, dO.str(), attended.O.str());
   }

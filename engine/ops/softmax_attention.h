@@ -8,12 +8,12 @@
 //
 //   dV_j = sum_i P_ij dO_i,   dS_ij = P_ij (dO_i . v_j - dO_i . O_i),   dQ = scale dS K,   dK = scale dS^T Q
 //
-// With dropout, P_ij of the value (not of lse) is multiplied by 1 / (1 - p) where word ((b H + h) Lq + i) Lk + j of
-// `place` is at least p 2^32, else by 0; backward draws the mask again.
+// With dropout (engine/ops/dropout.h), P_ij of the value, not of lse, is multiplied by the factor of element
+// ((b H + h) Lq + i) Lk + j, which backward draws again.
 #pragma once
 
 #include "engine/ops/attention_shapes.h"
-#include "engine/random.h"
+#include "engine/ops/dropout.h"
 #include "engine/tensor.h"
 
 namespace bochner {
@@ -21,8 +21,7 @@ namespace bochner {
 struct SoftmaxAttentionOptions {
   double scale = 1;     ///< usually 1 / sqrt(D)
   bool causal = false;  ///< query i sees keys j <= i only
-  double dropout = 0;   ///< p, 0 <= p < 1
-  Generator place{0};   ///< of the dropout mask: batch * heads * Lq * Lk words
+  Dropout dropout;      ///< of P, (B, H, Lq, Lk) elements
 };
 
 struct SoftmaxAttended {

@@ -1,0 +1,97 @@
+#include "autograd/fused/softmax_attention.h"
+
+#include <limits>
+#include <map>
+
+#include "autograd/fused/dropout.h"
+#include "autograd/op_info.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/view.h"
+
+namespace bochner {
+namespace composed {
+
+Variable softmax_attention(const SoftmaxAttentionOptions& options, const Variable& Q, const Variable& K,
+                           const Variable& V, const Tensor& keys) {
+  const int64_t queries = Q.size(2);
+  const int64_t length = K.size(2);
+  Variable scores = matmul(Q * options.scale, transpose(K, -2, -1));  // (B, H, Lq, Lk)
+  const Variable hidden = Tensor::scalar(-std::numeric_limits<double>::infinity(), Q.dtype(), Q.device());
+  if (keys.defined()) scores = where(keys.view({keys.size(0), 1, 1, length}), scores, hidden);
+  if (options.causal) {
+    const Tensor i = Tensor::arange(queries, DType::i64, Q.device()).view({queries, 1});
+    const Tensor j = Tensor::arange(length, DType::i64, Q.device()).view({1, length});
+    scores = where(less_equal(j, i).view({1, 1, queries, length}), scores, hidden);
+  }
+  Variable P = softmax(scores);  // (B, H, Lq, Lk)
+  if (options.dropout.active()) P = dropout_at(P, options.dropout);
+  return matmul(P, V);  // (B, H, Lq, E)
+}
+
+}  // namespace composed
+
+Variable softmax_attention(const SoftmaxAttentionOptions& options, const Variable& Q, const Variable& K,
+                           const Variable& V, const Tensor& keys) {
+  const SoftmaxAttended attended = softmax_attention(Q.value(), K.value(), V.value(), keys, options);
+  return record("softmax_attention", attended.O, {&Q, &K, &V}, [=](const Variable& g) -> Gradients {
+    if (Tape* tape = Tape::current()) {
+      const auto plain = [&](const std::vector<Variable>& in) {
+        return composed::softmax_attention(options, in[0], in[1], in[2], keys);
+      };
+      return tape->pull_back(plain, {Q, K, V}, g);
+    }
+    const AttentionGradients grads =
+        softmax_attention_backward(g.value(), Q.value(), K.value(), V.value(), keys, attended, options);
+    return {grads.dQ, grads.dK, grads.dV};
+  });
+}
+
+void describe_softmax_attention(OpInfos& infos) {
+  OpInfo info{"softmax_attention",
+              "O_i = sum_j P_ij v_j,  P_ij = exp(s_ij) / sum_j exp(s_ij),  s_ij = scale q_i . k_j",
+              "Vaswani et al., 2017",
+              {},
+              {}};
+  std::map<std::string, std::function<Variable(const std::vector<Variable>&)>> plain;  // by label
+  uint64_t seed = 2200;
+  for (const auto& [queries, length] : {std::pair<int64_t, int64_t>{4, 4}, {1, 5}, {5, 1}, {3, 6}, {7, 2}, {0, 3}}) {
+    for (const bool causal : {false, true}) {
+      for (const double p : {0.0, 0.4}) {
+        SoftmaxAttentionOptions options{0.7, causal, Dropout::at(p, Generator(3, 8))};
+        Tensor keys;
+        if (seed % 4 < 2) {
+          keys = less(Tensor::arange(length).unsqueeze(0), Tensor::from<int64_t>({length, length - 1}, {2, 1}));
+        }
+        const auto split = [&](int64_t l, int64_t d) {
+          return sample_values({2, l, 2, d}, ++seed, -1, 1, 0.05).transpose(1, 2);
+        };
+        Sample sample{fmt::format("{} queries, {} keys, causal {}, dropout {}", queries, length, causal, p),
+                      {split(queries, 3), sample_values({2, 2, length, 3}, ++seed, -1, 1), split(length, 2)},
+                      [options, keys](const std::vector<Variable>& in) {
+                        return softmax_attention(options, in[0], in[1], in[2], keys);
+                      }};
+        info.samples.push_back(sample);
+        plain[sample.label] = [options, keys](const std::vector<Variable>& in) {
+          return composed::softmax_attention(options, in[0], in[1], in[2], keys);
+        };
+        ++seed;
+      }
+    }
+  }
+  info.composition = [plain](const Sample& sample, const std::vector<Variable>& in) {
+    return plain.at(sample.label)(in);
+  };
+  info.refused = {[] {
+                    const Variable x = Tensor::zeros({1, 2, 3, 4});
+                    softmax_attention({}, x, Variable(Tensor::zeros({1, 2, 3, 5})), x, {});
+                  },
+                  [] {
+                    const Variable x = Tensor::zeros({1, 2, 3, 4});
+                    softmax_attention({}, x, x, x, Tensor::zeros({1, 3}));
+                  }};
+  infos.push_back(info);
+}
+
+}  // namespace bochner
