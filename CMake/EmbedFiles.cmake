@@ -1,0 +1,15 @@
+# Writes OUTPUT, a source file that defines bochner::embedded_resources() with the contents of the files PRESETS (named
+# without `.ini`) and PAPER.
+set(text "// Written by CMake/EmbedFiles.cmake.\n#include \"experiments/common/experiment.h\"\n\nconst bochner::Resources& bochner::embedded_resources() {\n  static const Resources resources{{\n")
+foreach(preset ${PRESETS})
+  get_filename_component(name ${preset} NAME)
+  string(REGEX REPLACE "\\.ini$" "" name ${name})
+  file(READ ${preset} content)
+  string(APPEND text "    {\"${name}\", R\"bochner(${content})bochner\"},\n")
+endforeach()
+set(paper "")
+if(PAPER)
+  file(READ ${PAPER} paper)
+endif()
+string(APPEND text "  }, R\"bochner(${paper})bochner\"};\n  return resources;\n}\n")
+file(WRITE ${OUTPUT} "${text}")

@@ -1,0 +1,41 @@
+// What an experiment is: its name, its presets and the papers' numbers. The files presets/*.ini and paper.csv beside
+// its main.cpp are embedded when it is built, so that the binary runs from anywhere.
+//
+//   const Experiment kLra{"lra", "Long Range Arena: ...", &embedded_resources()};
+//
+// A preset is a protocol: PROTOCOL.ini holds what all its tasks share, PROTOCOL.TASK.ini what one task needs, and
+// PROTOCOL.TASK.ATTENTION.ini what one mechanism needs there; they are read in this order, later values win.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bochner {
+
+/// A file embedded in the binary.
+struct Resource {
+  std::string_view name;  ///< presets: file name without `.ini`
+  std::string_view text;
+};
+
+struct Resources {
+  std::vector<Resource> presets;
+  std::string_view paper;  ///< paper.csv, empty where the experiment has none
+};
+
+/// Those of the program that is running. Each experiment's CMake target defines it.
+const Resources& embedded_resources();
+
+struct Experiment {
+  std::string name;     ///< as in `./run NAME` and runs/NAME/
+  std::string summary;  ///< one line for --help
+  Resources resources;
+
+  /// The names of protocols: the first parts of the presets' names, each once.
+  std::vector<std::string> protocols() const;
+  /// Null where there is no such preset file.
+  const Resource* preset(std::string_view file_name) const;
+};
+
+}  // namespace bochner

@@ -1,0 +1,31 @@
+// INI files: `key = value` lines below `[section]` lines, which make the name `section.key`.
+//
+//   # a comment, also after a value where a blank precedes it
+//   steps = 5000
+//   [model]
+//   layers = 2        # model.layers
+//   name = "a value # with a blank before its hash, or blanks at its ends, stands in quotes"
+//
+// Own, as the reader of Boost.Program_options can not say in which line a mistake is.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bochner {
+
+struct IniEntry {
+  std::string name;  ///< `section.key`
+  std::string value;
+  int line = 0;  ///< from 1
+};
+
+/// An Error `file:line: what is wrong` where a line is neither a section, nor `key = value`, nor empty, nor a comment;
+/// where a name is malformed or given twice; where there is a control character.
+std::vector<IniEntry> parse_ini(std::string_view text, std::string_view file);
+
+/// `value` as it must stand in an INI file to be read back.
+std::string ini_value(const std::string& value);
+
+}  // namespace bochner

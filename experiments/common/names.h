@@ -1,0 +1,21 @@
+// Names that people type: which valid one did they mean, and how to list the others.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace bochner {
+
+/// Smallest number of insertions, deletions, substitutions and swaps of neighbours that make b of a (Damerau and
+/// Levenshtein, each place edited once).
+int edit_distance(std::string_view a, std::string_view b);
+
+/// The candidate nearest to `name`, the first of equals; empty where there is none. A dotted candidate is also compared
+/// by its last part, so that `layers` finds `model.layers`.
+std::string nearest(std::string_view name, std::span<const std::string> candidates);
+
+/// `a, b, c`.
+std::string listed(std::span<const std::string> names);
+
+}  // namespace bochner

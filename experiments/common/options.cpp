@@ -1,0 +1,29 @@
+#include "experiments/common/options.h"
+
+namespace bochner {
+
+void RunOptions::fields(Fields& f) {
+  f("task", task, "what to learn").one_of(tasks);
+  f("preset", preset, "the protocol whose settings to start from");
+  f("config", config, "an INI file of settings, such as the config.ini of a run").command_line_only();
+  f("attention", attention, "attention mechanism").one_of(attentions);
+  f("steps", steps, "training steps").at_least(0);
+  f("batch", batch, "examples in a step").at_least(1);
+  f("seed", seed, "seed of all random numbers");
+  f("seeds", seeds, "runs, with the seeds seed, seed + 1, ...; their mean and deviation are reported").at_least(1);
+  f("threads", threads, "CPU threads; 0: one per core; results do not depend on it").at_least(0).free_on_resume();
+  f("device", device, "cpu, cuda or cuda:N");
+  f("precision", precision, "type of the numbers that are computed with").one_of(precisions);
+  f("data", data, "folder of the data sets").free_on_resume();
+  f("out", out, "run folder; default runs/EXPERIMENT/NAME").of_invocation();
+  f("resume", resume, "continue the run in the run folder, bit for bit").command_line_only();
+  f("quiet", quiet, "print warnings and errors only").of_invocation();
+  f("log-level", log_level, "how much to print").one_of({"error", "warning", "info", "debug"}).of_invocation();
+  f("dump-config", dump_config, "print all settings as an INI file, and stop").command_line_only();
+  f("trace", trace, "write a Chrome trace to this file, and print the share of time per op").of_invocation();
+  f("bench", bench, "measure steps beside the least time they could take; trains nothing").of_invocation();
+  f("help", help, "print this, and stop").command_line_only();
+  f("version", version, "print version, compiler, BLAS and CUDA, and stop").command_line_only();
+}
+
+}  // namespace bochner

@@ -1,0 +1,39 @@
+// The papers' own numbers: paper.csv beside an experiment's main.cpp, embedded in its binary.
+//
+//   source,protocol,task,attention,metric,value,deviation
+//   "Skyformer, Table 1",skyformer,text,skyformer,accuracy,64.70,
+//
+// `value` is as printed, `deviation` may be empty. Accuracies are in percent, as papers print them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bochner {
+
+struct PaperNumber {
+  std::string source;
+  std::string protocol;
+  std::string task;
+  std::string attention;
+  std::string metric;
+  double value = 0;
+  std::optional<double> deviation;
+};
+
+class PaperTable {
+ public:
+  /// An Error names the row where the file is malformed.
+  static PaperTable parse(std::string_view csv);
+
+  const std::vector<PaperNumber>& numbers() const { return numbers_; }
+  /// The number of this protocol for this task and mechanism, else of any protocol; null where there is none.
+  const PaperNumber* find(std::string_view protocol, std::string_view task, std::string_view attention) const;
+
+ private:
+  std::vector<PaperNumber> numbers_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,200 @@
+#include "experiments/common/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "experiments/common/build_info.h"
+#include "experiments/common/chart.h"
+#include "experiments/common/progress.h"
+
+namespace bochner {
+namespace {
+
+constexpr const char* kHead = R"(<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+:root { color-scheme: light dark; --bg: #ffffff; --fg: #1c1e21; --dim: #60656c; --line: #d8dce1; --band: #f4f6f8;
+  --c0: #1f6fb4; --c1: #c4501b; --c2: #2b8a3e; --c3: #8e44ad; --c4: #b8860b; --c5: #007f86; --c6: #b0235f; --c7: #555b61; }
+@media (prefers-color-scheme: dark) { :root { --bg: #16181b; --fg: #e6e8ea; --dim: #9aa1a9; --line: #363b41;
+  --band: #1f2327; --c0: #6cb2f0; --c1: #f2925f; --c2: #6fcf83; --c3: #c792ea; --c4: #e2bb4f; --c5: #4ecbd2;
+  --c6: #f07fae; --c7: #b3b9c0; } }
+body { background: var(--bg); color: var(--fg); font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem;
+  padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+p, .note { color: var(--dim); }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; } .wide { overflow-x: auto; }
+th, td { border-bottom: 1px solid var(--line); padding: .3rem .8rem; text-align: right; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; } thead th { background: var(--band); }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: 1rem; }
+svg { width: 100%; height: auto; } svg text { fill: var(--fg); font: 12px system-ui, sans-serif; }
+svg .title { font-weight: 600; font-size: 14px; } svg .tick { fill: var(--dim); } svg .grid { stroke: var(--line); }
+svg .curve { fill: none; stroke-width: 1.8; }
+pre { background: var(--band); overflow-x: auto; padding: .8rem; font-size: 13px; }
+</style>
+)";
+
+std::string name_of_run(const RunRecord& run, const std::vector<RunRecord>& all) {
+  std::string name = run.attention;
+  const auto differs = [&](auto member) {
+    return std::any_of(all.begin(), all.end(), [&](const RunRecord& other) { return other.*member != run.*member; });
+  };
+  if (differs(&RunRecord::task)) name = run.task + ", " + name;
+  if (differs(&RunRecord::protocol)) name += ", " + run.protocol;
+  if (differs(&RunRecord::seed)) name += fmt::format(", seed {}", run.seed);
+  return name;
+}
+
+/// Accuracies are shown in percent, as papers print them.
+bool is_share(const std::string& metric) { return metric.find("accuracy") != std::string::npos; }
+
+std::string shown(const std::string& metric, double value) {
+  return is_share(metric) ? fmt::format("{:.2f}", 100 * value) : fmt::format("{:.4g}", value);
+}
+
+std::string bytes_text(int64_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / (1 << 20);
+  return mebibytes < 1024 ? fmt::format("{:.1f} MiB", mebibytes) : fmt::format("{:.2f} GiB", mebibytes / 1024);
+}
+
+std::string cell(const std::string& text, const char* tag = "td") {
+  return fmt::format("<{0}>{1}</{0}>", tag, html_escaped(text));
+}
+
+std::string paper_cell(const RunRecord& run, const PaperTable& papers) {
+  const PaperNumber* const number = papers.find(run.protocol, run.task, run.attention);
+  if (number == nullptr) return cell("–");
+  std::string text = fmt::format("{:g}", number->value);
+  if (number->deviation) text += fmt::format(" ± {:g}", *number->deviation);
+  text += fmt::format(" ({})", number->source);
+  return cell(text);
+}
+
+std::string results_table(const std::vector<RunRecord>& runs, const PaperTable& papers) {
+  std::vector<std::string> metrics;
+  for (const RunRecord& run : runs) {
+    for (const auto& [name, value] : run.result.test) {
+      if (std::find(metrics.begin(), metrics.end(), name) == metrics.end()) metrics.push_back(name);
+    }
+  }
+  std::string head = cell("run", "th");
+  for (const std::string& metric : metrics) {
+    head += cell(fmt::format("test {}{}", metric, is_share(metric) ? " %" : ""), "th");
+    head += cell("of the last step", "th");
+  }
+  for (const char* name : {"paper", "best step", "steps", "parameters", "steps/s", "training", "peak memory"}) {
+    head += cell(name, "th");
+  }
+  std::string rows;
+  for (const RunRecord& run : runs) {
+    const TrainResult& result = run.result;
+    rows += "<tr>" + cell(name_of_run(run, runs));
+    for (const std::string& metric : metrics) {
+      for (const Metrics* values : {&result.test, &result.test_last}) {
+        const double* const value = find_metric(*values, metric);
+        rows += cell(value == nullptr ? "–" : shown(metric, *value));
+      }
+    }
+    const double rate = result.train_seconds > 0 ? static_cast<double>(result.steps) / result.train_seconds : 0;
+    rows += paper_cell(run, papers) + cell(fmt::format("{}", result.best_step)) +
+            cell(fmt::format("{}", result.steps)) + cell(fmt::format("{}", result.parameters)) +
+            cell(fmt::format("{:.3g}", rate)) + cell(clock_text(result.train_seconds)) +
+            cell(bytes_text(result.peak_memory_bytes)) + "</tr>\n";
+  }
+  return fmt::format("<div class=\"wide\"><table><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n", head,
+                     rows);
+}
+
+/// All that the papers report for the tasks of these runs.
+std::string papers_table(const std::vector<RunRecord>& runs, const PaperTable& papers) {
+  std::set<std::string> tasks;
+  for (const RunRecord& run : runs) tasks.insert(run.task);
+  std::string rows;
+  for (const PaperNumber& number : papers.numbers()) {
+    if (!tasks.contains(number.task)) continue;
+    rows += "<tr>" + cell(number.attention) + cell(number.task) + cell(number.metric) +
+            cell(fmt::format("{:g}", number.value)) + cell(number.protocol) + cell(number.source) + "</tr>\n";
+  }
+  if (rows.empty()) return "";
+  std::string head;
+  for (const char* name : {"attention", "task", "metric", "value", "protocol", "source"}) head += cell(name, "th");
+  return fmt::format(
+      "<h2>What the papers report for {}</h2>\n<div class=\"wide\"><table><thead><tr>{}</tr></thead><tbody>\n"
+      "{}</tbody></table></div>\n",
+      tasks.size() == 1 ? "this task" : "these tasks", head, rows);
+}
+
+std::string chart_of(const std::string& metric, const std::vector<RunRecord>& runs) {
+  std::vector<Curve> curves;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const std::string prefix = runs.size() == 1 ? "" : name_of_run(runs[i], runs) + ", ";
+    Curve train{prefix + "train", static_cast<int>(i), true, {}};
+    Curve valid{prefix + "valid", static_cast<int>(i), false, {}};
+    for (const MetricsLine& line : runs[i].curves) {
+      const double* const value = find_metric(line.metrics, metric);
+      if (value == nullptr) continue;
+      (line.split == "train" ? train : valid).points.emplace_back(static_cast<double>(line.step), *value);
+    }
+    for (Curve* curve : {&valid, &train}) {
+      if (!curve->points.empty()) curves.push_back(std::move(*curve));
+    }
+  }
+  return curves.empty() ? "" : line_chart(metric, "step", curves);
+}
+
+/// The metrics that are measured in validation, the loss first.
+std::vector<std::string> charted(const std::vector<RunRecord>& runs) {
+  std::vector<std::string> metrics = {"loss"};
+  for (const RunRecord& run : runs) {
+    for (const MetricsLine& line : run.curves) {
+      if (line.split != "valid") continue;
+      for (const auto& [name, value] : line.metrics) {
+        if (std::find(metrics.begin(), metrics.end(), name) == metrics.end()) metrics.push_back(name);
+      }
+    }
+  }
+  return metrics;
+}
+
+std::string settings(const std::vector<RunRecord>& runs) {
+  std::string html = "<h2>Settings</h2>\n";
+  for (const RunRecord& run : runs) {
+    std::string protocol = run.protocol;
+    for (const auto& [name, value] : run.overrides) protocol += fmt::format(", but {} = {}", name, value);
+    html += fmt::format("<details{}><summary>{} (protocol: {})</summary><pre>{}</pre></details>\n",
+                        runs.size() == 1 ? " open" : "", html_escaped(name_of_run(run, runs)), html_escaped(protocol),
+                        html_escaped(run.config));
+  }
+  return html;
+}
+
+}  // namespace
+
+std::string report_html(const std::string& title, const std::vector<RunRecord>& runs, const PaperTable& papers,
+                        const std::vector<ReportFigure>& figures) {
+  std::string html =
+      fmt::format("<!doctype html>\n<html lang=\"en\">\n<head>\n<title>{0}</title>\n{1}</head>\n<body>\n<h1>{0}</h1>\n",
+                  html_escaped(title), kHead);
+  html += "<h2>Results</h2>\n" + results_table(runs, papers);
+  html +=
+      "<p>Test results are those of the checkpoint that was best in validation; those of the last step stand beside "
+      "them. A paper's number stands under its own protocol: it compares with a run only where the data and the "
+      "settings are the same.</p>\n";
+  html += "<h2>Curves</h2>\n<div class=\"charts\">\n";
+  for (const std::string& metric : charted(runs)) html += chart_of(metric, runs);
+  html += "</div>\n";
+  for (const ReportFigure& figure : figures) {
+    html += fmt::format("<h2>{}</h2>\n{}\n", html_escaped(figure.title), figure.html);
+  }
+  html += papers_table(runs, papers) + settings(runs);
+  const BuildInfo build = build_info();
+  const std::string device = runs.empty() ? "" : fmt::format(" on {}, {}", runs[0].device, runs[0].precision);
+  html += html_escaped(fmt::format("Bochner {} ({}), {}, {}; BLAS: {}{}", build.version, build.commit, build.compiler,
+                                   build.flags, build.blas, device))
+              .insert(0, "<p class=\"note\">") +
+          "</p>\n</body>\n</html>\n";
+  return html;
+}
+
+}  // namespace bochner

@@ -1,0 +1,22 @@
+// report.html: one page without anything from outside that shows one run, or several side by side: results beside the
+// papers' numbers, curves, speed and memory, settings. Readable in light and dark.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/common/paper.h"
+#include "experiments/common/results.h"
+
+namespace bochner {
+
+/// A picture or table that an experiment adds: a heading and a piece of HTML.
+struct ReportFigure {
+  std::string title;
+  std::string html;
+};
+
+std::string report_html(const std::string& title, const std::vector<RunRecord>& runs, const PaperTable& papers,
+                        const std::vector<ReportFigure>& figures = {});
+
+}  // namespace bochner

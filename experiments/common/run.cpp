@@ -1,0 +1,132 @@
+#include "experiments/common/run.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+#include "engine/error.h"
+#include "engine/io/file.h"
+
+namespace bochner {
+namespace {
+
+/// The folder of the run that the options describe, which is one of `many` where there are several seeds.
+RunFolder folder_of(const Session& session, bool many) {
+  const RunOptions& options = session.options;
+  if (options.out.empty()) {
+    return RunFolder::next(std::filesystem::path("runs") / session.experiment.name, run_name(options), options.resume);
+  }
+  if (!many) return {options.out, options.resume};
+  const std::filesystem::path path = std::filesystem::path(options.out) / fmt::format("seed{}", options.seed);
+  return {path, options.resume && holds_run(path)};
+}
+
+/// Sets an option for a while.
+template <class T>
+class Setting {
+ public:
+  Setting(T& value, T now) : value_(value), before_(value) { value_ = now; }
+  ~Setting() { value_ = before_; }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  T& value_;
+  T before_;
+};
+
+void print_result(const Session& session, const RunRecord& run, const RunFolder& folder) {
+  if (!session.log.shows(LogLevel::info)) return;
+  fmt::print("{}: test {} (best of validation, step {}); last step: {}\n", run_name(session.options),
+             metrics_text(run.result.test), run.result.best_step, metrics_text(run.result.test_last));
+  fmt::print("{}\n", (folder / "report.html").string());
+  std::fflush(stdout);
+}
+
+void print_means(const std::vector<RunRecord>& runs) {
+  for (const auto& [name, value] : runs.front().result.test) {
+    std::vector<double> values;
+    for (const RunRecord& run : runs) {
+      const double* const found = find_metric(run.result.test, name);
+      if (found != nullptr) values.push_back(*found);
+    }
+    fmt::print("test {} over the seeds: {}\n", name, mean_text(values));
+  }
+}
+
+}  // namespace
+
+std::string run_name(const RunOptions& options) {
+  std::string name;
+  for (const std::string& part : {options.task, options.attention == "none" ? "" : options.attention, options.preset}) {
+    if (!part.empty()) name += part + "-";
+  }
+  return name + fmt::format("seed{}", options.seed);
+}
+
+std::string mean_text(const std::vector<double>& values) {
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  const double deviation = values.size() > 1 ? std::sqrt(squares / (count - 1)) : 0;
+  return fmt::format("{:.4g} ± {:.2g} ({} runs)", mean, deviation, values.size());
+}
+
+RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make) {
+  const RunOptions& options = session.options;
+  if (std::filesystem::exists(folder / "config.ini")) {
+    const std::string file = (folder / "config.ini").string();
+    const std::vector<std::byte> stored = read_file(file);
+    require_same_config(session.fields, std::string(text_of(stored)), file);
+  }
+  if (std::filesystem::exists(folder / "results.json")) {
+    session.log.info("{} is finished already", folder.path().string());
+    return read_run(folder.path());
+  }
+  const std::string config = config_ini(session.experiment, session.fields);
+  const std::unique_ptr<Trainable> model = make();
+  session.log.info("{}: {} parameters, {} steps, into {}", run_name(options), model->parameters(), plan.steps,
+                   folder.path().string());
+  Trainer trainer(*model, plan, folder, config, session.log, Device::named(options.device), session.program);
+  RunRecord run;
+  run.result = trainer.run();
+  run.experiment = session.experiment.name;
+  run.task = options.task;
+  run.protocol = options.preset.empty() ? "custom" : options.preset;
+  run.overrides = session.overrides;
+  run.attention = options.attention;
+  run.seed = options.seed;
+  run.device = options.device;
+  run.precision = options.precision;
+  run.model = session.fields.json("model");
+  run.config = config;
+  const std::vector<std::byte> metrics = read_file(folder / "metrics.jsonl");
+  run.curves = parse_metrics(text_of(metrics)).lines;
+
+  const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
+  const std::string title = fmt::format("{}: {}", session.experiment.name, run_name(options));
+  write_file_atomically(folder / "report.html", report_html(title, {run}, papers));
+  write_file_atomically(folder / "results.json", results_json(run, papers));  // last: it says that all is there
+  return run;
+}
+
+std::vector<RunRecord> train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make) {
+  RunOptions& options = session.options;
+  std::vector<RunRecord> runs;
+  const int count = options.seeds;
+  const uint64_t first_seed = options.seed;
+  const Setting<int> one(options.seeds, 1);
+  for (int i = 0; i < count; ++i) {
+    const Setting<uint64_t> seed(options.seed, first_seed + static_cast<uint64_t>(i));
+    const RunFolder folder = folder_of(session, count > 1);
+    runs.push_back(train_run(session, plan, folder, make));
+    print_result(session, runs.back(), folder);
+  }
+  if (count > 1 && session.log.shows(LogLevel::info)) print_means(runs);
+  return runs;
+}
+
+}  // namespace bochner

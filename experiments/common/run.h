@@ -1,0 +1,36 @@
+// From a loaded config to a finished run folder: the one call that an experiment's main makes.
+//
+//   void train(Config& config, Session& session) {
+//     train_runs(session, {.steps = config.run.steps, .evaluate_every = 500},
+//                [&] { return std::make_unique<LraModel>(config); });
+//   }
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "experiments/common/main.h"
+#include "experiments/common/report.h"
+#include "experiments/common/trainer.h"
+
+namespace bochner {
+
+/// Makes the model for the config as it is now, whose seed differs from run to run.
+using MakeTrainable = std::function<std::unique_ptr<Trainable>()>;
+
+/// Trains one run for each of the `--seeds`, into the run folder that the options name, with results.json and
+/// report.html; prints the results, and over several seeds their mean and standard deviation. With --resume, runs that
+/// are finished are not touched.
+std::vector<RunRecord> train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make);
+
+/// One run into `folder`; restores the best checkpoint's results where it is finished already.
+RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make);
+
+/// `task-attention-preset-seed1`.
+std::string run_name(const RunOptions& options);
+
+/// mean and sample standard deviation, in words: `0.812 ± 0.004 (3 runs)`.
+std::string mean_text(const std::vector<double>& values);
+
+}  // namespace bochner

@@ -1,0 +1,39 @@
+// The folder of one run, held by one process at a time: runs/<experiment>/<name>/ with
+//   config.ini        complete: `./run NAME --config config.ini` repeats the run
+//   metrics.jsonl     one JSON object a line, see metrics.h
+//   events.out.tfevents.bochner    the same for TensorBoard
+//   checkpoint-last, checkpoint-best    safetensors, see state.h
+//   results.json, report.html      written at the end
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace bochner {
+
+class RunFolder {
+ public:
+  /// Creates the folder, or enters it where `resume`, and locks it until this object ends, however that comes about.
+  /// An Error where it holds a run and `resume` is not set, where it holds none and `resume` is set, where another
+  /// process holds it, and where it can not be written.
+  RunFolder(const std::filesystem::path& path, bool resume);
+  ~RunFolder();
+  RunFolder(RunFolder&& other) noexcept;
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  /// The first of NAME, NAME-2, NAME-3, ... below `parent` that is free; with `resume` the last that holds a run.
+  static RunFolder next(const std::filesystem::path& parent, const std::string& name, bool resume);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+/// Does the folder hold a run?
+bool holds_run(const std::filesystem::path& path);
+
+}  // namespace bochner

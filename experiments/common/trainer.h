@@ -1,0 +1,128 @@
+// The training loop of every experiment: a fixed schedule of logs, evaluations and checkpoints, the best model by
+// validation, the test at the end, and a record from which a run that was stopped at any moment goes on bit for bit.
+//
+// It knows nothing of models: what it drives is a Trainable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/common/log.h"
+#include "experiments/common/metrics.h"
+#include "experiments/common/run_folder.h"
+#include "experiments/common/state.h"
+
+namespace bochner {
+
+/// What one training step tells. `count` is the number of examples, or of positions, of which `correct` were right;
+/// a task without accuracy leaves both 0.
+struct StepResult {
+  double loss = 0;
+  int64_t correct = 0;
+  int64_t count = 0;
+};
+
+enum class Split : unsigned char { valid, test };
+
+/// A model with its optimizer, data and generators.
+class Trainable {
+ public:
+  virtual ~Trainable() = default;
+  Trainable() = default;
+  Trainable(const Trainable&) = delete;
+  Trainable& operator=(const Trainable&) = delete;
+
+  /// Makes update number `step`, counted from 0.
+  virtual StepResult step(int64_t step) = 0;
+  /// Measures the model on a split. Must leave everything that save_training() saves as it is.
+  virtual Metrics evaluate(Split split) = 0;
+
+  /// The parameters and buffers, under the names of Hugging Face where the model has one.
+  virtual void save_model(State& state) const = 0;
+  virtual void load_model(const State& state) = 0;
+  /// All else that later steps depend on: optimizer, generators, position in the data. Names must not clash with those
+  /// of the model, nor begin with `run.`.
+  virtual void save_training(State& state) const = 0;
+  virtual void load_training(const State& state) = 0;
+
+  /// Number of trained numbers.
+  virtual int64_t parameters() const = 0;
+  /// More to log at this step, such as the learning rate.
+  virtual Metrics extra() const { return {}; }
+  /// The ids of the examples of the latest step.
+  virtual std::vector<int64_t> batch_ids() const { return {}; }
+  /// Called once where the loss of the latest step is not finite: the first layer whose output is not, if known.
+  virtual std::string blame() { return {}; }
+};
+
+struct TrainPlan {
+  int64_t steps = 0;
+  int64_t log_every = 50;
+  int64_t evaluate_every = 500;
+  /// 0: only where it evaluates.
+  int64_t checkpoint_every = 0;
+  /// The validation metric that chooses the best model.
+  std::string best_by = "accuracy";
+  bool higher_is_better = true;
+  /// Stop after this many evaluations without a better one; 0: never.
+  int64_t patience = 0;
+};
+
+struct TrainResult {
+  int64_t steps = 0;  ///< that were made
+  int64_t best_step = 0;
+  Metrics valid, test;            ///< of the best checkpoint
+  Metrics valid_last, test_last;  ///< of the last one
+  int64_t parameters = 0;
+  int64_t peak_memory_bytes = 0;
+  double train_seconds = 0;  ///< in steps alone, over all sessions of the run
+};
+
+class Trainer {
+ public:
+  /// `config` is the text of config.ini. How to go on is said as `program --resume --out FOLDER`.
+  Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, std::string config, Log& log, Device device,
+          std::string program);
+
+  /// Trains to the end, from checkpoint-last where the folder holds one. Interrupted is thrown after a checkpoint,
+  /// RunFailure where the loss is not finite.
+  TrainResult run();
+
+ private:
+  struct Best {
+    int64_t step = -1;
+    int64_t since = 0;  ///< evaluations since
+    Metrics valid;
+  };
+
+  void restore(const State& state);
+  void save_last();
+  void save_best();
+  void log_training(MetricsFile& metrics, class EventsFile& events);
+  void evaluate(MetricsFile& metrics, class EventsFile& events);
+  bool is_better(const Metrics& valid) const;
+  bool is_done() const;
+  [[noreturn]] void fail_not_finite(double loss);
+  TrainResult finish();
+
+  Trainable& model_;
+  TrainPlan plan_;
+  const RunFolder& folder_;
+  std::string config_;
+  Log& log_;
+  Device device_;
+  std::string program_;
+
+  // The state of the run, all of it in checkpoint-last.
+  int64_t step_ = 0;
+  double train_seconds_ = 0;
+  double loss_sum_ = 0;  ///< since the latest log
+  int64_t loss_count_ = 0;
+  int64_t correct_ = 0;
+  int64_t count_ = 0;
+  Best best_;
+  Metrics valid_last_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,62 @@
+#include "engine/trace.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+namespace bochner {
+namespace {
+
+void spin(int microseconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(microseconds);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+TEST(Trace, RecordsNothingWhileOff) {
+  trace::start();
+  trace::stop();
+  { const trace::Span span("unseen"); }
+  EXPECT_TRUE(trace::events().empty());
+}
+
+TEST(Trace, OwnTimeLeavesOutTheSpansInside) {
+  trace::start();
+  {
+    const trace::Span outer("outer");
+    for (int i = 0; i < 3; ++i) {
+      const trace::Span inner("inner");
+      spin(2000);
+    }
+  }
+  trace::stop();
+  const auto shares = trace::shares();
+  ASSERT_EQ(shares.size(), 2U);
+  EXPECT_EQ(shares[0].name, "inner");
+  EXPECT_EQ(shares[0].count, 3);
+  EXPECT_GE(shares[0].seconds, 0.006);
+  EXPECT_NEAR(shares[0].share + shares[1].share, 1, 1e-12);
+  const auto events = trace::events();
+  ASSERT_EQ(events.size(), 4U);
+  EXPECT_STREQ(events[0].name, "outer");
+  EXPECT_NEAR(static_cast<double>(events[0].length_ns) / 1e9, shares[0].seconds + shares[1].seconds, 1e-9);
+  EXPECT_NE(trace::table().find("inner"), std::string::npos);
+}
+
+TEST(Trace, EachThreadHasItsRowInTheChromeTrace) {
+  trace::start();
+  { const trace::Span span("here \"quoted\""); }
+  std::thread([] { const trace::Span span("there"); }).join();
+  trace::stop();
+  const auto json = nlohmann::json::parse(trace::chrome_json());
+  const auto& events = json["traceEvents"];
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_NE(events[0]["tid"], events[1]["tid"]);
+  EXPECT_EQ(events[0]["name"], "here \"quoted\"");
+  EXPECT_EQ(events[0]["ph"], "X");
+  EXPECT_GE(events[0]["dur"].get<double>(), 0);
+}
+
+}  // namespace
+}  // namespace bochner

@@ -1,0 +1,280 @@
+#include "experiments/common/config.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/common/ini.h"
+#include "experiments/common/names.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+struct ModelConfig {
+  int layers = 2;
+  double rate = 1e-3;
+  bool bias = true;
+  uint64_t salt = 7;
+  std::vector<int64_t> sizes = {64, 128};
+  std::vector<double> rates;
+  std::vector<std::string> kernels = {"rks"};
+  std::string title;
+
+  void fields(Fields& f) {
+    f("layers", layers, "number of layers").at_least(1).at_most(64);
+    f("rate", rate, "learning rate").above(0);
+    f("bias", bias, "add a bias");
+    f("salt", salt, "a large number");
+    f("sizes", sizes, "sizes").at_least(1);
+    f("rates", rates, "rates").above(0).below(1);
+    f("kernels", kernels, "kernels").one_of({"rks", "prf", "fastfood"});
+    f("title", title, "any text");
+  }
+};
+
+struct Config {
+  RunOptions run{.task = "bowl",
+                 .attention = "softmax",
+                 .tasks = {"bowl", "valley"},
+                 .attentions = {"softmax", "linear-elu", "performer"}};
+  ModelConfig model;
+  void fields(Fields& f) {
+    run.fields(f);
+    f.group("model", model);
+  }
+};
+
+Experiment experiment() {
+  return {"toy",
+          "An experiment of the tests",
+          {{{"paper", "steps = 40\n[model]\nlayers = 3\nrate = 0.25\n"},
+            {"paper.valley", "[model]\nlayers = 5\n"},
+            {"paper.valley.performer", "[model]\nlayers = 7\n"},
+            {"one.bowl", "steps = 12\n"},
+            {"nested", "preset = paper\n"}},
+           ""}};
+}
+
+struct Loaded {
+  Config config;
+  Fields fields = Fields::of(config);
+  ConfigReport report;
+};
+
+void load(Loaded& loaded, const std::vector<std::string>& arguments, const Environment& environment = {}) {
+  loaded.report = load_config(experiment(), loaded.fields, loaded.config.run, arguments, environment);
+}
+
+std::string error_of(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+  Loaded loaded;
+  try {
+    load(loaded, arguments, environment);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Config, LaterSourcesWin) {
+  const test::TemporaryFolder folder;
+  const std::string file = (folder / "a.ini").string();
+  test::put(file, "[model]\nlayers = 10\nrate = 0.5\n");
+  struct Case {
+    std::vector<std::string> arguments;
+    Environment environment;
+    int layers;
+  };
+  const Environment variable = {{"BOCHNER_MODEL_LAYERS", "20"}};
+  const std::vector<Case> cases = {
+      {{}, {}, 2},
+      {{"--preset=paper"}, {}, 3},
+      {{"--preset", "paper", "--config", file}, {}, 10},
+      {{"--config=" + file, "--preset=paper"}, variable, 20},
+      {{"--config=" + file, "--preset=paper", "--model.layers=30"}, variable, 30},
+      {{"--model.layers=30", "--model.layers", "31"}, variable, 31},
+  };
+  for (const Case& c : cases) {
+    Loaded loaded;
+    load(loaded, c.arguments, c.environment);
+    EXPECT_EQ(loaded.config.model.layers, c.layers);
+  }
+}
+
+TEST(Config, PresetsLayerByTaskAndMechanism) {
+  const auto layers = [](const std::vector<std::string>& arguments, const Environment& environment = {}) {
+    Loaded loaded;
+    load(loaded, arguments, environment);
+    return loaded.config.model.layers;
+  };
+  EXPECT_EQ(layers({"--preset=paper"}), 3);
+  EXPECT_EQ(layers({"--preset=paper", "--task=valley"}), 5);
+  EXPECT_EQ(layers({"--preset=paper", "--task=valley", "--attention=performer"}), 7);
+  EXPECT_EQ(layers({"--preset=paper", "--attention=performer"}, {{"BOCHNER_TASK", "valley"}}), 7);
+  EXPECT_EQ(error_of({"--preset=one", "--task=valley"}),
+            "--preset: 'one' says nothing of the task 'valley'; it has bowl");
+  EXPECT_EQ(error_of({"--preset=papers"}),
+            "--preset: there is no 'papers'; did you mean 'paper'? Valid: paper, one, nested");
+  EXPECT_EQ(error_of({"--preset=nested"}), "preset nested:1: 'preset' can not be set in a preset");
+}
+
+TEST(Config, OverridesOfAProtocolAreRecorded) {
+  Loaded loaded;
+  load(loaded, {"--preset=paper", "--steps=7", "--seed=3", "--threads=1", "--quiet", "--model.rate=0.25"});
+  ASSERT_EQ(loaded.report.overrides.size(), 1U);
+  EXPECT_EQ(loaded.report.overrides[0], (std::pair<std::string, std::string>("steps", "7")));
+}
+
+TEST(Config, UnknownNamesNameTheNearest) {
+  EXPECT_EQ(error_of({"--model.layer=3"}), "--model.layer: there is no such option; did you mean --model.layers?");
+  EXPECT_EQ(error_of({"--layers", "3"}), "--layers: there is no such option; did you mean --model.layers?");
+  EXPECT_EQ(error_of({"--stpes=3"}), "--stpes: there is no such option; did you mean --steps?");
+  EXPECT_EQ(error_of({"--attention=preformer"}),
+            "--attention: there is no 'preformer'; did you mean 'performer'? Valid: softmax, linear-elu, performer");
+  EXPECT_EQ(error_of({"--model.kernels=rks,fastfod"}),
+            "--model.kernels: there is no 'fastfod'; did you mean 'fastfood'? Valid: rks, prf, fastfood");
+}
+
+TEST(Config, AMistakeNamesTheOption) {
+  EXPECT_EQ(error_of({"--steps=many"}), "--steps: 'many' is not a whole number");
+  EXPECT_EQ(error_of({"--steps=1.5"}), "--steps: '1.5' is not a whole number");
+  EXPECT_EQ(error_of({"--steps=-1"}), "--steps: -1 is not at least 0");
+  EXPECT_EQ(error_of({"--steps=99999999999999999999"}), "--steps: '99999999999999999999' is out of range");
+  EXPECT_EQ(error_of({"--seed=-1"}), "--seed: '-1' is not a whole number of at least 0");
+  EXPECT_EQ(error_of({"--model.rate=0"}), "--model.rate: 0 is not above 0");
+  EXPECT_EQ(error_of({"--model.rate=nan"}), "--model.rate: 'nan' is not a finite number");
+  EXPECT_EQ(error_of({"--model.rate=1e-3x"}), "--model.rate: '1e-3x' is not a number");
+  EXPECT_EQ(error_of({"--model.bias=maybe"}), "--model.bias: 'maybe' is neither true nor false");
+  EXPECT_EQ(error_of({"--model.sizes=1,,2"}), "--model.sizes: '' is not a whole number");
+  EXPECT_EQ(error_of({"--model.sizes=1,"}), "--model.sizes: nothing follows the last comma");
+  EXPECT_EQ(error_of({"--model.rates=0.5,1.5"}), "--model.rates: 1.5 is not above 0 and below 1");
+  EXPECT_EQ(error_of({"--model.layers=65"}), "--model.layers: 65 is not at least 1 and at most 64");
+  EXPECT_EQ(error_of({"extra"}), "unexpected argument 'extra'; options begin with --");
+  EXPECT_EQ(error_of({}, {{"BOCHNER_STEPS", "x"}}), "environment BOCHNER_STEPS: steps: 'x' is not a whole number");
+  EXPECT_NE(error_of({"--steps"}).find("steps"), std::string::npos);
+}
+
+TEST(Config, UnknownVariablesAreToldNotObeyed) {
+  Loaded loaded;
+  load(loaded, {}, {{"BOCHNER_STEP", "3"}});
+  ASSERT_EQ(loaded.report.warnings.size(), 1U);
+  EXPECT_EQ(loaded.report.warnings[0],
+            "environment BOCHNER_STEP: there is no such option, it is ignored; did you mean BOCHNER_STEPS?");
+}
+
+TEST(Config, BadFilesAreRefusedWithLineAndReason) {
+  const test::TemporaryFolder folder;
+  const std::string file = (folder / "a.ini").string();
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"steps\n", ":1: 'steps' is neither `key = value` nor `[section]`"},
+      {"# fine\n\n= 3\n", ":3: '' is no name of an option"},
+      {"[model\nlayers = 2\n", ":1: the section '[model' lacks its closing bracket"},
+      {"[]\n", ":1: '' is no name of a section"},
+      {"[Mo del]\n", ":1: 'Mo del' is no name of a section"},
+      {"[model]\nlayer = 2\n", ":2: there is no option 'model.layer'; did you mean 'model.layers'?"},
+      {"[model]\nlayers = two\n", ":2: model.layers: 'two' is not a whole number"},
+      {"steps = 1\nsteps = 2\n", ":2: steps was given before, in line 1"},
+      {"experiment = lra\n", ":1: these are settings of the experiment 'lra', but this is 'toy'"},
+      {"resume = true\n", ":1: 'resume' can not be set in a file"},
+      {std::string("st\0eps = 1\n", 11), ":1: the line holds a control character; is this an INI file?"},
+      {"task = \"bowl\n", ":1: the quote that opens is not closed"},
+      {"task = \"bowl\" x\n", ":1: 'x' follows the closing quote"},
+      {"[.]\n", ":1: '.' is no name of a section"},
+      {"key with blanks = 1\n", ":1: 'key with blanks' is no name of an option"},
+      {"steps =\n", ":1: steps: '' is not a whole number"},
+      {"model.layers = 3\n[model]\nlayers = 4\n", ":3: model.layers was given before, in line 1"},
+  };
+  for (const auto& [text, message] : cases) {
+    test::put(file, text);
+    EXPECT_EQ(error_of({"--config=" + file}), file + message);
+  }
+  test::put(file, std::string(1 << 17, 'x'));
+  EXPECT_NE(error_of({"--config=" + file}).find("has more than"), std::string::npos);
+  test::put(file, std::string(3 << 20, '\n'));
+  EXPECT_NE(error_of({"--config=" + file}).find("is this an INI file?"), std::string::npos);
+  EXPECT_EQ(error_of({"--config=" + folder.path().string()}),
+            "--config: " + folder.path().string() + " is a folder; name its config.ini");
+  EXPECT_NE(error_of({"--config=" + (folder / "none.ini").string()}).find("can not read"), std::string::npos);
+}
+
+TEST(Config, CommentsQuotesAndLineEndsAreRead) {
+  const auto entries =
+      parse_ini("\xef\xbb\xbf# c\r\na = 1 # one\r\n; c\r\n[s.t]\r\nb=\" x # y \"  # z\r\nc = p#q\r\nd =\r\n", "f");
+  ASSERT_EQ(entries.size(), 4U);
+  EXPECT_EQ(entries[0].value, "1");
+  EXPECT_EQ(entries[1].name, "s.t.b");
+  EXPECT_EQ(entries[1].value, " x # y ");
+  EXPECT_EQ(entries[2].value, "p#q");
+  EXPECT_EQ(entries[3].value, "");
+  EXPECT_EQ(entries[3].line, 7);
+}
+
+TEST(Config, TheDumpReadsBackToTheSameBits) {
+  const test::TemporaryFolder folder;
+  Loaded first;
+  load(first, {"--model.rate=0.1", "--model.rates=0.30000000000000004,1e-300", "--model.salt=18446744073709551615",
+               "--model.title= #1 \"quoted\" # x", "--model.bias=off", "--quiet", "--seed=12", "--preset=paper"});
+  const std::string text = config_ini(experiment(), first.fields);
+  test::put(folder / "config.ini", text);
+  EXPECT_EQ(text.find("quiet"), std::string::npos);
+  Loaded second;
+  load(second, {"--config=" + (folder / "config.ini").string()});
+  EXPECT_EQ(config_ini(experiment(), second.fields), text);
+  EXPECT_EQ(second.config.model.rates, (std::vector<double>{0.30000000000000004, 1e-300}));
+  EXPECT_EQ(second.config.model.salt, 18446744073709551615ULL);
+  EXPECT_EQ(second.config.model.title, first.config.model.title);
+  EXPECT_EQ(second.config.run.preset, "paper");
+}
+
+TEST(Config, JsonNestsTheGroups) {
+  Loaded loaded;
+  load(loaded, {});
+  const auto json = nlohmann::json::parse(loaded.fields.json());
+  EXPECT_EQ(json["model"]["layers"], 2);
+  EXPECT_EQ(json["model"]["sizes"], (std::vector<int>{64, 128}));
+  EXPECT_EQ(json["task"], "bowl");
+  EXPECT_FALSE(json.contains("resume"));
+}
+
+TEST(Config, AContinuedRunKeepsItsSettings) {
+  Loaded first;
+  load(first, {"--steps=100"});
+  const std::string stored = config_ini(experiment(), first.fields);
+  Loaded same;
+  load(same, {"--steps=100", "--threads=1", "--quiet"});
+  EXPECT_NO_THROW(require_same_config(same.fields, stored, "config.ini"));
+  Loaded other;
+  load(other, {"--steps=200", "--model.layers=4"});
+  try {
+    require_same_config(other.fields, stored, "config.ini");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "--resume: config.ini: steps is 200 but was 100, model.layers is 4 but was 2; a run goes on as it "
+                 "began, start another with --out");
+  }
+}
+
+TEST(Config, HelpTellsEveryOptionItsRuleAndItsPresentValue) {
+  Loaded loaded;
+  load(loaded, {"--preset=paper"});
+  const std::string help = help_text(experiment(), loaded.fields);
+  for (const std::string& name : loaded.fields.names()) EXPECT_NE(help.find("--" + name), std::string::npos) << name;
+  EXPECT_NE(help.find("--model.layers N (=3)"), std::string::npos) << help;
+  EXPECT_NE(help.find("at least 1 and at most 64"), std::string::npos) << help;
+}
+
+TEST(Names, DistanceCountsEditsAndSwaps) {
+  EXPECT_EQ(edit_distance("", ""), 0);
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+  EXPECT_EQ(edit_distance("performer", "preformer"), 1);
+  EXPECT_EQ(edit_distance("ca", "abc"), 3);
+  const std::vector<std::string> names = {"skyformer", "performer", "reformer", "linformer"};
+  EXPECT_EQ(nearest("informer", names), "linformer");
+  EXPECT_EQ(nearest("perfromer", names), "performer");
+  EXPECT_EQ(nearest("x", std::vector<std::string>{}), "");
+}
+
+}  // namespace
+}  // namespace bochner

@@ -1,0 +1,143 @@
+// Runs a real program as a person would, and tells what it printed and how it ended.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "engine/error.h"
+
+namespace bochner::test {
+
+inline std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+inline void put(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+/// A folder that is removed with all that is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "bochner-test-XXXXXX").string();
+    BOCHNER_ASSERT(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct Ended {
+  int code = -1;    ///< exit code, or -signal
+  std::string out;  ///< standard output
+  std::string err;  ///< standard error
+};
+
+/// A program that was started and may still run.
+class Process {
+ public:
+  using Variables = std::map<std::string, std::string>;
+
+  /// Runs in `folder`. No file it writes may pass `file_limit` bytes, where that is not 0.
+  Process(const std::vector<std::string>& command, const std::filesystem::path& folder, const Variables& variables = {},
+          rlim_t file_limit = 0) {
+    const std::string tag = std::to_string(getpid()) + "-" + std::to_string(counter()++);
+    out_ = folder / (".stdout-" + tag);
+    err_ = folder / (".stderr-" + tag);
+    std::vector<char*> arguments;
+    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));  // NOLINT
+    arguments.push_back(nullptr);
+    child_ = fork();
+    BOCHNER_ASSERT(child_ >= 0);
+    if (child_ == 0) {
+      const int out = open(out_.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+      const int err = open(err_.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+      if (chdir(folder.c_str()) != 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0) _exit(126);
+      for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+      if (file_limit != 0) {
+        const rlimit limit{file_limit, file_limit};
+        setrlimit(RLIMIT_FSIZE, &limit);
+      }
+      execv(arguments[0], arguments.data());
+      _exit(127);
+    }
+  }
+  ~Process() {
+    if (child_ > 0) {
+      kill(SIGKILL);
+      wait();
+    }
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void kill(int signal) const { ::kill(child_, signal); }
+
+  Ended wait() {
+    int status = 0;
+    waitpid(child_, &status, 0);
+    child_ = -1;
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), contents(out_), contents(err_)};
+  }
+
+  /// Waits until the file exists and holds the text; false where the program ended before.
+  bool wait_for(const std::filesystem::path& file, const std::string& text) const {
+    for (;;) {
+      if (contents(file).find(text) != std::string::npos) return true;
+      siginfo_t info{};
+      if (waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) {
+        return contents(file).find(text) != std::string::npos;
+      }
+      usleep(1000);
+    }
+  }
+  const std::filesystem::path& err() const { return err_; }
+
+ private:
+  static int& counter() {
+    static int count = 0;
+    return count;
+  }
+
+  pid_t child_ = -1;
+  std::filesystem::path out_;
+  std::filesystem::path err_;
+};
+
+/// The program tests/experiments/toy with these arguments.
+inline std::vector<std::string> toy(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), BOCHNER_TOY);
+  return arguments;
+}
+
+inline Ended run_toy(const TemporaryFolder& folder, std::vector<std::string> arguments,
+                     const Process::Variables& variables = {}) {
+  return Process(toy(std::move(arguments)), folder.path(), variables).wait();
+}
+
+}  // namespace bochner::test

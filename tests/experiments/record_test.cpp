@@ -1,0 +1,205 @@
+// What a run writes down: metrics, TensorBoard events, state, report.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "experiments/common/build_info.h"
+#include "experiments/common/chart.h"
+#include "experiments/common/events.h"
+#include "experiments/common/metrics.h"
+#include "experiments/common/paper.h"
+#include "experiments/common/report.h"
+#include "experiments/common/run.h"
+#include "experiments/common/state.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using test::contents;
+
+TEST(Metrics, ReadBackToTheSameBits) {
+  const Metrics metrics = {{"loss", 0.1 + 0.2}, {"tiny", 5e-324}, {"nan", NAN}, {"inf", -INFINITY}};
+  const Metrics back = parse_metrics_json(metrics_json(metrics), "file");
+  ASSERT_EQ(back.size(), 4U);
+  EXPECT_EQ(back[0], metrics[0]);
+  EXPECT_EQ(back[1], metrics[1]);
+  EXPECT_TRUE(std::isnan(back[2].second));
+  EXPECT_EQ(back[3].second, -INFINITY);
+  EXPECT_THROW(parse_metrics_json("{\"loss\": []}", "file"), Error);
+  EXPECT_THROW(parse_metrics_json("[", "file"), Error);
+}
+
+TEST(Metrics, ACutLineAndLaterStepsAreCutOff) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  {
+    MetricsFile file(path, -1);
+    for (const int64_t step : {10, 20, 30}) file.write(step, "train", {{"loss", 1.0 / static_cast<double>(step)}});
+  }
+  const std::string all = contents(path);
+  test::put(path, all + "{\"step\": 40, \"spl");
+  EXPECT_EQ(parse_metrics(contents(path)).lines.size(), 3U);
+  { const MetricsFile file(path, 40); }
+  EXPECT_EQ(contents(path), all);
+  {
+    MetricsFile file(path, 20);
+    file.write(21, "valid", {});
+  }
+  const auto lines = parse_metrics(contents(path)).lines;
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[1].step, 20);
+  EXPECT_EQ(lines[2].split, "valid");
+  { const MetricsFile file(path, -1); }
+  EXPECT_EQ(contents(path), "");
+  test::put(path, all.substr(0, 40) + std::string(1, '\0') + all.substr(41));  // damage in the middle
+  EXPECT_LT(parse_metrics(contents(path)).lines.size(), 3U);
+}
+
+// Values of the CRC catalogue (CRC-32/ISCSI) and of RFC 3720, B.4.
+TEST(Events, Crc32cIsThatOfTheStandard) {
+  EXPECT_EQ(crc32c("123456789"), 0xe3069283U);
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aaU);
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43U);
+  EXPECT_EQ(crc32c(""), 0U);
+}
+
+// The bytes that TensorBoard's own writer makes of these events (tests/golden/tensorboard_events.py).
+TEST(Events, RecordsAreThoseOfTensorBoard) {
+  const auto hex = [](const std::string& bytes) {
+    std::string text;
+    for (const char c : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+    return text;
+  };
+  EXPECT_EQ(hex(format_event({.wall_time = 1.5, .step = 300, .tag = "loss/train", .value = 0.25F})),
+            "2100000000000000017becf609000000000000f83f10ac022a130a110a0a6c6f73732f747261696e150000803e6c5611a4");
+}
+
+TEST(Events, ReadBackAndCutAtAStep) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "events.out.tfevents.bochner";
+  {
+    EventsFile file(path, -1);
+    for (const int64_t step : {1, 2, 300}) file.write({.wall_time = 1.0, .step = step, .tag = "a/b", .value = 0.5F});
+  }
+  const std::string all = contents(path);
+  const Events events = parse_events(bytes_of(all));
+  ASSERT_EQ(events.events.size(), 4U);
+  EXPECT_EQ(events.events[0].tag, "");
+  EXPECT_EQ(events.events[3].step, 300);
+  EXPECT_EQ(events.events[3].tag, "a/b");
+  EXPECT_EQ(events.events[3].value, 0.5F);
+  EXPECT_EQ(events.ends[3], static_cast<int64_t>(all.size()));
+  { const EventsFile file(path, 2); }
+  EXPECT_EQ(contents(path), all.substr(0, static_cast<size_t>(events.ends[2])));
+  // Wherever it is cut and whichever byte is changed, the records before stay and nothing is read beyond.
+  for (size_t cut = 0; cut < all.size(); ++cut) {
+    EXPECT_LE(parse_events(bytes_of(all.substr(0, cut))).events.size(), 3U);
+    std::string changed = all;
+    changed[cut] = static_cast<char>(changed[cut] ^ 0x40);
+    EXPECT_LE(parse_events(bytes_of(changed)).events.size(), 3U) << cut;
+  }
+}
+
+TEST(State, ComesBackFromItsFile) {
+  const test::TemporaryFolder folder;
+  State state;
+  state.tensors["w"] = Tensor::from({1.F, 2.F, 3.F}, {3});
+  state.set("step", int64_t{-7});
+  state.set("rate", 0.1);
+  state.set("noise", Generator(18446744073709551615ULL, 12));
+  state.set("text", std::string("a\nb"));
+  state.save(folder / "checkpoint");
+  const State back = State::load(folder / "checkpoint");
+  EXPECT_EQ(back.integer("step"), -7);
+  EXPECT_EQ(back.real("rate"), 0.1);
+  EXPECT_EQ(back.generator("noise"), Generator(18446744073709551615ULL, 12));
+  EXPECT_EQ(back.text("text"), "a\nb");
+  const Tensor to = Tensor::zeros({3});
+  back.copy_to("w", to);
+  EXPECT_EQ(to.to_vector<float>(), (std::vector<float>{1, 2, 3}));
+  EXPECT_THROW(back.copy_to("w", Tensor::zeros({4})), Error);
+  EXPECT_THROW(back.copy_to("w", Tensor::zeros({3}, DType::f64)), Error);
+  EXPECT_THROW(back.copy_to("v", to), Error);
+  EXPECT_THROW(static_cast<void>(back.integer("text")), Error);
+  EXPECT_THROW(static_cast<void>(back.generator("step")), Error);
+  EXPECT_THROW(static_cast<void>(back.text("none")), Error);
+}
+
+TEST(Papers, TheProtocolsOwnNumberComesFirst) {
+  const PaperTable table = PaperTable::parse(
+      "source,protocol,task,attention,metric,value,deviation\n\"A, Table 1\",a,text,softmax,accuracy,65.0,\n"
+      "B,b,text,softmax,accuracy,61.0,0.5\n");
+  ASSERT_EQ(table.numbers().size(), 2U);
+  EXPECT_EQ(table.find("b", "text", "softmax")->value, 61.0);
+  EXPECT_EQ(table.find("b", "text", "softmax")->deviation, 0.5);
+  EXPECT_EQ(table.find("c", "text", "softmax")->source, "A, Table 1");
+  EXPECT_EQ(table.find("a", "listops", "softmax"), nullptr);
+  EXPECT_THROW(PaperTable::parse("source,protocol\n"), Error);
+  EXPECT_TRUE(PaperTable::parse("").numbers().empty());
+}
+
+TEST(Chart, TicksAreRound) {
+  EXPECT_EQ(round_ticks(0, 1, 5), (std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1}));
+  EXPECT_EQ(round_ticks(3, 47, 5), (std::vector<double>{10, 20, 30, 40}));
+  EXPECT_EQ(round_ticks(2, 2, 5), (std::vector<double>{2}));
+}
+
+TEST(Chart, LeavesOutWhatIsNotFiniteAndStaysSmall) {
+  Curve curve{"a<b", 0, false, {}};
+  for (int i = 0; i < 100000; ++i) curve.points.emplace_back(i, i % 10 == 0 ? NAN : 1.0);
+  const std::string svg = line_chart("loss & more", "step", {curve});
+  EXPECT_LT(svg.size(), 60000U);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_NE(svg.find("a&lt;b"), std::string::npos);
+  EXPECT_NE(svg.find("loss &amp; more"), std::string::npos);
+  EXPECT_EQ(line_chart("empty", "step", {{"none", 0, false, {}}}).find("polyline"), std::string::npos);
+}
+
+TEST(Report, ShowsRunsSideBySideFromNothingOutside) {
+  std::vector<RunRecord> runs(2);
+  for (size_t i = 0; i < 2; ++i) {
+    runs[i].task = "text";
+    runs[i].protocol = "paper";
+    runs[i].attention = i == 0 ? "softmax" : "performer";
+    runs[i].config = "task = <script>\n";
+    runs[i].result.test = {{"accuracy", 0.5 + 0.1 * static_cast<double>(i)}};
+    runs[i].result.test_last = {{"accuracy", 0.4}};
+    runs[i].curves = {
+        {1, "train", {{"loss", 2}}}, {2, "train", {{"loss", 1}}}, {2, "valid", {{"loss", 1.5}, {"accuracy", 0.4}}}};
+  }
+  runs[1].overrides = {{"steps", "7"}};
+  const PaperTable papers = PaperTable::parse(
+      "source,protocol,task,attention,metric,value,deviation\nA paper,paper,text,softmax,accuracy,65.2,0.3\n");
+  const std::string html = report_html("Two runs", runs, papers);
+  for (const char* part : {"50.00", "60.00", "40.00", "65.2 ± 0.3 (A paper)", "performer, valid", "softmax, train",
+                           "paper, but steps = 7", "&lt;script&gt;", "prefers-color-scheme: dark"}) {
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+  }
+  for (const char* part : {"http:", "https:", "<script", "src=", "url("}) EXPECT_EQ(html.find(part), std::string::npos);
+}
+
+TEST(BuildInfo, AdviceOnlyWhereACoreTypeIsLost) {
+  EXPECT_EQ(
+      blas_advice("Haswell", "Haswell", "SkylakeX"),
+      "BLAS uses Haswell kernels where the CPU could use SkylakeX, about twice as fast: OPENBLAS_CORETYPE=Haswell "
+      "is set; unset it");
+  EXPECT_NE(blas_advice("Prescott", nullptr, "Haswell").find("set OPENBLAS_CORETYPE=Haswell"), std::string::npos);
+  EXPECT_EQ(blas_advice("SkylakeX", nullptr, "Cooperlake"), "");
+  EXPECT_EQ(blas_advice("Zen", nullptr, "Haswell"), "");
+  EXPECT_EQ(blas_advice("Nehalem", nullptr, ""), "");
+}
+
+TEST(Runs, MeansAndNames) {
+  EXPECT_EQ(mean_text({1, 2, 3}), "2 ± 1 (3 runs)");
+  EXPECT_EQ(mean_text({0.5}), "0.5 ± 0 (1 runs)");
+  RunOptions options;
+  options.task = "adult";
+  EXPECT_EQ(run_name(options), "adult-seed1");
+  options.attention = "gmm-rks";
+  options.preset = "kl";
+  EXPECT_EQ(run_name(options), "adult-gmm-rks-kl-seed1");
+}
+
+}  // namespace
+}  // namespace bochner

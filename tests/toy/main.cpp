@@ -1,0 +1,114 @@
+// The smallest experiment there is, for the tests of everything around one: walks down a quadratic bowl by noisy
+// gradients with momentum. Its state is a vector, a momentum and a generator.
+#include <unistd.h>
+
+#include <cmath>
+#include <limits>
+
+#include "experiments/common/run.h"
+
+namespace bochner {
+namespace {
+
+struct ModelConfig {
+  int dim = 3;
+  double rate = 0.1;
+  int64_t nan_at = -1;
+  int pause_ms = 0;
+
+  void fields(Fields& f) {
+    f("dim", dim, "number of unknowns").at_least(1);
+    f("rate", rate, "learning rate").above(0);
+    f("nan-at", nan_at, "the step whose loss is to be NaN; -1: none");
+    f("pause-ms", pause_ms, "milliseconds to sleep in each step").at_least(0).free_on_resume();
+  }
+};
+
+struct Config {
+  RunOptions run{.task = "bowl",
+                 .attention = "softmax",
+                 .steps = 20,
+                 .tasks = {"bowl", "valley"},
+                 .attentions = {"softmax", "linear-elu", "performer"}};
+  ModelConfig model;
+  int64_t evaluate_every = 5;
+
+  void fields(Fields& f) {
+    run.fields(f);
+    f("evaluate-every", evaluate_every, "steps between evaluations").at_least(1);
+    f.group("model", model);
+  }
+};
+
+class Bowl final : public Trainable {
+ public:
+  explicit Bowl(const Config& config)
+      : config_(config.model),
+        noise_(config.run.seed),
+        place_(Tensor::full({config.model.dim}, 4, DType::f64)),
+        momentum_(Tensor::zeros({config.model.dim}, DType::f64)) {}
+
+  StepResult step(int64_t step) override {
+    if (config_.pause_ms > 0) usleep(static_cast<useconds_t>(config_.pause_ms) * 1000);
+    batch_ = {step * 2, step * 2 + 1};
+    if (step == config_.nan_at) return {.loss = std::numeric_limits<double>::quiet_NaN()};
+    auto* const x = place_.data<double>();
+    auto* const m = momentum_.data<double>();
+    StepResult result{.count = config_.dim};
+    for (int i = 0; i < config_.dim; ++i) {
+      result.loss += 0.5 * x[i] * x[i];
+      result.correct += std::abs(x[i]) < 0.5 ? 1 : 0;
+      m[i] = 0.5 * m[i] + x[i] + 0.3 * (noise_.uniform() - 0.5);
+      x[i] -= config_.rate * m[i];
+    }
+    return result;
+  }
+  Metrics evaluate(Split split) override {
+    const auto* const x = place_.data<double>();
+    double loss = split == Split::test ? 1 : 0;
+    int right = 0;
+    for (int i = 0; i < config_.dim; ++i) {
+      loss += 0.5 * x[i] * x[i];
+      right += std::abs(x[i]) < 0.5 ? 1 : 0;
+    }
+    return {{"loss", loss}, {"accuracy", static_cast<double>(right) / config_.dim}};
+  }
+  void save_model(State& state) const override { state.tensors["place"] = place_; }
+  void load_model(const State& state) override { state.copy_to("place", place_); }
+  void save_training(State& state) const override {
+    state.tensors["momentum"] = momentum_;
+    state.set("noise", noise_);
+  }
+  void load_training(const State& state) override {
+    state.copy_to("momentum", momentum_);
+    noise_ = state.generator("noise");
+  }
+  int64_t parameters() const override { return config_.dim; }
+  std::vector<int64_t> batch_ids() const override { return batch_; }
+  std::string blame() override { return "bowl.rim"; }
+
+ private:
+  ModelConfig config_;
+  Generator noise_;
+  Tensor place_;
+  Tensor momentum_;
+  std::vector<int64_t> batch_;
+};
+
+void train(Config& config, Session& session) {
+  const TrainPlan plan{.steps = config.run.steps,
+                       .log_every = 2,
+                       .evaluate_every = config.evaluate_every,
+                       .checkpoint_every = 3,
+                       .best_by = "loss",
+                       .higher_is_better = false};
+  train_runs(session, plan, [&] { return std::make_unique<Bowl>(config); });
+}
+
+}  // namespace
+}  // namespace bochner
+
+int main(int argc, char** argv) {
+  return bochner::main_of<bochner::Config>({"toy", "A quadratic bowl, for tests", bochner::embedded_resources()}, argc,
+                                           argv, bochner::train);
+}
