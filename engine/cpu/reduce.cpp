@@ -2,12 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
 namespace {
+
+template <class T>
+bool is_nan([[maybe_unused]] T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::isnan(value);
+  } else {
+    return false;
+  }
+}
 
 struct Sum {
   template <class T>
@@ -23,7 +33,7 @@ struct Max {
                                                                   : std::numeric_limits<T>::lowest();
   template <class T>
   static T merge(T a, T b) {
-    return a > b || a != a ? a : b;
+    return a > b || is_nan(a) ? a : b;
   }
 };
 struct Min {
@@ -32,7 +42,7 @@ struct Min {
                                                                   : std::numeric_limits<T>::max();
   template <class T>
   static T merge(T a, T b) {
-    return a < b || a != a ? a : b;
+    return a < b || is_nan(a) ? a : b;
   }
 };
 
