@@ -23,7 +23,8 @@ Enum chosen(const std::string& name, std::initializer_list<std::pair<const char*
 }  // namespace
 
 void TaskConfig::fields(Fields& f) {
-  f("tokenisation", tokenisation, "fixed keeps closing brackets; released, SKY's, loses them").one_of({"fixed", "released"});
+  f("tokenisation", tokenisation, "fixed keeps closing brackets; released, SKY's, loses them")
+      .one_of({"fixed", "released"});
   f("max-length", max_length, "longest sequence; longer ones are cut").at_least(1);
   f("min-tokens", min_tokens, "generated expressions are longer than this").at_least(0);
   f("max-tokens", max_tokens, "generated expressions are shorter than this").at_least(2);
@@ -42,7 +43,8 @@ void ModelConfig::fields(Fields& f) {
   f("classifier", classifier, "hidden units of the classifier; 0: none").at_least(0);
   f("block", block, "kl-released takes the residual from the normalised input").one_of({"pre-norm", "kl-released"});
   f("positions", positions, "position encoding").one_of({"learned", "sinusoidal"});
-  f("pooling", pooling, "mean-padded divides by the padded length, as SKY's code").one_of({"mean", "mean-padded", "cls"});
+  f("pooling", pooling, "mean-padded divides by the padded length, as SKY's code")
+      .one_of({"mean", "mean-padded", "cls"});
   f("init", init, "initial weights").one_of({"fan-in", "xavier", "normal"});
   f("projection-bias", projection_bias, "do the projections of attention have a bias");
   f("embedding-deviation", embedding_deviation, "standard deviation of initial embeddings").at_least(0);
@@ -86,7 +88,8 @@ void Config::fields(Fields& f) {
 EncoderOptions Config::encoder_options(const Task& data) const {
   using Encoder = EncoderOptions;
   using Init = LinearOptions::Init;
-  const auto initial = chosen<Init>(model.init, {{"fan-in", Init::fan_in}, {"xavier", Init::xavier}, {"normal", Init::normal}});
+  const auto initial =
+      chosen<Init>(model.init, {{"fan-in", Init::fan_in}, {"xavier", Init::xavier}, {"normal", Init::normal}});
   Encoder options;
   options.vocabulary = data.vocabulary;
   options.length = data.max_length;
@@ -118,9 +121,7 @@ EncoderOptions Config::encoder_options(const Task& data) const {
   return options;
 }
 
-Schedule Config::schedule() const {
-  return {Schedule::named(optim.schedule), optim.rate, optim.warmup, run.steps};
-}
+Schedule Config::schedule() const { return {Schedule::named(optim.schedule), optim.rate, optim.warmup, run.steps}; }
 
 listops::TaskOptions Config::listops_options() const {
   listops::TaskOptions options;

@@ -1,10 +1,11 @@
 #include "experiments/lra/learner.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "autograd/fused/cross_entropy.h"
 #include "engine/ops/sort.h"
-#include "experiments/common/interrupt.h"
 
 namespace bochner::lra {
 namespace {
@@ -14,14 +15,6 @@ constexpr uint64_t kInitStream = 1;
 constexpr uint64_t kNoiseStream = 2;
 constexpr uint64_t kOrderStream = 3;
 constexpr uint64_t kEvaluationStream = 4;
-
-constexpr const char* kModelPrefix = "model.";
-constexpr const char* kOptimizerPrefix = "optimizer.";
-
-SequenceClassifier make_model(const Config& config, const TaskData& data) {
-  Generator init = Generator(config.run.seed).fork(kInitStream);
-  return SequenceClassifier(config.encoder_options(data.task), init);
-}
 
 LoaderOptions loader_options(const Config& config, bool shuffle) {
   LoaderOptions options;
@@ -42,99 +35,97 @@ int64_t correct(const Tensor& logits, const Tensor& labels) {
   return count;
 }
 
-std::map<std::string, Tensor> with_prefix(const std::map<std::string, Tensor>& state, const std::string& prefix) {
-  std::map<std::string, Tensor> part;
-  for (const auto& [name, tensor] : state) {
-    if (name.starts_with(prefix)) part[name.substr(prefix.size())] = tensor;
-  }
-  return part;
-}
+constexpr const char* kOptimizerPrefix = "optimizer.";
 
 }  // namespace
 
 Learner::Learner(const Config& config, const TaskData& data)
     : config_(config),
+      data_(data),
       noise_(Generator(config.run.seed).fork(kNoiseStream)),
-      model_(make_model(config, data)),
+      init_(Generator(config.run.seed).fork(kInitStream)),
+      model_(config.encoder_options(data.task), init_),
       parameters_(model_.parameters()),
+      parameter_count_(model_.parameter_count()),
       optimizer_(parameters_, {config.optim.beta1, config.optim.beta2, config.optim.eps, config.optim.weight_decay}),
       schedule_(config.schedule()),
       loader_(data.train, loader_options(config, true)) {}
 
-Score Learner::step() {
-  const Batch batch = loader_.next();
+StepResult Learner::step(int64_t step) {
+  batch_ = loader_.next();
   Context context{noise_, true};
-  Score score;
+  StepResult result;
+  result.count = batch_.size();
   {
     Tape tape;
-    const Variable logits = model_.forward(batch.ids, batch.mask, context);
-    const Variable loss = cross_entropy(logits, batch.labels);
-    score.loss = loss.item();
-    if (!std::isfinite(score.loss)) explain_failure(batch, score.loss);
-    score.accuracy = static_cast<double>(correct(logits.value(), batch.labels)) / static_cast<double>(batch.size());
+    const Variable logits = model_.forward(batch_.ids, batch_.mask, context);
+    const Variable loss = cross_entropy(logits, batch_.labels);
+    result.loss = loss.item();
+    if (!std::isfinite(result.loss)) return result;  // the trainer stops; parameters stay as they were
+    result.correct = correct(logits.value(), batch_.labels);
     tape.backward(loss);
   }
   if (config_.optim.clip_norm > 0) clip_gradient_norm(parameters_, config_.optim.clip_norm);
   if (config_.optim.clip_value > 0) clip_gradient_value(parameters_, config_.optim.clip_value);
-  optimizer_.step(schedule_.rate(steps()));
+  optimizer_.step(schedule_.rate(step));
   optimizer_.clear_gradients();
-  return score;
+  return result;
 }
 
-void Learner::explain_failure(const Batch& batch, double loss) {
-  std::string cause = "no layer's output is NaN or Inf when the step is run again";
+std::string Learner::blame() {
   try {
     Tape tape({.check_finite = true});
     Context context{noise_, true};
-    model_.forward(batch.ids, batch.mask, context);
+    model_.forward(batch_.ids, batch_.mask, context);
   } catch (const Error& error) {
-    cause = error.what();
+    return error.what();
   }
-  std::string examples;
-  for (size_t i = 0; i < std::min<size_t>(batch.examples.size(), 8); ++i) {
-    examples += (i == 0 ? "" : ", ") + std::to_string(batch.examples[i]);
-  }
-  throw RunFailure(fmt::format("the loss is {} at step {}, on the batch of examples {}{}; {}; the last checkpoint is intact", loss,
-                               steps() + 1, examples, batch.examples.size() > 8 ? ", ..." : "", cause));
+  return {};
 }
 
-Score Learner::evaluate(const std::shared_ptr<const Dataset>& dataset) {
+Metrics Learner::evaluate(Split split) {
+  const std::shared_ptr<const Dataset>& dataset = split == Split::valid ? data_.valid : data_.test;
   Loader loader(dataset, loader_options(config_, false));
   Generator noise = Generator(config_.run.seed).fork(kEvaluationStream);
   Context context{noise, false};
-  Score total;
+  double loss = 0;
+  int64_t right = 0;
   for (int64_t i = 0; i < loader.steps_per_epoch(); ++i) {
     const Batch batch = loader.next();
     const Variable logits = model_.forward(batch.ids, batch.mask, context);
-    total.loss += cross_entropy(logits, batch.labels).item() * static_cast<double>(batch.size());
-    total.accuracy += static_cast<double>(correct(logits.value(), batch.labels));
+    loss += cross_entropy(logits, batch.labels).item() * static_cast<double>(batch.size());
+    right += correct(logits.value(), batch.labels);
   }
   const auto size = static_cast<double>(dataset->size());
-  return {total.loss / size, total.accuracy / size};
+  return {{"loss", loss / size}, {"accuracy", static_cast<double>(right) / size}};
 }
 
-std::map<std::string, Tensor> Learner::state() {
-  std::map<std::string, Tensor> state;
-  for (const auto& [name, tensor] : model_.state()) state[kModelPrefix + name] = tensor;
-  for (const auto& [name, tensor] : optimizer_.state()) state[kOptimizerPrefix + name] = tensor;
-  const LoaderPosition place = loader_.position();
-  state["run.place"] =
-      Tensor::from<int64_t>({static_cast<int64_t>(noise_.seed()), static_cast<int64_t>(noise_.offset()), place.epoch, place.step}, {4});
-  return state;
+Metrics Learner::extra() const { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_.steps() - 1))}}; }
+
+void Learner::save_model(State& state) const {
+  for (const auto& [name, tensor] : model_.state()) state.tensors[name] = tensor;
 }
 
-void Learner::load_model(const std::map<std::string, Tensor>& state) { model_.load_state(with_prefix(state, kModelPrefix)); }
+void Learner::load_model(const State& state) {
+  for (const auto& [name, tensor] : model_.state()) state.copy_to(name, tensor);
+}
 
-void Learner::load_state(const std::map<std::string, Tensor>& state) {
-  const auto place = state.find("run.place");
-  if (place == state.end() || place->second.size() != 4 || place->second.dtype() != DType::i64) {
-    fail("checkpoint: tensor 'run.place' is missing or damaged; is this a checkpoint of lra?");
+void Learner::save_training(State& state) const {
+  for (const auto& [name, tensor] : optimizer_.state()) state.tensors[kOptimizerPrefix + name] = tensor;
+  state.set("noise", noise_);
+  state.set("epoch", loader_.position().epoch);
+  state.set("batch", loader_.position().step);
+}
+
+void Learner::load_training(const State& state) {
+  std::map<std::string, Tensor> moments;
+  const std::string prefix = kOptimizerPrefix;
+  for (const auto& [name, tensor] : state.tensors) {
+    if (name.starts_with(prefix)) moments[name.substr(prefix.size())] = tensor;
   }
-  load_model(state);
-  optimizer_.load_state(with_prefix(state, kOptimizerPrefix));
-  const std::vector<int64_t> words = place->second.to_vector<int64_t>();
-  noise_ = Generator(static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1]));
-  loader_.restore({words[2], words[3]});
+  optimizer_.load_state(moments);
+  noise_ = state.generator("noise");
+  loader_.restore({state.integer("epoch"), state.integer("batch")});
 }
 
 }  // namespace bochner::lra
