@@ -22,7 +22,7 @@ Enum chosen(const std::string& name, std::initializer_list<std::pair<const char*
 
 }  // namespace
 
-void TaskConfig::fields(Fields& f) {
+void ListopsConfig::fields(Fields& f) {
   f("tokenisation", tokenisation, "fixed keeps closing brackets; released, SKY's, loses them")
       .one_of({"fixed", "released"});
   f("max-length", max_length, "longest sequence; longer ones are cut").at_least(1);
@@ -80,7 +80,7 @@ Config::Config() {
 
 void Config::fields(Fields& f) {
   run.fields(f);
-  f.group("task", task);
+  f.group("listops", listops);
   f.group("model", model);
   f.group("optim", optim);
 }
@@ -123,19 +123,20 @@ EncoderOptions Config::encoder_options(const Task& data) const {
 
 Schedule Config::schedule() const { return {Schedule::named(optim.schedule), optim.rate, optim.warmup, run.steps}; }
 
-listops::TaskOptions Config::listops_options() const {
-  listops::TaskOptions options;
-  options.generator.min_length = task.min_tokens;
-  options.generator.max_length = task.max_tokens;
-  options.generator.train = task.train_examples;
-  options.generator.valid = task.valid_examples;
-  options.generator.test = task.test_examples;
-  options.generator.seed = task.data_seed;
-  const bool official = options.generator == listops::GeneratorOptions{};
-  const std::string folder = official ? "listops" : fmt::format("listops-{}-{}", task.min_tokens, task.max_tokens);
+bochner::listops::TaskOptions Config::listops_options() const {
+  bochner::listops::TaskOptions options;
+  options.generator.min_length = listops.min_tokens;
+  options.generator.max_length = listops.max_tokens;
+  options.generator.train = listops.train_examples;
+  options.generator.valid = listops.valid_examples;
+  options.generator.test = listops.test_examples;
+  options.generator.seed = listops.data_seed;
+  const bool official = options.generator == bochner::listops::GeneratorOptions{};
+  const std::string folder =
+      official ? "listops" : fmt::format("listops-{}-{}", listops.min_tokens, listops.max_tokens);
   options.folder = std::filesystem::path(run.data) / folder;
-  options.read.tokenisation = listops::tokenisation_named(task.tokenisation);
-  options.read.max_length = task.max_length;
+  options.read.tokenisation = bochner::listops::tokenisation_named(listops.tokenisation);
+  options.read.max_length = listops.max_length;
   return options;
 }
 

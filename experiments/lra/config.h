@@ -10,7 +10,7 @@
 
 namespace bochner::lra {
 
-struct TaskConfig {
+struct ListopsConfig {
   std::string tokenisation = "fixed";
   int64_t max_length = 2000;
   // Of the ListOps generator; the defaults are the Long Range Arena's.
@@ -65,14 +65,14 @@ struct OptimConfig {
 
 struct Config {
   RunOptions run;
-  TaskConfig task;
+  ListopsConfig listops;
   ModelConfig model;
   OptimConfig optim;
 
   Config();
   void fields(Fields& f);
 
-  listops::TaskOptions listops_options() const;
+  bochner::listops::TaskOptions listops_options() const;
   EncoderOptions encoder_options(const Task& data) const;
   Schedule schedule() const;
 };

@@ -19,7 +19,7 @@ constexpr uint64_t kEvaluationStream = 4;
 LoaderOptions loader_options(const Config& config, bool shuffle) {
   LoaderOptions options;
   options.batch_size = config.run.batch;
-  options.max_length = config.task.max_length;
+  options.max_length = config.listops.max_length;
   options.pad_to_max = config.model.pooling == "mean-padded";
   options.shuffle = shuffle;
   options.drop_last = shuffle;
