@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "experiments/common/main.h"
+#include "experiments/common/program.h"
 #include "experiments/common/report.h"
 #include "experiments/common/trainer.h"
 

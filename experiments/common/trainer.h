@@ -39,19 +39,19 @@ class Trainable {
   virtual Metrics evaluate(Split split) = 0;
 
   /// The parameters and buffers, under the names of Hugging Face where the model has one.
-  virtual void save_model(State& state) const = 0;
+  virtual void save_model(State& state) = 0;
   virtual void load_model(const State& state) = 0;
   /// All else that later steps depend on: optimizer, generators, position in the data. Names must not clash with those
   /// of the model, nor begin with `run.`.
-  virtual void save_training(State& state) const = 0;
+  virtual void save_training(State& state) = 0;
   virtual void load_training(const State& state) = 0;
 
   /// Number of trained numbers.
-  virtual int64_t parameters() const = 0;
+  virtual int64_t parameters() = 0;
   /// More to log at this step, such as the learning rate.
-  virtual Metrics extra() const { return {}; }
+  virtual Metrics extra() { return {}; }
   /// The ids of the examples of the latest step.
-  virtual std::vector<int64_t> batch_ids() const { return {}; }
+  virtual std::vector<int64_t> batch_ids() { return {}; }
   /// Called once where the loss of the latest step is not finite: the first layer whose output is not, if known.
   virtual std::string blame() { return {}; }
 };

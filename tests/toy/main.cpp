@@ -73,9 +73,9 @@ class Bowl final : public Trainable {
     }
     return {{"loss", loss}, {"accuracy", static_cast<double>(right) / config_.dim}};
   }
-  void save_model(State& state) const override { state.tensors["place"] = place_; }
+  void save_model(State& state) override { state.tensors["place"] = place_; }
   void load_model(const State& state) override { state.copy_to("place", place_); }
-  void save_training(State& state) const override {
+  void save_training(State& state) override {
     state.tensors["momentum"] = momentum_;
     state.set("noise", noise_);
   }
@@ -83,8 +83,8 @@ class Bowl final : public Trainable {
     state.copy_to("momentum", momentum_);
     noise_ = state.generator("noise");
   }
-  int64_t parameters() const override { return config_.dim; }
-  std::vector<int64_t> batch_ids() const override { return batch_; }
+  int64_t parameters() override { return config_.dim; }
+  std::vector<int64_t> batch_ids() override { return batch_; }
   std::string blame() override { return "bowl.rim"; }
 
  private:

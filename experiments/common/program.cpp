@@ -1,4 +1,4 @@
-#include "experiments/common/main.h"
+#include "experiments/common/program.h"
 
 #include <cstdio>
 #include <exception>
