@@ -137,7 +137,7 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
     return spec.renormalise ? sums / (sum(weights, {-1}, true) + spec.denominator_eps) : sums;
   }
   const Variable S = matmul(transpose(phi_k, -2, -1), V);  // (B, H, F, D)
-  Variable sums = matmul(phi_q, S);                  // (B, H, Lq, D)
+  Variable sums = matmul(phi_q, S);                        // (B, H, Lq, D)
   if (!spec.renormalise) return sums;
   const Variable z = unsqueeze(sum(phi_k, {-2}), -1);  // (B, H, F, 1)
   return sums / (matmul(phi_q, z) + spec.denominator_eps);
