@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "datasets/baselines.h"
-#include "experiments/common/main.h"
+#include "experiments/common/program.h"
 #include "experiments/common/run.h"
 #include "experiments/lra/learner.h"
 
