@@ -1,34 +1,57 @@
 #include "engine/nearest.h"
 
 #include <algorithm>
-#include <numeric>
-#include <utility>
+#include <limits>
+#include <vector>
 
 namespace bochner {
-namespace {
 
-/// Levenshtein's distance.
-size_t distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
+int edit_distance(std::string_view a, std::string_view b) {
+  // Row i holds the distances of the first i characters of a to each beginning of b; three rows suffice.
+  std::vector<int> before_last(b.size() + 1);
+  std::vector<int> last(b.size() + 1);
+  std::vector<int> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
+    std::swap(before_last, last);
+    std::swap(last, row);
+    row[0] = static_cast<int>(i);
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitution});
+      const int substituted = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, substituted});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before_last[j - 2] + 1);
+      }
     }
   }
-  return row.back();
+  return row[b.size()];
 }
 
-}  // namespace
+std::string nearest(std::string_view name, std::span<const std::string> candidates) {
+  std::string best;
+  int best_distance = std::numeric_limits<int>::max();
+  for (const std::string& candidate : candidates) {
+    int distance = 2 * edit_distance(name, candidate);
+    const size_t dot = candidate.rfind('.');
+    if (dot != std::string::npos) {
+      const std::string_view last_part = std::string_view(candidate).substr(dot + 1);
+      distance = std::min(distance, 2 * edit_distance(name, last_part) + 1);
+    }
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
 
-std::string nearest(const std::string& name, const std::vector<std::string>& names) {
-  const auto best = std::min_element(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    return distance(name, a) < distance(name, b);
-  });
-  return best == names.end() ? "" : *best;
+std::string listed(std::span<const std::string> names) {
+  std::string text;
+  for (const std::string& name : names) {
+    if (&name != names.data()) text += ", ";
+    text += name;
+  }
+  return text;
 }
 
 }  // namespace bochner

@@ -1,12 +1,21 @@
 // The valid name nearest to a mistyped one.
 #pragma once
 
+#include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 namespace bochner {
 
-/// The entry of `names` with the smallest edit distance to `name`; empty if there are none.
-std::string nearest(const std::string& name, const std::vector<std::string>& names);
+/// Smallest number of insertions, deletions, substitutions and swaps of neighbours that make b of a (Damerau and
+/// Levenshtein, each place edited once).
+int edit_distance(std::string_view a, std::string_view b);
+
+/// The candidate nearest to `name`, the first of equals; empty where there is none. A dotted candidate is also compared
+/// by its last part, so that `layers` finds `model.layers`.
+std::string nearest(std::string_view name, std::span<const std::string> candidates);
+
+/// `a, b, c`.
+std::string listed(std::span<const std::string> names);
 
 }  // namespace bochner

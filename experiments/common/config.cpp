@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "engine/error.h"
+#include "engine/nearest.h"
 #include "experiments/common/ini.h"
-#include "experiments/common/names.h"
 
 extern char** environ;  // NOLINT: POSIX
 

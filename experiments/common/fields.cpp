@@ -10,8 +10,8 @@
 #include <type_traits>
 
 #include "engine/error.h"
+#include "engine/nearest.h"
 #include "experiments/common/ini.h"
-#include "experiments/common/names.h"
 
 namespace bochner {
 namespace {

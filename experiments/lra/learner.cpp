@@ -100,9 +100,9 @@ Metrics Learner::evaluate(Split split) {
   return {{"loss", loss / size}, {"accuracy", static_cast<double>(right) / size}};
 }
 
-Metrics Learner::extra() const { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_.steps() - 1))}}; }
+Metrics Learner::extra() { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_.steps() - 1))}}; }
 
-void Learner::save_model(State& state) const {
+void Learner::save_model(State& state) {
   for (const auto& [name, tensor] : model_.state()) state.tensors[name] = tensor;
 }
 
@@ -110,7 +110,7 @@ void Learner::load_model(const State& state) {
   for (const auto& [name, tensor] : model_.state()) state.copy_to(name, tensor);
 }
 
-void Learner::save_training(State& state) const {
+void Learner::save_training(State& state) {
   for (const auto& [name, tensor] : optimizer_.state()) state.tensors[kOptimizerPrefix + name] = tensor;
   state.set("noise", noise_);
   state.set("epoch", loader_.position().epoch);

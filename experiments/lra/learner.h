@@ -21,14 +21,14 @@ class Learner final : public Trainable {
   /// Without dropout; the noise of random features comes from a generator of its own, the same each time.
   Metrics evaluate(Split split) override;
 
-  void save_model(State& state) const override;
+  void save_model(State& state) override;
   void load_model(const State& state) override;
-  void save_training(State& state) const override;
+  void save_training(State& state) override;
   void load_training(const State& state) override;
 
-  int64_t parameters() const override { return parameter_count_; }
-  Metrics extra() const override;
-  std::vector<int64_t> batch_ids() const override { return batch_.examples; }
+  int64_t parameters() override { return parameter_count_; }
+  Metrics extra() override;
+  std::vector<int64_t> batch_ids() override { return batch_.examples; }
   std::string blame() override;
 
  private:

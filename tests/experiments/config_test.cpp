@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/nearest.h"
 #include "experiments/common/ini.h"
-#include "experiments/common/names.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {
