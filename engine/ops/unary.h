@@ -252,6 +252,7 @@ struct Clamp {
 }  // namespace unary
 
 // X(struct, function): ops without parameters; Y(struct): those that carry some.
+// clang-format off
 #define BOCHNER_PLAIN_UNARY_OPS(X)                                                                                    \
   X(Neg, neg)                                                                                                         \
   X(Abs, abs)                                                                                                         \
@@ -259,6 +260,7 @@ struct Clamp {
   X(Step, step) X(Square, square) X(Sqrt, sqrt) X(Reciprocal, reciprocal) X(Exp, exp) X(Expm1, expm1) X(Log, log)     \
       X(Log1p, log1p) X(Sin, sin) X(Cos, cos) X(Tanh, tanh) X(Sigmoid, sigmoid) X(Erf, erf) X(Relu, relu) X(Elu, elu) \
           X(Gelu, gelu) X(GeluTanh, gelu_tanh) X(Softplus, softplus)
+// clang-format on
 #define BOCHNER_PARAMETRIC_UNARY_OPS(Y) Y(LeakyRelu) Y(AddScalar) Y(MulScalar) Y(PowScalar) Y(Clamp)
 
 /// y = op(x) for f32 and f64; Op is a struct of namespace unary. Shape: any, kept.
