@@ -15,33 +15,34 @@ int64_t pieces_of(int64_t count, int64_t grain) { return (count + grain - 1) / g
 void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                 const Tensor& y, const Tensor& mean, const Tensor& rstd) {
   visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
-    parallel_for(rows, rows_per_piece(rows, columns),
-                 [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<T>(),
-                  means = mean.data<T>(), rstds = rstd.data<T>()](int64_t begin, int64_t end) {
-                   Outlet<T> outlet(ys + begin * columns, rows * columns);
-                   for (int64_t row = begin; row < end; ++row) {
-                     const T* from = xs + row * columns;
-                     const RowMoments<T> moments = row_moments(from, columns, static_cast<T>(eps));
-                     normalise_row(from, columns, moments, scale, shift, outlet.block(columns));
-                     means[row] = moments.mean;
-                     rstds[row] = moments.rstd;
-                   }
-                 });
+    const auto piece = [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<T>(),
+                        means = mean.data<T>(), rstds = rstd.data<T>()](int64_t begin, int64_t end) {
+      Outlet<T> outlet(ys + begin * columns, rows * columns);
+      for (int64_t row = begin; row < end; row += kRowBlock) {
+        const int64_t count = std::min<int64_t>(kRowBlock, end - row);
+        const T* from = xs + row * columns;
+        row_moments(from, count, columns, static_cast<T>(eps), means + row, rstds + row);
+        normalise_rows(from, count, columns, means + row, rstds + row, scale, shift, outlet.block(count * columns),
+                       columns);
+      }
+    };
+    parallel_for(rows, rows_per_piece(rows, columns), piece);
   });
 }
 
 void layer_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
                       const Tensor& mean, const Tensor& rstd, const Tensor& y) {
   visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
-    parallel_for(
-        rows, rows_per_piece(rows, columns),
-        [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<T>(), means = mean.data<T>(),
-         rstds = rstd.data<T>()](int64_t begin, int64_t end) {
-          Outlet<T> outlet(ys + begin * columns, rows * columns);
-          for (int64_t row = begin; row < end; ++row) {
-            normalise_row(xs + row * columns, columns, {means[row], rstds[row]}, scale, shift, outlet.block(columns));
-          }
-        });
+    const auto piece = [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<T>(),
+                        means = mean.data<T>(), rstds = rstd.data<T>()](int64_t begin, int64_t end) {
+      Outlet<T> outlet(ys + begin * columns, rows * columns);
+      for (int64_t row = begin; row < end; row += kRowBlock) {
+        const int64_t count = std::min<int64_t>(kRowBlock, end - row);
+        normalise_rows(xs + row * columns, count, columns, means + row, rstds + row, scale, shift,
+                       outlet.block(count * columns), columns);
+      }
+    };
+    parallel_for(rows, rows_per_piece(rows, columns), piece);
   });
 }
 
@@ -49,7 +50,7 @@ void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const T
                          const Tensor& gamma, const Tensor& beta, double eps, const Tensor& sum, const Tensor& y,
                          const Tensor& mean, const Tensor& rstd) {
   // Blocks of rows, so that a window of random words serves several short rows.
-  const int64_t block = std::max<int64_t>(1, DropoutWindow<float>::kElements / columns);
+  const int64_t block = std::max<int64_t>(1, DropoutWindow<float>::kElements / std::max<int64_t>(1, columns));
   visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
     const auto piece = [=, xs = x.data<T>(), others = residual.data<T>(), scale = gamma.data<T>(),
                         shift = beta.data<T>(), sums = sum.data<T>(), ys = y.data<T>(), means = mean.data<T>(),
@@ -57,27 +58,22 @@ void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const T
       DropoutWindow<T> window(drop);
       Outlet<T> sum_outlet(sums + begin * columns, rows * columns);
       Outlet<T> outlet(ys + begin * columns, rows * columns);
-      for (int64_t first = begin; first < end; first += block) {
-        const int64_t count = std::min(block, end - first);
-        const int64_t at = first * columns;
-        const T* a = xs + at;
-        const T* b = others + at;
+      for (int64_t row = begin; row < end; row += block) {
+        const int64_t count = std::min(block, end - row);
+        const T* a = xs + row * columns;
+        const T* b = others + row * columns;
         T* s = sum_outlet.block(count * columns);
         if (drop.active()) {
-          window.for_each_run(at, count * columns, [=](int64_t run, const auto& factor, int64_t length) {
+          window.for_each_run(row * columns, count * columns, [=](int64_t run, const auto& factor, int64_t length) {
             for (int64_t j = 0; j < length; ++j) s[run + j] = math::fma(a[run + j], factor(j), b[run + j]);
           });
         } else {
           for_lanes<T>(count * columns,
                        [=]<class V>(TypeTag<V>, int64_t i) { store<V>(s + i, load<V>(a + i) + load<V>(b + i)); });
         }
-        T* to = outlet.block(count * columns);
-        for (int64_t row = 0; row < count; ++row) {
-          const RowMoments<T> moments = row_moments(s + row * columns, columns, static_cast<T>(eps));
-          normalise_row(s + row * columns, columns, moments, scale, shift, to + row * columns);
-          means[first + row] = moments.mean;
-          rstds[first + row] = moments.rstd;
-        }
+        row_moments(s, count, columns, static_cast<T>(eps), means + row, rstds + row);
+        normalise_rows(s, count, columns, means + row, rstds + row, scale, shift, outlet.block(count * columns),
+                       columns);
       }
     };
     parallel_for(rows, rows_per_piece(rows, columns), piece);
@@ -93,19 +89,20 @@ void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
     const Tensor parts = Tensor::zeros({2, pieces, columns}, x.dtype());
     T* dgamma_parts = parts.data<T>();
     T* dbeta_parts = dgamma_parts + pieces * columns;
-    const T* others = residual.defined() ? residual.data<T>() : nullptr;
-    parallel_for(rows, grain,
-                 [=, gs = g.data<T>(), xs = x.data<T>(), scale = gamma.data<T>(), means = mean.data<T>(),
-                  rstds = rstd.data<T>(), dxs = dx.data<T>()](int64_t begin, int64_t end) {
-                   const int64_t part = begin / grain * columns;
-                   Outlet<T> outlet(dxs + begin * columns, rows * columns);
-                   for (int64_t row = begin; row < end; ++row) {
-                     const int64_t at = row * columns;
-                     normalise_row_backward(gs + at, xs + at, columns, RowMoments<T>{means[row], rstds[row]}, scale,
-                                            others == nullptr ? nullptr : others + at, outlet.block(columns),
-                                            dgamma_parts + part, dbeta_parts + part);
-                   }
-                 });
+    const auto piece = [=, others = residual.defined() ? residual.data<T>() : nullptr, gs = g.data<T>(),
+                        xs = x.data<T>(), scale = gamma.data<T>(), means = mean.data<T>(), rstds = rstd.data<T>(),
+                        dxs = dx.data<T>()](int64_t begin, int64_t end) {
+      const int64_t part = begin / grain * columns;
+      Outlet<T> outlet(dxs + begin * columns, rows * columns);
+      for (int64_t row = begin; row < end; row += kRowBlock) {
+        const int64_t count = std::min<int64_t>(kRowBlock, end - row);
+        const int64_t at = row * columns;
+        normalise_rows_backward(gs + at, xs + at, count, columns, means + row, rstds + row, scale,
+                                others == nullptr ? nullptr : others + at, outlet.block(count * columns),
+                                dgamma_parts + part, dbeta_parts + part);
+      }
+    };
+    parallel_for(rows, grain, piece);
     add_parts(pieces, columns, dgamma_parts, dgamma.data<T>());
     add_parts(pieces, columns, dbeta_parts, dbeta.data<T>());
   });

@@ -1,0 +1,22 @@
+// The feed-forward block of a Transformer as one op; equation in engine/ops/feed_forward.h.
+#pragma once
+
+#include "autograd/variable.h"
+#include "engine/ops/feed_forward.h"
+
+namespace bochner {
+
+/// PyTorch's layout; gamma and beta are both undefined for a block without norm, biases may be undefined.
+struct FeedForwardVariables {
+  Variable gamma, beta;  ///< (dim)
+  Variable w1, b1;       ///< (hidden, dim), (hidden)
+  Variable w2, b2;       ///< (dim, hidden), (dim)
+};
+
+/// y = x + dropout(dropout(act(LayerNorm(x) W1^T + b1)) W2^T + b2):  x (..., dim) -> (..., dim)
+Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, const FeedForwardOptions& options = {});
+/// What it equals, in plain ops.
+Variable feed_forward_composed(const Variable& x, const FeedForwardVariables& weights,
+                               const FeedForwardOptions& options = {});
+
+}  // namespace bochner

@@ -1,0 +1,340 @@
+#include "engine/cpu/feed_forward.h"
+
+#include "engine/cpu/activation.h"
+#include "engine/cpu/column_sum.h"
+#include "engine/cpu/dropout.h"
+#include "engine/cpu/norm_rows.h"
+#include "engine/cpu/pack.h"
+#include "engine/cpu/tile_product.h"
+
+namespace bochner::cpu {
+namespace {
+
+/// Columns of the hidden layer that a tile computes at once, so that their weights and gradients stay in the L2 cache.
+constexpr int64_t kChunk = 128;
+/// Gradients of the weights that all pieces of a backward pass may hold, in bytes.
+constexpr int64_t kGradientBytes = int64_t{64} << 20;
+
+/// Rows of a tile: enough to make use of the weights that pass through the caches, few enough to stay there themselves.
+int64_t tile_rows(const FeedForwardSizes& sizes) { return sizes.dim > 128 && sizes.dim <= 512 ? 96 : 64; }
+int64_t chunk_width(const FeedForwardSizes& sizes) { return std::min(sizes.hidden, kChunk); }
+int64_t chunks_of(const FeedForwardSizes& sizes) { return (sizes.hidden + kChunk - 1) / kChunk; }
+
+/// The weights in the layouts that products of tiles read, chunk by chunk of the hidden layer.
+template <class T>
+class PackedWeights {
+ public:
+  PackedWeights(const FeedForwardSizes& sizes, const FeedForwardWeights& weights, bool backward)
+      : dim_(sizes.dim), chunk_stride_(padded<T>(chunk_width(sizes))), dim_stride_(padded<T>(sizes.dim)) {
+    const int64_t chunks = chunks_of(sizes);
+    const T* w1 = weights.w1.data<T>();
+    const T* w2 = weights.w2.data<T>();
+    in_ = Tensor::empty({chunks * dim_ * chunk_stride_}, dtype_of<T>);
+    out_ = Tensor::empty({backward ? chunks * dim_ * chunk_stride_ : sizes.hidden * dim_stride_}, dtype_of<T>);
+    if (backward) in_back_ = Tensor::empty({sizes.hidden * dim_stride_}, dtype_of<T>);
+    parallel_for(chunks, 1, [&](int64_t c, int64_t) {
+      const int64_t first = c * kChunk;
+      const int64_t width = std::min(kChunk, sizes.hidden - first);
+      copy_transposed(width, dim_, w1 + first * dim_, dim_, in_.data<T>() + c * dim_ * chunk_stride_, chunk_stride_);
+      if (backward) {
+        copy_rows(dim_, width, w2 + first, sizes.hidden, out_.data<T>() + c * dim_ * chunk_stride_, chunk_stride_);
+        copy_rows(width, dim_, w1 + first * dim_, dim_, in_back_.data<T>() + first * dim_stride_, dim_stride_);
+      } else {
+        copy_transposed(dim_, width, w2 + first, sizes.hidden, out_.data<T>() + first * dim_stride_, dim_stride_);
+      }
+    });
+  }
+
+  int64_t chunk_stride() const { return chunk_stride_; }
+  int64_t dim_stride() const { return dim_stride_; }
+  /// W1^T of a chunk, (dim x chunk), rows chunk_stride apart.
+  const T* w1_transposed(int64_t chunk) const { return in_.data<T>() + chunk * dim_ * chunk_stride_; }
+  /// W2^T of a chunk, (chunk x dim), rows dim_stride apart; forward only.
+  const T* w2_transposed(int64_t chunk) const { return out_.data<T>() + chunk * kChunk * dim_stride_; }
+  /// W2 of a chunk, (dim x chunk), rows chunk_stride apart; backward only.
+  const T* w2(int64_t chunk) const { return out_.data<T>() + chunk * dim_ * chunk_stride_; }
+  /// W1 of a chunk, (chunk x dim), rows dim_stride apart; backward only.
+  const T* w1(int64_t chunk) const { return in_back_.data<T>() + chunk * kChunk * dim_stride_; }
+
+ private:
+  int64_t dim_, chunk_stride_, dim_stride_;
+  Tensor in_, out_, in_back_;
+};
+
+/// Several matrices, one after the other in one block of memory.
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(std::initializer_list<int64_t> sizes) {
+    int64_t total = 0;
+    for (const int64_t size : sizes) total += rounded(size);
+    memory_ = Tensor::empty({total}, dtype_of<T>);
+    next_ = memory_.data<T>();
+  }
+  T* take(int64_t size) {
+    T* const place = next_;
+    next_ += rounded(size);
+    return place;
+  }
+
+ private:
+  static int64_t rounded(int64_t size) { return (size + 15) / 16 * 16; }
+  Tensor memory_;
+  T* next_;
+};
+
+/// body(row, factor) for each row of a (rows x width) piece of a matrix with `columns` columns, whose first element is
+/// number `first`; factor(j) is the dropout factor of column j, or 1. Short rows share a draw.
+template <class T, class Body>
+void for_each_masked_row(const Dropout& drop, DropoutWindow<T>& window, int64_t first, int64_t rows, int64_t width,
+                         int64_t columns, const Body& body) {
+  if (!drop.active()) {
+    for (int64_t row = 0; row < rows; ++row) body(row, [](int64_t) { return T(1); });
+    return;
+  }
+  const int64_t block = width == columns ? std::max<int64_t>(1, DropoutWindow<T>::kElements / width) : 1;
+  for (int64_t row = 0; row < rows; row += block) {
+    const int64_t count = std::min(block, rows - row);
+    const auto factor = window.draw(first + row * columns, (count - 1) * columns + width);
+    for (int64_t i = 0; i < count; ++i) body(row + i, [factor, at = i * columns](int64_t j) { return factor(at + j); });
+  }
+}
+
+/// Draws of whole rows of `dim` elements may be longer than a window: body(row, first column, width, factor).
+template <class T, class Body>
+void for_each_masked_run(const Dropout& drop, DropoutWindow<T>& window, int64_t first, int64_t rows, int64_t columns,
+                         const Body& body) {
+  constexpr int64_t kRun = DropoutWindow<T>::kElements;
+  for (int64_t column = 0; column < columns; column += kRun) {
+    const int64_t width = std::min(kRun, columns - column);
+    for_each_masked_row(drop, window, first + column, rows, width, columns,
+                        [&](int64_t row, const auto& factor) { body(row, column, width, factor); });
+  }
+}
+
+template <class T, class Act>
+class Forward {
+ public:
+  Forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForwardWeights& weights,
+          const FeedForwardOptions& options, const FeedForward& result, Act act)
+      : sizes_(sizes), options_(options), act_(act), packed_(sizes, weights, false) {
+    norm_ = weights.gamma.defined();
+    x_ = x.data<T>();
+    b1_ = weights.b1.data<T>();
+    b2_ = weights.b2.data<T>();
+    y_ = result.y.data<T>();
+    if (!norm_) return;
+    gamma_ = weights.gamma.data<T>();
+    beta_ = weights.beta.data<T>();
+    mean_ = result.mean.data<T>();
+    rstd_ = result.rstd.data<T>();
+  }
+
+  void operator()(int64_t begin, int64_t end) const {
+    const int64_t tile = tile_rows(sizes_);
+    const int64_t n_stride = padded<T>(sizes_.dim);
+    const int64_t h_stride = packed_.chunk_stride();
+    Scratch<T> scratch({tile * n_stride, tile * h_stride, tile * sizes_.dim});
+    T* const n = scratch.take(tile * n_stride);
+    T* const h = scratch.take(tile * h_stride);
+    T* const sum = scratch.take(tile * sizes_.dim);
+    DropoutWindow<T> inner(options_.inner);
+    DropoutWindow<T> outer(options_.outer);
+    for (int64_t row = begin; row < end; row += tile) {
+      const int64_t rows = std::min(tile, end - row);
+      const T* from = x_ + row * sizes_.dim;
+      const T* input = from;
+      TileStrides input_strides{sizes_.dim, 1};
+      if (norm_) {
+        row_moments(from, rows, sizes_.dim, static_cast<T>(options_.eps), mean_ + row, rstd_ + row);
+        normalise_rows(from, rows, sizes_.dim, mean_ + row, rstd_ + row, gamma_, beta_, n, n_stride);
+        input = n;
+        input_strides = {n_stride, 1};
+      }
+      for (int64_t c = 0; c < chunks_of(sizes_); ++c) {
+        const int64_t first = c * kChunk;
+        const int64_t width = std::min(kChunk, sizes_.hidden - first);
+        tile_product(rows, width, sizes_.dim, input, input_strides, packed_.w1_transposed(c), h_stride, h, h_stride);
+        for_each_masked_row(options_.inner, inner, row * sizes_.hidden + first, rows, width, sizes_.hidden,
+                            [=, this, b = b1_ + first](int64_t r, const auto& factor) {
+                              T* u = h + r * h_stride;
+                              for (int64_t j = 0; j < width; ++j) u[j] = act_.forward(u[j] + b[j]) * factor(j);
+                            });
+        tile_product(rows, sizes_.dim, width, h, {h_stride, 1}, packed_.w2_transposed(c), packed_.dim_stride(), sum,
+                     sizes_.dim, c > 0);
+      }
+      const T keep = options_.residual ? T(1) : T(0);
+      for_each_masked_run(options_.outer, outer, row * sizes_.dim, rows, sizes_.dim,
+                          [=, this](int64_t r, int64_t first, int64_t width, const auto& factor) {
+                            const int64_t at = r * sizes_.dim + first;
+                            const T* s = sum + at;
+                            const T* b = b2_ + first;
+                            const T* base = from + at;
+                            T* to = y_ + row * sizes_.dim + at;
+                            for (int64_t j = 0; j < width; ++j) to[j] = keep * base[j] + (s[j] + b[j]) * factor(j);
+                          });
+    }
+  }
+
+ private:
+  FeedForwardSizes sizes_;
+  FeedForwardOptions options_;
+  Act act_;
+  PackedWeights<T> packed_;
+  bool norm_;
+  const T *x_, *b1_, *b2_, *gamma_ = nullptr, *beta_ = nullptr;
+  T *y_, *mean_ = nullptr, *rstd_ = nullptr;
+};
+
+/// The gradients of all weights one behind the other, as each piece of a backward pass sums them.
+struct GradientLayout {
+  explicit GradientLayout(const FeedForwardSizes& sizes)
+      : w1(0),
+        w2(sizes.hidden * sizes.dim),
+        b1(2 * sizes.hidden * sizes.dim),
+        b2(b1 + sizes.hidden),
+        gamma(b2 + sizes.dim),
+        beta(gamma + sizes.dim),
+        size(beta + sizes.dim) {}
+  int64_t w1, w2, b1, b2, gamma, beta, size;
+};
+
+template <class T, class Act>
+class BackwardPass {
+ public:
+  BackwardPass(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+               const FeedForwardWeights& weights, const FeedForwardOptions& options, T* dx, Act act)
+      : sizes_(sizes), options_(options), act_(act), layout_(sizes), packed_(sizes, weights, true), dx_(dx) {
+    norm_ = weights.gamma.defined();
+    g_ = g.data<T>();
+    x_ = x.data<T>();
+    b1_ = weights.b1.data<T>();
+    if (!norm_) return;
+    gamma_ = weights.gamma.data<T>();
+    beta_ = weights.beta.data<T>();
+    mean_ = mean.data<T>();
+    rstd_ = rstd.data<T>();
+  }
+
+  /// Rows [begin, end), whose weight gradients are added to `sums`.
+  void operator()(int64_t begin, int64_t end, T* sums) const {
+    const int64_t dim = sizes_.dim;
+    const int64_t tile = tile_rows(sizes_);
+    const int64_t n_stride = packed_.dim_stride();
+    const int64_t h_stride = packed_.chunk_stride();
+    Scratch<T> scratch({tile * n_stride, tile * n_stride, tile * h_stride, tile * h_stride, tile * dim});
+    T* const n = scratch.take(tile * n_stride);
+    T* const e = scratch.take(tile * n_stride);
+    T* const h = scratch.take(tile * h_stride);
+    T* const du = scratch.take(tile * h_stride);
+    T* const dn = scratch.take(tile * dim);
+    DropoutWindow<T> inner(options_.inner);
+    DropoutWindow<T> outer(options_.outer);
+    for (int64_t row = begin; row < end; row += tile) {
+      const int64_t rows = std::min(tile, end - row);
+      const T* const from = x_ + row * dim;
+      const T* const gradient = g_ + row * dim;
+      if (norm_) {
+        normalise_rows(from, rows, dim, mean_ + row, rstd_ + row, gamma_, beta_, n, n_stride);
+      } else {
+        copy_rows(rows, dim, from, dim, n, n_stride);
+      }
+      for_each_masked_run(options_.outer, outer, row * dim, rows, dim,
+                          [=](int64_t r, int64_t first, int64_t width, const auto& factor) {
+                            const T* a = gradient + r * dim + first;
+                            T* to = e + r * n_stride + first;
+                            for (int64_t j = 0; j < width; ++j) to[j] = a[j] * factor(j);
+                          });
+      add_rows(rows, dim, e, n_stride, sums + layout_.b2);
+      for (int64_t c = 0; c < chunks_of(sizes_); ++c) {
+        const int64_t first = c * kChunk;
+        const int64_t width = std::min(kChunk, sizes_.hidden - first);
+        tile_product(rows, width, dim, n, {n_stride, 1}, packed_.w1_transposed(c), h_stride, h, h_stride);  // u - b1
+        tile_product(rows, width, dim, e, {n_stride, 1}, packed_.w2(c), h_stride, du, h_stride);            // dh
+        for_each_masked_row(options_.inner, inner, row * sizes_.hidden + first, rows, width, sizes_.hidden,
+                            [=, this, b = b1_ + first](int64_t r, const auto& factor) {
+                              T* u = h + r * h_stride;
+                              T* d = du + r * h_stride;
+                              for (int64_t j = 0; j < width; ++j) {
+                                const ValueAndSlope<T> y = act_.both(u[j] + b[j]);
+                                const T keep = factor(j);
+                                u[j] = y.value * keep;
+                                d[j] *= y.slope * keep;
+                              }
+                            });
+        add_rows(rows, width, du, h_stride, sums + layout_.b1 + first);
+        tile_product(dim, width, rows, e, {1, n_stride}, h, h_stride, sums + layout_.w2 + first, sizes_.hidden, true);
+        tile_product(width, dim, rows, du, {1, h_stride}, n, n_stride, sums + layout_.w1 + first * dim, dim, true);
+        tile_product(rows, dim, width, du, {h_stride, 1}, packed_.w1(c), n_stride, dn, dim, c > 0);
+      }
+      T* const to = dx_ + row * dim;
+      if (norm_) {
+        normalise_rows_backward(dn, from, rows, dim, mean_ + row, rstd_ + row, gamma_,
+                                options_.residual ? gradient : nullptr, to, sums + layout_.gamma, sums + layout_.beta);
+      } else {
+        const T keep = options_.residual ? T(1) : T(0);
+        for (int64_t j = 0; j < rows * dim; ++j) to[j] = dn[j] + keep * gradient[j];
+      }
+    }
+  }
+
+ private:
+  FeedForwardSizes sizes_;
+  FeedForwardOptions options_;
+  Act act_;
+  GradientLayout layout_;
+  PackedWeights<T> packed_;
+  bool norm_;
+  const T *g_, *x_, *b1_, *gamma_ = nullptr, *beta_ = nullptr, *mean_ = nullptr, *rstd_ = nullptr;
+  T* dx_;
+};
+
+}  // namespace
+
+void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForwardWeights& weights,
+                  const FeedForwardOptions& options, const FeedForward& result) {
+  visit_floating(x.dtype(), "feed_forward", [&]<class T>(TypeTag<T>) {
+    visit_activation(options.activation, [&](const auto act) {
+      const Forward<T, decltype(act)> forward(sizes, x, weights, options, result, act);
+      // Small blocks take several tiles, so that a piece hides the cost of its scratch.
+      const int64_t tiles = std::max<int64_t>(1, 65536 / (sizes.dim * sizes.hidden));
+      parallel_for(sizes.rows, tiles * tile_rows(sizes), forward);
+    });
+  });
+}
+
+void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean,
+                           const Tensor& rstd, const FeedForwardWeights& weights, const FeedForwardOptions& options,
+                           const FeedForwardGradients& result) {
+  visit_floating(x.dtype(), "feed_forward", [&]<class T>(TypeTag<T>) {
+    visit_activation(options.activation, [&](const auto act) {
+      const GradientLayout layout(sizes);
+      const int64_t tiles = (sizes.rows + tile_rows(sizes) - 1) / tile_rows(sizes);
+      const int64_t affordable = kGradientBytes / static_cast<int64_t>(sizeof(T)) / layout.size;
+      const int64_t wanted = std::clamp<int64_t>(affordable, 2, 32);
+      const int64_t grain = (tiles + wanted - 1) / wanted * tile_rows(sizes);
+      const int64_t pieces = (sizes.rows + grain - 1) / grain;
+      const Tensor parts = Tensor::empty({pieces, layout.size}, x.dtype());
+      const BackwardPass<T, decltype(act)> backward(sizes, g, x, mean, rstd, weights, options, result.dx.data<T>(),
+                                                    act);
+      parallel_for(sizes.rows, grain, [&](int64_t begin, int64_t end) {
+        T* sums = parts.data<T>() + begin / grain * layout.size;
+        std::fill(sums, sums + layout.size, T(0));
+        backward(begin, end, sums);
+      });
+      const Tensor total = Tensor::empty({layout.size}, x.dtype());
+      add_parts(pieces, layout.size, parts.data<T>(), total.data<T>());
+      const auto hand_out = [&](const Tensor& to, int64_t from) {
+        if (to.defined()) std::copy_n(total.data<T>() + from, to.size(), to.data<T>());
+      };
+      hand_out(result.weights.w1, layout.w1);
+      hand_out(result.weights.w2, layout.w2);
+      hand_out(result.weights.b1, layout.b1);
+      hand_out(result.weights.b2, layout.b2);
+      hand_out(result.weights.gamma, layout.gamma);
+      hand_out(result.weights.beta, layout.beta);
+    });
+  });
+}
+
+}  // namespace bochner::cpu

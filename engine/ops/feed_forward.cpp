@@ -1,0 +1,103 @@
+#include "engine/ops/feed_forward.h"
+
+#include "engine/cpu/feed_forward.h"
+#include "engine/kernel.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/feed_forward.h"
+#endif
+
+namespace bochner {
+namespace {
+
+using T = const Tensor&;
+using Sizes = const FeedForwardSizes&;
+using Weights = const FeedForwardWeights&;
+using Options = const FeedForwardOptions&;
+constexpr Kernel<void(Sizes, T, Weights, Options, const FeedForward&)> kForward{"feed_forward", &cpu::feed_forward,
+                                                                                CUDA_KERNEL(feed_forward)};
+constexpr Kernel<void(Sizes, T, T, T, T, Weights, Options, const FeedForwardGradients&)> kBackward{
+    "feed_forward", &cpu::feed_forward_backward, CUDA_KERNEL(feed_forward_backward)};
+
+FeedForwardSizes checked_sizes(const Tensor& x, const FeedForwardWeights& weights) {
+  visit_floating(x.dtype(), "feed_forward", [](auto) {});
+  if (x.rank() == 0 || !weights.w1.defined() || weights.w1.rank() != 2 || weights.w1.size(1) != x.size(-1))
+    fail("feed_forward: W1 {} must be (hidden, dim) for x {}", weights.w1.str(), x.str());
+  const int64_t dim = x.size(-1);
+  const int64_t hidden = weights.w1.size(0);
+  const auto check = [&](const char* name, const Tensor& weight, const Shape& shape, bool optional) {
+    if (!weight.defined() && optional) return;
+    if (!weight.defined() || !(weight.shape() == shape) || weight.dtype() != x.dtype())
+      fail("feed_forward: {} {} must be {} {} for x {}", name, weight.str(), name_of(x.dtype()), shape.str(), x.str());
+  };
+  check("W1", weights.w1, {hidden, dim}, false);
+  check("W2", weights.w2, {dim, hidden}, false);
+  check("b1", weights.b1, {hidden}, true);
+  check("b2", weights.b2, {dim}, true);
+  check("gamma", weights.gamma, {dim}, true);
+  check("beta", weights.beta, {dim}, true);
+  if (weights.gamma.defined() != weights.beta.defined())
+    fail("feed_forward: gamma and beta come together; without them there is no norm");
+  return {dim == 0 ? 0 : x.size() / dim, dim, hidden};
+}
+
+Tensor contiguous_or(const Tensor& given, const Shape& shape, const Tensor& x) {
+  return given.defined() ? given.contiguous() : Tensor::zeros(shape, x.dtype(), x.device());
+}
+
+/// Contiguous, biases filled in.
+FeedForwardWeights complete(const FeedForwardWeights& weights, const FeedForwardSizes& sizes, const Tensor& x) {
+  FeedForwardWeights result = weights;
+  result.w1 = weights.w1.contiguous();
+  result.w2 = weights.w2.contiguous();
+  result.b1 = contiguous_or(weights.b1, {sizes.hidden}, x);
+  result.b2 = contiguous_or(weights.b2, {sizes.dim}, x);
+  if (weights.gamma.defined()) {
+    result.gamma = weights.gamma.contiguous();
+    result.beta = weights.beta.contiguous();
+  }
+  return result;
+}
+
+Shape rows_of(const Tensor& x) {
+  Shape rows = x.shape();
+  rows.erase(-1);
+  return rows;
+}
+
+Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
+
+bool has_work(const FeedForwardSizes& sizes) { return sizes.rows > 0 && sizes.dim > 0 && sizes.hidden > 0; }
+
+}  // namespace
+
+FeedForward feed_forward(const Tensor& x, const FeedForwardWeights& weights, const FeedForwardOptions& options) {
+  const FeedForwardSizes sizes = checked_sizes(x, weights);
+  if (sizes.rows > 0 && sizes.hidden == 0) fail("feed_forward: a hidden layer of size 0 computes nothing");
+  FeedForward result{Tensor::empty(x.shape(), x.dtype(), x.device()), {}, {}};
+  if (weights.gamma.defined()) {
+    result.mean = Tensor::zeros(rows_of(x), x.dtype(), x.device());
+    result.rstd = Tensor::zeros(rows_of(x), x.dtype(), x.device());
+  }
+  if (has_work(sizes)) kForward(x.device(), sizes, x.contiguous(), complete(weights, sizes, x), options, result);
+  return result;
+}
+
+FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                                           const FeedForwardWeights& weights, const FeedForwardOptions& options) {
+  const FeedForwardSizes sizes = checked_sizes(x, weights);
+  if (!(g.shape() == x.shape()) || g.dtype() != x.dtype())
+    fail("feed_forward: the gradient {} does not fit x {}", g.str(), x.str());
+  const bool norm = weights.gamma.defined();
+  if (norm && (!(mean.shape() == rows_of(x)) || !(rstd.shape() == rows_of(x))))
+    fail("feed_forward: mean {} and rstd {} do not fit x {}", mean.str(), rstd.str(), x.str());
+  const FeedForwardGradients result{zeros_like(x),
+                                    {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(weights.w1),
+                                     zeros_like(weights.b1), zeros_like(weights.w2), zeros_like(weights.b2)}};
+  if (has_work(sizes)) {
+    kBackward(x.device(), sizes, g.contiguous(), x.contiguous(), norm ? mean.contiguous() : mean,
+              norm ? rstd.contiguous() : rstd, complete(weights, sizes, x), options, result);
+  }
+  return result;
+}
+
+}  // namespace bochner

@@ -1,0 +1,59 @@
+// The feed-forward half of a Transformer block (Vaswani et al., 2017) with its norm in front (Xiong et al., 2020),
+// computed tile by tile of rows:
+//
+//   n = LayerNorm(x),   h = dropout(act(n W1^T + b1)),   y = x + dropout(h W2^T + b2)
+//
+// The (rows x hidden) activations never reach memory: a tile's worth stays in the cache, and backward computes it
+// again. What is kept for backward is x and two numbers a row. Memory beyond inputs and outputs: a packed copy of the
+// weights, and in backward one copy of their gradients for each of a few fixed pieces of rows (at most 64 MB in all).
+//
+// Made for many more rows than `hidden`; a few rows against large weights are better served by the plain composition.
+#pragma once
+
+#include "engine/ops/bias_activation.h"
+#include "engine/ops/dropout.h"
+#include "engine/tensor.h"
+
+namespace bochner {
+
+/// PyTorch's layout. gamma and beta (dim) are both undefined for a block without norm: n = x. Biases may be undefined.
+struct FeedForwardWeights {
+  Tensor gamma, beta;  ///< (dim)
+  Tensor w1, b1;       ///< (hidden, dim), (hidden)
+  Tensor w2, b2;       ///< (dim, hidden), (dim)
+};
+
+struct FeedForwardOptions {
+  Activation activation = Activation::gelu;
+  double eps = 1e-5;
+  bool residual = true;       ///< add x
+  Dropout inner = Dropout();  ///< behind the activation: element (row, j) is number row * hidden + j
+  Dropout outer = Dropout();  ///< behind the second product: element (row, j) is number row * dim + j
+};
+
+struct FeedForward {
+  Tensor y;           ///< (..., dim)
+  Tensor mean, rstd;  ///< (...) of x, undefined without norm
+};
+
+/// x (..., dim), f32 or f64.
+FeedForward feed_forward(const Tensor& x, const FeedForwardWeights& weights, const FeedForwardOptions& options = {});
+
+struct FeedForwardGradients {
+  Tensor dx;                   ///< (..., dim)
+  FeedForwardWeights weights;  ///< undefined where the weight is
+};
+
+/// With u = n W1^T + b1, m1 and m2 the dropout masks:
+///   e = g m2,  db2 = sum e,  dW2 = e^T h,  du = (e W2) m1 act'(u),  db1 = sum du,  dW1 = du^T n,
+///   dn = du W1,  dx = LayerNorm'(dn) + g
+/// u is computed again. Sums over rows are taken within fixed pieces of rows, and over these in order.
+FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                                           const FeedForwardWeights& weights, const FeedForwardOptions& options = {});
+
+/// For the kernels of both backends: x as (rows, dim).
+struct FeedForwardSizes {
+  int64_t rows, dim, hidden;
+};
+
+}  // namespace bochner
