@@ -22,6 +22,9 @@ target_compile_options(bochner_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
   # Mathematics vectorises without these two promises being kept; results do not change.
   -fno-math-errno -fno-trapping-math
   $<$<CXX_COMPILER_ID:GNU>:-mprefer-vector-width=512 -Wno-psabi>>)
+if(BOCHNER_FUZZERS AND NOT BOCHNER_SANITIZE)
+  set(BOCHNER_SANITIZE address,undefined,fuzzer-no-link)
+endif()
 if(BOCHNER_SANITIZE)
   target_compile_options(bochner_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${BOCHNER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1>)
   target_link_options(bochner_flags INTERFACE -fsanitize=${BOCHNER_SANITIZE})
