@@ -17,7 +17,9 @@ constexpr size_t kLargestReservation = size_t{1} << 44;
 constexpr size_t kSmallestReservation = size_t{1} << 30;
 
 // Under AddressSanitizer every tensor gets a block of its own, so that writes outside it are seen.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)  // clang
+constexpr bool kSystemMemory = __has_feature(address_sanitizer);
+#elif defined(__SANITIZE_ADDRESS__)
 constexpr bool kSystemMemory = true;
 #else
 constexpr bool kSystemMemory = false;
