@@ -49,7 +49,8 @@ class Layout {
 Tensor read_elements(const Layout& layout, std::endian order, const FillBytes& fill, std::string_view what,
                      std::string_view file, int64_t offset);
 
-/// The bytes of a contiguous CPU tensor.
+/// The bytes of a contiguous CPU tensor, which must outlive them.
 Bytes bytes_of(const Tensor& tensor);
+Bytes bytes_of(Tensor&& tensor) = delete;
 
 }  // namespace bochner

@@ -207,7 +207,8 @@ void encode(ByteSink& sink, const Tensor& tensor) {
   sink.write(std::string_view("\x01\x00", 2));
   sink.write(Bytes(little_bytes(static_cast<uint16_t>(header.size()))));
   sink.write(header);
-  sink.write(bytes_of(tensor.to(Device::cpu()).contiguous()));
+  const Tensor elements = tensor.to(Device::cpu()).contiguous();
+  sink.write(bytes_of(elements));
 }
 
 }  // namespace

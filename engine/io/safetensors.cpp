@@ -107,7 +107,10 @@ void encode(ByteSink& sink, const TensorMap& tensors, const Metadata& metadata) 
   const std::string header = header_text(items, metadata);
   sink.write(little_text(header.size()));
   sink.write(header);
-  for (const auto& [name, tensor] : items) sink.write(bytes_of(flat(tensor)));
+  for (const auto& [name, tensor] : items) {
+    const Tensor elements = flat(tensor);
+    sink.write(bytes_of(elements));
+  }
 }
 
 // ---- reading

@@ -8,24 +8,23 @@
 
 #include "engine/allocator.h"
 
+#if defined(__has_feature)  // clang
+#define WATCH_NEW !__has_feature(address_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+#define WATCH_NEW 0
+#else
+#define WATCH_NEW 1
+#endif
+
 namespace {
 std::atomic<size_t> largest_new = 0;
+}  // namespace
 
-[[maybe_unused]] void note(size_t bytes) {  // unused where the sanitizer owns operator new
+#if WATCH_NEW
+void* operator new(size_t bytes) {
   size_t seen = largest_new;
   while (seen < bytes && !largest_new.compare_exchange_weak(seen, bytes)) {
   }
-}
-}  // namespace
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define BOCHNER_TEST_ASAN
-#endif
-#endif
-#if !defined(__SANITIZE_ADDRESS__) && !defined(BOCHNER_TEST_ASAN)
-void* operator new(size_t bytes) {
-  note(bytes);
   if (void* place = std::malloc(std::max<size_t>(bytes, 1))) return place;
   throw std::bad_alloc();
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/io/bytes.h"
+#include "engine/io/elements.h"
 #include "engine/io/file.h"
 
 namespace bochner {
@@ -51,6 +52,11 @@ std::filesystem::path shared_data();
 int64_t largest_allocation(const std::function<void()>& f);
 
 inline std::string text(Bytes bytes) { return std::string(text_of(bytes)); }
+/// The bytes of the elements in row-major order.
+inline std::string elements(const Tensor& tensor) {
+  const Tensor flat = tensor.contiguous();
+  return text(bytes_of(flat));
+}
 
 struct BadFile {
   std::string what;     ///< what is wrong with it
