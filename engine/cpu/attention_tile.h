@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -104,34 +105,63 @@ int64_t columns_of(int64_t count) {
   return (count + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
 }
 
+// ---- loops over tiles
+
+namespace detail {
+
+template <int N, class T, class Begin, class Body, class End>
+inline void walk_rows(int64_t rows, int64_t first, const Begin& begin, const Body& body, const End& end) {
+  decltype(begin(first)) state[N];
+#pragma GCC unroll 8
+  for (int j = 0; j < N; ++j) state[j] = begin(first + j * kLanes<T>);
+  for (int64_t m = 0; m < rows; ++m) {
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) body(state[j], m, m * kTile + first + j * kLanes<T>);
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < N; ++j) end(state[j], first + j * kLanes<T>);
+}
+
+}  // namespace detail
+
+/// Walks a tile row by row with something kept in registers for each vector of columns: state = begin(column), then
+/// body(state, row, offset) for each row, then end(state, column). T is the type of the elements.
+template <class T, class Begin, class Body, class End>
+inline void down_columns(int64_t rows, int64_t columns, const Begin& begin, const Body& body, const End& end) {
+  constexpr int kAtOnce = 4;  // rows are walked along memory: down a single vector, stores would collide with loads
+  constexpr int64_t kWide = kAtOnce * kLanes<T>;
+  int64_t i = 0;
+  for (; i + kWide <= columns; i += kWide) detail::walk_rows<kAtOnce, T>(rows, i, begin, body, end);
+  for (; i < columns; i += kLanes<T>) detail::walk_rows<1, T>(rows, i, begin, body, end);
+}
+
 // ---- sums over tiles
 
 /// sums[i] = sum_m x(m, i) z[m]
 template <class T>
 void weighted_column_sums(const T* x, const T* z, int64_t rows, int64_t columns, T* sums) {
-  for (int64_t i = 0; i < columns; i += kLanes<T>) {
-    Vector<T> even{};
-    Vector<T> odd{};
-    int64_t m = 0;
-    for (; m + 2 <= rows; m += 2) {
-      even += load<Vector<T>>(x + m * kTile + i) * z[m];
-      odd += load<Vector<T>>(x + (m + 1) * kTile + i) * z[m + 1];
-    }
-    if (m < rows) even += load<Vector<T>>(x + m * kTile + i) * z[m];
-    store(sums + i, even + odd);
-  }
+  down_columns<T>(
+      rows, columns, [](int64_t) { return Vector<T>{}; },
+      [&](Vector<T>& sum, int64_t m, int64_t at) { sum += load<Vector<T>>(x + at) * z[m]; },
+      [&](const Vector<T>& sum, int64_t i) { store(sums + i, sum); });
 }
 
 /// sums[i] = sum_m x(m, i) y(m, i)
 template <class T>
 void column_products(const T* x, const T* y, int64_t rows, int64_t columns, T* sums) {
-  for (int64_t i = 0; i < columns; i += kLanes<T>) {
-    Vector<T> sum{};
-    for (int64_t m = 0; m < rows; ++m) {
-      sum += load<Vector<T>>(x + m * kTile + i) * load<Vector<T>>(y + m * kTile + i);
-    }
-    store(sums + i, sum);
-  }
+  down_columns<T>(
+      rows, columns, [](int64_t) { return Vector<T>{}; },
+      [&](Vector<T>& sum, int64_t, int64_t at) { sum += load<Vector<T>>(x + at) * load<Vector<T>>(y + at); },
+      [&](const Vector<T>& sum, int64_t i) { store(sums + i, sum); });
+}
+
+/// top[i] = max_m value(x(m, i))
+template <class T, class Value>
+void column_maxima(const T* x, int64_t rows, int64_t columns, const Value& value, T* top) {
+  down_columns<T>(
+      rows, columns, [](int64_t) { return Vector<T>{} - std::numeric_limits<T>::infinity(); },
+      [&](Vector<T>& largest, int64_t, int64_t at) { largest = max_of(value(load<Vector<T>>(x + at)), largest); },
+      [&](const Vector<T>& largest, int64_t i) { store(top + i, largest); });
 }
 
 /// Adds to lanes (rows x kLanes) what adds up to sum_i x(m, i) weights[i]; null weights are 1.
@@ -204,14 +234,25 @@ inline void store_part(T* to, const Vector<T>& value, int64_t count) {
 }  // namespace detail
 
 /// to (dim x kTile) = factor * from^T, from (count x dim). Columns from count to the next whole vector become 0.
+/// Tokens come tile by tile, a stride apart: those of the next tile are asked for ahead.
 template <class T>
 void load_transposed(Rows<const T> from, int64_t count, int64_t dim, T factor, T* to) {
   constexpr int W = kLanes<T>;
   for (int64_t token = 0; token < count; token += W) {
+    const bool whole = count - token >= W;
     for (int64_t d = 0; d < dim; d += W) {
       Vector<T> block[W];
-      for (int i = 0; i < W; ++i) {
-        block[i] = token + i < count ? detail::load_part(from[token + i] + d, dim - d) * factor : Vector<T>{};
+      if (whole && dim - d >= W) {
+#pragma GCC unroll 16
+        for (int i = 0; i < W; ++i) {
+          const T* at = from[token + i] + d;
+          __builtin_prefetch(at + kTile * from.stride);
+          block[i] = load<Vector<T>>(at) * factor;
+        }
+      } else {
+        for (int i = 0; i < W; ++i) {
+          block[i] = token + i < count ? detail::load_part(from[token + i] + d, dim - d) * factor : Vector<T>{};
+        }
       }
       detail::transpose_registers<T>(block);
       const int64_t end = std::min<int64_t>(W, dim - d);
@@ -226,14 +267,24 @@ void store_transposed(const T* from, const T* factors, int64_t count, int64_t di
   constexpr int W = kLanes<T>;
   for (int64_t token = 0; token < count; token += W) {
     const auto factor = load<Vector<T>>(factors + token);
+    const bool whole = count - token >= W;
     for (int64_t d = 0; d < dim; d += W) {
       Vector<T> block[W];
       for (int i = 0; i < W; ++i) {
         block[i] = d + i < dim ? load<Vector<T>>(from + (d + i) * kTile + token) * factor : Vector<T>{};
       }
       detail::transpose_registers<T>(block);
-      const int64_t end = std::min<int64_t>(W, count - token);
-      for (int64_t i = 0; i < end; ++i) detail::store_part(to[token + i] + d, block[i], dim - d);
+      if (whole && dim - d >= W) {
+#pragma GCC unroll 16
+        for (int i = 0; i < W; ++i) {
+          T* at = to[token + i] + d;
+          __builtin_prefetch(at + kTile * to.stride, 1);
+          store(at, block[i]);
+        }
+      } else {
+        const int64_t end = std::min<int64_t>(W, count - token);
+        for (int64_t i = 0; i < end; ++i) detail::store_part(to[token + i] + d, block[i], dim - d);
+      }
     }
   }
 }
@@ -242,7 +293,11 @@ void store_transposed(const T* from, const T* factors, int64_t count, int64_t di
 template <class T>
 void gather_rows(Rows<const T> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, T* to) {
   for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(to + i * dim, from[list[first + i]], static_cast<size_t>(dim) * sizeof(T));
+    const T* row = from[list[first + i]];
+    for (int64_t d = 0; d < dim; d += kVectorBytes / static_cast<int64_t>(sizeof(T))) {
+      __builtin_prefetch(row + kTile * from.stride + d);
+      detail::store_part(to + i * dim + d, detail::load_part(row + d, dim - d), dim - d);
+    }
   }
 }
 

@@ -57,17 +57,6 @@ void with_function(FeatureMap::Function f, const Body& body) {
   }
 }
 
-/// body(at) for the offset `at` of every vector of a tile: down the rows of the first vector of columns, then of the
-/// next, so that what belongs to a column stays in registers.
-template <class T, class Begin, class Body, class End>
-void down_columns(int64_t rows, int64_t columns, const Begin& begin, const Body& body, const End& end) {
-  for (int64_t i = 0; i < columns; i += kLanes<T>) {
-    auto state = begin(i);
-    for (int64_t m = 0; m < rows; ++m) body(state, m, m * kTile + i);
-    end(state, i);
-  }
-}
-
 inline math::SinCos<float> sin_cos(float x) {
   int32_t quadrant = 0;
   const float r = math::quarter_turn(x, quadrant);
@@ -135,25 +124,13 @@ void FeatureTile<T>::project(Rows<const T> x, const KeyList& list, int64_t first
 
 /// top[i] = max_m U(m, i), or max_m |U(m, i)| for hyperbolic maps
 template <class T>
-void FeatureTile<T>::column_maxima(T* top) const {
-  const bool both = map_.kind == Kind::hyperbolic;
-  const T* U = F_;
-  const auto lowest = Vector<T>{} - std::numeric_limits<T>::infinity();
-  for (int64_t i = 0; i < columns_; i += kLanes<T>) {
-    Vector<T> tops[4] = {lowest, lowest, lowest, lowest};
-    const auto take = [&](int lane, int64_t m) {
-      const auto u = load<Vector<T>>(U + m * kTile + i);
-      tops[lane] = max_of(both ? max_of(u, -u) : u, tops[lane]);
-    };
-    int64_t m = 0;
-    for (; m + 4 <= frequencies_; m += 4) {
-      take(0, m);
-      take(1, m + 1);
-      take(2, m + 2);
-      take(3, m + 3);
-    }
-    for (; m < frequencies_; ++m) take(0, m);
-    store(top + i, max_of(max_of(tops[0], tops[1]), max_of(tops[2], tops[3])));
+void FeatureTile<T>::largest(T* top) const {
+  if (map_.kind == Kind::hyperbolic) {
+    column_maxima<T>(
+        F_, frequencies_, columns_, [](Vector<T> u) { return max_of(u, -u); }, top);
+  } else {
+    column_maxima<T>(
+        F_, frequencies_, columns_, [](Vector<T> u) { return u; }, top);
   }
 }
 
@@ -198,7 +175,7 @@ void FeatureTile<T>::query_features() {
     case Kind::positive:
     case Kind::hyperbolic:
       // The norm is part of every exponent of a token, so it goes with the shift.
-      if (shifts_) column_maxima(by);
+      if (shifts_) largest(by);
       shifted_exponentials(shifts_ ? by : norms_, static_cast<T>(map_.eps));
       break;
     case Kind::softmax_trigonometric:
@@ -230,7 +207,7 @@ void FeatureTile<T>::key_exponents(T* top) const {
     std::copy_n(norms_, columns_, top);
     return;
   }
-  column_maxima(top);
+  largest(top);
   for (int64_t i = 0; i < columns_; ++i) top[i] -= norms_[i];
 }
 

@@ -41,7 +41,7 @@ class FeatureTile {
 
  private:
   void shifted_exponentials(const T* by, T eps);
-  void column_maxima(T* top) const;
+  void largest(T* top) const;
   void finish_keys();
   void gradient(T* dF, const T* z, const T* weights, T* sums) const;
 

@@ -53,55 +53,32 @@ void hide_future(const KeyList& list, int64_t first_key, int64_t count, int64_t 
   }
 }
 
-/// top[i] = max_j S^T(j, i)
-template <class T>
-void column_maxima(const T* St, int64_t rows, int64_t columns, T* top) {
-  using V = Vector<T>;
-  for (int64_t i = 0; i < columns; i += kLanes<T>) {
-    V a = V{} - std::numeric_limits<T>::infinity();
-    V b = a;
-    V c = a;
-    V d = a;
-    const T* at = St + i;
-    int64_t j = 0;
-    for (; j + 4 <= rows; j += 4, at += 4 * kTile) {
-      a = max_of(load<V>(at), a);
-      b = max_of(load<V>(at + kTile), b);
-      c = max_of(load<V>(at + 2 * kTile), c);
-      d = max_of(load<V>(at + 3 * kTile), d);
-    }
-    for (; j < rows; ++j, at += kTile) a = max_of(load<V>(at), a);
-    store(top + i, max_of(max_of(a, b), max_of(c, d)));
-  }
-}
-
 /// P^T = 2^(S^T - shift), in place; sums += its column sums.
 template <class T>
 void exponentials(T* St, int64_t rows, int64_t columns, const T* shift, T* sums) {
-  using V = Vector<T>;
-  for (int64_t i = 0; i < columns; i += kLanes<T>) {
-    const V by = load<V>(shift + i);
-    V sum = load<V>(sums + i);
-    T* at = St + i;
-    for (int64_t j = 0; j < rows; ++j, at += kTile) {
-      const V p = exp2_of(load<V>(at) - by);
-      sum += p;
-      store(at, p);
-    }
-    store(sums + i, sum);
-  }
+  struct State {
+    Vector<T> shift, sum;
+  };
+  down_columns<T>(
+      rows, columns,
+      [&](int64_t i) {
+        return State{load<Vector<T>>(shift + i), load<Vector<T>>(sums + i)};
+      },
+      [&](State& state, int64_t, int64_t at) {
+        const auto p = exp2_of(load<Vector<T>>(St + at) - state.shift);
+        state.sum += p;
+        store(St + at, p);
+      },
+      [&](const State& state, int64_t i) { store(sums + i, state.sum); });
 }
 
 /// x (rows x kTile) times a factor for each column.
 template <class T>
 void scale_columns(T* x, int64_t rows, int64_t columns, const T* factors) {
-  using V = Vector<T>;
-  for (int64_t d = 0; d < rows; ++d) {
-    for (int64_t i = 0; i < columns; i += kLanes<T>) {
-      T* at = x + d * kTile + i;
-      store(at, load<V>(at) * load<V>(factors + i));
-    }
-  }
+  down_columns<T>(
+      rows, columns, [&](int64_t i) { return load<Vector<T>>(factors + i); },
+      [&](const Vector<T>& factor, int64_t, int64_t at) { store(x + at, load<Vector<T>>(x + at) * factor); },
+      [](const Vector<T>&, int64_t) {});
 }
 
 /// Raises the shift of columns whose scores exceed it by more than the slack, and rescales what was summed under it.
@@ -168,23 +145,34 @@ void multiply(T* x, const T* factors, int64_t rows, int64_t columns) {
 template <class T>
 void score_gradients(T* St, T* dPt, int64_t rows, int64_t columns, const T* lse, const T* delta, const T* dropout) {
   using V = Vector<T>;
-  for (int64_t i = 0; i < columns; i += kLanes<T>) {
-    const V by = load<V>(lse + i);
-    const V less = load<V>(delta + i);
-    for (int64_t j = 0; j < rows; ++j) {
-      T* s = St + j * kTile + i;
-      T* d = dPt + j * kTile + i;
-      // Scores are rounded: without the bound a difference of huge ones could lie above 0.
-      V p = exp2_of(min_of(V{}, load<V>(s) - by));
-      if (dropout == nullptr) {
-        store(d, p * (load<V>(d) - less));
-      } else {
-        const V kept = load<V>(dropout + j * kTile + i);
-        store(d, p * (kept * load<V>(d) - less));
-        p *= kept;
-      }
-      store(s, p);
-    }
+  struct State {
+    V lse, delta;
+  };
+  const auto begin = [&](int64_t i) { return State{load<V>(lse + i), load<V>(delta + i)}; };
+  const auto end = [](const State&, int64_t) {};
+  // Scores are rounded: without the bound a difference of huge ones could lie above 0.
+  const auto probability = [&](const State& state, int64_t at) {
+    return exp2_of(min_of(V{}, load<V>(St + at) - state.lse));
+  };
+  if (dropout == nullptr) {
+    down_columns<T>(
+        rows, columns, begin,
+        [&](const State& state, int64_t, int64_t at) {
+          const V p = probability(state, at);
+          store(dPt + at, p * (load<V>(dPt + at) - state.delta));
+          store(St + at, p);
+        },
+        end);
+  } else {
+    down_columns<T>(
+        rows, columns, begin,
+        [&](const State& state, int64_t, int64_t at) {
+          const V p = probability(state, at);
+          const V kept = load<V>(dropout + at);
+          store(dPt + at, p * (kept * load<V>(dPt + at) - state.delta));
+          store(St + at, kept * p);
+        },
+        end);
   }
 }
 
@@ -228,7 +216,8 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
         const int64_t n = std::min(kTile, visible - j);
         tile_product<T>(n, columns, dim, k[j], k.strides(), Qt, kTile, St, kTile);  // S^T = K Q^T
         if (options.causal && list[j + n - 1] > i) hide_future<T>(list, j, n, i, columns, St);
-        column_maxima<T>(St, n, columns, top);
+        column_maxima<T>(
+            St, n, columns, [](Vector<T> s) { return s; }, top);
         follow_maxima<T>(top, columns, value_dim, shift, sums, Ot);
         exponentials<T>(St, n, columns, shift, sums);  // P^T
         if (dropout.active()) multiply<T>(St, dropout.draw(head, i, count, list, j, n), n, columns);

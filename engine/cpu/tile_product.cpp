@@ -26,19 +26,23 @@ template <class T, int W, int R, int V>
 void block(int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb, T* c, int64_t ldc, int64_t last,
            bool accumulate) {
   using Vec = Vector<T, W>;
+  // Rows are reached from one pointer for every four: base, + 1, + 2 and + 3 strides are addresses in themselves.
+  constexpr int kGroups = (R + 3) / 4;
+  const T* group[kGroups];
+  for (int i = 0; i < kGroups; ++i) group[i] = a + 4 * i * a_strides.row;
   Vec sum[R][V] = {};
   for (int64_t k = 0; k < depth; ++k) {
-    __builtin_prefetch(a + 8 * a_strides.col);  // a transposed A steps over cache lines
+    __builtin_prefetch(group[0] + 8 * a_strides.col);  // a transposed A steps over cache lines
     Vec row[V];
 #pragma GCC unroll 4
     for (int j = 0; j < V; ++j) row[j] = load<Vec>(b + (j + 1 < V ? j * W : last));
 #pragma GCC unroll 14
     for (int i = 0; i < R; ++i) {
-      const T value = a[i * a_strides.row];
+      const T value = group[i / 4][(i % 4) * a_strides.row];
 #pragma GCC unroll 4
       for (int j = 0; j < V; ++j) sum[i][j] += value * row[j];
     }
-    a += a_strides.col;
+    for (int i = 0; i < kGroups; ++i) group[i] += a_strides.col;
     b += ldb;
   }
 #pragma GCC unroll 14

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/cpu/vector.h"
+#include "engine/ops/kernel_attention.h"
 #include "engine/ops/softmax_attention.h"
 #include "engine/parallel.h"
 #include "engine/random.h"
@@ -106,6 +107,57 @@ void add_softmax(std::vector<Case>& cases, int64_t b, int64_t h, int64_t l, int6
                    }});
 }
 
+void add_kernel(std::vector<Case>& cases, int64_t b, int64_t h, int64_t l, int64_t d, int64_t m, bool learns_omega) {
+  const auto qkv = joint(b, h, l, d);
+  Generator generator(2);
+  const Tensor Omega = normal({h, m, d}, generator);
+  KernelAttentionSpec spec;
+  spec.scale = std::pow(static_cast<double>(d), -0.25);
+  const double unit = static_cast<double>(b * h * l) * static_cast<double>(m * d);
+  const std::string shape =
+      fmt::format("performer{} M{} B{} H{} L{} D{}", learns_omega ? "-dOmega" : "", m, b, h, l, d);
+  if (!learns_omega) {
+    cases.push_back({shape + " forward", 8 * unit, [=] { kernel_attention(spec, qkv[0], qkv[1], qkv[2], Omega, {}); }});
+  }
+  cases.push_back({shape + " forward + backward", (learns_omega ? 28 : 24) * unit, [=] {
+                     const auto result = kernel_attention(spec, qkv[0], qkv[1], qkv[2], Omega, {});
+                     kernel_attention_backward(spec, result.O, qkv[0], qkv[1], qkv[2], Omega, {}, result, learns_omega);
+                   }});
+}
+
+/// Features phi(x) = elu(x) + 1 of the inputs themselves.
+void add_linear(std::vector<Case>& cases, int64_t b, int64_t h, int64_t l, int64_t d) {
+  const auto qkv = joint(b, h, l, d);
+  KernelAttentionSpec spec;
+  spec.map = {.kind = FeatureMap::Kind::elementwise, .function = FeatureMap::Function::elu_plus_one, .eps = 0};
+  const double unit = static_cast<double>(b * h * l) * static_cast<double>(d * d);
+  const std::string shape = fmt::format("linear-elu B{} H{} L{} D{}", b, h, l, d);
+  cases.push_back({shape + " forward", 4 * unit, [=] { kernel_attention(spec, qkv[0], qkv[1], qkv[2], {}, {}); }});
+  cases.push_back({shape + " forward + backward", 12 * unit, [=] {
+                     const auto result = kernel_attention(spec, qkv[0], qkv[1], qkv[2], {}, {});
+                     kernel_attention_backward(spec, result.O, qkv[0], qkv[1], qkv[2], {}, {}, result, false);
+                   }});
+}
+
+/// Causal, from given features (of size m) of queries and keys, with half of each chunk's weights wasted.
+void add_causal(std::vector<Case>& cases, int64_t heads, int64_t l, int64_t d, int64_t m) {
+  Generator generator(3);
+  const Tensor q = uniform({heads, 1, l, m}, generator);
+  const Tensor k = uniform({heads, 1, l, m}, generator);
+  const Tensor v = normal({heads, 1, l, d}, generator);
+  KernelAttentionSpec spec;
+  spec.map = {.kind = FeatureMap::Kind::elementwise, .function = FeatureMap::Function::identity, .eps = 0};
+  spec.causal = true;
+  spec.denominator_eps = 1e-6;
+  const double unit = static_cast<double>(heads * l) * static_cast<double>(4 * m * d + 64 * (m + d));
+  const std::string shape = fmt::format("causal-features {} x {} d{} m{}", heads, l, d, m);
+  cases.push_back({shape + " forward", unit, [=] { kernel_attention(spec, q, k, v, {}, {}); }});
+  cases.push_back({shape + " forward + backward", 3 * unit, [=] {
+                     const auto result = kernel_attention(spec, q, k, v, {}, {});
+                     kernel_attention_backward(spec, result.O, q, k, v, {}, {}, result, false);
+                   }});
+}
+
 int main(int argc, char** argv) {
   std::string filter;
   double seconds = 1;
@@ -126,6 +178,13 @@ int main(int argc, char** argv) {
   add_softmax(cases, 16, 2, 1024, 32, false);
   add_softmax(cases, 4, 4, 4000, 64, false);
   add_softmax(cases, 8, 1, 4096, 64, true);
+  for (const int64_t m : {128, 256}) {
+    add_kernel(cases, 16, 2, 1024, 32, m, false);
+    add_kernel(cases, 4, 4, 4000, 64, m, false);
+  }
+  add_kernel(cases, 4, 4, 4000, 64, 128, true);
+  add_linear(cases, 16, 2, 1024, 32);
+  add_causal(cases, 8, 4096, 64, 128);
   for (const Case& one : cases) {
     if (one.name.find(filter) == std::string::npos) continue;
     const double before = fma_peak();
