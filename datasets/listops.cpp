@@ -65,6 +65,7 @@ class Reader {
     }
     work(round);
     if (examples_.labels.empty()) fail("{}: row {}: the file holds no expressions", file_, table_.row() + 1);
+    examples_.tokens.shrink_to_fit();
     return std::move(examples_);
   }
 

@@ -72,8 +72,8 @@ FeedForwardGradients back_in_steps(const Tensor& g, const Tensor& x, const FeedF
 }
 
 TEST(FeedForward, EqualsItsSteps) {
-  const std::vector<Case> cases = {{{3, 5}, 7},      {{1, 1}, 1}, {{2, 50, 64}, 128}, {{70, 33}, 300}, {{200, 16}, 96},
-                                   {{97, 130}, 140}, {{1, 5}, 3}};
+  const std::vector<Case> cases = {{{3, 5}, 7},     {{1, 1}, 1},      {{2, 50, 64}, 128}, {{70, 33}, 300},
+                                   {{200, 16}, 96}, {{97, 130}, 140}, {{1, 5}, 3}};
   uint64_t seed = 10;
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const Activation activation :
