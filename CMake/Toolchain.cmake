@@ -10,17 +10,17 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O3")
 
-find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_library(BOCHNER_BLAS NAMES openblas REQUIRED
   PATH_SUFFIXES openblas-openmp
-  DOC "OpenBLAS; its OpenMP build runs single-threaded inside parallel loops")
+  DOC "OpenBLAS; it runs single-threaded inside parallel loops")
 
 add_library(bochner_flags INTERFACE)
 target_compile_options(bochner_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
   -march=${BOCHNER_ARCH} -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror
   # Mathematics vectorises without these two promises being kept; results do not change.
-  -fno-math-errno -fno-trapping-math
+  -fno-math-errno -fno-trapping-math -fopenmp-simd
   $<$<CXX_COMPILER_ID:GNU>:-mprefer-vector-width=512 -Wno-psabi>>)
 if(BOCHNER_FUZZERS AND NOT BOCHNER_SANITIZE)
   set(BOCHNER_SANITIZE address,undefined,fuzzer-no-link)

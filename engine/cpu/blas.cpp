@@ -28,7 +28,10 @@ int narrow(int64_t value) {
 
 }  // namespace
 
-void use_one_blas_thread() { [[maybe_unused]] static const bool done = (openblas_set_num_threads(1), true); }
+// OpenBLAS built on OpenMP asks the calling thread how many threads it may start: each thread has to be told once.
+void use_one_blas_thread() {
+  [[maybe_unused]] static thread_local const bool done = (openblas_set_num_threads(1), true);
+}
 
 void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
           const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {

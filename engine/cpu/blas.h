@@ -14,7 +14,8 @@ void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, f
 void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha, const double* a,
           int64_t lda, const double* b, int64_t ldb, double beta, double* c, int64_t ldc);
 
-/// To be called before any routine of OpenBLAS that is not declared here: it shall not start threads of its own.
+/// To be called, in the thread that calls it, before any routine of OpenBLAS that is not declared here: it shall not
+/// start threads of its own.
 void use_one_blas_thread();
 
 /// The kernels that OpenBLAS chose, e.g. `SkylakeX`, and the best ones for this processor.

@@ -31,10 +31,11 @@ int workspace(T reported, const char* op) {
 /// body(matrix, info) for each of a batch, in parallel; then failed(matrix, info) for the first with info other than 0.
 template <class Body, class Failed>
 void for_each_matrix(int64_t batch, int64_t elements, const Body& body, const Failed& failed) {
-  use_one_blas_thread();
   std::vector<int> infos(static_cast<size_t>(batch));
-  parallel_for(batch, std::max<int64_t>(1, 1024 / elements),
-               [&](int64_t begin, int64_t end) { body(begin, end, infos.data()); });
+  parallel_for(batch, std::max<int64_t>(1, 1024 / elements), [&](int64_t begin, int64_t end) {
+    use_one_blas_thread();
+    body(begin, end, infos.data());
+  });
   const auto bad = std::find_if(infos.begin(), infos.end(), [](int info) { return info != 0; });
   if (bad == infos.end()) return;
   BOCHNER_ASSERT(*bad > 0);  // negative: an argument was wrong

@@ -52,12 +52,12 @@ std::set<std::string> TempFolder::names() const {
 }
 
 std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(__FILE__).parent_path() / "golden" / name;
+  return std::filesystem::path(BOCHNER_SOURCE_DIR) / "tests/engine/io/golden" / name;
 }
 
 std::filesystem::path shared_data() {
   if (const char* folder = std::getenv("BOCHNER_DATA")) return folder;
-  return std::filesystem::path(__FILE__).parent_path() / "../../../../shared/data";
+  return std::filesystem::path(BOCHNER_SOURCE_DIR) / "../shared/data";
 }
 
 int64_t largest_allocation(const std::function<void()>& f) {
