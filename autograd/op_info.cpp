@@ -15,6 +15,7 @@ void describe_dropout(OpInfos& infos);
 void describe_embedding(OpInfos& infos);
 void describe_cross_entropy(OpInfos& infos);
 void describe_bias_activation(OpInfos& infos);
+void describe_linear(OpInfos& infos);
 void describe_feed_forward(OpInfos& infos);
 void describe_softmax_attention(OpInfos& infos);
 void describe_kernel_attention(OpInfos& infos);
@@ -24,7 +25,7 @@ const OpInfos& op_infos() {
     OpInfos list;
     for (const auto describe :
          {describe_unary, describe_binary, describe_reduce, describe_view, describe_matmul, describe_norm,
-          describe_dropout, describe_embedding, describe_cross_entropy, describe_bias_activation, describe_feed_forward,
+          describe_dropout, describe_embedding, describe_cross_entropy, describe_bias_activation, describe_linear, describe_feed_forward,
           describe_softmax_attention, describe_kernel_attention})
       describe(list);
     return list;

@@ -188,6 +188,26 @@ Tensor Tensor::unsqueeze(int axis) const {
   return result;
 }
 
+Tensor Tensor::unselect(const std::vector<Tensor>& parts, int axis) {
+  if (parts.size() < 2 || !parts[0].defined()) return {};
+  const Tensor& first = parts[0];
+  const int position = axis < 0 ? axis + first.rank() + 1 : axis;
+  if (position < 0 || position > first.rank()) fail("unselect: axis {} lies outside {}", axis, first.shape_.str());
+  const int64_t distance = parts[1].offset_ - first.offset_;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Tensor& part = parts[i];
+    const bool fits = part.shares_storage(first) && part.dtype_ == first.dtype_ && part.shape_ == first.shape_ &&
+                      part.strides_ == first.strides_ &&
+                      part.offset_ - first.offset_ == static_cast<int64_t>(i) * distance;
+    if (!fits || distance <= 0) return {};
+  }
+  Tensor result = first;
+  result.shape_.insert(position, static_cast<int64_t>(parts.size()));
+  result.strides_.insert(position, distance);
+  result.size_ = result.shape_.size();
+  return result;
+}
+
 Tensor Tensor::squeeze(int axis) const {
   axis = shape_.checked(axis);
   if (shape_[axis] != 1) fail("squeeze: axis {} of {} has size {}, not 1", axis, shape_.str(), shape_[axis]);

@@ -72,6 +72,9 @@ class Tensor {
   Tensor slice(int axis, int64_t begin, int64_t end, int64_t step = 1) const;
   /// Element `index` of an axis, which disappears.
   Tensor select(int axis, int64_t index) const;
+  /// The tensor x with x.select(axis, i) = parts[i], where those are views of one storage at equal distances: parts of
+  /// what was one tensor. Undefined where they are not; stack() copies.
+  static Tensor unselect(const std::vector<Tensor>& parts, int axis);
   Tensor unsqueeze(int axis) const;
   Tensor squeeze(int axis) const;
   /// Broadcast to `shape` with strides of 0.

@@ -1,8 +1,6 @@
 #include "layers/linear.h"
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/view.h"
+#include "autograd/fused/linear.h"
 #include "layers/init.h"
 
 namespace bochner {
@@ -44,8 +42,20 @@ Linear::Linear(Slot slot, int64_t inputs, int64_t outputs, Generator& init, Line
 
 Variable Linear::forward(const Variable& x) const {
   const Scope scope(name());
-  const Variable y = matmul(x, transpose(weight, 0, 1));
-  return bias == nullptr ? y : y + *bias;
+  return linear(x, {{}, {}, weight, bias_or_none()});
+}
+
+Variable Linear::forward(const Variable& x, const Around& around, Context& context) const {
+  const Scope scope(name());
+  LinearVariables weights{{}, {}, weight, bias_or_none()};
+  LinearSpec spec;
+  if (around.norm != nullptr) {
+    weights.gamma = around.norm->weight;
+    weights.beta = around.norm->bias;
+    spec.eps = around.norm->eps();
+  }
+  if (context.training) spec.drop = Dropout::draw(around.dropout, x.size() / inputs() * outputs(), context.generator);
+  return linear(x, weights, around.residual, spec);
 }
 
 }  // namespace bochner

@@ -1,7 +1,8 @@
-// y = x W^T + b
+// y = x W^T + b, and what stands around it in a Transformer block.
 #pragma once
 
 #include "layers/module.h"
+#include "layers/norm.h"
 
 namespace bochner {
 
@@ -16,13 +17,23 @@ struct LinearOptions {
   double deviation = 0.02;
 };
 
+/// What a Linear does on the way, in one pass: y = residual + dropout(LayerNorm(x) W^T + b)
+struct Around {
+  const LayerNormLayer* norm = nullptr;  ///< of x; null: none
+  Variable residual = {};                ///< (..., outputs); undefined: none
+  double dropout = 0;                    ///< its probability, in training
+};
+
 class Linear : public Module {
  public:
   Linear(Slot slot, int64_t inputs, int64_t outputs, Generator& init, LinearOptions options = {});
 
   /// (..., inputs) -> (..., outputs)
   Variable forward(const Variable& x) const;
+  Variable forward(const Variable& x, const Around& around, Context& context) const;
 
+  /// The bias, undefined without one.
+  Variable bias_or_none() const { return bias == nullptr ? Variable() : *bias; }
   int64_t inputs() const { return weight.shape()[1]; }
   int64_t outputs() const { return weight.shape()[0]; }
 

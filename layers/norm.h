@@ -11,10 +11,12 @@ class LayerNormLayer : public Module {
   /// (..., dim) -> (..., dim)
   Variable forward(const Variable& x) const;
 
+  double eps() const { return eps_; }
+  Parameter& weight;  ///< gamma (dim), ones at first
+  Parameter& bias;    ///< beta (dim), zeros at first
+
  private:
   double eps_;
-  Parameter& weight_;  ///< gamma, ones at first
-  Parameter& bias_;    ///< beta, zeros at first
 };
 
 }  // namespace bochner

@@ -35,7 +35,7 @@ Variable feed_forward_composed(const Variable& x, const FeedForwardVariables& we
 Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, const FeedForwardOptions& options) {
   const FeedForwardWeights values{weights.gamma.value(), weights.beta.value(), weights.w1.value(),
                                   weights.b1.value(),    weights.w2.value(),   weights.b2.value()};
-  const FeedForward made = feed_forward(x.value(), values, options);
+  const FeedForwardResult made = feed_forward(x.value(), values, options);
   const auto backward = [inputs = inputs_of(x, weights), values, options, mean = made.mean,
                          rstd = made.rstd](const Gradients& g) -> Gradients {
     if (Tape* tape = Tape::current()) {

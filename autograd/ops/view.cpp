@@ -110,6 +110,12 @@ std::vector<Variable> unbind(const Variable& x, int axis) {
                   for (Variable& gradient : present) {
                     if (!gradient.defined()) gradient = Tensor::zeros(part, dtype, device);
                   }
+                  // What a fused attention gives back already lies as parts of one tensor.
+                  if (Tape::current() == nullptr) {
+                    std::vector<Tensor> values;
+                    for (const Variable& gradient : present) values.push_back(gradient.value());
+                    if (Tensor whole = Tensor::unselect(values, at); whole.defined()) return Gradients{whole};
+                  }
                   return Gradients{stack(present, at)};
                 });
 }

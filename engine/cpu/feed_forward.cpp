@@ -1,8 +1,7 @@
 #include "engine/cpu/feed_forward.h"
 
 #include "engine/cpu/activation.h"
-#include "engine/cpu/column_sum.h"
-#include "engine/cpu/dropout.h"
+#include "engine/cpu/block_rows.h"
 #include "engine/cpu/norm_rows.h"
 #include "engine/cpu/pack.h"
 #include "engine/cpu/tile_product.h"
@@ -12,9 +11,6 @@ namespace {
 
 /// Columns of the hidden layer that a tile computes at once, so that their weights and gradients stay in the L2 cache.
 constexpr int64_t kChunk = 128;
-/// Gradients of the weights that all pieces of a backward pass may hold, in bytes.
-constexpr int64_t kGradientBytes = int64_t{64} << 20;
-
 /// Rows of a tile: enough to make use of the weights that pass through the caches, few enough to stay there themselves.
 int64_t tile_rows(const FeedForwardSizes& sizes) { return sizes.dim > 128 && sizes.dim <= 512 ? 96 : 64; }
 int64_t chunk_width(const FeedForwardSizes& sizes) { return std::min(sizes.hidden, kChunk); }
@@ -61,62 +57,11 @@ class PackedWeights {
   Tensor in_, out_, in_back_;
 };
 
-/// Several matrices, one after the other in one block of memory.
-template <class T>
-class Scratch {
- public:
-  explicit Scratch(std::initializer_list<int64_t> sizes) {
-    int64_t total = 0;
-    for (const int64_t size : sizes) total += rounded(size);
-    memory_ = Tensor::empty({total}, dtype_of<T>);
-    next_ = memory_.data<T>();
-  }
-  T* take(int64_t size) {
-    T* const place = next_;
-    next_ += rounded(size);
-    return place;
-  }
-
- private:
-  static int64_t rounded(int64_t size) { return (size + 15) / 16 * 16; }
-  Tensor memory_;
-  T* next_;
-};
-
-/// body(row, factor) for each row of a (rows x width) piece of a matrix with `columns` columns, whose first element is
-/// number `first`; factor(j) is the dropout factor of column j, or 1. Short rows share a draw.
-template <class T, class Body>
-void for_each_masked_row(const Dropout& drop, DropoutWindow<T>& window, int64_t first, int64_t rows, int64_t width,
-                         int64_t columns, const Body& body) {
-  if (!drop.active()) {
-    for (int64_t row = 0; row < rows; ++row) body(row, [](int64_t) { return T(1); });
-    return;
-  }
-  const int64_t block = width == columns ? std::max<int64_t>(1, DropoutWindow<T>::kElements / width) : 1;
-  for (int64_t row = 0; row < rows; row += block) {
-    const int64_t count = std::min(block, rows - row);
-    const auto factor = window.draw(first + row * columns, (count - 1) * columns + width);
-    for (int64_t i = 0; i < count; ++i) body(row + i, [factor, at = i * columns](int64_t j) { return factor(at + j); });
-  }
-}
-
-/// Draws of whole rows of `dim` elements may be longer than a window: body(row, first column, width, factor).
-template <class T, class Body>
-void for_each_masked_run(const Dropout& drop, DropoutWindow<T>& window, int64_t first, int64_t rows, int64_t columns,
-                         const Body& body) {
-  constexpr int64_t kRun = DropoutWindow<T>::kElements;
-  for (int64_t column = 0; column < columns; column += kRun) {
-    const int64_t width = std::min(kRun, columns - column);
-    for_each_masked_row(drop, window, first + column, rows, width, columns,
-                        [&](int64_t row, const auto& factor) { body(row, column, width, factor); });
-  }
-}
-
 template <class T, class Act>
 class Forward {
  public:
   Forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForwardWeights& weights,
-          const FeedForwardOptions& options, const FeedForward& result, Act act)
+          const FeedForwardOptions& options, const FeedForwardResult& result, Act act)
       : sizes_(sizes), options_(options), act_(act), packed_(sizes, weights, false) {
     norm_ = weights.gamma.defined();
     x_ = x.data<T>();
@@ -292,7 +237,7 @@ class BackwardPass {
 }  // namespace
 
 void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForwardWeights& weights,
-                  const FeedForwardOptions& options, const FeedForward& result) {
+                  const FeedForwardOptions& options, const FeedForwardResult& result) {
   visit_floating(x.dtype(), "feed_forward", [&]<class T>(TypeTag<T>) {
     visit_activation(options.activation, [&](const auto act) {
       const Forward<T, decltype(act)> forward(sizes, x, weights, options, result, act);
@@ -309,30 +254,16 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
   visit_floating(x.dtype(), "feed_forward", [&]<class T>(TypeTag<T>) {
     visit_activation(options.activation, [&](const auto act) {
       const GradientLayout layout(sizes);
-      const int64_t tiles = (sizes.rows + tile_rows(sizes) - 1) / tile_rows(sizes);
-      const int64_t affordable = kGradientBytes / static_cast<int64_t>(sizeof(T)) / layout.size;
-      const int64_t wanted = std::clamp<int64_t>(affordable, 2, 32);
-      const int64_t grain = (tiles + wanted - 1) / wanted * tile_rows(sizes);
-      const int64_t pieces = (sizes.rows + grain - 1) / grain;
-      const Tensor parts = Tensor::empty({pieces, layout.size}, x.dtype());
       const BackwardPass<T, decltype(act)> backward(sizes, g, x, mean, rstd, weights, options, result.dx.data<T>(),
                                                     act);
-      parallel_for(sizes.rows, grain, [&](int64_t begin, int64_t end) {
-        T* sums = parts.data<T>() + begin / grain * layout.size;
-        std::fill(sums, sums + layout.size, T(0));
-        backward(begin, end, sums);
-      });
-      const Tensor total = Tensor::empty({layout.size}, x.dtype());
-      add_parts(pieces, layout.size, parts.data<T>(), total.data<T>());
-      const auto hand_out = [&](const Tensor& to, int64_t from) {
-        if (to.defined()) std::copy_n(total.data<T>() + from, to.size(), to.data<T>());
-      };
-      hand_out(result.weights.w1, layout.w1);
-      hand_out(result.weights.w2, layout.w2);
-      hand_out(result.weights.b1, layout.b1);
-      hand_out(result.weights.b2, layout.b2);
-      hand_out(result.weights.gamma, layout.gamma);
-      hand_out(result.weights.beta, layout.beta);
+      const int64_t grain = rows_per_gradient<T>(sizes.rows, layout.size, tile_rows(sizes));
+      const Tensor total = sum_gradients<T>(sizes.rows, grain, layout.size, backward);
+      hand_out<T>(total, layout.w1, result.weights.w1);
+      hand_out<T>(total, layout.w2, result.weights.w2);
+      hand_out<T>(total, layout.b1, result.weights.b1);
+      hand_out<T>(total, layout.b2, result.weights.b2);
+      hand_out<T>(total, layout.gamma, result.weights.gamma);
+      hand_out<T>(total, layout.beta, result.weights.beta);
     });
   });
 }

@@ -13,8 +13,8 @@ using T = const Tensor&;
 using Sizes = const FeedForwardSizes&;
 using Weights = const FeedForwardWeights&;
 using Options = const FeedForwardOptions&;
-constexpr Kernel<void(Sizes, T, Weights, Options, const FeedForward&)> kForward{"feed_forward", &cpu::feed_forward,
-                                                                                CUDA_KERNEL(feed_forward)};
+constexpr Kernel<void(Sizes, T, Weights, Options, const FeedForwardResult&)> kForward{
+    "feed_forward", &cpu::feed_forward, CUDA_KERNEL(feed_forward)};
 constexpr Kernel<void(Sizes, T, T, T, T, Weights, Options, const FeedForwardGradients&)> kBackward{
     "feed_forward", &cpu::feed_forward_backward, CUDA_KERNEL(feed_forward_backward)};
 
@@ -70,10 +70,10 @@ bool has_work(const FeedForwardSizes& sizes) { return sizes.rows > 0 && sizes.di
 
 }  // namespace
 
-FeedForward feed_forward(const Tensor& x, const FeedForwardWeights& weights, const FeedForwardOptions& options) {
+FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weights, const FeedForwardOptions& options) {
   const FeedForwardSizes sizes = checked_sizes(x, weights);
   if (sizes.rows > 0 && sizes.hidden == 0) fail("feed_forward: a hidden layer of size 0 computes nothing");
-  FeedForward result{Tensor::empty(x.shape(), x.dtype(), x.device()), {}, {}};
+  FeedForwardResult result{Tensor::empty(x.shape(), x.dtype(), x.device()), {}, {}};
   if (weights.gamma.defined()) {
     result.mean = Tensor::zeros(rows_of(x), x.dtype(), x.device());
     result.rstd = Tensor::zeros(rows_of(x), x.dtype(), x.device());

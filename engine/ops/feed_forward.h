@@ -31,13 +31,14 @@ struct FeedForwardOptions {
   Dropout outer = Dropout();  ///< behind the second product: element (row, j) is number row * dim + j
 };
 
-struct FeedForward {
+struct FeedForwardResult {
   Tensor y;           ///< (..., dim)
   Tensor mean, rstd;  ///< (...) of x, undefined without norm
 };
 
 /// x (..., dim), f32 or f64.
-FeedForward feed_forward(const Tensor& x, const FeedForwardWeights& weights, const FeedForwardOptions& options = {});
+FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weights,
+                               const FeedForwardOptions& options = {});
 
 struct FeedForwardGradients {
   Tensor dx;                   ///< (..., dim)

@@ -36,15 +36,18 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
   }
 }
 
-Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Context& context) const {
+Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Context& context,
+                                     const Around& around) const {
   const Scope scope(name());
   const int64_t batch = x.size(0);
   const int64_t length = x.size(1);
-  const Variable joined = reshape(qkv_.forward(x), {batch, length, 3, heads_, head_dim_});
-  std::vector<Variable> parts = unbind(joined, 2);                                        // 3 x (B, L, H, D)
-  for (Variable& part : parts) part = transpose(part, 1, 2);                              // 3 x (B, H, L, D)
-  const Variable O = mechanism_->forward(parts[0], parts[1], parts[2], mask, context);    // (B, H, L, D)
-  return out_.forward(reshape(transpose(O, 1, 2), {batch, length, heads_ * head_dim_}));  // (B, L, dim)
+  const Variable joined =
+      reshape(qkv_.forward(x, {.norm = around.norm}, context), {batch, length, 3, heads_, head_dim_});
+  std::vector<Variable> parts = unbind(joined, 2);                                      // 3 x (B, L, H, D)
+  for (Variable& part : parts) part = transpose(part, 1, 2);                            // 3 x (B, H, L, D)
+  const Variable O = mechanism_->forward(parts[0], parts[1], parts[2], mask, context);  // (B, H, L, D)
+  return out_.forward(reshape(transpose(O, 1, 2), {batch, length, heads_ * head_dim_}),
+                      {.residual = around.residual, .dropout = around.dropout}, context);  // (B, L, dim)
 }
 
 }  // namespace bochner

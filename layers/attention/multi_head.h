@@ -17,12 +17,13 @@ struct MultiHeadOptions {
   AttentionOptions mechanism = {};
 };
 
-/// O = concat_h(attend(x Wq_h, x Wk_h, x Wv_h)) Wo  (Vaswani et al., 2017, §3.2.2)
+/// O = concat_h(attend(n Wq_h, n Wk_h, n Wv_h)) Wo  (Vaswani et al., 2017, §3.2.2), n = LayerNorm(x) or x,
+/// y = residual + dropout(O): the norm and the residual of a block as `around` says
 class MultiHeadAttention : public Module {
  public:
   MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOptions& options, Generator& init);
   /// x (batch, length, dim) -> (batch, length, dim)
-  Variable forward(const Variable& x, const Mask& mask, Context& context) const;
+  Variable forward(const Variable& x, const Mask& mask, Context& context, const Around& around = {}) const;
 
  private:
   int64_t heads_;

@@ -1,6 +1,7 @@
 #include "layers/models/encoder.h"
 
 #include "autograd/fused/dropout.h"
+#include "autograd/fused/feed_forward.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
@@ -12,18 +13,6 @@ namespace {
 
 Variable drop(const Variable& x, double p, Context& context) {
   return context.training ? dropout(x, p, context.generator) : x;
-}
-
-Variable activate(EncoderOptions::Activation activation, const Variable& x) {
-  switch (activation) {
-    case EncoderOptions::Activation::gelu:
-      return gelu(x);
-    case EncoderOptions::Activation::gelu_tanh:
-      return gelu_tanh(x);
-    case EncoderOptions::Activation::relu:
-      return relu(x);
-  }
-  internal_failure("a known activation", __FILE__, __LINE__);
 }
 
 const EncoderOptions& checked(const EncoderOptions& options) {
@@ -43,10 +32,15 @@ FeedForward::FeedForward(Slot slot, const EncoderOptions& options, Generator& in
       in_(sub("in"), options.dim, options.hidden, init, options.linear),
       out_(sub("out"), options.hidden, options.dim, init, options.linear) {}
 
-Variable FeedForward::forward(const Variable& x, Context& context) const {
+Variable FeedForward::forward(const Variable& x, const LayerNormLayer& norm, Context& context) const {
   const Scope scope(name());
-  const Variable h = drop(activate(activation_, in_.forward(x)), dropout_, context);  // (B, L, hidden)
-  return drop(out_.forward(h), dropout_, context);                                    // (B, L, dim)
+  const FeedForwardVariables weights{norm.weight, norm.bias, in_.weight, in_.bias_or_none(), out_.weight, out_.bias_or_none()};
+  FeedForwardOptions options{.activation = activation_, .eps = norm.eps()};
+  if (context.training) {
+    options.inner = Dropout::draw(dropout_, x.size() / in_.inputs() * in_.outputs(), context.generator);
+    options.outer = Dropout::draw(dropout_, x.size(), context.generator);
+  }
+  return feed_forward(x, weights, options);
 }
 
 EncoderBlock::EncoderBlock(Slot slot, const EncoderOptions& options, Generator& init)
@@ -60,10 +54,14 @@ EncoderBlock::EncoderBlock(Slot slot, const EncoderOptions& options, Generator& 
 
 Variable EncoderBlock::forward(const Variable& x, const Mask& mask, Context& context) const {
   const Scope scope(name());
-  const Variable n = norm1_.forward(x);
-  const Variable& residual = block_ == EncoderOptions::Block::kl_released ? n : x;
-  const Variable s = residual + drop(attention_.forward(n, mask, context), dropout_, context);
-  return s + feed_forward_.forward(norm2_.forward(s), context);
+  Variable s;
+  if (block_ == EncoderOptions::Block::pre_norm) {
+    s = attention_.forward(x, mask, context, {.norm = &norm1_, .residual = x, .dropout = dropout_});
+  } else {
+    const Variable n = norm1_.forward(x);
+    s = attention_.forward(n, mask, context, {.residual = n, .dropout = dropout_});
+  }
+  return feed_forward_.forward(s, norm2_, context);
 }
 
 SequenceClassifier::SequenceClassifier(const EncoderOptions& options, Generator& init)

@@ -4,6 +4,7 @@
 #include <deque>
 #include <string>
 
+#include "engine/ops/bias_activation.h"
 #include "layers/attention/multi_head.h"
 #include "layers/embedding.h"
 #include "layers/norm.h"
@@ -21,7 +22,6 @@ struct EncoderOptions {
     mean,        ///< over real tokens
     mean_padded  ///< over the padded length, padding as zeros (SKY as released)
   };
-  enum class Activation : unsigned char { gelu, gelu_tanh, relu };
 
   int64_t vocabulary = 0;
   int64_t length = 0;  ///< longest sequence, without CLS
@@ -43,14 +43,14 @@ struct EncoderOptions {
   bool recompute = false;  ///< run each block again in backward instead of keeping its activations
 };
 
-/// W2 act(W1 x), with dropout behind the activation and behind the second product.
+/// x + W2 act(W1 LayerNorm(x)), with dropout behind the activation and behind the second product.
 class FeedForward : public Module {
  public:
   FeedForward(Slot slot, const EncoderOptions& options, Generator& init);
-  Variable forward(const Variable& x, Context& context) const;
+  Variable forward(const Variable& x, const LayerNormLayer& norm, Context& context) const;
 
  private:
-  EncoderOptions::Activation activation_;
+  Activation activation_;
   double dropout_;
   Linear in_;
   Linear out_;

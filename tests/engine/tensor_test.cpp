@@ -16,6 +16,24 @@ TEST(Tensor, TransposeIsAViewWithoutACopy) {
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{0, 3, 1, 4, 2, 5}));
 }
 
+TEST(Tensor, PartsOfOneTensorArePutTogetherWithoutACopy) {
+  const Tensor x = Tensor::arange(2 * 3 * 4).view({2, 3, 4});
+  for (int axis = 0; axis < 3; ++axis) {
+    std::vector<Tensor> parts;
+    for (int64_t i = 0; i < x.size(axis); ++i) parts.push_back(x.select(axis, i));
+    const Tensor whole = Tensor::unselect(parts, axis);
+    ASSERT_TRUE(whole.defined()) << axis;
+    EXPECT_TRUE(whole.shares_storage(x));
+    EXPECT_EQ(whole.shape(), x.shape());
+    EXPECT_EQ(whole.to_vector<int64_t>(), x.to_vector<int64_t>());
+    std::swap(parts.front(), parts.back());
+    EXPECT_FALSE(Tensor::unselect(parts, axis).defined());
+  }
+  EXPECT_FALSE(Tensor::unselect({x, x}, 0).defined());
+  EXPECT_FALSE(Tensor::unselect({x, x.clone()}, 0).defined());
+  EXPECT_FALSE(Tensor::unselect({x.select(0, 0)}, 0).defined());
+}
+
 TEST(Tensor, SliceWithStepSelectsEveryStepThElement) {
   const Tensor x = counting({7});
   EXPECT_EQ(x.slice(0, 1, 6, 2).to_vector<float>(), (std::vector<float>{1, 3, 5}));

@@ -91,7 +91,7 @@ TEST(FeedForward, EqualsItsSteps) {
           const Tensor x = strided(shape, dtype, seed + 7);
           const Tensor g = strided(shape, dtype, seed + 8);
           const double tolerance = dtype == DType::f32 ? 1e-4 : 1e-10;
-          const FeedForward fused = feed_forward(x, weights, options);
+          const FeedForwardResult fused = feed_forward(x, weights, options);
           expect_close(fused.y, in_steps(x, weights, options).to_vector<double>(), tolerance, "y");
           const FeedForwardGradients grads = feed_forward_backward(g, x, fused.mean, fused.rstd, weights, options);
           const FeedForwardGradients expected = back_in_steps(g, x, weights, options);
@@ -123,7 +123,7 @@ TEST(FeedForward, GradientsAgreeWithDifferences) {
   options.eps = 0.1;
   const Tensor x = values({4, 5}, DType::f64, 1);
   const Tensor g = values({4, 5}, DType::f64, 2);
-  const FeedForward made = feed_forward(x, weights, options);
+  const FeedForwardResult made = feed_forward(x, weights, options);
   const FeedForwardGradients grads = feed_forward_backward(g, x, made.mean, made.rstd, weights, options);
   const auto loss = [&] { return dot(g, feed_forward(x, weights, options).y); };
   expect_close(grads.dx, differences(loss, x), 1e-8, "dx");
@@ -144,7 +144,7 @@ TEST(FeedForward, BytesDoNotDependOnThreads) {
     const Tensor x = values(shape, DType::f32, 1);
     const Tensor g = values(shape, DType::f32, 2);
     expect_same_bytes([&] {
-      const FeedForward made = feed_forward(x, weights, options);
+      const FeedForwardResult made = feed_forward(x, weights, options);
       const FeedForwardGradients grads = feed_forward_backward(g, x, made.mean, made.rstd, weights, options);
       const FeedForwardWeights& w = grads.weights;
       return std::vector<Tensor>{made.y, made.mean, made.rstd, grads.dx, w.gamma, w.beta, w.w1, w.b1, w.w2, w.b2};
@@ -155,7 +155,7 @@ TEST(FeedForward, BytesDoNotDependOnThreads) {
 TEST(FeedForward, NoRowsGiveZeroGradients) {
   const FeedForwardWeights weights = make_weights(5, 6, DType::f32, true, true, 3);
   const Tensor none = Tensor::zeros({0, 5});
-  const FeedForward made = feed_forward(none, weights);
+  const FeedForwardResult made = feed_forward(none, weights);
   EXPECT_EQ(made.y.size(), 0);
   const FeedForwardGradients grads = feed_forward_backward(none, none, made.mean, made.rstd, weights);
   expect_close(grads.weights.w1, Values(30), 0, "dw1");

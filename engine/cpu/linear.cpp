@@ -1,0 +1,181 @@
+#include "engine/cpu/linear.h"
+
+#include "engine/cpu/block_rows.h"
+#include "engine/cpu/norm_rows.h"
+#include "engine/cpu/pack.h"
+#include "engine/cpu/tile_product.h"
+
+namespace bochner::cpu {
+namespace {
+
+/// Outputs that a tile computes at once, so that their weights and gradients stay in the L2 cache.
+constexpr int64_t kChunk = 128;
+
+int64_t tile_rows(const LinearSizes& sizes) { return sizes.inputs > 128 && sizes.inputs <= 512 ? 96 : 64; }
+
+/// body(chunk, first output, width)
+template <class Body>
+void for_each_chunk(int64_t outputs, const Body& body) {
+  for (int64_t first = 0; first < outputs; first += kChunk)
+    body(first / kChunk, first, std::min(kChunk, outputs - first));
+}
+
+/// W^T chunk by chunk: chunk c is (inputs x width), rows stride() apart.
+template <class T>
+class PackedTranspose {
+ public:
+  PackedTranspose(const LinearSizes& sizes, const T* w)
+      : inputs_(sizes.inputs), stride_(padded<T>(std::min(sizes.outputs, kChunk))) {
+    const int64_t chunks = (sizes.outputs + kChunk - 1) / kChunk;
+    memory_ = Tensor::empty({chunks * inputs_ * stride_}, dtype_of<T>);
+    parallel_for(chunks, 1, [&](int64_t c, int64_t) {
+      const int64_t width = std::min(kChunk, sizes.outputs - c * kChunk);
+      copy_transposed(width, inputs_, w + c * kChunk * inputs_, inputs_, memory_.data<T>() + c * inputs_ * stride_,
+                      stride_);
+    });
+  }
+  const T* chunk(int64_t c) const { return memory_.data<T>() + c * inputs_ * stride_; }
+  int64_t stride() const { return stride_; }
+
+ private:
+  int64_t inputs_, stride_;
+  Tensor memory_;
+};
+
+/// The rows of x, or of their norm, as products read them.
+template <class T>
+struct InputRows {
+  int64_t inputs;
+  const T *x, *gamma = nullptr, *beta = nullptr;
+  int64_t stride;  ///< of the copies
+
+  InputRows(const LinearSizes& sizes, const Tensor& from, const LinearWeights& weights)
+      : inputs(sizes.inputs), x(from.data<T>()), stride(padded<T>(sizes.inputs)) {
+    if (!weights.gamma.defined()) return;
+    gamma = weights.gamma.data<T>();
+    beta = weights.beta.data<T>();
+  }
+
+  bool normed() const { return gamma != nullptr; }
+  void copy(int64_t row, int64_t rows, const T* mean, const T* rstd, T* to) const {
+    if (normed()) {
+      normalise_rows(x + row * inputs, rows, inputs, mean + row, rstd + row, gamma, beta, to, stride);
+    } else {
+      copy_rows(rows, inputs, x + row * inputs, inputs, to, stride);
+    }
+  }
+};
+
+template <class T>
+void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights, const Tensor& residual,
+             const LinearSpec& spec, const LinearResult& result) {
+  const InputRows<T> input(sizes, x, weights);
+  const PackedTranspose<T> w(sizes, weights.w.data<T>());
+  const T* const b = weights.b.data<T>();
+  const T* const base = residual.defined() ? residual.data<T>() : nullptr;
+  T* const mean = input.normed() ? result.mean.data<T>() : nullptr;
+  T* const rstd = input.normed() ? result.rstd.data<T>() : nullptr;
+  T* const y = result.y.data<T>();
+  const int64_t tile = tile_rows(sizes);
+  // Small layers take several tiles, so that a piece hides the cost of its scratch.
+  const int64_t tiles = std::max<int64_t>(1, 65536 / (sizes.inputs * sizes.outputs));
+  parallel_for(sizes.rows, tiles * tile, [&](int64_t begin, int64_t end) {
+    Scratch<T> scratch({tile * input.stride});
+    T* const n = scratch.take(tile * input.stride);
+    DropoutWindow<T> window(spec.drop);
+    for (int64_t row = begin; row < end; row += tile) {
+      const int64_t rows = std::min(tile, end - row);
+      if (input.normed()) {
+        row_moments(input.x + row * sizes.inputs, rows, sizes.inputs, static_cast<T>(spec.eps), mean + row, rstd + row);
+      }
+      input.copy(row, rows, mean, rstd, n);
+      T* const to = y + row * sizes.outputs;
+      for_each_chunk(sizes.outputs, [&](int64_t c, int64_t first, int64_t width) {
+        tile_product(rows, width, sizes.inputs, n, {input.stride, 1}, w.chunk(c), w.stride(), to + first,
+                     sizes.outputs);
+      });
+      for_each_masked_run(spec.drop, window, row * sizes.outputs, rows, sizes.outputs,
+                          [=](int64_t r, int64_t first, int64_t width, const auto& factor) {
+                            T* s = to + r * sizes.outputs + first;
+                            const T* shift = b + first;
+                            if (base == nullptr) {
+                              for (int64_t j = 0; j < width; ++j) s[j] = (s[j] + shift[j]) * factor(j);
+                            } else {
+                              const T* from = base + (row + r) * sizes.outputs + first;
+                              for (int64_t j = 0; j < width; ++j) s[j] = from[j] + (s[j] + shift[j]) * factor(j);
+                            }
+                          });
+    }
+  });
+}
+
+template <class T>
+void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean_of, const Tensor& rstd_of,
+              const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
+  const InputRows<T> input(sizes, x, weights);
+  const int64_t w_stride = padded<T>(sizes.inputs);
+  const int64_t e_stride = padded<T>(sizes.outputs);
+  const Tensor packed = Tensor::empty({sizes.outputs * w_stride}, dtype_of<T>);
+  copy_rows(sizes.outputs, sizes.inputs, weights.w.data<T>(), sizes.inputs, packed.data<T>(), w_stride);
+  const T* const w = packed.data<T>();
+  const T* const mean = input.normed() ? mean_of.data<T>() : nullptr;
+  const T* const rstd = input.normed() ? rstd_of.data<T>() : nullptr;
+  const T* const gradient = g.data<T>();
+  T* const dx = result.dx.data<T>();
+  // The sums of a piece, one behind the other.
+  const int64_t at_b = sizes.outputs * sizes.inputs;
+  const int64_t at_gamma = at_b + sizes.outputs;
+  const int64_t at_beta = at_gamma + sizes.inputs;
+  const int64_t size = at_beta + sizes.inputs;
+  const int64_t tile = tile_rows(sizes);
+  const int64_t grain = rows_per_gradient<T>(sizes.rows, size, tile);
+  const Tensor total = sum_gradients<T>(sizes.rows, grain, size, [&](int64_t begin, int64_t end, T* sums) {
+    Scratch<T> scratch({tile * input.stride, tile * e_stride, tile * sizes.inputs});
+    T* const n = scratch.take(tile * input.stride);
+    T* const e = scratch.take(tile * e_stride);
+    T* const dn = scratch.take(tile * sizes.inputs);
+    DropoutWindow<T> window(spec.drop);
+    for (int64_t row = begin; row < end; row += tile) {
+      const int64_t rows = std::min(tile, end - row);
+      input.copy(row, rows, mean, rstd, n);
+      for_each_masked_run(spec.drop, window, row * sizes.outputs, rows, sizes.outputs,
+                          [=](int64_t r, int64_t first, int64_t width, const auto& factor) {
+                            const T* from = gradient + (row + r) * sizes.outputs + first;
+                            T* to = e + r * e_stride + first;
+                            for (int64_t j = 0; j < width; ++j) to[j] = from[j] * factor(j);
+                          });
+      add_rows(rows, sizes.outputs, e, e_stride, sums + at_b);
+      T* const flow = input.normed() ? dn : dx + row * sizes.inputs;
+      for_each_chunk(sizes.outputs, [&](int64_t c, int64_t first, int64_t width) {
+        tile_product(width, sizes.inputs, rows, e + first, {1, e_stride}, n, input.stride, sums + first * sizes.inputs,
+                     sizes.inputs, true);  // dW += e^T n
+        tile_product(rows, sizes.inputs, width, e + first, {e_stride, 1}, w + first * w_stride, w_stride, flow,
+                     sizes.inputs, c > 0);  // dn += e W
+      });
+      if (input.normed()) {
+        normalise_rows_backward<T>(dn, input.x + row * sizes.inputs, rows, sizes.inputs, mean + row, rstd + row,
+                                   input.gamma, nullptr, dx + row * sizes.inputs, sums + at_gamma, sums + at_beta);
+      }
+    }
+  });
+  hand_out<T>(total, 0, result.weights.w);
+  hand_out<T>(total, at_b, result.weights.b);
+  hand_out<T>(total, at_gamma, result.weights.gamma);
+  hand_out<T>(total, at_beta, result.weights.beta);
+}
+
+}  // namespace
+
+void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights, const Tensor& residual,
+            const LinearSpec& spec, const LinearResult& result) {
+  visit_floating(x.dtype(), "linear",
+                 [&]<class T>(TypeTag<T>) { forward<T>(sizes, x, weights, residual, spec, result); });
+}
+
+void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                     const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
+  visit_floating(x.dtype(), "linear",
+                 [&]<class T>(TypeTag<T>) { backward<T>(sizes, g, x, mean, rstd, weights, spec, result); });
+}
+
+}  // namespace bochner::cpu

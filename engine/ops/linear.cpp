@@ -1,0 +1,110 @@
+#include "engine/ops/linear.h"
+
+#include "engine/cpu/linear.h"
+#include "engine/kernel.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/linear.h"
+#endif
+
+namespace bochner {
+namespace {
+
+using T = const Tensor&;
+using Sizes = const LinearSizes&;
+using Weights = const LinearWeights&;
+using Spec = const LinearSpec&;
+constexpr Kernel<void(Sizes, T, Weights, T, Spec, const LinearResult&)> kForward{"linear", &cpu::linear,
+                                                                                 CUDA_KERNEL(linear)};
+constexpr Kernel<void(Sizes, T, T, T, T, Weights, Spec, const LinearGradients&)> kBackward{
+    "linear_backward", &cpu::linear_backward, CUDA_KERNEL(linear_backward)};
+
+LinearSizes checked_sizes(const Tensor& x, const LinearWeights& weights) {
+  visit_floating(x.dtype(), "linear", [](auto) {});
+  if (!weights.w.defined() || weights.w.rank() != 2 || x.rank() == 0 || weights.w.size(1) != x.size(-1)) {
+    fail("linear: W {} must be (outputs, inputs) for x {}", weights.w.defined() ? weights.w.str() : "(undefined)",
+         x.str());
+  }
+  const int64_t outputs = weights.w.size(0);
+  const int64_t inputs = weights.w.size(1);
+  const auto check = [&](const char* name, const Tensor& weight, const Shape& shape) {
+    if (!weight.defined()) return;
+    if (!(weight.shape() == shape) || weight.dtype() != x.dtype() || !(weight.device() == x.device()))
+      fail("linear: {} {} must be {} {} for x {}", name, weight.str(), name_of(x.dtype()), shape.str(), x.str());
+  };
+  check("W", weights.w, {outputs, inputs});
+  check("b", weights.b, {outputs});
+  check("gamma", weights.gamma, {inputs});
+  check("beta", weights.beta, {inputs});
+  if (weights.gamma.defined() != weights.beta.defined())
+    fail("linear: gamma and beta come together; without them there is no norm");
+  return {inputs == 0 ? x.size() : x.size() / inputs, inputs, outputs};
+}
+
+Shape rows_of(const Tensor& x) {
+  Shape rows = x.shape();
+  rows.erase(-1);
+  return rows;
+}
+
+Shape shape_of_y(const Tensor& x, const LinearSizes& sizes) {
+  Shape shape = x.shape();
+  shape[-1] = sizes.outputs;
+  return shape;
+}
+
+Tensor contiguous_or_undefined(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
+
+/// Contiguous, with a bias.
+LinearWeights complete(const LinearWeights& weights, const LinearSizes& sizes, const Tensor& x) {
+  return {contiguous_or_undefined(weights.gamma), contiguous_or_undefined(weights.beta), weights.w.contiguous(),
+          weights.b.defined() ? weights.b.contiguous() : Tensor::zeros({sizes.outputs}, x.dtype(), x.device())};
+}
+
+Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
+
+bool has_work(const LinearSizes& sizes) { return sizes.rows > 0 && sizes.inputs > 0 && sizes.outputs > 0; }
+
+}  // namespace
+
+LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor& residual, const LinearSpec& spec) {
+  const LinearSizes sizes = checked_sizes(x, weights);
+  const Shape shape = shape_of_y(x, sizes);
+  if (residual.defined() && (!(residual.shape() == shape) || residual.dtype() != x.dtype()))
+    fail("linear: the residual {} must be {} {}", residual.str(), name_of(x.dtype()), shape.str());
+  if (sizes.rows > 0 && sizes.inputs == 0) fail("linear: x {} has no inputs to compute with", x.str());
+  LinearResult result{Tensor::empty(shape, x.dtype(), x.device()), {}, {}};
+  if (weights.gamma.defined()) {
+    result.mean = Tensor::empty(rows_of(x), x.dtype(), x.device());
+    result.rstd = Tensor::empty(rows_of(x), x.dtype(), x.device());
+  }
+  if (has_work(sizes)) {
+    kForward(x.device(), sizes, x.contiguous(), complete(weights, sizes, x), contiguous_or_undefined(residual), spec,
+             result);
+  }
+  return result;
+}
+
+LinearGradients linear_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                                const LinearWeights& weights, const LinearSpec& spec) {
+  const LinearSizes sizes = checked_sizes(x, weights);
+  if (!(g.shape() == shape_of_y(x, sizes)) || g.dtype() != x.dtype())
+    fail("linear: the gradient {} does not fit y of x {} and W {}", g.str(), x.str(), weights.w.str());
+  const bool norm = weights.gamma.defined();
+  if (norm && (!(mean.shape() == rows_of(x)) || !(rstd.shape() == rows_of(x))))
+    fail("linear: mean {} and rstd {} do not fit x {}", mean.str(), rstd.str(), x.str());
+  if (!has_work(sizes)) {
+    return {zeros_like(x),
+            {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(weights.w), zeros_like(weights.b)}};
+  }
+  const auto empty_like = [](const Tensor& t) {
+    return t.defined() ? Tensor::empty(t.shape(), t.dtype(), t.device()) : Tensor();
+  };
+  const LinearGradients result{
+      empty_like(x),
+      {empty_like(weights.gamma), empty_like(weights.beta), empty_like(weights.w), empty_like(weights.b)}};
+  kBackward(x.device(), sizes, g.contiguous(), x.contiguous(), contiguous_or_undefined(mean),
+            contiguous_or_undefined(rstd), complete(weights, sizes, x), spec, result);
+  return result;
+}
+
+}  // namespace bochner

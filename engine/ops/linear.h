@@ -1,0 +1,51 @@
+// A linear layer together with what stands around it in a Transformer block (Vaswani et al., 2017; norm in front:
+// Xiong et al., 2020), tile by tile of rows:
+//
+//   n = LayerNorm(x) or x,   y = residual + dropout(n W^T + b)
+//
+// Neither n nor n W^T is kept or written apart from y: backward makes n again from x and two numbers a row. Memory
+// beyond inputs and outputs: a packed copy of the weights, and in backward one copy of their gradients for each of a
+// few fixed pieces of rows (at most 64 MB in all).
+#pragma once
+
+#include "engine/ops/dropout.h"
+#include "engine/tensor.h"
+
+namespace bochner {
+
+/// gamma and beta are both undefined for a layer without norm; b may be undefined.
+struct LinearWeights {
+  Tensor gamma, beta;  ///< (inputs)
+  Tensor w, b;         ///< (outputs, inputs), (outputs): PyTorch's layout
+};
+
+struct LinearSpec {
+  double eps = 1e-5;         ///< of the norm
+  Dropout drop = Dropout();  ///< element (row, j) is number row * outputs + j
+};
+
+struct LinearResult {
+  Tensor y;           ///< (..., outputs)
+  Tensor mean, rstd;  ///< (...) of x, undefined without norm
+};
+
+/// x (..., inputs), f32 or f64; residual (..., outputs) or undefined.
+LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor& residual = {},
+                    const LinearSpec& spec = {});
+
+struct LinearGradients {
+  Tensor dx;              ///< (..., inputs)
+  LinearWeights weights;  ///< undefined where the weight is
+};
+
+/// With the dropout mask m:  e = g m,  dW = e^T n,  db = sum e,  dn = e W,  dx = LayerNorm'(dn) or dn.
+/// The gradient of the residual is g. Sums over rows are taken within fixed pieces of rows, and over these in order.
+LinearGradients linear_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                                const LinearWeights& weights, const LinearSpec& spec = {});
+
+/// For the kernels of both backends: x as (rows, inputs).
+struct LinearSizes {
+  int64_t rows, inputs, outputs;
+};
+
+}  // namespace bochner
