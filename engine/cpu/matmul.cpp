@@ -2,22 +2,102 @@
 
 #include <algorithm>
 
-#include "engine/cpu/blas.h"
+#include "engine/cpu/block_rows.h"
+#include "engine/cpu/pack.h"
+#include "engine/cpu/tile_product.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
 namespace {
 
-// Tiles of C, each one single-threaded product. Their bounds follow from the shape alone.
+// Tiles of C, the pieces of parallel work. Their bounds follow from the shape alone.
 constexpr int64_t kTileRows = 256;
 constexpr int64_t kTileColumns = 512;
+// Within a tile: A is copied kDepth columns at a time, B is read in panels of kPanel columns, so that both stay in L2.
+constexpr int64_t kDepth = 256;
+constexpr int64_t kPanel = 128;
 // A product with a long inner axis and few tiles is cut along it; the parts are added in order.
-constexpr int64_t kTileDepth = 2048;
+constexpr int64_t kPartDepth = 2048;
 constexpr int64_t kEnoughTiles = 16;
+// Multiply-adds that make a piece worth starting.
+constexpr int64_t kPieceWork = 1 << 18;
 
+/// Where element (row, column) of a matrix lies from its first one.
+TileStrides strides_of(MatrixLayout layout) {
+  return layout.transposed ? TileStrides{1, layout.stride} : TileStrides{layout.stride, 1};
+}
+
+/// The matrices of B as tile_product reads them: rows of one piece. Those that are not, or whose rows lie far apart,
+/// are copied, panel by panel of kPanel columns; matrices that several products share are copied once.
 template <class T>
-const T* at(const T* base, MatrixLayout layout, int64_t row, int64_t column) {
-  return layout.transposed ? base + column * layout.stride + row : base + row * layout.stride + column;
+class Right {
+ public:
+  Right(int64_t m, int64_t n, int64_t k, const T* b, MatrixLayout layout, const std::vector<int64_t>& offsets)
+      : b_(b), stride_(layout.stride), offsets_(offsets) {
+    if (!layout.transposed && (layout.stride <= kPanel || m <= 16)) return;
+    std::vector<int64_t> distinct = offsets;
+    std::sort(distinct.begin(), distinct.end());
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    const int64_t panels = (n + kPanel - 1) / kPanel;
+    stride_ = padded<T>(std::min(n, kPanel));
+    panel_size_ = k * stride_;
+    const auto count = static_cast<int64_t>(distinct.size());
+    packed_ = Tensor::empty({count * panels * panel_size_}, dtype_of<T>);
+    const int64_t cuts = (k + kDepth - 1) / kDepth;
+    parallel_for(count * panels * cuts, 1, [&](int64_t piece, int64_t) {
+      const int64_t first = piece % cuts * kDepth;
+      const int64_t depth = std::min(kDepth, k - first);
+      const int64_t column = piece / cuts % panels * kPanel;
+      const int64_t width = std::min(kPanel, n - column);
+      const T* from = b + distinct[static_cast<size_t>(piece / cuts / panels)];
+      T* to = packed_.data<T>() + piece / cuts * panel_size_ + first * stride_;
+      if (layout.transposed) {
+        copy_transposed(width, depth, from + column * layout.stride + first, layout.stride, to, stride_);
+      } else {
+        copy_rows(depth, width, from + first * layout.stride + column, layout.stride, to, stride_);
+      }
+    });
+    for (int64_t& offset : offsets_) {
+      const auto place = std::lower_bound(distinct.begin(), distinct.end(), offset) - distinct.begin();
+      offset = place * panels * panel_size_;
+    }
+    b_ = packed_.data<T>();
+  }
+
+  int64_t stride() const { return stride_; }
+  /// Element (row, column) of matrix i, where column is a multiple of kPanel.
+  const T* at(int64_t i, int64_t row, int64_t column) const {
+    const T* matrix = b_ + offsets_[static_cast<size_t>(i)];
+    return packed_.defined() ? matrix + column / kPanel * panel_size_ + row * stride_ : matrix + row * stride_ + column;
+  }
+
+ private:
+  const T* b_;
+  int64_t stride_, panel_size_ = 0;
+  std::vector<int64_t> offsets_;
+  Tensor packed_;
+};
+
+/// One tile of C, (rows x columns) with the inner axis from `first` on: C = A B.
+template <class T>
+void tile(int64_t rows, int64_t columns, int64_t first, int64_t depth, const T* a, TileStrides a_strides,
+          const Right<T>& b, int64_t matrix, int64_t column, T* c, int64_t ldc, T* copy_of_a) {
+  constexpr int64_t kStride = padded<T>(kDepth);
+  const bool copies = columns > kPanel && a_strides.col == 1;
+  for (int64_t cut = 0; cut < depth; cut += kDepth) {
+    const int64_t size = std::min(kDepth, depth - cut);
+    const T* left = a + (first + cut) * a_strides.col;
+    TileStrides strides = a_strides;
+    if (copies) {
+      copy_rows(rows, size, left, a_strides.row, copy_of_a, kStride);
+      left = copy_of_a;
+      strides = {kStride, 1};
+    }
+    for (int64_t j = 0; j < columns; j += kPanel) {
+      tile_product(rows, std::min(kPanel, columns - j), size, left, strides, b.at(matrix, first + cut, column + j),
+                   b.stride(), c + j, ldc, cut > 0);
+    }
+  }
 }
 
 }  // namespace
@@ -29,24 +109,27 @@ void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_lay
   const int64_t row_tiles = (m + kTileRows - 1) / kTileRows;
   const int64_t column_tiles = (n + kTileColumns - 1) / kTileColumns;
   const int64_t tiles = batch * row_tiles * column_tiles;
-  const int64_t parts = tiles < kEnoughTiles ? std::max<int64_t>(1, k / kTileDepth) : 1;
+  const int64_t parts = tiles < kEnoughTiles ? std::max<int64_t>(1, k / kPartDepth) : 1;
   const int64_t depth = (k + parts - 1) / parts;
+  const int64_t grain = std::max<int64_t>(1, kPieceWork / (std::min(m, kTileRows) * std::min(n, kTileColumns) * depth));
   visit_floating(c.dtype(), "matmul", [&]<class T>(TypeTag<T>) {
+    const Right<T> right(m, n, k, b.data<T>(), b_layout, b_offsets);
     const Tensor partial = parts > 1 ? Tensor::empty({parts, batch * m * n}, c.dtype()) : c;
-    parallel_for(tiles * parts, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(tiles * parts, grain, [&](int64_t begin, int64_t end) {
+      const int64_t copied = n > kPanel ? std::min(m, kTileRows) * padded<T>(kDepth) : 0;
+      Scratch<T> scratch({copied});
+      T* const copy_of_a = scratch.take(copied);
       for (int64_t piece = begin; piece < end; ++piece) {
         const int64_t part = piece % parts;
-        const int64_t tile = piece / parts;
-        const int64_t i = tile / (row_tiles * column_tiles);
-        const int64_t row = tile / column_tiles % row_tiles * kTileRows;
-        const int64_t column = tile % column_tiles * kTileColumns;
-        const int64_t first = part * depth;
-        T* to = partial.data<T>() + part * batch * m * n + (i * m + row) * n + column;
-        gemm(a_layout.transposed, b_layout.transposed, std::min(kTileRows, m - row), std::min(kTileColumns, n - column),
-             std::min(depth, k - first), T(1),
-             at(a.data<T>() + a_offsets[static_cast<size_t>(i)], a_layout, row, first), a_layout.stride,
-             at(b.data<T>() + b_offsets[static_cast<size_t>(i)], b_layout, first, column), b_layout.stride, T(0), to,
-             n);
+        const int64_t place = piece / parts;
+        const int64_t i = place / (row_tiles * column_tiles);
+        const int64_t row = place / column_tiles % row_tiles * kTileRows;
+        const int64_t column = place % column_tiles * kTileColumns;
+        const TileStrides strides = strides_of(a_layout);
+        tile(std::min(kTileRows, m - row), std::min(kTileColumns, n - column), part * depth,
+             std::min(depth, k - part * depth), a.data<T>() + a_offsets[static_cast<size_t>(i)] + row * strides.row,
+             strides, right, i, column, partial.data<T>() + part * batch * m * n + (i * m + row) * n + column, n,
+             copy_of_a);
       }
     });
     if (parts == 1) return;

@@ -1,10 +1,12 @@
-// Attention kernels, as GFLOP/s and as a share of what the cores' multiply-add units can do, measured beside them.
+// The kernels that a step's time goes into, as GFLOP/s and as a share of what the cores' multiply-add units can do,
+// measured beside them.
 //
-//   attention_bench [FILTER] [--seconds S] [--threads N] [--cpu-time]
+//   kernels [FILTER] [--seconds S] [--threads N] [--cpu-time]
 //
-// --cpu-time runs one thread and counts its processor time: for machines that other programs use meanwhile.
-// Floating-point operations are those of the matrix products: softmax 4 L D forward and 14 L D with backward for each
-// token and head (half of it if causal), kernel attention 8 M D and 24 M D (backward computes the features again).
+// FILTER is a part of a case's name. --cpu-time runs one thread and counts its processor time: for machines that other
+// programs use meanwhile. Floating-point operations are those of the matrix products: softmax 4 L D forward and 14 L D
+// with backward for each token and head (half of it if causal), kernel attention 8 M D and 24 M D (backward computes
+// the features again).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,8 +17,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/cpu/blas.h"
 #include "engine/cpu/vector.h"
 #include "engine/ops/kernel_attention.h"
+#include "engine/ops/linear.h"
+#include "engine/ops/matmul.h"
 #include "engine/ops/softmax_attention.h"
 #include "engine/parallel.h"
 #include "engine/random.h"
@@ -80,6 +85,29 @@ struct Case {
   double flops;
   std::function<void()> run;
 };
+
+/// C (b, m, n) = A B, through OpenBLAS in tiles; `transposed`: A is given as its transpose, as for a weight gradient.
+void add_matmul(std::vector<Case>& cases, int64_t b, int64_t m, int64_t n, int64_t k, bool transposed = false) {
+  Generator generator(1);
+  const Tensor A = transposed ? normal({b, k, m}, generator).transpose(1, 2) : normal({b, m, k}, generator);
+  const Tensor B = normal({b, k, n}, generator);
+  cases.push_back({fmt::format("matmul{} {} x ({} x {} x {})", transposed ? "-transposed" : "", b, m, n, k),
+                   2.0 * static_cast<double>(b * m) * static_cast<double>(n * k), [=] { matmul(A, B); }});
+}
+
+/// A linear layer with its norm: what stands for tall, thin products in a model.
+void add_linear_layer(std::vector<Case>& cases, int64_t rows, int64_t inputs, int64_t outputs) {
+  Generator generator(1);
+  const Tensor x = normal({rows, inputs}, generator);
+  const Tensor g = normal({rows, outputs}, generator);
+  const LinearWeights weights{Tensor::full({inputs}, 1), Tensor::zeros({inputs}), normal({outputs, inputs}, generator),
+                              Tensor::zeros({outputs})};
+  const double unit = 2.0 * static_cast<double>(rows * inputs) * static_cast<double>(outputs);
+  const std::string shape = fmt::format("linear {} x {} -> {}", rows, inputs, outputs);
+  cases.push_back({shape + " forward", unit, [=] { linear(x, weights); }});
+  const LinearResult made = linear(x, weights);
+  cases.push_back({shape + " backward", 2 * unit, [=] { linear_backward(g, x, made.mean, made.rstd, weights); }});
+}
 
 /// Views (B, H, L, D) of a joint projection (B, L, 3, H, D).
 std::vector<Tensor> joint(int64_t b, int64_t h, int64_t l, int64_t d) {
@@ -175,6 +203,13 @@ int main(int argc, char** argv) {
     }
   }
   std::vector<Case> cases;
+  add_matmul(cases, 1, 1024, 1024, 1024);
+  add_matmul(cases, 1, 64000, 512, 512);
+  add_matmul(cases, 1, 1024, 512, 512);
+  add_matmul(cases, 1, 64000, 64, 64);
+  add_matmul(cases, 1, 64, 64, 64000, true);
+  add_linear_layer(cases, 64000, 64, 64);
+  add_linear_layer(cases, 16000, 256, 768);
   add_softmax(cases, 16, 2, 1024, 32, false);
   add_softmax(cases, 4, 4, 4000, 64, false);
   add_softmax(cases, 8, 1, 4096, 64, true);
@@ -185,6 +220,7 @@ int main(int argc, char** argv) {
   add_kernel(cases, 4, 4, 4000, 64, 128, true);
   add_linear(cases, 16, 2, 1024, 32);
   add_causal(cases, 8, 4096, 64, 128);
+  fmt::print("{} threads, OpenBLAS core {}\n", threads(), cpu::blas_core());
   for (const Case& one : cases) {
     if (one.name.find(filter) == std::string::npos) continue;
     const double before = fma_peak();
