@@ -1,4 +1,5 @@
-// Dispatch: one slot per kernel, filled at compile time, empty where a backend is not built.
+// Dispatch: one slot per kernel, filled at compile time, empty where a backend is not built. Every call is a span of
+// the trace.
 //
 //   const Kernel<void(const Tensor& x, Tensor& y)> softmax_kernel{"softmax", &cpu::softmax, CUDA_KERNEL(softmax)};
 //   softmax_kernel(x.device(), x, y);
@@ -6,6 +7,7 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
+#include "engine/trace.h"
 
 #if defined(BOCHNER_CUDA)
 #define CUDA_KERNEL(...) &::bochner::cuda::__VA_ARGS__
@@ -27,6 +29,7 @@ class Kernel<void(Args...)> {
   void operator()(Device device, Args... args) const {
     const Function function = device.is_cpu() ? cpu_ : cuda_;
     if (function == nullptr) fail("{}: this build has no {} backend", name_, device.is_cpu() ? "CPU" : "CUDA");
+    const trace::Span span(name_);
     function(args...);
   }
 

@@ -6,12 +6,15 @@
 
 #include "engine/allocator.h"
 #include "engine/device.h"
+#include "engine/work.h"
 
 namespace bochner {
 
 class Storage {
  public:
-  Storage(Device device, size_t bytes) : device_(device), bytes_(bytes), data_(Allocator::of(device).allocate(bytes)) {}
+  Storage(Device device, size_t bytes) : device_(device), bytes_(bytes), data_(Allocator::of(device).allocate(bytes)) {
+    work::add_bytes(2 * static_cast<double>(bytes));
+  }
   ~Storage() { Allocator::of(device_).release(data_, bytes_); }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;

@@ -2,6 +2,7 @@
 
 #include "engine/cpu/feed_forward.h"
 #include "engine/kernel.h"
+#include "engine/work.h"
 #if defined(BOCHNER_CUDA)
 #include "engine/cuda/feed_forward.h"
 #endif
@@ -16,7 +17,7 @@ using Options = const FeedForwardOptions&;
 constexpr Kernel<void(Sizes, T, Weights, Options, const FeedForwardResult&)> kForward{
     "feed_forward", &cpu::feed_forward, CUDA_KERNEL(feed_forward)};
 constexpr Kernel<void(Sizes, T, T, T, T, Weights, Options, const FeedForwardGradients&)> kBackward{
-    "feed_forward", &cpu::feed_forward_backward, CUDA_KERNEL(feed_forward_backward)};
+    "feed_forward_backward", &cpu::feed_forward_backward, CUDA_KERNEL(feed_forward_backward)};
 
 FeedForwardSizes checked_sizes(const Tensor& x, const FeedForwardWeights& weights) {
   visit_floating(x.dtype(), "feed_forward", [](auto) {});
@@ -66,6 +67,10 @@ Shape rows_of(const Tensor& x) {
 
 Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
 
+double products_of(const FeedForwardSizes& sizes) {
+  return static_cast<double>(sizes.rows) * static_cast<double>(sizes.dim) * static_cast<double>(sizes.hidden);
+}
+
 bool has_work(const FeedForwardSizes& sizes) { return sizes.rows > 0 && sizes.dim > 0 && sizes.hidden > 0; }
 
 }  // namespace
@@ -78,7 +83,10 @@ FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weight
     result.mean = Tensor::zeros(rows_of(x), x.dtype(), x.device());
     result.rstd = Tensor::zeros(rows_of(x), x.dtype(), x.device());
   }
-  if (has_work(sizes)) kForward(x.device(), sizes, x.contiguous(), complete(weights, sizes, x), options, result);
+  if (has_work(sizes)) {
+    work::add_flops(4 * products_of(sizes));
+    kForward(x.device(), sizes, x.contiguous(), complete(weights, sizes, x), options, result);
+  }
   return result;
 }
 
@@ -94,6 +102,7 @@ FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, con
                                     {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(weights.w1),
                                      zeros_like(weights.b1), zeros_like(weights.w2), zeros_like(weights.b2)}};
   if (has_work(sizes)) {
+    work::add_flops(8 * products_of(sizes));
     kBackward(x.device(), sizes, g.contiguous(), x.contiguous(), norm ? mean.contiguous() : mean,
               norm ? rstd.contiguous() : rstd, complete(weights, sizes, x), options, result);
   }

@@ -3,6 +3,7 @@
 #include "engine/cpu/kernel_attention.h"
 #include "engine/kernel.h"
 #include "engine/ops/attention_shapes.h"
+#include "engine/work.h"
 #if defined(BOCHNER_CUDA)
 #include "engine/cuda/kernel_attention.h"
 #endif
@@ -31,6 +32,15 @@ void check(Spec spec, T Q, T K, T V, T Omega, T keys) {
   }
 }
 
+/// Multiplications of Omega x for queries and keys, of phi(K)^T V and of phi(Q) S.
+double products_of(Spec spec, T Q, T K, T V, T Omega) {
+  const auto heads = static_cast<double>(Q.size(0) * Q.size(1));
+  const auto tokens = static_cast<double>(Q.size(2) + K.size(2));
+  const auto features = static_cast<double>(spec.map.features(Omega.defined() ? Omega.size(1) : Q.size(3)));
+  const double projection = Omega.defined() ? static_cast<double>(Omega.size(1) * Q.size(3)) : 0;
+  return heads * tokens * (projection + features * static_cast<double>(V.size(3)));
+}
+
 }  // namespace
 
 KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, T Omega, T keys) {
@@ -46,6 +56,7 @@ KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, T Omega, T keys
   result.O = attention_output("kernel_attention", {B, H, Lq, E}, Q, {});
   result.state = Tensor::empty({B, H, states, kernel_attention_state_size(F, E)}, Q.dtype(), Q.device());
   if (spec.renormalise) result.denominator = Tensor::empty({B, H, Lq}, Q.dtype(), Q.device());
+  work::add_flops(2 * products_of(spec, Q, K, V, Omega));
   kForward(Q.device(), spec, with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V),
            Omega.defined() ? Omega.contiguous() : Omega, keys, result);
   return result;
@@ -60,6 +71,7 @@ KernelAttentionGradients kernel_attention_backward(Spec spec, T dO, T Q, T K, T 
   const AttentionGradients grads = attention_gradients("kernel_attention", Q, K, V, {});
   KernelAttentionGradients to{grads.dQ, grads.dK, grads.dV, {}};
   if (need_dOmega && Omega.defined()) to.dOmega = Tensor::empty(Omega.shape(), Q.dtype(), Q.device());
+  work::add_flops(4 * products_of(spec, Q, K, V, Omega));
   kBackward(Q.device(), spec, with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V),
             Omega.defined() ? Omega.contiguous() : Omega, keys, forward, to);
   return to;

@@ -2,6 +2,7 @@
 
 #include "engine/cpu/linear.h"
 #include "engine/kernel.h"
+#include "engine/work.h"
 #if defined(BOCHNER_CUDA)
 #include "engine/cuda/linear.h"
 #endif
@@ -62,6 +63,10 @@ LinearWeights complete(const LinearWeights& weights, const LinearSizes& sizes, c
 
 Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
 
+double products_of(const LinearSizes& sizes) {
+  return static_cast<double>(sizes.rows) * static_cast<double>(sizes.inputs) * static_cast<double>(sizes.outputs);
+}
+
 bool has_work(const LinearSizes& sizes) { return sizes.rows > 0 && sizes.inputs > 0 && sizes.outputs > 0; }
 
 }  // namespace
@@ -78,6 +83,7 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
     result.rstd = Tensor::empty(rows_of(x), x.dtype(), x.device());
   }
   if (has_work(sizes)) {
+    work::add_flops(2 * products_of(sizes));
     kForward(x.device(), sizes, x.contiguous(), complete(weights, sizes, x), contiguous_or_undefined(residual), spec,
              result);
   }
@@ -102,6 +108,7 @@ LinearGradients linear_backward(const Tensor& g, const Tensor& x, const Tensor& 
   const LinearGradients result{
       empty_like(x),
       {empty_like(weights.gamma), empty_like(weights.beta), empty_like(weights.w), empty_like(weights.b)}};
+  work::add_flops(4 * products_of(sizes));
   kBackward(x.device(), sizes, g.contiguous(), x.contiguous(), contiguous_or_undefined(mean),
             contiguous_or_undefined(rstd), complete(weights, sizes, x), spec, result);
   return result;

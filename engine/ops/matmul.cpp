@@ -2,6 +2,7 @@
 
 #include "engine/cpu/matmul.h"
 #include "engine/kernel.h"
+#include "engine/work.h"
 #if defined(BOCHNER_CUDA)
 #include "engine/cuda/matmul.h"
 #endif
@@ -87,6 +88,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   MatrixLayout right_layout{};
   left = readable(left, left_layout);
   const Tensor right = readable(b, right_layout);
+  work::add_flops(2.0 * static_cast<double>(c.size()) * static_cast<double>(k));
   kMatmul(a.device(), m, n, k, left, left_layout, offsets(left, batch), right, right_layout, offsets(right, batch), c);
   return c;
 }

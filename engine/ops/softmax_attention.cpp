@@ -2,6 +2,7 @@
 
 #include "engine/cpu/softmax_attention.h"
 #include "engine/kernel.h"
+#include "engine/work.h"
 #if defined(BOCHNER_CUDA)
 #include "engine/cuda/softmax_attention.h"
 #endif
@@ -16,7 +17,13 @@ constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&
     kForward{kOp, &cpu::softmax_attention, CUDA_KERNEL(softmax_attention)};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const SoftmaxAttended&,
                       const SoftmaxAttentionOptions&, const AttentionGradients&)>
-    kBackward{kOp, &cpu::softmax_attention_backward, CUDA_KERNEL(softmax_attention_backward)};
+    kBackward{"softmax_attention_backward", &cpu::softmax_attention_backward, CUDA_KERNEL(softmax_attention_backward)};
+
+/// Multiplications of Q K^T and P V; half of them where later keys are hidden.
+double products_of(const Tensor& Q, const Tensor& K, const Tensor& V, const SoftmaxAttentionOptions& options) {
+  const auto pairs = static_cast<double>(Q.size(0) * Q.size(1)) * static_cast<double>(Q.size(2) * K.size(2));
+  return (options.causal ? 0.5 : 1) * pairs * static_cast<double>(Q.size(3) + V.size(3));
+}
 
 }  // namespace
 
@@ -25,6 +32,7 @@ SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor
   check_attention(kOp, Q, K, V, key_mask);
   const SoftmaxAttended attended{attention_output(kOp, {Q.size(0), Q.size(1), Q.size(2), V.size(3)}, Q, to),
                                  Tensor::empty({Q.size(0), Q.size(1), Q.size(2)}, Q.dtype(), Q.device())};
+  work::add_flops(2 * products_of(Q, K, V, options));
   kForward(Q.device(), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask, options, attended.O,
            attended.logsumexp);
   return attended;
@@ -38,6 +46,7 @@ AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q,
     fail("{}: the gradient is {}, the output {}", kOp, dO.str(), attended.O.str());
   }
   const AttentionGradients grads = attention_gradients(kOp, Q, K, V, to);
+  work::add_flops(4 * products_of(Q, K, V, options));
   kBackward(Q.device(), with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask,
             SoftmaxAttended{with_whole_rows(attended.O), attended.logsumexp}, options, grads);
   return grads;

@@ -8,6 +8,7 @@
 
 #include "engine/error.h"
 #include "engine/io/file.h"
+#include "experiments/common/bench.h"
 
 namespace bochner {
 namespace {
@@ -116,6 +117,10 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
 std::vector<RunRecord> train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make) {
   RunOptions& options = session.options;
   std::vector<RunRecord> runs;
+  if (options.bench) {
+    fmt::print("{}", bench_text(bench_steps(*make())));
+    return runs;
+  }
   const int count = options.seeds;
   const uint64_t first_seed = options.seed;
   const Setting<int> one(options.seeds, 1);

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "engine/cpu/blas.h"
-#include "engine/cpu/vector.h"
+#include "engine/cpu/limits.h"
 #include "engine/ops/kernel_attention.h"
 #include "engine/ops/linear.h"
 #include "engine/ops/matmul.h"
@@ -37,32 +37,8 @@ double now() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Multiply-adds of one thread that never leave the registers; GFLOP/s of all threads.
-double fma_peak() {
-  constexpr int kChains = 12;
-  constexpr int64_t kSteps = 200000;
-  using V = cpu::Vector<float>;
-  double best = 0;
-  for (int repeat = 0; repeat < 20; ++repeat) {
-    const double start = now();
-    parallel_for(threads(), 1, [&](int64_t, int64_t) {
-      volatile float seed = 0.5F;  // twelve chains that the compiler cannot tell to be equal
-      V a = V{} + seed, b = V{} + seed, c = V{} + seed, d = V{} + seed, e = V{} + seed, f = V{} + seed;
-      V g = V{} + seed, h = V{} + seed, i = V{} + seed, j = V{} + seed, k = V{} + seed, l = V{} + seed;
-      const V x = V{} + seed;
-      for (int64_t step = 0; step < kSteps; ++step) {
-        a = a * x + x, b = b * x + x, c = c * x + x, d = d * x + x, e = e * x + x, f = f * x + x;
-        g = g * x + x, h = h * x + x, i = i * x + x, j = j * x + x, k = k * x + x, l = l * x + x;
-      }
-      const V all = a + b + c + d + e + f + g + h + i + j + k + l;
-      volatile float sink = all[0];
-      static_cast<void>(sink);
-    });
-    const double flops = 2.0 * kChains * cpu::kLanes<float> * kSteps * threads();
-    best = std::max(best, flops / (now() - start) * 1e-9);
-  }
-  return best;
-}
+/// GFLOP/s that the threads could do at most.
+double peak_in_use() { return cpu::multiply_add_peak() * 1e-9; }
 
 struct Timing {
   double best, median;
@@ -223,9 +199,9 @@ int main(int argc, char** argv) {
   fmt::print("{} threads, OpenBLAS core {}\n", threads(), cpu::blas_core());
   for (const Case& one : cases) {
     if (one.name.find(filter) == std::string::npos) continue;
-    const double before = fma_peak();
+    const double before = peak_in_use();
     const Timing time = measure(seconds, one.run);
-    const double peak = std::max(before, fma_peak());
+    const double peak = std::max(before, peak_in_use());
     fmt::print("{:<60} {:8.2f} ms (median {:8.2f})  {:6.1f} GFLOP/s  {:4.1f} % of {:.0f}\n", one.name, 1e3 * time.best,
                1e3 * time.median, one.flops / time.best * 1e-9, one.flops / time.best * 1e-7 / peak, peak);
   }

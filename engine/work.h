@@ -1,0 +1,45 @@
+// How much there is to do: floating-point operations of matrix products, and bytes of the tensors made. Against what
+// a machine can do, they give the least time that a computation could take. Costs one relaxed load per op while off.
+//
+//   work::start();
+//   step();
+//   const work::Amount amount = work::stop();
+//   const double least = std::max(amount.flops / peak, amount.bytes / bandwidth);
+#pragma once
+
+#include <atomic>
+
+namespace bochner::work {
+
+struct Amount {
+  double flops =
+      0;  ///< multiplications and additions that the equations ask for; none that backward does a second time
+  double bytes = 0;  ///< every tensor that is made, once written and once read
+};
+
+namespace detail {
+inline std::atomic<bool> counting{false};
+inline std::atomic<double> flops{0};
+inline std::atomic<double> bytes{0};
+}  // namespace detail
+
+inline void start() {
+  detail::flops = 0;
+  detail::bytes = 0;
+  detail::counting = true;
+}
+
+inline Amount stop() {
+  detail::counting = false;
+  return {detail::flops, detail::bytes};
+}
+
+inline bool is_counted() { return detail::counting.load(std::memory_order_relaxed); }
+inline void add_flops(double count) {
+  if (is_counted()) detail::flops.fetch_add(count, std::memory_order_relaxed);
+}
+inline void add_bytes(double count) {
+  if (is_counted()) detail::bytes.fetch_add(count, std::memory_order_relaxed);
+}
+
+}  // namespace bochner::work
