@@ -9,7 +9,13 @@ void describe_unary(OpInfos& infos);
 void describe_binary(OpInfos& infos);
 void describe_reduce(OpInfos& infos);
 void describe_view(OpInfos& infos);
+void describe_join(OpInfos& infos);
+void describe_index(OpInfos& infos);
+void describe_sort(OpInfos& infos);
+void describe_scan(OpInfos& infos);
 void describe_matmul(OpInfos& infos);
+void describe_linalg(OpInfos& infos);
+void describe_hadamard(OpInfos& infos);
 void describe_norm(OpInfos& infos);
 void describe_dropout(OpInfos& infos);
 void describe_embedding(OpInfos& infos);
@@ -20,14 +26,37 @@ void describe_feed_forward(OpInfos& infos);
 void describe_softmax_attention(OpInfos& infos);
 void describe_kernel_attention(OpInfos& infos);
 
+namespace {
+
+constexpr void (*kFamilies[])(OpInfos&) = {
+    describe_unary,
+    describe_binary,
+    describe_reduce,
+    describe_view,
+    describe_join,
+    describe_index,
+    describe_sort,
+    describe_scan,
+    describe_matmul,
+    describe_linalg,
+    describe_hadamard,
+    describe_norm,
+    describe_dropout,
+    describe_embedding,
+    describe_cross_entropy,
+    describe_bias_activation,
+    describe_linear,
+    describe_feed_forward,
+    describe_softmax_attention,
+    describe_kernel_attention,
+};
+
+}  // namespace
+
 const OpInfos& op_infos() {
   static const OpInfos infos = [] {
     OpInfos list;
-    for (const auto describe :
-         {describe_unary, describe_binary, describe_reduce, describe_view, describe_matmul, describe_norm,
-          describe_dropout, describe_embedding, describe_cross_entropy, describe_bias_activation, describe_linear, describe_feed_forward,
-          describe_softmax_attention, describe_kernel_attention})
-      describe(list);
+    for (const auto describe : kFamilies) describe(list);
     return list;
   }();
   return infos;

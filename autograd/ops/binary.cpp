@@ -82,6 +82,13 @@ Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
                 });
 }
 
+Variable masked_fill(const Variable& x, const Tensor& mask, double value) {
+  if (!broadcasts_to(mask.shape(), x.shape())) {
+    fail("masked_fill: a mask {} does not broadcast to {}", mask.shape().str(), x.shape().str());
+  }
+  return where(mask, Tensor::scalar(value, x.dtype(), x.device()), x);
+}
+
 namespace {
 
 using Function = Variable (*)(const Variable&, const Variable&);
@@ -125,6 +132,7 @@ void describe_binary(OpInfos& infos) {
       "minimum", "z = min(a, b)", [](const Variable& a, const Variable& b) { return minimum(a, b); }, -2));
 
   OpInfo choose{"where", "z = a where c, else b", "", {}, {}};
+  OpInfo fill{"masked_fill", "y = value where mask, else x", "", {}, {}};
   OpInfo repeat{"expand", "y = x repeated to a shape it broadcasts to", "", {}, {}};
   OpInfo gather{"sum_to", "y = x summed to a shape that broadcasts to x's", "", {}, {}};
   const std::vector<std::pair<Shape, Shape>> shapes = {
@@ -141,14 +149,22 @@ void describe_binary(OpInfos& infos) {
           {label, {x}, [to = large](const std::vector<Variable>& in) { return expand(in[0], to); }});
     }
     for (const auto& [label, y] : sample_layouts(large, ++seed)) {
+      const Tensor mask = less(sample_values(small, ++seed), Tensor::scalar(0, DType::f64));
+      fill.samples.push_back(
+          {label, {y}, [mask](const std::vector<Variable>& in) { return square(masked_fill(in[0], mask, 3)); }});
       gather.samples.push_back(
           {label, {y}, [to = small](const std::vector<Variable>& in) { return sum_to(in[0], to); }});
     }
   }
   choose.refused = {[] { where(Tensor::zeros({2}), Variable(Tensor::zeros({2})), Variable(Tensor::zeros({2}))); }};
+  fill.refused = {[] {
+                    masked_fill(Tensor::zeros({2}), Tensor::zeros({3, 2}, DType::boolean), 0);
+                  },
+                  [] { masked_fill(Tensor::zeros({2}), Tensor::zeros({2}), 0); }};
   repeat.refused = {[] { expand(Variable(Tensor::zeros({2})), {3}); }};
   gather.refused = {[] { sum_to(Variable(Tensor::zeros({3})), {2}); }};
   infos.push_back(choose);
+  infos.push_back(fill);
   infos.push_back(repeat);
   infos.push_back(gather);
 }

@@ -60,73 +60,6 @@ Variable cast(const Variable& x, DType dtype) {
                 [from = x.dtype()](const Variable& g) { return Gradients{cast(g, from)}; });
 }
 
-Variable concat(const std::vector<Variable>& xs, int axis) {
-  if (xs.empty()) fail("concat: nothing to join");
-  Shape shape = xs[0].shape();
-  shape[axis] = 0;
-  for (const Variable& x : xs) {
-    Shape other = x.shape();
-    if (other.rank() != shape.rank()) fail("concat: {} and {} differ in rank", xs[0].shape().str(), other.str());
-    const int64_t size = other[axis];
-    other[axis] = shape[axis];
-    if (!(other == shape)) fail("concat: {} and {} differ beside axis {}", xs[0].shape().str(), x.shape().str(), axis);
-    if (x.dtype() != xs[0].dtype()) fail("concat: {} and {} differ in type", xs[0].value().str(), x.value().str());
-    shape[axis] += size;
-  }
-  const Tensor y = Tensor::empty(shape, xs[0].dtype(), xs[0].device());
-  std::vector<int64_t> ends;
-  int64_t end = 0;
-  for (const Variable& x : xs) {
-    y.slice(axis, end, end + x.size(axis)).copy_(x.value());
-    end += x.size(axis);
-    ends.push_back(end);
-  }
-  return record("concat", std::vector<Tensor>{y}, xs, [axis, ends](const Gradients& g) {
-    Gradients parts;
-    int64_t begin = 0;
-    for (const int64_t stop : ends) {
-      parts.push_back(slice(g[0], axis, begin, stop));
-      begin = stop;
-    }
-    return parts;
-  })[0];
-}
-
-Variable stack(const std::vector<Variable>& xs, int axis) {
-  std::vector<Variable> raised;
-  for (const Variable& x : xs) raised.push_back(unsqueeze(x, axis));
-  return concat(raised, axis);
-}
-
-std::vector<Variable> unbind(const Variable& x, int axis) {
-  const int at = x.shape().checked(axis);
-  std::vector<Tensor> parts;
-  for (int64_t i = 0; i < x.size(at); ++i) parts.push_back(x.value().select(at, i));
-  return record("unbind", parts, {&x},
-                [shape = x.shape(), dtype = x.dtype(), device = x.device(), at](const Gradients& g) {
-                  Gradients present = g;
-                  Shape part = shape;
-                  part.erase(at);
-                  for (Variable& gradient : present) {
-                    if (!gradient.defined()) gradient = Tensor::zeros(part, dtype, device);
-                  }
-                  // What a fused attention gives back already lies as parts of one tensor.
-                  if (Tape::current() == nullptr) {
-                    std::vector<Tensor> values;
-                    for (const Variable& gradient : present) values.push_back(gradient.value());
-                    if (Tensor whole = Tensor::unselect(values, at); whole.defined()) return Gradients{whole};
-                  }
-                  return Gradients{stack(present, at)};
-                });
-}
-
-Variable pad(const Variable& x, int axis, int64_t before, int64_t after) {
-  if (before < 0 || after < 0) fail("pad: {} before and {} after must not be negative", before, after);
-  Shape shape = x.shape();
-  shape[axis] += before + after;
-  return embed_slice(x, shape, axis, before);
-}
-
 namespace {
 
 OpInfo describe(const char* name, const char* equation, const std::vector<Shape>& shapes,
@@ -172,22 +105,6 @@ void describe_view(OpInfos& infos) {
   infos.push_back(describe("contiguous", "y = x", matrices, [](const Variable& x) { return square(contiguous(x)); }));
   infos.push_back(describe("cast", "y = x in another type", matrices,
                            [](const Variable& x) { return square(cast(x, DType::f64)); }));
-  infos.push_back(describe("concat", "y = (x_1, ..., x_n) along an axis", matrices, [](const Variable& x) {
-    return square(concat({x, x * 2, slice(x, 1, 0, x.size(1) / 2)}, 1));
-  }));
-  infos.back().refused = {[zeros] { concat({zeros({2, 3}), zeros({3, 3})}, 1); }, [] { concat({}, 0); }};
-  infos.push_back(describe("stack", "y = (x_1, ..., x_n) along a new axis", matrices, [](const Variable& x) {
-    return square(stack({x, x * 2}, 1));
-  }));
-  infos.push_back(describe("unbind", "y_i = x[i]", {{2, 3}, {2, 1}, {2, 7}, {2, 2, 3}, {2, 0}, {2, 4}, {2, 5, 1}},
-                           [](const Variable& x) {
-                             const std::vector<Variable> parts = unbind(x, 0);
-                             return square(parts[0]) * 2 + parts[1];
-                           }));
-  infos.back().refused = {[zeros] { unbind(zeros({2}), 1); }};
-  infos.push_back(describe("pad", "y = (0, x, 0) along an axis", matrices,
-                           [](const Variable& x) { return square(pad(x, 1, 2, 1)); }));
-  infos.back().refused = {[zeros] { pad(zeros({2}), 0, -1, 0); }};
 }
 
 }  // namespace bochner

@@ -1,8 +1,7 @@
-// Views and rearrangements of Variables; contracts in engine/tensor.h.
+// Views and rearrangements of Variables; contracts in engine/tensor.h. To put some together: autograd/ops/join.h.
 #pragma once
 
-#include <vector>
-
+#include "autograd/ops/join.h"
 #include "autograd/variable.h"
 
 namespace bochner {
@@ -20,13 +19,5 @@ Variable contiguous(const Variable& x);
 Variable cast(const Variable& x, DType dtype);
 /// x placed in zeros of `shape` at [begin, ...) of an axis, every `step`-th: the adjoint of slice.
 Variable embed_slice(const Variable& x, const Shape& shape, int axis, int64_t begin, int64_t step = 1);
-/// The tensors one behind the other along an axis; other sizes must agree.
-Variable concat(const std::vector<Variable>& xs, int axis);
-/// The tensors along a new axis.
-Variable stack(const std::vector<Variable>& xs, int axis);
-/// The slices of an axis, which disappears.
-std::vector<Variable> unbind(const Variable& x, int axis);
-/// `before` and `after` zeros at the ends of an axis.
-Variable pad(const Variable& x, int axis, int64_t before, int64_t after);
 
 }  // namespace bochner

@@ -1,0 +1,11 @@
+// The Walsh-Hadamard transform of Variables.
+#pragma once
+
+#include "autograd/variable.h"
+
+namespace bochner {
+
+/// y = H x along the last axis, whose size must be a power of two; not normalised. Contract in engine/ops/hadamard.h.
+Variable hadamard(const Variable& x);
+
+}  // namespace bochner

@@ -1,0 +1,121 @@
+#include "autograd/ops/join.h"
+
+#include "autograd/op_info.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/view.h"
+#include "autograd/tape.h"
+#include "engine/ops/join.h"
+
+namespace bochner {
+namespace {
+
+std::vector<Tensor> values_of(const std::vector<Variable>& xs) {
+  std::vector<Tensor> values;
+  values.reserve(xs.size());
+  for (const Variable& x : xs) values.push_back(x.value());
+  return values;
+}
+
+}  // namespace
+
+// y = (x_1, ..., x_n):  dx_t = the part of g where x_t lies
+Variable concat(const std::vector<Variable>& xs, int axis) {
+  const Tensor y = concat(values_of(xs), axis);
+  std::vector<int64_t> sizes;
+  for (const Variable& x : xs) sizes.push_back(x.size(axis));
+  const auto backward = [axis, sizes](const Gradients& g) {
+    Gradients parts;
+    int64_t begin = 0;
+    for (const int64_t size : sizes) {
+      parts.push_back(slice(g[0], axis, begin, begin + size));
+      begin += size;
+    }
+    return parts;
+  };
+  return record("concat", std::vector<Tensor>{y}, xs, backward)[0];
+}
+
+// y[.., t, ..] = x_t:  dx_t = g[.., t, ..]
+Variable stack(const std::vector<Variable>& xs, int axis) {
+  const Tensor y = stack(values_of(xs), axis);
+  const auto backward = [at = y.shape().checked(axis)](const Gradients& g) { return unbind(g[0], at); };
+  return record("stack", std::vector<Tensor>{y}, xs, backward)[0];
+}
+
+// y_t = x[.., t, ..]:  dx = (g_1, ..., g_n), 0 for those that nothing depends on
+std::vector<Variable> unbind(const Variable& x, int axis) {
+  const int at = x.shape().checked(axis);
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < x.size(at); ++i) parts.push_back(x.value().select(at, i));
+  const auto backward = [shape = x.shape(), dtype = x.dtype(), device = x.device(), at](const Gradients& g) {
+    Gradients present = g;
+    Shape part = shape;
+    part.erase(at);
+    for (Variable& gradient : present) {
+      if (!gradient.defined()) gradient = Tensor::zeros(part, dtype, device);
+    }
+    // What a fused attention gives back already lies as parts of one tensor.
+    if (Tape::current() == nullptr) {
+      if (Tensor whole = Tensor::unselect(values_of(present), at); whole.defined()) return Gradients{whole};
+    }
+    return Gradients{stack(present, at)};
+  };
+  return record("unbind", parts, {&x}, backward);
+}
+
+// y = x within a frame:  dx = g within it
+Variable pad(const Variable& x, const Dims& before, const Dims& after, double value) {
+  const auto backward = [before, shape = x.shape()](const Variable& g) {
+    Variable dx = g;
+    for (int axis = 0; axis < shape.rank(); ++axis) dx = slice(dx, axis, before[axis], before[axis] + shape[axis]);
+    return Gradients{dx};
+  };
+  return record("pad", pad(x.value(), before, after, value), {&x}, backward);
+}
+
+namespace {
+
+OpInfo describe(const char* name, const char* equation, const std::vector<Shape>& shapes,
+                const std::function<Variable(const Variable&)>& f) {
+  OpInfo info{name, equation, "", {}, {}};
+  uint64_t seed = 2000;
+  for (const Shape& shape : shapes) {
+    for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
+      info.samples.push_back({label, {x}, [f](const std::vector<Variable>& in) { return f(in[0]); }});
+    }
+  }
+  return info;
+}
+
+}  // namespace
+
+void describe_join(OpInfos& infos) {
+  const std::vector<Shape> matrices = {{2, 3}, {1, 1}, {5, 7}, {0, 3}, {3, 0}, {4, 2}, {3, 1}, {6, 5}};
+  const auto zeros = [](const Shape& shape) { return Variable(Tensor::zeros(shape)); };
+  infos.push_back(describe("concat", "y = (x_1, ..., x_n) along an axis", matrices, [](const Variable& x) {
+    return square(concat({x, x * 2, slice(x, 1, 0, x.size(1) / 2)}, 1));
+  }));
+  infos.back().refused = {[zeros] {
+                            concat({zeros({2, 3}), zeros({3, 3})}, 1);
+                          },
+                          [zeros] {
+                            concat({zeros({2, 3}), Variable(Tensor::zeros({2, 3}, DType::f64))}, 1);
+                          },
+                          [] { concat(std::vector<Variable>{}, 0); }};
+  infos.push_back(describe("stack", "y = (x_1, ..., x_n) along a new axis", matrices, [](const Variable& x) {
+    return square(stack({x, x * 2}, 1)) + square(stack({x * 3, x}, -2));
+  }));
+  infos.back().refused = {[zeros] { stack({zeros({2, 3}), zeros({2, 4})}); }, [] { stack(std::vector<Variable>{}); }};
+  infos.push_back(describe("unbind", "y_i = x[i]", {{2, 3}, {2, 1}, {2, 7}, {2, 2, 3}, {2, 0}, {2, 4}, {2, 5, 1}},
+                           [](const Variable& x) {
+                             const std::vector<Variable> parts = unbind(x, 0);
+                             return square(parts[0]) * 2 + parts[1];
+                           }));
+  infos.back().refused = {[zeros] { unbind(zeros({2}), 1); }};
+  infos.push_back(describe("pad", "y[b + i] = x[i] within a frame of one value", matrices, [](const Variable& x) {
+    return square(pad(x, {1, 0}, {0, 2}, 0.5));
+  }));
+  infos.back().refused = {[zeros] { pad(zeros({2}), {-1}, {0}); }, [zeros] { pad(zeros({2, 2}), {1}, {1}); }};
+}
+
+}  // namespace bochner
