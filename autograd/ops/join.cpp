@@ -47,6 +47,7 @@ std::vector<Variable> unbind(const Variable& x, int axis) {
   const int at = x.shape().checked(axis);
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < x.size(at); ++i) parts.push_back(x.value().select(at, i));
+  if (parts.empty()) return {};
   const auto backward = [shape = x.shape(), dtype = x.dtype(), device = x.device(), at](const Gradients& g) {
     Gradients present = g;
     Shape part = shape;
