@@ -8,6 +8,8 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
+#include "engine/ops/hadamard.h"
+#include "engine/ops/index.h"
 #include "engine/ops/reduce.h"
 
 namespace bochner {
@@ -122,8 +124,29 @@ Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& O
   return concat({phi, Tensor::full(one, map.constant, x.dtype(), x.device())}, -1);
 }
 
+Variable fastfood_matrix(const KernelAttentionSpec& spec, const Variable& diagonals, int64_t dim) {
+  const int64_t blocks = spec.permutation.size(0);
+  const int64_t P = spec.permutation.size(1);
+  const Tensor identity = equal(Tensor::arange(P).view({P, 1}), Tensor::arange(P).view({1, P})).cast(diagonals.dtype());
+  const Tensor H = hadamard(identity);                                                       // (P, P)
+  const Tensor PiH = take(H, spec.permutation.to(Device::cpu()), 0).to(diagonals.device());  // (blocks, P, P)
+  const Variable SGB = reshape(diagonals, {diagonals.size(0), blocks, 3, P});
+  const Variable S = unsqueeze(select(SGB, 2, 0), -1);  // (1 or H, blocks, P, 1)
+  const Variable G = unsqueeze(select(SGB, 2, 1), -2);  // (1 or H, blocks, 1, P)
+  const Variable B = unsqueeze(select(SGB, 2, 2), -2);  // (1 or H, blocks, 1, P)
+  const Variable HG = Variable(H.to(diagonals.device())) * G;
+  const Variable V = S * matmul(HG, Variable(PiH)) * B;  // (1 or H, blocks, P, P)
+  const Variable rows = reshape(V, {diagonals.size(0), blocks * P, P});
+  return slice(slice(rows, 1, 0, spec.frequencies), 2, 0, dim);
+}
+
 Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
                           const Variable& Omega, const Tensor& keys) {
+  if (spec.permutation.defined()) {
+    KernelAttentionSpec dense = spec;
+    dense.permutation = Tensor();
+    return composed::kernel_attention(dense, Q, K, V, fastfood_matrix(spec, Omega, Q.size(-1)), keys);
+  }
   const Variable phi_q = feature_map(spec.map, Q * spec.scale, Omega, false, keys, spec.shifts());  // (B, H, Lq, F)
   Variable phi_k = feature_map(spec.map, K * spec.scale, Omega, true, keys, spec.shifts());         // (B, H, Lk, F)
   if (keys.defined()) phi_k = phi_k * Variable(column(keys).cast(phi_k.dtype()));  // padded keys weigh nothing
@@ -202,6 +225,20 @@ void describe_kernel_attention(OpInfos& infos) {
       };
       ++seed;
     }
+  }
+  for (const bool causal : {false, true}) {  // FastFood: two blocks of 4, of which 7 rows are used
+    KernelAttentionSpec spec{maps[static_cast<size_t>(causal ? 2 : 0)], 0.7, causal, true, 0};
+    spec.permutation = Tensor::from<int64_t>({2, 0, 3, 1, 3, 1, 0, 2}, {2, 4});
+    spec.frequencies = 7;
+    const auto values = [&](const Shape& shape) { return sample_values(shape, ++seed, -1, 1, 0.05); };
+    Sample sample{
+        fmt::format("FastFood{}", causal ? ", causal" : ""),
+        {values({2, 2, 5, 3}), values({2, 2, 5, 3}), values({2, 2, 5, 3}), values({causal ? 2 : 1, 6, 4})},
+        [spec](const std::vector<Variable>& in) { return kernel_attention(spec, in[0], in[1], in[2], in[3], {}); }};
+    info.samples.push_back(sample);
+    plain[sample.label] = [spec](const std::vector<Variable>& in) {
+      return composed::kernel_attention(spec, in[0], in[1], in[2], in[3], {});
+    };
   }
   info.composition = [plain](const Sample& sample, const std::vector<Variable>& in) {
     return plain.at(sample.label)(in);

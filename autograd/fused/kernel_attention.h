@@ -13,6 +13,9 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
 
 namespace composed {
 
+/// FastFood multiplied out: V = S H G Pi H B of spec.permutation's blocks, from their diagonals (1 or H, 3 blocks, P)
+/// -> (1 or H, spec.frequencies, dim), in the place of a dense Omega.
+Variable fastfood_matrix(const KernelAttentionSpec& spec, const Variable& diagonals, int64_t dim);
 /// phi(x) of shape (B, H, L, F): the features of x (B, H, L, D) in plain ops. Keys are shifted together, queries each
 /// alone.
 Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys,

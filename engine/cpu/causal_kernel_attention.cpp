@@ -410,7 +410,7 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttenti
                             const KeyLists& lists, const KernelAttentionResult& forward,
                             const KernelAttentionGradients& to) {
   const int64_t jobs = sizes.batch * sizes.heads;
-  const int64_t omega_size = sizes.frequencies * sizes.dim;
+  const int64_t omega_size = sizes.omega;
   const Buffer<T> omega_parts(to.dOmega.defined() ? jobs * omega_size : 1);
   parallel_for(jobs, 1, [&](int64_t head, int64_t) {
     const int64_t b = head / sizes.heads;

@@ -99,13 +99,22 @@ FeatureTile<T>::FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequ
       F_(features_ * kTile) {}
 
 template <class T>
+FeatureTile<T>::FeatureTile(const FeatureMap& map, const FastFood<T>& fastfood, int64_t frequencies, int64_t dim,
+                            double scale, bool shifts)
+    : FeatureTile(map, static_cast<const T*>(nullptr), frequencies, dim, scale, shifts) {
+  fastfood_.emplace(fastfood, frequencies, dim);
+}
+
+template <class T>
 void FeatureTile<T>::project(Rows<const T> x, const KeyList& list, int64_t first, int64_t count) {
   count_ = count;
   columns_ = columns_of<T>(count);
   x_ = gathered(x, list, first, count, dim_, static_cast<T*>(gathered_));
   load_transposed<T>(x_, count, dim_, unit_ * scale_, Xt_);
   T* U = map_.kind == Kind::elementwise ? U_ : F_;
-  if (Omega_ == nullptr) {
+  if (fastfood_.has_value()) {
+    fastfood_->forward(Xt_, columns_, U);
+  } else if (Omega_ == nullptr) {
     std::copy_n(static_cast<const T*>(Xt_), dim_ * kTile, U);
   } else {
     tile_product<T>(frequencies_, columns_, dim_, Omega_, {dim_, 1}, Xt_, kTile, U, kTile);  // U = Omega X^T
@@ -300,7 +309,10 @@ template <class T>
 void FeatureTile<T>::backward(T* dF, const T* z, const T* weights, T* dXt, T* dOmega) {
   alignas(64) T sums[kTile] = {};
   gradient(dF, z, weights, sums);
-  if (Omega_ == nullptr) {
+  if (fastfood_.has_value()) {
+    // dOmega is over scale, as that of a dense Omega below, which is taken by x as it came.
+    fastfood_->backward(Xt_, dF, columns_, 1 / (unit_ * scale_), dXt, dOmega);
+  } else if (Omega_ == nullptr) {
     std::copy_n(dF, dim_ * kTile, dXt);
   } else {
     tile_product<T>(dim_, columns_, frequencies_, Omega_, {1, dim_}, dF, kTile, dXt, kTile);  // dX^T = Omega^T dU

@@ -6,7 +6,10 @@
 // which U is a logarithm to base 2; exponents and shifts always are.
 #pragma once
 
+#include <optional>
+
 #include "engine/cpu/attention_tile.h"
+#include "engine/cpu/fastfood_tile.h"
 #include "engine/ops/feature_map.h"
 
 namespace bochner::cpu {
@@ -17,6 +20,9 @@ class FeatureTile {
   /// Omega is (frequencies x dim), contiguous, or null for U = X^T. Tokens are multiplied by `scale` first. `shifts`:
   /// exponents are shifted.
   FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequencies, int64_t dim, double scale, bool shifts);
+  /// The same with FastFood in place of Omega, whose gradient is then that of its diagonals.
+  FeatureTile(const FeatureMap& map, const FastFood<T>& fastfood, int64_t frequencies, int64_t dim, double scale,
+              bool shifts);
 
   int64_t features() const { return features_; }
   /// Columns that hold tokens, rounded up to whole vectors; the others are 0 in keys' features.
@@ -47,6 +53,7 @@ class FeatureTile {
 
   const FeatureMap& map_;
   const T* Omega_;
+  std::optional<FastFoodTile<T>> fastfood_;
   int64_t frequencies_;
   int64_t dim_;
   int64_t features_;

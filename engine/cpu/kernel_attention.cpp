@@ -176,7 +176,7 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
   const int64_t E = sizes.value_dim;
   const int64_t D = sizes.dim;
   const int64_t F = sizes.features;
-  const int64_t omega_size = sizes.frequencies * D;
+  const int64_t omega_size = sizes.omega;
   const Pieces query_pieces(jobs, sizes.queries);
   const Pieces key_pieces(jobs, sizes.keys);
   const int64_t pieces = query_pieces.count + key_pieces.count;
@@ -279,7 +279,7 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
 template <class T>
 void reduce_omega(const T* parts, const KernelAttentionSizes& sizes, int64_t pieces, double scale,
                   const Tensor& dOmega) {
-  const int64_t size = sizes.frequencies * sizes.dim;
+  const int64_t size = sizes.omega;
   const bool shared = dOmega.size(0) == 1;
   const int64_t per_example = shared ? sizes.heads * pieces : pieces;
   parallel_for(dOmega.size(0) * size, 1024, [&](int64_t begin, int64_t end) {

@@ -11,6 +11,7 @@ namespace bochner::cpu {
 
 struct KernelAttentionSizes {
   int64_t batch, heads, queries, keys, dim, value_dim, frequencies, features;
+  int64_t omega;  ///< elements of a head's Omega
 
   KernelAttentionSizes(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
                        const Tensor& Omega)
@@ -20,8 +21,11 @@ struct KernelAttentionSizes {
         keys(K.size(2)),
         dim(Q.size(3)),
         value_dim(V.size(3)),
-        frequencies(Omega.defined() ? Omega.size(1) : dim),
-        features(spec.map.features(frequencies)) {}
+        frequencies(spec.permutation.defined() ? spec.frequencies
+                    : Omega.defined()          ? Omega.size(1)
+                                               : dim),
+        features(spec.map.features(frequencies)),
+        omega(Omega.defined() ? Omega.size(1) * Omega.size(2) : 0) {}
 };
 
 /// The frequencies of a head, null if there are none.
@@ -35,6 +39,11 @@ const T* omega_of(const Tensor& Omega, int64_t h) {
 template <class T>
 FeatureTile<T> feature_tile(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Omega,
                             int64_t h) {
+  if (spec.permutation.defined()) {
+    const FastFood<T> fastfood{omega_of<T>(Omega, h), spec.permutation.data<int64_t>(), spec.permutation.size(0),
+                               spec.permutation.size(1)};
+    return {spec.map, fastfood, sizes.frequencies, sizes.dim, spec.scale, spec.shifts()};
+  }
   return {spec.map, omega_of<T>(Omega, h), sizes.frequencies, sizes.dim, spec.scale, spec.shifts()};
 }
 

@@ -18,9 +18,39 @@ constexpr Kernel<void(Spec, T, T, T, T, T, const KernelAttentionResult&)> kForwa
 constexpr Kernel<void(Spec, T, T, T, T, T, T, const KernelAttentionResult&, const KernelAttentionGradients&)> kBackward{
     "kernel_attention_backward", &cpu::kernel_attention_backward, CUDA_KERNEL(kernel_attention_backward)};
 
+void check_fastfood(Spec spec, T Q, T Omega) {
+  const Tensor& order = spec.permutation;
+  const int64_t D = Q.size(3);
+  if (!Q.device().is_cpu())
+    fail("kernel_attention: FastFood runs on the CPU; elsewhere multiply it out as a dense Omega");
+  if (order.rank() != 2 || order.dtype() != DType::i64 || !order.device().is_cpu() || !order.is_contiguous()) {
+    fail("kernel_attention: FastFood's permutation {} must be i64 (blocks, size), contiguous", order.str());
+  }
+  const int64_t P = order.size(1);
+  if (P < D || P < 1 || (P & (P - 1)) != 0) {
+    fail("kernel_attention: FastFood's size {} must be a power of two, at least the head size {}", P, D);
+  }
+  if (spec.frequencies < 1 || spec.frequencies > order.size(0) * P) {
+    fail("kernel_attention: {} frequencies do not fit FastFood's {} rows", spec.frequencies, order.size(0) * P);
+  }
+  const bool fits = Omega.defined() && Omega.rank() == 3 && (Omega.size(0) == 1 || Omega.size(0) == Q.size(1)) &&
+                    Omega.size(1) == 3 * order.size(0) && Omega.size(2) == P;
+  if (!fits || Omega.dtype() != Q.dtype()) {
+    fail("kernel_attention: FastFood's diagonals must be {} (1 or {} heads, {}, {})", name_of(Q.dtype()), Q.size(1),
+         3 * order.size(0), P);
+  }
+  const int64_t* places = order.data<int64_t>();
+  for (int64_t i = 0; i < order.size(); ++i) {
+    if (places[i] < 0 || places[i] >= P) {
+      fail("kernel_attention: FastFood's permutation holds {} at {}; places are 0 to {}", places[i], i, P - 1);
+    }
+  }
+}
+
 void check(Spec spec, T Q, T K, T V, T Omega, T keys) {
   check_attention("kernel_attention", Q, K, V, keys);
   if (spec.denominator_eps < 0) fail("kernel_attention: denominator_eps {} is negative", spec.denominator_eps);
+  if (spec.permutation.defined()) return check_fastfood(spec, Q, Omega);
   if (Omega.defined() &&
       (Omega.rank() != 3 || (Omega.size(0) != 1 && Omega.size(0) != Q.size(1)) || Omega.size(2) != Q.size(3))) {
     fail("kernel_attention: Omega {} must be (1 or {} heads, features, {})", Omega.shape().str(), Q.size(1), Q.size(3));
@@ -50,7 +80,8 @@ KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, T Omega, T keys
   const int64_t Lq = Q.size(2);
   const int64_t D = Q.size(3);
   const int64_t E = V.size(3);
-  const int64_t F = spec.map.features(Omega.defined() ? Omega.size(1) : D);
+  const int64_t frequencies = spec.permutation.defined() ? spec.frequencies : Omega.defined() ? Omega.size(1) : D;
+  const int64_t F = spec.map.features(frequencies);
   const int64_t states = spec.causal ? (Lq + kKernelAttentionSegment - 1) / kKernelAttentionSegment : 1;
   KernelAttentionResult result;
   result.O = attention_output("kernel_attention", {B, H, Lq, E}, Q, {});

@@ -24,6 +24,12 @@ struct KernelAttentionSpec {
   bool causal = false;         ///< query i sees keys 0 ... i
   bool renormalise = true;     ///< divide by the sum of weights
   double denominator_eps = 0;  ///< added to that sum
+  /// FastFood in place of a dense Omega (KL Eq. 6): u = scale S H G Pi H B x in each of several blocks, in O(M log D)
+  /// for a token. i64 (blocks, P), P a power of two not below D, x being padded by zeros: the row of H B x that Pi puts
+  /// at i. `Omega` then holds the diagonals S, G and B of each block, (1 or H, 3 blocks, P), and its gradient theirs.
+  /// CPU only.
+  Tensor permutation = {};
+  int64_t frequencies = 0;  ///< M of FastFood: rows of all blocks that are used, 0 < M <= blocks P
 
   /// Are exponents shifted? Only where the shift cancels: in a quotient of features that all carry it.
   bool shifts() const { return map.has_exponent() && renormalise && map.constant == 0; }

@@ -18,4 +18,18 @@ Variable SoftmaxAttention::forward(const Variable& Q, const Variable& K, const V
                             : composed::softmax_attention(options, Q, K, V, mask.keys);
 }
 
+void describe_softmax(Mechanisms& list) {
+  list.push_back({"softmax", 2017, "Vaswani et al.", "O = softmax(Q K^T / sqrt D) V", "", "L^2 D", true, "",
+                  "dropout, streaming", [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
+                    return std::make_unique<SoftmaxAttention>(slot, options);
+                  }});
+}
+
+void describe_none(Mechanisms& list) {
+  list.push_back({"none", 2021, "PERF Figs. 3, 20, 21 (X)", "O = V", "", "0", true, "", "",
+                  [](Slot slot, int64_t, int64_t, const AttentionOptions&, Generator&) {
+                    return std::make_unique<NoAttention>(slot);
+                  }});
+}
+
 }  // namespace bochner

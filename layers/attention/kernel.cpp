@@ -20,7 +20,17 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
   KernelAttentionSpec spec = spec_;
   spec.causal = mask.causal;
   spec.scale = scaled_ ? std::pow(static_cast<double>(Q.size(-1)), -0.25) : 1;
-  const Variable Omega = distribution_ != nullptr ? distribution_->frequencies(context) : Variable();  // (1 or H, M, D)
+  Variable Omega;  // (1 or H, M, D), or FastFood's diagonals
+  if (distribution_ != nullptr) {
+    Frequencies drawn = distribution_->frequencies(context);
+    Omega = drawn.Omega;
+    spec.permutation = drawn.permutation;
+    spec.frequencies = drawn.count;
+    if (spec.permutation.defined() && !Q.device().is_cpu()) {
+      Omega = composed::fastfood_matrix(spec, Omega, Q.size(-1));
+      spec.permutation = Tensor();
+    }
+  }
   return streaming_ ? kernel_attention(spec, Q, K, V, Omega, mask.keys)
                     : composed::kernel_attention(spec, Q, K, V, Omega, mask.keys);
 }

@@ -1,8 +1,9 @@
 // What attends: a mechanism maps Q, K, V of shape (batch, heads, length, dim) to the weighted means O of the same
-// shape. Projections stay in MultiHeadAttention, so a mechanism is the kernel alone. Adding one: write a class, name it
-// in registry.cpp.
+// shape. Projections stay in MultiHeadAttention, so a mechanism is the kernel alone. Adding one: write a class and its
+// describe_NAME in one file, and name it in registry.cpp.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,14 +21,20 @@ class Mechanism : public Module {
                            Context& context) = 0;
 };
 
-/// What a mechanism may be told. Each reads the fields that concern it; `describe()` of the registry names them.
+/// What a mechanism may be told. Each reads the fields that its line of the registry names under `options`.
 struct AttentionOptions {
   enum class As : unsigned char { paper, released };
+  /// How rows of Omega depend on one another: not at all, or orthogonal by one of three constructions (PERF §B.2).
+  enum class Coupling : unsigned char { independent, orthogonal, hadamard, givens };
 
   int64_t features = 128;  ///< M: rows of Omega, or landmarks
-  int64_t redraw = 100;    ///< training steps between draws of frequencies; 0: never; KL: 100, PERF: "periodically"
+  Coupling coupling = Coupling::orthogonal;
+  int64_t redraw = 100;  ///< training steps between draws of frequencies; 0: never; KL: 100, PERF: "periodically"
   bool redraw_in_evaluation = false;  ///< a new draw for each evaluation batch (KL as released)
   int64_t components = 2;             ///< C of the Gaussian mixture (KL Eq. 4)
+  double sigma = 1;                   ///< of FastFood: frequencies are N(0, 1 / sigma^2) at first (KL Eq. 6)
+  double kernel_eps = 1e-3;           ///< added to generalised features f(Omega x) (PERF A.4)
+  bool renormalise = true;            ///< divide by the sum of weights (PERF §2.1; without: §D.4)
   /// Added to positive features (PERF A.3) and to the sum of weights (KL). Both act after the shift of the exponents,
   /// through which no gradient flows: 0 makes derivatives exact, but a query without keys is then 0 / 0.
   double eps = 1e-6;
@@ -35,6 +42,24 @@ struct AttentionOptions {
   double dropout = 0;     ///< of the attention weights, where there are such
   bool streaming = true;  ///< the fused kernels; else the plain composition
   As as = As::paper;      ///< where paper and released code differ
+
+  // Nystrom methods: `features` landmarks.
+  int64_t iterations = 6;      ///< of the inverse (SKY §4.4), or of Sinkhorn's normalisation
+  bool exact_inverse = false;  ///< the pseudo-inverse of SKY Eq. 5 instead of the iteration, which damps
+  double gamma = 0.1;          ///< added to the diagonal before it (SKY §4.4)
+  int64_t convolution = 33;    ///< places that Nystromformer's convolution of V spans; 0: none
+
+  // Patterns.
+  int64_t length = 0;  ///< the longest sequence, for parameters that belong to places (linformer, synthesizer)
+  int64_t block = 64;  ///< tokens of a block, chunk, bucket or stride, and to either side of a token (longformer)
+  int64_t global_tokens = 1;  ///< the first ones, which see all and are seen by all (longformer)
+  int64_t random_blocks = 3;  ///< for each block of queries (bigbird)
+  int64_t summary = 8;        ///< tokens at the end of each block that later ones see (sparse)
+  int64_t hashes = 4;         ///< rounds of hashing (reformer)
+  int64_t factor = 5;         ///< c: c ln L queries attend, c ln L keys judge them (informer)
+  double temperature = 0.75;  ///< of sorting (sinkhorn)
+  enum class Synthesis : unsigned char { random, factorized, dense };
+  Synthesis synthesis = Synthesis::random;  ///< where the synthesizer has its scores from
 };
 
 /// A line of the registry.
@@ -47,12 +72,19 @@ struct MechanismInfo {
   std::string cost;          ///< time, in length L, dim D and features M
   bool causal;               ///< has a causal form
   std::string learns;        ///< its learnable parts, empty for none
-  std::unique_ptr<Mechanism> (*make)(Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options,
-                                     Generator& init);
+  std::string options;       ///< the fields of AttentionOptions that it reads
+  std::function<std::unique_ptr<Mechanism>(Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options,
+                                           Generator& init)>
+      make;
 };
+using Mechanisms = std::vector<MechanismInfo>;
 
 /// All mechanisms, in the order of layers/attention/registry.cpp.
-const std::vector<MechanismInfo>& mechanisms();
+const Mechanisms& mechanisms();
+/// An Error that names the mechanisms which do have a causal form, in the name of `mechanism`.
+[[noreturn]] void fail_causal(const std::string& mechanism);
+/// Refuses queries and keys that are not of the same tokens, which `mechanism` needs.
+void require_self_attention(const std::string& mechanism, const Variable& Q, const Variable& K);
 /// The line of that name, or an Error that names the nearest one.
 const MechanismInfo& mechanism_named(const std::string& name);
 

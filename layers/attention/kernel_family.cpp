@@ -1,0 +1,228 @@
+// The kernel attentions: products of a feature map (engine/ops/feature_map.h) and a distribution of frequencies
+// (layers/spectral). The six kernels of KL, Performer and linear attention differ in nothing else.
+#include <cmath>
+
+#include "layers/attention/kernel.h"
+#include "layers/spectral/fastfood.h"
+#include "layers/spectral/generator.h"
+#include "layers/spectral/mixture.h"
+#include "layers/spectral/orthogonal.h"
+
+namespace bochner {
+namespace {
+
+using Options = AttentionOptions;
+using Made = std::unique_ptr<Mechanism>;
+using MakeDistribution = KernelAttention::MakeDistribution;
+using Kind = FeatureMap::Kind;
+using Function = FeatureMap::Function;
+using Norms = OrthogonalOptions::Norms;
+
+bool released(const Options& options) { return options.as == Options::As::released; }
+
+/// The attention of that map; `scaled`: x D^(-1/4) first.
+Made product(Slot slot, const Options& options, const FeatureMap& map, bool scaled,
+             const MakeDistribution& frequencies) {
+  const KernelAttentionSpec spec{
+      .map = map, .renormalise = options.renormalise, .denominator_eps = options.denominator_eps};
+  return std::make_unique<KernelAttention>(slot, spec, scaled, frequencies, options.streaming);
+}
+
+// ---- PERF
+
+const char* const kPerformerOptions =
+    "features, coupling, redraw, redraw_in_evaluation, eps, denominator_eps, renormalise, streaming";
+
+MakeDistribution gaussian(const Options& options, int64_t dim, Norms norms, Generator& init) {
+  using Coupling = Options::Coupling;
+  using Matrix = OrthogonalOptions::Matrix;
+  return [&options, &init, dim, norms](Slot place) -> std::unique_ptr<SpectralDistribution> {
+    const RedrawSchedule schedule{options.redraw, options.redraw_in_evaluation};
+    if (options.coupling == Coupling::independent) {
+      if (norms == Norms::sqrt_dim) fail("performer-reg: rows of equal norm are orthogonal; choose another coupling");
+      return std::make_unique<GaussianFrequencies>(place, options.features, dim, schedule, init);
+    }
+    const Matrix matrix = options.coupling == Coupling::hadamard ? Matrix::hadamard
+                          : options.coupling == Coupling::givens ? Matrix::givens
+                                                                 : Matrix::haar;
+    return std::make_unique<OrthogonalFrequencies>(place, options.features, dim, OrthogonalOptions{norms, matrix},
+                                                   schedule, init);
+  };
+}
+
+MechanismInfo performer(const std::string& name, const std::string& source, const std::string& equation,
+                        const std::string& approximates, const FeatureMap& map, Norms norms = Norms::chi) {
+  return {name,
+          2021,
+          source,
+          equation,
+          approximates,
+          "L M D",
+          true,
+          "",
+          kPerformerOptions,
+          [map, norms](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
+            FeatureMap chosen = map;
+            if (map.kind != Kind::softmax_trigonometric) chosen.eps = options.eps;
+            return product(slot, options, chosen, true, gaussian(options, dim, norms, init));
+          }};
+}
+
+/// Generalised attention (PERF Eq. 4, A.4): phi(x) = f(Omega x) + eps. As released, phi(x) = f(x) + eps without Omega.
+MechanismInfo generalised(const std::string& f, Function function) {
+  return {"performer-" + f,
+          2021,
+          "PERF Eq. 4, A.4",
+          "phi(x) = " + f + "(Omega x) + eps",
+          "",
+          "L M D",
+          true,
+          "",
+          "features, coupling, redraw, redraw_in_evaluation, kernel_eps (exp: eps), denominator_eps, renormalise, "
+          "streaming, as",
+          [function](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
+            FeatureMap map = {.kind = Kind::elementwise, .function = function, .eps = options.kernel_eps};
+            // e^u overflows: as an exponential of u alone it is shifted by its maximum, which cancels but for the eps.
+            if (function == Function::exp) map = {.kind = Kind::positive, .norm_factor = 0, .eps = options.eps};
+            return product(slot, options, map, false,
+                           released(options) ? MakeDistribution() : gaussian(options, dim, Norms::chi, init));
+          }};
+}
+
+// ---- KL
+
+const char* const kKlOptions =
+    "features, redraw, redraw_in_evaluation, eps, denominator_eps, renormalise, streaming, as";
+
+/// KL as released draws at every forward, in evaluation too (reference implementation's `redraw=1`).
+RedrawSchedule kl_schedule(const Options& options) {
+  return released(options) ? RedrawSchedule{1, true} : RedrawSchedule{options.redraw, options.redraw_in_evaluation};
+}
+
+/// Random kitchen sinks (KL Eq. 3). As released, one more feature adds 1 to the kernel, the mean over `draws`.
+FeatureMap sinks(const Options& options, int64_t draws) {
+  const double one = std::sqrt(static_cast<double>(draws));
+  return {.kind = Kind::trigonometric, .eps = 0, .constant = released(options) ? one : 0};
+}
+
+/// Positive features of KL Eq. 9, with |x|^2 where Performer has |x|^2 / 2. As released, without eps.
+FeatureMap positive(const Options& options) {
+  return {.kind = Kind::positive, .norm_factor = 1, .eps = released(options) ? 0 : options.eps};
+}
+
+MakeDistribution mixture(int64_t heads, int64_t dim, bool is_positive, const Options& options, Generator& init) {
+  return [=, &options, &init](Slot place) -> std::unique_ptr<SpectralDistribution> {
+    if (released(options)) {
+      return std::make_unique<ReleasedMixture>(place, heads, options.features, dim, is_positive, kl_schedule(options),
+                                               init);
+    }
+    const auto covariance = is_positive ? MixtureOptions::Covariance::diagonal : MixtureOptions::Covariance::full;
+    return std::make_unique<GaussianMixture>(place, heads, options.features, dim,
+                                             MixtureOptions{covariance, options.components}, kl_schedule(options),
+                                             init);
+  };
+}
+
+MakeDistribution fastfood(int64_t dim, FastFoodOptions::Learn learn, const Options& options, Generator& init) {
+  return [=, &options, &init](Slot place) {
+    return std::make_unique<FastFoodFrequencies>(place, options.features, dim,
+                                                 FastFoodOptions{learn, options.sigma, released(options)},
+                                                 kl_schedule(options), init);
+  };
+}
+
+MakeDistribution generator(int64_t dim, const Options& options, Generator& init) {
+  return [=, &options, &init](Slot place) {
+    GeneratorOptions network;
+    if (released(options)) {  // the widths of the Text task
+      network = {std::max<int64_t>(1, dim / 2), {2 * dim, 4 * dim}, {.init = LinearOptions::Init::xavier}};
+    }
+    return std::make_unique<GeneratedFrequencies>(place, options.features, dim, network, kl_schedule(options), init);
+  };
+}
+
+}  // namespace
+
+void describe_linear_elu(Mechanisms& list) {
+  list.push_back({"linear-elu", 2020, "Katharopoulos et al.", "phi(x) = elu(x) + 1", "", "L D^2", true, "",
+                  "denominator_eps, renormalise, streaming",
+                  [](Slot slot, int64_t, int64_t, const Options& options, Generator&) {
+                    const FeatureMap map{.kind = Kind::elementwise, .function = Function::elu_plus_one, .eps = 0};
+                    return product(slot, options, map, false, nullptr);
+                  }});
+}
+
+void describe_performers(Mechanisms& list) {
+  const FeatureMap positive_map{.kind = Kind::positive, .norm_factor = 0.5};
+  list.push_back(performer("performer", "PERF Eq. 3, Lemma 1",
+                           "phi(x) = exp(omega x - |x|^2 / 2) / sqrt M, orthogonal omega ~ N(0, I)", "softmax",
+                           positive_map));
+  list.push_back(performer("performer-trig", "PERF Eqs. 5, 6",
+                           "phi(x) = exp(|x|^2 / 2) (cos omega x, sin omega x) / sqrt M", "softmax",
+                           {.kind = Kind::softmax_trigonometric, .eps = 0}));
+  list.push_back(performer("performer-hyp", "PERF Lemma 1",
+                           "phi(x) = exp(-|x|^2 / 2) (exp(omega x), exp(-omega x)) / sqrt 2M", "softmax",
+                           {.kind = Kind::hyperbolic, .norm_factor = 0.5}));
+  list.push_back(performer("performer-reg", "PERF §2.3 (SMREG)",
+                           "phi(x) = exp(sqrt D omega x / |omega| - |x|^2 / 2) / sqrt M",
+                           "the regularised softmax kernel", positive_map, Norms::sqrt_dim));
+  for (const auto& [name, function] :
+       {std::pair{"relu", Function::relu}, std::pair{"sigmoid", Function::sigmoid}, std::pair{"exp", Function::exp},
+        std::pair{"abs", Function::abs}, std::pair{"gelu", Function::gelu}, std::pair{"cos", Function::cos},
+        std::pair{"tanh", Function::tanh}, std::pair{"identity", Function::identity}}) {
+    list.push_back(generalised(name, function));
+  }
+}
+
+void describe_mixtures(Mechanisms& list) {
+  const std::string kernel = "the kernel of a learnt Gaussian mixture";
+  const std::string options = std::string(kKlOptions) + ", components";
+  list.push_back({"gmm-rks", 2022, "KL Eqs. 4, 5",
+                  "phi(x) = (cos omega x, sin omega x), omega ~ sum_c N(mu_c, Sigma_c) / C", kernel, "L M D + M D^2",
+                  true, "mu, Sigma", options,
+                  [](Slot slot, int64_t heads, int64_t dim, const Options& chosen, Generator& init) {
+                    // Released: two frequencies for each of M / 2 draws.
+                    return product(slot, chosen, sinks(chosen, chosen.features / 2), true,
+                                   mixture(heads, dim, false, chosen, init));
+                  }});
+  list.push_back({"gmm-prf", 2022, "KL Eqs. 9, 10",
+                  "phi(x) = exp(omega x - |x|^2), omega ~ sum_c N(mu_c, diag sigma_c^2) / C", kernel, "L M D", true,
+                  "mu, sigma", options,
+                  [](Slot slot, int64_t heads, int64_t dim, const Options& chosen, Generator& init) {
+                    return product(slot, chosen, positive(chosen), true, mixture(heads, dim, true, chosen, init));
+                  }});
+}
+
+void describe_fastfood(Mechanisms& list) {
+  using Learn = FastFoodOptions::Learn;
+  for (const bool prf : {false, true}) {
+    for (const auto& [suffix, learn, learns] : {std::tuple{"", Learn::sgb, "S, G, B"}, std::tuple{"-s", Learn::s, "S"},
+                                                std::tuple{"-fixed", Learn::none, ""}}) {
+      list.push_back({std::string(prf ? "fastfood-prf" : "fastfood-rks") + suffix, 2022,
+                      std::string(prf ? "KL Eqs. 9, 12" : "KL Eq. 6") + (*suffix == 0 ? "" : ", D.1"),
+                      prf ? "phi(x) = exp(V x - |x|^2), V = S H G Pi H B / (sigma sqrt D)"
+                          : "phi(x) = (cos V x, sin V x), V = S H G Pi H B / (sigma sqrt D)",
+                      learn == Learn::none ? "the Gaussian kernel" : "a learnt kernel", "L M log D, and L M D for V",
+                      true, learns, std::string(kKlOptions) + ", sigma",
+                      [prf, learn](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
+                        return product(slot, options, prf ? positive(options) : sinks(options, options.features), true,
+                                       fastfood(dim, learn, options, init));
+                      }});
+    }
+  }
+}
+
+void describe_generative(Mechanisms& list) {
+  for (const bool prf : {false, true}) {
+    list.push_back({prf ? "generative-prf" : "generative-rks", 2022, prf ? "KL Eqs. 9, 11" : "KL Eqs. 7, 8",
+                    prf ? "phi(x) = exp(omega x - |x|^2), omega = g(n), n ~ N(0, I)"
+                        : "phi(x) = (cos omega x, sin omega x), omega = g(n), n ~ N(0, I)",
+                    "the kernel of a learnt distribution", "L M D + M D^2", true, "the generator g", kKlOptions,
+                    [prf](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
+                      return product(slot, options, prf ? positive(options) : sinks(options, options.features), true,
+                                     generator(dim, options, init));
+                    }});
+  }
+}
+
+}  // namespace bochner

@@ -1,0 +1,56 @@
+// Learnable mixtures of Gaussians as distributions of frequencies.
+#pragma once
+
+#include "layers/spectral/distribution.h"
+
+namespace bochner {
+
+/// A learnable mixture of C Gaussians for each head, of equal weights (KL Eqs. 4, 5, 10):  omega_(c,m) = Sigma_c n_m +
+/// mu_c, n_m ~ N(0, I); the M rows are shared out evenly among components, which share their noise.
+struct MixtureOptions {
+  enum class Covariance : unsigned char { full, diagonal };
+  Covariance covariance = Covariance::diagonal;
+  int64_t components = 2;
+};
+
+class GaussianMixture : public SpectralDistribution {
+ public:
+  GaussianMixture(Slot slot, int64_t heads, int64_t features, int64_t dim, MixtureOptions options,
+                  RedrawSchedule schedule, Generator& init);
+
+ protected:
+  Tensor draw(Generator& generator) override;
+  Variable transform(const Tensor& noise, bool) override;
+  int64_t count() const override { return features_; }
+
+ private:
+  int64_t heads_;
+  int64_t features_;
+  int64_t dim_;
+  MixtureOptions options_;
+  Parameter& mean_;   ///< mu (heads, C, 1, dim), U(-1/sqrt(dim), 1/sqrt(dim)) at first
+  Parameter& scale_;  ///< Sigma: (heads, C, dim, dim), the identity at first, or its diagonal (heads, C, 1, dim), ones
+};
+
+/// KL's mixtures as released. PRF: one Gaussian, omega = exp(sigma / 2) * n + mu. RKS: two at +-mu with one full matrix
+/// and the same noise, omega = sigma^T n +- mu.
+class ReleasedMixture : public SpectralDistribution {
+ public:
+  ReleasedMixture(Slot slot, int64_t heads, int64_t features, int64_t dim, bool positive, RedrawSchedule schedule,
+                  Generator& init);
+
+ protected:
+  Tensor draw(Generator& generator) override;
+  Variable transform(const Tensor& noise, bool) override;
+  int64_t count() const override { return features_; }
+
+ private:
+  int64_t heads_;
+  int64_t features_;
+  int64_t dim_;
+  bool positive_;
+  Parameter& sigma_;  ///< (heads, dim) or (heads, dim, dim), Glorot uniform
+  Parameter& mean_;   ///< (heads, 1, dim)
+};
+
+}  // namespace bochner

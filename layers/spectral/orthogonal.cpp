@@ -1,0 +1,116 @@
+#include "layers/spectral/orthogonal.h"
+
+#include <bit>
+#include <cmath>
+#include <numbers>
+
+#include "engine/ops/hadamard.h"
+
+namespace bochner {
+
+Tensor haar_rows(int64_t features, int64_t dim, Generator& generator) {
+  // Gram and Schmidt on the rows of a Gaussian matrix, twice for full accuracy: the factor of positive diagonal, so
+  // exactly Haar.
+  std::vector<float> rows;
+  const auto d = static_cast<size_t>(dim);
+  for (int64_t begin = 0; begin < features; begin += dim) {
+    std::vector<double> block = normal({dim, dim}, generator, 0, 1, DType::f64).to_vector<double>();
+    const auto count = static_cast<size_t>(std::min(dim, features - begin));
+    for (size_t i = 0; i < count; ++i) {
+      double* const row = &block[i * d];
+      for (int pass = 0; pass < 2; ++pass) {
+        for (size_t k = 0; k < i; ++k) {
+          const double* const other = &block[k * d];
+          double dot = 0;
+          for (size_t j = 0; j < d; ++j) dot += row[j] * other[j];
+          for (size_t j = 0; j < d; ++j) row[j] -= dot * other[j];
+        }
+        double norm = 0;
+        for (size_t j = 0; j < d; ++j) norm += row[j] * row[j];
+        norm = std::sqrt(norm);
+        for (size_t j = 0; j < d; ++j) row[j] /= norm;
+      }
+      for (size_t j = 0; j < d; ++j) rows.push_back(static_cast<float>(row[j]));
+    }
+  }
+  return Tensor::from(rows, {features, dim});
+}
+
+Tensor hadamard_rows(int64_t features, int64_t dim, Generator& generator) {
+  const auto n = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(dim)));
+  std::vector<float> rows;
+  for (int64_t begin = 0; begin < features; begin += n) {
+    // Row i of H D1 H D2 H D3 is the transform of e_i, walked from the left: ((e_i H) D1) H ...
+    std::vector<float> identity(static_cast<size_t>(n * n));
+    for (int64_t i = 0; i < n; ++i) identity[static_cast<size_t>(i * n + i)] = 1;
+    const Tensor block = Tensor::from(identity, {n, n});
+    for (int pass = 0; pass < 3; ++pass) {
+      hadamard_(block);
+      const std::vector<float> coins = bernoulli({n}, 0.5, generator).to_vector<float>();
+      float* const entries = block.data<float>();
+      const double unit = 1 / std::sqrt(static_cast<double>(n));
+      for (int64_t at = 0; at < n * n; ++at) {
+        entries[at] *= static_cast<float>(coins[static_cast<size_t>(at % n)] > 0 ? unit : -unit);
+      }
+    }
+    const std::vector<float> cut = block.slice(0, 0, std::min(n, features - begin)).slice(1, 0, dim).to_vector<float>();
+    rows.insert(rows.end(), cut.begin(), cut.end());
+  }
+  return Tensor::from(rows, {features, dim});
+}
+
+Tensor givens_rows(int64_t features, int64_t dim, Generator& generator) {
+  std::vector<float> rows;
+  const auto d = static_cast<size_t>(dim);
+  const auto rotations = dim * std::max<int64_t>(1, std::bit_width(static_cast<uint64_t>(dim - 1)));
+  for (int64_t begin = 0; begin < features; begin += dim) {
+    std::vector<double> block(d * d);
+    for (size_t i = 0; i < d; ++i) block[i * d + i] = 1;
+    for (int64_t step = 0; step < rotations && dim > 1; ++step) {
+      const auto a = static_cast<size_t>(generator.below(dim));
+      const auto other = static_cast<size_t>(generator.below(dim - 1));
+      const size_t b = other + (other >= a ? 1 : 0);  // another axis than a
+      const double angle = 2 * std::numbers::pi * generator.uniform();
+      const double c = std::cos(angle);
+      const double s = std::sin(angle);
+      for (size_t j = 0; j < d; ++j) {
+        const double x = block[a * d + j];
+        const double y = block[b * d + j];
+        block[a * d + j] = c * x - s * y;
+        block[b * d + j] = s * x + c * y;
+      }
+    }
+    const auto count = static_cast<size_t>(std::min(dim, features - begin));
+    for (size_t at = 0; at < count * d; ++at) rows.push_back(static_cast<float>(block[at]));
+  }
+  return Tensor::from(rows, {features, dim});
+}
+
+OrthogonalFrequencies::OrthogonalFrequencies(Slot slot, int64_t features, int64_t dim, OrthogonalOptions options,
+                                             RedrawSchedule schedule, Generator& init)
+    : SpectralDistribution(std::move(slot), schedule), features_(features), dim_(dim), options_(options) {
+  require_sizes("orthogonal frequencies", features, dim);
+  start(init);
+}
+
+Tensor OrthogonalFrequencies::draw(Generator& generator) {
+  using Matrix = OrthogonalOptions::Matrix;
+  const auto make = options_.matrix == Matrix::haar       ? haar_rows
+                    : options_.matrix == Matrix::hadamard ? hadamard_rows
+                                                          : givens_rows;
+  std::vector<float> values = make(features_, dim_, generator).to_vector<float>();
+  // Hadamard rows belong to the padded size n, and so do their norms.
+  const int64_t n =
+      options_.matrix == Matrix::hadamard ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(dim_))) : dim_;
+  const std::vector<double> lengths = normal({features_, n}, generator, 0, 1, DType::f64).to_vector<double>();
+  for (int64_t i = 0; i < features_; ++i) {
+    double square = 0;
+    for (int64_t j = 0; j < n; ++j) square += std::pow(lengths[static_cast<size_t>(i * n + j)], 2);
+    const bool chi = options_.norms == OrthogonalOptions::Norms::chi;
+    const auto norm = static_cast<float>(std::sqrt(chi ? square : static_cast<double>(n)));
+    for (int64_t j = 0; j < dim_; ++j) values[static_cast<size_t>(i * dim_ + j)] *= norm;
+  }
+  return Tensor::from(values, {1, features_, dim_});
+}
+
+}  // namespace bochner

@@ -1,0 +1,48 @@
+// Frequencies that are orthogonal to one another: less variance for the same number of features (PERF §2.4, §B.2).
+#pragma once
+
+#include "layers/spectral/distribution.h"
+
+namespace bochner {
+
+/// Orthogonal random features (Yu et al., 2016): blocks of dim rows are a random orthogonal matrix, each row rescaled
+/// to the norm of an N(0, I) vector (chi) or to sqrt(dim), so that every row alone is N(0, I), or uniform on the sphere
+/// of the regularised softmax kernel SMREG (PERF §2.3).
+struct OrthogonalOptions {
+  enum class Norms : unsigned char { chi, sqrt_dim };
+  /// R-ORF: Haar, exact. H-ORF: H D1 H D2 H D3, signs alone. G-ORF: a product of random Givens rotations. The last two
+  /// need O(dim log dim) numbers and have a bias that vanishes with growing dim (PERF §B.2).
+  enum class Matrix : unsigned char { haar, hadamard, givens };
+  Norms norms = Norms::chi;
+  Matrix matrix = Matrix::haar;
+};
+
+class OrthogonalFrequencies : public SpectralDistribution {
+ public:
+  OrthogonalFrequencies(Slot slot, int64_t features, int64_t dim, OrthogonalOptions options, RedrawSchedule schedule,
+                        Generator& init);
+
+ protected:
+  Tensor draw(Generator& generator) override;
+  Variable transform(const Tensor& noise, bool) override { return noise; }
+  int64_t count() const override { return features_; }
+
+ private:
+  int64_t features_;
+  int64_t dim_;
+  OrthogonalOptions options_;
+};
+
+// Each gives (features, dim) of unit rows in f32: blocks of dim x dim orthogonal matrices, the last one cut.
+
+/// Uniform on the orthogonal group.
+Tensor haar_rows(int64_t features, int64_t dim, Generator& generator);
+/// Rows of H D1 H D2 H D3 / n^(3/2), D_i random signs, n = dim rounded up to a power of two (Choromanski, Rowland,
+/// Weller, 2017). Where n > dim, x counts as padded by zeros: rows are cut to dim and have norms of about sqrt(dim /
+/// n).
+Tensor hadamard_rows(int64_t features, int64_t dim, Generator& generator);
+/// dim ceil(log2 dim) rotations by uniform angles in uniformly random planes, of the identity (Choromanski et al.,
+/// 2019; Kac's walk, which tends to Haar).
+Tensor givens_rows(int64_t features, int64_t dim, Generator& generator);
+
+}  // namespace bochner

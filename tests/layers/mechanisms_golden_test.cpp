@@ -1,0 +1,119 @@
+// Every mechanism against an independent implementation: tests/golden/mechanisms.py.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "autograd/tape.h"
+#include "engine/ops/binary.h"
+#include "layers/attention/mechanism.h"
+
+namespace bochner {
+namespace {
+
+constexpr int64_t kBatch = 2;
+constexpr int64_t kHeads = 2;
+constexpr int64_t kLength = 10;
+constexpr int64_t kDim = 8;
+
+/// The formula that both implementations start from.
+Tensor filled(const std::string& name, const Shape& shape, double base, double scale) {
+  const double phase = std::accumulate(name.begin(), name.end(), 0) % 17;
+  std::vector<double> values(static_cast<size_t>(shape.size()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = base + scale * std::sin(1.3 * static_cast<double>(i) + phase);
+  }
+  return Tensor::from(values, shape);
+}
+
+bool is_weight_of_norm(const std::string& name) {
+  return name.find("norms.") != std::string::npos && name.ends_with(".weight");
+}
+
+void fill_by_formula(Mechanism& mechanism, bool fastfood) {
+  for (const Parameter* parameter : mechanism.parameters()) {
+    const double base = is_weight_of_norm(parameter->name) ? 1 : 0;
+    parameter->value.copy_(filled(parameter->name, parameter->shape(), base, 0.5));
+  }
+  for (const auto& [name, tensor] : mechanism.state()) {
+    if (name.ends_with("frequencies.noise")) {
+      tensor.copy_(filled(name, tensor.shape(), 0, 1));
+      for (int64_t i = 0; fastfood && i < kDim; ++i) {
+        tensor.slice(1, 3, 4).slice(2, i, i + 1).fill_(static_cast<double>((3 * i + 1) % kDim));
+      }
+    }
+  }
+}
+
+const nlohmann::json& golden() {
+  static const nlohmann::json all = [] {
+    std::ifstream file(BOCHNER_SOURCE_DIR "/tests/golden/mechanisms.json");
+    return nlohmann::json::parse(file);
+  }();
+  return all;
+}
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, values] : golden().items()) names.push_back(name);
+  return names;
+}
+
+class GoldenMechanism : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenMechanism, AgreesWithPyTorch) {
+  const std::string name = GetParam().substr(0, GetParam().find(' '));
+  AttentionOptions options{.features = 8, .redraw = 0};
+  if (GetParam().ends_with("released")) options.as = AttentionOptions::As::released;
+  Generator init(5);
+  const auto mechanism = mechanism_named(name).make({}, kHeads, kDim, options, init);
+  mechanism->to(Device::cpu(), DType::f64);
+  fill_by_formula(*mechanism, name.starts_with("fastfood"));
+
+  const Shape shape{kBatch, kHeads, kLength, kDim};
+  Tape tape;
+  const Variable Q = tape.watch(filled("Q", shape, 0, 1));
+  const Variable K = tape.watch(filled("K", shape, 0, 1));
+  const Variable V = tape.watch(filled("V", shape, 0, 1));
+  const Tensor keys = less(Tensor::arange(kLength).unsqueeze(0), Tensor::from<int64_t>({kLength, 7}, {kBatch, 1}));
+  Generator noise(7);
+  Context context{noise, true};
+  const Variable O = mechanism->forward(Q, K, V, {keys, false}, context);
+  std::vector<Variable> inputs = {Q, K, V};
+  std::vector<std::string> names = {"dQ", "dK", "dV"};
+  for (Parameter* parameter : mechanism->parameters()) {
+    inputs.push_back(*parameter);
+    names.push_back("d" + parameter->name);
+  }
+  const Gradients gradients = tape.gradients({O}, {filled("dO", shape, 0, 1)}, inputs);
+
+  const nlohmann::json& expected = golden().at(GetParam());
+  EXPECT_EQ(expected.size(), names.size() + 1) << "the same parameters in both";
+  const auto compare = [&](const std::string& what, const Tensor& found) {
+    ASSERT_TRUE(expected.contains(what)) << what;
+    const std::vector<double> reference = expected.at(what);
+    const std::vector<double> values = found.to_vector<double>();
+    ASSERT_EQ((values.size() + 2) / 3, reference.size()) << what;  // every third entry is written
+    for (size_t i = 0; i < reference.size(); ++i) {
+      const double x = reference[i];
+      ASSERT_NEAR(values[3 * i], x, 2e-9 * std::max(1.0, std::abs(x))) << what << " at " << 3 * i;
+    }
+  };
+  compare("O", O.value());
+  for (size_t i = 0; i < names.size(); ++i) compare(names[i], gradients[i].value());
+}
+
+INSTANTIATE_TEST_SUITE_P(Mechanisms, GoldenMechanism, testing::ValuesIn(golden_names()),
+                         [](const testing::TestParamInfo<std::string>& tested) {
+                           std::string name = tested.param;
+                           for (char& letter : name) {
+                             if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
+                           }
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace bochner
