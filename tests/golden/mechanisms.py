@@ -70,6 +70,7 @@ def circle(q, k, v, w, softmax=False):
     phi = [torch.cat([(x @ w.transpose(-1, -2)).cos(), (x @ w.transpose(-1, -2)).sin()], -1) for x in (q, k)]
     if softmax:
         h = norm2(k).detach().masked_fill(~KEYS[:, None, :, None], -math.inf).amax((-1, -2), keepdim=True) / 2
+        phi[0] = phi[0] * torch.exp(norm2(q) / 2 - norm2(q).detach() / 2)  # each query shifted by its own exponent
         phi[1] = phi[1] * torch.exp(norm2(k) / 2 - h)
     return linear_attention(q, k, v, *phi)
 
