@@ -14,6 +14,7 @@
 #include "engine/error.h"
 #include "engine/nearest.h"
 #include "experiments/common/ini.h"
+#include "experiments/common/run_folder.h"
 
 extern char** environ;  // NOLINT: POSIX
 
@@ -240,8 +241,11 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
     file = from_ini(experiment, fields, read_config(config), config, false);
   } else if (value_is_true(command_line, "resume") && !out.empty()) {
     const std::string stored = (std::filesystem::path(out) / "config.ini").string();
-    if (!std::filesystem::exists(stored)) fail("--resume: there is no run in {}: {} is missing", out, stored);
-    file = from_ini(experiment, fields, read_config(stored), stored, false);
+    if (std::filesystem::exists(stored)) {
+      file = from_ini(experiment, fields, read_config(stored), stored, false);
+    } else if (!holds_runs(out)) {  // of several runs below, each is compared with its own config.ini
+      fail("--resume: there is no run in {}: {} is missing", out, stored);
+    }
   }
 
   const std::string protocol = value_of("preset", fields, {&file, &variables, &command_line});
@@ -283,6 +287,17 @@ void require_same_config(const Fields& fields, const std::string& stored, const 
   }
 }
 
+void assign_arguments(Fields& fields, std::span<const std::string> arguments) {
+  assign_all(fields, from_command_line(fields, arguments));
+  fields.validate();
+}
+
+std::string options_text(const Fields& fields) {
+  std::ostringstream text;
+  text << described(fields);
+  return text.str();
+}
+
 std::string help_text(const Experiment& experiment, const Fields& fields) {
   std::ostringstream text;
   text << fmt::format("{}: {}\n\nUsage: {} [--preset NAME] [--config FILE] [--OPTION=VALUE ...]\n", experiment.name,
@@ -291,8 +306,7 @@ std::string help_text(const Experiment& experiment, const Fields& fields) {
   if (!protocols.empty()) text << fmt::format("Presets: {}\n", listed(protocols));
   text << "Later wins: defaults, preset, config file, environment (BOCHNER_MODEL_LAYERS), command line.\n"
           "Exit codes: 0 done, 1 failed while running, 2 a mistake in what was asked, 130 interrupted.\n";
-  text << described(fields) << '\n';
-  return text.str();
+  return text.str() + options_text(fields) + "\n";
 }
 
 }  // namespace bochner

@@ -39,6 +39,11 @@ std::string config_ini(const Experiment& experiment, const Fields& fields);
 /// a config.ini) that differs now and is not free to.
 void require_same_config(const Fields& fields, const std::string& stored, const std::string& file);
 
+/// Assigns `--name=value` arguments alone, for a program that is no experiment.
+void assign_arguments(Fields& fields, std::span<const std::string> arguments);
+/// The list of options in --help.
+std::string options_text(const Fields& fields);
+
 /// The text of --help.
 std::string help_text(const Experiment& experiment, const Fields& fields);
 

@@ -6,7 +6,7 @@ void RunOptions::fields(Fields& f) {
   f("task", task, "what to learn").one_of(tasks);
   f("preset", preset, "the protocol whose settings to start from");
   f("config", config, "an INI file of settings, such as the config.ini of a run").command_line_only();
-  f("attention", attention, "attention mechanism").one_of(attentions);
+  f("attention", attention, "attention mechanism; A,B,... trains with each and compares").one_of(attentions);
   f("steps", steps, "training steps").at_least(0);
   f("batch", batch, "examples in a step").at_least(1);
   f("seed", seed, "seed of all random numbers");
@@ -15,7 +15,7 @@ void RunOptions::fields(Fields& f) {
   f("device", device, "cpu, cuda or cuda:N");
   f("precision", precision, "type of the numbers that are computed with").one_of(precisions);
   f("data", data, "folder of the data sets").free_on_resume();
-  f("out", out, "run folder; default runs/EXPERIMENT/NAME").of_invocation();
+  f("out", out, "run folder, of several runs the folder of theirs; default runs/EXPERIMENT/NAME").of_invocation();
   f("resume", resume, "continue the run in the run folder, bit for bit").command_line_only();
   f("quiet", quiet, "print warnings and errors only").of_invocation();
   f("log-level", log_level, "how much to print").one_of({"error", "warning", "info", "debug"}).of_invocation();

@@ -1,5 +1,7 @@
 #include "experiments/common/program.h"
 
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -7,10 +9,14 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
+#include "engine/io/file.h"
 #include "engine/parallel.h"
 #include "engine/trace.h"
 #include "experiments/common/build_info.h"
+#include "experiments/common/comparison.h"
 #include "experiments/common/interrupt.h"
+#include "experiments/common/report.h"
+#include "experiments/common/run.h"
 
 namespace bochner {
 namespace {
@@ -25,56 +31,171 @@ void print(const std::string& text) {
   if (std::fflush(stdout) != 0) fail("can not write to standard output");
 }
 
-void run(Session& session, const std::function<void(Session&)>& body) {
-  set_threads(session.options.threads);
-  Device::named(session.options.device);
-  const std::string advice = blas_advice();
-  if (!advice.empty()) session.log.info("{}", advice);
-  const std::string& trace_file = session.options.trace;
-  if (trace_file.empty()) return body(session);
-  trace::start();
-  body(session);
-  trace::stop();
-  trace::write(trace_file);
-  print(trace::table());
+/// `performer+softmax`, as long as that is short.
+std::string name_of(const std::vector<std::string>& attentions) {
+  if (attentions.size() > 3) return fmt::format("{}-attentions", attentions.size());
+  std::string name = attentions.front();
+  for (size_t i = 1; i < attentions.size(); ++i) name += "+" + attentions[i];
+  return name;
 }
+
+/// One call of an experiment's program.
+class Program {
+ public:
+  Program(const Experiment& experiment, const std::function<void(const Launch&)>& with_config, Log& log,
+          std::string name, Arguments arguments)
+      : experiment_(experiment),
+        with_config_(with_config),
+        log_(log),
+        name_(std::move(name)),
+        arguments_(std::move(arguments)) {}
+
+  void run() {
+    const std::vector<std::string> attentions = compared_attentions(arguments_);
+    if (attentions.empty()) {
+      launch(arguments_);
+    } else {
+      compare(attentions);
+    }
+    conclude();
+  }
+
+ private:
+  /// Does the caller want to be told something, rather than a run?
+  bool tells(const Fields& fields, const RunOptions& options) const {
+    if (options.help) print(help_text(experiment_, fields));
+    if (options.version && !options.help) print(version_text());
+    if (options.dump_config && !options.help && !options.version) print(config_ini(experiment_, fields));
+    return options.help || options.version || options.dump_config;
+  }
+
+  void launch(const Arguments& arguments) {
+    with_config_([&](Fields& fields, RunOptions& options, const Body& body) {
+      const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment());
+      if (tells(fields, options)) return;
+      log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
+      for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);
+      if (options.seeds > 1) {
+        if (options.out.empty()) options.out = folder_of_runs(experiment_, options).string();
+        if (folder_.empty()) gather_in(options.out);
+      }
+      set_threads(options.threads);
+      Device::named(options.device);
+      const std::string advice = blas_advice();
+      if (!advice.empty() && records_.empty()) log_.info("{}", advice);
+      if (!options.trace.empty() && trace_.empty()) {
+        trace_ = options.trace;
+        trace::start();
+      }
+      Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides};
+      body(session);
+      records_.insert(records_.end(), session.records.begin(), session.records.end());
+    });
+  }
+
+  void compare(const std::vector<std::string>& attentions) {
+    const bool resume = has_flag(arguments_, "resume");
+    const Arguments shared = without_flag(without_argument(arguments_, "attention"), "resume");
+    const auto alone = [&](const std::string& attention) {
+      Arguments arguments = shared;
+      arguments.push_back("--attention=" + attention);
+      return arguments;
+    };
+    // All are looked at before the first begins, so that a mistake in the last one shows now.
+    bool told = false;
+    for (const std::string& attention : attentions) {
+      with_config_([&](Fields& fields, RunOptions& options, const Body&) {
+        load_config(experiment_, fields, options, alone(attention), bochner_environment());
+        if (told || (told = tells(fields, options))) return;
+        if (!folder_.empty()) return;
+        options.attention = name_of(attentions);
+        options.resume = resume;
+        gather_in(options.out.empty() ? folder_of_runs(experiment_, options) : std::filesystem::path(options.out));
+      });
+    }
+    if (told) return;
+    if (resume && !holds_runs(folder_)) fail("--resume: there is no run in {}", folder_.string());
+    if (!resume && holds_runs(folder_)) {
+      fail("{} holds runs already; continue them with --resume, or name another folder with --out", folder_.string());
+    }
+    for (const std::string& attention : attentions) {
+      const std::filesystem::path folder = folder_ / attention;
+      Arguments arguments = without_argument(alone(attention), "out");
+      arguments.push_back("--out=" + folder.string());
+      if (holds_runs(folder)) arguments.emplace_back("--resume");
+      launch(arguments);
+    }
+  }
+
+  /// There are several runs, each in a folder below this one.
+  void gather_in(const std::filesystem::path& folder) {
+    folder_ = folder;
+    Arguments again = without_flag(without_argument(arguments_, "out"), "resume");
+    again.insert(again.end(), {"--out=" + folder.string(), "--resume"});
+    go_on_ = command_text(name_, again);
+  }
+
+  void conclude() {
+    if (!trace_.empty()) {
+      trace::stop();
+      trace::write(trace_);
+      print(trace::table());
+    }
+    if (records_.empty()) return;
+    const PaperTable papers = PaperTable::parse(experiment_.resources.paper);
+    std::filesystem::path report = records_.front().folder / "report.html";
+    if (!folder_.empty()) {
+      report = folder_ / "report.html";
+      const std::string title = fmt::format("{}: {}", experiment_.name, folder_.filename().string());
+      write_file_atomically(report, report_html(title, records_, papers));
+    }
+    if (!log_.shows(LogLevel::info)) return;
+    print(fmt::format("{}{}{}\n", results_text(records_, papers), means_text(records_), report.string()));
+  }
+
+  const Experiment& experiment_;
+  const std::function<void(const Launch&)>& with_config_;
+  Log& log_;
+  std::string name_;
+  Arguments arguments_;
+  std::vector<RunRecord> records_;
+  std::filesystem::path folder_;  ///< of several runs
+  std::string go_on_;
+  std::string trace_;
+};
 
 }  // namespace
 
-int main_of_fields(const Experiment& experiment, Fields& fields, RunOptions& options, int argc, char** argv,
-                   const std::function<void(Session&)>& body) {
-  install_signal_handlers();
-  Log log;
-  const auto report = [&](const char* kind, const char* message) {
-    log.line(LogLevel::error, std::string(kind) + message);
+int exit_code_of(Log& log, const std::function<void()>& body) {
+  const auto report = [&](const char* message, int code) {
+    log.line(LogLevel::error, message);
+    return code;
   };
   try {
-    const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-    const ConfigReport loaded = load_config(experiment, fields, options, arguments, bochner_environment());
-    if (options.help) return print(help_text(experiment, fields)), kDone;
-    if (options.version) return print(version_text()), kDone;
-    if (options.dump_config) return print(config_ini(experiment, fields)), kDone;
-    log = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
-    for (const std::string& warning : loaded.warnings) log.warning("{}", warning);
-    Session session{experiment, fields, options, log, argc > 0 ? argv[0] : experiment.name, loaded.overrides};
-    run(session, body);
+    body();
     return kDone;
   } catch (const Interrupted& interruption) {
     log.line(LogLevel::warning, interruption.what());
     return kInterrupted;
   } catch (const Error& error) {
-    report("", error.what());
-    return kCallersMistake;
+    return report(error.what(), kCallersMistake);
   } catch (const std::filesystem::filesystem_error& error) {
-    report("", error.what());
-    return kCallersMistake;
+    return report(error.what(), kCallersMistake);
   } catch (const std::bad_alloc&) {
-    report("", "out of memory; a smaller --batch needs less");
-    return kFailed;
+    return report("out of memory; a smaller --batch needs less", kFailed);
   } catch (const std::exception& error) {
-    report("", error.what());
-    return kFailed;
+    return report(error.what(), kFailed);
   }
+}
+
+int main_of_configs(const Experiment& experiment, int argc, char** argv,
+                    const std::function<void(const Launch&)>& with_config) {
+  install_signal_handlers();
+  Log log;
+  return exit_code_of(log, [&] {
+    const std::string name = argc > 0 ? argv[0] : experiment.name;
+    Program(experiment, with_config, log, name, Arguments(argv + (argc > 0 ? 1 : 0), argv + argc)).run();
+  });
 }
 
 }  // namespace bochner

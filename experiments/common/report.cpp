@@ -8,6 +8,7 @@
 #include "experiments/common/build_info.h"
 #include "experiments/common/chart.h"
 #include "experiments/common/progress.h"
+#include "experiments/common/table.h"
 
 namespace bochner {
 namespace {
@@ -58,71 +59,98 @@ std::string bytes_text(int64_t bytes) {
   return mebibytes < 1024 ? fmt::format("{:.1f} MiB", mebibytes) : fmt::format("{:.2f} GiB", mebibytes / 1024);
 }
 
-std::string cell(const std::string& text, const char* tag = "td") {
-  return fmt::format("<{0}>{1}</{0}>", tag, html_escaped(text));
-}
-
-std::string paper_cell(const RunRecord& run, const PaperTable& papers) {
+std::string paper_text(const RunRecord& run, const PaperTable& papers) {
   const PaperNumber* const number = papers.find(run.protocol, run.task, run.attention);
-  if (number == nullptr) return cell("–");
+  if (number == nullptr) return "–";
   std::string text = fmt::format("{:g}", number->value);
   if (number->deviation) text += fmt::format(" ± {:g}", *number->deviation);
-  text += fmt::format(" ({})", number->source);
-  return cell(text);
+  return text + fmt::format(" ({})", number->source);
 }
 
-std::string results_table(const std::vector<RunRecord>& runs, const PaperTable& papers) {
+/// The metrics of the test, accuracies first.
+std::vector<std::string> tested(const std::vector<RunRecord>& runs) {
   std::vector<std::string> metrics;
   for (const RunRecord& run : runs) {
     for (const auto& [name, value] : run.result.test) {
       if (std::find(metrics.begin(), metrics.end(), name) == metrics.end()) metrics.push_back(name);
     }
   }
-  std::string head = cell("run", "th");
+  std::stable_partition(metrics.begin(), metrics.end(), is_share);
+  return metrics;
+}
+
+/// What each run says of guessing, each once: runs on the same data say the same.
+std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs) {
+  std::vector<Baseline> all;
+  for (const RunRecord& run : runs) {
+    for (const Baseline& baseline : run.result.baselines) {
+      const auto same = [&](const Baseline& other) {
+        return other.name == baseline.name && other.test == baseline.test;
+      };
+      if (std::none_of(all.begin(), all.end(), same)) all.push_back(baseline);
+    }
+  }
+  return all;
+}
+
+/// With `brief`, what fits a terminal.
+Table results_table(const std::vector<RunRecord>& runs, const PaperTable& papers, bool brief) {
+  const std::vector<std::string> metrics = tested(runs);
+  Table table;
+  table.head = {brief ? "" : "run"};
   for (const std::string& metric : metrics) {
-    head += cell(fmt::format("test {}{}", metric, is_share(metric) ? " %" : ""), "th");
-    head += cell("of the last step", "th");
+    table.head.push_back(fmt::format("test {}{}", metric, is_share(metric) ? " %" : ""));
+    if (!brief) table.head.emplace_back("of the last step");
   }
-  for (const char* name : {"paper", "best step", "steps", "parameters", "steps/s", "training", "peak memory"}) {
-    head += cell(name, "th");
+  if (!brief) table.head.emplace_back("paper");
+  for (const char* name : {"best step", "steps", "parameters", "steps/s", "training", "peak memory"}) {
+    table.head.emplace_back(name);
   }
-  std::string rows;
+  const auto put = [&](std::vector<std::string>& row, const Metrics& values, const std::string& metric) {
+    const double* const value = find_metric(values, metric);
+    row.push_back(value == nullptr ? "–" : shown(metric, *value));
+  };
   for (const RunRecord& run : runs) {
     const TrainResult& result = run.result;
-    rows += "<tr>" + cell(name_of_run(run, runs));
-    for (const std::string& metric : metrics) {
-      for (const Metrics* values : {&result.test, &result.test_last}) {
-        const double* const value = find_metric(*values, metric);
-        rows += cell(value == nullptr ? "–" : shown(metric, *value));
-      }
-    }
     const double rate = result.train_seconds > 0 ? static_cast<double>(result.steps) / result.train_seconds : 0;
-    rows += paper_cell(run, papers) + cell(fmt::format("{}", result.best_step)) +
-            cell(fmt::format("{}", result.steps)) + cell(fmt::format("{}", result.parameters)) +
-            cell(fmt::format("{:.3g}", rate)) + cell(clock_text(result.train_seconds)) +
-            cell(bytes_text(result.peak_memory_bytes)) + "</tr>\n";
+    std::vector<std::string> row = {name_of_run(run, runs)};
+    for (const std::string& metric : metrics) {
+      put(row, result.test, metric);
+      if (!brief) put(row, result.test_last, metric);
+    }
+    if (!brief) row.push_back(paper_text(run, papers));
+    for (const int64_t number : {result.best_step, result.steps, result.parameters}) {
+      row.push_back(fmt::format("{}", number));
+    }
+    row.insert(row.end(),
+               {fmt::format("{:.3g}", rate), clock_text(result.train_seconds), bytes_text(result.peak_memory_bytes)});
+    table.rows.push_back(std::move(row));
   }
-  return fmt::format("<div class=\"wide\"><table><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n", head,
-                     rows);
+  for (const Baseline& baseline : baselines_of(runs)) {
+    std::vector<std::string> row = {baseline.name};
+    for (const std::string& metric : metrics) {
+      put(row, baseline.test, metric);
+      if (!brief) row.emplace_back();
+    }
+    row.resize(table.head.size());
+    table.rows.push_back(std::move(row));
+  }
+  return table;
 }
 
 /// All that the papers report for the tasks of these runs.
 std::string papers_table(const std::vector<RunRecord>& runs, const PaperTable& papers) {
   std::set<std::string> tasks;
   for (const RunRecord& run : runs) tasks.insert(run.task);
-  std::string rows;
+  Table table{{"attention", "task", "metric", "value", "protocol", "source"}, {}};
   for (const PaperNumber& number : papers.numbers()) {
     if (!tasks.contains(number.task)) continue;
-    rows += "<tr>" + cell(number.attention) + cell(number.task) + cell(number.metric) +
-            cell(fmt::format("{:g}", number.value)) + cell(number.protocol) + cell(number.source) + "</tr>\n";
+    table.rows.push_back({number.attention, number.task, number.metric, fmt::format("{:g}", number.value),
+                          number.protocol, number.source});
   }
-  if (rows.empty()) return "";
-  std::string head;
-  for (const char* name : {"attention", "task", "metric", "value", "protocol", "source"}) head += cell(name, "th");
-  return fmt::format(
-      "<h2>What the papers report for {}</h2>\n<div class=\"wide\"><table><thead><tr>{}</tr></thead><tbody>\n"
-      "{}</tbody></table></div>\n",
-      tasks.size() == 1 ? "this task" : "these tasks", head, rows);
+  if (table.rows.empty()) return "";
+  return fmt::format("<h2>What the papers report for {}</h2>\n<div class=\"wide\">{}</div>\n",
+                     tasks.size() == 1 ? "this task" : "these tasks", table.html());
 }
 
 std::string chart_of(const std::string& metric, const std::vector<RunRecord>& runs) {
@@ -171,12 +199,16 @@ std::string settings(const std::vector<RunRecord>& runs) {
 
 }  // namespace
 
+std::string results_text(const std::vector<RunRecord>& runs, const PaperTable& papers) {
+  return results_table(runs, papers, true).text();
+}
+
 std::string report_html(const std::string& title, const std::vector<RunRecord>& runs, const PaperTable& papers,
                         const std::vector<ReportFigure>& figures) {
   std::string html =
       fmt::format("<!doctype html>\n<html lang=\"en\">\n<head>\n<title>{0}</title>\n{1}</head>\n<body>\n<h1>{0}</h1>\n",
                   html_escaped(title), kHead);
-  html += "<h2>Results</h2>\n" + results_table(runs, papers);
+  html += "<h2>Results</h2>\n<div class=\"wide\">" + results_table(runs, papers, false).html() + "</div>\n";
   html +=
       "<p>Test results are those of the checkpoint that was best in validation; those of the last step stand beside "
       "them. A paper's number stands under its own protocol: it compares with a run only where the data and the "

@@ -16,6 +16,9 @@ struct ReportFigure {
   std::string html;
 };
 
+/// Test results of the runs, of what is reached without learning, and of the papers, for the terminal.
+std::string results_text(const std::vector<RunRecord>& runs, const PaperTable& papers);
+
 std::string report_html(const std::string& title, const std::vector<RunRecord>& runs, const PaperTable& papers,
                         const std::vector<ReportFigure>& figures = {});
 

@@ -36,6 +36,8 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
              {"protocol", number->protocol},
              {"source", number->source}};
   }
+  Json baselines = Json::object();
+  for (const Baseline& baseline : result.baselines) baselines[baseline.name] = json_of(baseline.test);
   const double rate = result.train_seconds > 0 ? static_cast<double>(result.steps) / result.train_seconds : 0;
   const Json json = {
       {"experiment", run.experiment},
@@ -54,6 +56,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
         {"test", json_of(result.test)},
         {"best_step", result.best_step},
         {"last", {{"valid", json_of(result.valid_last)}, {"test", json_of(result.test_last)}}}}},
+      {"baselines", baselines},
       {"steps_per_second", rate},
       {"peak_memory_bytes", result.peak_memory_bytes},
       {"train_seconds", result.train_seconds},
@@ -72,6 +75,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
 RunRecord read_run(const std::filesystem::path& folder) {
   const std::string file = (folder / "results.json").string();
   RunRecord run;
+  run.folder = folder;
   try {
     const Json json = Json::parse(read_text(file));
     const auto metrics = [&](const Json& value) { return parse_metrics_json(value.dump(), file); };
@@ -96,6 +100,10 @@ RunRecord read_run(const std::filesystem::path& folder) {
     run.result.test = metrics(all.at("test"));
     run.result.valid_last = metrics(all.at("last").at("valid"));
     run.result.test_last = metrics(all.at("last").at("test"));
+    const Json baselines = json.value("baselines", Json::object());
+    for (const auto& [name, value] : baselines.items()) {
+      run.result.baselines.push_back({name, metrics(value)});
+    }
   } catch (const Json::exception& error) {
     fail("{}: {}", file, error.what());
   }

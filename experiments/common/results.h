@@ -27,6 +27,7 @@ struct RunRecord {
   std::string config;        ///< text of config.ini
   TrainResult result;
   std::vector<MetricsLine> curves;
+  std::filesystem::path folder;  ///< where all this lies
 };
 
 /// The text of results.json, with the paper's number for this run where the table has one.

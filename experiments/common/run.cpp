@@ -5,10 +5,12 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <set>
 
 #include "engine/error.h"
 #include "engine/io/file.h"
 #include "experiments/common/bench.h"
+#include "experiments/common/comparison.h"
 
 namespace bochner {
 namespace {
@@ -16,12 +18,12 @@ namespace {
 /// The folder of the run that the options describe, which is one of `many` where there are several seeds.
 RunFolder folder_of(const Session& session, bool many) {
   const RunOptions& options = session.options;
-  if (options.out.empty()) {
-    return RunFolder::next(std::filesystem::path("runs") / session.experiment.name, run_name(options), options.resume);
+  if (many) {
+    const std::filesystem::path path = std::filesystem::path(options.out) / fmt::format("seed{}", options.seed);
+    return {path, options.resume && holds_run(path)};
   }
-  if (!many) return {options.out, options.resume};
-  const std::filesystem::path path = std::filesystem::path(options.out) / fmt::format("seed{}", options.seed);
-  return {path, options.resume && holds_run(path)};
+  return {options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out),
+          options.resume};
 }
 
 /// Sets an option for a while.
@@ -38,25 +40,6 @@ class Setting {
   T before_;
 };
 
-void print_result(const Session& session, const RunRecord& run, const RunFolder& folder) {
-  if (!session.log.shows(LogLevel::info)) return;
-  fmt::print("{}: test {} (best of validation, step {}); last step: {}\n", run_name(session.options),
-             metrics_text(run.result.test), run.result.best_step, metrics_text(run.result.test_last));
-  fmt::print("{}\n", (folder / "report.html").string());
-  std::fflush(stdout);
-}
-
-void print_means(const std::vector<RunRecord>& runs) {
-  for (const auto& [name, value] : runs.front().result.test) {
-    std::vector<double> values;
-    for (const RunRecord& run : runs) {
-      const double* const found = find_metric(run.result.test, name);
-      if (found != nullptr) values.push_back(*found);
-    }
-    fmt::print("test {} over the seeds: {}\n", name, mean_text(values));
-  }
-}
-
 }  // namespace
 
 std::string run_name(const RunOptions& options) {
@@ -64,7 +47,12 @@ std::string run_name(const RunOptions& options) {
   for (const std::string& part : {options.task, options.attention == "none" ? "" : options.attention, options.preset}) {
     if (!part.empty()) name += part + "-";
   }
-  return name + fmt::format("seed{}", options.seed);
+  if (options.seeds == 1) return name + fmt::format("seed{}", options.seed);
+  return name + fmt::format("seeds{}-{}", options.seed, options.seed + static_cast<uint64_t>(options.seeds) - 1);
+}
+
+std::filesystem::path folder_of_runs(const Experiment& experiment, const RunOptions& options) {
+  return numbered_folder(std::filesystem::path("runs") / experiment.name, run_name(options), options.resume);
 }
 
 std::string mean_text(const std::vector<double>& values) {
@@ -74,6 +62,24 @@ std::string mean_text(const std::vector<double>& values) {
   for (const double value : values) squares += (value - mean) * (value - mean);
   const double deviation = values.size() > 1 ? std::sqrt(squares / (count - 1)) : 0;
   return fmt::format("{:.4g} ± {:.2g} ({} runs)", mean, deviation, values.size());
+}
+
+std::string means_text(const std::vector<RunRecord>& runs) {
+  std::string text;
+  std::set<std::string> done;
+  for (const RunRecord& first : runs) {
+    if (!done.insert(first.attention).second) continue;
+    for (const auto& metric : first.result.test) {
+      std::vector<double> values;
+      for (const RunRecord& run : runs) {
+        const double* const found = find_metric(run.result.test, metric.first);
+        if (run.attention == first.attention && found != nullptr) values.push_back(*found);
+      }
+      if (values.size() < 2) continue;
+      text += fmt::format("{}: test {} over the seeds: {}\n", first.attention, metric.first, mean_text(values));
+    }
+  }
+  return text;
 }
 
 RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make) {
@@ -91,8 +97,12 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   const std::unique_ptr<Trainable> model = make();
   session.log.info("{}: {} parameters, {} steps, into {}", run_name(options), model->parameters(), plan.steps,
                    folder.path().string());
-  Trainer trainer(*model, plan, folder, config, session.log, Device::named(options.device), session.program);
+  const std::string go_on = session.go_on.empty()
+                                ? command_text(session.program, {"--resume", "--out", folder.path().string()})
+                                : session.go_on;
+  Trainer trainer(*model, plan, folder, config, session.log, Device::named(options.device), go_on);
   RunRecord run;
+  run.folder = folder.path();
   run.result = trainer.run();
   run.experiment = session.experiment.name;
   run.task = options.task;
@@ -114,12 +124,12 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   return run;
 }
 
-std::vector<RunRecord> train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make) {
+void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make) {
   RunOptions& options = session.options;
-  std::vector<RunRecord> runs;
   if (options.bench) {
-    fmt::print("{}", bench_text(bench_steps(*make())));
-    return runs;
+    fmt::print("{}:\n{}", run_name(options), bench_text(bench_steps(*make())));
+    std::fflush(stdout);
+    return;
   }
   const int count = options.seeds;
   const uint64_t first_seed = options.seed;
@@ -127,11 +137,11 @@ std::vector<RunRecord> train_runs(Session& session, const TrainPlan& plan, const
   for (int i = 0; i < count; ++i) {
     const Setting<uint64_t> seed(options.seed, first_seed + static_cast<uint64_t>(i));
     const RunFolder folder = folder_of(session, count > 1);
-    runs.push_back(train_run(session, plan, folder, make));
-    print_result(session, runs.back(), folder);
+    session.records.push_back(train_run(session, plan, folder, make));
+    const TrainResult& result = session.records.back().result;
+    session.log.info("{}: test {} (best of validation, step {}); last step: {}", run_name(options),
+                     metrics_text(result.test), result.best_step, metrics_text(result.test_last));
   }
-  if (count > 1 && session.log.shows(LogLevel::info)) print_means(runs);
-  return runs;
 }
 
 }  // namespace bochner

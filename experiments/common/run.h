@@ -20,16 +20,19 @@ namespace bochner {
 using MakeTrainable = std::function<std::unique_ptr<Trainable>()>;
 
 /// Trains one run for each of the `--seeds`, into the run folder that the options name, with results.json and
-/// report.html; prints the results, and over several seeds their mean and standard deviation. With --resume, runs that
-/// are finished are not touched.
-std::vector<RunRecord> train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make);
+/// report.html, and adds them to the session's records. With --resume, runs that are finished are not touched.
+void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make);
 
 /// One run into `folder`; restores the best checkpoint's results where it is finished already.
 RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make);
 
-/// `task-attention-preset-seed1`.
+/// `task-attention-preset-seed1`, or `...-seeds1-3`.
 std::string run_name(const RunOptions& options);
+/// The folder below runs/ for runs with these options, where --out names none.
+std::filesystem::path folder_of_runs(const Experiment& experiment, const RunOptions& options);
 
+/// For each mechanism with several seeds and each metric a line with mean_text of the test.
+std::string means_text(const std::vector<RunRecord>& runs);
 /// mean and sample standard deviation, in words: `0.812 ± 0.004 (3 runs)`.
 std::string mean_text(const std::vector<double>& values);
 

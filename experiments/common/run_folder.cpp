@@ -22,10 +22,6 @@ std::string holder_of(int descriptor) {
                     : "another process";
 }
 
-std::filesystem::path numbered(const std::filesystem::path& parent, const std::string& name, int number) {
-  return parent / (number == 1 ? name : fmt::format("{}-{}", name, number));
-}
-
 }  // namespace
 
 bool holds_run(const std::filesystem::path& path) { return std::filesystem::exists(path / "config.ini"); }
@@ -61,17 +57,24 @@ RunFolder::~RunFolder() {
 RunFolder::RunFolder(RunFolder&& other) noexcept
     : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
 
-RunFolder RunFolder::next(const std::filesystem::path& parent, const std::string& name, bool resume) {
+bool holds_runs(const std::filesystem::path& path) {
+  constexpr int kDepth = 2;
+  if (holds_run(path)) return true;
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator entry(path, error);
+  for (const std::filesystem::recursive_directory_iterator end; entry != end; entry.increment(error)) {
+    if (error) return false;
+    if (entry->is_directory() && holds_run(entry->path())) return true;
+    if (entry.depth() + 1 >= kDepth) entry.disable_recursion_pending();
+  }
+  return false;
+}
+
+std::filesystem::path numbered_folder(const std::filesystem::path& parent, const std::string& name, bool latest) {
+  const auto numbered = [&](int number) { return parent / (number == 1 ? name : fmt::format("{}-{}", name, number)); };
   int number = 1;
-  if (resume) {
-    while (holds_run(numbered(parent, name, number + 1))) ++number;
-    return {numbered(parent, name, number), true};
-  }
-  for (;; ++number) {
-    const std::filesystem::path path = numbered(parent, name, number);
-    if (holds_run(path)) continue;
-    return {path, false};
-  }
+  while (holds_runs(numbered(number))) ++number;
+  return numbered(latest && number > 1 ? number - 1 : number);
 }
 
 }  // namespace bochner

@@ -22,9 +22,6 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  /// The first of NAME, NAME-2, NAME-3, ... below `parent` that is free; with `resume` the last that holds a run.
-  static RunFolder next(const std::filesystem::path& parent, const std::string& name, bool resume);
-
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
@@ -35,5 +32,10 @@ class RunFolder {
 
 /// Does the folder hold a run?
 bool holds_run(const std::filesystem::path& path);
+/// Does it, or a folder in it, or one in that?
+bool holds_runs(const std::filesystem::path& path);
+
+/// The first of NAME, NAME-2, NAME-3, ... below `parent` that holds no runs; with `latest` the last that does.
+std::filesystem::path numbered_folder(const std::filesystem::path& parent, const std::string& name, bool latest);
 
 }  // namespace bochner

@@ -45,14 +45,14 @@ std::string ids_text(const std::vector<int64_t>& ids) {
 }  // namespace
 
 Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, std::string config, Log& log, Device device,
-                 std::string program)
+                 std::string go_on)
     : model_(model),
       plan_(std::move(plan)),
       folder_(folder),
       config_(std::move(config)),
       log_(log),
       device_(device),
-      program_(std::move(program)) {
+      go_on_(std::move(go_on)) {
   if (plan_.log_every < 1 || plan_.evaluate_every < 1 || plan_.checkpoint_every < 0) {
     fail("training: log_every {} and evaluate_every {} must be at least 1, checkpoint_every {} at least 0",
          plan_.log_every, plan_.evaluate_every, plan_.checkpoint_every);
@@ -101,8 +101,7 @@ TrainResult Trainer::run() {
     }
     if (stops && !is_done()) {
       progress.finish();
-      throw Interrupted(fmt::format("interrupted at step {} of {}; go on with: {} --resume --out {}", step_,
-                                    plan_.steps, program_, folder_.path().string()));
+      throw Interrupted(fmt::format("interrupted at step {} of {}; go on with: {}", step_, plan_.steps, go_on_));
     }
   }
   progress.finish();
@@ -214,6 +213,7 @@ TrainResult Trainer::finish() {
     result.valid = best_.valid;
     result.test = model_.evaluate(Split::test);
   }
+  result.baselines = model_.baselines();
   result.peak_memory_bytes = Allocator::of(device_).stats().peak_bytes;
   return result;
 }

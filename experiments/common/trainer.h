@@ -23,6 +23,12 @@ struct StepResult {
   int64_t count = 0;
 };
 
+/// What is reached on the test set without learning, such as by the majority class.
+struct Baseline {
+  std::string name;
+  Metrics test;
+};
+
 enum class Split : unsigned char { valid, test };
 
 /// A model with its optimizer, data and generators.
@@ -50,6 +56,8 @@ class Trainable {
   virtual int64_t parameters() = 0;
   /// More to log at this step, such as the learning rate.
   virtual Metrics extra() { return {}; }
+  /// Numbers that belong beside this model's, from the same data.
+  virtual std::vector<Baseline> baselines() { return {}; }
   /// The ids of the examples of the latest step.
   virtual std::vector<int64_t> batch_ids() { return {}; }
   /// Called once where the loss of the latest step is not finite: the first layer whose output is not, if known.
@@ -74,6 +82,7 @@ struct TrainResult {
   int64_t best_step = 0;
   Metrics valid, test;            ///< of the best checkpoint
   Metrics valid_last, test_last;  ///< of the last one
+  std::vector<Baseline> baselines;
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;
   double train_seconds = 0;  ///< in steps alone, over all sessions of the run
@@ -81,9 +90,9 @@ struct TrainResult {
 
 class Trainer {
  public:
-  /// `config` is the text of config.ini. How to go on is said as `program --resume --out FOLDER`.
+  /// `config` is the text of config.ini. `go_on` is the command that continues an interrupted run.
   Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, std::string config, Log& log, Device device,
-          std::string program);
+          std::string go_on);
 
   /// Trains to the end, from checkpoint-last where the folder holds one. Interrupted is thrown after a checkpoint,
   /// RunFailure where the loss is not finite.
@@ -112,7 +121,7 @@ class Trainer {
   std::string config_;
   Log& log_;
   Device device_;
-  std::string program_;
+  std::string go_on_;
 
   // The state of the run, all of it in checkpoint-last.
   int64_t step_ = 0;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "autograd/fused/cross_entropy.h"
+#include "datasets/baselines.h"
 #include "engine/ops/sort.h"
 
 namespace bochner::lra {
@@ -98,6 +99,11 @@ Metrics Learner::evaluate(Split split) {
   }
   const auto size = static_cast<double>(dataset->size());
   return {{"loss", loss / size}, {"accuracy", static_cast<double>(right) / size}};
+}
+
+std::vector<Baseline> Learner::baselines() {
+  return {{"majority class", {{"accuracy", majority_accuracy(*data_.train, *data_.test)}}},
+          {"best guess from the first operator", {{"accuracy", first_token_accuracy(*data_.train, *data_.test)}}}};
 }
 
 Metrics Learner::extra() { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_.steps() - 1))}}; }

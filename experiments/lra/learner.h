@@ -29,6 +29,8 @@ class Learner final : public Trainable {
   int64_t parameters() override { return parameter_count_; }
   Metrics extra() override;
   std::vector<int64_t> batch_ids() override { return batch_.examples; }
+  /// What guessing reaches on the same test set.
+  std::vector<Baseline> baselines() override;
   std::string blame() override;
 
  private:

@@ -1,7 +1,4 @@
 // Long Range Arena: trains a sequence classifier with any attention of the registry and tests it.
-#include <fmt/format.h>
-
-#include "datasets/baselines.h"
 #include "experiments/common/program.h"
 #include "experiments/common/run.h"
 #include "experiments/lra/learner.h"
@@ -15,10 +12,6 @@ void run(lra::Config& config, Session& session) {
       listops::load_task(config.listops_options(), [&](const std::string& line) { session.log.info("{}", line); });
   const TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
   train_runs(session, plan, [&] { return std::make_unique<lra::Learner>(config, data); });
-  fmt::print(
-      "without a model: {:.2f} % by always answering the majority class, {:.2f} % by the best guess from the first "
-      "operator\n",
-      100 * majority_accuracy(*data.train, *data.test), 100 * first_token_accuracy(*data.train, *data.test));
 }
 
 }  // namespace

@@ -1,0 +1,29 @@
+// One command line that stands for several runs: `--attention=performer,softmax` is a run of each, one after the other,
+// with a config and a folder of its own below --out, and one report over them all.
+//
+// It works on the words of the command line: each run is what it would be if it were typed alone.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace bochner {
+
+using Arguments = std::vector<std::string>;
+
+/// The value of `--name=VALUE` or `--name VALUE`, the last one where there are several; none where it is not given.
+std::optional<std::string> argument(const Arguments& arguments, const std::string& name);
+/// Is the flag `--name` given?
+bool has_flag(const Arguments& arguments, const std::string& name);
+/// The arguments without every `--name=VALUE` and `--name VALUE`; of a flag, without `--name`.
+Arguments without_argument(const Arguments& arguments, const std::string& name);
+Arguments without_flag(const Arguments& arguments, const std::string& name);
+
+/// The names of `--attention=A,B`, each once; empty where the command line asks for one run.
+std::vector<std::string> compared_attentions(const Arguments& arguments);
+
+/// The command as one types it in a shell.
+std::string command_text(const std::string& program, const Arguments& arguments);
+
+}  // namespace bochner

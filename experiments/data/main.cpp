@@ -1,0 +1,132 @@
+// `data check` and `data make`: see README.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "datasets/catalogue.h"
+#include "datasets/generators/listops_files.h"
+#include "engine/error.h"
+#include "engine/nearest.h"
+#include "engine/parallel.h"
+#include "experiments/common/config.h"
+#include "experiments/common/program.h"
+
+namespace {
+
+using namespace bochner;  // NOLINT: a program, not a header
+
+struct Options {
+  std::string data = "data";
+  uint64_t seed = 0;
+  int threads = 0;
+  bool help = false;
+
+  void fields(Fields& f) {
+    f("data", data, "folder of the data sets");
+    f("seed", seed, "of the generator; the Long Range Arena's set is seed 0 here");
+    f("threads", threads, "CPU threads; 0: one per core; the files do not depend on it").at_least(0);
+    f("help", help, "print this, and stop");
+  }
+};
+
+/// What is found of one set, in one line and one more for each broken file.
+class Check {
+ public:
+  void print(const std::string& set, const std::vector<CheckedFile>& files, const std::string& how_to_get) {
+    const auto count = [&](auto... states) {
+      return std::count_if(files.begin(), files.end(), [&](auto& file) { return ((file.state == states) || ...); });
+    };
+    const auto right = count(FileState::right);
+    const auto broken = count(FileState::wrong_size, FileState::wrong_hash);
+    const auto all = static_cast<std::ptrdiff_t>(files.size());
+    std::string state = right == all ? "right" : broken > 0 ? "BROKEN" : right == 0 ? "missing" : "incomplete";
+    fmt::print("{:<24} {:<10} {} of {} files{}\n", set, state, right, all,
+               right == all ? "" : "; get it from " + how_to_get);
+    for (const CheckedFile& file : files) {
+      const bool tell = file.state != FileState::right && (file.state != FileState::missing || right + broken > 0);
+      if (tell) fmt::print("  {}: {}\n", file.path.string(), file.what);
+    }
+    broken_ += broken;
+  }
+
+  /// An Error where a file is broken.
+  void finish() const {
+    std::fflush(stdout);
+    if (broken_ > 0) fail("{} of the files found are broken; remove them, and get them anew", broken_);
+  }
+
+ private:
+  std::ptrdiff_t broken_ = 0;
+};
+
+void check(const Options& options) {
+  namespace fs = std::filesystem;
+  if (fs::exists(options.data) && !fs::is_directory(options.data)) fail("--data: {} is no folder", options.data);
+  Check report;
+  const fs::path listops = fs::path(options.data) / "listops";
+  bool foreign = true;
+  for (const char* name : {listops::kTrainFile, listops::kValidFile, listops::kTestFile}) {
+    foreign = foreign && fs::exists(listops / name);
+  }
+  if (!has_manifest(listops)) {
+    fmt::print("{:<24} {}\n", "listops",
+               foreign ? "found      3 files without a manifest, taken as they are"
+                       : "missing    made by: ./run data make --data " + options.data + ", or by its first use");
+  }
+  if (fs::is_directory(options.data)) {
+    std::vector<fs::path> made;
+    for (const auto& entry : fs::directory_iterator(options.data)) {
+      if (entry.is_directory() && has_manifest(entry.path())) made.push_back(entry.path());
+    }
+    std::sort(made.begin(), made.end());
+    for (const fs::path& folder : made) {
+      report.print(folder.filename().string(), check_manifest(folder), "its generator: remove the folder");
+    }
+  }
+  for (const KnownSet& set : known_sets()) {
+    std::vector<CheckedFile> files;
+    for (const KnownFile& file : set.files) files.push_back(check_file(options.data, file));
+    report.print(set.name, files, set.source);
+  }
+  report.finish();
+}
+
+void make(const Options& options) {
+  listops::GeneratorOptions generator;
+  generator.seed = options.seed;
+  const std::filesystem::path folder = std::filesystem::path(options.data) / "listops";
+  listops::ensure_files(folder, generator, [](const std::string& line) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  });
+}
+
+void run(std::vector<std::string> arguments) {
+  Options options;
+  Fields fields = Fields::of(options);
+  const std::string command = arguments.empty() ? "--help" : arguments.front();
+  if (!arguments.empty() && !command.starts_with('-')) arguments.erase(arguments.begin());
+  assign_arguments(fields, arguments);
+  if (options.help || command.starts_with('-')) {
+    if (!options.help && !arguments.empty()) fail("data: say `data check` or `data make` before the options");
+    fmt::print("Usage: ./run data check|make [--OPTION=VALUE ...]\n\n{}", options_text(fields));
+  } else if (command == "check") {
+    set_threads(options.threads);
+    check(options);
+  } else if (command == "make") {
+    set_threads(options.threads);
+    make(options);
+  } else {
+    const std::vector<std::string> commands = {"check", "make"};
+    fail("data: there is no command '{}'; did you mean '{}'? Valid: {}", command, nearest(command, commands),
+         listed(commands));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bochner::Log log;
+  return bochner::exit_code_of(log, [&] { run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc)); });
+}

@@ -1,0 +1,83 @@
+#include "datasets/catalogue.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/io/file.h"
+#include "engine/io/gzip.h"
+#include "engine/io/sha256.h"
+#include "tests/datasets/testing.h"
+
+namespace bochner {
+namespace {
+
+std::string sha256(std::string_view text) {
+  Sha256 hash;
+  hash.update(bytes_of(text));
+  return hash.hex();
+}
+
+TEST(Catalogue, AFileIsRightPlainOrPacked) {
+  const testing_::Folder folder;
+  const std::string text = "a\tb\n1\t2\n";
+  const KnownFile file = {"set/table.tsv", static_cast<int64_t>(text.size()), sha256(text)};
+  const std::filesystem::path plain = folder.path() / file.path;
+  const std::filesystem::path packed = plain.string() + ".gz";
+  const auto state = [&] { return check_file(folder.path(), file).state; };
+  EXPECT_EQ(state(), FileState::missing);
+  std::filesystem::create_directory(plain.parent_path());
+  write_file_atomically(packed, format_gzip(bytes_of(text)));
+  EXPECT_EQ(state(), FileState::right);
+  EXPECT_EQ(check_file(folder.path(), file).path, packed);
+  write_file_atomically(plain, text);
+  EXPECT_EQ(check_file(folder.path(), file).path, plain);
+  EXPECT_EQ(state(), FileState::right);
+}
+
+TEST(Catalogue, TellsWhatIsWrong) {
+  const testing_::Folder folder;
+  const std::string text(1000, 'x');
+  const KnownFile file = {"x", 1000, sha256(text)};
+  const auto what = [&](const std::string& bytes) {
+    write_file_atomically(folder.path() / "x", bytes);
+    const CheckedFile checked = check_file(folder.path(), file);
+    EXPECT_NE(checked.state, FileState::right);
+    return checked.what;
+  };
+  EXPECT_EQ(what(text.substr(1)), "has 999 bytes, it should have 1000");
+  EXPECT_EQ(what(text + "x"), "has more than the 1000 bytes it should have");
+  EXPECT_EQ(what(text.substr(1) + "y"), "its SHA-256 is not the one it should have");
+  const std::vector<std::byte> packed = format_gzip(bytes_of(text));
+  const std::string damaged(text_of(std::span(packed).first(packed.size() - 1)));
+  EXPECT_NE(what(damaged).find("cut short"), std::string::npos);
+}
+
+TEST(Catalogue, NamesEveryFileOnceWithAHashThatCanBe) {
+  std::set<std::string> paths;
+  for (const KnownSet& set : known_sets()) {
+    EXPECT_FALSE(set.files.empty()) << set.name;
+    EXPECT_FALSE(set.source.empty()) << set.name;
+    for (const KnownFile& file : set.files) {
+      EXPECT_TRUE(paths.insert(file.path).second) << file.path;
+      EXPECT_GT(file.bytes, 0);
+      EXPECT_EQ(file.sha256.size(), 64U);
+      EXPECT_EQ(file.sha256.find_first_not_of("0123456789abcdef"), std::string::npos);
+    }
+  }
+}
+
+TEST(Catalogue, KnowsThePublishedFiles) {
+  const std::filesystem::path folder = testing_::shared_data(".");
+  if (folder.empty()) GTEST_SKIP() << "no real data beside the sources";
+  for (const KnownSet& set : known_sets()) {
+    for (const KnownFile& file : set.files) {
+      const CheckedFile checked = check_file(folder, file);
+      EXPECT_TRUE(checked.state == FileState::right || checked.state == FileState::missing)
+          << file.path << checked.what;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bochner

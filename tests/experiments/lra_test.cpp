@@ -1,0 +1,287 @@
+// The real program through its life: killed at any moment, on any number of threads, with wrong options, damaged files
+// and full disks. Its model is as small as can be.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "engine/io/sha256.h"
+#include "engine/random.h"
+#include "experiments/common/results.h"
+#include "experiments/common/state.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::TemporaryFolder;
+using Clock = std::chrono::steady_clock;
+
+std::vector<std::string> lra(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {BOCHNER_LRA,
+                                      "--listops.min-tokens=5",
+                                      "--listops.max-tokens=30",
+                                      "--listops.max-length=30",
+                                      "--listops.train-examples=200",
+                                      "--listops.valid-examples=20",
+                                      "--listops.test-examples=20",
+                                      "--model.layers=1",
+                                      "--model.dim=16",
+                                      "--model.hidden=16",
+                                      "--model.classifier=0",
+                                      "--model.features=8",
+                                      "--model.redraw=7",
+                                      "--optim.evaluate-every=10",
+                                      "--optim.rate=1e-3",
+                                      "--batch=8",
+                                      "--steps=50",
+                                      "--threads=1"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+Ended run_lra(const TemporaryFolder& folder, const std::vector<std::string>& arguments) {
+  return Process(lra(arguments), folder.path()).wait();
+}
+
+/// One line that says `telling`, exit code 2.
+void expect_mistake(const Ended& ended, const std::string& telling) {
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_NE(ended.err.find(telling), std::string::npos) << ended.err;
+  const size_t begin = ended.err.find("error: ");
+  ASSERT_NE(begin, std::string::npos) << ended.err;
+  EXPECT_EQ(ended.err.find('\n', begin), ended.err.size() - 1) << ended.err;
+}
+
+/// Of all tensors of the checkpoint: the model, the optimizer's moments, random features.
+std::string weights(const std::filesystem::path& checkpoint) {
+  Sha256 hash;
+  for (const auto& [name, tensor] : State::load(checkpoint).tensors) {
+    hash.update(bytes_of(name));
+    hash.update(bytes_of(tensor));
+  }
+  return hash.hex();
+}
+
+/// All that a run leaves but the times.
+void expect_same_run(const std::filesystem::path& a, const std::filesystem::path& b) {
+  for (const char* name : {"checkpoint-last", "checkpoint-best"}) EXPECT_EQ(weights(a / name), weights(b / name)) << b;
+  const TrainResult first = read_run(a).result;
+  const TrainResult second = read_run(b).result;
+  EXPECT_EQ(first.valid, second.valid);
+  EXPECT_EQ(first.test, second.test);
+  EXPECT_EQ(first.test_last, second.test_last);
+}
+
+TEST(Lra, KilledAtTwentyRandomMomentsItGoesOnBitForBit) {
+  const TemporaryFolder folder;
+  const std::string steps = "--steps=200";
+  ASSERT_EQ(run_lra(folder, {"--out=first", "--steps=0", "--quiet"}).code, 0);  // makes the data
+  const auto begin = Clock::now();
+  ASSERT_EQ(run_lra(folder, {"--out=whole", steps, "--quiet"}).code, 0);
+  const double duration = std::chrono::duration<double>(Clock::now() - begin).count();
+
+  Generator moments(20);
+  int kills = 0;
+  int runs = 0;
+  while (kills < 20 || runs == 0) {
+    const std::string out = "cut" + std::to_string(runs);
+    for (bool done = false; !done;) {
+      std::vector<std::string> arguments = {"--out=" + out, steps, "--quiet"};
+      if (std::filesystem::exists(folder / (out + "/config.ini"))) arguments.emplace_back("--resume");
+      Process process(lra(arguments), folder.path());
+      if (kills < 20) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(moments.uniform() * duration));
+        process.kill(SIGKILL);
+      }
+      const Ended ended = process.wait();
+      if (ended.code == -SIGKILL) {
+        ++kills;
+      } else {
+        ASSERT_EQ(ended.code, 0) << ended.err;
+        done = true;
+      }
+    }
+    expect_same_run(folder / "whole", folder / out);
+    ++runs;
+  }
+  EXPECT_EQ(kills, 20);
+}
+
+TEST(Lra, WeightsDependOnTheSeedNotOnThreadsOrTheRun) {
+  const TemporaryFolder folder;
+  for (const std::string attention : {"performer", "softmax"}) {
+    const auto after = [&](const std::string& out, const std::vector<std::string>& more) {
+      std::vector<std::string> arguments = {"--attention=" + attention, "--out=" + out + attention, "--quiet"};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      const Ended ended = run_lra(folder, arguments);
+      EXPECT_EQ(ended.code, 0) << ended.err;
+      return weights(folder / (out + attention + "/checkpoint-last"));
+    };
+    const std::string one = after("one", {});
+    EXPECT_EQ(one, after("again", {}));
+    EXPECT_EQ(one, after("two", {"--threads=2"}));
+    EXPECT_EQ(one, after("three", {"--threads=3"}));
+    EXPECT_NE(one, after("other", {"--seed=2"}));
+  }
+}
+
+TEST(Lra, ComparesAttentionsInOneReport) {
+  const TemporaryFolder folder;
+  const Ended ended = run_lra(folder, {"--attention=performer,softmax", "--out=both"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  for (const char* row : {"performer ", "softmax ", "majority class ", "best guess from the first operator "}) {
+    EXPECT_NE(ended.out.find(std::string("\n") + row), std::string::npos) << ended.out;
+  }
+  EXPECT_NE(ended.out.find("\nboth/report.html\n"), std::string::npos) << ended.out;
+  const std::string report = contents(folder / "both/report.html");
+  for (const char* part : {"performer, valid", "softmax, train", "majority class"}) {
+    EXPECT_NE(report.find(part), std::string::npos) << part;
+  }
+  // Each is the run that it is alone.
+  ASSERT_EQ(run_lra(folder, {"--attention=softmax", "--out=alone", "--quiet"}).code, 0);
+  expect_same_run(folder / "alone", folder / "both/softmax");
+
+  expect_mistake(run_lra(folder, {"--attention=performer,softmax", "--out=both"}), "both holds runs already");
+  const Ended again = run_lra(folder, {"--attention=performer,softmax,none", "--out=both", "--resume"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find("both/softmax is finished already"), std::string::npos) << again.err;
+  EXPECT_TRUE(std::filesystem::exists(folder / "both/none/results.json"));
+  // A mistake in the last one shows before the first begins.
+  expect_mistake(run_lra(folder, {"--attention=performer,sofmax", "--out=new"}), "did you mean 'softmax'?");
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+  expect_mistake(run_lra(folder, {"--attention=performer,", "--out=new"}), "a comma without a name");
+  expect_mistake(run_lra(folder, {"--attention=none,none", "--out=new"}), "'none' stands twice");
+}
+
+TEST(Lra, AnInterruptedComparisonSaysHowToGoOn) {
+  const TemporaryFolder folder;
+  Process process(lra({"--attention=performer,softmax", "--steps=100000"}), folder.path());
+  ASSERT_TRUE(process.wait_for(folder / "runs/lra/listops-performer+softmax-seed1/performer/metrics.jsonl", "valid"));
+  process.kill(SIGINT);
+  const Ended ended = process.wait();
+  EXPECT_EQ(ended.code, 130) << ended.err;
+  EXPECT_NE(ended.err.find("--steps=100000 --out=runs/lra/listops-performer+softmax-seed1 --resume\n"),
+            std::string::npos)
+      << ended.err;
+}
+
+TEST(Lra, MistakesAreToldInOneLine) {
+  const TemporaryFolder folder;
+  expect_mistake(run_lra(folder, {"--model.layer=2"}), "did you mean --model.layers?");
+  expect_mistake(run_lra(folder, {"--attention=perfomer"}), "did you mean 'performer'?");
+  expect_mistake(run_lra(folder, {"--preset=quik"}), "did you mean 'quick'?");
+  expect_mistake(run_lra(folder, {"--model.dim=30", "--model.heads=4"}), "4");
+  expect_mistake(run_lra(folder, {"--device=cuda:99"}), "cuda");
+  expect_mistake(run_lra(folder, {"--listops.min-tokens=40"}), "length");
+  expect_mistake(run_lra(folder, {"--out=/proc/bochner/run"}), "can not make the run folder /proc/bochner/run");
+  expect_mistake(run_lra(folder, {"--resume", "--out=nothing"}), "there is no run in nothing");
+  test::put(folder / "other.ini", "experiment = uci\n");
+  expect_mistake(run_lra(folder, {"--config=other.ini"}), "these are settings of the experiment 'uci'");
+  // The data of other options, damaged data.
+  ASSERT_EQ(run_lra(folder, {"--out=good", "--steps=0", "--quiet"}).code, 0);
+  expect_mistake(run_lra(folder, {"--listops.data-seed=3"}), "holds listops made with seed '0', asked for is 3");
+  const std::filesystem::path table = folder / "data/listops-5-30/basic_test.tsv";
+  std::string text = contents(table);
+  text[text.size() / 2] = '!';
+  test::put(table, text);
+  expect_mistake(run_lra(folder, {}), "basic_test.tsv: its SHA-256 is not that of");
+}
+
+TEST(Lra, ARunFolderThatIsReadOnlyIsTold) {
+  if (geteuid() == 0) GTEST_SKIP() << "root writes into read-only folders";
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "run");
+  std::filesystem::permissions(folder / "run", std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  expect_mistake(run_lra(folder, {"--out=run"}), "can not write in the run folder run: Permission denied");
+}
+
+TEST(Lra, AFullDiskKeepsTheLastCheckpoint) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_lra(folder, {"--out=whole", "--quiet"}).code, 0);
+  // A limit below the size of a checkpoint stands for the full disk.
+  const auto limit = static_cast<rlim_t>(std::filesystem::file_size(folder / "whole/checkpoint-last")) - 1000;
+  const Ended full = Process(lra({"--out=full", "--quiet"}), folder.path(), {}, limit).wait();
+  expect_mistake(full, "File too large");
+  const Ended resumed = run_lra(folder, {"--out=full", "--resume", "--quiet"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  expect_same_run(folder / "whole", folder / "full");
+  const std::string command = std::string(BOCHNER_LRA) + " --version >/dev/full";
+  expect_mistake(Process({"/bin/sh", "-c", command}, folder.path()).wait(), "can not write to standard output");
+}
+
+class LraCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended ended = interrupted({"--out=run"}, "run");
+    ASSERT_EQ(ended.code, 130) << ended.err;
+    ASSERT_NE(ended.err.find("interrupted at step "), std::string::npos) << ended.err;
+    ASSERT_NE(ended.err.find(std::string("go on with: ") + BOCHNER_LRA + " --resume --out run\n"), std::string::npos)
+        << ended.err;
+  }
+  Ended interrupted(std::vector<std::string> arguments, const std::string& out) {
+    arguments.emplace_back("--steps=100000");
+    Process process(lra(arguments), folder_.path());
+    EXPECT_TRUE(process.wait_for(folder_ / (out + "/metrics.jsonl"), "valid"));
+    process.kill(SIGINT);
+    return process.wait();
+  }
+  Ended resume() { return Process({BOCHNER_LRA, "--resume", "--out=run"}, folder_.path()).wait(); }
+  std::filesystem::path last() const { return folder_ / "run/checkpoint-last"; }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(LraCheckpoint, OfAnotherModelIsRefused) {
+  const std::string good = contents(last());
+  ASSERT_EQ(interrupted({"--out=wide", "--model.hidden=24"}, "wide").code, 130);
+  test::put(last(), contents(folder_ / "wide/checkpoint-last"));
+  expect_mistake(resume(), "but the model needs");
+  ASSERT_EQ(interrupted({"--out=other", "--attention=linear-elu", "--model.layers=2"}, "other").code, 130);
+  test::put(last(), contents(folder_ / "other/checkpoint-last"));
+  expect_mistake(resume(), "checkpoint-last: holds no ");
+  test::put(last(), good);
+  expect_mistake(Process({BOCHNER_LRA, "--resume", "--out=run", "--model.hidden=24"}, folder_.path()).wait(),
+                 "model.hidden is 24 but was 16");
+}
+
+TEST_F(LraCheckpoint, WithAnyByteChangedIsRefusedAndTheTensorNamed) {
+  const std::string good = contents(last());
+  Generator places(3);
+  for (int i = 0; i < 20; ++i) {
+    std::string bad = good;
+    // From the header to the last byte of the last tensor.
+    const auto place =
+        static_cast<size_t>(i == 0 ? good.size() - 1 : places.uniform() * static_cast<double>(good.size()));
+    bad[place] = static_cast<char>(bad[place] ^ (1 << (i % 8)));
+    test::put(last(), bad);
+    const Ended ended = resume();
+    expect_mistake(ended, "checkpoint-last: offset ");
+    uint64_t header = 0;
+    std::memcpy(&header, good.data(), sizeof(header));
+    if (place < sizeof(header) + header) continue;
+    EXPECT_NE(ended.err.find(" of tensor '"), std::string::npos) << ended.err;
+    EXPECT_NE(ended.err.find("do not match their hash"), std::string::npos) << ended.err;
+  }
+  test::put(last(), good.substr(0, good.size() / 2));
+  expect_mistake(resume(), "checkpoint-last: offset ");
+  test::put(last(), "");
+  expect_mistake(resume(), "checkpoint-last: the file is empty");
+}
+
+TEST(Lra, ALossThatIsNotFiniteStopsTheRunAndNamesTheLayer) {
+  const TemporaryFolder folder;
+  const Ended ended = run_lra(folder, {"--out=run", "--optim.rate=1e30", "--quiet"});
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  for (const char* part : {"error: the loss of step ", "first layer whose output is not finite: ", "batch ids "}) {
+    EXPECT_NE(ended.err.find(part), std::string::npos) << ended.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/results.json"));
+}
+
+}  // namespace
+}  // namespace bochner
