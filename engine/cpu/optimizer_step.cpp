@@ -76,7 +76,7 @@ void adam_step(const AdamStep& step, const std::vector<AdamTensors>& tensors) {
     const T root = static_cast<T>(1 / std::sqrt(unbias2));
     const T scale = static_cast<T>(step.gradient_scale);
     const T limit = static_cast<T>(step.gradient_limit);
-#pragma GCC ivdep
+#pragma omp simd
     for (int64_t i = 0; i < count; ++i) {
       const T old = value[i] * keep;
       const T slope = math::fma(pull, old, clipped(gradient[i], scale, limit));
@@ -107,7 +107,7 @@ void sgd_step(const SgdStep& step, const std::vector<SgdTensors>& tensors) {
     const T limit = static_cast<T>(step.gradient_limit);
     const T ahead = static_cast<T>(step.nesterov ? step.momentum : 1);  // p -= rate (straight g + ahead u)
     const T straight = static_cast<T>(step.nesterov ? 1 : 0);
-#pragma GCC ivdep
+#pragma omp simd
     for (int64_t i = 0; i < count; ++i) {
       const T slope = math::fma(pull, value[i], clipped(gradient[i], scale, limit));
       const T u = math::fma(momentum, velocity[i], slope);

@@ -180,7 +180,10 @@ template <class T>
 void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& lists,
              const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp) {
   const Sizes sizes{Q.size(1), Q.size(2), K.size(2), Q.size(3), V.size(3)};
-  const auto [heads, queries, keys, dim, value_dim] = sizes;
+  const int64_t heads = sizes.heads;
+  const int64_t queries = sizes.queries;
+  const int64_t dim = sizes.dim;
+  const int64_t value_dim = sizes.value_dim;
   const int64_t tiles = tiles_of(queries);
   const int64_t pieces = pieces_per_head(Q.size(0) * heads, tiles);
   parallel_for(Q.size(0) * heads * pieces, 1, [&](int64_t piece, int64_t) {
@@ -237,7 +240,11 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
               const SoftmaxAttended& attended, const SoftmaxAttentionOptions& options,
               const AttentionGradients& grads) {
   const Sizes sizes{Q.size(1), Q.size(2), K.size(2), Q.size(3), V.size(3)};
-  const auto [heads, queries, keys, dim, value_dim] = sizes;
+  const int64_t heads = sizes.heads;
+  const int64_t queries = sizes.queries;
+  const int64_t keys = sizes.keys;
+  const int64_t dim = sizes.dim;
+  const int64_t value_dim = sizes.value_dim;
   const int64_t jobs = Q.size(0) * heads;
   const int64_t tiles = tiles_of(queries);
   // Each piece of the queries adds to dK and dV of its own; more pieces are more memory.
