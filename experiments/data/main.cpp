@@ -41,8 +41,7 @@ class Check {
     const auto broken = count(FileState::wrong_size, FileState::wrong_hash);
     const auto all = static_cast<std::ptrdiff_t>(files.size());
     std::string state = right == all ? "right" : broken > 0 ? "BROKEN" : right == 0 ? "missing" : "incomplete";
-    fmt::print("{:<24} {:<10} {} of {} files{}\n", set, state, right, all,
-               right == all ? "" : "; get it from " + how_to_get);
+    fmt::print("{:<24} {:<10} {} of {} files{}\n", set, state, right, all, right == all ? "" : "; " + how_to_get);
     for (const CheckedFile& file : files) {
       const bool tell = file.state != FileState::right && (file.state != FileState::missing || right + broken > 0);
       if (tell) fmt::print("  {}: {}\n", file.path.string(), file.what);
@@ -81,13 +80,18 @@ void check(const Options& options) {
     }
     std::sort(made.begin(), made.end());
     for (const fs::path& folder : made) {
-      report.print(folder.filename().string(), check_manifest(folder), "its generator: remove the folder");
+      report.print(folder.filename().string(), check_manifest(folder), "remove the folder to have it made anew");
     }
   }
   for (const KnownSet& set : known_sets()) {
     std::vector<CheckedFile> files;
-    for (const KnownFile& file : set.files) files.push_back(check_file(options.data, file));
-    report.print(set.name, files, set.source);
+    std::string names;
+    for (const KnownFile& file : set.files) {
+      files.push_back(check_file(options.data, file));
+      names += (names.empty() ? "" : ", ") + fs::path(file.path).filename().string();
+    }
+    const fs::path folder = fs::path(options.data) / fs::path(set.files.front().path).parent_path();
+    report.print(set.name, files, fmt::format("put {} into {}, from {}", names, folder.string(), set.source));
   }
   report.finish();
 }

@@ -27,7 +27,8 @@ TEST(Data, CheckTellsWhatIsMissingRightAndBroken) {
   const Ended nothing = run_data(folder, {"check"});
   EXPECT_EQ(nothing.code, 0) << nothing.err;
   EXPECT_NE(line_of(nothing.out, "listops").find("./run data make --data data"), std::string::npos) << nothing.out;
-  EXPECT_NE(line_of(nothing.out, "mnist").find("missing    0 of 4 files; get it from "), std::string::npos)
+  EXPECT_NE(line_of(nothing.out, "mnist").find("missing    0 of 4 files; put train-images-idx3-ubyte, "),
+            std::string::npos)
       << nothing.out;
 
   listops::write_files(folder / "data/listops-5-30",
