@@ -2,10 +2,7 @@
 # calling folder.
 function(bochner_folder name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp)
-  if(BOCHNER_WITH_CUDA)
-    file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS *.cu)
-    list(APPEND sources ${cuda_sources})
-  endif()
+  list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/cuda/")  # see CMake/Cuda.cmake
   add_library(bochner_${name} STATIC ${sources})
   add_library(bochner::${name} ALIAS bochner_${name})
   set_target_properties(bochner_${name} PROPERTIES EXPORT_NAME ${name})

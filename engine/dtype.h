@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "engine/error.h"
+#include "engine/math.h"
 
 namespace bochner {
 
@@ -17,15 +18,15 @@ struct bfloat16 {
   uint16_t bits = 0;
 
   bfloat16() = default;
-  explicit bfloat16(float value) {
-    const auto word = std::bit_cast<uint32_t>(value);
+  BOCHNER_HD explicit bfloat16(float value) {
+    const auto word = math::bits_as<uint32_t>(value);
     if ((word & 0x7fffffffU) > 0x7f800000U) {
       bits = static_cast<uint16_t>((word >> 16) | 0x40U);  // NaN stays NaN
     } else {
       bits = static_cast<uint16_t>((word + 0x7fffU + ((word >> 16) & 1U)) >> 16);
     }
   }
-  explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  BOCHNER_HD explicit operator float() const { return math::bits_as<float>(static_cast<uint32_t>(bits) << 16); }
   bool operator==(const bfloat16&) const = default;
 };
 

@@ -10,6 +10,7 @@
 #include "engine/trace.h"
 
 #if defined(BOCHNER_CUDA)
+#include "engine/cuda/runtime.h"
 #define CUDA_KERNEL(...) &::bochner::cuda::__VA_ARGS__
 #else
 #define CUDA_KERNEL(...) nullptr
@@ -30,7 +31,13 @@ class Kernel<void(Args...)> {
     const Function function = device.is_cpu() ? cpu_ : cuda_;
     if (function == nullptr) fail("{}: this build has no {} backend", name_, device.is_cpu() ? "CPU" : "CUDA");
     const trace::Span span(name_);
+#if defined(BOCHNER_CUDA)
+    if (device.is_cuda()) cuda::begin(device.index, name_);
     function(args...);
+    if (device.is_cuda()) cuda::end(name_);
+#else
+    function(args...);
+#endif
   }
 
  private:

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include "engine/allocator.h"
+
+namespace bochner::cuda {
+
+/// Best fit with splitting and merging, on segments taken from the driver. A freed block is handed out again at once:
+/// all work of a device is in one stream, so whoever gets it writes after all who read it.
+class CachingAllocator : public Allocator {
+ public:
+  explicit CachingAllocator(int device) : device_(device) {}
+  void* allocate(size_t bytes) override;
+  void release(void* pointer, size_t bytes) override;
+  MemoryStats stats() const override;
+  void reset_peak() override;
+
+ private:
+  struct Block {
+    size_t bytes;
+    char* segment;  ///< blocks of different segments never merge
+    bool used;
+  };
+  using Blocks = std::map<char*, Block>;
+
+  Blocks::iterator grow(size_t bytes);
+  Blocks::iterator take(size_t bytes);
+  void give_back_whole_segments();
+  void add_free(Blocks::iterator block) { free_.insert({block->second.bytes, block->first}); }
+  void remove_free(Blocks::iterator block) { free_.erase({block->second.bytes, block->first}); }
+
+  const int device_;
+  mutable std::mutex mutex_;
+  Blocks blocks_;                             ///< by place
+  std::set<std::pair<size_t, char*>> free_;   ///< by size, then place
+  std::unordered_map<char*, size_t> segments_;
+  MemoryStats stats_;
+};
+
+}  // namespace bochner::cuda

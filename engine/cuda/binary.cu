@@ -1,0 +1,57 @@
+#include "engine/cuda/binary.h"
+
+#include "engine/cuda/elementwise.h"
+#include "engine/ops/binary.h"
+
+namespace bochner::cuda {
+namespace {
+
+template <class Op, class T, class R>
+struct Apply {
+  Op op;
+  BOCHNER_DEVICE R operator()(T a, T b) const { return op.forward(a, b); }
+};
+
+struct Choose {
+  template <class T>
+  BOCHNER_DEVICE T operator()(bool condition, T a, T b) const {
+    return condition ? a : b;
+  }
+};
+
+template <class T, class Op>
+void apply(const Op& op, const Loop& loop) {
+  using R = decltype(op.forward(T{}, T{}));
+  elementwise2<R, T, T>(loop, Apply<Op, T, R>{op});
+}
+
+}  // namespace
+
+template <class Op>
+void binary(const Op& op, const Loop& loop, DType dtype) {
+  if constexpr (std::is_same_v<Op, bochner::binary::Pow>) {
+    visit_floating(dtype, Op::name, [&]<class T>(TypeTag<T>) { apply<T>(op, loop); });
+  } else {
+    visit_numeric(dtype, Op::name, [&]<class T>(TypeTag<T>) { apply<T>(op, loop); });
+  }
+}
+
+// Elements are only moved: their size is all that matters.
+void where(const Loop& loop, DType dtype) {
+  switch (size_of(dtype)) {
+    case 1:
+      return elementwise3<uint8_t, bool, uint8_t, uint8_t>(loop, Choose{});
+    case 2:
+      return elementwise3<uint16_t, bool, uint16_t, uint16_t>(loop, Choose{});
+    case 4:
+      return elementwise3<uint32_t, bool, uint32_t, uint32_t>(loop, Choose{});
+    default:
+      return elementwise3<uint64_t, bool, uint64_t, uint64_t>(loop, Choose{});
+  }
+}
+
+#define BOCHNER_INSTANTIATE(Op, function) \
+  template void binary<bochner::binary::Op>(const bochner::binary::Op&, const Loop&, DType);
+BOCHNER_BINARY_OPS(BOCHNER_INSTANTIATE)
+
+}  // namespace bochner::cuda

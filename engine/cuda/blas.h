@@ -1,0 +1,32 @@
+// Matrix products on the current device: cuBLAS, or loops over OpenBLAS where the backend is emulated.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/dtype.h"
+
+namespace bochner::cuda {
+
+/// C_i = alpha op(A_i) op(B_i) + beta C_i, row-major, i in [0, batch); op transposes where asked. lda, ldb, ldc are row
+/// strides as stored, steps lead from one matrix to the next, all in elements.
+struct Gemm {
+  bool transpose_a = false, transpose_b = false;
+  int64_t m = 0, n = 0, k = 0;
+  const void* a = nullptr;
+  int64_t lda = 0, step_a = 0;
+  const void* b = nullptr;
+  int64_t ldb = 0, step_b = 0;
+  void* c = nullptr;
+  int64_t ldc = 0, step_c = 0;
+  int64_t batch = 1;
+  double alpha = 1, beta = 0;
+};
+
+/// f32 or f64.
+void gemm(DType dtype, const Gemm& product);
+/// As above, with matrices at element offsets from a and b, and C one behind the other.
+void gemm_at(DType dtype, const Gemm& product, const std::vector<int64_t>& a_offsets,
+             const std::vector<int64_t>& b_offsets);
+
+}  // namespace bochner::cuda

@@ -1,0 +1,160 @@
+#include "engine/cuda/copy.h"
+
+#include "engine/cuda/elementwise.h"
+#include "engine/cuda/runtime.h"
+
+namespace bochner::cuda {
+namespace {
+
+template <class To, class From>
+BOCHNER_DEVICE To convert(From value) {
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (std::is_same_v<From, bfloat16>) {
+    return convert<To>(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, bfloat16>) {
+    return bfloat16(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return value != From(0);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+template <class To, class From>
+struct Convert {
+  BOCHNER_DEVICE To operator()(From value) const { return convert<To>(value); }
+};
+
+template <class T>
+struct Constant {
+  T value;
+  BOCHNER_DEVICE T operator()() const { return value; }
+};
+
+/// Moves a tile of a matrix whose transpose is contiguous through shared memory, so that both sides are read and written
+/// along memory. Blocks: tiles of each of `batch` matrices to (rows, columns) = from (columns, rows)^T.
+template <class T>
+struct Transpose {
+  static constexpr int kTile = 32;
+  int64_t rows, columns, row_tiles, column_tiles;
+  int64_t to_step, from_step;    ///< from one matrix to the next
+  int64_t to_stride, from_stride;  ///< from one row of `to`, or of `from`, to the next
+  T* to;
+  const T* from;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    T* tile = team.template shared<T>();
+    const int64_t matrix = team.index() / (row_tiles * column_tiles);
+    const int64_t row = team.index() / column_tiles % row_tiles * kTile;
+    const int64_t column = team.index() % column_tiles * kTile;
+    const T* source = from + matrix * from_step;
+    T* target = to + matrix * to_step;
+    for (int i = team.rank(); i < kTile * kTile; i += team.size()) {
+      const int r = i % kTile;
+      const int c = i / kTile;
+      if (row + r < rows && column + c < columns) {
+        tile[c * (kTile + 1) + r] = source[(column + c) * from_stride + row + r];
+      }
+    }
+    team.sync();
+    for (int i = team.rank(); i < kTile * kTile; i += team.size()) {
+      const int c = i % kTile;
+      const int r = i / kTile;
+      if (row + r < rows && column + c < columns) {
+        target[(row + r) * to_stride + column + c] = tile[c * (kTile + 1) + r];
+      }
+    }
+  }
+};
+
+/// A copy between layouts whose innermost axes are transposed, at most one axis around them.
+template <class T>
+bool transposed(const Loop& loop) {
+  constexpr int64_t kLeast = 8;
+  if (loop.rank != 2 && loop.rank != 3) return false;
+  const auto r = static_cast<size_t>(loop.rank - 2);
+  const auto c = r + 1;
+  if (loop.strides[0][c] != 1 || loop.strides[1][r] != 1 || loop.sizes[r] < kLeast || loop.sizes[c] < kLeast) {
+    return false;
+  }
+  const int64_t batch = loop.rank == 3 ? loop.sizes[0] : 1;
+  constexpr int64_t kTile = Transpose<T>::kTile;
+  const int64_t row_tiles = (loop.sizes[r] + kTile - 1) / kTile;
+  const int64_t column_tiles = (loop.sizes[c] + kTile - 1) / kTile;
+  launch_blocks<256>(batch * row_tiles * column_tiles, kTile * (kTile + 1) * sizeof(T),
+                     Transpose<T>{loop.sizes[r], loop.sizes[c], row_tiles, column_tiles,
+                                  loop.rank == 3 ? loop.strides[0][0] : 0, loop.rank == 3 ? loop.strides[1][0] : 0,
+                                  loop.strides[0][r], loop.strides[1][c], loop.at<T>(0), loop.at<T>(1)});
+  return true;
+}
+
+template <class T>
+void move(const Loop& loop) {
+  if (is_linear<2>(loop)) {
+    platform::copy(loop.data[1], loop.data[0], static_cast<size_t>(loop.size) * sizeof(T));
+  } else if (!transposed<T>(loop)) {
+    elementwise1<T, T>(loop, Convert<T, T>{});
+  }
+}
+
+}  // namespace
+
+void copy(const Loop& loop, DType to, DType from) {
+  if (loop.size == 0) return;
+  if (to != from) {
+    visit_all(to, [&]<class To>(TypeTag<To>) {
+      visit_all(from, [&]<class From>(TypeTag<From>) {
+        if constexpr (!std::is_same_v<To, From>) elementwise1<To, From>(loop, Convert<To, From>{});
+      });
+    });
+    return;
+  }
+  switch (size_of(to)) {  // elements are only moved
+    case 1:
+      return move<uint8_t>(loop);
+    case 2:
+      return move<uint16_t>(loop);
+    case 4:
+      return move<uint32_t>(loop);
+    default:
+      return move<uint64_t>(loop);
+  }
+}
+
+void fill(const Loop& loop, DType to, double value) {
+  if (loop.size == 0) return;
+  visit_all(to, [&]<class T>(TypeTag<T>) {
+    T converted{};
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      converted = bfloat16(static_cast<float>(value));
+    } else if constexpr (std::is_same_v<T, bool>) {
+      converted = value != 0;
+    } else {
+      converted = static_cast<T>(value);
+    }
+    elementwise0<T>(loop, Constant<T>{converted});
+  });
+}
+
+void copy_between_devices(const Tensor& from, const Tensor& to) {
+  // Only bytes cross: the types are brought together and the elements in order on the side of `from`, then spread.
+  const Tensor source = from.cast(to.dtype()).contiguous();
+  const Tensor target = to.is_contiguous() ? to : Tensor::empty(to.shape(), to.dtype(), to.device());
+  const size_t bytes = static_cast<size_t>(source.size()) * size_of(source.dtype());
+  if (from.device().is_cpu()) {
+    begin(to.device().index, "copy");
+    platform::upload(source.raw(), target.raw(), bytes);
+    end("copy");
+  } else if (to.device().is_cpu()) {
+    begin(from.device().index, "copy");
+    platform::download(source.raw(), target.raw(), bytes);
+    synchronize(from.device().index);  // tells of faults
+  } else {
+    platform::copy_peer(source.raw(), from.device().index, target.raw(), to.device().index, bytes);
+  }
+  if (!to.is_contiguous()) to.copy_(target);
+}
+
+}  // namespace bochner::cuda

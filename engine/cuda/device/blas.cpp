@@ -1,0 +1,106 @@
+// cuBLAS counts columns first: C (m x n, row-major) is its C^T, so C^T = op(B)^T op(A)^T is asked for.
+#include "engine/cuda/blas.h"
+
+#include <mutex>
+
+#include "engine/cuda/check.h"
+#include "engine/cuda/platform.h"
+#include "engine/cuda/stream.h"
+#include "engine/precision.h"
+#include "engine/tensor.h"
+
+namespace bochner::cuda {
+namespace {
+
+constexpr int kMost = 64;
+constexpr size_t kWorkspace = size_t{32} << 20;
+
+/// The handle of the current device, bound to its stream. It is never destroyed: the driver may be gone by then.
+cublasHandle_t handle() {
+  static std::mutex mutex;
+  static cublasHandle_t handles[kMost] = {};
+  const int index = platform::current();
+  const std::lock_guard lock(mutex);
+  if (handles[index] == nullptr) {
+    cublasHandle_t made = nullptr;
+    check(cublasCreate(&made), "matmul");
+    check(cublasSetStream(made, stream()), "matmul");
+    // A workspace of our own: equal bits from run to run, and nothing is allocated within a step.
+    void* workspace = nullptr;
+    check(cudaMalloc(&workspace, kWorkspace), "matmul");
+    check(cublasSetWorkspace(made, workspace, kWorkspace), "matmul");
+    handles[index] = made;
+  }
+  return handles[index];
+}
+
+cublasComputeType_t compute_type(DType dtype) {
+  if (dtype == DType::f64) return CUBLAS_COMPUTE_64F;
+  switch (precision()) {
+    case Precision::tf32:
+      return CUBLAS_COMPUTE_32F_FAST_TF32;
+    case Precision::bf16:
+      return CUBLAS_COMPUTE_32F_FAST_16BF;
+    case Precision::f32:
+      break;
+  }
+  return CUBLAS_COMPUTE_32F;
+}
+
+struct Scalars {
+  double wide[2];
+  float narrow[2];
+  bool is_wide;
+
+  Scalars(DType dtype, const Gemm& p)
+      : wide{p.alpha, p.beta},
+        narrow{static_cast<float>(p.alpha), static_cast<float>(p.beta)},
+        is_wide(dtype == DType::f64) {}
+  const void* alpha() const { return is_wide ? static_cast<const void*>(wide) : narrow; }
+  const void* beta() const { return is_wide ? static_cast<const void*>(wide + 1) : narrow + 1; }
+};
+
+cublasOperation_t operation(bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; }
+
+}  // namespace
+
+void gemm(DType dtype, const Gemm& p) {
+  if (p.batch == 0 || p.m == 0 || p.n == 0) return;
+  const Scalars scalars(dtype, p);
+  const cudaDataType_t type = dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
+  if (p.batch == 1) {
+    check(cublasGemmEx_64(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k, scalars.alpha(),
+                          p.b, type, p.ldb, p.a, type, p.lda, scalars.beta(), p.c, type, p.ldc, compute_type(dtype),
+                          CUBLAS_GEMM_DEFAULT),
+          "matmul");
+    return;
+  }
+  check(cublasGemmStridedBatchedEx_64(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k,
+                                      scalars.alpha(), p.b, type, p.ldb, p.step_b, p.a, type, p.lda, p.step_a,
+                                      scalars.beta(), p.c, type, p.ldc, p.step_c, p.batch, compute_type(dtype),
+                                      CUBLAS_GEMM_DEFAULT),
+        "matmul");
+}
+
+void gemm_at(DType dtype, const Gemm& p, const std::vector<int64_t>& a_offsets, const std::vector<int64_t>& b_offsets) {
+  const size_t batch = a_offsets.size();
+  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  std::vector<int64_t> addresses(3 * batch);
+  for (size_t i = 0; i < batch; ++i) {
+    addresses[i] = reinterpret_cast<int64_t>(p.a) + a_offsets[i] * bytes;
+    addresses[batch + i] = reinterpret_cast<int64_t>(p.b) + b_offsets[i] * bytes;
+    addresses[2 * batch + i] = reinterpret_cast<int64_t>(p.c) + static_cast<int64_t>(i) * p.m * p.n * bytes;
+  }
+  const Tensor table = Tensor::empty({static_cast<int64_t>(3 * batch)}, DType::i64, Device::cuda(platform::current()));
+  platform::upload(addresses.data(), table.raw(), addresses.size() * sizeof(int64_t));
+  auto** pointers = static_cast<void**>(table.raw());
+  const Scalars scalars(dtype, p);
+  const cudaDataType_t type = dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
+  check(cublasGemmBatchedEx_64(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k,
+                               scalars.alpha(), pointers + batch, type, p.ldb, pointers, type, p.lda, scalars.beta(),
+                               pointers + 2 * batch, type, p.ldc, static_cast<int64_t>(batch), compute_type(dtype),
+                               CUBLAS_GEMM_DEFAULT),
+        "matmul");
+}
+
+}  // namespace bochner::cuda

@@ -1,0 +1,209 @@
+// The CUDA runtime as platform.h wants it.
+#include "engine/cuda/platform.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "engine/cuda/check.h"
+#include "engine/cuda/stream.h"
+
+namespace bochner::cuda {
+namespace platform {
+namespace {
+
+constexpr int kMost = 64;
+
+/// Copies from the host go through pinned memory and a stream of their own, so that they run beside kernels: host ->
+/// pinned -> slab on the device (copy stream) -> destination (compute stream).
+class Staging {
+ public:
+  static constexpr size_t kSlab = size_t{4} << 20;
+
+  explicit Staging(cudaStream_t compute) : compute_(compute) {
+    check(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "stream");
+    for (Slab& slab : slabs_) {
+      check(cudaMallocHost(&slab.pinned, kSlab), "pinned memory");
+      check(cudaMalloc(&slab.memory, kSlab), "staging memory");
+      check(cudaEventCreateWithFlags(&slab.arrived, cudaEventDisableTiming), "event");
+      check(cudaEventCreateWithFlags(&slab.consumed, cudaEventDisableTiming), "event");
+    }
+  }
+
+  void upload(const char* from, char* to, size_t bytes) {
+    for (size_t done = 0; done < bytes; done += kSlab) {
+      const size_t part = std::min(kSlab, bytes - done);
+      Slab& slab = slabs_[next_];
+      next_ = (next_ + 1) % slabs_.size();
+      check(cudaEventSynchronize(slab.consumed), "upload");
+      std::memcpy(slab.pinned, from + done, part);
+      check(cudaMemcpyAsync(slab.memory, slab.pinned, part, cudaMemcpyHostToDevice, copies_), "upload");
+      check(cudaEventRecord(slab.arrived, copies_), "upload");
+      check(cudaStreamWaitEvent(compute_, slab.arrived, 0), "upload");
+      check(cudaMemcpyAsync(to + done, slab.memory, part, cudaMemcpyDeviceToDevice, compute_), "upload");
+      check(cudaEventRecord(slab.consumed, compute_), "upload");
+    }
+  }
+
+ private:
+  struct Slab {
+    void* pinned = nullptr;
+    void* memory = nullptr;
+    cudaEvent_t arrived = nullptr;
+    cudaEvent_t consumed = nullptr;
+  };
+  cudaStream_t compute_;
+  cudaStream_t copies_ = nullptr;
+  std::array<Slab, 4> slabs_;
+  size_t next_ = 0;
+};
+
+/// What a device has once it is used; lives until the program ends, since the driver may be gone before statics are.
+struct Context {
+  std::mutex mutex;
+  cudaStream_t stream = nullptr;
+  Fault* fault = nullptr;
+  std::unique_ptr<Staging> staging;
+  size_t shared_limit = 0;
+  void* pinned = nullptr;  ///< for downloads
+};
+
+Context& context() {
+  static std::mutex mutex;
+  static Context* contexts[kMost] = {};
+  const int index = current();
+  const std::lock_guard lock(mutex);
+  if (contexts[index] == nullptr) {
+    auto made = std::make_unique<Context>();
+    check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "stream");
+    check(cudaMalloc(&made->fault, sizeof(Fault)), "memory");
+    check(cudaMemsetAsync(made->fault, 0, sizeof(Fault), made->stream), "memory");
+    int bytes = 0;
+    check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, index), "device");
+    made->shared_limit = static_cast<size_t>(bytes);
+    check(cudaMallocHost(&made->pinned, Staging::kSlab), "pinned memory");
+    made->staging = std::make_unique<Staging>(made->stream);
+    contexts[index] = made.release();
+  }
+  return *contexts[index];
+}
+
+thread_local int current_device = -1;
+
+}  // namespace
+
+int count(std::string& reason) {
+  static const std::pair<int, std::string> found = [] {
+    int cards = 0;
+    const cudaError_t code = cudaGetDeviceCount(&cards);
+    if (code == cudaSuccess && cards > 0) return std::pair(std::min(cards, kMost), std::string());
+    static_cast<void>(cudaGetLastError());
+    if (code == cudaErrorInsufficientDriver || code == cudaErrorStubLibrary) {
+      return std::pair(0, std::string("no driver, or one older than this build's CUDA"));
+    }
+    if (code == cudaErrorNoDevice || code == cudaSuccess) {
+      return std::pair(0, std::string("this machine has no CUDA device"));
+    }
+    return std::pair(0, fmt::format("the driver says {}: {}", cudaGetErrorName(code), cudaGetErrorString(code)));
+  }();
+  reason = found.second;
+  return found.first;
+}
+
+std::string describe() {
+  int runtime = 0;
+  int driver = 0;
+  check(cudaRuntimeGetVersion(&runtime), "device");
+  check(cudaDriverGetVersion(&driver), "device");
+  std::string text = fmt::format("CUDA {}.{}, driver for {}.{}", runtime / 1000, runtime % 1000 / 10, driver / 1000,
+                                 driver % 1000 / 10);
+  std::string reason;
+  for (int i = 0; i < count(reason); ++i) {
+    cudaDeviceProp card{};
+    check(cudaGetDeviceProperties(&card, i), "device");
+    text += fmt::format(", {} (sm_{}{}, {} GB)", card.name, card.major, card.minor,
+                        (card.totalGlobalMem + 500000000) / 1000000000);
+  }
+  return text;
+}
+
+int current() {
+  if (current_device < 0) use(0);
+  return current_device;
+}
+
+void use(int index) {
+  if (current_device == index) return;
+  check(cudaSetDevice(index), "device");
+  current_device = index;
+}
+
+void* allocate(size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t code = cudaMalloc(&memory, bytes);
+  if (code == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    return nullptr;
+  }
+  check(code, "memory");
+  return memory;
+}
+
+void release(void* pointer) { check(cudaFree(pointer), "memory"); }
+
+Memory memory() {
+  Memory result{};
+  check(cudaMemGetInfo(&result.free, &result.total), "memory");
+  return result;
+}
+
+size_t shared_limit() { return context().shared_limit; }
+
+void upload(const void* from, void* to, size_t bytes) {
+  Context& own = context();
+  const std::lock_guard lock(own.mutex);
+  own.staging->upload(static_cast<const char*>(from), static_cast<char*>(to), bytes);
+}
+
+void download(const void* from, void* to, size_t bytes) {
+  Context& own = context();
+  const std::lock_guard lock(own.mutex);
+  for (size_t done = 0; done < bytes; done += Staging::kSlab) {
+    const size_t part = std::min(Staging::kSlab, bytes - done);
+    check(cudaMemcpyAsync(own.pinned, static_cast<const char*>(from) + done, part, cudaMemcpyDeviceToHost, own.stream),
+          "download");
+    check(cudaStreamSynchronize(own.stream), "download");
+    std::memcpy(static_cast<char*>(to) + done, own.pinned, part);
+  }
+}
+
+void copy(const void* from, void* to, size_t bytes) {
+  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()), "copy");
+}
+
+void copy_peer(const void* from, int from_device, void* to, int to_device, size_t bytes) {
+  // Each device has a stream of its own: both are waited for.
+  use(from_device);
+  synchronize();
+  use(to_device);
+  if (bytes > 0) check(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream()), "copy");
+  synchronize();
+}
+
+void clear(void* to, size_t bytes) {
+  if (bytes > 0) check(cudaMemsetAsync(to, 0, bytes, stream()), "clear");
+}
+
+void synchronize() { check(cudaStreamSynchronize(context().stream), "synchronize"); }
+
+void check_launch(const char* op) { check(cudaGetLastError(), op); }
+
+Fault* fault() { return context().fault; }
+
+}  // namespace platform
+
+cudaStream_t stream() { return platform::context().stream; }
+
+}  // namespace bochner::cuda

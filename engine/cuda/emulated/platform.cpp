@@ -1,0 +1,55 @@
+// Devices that are plain memory: kernels run at once, as loops (engine/cuda/launch.h). BOCHNER_EMULATED_CARDS (1 unless
+// set) says how many there are.
+#include "engine/cuda/platform.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "engine/error.h"
+
+namespace bochner::cuda::platform {
+namespace {
+
+constexpr int kMost = 4;
+thread_local int current_device = 0;
+Fault faults[kMost];
+
+}  // namespace
+
+int count(std::string& reason) {
+  const char* text = std::getenv("BOCHNER_EMULATED_CARDS");
+  const int cards = text == nullptr ? 1 : std::atoi(text);
+  if (cards < 1) reason = "BOCHNER_EMULATED_CARDS is 0";
+  return cards < 0 ? 0 : (cards > kMost ? kMost : cards);
+}
+
+std::string describe() { return "emulated on the CPU, for tests"; }
+
+int current() { return current_device; }
+void use(int index) { current_device = index; }
+
+void* allocate(size_t bytes) {
+  void* memory = std::aligned_alloc(512, bytes);
+  if (memory != nullptr) std::memset(memory, 0xFF, bytes);  // NaN: what is read before it is written shows
+  return memory;
+}
+void release(void* pointer) { std::free(pointer); }
+Memory memory() { return {0, 0}; }
+
+size_t shared_limit() { return size_t{64} << 10; }
+
+void upload(const void* from, void* to, size_t bytes) { copy(from, to, bytes); }
+void download(const void* from, void* to, size_t bytes) { copy(from, to, bytes); }
+void copy(const void* from, void* to, size_t bytes) {
+  if (bytes > 0) std::memmove(to, from, bytes);
+}
+void copy_peer(const void* from, int, void* to, int, size_t bytes) { copy(from, to, bytes); }
+void clear(void* to, size_t bytes) {
+  if (bytes > 0) std::memset(to, 0, bytes);
+}
+void synchronize() {}
+void check_launch(const char*) {}
+
+Fault* fault() { return &faults[current_device]; }
+
+}  // namespace bochner::cuda::platform

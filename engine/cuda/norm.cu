@@ -1,0 +1,259 @@
+#include "engine/cuda/norm.h"
+
+#include "engine/cuda/column_sum.h"
+#include "engine/cuda/philox.h"
+
+namespace bochner::cuda {
+namespace {
+
+/// mean and rstd of a row, in every thread of the team.
+template <class T>
+struct Moments {
+  T mean, rstd;
+};
+template <class T, class Team>
+BOCHNER_DEVICE Moments<T> moments(const Team& team, const T* x, int64_t count, T eps) {
+  const T share = T(1) / static_cast<T>(count);
+  T sum = 0;
+  for (int64_t i = team.rank(); i < count; i += team.size()) sum += x[i];
+  const T mean = team.sum(sum) * share;
+  T squares = 0;
+  for (int64_t i = team.rank(); i < count; i += team.size()) squares += (x[i] - mean) * (x[i] - mean);
+  return {mean, T(1) / math::sqrt(team.sum(squares) * share + eps)};
+}
+
+template <class T, class Team>
+BOCHNER_DEVICE void normalise(const Team& team, const T* x, int64_t count, const Moments<T>& row, const T* gamma,
+                              const T* beta, T* y) {
+  for (int64_t i = team.rank(); i < count; i += team.size()) {
+    y[i] = (x[i] - row.mean) * row.rstd * gamma[i] + beta[i];
+  }
+}
+
+template <class T>
+struct LayerNormRows {
+  int64_t columns;
+  const T *x, *gamma, *beta;
+  T eps;
+  T *y, *mean, *rstd;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t row = team.index();
+    const Moments<T> found = moments(team, x + row * columns, columns, eps);
+    normalise(team, x + row * columns, columns, found, gamma, beta, y + row * columns);
+    if (team.rank() == 0) {
+      mean[row] = found.mean;
+      rstd[row] = found.rstd;
+    }
+  }
+};
+
+template <class T>
+struct ApplyRows {
+  int64_t columns;
+  const T *x, *gamma, *beta, *mean, *rstd;
+  T* y;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t row = team.index();
+    normalise(team, x + row * columns, columns, Moments<T>{mean[row], rstd[row]}, gamma, beta, y + row * columns);
+  }
+};
+
+/// s = residual + dropout(x), y = LayerNorm(s): each thread has the same elements throughout.
+template <class T>
+struct ResidualRows {
+  int64_t columns;
+  bool drops;
+  typename FactorReader<T>::Params drop;
+  const T *x, *residual, *gamma, *beta;
+  T eps;
+  T *sum, *y, *mean, *rstd;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t row = team.index();
+    const T* a = x + row * columns;
+    const T* b = residual + row * columns;
+    T* s = sum + row * columns;
+    for (int64_t i = team.rank(); i < columns; i += team.size()) {
+      s[i] = drops ? math::fma(a[i], FactorReader<T>(drop, row * columns + i)(row * columns + i), b[i]) : a[i] + b[i];
+    }
+    const Moments<T> found = moments(team, s, columns, eps);
+    normalise(team, s, columns, found, gamma, beta, y + row * columns);
+    if (team.rank() == 0) {
+      mean[row] = found.mean;
+      rstd[row] = found.rstd;
+    }
+  }
+};
+
+template <class T>
+struct BackwardRows {
+  int64_t columns;
+  const T *g, *x, *gamma, *mean, *rstd, *residual;
+  T* dx;  ///< may be g
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t row = team.index();
+    const int64_t at = row * columns;
+    const T centre = mean[row];
+    const T scale = rstd[row];
+    T sum_h = 0;
+    T sum_hx = 0;
+    for (int64_t i = team.rank(); i < columns; i += team.size()) {
+      const T h = g[at + i] * gamma[i];
+      sum_h += h;
+      sum_hx += h * ((x[at + i] - centre) * scale);
+    }
+    const T mean_h = team.sum(sum_h) / static_cast<T>(columns);
+    const T mean_hx = team.sum(sum_hx) / static_cast<T>(columns);
+    for (int64_t i = team.rank(); i < columns; i += team.size()) {
+      const T xhat = (x[at + i] - centre) * scale;
+      const T flow = (g[at + i] * gamma[i] - mean_h - xhat * mean_hx) * scale;
+      dx[at + i] = residual == nullptr ? flow : flow + residual[at + i];
+    }
+  }
+};
+
+/// sums: g xhat and g; xhat with the mean and rstd of the row, or of the column.
+template <class T, bool per_row>
+struct GradientTerms {
+  int64_t columns;
+  const T *g, *x, *mean, *rstd;
+  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
+    const int64_t at = row * columns + column;
+    const int64_t s = per_row ? row : column;
+    sums[0] += g[at] * ((x[at] - mean[s]) * rstd[s]);
+    sums[1] += g[at];
+  }
+};
+
+// ---- BatchNorm
+
+template <class T>
+struct SumTerm {
+  int64_t columns;
+  const T* x;
+  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const { sums[0] += x[row * columns + column]; }
+};
+template <class T>
+struct SquareTerm {
+  int64_t columns;
+  const T *x, *mean;
+  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
+    const T centred = x[row * columns + column] - mean[column];
+    sums[0] += centred * centred;
+  }
+};
+template <class T>
+struct Divide {
+  T by;
+  T* x;
+  BOCHNER_DEVICE void operator()(int64_t i) const { x[i] /= by; }
+};
+
+template <class T>
+struct BatchNormElements {
+  int64_t columns;
+  const T *x, *gamma, *beta, *mean, *rstd;
+  T* y;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    const int64_t j = i % columns;
+    y[i] = (x[i] - mean[j]) * rstd[j] * gamma[j] + beta[j];
+  }
+};
+template <class T>
+struct BatchNormBackwardElements {
+  int64_t columns;
+  T share;
+  const T *g, *x, *gamma, *mean, *rstd, *dgamma, *dbeta;
+  T* dx;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    const int64_t j = i % columns;
+    const T xhat = (x[i] - mean[j]) * rstd[j];
+    dx[i] = (g[i] - (dbeta[j] + xhat * dgamma[j]) * share) * (rstd[j] * gamma[j]);
+  }
+};
+
+}  // namespace
+
+void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+    launch_rows(rows, columns,
+                LayerNormRows<T>{columns, x.data<T>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps),
+                                 y.data<T>(), mean.data<T>(), rstd.data<T>()});
+  });
+}
+
+void layer_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                      const Tensor& mean, const Tensor& rstd, const Tensor& y) {
+  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+    launch_rows(rows, columns,
+                ApplyRows<T>{columns, x.data<T>(), gamma.data<T>(), beta.data<T>(), mean.data<T>(), rstd.data<T>(),
+                             y.data<T>()});
+  });
+}
+
+void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& residual, const Dropout& drop,
+                         const Tensor& gamma, const Tensor& beta, double eps, const Tensor& sum, const Tensor& y,
+                         const Tensor& mean, const Tensor& rstd) {
+  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+    launch_rows(rows, columns,
+                ResidualRows<T>{columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<T>(),
+                                residual.data<T>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps), sum.data<T>(),
+                                y.data<T>(), mean.data<T>(), rstd.data<T>()});
+  });
+}
+
+void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& gamma,
+                         const Tensor& mean, const Tensor& rstd, const Tensor& residual, const Tensor& dx,
+                         const Tensor& dgamma, const Tensor& dbeta) {
+  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+    // First what reads g, which dx may overwrite.
+    strip_sums<2, T>(rows, columns,
+                     GradientTerms<T, true>{columns, g.data<T>(), x.data<T>(), mean.data<T>(), rstd.data<T>()},
+                     {dgamma.data<T>(), dbeta.data<T>()});
+    launch_rows(rows, columns,
+                BackwardRows<T>{columns, g.data<T>(), x.data<T>(), gamma.data<T>(), mean.data<T>(), rstd.data<T>(),
+                                residual.defined() ? residual.data<T>() : nullptr, dx.data<T>()});
+  });
+}
+
+void column_moments(int64_t rows, int64_t columns, const Tensor& x, const Tensor& mean, const Tensor& variance) {
+  visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
+    const T count = static_cast<T>(rows);
+    strip_sums<1, T>(rows, columns, SumTerm<T>{columns, x.data<T>()}, {mean.data<T>()});
+    launch_threads(columns, Divide<T>{count, mean.data<T>()});
+    strip_sums<1, T>(rows, columns, SquareTerm<T>{columns, x.data<T>(), mean.data<T>()}, {variance.data<T>()});
+    launch_threads(columns, Divide<T>{count, variance.data<T>()});
+  });
+}
+
+void batch_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                      const Tensor& mean, const Tensor& rstd, const Tensor& y) {
+  visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
+    launch_threads(rows * columns, BatchNormElements<T>{columns, x.data<T>(), gamma.data<T>(), beta.data<T>(),
+                                                        mean.data<T>(), rstd.data<T>(), y.data<T>()});
+  });
+}
+
+void batch_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& gamma,
+                         const Tensor& mean, const Tensor& rstd, const Tensor& dx, const Tensor& dgamma,
+                         const Tensor& dbeta) {
+  visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
+    strip_sums<2, T>(rows, columns,
+                     GradientTerms<T, false>{columns, g.data<T>(), x.data<T>(), mean.data<T>(), rstd.data<T>()},
+                     {dgamma.data<T>(), dbeta.data<T>()});
+    launch_threads(rows * columns,
+                   BatchNormBackwardElements<T>{columns, T(1) / static_cast<T>(rows), g.data<T>(), x.data<T>(),
+                                                gamma.data<T>(), mean.data<T>(), rstd.data<T>(), dgamma.data<T>(),
+                                                dbeta.data<T>(), dx.data<T>()});
+  });
+}
+
+}  // namespace bochner::cuda

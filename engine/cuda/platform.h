@@ -1,0 +1,54 @@
+// What the backend needs of a driver: memory, copies, a stream. There are two: device/ (the CUDA runtime) and emulated/
+// (plain memory and loops of the CPU, for tests without a card). All functions work on the current device of the thread
+// unless they take an index.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace bochner::cuda {
+
+/// The one error that a kernel can report: an index or label out of range. Lies in device memory.
+struct Fault {
+  int32_t raised = 0;
+  const char* op = nullptr;  ///< a literal of the host
+  int64_t place = 0, value = 0, bound = 0;
+};
+
+namespace platform {
+
+/// The number of devices, and why there is none.
+int count(std::string& reason);
+std::string describe();
+
+int current();
+void use(int index);
+
+/// Null where there is not enough.
+void* allocate(size_t bytes);
+void release(void* pointer);
+struct Memory {
+  size_t free, total;
+};
+Memory memory();
+
+/// Bytes of shared memory that one block may have.
+size_t shared_limit();
+
+/// In stream order; from and to are plain host memory. `upload` has read `from` when it returns; `download` waits.
+void upload(const void* from, void* to, size_t bytes);
+void download(const void* from, void* to, size_t bytes);
+void copy(const void* from, void* to, size_t bytes);
+void copy_peer(const void* from, int from_device, void* to, int to_device, size_t bytes);
+void clear(void* to, size_t bytes);
+/// Waits for the current device.
+void synchronize();
+/// An Error in the name of `op` if a launch or an earlier kernel failed.
+void check_launch(const char* op);
+
+/// Where kernels of the current device report faults.
+Fault* fault();
+
+}  // namespace platform
+}  // namespace bochner::cuda

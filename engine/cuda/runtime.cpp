@@ -1,0 +1,65 @@
+#include "engine/cuda/runtime.h"
+
+#include <atomic>
+
+#include "engine/cuda/platform.h"
+#include "engine/error.h"
+
+namespace bochner::cuda {
+namespace {
+
+std::atomic<bool> debugging{false};
+
+/// Throws what a kernel of the current device reported; to be called when its work is done.
+void throw_fault() {
+  Fault fault;
+  platform::download(platform::fault(), &fault, sizeof(fault));
+  if (fault.raised == 0) return;
+  platform::clear(platform::fault(), sizeof(fault));
+  fail("{}: the index at {} is {}, outside [0, {}); found on the device after the call: --debug-sync finds the place",
+       fault.op, fault.place, fault.value, fault.bound);
+}
+
+}  // namespace
+
+int device_count() {
+  std::string reason;
+  return platform::count(reason);
+}
+
+void require_device(int index) {
+  std::string reason;
+  const int count = platform::count(reason);
+  if (count == 0) fail("device: cuda: {}", reason);
+  if (index < 0 || index >= count) {
+    fail("device: cuda:{}: there {} {} CUDA device{}, counted from 0", index, count == 1 ? "is" : "are", count,
+         count == 1 ? "" : "s");
+  }
+}
+
+std::string description() {
+  std::string reason;
+  return platform::count(reason) == 0 ? reason : platform::describe();
+}
+
+void begin(int index, const char*) { platform::use(index); }
+
+void end(const char* op) {
+  platform::check_launch(op);
+  if (!debugging.load(std::memory_order_relaxed)) return;
+  platform::synchronize();
+  platform::check_launch(op);
+  throw_fault();
+}
+
+void synchronize(int index) {
+  platform::use(index);
+  platform::synchronize();
+  platform::check_launch("synchronize");
+  throw_fault();
+}
+
+void set_debug_sync(bool on) { debugging = on; }
+bool debug_sync() { return debugging; }
+
+}  // namespace bochner::cuda

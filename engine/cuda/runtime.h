@@ -1,0 +1,37 @@
+// The CUDA backend as the rest of the engine sees it: devices, memory, synchronisation, errors. No CUDA header is needed
+// to read this one.
+//
+// All work of a device goes through one stream, in the order in which ops are called; the host runs ahead and waits only
+// where a value is read (Tensor::item, Tensor::to the CPU). So an error inside a kernel shows later than its op: it is
+// thrown at the next read, and names the op that raised it where the kernel could tell (an index out of range). With
+// set_debug_sync(true) every op is waited for, and any error names its op.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/allocator.h"
+
+namespace bochner::cuda {
+
+/// Number of cards that can be used; 0 without a driver.
+int device_count();
+/// An Error with the reason where there is no such card.
+void require_device(int index);
+/// `CUDA 13.0, driver 580.65, NVIDIA H200 (sm_90, 141 GB)`, or why there is none.
+std::string description();
+
+Allocator& allocator(int index);
+
+/// What every op is between: `begin` makes the device the current one of this thread, `end` looks for errors of the
+/// launch.
+void begin(int index, const char* op);
+void end(const char* op);
+
+/// Waits for all work of the device; an Error of an earlier op is thrown here.
+void synchronize(int index);
+/// Waits after every op, so that an error names its op: slow.
+void set_debug_sync(bool on);
+bool debug_sync();
+
+}  // namespace bochner::cuda

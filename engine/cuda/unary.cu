@@ -1,0 +1,39 @@
+#include "engine/cuda/unary.h"
+
+#include "engine/cuda/elementwise.h"
+#include "engine/ops/unary.h"
+
+namespace bochner::cuda {
+namespace {
+
+template <class Op, class T>
+struct Forward {
+  Op op;
+  BOCHNER_DEVICE T operator()(T x) const { return op.forward(x); }
+};
+
+template <class Op, class T>
+struct Backward {
+  Op op;
+  BOCHNER_DEVICE T operator()(T g, T x, T y) const { return g * op.derivative(x, y); }
+};
+
+}  // namespace
+
+template <class Op>
+void unary(const Op& op, const Loop& loop, DType dtype) {
+  visit_floating(dtype, Op::name, [&]<class T>(TypeTag<T>) { elementwise1<T, T>(loop, Forward<Op, T>{op}); });
+}
+
+template <class Op>
+void unary_backward(const Op& op, const Loop& loop, DType dtype) {
+  visit_floating(dtype, Op::name, [&]<class T>(TypeTag<T>) { elementwise3<T, T, T, T>(loop, Backward<Op, T>{op}); });
+}
+
+#define BOCHNER_INSTANTIATE(Op, ...)                                                      \
+  template void unary<bochner::unary::Op>(const bochner::unary::Op&, const Loop&, DType); \
+  template void unary_backward<bochner::unary::Op>(const bochner::unary::Op&, const Loop&, DType);
+BOCHNER_PLAIN_UNARY_OPS(BOCHNER_INSTANTIATE)
+BOCHNER_PARAMETRIC_UNARY_OPS(BOCHNER_INSTANTIATE)
+
+}  // namespace bochner::cuda
