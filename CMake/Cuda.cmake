@@ -24,14 +24,17 @@ elseif(BOCHNER_CUDA)
       endif()
     endif()
     enable_language(CUDA)
+    if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    endif()
     find_package(CUDAToolkit REQUIRED)
     set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
     set(BOCHNER_WITH_CUDA ON)
     target_compile_options(bochner_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:
-      -std=c++20  # CMake 3.25 does not know that nvcc has it
       -Werror=all-warnings "SHELL:-Xcompiler -Wall,-Wextra,-Wshadow" --expt-relaxed-constexpr
-      # fmt checks formats at compile time in a way that nvcc does not understand.
-      -DFMT_CONSTEVAL=>)
+      # fmt 9 takes nvcc for a compiler without constexpr.
+      -DFMT_USE_CONSTEXPR=1>)
     message(STATUS "CUDA ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
   elseif(BOCHNER_CUDA STREQUAL "AUTO")
     message(STATUS "CUDA: nvcc was not found; the CPU alone is built for")

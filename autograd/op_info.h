@@ -46,4 +46,9 @@ Tensor sample_values(const Shape& shape, uint64_t seed, double low = -2, double 
 std::vector<std::pair<std::string, Tensor>> sample_layouts(const Shape& shape, uint64_t seed, double low = -2,
                                                            double high = 2, double margin = 0.05);
 
+/// What a sample holds beside its inputs (labels, a mask), on the device of those; undefined stays so.
+inline Tensor beside(const Variable& input, const Tensor& held) {
+  return held.defined() ? held.to(input.device()) : held;
+}
+
 }  // namespace bochner

@@ -100,8 +100,8 @@ OpInfo cross_entropy_info() {
       info.samples.push_back(
           {label,
            {x},
-           [=](const std::vector<Variable>& in) { return cross_entropy(in[0], labels, options); },
-           [=](const std::vector<Variable>& in) { return cross_entropy_composed(in[0], labels, options); }});
+           [=](const std::vector<Variable>& in) { return cross_entropy(in[0], beside(in[0], labels), options); },
+           [=](const std::vector<Variable>& in) { return cross_entropy_composed(in[0], beside(in[0], labels), options); }});
     }
   }
   info.composition = [](const Sample& sample, const std::vector<Variable>& in) { return sample.composed(in); };
@@ -127,8 +127,8 @@ void describe_cross_entropy(OpInfos& infos) {
       binary.samples.push_back(
           {label,
            {x},
-           [=](const std::vector<Variable>& in) { return binary_cross_entropy(in[0], targets); },
-           [=](const std::vector<Variable>& in) { return binary_cross_entropy_composed(in[0], targets); }});
+           [=](const std::vector<Variable>& in) { return binary_cross_entropy(in[0], beside(in[0], targets)); },
+           [=](const std::vector<Variable>& in) { return binary_cross_entropy_composed(in[0], beside(in[0], targets)); }});
       squared.samples.push_back(
           {label, {x, targets}, [](const std::vector<Variable>& in) { return mean_squared_error(in[0], in[1]); }});
     }

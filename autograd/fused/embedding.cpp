@@ -69,7 +69,7 @@ void describe_embedding(OpInfos& infos) {
       const Tensor ids = integers({2, 600}, 0, shape[0], generator);
       const Tensor few = seed % 2 == 0 ? ids : ids.slice(1, 0, 600, 200);
       info.samples.push_back(
-          {label, {table}, [few](const std::vector<Variable>& in) { return embedding(in[0], few); }});
+          {label, {table}, [few](const std::vector<Variable>& in) { return embedding(in[0], beside(in[0], few)); }});
     }
   }
   info.refused = {[] {
@@ -91,8 +91,8 @@ void describe_embedding(OpInfos& infos) {
       placed.samples.push_back(
           {label,
            {table, sample_values({6, shape[1]}, ++seed)},
-           [=](const std::vector<Variable>& in) { return embedding_at(in[0], ids, in[1], 1); },
-           [=](const std::vector<Variable>& in) { return embedding_at_composed(in[0], ids, in[1], 1); }});
+           [=](const std::vector<Variable>& in) { return embedding_at(in[0], beside(in[0], ids), in[1], 1); },
+           [=](const std::vector<Variable>& in) { return embedding_at_composed(in[0], beside(in[0], ids), in[1], 1); }});
     }
   }
   placed.composition = [](const Sample& sample, const std::vector<Variable>& in) { return sample.composed(in); };

@@ -174,7 +174,7 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
   return record("kernel_attention", forward.O, {&Q, &K, &V, &Omega}, [=](const Variable& g) -> Gradients {
     if (Tape* tape = Tape::current()) {
       const auto plain = [&](const std::vector<Variable>& in) {
-        return composed::kernel_attention(spec, in[0], in[1], in[2], in[3], keys);
+        return composed::kernel_attention(spec, in[0], in[1], in[2], in[3], beside(in[0], keys));
       };
       return tape->pull_back(plain, {Q, K, V, Omega}, g);
     }
@@ -217,11 +217,11 @@ void describe_kernel_attention(OpInfos& infos) {
                     {split(), sample_values({2, 2, L, D}, ++seed, -1, 1), split(),
                      sample_values({shared ? 1 : 2, 4, D}, ++seed, -1, 1, 0.2)},
                     [spec, keys](const std::vector<Variable>& in) {
-                      return kernel_attention(spec, in[0], in[1], in[2], in[3], keys);
+                      return kernel_attention(spec, in[0], in[1], in[2], in[3], beside(in[0], keys));
                     }};
       info.samples.push_back(sample);
       plain[sample.label] = [spec, keys](const std::vector<Variable>& in) {
-        return composed::kernel_attention(spec, in[0], in[1], in[2], in[3], keys);
+        return composed::kernel_attention(spec, in[0], in[1], in[2], in[3], beside(in[0], keys));
       };
       ++seed;
     }

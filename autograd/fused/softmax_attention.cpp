@@ -70,11 +70,11 @@ void describe_softmax_attention(OpInfos& infos) {
         Sample sample{fmt::format("{} queries, {} keys, causal {}, dropout {}", queries, length, causal, p),
                       {split(queries, 3), sample_values({2, 2, length, 3}, ++seed, -1, 1), split(length, 2)},
                       [options, keys](const std::vector<Variable>& in) {
-                        return softmax_attention(options, in[0], in[1], in[2], keys);
+                        return softmax_attention(options, in[0], in[1], in[2], beside(in[0], keys));
                       }};
         info.samples.push_back(sample);
         plain[sample.label] = [options, keys](const std::vector<Variable>& in) {
-          return composed::softmax_attention(options, in[0], in[1], in[2], keys);
+          return composed::softmax_attention(options, in[0], in[1], in[2], beside(in[0], keys));
         };
         ++seed;
       }

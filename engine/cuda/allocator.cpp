@@ -1,7 +1,9 @@
 #include "engine/cuda/allocator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
+#include <vector>
 
 #include "engine/cuda/platform.h"
 #include "engine/cuda/runtime.h"
@@ -13,17 +15,46 @@ constexpr size_t kAlignment = 512;                    // of every block
 constexpr size_t kSmallSegment = size_t{32} << 20;    // the least that the driver is asked for
 constexpr size_t kLargeSegment = size_t{256} << 20;   // requests above this get a segment of their own size
 
+constexpr unsigned char kGuard = 0xA5;
+std::atomic<bool> guarding{false};
+std::atomic<int64_t> broken{0};
+
 size_t rounded(size_t bytes, size_t unit) { return std::max<size_t>(1, (bytes + unit - 1) / unit) * unit; }
 
 }  // namespace
 
 void* CachingAllocator::allocate(size_t bytes) {
   const std::lock_guard lock(mutex_);
-  const auto block = take(rounded(bytes, kAlignment));
+  const bool guarded = guarding;
+  const auto block = take(rounded(bytes, kAlignment) + (guarded ? 2 * kAlignment : 0));
   block->second.used = true;
   stats_.current_bytes += static_cast<int64_t>(block->second.bytes);
   stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.current_bytes);
-  return block->first;
+  if (!guarded) return block->first;
+  set_guards(block, bytes);
+  return block->first + kAlignment;
+}
+
+void CachingAllocator::set_guards(Blocks::iterator block, size_t bytes) {
+  block->second.guarded = bytes + 1;
+  const int before = platform::current();
+  platform::use(device_);
+  platform::set_bytes(block->first, kGuard, block->second.bytes);
+  platform::set_bytes(block->first + kAlignment, 0xFF, bytes);
+  platform::use(before);
+}
+
+void CachingAllocator::check_guards(Blocks::iterator block) {
+  const int before = platform::current();
+  platform::use(device_);
+  std::vector<unsigned char> bytes(block->second.bytes);
+  platform::download(block->first, bytes.data(), bytes.size());
+  platform::use(before);
+  const size_t end = kAlignment + block->second.guarded - 1;
+  const auto harmed = [](unsigned char byte) { return byte != kGuard; };
+  const auto at = [&](size_t place) { return bytes.begin() + static_cast<std::ptrdiff_t>(place); };
+  if (std::any_of(bytes.begin(), at(kAlignment), harmed) || std::any_of(at(end), bytes.end(), harmed)) ++broken;
+  block->second.guarded = 0;
 }
 
 CachingAllocator::Blocks::iterator CachingAllocator::take(size_t bytes) {
@@ -65,7 +96,9 @@ CachingAllocator::Blocks::iterator CachingAllocator::grow(size_t bytes) {
 void CachingAllocator::release(void* pointer, size_t) {
   const std::lock_guard lock(mutex_);
   auto block = blocks_.find(static_cast<char*>(pointer));
+  if (block == blocks_.end()) block = blocks_.find(static_cast<char*>(pointer) - kAlignment);
   BOCHNER_ASSERT(block != blocks_.end() && block->second.used);
+  if (block->second.guarded > 0) check_guards(block);
   stats_.current_bytes -= static_cast<int64_t>(block->second.bytes);
   block->second.used = false;
   const auto next = std::next(block);
@@ -111,6 +144,9 @@ void CachingAllocator::reset_peak() {
   const std::lock_guard lock(mutex_);
   stats_.peak_bytes = stats_.current_bytes;
 }
+
+void set_guards(bool on) { guarding = on; }
+int64_t broken_guards() { return broken; }
 
 Allocator& allocator(int index) {
   constexpr int kMost = 64;

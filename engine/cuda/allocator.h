@@ -24,12 +24,15 @@ class CachingAllocator : public Allocator {
     size_t bytes;
     char* segment;  ///< blocks of different segments never merge
     bool used;
+    size_t guarded = 0;  ///< bytes between the guards, plus 1; 0: no guards
   };
   using Blocks = std::map<char*, Block>;
 
   Blocks::iterator grow(size_t bytes);
   Blocks::iterator take(size_t bytes);
   void give_back_whole_segments();
+  void set_guards(Blocks::iterator block, size_t bytes);
+  void check_guards(Blocks::iterator block);
   void add_free(Blocks::iterator block) { free_.insert({block->second.bytes, block->first}); }
   void remove_free(Blocks::iterator block) { free_.erase({block->second.bytes, block->first}); }
 

@@ -4,11 +4,8 @@
 
 #include <algorithm>
 
-#include "engine/cuda/activation.h"
-#include "engine/cuda/blas.h"
-#include "engine/cuda/column_sum.h"
+#include "engine/cuda/epilogue.h"
 #include "engine/cuda/norm.h"
-#include "engine/cuda/philox.h"
 
 namespace bochner::cuda {
 namespace {
@@ -19,45 +16,6 @@ constexpr int64_t kHeld = int64_t{1} << 26;
 int64_t rows_at_once(const FeedForwardSizes& sizes) {
   return std::max<int64_t>(1024, kHeld / sizes.hidden);
 }
-
-/// to = act(u + b) m [+ residual], eight elements to each thread; `first` is the number of the first element.
-template <class T, class Act>
-struct Epilogue {
-  Act act;
-  bool drops;
-  typename FactorReader<T>::Params drop;
-  int64_t first, count, columns;
-  const T *u, *bias, *residual;
-  T* to;
-
-  BOCHNER_DEVICE void operator()(int64_t t) const {
-    const int64_t begin = t * kFactors;
-    const int64_t end = begin + kFactors < count ? begin + kFactors : count;
-    FactorReader<T> factor(drop, first + begin);
-    for (int64_t i = begin; i < end; ++i) {
-      T value = act.forward(u[i] + bias[i % columns]);
-      if (drops) value *= factor(first + i);
-      to[i] = residual == nullptr ? value : value + residual[i];
-    }
-  }
-};
-
-/// e = g m, and its column sums.
-template <class T>
-struct Masked {
-  bool drops;
-  typename FactorReader<T>::Params drop;
-  int64_t first, columns;
-  const T* g;
-  T* e;
-
-  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
-    const int64_t at = row * columns + column;
-    const T value = drops ? g[at] * FactorReader<T>(drop, first + at)(first + at) : g[at];
-    e[at] = value;
-    sums[0] += value;
-  }
-};
 
 /// From u and dh: du = dh m act'(u + b) in place of dh, its column sums, and h = act(u + b) m in place of u.
 template <class T, class Act>
@@ -93,26 +51,10 @@ Tensor rows(const Tensor& x, int64_t begin, int64_t count, int64_t columns) {
 }
 Tensor entries(const Tensor& x, int64_t begin, int64_t count) { return x.view({x.size()}).slice(0, begin, begin + count); }
 
-/// C (m x n) = op(A) op(B) [+ C], all contiguous.
-void product(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, const Tensor& c, bool adds) {
-  const int64_t k = transpose_a ? a.size(0) : a.size(1);
-  gemm(c.dtype(), {transpose_a, transpose_b, c.size(0), c.size(1), k, a.raw(), a.size(1), 0, b.raw(), b.size(1), 0,
-                   c.raw(), c.size(1), 0, 1, 1, adds ? 1.0 : 0.0});
-}
-
-template <class T, class Act>
-void epilogue(Act act, const Dropout& drop, int64_t first, const Tensor& u, const Tensor& bias, const Tensor& residual,
-              const Tensor& to) {
-  launch_threads((u.size() + kFactors - 1) / kFactors,
-                 Epilogue<T, Act>{act, drop.active(), typename FactorReader<T>::Params(drop), first, u.size(), u.size(1),
-                                  u.data<T>(), bias.data<T>(), residual.defined() ? residual.data<T>() : nullptr,
-                                  to.data<T>()});
-}
-
 }  // namespace
 
 void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForwardWeights& weights,
-                  const FeedForwardOptions& options, const FeedForward& result) {
+                  const FeedForwardOptions& options, const FeedForwardResult& result) {
   const int64_t step = std::min(sizes.rows, rows_at_once(sizes));
   const bool norm = weights.gamma.defined();
   const Tensor hidden = Tensor::empty({step, sizes.hidden}, x.dtype(), x.device());
@@ -129,11 +71,11 @@ void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForw
         layer_norm(count, sizes.dim, from, weights.gamma, weights.beta, options.eps, n,
                    entries(result.mean, begin, count), entries(result.rstd, begin, count));
       }
-      product(n, false, weights.w1, true, h, false);
+      multiply(n, false, weights.w1, true, h, false);
       visit_activation(options.activation, [&](auto act) {
         epilogue<T>(act, options.inner, begin * sizes.hidden, h, weights.b1, Tensor(), h);
       });
-      product(h, false, weights.w2, true, to, false);
+      multiply(h, false, weights.w2, true, to, false);
       epilogue<T>(IdentityActivation{}, options.outer, begin * sizes.dim, to, weights.b2,
                   options.residual ? from : Tensor(), to);
     }
@@ -170,12 +112,12 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
         layer_norm_apply(count, sizes.dim, from, weights.gamma, weights.beta, entries(mean, begin, count),
                          entries(rstd, begin, count), n);
       }
-      product(n, false, weights.w1, true, u, false);  // u = n W1^T
+      multiply(n, false, weights.w1, true, u, false);  // u = n W1^T
       strip_sums<1, T>(count, sizes.dim,
                        Masked<T>{options.outer.active(), typename FactorReader<T>::Params(options.outer),
                                  begin * sizes.dim, sizes.dim, g.data<T>() + begin * sizes.dim, e.data<T>()},
                        {db2});
-      product(e, false, weights.w2, false, du, false);  // dh = e W2
+      multiply(e, false, weights.w2, false, du, false);  // dh = e W2
       visit_activation(options.activation, [&]<class Act>(Act act) {
         strip_sums<1, T>(
             count, sizes.hidden,
@@ -183,9 +125,9 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
                                    begin * sizes.hidden, sizes.hidden, weights.b1.data<T>(), u.data<T>(), du.data<T>()},
             {db1});
       });
-      product(e, true, u, false, result.weights.w2, true);   // dW2 += e^T h
-      product(du, true, n, false, result.weights.w1, true);  // dW1 += du^T n
-      product(du, false, weights.w1, false, dx, false);      // dn = du W1
+      multiply(e, true, u, false, result.weights.w2, true);   // dW2 += e^T h
+      multiply(du, true, n, false, result.weights.w1, true);  // dW1 += du^T n
+      multiply(du, false, weights.w1, false, dx, false);      // dn = du W1
       add(db1, result.weights.b1);
       add(db2, result.weights.b2);
     }

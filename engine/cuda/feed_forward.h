@@ -8,7 +8,7 @@ namespace bochner::cuda {
 // undefined together for a block without norm.
 
 void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForwardWeights& weights,
-                  const FeedForwardOptions& options, const FeedForward& result);
+                  const FeedForwardOptions& options, const FeedForwardResult& result);
 /// Fills `result`, whose gamma and beta are undefined where those of `weights` are.
 void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean,
                            const Tensor& rstd, const FeedForwardWeights& weights, const FeedForwardOptions& options,

@@ -42,6 +42,7 @@ void download(const void* from, void* to, size_t bytes);
 void copy(const void* from, void* to, size_t bytes);
 void copy_peer(const void* from, int from_device, void* to, int to_device, size_t bytes);
 void clear(void* to, size_t bytes);
+void set_bytes(void* to, unsigned char value, size_t bytes);
 /// Waits for the current device.
 void synchronize();
 /// An Error in the name of `op` if a launch or an earlier kernel failed.

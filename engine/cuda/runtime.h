@@ -34,4 +34,10 @@ void synchronize(int index);
 void set_debug_sync(bool on);
 bool debug_sync();
 
+/// For tests: from now on every block is handed out full of NaN and between two guards, which are looked at when it is
+/// given back.
+void set_guards(bool on);
+/// How many blocks were found written outside so far.
+int64_t broken_guards();
+
 }  // namespace bochner::cuda

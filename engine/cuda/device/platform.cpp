@@ -192,8 +192,10 @@ void copy_peer(const void* from, int from_device, void* to, int to_device, size_
   synchronize();
 }
 
-void clear(void* to, size_t bytes) {
-  if (bytes > 0) check(cudaMemsetAsync(to, 0, bytes, stream()), "clear");
+void clear(void* to, size_t bytes) { set_bytes(to, 0, bytes); }
+
+void set_bytes(void* to, unsigned char value, size_t bytes) {
+  if (bytes > 0) check(cudaMemsetAsync(to, value, bytes, stream()), "clear");
 }
 
 void synchronize() { check(cudaStreamSynchronize(context().stream), "synchronize"); }

@@ -1,28 +1,50 @@
 #include "engine/cuda/blas.h"
 
-#include "engine/cpu/blas.h"
+#include <algorithm>
+
+#include "engine/parallel.h"
 
 namespace bochner::cuda {
 namespace {
 
 template <class T>
-void run(const Gemm& p, int64_t a, int64_t b, int64_t c) {
-  cpu::gemm(p.transpose_a, p.transpose_b, p.m, p.n, p.k, static_cast<T>(p.alpha), static_cast<const T*>(p.a) + a, p.lda,
-            static_cast<const T*>(p.b) + b, p.ldb, static_cast<T>(p.beta), static_cast<T*>(p.c) + c, p.ldc);
+void run(const Gemm& p, const T* a, const T* b, T* c) {
+  parallel_for(p.m, 16, [&](int64_t begin, int64_t end) {
+    std::vector<T> row(static_cast<size_t>(p.n));
+    for (int64_t i = begin; i < end; ++i) {
+      std::fill(row.begin(), row.end(), T(0));
+      for (int64_t k = 0; k < p.k; ++k) {
+        const T left = p.transpose_a ? a[k * p.lda + i] : a[i * p.lda + k];
+        const T* right = p.transpose_b ? b + k : b + k * p.ldb;
+        const int64_t step = p.transpose_b ? p.ldb : 1;
+        for (int64_t j = 0; j < p.n; ++j) row[static_cast<size_t>(j)] += left * right[j * step];
+      }
+      for (int64_t j = 0; j < p.n; ++j) {
+        T& to = c[i * p.ldc + j];
+        const T kept = p.beta == 0 ? T(0) : static_cast<T>(p.beta) * to;
+        to = static_cast<T>(p.alpha) * row[static_cast<size_t>(j)] + kept;
+      }
+    }
+  });
 }
 
 }  // namespace
 
 void gemm(DType dtype, const Gemm& p) {
   visit_floating(dtype, "matmul", [&]<class T>(TypeTag<T>) {
-    for (int64_t i = 0; i < p.batch; ++i) run<T>(p, i * p.step_a, i * p.step_b, i * p.step_c);
+    for (int64_t i = 0; i < p.batch; ++i) {
+      run(p, static_cast<const T*>(p.a) + i * p.step_a, static_cast<const T*>(p.b) + i * p.step_b,
+          static_cast<T*>(p.c) + i * p.step_c);
+    }
   });
 }
 
 void gemm_at(DType dtype, const Gemm& p, const std::vector<int64_t>& a_offsets, const std::vector<int64_t>& b_offsets) {
   visit_floating(dtype, "matmul", [&]<class T>(TypeTag<T>) {
-    for (size_t i = 0; i < a_offsets.size(); ++i)
-      run<T>(p, a_offsets[i], b_offsets[i], static_cast<int64_t>(i) * p.m * p.n);
+    for (size_t i = 0; i < a_offsets.size(); ++i) {
+      run(p, static_cast<const T*>(p.a) + a_offsets[i], static_cast<const T*>(p.b) + b_offsets[i],
+          static_cast<T*>(p.c) + static_cast<int64_t>(i) * p.m * p.n);
+    }
   });
 }
 

@@ -44,8 +44,9 @@ void copy(const void* from, void* to, size_t bytes) {
   if (bytes > 0) std::memmove(to, from, bytes);
 }
 void copy_peer(const void* from, int, void* to, int, size_t bytes) { copy(from, to, bytes); }
-void clear(void* to, size_t bytes) {
-  if (bytes > 0) std::memset(to, 0, bytes);
+void clear(void* to, size_t bytes) { set_bytes(to, 0, bytes); }
+void set_bytes(void* to, unsigned char value, size_t bytes) {
+  if (bytes > 0) std::memset(to, value, bytes);
 }
 void synchronize() {}
 void check_launch(const char*) {}

@@ -1,0 +1,419 @@
+// Streaming softmax attention in tiles of shared memory: a block has a tile of queries and walks the keys, or has a tile
+// of keys and walks the queries. Nothing is added up across blocks, so no atomics are needed: backward makes the scores
+// twice, once for dQ and once for dK and dV.
+#include "engine/cuda/softmax_attention.h"
+
+#include "engine/cuda/philox.h"
+#include "engine/cuda/tile.h"
+#include "engine/math.h"
+
+namespace bochner::cuda {
+namespace {
+
+constexpr int kParts = 4;  // of a row, each reduced by a thread of its own
+
+template <class T>
+struct Problem {
+  int64_t heads, queries, keys;
+  int dim, value_dim;
+  int query_tile, key_tile;
+  T scale;
+  bool causal, drops;
+  typename FactorReader<T>::Params drop;
+  Tokens<const T> Q, K, V;
+  KeyMask mask;
+
+  Problem(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& key_mask,
+          const SoftmaxAttentionOptions& options)
+      : heads(q.size(1)),
+        queries(q.size(2)),
+        keys(k.size(2)),
+        dim(static_cast<int>(q.size(3))),
+        value_dim(static_cast<int>(v.size(3))),
+        query_tile(0),
+        key_tile(0),
+        scale(static_cast<T>(options.scale)),
+        causal(options.causal),
+        drops(options.dropout.active()),
+        drop(options.dropout),
+        Q(q),
+        K(k),
+        V(v),
+        mask(key_mask) {}
+
+  int64_t query_tiles() const { return (queries + query_tile - 1) / query_tile; }
+  int64_t key_tiles() const { return (keys + key_tile - 1) / key_tile; }
+
+  BOCHNER_DEVICE bool hidden(int64_t b, int64_t query, int64_t key) const {
+    return query >= queries || key >= keys || (causal && key > query) || !mask.real(b, key);
+  }
+  BOCHNER_DEVICE T factor(int64_t head, int64_t query, int64_t key) const {
+    const int64_t element = (head * queries + query) * keys + key;
+    return FactorReader<T>(drop, element)(element);
+  }
+  /// The keys that some query before `query` may see.
+  BOCHNER_DEVICE int64_t visible_before(int64_t query) const { return causal && query < keys ? query : keys; }
+};
+
+/// Shared memory, handed out piece by piece.
+template <class T>
+class Carver {
+ public:
+  BOCHNER_DEVICE explicit Carver(T* memory) : next_(memory) {}
+  BOCHNER_DEVICE T* tile(int rows, int columns) { return take(rows * tile_stride(columns)); }
+  BOCHNER_DEVICE T* take(int count) {
+    T* const place = next_;
+    next_ += count;
+    return place;
+  }
+
+ private:
+  T* next_;
+};
+inline int64_t tile_elements(int64_t rows, int64_t columns) { return rows * (columns | 1); }
+
+/// Chooses the largest tiles whose shared memory, elements(queries, keys), fits; returns its bytes.
+template <class T, class Elements>
+size_t choose_tiles(Problem<T>& p, const Elements& elements) {
+  // Two blocks or more on a multiprocessor hide each other's waits.
+  const size_t limit = std::min(platform::shared_limit(), size_t{112} << 10);
+  constexpr int kTiles[][2] = {{64, 64}, {64, 32}, {32, 32}, {32, 16}, {16, 16}, {8, 8}, {4, 4}, {2, 2}, {1, 1}};
+  for (const auto& [queries, keys] : kTiles) {
+    const size_t bytes = static_cast<size_t>(elements(queries, keys)) * sizeof(T);
+    if (bytes > limit) continue;
+    p.query_tile = queries;
+    p.key_tile = keys;
+    return bytes;
+  }
+  fail("softmax_attention: heads of {} and {} are too large for the {} bytes of shared memory of this card", p.dim,
+       p.value_dim, limit);
+}
+
+template <class T>
+struct Forward {
+  Problem<T> p;
+  Tokens<T> O;
+  T* logsumexp;
+
+  static int64_t elements(const Problem<T>& p, int64_t q, int64_t k) {
+    return tile_elements(q, p.dim) + tile_elements(k, std::max(p.dim, p.value_dim)) + tile_elements(q, k) +
+           tile_elements(q, p.value_dim) + q * (3 + 2 * kParts);
+  }
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t tiles = (p.queries + p.query_tile - 1) / p.query_tile;
+    const int64_t head = team.index() / tiles;
+    const int64_t b = head / p.heads;
+    const int64_t h = head % p.heads;
+    const int64_t first = team.index() % tiles * p.query_tile;
+    const int rows = p.query_tile;
+    const int columns = p.key_tile;
+    const T kNothing = -std::numeric_limits<T>::infinity();
+    Carver<T> carver(team.template shared<T>());
+    T* const q = carver.tile(rows, p.dim);
+    T* const kv = carver.tile(columns, p.dim > p.value_dim ? p.dim : p.value_dim);
+    T* const s = carver.tile(rows, columns);
+    T* const o = carver.tile(rows, p.value_dim);
+    T* const top = carver.take(rows);
+    T* const sum = carver.take(rows);
+    T* const factor = carver.take(rows);
+    T* const part_top = carver.take(rows * kParts);
+    T* const part_sum = carver.take(rows * kParts);
+    const int lds = tile_stride(columns);
+    const int ldo = tile_stride(p.value_dim);
+
+    load_tile(team, p.Q.head(b, h) + first * p.Q.stride, p.Q.stride, rows, p.dim, p.scale, q,
+              [&](int row) { return first + row < p.queries; });
+    for (int i = team.rank(); i < rows * ldo; i += team.size()) o[i] = 0;
+    for (int i = team.rank(); i < rows; i += team.size()) {
+      top[i] = kNothing;
+      sum[i] = 0;
+    }
+    const int64_t last = first + rows < p.queries ? first + rows : p.queries;
+    const int64_t visible = p.visible_before(last);
+    for (int64_t key = 0; key < visible; key += columns) {
+      const auto real = [&](int row) { return key + row < p.keys && p.mask.real(b, key + row); };
+      team.sync();
+      load_tile(team, p.K.head(b, h) + key * p.K.stride, p.K.stride, columns, p.dim, T(1), kv, real);
+      team.sync();
+      multiply<false>(team, rows, columns, p.dim, matrix<T>(q, p.dim), transposed<T>(kv, p.dim), s, lds);  // S = Q K^T
+      team.sync();
+      load_tile(team, p.V.head(b, h) + key * p.V.stride, p.V.stride, columns, p.value_dim, T(1), kv, real);
+      for (int i = team.rank(); i < rows * kParts; i += team.size()) {
+        const int row = i / kParts;
+        T largest = kNothing;
+        for (int j = i % kParts; j < columns; j += kParts) {
+          T& score = s[row * lds + j];
+          if (p.hidden(b, first + row, key + j)) score = kNothing;
+          largest = score > largest ? score : largest;
+        }
+        part_top[i] = largest;
+      }
+      team.sync();
+      for (int row = team.rank(); row < rows; row += team.size()) {
+        T largest = top[row];
+        for (int j = 0; j < kParts; ++j) largest = part_top[row * kParts + j] > largest ? part_top[row * kParts + j] : largest;
+        factor[row] = largest == kNothing ? T(1) : math::exp(top[row] - largest);
+        top[row] = largest;
+      }
+      team.sync();
+      for (int i = team.rank(); i < rows * kParts; i += team.size()) {
+        const int row = i / kParts;
+        T total = 0;
+        for (int j = i % kParts; j < columns; j += kParts) {
+          T& score = s[row * lds + j];
+          const T probability = score == kNothing ? T(0) : math::exp(score - top[row]);
+          total += probability;
+          const bool drawn = p.drops && probability > T(0);
+          score = drawn ? probability * p.factor(head, first + row, key + j) : probability;
+        }
+        part_sum[i] = total;
+        for (int j = i % kParts; j < p.value_dim; j += kParts) o[row * ldo + j] *= factor[row];
+      }
+      team.sync();
+      for (int row = team.rank(); row < rows; row += team.size()) {
+        T total = sum[row] * factor[row];
+        for (int j = 0; j < kParts; ++j) total += part_sum[row * kParts + j];
+        sum[row] = total;
+      }
+      multiply<true>(team, rows, p.value_dim, columns, matrix<T>(s, columns), matrix<T>(kv, p.value_dim), o, ldo);
+    }
+    team.sync();
+    T* const to = O.head(b, h) + first * O.stride;
+    for (int i = team.rank(); i < rows * p.value_dim; i += team.size()) {
+      const int row = i / p.value_dim;
+      const int column = i - row * p.value_dim;
+      if (first + row < p.queries) {
+        to[row * O.stride + column] = sum[row] > T(0) ? o[row * ldo + column] / sum[row] : T(0);
+      }
+    }
+    for (int row = team.rank(); row < rows; row += team.size()) {
+      if (first + row < p.queries) {
+        logsumexp[head * p.queries + first + row] = sum[row] > T(0) ? top[row] + math::log(sum[row]) : kNothing;
+      }
+    }
+  }
+};
+
+/// delta_i = dO_i . O_i, a team for each query.
+template <class T>
+struct Delta {
+  int64_t heads, queries;
+  int value_dim;
+  Tokens<const T> dO, O;
+  T* delta;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t head = team.index() / queries;
+    const int64_t i = team.index() % queries;
+    const T* g = dO.head(head / heads, head % heads) + i * dO.stride;
+    const T* o = O.head(head / heads, head % heads) + i * O.stride;
+    T sum = 0;
+    for (int j = team.rank(); j < value_dim; j += team.size()) sum += g[j] * o[j];
+    sum = team.sum(sum);
+    if (team.rank() == 0) delta[team.index()] = sum;
+  }
+};
+
+/// P and dS of a tile in place of S = scale Q K^T and dP = dO V^T:
+///   P = exp(S - lse) [times the dropout factor],  dS = P (dP - delta)
+template <class T, class Team>
+BOCHNER_DEVICE void score_gradients(const Team& team, const Problem<T>& p, int64_t head, int64_t query, int64_t key,
+                                    const T* lse, const T* delta, T* s, T* ds) {
+  const int64_t b = head / p.heads;
+  const int ld = tile_stride(p.key_tile);
+  for (int i = team.rank(); i < p.query_tile * p.key_tile; i += team.size()) {
+    const int row = i / p.key_tile;
+    const int column = i - row * p.key_tile;
+    const int at = row * ld + column;
+    const bool seen = !p.hidden(b, query + row, key + column) && lse[row] > -std::numeric_limits<T>::infinity();
+    // Scores are rounded: without the bound a difference of huge ones could lie above 0.
+    const T less = s[at] - lse[row];
+    const T probability = seen ? math::exp(less < T(0) ? less : T(0)) : T(0);
+    const T kept = p.drops && seen ? p.factor(head, query + row, key + column) : T(1);
+    s[at] = probability * kept;
+    ds[at] = seen ? probability * (kept * ds[at] - delta[row]) : T(0);
+  }
+}
+
+/// A block for each tile of queries: dQ = scale dS K.
+template <class T>
+struct QueryGradients {
+  Problem<T> p;
+  Tokens<const T> dO;
+  const T *logsumexp, *delta;
+  Tokens<T> dQ;
+
+  static int64_t elements(const Problem<T>& p, int64_t q, int64_t k) {
+    return 2 * tile_elements(q, p.dim) + tile_elements(q, p.value_dim) + tile_elements(k, p.dim) +
+           tile_elements(k, p.value_dim) + 2 * tile_elements(q, k) + 2 * q;
+  }
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t tiles = (p.queries + p.query_tile - 1) / p.query_tile;
+    const int64_t head = team.index() / tiles;
+    const int64_t b = head / p.heads;
+    const int64_t h = head % p.heads;
+    const int64_t first = team.index() % tiles * p.query_tile;
+    const int rows = p.query_tile;
+    const int columns = p.key_tile;
+    Carver<T> carver(team.template shared<T>());
+    T* const q = carver.tile(rows, p.dim);
+    T* const dq = carver.tile(rows, p.dim);
+    T* const g = carver.tile(rows, p.value_dim);
+    T* const k = carver.tile(columns, p.dim);
+    T* const v = carver.tile(columns, p.value_dim);
+    T* const s = carver.tile(rows, columns);
+    T* const ds = carver.tile(rows, columns);
+    T* const lse = carver.take(rows);
+    T* const less = carver.take(rows);
+    const int lds = tile_stride(columns);
+    const int ldq = tile_stride(p.dim);
+    const auto there = [&](int row) { return first + row < p.queries; };
+    load_tile(team, p.Q.head(b, h) + first * p.Q.stride, p.Q.stride, rows, p.dim, p.scale, q, there);
+    load_tile(team, dO.head(b, h) + first * dO.stride, dO.stride, rows, p.value_dim, T(1), g, there);
+    for (int i = team.rank(); i < rows * ldq; i += team.size()) dq[i] = 0;
+    for (int row = team.rank(); row < rows; row += team.size()) {
+      lse[row] = there(row) ? logsumexp[head * p.queries + first + row] : T(0);
+      less[row] = there(row) ? delta[head * p.queries + first + row] : T(0);
+    }
+    const int64_t last = first + rows < p.queries ? first + rows : p.queries;
+    const int64_t visible = p.visible_before(last);
+    for (int64_t key = 0; key < visible; key += columns) {
+      const auto real = [&](int row) { return key + row < p.keys && p.mask.real(b, key + row); };
+      team.sync();
+      load_tile(team, p.K.head(b, h) + key * p.K.stride, p.K.stride, columns, p.dim, T(1), k, real);
+      load_tile(team, p.V.head(b, h) + key * p.V.stride, p.V.stride, columns, p.value_dim, T(1), v, real);
+      team.sync();
+      multiply<false>(team, rows, columns, p.dim, matrix<T>(q, p.dim), transposed<T>(k, p.dim), s, lds);
+      multiply<false>(team, rows, columns, p.value_dim, matrix<T>(g, p.value_dim), transposed<T>(v, p.value_dim), ds, lds);
+      team.sync();
+      score_gradients(team, p, head, first, key, lse, less, s, ds);
+      team.sync();
+      multiply<true>(team, rows, p.dim, columns, matrix<T>(ds, columns), matrix<T>(k, p.dim), dq, ldq);
+    }
+    team.sync();
+    T* const to = dQ.head(b, h) + first * dQ.stride;
+    for (int i = team.rank(); i < rows * p.dim; i += team.size()) {
+      const int row = i / p.dim;
+      const int column = i - row * p.dim;
+      if (there(row)) to[row * dQ.stride + column] = p.scale * dq[row * ldq + column];
+    }
+  }
+};
+
+/// A block for each tile of keys: dV = P^T dO,  dK = scale dS^T Q.
+template <class T>
+struct KeyGradients {
+  Problem<T> p;
+  Tokens<const T> dO;
+  const T *logsumexp, *delta;
+  Tokens<T> dK, dV;
+
+  static int64_t elements(const Problem<T>& p, int64_t q, int64_t k) {
+    return tile_elements(q, p.dim) + tile_elements(q, p.value_dim) + 2 * tile_elements(k, p.dim) +
+           2 * tile_elements(k, p.value_dim) + 2 * tile_elements(q, k) + 2 * q;
+  }
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t tiles = (p.keys + p.key_tile - 1) / p.key_tile;
+    const int64_t head = team.index() / tiles;
+    const int64_t b = head / p.heads;
+    const int64_t h = head % p.heads;
+    const int64_t key = team.index() % tiles * p.key_tile;
+    const int rows = p.query_tile;
+    const int columns = p.key_tile;
+    Carver<T> carver(team.template shared<T>());
+    T* const q = carver.tile(rows, p.dim);
+    T* const g = carver.tile(rows, p.value_dim);
+    T* const k = carver.tile(columns, p.dim);
+    T* const dk = carver.tile(columns, p.dim);
+    T* const v = carver.tile(columns, p.value_dim);
+    T* const dv = carver.tile(columns, p.value_dim);
+    T* const s = carver.tile(rows, columns);
+    T* const ds = carver.tile(rows, columns);
+    T* const lse = carver.take(rows);
+    T* const less = carver.take(rows);
+    const int lds = tile_stride(columns);
+    const int ldk = tile_stride(p.dim);
+    const int ldv = tile_stride(p.value_dim);
+    const auto real = [&](int row) { return key + row < p.keys && p.mask.real(b, key + row); };
+    load_tile(team, p.K.head(b, h) + key * p.K.stride, p.K.stride, columns, p.dim, T(1), k, real);
+    load_tile(team, p.V.head(b, h) + key * p.V.stride, p.V.stride, columns, p.value_dim, T(1), v, real);
+    for (int i = team.rank(); i < columns * ldk; i += team.size()) dk[i] = 0;
+    for (int i = team.rank(); i < columns * ldv; i += team.size()) dv[i] = 0;
+    const int64_t begin = p.causal ? key / rows * rows : 0;  // earlier queries see none of these keys
+    for (int64_t first = begin; first < p.queries; first += rows) {
+      const auto there = [&](int row) { return first + row < p.queries; };
+      team.sync();
+      load_tile(team, p.Q.head(b, h) + first * p.Q.stride, p.Q.stride, rows, p.dim, p.scale, q, there);
+      load_tile(team, dO.head(b, h) + first * dO.stride, dO.stride, rows, p.value_dim, T(1), g, there);
+      for (int row = team.rank(); row < rows; row += team.size()) {
+        lse[row] = there(row) ? logsumexp[head * p.queries + first + row] : T(0);
+        less[row] = there(row) ? delta[head * p.queries + first + row] : T(0);
+      }
+      team.sync();
+      multiply<false>(team, rows, columns, p.dim, matrix<T>(q, p.dim), transposed<T>(k, p.dim), s, lds);
+      multiply<false>(team, rows, columns, p.value_dim, matrix<T>(g, p.value_dim), transposed<T>(v, p.value_dim), ds, lds);
+      team.sync();
+      score_gradients(team, p, head, first, key, lse, less, s, ds);
+      team.sync();
+      multiply<true>(team, columns, p.value_dim, rows, transposed<T>(s, columns), matrix<T>(g, p.value_dim), dv, ldv);
+      multiply<true>(team, columns, p.dim, rows, transposed<T>(ds, columns), matrix<T>(q, p.dim), dk, ldk);  // Q has the scale
+    }
+    team.sync();
+    T* const to_k = dK.head(b, h) + key * dK.stride;
+    T* const to_v = dV.head(b, h) + key * dV.stride;
+    for (int i = team.rank(); i < columns * p.dim; i += team.size()) {
+      const int row = i / p.dim;
+      const int column = i - row * p.dim;
+      if (key + row < p.keys) to_k[row * dK.stride + column] = dk[row * ldk + column];
+    }
+    for (int i = team.rank(); i < columns * p.value_dim; i += team.size()) {
+      const int row = i / p.value_dim;
+      const int column = i - row * p.value_dim;
+      if (key + row < p.keys) to_v[row * dV.stride + column] = dv[row * ldv + column];
+    }
+  }
+};
+
+constexpr int kThreads = 256;
+
+}  // namespace
+
+void softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
+                       const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp) {
+  visit_floating(Q.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {
+    Problem<T> p(Q, K, V, key_mask, options);
+    const size_t bytes =
+        choose_tiles(p, [&](int64_t q, int64_t k) { return Forward<T>::elements(p, q, k); });
+    launch_blocks<kThreads>(Q.size(0) * p.heads * p.query_tiles(), bytes,
+                            Forward<T>{p, Tokens<T>(O), logsumexp.data<T>()});
+  });
+}
+
+void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
+                                const Tensor& key_mask, const SoftmaxAttended& attended,
+                                const SoftmaxAttentionOptions& options, const AttentionGradients& grads) {
+  visit_floating(Q.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {
+    Problem<T> p(Q, K, V, key_mask, options);
+    const int64_t jobs = Q.size(0) * p.heads;
+    const Tensor delta = Tensor::empty(Shape{jobs, Q.size(2)}, Q.dtype(), Q.device());
+    const Tokens<const T> g(dO);
+    const T* lse = attended.logsumexp.data<T>();
+    launch_rows(jobs * p.queries, p.value_dim,
+                Delta<T>{p.heads, p.queries, p.value_dim, g, Tokens<const T>(attended.O), delta.data<T>()});
+    size_t bytes = choose_tiles(p, [&](int64_t q, int64_t k) { return QueryGradients<T>::elements(p, q, k); });
+    launch_blocks<kThreads>(jobs * p.query_tiles(), bytes,
+                            QueryGradients<T>{p, g, lse, delta.data<T>(), Tokens<T>(grads.dQ)});
+    bytes = choose_tiles(p, [&](int64_t q, int64_t k) { return KeyGradients<T>::elements(p, q, k); });
+    launch_blocks<kThreads>(jobs * p.key_tiles(), bytes,
+                            KeyGradients<T>{p, g, lse, delta.data<T>(), Tokens<T>(grads.dK), Tokens<T>(grads.dV)});
+  });
+}
+
+}  // namespace bochner::cuda

@@ -1,0 +1,66 @@
+// Every op of the list, on a card: value and gradients are those of the CPU in f64, in both precisions.
+#include <gtest/gtest.h>
+
+#include "autograd/op_info.h"
+#include "autograd/tape.h"
+#include "tests/card.h"
+
+namespace bochner {
+namespace {
+
+using testing_card::poison;
+using testing_card::squared_error;
+
+/// The value of a sample and its gradients under a fixed projection, one behind the other.
+std::vector<std::vector<double>> run(const Sample& sample, Device device, DType dtype) {
+  Tape tape;
+  std::vector<Variable> inputs;
+  for (const Tensor& input : sample.inputs) {
+    const Tensor moved = is_floating(input.dtype()) ? input.cast(dtype).to(device) : input.to(device);
+    inputs.push_back(tape.watch(moved));
+  }
+  if (!device.is_cpu()) poison();
+  const Variable y = sample.apply(inputs);
+  const Tensor projection = sample_values(y.shape(), 5, -1, 1).cast(dtype).to(device);
+  std::vector<std::vector<double>> results = {y.value().to_vector<double>()};
+  if (!is_floating(y.value().dtype()) || !y.tracked()) return results;
+  for (const Variable& gradient : tape.gradients({y}, {projection}, inputs)) {
+    results.push_back(gradient.value().to_vector<double>());
+  }
+  return results;
+}
+
+class EveryOpOnACard : public testing::TestWithParam<size_t> {
+ protected:
+  const OpInfo& op() const { return op_infos()[GetParam()]; }
+};
+
+TEST_P(EveryOpOnACard, EqualsTheCpu) {
+  BOCHNER_NEEDS_CARD();
+  for (const Sample& sample : op().samples) {
+    const auto expected = run(sample, Device::cpu(), DType::f64);
+    for (const DType dtype : {DType::f64, DType::f32}) {
+      const auto found = run(sample, Device::cuda(), dtype);
+      ASSERT_EQ(found.size(), expected.size()) << sample.label;
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(found[i].size(), expected[i].size()) << sample.label << ", result " << i;
+        EXPECT_LE(squared_error(found[i], expected[i]), dtype == DType::f64 ? 1e-20 : 1e-7)
+            << name_of(dtype) << " " << sample.label << ", result " << i;
+      }
+    }
+  }
+}
+
+TEST_P(EveryOpOnACard, GivesEqualBytesTwice) {
+  BOCHNER_NEEDS_CARD();
+  for (const Sample& sample : op().samples) {
+    EXPECT_EQ(run(sample, Device::cuda(), DType::f32), run(sample, Device::cuda(), DType::f32)) << sample.label;
+  }
+}
+
+std::string op_name(const testing::TestParamInfo<size_t>& tested) { return op_infos()[tested.param].name; }
+
+INSTANTIATE_TEST_SUITE_P(Ops, EveryOpOnACard, testing::Range<size_t>(0, op_infos().size()), op_name);
+
+}  // namespace
+}  // namespace bochner

@@ -1,0 +1,54 @@
+// For tests that need a card (or, in a build with BOCHNER_CUDA=EMULATED, the CPU in its place).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "engine/device.h"
+#include "engine/tensor.h"
+
+namespace bochner::testing_card {
+
+/// Why there is none; empty where there is one.
+inline std::string missing() {
+  try {
+    Device::named("cuda");
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// Leaves NaN in freed memory of the card, so that an output that is not written shows.
+inline void poison() {
+  for (const int64_t count : {64, 1024, 65536}) {
+    std::vector<Tensor> blocks;
+    for (int i = 0; i < 8; ++i) {
+      blocks.push_back(Tensor::full({count}, std::numeric_limits<double>::quiet_NaN(), DType::f32, Device::cuda()));
+    }
+  }
+}
+
+/// sum (a - b)^2 / sum b^2; where b is 0, sum (a - b)^2.
+inline double squared_error(const std::vector<double>& a, const std::vector<double>& b) {
+  double error = 0;
+  double size = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    if (a[i] == b[i]) continue;  // infinities
+    error += (a[i] - b[i]) * (a[i] - b[i]);
+  }
+  for (const double x : b) size += std::isfinite(x) ? x * x : 0;
+  return size > 0 ? error / size : error;
+}
+
+}  // namespace bochner::testing_card
+
+#define BOCHNER_NEEDS_CARD()                                                   \
+  do {                                                                         \
+    const std::string missing_card = ::bochner::testing_card::missing();       \
+    if (!missing_card.empty()) GTEST_SKIP() << missing_card;                   \
+  } while (false)

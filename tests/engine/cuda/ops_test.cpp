@@ -1,0 +1,311 @@
+// Ops that autograd's list does not reach, or not at these sizes: a card gives what the CPU gives.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/bias_activation.h"
+#include "engine/ops/cross_entropy.h"
+#include "engine/ops/dropout.h"
+#include "engine/ops/embedding.h"
+#include "engine/ops/hadamard.h"
+#include "engine/ops/index.h"
+#include "engine/ops/join.h"
+#include "engine/ops/linalg.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/norm.h"
+#include "engine/ops/optimizer_step.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/scan.h"
+#include "engine/ops/softmax.h"
+#include "engine/ops/sort.h"
+#include "engine/ops/unary.h"
+#include "tests/card.h"
+
+namespace bochner {
+namespace {
+
+using Results = std::vector<Tensor>;
+using testing_card::squared_error;
+
+Tensor values(const Shape& shape, uint64_t seed, DType dtype = DType::f64) {
+  Generator generator(seed);
+  return normal(shape, generator, 0, 1, DType::f64).cast(dtype);
+}
+
+/// f(inputs) on a card against the CPU, f64 to the last bits and f32 to its own.
+void expect_equal(const std::string& what, const std::vector<Tensor>& inputs,
+                  const std::function<Results(const std::vector<Tensor>&)>& f) {
+  const Results expected = f(inputs);
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    std::vector<Tensor> moved;
+    for (const Tensor& x : inputs) moved.push_back((is_floating(x.dtype()) ? x.cast(dtype) : x).to(Device::cuda()));
+    testing_card::poison();
+    const Results found = f(moved);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      ASSERT_EQ(found[i].shape(), expected[i].shape()) << what;
+      EXPECT_LE(squared_error(found[i].to_vector<double>(), expected[i].to_vector<double>()),
+                dtype == DType::f64 ? 1e-20 : 1e-7)
+          << what << ", " << name_of(dtype) << ", result " << i;
+    }
+  }
+}
+
+/// The same elements, exactly.
+void expect_same(const std::string& what, const Results& found, const Results& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].to_vector<double>(), expected[i].to_vector<double>()) << what << ", result " << i;
+  }
+}
+
+constexpr int64_t kLengths[] = {1, 7, 1023, 4097};
+
+TEST(CardOps, ElementwiseOfAnyLayout) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t n : kLengths) {
+    expect_equal("exp", {values({n}, 1)}, [](const auto& in) { return Results{exp(in[0])}; });
+    expect_equal("offset", {values({n + 1}, 2)}, [n](const auto& in) {
+      return Results{in[0].slice(0, 1, n + 1) * in[0].slice(0, 0, n)};  // not aligned
+    });
+    expect_equal("broadcast", {values({3, n}, 3), values({3, 1}, 4), values({n}, 5)}, [](const auto& in) {
+      return Results{in[0] * in[1] + in[2], where(less(in[0], in[2]), in[1], in[0])};
+    });
+    expect_equal("permuted", {values({2, n, 3}, 6)}, [](const auto& in) {
+      return Results{tanh(in[0].permute({2, 0, 1})), in[0].permute({1, 2, 0}) + in[0].permute({1, 2, 0})};
+    });
+  }
+}
+
+TEST(CardOps, Reductions) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t n : kLengths) {
+    expect_equal("sum", {values({3, n, 5}, 1)}, [](const auto& in) {
+      return Results{sum(in[0]), sum(in[0], {0}), sum(in[0], {1}), sum(in[0], {2}), sum(in[0], {0, 2}), mean(in[0], {1})};
+    });
+    expect_equal("extremes", {values({3, n, 5}, 2)}, [](const auto& in) {
+      return Results{amax(in[0]), amin(in[0], {1}), amax(in[0], {2}, true)};
+    });
+  }
+  expect_equal("long", {values({2, 100003}, 3)}, [](const auto& in) { return Results{sum(in[0], {1}), sum(in[0])}; });
+  expect_equal("empty", {Tensor::zeros({3, 0}, DType::f64)}, [](const auto& in) { return Results{sum(in[0], {1})}; });
+  const Tensor nan = Tensor::from<float>({1, NAN, 3}, {3});
+  EXPECT_TRUE(std::isnan(amax(nan.to(Device::cuda())).item()));
+}
+
+TEST(CardOps, RowsOfAnyLength) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t n : kLengths) {
+    expect_equal("softmax", {values({5, n}, 1), values({5, n}, 2)}, [](const auto& in) {
+      const Tensor y = softmax(in[0]);
+      return Results{y, softmax_backward(in[1], y), logsumexp(in[0]), softmax(in[0], 0)};
+    });
+    expect_equal("layer_norm", {values({5, n}, 1), values({n}, 2), values({n}, 3), values({5, n}, 4), values({5, n}, 5)},
+                 [](const auto& in) {
+                   const auto y = layer_norm(in[0], in[1], in[2], 1e-3);
+                   const auto d = layer_norm_backward(in[3], in[0], in[1], y.mean, y.rstd, in[4]);
+                   const Dropout drop = Dropout::at(0.3, Generator(5, 8));
+                   const auto r = residual_layer_norm(in[0], in[3], in[1], in[2], 1e-3, drop);
+                   return Results{y.y, y.mean, y.rstd, d.dx, d.dgamma, d.dbeta, r.sum, r.y,
+                                  layer_norm_apply(in[0], in[1], in[2], y.mean, y.rstd)};
+                 });
+    expect_equal("cross_entropy", {values({6, n}, 1), Tensor::scalar(1.5, DType::f64)}, [n](const auto& in) {
+      const Tensor labels = Tensor::from<int64_t>({0, n - 1, n / 2, -1, 0, n / 3}, {6}).to(in[0].device());
+      const CrossEntropyOptions options{0.1, -1};
+      const auto y = cross_entropy(in[0], labels, options);
+      return Results{y.loss, y.logsumexp, cross_entropy_backward(in[1], in[0], labels, y.logsumexp, options)};
+    });
+    expect_equal("pairs", {values({3, n}, 1), values({3, n}, 2), Tensor::scalar(0.5, DType::f64)}, [](const auto& in) {
+      return Results{binary_cross_entropy(in[0], in[1]), binary_cross_entropy_backward(in[2], in[0], in[1]),
+                     mean_squared_error(in[0], in[1]), mean_squared_error_backward(in[2], in[0], in[1])};
+    });
+    expect_equal("bias_activation", {values({37, n}, 1), values({n}, 2), values({37, n}, 3)}, [](const auto& in) {
+      Results results;
+      for (const auto act : {Activation::identity, Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
+        const auto d = bias_activation_backward(in[2], in[0], in[1], act);
+        for (const Tensor& t : {bias_activation(in[0], in[1], act), d.dx, d.dbias, bias_activation(in[0], {}, act)}) {
+          results.push_back(t);
+        }
+      }
+      results.push_back(column_sum(in[0]));
+      return results;
+    });
+    expect_equal("batch_norm", {values({n + 1, 9}, 1), values({9}, 2), values({9}, 3), values({n + 1, 9}, 4)},
+                 [](const auto& in) {
+                   const auto y = batch_norm(in[0], in[1], in[2], {}, {});
+                   const auto d = batch_norm_backward(in[3], in[0], in[1], y.mean, y.rstd);
+                   return Results{y.y, y.mean, y.rstd, d.dx, d.dgamma, d.dbeta};
+                 });
+  }
+}
+
+TEST(CardOps, RandomNumbersAreTheSameBits) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t n : kLengths) {
+    for (const uint64_t offset : {0U, 8U, 5U}) {
+      const auto run = [&](Device device) {
+        Generator generator(77, offset);
+        Results results;
+        for (const DType dtype : {DType::f32, DType::f64}) {
+          results.push_back(uniform({n}, generator, -1, 3, dtype, device));
+        }
+        results.push_back(bernoulli({n}, 0.3, generator, DType::f32, device));
+        results.push_back(bernoulli({n}, 1, generator, DType::boolean, device));
+        results.push_back(integers({n}, -5, 1000000007, generator, device));
+        results.push_back(dropout_mask({n}, Dropout::at(0.25, Generator(3, offset)), DType::f32, device));
+        results.push_back(permutation(n, generator, device));
+        return results;
+      };
+      expect_same("random", run(Device::cuda()), run(Device::cpu()));
+      for (const DType dtype : {DType::f32, DType::f64}) {
+        Generator a(5, offset);
+        Generator b(5, offset);
+        const Tensor here = normal({n}, a, 1, 2, dtype);
+        const Tensor there = normal({n}, b, 1, 2, dtype, Device::cuda());
+        EXPECT_LE(squared_error(there.to_vector<double>(), here.to_vector<double>()), dtype == DType::f32 ? 1e-13 : 1e-28);
+      }
+    }
+  }
+}
+
+TEST(CardOps, OrderAndPlaces) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t n : kLengths) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64}) {
+      Generator generator(9);
+      Tensor x = integers({3, n}, -20, 20, generator).cast(dtype);  // many ties
+      if (is_floating(dtype) && n > 3) {
+        x.slice(1, 2, 3).fill_(NAN);
+        x.slice(1, 1, 2).fill_(-0.0);
+      }
+      const auto run = [n](const Tensor& t) {
+        const auto up = sort(t);
+        const auto down = sort(t, 1, true);
+        const auto top = topk(t, (n + 1) / 2);
+        return Results{up.indices, down.indices, top.indices, argmax(t), argmin(t), argsort(t, 0),
+                       where(equal(up.values, up.values), up.values, up.values * 0.0 + 0.0)};
+      };
+      if (is_floating(dtype)) {
+        expect_same("sort", {run(x.to(Device::cuda()))[0], run(x.to(Device::cuda()))[3], run(x.to(Device::cuda()))[4]},
+                    {run(x)[0], run(x)[3], run(x)[4]});
+      } else {
+        const auto plain = [](const Tensor& t) {
+          const auto up = sort(t);
+          const auto down = sort(t, 1, true);
+          return Results{up.values, up.indices, down.values, down.indices, argmax(t), argmin(t)};
+        };
+        expect_same("sort", plain(x.to(Device::cuda())), plain(x));
+      }
+    }
+  }
+}
+
+TEST(CardOps, Indices) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t n : kLengths) {
+    Generator generator(4);
+    const Tensor rows = integers({n}, 0, 6, generator);
+    const Tensor each = integers({4, n, 3}, 0, 6, generator);
+    expect_equal("take", {values({2, 6, 5}, 1), rows, values({2, n, 5}, 2)}, [](const auto& in) {
+      return Results{take(in[0], in[1], 1), take_add({2, 6, 5}, in[1], in[2], 1)};
+    });
+    expect_equal("gather", {values({4, 6, 3}, 1), each, values({4, n, 3}, 2)}, [](const auto& in) {
+      return Results{gather(in[0], 1, in[1]), scatter_add({4, 6, 3}, 1, in[1], in[2])};
+    });
+    expect_equal("rows", {values({4, 6, 3}, 1), each.slice(2, 0, 1), values({4, n, 3}, 2)}, [](const auto& in) {
+      return Results{gather(in[0], 1, in[1]), scatter_add({4, 6, 3}, 1, in[1], in[2])};
+    });
+    expect_equal("one_hot", {rows}, [](const auto& in) { return Results{one_hot(in[0], 6)}; });
+    expect_equal("embedding", {values({6, 70}, 1), rows, values({n, 70}, 2), values({8, 70}, 3)}, [n](const auto& in) {
+      return Results{embedding(in[0], in[1]), embedding_backward(in[2], in[1], 6), embedding_backward(in[2], in[1], 9, 2),
+                     n <= 8 ? embedding_at(in[0], in[1].view({1, n}), in[3]) : in[2]};
+    });
+    const auto count = [](const Tensor& x) { return Results{cumsum(x, 0)}; };
+    expect_same("integers", count(rows.to(Device::cuda())), count(rows));
+  }
+  Generator generator(3);
+  expect_equal("scattered", {integers({4097}, 0, 100000, generator), values({4097, 2}, 2)},
+               [](const auto& in) { return Results{take_add({100000, 2}, in[0], in[1])}; });
+}
+
+TEST(CardOps, Scans) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t n : kLengths) {
+    for (const bool exclusive : {false, true}) {
+      for (const bool reverse : {false, true}) {
+        expect_equal("cumsum", {values({2, n, 3}, 1)}, [=](const auto& in) {
+          return Results{cumsum(in[0], 1, {exclusive, reverse}), cumsum(in[0], 2, {exclusive, reverse})};
+        });
+      }
+    }
+  }
+}
+
+TEST(CardOps, Hadamard) {
+  BOCHNER_NEEDS_CARD();
+  for (int64_t n = 1; n <= 65536; n *= 2) {
+    expect_equal("hadamard", {values({3, n}, 1)}, [](const auto& in) {
+      const Tensor again = in[0].clone();
+      hadamard_(again);
+      return Results{hadamard(in[0]), again};
+    });
+  }
+}
+
+TEST(CardOps, Products) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t n : {1, 7, 130}) {
+    expect_equal("matmul", {values({2, 3, 5, n}, 1), values({3, n, 4}, 2), values({n, 6}, 3), values({2, 9, 3, 5}, 4)},
+                 [](const auto& in) {
+                   return Results{matmul(in[0], in[1]), matmul(in[0], in[2]),
+                                  matmul(in[0].transpose(-1, -2), in[0]),
+                                  matmul(in[3].transpose(1, 2), in[3].permute({0, 2, 3, 1})),  // heads of a projection
+                                  matmul(in[0].slice(3, 0, 1), in[1].slice(1, 0, 1))};
+                 });
+  }
+}
+
+TEST(CardOps, OptimizerSteps) {
+  BOCHNER_NEEDS_CARD();
+  const std::vector<Shape> shapes = {{1}, {7}, {1023}, {40, 1000}, {0}, {3, 3}};
+  const auto run = [&](Device device, DType dtype) {
+    Results results;
+    std::vector<AdamTensors> adam;
+    std::vector<SgdTensors> sgd;
+    for (int copy = 0; copy < 20; ++copy) {  // more than one table holds
+      for (const Shape& shape : shapes) {
+        const uint64_t seed = 10 * results.size();
+        const auto value = [&](uint64_t at) { return values(shape, seed + at, dtype).to(device); };
+        adam.push_back({value(1), value(2), value(3), square(value(4))});
+        sgd.push_back({value(5), value(6), value(7)});
+        results.push_back(adam.back().p);
+        results.push_back(sgd.back().p);
+      }
+    }
+    adam_step({1e-2, 0.9, 0.99, 1e-8, 0.1, true, 3, 0.5, 1.0}, adam);
+    sgd_step({1e-2, 0.9, 0.1, true, 0.5, 1.0}, sgd);
+    results.push_back(Tensor::scalar(global_norm(results), DType::f64));
+    return results;
+  };
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    const Results expected = run(Device::cpu(), dtype);
+    const Results found = run(Device::cuda(), dtype);
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_LE(squared_error(found[i].to_vector<double>(), expected[i].to_vector<double>()),
+                dtype == DType::f64 ? 1e-24 : 1e-12);
+    }
+  }
+}
+
+TEST(CardOps, LinearAlgebraGoesThroughTheCpu) {
+  BOCHNER_NEEDS_CARD();
+  expect_equal("linalg", {values({2, 6, 6}, 1), values({2, 6, 3}, 2)}, [](const auto& in) {
+    const Tensor spd = matmul(in[0], in[0].transpose(-1, -2)) + in[0] * 0.0;
+    const auto q = qr(in[0], true);
+    return Results{q.q, q.r, svd(in[0]).s, eigh(spd).values, pinv(in[0]), solve(in[0], in[1]), least_squares(in[0], in[1], 0.1)};
+  });
+}
+
+}  // namespace
+}  // namespace bochner
