@@ -1,0 +1,177 @@
+// The cases of the bars in docs/gpu/status.md, timed on a card: one JSON object a line, with the median of several runs.
+//
+//   gpu_bench [FILE]      also writes the lines to FILE
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/ops/bias_activation.h"
+#include "engine/ops/cross_entropy.h"
+#include "engine/ops/dropout.h"
+#include "engine/ops/hadamard.h"
+#include "engine/ops/kernel_attention.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/norm.h"
+#include "engine/ops/optimizer_step.h"
+#include "engine/ops/softmax_attention.h"
+#include "engine/precision.h"
+#include "engine/random.h"
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/runtime.h"
+#endif
+
+namespace bochner {
+namespace {
+
+#if defined(BOCHNER_CUDA)
+void wait() { cuda::synchronize(0); }
+#else
+void wait() {}
+#endif
+
+FILE* file = nullptr;
+
+/// The median time of one call, of several rounds of as many calls as take 20 ms.
+double milliseconds(const std::function<void()>& f) {
+  const auto timed = [&](int calls) {
+    wait();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) f();
+    wait();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / calls;
+  };
+  timed(2);
+  const int calls = std::clamp(static_cast<int>(20 / std::max(timed(1), 1e-3)), 1, 200);
+  std::vector<double> rounds;
+  for (int i = 0; i < 7; ++i) rounds.push_back(timed(calls));
+  std::nth_element(rounds.begin(), rounds.begin() + 3, rounds.end());
+  return rounds[3];
+}
+
+void report(const std::string& name, double ms, const std::string& more) {
+  const std::string line = fmt::format(R"({{"case": "{}", "ms": {:.5f}{}}})", name, ms, more) + "\n";
+  fmt::print("{}", line);
+  if (file != nullptr) fmt::print(file, "{}", line);
+}
+
+void bytes(const std::string& name, double moved, const std::function<void()>& f) {
+  const double ms = milliseconds(f);
+  report(name, ms, fmt::format(R"(, "gb_per_s": {:.1f})", moved / ms / 1e6));
+}
+
+void flops(const std::string& name, double count, const std::function<void()>& f) {
+  const double ms = milliseconds(f);
+  report(name, ms, fmt::format(R"(, "tflops": {:.2f})", count / ms / 1e9));
+}
+
+Tensor values(const Shape& shape, uint64_t seed) {
+  Generator generator(seed);
+  return normal(shape, generator, 0, 1, DType::f32, Device::cuda());
+}
+
+void copy_like() {
+  constexpr int64_t kRows = 1 << 17;
+  constexpr int64_t kColumns = 1024;  // 512 MiB
+  const Shape shape{kRows, kColumns};
+  const double size = 4.0 * kRows * kColumns;
+  const Tensor x = values(shape, 1);
+  const Tensor y = values(shape, 2);
+  const Tensor gamma = values({kColumns}, 3);
+  const Tensor beta = values({kColumns}, 4);
+  bytes("copy", 2 * size, [&] { y.copy_(x); });
+  bytes("layer_norm", 2 * size, [&] { layer_norm(x, gamma, beta); });
+  const LayerNorm normed = layer_norm(x, gamma, beta);
+  bytes("layer_norm_backward", 3 * size, [&] { layer_norm_backward(y, x, gamma, normed.mean, normed.rstd); });
+  const Dropout drop = Dropout::at(0.1, Generator(5));
+  bytes("dropout", 2 * size, [&] { dropout(x, drop); });
+  bytes("bias_gelu", 2 * size, [&] { bias_activation(x, beta, Activation::gelu); });
+  bytes("bias_gelu_backward", 3 * size, [&] { bias_activation_backward(y, x, beta, Activation::gelu); });
+  Generator generator(6);
+  const Tensor labels = integers({kRows}, 0, kColumns, generator, Device::cuda());
+  const Tensor one = Tensor::scalar(1, DType::f32, Device::cuda());
+  const CrossEntropy loss = cross_entropy(x, labels);
+  bytes("cross_entropy", size, [&] { cross_entropy(x, labels); });
+  bytes("cross_entropy_backward", 2 * size, [&] { cross_entropy_backward(one, x, labels, loss.logsumexp); });
+  const std::vector<AdamTensors> adam = {{x, y, values(shape, 7), Tensor::full(shape, 1, DType::f32, Device::cuda())}};
+  bytes("adamw", 7 * size, [&] { adam_step({1e-6, 0.9, 0.99, 1e-8, 0.1, true, 3}, adam); });
+}
+
+void transforms() {
+  for (const int64_t n : {64, 512, 1024, 4096, 8192}) {
+    const int64_t rows = (int64_t{1} << 27) / n;
+    const Tensor x = values({rows, n}, 1);
+    bytes(fmt::format("hadamard {}", n), 8.0 * static_cast<double>(rows * n), [&] { hadamard(x); });
+  }
+}
+
+void products() {
+  for (const auto& [name, precision] :
+       {std::pair("f32", Precision::f32), std::pair("tf32", Precision::tf32), std::pair("bf16", Precision::bf16)}) {
+    set_precision(precision);
+    const Tensor a = values({8192, 8192}, 1);
+    const Tensor b = values({8192, 8192}, 2);
+    flops(fmt::format("matmul 8192 {}", name), 2.0 * 8192 * 8192 * 8192, [&] { matmul(a, b); });
+  }
+  set_precision(Precision::f32);
+}
+
+void attentions() {
+  constexpr int64_t kHeads = 16;
+  constexpr int64_t kDim = 64;
+  const SoftmaxAttentionOptions options{0.125};
+  for (const int64_t length : {1024, 2048, 4096, 16384}) {
+    const int64_t batch = std::max<int64_t>(1, 16384 / length);
+    const Shape shape{batch, kHeads, length, kDim};
+    const Tensor Q = values(shape, 1);
+    const Tensor K = values(shape, 2);
+    const Tensor V = values(shape, 3);
+    const Tensor dO = values(shape, 4);
+    const double pairs = static_cast<double>(batch * kHeads * length * length) * kDim;
+    set_precision(Precision::bf16);
+    if (length <= 4096) {
+      flops(fmt::format("softmax attention {} forward", length), 4 * pairs,
+            [&] { softmax_attention(Q, K, V, {}, options); });
+      flops(fmt::format("softmax attention {}", length), 14 * pairs, [&] {
+        const SoftmaxAttended y = softmax_attention(Q, K, V, {}, options);
+        softmax_attention_backward(dO, Q, K, V, {}, y, options);
+      });
+    }
+    const Tensor Omega = values({1, 256, kDim}, 5);
+    for (const bool causal : {false, true}) {
+      KernelAttentionSpec spec;
+      spec.scale = 0.35;
+      spec.causal = causal;
+      const double tokens = static_cast<double>(batch * kHeads * length) * kDim * 256;
+      flops(fmt::format("kernel attention {}{}", length, causal ? " causal" : ""), 24 * tokens, [&] {
+        const KernelAttentionResult y = kernel_attention(spec, Q, K, V, Omega, {});
+        kernel_attention_backward(spec, dO, Q, K, V, Omega, {}, y, false);
+      });
+    }
+    set_precision(Precision::f32);
+  }
+}
+
+}  // namespace
+}  // namespace bochner
+
+int main(int count, char** arguments) {
+  using namespace bochner;  // NOLINT: a program
+  try {
+    Device::named("cuda");
+    if (count > 1) file = std::fopen(arguments[1], "w");
+    copy_like();
+    transforms();
+    products();
+    attentions();
+    if (file != nullptr) std::fclose(file);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "gpu_bench: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,118 @@
+"""The cases of bench.cpp in PyTorch, eager and compiled, fused and composed: one JSON object a line.
+
+    python3 tests/gpu/peer.py [FILE]
+
+Softmax attention is PyTorch's fused one in bf16; kernel attention is composed (positive features, as the papers' code).
+`case` names what is compared; several lines of one case are several ways to do it, of which the fastest counts.
+"""
+import json
+import math
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+out = open(sys.argv[1], "w") if len(sys.argv) > 1 else None
+torch.manual_seed(0)
+torch.set_grad_enabled(True)
+
+
+def milliseconds(f):
+    for _ in range(3):
+        f()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    f()
+    torch.cuda.synchronize()
+    calls = max(1, min(200, int(0.02 / max(time.perf_counter() - begin, 1e-6))))
+    rounds = []
+    for _ in range(7):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(calls):
+            f()
+        torch.cuda.synchronize()
+        rounds.append((time.perf_counter() - begin) / calls * 1e3)
+    return sorted(rounds)[3]
+
+
+def report(case, how, f):
+    try:
+        line = json.dumps({"case": case, "how": how, "ms": round(milliseconds(f), 5)})
+    except Exception as error:  # a way that does not run here is told, and no more
+        line = json.dumps({"skipped": case, "how": how, "why": str(error).splitlines()[0][:200]})
+    print(line, flush=True)
+    if out:
+        out.write(line + "\n")
+        out.flush()
+
+
+def both(case, f, *args):
+    report(case, "eager", lambda: f(*args))
+    compiled = torch.compile(f, dynamic=False)
+    report(case, "compiled", lambda: compiled(*args))
+
+
+def copy_like():
+    x = torch.randn(1 << 17, 1024, device="cuda")
+    y = torch.randn_like(x)
+    gamma, beta = torch.randn(1024, device="cuda"), torch.randn(1024, device="cuda")
+    with torch.no_grad():
+        report("copy", "eager", lambda: y.copy_(x))
+        both("layer_norm", lambda a: F.layer_norm(a, (1024,), gamma, beta), x)
+        both("dropout", lambda a: F.dropout(a, 0.1, True), x)
+        both("bias_gelu", lambda a: F.gelu(a + beta), x)
+        labels = torch.randint(0, 1024, (1 << 17,), device="cuda")
+        both("cross_entropy", lambda a: F.cross_entropy(a, labels), x)
+    del y
+    p = torch.nn.Parameter(x)
+    p.grad = torch.randn_like(x)
+    optimizer = torch.optim.AdamW([p], lr=1e-6, fused=True)
+    report("adamw", "fused", optimizer.step)
+
+
+def products():
+    a, b = torch.randn(8192, 8192, device="cuda"), torch.randn(8192, 8192, device="cuda")
+    report("matmul 8192 f32", "eager", lambda: a @ b)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    report("matmul 8192 tf32", "eager", lambda: a @ b)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    a, b = a.bfloat16(), b.bfloat16()
+    report("matmul 8192 bf16", "eager", lambda: a @ b)
+
+
+def positive_attention(q, k, v, omega, scale, eps=1e-6):
+    def features(x, query):
+        u = (x * scale) @ omega.mT
+        norm = 0.5 * (x * scale).square().sum(-1, keepdim=True)
+        top = u.amax(-1, keepdim=True) if query else (u - norm).amax((-2, -1), keepdim=True)
+        return torch.exp(u - top if query else u - norm - top) + eps
+
+    fq, fk = features(q, True), features(k, False)
+    return (fq @ (fk.mT @ v)) / (fq @ fk.sum(-2).unsqueeze(-1))
+
+
+def attentions():
+    heads, dim = 16, 64
+    for length in (1024, 2048, 4096, 16384):
+        batch = max(1, 16384 // length)
+        make = lambda: torch.randn(batch, heads, length, dim, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        q, k, v, g = make(), make(), make(), make().detach()
+        attend = lambda: F.scaled_dot_product_attention(q, k, v, scale=1 / math.sqrt(dim))
+        with torch.no_grad():
+            report(f"softmax attention {length} forward", "fused, bf16", attend)
+        report(f"softmax attention {length}", "fused, bf16", lambda: torch.autograd.grad(attend(), (q, k, v), g))
+        omega = torch.randn(256, dim, device="cuda", dtype=torch.bfloat16)
+        step = lambda f: torch.autograd.grad(f(q, k, v, omega, 0.35), (q, k, v), g)
+        case = f"kernel attention {length}"
+        report(case, "composed, eager, bf16", lambda: step(positive_attention))
+        compiled = torch.compile(positive_attention, dynamic=False)
+        report(case, "composed, compiled, bf16", lambda: step(compiled))
+        report(case, "fused softmax, bf16", lambda: torch.autograd.grad(attend(), (q, k, v), g))
+
+
+print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__}), flush=True)
+copy_like()
+products()
+attentions()

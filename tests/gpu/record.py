@@ -1,0 +1,47 @@
+"""One record of a run of all.sh: record.json, and record.md as a short table.
+
+    python3 tests/gpu/record.py OUT COMMIT SECONDS
+"""
+import datetime
+import json
+import pathlib
+import sys
+
+out, commit, seconds = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+
+
+def lines(name):
+    path = out / name
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]
+
+
+steps = [dict(zip(("name", "result", "seconds"), line.split("\t"))) for line in (out / "steps.txt").read_text().splitlines()]
+ours, peers = lines("bench.jsonl"), lines("peer.jsonl")
+fastest = {}
+for peer in peers:
+    known = fastest.get(peer["case"])
+    if known is None or peer["ms"] < known["ms"]:
+        fastest[peer["case"]] = peer
+record = {
+    "card": (out / "card.txt").read_text().strip(),
+    "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    "commit": commit,
+    "seconds": seconds,
+    "steps": steps,
+    "bench": ours,
+    "peer": peers,
+}
+(out / "record.json").write_text(json.dumps(record, indent=1) + "\n")
+text = [f"# {record['card']}", "", f"{record['date']}, commit {commit[:12]}, {seconds} s", "", "| step | result | s |", "|---|---|---|"]
+text += [f"| {s['name']} | {s['result']} | {s['seconds']} |" for s in steps]
+text += ["", "| case | ms | rate | of the copy's | fastest peer | peer, ms | peer / ours |", "|---|---|---|---|---|---|---|"]
+copy = next((b["gb_per_s"] for b in ours if b["case"] == "copy"), None)
+for b in ours:
+    peer = fastest.get(b["case"])
+    rate = f"{b['gb_per_s']:.0f} GB/s" if "gb_per_s" in b else (f"{b['tflops']:.1f} TFLOP/s" if "tflops" in b else "")
+    share = f"{b['gb_per_s'] / copy:.0%}" if copy and "gb_per_s" in b else ""
+    beside = f"{peer['how']} | {peer['ms']:.3f} | {peer['ms'] / b['ms']:.2f}" if peer else "not measured | |"
+    text.append(f"| {b['case']} | {b['ms']:.3f} | {rate} | {share} | {beside} |")
+(out / "record.md").write_text("\n".join(text) + "\n")
