@@ -1,6 +1,7 @@
 # BOCHNER_WITH_CUDA: are the kernels of engine/cuda built? By nvcc, or, where BOCHNER_CUDA is EMULATED, by the C++ compiler,
 # each block of threads being a turn of a loop on the CPU: slow, but every kernel's logic can be run and tested without a card.
 set(BOCHNER_WITH_CUDA OFF)
+set(BOCHNER_NEEDS_CUDA_TOOLKIT OFF)
 if(BOCHNER_CUDA STREQUAL "EMULATED")
   set(BOCHNER_WITH_CUDA ON)
 elseif(BOCHNER_CUDA)
@@ -31,6 +32,7 @@ elseif(BOCHNER_CUDA)
     find_package(CUDAToolkit REQUIRED)
     set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
     set(BOCHNER_WITH_CUDA ON)
+    set(BOCHNER_NEEDS_CUDA_TOOLKIT ON)
     target_compile_options(bochner_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:
       -Werror=all-warnings "SHELL:-Xcompiler -Wall,-Wextra,-Wshadow" --expt-relaxed-constexpr
       # fmt 9 takes nvcc for a compiler without constexpr.

@@ -46,9 +46,11 @@ Tensor sample_values(const Shape& shape, uint64_t seed, double low = -2, double 
 std::vector<std::pair<std::string, Tensor>> sample_layouts(const Shape& shape, uint64_t seed, double low = -2,
                                                            double high = 2, double margin = 0.05);
 
-/// What a sample holds beside its inputs (labels, a mask), on the device of those; undefined stays so.
+/// What a sample holds beside its inputs (labels, a mask), on the device of those and, if of a floating type, of
+/// theirs; undefined stays so.
 inline Tensor beside(const Variable& input, const Tensor& held) {
-  return held.defined() ? held.to(input.device()) : held;
+  if (!held.defined()) return held;
+  return (is_floating(held.dtype()) ? held.cast(input.dtype()) : held).to(input.device());
 }
 
 }  // namespace bochner

@@ -1,5 +1,5 @@
-// How exactly matrix products of f32 tensors are computed on a card; the CPU always uses f32. Everything else, sums within
-// products included, stays in f32.
+// How exactly matrix products of f32 tensors are computed on a card; the CPU always uses f32. Everything else, sums
+// within products included, stays in f32.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -33,7 +34,7 @@ inline void poison() {
   }
 }
 
-/// sum (a - b)^2 / sum b^2; where b is 0, sum (a - b)^2.
+/// sum (a - b)^2 / sum b^2, where elements below 0.001 or so count as that.
 inline double squared_error(const std::vector<double>& a, const std::vector<double>& b) {
   double error = 0;
   double size = 0;
@@ -42,13 +43,13 @@ inline double squared_error(const std::vector<double>& a, const std::vector<doub
     error += (a[i] - b[i]) * (a[i] - b[i]);
   }
   for (const double x : b) size += std::isfinite(x) ? x * x : 0;
-  return size > 0 ? error / size : error;
+  return error == 0 ? 0 : error / std::max(size, 1e-6 * static_cast<double>(b.size()));
 }
 
 }  // namespace bochner::testing_card
 
-#define BOCHNER_NEEDS_CARD()                                                   \
-  do {                                                                         \
-    const std::string missing_card = ::bochner::testing_card::missing();       \
-    if (!missing_card.empty()) GTEST_SKIP() << missing_card;                   \
+#define BOCHNER_NEEDS_CARD()                                             \
+  do {                                                                   \
+    const std::string missing_card = ::bochner::testing_card::missing(); \
+    if (!missing_card.empty()) GTEST_SKIP() << missing_card;             \
   } while (false)

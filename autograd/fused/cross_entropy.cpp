@@ -101,7 +101,9 @@ OpInfo cross_entropy_info() {
           {label,
            {x},
            [=](const std::vector<Variable>& in) { return cross_entropy(in[0], beside(in[0], labels), options); },
-           [=](const std::vector<Variable>& in) { return cross_entropy_composed(in[0], beside(in[0], labels), options); }});
+           [=](const std::vector<Variable>& in) {
+             return cross_entropy_composed(in[0], beside(in[0], labels), options);
+           }});
     }
   }
   info.composition = [](const Sample& sample, const std::vector<Variable>& in) { return sample.composed(in); };
@@ -128,7 +130,9 @@ void describe_cross_entropy(OpInfos& infos) {
           {label,
            {x},
            [=](const std::vector<Variable>& in) { return binary_cross_entropy(in[0], beside(in[0], targets)); },
-           [=](const std::vector<Variable>& in) { return binary_cross_entropy_composed(in[0], beside(in[0], targets)); }});
+           [=](const std::vector<Variable>& in) {
+             return binary_cross_entropy_composed(in[0], beside(in[0], targets));
+           }});
       squared.samples.push_back(
           {label, {x, targets}, [](const std::vector<Variable>& in) { return mean_squared_error(in[0], in[1]); }});
     }

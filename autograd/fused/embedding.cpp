@@ -92,7 +92,9 @@ void describe_embedding(OpInfos& infos) {
           {label,
            {table, sample_values({6, shape[1]}, ++seed)},
            [=](const std::vector<Variable>& in) { return embedding_at(in[0], beside(in[0], ids), in[1], 1); },
-           [=](const std::vector<Variable>& in) { return embedding_at_composed(in[0], beside(in[0], ids), in[1], 1); }});
+           [=](const std::vector<Variable>& in) {
+             return embedding_at_composed(in[0], beside(in[0], ids), in[1], 1);
+           }});
     }
   }
   placed.composition = [](const Sample& sample, const std::vector<Variable>& in) { return sample.composed(in); };

@@ -143,15 +143,17 @@ void describe_binary(OpInfos& infos) {
     for (const auto& [label, x] : sample_layouts(small, ++seed)) {
       const Tensor y = sample_values(large, ++seed);
       const Tensor condition = less(sample_values(large, ++seed), Tensor::scalar(0, DType::f64));
-      choose.samples.push_back(
-          {label, {x, y}, [condition](const std::vector<Variable>& in) { return where(condition, in[0], in[1]); }});
+      choose.samples.push_back({label, {x, y}, [condition](const std::vector<Variable>& in) {
+                                  return where(beside(in[0], condition), in[0], in[1]);
+                                }});
       repeat.samples.push_back(
           {label, {x}, [to = large](const std::vector<Variable>& in) { return expand(in[0], to); }});
     }
     for (const auto& [label, y] : sample_layouts(large, ++seed)) {
       const Tensor mask = less(sample_values(small, ++seed), Tensor::scalar(0, DType::f64));
-      fill.samples.push_back(
-          {label, {y}, [mask](const std::vector<Variable>& in) { return square(masked_fill(in[0], mask, 3)); }});
+      fill.samples.push_back({label, {y}, [mask](const std::vector<Variable>& in) {
+                                return square(masked_fill(in[0], beside(in[0], mask), 3));
+                              }});
       gather.samples.push_back(
           {label, {y}, [to = small](const std::vector<Variable>& in) { return sum_to(in[0], to); }});
     }

@@ -68,17 +68,18 @@ void describe_slices(OpInfos& infos) {
                         {{7}, 0, {1, 1}}}) {
     const Tensor index = places(c.index, c.x[c.axis], ++seed);
     for (const auto& [label, x] : sample_layouts(c.x, ++seed)) {
-      chosen.samples.push_back(
-          {fmt::format("{} at {} along {}", label, c.index.str(), c.axis),
-           {x},
-           [index, axis = c.axis](const std::vector<Variable>& in) { return square(take(in[0], index, axis)); }});
+      chosen.samples.push_back({fmt::format("{} at {} along {}", label, c.index.str(), c.axis),
+                                {x},
+                                [index, axis = c.axis](const std::vector<Variable>& in) {
+                                  return square(take(in[0], beside(in[0], index), axis));
+                                }});
     }
     const Shape terms = take(Tensor::zeros(c.x), index, c.axis).shape();
     for (const auto& [label, x] : sample_layouts(terms, ++seed)) {
       added.samples.push_back({fmt::format("{} into {} along {}", label, c.x.str(), c.axis),
                                {x},
                                [index, axis = c.axis, shape = c.x](const std::vector<Variable>& in) {
-                                 return square(take_add(shape, index, in[0], axis));
+                                 return square(take_add(shape, beside(in[0], index), in[0], axis));
                                }});
     }
   }
@@ -113,10 +114,11 @@ void describe_places(OpInfos& infos) {
                         {{7}, 0, {1}}}) {
     const Tensor index = places(c.index, c.x[c.axis], ++seed);
     for (const auto& [label, x] : sample_layouts(c.x, ++seed)) {
-      chosen.samples.push_back(
-          {fmt::format("{} at {} along {}", label, c.index.str(), c.axis),
-           {x},
-           [index, axis = c.axis](const std::vector<Variable>& in) { return square(gather(in[0], axis, index)); }});
+      chosen.samples.push_back({fmt::format("{} at {} along {}", label, c.index.str(), c.axis),
+                                {x},
+                                [index, axis = c.axis](const std::vector<Variable>& in) {
+                                  return square(gather(in[0], axis, beside(in[0], index)));
+                                }});
     }
     const Shape terms = gather(Tensor::zeros(c.x), c.axis, index).shape();
     const Shape into = with(terms, c.axis, c.x[c.axis]);
@@ -124,7 +126,7 @@ void describe_places(OpInfos& infos) {
       added.samples.push_back({fmt::format("{} into {} along {}", label, into.str(), c.axis),
                                {x},
                                [index, axis = c.axis, into](const std::vector<Variable>& in) {
-                                 return square(scatter_add(into, axis, index, in[0]));
+                                 return square(scatter_add(into, axis, beside(in[0], index), in[0]));
                                }});
     }
   }
@@ -132,7 +134,7 @@ void describe_places(OpInfos& infos) {
   const Tensor same = places({3, 1}, 4, ++seed);
   for (const auto& [label, x] : sample_layouts({3, 5}, ++seed)) {
     added.samples.push_back({label + ", one place for each row", {x}, [same](const std::vector<Variable>& in) {
-                               return square(scatter_add({3, 4}, 1, same, in[0]));
+                               return square(scatter_add({3, 4}, 1, beside(in[0], same), in[0]));
                              }});
   }
   const auto far = [] { return Tensor::from<int64_t>({0, 3}, {2, 1}); };

@@ -226,8 +226,8 @@ OpInfo describe(const char* name, const char* equation, const char* source, cons
   uint64_t seed = 2600;
   for (const Shape& shape : shapes) {
     for (const auto& [label, x] : sample_layouts(shape, ++seed, -1, 1)) {
-      const Variable apart = spread(shape[-2], shape[-1], step);
-      info.samples.push_back({label, {x}, [f, apart](const Inputs& in) { return f(in[0] + apart); }});
+      const Tensor apart = spread(shape[-2], shape[-1], step);
+      info.samples.push_back({label, {x}, [f, apart](const Inputs& in) { return f(in[0] + beside(in[0], apart)); }});
     }
   }
   info.refused = {[f] { f(Tensor::zeros({3})); },
@@ -250,11 +250,12 @@ OpInfo describe_system(const char* name, const char* equation,
   uint64_t seed = 2700;
   for (const auto& [left, right] : shapes) {
     for (const auto& [label, a] : sample_layouts(left, ++seed, -1, 1)) {
-      const Variable apart = spread(left[-2], left[-1], 3);
+      const Tensor apart = spread(left[-2], left[-1], 3);
       const auto others = sample_layouts(right, ++seed);
       const auto& [other, b] = others[seed % others.size()];
-      info.samples.push_back(
-          {label + " with " + other, {a, b}, [f, apart](const Inputs& in) { return f(in[0] + apart, in[1]); }});
+      info.samples.push_back({label + " with " + other, {a, b}, [f, apart](const Inputs& in) {
+                                return f(in[0] + beside(in[0], apart), in[1]);
+                              }});
     }
   }
   info.refused = {[f] {

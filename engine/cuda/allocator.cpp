@@ -11,9 +11,9 @@
 namespace bochner::cuda {
 namespace {
 
-constexpr size_t kAlignment = 512;                    // of every block
-constexpr size_t kSmallSegment = size_t{32} << 20;    // the least that the driver is asked for
-constexpr size_t kLargeSegment = size_t{256} << 20;   // requests above this get a segment of their own size
+constexpr size_t kAlignment = 512;                   // of every block
+constexpr size_t kSmallSegment = size_t{32} << 20;   // the least that the driver is asked for
+constexpr size_t kLargeSegment = size_t{256} << 20;  // requests above this get a segment of their own size
 
 constexpr unsigned char kGuard = 0xA5;
 std::atomic<bool> guarding{false};
@@ -71,7 +71,8 @@ CachingAllocator::Blocks::iterator CachingAllocator::take(size_t bytes) {
 
 CachingAllocator::Blocks::iterator CachingAllocator::grow(size_t bytes) {
   platform::use(device_);
-  const size_t wanted = bytes <= kSmallSegment / 4 ? kSmallSegment : std::max(bytes, std::min(2 * bytes, kLargeSegment));
+  const size_t wanted =
+      bytes <= kSmallSegment / 4 ? kSmallSegment : std::max(bytes, std::min(2 * bytes, kLargeSegment));
   size_t size = rounded(wanted, size_t{2} << 20);
   void* memory = platform::allocate(size);
   if (memory == nullptr) {
@@ -81,8 +82,8 @@ CachingAllocator::Blocks::iterator CachingAllocator::grow(size_t bytes) {
   }
   if (memory == nullptr) {
     const platform::Memory left = platform::memory();
-    fail("memory: cuda:{}: {} bytes are wanted, {} of {} are free, and {} are in use here; use smaller batches", device_,
-         bytes, left.free, left.total, stats_.current_bytes);
+    fail("memory: cuda:{}: {} bytes are wanted, {} of {} are free, and {} are in use here; use smaller batches",
+         device_, bytes, left.free, left.total, stats_.current_bytes);
   }
   ++stats_.system_allocations;
   stats_.reserved_bytes += static_cast<int64_t>(size);

@@ -38,8 +38,8 @@ class CachingAllocator : public Allocator {
 
   const int device_;
   mutable std::mutex mutex_;
-  Blocks blocks_;                             ///< by place
-  std::set<std::pair<size_t, char*>> free_;   ///< by size, then place
+  Blocks blocks_;                            ///< by place
+  std::set<std::pair<size_t, char*>> free_;  ///< by size, then place
   std::unordered_map<char*, size_t> segments_;
   MemoryStats stats_;
 };

@@ -86,8 +86,8 @@ void bias_activation_backward(int64_t rows, int64_t columns, const Tensor& g, co
                               Activation activation, const Tensor& dx, const Tensor& dbias) {
   visit_floating(x.dtype(), "bias_activation", [&]<class T>(TypeTag<T>) {
     visit_activation(activation, [&]<class Act>(Act act) {
-      const Backward<T, Act> backward{act,           columns,       g.data<T>(), x.data<T>(), bias.defined() ? bias.data<T>() : nullptr,
-                                      dx.data<T>()};
+      const Backward<T, Act> backward{
+          act, columns, g.data<T>(), x.data<T>(), bias.defined() ? bias.data<T>() : nullptr, dx.data<T>()};
       if (dbias.defined()) {
         strip_sums<1, T>(rows, columns, backward, {dbias.data<T>()});
       } else {

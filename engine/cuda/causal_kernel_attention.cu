@@ -1,6 +1,6 @@
-// Causal kernel attention in chunks of 64 tokens, all chunks of a slab at once. With m_i the largest exponent of the keys
-// that token i sees, F_q and F_k shifted by each token's own, r_c = m of the last token before chunk c, and S'_c, T'_c the
-// sums over keys before it of phi v'^T (relative to r_c, without eps) and of v':
+// Causal kernel attention in chunks of 64 tokens, all chunks of a slab at once. With m_i the largest exponent of the
+// keys that token i sees, F_q and F_k shifted by each token's own, r_c = m of the last token before chunk c, and S'_c,
+// T'_c the sums over keys before it of phi v'^T (relative to r_c, without eps) and of v':
 //
 //   A_ij = e^(m_j - m_i) F_q,i . F_k,j + eps f_i   for j <= i in the chunk,   f_i = sum of F_q,i
 //   O'_i = sum_j A_ij v'_j + e^(r_c - m_i) S'_c^T F_q,i + eps f_i T'_c
@@ -8,10 +8,10 @@
 // Since m never falls, no factor exceeds 1. Backward walks slabs and chunks from the last to the first with R'_c, the
 // gradient of S'_c, and t'_c, that of T'_c:
 //
-//   dA_ij = G'_i . v'_j,   R'_c = e^(r_c - r_(c+1)) R'_(c+1) + sum_i e^(r_c - m_i) F_q,i G'_i^T,   t'_c = t'_(c+1) + sum_i eps f_i G'_i
-//   dF_q,i = sum_j dA_ij e^(m_j - m_i) F_k,j + e^(r_c - m_i) S'_c G'_i + eps (sum_j dA_ij + T'_c . G'_i)
-//   dF_k,j = sum_i dA_ij e^(m_j - m_i) F_q,i + e^(m_j - r_(c+1)) R'_(c+1) v'_j
-//   dv'_j = sum_i A_ij G'_i + e^(m_j - r_(c+1)) R'_(c+1)^T F_k,j + t'_(c+1)
+//   dA_ij = G'_i . v'_j,   R'_c = e^(r_c - r_(c+1)) R'_(c+1) + sum_i e^(r_c - m_i) F_q,i G'_i^T,   t'_c = t'_(c+1) +
+//   sum_i eps f_i G'_i dF_q,i = sum_j dA_ij e^(m_j - m_i) F_k,j + e^(r_c - m_i) S'_c G'_i + eps (sum_j dA_ij + T'_c .
+//   G'_i) dF_k,j = sum_i dA_ij e^(m_j - m_i) F_q,i + e^(m_j - r_(c+1)) R'_(c+1) v'_j dv'_j = sum_i A_ij G'_i + e^(m_j -
+//   r_(c+1)) R'_(c+1)^T F_k,j + t'_(c+1)
 #include "engine/cuda/kernel_attention_parts.h"
 
 namespace bochner::cuda {
@@ -25,9 +25,9 @@ int64_t rounded_up(int64_t count) { return (count + kChunk - 1) / kChunk * kChun
 template <class T>
 struct Shifts {
   bool shifts;
-  int64_t rows;        ///< of a slab, a multiple of kChunk
-  const T* m;          ///< (jobs, rows)
-  const T* before;     ///< (jobs): m of the last token before the slab
+  int64_t rows;     ///< of a slab, a multiple of kChunk
+  const T* m;       ///< (jobs, rows)
+  const T* before;  ///< (jobs): m of the last token before the slab
 
   BOCHNER_DEVICE T at(int64_t job, int64_t row) const { return row < 0 ? before[job] : m[job * rows + row]; }
   /// e^(m of token `from` - m of token `to`), both of the slab, or -1 for the one before it.
@@ -65,7 +65,8 @@ struct ScaleRows {
     const int64_t job = i / width / shifts.rows;
     const int64_t row = i / width % shifts.rows;
     const int64_t chunk = row / kChunk;
-    const T factor = enters ? shifts.factor(job, chunk * kChunk - 1, row) : shifts.factor(job, row, (chunk + 1) * kChunk - 1);
+    const T factor =
+        enters ? shifts.factor(job, chunk * kChunk - 1, row) : shifts.factor(job, row, (chunk + 1) * kChunk - 1);
     to[i] = factor * from[i];
   }
 };
@@ -136,8 +137,8 @@ struct Weights {
   }
 };
 
-/// dA_ij e^(m_j - m_i) in place of dA_ij = G'_i . v'_j, 0 where not visible; flows[row] = eps (sum_j dA_ij + T'_c . G'_i).
-/// A team for each row.
+/// dA_ij e^(m_j - m_i) in place of dA_ij = G'_i . v'_j, 0 where not visible; flows[row] = eps (sum_j dA_ij + T'_c .
+/// G'_i). A team for each row.
 template <class T>
 struct WeightGradients {
   Shifts<T> shifts;
@@ -224,7 +225,8 @@ struct UnpackValues {
     const int64_t chunk = token.row / kChunk;
     const T factor = shifts.factor(token.job, token.row, (chunk + 1) * kChunk - 1);
     const int64_t at = slab_row * width + j;
-    const T value = within[at] + factor * leaving[at] + totals[(token.job * (shifts.rows / kChunk) + chunk) * width + j];
+    const T value =
+        within[at] + factor * leaving[at] + totals[(token.job * (shifts.rows / kChunk) + chunk) * width + j];
     dV.head(token.b, token.h)[token.token * dV.stride + j] = mask.real(token.b, token.token) ? value : T(0);
   }
 };
@@ -301,10 +303,10 @@ class CausalSlab {
 
   /// The state before the slab, to or from a result.
   void carry(bool load, int64_t index, const Tensor& state) {
-    launch_threads(sizes_.jobs * ((sizes_.features + 1) * sizes_.width + 1),
-                   CarriedState<T>{sizes_.batch, sizes_.heads, sizes_.features, sizes_.width, sizes_.value_dim,
-                                   state.size(2), index, state.size(3), load, carried_S_, carried_totals_, before_,
-                                   state.data<T>()});
+    launch_threads(
+        sizes_.jobs * ((sizes_.features + 1) * sizes_.width + 1),
+        CarriedState<T>{sizes_.batch, sizes_.heads, sizes_.features, sizes_.width, sizes_.value_dim, state.size(2),
+                        index, state.size(3), load, carried_S_, carried_totals_, before_, state.data<T>()});
   }
   /// Features, the states before each chunk, and A.
   void load(int64_t begin, int64_t end) {
@@ -436,7 +438,8 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const AttentionSize
     slab.each_chunk(true, false, F, W, kChunk, slab.queries.F(), entering, R, false);
     launch_threads(sizes.jobs * F * W, ScanStates<T>{slab.shifts(), slab.chunks(), F * W, true, R, carried_R});
     if (slab.rule().eps_later) {
-      launch_threads(sizes.jobs * W, ScanRows<T>{slab.place.rows, slab.chunks(), W, true, slab.feature_sums(), G, t, carried_t});
+      launch_threads(sizes.jobs * W,
+                     ScanRows<T>{slab.place.rows, slab.chunks(), W, true, slab.feature_sums(), G, t, carried_t});
     } else {
       t.clear(sizes.jobs * slab.chunks() * W);
     }
@@ -454,9 +457,8 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const AttentionSize
     // values: into what G' and V' no longer need
     slab.each_chunk(true, false, kChunk, W, kChunk, slab.A, G, entering, false);
     slab.each_chunk(false, false, kChunk, W, F, slab.keys().F(), R, slab.scaled, false);
-    launch_threads(slab.count() * sizes.value_dim,
-                   UnpackValues<T>{key_place, slab.shifts(), mask, sizes.value_dim, W, entering, slab.scaled, t,
-                                   Tokens<T>(to.dV)});
+    launch_threads(slab.count() * sizes.value_dim, UnpackValues<T>{key_place, slab.shifts(), mask, sizes.value_dim, W,
+                                                                   entering, slab.scaled, t, Tokens<T>(to.dV)});
     slab.queries.backward(true, KeyMask{Tensor()}, to.dQ, parts);
     slab.keys().backward(!slab.rule().eps_later, mask, to.dK, parts);
   }

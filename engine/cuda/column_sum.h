@@ -76,8 +76,9 @@ void strip_sums(int64_t rows, int64_t columns, const Term& term, T* const (&to)[
   const int64_t piece_rows = strip_rows_per_piece(rows, columns);
   const int64_t pieces = std::max<int64_t>(1, (rows + piece_rows - 1) / piece_rows);
   const Tensor parts = Tensor::empty({pieces * count * columns}, dtype_of<T>, Device::cuda(platform::current()));
-  launch_blocks<kStrip * kStripRows>(pieces * strips, count * kStrip * kStripRows * sizeof(T),
-                                     StripSums<count, T, Term>{rows, columns, strips, piece_rows, term, parts.data<T>()});
+  launch_blocks<kStrip * kStripRows>(
+      pieces * strips, count * kStrip * kStripRows * sizeof(T),
+      StripSums<count, T, Term>{rows, columns, strips, piece_rows, term, parts.data<T>()});
   AddPieces<count, T> add{pieces, columns, parts.data<T>(), {}};
   for (int c = 0; c < count; ++c) add.to[c] = to[c];
   launch_threads(count * columns, add);

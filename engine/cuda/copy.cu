@@ -32,13 +32,13 @@ struct Constant {
   BOCHNER_DEVICE T operator()() const { return value; }
 };
 
-/// Moves a tile of a matrix whose transpose is contiguous through shared memory, so that both sides are read and written
-/// along memory. Blocks: tiles of each of `batch` matrices to (rows, columns) = from (columns, rows)^T.
+/// Moves a tile of a matrix whose transpose is contiguous through shared memory, so that both sides are read and
+/// written along memory. Blocks: tiles of each of `batch` matrices to (rows, columns) = from (columns, rows)^T.
 template <class T>
 struct Transpose {
   static constexpr int kTile = 32;
   int64_t rows, columns, row_tiles, column_tiles;
-  int64_t to_step, from_step;    ///< from one matrix to the next
+  int64_t to_step, from_step;      ///< from one matrix to the next
   int64_t to_stride, from_stride;  ///< from one row of `to`, or of `from`, to the next
   T* to;
   const T* from;

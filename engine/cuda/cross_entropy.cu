@@ -201,8 +201,7 @@ template <class Op>
 void mean_backward(const Tensor& g, const Tensor& x, const Tensor& targets, const Tensor& dx) {
   visit_floating(x.dtype(), "loss", [&]<class T>(TypeTag<T>) {
     const T count = static_cast<T>(std::max<int64_t>(1, x.size()));
-    launch_threads(x.size(),
-                   PairGradient<T, Op>{count, g.data<T>(), x.data<T>(), targets.data<T>(), dx.data<T>()});
+    launch_threads(x.size(), PairGradient<T, Op>{count, g.data<T>(), x.data<T>(), targets.data<T>(), dx.data<T>()});
   });
 }
 

@@ -51,9 +51,8 @@ template <int N, class Body>
 void for_each_piece(const Loop& loop, const Body& body, const size_t (&bytes)[N]) {
   if (loop.size == 0) return;
   if (loop.size > INT32_MAX) {
-    const auto axis = static_cast<size_t>(std::find_if(loop.sizes.begin(), loop.sizes.end(), [](int64_t n) {
-                                            return n > 1;
-                                          }) - loop.sizes.begin());
+    const auto axis = static_cast<size_t>(
+        std::find_if(loop.sizes.begin(), loop.sizes.end(), [](int64_t n) { return n > 1; }) - loop.sizes.begin());
     const int64_t half = loop.sizes[axis] / 2;
     Loop first = loop;
     Loop second = loop;
@@ -171,8 +170,8 @@ struct Linear3 {
       const Four<A> x = load4(a + i);
       const Four<B> y = load4(b + i);
       const Four<C> z = load4(c + i);
-      store4(r + i, Four<R>{{f(x.at[0], y.at[0], z.at[0]), f(x.at[1], y.at[1], z.at[1]),
-                             f(x.at[2], y.at[2], z.at[2]), f(x.at[3], y.at[3], z.at[3])}});
+      store4(r + i, Four<R>{{f(x.at[0], y.at[0], z.at[0]), f(x.at[1], y.at[1], z.at[1]), f(x.at[2], y.at[2], z.at[2]),
+                             f(x.at[3], y.at[3], z.at[3])}});
     } else {
       for (int64_t j = i; j < count && j < i + 4; ++j) r[j] = f(a[j], b[j], c[j]);
     }
@@ -236,12 +235,11 @@ void elementwise0(const Loop& loop, const F& f) {
     launch_threads((loop.size + 3) / 4, Linear0<F, R>{f, loop.size, aligned(r), r});
     return;
   }
-  for_each_piece<1>(
-      loop,
-      [&](const Loop& piece, const Strides<1>& strides) {
-        launch_threads(piece.size, Strided0<F, R>{f, strides, piece.at<R>(0)});
-      },
-      {sizeof(R)});
+  for_each_piece<1>(loop,
+                    [&](const Loop& piece, const Strides<1>& strides) {
+                      launch_threads(piece.size, Strided0<F, R>{f, strides, piece.at<R>(0)});
+                    },
+                    {sizeof(R)});
 }
 template <class R, class A, class F>
 void elementwise1(const Loop& loop, const F& f) {
@@ -251,12 +249,11 @@ void elementwise1(const Loop& loop, const F& f) {
     launch_threads((loop.size + 3) / 4, Linear1<F, R, A>{f, loop.size, aligned(r) && aligned(a), r, a});
     return;
   }
-  for_each_piece<2>(
-      loop,
-      [&](const Loop& piece, const Strides<2>& strides) {
-        launch_threads(piece.size, Strided1<F, R, A>{f, strides, piece.at<R>(0), piece.at<A>(1)});
-      },
-      {sizeof(R), sizeof(A)});
+  for_each_piece<2>(loop,
+                    [&](const Loop& piece, const Strides<2>& strides) {
+                      launch_threads(piece.size, Strided1<F, R, A>{f, strides, piece.at<R>(0), piece.at<A>(1)});
+                    },
+                    {sizeof(R), sizeof(A)});
 }
 template <class R, class A, class B, class F>
 void elementwise2(const Loop& loop, const F& f) {
@@ -287,13 +284,12 @@ void elementwise3(const Loop& loop, const F& f) {
         Linear3<F, R, A, B, C>{f, loop.size, aligned(r) && aligned(a) && aligned(b) && aligned(c), r, a, b, c});
     return;
   }
-  for_each_piece<4>(
-      loop,
-      [&](const Loop& piece, const Strides<4>& strides) {
-        launch_threads(piece.size, Strided3<F, R, A, B, C>{f, strides, piece.at<R>(0), piece.at<A>(1), piece.at<B>(2),
-                                                           piece.at<C>(3)});
-      },
-      {sizeof(R), sizeof(A), sizeof(B), sizeof(C)});
+  for_each_piece<4>(loop,
+                    [&](const Loop& piece, const Strides<4>& strides) {
+                      launch_threads(piece.size, Strided3<F, R, A, B, C>{f, strides, piece.at<R>(0), piece.at<A>(1),
+                                                                         piece.at<B>(2), piece.at<C>(3)});
+                    },
+                    {sizeof(R), sizeof(A), sizeof(B), sizeof(C)});
 }
 
 }  // namespace bochner::cuda

@@ -1,5 +1,5 @@
-// What stands around the products of the fused layers: bias, activation, dropout and residual in one pass, and the masked
-// gradient with its column sums.
+// What stands around the products of the fused layers: bias, activation, dropout and residual in one pass, and the
+// masked gradient with its column sums.
 #pragma once
 
 #include "engine/cuda/activation.h"
@@ -58,10 +58,10 @@ inline void multiply(const Tensor& a, bool transpose_a, const Tensor& b, bool tr
 template <class T, class Act>
 void epilogue(Act act, const Dropout& drop, int64_t first, const Tensor& u, const Tensor& bias, const Tensor& residual,
               const Tensor& to) {
-  launch_threads((u.size() + kFactors - 1) / kFactors,
-                 Epilogue<T, Act>{act, drop.active(), typename FactorReader<T>::Params(drop), first, u.size(), u.size(1),
-                                  u.data<T>(), bias.data<T>(), residual.defined() ? residual.data<T>() : nullptr,
-                                  to.data<T>()});
+  launch_threads(
+      (u.size() + kFactors - 1) / kFactors,
+      Epilogue<T, Act>{act, drop.active(), typename FactorReader<T>::Params(drop), first, u.size(), u.size(1),
+                       u.data<T>(), bias.data<T>(), residual.defined() ? residual.data<T>() : nullptr, to.data<T>()});
 }
 
 }  // namespace bochner::cuda

@@ -33,8 +33,8 @@ struct FeatureRule {
         eps_later(spec.shifts() && spec.map.kind != FeatureMap::Kind::softmax_trigonometric && spec.map.eps != 0),
         frequencies(rows_of_omega),
         features(spec.map.features(rows_of_omega)),
-        norm_factor(static_cast<T>(spec.map.kind == FeatureMap::Kind::softmax_trigonometric ? 0.5
-                                                                                            : spec.map.norm_factor)),
+        norm_factor(
+            static_cast<T>(spec.map.kind == FeatureMap::Kind::softmax_trigonometric ? 0.5 : spec.map.norm_factor)),
         eps(static_cast<T>(spec.map.eps)),
         constant(static_cast<T>(spec.map.constant)) {}
 
@@ -207,8 +207,8 @@ struct RowFeatures {
   }
 };
 
-/// du from dF into dF's first `frequencies` elements of each row, rows `features` apart; slopes[row] = sum of dF phi, what
-/// flows into the exponent that all features of a token share.
+/// du from dF into dF's first `frequencies` elements of each row, rows `features` apart; slopes[row] = sum of dF phi,
+/// what flows into the exponent that all features of a token share.
 template <class T>
 struct RowGradients {
   FeatureRule<T> rule;

@@ -13,9 +13,7 @@ namespace {
 /// Elements of the hidden layer that are held at once.
 constexpr int64_t kHeld = int64_t{1} << 26;
 
-int64_t rows_at_once(const FeedForwardSizes& sizes) {
-  return std::max<int64_t>(1024, kHeld / sizes.hidden);
-}
+int64_t rows_at_once(const FeedForwardSizes& sizes) { return std::max<int64_t>(1024, kHeld / sizes.hidden); }
 
 /// From u and dh: du = dh m act'(u + b) in place of dh, its column sums, and h = act(u + b) m in place of u.
 template <class T, class Act>
@@ -49,7 +47,9 @@ struct AddTo {
 Tensor rows(const Tensor& x, int64_t begin, int64_t count, int64_t columns) {
   return x.view({x.size() / columns, columns}).slice(0, begin, begin + count);
 }
-Tensor entries(const Tensor& x, int64_t begin, int64_t count) { return x.view({x.size()}).slice(0, begin, begin + count); }
+Tensor entries(const Tensor& x, int64_t begin, int64_t count) {
+  return x.view({x.size()}).slice(0, begin, begin + count);
+}
 
 }  // namespace
 
@@ -132,8 +132,8 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
       add(db2, result.weights.b2);
     }
     if (norm) {
-      layer_norm_backward(sizes.rows, sizes.dim, result.dx, x, weights.gamma, mean, rstd, options.residual ? g : Tensor(),
-                          result.dx, result.weights.gamma, result.weights.beta);
+      layer_norm_backward(sizes.rows, sizes.dim, result.dx, x, weights.gamma, mean, rstd,
+                          options.residual ? g : Tensor(), result.dx, result.weights.gamma, result.weights.beta);
     } else if (options.residual) {
       add(g.data<T>(), result.dx);
     }

@@ -33,13 +33,12 @@ struct Gather {
 
 template <class T>
 void gather_all(const Loop& loop, int64_t step) {
-  for_each_piece<3>(
-      loop,
-      [&](const Loop& piece, const Strides<3>& strides) {
-        launch_threads(piece.size, Gather<T>{strides, step, platform::fault(), piece.at<T>(0), piece.at<T>(1),
-                                             piece.at<int64_t>(2)});
-      },
-      {sizeof(T), sizeof(T), sizeof(int64_t)});
+  for_each_piece<3>(loop,
+                    [&](const Loop& piece, const Strides<3>& strides) {
+                      launch_threads(piece.size, Gather<T>{strides, step, platform::fault(), piece.at<T>(0),
+                                                           piece.at<T>(1), piece.at<int64_t>(2)});
+                    },
+                    {sizeof(T), sizeof(T), sizeof(int64_t)});
 }
 
 template <class T>

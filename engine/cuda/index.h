@@ -7,8 +7,8 @@ namespace bochner::cuda {
 
 using cpu::Scatter;
 
-/// Reports an element of `index` (i64, contiguous) outside [0, bound) in the name of `op`; it becomes an Error at the next
-/// read by the host, and what follows leaves such elements out.
+/// Reports an element of `index` (i64, contiguous) outside [0, bound) in the name of `op`; it becomes an Error at the
+/// next read by the host, and what follows leaves such elements out.
 void check_index(const Tensor& index, int64_t bound, const char* op);
 
 /// Operands y, x, index (i64): y = x[index * stride], with x at index 0. `bytes` is the size of an element of x and y.

@@ -78,9 +78,7 @@ struct AddEps {
   T eps;
   const T* totals;
   T* S;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    S[i] += eps * totals[i / (features * width) * width + i % width];
-  }
+  BOCHNER_DEVICE void operator()(int64_t i) const { S[i] += eps * totals[i / (features * width) * width + i % width]; }
 };
 
 /// Between S' (jobs, F, width) with its shift and the state of a result (batch, heads, 1, size).
@@ -154,8 +152,8 @@ struct UnpackValues {
 
 template <class T>
 SaveState<T> state_kernel(const AttentionSizes& sizes, bool load, T* S, T* shift, const Tensor& state) {
-  return {sizes.batch, sizes.heads, sizes.features, sizes.width, sizes.value_dim, state.size(3), load, S, shift,
-          state.data<T>()};
+  return {sizes.batch, sizes.heads, sizes.features, sizes.width,    sizes.value_dim, state.size(3),
+          load,        S,           shift,          state.data<T>()};
 }
 
 /// One product for each job: C (m x n) = op(A) op(B) [+ C], all matrices one behind the other.
@@ -230,9 +228,10 @@ void attend_backward(const KernelAttentionSpec& spec, const AttentionSizes& size
   T* const parts = to.dOmega.defined() ? static_cast<T*>(omega) : nullptr;
   for (int64_t begin = 0; begin < sizes.queries; begin += rows) {
     const SlabPlace place{sizes.batch, sizes.heads, begin, sizes.queries, std::min(rows, sizes.queries - begin)};
-    launch_rows(sizes.jobs * place.rows, W,
-                PackGradients<T>{place, Tokens<const T>(dO), Tokens<const T>(forward.O),
-                                 spec.renormalise ? forward.denominator.data<T>() : nullptr, sizes.value_dim, W, values});
+    launch_rows(
+        sizes.jobs * place.rows, W,
+        PackGradients<T>{place, Tokens<const T>(dO), Tokens<const T>(forward.O),
+                         spec.renormalise ? forward.denominator.data<T>() : nullptr, sizes.value_dim, W, values});
     slab.project(place, Q, all, nullptr);
     slab.query_features(nullptr);
     each_job<T>(sizes, true, false, F, W, place.rows, slab.F(), values, dS, true);
@@ -274,7 +273,8 @@ void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO
                                const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
   const AttentionSizes sizes(spec, Q, K, V, Omega);
   if (sizes.jobs == 0) {
-    if (to.dOmega.defined()) platform::clear(to.dOmega.raw(), static_cast<size_t>(to.dOmega.size()) * size_of(Q.dtype()));
+    if (to.dOmega.defined())
+      platform::clear(to.dOmega.raw(), static_cast<size_t>(to.dOmega.size()) * size_of(Q.dtype()));
     return;
   }
   visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {

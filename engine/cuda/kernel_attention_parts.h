@@ -1,5 +1,5 @@
-// What the bidirectional and the causal kernel attention share on a card. Tokens are taken in slabs whose features fit a
-// bounded piece of memory, so that nothing of size length x features is ever held; products are the BLAS's, and what
+// What the bidirectional and the causal kernel attention share on a card. Tokens are taken in slabs whose features fit
+// a bounded piece of memory, so that nothing of size length x features is ever held; products are the BLAS's, and what
 // stands between them is done in passes over rows.
 //
 // Memory of a slab is heads-major: job h * batch + b, then the token. Values have a 1 behind them, and zeros up to a
@@ -48,7 +48,8 @@ class DeviceBuffer {
 
 /// Elements between those of a slab and those of a tensor (batch, heads, length, dim).
 struct SlabPlace {
-  int64_t batch, heads, begin, length, rows;  ///< tokens begin ... of `length`; rows of the slab, more than there may be
+  int64_t batch, heads, begin, length,
+      rows;  ///< tokens begin ... of `length`; rows of the slab, more than there may be
 
   struct Token {
     int64_t job, row, b, h, token;
@@ -96,8 +97,8 @@ struct PackValues {
   }
 };
 
-/// G' = (dO / denominator, -(dO . O) / denominator, 0 ...): what flows into numerators and denominators; a team for each
-/// row of the slab.
+/// G' = (dO / denominator, -(dO . O) / denominator, 0 ...): what flows into numerators and denominators; a team for
+/// each row of the slab.
 template <class T>
 struct PackGradients {
   SlabPlace place;
@@ -165,6 +166,15 @@ struct SumOmega {
   }
 };
 
+/// The first D of each F elements.
+template <class T>
+struct Narrow {
+  int64_t F, D;
+  const T* from;
+  T* to;
+  BOCHNER_DEVICE void operator()(int64_t i) const { to[i] = from[i / D * F + i % D]; }
+};
+
 /// The tokens of a slab, their projections and features, on one side (queries or keys).
 template <class T>
 class FeatureSlab {
@@ -216,8 +226,9 @@ class FeatureSlab {
                 RowFeatures<T>{rule, false, true, norms_, tops_, nullptr, 1, nullptr, 0, u(), f_, sums});
   }
   void key_features(const T* shift, int64_t rows_per_shift, bool with_eps) {
-    launch_rows(count_, sizes_.frequencies, RowFeatures<T>{rule, true, with_eps, norms_, nullptr, shift, rows_per_shift,
-                                                           real(), sizes_.width, u(), f_, nullptr});
+    launch_rows(count_, sizes_.frequencies,
+                RowFeatures<T>{rule, true, with_eps, norms_, nullptr, shift, rows_per_shift, real(), sizes_.width, u(),
+                               f_, nullptr});
   }
   /// From dF to the gradient of the tokens, and, where not null, to that of Omega: parts (jobs, M, D), added to.
   void backward(bool with_eps, const KeyMask& mask, const Tensor& dx, T* omega_parts) {
@@ -237,22 +248,16 @@ class FeatureSlab {
       }
       flow = dx_;
     } else if (F != D) {
-      launch_threads(count_ * D, Narrow{F, D, df_, dx_});
+      launch_threads(count_ * D, Narrow<T>{F, D, df_, dx_});
       flow = dx_;
     }
     launch_threads(count_ * D, UnpackRows<T>{place_, Tokens<T>(dx), mask, rule, D, scale_, flow, x_, slopes_});
   }
 
  private:
-  /// The first D of each F elements.
-  struct Narrow {
-    int64_t F, D;
-    const T* from;
-    T* to;
-    BOCHNER_DEVICE void operator()(int64_t i) const { to[i] = from[i / D * F + i % D]; }
-  };
-
-  T* u() const { return in_place_ ? static_cast<T*>(f_) : (omega_.defined() ? static_cast<T*>(u_) : static_cast<T*>(x_)); }
+  T* u() const {
+    return in_place_ ? static_cast<T*>(f_) : (omega_.defined() ? static_cast<T*>(u_) : static_cast<T*>(x_));
+  }
   const T* real() const { return values_ == nullptr ? nullptr : values_ + sizes_.value_dim; }
 
   const AttentionSizes& sizes_;

@@ -162,8 +162,7 @@ template <int threads, class F>
 void launch_blocks(int64_t count, size_t shared, const F& f) {
   if (count == 0) return;
   if (shared > (size_t{48} << 10)) {
-    cudaFuncSetAttribute(run_blocks<F, threads>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(shared));
+    cudaFuncSetAttribute(run_blocks<F, threads>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
   }
   run_blocks<F, threads><<<static_cast<unsigned>(count), threads, shared, stream()>>>(f);
 }

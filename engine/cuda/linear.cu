@@ -34,8 +34,8 @@ void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x,
   Tensor e = g.view({sizes.rows, sizes.outputs});
   visit_floating(x.dtype(), "linear", [&]<class T>(TypeTag<T>) {
     if (spec.drop.active() || result.weights.b.defined()) {
-      const Tensor sums = result.weights.b.defined() ? result.weights.b
-                                                     : Tensor::empty({sizes.outputs}, x.dtype(), x.device());
+      const Tensor sums =
+          result.weights.b.defined() ? result.weights.b : Tensor::empty({sizes.outputs}, x.dtype(), x.device());
       const Tensor masked = spec.drop.active() ? Tensor::empty(e.shape(), x.dtype(), x.device()) : Tensor();
       strip_sums<1, T>(sizes.rows, sizes.outputs,
                        Masked<T>{spec.drop.active(), typename FactorReader<T>::Params(spec.drop), 0, sizes.outputs,
@@ -44,8 +44,8 @@ void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x,
       if (spec.drop.active()) e = masked;
     }
   });
-  multiply(e, true, n, false, result.weights.w, false);    // dW = e^T n
-  multiply(e, false, weights.w, false, dx, false);         // dn = e W
+  multiply(e, true, n, false, result.weights.w, false);  // dW = e^T n
+  multiply(e, false, weights.w, false, dx, false);       // dn = e W
   if (norm) {
     layer_norm_backward(sizes.rows, sizes.inputs, dx, from, weights.gamma, mean, rstd, Tensor(), dx,
                         result.weights.gamma, result.weights.beta);

@@ -36,8 +36,23 @@ constexpr size_t kFewRuns = 4;
 void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_layout,
             const std::vector<int64_t>& a_offsets, const Tensor& b, MatrixLayout b_layout,
             const std::vector<int64_t>& b_offsets, const Tensor& c) {
-  Gemm product{a_layout.transposed, b_layout.transposed, m, n, k, a.raw(), a_layout.stride, 0, b.raw(),
-               b_layout.stride,     0,                   c.raw(), n, m * n, 1, 1, 0};
+  Gemm product{a_layout.transposed,
+               b_layout.transposed,
+               m,
+               n,
+               k,
+               a.raw(),
+               a_layout.stride,
+               0,
+               b.raw(),
+               b_layout.stride,
+               0,
+               c.raw(),
+               n,
+               m * n,
+               1,
+               1,
+               0};
   visit_floating(c.dtype(), "matmul", [&]<class T>(TypeTag<T>) {
     const std::vector<Run> runs = runs_of(a_offsets, b_offsets);
     if (runs.size() > kFewRuns) {

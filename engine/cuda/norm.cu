@@ -1,6 +1,9 @@
 #include "engine/cuda/norm.h"
 
+#include <algorithm>
+
 #include "engine/cuda/column_sum.h"
+#include "engine/cuda/held_rows.h"
 #include "engine/cuda/philox.h"
 
 namespace bochner::cuda {
@@ -45,6 +48,58 @@ struct LayerNormRows {
     if (team.rank() == 0) {
       mean[row] = found.mean;
       rstd[row] = found.rstd;
+    }
+  }
+};
+
+/// As LayerNormRows, or, with a residual, ResidualRows, the row being held in registers.
+template <class T, int K, bool residual>
+struct HeldLayerNormRows {
+  int64_t columns;
+  bool drops;
+  typename FactorReader<T>::Params drop;
+  const T *x, *other, *gamma, *beta;
+  T eps;
+  T *sum, *y, *mean, *rstd;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    using Row = HeldRow<T, K>;
+    const int64_t row = team.index();
+    Row s;
+    s.load(team, x + row * columns);
+    if constexpr (residual) {
+      Row b;
+      b.load(team, other + row * columns);
+      if (drops) {
+        for (int i = 0; i < Row::kVectors; ++i) {
+          const int64_t first = row * columns + Row::place(team, i);
+          FactorReader<T> factor(drop, first);
+          for (int j = 0; j < 4; ++j) s.at[i].at[j] = math::fma(s.at[i].at[j], factor(first + j), b.at[i].at[j]);
+        }
+      } else {
+        Row::each([&](int i, int j) { s.at[i].at[j] += b.at[i].at[j]; });
+      }
+      s.store(team, sum + row * columns);
+    }
+    const T share = T(1) / static_cast<T>(columns);
+    T total = 0;
+    Row::each([&](int i, int j) { total += s.at[i].at[j]; });
+    const T centre = team.sum(total) * share;
+    T squares = 0;
+    Row::each([&](int i, int j) { squares += (s.at[i].at[j] - centre) * (s.at[i].at[j] - centre); });
+    const T scale = T(1) / math::sqrt(team.sum(squares) * share + eps);
+    Row weight;
+    Row shift;
+    weight.load(team, gamma);
+    shift.load(team, beta);
+    Row::each([&](int i, int j) {
+      s.at[i].at[j] = (s.at[i].at[j] - centre) * scale * weight.at[i].at[j] + shift.at[i].at[j];
+    });
+    s.store(team, y + row * columns);
+    if (team.rank() == 0) {
+      mean[row] = centre;
+      rstd[row] = scale;
     }
   }
 };
@@ -119,6 +174,74 @@ struct BackwardRows {
   }
 };
 
+/// Warps that share the rows of a backward pass.
+constexpr int64_t kBackwardWarps = 1056;
+
+/// dx of rows index, index + warps, ..., and parts (warps, 2, columns): the sums of g xhat and of g over these. g and x
+/// are read once.
+template <class T, int K>
+struct HeldBackwardRows {
+  int64_t rows, columns, warps;
+  const T *g, *x, *gamma, *mean, *rstd, *residual;
+  T *dx, *parts;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    using Row = HeldRow<T, K>;
+    Row weight;
+    Row sum_gx;
+    Row sum_g;
+    weight.load(team, gamma);
+    sum_gx.clear();
+    sum_g.clear();
+    for (int64_t row = team.index(); row < rows; row += warps) {
+      const int64_t at = row * columns;
+      Row gradient;
+      Row xhat;
+      gradient.load(team, g + at);
+      xhat.load(team, x + at);
+      const T centre = mean[row];
+      const T scale = rstd[row];
+      T sum_h = 0;
+      T sum_hx = 0;
+      Row::each([&](int i, int j) {
+        T& normed = xhat.at[i].at[j];
+        normed = (normed - centre) * scale;
+        const T flow = gradient.at[i].at[j];
+        sum_gx.at[i].at[j] += flow * normed;
+        sum_g.at[i].at[j] += flow;
+        const T h = flow * weight.at[i].at[j];
+        sum_h += h;
+        sum_hx += h * normed;
+      });
+      const T mean_h = team.sum(sum_h) / static_cast<T>(columns);
+      const T mean_hx = team.sum(sum_hx) / static_cast<T>(columns);
+      Row::each([&](int i, int j) {
+        T& flow = gradient.at[i].at[j];
+        flow = (flow * weight.at[i].at[j] - mean_h - xhat.at[i].at[j] * mean_hx) * scale;
+      });
+      if (residual != nullptr) {
+        xhat.load(team, residual + at);
+        Row::each([&](int i, int j) { gradient.at[i].at[j] += xhat.at[i].at[j]; });
+      }
+      gradient.store(team, dx + at);
+    }
+    sum_gx.store(team, parts + 2 * team.index() * columns);
+    sum_g.store(team, parts + (2 * team.index() + 1) * columns);
+  }
+};
+
+/// sums: those of parts (warps, 2, columns).
+template <class T>
+struct PartTerms {
+  int64_t columns;
+  const T* parts;
+  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
+    sums[0] += parts[2 * row * columns + column];
+    sums[1] += parts[(2 * row + 1) * columns + column];
+  }
+};
+
 /// sums: g xhat and g; xhat with the mean and rstd of the row, or of the column.
 template <class T, bool per_row>
 struct GradientTerms {
@@ -184,6 +307,15 @@ struct BatchNormBackwardElements {
 void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                 const Tensor& y, const Tensor& mean, const Tensor& rstd) {
   visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+    const bool held = with_held_rows<T>(
+        columns, {x.data<T>(), gamma.data<T>(), beta.data<T>(), y.data<T>()},
+        [&]<int K>(std::integral_constant<int, K>) {
+          launch_warps(rows, HeldLayerNormRows<T, K, false>{columns, false, typename FactorReader<T>::Params(Dropout()),
+                                                            x.data<T>(), nullptr, gamma.data<T>(), beta.data<T>(),
+                                                            static_cast<T>(eps), nullptr, y.data<T>(), mean.data<T>(),
+                                                            rstd.data<T>()});
+        });
+    if (held) return;
     launch_rows(rows, columns,
                 LayerNormRows<T>{columns, x.data<T>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps),
                                  y.data<T>(), mean.data<T>(), rstd.data<T>()});
@@ -203,6 +335,15 @@ void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const T
                          const Tensor& gamma, const Tensor& beta, double eps, const Tensor& sum, const Tensor& y,
                          const Tensor& mean, const Tensor& rstd) {
   visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+    const bool held = with_held_rows<T>(
+        columns, {x.data<T>(), residual.data<T>(), gamma.data<T>(), beta.data<T>(), sum.data<T>(), y.data<T>()},
+        [&]<int K>(std::integral_constant<int, K>) {
+          launch_warps(rows, HeldLayerNormRows<T, K, true>{
+                                 columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<T>(),
+                                 residual.data<T>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps),
+                                 sum.data<T>(), y.data<T>(), mean.data<T>(), rstd.data<T>()});
+        });
+    if (held) return;
     launch_rows(rows, columns,
                 ResidualRows<T>{columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<T>(),
                                 residual.data<T>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps), sum.data<T>(),
@@ -214,6 +355,18 @@ void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, const Tensor& dx,
                          const Tensor& dgamma, const Tensor& dbeta) {
   visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+    const T* others = residual.defined() ? residual.data<T>() : nullptr;
+    const bool held = with_held_rows<T>(
+        columns, {g.data<T>(), x.data<T>(), gamma.data<T>(), others, dx.data<T>()},
+        [&]<int K>(std::integral_constant<int, K>) {
+          const int64_t warps = std::min(rows, kBackwardWarps);
+          const Tensor parts = Tensor::empty(Shape{warps, 2, columns}, x.dtype(), x.device());
+          launch_warps(warps,
+                       HeldBackwardRows<T, K>{rows, columns, warps, g.data<T>(), x.data<T>(), gamma.data<T>(),
+                                              mean.data<T>(), rstd.data<T>(), others, dx.data<T>(), parts.data<T>()});
+          strip_sums<2, T>(warps, columns, PartTerms<T>{columns, parts.data<T>()}, {dgamma.data<T>(), dbeta.data<T>()});
+        });
+    if (held) return;
     // First what reads g, which dx may overwrite.
     strip_sums<2, T>(rows, columns,
                      GradientTerms<T, true>{columns, g.data<T>(), x.data<T>(), mean.data<T>(), rstd.data<T>()},
@@ -249,10 +402,10 @@ void batch_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
     strip_sums<2, T>(rows, columns,
                      GradientTerms<T, false>{columns, g.data<T>(), x.data<T>(), mean.data<T>(), rstd.data<T>()},
                      {dgamma.data<T>(), dbeta.data<T>()});
-    launch_threads(rows * columns,
-                   BatchNormBackwardElements<T>{columns, T(1) / static_cast<T>(rows), g.data<T>(), x.data<T>(),
-                                                gamma.data<T>(), mean.data<T>(), rstd.data<T>(), dgamma.data<T>(),
-                                                dbeta.data<T>(), dx.data<T>()});
+    launch_threads(
+        rows * columns,
+        BatchNormBackwardElements<T>{columns, T(1) / static_cast<T>(rows), g.data<T>(), x.data<T>(), gamma.data<T>(),
+                                     mean.data<T>(), rstd.data<T>(), dgamma.data<T>(), dbeta.data<T>(), dx.data<T>()});
   });
 }
 

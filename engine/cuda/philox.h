@@ -10,7 +10,8 @@ namespace bochner::cuda {
 /// Words of one stream, in ascending order: a block of four is made once for all that are read from it.
 class WordReader {
  public:
-  BOCHNER_DEVICE WordReader(uint64_t seed, uint64_t place) : seed_(seed), block_(place / 4), words_(philox_at(seed, block_)) {}
+  BOCHNER_DEVICE WordReader(uint64_t seed, uint64_t place)
+      : seed_(seed), block_(place / 4), words_(philox_at(seed, block_)) {}
   BOCHNER_DEVICE uint32_t operator()(uint64_t place) {
     if (place / 4 != block_) {
       block_ = place / 4;

@@ -35,6 +35,8 @@ Memory memory();
 
 /// Bytes of shared memory that one block may have.
 size_t shared_limit();
+/// Are there tensor cores that multiply bf16 (sm_80 and later)?
+bool has_bf16();
 
 /// In stream order; from and to are plain host memory. `upload` has read `from` when it returns; `download` waits.
 void upload(const void* from, void* to, size_t bytes);

@@ -91,8 +91,8 @@ void run(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) {
     chunk = std::min(chunk, std::max<int64_t>(32, count / std::max<int64_t>(1, kThreads / (outer * inner))));
   }
   const int64_t pieces = (std::max<int64_t>(count, 1) + chunk - 1) / chunk;
-  const Tensor parts = pieces > 1 ? Tensor::empty({outer * pieces * inner}, dtype_of<T>, Device::cuda(platform::current()))
-                                  : Tensor();
+  const Tensor parts =
+      pieces > 1 ? Tensor::empty({outer * pieces * inner}, dtype_of<T>, Device::cuda(platform::current())) : Tensor();
   T* to = pieces > 1 ? parts.data<T>() : y;
   if (inner == 1) {
     launch_rows(outer * pieces, chunk, Rows<Op, T>{count, pieces, chunk, x, to});

@@ -1,10 +1,10 @@
-// The CUDA backend as the rest of the engine sees it: devices, memory, synchronisation, errors. No CUDA header is needed
-// to read this one.
+// The CUDA backend as the rest of the engine sees it: devices, memory, synchronisation, errors. No CUDA header is
+// needed to read this one.
 //
-// All work of a device goes through one stream, in the order in which ops are called; the host runs ahead and waits only
-// where a value is read (Tensor::item, Tensor::to the CPU). So an error inside a kernel shows later than its op: it is
-// thrown at the next read, and names the op that raised it where the kernel could tell (an index out of range). With
-// set_debug_sync(true) every op is waited for, and any error names its op.
+// All work of a device goes through one stream, in the order in which ops are called; the host runs ahead and waits
+// only where a value is read (Tensor::item, Tensor::to the CPU). So an error inside a kernel shows later than its op:
+// it is thrown at the next read, and names the op that raised it where the kernel could tell (an index out of range).
+// With set_debug_sync(true) every op is waited for, and any error names its op.
 #pragma once
 
 #include <cstdint>

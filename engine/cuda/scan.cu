@@ -9,8 +9,8 @@ namespace {
 
 /// What sums are carried in: f64 for floats; integers wrap around.
 template <class T>
-using SumOf = std::conditional_t<std::is_floating_point_v<T>, double,
-                                 std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+using SumOf =
+    std::conditional_t<std::is_floating_point_v<T>, double, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
 
 constexpr int64_t kChunk = 64;  // elements that one thread walks
 

@@ -1,6 +1,6 @@
-// Rows (or single elements) added up by bin, in the order of their places, without atomics: places are sorted by bin and
-// cut into pieces. A bin whose places lie in one piece is summed there; what a piece holds of a bin that goes on beyond it
-// is summed aside, and those sums are added in their order by the piece in which the bin begins.
+// Rows (or single elements) added up by bin, in the order of their places, without atomics: places are sorted by bin
+// and cut into pieces. A bin whose places lie in one piece is summed there; what a piece holds of a bin that goes on
+// beyond it is summed aside, and those sums are added in their order by the piece in which the bin begins.
 #pragma once
 
 #include <bit>
@@ -10,8 +10,8 @@
 
 namespace bochner::cuda {
 
-/// y[o, index, c] += source[o, i, c] for each of `jobs`: (o, c ... c + width - 1), with width = inner where the index is
-/// shared by a row, else 1.
+/// y[o, index, c] += source[o, i, c] for each of `jobs`: (o, c ... c + width - 1), with width = inner where the index
+/// is shared by a row, else 1.
 struct BinSums {
   int64_t outer, bins, count, inner, width;
   int64_t outer_stride, count_stride, inner_stride;  ///< of the index
@@ -37,8 +37,8 @@ struct MakeBinEntries {
       return;
     }
     const int64_t columns = sums.inner / sums.width;
-    const int64_t bin = sums.index[order / columns * sums.outer_stride + i * sums.count_stride +
-                                   order % columns * sums.inner_stride];
+    const int64_t bin =
+        sums.index[order / columns * sums.outer_stride + i * sums.count_stride + order % columns * sums.inner_stride];
     const bool valid = bin >= 0 && bin < sums.bins;
     if (!valid && bin != sums.skipped) raise(sums.fault, sums.op, i, bin, sums.bins);
     const auto kept = static_cast<uint64_t>(valid && bin != sums.skipped ? bin : sums.bins);
@@ -158,11 +158,11 @@ void add_by_bin(const BinSums& sums, const T* source, T* y) {
   auto* sorted = static_cast<uint64_t*>(entries.raw());
   launch_threads(orders * padded, MakeBinEntries{sums, padded, sorted});
   sort_rows_of_entries(orders, padded, sorted);
-  launch_threads(orders * (sums.count + 1),
-                 FindStarts{sums.bins, sums.count, padded, sorted, start.data<int64_t>()});
+  launch_threads(orders * (sums.count + 1), FindStarts{sums.bins, sums.count, padded, sorted, start.data<int64_t>()});
   const int64_t pieces = (sums.count + kBinPiece - 1) / kBinPiece;
   const Tensor aside = Tensor::empty({jobs * pieces * 2 * sums.width}, dtype_of<T>, device);
-  const BinPlaces<T> places{sums, padded, pieces, orders == 1, sorted, start.data<int64_t>(), source, y, aside.data<T>()};
+  const BinPlaces<T> places{sums,   padded, pieces,         orders == 1, sorted, start.data<int64_t>(),
+                            source, y,      aside.data<T>()};
   launch_rows(jobs * pieces, sums.width, SumPieces<T>{places});
   launch_rows(jobs * pieces, sums.width, JoinPieces<T>{places});
 }

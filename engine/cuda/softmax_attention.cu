@@ -1,9 +1,10 @@
-// Streaming softmax attention in tiles of shared memory: a block has a tile of queries and walks the keys, or has a tile
-// of keys and walks the queries. Nothing is added up across blocks, so no atomics are needed: backward makes the scores
-// twice, once for dQ and once for dK and dV.
+// Streaming softmax attention in tiles of shared memory: a block has a tile of queries and walks the keys, or has a
+// tile of keys and walks the queries. Nothing is added up across blocks, so no atomics are needed: backward makes the
+// scores twice, once for dQ and once for dK and dV.
 #include "engine/cuda/softmax_attention.h"
 
 #include "engine/cuda/philox.h"
+#include "engine/cuda/softmax_attention_bf16.h"
 #include "engine/cuda/tile.h"
 #include "engine/math.h"
 
@@ -153,7 +154,8 @@ struct Forward {
       team.sync();
       for (int row = team.rank(); row < rows; row += team.size()) {
         T largest = top[row];
-        for (int j = 0; j < kParts; ++j) largest = part_top[row * kParts + j] > largest ? part_top[row * kParts + j] : largest;
+        for (int j = 0; j < kParts; ++j)
+          largest = part_top[row * kParts + j] > largest ? part_top[row * kParts + j] : largest;
         factor[row] = largest == kNothing ? T(1) : math::exp(top[row] - largest);
         top[row] = largest;
       }
@@ -289,7 +291,8 @@ struct QueryGradients {
       load_tile(team, p.V.head(b, h) + key * p.V.stride, p.V.stride, columns, p.value_dim, T(1), v, real);
       team.sync();
       multiply<false>(team, rows, columns, p.dim, matrix<T>(q, p.dim), transposed<T>(k, p.dim), s, lds);
-      multiply<false>(team, rows, columns, p.value_dim, matrix<T>(g, p.value_dim), transposed<T>(v, p.value_dim), ds, lds);
+      multiply<false>(team, rows, columns, p.value_dim, matrix<T>(g, p.value_dim), transposed<T>(v, p.value_dim), ds,
+                      lds);
       team.sync();
       score_gradients(team, p, head, first, key, lse, less, s, ds);
       team.sync();
@@ -358,12 +361,14 @@ struct KeyGradients {
       }
       team.sync();
       multiply<false>(team, rows, columns, p.dim, matrix<T>(q, p.dim), transposed<T>(k, p.dim), s, lds);
-      multiply<false>(team, rows, columns, p.value_dim, matrix<T>(g, p.value_dim), transposed<T>(v, p.value_dim), ds, lds);
+      multiply<false>(team, rows, columns, p.value_dim, matrix<T>(g, p.value_dim), transposed<T>(v, p.value_dim), ds,
+                      lds);
       team.sync();
       score_gradients(team, p, head, first, key, lse, less, s, ds);
       team.sync();
       multiply<true>(team, columns, p.value_dim, rows, transposed<T>(s, columns), matrix<T>(g, p.value_dim), dv, ldv);
-      multiply<true>(team, columns, p.dim, rows, transposed<T>(ds, columns), matrix<T>(q, p.dim), dk, ldk);  // Q has the scale
+      multiply<true>(team, columns, p.dim, rows, transposed<T>(ds, columns), matrix<T>(q, p.dim), dk,
+                     ldk);  // Q has the scale
     }
     team.sync();
     T* const to_k = dK.head(b, h) + key * dK.stride;
@@ -387,10 +392,10 @@ constexpr int kThreads = 256;
 
 void softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
                        const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp) {
+  if (attends_in_bf16(Q, V)) return softmax_attention_bf16(Q, K, V, key_mask, options, O, logsumexp);
   visit_floating(Q.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {
     Problem<T> p(Q, K, V, key_mask, options);
-    const size_t bytes =
-        choose_tiles(p, [&](int64_t q, int64_t k) { return Forward<T>::elements(p, q, k); });
+    const size_t bytes = choose_tiles(p, [&](int64_t q, int64_t k) { return Forward<T>::elements(p, q, k); });
     launch_blocks<kThreads>(Q.size(0) * p.heads * p.query_tiles(), bytes,
                             Forward<T>{p, Tokens<T>(O), logsumexp.data<T>()});
   });
@@ -407,6 +412,9 @@ void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor&
     const T* lse = attended.logsumexp.data<T>();
     launch_rows(jobs * p.queries, p.value_dim,
                 Delta<T>{p.heads, p.queries, p.value_dim, g, Tokens<const T>(attended.O), delta.data<T>()});
+    if (attends_in_bf16(Q, V)) {
+      return softmax_attention_backward_bf16(dO, Q, K, V, key_mask, attended.logsumexp, delta, options, grads);
+    }
     size_t bytes = choose_tiles(p, [&](int64_t q, int64_t k) { return QueryGradients<T>::elements(p, q, k); });
     launch_blocks<kThreads>(jobs * p.query_tiles(), bytes,
                             QueryGradients<T>{p, g, lse, delta.data<T>(), Tokens<T>(grads.dQ)});

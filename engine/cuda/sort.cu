@@ -115,15 +115,17 @@ struct Extreme {
 
 void sort(int64_t rows, int64_t columns, int64_t k, bool descending, const Tensor& x, const Tensor& values,
           const Tensor& indices) {
-  if (columns >= int64_t{1} << 31) fail("sort: an axis of {} elements is longer than 2^31 - 1, the most on a card", columns);
+  if (columns >= int64_t{1} << 31)
+    fail("sort: an axis of {} elements is longer than 2^31 - 1, the most on a card", columns);
   visit_numeric(x.dtype(), "sort", [&]<class T>(TypeTag<T>) {
     const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(columns)));
-    const Tensor memory = Tensor::empty({rows * padded * static_cast<int64_t>(sizeof(Entry<T>) / 8)}, DType::i64, x.device());
+    const Tensor memory =
+        Tensor::empty({rows * padded * static_cast<int64_t>(sizeof(Entry<T>) / 8)}, DType::i64, x.device());
     auto* entries = static_cast<Entry<T>*>(memory.raw());
     launch_threads(rows * padded, MakeEntries<T>{columns, padded, descending, x.data<T>(), entries});
     sort_rows_of_entries(rows, padded, entries);
-    launch_threads(rows * k, TakeSorted<T>{columns, padded, k, x.data<T>(), entries, values.data<T>(),
-                                           indices.data<int64_t>()});
+    launch_threads(rows * k,
+                   TakeSorted<T>{columns, padded, k, x.data<T>(), entries, values.data<T>(), indices.data<int64_t>()});
   });
 }
 

@@ -1,5 +1,5 @@
-// Bitonic sort (Batcher, 1968) of rows of entries in device memory: a fixed network, so the result and the time depend on
-// the sizes alone.
+// Bitonic sort (Batcher, 1968) of rows of entries in device memory: a fixed network, so the result and the time depend
+// on the sizes alone.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ BOCHNER_DEVICE inline void exchange(Entry* x, int64_t i, int64_t j, bool ascendi
   }
 }
 
-/// Steps of the network within pieces of kSortedInBlock entries: all with k in [first_k, last_k], for each the distances
-/// below the piece's size.
+/// Steps of the network within pieces of kSortedInBlock entries: all with k in [first_k, last_k], for each the
+/// distances below the piece's size.
 template <class Entry>
 struct SortWithinBlocks {
   int64_t padded, total, first_k, last_k;
@@ -68,7 +68,8 @@ void sort_rows_of_entries(int64_t rows, int64_t padded, Entry* entries) {
   launch_blocks<512>(blocks, shared,
                      SortWithinBlocks<Entry>{padded, total, 2, std::min(padded, kSortedInBlock), entries});
   for (int64_t k = 2 * kSortedInBlock; k <= padded; k *= 2) {
-    for (int64_t j = k / 2; j >= kSortedInBlock; j /= 2) launch_threads(total / 2, SortStep<Entry>{padded, k, j, entries});
+    for (int64_t j = k / 2; j >= kSortedInBlock; j /= 2)
+      launch_threads(total / 2, SortStep<Entry>{padded, k, j, entries});
     launch_blocks<512>(blocks, shared, SortWithinBlocks<Entry>{padded, total, k, k, entries});
   }
 }

@@ -16,7 +16,10 @@ struct Tokens {
   int64_t batch_stride, head_stride, stride;
 
   explicit Tokens(const Tensor& x)
-      : data(x.data<std::remove_const_t<T>>()), batch_stride(x.strides()[0]), head_stride(x.strides()[1]), stride(x.strides()[2]) {}
+      : data(x.data<std::remove_const_t<T>>()),
+        batch_stride(x.strides()[0]),
+        head_stride(x.strides()[1]),
+        stride(x.strides()[2]) {}
   BOCHNER_DEVICE T* head(int64_t b, int64_t h) const { return data + b * batch_stride + h * head_stride; }
 };
 

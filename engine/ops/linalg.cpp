@@ -14,9 +14,10 @@ namespace bochner {
 namespace {
 
 // LAPACK lives on the CPU alone: engine/cuda/linalg.h copies there and back.
-constexpr Kernel<void(const Tensor&, const char*)> kCheckFinite{"linalg", &cpu::check_finite, CUDA_KERNEL(check_finite)};
-constexpr Kernel<void(int64_t, int64_t, int64_t, bool, const Tensor&, const Tensor&, const Tensor&)> kQr{"qr", &cpu::qr,
-                                                                                                         CUDA_KERNEL(qr)};
+constexpr Kernel<void(const Tensor&, const char*)> kCheckFinite{"linalg", &cpu::check_finite,
+                                                                CUDA_KERNEL(check_finite)};
+constexpr Kernel<void(int64_t, int64_t, int64_t, bool, const Tensor&, const Tensor&, const Tensor&)> kQr{
+    "qr", &cpu::qr, CUDA_KERNEL(qr)};
 constexpr Kernel<void(int64_t, int64_t, const Tensor&, const Tensor&)> kEigh{"eigh", &cpu::eigh, CUDA_KERNEL(eigh)};
 constexpr Kernel<void(int64_t, int64_t, int64_t, const Tensor&, const Tensor&, const Tensor&, const Tensor&)> kSvd{
     "svd", &cpu::svd, CUDA_KERNEL(svd)};
@@ -25,7 +26,8 @@ constexpr Kernel<void(int64_t, int64_t, double, double, const Tensor&, const Ten
 constexpr Kernel<void(int64_t, int64_t, const Tensor&)> kCholesky{"cholesky", &cpu::cholesky, CUDA_KERNEL(cholesky)};
 constexpr Kernel<void(int64_t, int64_t, int64_t, bool, bool, const Tensor&, const Tensor&)> kTriangularSolve{
     "triangular_solve", &cpu::triangular_solve, CUDA_KERNEL(triangular_solve)};
-constexpr Kernel<void(int64_t, int64_t, int64_t, const Tensor&, const Tensor&)> kSolve{"solve", &cpu::solve, CUDA_KERNEL(solve)};
+constexpr Kernel<void(int64_t, int64_t, int64_t, const Tensor&, const Tensor&)> kSolve{"solve", &cpu::solve,
+                                                                                       CUDA_KERNEL(solve)};
 
 /// A contiguous stack of finite matrices.
 Tensor checked(const Tensor& a, const char* op) {

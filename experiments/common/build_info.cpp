@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "bochner_build.h"  // written by CMake
+#include "engine/card.h"
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/parallel.h"
@@ -38,8 +39,7 @@ std::string library_version(const std::string& config) {
 
 std::string cuda_text() {
   try {
-    Device::named("cuda");
-    return "yes";
+    return "yes, " + card_description();
   } catch (const Error& error) {
     std::string_view reason = error.what();
     constexpr std::string_view kPrefix = "device: cuda: ";

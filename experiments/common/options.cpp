@@ -13,7 +13,8 @@ void RunOptions::fields(Fields& f) {
   f("seeds", seeds, "runs, with the seeds seed, seed + 1, ...; their mean and deviation are reported").at_least(1);
   f("threads", threads, "CPU threads; 0: one per core; results do not depend on it").at_least(0).free_on_resume();
   f("device", device, "cpu, cuda or cuda:N");
-  f("precision", precision, "type of the numbers that are computed with").one_of(precisions);
+  f("precision", precision, "of the factors of matrix products; tf32 and bf16 on a card only").one_of(precisions);
+  f("debug-sync", debug_sync, "wait after every op on a card, so that an error names its op").of_invocation();
   f("data", data, "folder of the data sets").free_on_resume();
   f("out", out, "run folder, of several runs the folder of theirs; default runs/EXPERIMENT/NAME").of_invocation();
   f("resume", resume, "continue the run in the run folder, bit for bit").command_line_only();

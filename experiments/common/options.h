@@ -28,6 +28,7 @@ struct RunOptions {
   int threads = 0;
   std::string device = "cpu";
   std::string precision = "f32";
+  bool debug_sync = false;
   std::string data = "data";
   std::string out{};
   bool resume = false;
@@ -42,7 +43,7 @@ struct RunOptions {
   // What the options above may be, set by the experiment.
   std::vector<std::string> tasks;
   std::vector<std::string> attentions = {"none"};
-  std::vector<std::string> precisions = {"f32"};
+  std::vector<std::string> precisions = {"f32", "tf32", "bf16"};
 
   void fields(Fields& f);
 };

@@ -7,10 +7,12 @@
 #include <filesystem>
 #include <new>
 
+#include "engine/card.h"
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/io/file.h"
 #include "engine/parallel.h"
+#include "engine/precision.h"
 #include "engine/trace.h"
 #include "experiments/common/build_info.h"
 #include "experiments/common/comparison.h"
@@ -37,6 +39,16 @@ std::string name_of(const std::vector<std::string>& attentions) {
   std::string name = attentions.front();
   for (size_t i = 1; i < attentions.size(); ++i) name += "+" + attentions[i];
   return name;
+}
+
+/// Checks the device and how it is to compute.
+void use_device(const RunOptions& options) {
+  const Device device = Device::named(options.device);
+  const Precision precision = precision_named(options.precision);
+  if (precision != Precision::f32 && device.is_cpu())
+    fail("precision: {} needs a card; the CPU computes in f32", options.precision);
+  set_precision(precision);
+  set_debug_sync(options.debug_sync);
 }
 
 /// One call of an experiment's program.
@@ -80,7 +92,7 @@ class Program {
         if (folder_.empty()) gather_in(options.out);
       }
       set_threads(options.threads);
-      Device::named(options.device);
+      use_device(options);
       const std::string advice = blas_advice();
       if (!advice.empty() && records_.empty()) log_.info("{}", advice);
       if (!options.trace.empty() && trace_.empty()) {

@@ -36,6 +36,11 @@ int64_t correct(const Tensor& logits, const Tensor& labels) {
   return count;
 }
 
+std::vector<Parameter*> parameters_on(Device device, Module& model) {
+  model.to(device, DType::f32);
+  return model.parameters();
+}
+
 constexpr const char* kOptimizerPrefix = "optimizer.";
 
 }  // namespace
@@ -43,17 +48,18 @@ constexpr const char* kOptimizerPrefix = "optimizer.";
 Learner::Learner(const Config& config, const TaskData& data)
     : config_(config),
       data_(data),
+      device_(Device::named(config.run.device)),
       noise_(Generator(config.run.seed).fork(kNoiseStream)),
       init_(Generator(config.run.seed).fork(kInitStream)),
       model_(config.encoder_options(data.task), init_),
-      parameters_(model_.parameters()),
+      parameters_(parameters_on(device_, model_)),
       parameter_count_(model_.parameter_count()),
       optimizer_(parameters_, {config.optim.beta1, config.optim.beta2, config.optim.eps, config.optim.weight_decay}),
       schedule_(config.schedule()),
       loader_(data.train, loader_options(config, true)) {}
 
 StepResult Learner::step(int64_t step) {
-  batch_ = loader_.next();
+  batch_ = loader_.next().to(device_);
   Context context{noise_, true};
   StepResult result;
   result.count = batch_.size();
@@ -61,10 +67,14 @@ StepResult Learner::step(int64_t step) {
     Tape tape;
     const Variable logits = model_.forward(batch_.ids, batch_.mask, context);
     const Variable loss = cross_entropy(logits, batch_.labels);
-    result.loss = loss.item();
-    if (!std::isfinite(result.loss)) return result;  // the trainer stops; parameters stay as they were
-    result.correct = correct(logits.value(), batch_.labels);
+    const Tensor logits_kept = logits.value();
     tape.backward(loss);
+    result.loss = loss.item();  // read when backward is under way: a card is waited for once a step
+    result.correct = correct(logits_kept, batch_.labels);
+  }
+  if (!std::isfinite(result.loss)) {  // the trainer stops; parameters stay as they were
+    optimizer_.clear_gradients();
+    return result;
   }
   if (config_.optim.clip_norm > 0) clip_gradient_norm(parameters_, config_.optim.clip_norm);
   if (config_.optim.clip_value > 0) clip_gradient_value(parameters_, config_.optim.clip_value);
@@ -92,7 +102,7 @@ Metrics Learner::evaluate(Split split) {
   double loss = 0;
   int64_t right = 0;
   for (int64_t i = 0; i < loader.steps_per_epoch(); ++i) {
-    const Batch batch = loader.next();
+    const Batch batch = loader.next().to(device_);
     const Variable logits = model_.forward(batch.ids, batch.mask, context);
     loss += cross_entropy(logits, batch.labels).item() * static_cast<double>(batch.size());
     right += correct(logits.value(), batch.labels);

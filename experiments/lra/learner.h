@@ -36,6 +36,7 @@ class Learner final : public Trainable {
  private:
   const Config& config_;
   TaskData data_;
+  Device device_;
   Generator noise_;
   Generator init_;
   mutable SequenceClassifier model_;

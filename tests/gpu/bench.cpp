@@ -1,4 +1,5 @@
-// The cases of the bars in docs/gpu/status.md, timed on a card: one JSON object a line, with the median of several runs.
+// The cases of the bars in docs/gpu/status.md, timed on a card: one JSON object a line, with the median of several
+// runs.
 //
 //   gpu_bench [FILE]      also writes the lines to FILE
 #include <fmt/core.h>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/card.h"
 #include "engine/ops/bias_activation.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dropout.h"
@@ -21,18 +23,11 @@
 #include "engine/ops/softmax_attention.h"
 #include "engine/precision.h"
 #include "engine/random.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/runtime.h"
-#endif
 
 namespace bochner {
 namespace {
 
-#if defined(BOCHNER_CUDA)
-void wait() { cuda::synchronize(0); }
-#else
-void wait() {}
-#endif
+void wait() { synchronize(Device::cuda()); }
 
 FILE* file = nullptr;
 
@@ -123,7 +118,7 @@ void products() {
 void attentions() {
   constexpr int64_t kHeads = 16;
   constexpr int64_t kDim = 64;
-  const SoftmaxAttentionOptions options{0.125};
+  const SoftmaxAttentionOptions options{0.125, false, {}};
   for (const int64_t length : {1024, 2048, 4096, 16384}) {
     const int64_t batch = std::max<int64_t>(1, 16384 / length);
     const Shape shape{batch, kHeads, length, kDim};

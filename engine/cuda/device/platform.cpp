@@ -67,6 +67,7 @@ struct Context {
   Fault* fault = nullptr;
   std::unique_ptr<Staging> staging;
   size_t shared_limit = 0;
+  bool has_bf16 = false;
   void* pinned = nullptr;  ///< for downloads
 };
 
@@ -78,11 +79,16 @@ Context& context() {
   if (contexts[index] == nullptr) {
     auto made = std::make_unique<Context>();
     check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "stream");
-    check(cudaMalloc(&made->fault, sizeof(Fault)), "memory");
+    void* fault = nullptr;
+    check(cudaMalloc(&fault, sizeof(Fault)), "memory");
+    made->fault = static_cast<Fault*>(fault);
     check(cudaMemsetAsync(made->fault, 0, sizeof(Fault), made->stream), "memory");
     int bytes = 0;
     check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, index), "device");
     made->shared_limit = static_cast<size_t>(bytes);
+    int major = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index), "device");
+    made->has_bf16 = major >= 8;
     check(cudaMallocHost(&made->pinned, Staging::kSlab), "pinned memory");
     made->staging = std::make_unique<Staging>(made->stream);
     contexts[index] = made.release();
@@ -160,6 +166,8 @@ Memory memory() {
 }
 
 size_t shared_limit() { return context().shared_limit; }
+
+bool has_bf16() { return context().has_bf16; }
 
 void upload(const void* from, void* to, size_t bytes) {
   Context& own = context();

@@ -38,6 +38,8 @@ Memory memory() { return {0, 0}; }
 
 size_t shared_limit() { return size_t{64} << 10; }
 
+bool has_bf16() { return true; }
+
 void upload(const void* from, void* to, size_t bytes) { copy(from, to, bytes); }
 void download(const void* from, void* to, size_t bytes) { copy(from, to, bytes); }
 void copy(const void* from, void* to, size_t bytes) {

@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "engine/ops/binary.h"
 #include "engine/ops/bias_activation.h"
+#include "engine/ops/binary.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
@@ -82,7 +82,8 @@ TEST(CardOps, Reductions) {
   BOCHNER_NEEDS_CARD();
   for (const int64_t n : kLengths) {
     expect_equal("sum", {values({3, n, 5}, 1)}, [](const auto& in) {
-      return Results{sum(in[0]), sum(in[0], {0}), sum(in[0], {1}), sum(in[0], {2}), sum(in[0], {0, 2}), mean(in[0], {1})};
+      return Results{sum(in[0]),      sum(in[0], {0}),    sum(in[0], {1}),
+                     sum(in[0], {2}), sum(in[0], {0, 2}), mean(in[0], {1})};
     });
     expect_equal("extremes", {values({3, n, 5}, 2)}, [](const auto& in) {
       return Results{amax(in[0]), amin(in[0], {1}), amax(in[0], {2}, true)};
@@ -101,14 +102,16 @@ TEST(CardOps, RowsOfAnyLength) {
       const Tensor y = softmax(in[0]);
       return Results{y, softmax_backward(in[1], y), logsumexp(in[0]), softmax(in[0], 0)};
     });
-    expect_equal("layer_norm", {values({5, n}, 1), values({n}, 2), values({n}, 3), values({5, n}, 4), values({5, n}, 5)},
+    expect_equal("layer_norm",
+                 {values({5, n}, 1), values({n}, 2), values({n}, 3), values({5, n}, 4), values({5, n}, 5)},
                  [](const auto& in) {
                    const auto y = layer_norm(in[0], in[1], in[2], 1e-3);
                    const auto d = layer_norm_backward(in[3], in[0], in[1], y.mean, y.rstd, in[4]);
                    const Dropout drop = Dropout::at(0.3, Generator(5, 8));
                    const auto r = residual_layer_norm(in[0], in[3], in[1], in[2], 1e-3, drop);
-                   return Results{y.y, y.mean, y.rstd, d.dx, d.dgamma, d.dbeta, r.sum, r.y,
-                                  layer_norm_apply(in[0], in[1], in[2], y.mean, y.rstd)};
+                   return Results{y.y,   y.mean,   y.rstd,
+                                  d.dx,  d.dgamma, d.dbeta,
+                                  r.sum, r.y,      layer_norm_apply(in[0], in[1], in[2], y.mean, y.rstd)};
                  });
     expect_equal("cross_entropy", {values({6, n}, 1), Tensor::scalar(1.5, DType::f64)}, [n](const auto& in) {
       const Tensor labels = Tensor::from<int64_t>({0, n - 1, n / 2, -1, 0, n / 3}, {6}).to(in[0].device());
@@ -131,12 +134,29 @@ TEST(CardOps, RowsOfAnyLength) {
       results.push_back(column_sum(in[0]));
       return results;
     });
-    expect_equal("batch_norm", {values({n + 1, 9}, 1), values({9}, 2), values({9}, 3), values({n + 1, 9}, 4)},
+    expect_equal("batch_norm", {values({n + 8, 9}, 1), values({9}, 2), values({9}, 3), values({n + 8, 9}, 4)},
                  [](const auto& in) {
                    const auto y = batch_norm(in[0], in[1], in[2], {}, {});
                    const auto d = batch_norm_backward(in[3], in[0], in[1], y.mean, y.rstd);
                    return Results{y.y, y.mean, y.rstd, d.dx, d.dgamma, d.dbeta};
                  });
+  }
+}
+
+TEST(CardOps, RowsThatAWarpHolds) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t n : {128, 256, 512, 768, 1024}) {
+    for (const int64_t rows : {1, 5, 1100}) {
+      const std::vector<Tensor> inputs = {values({rows, n}, 1), values({n}, 2), values({n}, 3), values({rows, n}, 4)};
+      expect_equal("layer_norm", inputs, [](const auto& in) {
+        const auto y = layer_norm(in[0], in[1], in[2]);
+        const auto d = layer_norm_backward(in[3], in[0], in[1], y.mean, y.rstd);
+        const auto e = layer_norm_backward(in[3], in[0], in[1], y.mean, y.rstd, in[0]);
+        const auto r = residual_layer_norm(in[0], in[3], in[1], in[2], 1e-5, Dropout::at(0.3, Generator(5, 8)));
+        const auto s = residual_layer_norm(in[0], in[3], in[1], in[2]);
+        return Results{y.y, y.mean, y.rstd, d.dx, d.dgamma, d.dbeta, e.dx, r.sum, r.y, r.mean, s.sum, s.y};
+      });
+    }
   }
 }
 
@@ -163,7 +183,8 @@ TEST(CardOps, RandomNumbersAreTheSameBits) {
         Generator b(5, offset);
         const Tensor here = normal({n}, a, 1, 2, dtype);
         const Tensor there = normal({n}, b, 1, 2, dtype, Device::cuda());
-        EXPECT_LE(squared_error(there.to_vector<double>(), here.to_vector<double>()), dtype == DType::f32 ? 1e-13 : 1e-28);
+        EXPECT_LE(squared_error(there.to_vector<double>(), here.to_vector<double>()),
+                  dtype == DType::f32 ? 1e-13 : 1e-28);
       }
     }
   }
@@ -183,7 +204,12 @@ TEST(CardOps, OrderAndPlaces) {
         const auto up = sort(t);
         const auto down = sort(t, 1, true);
         const auto top = topk(t, (n + 1) / 2);
-        return Results{up.indices, down.indices, top.indices, argmax(t), argmin(t), argsort(t, 0),
+        return Results{up.indices,
+                       down.indices,
+                       top.indices,
+                       argmax(t),
+                       argmin(t),
+                       argsort(t, 0),
                        where(equal(up.values, up.values), up.values, up.values * 0.0 + 0.0)};
       };
       if (is_floating(dtype)) {
@@ -218,15 +244,17 @@ TEST(CardOps, Indices) {
     });
     expect_equal("one_hot", {rows}, [](const auto& in) { return Results{one_hot(in[0], 6)}; });
     expect_equal("embedding", {values({6, 70}, 1), rows, values({n, 70}, 2), values({8, 70}, 3)}, [n](const auto& in) {
-      return Results{embedding(in[0], in[1]), embedding_backward(in[2], in[1], 6), embedding_backward(in[2], in[1], 9, 2),
+      return Results{embedding(in[0], in[1]), embedding_backward(in[2], in[1], 6),
+                     embedding_backward(in[2], in[1], 9, 2),
                      n <= 8 ? embedding_at(in[0], in[1].view({1, n}), in[3]) : in[2]};
     });
     const auto count = [](const Tensor& x) { return Results{cumsum(x, 0)}; };
     expect_same("integers", count(rows.to(Device::cuda())), count(rows));
   }
   Generator generator(3);
-  expect_equal("scattered", {integers({4097}, 0, 100000, generator), values({4097, 2}, 2)},
-               [](const auto& in) { return Results{take_add({100000, 2}, in[0], in[1])}; });
+  expect_equal("scattered", {integers({4097}, 0, 100000, generator), values({4097, 2}, 2)}, [](const auto& in) {
+    return Results{take_add({100000, 2}, in[0], in[1])};
+  });
 }
 
 TEST(CardOps, Scans) {
@@ -258,8 +286,7 @@ TEST(CardOps, Products) {
   for (const int64_t n : {1, 7, 130}) {
     expect_equal("matmul", {values({2, 3, 5, n}, 1), values({3, n, 4}, 2), values({n, 6}, 3), values({2, 9, 3, 5}, 4)},
                  [](const auto& in) {
-                   return Results{matmul(in[0], in[1]), matmul(in[0], in[2]),
-                                  matmul(in[0].transpose(-1, -2), in[0]),
+                   return Results{matmul(in[0], in[1]), matmul(in[0], in[2]), matmul(in[0].transpose(-1, -2), in[0]),
                                   matmul(in[3].transpose(1, 2), in[3].permute({0, 2, 3, 1})),  // heads of a projection
                                   matmul(in[0].slice(3, 0, 1), in[1].slice(1, 0, 1))};
                  });
@@ -303,7 +330,8 @@ TEST(CardOps, LinearAlgebraGoesThroughTheCpu) {
   expect_equal("linalg", {values({2, 6, 6}, 1), values({2, 6, 3}, 2)}, [](const auto& in) {
     const Tensor spd = matmul(in[0], in[0].transpose(-1, -2)) + in[0] * 0.0;
     const auto q = qr(in[0], true);
-    return Results{q.q, q.r, svd(in[0]).s, eigh(spd).values, pinv(in[0]), solve(in[0], in[1]), least_squares(in[0], in[1], 0.1)};
+    return Results{
+        q.q, q.r, svd(in[0]).s, eigh(spd).values, pinv(in[0]), solve(in[0], in[1]), least_squares(in[0], in[1], 0.1)};
   });
 }
 

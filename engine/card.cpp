@@ -1,0 +1,44 @@
+#include "engine/card.h"
+
+#if defined(BOCHNER_CUDA)
+#include "engine/cuda/runtime.h"
+#endif
+
+namespace bochner {
+
+void synchronize([[maybe_unused]] Device device) {
+#if defined(BOCHNER_CUDA)
+  if (device.is_cuda()) cuda::synchronize(device.index);
+#endif
+}
+
+void set_debug_sync([[maybe_unused]] bool on) {
+#if defined(BOCHNER_CUDA)
+  cuda::set_debug_sync(on);
+#endif
+}
+
+std::string card_description() {
+  Device::named("cuda");
+#if defined(BOCHNER_CUDA)
+  return cuda::description();
+#else
+  return {};
+#endif
+}
+
+void set_card_guards([[maybe_unused]] bool on) {
+#if defined(BOCHNER_CUDA)
+  cuda::set_guards(on);
+#endif
+}
+
+int64_t broken_card_guards() {
+#if defined(BOCHNER_CUDA)
+  return cuda::broken_guards();
+#else
+  return 0;
+#endif
+}
+
+}  // namespace bochner

@@ -1,0 +1,25 @@
+// What a program asks of the cards of this machine, whether or not the build has a CUDA backend.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/device.h"
+
+namespace bochner {
+
+/// Waits for all work of the device; an Error of an earlier op on it is thrown here. Does nothing for the CPU.
+void synchronize(Device device);
+/// Waits after every op on a card, so that an error names its op: slow.
+void set_debug_sync(bool on);
+/// Versions and cards: `CUDA 13.0, driver for 13.0, NVIDIA H200 (sm_90, 151 GB)`. An Error with the reason where there
+/// is no card to use.
+std::string card_description();
+
+/// For tests: from now on every block of a card's memory is handed out full of NaN and between two guards, which are
+/// looked at when it is given back. Slow.
+void set_card_guards(bool on);
+/// How many blocks were found written outside so far.
+int64_t broken_card_guards();
+
+}  // namespace bochner

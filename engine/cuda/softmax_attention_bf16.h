@@ -1,0 +1,18 @@
+#pragma once
+
+#include "engine/ops/softmax_attention.h"
+
+namespace bochner::cuda {
+
+/// Can the tensor cores do it: f32 tensors whose products may have bf16 factors (engine/precision.h), heads of 32 or
+/// 64, a card that has such cores?
+bool attends_in_bf16(const Tensor& Q, const Tensor& V);
+
+void softmax_attention_bf16(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
+                            const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp);
+/// `delta` (B, H, Lq): dO . O
+void softmax_attention_backward_bf16(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
+                                     const Tensor& key_mask, const Tensor& logsumexp, const Tensor& delta,
+                                     const SoftmaxAttentionOptions& options, const AttentionGradients& grads);
+
+}  // namespace bochner::cuda
