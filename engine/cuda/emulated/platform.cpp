@@ -1,5 +1,5 @@
 // Devices that are plain memory: kernels run at once, as loops (engine/cuda/launch.h). BOCHNER_EMULATED_CARDS (1 unless
-// set) says how many there are.
+// set) says how many there are, BOCHNER_EMULATED_SHARED (65536) how much shared memory a block may have.
 #include "engine/cuda/platform.h"
 
 #include <cstdlib>
@@ -36,7 +36,10 @@ void* allocate(size_t bytes) {
 void release(void* pointer) { std::free(pointer); }
 Memory memory() { return {0, 0}; }
 
-size_t shared_limit() { return size_t{64} << 10; }
+size_t shared_limit() {
+  const char* text = std::getenv("BOCHNER_EMULATED_SHARED");
+  return text == nullptr ? size_t{64} << 10 : static_cast<size_t>(std::atoll(text));
+}
 
 bool has_bf16() { return true; }
 
