@@ -141,13 +141,16 @@ std::shared_ptr<const PackedDataset<uint8_t>> read(const std::filesystem::path& 
                                                         std::move(examples.labels));
 }
 
+Task task(const TaskOptions& options) {
+  return {.name = "listops",
+          .classes = 10,
+          .vocabulary = vocabulary_size(options.read.tokenisation),
+          .max_length = options.read.max_length};
+}
+
 TaskData load_task(const TaskOptions& options, const Say& say) {
   ensure_files(options.folder, options.generator, say);
-  const Task task = {.name = "listops",
-                     .classes = 10,
-                     .vocabulary = vocabulary_size(options.read.tokenisation),
-                     .max_length = options.read.max_length};
-  return {task, read(options.folder / kTrainFile, "listops train", options.read),
+  return {task(options), read(options.folder / kTrainFile, "listops train", options.read),
           read(options.folder / kValidFile, "listops valid", options.read),
           read(options.folder / kTestFile, "listops test", options.read)};
 }

@@ -43,8 +43,9 @@ struct TaskOptions {
   ReadOptions read;
 };
 
-/// The task with its data, generated first where the folder has none (ensure_files). Its max_length is that of the read
-/// options.
+/// What a model must know of the data, without them. Its max_length is that of the read options.
+Task task(const TaskOptions& options);
+/// The task with its data, generated first where the folder has none (ensure_files).
 TaskData load_task(const TaskOptions& options, const Say& say);
 
 }  // namespace bochner::listops

@@ -7,7 +7,14 @@ namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 
+/// Refuses an impossible model before any data are made.
+void check_model(const lra::Config& config) {
+  Generator init(0);
+  const SequenceClassifier model(config.encoder_options(listops::task(config.listops_options())), init);
+}
+
 void run(lra::Config& config, Session& session) {
+  check_model(config);
   const TaskData data =
       listops::load_task(config.listops_options(), [&](const std::string& line) { session.log.info("{}", line); });
   const TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
