@@ -189,7 +189,7 @@ void describe_kernel_attention(OpInfos& infos) {
   using Function = FeatureMap::Function;
   OpInfo info{"kernel_attention",
               "O_i = phi(q_i)^T sum_j phi(k_j) v_j^T / (phi(q_i)^T sum_j phi(k_j) + eps)",
-              "PERF Eq. 3, KL Eq. 1",
+              "PERF Eq. 4, KL Eq. 1",
               {},
               {}};
   std::vector<FeatureMap> maps = {{.kind = Kind::positive, .eps = 0},

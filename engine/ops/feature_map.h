@@ -13,7 +13,7 @@ struct FeatureMap {
     trigonometric,  ///< (cos u, sin u)                                            (KL Eq. 3, random kitchen sinks)
     hyperbolic,     ///< (exp(u - c |x|^2 - shift), exp(-u - c |x|^2 - shift)) + eps   (PERF Lemma 1)
     softmax_trigonometric,  ///< exp(|x|^2 / 2 - shift) (cos u, sin u)                     (PERF Eq. 5)
-    elementwise  ///< f(u) + eps                                                (PERF Eq. 4, generalised attention)
+    elementwise  ///< f(u) + eps                                                (PERF Eq. 5, generalised attention)
   };
   enum class Function : uint8_t { elu_plus_one, relu, sigmoid, exp, abs, gelu, cos, tanh, identity };
 

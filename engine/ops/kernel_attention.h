@@ -1,7 +1,7 @@
 // Kernel attention, streaming: for feature maps phi (feature_map.h) and u = scale Omega x,
 //
-//   O_i = phi(q_i)^T S / (phi(q_i)^T z + eps),   S = sum_j phi(k_j) v_j^T  (F x D),   z = sum_j phi(k_j)      (PERF Eq.
-//   3, KL Eq. 1)
+//   O_i = phi(q_i)^T S / (phi(q_i)^T z + eps)                                                   (PERF Eq. 4, KL Eq. 1)
+//   S = sum_j phi(k_j) v_j^T  (F x D),   z = sum_j phi(k_j)
 //
 // Keys are walked in tiles that update S and z, then queries in tiles; the length x F features are never written.
 // Exponents of positive features are shifted by their maximum, which cancels but for the features' eps: of each query

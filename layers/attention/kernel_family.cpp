@@ -68,11 +68,11 @@ MechanismInfo performer(const std::string& name, const std::string& source, cons
           }};
 }
 
-/// Generalised attention (PERF Eq. 4, A.4): phi(x) = f(Omega x) + eps. As released, phi(x) = f(x) + eps without Omega.
+/// Generalised attention (PERF Eq. 5, A.4): phi(x) = f(Omega x) + eps. As released, phi(x) = f(x) + eps without Omega.
 MechanismInfo generalised(const std::string& f, Function function) {
   return {"performer-" + f,
           2021,
-          "PERF Eq. 4, A.4",
+          "PERF Eq. 5, A.4",
           "phi(x) = " + f + "(Omega x) + eps",
           "",
           "L M D",
@@ -154,7 +154,7 @@ void describe_linear_elu(Mechanisms& list) {
 
 void describe_performers(Mechanisms& list) {
   const FeatureMap positive_map{.kind = Kind::positive, .norm_factor = 0.5};
-  list.push_back(performer("performer", "PERF Eq. 3, Lemma 1",
+  list.push_back(performer("performer", "PERF Eq. 4, Lemma 1",
                            "phi(x) = exp(omega x - |x|^2 / 2) / sqrt M, orthogonal omega ~ N(0, I)", "softmax",
                            positive_map));
   list.push_back(performer("performer-trig", "PERF Eqs. 5, 6",
