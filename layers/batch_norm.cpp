@@ -28,14 +28,14 @@ BatchNorm1d::BatchNorm1d(Slot slot, int64_t features, BatchNormOptions options)
       running_variance_(buffer("running_var", Tensor::full({features}, 1))),
       batches_(buffer("num_batches_tracked", Tensor::zeros({}, DType::i64))) {}
 
-Variable BatchNorm1d::forward(const Variable& x, const Context& context) {
+Variable BatchNorm1d::forward(const Variable& x, bool training) {
   const Scope scope(name());
   if ((x.rank() != 2 && x.rank() != 3) || x.size(1) != features_) {
     fail("batch_norm: {} is not (n, {}) or (n, {}, length)", x.value().str(), features_, features_);
   }
-  if (x.rank() == 2) return rows(x, context.training);
+  if (x.rank() == 2) return rows(x, training);
   const Variable last = permute(x, {0, 2, 1});  // (n, length, features)
-  const Variable y = rows(reshape(last, {x.size(0) * x.size(2), features_}), context.training);
+  const Variable y = rows(reshape(last, {x.size(0) * x.size(2), features_}), training);
   return permute(reshape(y, last.shape()), {0, 2, 1});
 }
 

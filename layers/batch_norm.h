@@ -25,7 +25,8 @@ class BatchNorm1d : public Module {
   BatchNorm1d(Slot slot, int64_t features, BatchNormOptions options = {});
 
   /// (n, features), or (n, features, length), which counts as n * length rows; at least two rows in training.
-  Variable forward(const Variable& x, const Context& context);
+  Variable forward(const Variable& x, const Context& context) { return forward(x, context.training); }
+  Variable forward(const Variable& x, bool training);
 
  private:
   Variable rows(const Variable& x, bool training);

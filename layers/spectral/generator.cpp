@@ -1,7 +1,6 @@
 #include "layers/spectral/generator.h"
 
-#include "autograd/fused/norm.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
 
 namespace bochner {
@@ -18,10 +17,7 @@ GeneratedFrequencies::GeneratedFrequencies(Slot slot, int64_t features, int64_t 
   for (size_t i = 0; i < hidden.size(); ++i) {
     const std::string at = std::to_string(i);
     layers_.emplace_back(sub("layers." + at), inputs, hidden[i], init, options.linear);
-    norms_.push_back({parameter("norms." + at + ".weight", Tensor::full({hidden[i]}, 1)),
-                      parameter("norms." + at + ".bias", Tensor::zeros({hidden[i]})),
-                      buffer("norms." + at + ".running_mean", Tensor::zeros({hidden[i]})),
-                      buffer("norms." + at + ".running_var", Tensor::full({hidden[i]}, 1))});
+    norms_.emplace_back(sub("norms." + at), hidden[i]);
     inputs = hidden[i];
   }
   layers_.emplace_back(sub("layers." + std::to_string(hidden.size())), inputs, dim, init, options.linear);
@@ -29,11 +25,6 @@ GeneratedFrequencies::GeneratedFrequencies(Slot slot, int64_t features, int64_t 
 }
 
 Tensor GeneratedFrequencies::draw(Generator& generator) { return normal({features_, noise_dim_}, generator); }
-
-Variable GeneratedFrequencies::Norm::forward(const Variable& x, bool training) const {
-  if (training) return batch_norm(x, weight, bias, running_mean, running_variance);
-  return (x - Variable(running_mean)) / sqrt(Variable(running_variance) + 1e-5) * Variable(weight) + Variable(bias);
-}
 
 Variable GeneratedFrequencies::transform(const Tensor& noise, bool training) {
   Variable x = noise;  // (M, noise_dim)

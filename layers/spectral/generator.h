@@ -4,6 +4,7 @@
 #include <deque>
 #include <vector>
 
+#include "layers/batch_norm.h"
 #include "layers/linear.h"
 #include "layers/spectral/distribution.h"
 
@@ -28,20 +29,10 @@ class GeneratedFrequencies : public SpectralDistribution {
   int64_t count() const override { return features_; }
 
  private:
-  /// BatchNorm over the samples of a layer's output.
-  struct Norm {
-    Parameter& weight;
-    Parameter& bias;
-    Tensor& running_mean;
-    Tensor& running_variance;
-
-    Variable forward(const Variable& x, bool training) const;
-  };
-
   int64_t features_;
   int64_t noise_dim_;
   std::deque<Linear> layers_;
-  std::deque<Norm> norms_;
+  std::deque<BatchNorm1d> norms_;  ///< over the samples of each hidden layer's output
 };
 
 }  // namespace bochner

@@ -5,35 +5,17 @@
 #include <numbers>
 
 #include "engine/ops/hadamard.h"
+#include "engine/ops/linalg.h"
 
 namespace bochner {
 
 Tensor haar_rows(int64_t features, int64_t dim, Generator& generator) {
-  // Gram and Schmidt on the rows of a Gaussian matrix, twice for full accuracy: the factor of positive diagonal, so
-  // exactly Haar.
-  std::vector<float> rows;
-  const auto d = static_cast<size_t>(dim);
-  for (int64_t begin = 0; begin < features; begin += dim) {
-    std::vector<double> block = normal({dim, dim}, generator, 0, 1, DType::f64).to_vector<double>();
-    const auto count = static_cast<size_t>(std::min(dim, features - begin));
-    for (size_t i = 0; i < count; ++i) {
-      double* const row = &block[i * d];
-      for (int pass = 0; pass < 2; ++pass) {
-        for (size_t k = 0; k < i; ++k) {
-          const double* const other = &block[k * d];
-          double dot = 0;
-          for (size_t j = 0; j < d; ++j) dot += row[j] * other[j];
-          for (size_t j = 0; j < d; ++j) row[j] -= dot * other[j];
-        }
-        double norm = 0;
-        for (size_t j = 0; j < d; ++j) norm += row[j] * row[j];
-        norm = std::sqrt(norm);
-        for (size_t j = 0; j < d; ++j) row[j] /= norm;
-      }
-      for (size_t j = 0; j < d; ++j) rows.push_back(static_cast<float>(row[j]));
-    }
-  }
-  return Tensor::from(rows, {features, dim});
+  // G^T = Q R of a Gaussian G with a positive diagonal of R is unique, so Q is as likely as any rotation of it
+  // (Mezzadri, 2007); QR as LAPACK leaves it is not.
+  const int64_t blocks = (features + dim - 1) / dim;
+  const Tensor G = normal({blocks, dim, dim}, generator, 0, 1, DType::f64);
+  const Tensor rows = qr(G.transpose(-2, -1), true).q.transpose(-2, -1);  // (blocks, dim, dim)
+  return rows.cast(DType::f32).view({blocks * dim, dim}).slice(0, 0, features);
 }
 
 Tensor hadamard_rows(int64_t features, int64_t dim, Generator& generator) {

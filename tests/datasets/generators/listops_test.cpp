@@ -179,6 +179,8 @@ TEST(ListOpsGenerator, ValuesAndLengthsAgreeWithTheReference) {
     std::vector<uint8_t> ids;
     encode(text, Tokenisation::fixed, 10'000, ids);
     ASSERT_EQ(tree.length(), static_cast<int64_t>(ids.size())) << text;
+    // With parentheses, a pair for each operator and each argument, an expression is three times as long.
+    ASSERT_EQ(1 + std::count(text.begin(), text.end(), ' '), 3 * tree.length() - 2) << text;
     values.insert(tree.value());
   }
   EXPECT_EQ(values.size(), 10U);
