@@ -1,0 +1,206 @@
+// The code of the guided tour (docs/), which quotes it from here. Each test is a chapter; what a chapter claims is
+// checked beneath its code.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/fused/cross_entropy.h"
+#include "autograd/fused/kernel_attention.h"
+#include "autograd/gradcheck.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/join.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/view.h"
+#include "autograd/optim/optimizer.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/reduce.h"
+#include "engine/parallel.h"
+#include "layers/attention/mechanism.h"
+#include "layers/models/encoder.h"
+
+namespace bochner {
+namespace {
+
+void expect_close(const Tensor& a, const Tensor& b, double tolerance) {
+  const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
+  ASSERT_EQ(x.size(), y.size());
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], tolerance * std::max(1.0, std::abs(y[i]))) << i;
+}
+
+Tensor sample(const Shape& shape, Generator& generator) { return normal(shape, generator, 0, 1, DType::f64); }
+
+// ---- chapter 1
+
+/// The mean of cos omega . (x - y) over M frequencies omega ~ N(0, I).
+double estimate_of_gaussian_kernel(const Tensor& x, const Tensor& y, int64_t M, Generator& generator) {
+  const int64_t D = x.size(0);
+  const Tensor Omega = normal({M, D}, generator, 0, 1, DType::f64);  // (M, D): frequencies
+  const Tensor u = matmul(Omega, (x - y).view({D, 1}));              // (M, 1): omega . (x - y)
+  return mean(cos(u)).item();
+}
+
+TEST(Tour, Chapter1Theorem) {
+  Generator generator(1);
+  const Tensor x = Tensor::from({0.3, -0.5, 0.2}, {3});
+  const Tensor y = Tensor::from({-0.1, 0.4, 0.6}, {3});
+  const double kernel = std::exp(-sum(square(x - y)).item() / 2);
+  // The mean of M cosines has a standard error of at most 1 / sqrt(2 M).
+  EXPECT_NEAR(estimate_of_gaussian_kernel(x, y, 10'000, generator), kernel, 4 / std::sqrt(20'000.0));
+  EXPECT_NEAR(estimate_of_gaussian_kernel(x, y, 1'000'000, generator), kernel, 4 / std::sqrt(2e6));
+}
+
+// ---- chapter 2
+
+/// Random kitchen sinks (KL Eq. 3): phi(x) . phi(y) estimates exp(-|x - y|^2 / 2).
+Variable rks(const Variable& x, const Variable& Omega) {
+  const Variable u = matmul(x, transpose(Omega, -2, -1));                            // (L, M)
+  return concat({cos(u), sin(u)}, -1) / std::sqrt(static_cast<double>(u.size(-1)));  // (L, 2 M)
+}
+
+/// Positive features: c = 1/2 estimates exp(x . y) (PERF Lemma 1), c = 1 the Gaussian kernel (KL Eq. 9).
+Variable prf(const Variable& x, const Variable& Omega, double c) {
+  const Variable u = matmul(x, transpose(Omega, -2, -1));                 // (L, M)
+  const Variable norm = sum(square(x), {-1}, true);                       // (L, 1)
+  return exp(u - norm * c) / std::sqrt(static_cast<double>(u.size(-1)));  // (L, M)
+}
+
+TEST(Tour, Chapter2Features) {
+  Generator generator(2);
+  const Tensor x = sample({5, 3}, generator) * 0.3;
+  const Tensor Omega = sample({200'000, 3}, generator);
+  const auto kernel = [&](const Variable& phi) { return matmul(phi, transpose(phi, -2, -1)).value(); };
+  const Tensor dots = matmul(x, x.transpose(0, 1));
+  const Tensor squares = sum(square(x), {1}, true);
+  const Tensor gaussian = exp(dots - (squares + squares.transpose(0, 1)) * 0.5);
+  expect_close(kernel(rks(x, Omega)), gaussian, 0.02);
+  expect_close(kernel(prf(x, Omega, 1)), gaussian, 0.05);
+  expect_close(kernel(prf(x, Omega, 0.5)), exp(dots), 0.05);
+  for (const double feature : prf(x, Omega, 1).value().to_vector<double>()) ASSERT_GT(feature, 0);
+}
+
+// ---- chapter 3
+
+/// The definition: L x L weights.
+Variable quadratic(const Variable& phi_q, const Variable& phi_k, const Variable& V) {
+  const Variable weights = matmul(phi_q, transpose(phi_k, -2, -1));  // (B, H, L, L)
+  return matmul(weights, V) / sum(weights, {-1}, true);              // (B, H, L, D)
+}
+
+/// The same, products taken in the other order: nothing of size L x L.
+Variable linear(const Variable& phi_q, const Variable& phi_k, const Variable& V) {
+  const Variable S = matmul(transpose(phi_k, -2, -1), V);  // (B, H, M, D)
+  const Variable z = unsqueeze(sum(phi_k, {-2}), -1);      // (B, H, M, 1)
+  return matmul(phi_q, S) / matmul(phi_q, z);              // (B, H, L, D)
+}
+
+/// The same again, and not even the L x M features are written.
+Variable streaming(const Variable& Q, const Variable& K, const Variable& V, const Variable& Omega) {
+  KernelAttentionSpec spec;
+  spec.map = {.kind = FeatureMap::Kind::positive, .norm_factor = 0.5, .eps = 0};
+  return kernel_attention(spec, Q, K, V, Omega, {});
+}
+
+TEST(Tour, Chapter3Attention) {
+  Generator generator(3);
+  const Shape shape{2, 2, 50, 4};
+  const Variable Q = sample(shape, generator) * 0.5, K = sample(shape, generator) * 0.5, V = sample(shape, generator);
+  const Variable Omega = sample({1, 16, 4}, generator);
+  const Variable phi_q = prf(Q, Omega, 0.5), phi_k = prf(K, Omega, 0.5);
+  const Tensor O = quadratic(phi_q, phi_k, V).value();
+  expect_close(linear(phi_q, phi_k, V).value(), O, 1e-12);
+  expect_close(streaming(Q, K, V, Omega).value(), O, 1e-12);
+}
+
+// ---- chapter 4
+
+/// y = x^3:  dx = 3 x^2 g
+Variable cube(const Variable& x) {
+  const Tensor y = x.value() * square(x.value());
+  return record("cube", y, {&x}, [x](const Variable& g) { return Gradients{g * square(x) * 3}; });
+}
+
+TEST(Tour, Chapter4Tape) {
+  Tape tape;
+  const Variable w = tape.watch(Tensor::scalar(3, DType::f64));
+  const Variable y = cube(w) + sin(w);
+  const Variable dy = tape.gradients(y, {w}, true)[0];  // 3 w^2 + cos w
+  const Variable ddy = tape.gradients(dy, {w})[0];      // 6 w - sin w
+  EXPECT_DOUBLE_EQ(dy.item(), 27 + std::cos(3));
+  EXPECT_DOUBLE_EQ(ddy.item(), 18 - std::sin(3));
+
+  const auto f = [](const std::vector<Variable>& in) { return cube(in[0]); };
+  Generator generator(4);
+  const std::vector<Tensor> inputs = {sample({3, 5}, generator)};
+  EXPECT_EQ(gradcheck(f, inputs), "");        // against central differences, in f64
+  EXPECT_EQ(gradcheck_twice(f, inputs), "");  // and its derivative's derivative
+}
+
+// ---- chapter 5
+
+/// Gaussian kernel attention (SKY Eq. 3):  O = C V,  C_ij = exp(-|q_i - k_j|^2 / (2 sqrt D))
+class ExactGaussian : public Mechanism {
+ public:
+  using Mechanism::Mechanism;
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask, Context&) override {
+    const Scope scope(name());
+    const auto lengths = [](const Variable& x) { return sum(square(x), {-1}, true); };  // (B, H, L, 1)
+    const Variable dots = matmul(Q, transpose(K, -2, -1));                              // (B, H, L, L)
+    const Variable distances = lengths(Q) + transpose(lengths(K), -2, -1) - 2 * dots;   // (B, H, L, L)
+    Variable C = exp(distances * (-0.5 / std::sqrt(static_cast<double>(Q.size(-1)))));  // (B, H, L, L)
+    if (mask.keys.defined()) C = where(mask.keys.unsqueeze(1).unsqueeze(1), C, Variable(Tensor::scalar(0, C.dtype())));
+    return matmul(C, V);  // (B, H, L, D)
+  }
+};
+
+TEST(Tour, Chapter5Mechanism) {
+  Generator generator(5);
+  const Shape shape{2, 2, 6, 4};
+  ExactGaussian attention({nullptr, "attention"});
+  Context context{generator};
+  const Mask mask{
+      Tensor::from<bool>({true, true, true, true, true, true, true, true, true, false, false, false}, {2, 6}), false};
+  const auto f = [&](const std::vector<Variable>& in) { return attention.forward(in[0], in[1], in[2], mask, context); };
+  std::vector<Tensor> inputs = {sample(shape, generator), sample(shape, generator), sample(shape, generator)};
+  EXPECT_EQ(gradcheck(f, inputs), "");
+  const Tensor before = f({inputs.begin(), inputs.end()}).value();
+  inputs[1].select(0, 1).slice(1, 3, 6).fill_(7);  // padded keys
+  inputs[2].select(0, 1).slice(1, 3, 6).fill_(7);
+  expect_close(f({inputs.begin(), inputs.end()}).value(), before, 0);
+}
+
+// ---- chapter 6
+
+/// The losses of `steps` updates.
+std::vector<double> train(int steps, uint64_t seed) {
+  Generator init(seed), noise(seed + 1);
+  SequenceClassifier model(
+      {.vocabulary = 10, .length = 16, .classes = 10, .attention = {.attention = "performer", .heads = 2}}, init);
+  AdamW optimizer(model.parameters());
+  Context context{noise, true};
+  std::vector<double> losses;
+  for (int step = 0; step < steps; ++step) {
+    const Tensor ids = integers({32, 16}, 0, 10, noise);
+    Tape tape;
+    const Variable loss = cross_entropy(model.forward(ids, {}, context), ids.select(1, 0));
+    tape.backward(loss);
+    optimizer.step(3e-3);
+    optimizer.clear_gradients();
+    losses.push_back(loss.item());
+  }
+  return losses;
+}
+
+TEST(Tour, Chapter6Training) {
+  const int before = threads();
+  set_threads(1);
+  const std::vector<double> alone = train(5, 1);
+  set_threads(2);
+  EXPECT_EQ(train(5, 1), alone);  // the same bits
+  set_threads(before);
+  EXPECT_NE(train(5, 2), alone);
+  EXPECT_LT(train(150, 1).back(), 0.5 * alone.front());
+}
+
+}  // namespace
+}  // namespace bochner
