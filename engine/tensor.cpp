@@ -88,28 +88,27 @@ Shape with_inferred_size(const Shape& wanted, int64_t size, const Shape& from) {
 bool view_strides(const Shape& from, const Dims& strides, const Shape& to, Dims& result) {
   result = to.row_major();
   if (to.size() == 0) return true;
+  Dims sizes;  // of the axes that count: the stride of a size of 1 means nothing
+  Dims steps;
+  for (int axis = 0; axis < from.rank(); ++axis) {
+    if (from[axis] == 1) continue;
+    sizes.push_back(from[axis]);
+    steps.push_back(strides[axis]);
+  }
   int t = to.rank() - 1;
-  int f = from.rank() - 1;
-  while (f >= 0) {
+  for (int f = sizes.rank() - 1; f >= 0; --f) {
     // A run of source axes that lie behind one another in memory is one long axis.
-    int64_t chunk = from[f];
-    const int64_t inner = strides[f];
-    while (f > 0 && (from[f - 1] == 1 || strides[f - 1] == strides[f] * from[f] || from[f] == 1)) {
-      if (from[f] == 1 && strides[f - 1] != strides[f] * from[f] && from[f - 1] != 1) break;
-      --f;
-      chunk *= from[f];
-    }
+    const int64_t inner = steps[f];
+    int64_t chunk = sizes[f];
+    while (f > 0 && steps[f - 1] == steps[f] * sizes[f]) chunk *= sizes[--f];
     int64_t covered = 1;
-    while (t >= 0 && (covered < chunk || to[t] == 1)) {
+    while (t >= 0 && covered < chunk) {
       result[t] = inner * covered;
-      covered *= to[t];
-      --t;
-      if (covered == chunk && (t < 0 || to[t] != 1)) break;
+      covered *= to[t--];
     }
     if (covered != chunk) return false;
-    --f;
   }
-  return t < 0 || std::all_of(to.begin(), to.begin() + t + 1, [](int64_t size) { return size == 1; });
+  return true;
 }
 
 }  // namespace
