@@ -12,6 +12,18 @@ namespace bochner {
   X(mixtures)                 \
   X(fastfood)                 \
   X(generative)               \
+  X(gaussian)                 \
+  X(skyformer)                \
+  X(nystromformer)            \
+  X(linformer)                \
+  X(informer)                 \
+  X(reformer)                 \
+  X(bigbird)                  \
+  X(longformer)               \
+  X(local)                    \
+  X(sparse)                   \
+  X(sinkhorn)                 \
+  X(synthesizer)              \
   X(none)
 
 #define BOCHNER_DECLARE(name) void describe_##name(Mechanisms& list);

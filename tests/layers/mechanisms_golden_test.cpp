@@ -39,6 +39,7 @@ void fill_by_formula(Mechanism& mechanism, bool fastfood) {
     parameter->value.copy_(filled(parameter->name, parameter->shape(), base, 0.5));
   }
   for (const auto& [name, tensor] : mechanism.state()) {
+    if (name == "seed") tensor.fill_(3);
     if (name.ends_with("frequencies.noise")) {
       tensor.copy_(filled(name, tensor.shape(), 0, 1));
       for (int64_t i = 0; fastfood && i < kDim; ++i) {
@@ -68,6 +69,14 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
   const std::string name = GetParam().substr(0, GetParam().find(' '));
   AttentionOptions options{.features = 8, .redraw = 0};
   if (GetParam().ends_with("released")) options.as = AttentionOptions::As::released;
+  options.exact_inverse = GetParam().ends_with("exact");
+  options.convolution = 3;
+  options.length = 12;
+  options.block = name == "bigbird" ? 1 : 2;
+  options.random_blocks = 1;
+  options.summary = 1;
+  options.hashes = 2;
+  options.factor = 1;
   Generator init(5);
   const auto mechanism = mechanism_named(name).make({}, kHeads, kDim, options, init);
   mechanism->to(Device::cpu(), DType::f64);
@@ -80,7 +89,7 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
   const Variable V = tape.watch(filled("V", shape, 0, 1));
   const Tensor keys = less(Tensor::arange(kLength).unsqueeze(0), Tensor::from<int64_t>({kLength, 7}, {kBatch, 1}));
   Generator noise(7);
-  Context context{noise, true};
+  Context context{noise, name.starts_with("generative")};  // BatchNorm by the samples; no noise elsewhere
   const Variable O = mechanism->forward(Q, K, V, {keys, false}, context);
   std::vector<Variable> inputs = {Q, K, V};
   std::vector<std::string> names = {"dQ", "dK", "dV"};
@@ -90,6 +99,8 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
   }
   const Gradients gradients = tape.gradients({O}, {filled("dO", shape, 0, 1)}, inputs);
 
+  const double tolerance =
+      options.exact_inverse ? 1e-4 : 2e-9;  // an ill-conditioned matrix is inverted without damping
   const nlohmann::json& expected = golden().at(GetParam());
   EXPECT_EQ(expected.size(), names.size() + 1) << "the same parameters in both";
   const auto compare = [&](const std::string& what, const Tensor& found) {
@@ -99,7 +110,7 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
     ASSERT_EQ((values.size() + 2) / 3, reference.size()) << what;  // every third entry is written
     for (size_t i = 0; i < reference.size(); ++i) {
       const double x = reference[i];
-      ASSERT_NEAR(values[3 * i], x, 2e-9 * std::max(1.0, std::abs(x))) << what << " at " << 3 * i;
+      ASSERT_NEAR(values[3 * i], x, tolerance * std::max(1.0, std::abs(x))) << what << " at " << 3 * i;
     }
   };
   compare("O", O.value());

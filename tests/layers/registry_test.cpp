@@ -22,8 +22,19 @@ class EveryMechanism : public testing::TestWithParam<size_t> {
  protected:
   const MechanismInfo& info() const { return mechanisms()[GetParam()]; }
 
+  /// Small: 8 features, blocks of 4, for up to 130 tokens.
+  static AttentionOptions small(AttentionOptions options) {
+    options.features = 8;
+    options.block = 4;
+    options.summary = 1;
+    options.convolution = 5;
+    options.factor = 1;
+    options.length = 130;
+    return options;
+  }
+
   std::unique_ptr<Mechanism> make(AttentionOptions options = {}) const {
-    if (options.features == AttentionOptions{}.features) options.features = 8;
+    options = small(options);
     Generator init(3);
     auto mechanism = info().make({}, kHeads, kDim, options, init);
     mechanism->to(Device::cpu(), DType::f64);
@@ -154,6 +165,39 @@ TEST_P(EveryMechanism, LaterTokensChangeNothingEarlierWhereCausal) {
   for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(after[i], before[i], 2e-5);
 }
 
+TEST_P(EveryMechanism, RefusesACausalMaskWhereThereIsNoCausalForm) {
+  if (info().causal) GTEST_SKIP() << "this mechanism has a causal form";
+  const auto mechanism = make();
+  const Shape shape{1, kHeads, 8, kDim};
+  try {
+    attend(*mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {{}, true});
+    FAIL() << "a causal mask was ignored";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(info().name + " has no causal form; these have one: softmax"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_P(EveryMechanism, DiffersFromEveryOther) {
+  // Without frequencies in common two of them would have to be the same function to agree.
+  const Shape shape{1, kHeads, 40, kDim};
+  const auto output = [&](const MechanismInfo& tested) {
+    Generator init(3);
+    const auto mechanism = tested.make({}, kHeads, kDim, small({}), init);
+    mechanism->to(Device::cpu(), DType::f64);
+    return attend(*mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {});
+  };
+  const std::vector<double> mine = output(info());
+  for (const MechanismInfo& other : mechanisms()) {
+    if (other.name == info().name) continue;
+    // FastFood's variants differ in what they learn, and start alike.
+    const auto family = [](const std::string& name) { return name.substr(0, 12); };
+    if (other.name.starts_with("fastfood") && family(other.name) == family(info().name)) continue;
+    EXPECT_NE(output(other), mine) << other.name << " and " << info().name << " are the same";
+  }
+}
+
 TEST_P(EveryMechanism, IsDeterminedByItsGeneratorWithAnyNumberOfThreads) {
   const Shape shape{3, kHeads, 70, kDim};
   const auto run = [&](int count) {
@@ -194,7 +238,7 @@ TEST_P(EveryMechanism, SurvivesACheckpoint) {
   std::map<std::string, Tensor> saved;
   for (const auto& [name, tensor] : mechanism->state()) saved[name] = tensor.clone();
   Generator other(77);
-  const auto restored = info().make({}, kHeads, kDim, {.features = 8, .redraw = 3}, other);
+  const auto restored = info().make({}, kHeads, kDim, small({.redraw = 3}), other);
   restored->to(Device::cpu(), DType::f64);
   restored->load_state(saved);
   EXPECT_EQ(attend(*restored, values(shape, 1), values(shape, 2), values(shape, 3), {}),

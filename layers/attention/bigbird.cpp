@@ -1,0 +1,124 @@
+// BigBird (Zaheer et al., NeurIPS 2020), internal transformer construction: blocks of queries see a window of three
+// blocks, the first and the last block, and some random ones; the first and the last block see all.
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/fused/softmax_attention.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/join.h"
+#include "autograd/ops/view.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/index.h"
+#include "engine/ops/join.h"
+#include "layers/attention/blocks.h"
+
+namespace bochner {
+namespace {
+
+class BigBird : public Mechanism {
+ public:
+  BigBird(Slot slot, const AttentionOptions& options, Generator& init)
+      : Mechanism(std::move(slot)), options_(options), seed_(buffer("seed", integers({1}, 0, 1 << 30, init))) {
+    if (options.random_blocks < 0) fail("bigbird: {} random blocks", options.random_blocks);
+  }
+
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
+                   Context& context) override {
+    const Scope scope(name());
+    require_self_attention("bigbird", Q, K);
+    if (mask.causal) fail_causal("bigbird");
+    const int64_t B = Q.size(0);
+    const int64_t b = options_.block;
+    const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
+    const Tensor real = real_keys(mask, K);
+    const Variable q = in_blocks(Q, b);  // (B, H, N, b, D)
+    const int64_t N = q.size(2);
+    const Plan plan = make_plan(mask.keys, B, Q.size(2), N);
+    const int64_t w = plan.blocks.size(2);
+    // Blocks of keys gathered for each block of queries: (B, H, N, w b, D).
+    const Tensor index = plan.blocks.to(Q.device());
+    const auto gathered = [&](const Variable& x) {
+      const Variable rows = reshape(in_blocks(x, b), {B, x.size(1), N, b * x.size(3)});
+      return reshape(gather(rows, 2, index.view({B, 1, N * w, 1})), {B, x.size(1), N, w * b, x.size(3)});
+    };
+    const Tensor own = mask_in_blocks(real, b).reshape({B, N, b});
+    const Tensor seen = gather(own, 1, index.view({B, N * w, 1})).reshape({B, 1, N, 1, w, b});
+    const Tensor visible = both(seen, plan.valid.to(Q.device()).view({B, 1, N, 1, w, 1})).reshape({B, 1, N, 1, w * b});
+    const Variable O = attend(q, {{gathered(K), gathered(V), visible}}, scale, options_.dropout, context);
+    // The first and the last block of queries see all keys.
+    const Variable rows = reshape(q, {B, Q.size(1), N, b * Q.size(3)});
+    const Variable ends = reshape(gather(rows, 2, plan.ends.to(Q.device())), {B, Q.size(1), 2 * b, Q.size(3)});
+    const Variable of_ends = softmax_attention({scale, false, {}}, ends, K, V, mask.keys);  // (B, H, 2b, E)
+    const Variable all =
+        concat({reshape(O, {B, Q.size(1), N, b * V.size(3)}), reshape(of_ends, {B, Q.size(1), 2, b * V.size(3)})}, 2);
+    const Variable placed = gather(all, 2, plan.from.to(Q.device()));  // (B, H, N, b E)
+    return out_of_blocks(reshape(placed, {B, Q.size(1), N, b, V.size(3)}), Q.size(2));
+  }
+
+ private:
+  struct Plan {
+    Tensor blocks;  ///< i64 (B, N, w): blocks of keys
+    Tensor valid;   ///< bool (B, N, w)
+    Tensor ends;    ///< i64 (B, 1, 2, 1): the first and the last block that hold real tokens
+    Tensor from;    ///< i64 (B, 1, N, 1): where a block's result is found, N and N + 1 being those of the ends
+  };
+
+  /// Random blocks depend on the seed and the number of blocks that hold real tokens alone, not on padding.
+  Plan make_plan(const Tensor& keys, int64_t B, int64_t L, int64_t N) const {
+    const auto positions = real_positions(keys, B, L);
+    const Generator random(static_cast<uint64_t>(seed_.to_vector<int64_t>()[0]));
+    const int64_t w = 5 + options_.random_blocks;
+    std::vector<int64_t> blocks(static_cast<size_t>(B * N * w));
+    std::vector<uint8_t> valid(blocks.size());
+    std::vector<int64_t> ends;
+    std::vector<int64_t> from;
+    for (int64_t e = 0; e < B; ++e) {
+      const auto& real = positions[static_cast<size_t>(e)];
+      const int64_t n = real.empty() ? 1 : real.back() / options_.block + 1;
+      ends.insert(ends.end(), {0, n - 1});
+      for (int64_t i = 0; i < N; ++i) {
+        from.push_back(i == 0 ? N : (i == n - 1 ? N + 1 : i));
+        if (i >= n) continue;
+        const std::vector<int64_t> seen = blocks_of(i, n, random.fork(static_cast<uint64_t>(i)));
+        for (size_t s = 0; s < seen.size(); ++s) {
+          blocks[static_cast<size_t>((e * N + i) * w) + s] = seen[s];
+          valid[static_cast<size_t>((e * N + i) * w) + s] = 1;
+        }
+      }
+    }
+    return {Tensor::from(blocks, {B, N, w}), Tensor::from(valid, {B, N, w}).cast(DType::boolean),
+            Tensor::from(ends, {B, 1, 2, 1}), Tensor::from(from, {B, 1, N, 1})};
+  }
+
+  /// The blocks that block i of n sees, each once: window, ends, and random ones among the others.
+  std::vector<int64_t> blocks_of(int64_t i, int64_t n, Generator random) const {
+    std::vector<int64_t> seen;
+    std::vector<int64_t> others;
+    for (int64_t j = 0; j < n; ++j) {
+      const bool fixed = std::abs(i - j) <= 1 || j == 0 || j == n - 1;
+      (fixed ? seen : others).push_back(j);
+    }
+    for (int64_t r = 0; r < options_.random_blocks && !others.empty(); ++r) {
+      const auto chosen = others.begin() + random.below(static_cast<int64_t>(others.size()));
+      seen.push_back(*chosen);
+      others.erase(chosen);
+    }
+    return seen;
+  }
+
+  AttentionOptions options_;
+  Tensor& seed_;  ///< i64 (1): of the random blocks, which stay the same
+};
+
+}  // namespace
+
+void describe_bigbird(Mechanisms& list) {
+  list.push_back({"bigbird", 2020, "Zaheer et al. (ITC)",
+                  "O_i = softmax over j: neighbouring, first, last or r random blocks, of q_i k_j / sqrt D", "softmax",
+                  "L b (5 + r) D", false, "", "block, random_blocks, dropout",
+                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator& init) {
+                    return std::make_unique<BigBird>(slot, options, init);
+                  }});
+}
+
+}  // namespace bochner

@@ -1,0 +1,58 @@
+// What the attentions by patterns share: tokens in blocks, neighbours of a block, and a softmax over several sets of
+// keys.
+#pragma once
+
+#include <vector>
+
+#include "layers/attention/mechanism.h"
+
+namespace bochner {
+
+/// bool (batch, length), true at real keys.
+Tensor real_keys(const Mask& mask, const Variable& K);
+/// The ascending positions of real tokens, of each example; all of them where the mask is undefined.
+std::vector<std::vector<int64_t>> real_positions(const Tensor& keys, int64_t batch, int64_t length);
+/// x with zeros at keys that are not real: (B, H, L, D), (B, L).
+Variable without_padding(const Variable& x, const Tensor& keys);
+
+/// (B, H, L, D) -> (B, H, N, block, D), N = ceil(L / block), zeros behind the end.
+Variable in_blocks(const Variable& x, int64_t block);
+/// Back: (B, H, N, block, D) -> (B, H, length, D).
+Variable out_of_blocks(const Variable& x, int64_t length);
+/// The same of a mask: (B, L) -> (B, 1, N, 1, block), false behind the end.
+Tensor mask_in_blocks(const Tensor& keys, int64_t block);
+
+/// Each block behind its `before` predecessors and in front of its `after` successors; zeros (false) beyond the ends:
+/// (B, H, N, block, D) -> (B, H, N, (before + 1 + after) block, D).
+Variable with_neighbours(const Variable& x, int64_t before, int64_t after);
+/// (B, 1, N, 1, block) -> (B, 1, N, 1, (before + 1 + after) block)
+Tensor mask_with_neighbours(const Tensor& x, int64_t before, int64_t after);
+
+/// a and b, a or b; not a: of masks that broadcast.
+Tensor both(const Tensor& a, const Tensor& b);
+Tensor either(const Tensor& a, const Tensor& b);
+Tensor opposite(const Tensor& a);
+
+/// Keys and values that blocks of queries see.
+struct KeySet {
+  Variable K;      ///< (..., m, D)
+  Variable V;      ///< (..., m, E)
+  Tensor visible;  ///< bool, broadcasts to (..., n, m); undefined: all
+};
+
+/// O = softmax(scale Q K^T) V over the union of the sets, where visible: Q (..., n, D) -> (..., n, E). Leading axes of
+/// the sets broadcast to those of Q. A query that sees no key gets zeros. Dropout is that of weights, in training.
+Variable attend(const Variable& Q, const std::vector<KeySet>& sets, double scale, double dropout, Context& context);
+
+/// The same of given scores (..., n, m).
+Variable attend_scores(const Variable& scores, const Variable& V, const Tensor& visible, double dropout,
+                       Context& context);
+
+/// A generator with a seed from the context's stream: its forks belong to places, so that what is drawn for one place
+/// does not depend on how many there are, padding included.
+Generator for_places(Context& context);
+
+/// i64 (..) places as a tensor to compare: 0 ... count - 1 along `axis` of `rank` axes, all others of size 1.
+Tensor places(int64_t count, int axis, int rank, Device device);
+
+}  // namespace bochner

@@ -1,0 +1,137 @@
+// Informer's ProbSparse attention (Zhou et al., AAAI 2021): the queries whose scores are the least uniform attend; the
+// others take the mean of all values. Which ones these are is judged from a few random keys for each query.
+#include <cmath>
+
+#include "autograd/fused/softmax_attention.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/join.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/view.h"
+#include "engine/ops/index.h"
+#include "engine/ops/join.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/sort.h"
+#include "layers/attention/blocks.h"
+
+namespace bochner {
+namespace {
+
+class Informer : public Mechanism {
+ public:
+  Informer(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {
+    if (options.factor < 1) fail("informer: factor {}; at least 1 is needed", options.factor);
+  }
+
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
+                   Context& context) override {
+    const Scope scope(name());
+    if (mask.causal) fail_causal("informer");
+    // As released (SKY) there are no masks.
+    const Tensor keys = released() ? Tensor() : mask.keys;
+    const Tensor query_mask = Q.size(2) == K.size(2) ? keys : Tensor();
+    const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
+    const Tensor active = active_queries(Q.value(), K.value(), query_mask, keys, context);  // i64 (B, H, u), -1: none
+    const int64_t u = active.size(2);
+    const Tensor none = Tensor::full({1}, 0, DType::i64, Q.device());
+    const Tensor index = maximum(active, none).unsqueeze(3);                              // (B, H, u, 1)
+    const Variable chosen = gather(Q, 2, index);                                          // (B, H, u, D)
+    const Variable attended = softmax_attention({scale, false, {}}, chosen, K, V, keys);  // (B, H, u, E)
+    const Variable mean_value = mean_of(V, keys);                                         // (B, H, 1, E)
+    // Query i takes row slot_i of (attended; mean).
+    const Tensor rows = Tensor::full({Q.size(0), Q.size(1), Q.size(2) + 1, 1}, static_cast<double>(u), DType::i64);
+    const Tensor places_of =
+        where(less(active, none), Tensor::full({1}, static_cast<double>(Q.size(2)), DType::i64, Q.device()), active)
+            .to(Device::cpu());
+    for (int64_t b = 0; b < Q.size(0); ++b) {
+      for (int64_t h = 0; h < Q.size(1); ++h) {
+        const std::vector<int64_t> at = places_of.select(0, b).select(0, h).to_vector<int64_t>();
+        int64_t* const slots = rows.select(0, b).select(0, h).data<int64_t>();
+        for (size_t i = 0; i < at.size(); ++i) slots[at[i]] = static_cast<int64_t>(i);
+      }
+    }
+    const Tensor slot = rows.slice(2, 0, Q.size(2)).contiguous().to(Q.device());
+    return gather(concat({attended, mean_value}, 2), 2, slot);  // (B, H, Lq, E)
+  }
+
+ private:
+  bool released() const { return options_.as == AttentionOptions::As::released; }
+
+  /// c ceil(ln n), at most n.
+  int64_t few(int64_t n) const {
+    if (n == 0) return 0;
+    return std::min(
+        n, std::max<int64_t>(1, factor(n) * static_cast<int64_t>(std::ceil(std::log(static_cast<double>(n))))));
+  }
+  /// As released (SKY) c = ceil(128 / ln L).
+  int64_t factor(int64_t n) const {
+    if (!released()) return options_.factor;
+    return n < 2 ? 1 : static_cast<int64_t>(std::ceil(128 / std::log(static_cast<double>(n))));
+  }
+
+  Variable mean_of(const Variable& V, const Tensor& keys) const {
+    if (!keys.defined()) return mean(V, {2}, true);
+    const Tensor count = maximum(sum(keys.cast(V.dtype()), {1}), Tensor::full({1}, 1, V.dtype(), V.device()));
+    return sum(without_padding(V, keys), {2}, true) / Variable(count.view({V.size(0), 1, 1, 1}));
+  }
+
+  /// The u queries of each example and head with the largest M(q) = max_j s_j - mean_j s_j over sampled keys (Eq. 4),
+  /// the scores s_j = q . k_j; the sum is over all keys' number, as in the authors' code. Queries have keys of their
+  /// own, drawn with replacement; as released all share one sample.
+  Tensor active_queries(const Tensor& Q, const Tensor& K, const Tensor& query_mask, const Tensor& key_mask,
+                        Context& context) const {
+    const int64_t Lq = Q.size(2);
+    const auto queries = real_positions(query_mask, Q.size(0), Lq);
+    const auto keys = real_positions(key_mask, K.size(0), K.size(2));
+    const Generator noise = for_places(context);
+    int64_t most = 1;
+    for (const auto& real : queries) most = std::max(most, few(static_cast<int64_t>(real.size())));
+    std::vector<Tensor> found;
+    for (int64_t b = 0; b < Q.size(0); ++b) {
+      const auto& real_keys_ = keys[static_cast<size_t>(b)];
+      const auto& real = queries[static_cast<size_t>(b)];
+      const auto n = static_cast<int64_t>(real_keys_.size());
+      const int64_t count = few(n);
+      const int64_t u = few(static_cast<int64_t>(real.size()));
+      Tensor M = Tensor::full({Q.size(1), Lq}, 0, Q.dtype(), Q.device());
+      if (count > 0) {
+        std::vector<int64_t> sampled;
+        for (int64_t i = 0; i < Lq; ++i) {
+          Generator draw =
+              noise.fork(released() ? 0 : static_cast<uint64_t>(i));  // padding changes no other row's keys
+          for (int64_t s = 0; s < count; ++s) sampled.push_back(real_keys_[static_cast<size_t>(draw.below(n))]);
+        }
+        const Tensor index = Tensor::from(sampled, {Lq * count}, Q.device());
+        for (int64_t h = 0; h < Q.size(1); ++h) {
+          const Tensor k = take(K.select(0, b).select(0, h), index, 0).view({Lq, count, K.size(3)});
+          const Tensor scores = sum(k * Q.select(0, b).select(0, h).unsqueeze(1), {-1});  // (Lq, count)
+          M.select(0, h).copy_(amax(scores, {-1}) - sum(scores, {-1}) / static_cast<double>(n));
+        }
+      }
+      if (query_mask.defined()) {
+        M = where(query_mask.slice(0, b, b + 1), M,
+                  Tensor::scalar(-std::numeric_limits<double>::infinity(), M.dtype(), M.device()));
+      }
+      const Tensor best = topk(M, std::min(most, Lq), 1).indices;  // (H, most)
+      const Tensor counts = less(places(best.size(1), 1, 2, Q.device()),
+                                 Tensor::full({1}, static_cast<double>(u), DType::i64, Q.device()));
+      found.push_back(where(counts, best, Tensor::full({1}, -1, DType::i64, Q.device())));
+    }
+    return stack(found, 0);
+  }
+
+  AttentionOptions options_;
+};
+
+}  // namespace
+
+void describe_informer(Mechanisms& list) {
+  list.push_back({"informer", 2021, "Zhou et al., Eqs. 3, 4",
+                  "O_i = softmax(q_i K^T / sqrt D) V for the c ln L least uniform queries, else the mean of V",
+                  "softmax", "L ln L D", false, "", "factor, as",
+                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
+                    return std::make_unique<Informer>(slot, options);
+                  }});
+}
+
+}  // namespace bochner

@@ -1,0 +1,54 @@
+// Linformer (Wang, Li, Khabsa, Fang, Ma, 2020): keys and values are projected from the length down to M.
+#include <cmath>
+
+#include "autograd/fused/softmax_attention.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/view.h"
+#include "layers/attention/blocks.h"
+#include "layers/init.h"
+
+namespace bochner {
+namespace {
+
+class Linformer : public Mechanism {
+ public:
+  Linformer(Slot slot, int64_t heads, const AttentionOptions& options, Generator& init)
+      : Mechanism(std::move(slot)), length_(options.length) {
+    if (options.length < 1) fail("linformer: its projections belong to places; tell it the longest length");
+    if (options.features < 1) fail("linformer: {} projected places; at least 1 is needed", options.features);
+    const double deviation = 1 / std::sqrt(static_cast<double>(options.features));  // of a Johnson-Lindenstrauss map
+    const bool shared = options.as == AttentionOptions::As::released;
+    const Shape shape{shared ? 1 : heads, options.features, options.length};
+    E_ = &parameter("E", init::gaussian(shape, deviation, init));
+    F_ = shared ? E_ : &parameter("F", init::gaussian(shape, deviation, init));
+  }
+
+  // O = softmax(Q (E K)^T / sqrt(D)) (F V), for each head (Eq. 7); a shorter sequence takes the first columns of E and
+  // F
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask, Context&) override {
+    const Scope scope(name());
+    if (mask.causal) fail_causal("linformer");
+    const int64_t L = K.size(2);
+    if (L > length_) fail("linformer: {} keys, but its projections are for {} places", L, length_);
+    const Variable EK = matmul(slice(*E_, 2, 0, L), without_padding(K, mask.keys));  // (B, H, M, D)
+    const Variable FV = matmul(slice(*F_, 2, 0, L), without_padding(V, mask.keys));  // (B, H, M, E)
+    return softmax_attention({1 / std::sqrt(static_cast<double>(Q.size(-1))), false, {}}, Q, EK, FV, {});
+  }
+
+ private:
+  int64_t length_;
+  Parameter* E_;  ///< (heads, M, length); as released one for all heads
+  Parameter* F_;  ///< the same; as released it is E
+};
+
+}  // namespace
+
+void describe_linformer(Mechanisms& list) {
+  list.push_back({"linformer", 2020, "Wang et al., Eq. 7", "O = softmax(Q (E K)^T / sqrt D) F V", "softmax", "L M D",
+                  false, "E, F", "features, length, as",
+                  [](Slot slot, int64_t heads, int64_t, const AttentionOptions& options, Generator& init) {
+                    return std::make_unique<Linformer>(slot, heads, options, init);
+                  }});
+}
+
+}  // namespace bochner

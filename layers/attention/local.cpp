@@ -1,0 +1,66 @@
+// Local attention: each block of tokens attends to itself, the baseline of LRA's tables (Tay et al., ICLR 2021).
+#include <cmath>
+
+#include "autograd/fused/softmax_attention.h"
+#include "autograd/ops/view.h"
+#include "layers/attention/blocks.h"
+
+namespace bochner {
+namespace {
+
+class LocalAttention : public Mechanism {
+ public:
+  LocalAttention(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {}
+
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
+                   Context& context) override {
+    const Scope scope(name());
+    require_self_attention("local", Q, K);
+    const int64_t block = options_.block;
+    const int64_t heads = Q.size(1);
+    // A block is an example of its own: (B N, H, block, D).
+    const auto fold = [&](const Variable& x) {
+      const Variable blocks = split(x);  // (B, H, N, block, D)
+      return reshape(permute(blocks, {0, 2, 1, 3, 4}), {x.size(0) * blocks.size(2), heads, block, x.size(3)});
+    };
+    const Variable q = fold(Q);
+    const Tensor keys = mask_in_blocks(real_keys(mask, K), block).reshape({q.size(0), block});
+    SoftmaxAttentionOptions options{1 / std::sqrt(static_cast<double>(Q.size(-1))), mask.causal, {}};
+    if (context.training && options_.dropout > 0) {
+      options.dropout = Dropout::draw(options_.dropout, q.size(0) * heads * block * block, context.generator);
+    }
+    const Variable O = softmax_attention(options, q, fold(K), fold(V), keys);  // (B N, H, block, E)
+    const Variable apart =
+        reshape(O, {Q.size(0), q.size(0) / std::max<int64_t>(1, Q.size(0)), heads, block, V.size(3)});
+    return join(permute(apart, {0, 2, 1, 3, 4}), Q.size(2));
+  }
+
+ private:
+  bool strided() const { return options_.as == AttentionOptions::As::released; }
+
+  /// As released, block n holds every N-th token from n on, though its mask is that of a contiguous block.
+  Variable split(const Variable& x) const {
+    const Variable blocks = in_blocks(x, options_.block);
+    if (!strided()) return blocks;
+    const Shape turned{x.size(0), x.size(1), blocks.size(3), blocks.size(2), x.size(3)};
+    return transpose(reshape(blocks, turned), 2, 3);
+  }
+  Variable join(const Variable& blocks, int64_t length) const {
+    if (!strided()) return out_of_blocks(blocks, length);
+    return out_of_blocks(reshape(transpose(blocks, 2, 3), blocks.shape()), length);
+  }
+
+  AttentionOptions options_;
+};
+
+}  // namespace
+
+void describe_local(Mechanisms& list) {
+  list.push_back({"local", 2021, "LRA, Tay et al.", "O = softmax(Q K^T / sqrt D) V within each block", "", "L b D",
+                  true, "", "block, dropout, as",
+                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
+                    return std::make_unique<LocalAttention>(slot, options);
+                  }});
+}
+
+}  // namespace bochner

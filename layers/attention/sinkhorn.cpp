@@ -1,0 +1,110 @@
+// Sparse Sinkhorn attention (Tay, Bahri, Yang, Metzler, Juan, ICML 2020): each block of queries attends to itself and
+// to a block that a learnt, nearly doubly stochastic matrix has sorted to its place.
+#include <cmath>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/view.h"
+#include "engine/ops/reduce.h"
+#include "layers/attention/blocks.h"
+#include "layers/init.h"
+
+namespace bochner {
+namespace {
+
+class Sinkhorn : public Mechanism {
+ public:
+  Sinkhorn(Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init)
+      : Mechanism(std::move(slot)), options_(options) {
+    if (options.block < 1) fail("sinkhorn: a block of {} tokens; at least 1 is needed", options.block);
+    if (options.length < 1) fail("sinkhorn: its sorting network belongs to places; tell it the longest length");
+    if (!(options.temperature > 0)) fail("sinkhorn: temperature {} must be positive", options.temperature);
+    if (released()) return;
+    const int64_t blocks = (options.length + options.block - 1) / options.block;
+    W_ = &parameter("W", init::fan_in_uniform({heads, dim, dim}, dim, init));
+    W_bias_ = &parameter("W_bias", init::fan_in_uniform({heads, 1, dim}, dim, init));
+    B_ = &parameter("B", init::fan_in_uniform({heads, dim, blocks}, dim, init));
+    B_bias_ = &parameter("B_bias", init::fan_in_uniform({heads, 1, blocks}, dim, init));
+  }
+
+  // O_n = softmax(Q_n (K_n; sum_m R_nm K_m)^T / sqrt D) (V_n; sum_m R_nm V_m), n and m blocks
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
+                   Context& context) override {
+    const Scope scope(name());
+    require_self_attention("sinkhorn", Q, K);
+    if (mask.causal) fail_causal("sinkhorn");
+    const int64_t b = options_.block;
+    const Variable q = in_blocks(Q, b);  // (B, H, N, b, D)
+    const Variable k = in_blocks(without_padding(K, mask.keys), b);
+    const Variable v = in_blocks(without_padding(V, mask.keys), b);
+    const Tensor real = mask_in_blocks(real_keys(mask, K), b);  // (B, 1, N, 1, b)
+    const Variable R = sorting(k, real, context);               // (B, H, N, N)
+    const auto sorted = [&](const Variable& x) {
+      const Variable rows = reshape(x, {x.size(0), x.size(1), x.size(2), b * x.size(4)});
+      return reshape(matmul(R, rows), x.shape());
+    };
+    // A place of a sorted block holds something where it does so in any block.
+    const Tensor held = amax(real.cast(DType::i64), {2}, true);  // (B, 1, 1, 1, b)
+    const Tensor filled = equal(held, Tensor::full({1}, 1, DType::i64, Q.device()));
+    const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
+    const Variable O = attend(q, {{k, v, real}, {sorted(k), sorted(v), filled}}, scale, options_.dropout, context);
+    return out_of_blocks(O, Q.size(2));
+  }
+
+ private:
+  bool released() const { return options_.as == AttentionOptions::As::released; }
+
+  /// R (B, H, N, N): log R = P(X) = relu(X_n W + b) B, X_n the sum of the keys of block n, with Gumbel noise in
+  /// training, over the temperature, whose rows and columns are normalised in turn (Eqs. 1-4). As released (LRA),
+  /// nothing is sorted: each block is sent the sum of all.
+  Variable sorting(const Variable& k, const Tensor& real, Context& context) const {
+    const int64_t N = k.size(2);
+    const Shape shape{k.size(0), k.size(1), N, N};
+    if (released()) return Tensor::full(shape, 1, k.dtype(), k.device());
+    if (N > B_->shape()[2]) {
+      fail("sinkhorn: {} blocks, but its sorting network is for {} tokens", N, options_.length);
+    }
+    const Variable X = sum(k, {3});  // (B, H, N, D)
+    const Variable hidden = relu(matmul(X, *W_) + *W_bias_);
+    Variable S = matmul(hidden, slice(*B_, 2, 0, N)) + slice(*B_bias_, 2, 0, N);  // (B, H, N, N)
+    if (context.training) {                                                       // Gumbel: -ln(-ln u)
+      const Tensor u = uniform(shape, context.generator, 0, 1, DType::f64, k.device());
+      S = S + Variable((-log(-log(u * (1 - 1e-9) + 1e-10))).cast(k.dtype()));
+    }
+    S = S / options_.temperature;
+    // Blocks of padding alone are kept to themselves.
+    const Tensor some = amax(real.cast(DType::i64), {4}).view({k.size(0), 1, N, 1});  // (B, 1, N, 1)
+    const Tensor one = Tensor::full({1}, 1, DType::i64, k.device());
+    const Tensor among = equal(minimum(some, some.transpose(2, 3)), one);                 // (B, 1, N, N)
+    const Tensor same = equal(places(N, 2, 4, k.device()), places(N, 3, 4, k.device()));  // (1, 1, N, N)
+    const Variable diagonal = Tensor::scalar(0, k.dtype(), k.device());
+    const Variable never = Tensor::scalar(-1e30, k.dtype(), k.device());
+    S = where(among, S, where(both(same, opposite(among)), diagonal, never));
+    for (int64_t t = 0; t < options_.iterations; ++t) {
+      S = S - logsumexp(S, -1, true);
+      S = S - logsumexp(S, -2, true);
+    }
+    return exp(S);
+  }
+
+  AttentionOptions options_;
+  Parameter* W_ = nullptr;       ///< (heads, D, D)
+  Parameter* W_bias_ = nullptr;  ///< (heads, 1, D)
+  Parameter* B_ = nullptr;       ///< (heads, D, blocks)
+  Parameter* B_bias_ = nullptr;  ///< (heads, 1, blocks)
+};
+
+}  // namespace
+
+void describe_sinkhorn(Mechanisms& list) {
+  list.push_back({"sinkhorn", 2020, "Tay et al., Eqs. 1-6",
+                  "O_n = softmax(Q_n (K_n; (R K)_n)^T / sqrt D) (V_n; (R V)_n), R doubly stochastic", "",
+                  "L b D + L^2 D / b", false, "the sorting network",
+                  "block, length, temperature, iterations, dropout, as",
+                  [](Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init) {
+                    return std::make_unique<Sinkhorn>(slot, heads, dim, options, init);
+                  }});
+}
+
+}  // namespace bochner

@@ -1,0 +1,104 @@
+// Skyformer (Chen, Zeng, Ji, Yang, NeurIPS 2021): Gaussian kernel attention by the Nystrom method on the kernel matrix
+// of queries and keys together, which is positive definite where that of queries against keys is not.
+#include <cmath>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/join.h"
+#include "autograd/ops/linalg.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/view.h"
+#include "layers/attention/blocks.h"
+#include "layers/attention/gaussian.h"
+
+namespace bochner {
+namespace {
+
+class Skyformer : public Mechanism {
+ public:
+  Skyformer(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {
+    if (options.features < 1) fail("skyformer: {} landmarks; at least 1 is needed", options.features);
+    if (!(options.gamma > 0)) fail("skyformer: gamma {} must be positive", options.gamma);
+  }
+
+  // O = C V,  C ~ kappa(Q, Z) (kappa(Z, Z) + gamma I)^-1 kappa(Z, K),  Z = S^T (Q; K)             (SKY Eqs. 4-6)
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
+                   Context& context) override {
+    const Scope scope(name());
+    if (mask.causal) fail_causal("skyformer");
+    // As released, the scale is that of heads of 32, and padded tokens are zeros that may become landmarks.
+    const double scale = std::pow(released() ? 32.0 : static_cast<double>(Q.size(-1)), -0.25);
+    const Tensor query_mask = Q.size(2) == K.size(2) ? mask.keys : Tensor();
+    const Variable q = released() ? without_padding(Q * scale, query_mask) : Q * scale;                // (B, H, Lq, D)
+    const Variable k = released() ? without_padding(K * scale, mask.keys) : K * scale;                 // (B, H, Lk, D)
+    const Variable Z = gather(concat({q, k}, 2), 2, landmarks(Q, K, query_mask, mask.keys, context));  // (B, H, M, D)
+    const Variable KV = gaussian_attention(Z, k, V, mask.keys, false);                                 // (B, H, M, E)
+    return gaussian_attention(q, Z, inverse_times(gaussian_kernel(Z, Z), KV), {}, false);              // (B, H, Lq, E)
+  }
+
+ private:
+  bool released() const { return options_.as == AttentionOptions::As::released; }
+
+  /// Rows of (Q; K), i64 (B, 1, M, 1): each uniform among real tokens (SKY Def. 1). One draw of places in (0, 1] serves
+  /// all examples and heads. As released: half of them queries, half keys, as if real tokens were the first ones.
+  Tensor landmarks(const Variable& Q, const Variable& K, const Tensor& query_mask, const Tensor& key_mask,
+                   Context& context) const {
+    const int64_t M = options_.features;
+    const std::vector<double> u = uniform({M}, context.generator, 0, 1, DType::f64).to_vector<double>();
+    const auto of_queries = real_positions(query_mask, Q.size(0), Q.size(2));
+    const auto of_keys = real_positions(key_mask, K.size(0), K.size(2));
+    std::vector<int64_t> rows;
+    for (int64_t b = 0; b < Q.size(0); ++b) {
+      const std::vector<int64_t>& queries = of_queries[static_cast<size_t>(b)];
+      const std::vector<int64_t>& keys = of_keys[static_cast<size_t>(b)];
+      const auto at = [&](double place, size_t count) {
+        return static_cast<size_t>(std::max(0.0, std::ceil(place * static_cast<double>(count)) - 1));
+      };
+      for (int64_t m = 0; m < M; ++m) {
+        const double place = u[static_cast<size_t>(m)];
+        if (released()) {
+          rows.push_back(m < M / 2 ? static_cast<int64_t>(at(place, queries.size()))
+                                   : Q.size(2) + static_cast<int64_t>(at(place, keys.size())));
+          continue;
+        }
+        const size_t i = at(place, queries.size() + keys.size());
+        if (i < queries.size()) {
+          rows.push_back(queries[i]);
+        } else {
+          rows.push_back(keys.empty() ? 0 : Q.size(2) + keys[i - queries.size()]);
+        }
+      }
+    }
+    return Tensor::from(rows, {Q.size(0), 1, M, 1}, Q.device());
+  }
+
+  /// W^-1 X for W = kappa(Z, Z) (B, H, M, M): W + gamma I is normalised to A = D^-1/2 (W + gamma I) D^-1/2, D its row
+  /// sums, whose eigenvalues lie in (0, 1] (SKY Lemma 3), and inverted by iteration; or the pseudo-inverse of SKY
+  /// Eq. 5.
+  Variable inverse_times(const Variable& W, const Variable& X) const {
+    if (options_.exact_inverse) return matmul(pinv(W), X);
+    const Variable damped = W + Variable(identity(W.size(-1), W.dtype(), W.device()) * options_.gamma);
+    const Variable root = sqrt(sum(damped, {-1}, true));         // (B, H, M, 1)
+    const Variable A = damped / root / transpose(root, -2, -1);  // (B, H, M, M)
+    const Variable columns = sum(A, {-2}, true);                 // (B, H, 1, M)
+    // As released, the largest column sum of the whole batch: examples influence one another.
+    const Variable s = released() ? amax(columns) : amax(columns, {-1}, true);
+    return matmul(iterative_inverse(A, s, options_.iterations), X / root) / root;
+  }
+
+  AttentionOptions options_;
+};
+
+}  // namespace
+
+void describe_skyformer(Mechanisms& list) {
+  list.push_back({"skyformer", 2021, "SKY Eqs. 3-6, §4.4",
+                  "O = kappa(Q, Z) (kappa(Z, Z) + gamma I)^-1 kappa(Z, K) V, Z sampled from (Q; K)", "gaussian",
+                  "L M D + M^3", false, "", "features, gamma, iterations, exact_inverse, as",
+                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
+                    return std::make_unique<Skyformer>(slot, options);
+                  }});
+}
+
+}  // namespace bochner

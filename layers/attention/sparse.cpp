@@ -1,0 +1,63 @@
+// Sparse Transformer (Child, Gray, Radford, Sutskever, 2019), the fixed pattern of text, both parts merged in each
+// head: tokens see their own block, and the last `summary` tokens of every other block, which summarise it.
+#include <cmath>
+
+#include "autograd/ops/view.h"
+#include "engine/ops/binary.h"
+#include "layers/attention/blocks.h"
+
+namespace bochner {
+namespace {
+
+class SparseAttention : public Mechanism {
+ public:
+  SparseAttention(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {
+    if (options.summary < 1 || options.summary > options.block) {
+      fail("sparse: {} summary tokens in a block of {}; from 1 to the block", options.summary, options.block);
+    }
+  }
+
+  // A1 = {j: j / b = i / b},  A2 = {j: j mod b >= b - c}  (§4.3); the paper's is causal, as is the released one always
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
+                   Context& context) override {
+    const Scope scope(name());
+    require_self_attention("sparse", Q, K);
+    const bool causal = mask.causal || options_.as == AttentionOptions::As::released;
+    const int64_t b = options_.block;
+    const int64_t c = options_.summary;
+    const Variable q = in_blocks(Q, b);  // (B, H, N, b, D)
+    const Variable k = in_blocks(K, b);
+    const Variable v = in_blocks(V, b);
+    const int64_t N = q.size(2);
+    const Tensor real = mask_in_blocks(real_keys(mask, K), b);  // (B, 1, N, 1, b)
+    Tensor own = real;
+    if (causal) own = both(real, less_equal(places(b, 4, 5, Q.device()), places(b, 3, 5, Q.device())));
+    const auto summaries = [&](const Variable& x) {  // (B, H, 1, N c, D)
+      return reshape(slice(x, 3, b - c, b), {x.size(0), x.size(1), 1, N * c, x.size(4)});
+    };
+    const Tensor of = places(N, 4, 6, Q.device());  // the block of a summary, against that of the query
+    const Tensor at = places(N, 2, 6, Q.device());
+    const Tensor elsewhere = causal ? less(of, at) : either(less(of, at), less(at, of));  // (1, 1, N, 1, N, 1)
+    const Tensor told = real.slice(4, b - c, b).reshape({real.size(0), 1, 1, 1, N, c});
+    const Tensor seen = both(elsewhere, told).reshape({real.size(0), 1, N, 1, N * c});
+    const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
+    const Variable O = attend(q, {{k, v, own}, {summaries(k), summaries(v), seen}}, scale, options_.dropout, context);
+    return out_of_blocks(O, Q.size(2));
+  }
+
+ private:
+  AttentionOptions options_;
+};
+
+}  // namespace
+
+void describe_sparse(Mechanisms& list) {
+  list.push_back({"sparse", 2019, "Child et al., §4.3 (fixed)",
+                  "O_i = softmax over j: same block, or one of the last c tokens of another, of q_i k_j / sqrt D", "",
+                  "L (b + L c / b) D", true, "", "block, summary, dropout, as",
+                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
+                    return std::make_unique<SparseAttention>(slot, options);
+                  }});
+}
+
+}  // namespace bochner

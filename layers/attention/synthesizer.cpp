@@ -1,0 +1,87 @@
+// Synthesizer (Tay, Bahri, Metzler, Juan, Zhao, Zheng, ICML 2021): scores that no pair of tokens is compared for.
+#include <cmath>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/view.h"
+#include "layers/attention/blocks.h"
+#include "layers/init.h"
+
+namespace bochner {
+namespace {
+
+using Synthesis = AttentionOptions::Synthesis;
+
+class Synthesizer : public Mechanism {
+ public:
+  Synthesizer(Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init)
+      : Mechanism(std::move(slot)), options_(options) {
+    const int64_t L = options.length;
+    if (L < 1) fail("synthesizer: its scores belong to places; tell it the longest length");
+    const auto weight = [&](const char* name, const Shape& shape) {
+      const double bound = std::sqrt(6.0 / static_cast<double>(shape[-2] + shape[-1]));  // Glorot, for each head
+      return &parameter(name, uniform(shape, init, -bound, bound));
+    };
+    switch (options.synthesis) {
+      case Synthesis::random:
+        first_ = weight("R", {heads, L, L});
+        break;
+      case Synthesis::factorized:
+        if (options.features < 1) fail("synthesizer: rank {}; at least 1 is needed", options.features);
+        first_ = weight("R1", {heads, L, options.features});
+        second_ = weight("R2", {heads, L, options.features});
+        break;
+      case Synthesis::dense:
+        first_ = weight("W1", {heads, dim, dim});
+        second_ = weight("W2", {heads, dim, L});
+        break;
+    }
+  }
+
+  // O = softmax(R) V with R learnt: as such, as R1 R2^T of rank M, or as relu(Q W1) W2 for each query (§3.2, §3.1)
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
+                   Context& context) override {
+    const Scope scope(name());
+    const int64_t Lq = Q.size(2);
+    const int64_t Lk = K.size(2);
+    if (std::max(Lq, Lk) > options_.length) {
+      fail("synthesizer: {} tokens, but its scores are for {} places", std::max(Lq, Lk), options_.length);
+    }
+    Variable R;  // (H, Lq, Lk), or (B, H, Lq, Lk)
+    switch (options_.synthesis) {
+      case Synthesis::random:
+        R = slice(slice(*first_, 1, 0, Lq), 2, 0, Lk);
+        break;
+      case Synthesis::factorized:
+        R = matmul(slice(*first_, 1, 0, Lq), transpose(slice(*second_, 1, 0, Lk), 1, 2));
+        break;
+      case Synthesis::dense:
+        R = matmul(relu(matmul(Q, *first_)), slice(*second_, 2, 0, Lk));
+        break;
+    }
+    if (R.rank() == 3) R = expand(unsqueeze(R, 0), {Q.size(0), Q.size(1), Lq, Lk});
+    if (options_.as == AttentionOptions::As::released) {  // beside dot products (LRA)
+      R = R + matmul(Q * (1 / std::sqrt(static_cast<double>(Q.size(-1)))), transpose(K, -2, -1));
+    }
+    Tensor visible = real_keys(mask, K).reshape({Q.size(0), 1, 1, Lk});
+    if (mask.causal) visible = both(visible, less_equal(places(Lk, 3, 4, Q.device()), places(Lq, 2, 4, Q.device())));
+    return attend_scores(R, V, visible, options_.dropout, context);
+  }
+
+ private:
+  AttentionOptions options_;
+  Parameter* first_ = nullptr;   ///< R (heads, length, length), R1 (heads, length, M), or W1 (heads, D, D)
+  Parameter* second_ = nullptr;  ///< R2 (heads, length, M), or W2 (heads, D, length)
+};
+
+}  // namespace
+
+void describe_synthesizer(Mechanisms& list) {
+  list.push_back({"synthesizer", 2021, "Tay et al.", "O = softmax(R) V, R learnt (random, factorized) or relu(Q W1) W2",
+                  "", "L^2 D", true, "R", "length, synthesis, features, dropout, as",
+                  [](Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init) {
+                    return std::make_unique<Synthesizer>(slot, heads, dim, options, init);
+                  }});
+}
+
+}  // namespace bochner
