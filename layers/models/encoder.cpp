@@ -34,7 +34,8 @@ FeedForward::FeedForward(Slot slot, const EncoderOptions& options, Generator& in
 
 Variable FeedForward::forward(const Variable& x, const LayerNormLayer& norm, Context& context) const {
   const Scope scope(name());
-  const FeedForwardVariables weights{norm.weight, norm.bias, in_.weight, in_.bias_or_none(), out_.weight, out_.bias_or_none()};
+  const FeedForwardVariables weights{norm.weight,        norm.bias,   in_.weight,
+                                     in_.bias_or_none(), out_.weight, out_.bias_or_none()};
   FeedForwardOptions options{.activation = activation_, .eps = norm.eps()};
   if (context.training) {
     options.inner = Dropout::draw(dropout_, x.size() / in_.inputs() * in_.outputs(), context.generator);
