@@ -16,7 +16,7 @@ namespace bochner::cuda {
 namespace {
 
 constexpr int kTile = 64;          // tokens of a tile in shared memory
-constexpr int kForwardWarps = 8;   // 128 queries to a block
+constexpr int kForwardWarps = 4;   // 64 queries to a block
 constexpr int kBackwardWarps = 4;  // 64 queries, or keys
 constexpr int kPadding = 128;      // lengths of packed copies are multiples of this
 constexpr int kGap = 8;            // behind each row of a tile: then rows begin in different banks
@@ -60,7 +60,7 @@ class Packed {
 struct Attention {
   int64_t heads, queries, keys;
   int64_t padded_queries, padded_keys;
-  bool causal, drops;
+  bool causal;
   FactorReader<float>::Params drop;
   KeyMask mask;
 
@@ -71,7 +71,6 @@ struct Attention {
         padded_queries(padded_length(queries)),
         padded_keys(padded_length(keys)),
         causal(options.causal),
-        drops(options.dropout.active()),
         drop(options.dropout),
         mask(key_mask) {}
 
@@ -89,8 +88,8 @@ struct Larger2 {
   BOCHNER_DEVICE float operator()(float a, float b) const { return a > b ? a : b; }
 };
 
-/// O and lse; a block for 128 queries of a head. Scores are in units of log 2.
-template <int D>
+/// O and lse; a block for 64 queries of a head. Scores are in units of log 2.
+template <int D, bool drops>
 struct Forward {
   static constexpr int kRows = 16 * kForwardWarps;
   static constexpr int kShare = kWarpShare<kForwardWarps>;
@@ -151,7 +150,7 @@ struct Forward {
         const RowValues sum = score.rows(Plus{});
         own.sum = RowValues::of(RowValues::of(own.sum, factor, [](float x, float y) { return x * y; }), sum, Plus{});
         own.o.each(factor, [](int, int, float& x, float by) { x *= by; });
-        if (a.drops) {
+        if constexpr (drops) {
           score.each([&](int row, int column, float& x) {
             if (x > 0 && query + row < a.queries) x *= a.factor(job, query + row, key + column);
           });
@@ -177,7 +176,7 @@ struct Forward {
 };
 
 /// dQ; a block for 64 queries of a head:  P = 2^(S - lse),  dS = P (dO V^T - delta),  dQ = scale dS K.
-template <int D>
+template <int D, bool drops>
 struct QueryGradients {
   static constexpr int kRows = 16 * kBackwardWarps;
   static constexpr int kShare = kWarpShare<kBackwardWarps>;
@@ -242,7 +241,7 @@ struct QueryGradients {
           x = hidden ? 0.0f : fast_exp2(less < 0 ? less : 0.0f);
           if (!(less >= 0 || less < 0)) x = 0;  // hidden, and nothing else seen
         });
-        if (a.drops) {
+        if constexpr (drops) {
           ds.each([&](int row, int column, float& x) {
             if (query + row < a.queries && key + column < a.keys) x *= a.factor(job, query + row, key + column);
           });
@@ -263,7 +262,7 @@ struct QueryGradients {
 };
 
 /// dK and dV; a block for 64 keys of a head, scores transposed:  dV = P^T dO,  dK = dS^T Q (Q times scale).
-template <int D>
+template <int D, bool drops>
 struct KeyGradients {
   static constexpr int kRows = 16 * kBackwardWarps;
   static constexpr int kShare = kWarpShare<kBackwardWarps>;
@@ -331,7 +330,7 @@ struct KeyGradients {
           x = hidden ? 0.0f : fast_exp2(below < 0 ? below : 0.0f);
           if (!(below >= 0 || below < 0)) x = 0;
         });
-        if (a.drops) {
+        if constexpr (drops) {
           Sum<kTile / 8> kept = p;
           kept.each([&](int row, int column, float& x) {
             x = query + column < a.queries && first + row < a.keys ? a.factor(job, query + column, first + row) : 0.0f;
@@ -362,11 +361,18 @@ struct KeyGradients {
   }
 };
 
-/// body(integral constant of the head size)
+/// body(integral constants: the head size, is there dropout)
 template <class Body>
-void with_dim(int64_t dim, const Body& body) {
-  if (dim == 32) return body(std::integral_constant<int, 32>{});
-  body(std::integral_constant<int, 64>{});
+void with_case(int64_t dim, bool drops, const Body& body) {
+  using std::bool_constant;
+  using std::integral_constant;
+  if (dim == 32) {
+    drops ? body(integral_constant<int, 32>{}, bool_constant<true>{})
+          : body(integral_constant<int, 32>{}, bool_constant<false>{});
+  } else {
+    drops ? body(integral_constant<int, 64>{}, bool_constant<true>{})
+          : body(integral_constant<int, 64>{}, bool_constant<false>{});
+  }
 }
 
 int64_t blocks_of(int64_t length, int64_t rows) { return (length + rows - 1) / rows; }
@@ -384,12 +390,13 @@ void softmax_attention_bf16(const Tensor& Q, const Tensor& K, const Tensor& V, c
   const Packed q(Q, static_cast<float>(options.scale) * kLog2E, false);
   const Packed k(K, 1, false, key_mask);
   const Packed vt(V, 1, true, key_mask);
-  with_dim(Q.size(3), [&]<int D>(std::integral_constant<int, D>) {
-    using Kernel = Forward<D>;
-    launch_blocks<32 * kForwardWarps>(
-        Q.size(0) * Q.size(1) * blocks_of(a.queries, Kernel::kRows), Kernel::kShared,
-        Kernel{a, q.data(), k.data(), vt.data(), Tokens<float>(O), logsumexp.data<float>()});
-  });
+  with_case(Q.size(3), options.dropout.active(),
+            [&]<int D, bool drops>(std::integral_constant<int, D>, std::bool_constant<drops>) {
+              using Kernel = Forward<D, drops>;
+              launch_blocks<32 * kForwardWarps>(
+                  Q.size(0) * Q.size(1) * blocks_of(a.queries, Kernel::kRows), Kernel::kShared,
+                  Kernel{a, q.data(), k.data(), vt.data(), Tokens<float>(O), logsumexp.data<float>()});
+            });
 }
 
 void softmax_attention_backward_bf16(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
@@ -402,22 +409,24 @@ void softmax_attention_backward_bf16(const Tensor& dO, const Tensor& Q, const Te
   const Packed g(dO, 1, false);
   const Packed k(K, 1, false, key_mask);
   const Packed v(V, 1, false, key_mask);
-  with_dim(Q.size(3), [&]<int D>(std::integral_constant<int, D>) {
-    {
-      using Kernel = QueryGradients<D>;
-      const Packed kt(K, 1, true, key_mask);
-      launch_blocks<32 * kBackwardWarps>(jobs * blocks_of(a.queries, Kernel::kRows), Kernel::kShared,
-                                         Kernel{a, scale, q.data(), g.data(), k.data(), v.data(), kt.data(),
-                                                logsumexp.data<float>(), delta.data<float>(), Tokens<float>(grads.dQ)});
-    }
-    using Kernel = KeyGradients<D>;
-    const Packed qt(Q, scale * kLog2E, true);
-    const Packed gt(dO, 1, true);
-    launch_blocks<32 * kBackwardWarps>(
-        jobs * blocks_of(a.keys, Kernel::kRows), Kernel::kShared,
-        Kernel{a, q.data(), g.data(), k.data(), v.data(), qt.data(), gt.data(), logsumexp.data<float>(),
-               delta.data<float>(), Tokens<float>(grads.dK), Tokens<float>(grads.dV)});
-  });
+  with_case(Q.size(3), options.dropout.active(),
+            [&]<int D, bool drops>(std::integral_constant<int, D>, std::bool_constant<drops>) {
+              {
+                using Kernel = QueryGradients<D, drops>;
+                const Packed kt(K, 1, true, key_mask);
+                launch_blocks<32 * kBackwardWarps>(
+                    jobs * blocks_of(a.queries, Kernel::kRows), Kernel::kShared,
+                    Kernel{a, scale, q.data(), g.data(), k.data(), v.data(), kt.data(), logsumexp.data<float>(),
+                           delta.data<float>(), Tokens<float>(grads.dQ)});
+              }
+              using Kernel = KeyGradients<D, drops>;
+              const Packed qt(Q, scale * kLog2E, true);
+              const Packed gt(dO, 1, true);
+              launch_blocks<32 * kBackwardWarps>(
+                  jobs * blocks_of(a.keys, Kernel::kRows), Kernel::kShared,
+                  Kernel{a, q.data(), g.data(), k.data(), v.data(), qt.data(), gt.data(), logsumexp.data<float>(),
+                         delta.data<float>(), Tokens<float>(grads.dK), Tokens<float>(grads.dV)});
+            });
 }
 
 }  // namespace bochner::cuda
