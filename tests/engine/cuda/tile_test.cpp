@@ -36,7 +36,8 @@ TEST(CudaTiles, LoopsBeyondTwoToThe31AreCutIntoPieces) {
   loop.size = 15 * (int64_t{1} << 30);
   loop.strides[0] = {5 * (int64_t{1} << 30), int64_t{1} << 30, 1};
   loop.strides[1] = {0, int64_t{1} << 30, 1};  // broadcast along the first axis
-  char* const base = nullptr;
+  auto* const base = reinterpret_cast<char*>(uintptr_t{1} << 40);
+  loop.data = {base, base, nullptr, nullptr};
   int64_t elements = 0;
   int64_t furthest = 0;
   for_each_piece<2>(loop,
