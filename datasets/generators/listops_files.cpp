@@ -1,6 +1,7 @@
 #include "datasets/generators/listops_files.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <system_error>
 
@@ -148,7 +149,7 @@ Ensured ensure_files(const fs::path& folder, const GeneratorOptions& options, co
       say(fmt::format("listops: {} expressions in {}, as their manifest says", options.total(), folder.string()));
       return Ensured::verified;
     }
-  } else if (present == std::size(kFiles)) {
+  } else if (present == std::ssize(kFiles)) {
     say(fmt::format("listops: the files in {} have no manifest; taken as they are", folder.string()));
     return Ensured::foreign;
   } else if (present > 0) {

@@ -36,7 +36,7 @@ using Assignments = std::vector<Assignment>;
 
 /// Boost's description of the options; without `values` it says nothing of the present values.
 po::options_description described(const Fields& fields) {
-  po::options_description all("Options", kHelpWidth, kHelpWidth / 2);
+  po::options_description all(kHelpWidth, kHelpWidth / 2);
   std::vector<std::string> captions;
   const auto group_of = [](const Field& field) { return field.name().substr(0, field.name().find('.')); };
   const auto caption_of = [&](const Field& field) {

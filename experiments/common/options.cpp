@@ -16,7 +16,7 @@ void RunOptions::fields(Fields& f) {
   f("precision", precision, "of the factors of matrix products; tf32 and bf16 on a card only").one_of(precisions);
   f("debug-sync", debug_sync, "wait after every op on a card, so that an error names its op").of_invocation();
   f("data", data, "folder of the data sets").free_on_resume();
-  f("out", out, "run folder, of several runs the folder of theirs; default runs/EXPERIMENT/NAME").of_invocation();
+  f("out", out, "run folder, or that of several runs; default runs/EXPERIMENT/NAME").of_invocation();
   f("resume", resume, "continue the run in the run folder, bit for bit").command_line_only();
   f("quiet", quiet, "print warnings and errors only").of_invocation();
   f("log-level", log_level, "how much to print").one_of({"error", "warning", "info", "debug"}).of_invocation();
