@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "engine/cuda/check.h"
+#include "engine/cuda/device/cublas.h"
 #include "engine/cuda/platform.h"
 #include "engine/cuda/stream.h"
 #include "engine/precision.h"
@@ -23,12 +24,12 @@ cublasHandle_t handle() {
   const std::lock_guard lock(mutex);
   if (handles[index] == nullptr) {
     cublasHandle_t made = nullptr;
-    check(cublasCreate(&made), "matmul");
-    check(cublasSetStream(made, stream()), "matmul");
+    check(cublas().create(&made), "matmul");
+    check(cublas().set_stream(made, stream()), "matmul");
     // A workspace of our own: equal bits from run to run, and nothing is allocated within a step.
     void* workspace = nullptr;
     check(cudaMalloc(&workspace, kWorkspace), "matmul");
-    check(cublasSetWorkspace(made, workspace, kWorkspace), "matmul");
+    check(cublas().set_workspace(made, workspace, kWorkspace), "matmul");
     handles[index] = made;
   }
   return handles[index];
@@ -69,16 +70,15 @@ void gemm(DType dtype, const Gemm& p) {
   const Scalars scalars(dtype, p);
   const cudaDataType_t type = dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
   if (p.batch == 1) {
-    check(cublasGemmEx_64(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k, scalars.alpha(),
-                          p.b, type, p.ldb, p.a, type, p.lda, scalars.beta(), p.c, type, p.ldc, compute_type(dtype),
-                          CUBLAS_GEMM_DEFAULT),
+    check(cublas().gemm(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k, scalars.alpha(),
+                        p.b, type, p.ldb, p.a, type, p.lda, scalars.beta(), p.c, type, p.ldc, compute_type(dtype),
+                        CUBLAS_GEMM_DEFAULT),
           "matmul");
     return;
   }
-  check(cublasGemmStridedBatchedEx_64(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k,
-                                      scalars.alpha(), p.b, type, p.ldb, p.step_b, p.a, type, p.lda, p.step_a,
-                                      scalars.beta(), p.c, type, p.ldc, p.step_c, p.batch, compute_type(dtype),
-                                      CUBLAS_GEMM_DEFAULT),
+  check(cublas().gemm_strided(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k,
+                              scalars.alpha(), p.b, type, p.ldb, p.step_b, p.a, type, p.lda, p.step_a, scalars.beta(),
+                              p.c, type, p.ldc, p.step_c, p.batch, compute_type(dtype), CUBLAS_GEMM_DEFAULT),
         "matmul");
 }
 
@@ -96,10 +96,10 @@ void gemm_at(DType dtype, const Gemm& p, const std::vector<int64_t>& a_offsets, 
   auto** pointers = static_cast<void**>(table.raw());
   const Scalars scalars(dtype, p);
   const cudaDataType_t type = dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
-  check(cublasGemmBatchedEx_64(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k,
-                               scalars.alpha(), pointers + batch, type, p.ldb, pointers, type, p.lda, scalars.beta(),
-                               pointers + 2 * batch, type, p.ldc, static_cast<int64_t>(batch), compute_type(dtype),
-                               CUBLAS_GEMM_DEFAULT),
+  check(cublas().gemm_batched(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k,
+                              scalars.alpha(), pointers + batch, type, p.ldb, pointers, type, p.lda, scalars.beta(),
+                              pointers + 2 * batch, type, p.ldc, static_cast<int64_t>(batch), compute_type(dtype),
+                              CUBLAS_GEMM_DEFAULT),
         "matmul");
 }
 

@@ -1,0 +1,26 @@
+// cuBLAS, loaded when the first product runs on a card: half a gigabyte that a run on the CPU need not carry. Functions
+// have the names and types of cublas_v2.h.
+#pragma once
+
+#include <cublas_v2.h>
+
+namespace bochner::cuda {
+
+struct Cublas {
+  decltype(&::cublasCreate_v2) create;
+  decltype(&::cublasSetStream_v2) set_stream;
+  decltype(&::cublasSetWorkspace_v2) set_workspace;
+  decltype(&::cublasGemmEx_64) gemm;
+  decltype(&::cublasGemmStridedBatchedEx_64) gemm_strided;
+  decltype(&::cublasGemmBatchedEx_64) gemm_batched;
+  decltype(&::cublasGetStatusName) status_name;
+  decltype(&::cublasGetStatusString) status_text;
+};
+
+/// The library; an Error says where it was looked for.
+const Cublas& cublas();
+
+/// An Error where the code is not that of success.
+void check(cublasStatus_t code, const char* what);
+
+}  // namespace bochner::cuda
