@@ -64,7 +64,10 @@ struct AddPieces {
   BOCHNER_DEVICE void operator()(int64_t i) const {
     T sum = 0;
     for (int64_t piece = 0; piece < pieces; ++piece) sum += parts[piece * count * columns + i];
-    to[i / columns][i % columns] = sum;
+#pragma unroll
+    for (int c = 0; c < count; ++c) {  // an index known to the compiler keeps the pointers in registers
+      if (i / columns == c) to[c][i % columns] = sum;
+    }
   }
 };
 

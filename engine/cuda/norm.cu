@@ -72,6 +72,7 @@ struct HeldLayerNormRows {
       Row b;
       b.load(team, other + row * columns);
       if (drops) {
+#pragma unroll
         for (int i = 0; i < Row::kVectors; ++i) {
           const int64_t first = row * columns + Row::place(team, i);
           FactorReader<T> factor(drop, first);

@@ -198,11 +198,13 @@ struct Forward {
   }
 };
 
-/// delta_i = dO_i . O_i, a team for each query.
+/// delta_i = dO_i . O_i, a team for each query. With dO as the tensor cores see it, where they are used: then the rows
+/// of dS add up to what rounding leaves, as exact ones add up to 0.
 template <class T>
 struct Delta {
   int64_t heads, queries;
   int value_dim;
+  bool rounds;
   Tokens<const T> dO, O;
   T* delta;
 
@@ -213,7 +215,10 @@ struct Delta {
     const T* g = dO.head(head / heads, head % heads) + i * dO.stride;
     const T* o = O.head(head / heads, head % heads) + i * O.stride;
     T sum = 0;
-    for (int j = team.rank(); j < value_dim; j += team.size()) sum += g[j] * o[j];
+    for (int j = team.rank(); j < value_dim; j += team.size()) {
+      const T flow = rounds ? static_cast<T>(static_cast<float>(bfloat16(static_cast<float>(g[j])))) : g[j];
+      sum += flow * o[j];
+    }
     sum = team.sum(sum);
     if (team.rank() == 0) delta[team.index()] = sum;
   }
@@ -411,7 +416,8 @@ void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor&
     const Tokens<const T> g(dO);
     const T* lse = attended.logsumexp.data<T>();
     launch_rows(jobs * p.queries, p.value_dim,
-                Delta<T>{p.heads, p.queries, p.value_dim, g, Tokens<const T>(attended.O), delta.data<T>()});
+                Delta<T>{p.heads, p.queries, p.value_dim, attends_in_bf16(Q, V), g, Tokens<const T>(attended.O),
+                         delta.data<T>()});
     if (attends_in_bf16(Q, V)) {
       return softmax_attention_backward_bf16(dO, Q, K, V, key_mask, attended.logsumexp, delta, options, grads);
     }
