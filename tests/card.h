@@ -34,8 +34,8 @@ inline void poison() {
   }
 }
 
-/// sum (a - b)^2 / sum b^2, where elements below 0.001 or so count as that.
-inline double squared_error(const std::vector<double>& a, const std::vector<double>& b) {
+/// sum (a - b)^2 / sum b^2, where elements of b whose mean square is below `floor` count as that.
+inline double squared_error(const std::vector<double>& a, const std::vector<double>& b, double floor = 1e-6) {
   double error = 0;
   double size = 0;
   for (size_t i = 0; i < b.size(); ++i) {
@@ -43,7 +43,18 @@ inline double squared_error(const std::vector<double>& a, const std::vector<doub
     error += (a[i] - b[i]) * (a[i] - b[i]);
   }
   for (const double x : b) size += std::isfinite(x) ? x * x : 0;
-  return error == 0 ? 0 : error / std::max(size, 1e-6 * static_cast<double>(b.size()));
+  return error == 0 ? 0 : error / std::max(size, floor * static_cast<double>(b.size()));
+}
+
+/// A floor for the parts of one result: gradients that are 0 but for rounding are measured by those beside them.
+inline double common_floor(const std::vector<std::vector<double>>& parts) {
+  double largest = 0;
+  for (const auto& part : parts) {
+    double size = 0;
+    for (const double x : part) size += x * x;
+    if (!part.empty()) largest = std::max(largest, size / static_cast<double>(part.size()));
+  }
+  return std::max(1e-6, 1e-3 * largest);
 }
 
 }  // namespace bochner::testing_card

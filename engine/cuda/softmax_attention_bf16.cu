@@ -152,18 +152,20 @@ struct Forward {
         own.o.each(factor, [](int, int, float& x, float by) { x *= by; });
         if constexpr (drops) {
           score.each([&](int row, int column, float& x) {
-            if (x > 0 && query + row < a.queries) x *= a.factor(job, query + row, key + column);
+            if (x > 0 && query + row < a.queries && a.factor(job, query + row, key + column) == 0) x = 0;
           });
         }
         multiply(own.o, Left<kTile / 16>::of(score), tile_v, kTile + kGap);
       }
     }
+    // Dropout's scale stands outside P, so that what is kept of P is rounded as without dropout.
+    const float scale = drops ? a.drop.scale : 1.0f;
     float* to = O.head(job / a.heads, job % a.heads);
     for (int s = 0; s < kShare; ++s) {
       Rows& own = rows[s];
       const int64_t query = first + 16 * warp_of(team, s);
       own.o.each(own.sum, [&](int row, int column, float& x, float sum) {
-        if (query + row < a.queries) to[(query + row) * O.stride + column] = sum > 0 ? x / sum : 0.0f;
+        if (query + row < a.queries) to[(query + row) * O.stride + column] = sum > 0 ? scale * x / sum : 0.0f;
       });
       RowValues lse = RowValues::of(own.top, own.sum, [](float top, float sum) {
         return sum > 0 ? top * kLn2 + math::log(sum) : -std::numeric_limits<float>::infinity();
@@ -338,7 +340,7 @@ struct KeyGradients {
           ds.with(kept, [](float& x, float by) { x *= by; });
           ds.each([&](int, int column, float& x) { x -= less[column]; });
           ds.with(p, [](float& x, float probability) { x = probability > 0 ? x * probability : 0.0f; });
-          p.with(kept, [](float& x, float by) { x *= by; });
+          p.with(kept, [](float& x, float by) { x = by > 0 ? x : 0.0f; });
         } else {
           ds.each([&](int, int column, float& x) { x -= less[column]; });
           ds.with(p, [](float& x, float probability) { x = probability > 0 ? x * probability : 0.0f; });
@@ -355,7 +357,7 @@ struct KeyGradients {
         if (first + row < a.keys) to_k[(first + row) * dK.stride + column] = kLn2 * x;  // Q had log2 e
       });
       rows[s].dv.each([&](int row, int column, float& x) {
-        if (first + row < a.keys) to_v[(first + row) * dV.stride + column] = x;
+        if (first + row < a.keys) to_v[(first + row) * dV.stride + column] = drops ? a.drop.scale * x : x;
       });
     }
   }

@@ -14,6 +14,7 @@
 namespace bochner {
 namespace {
 
+using testing_card::common_floor;
 using testing_card::poison;
 using testing_card::squared_error;
 
@@ -83,8 +84,12 @@ TEST_P(EveryMechanismOnACard, EqualsTheCpu) {
         for (const DType dtype : {DType::f64, DType::f32}) {
           const auto found = run(Device::cuda(), dtype, length, causal, masked);
           ASSERT_EQ(found.size(), expected.size());
+          const double floor = common_floor(expected);
           for (size_t i = 0; i < expected.size(); ++i) {
-            EXPECT_LE(squared_error(found[i], expected[i]), allowed(dtype, squared_error(rounded[i], expected[i])))
+            // Where f32 alone decides differently (a hash), the CPU's f32 is what to compare with.
+            double error = squared_error(found[i], expected[i], floor);
+            if (dtype == DType::f32) error = std::min(error, squared_error(found[i], rounded[i], floor));
+            EXPECT_LE(error, allowed(dtype, squared_error(rounded[i], expected[i], floor)))
                 << info().name << " " << name_of(dtype) << ", length " << length << (causal ? ", causal" : "")
                 << (masked ? ", masked" : "") << ", result " << i;
           }
@@ -140,9 +145,10 @@ TEST(SoftmaxAttentionOnACard, InBf16IsAsGoodAsTheCompositionInBf16) {
           set_precision(Precision::bf16);
           const auto found = run(Device::cuda(), Q, K, V, dO);
           set_precision(Precision::f32);
+          const double floor = common_floor(expected);
           for (size_t i = 0; i < found.size(); ++i) {
-            const double least = std::max(squared_error(inputs_rounded[i], expected[i]), 1e-6);
-            EXPECT_LE(squared_error(found[i], expected[i]), 16 * least)
+            const double least = std::max(squared_error(inputs_rounded[i], expected[i], floor), 1e-6);
+            EXPECT_LE(squared_error(found[i], expected[i], floor), 16 * least)
                 << "dim " << dim << ", length " << length << ", causal " << causal << ", dropout " << p << ", result "
                 << i;
           }
