@@ -84,7 +84,10 @@ SequenceClassifier::SequenceClassifier(const EncoderOptions& options, Generator&
   } else {
     sinusoids_ = sinusoidal_positions(places, options.dim);
   }
-  for (int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(sub("blocks." + std::to_string(i)), options, init);
+  EncoderOptions of_blocks = options;
+  if (of_blocks.attention.mechanism.length == 0) of_blocks.attention.mechanism.length = places;
+  for (int64_t i = 0; i < options.layers; ++i)
+    blocks_.emplace_back(sub("blocks." + std::to_string(i)), of_blocks, init);
 }
 
 Variable SequenceClassifier::forward(const Tensor& ids, const Tensor& keys, Context& context) const {
