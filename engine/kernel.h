@@ -1,9 +1,13 @@
 // Dispatch: one slot per kernel, filled at compile time, empty where a backend is not built. Every call is a span of
 // the trace.
 //
-//   const Kernel<void(const Tensor& x, Tensor& y)> softmax_kernel{"softmax", &cpu::softmax, CUDA_KERNEL(softmax)};
-//   softmax_kernel(x.device(), x, y);
+//   constexpr Kernel kSoftmax{"softmax", &cpu::softmax, CUDA_KERNEL(softmax)};
+//   kSoftmax(x.device(), rows, columns, x, y);
+//
+// The signature is declared once, in engine/cpu/softmax.h; engine/cuda/softmax.h says decltype(cpu::softmax) softmax.
 #pragma once
+
+#include <cstddef>
 
 #include "engine/device.h"
 #include "engine/error.h"
@@ -45,5 +49,10 @@ class Kernel<void(Args...)> {
   Function cpu_;
   Function cuda_;
 };
+
+template <class... Args>
+Kernel(const char*, void (*)(Args...), void (*)(Args...)) -> Kernel<void(Args...)>;
+template <class... Args>
+Kernel(const char*, void (*)(Args...), std::nullptr_t) -> Kernel<void(Args...)>;
 
 }  // namespace bochner

@@ -4,23 +4,17 @@
 #include <utility>
 
 #include "engine/cpu/random.h"
+#include "engine/cuda/random.h"
 #include "engine/kernel.h"
 #include "engine/philox.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/random.h"
-#endif
 
 namespace bochner {
 namespace {
 
-const Kernel<void(void*, int64_t, DType, Generator, double, double)> uniform_kernel{"uniform", &cpu::uniform,
-                                                                                    CUDA_KERNEL(uniform)};
-const Kernel<void(void*, int64_t, DType, Generator, double, double)> normal_kernel{"normal", &cpu::normal,
-                                                                                   CUDA_KERNEL(normal)};
-const Kernel<void(void*, int64_t, DType, Generator, uint64_t)> bernoulli_kernel{"bernoulli", &cpu::bernoulli,
-                                                                                CUDA_KERNEL(bernoulli)};
-const Kernel<void(int64_t*, int64_t, Generator, int64_t, uint64_t)> integers_kernel{"integers", &cpu::integers,
-                                                                                    CUDA_KERNEL(integers)};
+const Kernel uniform_kernel{"uniform", &cpu::uniform, CUDA_KERNEL(uniform)};
+const Kernel normal_kernel{"normal", &cpu::normal, CUDA_KERNEL(normal)};
+const Kernel bernoulli_kernel{"bernoulli", &cpu::bernoulli, CUDA_KERNEL(bernoulli)};
+const Kernel integers_kernel{"integers", &cpu::integers, CUDA_KERNEL(integers)};
 
 /// Words that `count` elements of one or two words take; pairs of elements are made whole.
 uint64_t words_for(int64_t count, DType dtype) {

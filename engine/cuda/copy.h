@@ -1,13 +1,11 @@
 #pragma once
 
-#include "engine/dtype.h"
-#include "engine/loop.h"
+#include "engine/cpu/copy.h"
 
 namespace bochner::cuda {
 
-/// Operands: to, from.
-void copy(const Loop& loop, DType to, DType from);
-void fill(const Loop& loop, DType to, double value);
+decltype(cpu::copy) copy;
+decltype(cpu::fill) fill;
 /// Of one shape, on two devices, at least one of them a card; any strides and types. Waits where `to` is on the CPU.
 void copy_between_devices(const Tensor& from, const Tensor& to);
 

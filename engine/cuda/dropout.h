@@ -1,14 +1,11 @@
 #pragma once
 
-#include "engine/ops/dropout.h"
-#include "engine/tensor.h"
+#include "engine/cpu/dropout.h"
 
 namespace bochner::cuda {
 
-/// y = x factor; all contiguous, of one size.
-void dropout(const Tensor& x, const Dropout& drop, const Tensor& y);
-/// y = residual + x factor
-void add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop, const Tensor& y);
-void dropout_mask(const Dropout& drop, const Tensor& y);
+decltype(cpu::dropout) dropout;
+decltype(cpu::add_dropout) add_dropout;
+decltype(cpu::dropout_mask) dropout_mask;
 
 }  // namespace bochner::cuda

@@ -1,14 +1,11 @@
 #pragma once
 
-#include "engine/tensor.h"
+#include "engine/cpu/embedding.h"
 
 namespace bochner::cuda {
 
-// All contiguous: table, dtable (entries, dim), ids i64 (count), y, g (count, dim). An id outside the table is
-// reported, becomes an Error at the next read by the host, and gives zeros.
-
-/// Adds positions (length, dim) in turn, place i getting row i mod length, if defined.
-void embedding(const Tensor& table, const Tensor& ids, const Tensor& positions, const Tensor& y);
-void embedding_backward(const Tensor& g, const Tensor& ids, int64_t padding, const Tensor& dtable);
+/// An id outside the table becomes an Error at the next read by the host, and gives zeros.
+decltype(cpu::embedding) embedding;
+decltype(cpu::embedding_backward) embedding_backward;
 
 }  // namespace bochner::cuda

@@ -1,14 +1,10 @@
 #pragma once
 
-#include "engine/ops/kernel_attention.h"
+#include "engine/cpu/kernel_attention.h"
 
 namespace bochner::cuda {
 
-/// Rows of Q, K, V, dO, O, dQ, dK, dV are of one piece; Omega is contiguous. dOmega is overwritten where it is defined.
-void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
-                      const Tensor& Omega, const Tensor& keys, const KernelAttentionResult& to);
-void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO, const Tensor& Q, const Tensor& K,
-                               const Tensor& V, const Tensor& Omega, const Tensor& keys,
-                               const KernelAttentionResult& forward, const KernelAttentionGradients& to);
+decltype(cpu::kernel_attention) kernel_attention;
+decltype(cpu::kernel_attention_backward) kernel_attention_backward;
 
 }  // namespace bochner::cuda

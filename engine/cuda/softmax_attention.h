@@ -1,13 +1,10 @@
 #pragma once
 
-#include "engine/ops/softmax_attention.h"
+#include "engine/cpu/softmax_attention.h"
 
 namespace bochner::cuda {
 
-void softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
-                       const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp);
-void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
-                                const Tensor& key_mask, const SoftmaxAttended& attended,
-                                const SoftmaxAttentionOptions& options, const AttentionGradients& grads);
+decltype(cpu::softmax_attention) softmax_attention;
+decltype(cpu::softmax_attention_backward) softmax_attention_backward;
 
 }  // namespace bochner::cuda

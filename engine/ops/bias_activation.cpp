@@ -3,20 +3,16 @@
 #include <array>
 
 #include "engine/cpu/bias_activation.h"
-#include "engine/kernel.h"
-#if defined(BOCHNER_CUDA)
 #include "engine/cuda/bias_activation.h"
-#endif
+#include "engine/kernel.h"
 
 namespace bochner {
 namespace {
 
-using T = const Tensor&;
-constexpr Kernel<void(int64_t, int64_t, T, T, Activation, T)> kBiasActivation{"bias_activation", &cpu::bias_activation,
-                                                                              CUDA_KERNEL(bias_activation)};
-constexpr Kernel<void(int64_t, int64_t, T, T, T, Activation, T, T)> kBiasActivationBackward{
-    "bias_activation", &cpu::bias_activation_backward, CUDA_KERNEL(bias_activation_backward)};
-constexpr Kernel<void(int64_t, int64_t, T, T)> kColumnSum{"column_sum", &cpu::column_sum, CUDA_KERNEL(column_sum)};
+constexpr Kernel kBiasActivation{"bias_activation", &cpu::bias_activation, CUDA_KERNEL(bias_activation)};
+constexpr Kernel kBiasActivationBackward{"bias_activation", &cpu::bias_activation_backward,
+                                         CUDA_KERNEL(bias_activation_backward)};
+constexpr Kernel kColumnSum{"column_sum", &cpu::column_sum, CUDA_KERNEL(column_sum)};
 
 constexpr std::array<std::pair<Activation, std::string_view>, 4> kNames{{{Activation::identity, "identity"},
                                                                          {Activation::relu, "relu"},

@@ -1,18 +1,16 @@
 #include "engine/ops/binary.h"
 
 #include "engine/cpu/binary.h"
-#include "engine/kernel.h"
-#if defined(BOCHNER_CUDA)
 #include "engine/cuda/binary.h"
-#endif
+#include "engine/kernel.h"
 
 namespace bochner {
 namespace {
 
 template <class Op>
-constexpr Kernel<void(const Op&, const Loop&, DType)> kBinary{Op::name, &cpu::binary<Op>, CUDA_KERNEL(binary<Op>)};
+constexpr Kernel kBinary{Op::name, &cpu::binary<Op>, CUDA_KERNEL(binary<Op>)};
 
-constexpr Kernel<void(const Loop&, DType)> kWhere{"where", &cpu::where, CUDA_KERNEL(where)};
+constexpr Kernel kWhere{"where", &cpu::where, CUDA_KERNEL(where)};
 
 void require_alike(const char* op, const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) fail("{}: {} and {} differ in type; convert one with cast()", op, a.str(), b.str());

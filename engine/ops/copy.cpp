@@ -1,17 +1,15 @@
 #include "engine/ops/copy.h"
 
 #include "engine/cpu/copy.h"
+#include "engine/cuda/copy.h"
 #include "engine/kernel.h"
 #include "engine/loop.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/copy.h"
-#endif
 
 namespace bochner {
 namespace {
 
-const Kernel<void(const Loop&, DType, DType)> copy_kernel{"copy", &cpu::copy, CUDA_KERNEL(copy)};
-const Kernel<void(const Loop&, DType, double)> fill_kernel{"fill", &cpu::fill, CUDA_KERNEL(fill)};
+const Kernel copy_kernel{"copy", &cpu::copy, CUDA_KERNEL(copy)};
+const Kernel fill_kernel{"fill", &cpu::fill, CUDA_KERNEL(fill)};
 
 }  // namespace
 

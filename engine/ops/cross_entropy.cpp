@@ -1,28 +1,21 @@
 #include "engine/ops/cross_entropy.h"
 
 #include "engine/cpu/cross_entropy.h"
-#include "engine/kernel.h"
-#if defined(BOCHNER_CUDA)
 #include "engine/cuda/cross_entropy.h"
-#endif
+#include "engine/kernel.h"
 
 namespace bochner {
 namespace {
 
-using T = const Tensor&;
-using Options = const CrossEntropyOptions&;
-constexpr Kernel<void(int64_t, int64_t, T, T, Options, T, T)> kCrossEntropy{"cross_entropy", &cpu::cross_entropy,
-                                                                            CUDA_KERNEL(cross_entropy)};
-constexpr Kernel<void(int64_t, int64_t, T, T, T, T, Options, T)> kCrossEntropyBackward{
-    "cross_entropy", &cpu::cross_entropy_backward, CUDA_KERNEL(cross_entropy_backward)};
-constexpr Kernel<void(T, T, T)> kBinary{"binary_cross_entropy", &cpu::binary_cross_entropy,
-                                        CUDA_KERNEL(binary_cross_entropy)};
-constexpr Kernel<void(T, T, T, T)> kBinaryBackward{"binary_cross_entropy", &cpu::binary_cross_entropy_backward,
-                                                   CUDA_KERNEL(binary_cross_entropy_backward)};
-constexpr Kernel<void(T, T, T)> kSquared{"mean_squared_error", &cpu::mean_squared_error,
-                                         CUDA_KERNEL(mean_squared_error)};
-constexpr Kernel<void(T, T, T, T)> kSquaredBackward{"mean_squared_error", &cpu::mean_squared_error_backward,
-                                                    CUDA_KERNEL(mean_squared_error_backward)};
+constexpr Kernel kCrossEntropy{"cross_entropy", &cpu::cross_entropy, CUDA_KERNEL(cross_entropy)};
+constexpr Kernel kCrossEntropyBackward{"cross_entropy", &cpu::cross_entropy_backward,
+                                       CUDA_KERNEL(cross_entropy_backward)};
+constexpr Kernel kBinary{"binary_cross_entropy", &cpu::binary_cross_entropy, CUDA_KERNEL(binary_cross_entropy)};
+constexpr Kernel kBinaryBackward{"binary_cross_entropy", &cpu::binary_cross_entropy_backward,
+                                 CUDA_KERNEL(binary_cross_entropy_backward)};
+constexpr Kernel kSquared{"mean_squared_error", &cpu::mean_squared_error, CUDA_KERNEL(mean_squared_error)};
+constexpr Kernel kSquaredBackward{"mean_squared_error", &cpu::mean_squared_error_backward,
+                                  CUDA_KERNEL(mean_squared_error_backward)};
 
 Shape rows_of(const Tensor& x) {
   Shape rows = x.shape();

@@ -3,20 +3,16 @@
 #include <cmath>
 
 #include "engine/cpu/dropout.h"
+#include "engine/cuda/dropout.h"
 #include "engine/kernel.h"
 #include "engine/ops/binary.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/dropout.h"
-#endif
 
 namespace bochner {
 namespace {
 
-constexpr Kernel<void(const Tensor&, const Dropout&, const Tensor&)> kApply{"dropout", &cpu::dropout,
-                                                                            CUDA_KERNEL(dropout)};
-constexpr Kernel<void(const Tensor&, const Tensor&, const Dropout&, const Tensor&)> kAdd{"dropout", &cpu::add_dropout,
-                                                                                         CUDA_KERNEL(add_dropout)};
-constexpr Kernel<void(const Dropout&, const Tensor&)> kMask{"dropout", &cpu::dropout_mask, CUDA_KERNEL(dropout_mask)};
+constexpr Kernel kApply{"dropout", &cpu::dropout, CUDA_KERNEL(dropout)};
+constexpr Kernel kAdd{"dropout", &cpu::add_dropout, CUDA_KERNEL(add_dropout)};
+constexpr Kernel kMask{"dropout", &cpu::dropout_mask, CUDA_KERNEL(dropout_mask)};
 
 }  // namespace
 

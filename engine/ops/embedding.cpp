@@ -1,19 +1,15 @@
 #include "engine/ops/embedding.h"
 
 #include "engine/cpu/embedding.h"
+#include "engine/cuda/embedding.h"
 #include "engine/kernel.h"
 #include "engine/ops/bias_activation.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/embedding.h"
-#endif
 
 namespace bochner {
 namespace {
 
-using T = const Tensor&;
-constexpr Kernel<void(T, T, T, T)> kForward{"embedding", &cpu::embedding, CUDA_KERNEL(embedding)};
-constexpr Kernel<void(T, T, int64_t, T)> kBackward{"embedding_backward", &cpu::embedding_backward,
-                                                   CUDA_KERNEL(embedding_backward)};
+constexpr Kernel kForward{"embedding", &cpu::embedding, CUDA_KERNEL(embedding)};
+constexpr Kernel kBackward{"embedding_backward", &cpu::embedding_backward, CUDA_KERNEL(embedding_backward)};
 
 /// As i64, contiguous.
 Tensor checked_ids(const Tensor& ids) {

@@ -1,23 +1,15 @@
 #include "engine/ops/feed_forward.h"
 
 #include "engine/cpu/feed_forward.h"
+#include "engine/cuda/feed_forward.h"
 #include "engine/kernel.h"
 #include "engine/work.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/feed_forward.h"
-#endif
 
 namespace bochner {
 namespace {
 
-using T = const Tensor&;
-using Sizes = const FeedForwardSizes&;
-using Weights = const FeedForwardWeights&;
-using Options = const FeedForwardOptions&;
-constexpr Kernel<void(Sizes, T, Weights, Options, const FeedForwardResult&)> kForward{
-    "feed_forward", &cpu::feed_forward, CUDA_KERNEL(feed_forward)};
-constexpr Kernel<void(Sizes, T, T, T, T, Weights, Options, const FeedForwardGradients&)> kBackward{
-    "feed_forward_backward", &cpu::feed_forward_backward, CUDA_KERNEL(feed_forward_backward)};
+constexpr Kernel kForward{"feed_forward", &cpu::feed_forward, CUDA_KERNEL(feed_forward)};
+constexpr Kernel kBackward{"feed_forward_backward", &cpu::feed_forward_backward, CUDA_KERNEL(feed_forward_backward)};
 
 FeedForwardSizes checked_sizes(const Tensor& x, const FeedForwardWeights& weights) {
   visit_floating(x.dtype(), "feed_forward", [](auto) {});

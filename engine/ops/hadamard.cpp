@@ -3,16 +3,13 @@
 #include <bit>
 
 #include "engine/cpu/hadamard.h"
-#include "engine/kernel.h"
-#if defined(BOCHNER_CUDA)
 #include "engine/cuda/hadamard.h"
-#endif
+#include "engine/kernel.h"
 
 namespace bochner {
 namespace {
 
-constexpr Kernel<void(int64_t, int64_t, const Tensor&, const Tensor&)> kHadamard{"hadamard", &cpu::hadamard,
-                                                                                 CUDA_KERNEL(hadamard)};
+constexpr Kernel kHadamard{"hadamard", &cpu::hadamard, CUDA_KERNEL(hadamard)};
 
 void transform(const Tensor& from, const Tensor& to) {
   if (from.rank() == 0) fail("hadamard: a rank-0 tensor has no last axis");

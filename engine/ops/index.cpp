@@ -1,22 +1,18 @@
 #include "engine/ops/index.h"
 
 #include "engine/cpu/index.h"
-#include "engine/kernel.h"
-#if defined(BOCHNER_CUDA)
 #include "engine/cuda/index.h"
-#endif
+#include "engine/kernel.h"
 
 namespace bochner {
 namespace {
 
 using cpu::Scatter;
 
-constexpr Kernel<void(const Tensor&, int64_t, const char*)> kCheckIndex{"index", &cpu::check_index,
-                                                                        CUDA_KERNEL(check_index)};
-constexpr Kernel<void(const Loop&, size_t, int64_t)> kGather{"gather", &cpu::gather, CUDA_KERNEL(gather)};
-constexpr Kernel<void(const Scatter&, const Tensor&, const Tensor&, const Tensor&)> kScatterAdd{
-    "scatter_add", &cpu::scatter_add, CUDA_KERNEL(scatter_add)};
-constexpr Kernel<void(const Tensor&, int64_t, const Tensor&)> kOneHot{"one_hot", &cpu::one_hot, CUDA_KERNEL(one_hot)};
+constexpr Kernel kCheckIndex{"index", &cpu::check_index, CUDA_KERNEL(check_index)};
+constexpr Kernel kGather{"gather", &cpu::gather, CUDA_KERNEL(gather)};
+constexpr Kernel kScatterAdd{"scatter_add", &cpu::scatter_add, CUDA_KERNEL(scatter_add)};
+constexpr Kernel kOneHot{"one_hot", &cpu::one_hot, CUDA_KERNEL(one_hot)};
 
 void check(const Tensor& index, int64_t bound, Device device, const char* op) {
   if (index.dtype() != DType::i64)

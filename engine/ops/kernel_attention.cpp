@@ -1,22 +1,19 @@
 #include "engine/ops/kernel_attention.h"
 
 #include "engine/cpu/kernel_attention.h"
+#include "engine/cuda/kernel_attention.h"
 #include "engine/kernel.h"
 #include "engine/ops/attention_shapes.h"
 #include "engine/work.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/kernel_attention.h"
-#endif
 
 namespace bochner {
 namespace {
 
 using T = const Tensor&;
 using Spec = const KernelAttentionSpec&;
-constexpr Kernel<void(Spec, T, T, T, T, T, const KernelAttentionResult&)> kForward{
-    "kernel_attention", &cpu::kernel_attention, CUDA_KERNEL(kernel_attention)};
-constexpr Kernel<void(Spec, T, T, T, T, T, T, const KernelAttentionResult&, const KernelAttentionGradients&)> kBackward{
-    "kernel_attention_backward", &cpu::kernel_attention_backward, CUDA_KERNEL(kernel_attention_backward)};
+constexpr Kernel kForward{"kernel_attention", &cpu::kernel_attention, CUDA_KERNEL(kernel_attention)};
+constexpr Kernel kBackward{"kernel_attention_backward", &cpu::kernel_attention_backward,
+                           CUDA_KERNEL(kernel_attention_backward)};
 
 void check_fastfood(Spec spec, T Q, T Omega) {
   const Tensor& order = spec.permutation;

@@ -3,31 +3,23 @@
 #include <limits>
 
 #include "engine/cpu/linalg.h"
+#include "engine/cuda/linalg.h"
 #include "engine/kernel.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/matmul.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/linalg.h"
-#endif
 
 namespace bochner {
 namespace {
 
 // LAPACK lives on the CPU alone: engine/cuda/linalg.h copies there and back.
-constexpr Kernel<void(const Tensor&, const char*)> kCheckFinite{"linalg", &cpu::check_finite,
-                                                                CUDA_KERNEL(check_finite)};
-constexpr Kernel<void(int64_t, int64_t, int64_t, bool, const Tensor&, const Tensor&, const Tensor&)> kQr{
-    "qr", &cpu::qr, CUDA_KERNEL(qr)};
-constexpr Kernel<void(int64_t, int64_t, const Tensor&, const Tensor&)> kEigh{"eigh", &cpu::eigh, CUDA_KERNEL(eigh)};
-constexpr Kernel<void(int64_t, int64_t, int64_t, const Tensor&, const Tensor&, const Tensor&, const Tensor&)> kSvd{
-    "svd", &cpu::svd, CUDA_KERNEL(svd)};
-constexpr Kernel<void(int64_t, int64_t, double, double, const Tensor&, const Tensor&)> kInvertSpectrum{
-    "pinv", &cpu::invert_spectrum, CUDA_KERNEL(invert_spectrum)};
-constexpr Kernel<void(int64_t, int64_t, const Tensor&)> kCholesky{"cholesky", &cpu::cholesky, CUDA_KERNEL(cholesky)};
-constexpr Kernel<void(int64_t, int64_t, int64_t, bool, bool, const Tensor&, const Tensor&)> kTriangularSolve{
-    "triangular_solve", &cpu::triangular_solve, CUDA_KERNEL(triangular_solve)};
-constexpr Kernel<void(int64_t, int64_t, int64_t, const Tensor&, const Tensor&)> kSolve{"solve", &cpu::solve,
-                                                                                       CUDA_KERNEL(solve)};
+constexpr Kernel kCheckFinite{"linalg", &cpu::check_finite, CUDA_KERNEL(check_finite)};
+constexpr Kernel kQr{"qr", &cpu::qr, CUDA_KERNEL(qr)};
+constexpr Kernel kEigh{"eigh", &cpu::eigh, CUDA_KERNEL(eigh)};
+constexpr Kernel kSvd{"svd", &cpu::svd, CUDA_KERNEL(svd)};
+constexpr Kernel kInvertSpectrum{"pinv", &cpu::invert_spectrum, CUDA_KERNEL(invert_spectrum)};
+constexpr Kernel kCholesky{"cholesky", &cpu::cholesky, CUDA_KERNEL(cholesky)};
+constexpr Kernel kTriangularSolve{"triangular_solve", &cpu::triangular_solve, CUDA_KERNEL(triangular_solve)};
+constexpr Kernel kSolve{"solve", &cpu::solve, CUDA_KERNEL(solve)};
 
 /// A contiguous stack of finite matrices.
 Tensor checked(const Tensor& a, const char* op) {

@@ -1,23 +1,15 @@
 #include "engine/ops/linear.h"
 
 #include "engine/cpu/linear.h"
+#include "engine/cuda/linear.h"
 #include "engine/kernel.h"
 #include "engine/work.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/linear.h"
-#endif
 
 namespace bochner {
 namespace {
 
-using T = const Tensor&;
-using Sizes = const LinearSizes&;
-using Weights = const LinearWeights&;
-using Spec = const LinearSpec&;
-constexpr Kernel<void(Sizes, T, Weights, T, Spec, const LinearResult&)> kForward{"linear", &cpu::linear,
-                                                                                 CUDA_KERNEL(linear)};
-constexpr Kernel<void(Sizes, T, T, T, T, Weights, Spec, const LinearGradients&)> kBackward{
-    "linear_backward", &cpu::linear_backward, CUDA_KERNEL(linear_backward)};
+constexpr Kernel kForward{"linear", &cpu::linear, CUDA_KERNEL(linear)};
+constexpr Kernel kBackward{"linear_backward", &cpu::linear_backward, CUDA_KERNEL(linear_backward)};
 
 LinearSizes checked_sizes(const Tensor& x, const LinearWeights& weights) {
   visit_floating(x.dtype(), "linear", [](auto) {});

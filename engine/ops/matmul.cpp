@@ -1,11 +1,9 @@
 #include "engine/ops/matmul.h"
 
 #include "engine/cpu/matmul.h"
+#include "engine/cuda/matmul.h"
 #include "engine/kernel.h"
 #include "engine/work.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/matmul.h"
-#endif
 
 namespace bochner {
 namespace {
@@ -13,9 +11,7 @@ namespace {
 using cpu::MatrixLayout;
 using Offsets = std::vector<int64_t>;
 
-constexpr Kernel<void(int64_t, int64_t, int64_t, const Tensor&, MatrixLayout, const Offsets&, const Tensor&,
-                      MatrixLayout, const Offsets&, const Tensor&)>
-    kMatmul{"matmul", &cpu::matmul, CUDA_KERNEL(matmul)};
+constexpr Kernel kMatmul{"matmul", &cpu::matmul, CUDA_KERNEL(matmul)};
 
 /// x as BLAS can read it: one of the last two axes has stride 1; copied where neither has.
 Tensor readable(const Tensor& x, MatrixLayout& layout) {

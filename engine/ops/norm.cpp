@@ -1,31 +1,21 @@
 #include "engine/ops/norm.h"
 
 #include "engine/cpu/norm.h"
+#include "engine/cuda/norm.h"
 #include "engine/kernel.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/unary.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/norm.h"
-#endif
 
 namespace bochner {
 namespace {
 
-using T = const Tensor&;
-constexpr Kernel<void(int64_t, int64_t, T, T, T, double, T, T, T)> kLayerNorm{"layer_norm", &cpu::layer_norm,
-                                                                              CUDA_KERNEL(layer_norm)};
-constexpr Kernel<void(int64_t, int64_t, T, T, T, T, T, T)> kLayerNormApply{"layer_norm", &cpu::layer_norm_apply,
-                                                                           CUDA_KERNEL(layer_norm_apply)};
-constexpr Kernel<void(int64_t, int64_t, T, T, const Dropout&, T, T, double, T, T, T, T)> kResidualLayerNorm{
-    "layer_norm", &cpu::residual_layer_norm, CUDA_KERNEL(residual_layer_norm)};
-constexpr Kernel<void(int64_t, int64_t, T, T, T, T, T, T, T, T, T)> kLayerNormBackward{
-    "layer_norm", &cpu::layer_norm_backward, CUDA_KERNEL(layer_norm_backward)};
-constexpr Kernel<void(int64_t, int64_t, T, T, T)> kColumnMoments{"batch_norm", &cpu::column_moments,
-                                                                 CUDA_KERNEL(column_moments)};
-constexpr Kernel<void(int64_t, int64_t, T, T, T, T, T, T)> kBatchNormApply{"batch_norm", &cpu::batch_norm_apply,
-                                                                           CUDA_KERNEL(batch_norm_apply)};
-constexpr Kernel<void(int64_t, int64_t, T, T, T, T, T, T, T, T)> kBatchNormBackward{
-    "batch_norm", &cpu::batch_norm_backward, CUDA_KERNEL(batch_norm_backward)};
+constexpr Kernel kLayerNorm{"layer_norm", &cpu::layer_norm, CUDA_KERNEL(layer_norm)};
+constexpr Kernel kLayerNormApply{"layer_norm", &cpu::layer_norm_apply, CUDA_KERNEL(layer_norm_apply)};
+constexpr Kernel kResidualLayerNorm{"layer_norm", &cpu::residual_layer_norm, CUDA_KERNEL(residual_layer_norm)};
+constexpr Kernel kLayerNormBackward{"layer_norm", &cpu::layer_norm_backward, CUDA_KERNEL(layer_norm_backward)};
+constexpr Kernel kColumnMoments{"batch_norm", &cpu::column_moments, CUDA_KERNEL(column_moments)};
+constexpr Kernel kBatchNormApply{"batch_norm", &cpu::batch_norm_apply, CUDA_KERNEL(batch_norm_apply)};
+constexpr Kernel kBatchNormBackward{"batch_norm", &cpu::batch_norm_backward, CUDA_KERNEL(batch_norm_backward)};
 
 /// (rows, columns) of x over its last axis.
 struct Rows {

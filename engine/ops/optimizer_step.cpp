@@ -3,20 +3,15 @@
 #include <cmath>
 
 #include "engine/cpu/optimizer_step.h"
-#include "engine/kernel.h"
-#if defined(BOCHNER_CUDA)
 #include "engine/cuda/optimizer_step.h"
-#endif
+#include "engine/kernel.h"
 
 namespace bochner {
 namespace {
 
-constexpr Kernel<void(const AdamStep&, const std::vector<AdamTensors>&)> kAdam{"adam_step", &cpu::adam_step,
-                                                                               CUDA_KERNEL(adam_step)};
-constexpr Kernel<void(const SgdStep&, const std::vector<SgdTensors>&)> kSgd{"sgd_step", &cpu::sgd_step,
-                                                                            CUDA_KERNEL(sgd_step)};
-constexpr Kernel<void(const std::vector<Tensor>&, double&)> kSumOfSquares{"global_norm", &cpu::sum_of_squares,
-                                                                          CUDA_KERNEL(sum_of_squares)};
+constexpr Kernel kAdam{"adam_step", &cpu::adam_step, CUDA_KERNEL(adam_step)};
+constexpr Kernel kSgd{"sgd_step", &cpu::sgd_step, CUDA_KERNEL(sgd_step)};
+constexpr Kernel kSumOfSquares{"global_norm", &cpu::sum_of_squares, CUDA_KERNEL(sum_of_squares)};
 
 /// All on the device of the first parameter, `first`.
 void require_alike(const char* op, const Tensor& first, std::initializer_list<const Tensor*> tensors) {

@@ -3,19 +3,16 @@
 #include <array>
 
 #include "engine/cpu/reduce.h"
+#include "engine/cuda/reduce.h"
 #include "engine/kernel.h"
 #include "engine/ops/unary.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/reduce.h"
-#endif
 
 namespace bochner {
 namespace {
 
 using cpu::Reduction;
 
-constexpr Kernel<void(Reduction, int64_t, int64_t, int64_t, const Tensor&, const Tensor&)> kReduce{
-    "reduce", &cpu::reduce, CUDA_KERNEL(reduce)};
+constexpr Kernel kReduce{"reduce", &cpu::reduce, CUDA_KERNEL(reduce)};
 
 std::array<bool, Dims::kMaxRank> chosen(const Tensor& x, const Dims& axes) {
   std::array<bool, Dims::kMaxRank> reduced{};

@@ -1,16 +1,13 @@
 #include "engine/ops/scan.h"
 
 #include "engine/cpu/scan.h"
-#include "engine/kernel.h"
-#if defined(BOCHNER_CUDA)
 #include "engine/cuda/scan.h"
-#endif
+#include "engine/kernel.h"
 
 namespace bochner {
 namespace {
 
-constexpr Kernel<void(int64_t, int64_t, int64_t, bool, bool, const Tensor&, const Tensor&)> kCumsum{
-    "cumsum", &cpu::cumsum, CUDA_KERNEL(cumsum)};
+constexpr Kernel kCumsum{"cumsum", &cpu::cumsum, CUDA_KERNEL(cumsum)};
 
 }  // namespace
 

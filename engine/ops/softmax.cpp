@@ -1,20 +1,15 @@
 #include "engine/ops/softmax.h"
 
 #include "engine/cpu/softmax.h"
-#include "engine/kernel.h"
-#if defined(BOCHNER_CUDA)
 #include "engine/cuda/softmax.h"
-#endif
+#include "engine/kernel.h"
 
 namespace bochner {
 namespace {
 
-constexpr Kernel<void(int64_t, int64_t, const Tensor&, const Tensor&)> kSoftmax{"softmax", &cpu::softmax,
-                                                                                CUDA_KERNEL(softmax)};
-constexpr Kernel<void(int64_t, int64_t, const Tensor&, const Tensor&, const Tensor&)> kSoftmaxBackward{
-    "softmax_backward", &cpu::softmax_backward, CUDA_KERNEL(softmax_backward)};
-constexpr Kernel<void(int64_t, int64_t, const Tensor&, const Tensor&)> kLogSumExp{"logsumexp", &cpu::logsumexp,
-                                                                                  CUDA_KERNEL(logsumexp)};
+constexpr Kernel kSoftmax{"softmax", &cpu::softmax, CUDA_KERNEL(softmax)};
+constexpr Kernel kSoftmaxBackward{"softmax_backward", &cpu::softmax_backward, CUDA_KERNEL(softmax_backward)};
+constexpr Kernel kLogSumExp{"logsumexp", &cpu::logsumexp, CUDA_KERNEL(logsumexp)};
 
 }  // namespace
 

@@ -1,23 +1,18 @@
 #include "engine/ops/softmax_attention.h"
 
 #include "engine/cpu/softmax_attention.h"
+#include "engine/cuda/softmax_attention.h"
 #include "engine/kernel.h"
 #include "engine/work.h"
-#if defined(BOCHNER_CUDA)
-#include "engine/cuda/softmax_attention.h"
-#endif
 
 namespace bochner {
 namespace {
 
 constexpr const char* kOp = "softmax_attention";
 
-constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const SoftmaxAttentionOptions&,
-                      const Tensor&, const Tensor&)>
-    kForward{kOp, &cpu::softmax_attention, CUDA_KERNEL(softmax_attention)};
-constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const SoftmaxAttended&,
-                      const SoftmaxAttentionOptions&, const AttentionGradients&)>
-    kBackward{"softmax_attention_backward", &cpu::softmax_attention_backward, CUDA_KERNEL(softmax_attention_backward)};
+constexpr Kernel kForward{kOp, &cpu::softmax_attention, CUDA_KERNEL(softmax_attention)};
+constexpr Kernel kBackward{"softmax_attention_backward", &cpu::softmax_attention_backward,
+                           CUDA_KERNEL(softmax_attention_backward)};
 
 /// Multiplications of Q K^T and P V; half of them where later keys are hidden.
 double products_of(const Tensor& Q, const Tensor& K, const Tensor& V, const SoftmaxAttentionOptions& options) {

@@ -1,18 +1,14 @@
 #include "engine/ops/sort.h"
 
 #include "engine/cpu/sort.h"
-#include "engine/kernel.h"
-#if defined(BOCHNER_CUDA)
 #include "engine/cuda/sort.h"
-#endif
+#include "engine/kernel.h"
 
 namespace bochner {
 namespace {
 
-constexpr Kernel<void(int64_t, int64_t, int64_t, bool, const Tensor&, const Tensor&, const Tensor&)> kSort{
-    "sort", &cpu::sort, CUDA_KERNEL(sort)};
-constexpr Kernel<void(int64_t, int64_t, bool, const Tensor&, const Tensor&)> kArgmax{"argmax", &cpu::argmax,
-                                                                                     CUDA_KERNEL(argmax)};
+constexpr Kernel kSort{"sort", &cpu::sort, CUDA_KERNEL(sort)};
+constexpr Kernel kArgmax{"argmax", &cpu::argmax, CUDA_KERNEL(argmax)};
 
 /// The first k of each row in order, on views with `axis` last.
 Ordered first(const Tensor& x, int64_t k, int axis, bool descending, const char* op) {

@@ -1,17 +1,14 @@
 #include "engine/ops/unary.h"
 
 #include "engine/cpu/unary.h"
-#include "engine/kernel.h"
-#if defined(BOCHNER_CUDA)
 #include "engine/cuda/unary.h"
-#endif
+#include "engine/kernel.h"
 
 namespace bochner {
 
 template <class Op>
 Tensor apply(const Op& op, const Tensor& x) {
-  static constexpr Kernel<void(const Op&, const Loop&, DType)> kernel{Op::name, &cpu::unary<Op>,
-                                                                      CUDA_KERNEL(unary<Op>)};
+  static constexpr Kernel kernel{Op::name, &cpu::unary<Op>, CUDA_KERNEL(unary<Op>)};
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   kernel(x.device(), op, make_loop({&y, &x}), x.dtype());
   return y;
@@ -19,8 +16,7 @@ Tensor apply(const Op& op, const Tensor& x) {
 
 template <class Op>
 Tensor apply_backward(const Op& op, const Tensor& g, const Tensor& x, const Tensor& y) {
-  static constexpr Kernel<void(const Op&, const Loop&, DType)> kernel{Op::name, &cpu::unary_backward<Op>,
-                                                                      CUDA_KERNEL(unary_backward<Op>)};
+  static constexpr Kernel kernel{Op::name, &cpu::unary_backward<Op>, CUDA_KERNEL(unary_backward<Op>)};
   Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
   kernel(x.device(), op, make_loop({&dx, &g, &x, &y}), x.dtype());
   return dx;
