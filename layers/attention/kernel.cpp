@@ -35,4 +35,15 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
                     : composed::kernel_attention(spec, Q, K, V, Omega, mask.keys);
 }
 
+Tensor KernelAttention::frequencies() {
+  if (distribution_ == nullptr) return {};
+  const NoTape constant;
+  const Frequencies current = distribution_->current();
+  if (!current.permutation.defined()) return current.Omega.value().contiguous();
+  KernelAttentionSpec spec;
+  spec.permutation = current.permutation;
+  spec.frequencies = current.count;
+  return composed::fastfood_matrix(spec, current.Omega, current.permutation.size(1)).value().contiguous();
+}
+
 }  // namespace bochner

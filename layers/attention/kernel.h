@@ -20,6 +20,7 @@ class KernelAttention : public Mechanism {
 
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override;
+  Tensor frequencies() override;
 
  private:
   KernelAttentionSpec spec_;

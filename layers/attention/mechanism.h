@@ -19,6 +19,9 @@ class Mechanism : public Module {
   /// Q (B, H, Lq, D), K, V (B, H, Lk, D) -> (B, H, Lq, D). A query that may look at no key gets zeros.
   virtual Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                            Context& context) = 0;
+  /// The frequencies that an evaluation uses, Omega (1 or heads, M, dim), of FastFood with as many columns as a power
+  /// of two; undefined where there are none.
+  virtual Tensor frequencies() { return {}; }
 };
 
 /// What a mechanism may be told. Each reads the fields that its line of the registry names under `options`.

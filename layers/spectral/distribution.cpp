@@ -27,6 +27,8 @@ Tensor SpectralDistribution::noise(Context& context) {
   return noise_;
 }
 
+Frequencies SpectralDistribution::current() { return {transform(noise_, false), permutation(noise_), count()}; }
+
 Frequencies SpectralDistribution::frequencies(Context& context) {
   const Scope scope(name());
   const Tensor current = noise(context);

@@ -28,6 +28,8 @@ class SpectralDistribution : public Module {
   /// Where its schedule asks with new noise from the context's generator, else with the old one. Differentiable in the
   /// distribution's own parameters.
   Frequencies frequencies(Context& context);
+  /// Those of the last draw, in evaluation.
+  Frequencies current();
 
  protected:
   /// Noise of the shape this distribution needs; kept as the buffer `noise` until the next draw, so that it is in

@@ -1,0 +1,31 @@
+// Any mechanism on tensors of the caller's own, from one safetensors file into another, so that it can be checked
+// against another implementation.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "engine/io/safetensors.h"
+#include "layers/attention/mechanism.h"
+
+namespace bochner {
+
+struct AttentionCall {
+  std::string attention;
+  AttentionOptions options;
+  bool causal = false;
+  bool training = false;
+  bool matrix = false;  ///< also A, from one-hot values (PERF C.4)
+  uint64_t seed = 1;    ///< of initial values and of all draws
+};
+
+/// From Q, K (B, H, L, D), V (B, H, L, E), and optionally `mask` (B, L), dO (B, H, L, E) and parameters and buffers by
+/// their names (frequencies.noise, E, ...), to O; with dO to dQ, dK, dV and the gradient d<name> of each parameter; to
+/// every parameter and buffer that was used, Omega where there is one, and A (B, H, Lq, Lk) where asked for. Computed
+/// in the type of Q, f32 or f64. An Error names the tensor that is missing, unknown or of the wrong shape.
+TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given);
+
+/// The line of a mechanism in the table of --list, and what --show prints of it.
+std::string mechanisms_table();
+
+}  // namespace bochner

@@ -1,0 +1,106 @@
+// Every attention of the registry: lists them, shows one, and computes any on tensors of the caller's own.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <sstream>
+
+#include "experiments/attention/io.h"
+#include "experiments/attention/mechanism_config.h"
+#include "experiments/common/program.h"
+
+namespace bochner {
+namespace {
+
+struct Config {
+  RunOptions run;
+  bool list = false;
+  std::string show;
+  std::string io;
+  bool matrix = false;
+  bool causal = false;
+  bool training = false;
+  MechanismConfig mechanism;
+
+  Config() {
+    run.attention = "softmax";
+    run.attentions = attention_names();
+  }
+  void fields(Fields& f) {
+    run.fields(f);
+    f("list", list, "print a table of all mechanisms").of_invocation();
+    f("show", show, "print equation, shapes and options of this mechanism").of_invocation();
+    f("io", io, "safetensors file with Q, K, V and maybe mask, dO and parameters; the result goes to --out");
+    f("matrix", matrix, "with --io: write the attention matrix A, too, found with one-hot values");
+    f("causal", causal, "with --io: token i sees tokens 0 to i");
+    f("training", training, "with --io: as in a training step, with batch statistics, noise and dropout");
+    f.group("mechanism", mechanism);
+  }
+};
+
+void print_mechanism(const std::string& name, Config& config) {
+  const MechanismInfo& info = mechanism_named(name);
+  const auto line = [](const char* what, const std::string& text) {
+    if (!text.empty()) fmt::print("  {:<13} {}\n", what, text);
+  };
+  fmt::print("{}\n", info.name);
+  line("equation", info.equation);
+  line("source", fmt::format("{} ({})", info.paper, info.year));
+  line("shapes", "Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E) -> O (B, H, Lq, E)");
+  line("approximates", info.approximates);
+  line("time", info.cost);
+  line("causal", info.causal ? "yes" : "no");
+  line("learns", info.learns);
+  AttentionOptions options = config.mechanism.chosen(64);
+  Generator init(1);
+  for (const auto& [key, tensor] : info.make({}, 4, 64, options, init)->state()) {
+    line("", fmt::format("{} {}, for 4 heads of 64 and 64 tokens", key, tensor.shape().str()));
+  }
+  Fields fields = Fields::of(config);
+  std::istringstream names(info.options);
+  for (std::string option; std::getline(names, option, ',');) {
+    option = option.substr(option.find_first_not_of(' '));
+    option = option.substr(0, option.find(' '));  // without a remark behind it
+    std::replace(option.begin(), option.end(), '_', '-');
+    const Field& field = fields.at("mechanism." + option);
+    fmt::print("  --{}={}  {}{}\n", field.name(), field.text(), field.help(),
+               field.rule().empty() ? "" : " (" + field.rule() + ")");
+  }
+}
+
+/// FILE-NAME.safetensors beside the input, or in the folder that --out names.
+std::filesystem::path output_of(const Config& config) {
+  const std::filesystem::path out = config.run.out;
+  if (out.extension() == ".safetensors") return out;
+  const std::string name =
+      fmt::format("{}-{}.safetensors", std::filesystem::path(config.io).stem().string(), config.run.attention);
+  const std::filesystem::path folder = out.empty() ? std::filesystem::path(config.io).parent_path() : out;
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  return folder / name;
+}
+
+void run(Config& config, Session& session) {
+  if (config.list) fmt::print("{}", mechanisms_table());
+  if (!config.show.empty()) print_mechanism(config.show, config);
+  if (config.list || !config.show.empty()) return;
+  if (config.io.empty()) fail("attention: nothing to do; --list, --show NAME, or --io FILE (see --help)");
+  const AttentionCall call{.attention = config.run.attention,
+                           .options = config.mechanism.chosen(0),
+                           .causal = config.causal,
+                           .training = config.training,
+                           .matrix = config.matrix,
+                           .seed = config.run.seed};
+  const TensorMap result = attend_tensors(call, read_safetensors(config.io).tensors);
+  const std::filesystem::path out = output_of(config);
+  write_safetensors(out, result, {{"attention", call.attention}, {"options", session.fields.json("mechanism")}});
+  for (const auto& [name, tensor] : result) session.log.info("{:<24} {}", name, tensor.str());
+  fmt::print("{}\n", out.string());
+}
+
+}  // namespace
+}  // namespace bochner
+
+int main(int argc, char** argv) {
+  return bochner::main_of<bochner::Config>(
+      {"attention", "Every attention of the registry, on tensors of one's own", bochner::embedded_resources()}, argc,
+      argv, bochner::run);
+}

@@ -1,0 +1,75 @@
+// The options of attention mechanisms (layers/attention/mechanism.h) as fields of an experiment's config.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/common/fields.h"
+#include "layers/attention/mechanism.h"
+
+namespace bochner {
+
+/// The names of the registry.
+inline std::vector<std::string> attention_names() {
+  std::vector<std::string> names;
+  for (const MechanismInfo& info : mechanisms()) names.push_back(info.name);
+  return names;
+}
+
+struct MechanismConfig {
+  AttentionOptions options = {};
+  std::string as = "paper";
+  std::string coupling = "orthogonal";
+  std::string synthesis = "random";
+
+  void fields(Fields& f) {
+    f("as", as, "where paper and released code differ").one_of({"paper", "released"});
+    f("features", options.features, "random features (rows of Omega), landmarks, or projected places").at_least(1);
+    f("coupling", coupling, "how rows of Omega depend on one another")
+        .one_of({"independent", "orthogonal", "hadamard", "givens"});
+    f("redraw", options.redraw, "training steps between draws of random features; 0: never").at_least(0);
+    f("redraw-in-evaluation", options.redraw_in_evaluation, "draw anew for every batch of an evaluation, too");
+    f("components", options.components, "Gaussians of the mixture of gmm-*").at_least(1);
+    f("sigma", options.sigma, "bandwidth of fastfood-* at first").above(0);
+    f("eps", options.eps, "added to positive features").at_least(0);
+    f("kernel-eps", options.kernel_eps, "added to generalised features f(Omega x)").at_least(0);
+    f("denominator-eps", options.denominator_eps, "added to sums of weights").at_least(0);
+    f("renormalise", options.renormalise, "divide by sums of weights");
+    f("dropout", options.dropout, "dropout of attention weights, where there are such").at_least(0).below(1);
+    f("streaming", options.streaming, "the fused kernels; no: the plain composition that they equal");
+    f("iterations", options.iterations, "of the Nystrom methods' inverse, or of sinkhorn's normalisation").at_least(0);
+    f("exact-inverse", options.exact_inverse, "a pseudo-inverse in place of the iteration");
+    f("gamma", options.gamma, "added to skyformer's diagonal").above(0);
+    f("convolution", options.convolution, "places that nystromformer's convolution spans; 0: none").at_least(0);
+    f("length", options.length, "longest sequence, for parameters of places; 0: as long as the input").at_least(0);
+    f("block", options.block, "tokens of a block, chunk, stride or half window").at_least(1);
+    f("global-tokens", options.global_tokens, "of longformer").at_least(0);
+    f("random-blocks", options.random_blocks, "of bigbird").at_least(0);
+    f("summary", options.summary, "tokens of each block that all see (sparse)").at_least(1);
+    f("hashes", options.hashes, "rounds of reformer").at_least(1);
+    f("factor", options.factor, "of informer: c ln L queries attend").at_least(1);
+    f("temperature", options.temperature, "of sinkhorn's sorting").above(0);
+    f("synthesis", synthesis, "where synthesizer has its scores from").one_of({"random", "factorized", "dense"});
+  }
+
+  /// The options, with a length where they name none.
+  AttentionOptions chosen(int64_t length) const {
+    AttentionOptions result = options;
+    if (result.length == 0) result.length = length;
+    using Coupling = AttentionOptions::Coupling;
+    using Synthesis = AttentionOptions::Synthesis;
+    result.as = as == "released" ? AttentionOptions::As::released : AttentionOptions::As::paper;
+    result.coupling = coupling == "independent" ? Coupling::independent
+                      : coupling == "hadamard"  ? Coupling::hadamard
+                      : coupling == "givens"    ? Coupling::givens
+                                                : Coupling::orthogonal;
+    result.synthesis = synthesis == "factorized" ? Synthesis::factorized
+                       : synthesis == "dense"    ? Synthesis::dense
+                                                 : Synthesis::random;
+    return result;
+  }
+};
+
+}  // namespace bochner

@@ -1,0 +1,164 @@
+// The attention program: what it lists, and what it computes on a file of tensors.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "engine/io/safetensors.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "engine/random.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using test::Ended;
+using test::Process;
+using test::TemporaryFolder;
+
+Ended attention(const TemporaryFolder& folder, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), BOCHNER_ATTENTION);
+  return Process(arguments, folder.path()).wait();
+}
+
+const std::vector<std::string> kNames = {"softmax",
+                                         "linear-elu",
+                                         "performer",
+                                         "performer-trig",
+                                         "performer-hyp",
+                                         "performer-reg",
+                                         "performer-relu",
+                                         "performer-sigmoid",
+                                         "performer-exp",
+                                         "performer-abs",
+                                         "performer-gelu",
+                                         "performer-cos",
+                                         "performer-tanh",
+                                         "performer-identity",
+                                         "gmm-rks",
+                                         "gmm-prf",
+                                         "fastfood-rks",
+                                         "fastfood-rks-s",
+                                         "fastfood-rks-fixed",
+                                         "fastfood-prf",
+                                         "fastfood-prf-s",
+                                         "fastfood-prf-fixed",
+                                         "generative-rks",
+                                         "generative-prf",
+                                         "gaussian",
+                                         "skyformer",
+                                         "nystromformer",
+                                         "linformer",
+                                         "informer",
+                                         "reformer",
+                                         "bigbird",
+                                         "longformer",
+                                         "local",
+                                         "sparse",
+                                         "sinkhorn",
+                                         "synthesizer",
+                                         "none"};
+
+TensorMap inputs() {
+  Generator generator(3);
+  TensorMap map;
+  for (const char* name : {"Q", "K", "V", "dO"}) map[name] = normal({2, 2, 9, 4}, generator, 0, 1, DType::f64);
+  std::vector<float> mask(18, 1);
+  for (size_t i = 14; i < 18; ++i) mask[i] = 0;
+  map["mask"] = Tensor::from(mask, {2, 9});
+  return map;
+}
+
+double difference(const Tensor& a, const Tensor& b) { return amax(abs(a - b)).item(); }
+
+TEST(AttentionProgram, ListsEveryNameOnce) {
+  const TemporaryFolder folder;
+  const Ended ended = attention(folder, {"--list"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  for (const std::string& name : kNames) EXPECT_NE(ended.out.find("\n" + name + " "), std::string::npos) << name;
+  EXPECT_EQ(std::count(ended.out.begin(), ended.out.end(), '\n'), static_cast<int64_t>(kNames.size()) + 1);
+}
+
+TEST(AttentionProgram, ShowsEquationAndOptionsOfEach) {
+  const TemporaryFolder folder;
+  for (const std::string& name : kNames) {
+    const Ended ended = attention(folder, {"--show=" + name});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(ended.out.rfind(name + "\n  equation", 0), 0U) << ended.out;
+  }
+  const Ended skyformer = attention(folder, {"--show=skyformer"});
+  EXPECT_NE(skyformer.out.find("--mechanism.exact-inverse=false"), std::string::npos) << skyformer.out;
+}
+
+TEST(AttentionProgram, TheMatrixTimesTheValuesIsTheOutput) {
+  const TemporaryFolder folder;
+  const TensorMap given = inputs();
+  write_safetensors(folder / "in.safetensors", given);
+  for (const std::string& name : kNames) {
+    const Ended ended = attention(folder, {"--io=in.safetensors", "--matrix", "--quiet", "--attention=" + name,
+                                           "--mechanism.features=8", "--mechanism.block=3", "--mechanism.summary=1"});
+    ASSERT_EQ(ended.code, 0) << name << ": " << ended.err;
+    EXPECT_EQ(ended.out, "in-" + name + ".safetensors\n");
+    const TensorMap found = read_safetensors(folder / ("in-" + name + ".safetensors")).tensors;
+    EXPECT_EQ(found.at("A").shape(), Shape({2, 2, 9, 9})) << name;
+    EXPECT_LT(difference(matmul(found.at("A"), given.at("V")), found.at("O")), 1e-9) << name;
+    // dV = A^T dO, whatever the mechanism
+    EXPECT_LT(difference(matmul(found.at("A").transpose(-2, -1), given.at("dO")), found.at("dV")), 1e-9) << name;
+    EXPECT_EQ(found.at("dQ").shape(), given.at("Q").shape());
+    EXPECT_EQ(found.at("dK").shape(), given.at("K").shape());
+  }
+}
+
+TEST(AttentionProgram, ParametersOfAFileAreUsed) {
+  const TemporaryFolder folder;
+  TensorMap given = inputs();
+  write_safetensors(folder / "in.safetensors", given);
+  const std::vector<std::string> call = {"--quiet", "--attention=gmm-prf", "--mechanism.features=8"};
+  const auto run = [&](const std::string& file, const std::string& seed) {
+    std::vector<std::string> arguments = call;
+    arguments.insert(arguments.end(), {"--io=" + file, "--seed=" + seed, "--out=out.safetensors"});
+    const Ended ended = attention(folder, arguments);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return read_safetensors(folder / "out.safetensors").tensors;
+  };
+  const TensorMap first = run("in.safetensors", "1");
+  EXPECT_GT(difference(run("in.safetensors", "2").at("O"), first.at("O")), 1e-6);
+  for (const char* name : {"frequencies.mean", "frequencies.scale", "frequencies.noise"}) given[name] = first.at(name);
+  write_safetensors(folder / "whole.safetensors", given);
+  const TensorMap again = run("whole.safetensors", "2");
+  EXPECT_EQ(difference(again.at("O"), first.at("O")), 0);
+  EXPECT_EQ(difference(again.at("Omega"), first.at("Omega")), 0);
+  EXPECT_EQ(again.at("dfrequencies.mean").shape(), first.at("frequencies.mean").shape());
+}
+
+TEST(AttentionProgram, NamesWhatIsWrongWithAFile) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](TensorMap given, const std::vector<std::string>& options) {
+    write_safetensors(folder / "in.safetensors", given);
+    std::vector<std::string> arguments = {"--io=in.safetensors", "--mechanism.features=8"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Ended ended = attention(folder, arguments);
+    EXPECT_EQ(ended.code, 2);
+    return ended.err;
+  };
+  TensorMap given = inputs();
+  given["frequencies.nose"] = Tensor::zeros({1});
+  EXPECT_NE(refusal(given, {"--attention=performer"}).find("the nearest is 'frequencies.noise'"), std::string::npos);
+  given = inputs();
+  given["frequencies.noise"] = Tensor::zeros({1, 5, 4});
+  EXPECT_NE(refusal(given, {"--attention=performer"}).find("'frequencies.noise' is (1, 5, 4), but must be (1, 8, 4)"),
+            std::string::npos);
+  given = inputs();
+  given.erase("K");
+  EXPECT_NE(refusal(given, {}).find("'K' is missing"), std::string::npos);
+  EXPECT_NE(refusal(inputs(), {"--attention=skyformer", "--causal"}).find("skyformer has no causal form"),
+            std::string::npos);
+  const Ended nothing = attention(folder, {});
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_NE(nothing.err.find("--list, --show NAME, or --io FILE"), std::string::npos) << nothing.err;
+}
+
+}  // namespace
+}  // namespace bochner
