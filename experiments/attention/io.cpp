@@ -1,6 +1,7 @@
 #include "experiments/attention/io.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "autograd/tape.h"
 #include "engine/nearest.h"
@@ -18,6 +19,12 @@ const Tensor& needed(const TensorMap& given, const std::string& name) {
 void require_shape(const std::string& name, const Tensor& tensor, const Shape& shape) {
   if (tensor.shape() == shape) return;
   fail("tensor '{}' is {}, but must be {}", name, tensor.shape().str(), shape.str());
+}
+
+void require_finite(const std::string& name, const Tensor& tensor) {
+  const std::vector<double> values = tensor.to_vector<double>();
+  const auto bad = std::find_if(values.begin(), values.end(), [](double x) { return !std::isfinite(x); });
+  if (bad != values.end()) fail("tensor '{}': element {} is {}", name, bad - values.begin(), *bad);
 }
 
 /// bool (B, L) from any type: true where not 0.
@@ -64,6 +71,7 @@ TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given) {
     if (x.dtype() != Q.dtype() || !(x.dtype() == DType::f32 || x.dtype() == DType::f64)) {
       fail("tensor '{}' is {}; Q, K and V must all be f32 or all f64", name, x.str());
     }
+    require_finite(name, x);
   }
   const Tensor& K = needed(given, "K");
   const Tensor& V = needed(given, "V");
@@ -93,6 +101,7 @@ TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given) {
     return result;
   }
   require_shape("dO", dO->second, {Q.size(0), Q.size(1), Q.size(2), V.size(3)});
+  require_finite("dO", dO->second);
   Tape tape;
   std::vector<Variable> inputs = {tape.watch(Q), tape.watch(K), tape.watch(V)};
   const Variable O = attend(inputs[0], inputs[1], inputs[2]);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "experiments/attention/io.h"
@@ -50,11 +51,18 @@ void print_mechanism(const std::string& name, Config& config) {
   line("time", info.cost);
   line("causal", info.causal ? "yes" : "no");
   line("learns", info.learns);
+  line("as released", info.released);
   AttentionOptions options = config.mechanism.chosen(64);
   Generator init(1);
-  for (const auto& [key, tensor] : info.make({}, 4, 64, options, init)->state()) {
-    line("", fmt::format("{} {}, for 4 heads of 64 and 64 tokens", key, tensor.shape().str()));
+  const auto mechanism = info.make({}, 4, 64, options, init);
+  std::set<std::string> learnt;
+  for (const Parameter* parameter : mechanism->parameters()) learnt.insert(parameter->name);
+  const auto state = mechanism->state();
+  if (!state.empty()) fmt::print("\nTensors that --io may be given; here for 4 heads of 64 and 64 tokens:\n");
+  for (const auto& [key, tensor] : state) {
+    fmt::print("  {} {}{}\n", key, tensor.shape().str(), learnt.count(key) > 0 ? ", learns" : "");
   }
+  if (!info.options.empty()) fmt::print("\nOptions:\n");
   Fields fields = Fields::of(config);
   std::istringstream names(info.options);
   for (std::string option; std::getline(names, option, ',');) {

@@ -20,7 +20,10 @@ class SoftmaxAttention : public Mechanism {
 class NoAttention : public Mechanism {
  public:
   explicit NoAttention(Slot slot) : Mechanism(std::move(slot)) {}
-  Variable forward(const Variable&, const Variable&, const Variable& V, const Mask&, Context&) override { return V; }
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask&, Context&) override {
+    require_self_attention("none", Q, K);
+    return V;
+  }
 };
 
 }  // namespace bochner

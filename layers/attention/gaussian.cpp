@@ -37,7 +37,8 @@ Variable gaussian_kernel(const Variable& x, const Variable& y) {
 //
 //   C V = (weighted mean of values) / (weight of the sink),  C_ij = exp(-|q_i - k_j|^2 / 2)
 //
-// where nothing can overflow: the sink weighs at least 1 / (1 + L).
+// where nothing can overflow: the sink weighs at least 1 / (1 + L). Rounding of scores of 1e8 must not make it less;
+// half of that is the bound here, so that it cuts no derivative where all keys equal the query.
 Variable gaussian_attention(const Variable& Q, const Variable& K, const Variable& V, const Tensor& keys, bool causal) {
   const int64_t D = Q.size(3);
   const int64_t E = V.size(3);
@@ -55,7 +56,8 @@ Variable gaussian_attention(const Variable& Q, const Variable& K, const Variable
     seen = concat(std::vector{Tensor::full({keys.size(0), 1}, 1, DType::boolean, keys.device()), keys}, 1);
   Variable O = softmax_attention({1, causal, {}}, q, k, v, seen);  // (B, H, Lq, E + 1)
   if (causal) O = slice(O, 2, 1, O.size(2));
-  return slice(O, 3, 0, E) / slice(O, 3, E, E + 1);
+  const Variable least = Tensor::scalar(0.5 / static_cast<double>(1 + K.size(2)), Q.dtype(), Q.device());
+  return slice(O, 3, 0, E) / maximum(slice(O, 3, E, E + 1), least);
 }
 
 Variable iterative_inverse(const Variable& A, const Variable& s, int64_t iterations) {

@@ -131,7 +131,8 @@ void describe_informer(Mechanisms& list) {
                   "softmax", "L ln L D", false, "", "factor, as",
                   [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
                     return std::make_unique<Informer>(slot, options);
-                  }});
+                  },
+                  "SKY: all tokens count as real, c = ceil(128 / ln L), queries share one sample of keys"});
 }
 
 }  // namespace bochner

@@ -86,13 +86,20 @@ MechanismInfo generalised(const std::string& f, Function function) {
             if (function == Function::exp) map = {.kind = Kind::positive, .norm_factor = 0, .eps = options.eps};
             return product(slot, options, map, false,
                            released(options) ? MakeDistribution() : gaussian(options, dim, Norms::chi, init));
-          }};
+          },
+          "phi(x) = f(x) + eps, without Omega"};
 }
 
 // ---- KL
 
 const char* const kKlOptions =
     "features, redraw, redraw_in_evaluation, eps, denominator_eps, renormalise, streaming, as";
+
+/// What the released code does otherwise: all of them, and positive features or sinks.
+std::string released_kl(bool is_positive, const std::string& more) {
+  return std::string("draws at every forward, in evaluation too; ") +
+         (is_positive ? "no eps in features" : "one more feature adds the mean of 1 to the kernel") + "; " + more;
+}
 
 /// KL as released draws at every forward, in evaluation too (reference implementation's `redraw=1`).
 RedrawSchedule kl_schedule(const Options& options) {
@@ -184,13 +191,15 @@ void describe_mixtures(Mechanisms& list) {
                     // Released: two frequencies for each of M / 2 draws.
                     return product(slot, chosen, sinks(chosen, chosen.features / 2), true,
                                    mixture(heads, dim, false, chosen, init));
-                  }});
+                  },
+                  released_kl(false, "two Gaussians at +-mu with one full matrix and the same noise")});
   list.push_back({"gmm-prf", 2022, "KL Eqs. 9, 10",
                   "phi(x) = exp(omega x - |x|^2), omega ~ sum_c N(mu_c, diag sigma_c^2) / C", kernel, "L M D", true,
                   "mu, sigma", options,
                   [](Slot slot, int64_t heads, int64_t dim, const Options& chosen, Generator& init) {
                     return product(slot, chosen, positive(chosen), true, mixture(heads, dim, true, chosen, init));
-                  }});
+                  },
+                  released_kl(true, "one Gaussian, omega = exp(sigma / 2) n + mu")});
 }
 
 void describe_fastfood(Mechanisms& list) {
@@ -207,7 +216,8 @@ void describe_fastfood(Mechanisms& list) {
                       [prf, learn](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
                         return product(slot, options, prf ? positive(options) : sinks(options, options.features), true,
                                        fastfood(dim, learn, options, init));
-                      }});
+                      },
+                      released_kl(prf, "S, G, B ~ N(0, 1 / D) at first, where they learn")});
     }
   }
 }
@@ -221,7 +231,8 @@ void describe_generative(Mechanisms& list) {
                     [prf](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
                       return product(slot, options, prf ? positive(options) : sinks(options, options.features), true,
                                      generator(dim, options, init));
-                    }});
+                    },
+                    released_kl(prf, "noise of D / 2 numbers, hidden layers of 2 D and 4 D")});
   }
 }
 

@@ -48,7 +48,8 @@ void describe_linformer(Mechanisms& list) {
                   false, "E, F", "features, length, as",
                   [](Slot slot, int64_t heads, int64_t, const AttentionOptions& options, Generator& init) {
                     return std::make_unique<Linformer>(slot, heads, options, init);
-                  }});
+                  },
+                  "SKY: one E for all heads, and F = E"});
 }
 
 }  // namespace bochner

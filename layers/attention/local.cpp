@@ -60,7 +60,8 @@ void describe_local(Mechanisms& list) {
                   true, "", "block, dropout, as",
                   [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
                     return std::make_unique<LocalAttention>(slot, options);
-                  }});
+                  },
+                  "LRA: block n holds every N-th token from n on, under the mask of a contiguous block"});
 }
 
 }  // namespace bochner

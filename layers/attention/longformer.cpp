@@ -67,7 +67,8 @@ void describe_longformer(Mechanisms& list) {
                   "block, global_tokens, dropout, as",
                   [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
                     return std::make_unique<Longformer>(slot, options);
-                  }});
+                  },
+                  "LRA: no global tokens"});
 }
 
 }  // namespace bochner

@@ -79,6 +79,7 @@ struct MechanismInfo {
   std::function<std::unique_ptr<Mechanism>(Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options,
                                            Generator& init)>
       make;
+  std::string released = {};  ///< what it does otherwise where `as` is released; empty: nothing
 };
 using Mechanisms = std::vector<MechanismInfo>;
 

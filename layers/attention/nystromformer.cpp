@@ -142,7 +142,8 @@ void describe_nystromformer(Mechanisms& list) {
                   "L M D + M^3", false, "the convolution", "features, iterations, exact_inverse, convolution, as",
                   [](Slot slot, int64_t heads, int64_t, const AttentionOptions& options, Generator& init) {
                     return std::make_unique<Nystromformer>(slot, heads, options, init);
-                  }});
+                  },
+                  "SKY: padded tokens are zeros in the means, one scale of the inverse for the batch, no convolution"});
 }
 
 }  // namespace bochner

@@ -104,7 +104,8 @@ void describe_sinkhorn(Mechanisms& list) {
                   "block, length, temperature, iterations, dropout, as",
                   [](Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init) {
                     return std::make_unique<Sinkhorn>(slot, heads, dim, options, init);
-                  }});
+                  },
+                  "LRA: nothing is sorted; each block is sent the sum of all"});
 }
 
 }  // namespace bochner

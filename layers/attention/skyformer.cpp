@@ -98,7 +98,9 @@ void describe_skyformer(Mechanisms& list) {
                   "L M D + M^3", false, "", "features, gamma, iterations, exact_inverse, as",
                   [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
                     return std::make_unique<Skyformer>(slot, options);
-                  }});
+                  },
+                  "the scale of heads of 32; padded tokens are zeros that may be landmarks, half of them queries, half "
+                  "keys; one scale of the inverse for the batch"});
 }
 
 }  // namespace bochner

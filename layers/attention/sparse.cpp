@@ -57,7 +57,8 @@ void describe_sparse(Mechanisms& list) {
                   "L (b + L c / b) D", true, "", "block, summary, dropout, as",
                   [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
                     return std::make_unique<SparseAttention>(slot, options);
-                  }});
+                  },
+                  "LRA: always causal"});
 }
 
 }  // namespace bochner

@@ -81,7 +81,8 @@ void describe_synthesizer(Mechanisms& list) {
                   "", "L^2 D", true, "R", "length, synthesis, features, dropout, as",
                   [](Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init) {
                     return std::make_unique<Synthesizer>(slot, heads, dim, options, init);
-                  }});
+                  },
+                  "LRA: R is added to dot products"});
 }
 
 }  // namespace bochner
