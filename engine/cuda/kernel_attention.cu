@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "engine/cuda/kernel_attention_bf16.h"
 #include "engine/cuda/kernel_attention_parts.h"
 
 namespace bochner::cuda {
@@ -259,6 +260,7 @@ void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Te
                       const Tensor& Omega, const Tensor& keys, const KernelAttentionResult& to) {
   const AttentionSizes sizes(spec, Q, K, V, Omega);
   if (sizes.jobs == 0) return;
+  if (kernel_attends_in_bf16(spec, Q, V)) return kernel_attention_bf16(spec, Q, K, V, Omega, keys, to);
   visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
     if (spec.causal) {
       attend_causal<T>(spec, sizes, Q, K, V, Omega, keys, to);
@@ -276,6 +278,9 @@ void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO
     if (to.dOmega.defined())
       platform::clear(to.dOmega.raw(), static_cast<size_t>(to.dOmega.size()) * size_of(Q.dtype()));
     return;
+  }
+  if (kernel_attends_in_bf16(spec, Q, V)) {
+    return kernel_attention_backward_bf16(spec, dO, Q, K, V, Omega, keys, forward, to);
   }
   visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
     if (spec.causal) {

@@ -7,55 +7,17 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/cuda/packed.h"
 #include "engine/cuda/philox.h"
-#include "engine/cuda/tile.h"
 #include "engine/cuda/warp_tile.h"
 #include "engine/precision.h"
 
 namespace bochner::cuda {
 namespace {
 
-constexpr int kTile = 64;          // tokens of a tile in shared memory
 constexpr int kForwardWarps = 4;   // 64 queries to a block
 constexpr int kBackwardWarps = 4;  // 64 queries, or keys
-constexpr int kPadding = 128;      // lengths of packed copies are multiples of this
-constexpr int kGap = 8;            // behind each row of a tile: then rows begin in different banks
-constexpr float kLog2E = 1.44269504f;
 constexpr float kLn2 = 0.693147181f;
-
-int64_t padded_length(int64_t length) { return (length + kPadding - 1) / kPadding * kPadding; }
-
-/// to (jobs, padded, D) = factor * x, or (jobs, D, padded) where transposed; 0 beyond the length and at hidden keys.
-struct Pack {
-  int64_t heads, length, padded, dim;
-  bool transposed;
-  float factor;
-  Tokens<const float> x;
-  KeyMask mask;
-  bfloat16* to;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t job = i / (padded * dim);
-    const int64_t at = i % (padded * dim);
-    const int64_t token = transposed ? at % padded : at / dim;
-    const int64_t column = transposed ? at / padded : at % dim;
-    const bool there = token < length && mask.real(job / heads, token);
-    to[i] = bfloat16(there ? factor * x.head(job / heads, job % heads)[token * x.stride + column] : 0.0f);
-  }
-};
-
-/// A packed copy.
-class Packed {
- public:
-  Packed(const Tensor& x, float factor, bool transposed, const Tensor& mask = {})
-      : tensor_(Tensor::empty({x.size(0) * x.size(1), padded_length(x.size(2)), x.size(3)}, DType::bf16, x.device())) {
-    launch_threads(tensor_.size(), Pack{x.size(1), x.size(2), tensor_.size(1), x.size(3), transposed, factor,
-                                        Tokens<const float>(x), KeyMask(mask), tensor_.data<bfloat16>()});
-  }
-  const bfloat16* data() const { return tensor_.data<bfloat16>(); }
-
- private:
-  Tensor tensor_;
-};
 
 struct Attention {
   int64_t heads, queries, keys;

@@ -24,6 +24,9 @@ __device__ inline uint32_t packed(float low, float high) {
   return word;
 }
 
+/// x as the tensor cores see it.
+__device__ inline float rounded(float x) { return __uint_as_float(packed(0, x) & 0xFFFF0000U); }
+
 /// 2^x to 22 bits or so.
 __device__ inline float fast_exp2(float x) {
   float y = 0;
@@ -31,9 +34,20 @@ __device__ inline float fast_exp2(float x) {
   return y;
 }
 
+/// To 2^-20 or so where |x| is below some tens.
+__device__ inline void fast_sincos(float x, float& sine, float& cosine) { __sincosf(x, &sine, &cosine); }
+
+/// Where an element stands; `slot` is for RowValues alone.
+struct Place {
+  int row, column, slot;
+};
+
 /// A number for each of the 16 rows.
 struct RowValues {
   float v[2];  // rows lane / 4 and lane / 4 + 8, the same in the four lanes that share them
+
+  /// That of the element's row.
+  __device__ float& at(Place place) { return v[place.slot]; }
 
   __device__ static RowValues filled(float x) { return {{x, x}}; }
   template <class F>
@@ -76,6 +90,18 @@ struct Sum {
     for (int n = 0; n < N; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) f(lane / 4 + i / 2 * 8, 8 * n + lane % 4 * 2 + i % 2, v[n][i], rows.v[i / 2]);
+    }
+  }
+  /// f(place, element of this, elements of others)
+  template <class F, class... Others>
+  __device__ void zip(const F& f, Others&... others) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        f(Place{lane / 4 + i / 2 * 8, 8 * n + lane % 4 * 2 + i % 2, i / 2}, v[n][i], others.v[n][i]...);
+      }
     }
   }
   /// f(element of this, element of other) at each place.
@@ -174,10 +200,21 @@ __device__ int warp_of(const Team& team, int) {
 
 #else
 
+inline float rounded(float x) { return static_cast<float>(bfloat16(x)); }
 inline float fast_exp2(float x) { return std::exp2(x); }
+inline void fast_sincos(float x, float& sine, float& cosine) {
+  sine = std::sin(x);
+  cosine = std::cos(x);
+}
+
+struct Place {
+  int row, column, slot;
+};
 
 struct RowValues {
   float v[16];
+
+  float& at(Place place) { return v[place.slot]; }
 
   static RowValues filled(float x) {
     RowValues result{};
@@ -216,6 +253,14 @@ struct Sum {
   void each(const RowValues& rows, const F& f) {
     for (int row = 0; row < 16; ++row) {
       for (int column = 0; column < 8 * N; ++column) f(row, column, v[row][column], rows.v[row]);
+    }
+  }
+  template <class F, class... Others>
+  void zip(const F& f, Others&... others) {
+    for (int row = 0; row < 16; ++row) {
+      for (int column = 0; column < 8 * N; ++column) {
+        f(Place{row, column, row}, v[row][column], others.v[row][column]...);
+      }
     }
   }
   template <class F>

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "engine/ops/kernel_attention.h"
+
+namespace bochner::cuda {
+
+/// Can the tensor cores do it: f32 tensors whose products may have bf16 factors (engine/precision.h), bidirectional,
+/// heads of 32 or 64, a card that has such cores?
+bool kernel_attends_in_bf16(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& V);
+
+void kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
+                           const Tensor& Omega, const Tensor& keys, const KernelAttentionResult& to);
+void kernel_attention_backward_bf16(const KernelAttentionSpec& spec, const Tensor& dO, const Tensor& Q, const Tensor& K,
+                                    const Tensor& V, const Tensor& Omega, const Tensor& keys,
+                                    const KernelAttentionResult& forward, const KernelAttentionGradients& to);
+
+}  // namespace bochner::cuda
