@@ -113,6 +113,6 @@ def attentions():
 
 
 print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__}), flush=True)
-copy_like()
-products()
 attentions()
+products()
+copy_like()

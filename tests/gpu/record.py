@@ -14,13 +14,21 @@ def lines(name):
     path = out / name
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]
+    found = []
+    for line in path.read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:  # the last line of a program that was stopped
+            continue
+    return found
 
 
 steps = [dict(zip(("name", "result", "seconds"), line.split("\t"))) for line in (out / "steps.txt").read_text().splitlines()]
 ours, peers = lines("bench.jsonl"), lines("peer.jsonl")
 fastest = {}
 for peer in peers:
+    if "case" not in peer:  # a way that did not run
+        continue
     known = fastest.get(peer["case"])
     if known is None or peer["ms"] < known["ms"]:
         fastest[peer["case"]] = peer
@@ -44,4 +52,5 @@ for b in ours:
     share = f"{b['gb_per_s'] / copy:.0%}" if copy and "gb_per_s" in b else ""
     beside = f"{peer['how']} | {peer['ms']:.3f} | {peer['ms'] / b['ms']:.2f}" if peer else "not measured | |"
     text.append(f"| {b['case']} | {b['ms']:.3f} | {rate} | {share} | {beside} |")
+text += [""] + [f"Did not run: {p['skipped']}, {p['how']}: {p['why']}" for p in peers if "skipped" in p]
 (out / "record.md").write_text("\n".join(text) + "\n")

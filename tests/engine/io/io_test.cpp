@@ -51,13 +51,17 @@ std::set<std::string> TempFolder::names() const {
   return names;
 }
 
-std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(BOCHNER_SOURCE_DIR) / "tests/engine/io/golden" / name;
+/// Binaries may run on another machine than the one that built them.
+static std::filesystem::path source() {
+  const char* folder = std::getenv("BOCHNER_SOURCE_DIR");
+  return folder != nullptr ? folder : BOCHNER_SOURCE_DIR;
 }
+
+std::filesystem::path golden(const std::string& name) { return source() / "tests/engine/io/golden" / name; }
 
 std::filesystem::path shared_data() {
   if (const char* folder = std::getenv("BOCHNER_DATA")) return folder;
-  return std::filesystem::path(BOCHNER_SOURCE_DIR) / "../shared/data";
+  return source() / "../shared/data";
 }
 
 int64_t largest_allocation(const std::function<void()>& f) {

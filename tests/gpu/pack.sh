@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Binaries of tests/gpu/all.sh for a machine that has a card but no libraries to build with: OUT/bin, OUT/lib with the shared
+# libraries that such a machine may lack (all but the C library, the compiler's and CUDA's big ones), OUT/COMMIT. Built for any
+# CPU with AVX2, and for the cards named (90 unless told); and all of it as OUT.tar.xz. There:  tests/gpu/all.sh --built OUT
+#
+#   tests/gpu/pack.sh OUT [ARCHITECTURES]
+set -euo pipefail
+[ $# -ge 1 ] || { echo "pack.sh: where to? See the head of this file" >&2; exit 2; }
+out=$(realpath -m "$1")
+cd "$(dirname "$0")/../.."
+cmake -G Ninja -B build-pack -DBOCHNER_CUDA=ON -DBOCHNER_ARCH=x86-64-v3 -DCMAKE_CUDA_ARCHITECTURES="${2:-90}" \
+  -DBOCHNER_EXPERIMENTS=OFF -DBOCHNER_BENCHMARKS=OFF
+cmake --build build-pack --target test_engine test_autograd test_layers gpu_bench
+mkdir -p "$out/bin" "$out/lib"
+for program in test_engine test_autograd test_layers gpu_bench; do
+  cp "build-pack/bin/$program" "$out/bin/"
+  strip "$out/bin/$program"
+  ldd "$out/bin/$program" | awk '$3 ~ /^\// { print $3 }'
+done | sort -u | grep -vE '/(ld-linux[^/]*|lib(c|m|dl|pthread|rt|stdc\+\+|gcc_s|cublas|cublasLt))\.so' | while read -r library; do
+  cp -L "$library" "$out/lib/"
+done
+git rev-parse HEAD > "$out/COMMIT"
+tar -C "$(dirname "$out")" -cJf "$out.tar.xz" "$(basename "$out")"
+du -sh "$out" "$out.tar.xz"
