@@ -136,39 +136,6 @@ TEST(Tour, Chapter4Tape) {
   EXPECT_EQ(gradcheck_twice(f, inputs), "");  // and its derivative's derivative
 }
 
-// ---- chapter 5
-
-/// Gaussian kernel attention (SKY Eq. 3):  O = C V,  C_ij = exp(-|q_i - k_j|^2 / (2 sqrt D))
-class ExactGaussian : public Mechanism {
- public:
-  using Mechanism::Mechanism;
-  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask, Context&) override {
-    const Scope scope(name());
-    const auto lengths = [](const Variable& x) { return sum(square(x), {-1}, true); };  // (B, H, L, 1)
-    const Variable dots = matmul(Q, transpose(K, -2, -1));                              // (B, H, L, L)
-    const Variable distances = lengths(Q) + transpose(lengths(K), -2, -1) - 2 * dots;   // (B, H, L, L)
-    Variable C = exp(distances * (-0.5 / std::sqrt(static_cast<double>(Q.size(-1)))));  // (B, H, L, L)
-    if (mask.keys.defined()) C = where(mask.keys.unsqueeze(1).unsqueeze(1), C, Variable(Tensor::scalar(0, C.dtype())));
-    return matmul(C, V);  // (B, H, L, D)
-  }
-};
-
-TEST(Tour, Chapter5Mechanism) {
-  Generator generator(5);
-  const Shape shape{2, 2, 6, 4};
-  ExactGaussian attention({nullptr, "attention"});
-  Context context{generator};
-  const Mask mask{
-      Tensor::from<bool>({true, true, true, true, true, true, true, true, true, false, false, false}, {2, 6}), false};
-  const auto f = [&](const std::vector<Variable>& in) { return attention.forward(in[0], in[1], in[2], mask, context); };
-  std::vector<Tensor> inputs = {sample(shape, generator), sample(shape, generator), sample(shape, generator)};
-  EXPECT_EQ(gradcheck(f, inputs), "");
-  const Tensor before = f({inputs.begin(), inputs.end()}).value();
-  inputs[1].select(0, 1).slice(1, 3, 6).fill_(7);  // padded keys
-  inputs[2].select(0, 1).slice(1, 3, 6).fill_(7);
-  expect_close(f({inputs.begin(), inputs.end()}).value(), before, 0);
-}
-
 // ---- chapter 6
 
 /// The losses of `steps` updates.
