@@ -1,0 +1,61 @@
+// SNNK in a Transformer: adapters (SNNK Appendix D), the pooler with its classifier (Appendix E) and a feed-forward
+// block for uptraining (Appendix J.4).
+#pragma once
+
+#include "layers/snnk/bundle.h"
+
+namespace bochner {
+
+struct AdapterOptions {
+  SnnkOptions snnk{.activation = "relu", .features = 16};
+  /// The matrix W that is mapped into the initial A = Psi(W) is N(0, deviation^2).
+  double deviation = 0.02;
+  /// Outputs of the SNNK layer, which a Linear brings back to dim in place of the gate; 0: none.
+  int64_t down = 0;
+};
+
+/// y = x + v * (A Phi(x)), v = 0 at first, so an adapter begins as the identity (Eqs. 21, 22). Parameters: dim x
+/// features of A, and dim of v. With `down`: y = x + Linear(A Phi(x)), whose weight and bias begin as 0.
+class SnnkAdapter : public Module {
+ public:
+  SnnkAdapter(Slot slot, int64_t dim, const AdapterOptions& options, Generator& init);
+  /// (..., dim) -> (..., dim)
+  Variable forward(const Variable& x) const;
+
+ private:
+  Snnk snnk_;
+  Parameter* gate_ = nullptr;  ///< v (dim)
+  std::unique_ptr<Linear> up_;
+};
+
+/// activation(x W_p^T + b_p) W_c^T + b_c with the pooler as an SNNK layer (Eq. 23); inputs and pooler weights are
+/// divided by dim^(1/4) (H.2). bundle() makes (classes, features) of both matrices.
+class SnnkPooler : public Module {
+ public:
+  /// In place of a trained pooler and a classifier, whose weights are copied.
+  SnnkPooler(Slot slot, const Linear& pooler, const Linear& classifier, const SnnkOptions& options, Generator& init);
+  /// (..., dim) -> (..., classes)
+  Variable forward(const Variable& x) const;
+  Bundle bundle() const { return {Slot{}, {&pooler_, &classifier_}}; }
+
+ private:
+  Snnk pooler_;
+  Linear classifier_;
+};
+
+/// The feed-forward block of a Transformer, out(activation(in(x))), with `in` and the activation as an SNNK layer;
+/// bundle() makes (dim, features) of what is left. Each block has its own weights.
+class SnnkFeedForward : public Module {
+ public:
+  /// In place of a trained block, whose `out` is copied.
+  SnnkFeedForward(Slot slot, const Linear& in, const Linear& out, const SnnkOptions& options, Generator& init);
+  /// (..., dim) -> (..., dim)
+  Variable forward(const Variable& x) const;
+  Bundle bundle() const { return {Slot{}, {&in_, &out_}}; }
+
+ private:
+  Snnk in_;
+  Linear out_;
+};
+
+}  // namespace bochner

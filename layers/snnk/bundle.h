@@ -1,0 +1,66 @@
+// Bundling (SNNK 3.3): runs of SNNK and linear layers as y = W Phi(x) + b, W the only matrix that holds parameters.
+//
+// A linear layer behind features joins W; one before features joins their projection, G (W x + b') = (G W) x + G b'
+// (feature_map.h). So a run of layers collapses exactly:
+//
+//   Bundle bundle({}, {&snnk1, &linear, &snnk2, &classifier});     // bundle.forward(x) = the run's, up to rounding
+//
+// A plain network f_L(W_L ... f_1(W_1 x + b_1) ... + b_L) is bundled in expectation, one layer after the other
+// (Eqs. 12-14): Phi = Phi_L(... Phi_1(x)), W = Psi_L(W_L Psi_L-1(... Psi_1(W_1, b_1) ...), b_L).
+#pragma once
+
+#include <deque>
+
+#include "layers/snnk/ridge.h"
+#include "layers/snnk/snnk.h"
+
+namespace bochner {
+
+/// A layer of a plain network: activation(linear(x)); "identity" only for the last.
+struct NetworkLayer {
+  const Linear* linear = nullptr;
+  std::string activation;
+};
+
+class Bundle : public Module {
+ public:
+  /// Of a run of Snnk and Linear layers, which stay as they are. An Error names a layer of another kind, and sizes that
+  /// do not fit.
+  Bundle(Slot slot, const std::vector<const Module*>& run);
+  /// Of a plain network, whose activations the options' `activation` gives way to.
+  static Bundle of_network(Slot slot, const std::vector<NetworkLayer>& layers, const SnnkOptions& options,
+                           Generator& init);
+
+  /// (..., inputs) -> (..., outputs)
+  Variable forward(const Variable& x) const;
+  /// Phi: (..., inputs) -> (..., features)
+  Variable features(const Variable& x) const;
+  /// dy/dx in closed form, without backpropagation: (n, inputs) -> (n, outputs, inputs)
+  Tensor jacobian(const Tensor& x) const;
+
+  /// Sets W and b to the ridge regression of Y (n, outputs) on Phi(X), X (n, inputs), taken in pieces of rows; returns
+  /// the least sum of squares (RidgeFit::Solution). No backpropagation (SNNK J.3).
+  double fit(const Tensor& X, const Tensor& Y, double ridge = 0);
+
+  int64_t inputs() const;
+  int64_t outputs() const { return weight_->shape()[0]; }
+  int64_t stages() const { return static_cast<int64_t>(stages_.size()); }
+  /// Multiplications and additions of one row.
+  int64_t flops() const;
+  /// Of W, b and all projections, in their types.
+  int64_t bytes();
+
+  Parameter& weight() { return *weight_; }
+  /// Null where no layer of the run had a bias.
+  Parameter* bias() { return bias_; }
+
+ private:
+  Bundle(Slot slot, const std::vector<NetworkLayer>& layers, const SnnkOptions& options, Generator& init);
+  void set(const Tensor& W, const Tensor& b);
+
+  std::deque<std::unique_ptr<FeatureMap>> stages_;
+  Parameter* weight_ = nullptr;  ///< (outputs, features)
+  Parameter* bias_ = nullptr;
+};
+
+}  // namespace bochner

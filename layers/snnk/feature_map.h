@@ -1,0 +1,75 @@
+// What SNNK layers are made of: a pair of maps with f(w.x + b) = E[Phi(x).Psi(w, b)] (SNNK Eq. 2).
+//
+// Phi sees its input only through projections G x and, some of them, through |x|^2. Both stay such where an affine map
+// comes first, G (W x + b) = (G W) x + G b: so a linear layer before a feature map disappears into its projection,
+// exactly. That is what bundling rests on (SNNK 3.3).
+#pragma once
+
+#include <memory>
+
+#include "layers/module.h"
+
+namespace bochner {
+
+/// u = G x + offset and s = |R x + r|^2 of inputs x.
+struct Projection {
+  Tensor G = {};       ///< (rows, inputs)
+  Tensor offset = {};  ///< (rows); undefined: 0
+  Tensor R = {};       ///< (k, inputs); undefined: s = scale^2 |x|^2
+  Tensor r = {};       ///< (k)
+  double scale = 1;
+  bool composed = false;  ///< does it hold another layer's weights?
+
+  /// The projection of z = W x + b by this one, as one of x; b may be undefined. In f64, rounded to the type of G.
+  Projection after(const Tensor& W, const Tensor& b) const;
+};
+
+/// (rows, inputs) of N(0, 1); orthogonal: rows of blocks are orthogonal, each alone distributed as before.
+Tensor gaussian_rows(int64_t rows, int64_t inputs, bool orthogonal, Generator& generator);
+
+class FeatureMap : public Module {
+ public:
+  int64_t inputs() const { return G_.size(1); }
+  int64_t rows() const { return G_.size(0); }
+  virtual int64_t features() const = 0;
+
+  /// Phi: (..., inputs) -> (..., features)
+  Variable forward(const Variable& x) const;
+  /// Psi: weights (outputs, inputs) and biases (outputs; undefined: 0) of a layer -> f64 (outputs, features). Not of a
+  /// map made by after(), whose weights are another layer's.
+  virtual Tensor weights(const Tensor& W, const Tensor& b) const = 0;
+  /// dPhi/dx in closed form: (n, inputs) -> (n, features, inputs)
+  Tensor jacobian(const Tensor& x) const;
+  /// Phi(W x + b) as one map; with W undefined, a copy.
+  virtual std::unique_ptr<FeatureMap> after(Slot slot, const Tensor& W, const Tensor& b) const = 0;
+  /// Multiplications and additions of one row of Phi.
+  int64_t flops() const;
+
+ protected:
+  FeatureMap(Slot slot, const Projection& projection, bool uses_norm);
+
+  /// Phi from u (n, rows) and s (n, 1), undefined where the map does not use it.
+  virtual Variable phi(const Variable& u, const Variable& s) const = 0;
+  /// dPhi/dx (n, features, inputs) from these and ds/dx (n, inputs).
+  virtual Tensor slope(const Tensor& u, const Tensor& s, const Tensor& ds) const = 0;
+
+  /// As it is now, composed with an affine map where W is defined.
+  Projection projection(const Tensor& W, const Tensor& b) const;
+  /// G (W | b): the projections of weights, f64 (outputs, rows), where offset weighs the bias.
+  Tensor project_weights(const Tensor& W, const Tensor& b) const;
+  /// scale^2 |w|^2: f64 (outputs, 1)
+  Tensor weight_norms(const Tensor& W) const;
+  const Tensor& G() const { return G_; }
+  double scale() const { return scale_; }
+
+ private:
+  bool composed_;
+  double scale_;
+  bool uses_norm_;
+  Tensor& G_;  ///< buffer `projection`
+  Tensor* offset_;
+  Tensor* R_;
+  Tensor* r_;
+};
+
+}  // namespace bochner

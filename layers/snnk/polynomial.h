@@ -1,0 +1,54 @@
+// Random features of a power series, f(z) = sum_n a_n z^n (Kar & Karnick, 2012), and tanh by brute force (SNNK
+// Appendix L). Kept because the paper shows that it loses (Table 3), and because it needs no Fourier transform.
+//
+//   Phi_j(x) = sqrt(|a_N| / (P(N) m)) prod_(k = 1..N) r_k.(x, 1),   Psi_j(w, b) = sign(a_N) the same of (w, b)
+//
+// with r_k of random signs and a degree N drawn with P(n) ~ 2^-(n + 1) among those with a_n != 0. SNNK splits f into
+// two series of positive coefficients with the same signs r; a sign on Psi's side says the same in one.
+#pragma once
+
+#include "layers/snnk/feature_map.h"
+
+namespace bochner {
+
+/// a_0 ... a_count-1 of tanh: 0, 1, 0, -1/3, 0, 2/15, ...; the series converges for |z| < pi / 2.
+std::vector<double> tanh_coefficients(int count);
+
+struct PolynomialOptions {
+  std::vector<double> coefficients = tanh_coefficients(12);
+  int64_t features = 32;  ///< m
+  double scale = 1;       ///< inputs and weights are multiplied by this
+};
+
+class PolynomialFeatures : public FeatureMap {
+ public:
+  PolynomialFeatures(Slot slot, int64_t inputs, const PolynomialOptions& options, Generator& init);
+
+  int64_t features() const override;
+  Tensor weights(const Tensor& W, const Tensor& b) const override;
+  std::unique_ptr<FeatureMap> after(Slot slot, const Tensor& W, const Tensor& b) const override;
+
+ protected:
+  Variable phi(const Variable& u, const Variable& s) const override;
+  Tensor slope(const Tensor& u, const Tensor& s, const Tensor& ds) const override;
+
+ private:
+  struct Plan {
+    std::vector<int64_t> counts;  ///< of the features of degree 0, 1, ...
+    std::vector<float> scales;    ///< of each feature, in order of degrees
+    std::vector<float> signs;
+    int64_t rows = 0;
+  };
+  PolynomialFeatures(Slot slot, int64_t inputs, const PolynomialOptions& options, const Plan& plan, Generator& init);
+  PolynomialFeatures(Slot slot, const PolynomialFeatures& other, const Projection& projection);
+  static Plan plan_of(const PolynomialOptions& options, Generator& init);
+  static Projection drawn(int64_t inputs, const PolynomialOptions& options, int64_t rows, Generator& init);
+
+  std::vector<int64_t> counts() const { return counts_.to_vector<int64_t>(); }
+
+  Tensor& counts_;  ///< i64: features of degree 0, 1, ...
+  Tensor& scales_;
+  Tensor& signs_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,70 @@
+// SNNK layers: y = W Phi(x) in place of f(W0 x + b0), with W (outputs, features) trained and Phi fixed (SNNK Eq. 4).
+//
+//   Generator generator(1);
+//   Snnk layer = Snnk::from(linear, "relu", 64, generator);   // in place of relu(linear.forward(x))
+//
+// Parameters and time are O(outputs x features) and O(features (inputs + outputs)) in place of O(outputs x inputs).
+// To freeze a layer: set_trainable(false), as of any module.
+#pragma once
+
+#include <optional>
+
+#include "layers/linear.h"
+#include "layers/snnk/feature_map.h"
+#include "layers/snnk/measure.h"
+
+namespace bochner {
+
+struct SnnkOptions {
+  /// What the layer stands for, one of snnk_activations():
+  ///   relu            arc-cosine features (arc_cosine.h), SNNK's ReLU layer
+  ///   sin, cos, gaussian, sinc, smooth-relu    universal random features (universal.h)
+  ///   tanh            polynomial features (polynomial.h)
+  ///   released-sine, released-cosine    what the published code calls so (released.h)
+  std::string activation = "relu";
+  /// Universal random features of this measure, in place of the activation's own.
+  std::optional<FourierMeasure> measure = {};
+  int64_t features = 32;    ///< columns of W; of universal features even
+  bool orthogonal = false;  ///< projections
+  /// Inputs and weights are divided by inputs^(1/4) (SNNK H.2), so the layer stands for f(w.x / sqrt(inputs) + b).
+  bool scale_inputs = false;
+  /// Of universal features; without a value A is optimal_A() of the weights that are mapped.
+  std::optional<double> A = {};
+  double eta = 1;
+  int64_t block = 1;
+  bool damped = false;
+  /// Of relu: the order n and a coordinate for the bias.
+  int order = 1;
+  bool bias_coordinate = false;
+};
+
+std::vector<std::string> snnk_activations();
+
+/// The feature map of the options. `weights` (outputs, inputs), or undefined: those that will be mapped, to choose A
+/// for.
+std::unique_ptr<FeatureMap> make_features(Slot slot, int64_t inputs, const SnnkOptions& options, const Tensor& weights,
+                                          Generator& init);
+
+class Snnk : public Module {
+ public:
+  /// In place of a fresh layer: W = Psi of weights and biases drawn as PyTorch's Linear draws them.
+  Snnk(Slot slot, int64_t inputs, int64_t outputs, const SnnkOptions& options, Generator& init);
+  /// In place of activation(linear): W = Psi(linear.weight, linear.bias).
+  Snnk(Slot slot, const Linear& linear, const SnnkOptions& options, Generator& init);
+  static Snnk from(const Linear& linear, std::string activation, int64_t features, Generator& init);
+
+  /// (..., inputs) -> (..., outputs)
+  Variable forward(const Variable& x) const;
+
+  const FeatureMap& features() const { return *features_; }
+  int64_t inputs() const { return features_->inputs(); }
+  int64_t outputs() const { return weight.shape()[0]; }
+
+ private:
+  std::unique_ptr<FeatureMap> features_;  // before the weight, which it makes
+
+ public:
+  Parameter& weight;  ///< (outputs, features)
+};
+
+}  // namespace bochner

@@ -1,0 +1,229 @@
+// SNNK layers, bundles and their closed forms.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/fused/cross_entropy.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "layers/snnk/blocks.h"
+#include "layers/snnk/bundle.h"
+
+namespace bochner {
+namespace {
+
+Tensor values(const Shape& shape, uint64_t seed, double deviation = 1) {
+  Generator generator(seed);
+  return normal(shape, generator, 0, deviation);
+}
+
+double largest(const Tensor& x) { return amax(abs(x)).item(); }
+
+TEST(Snnk, StandsForALayerInOneLine) {
+  Generator generator(1);
+  const Linear linear({}, 12, 5, generator);
+  Snnk layer = Snnk::from(linear, "sin", 4096, generator);
+  EXPECT_EQ(layer.parameter_count(), 5 * 4096);
+  const Tensor x = values({7, 3, 12}, 2, 0.3);
+  const Tensor y = layer.forward(x).value();
+  EXPECT_EQ(y.shape(), (Shape{7, 3, 5}));
+  // 105 outputs, each with a deviation of about sqrt(2 / 4096)
+  EXPECT_LT(largest(y - sin(linear.forward(x)).value()), 0.15);
+  layer.set_trainable(false);
+  EXPECT_EQ(layer.parameter_count(), 0);
+  EXPECT_THROW(Snnk::from(linear, "gelu", 8, generator), Error);
+}
+
+TEST(Snnk, TrainsItsWeightsAndPassesGradientsOn) {
+  Generator generator(3);
+  Snnk layer({}, 6, 4, {.activation = "cos", .features = 8, .scale_inputs = true}, generator);
+  Tape tape;
+  const Variable x = tape.watch(values({3, 6}, 4));
+  const Gradients g = tape.gradients(sum(square(layer.forward(x))), {x, tape.leaf(layer.weight)});
+  EXPECT_GT(largest(g[0].value()), 0);
+  EXPECT_EQ(g[1].shape(), (Shape{4, 8}));
+}
+
+TEST(Snnk, SavesItsFeatures) {
+  Generator one(1);
+  Generator two(2);
+  const SnnkOptions options{.activation = "smooth-relu", .features = 6};
+  Snnk a({}, 4, 3, options, one);
+  Snnk b({}, 4, 3, options, two);
+  const Tensor x = values({2, 4}, 1, 0.1);
+  EXPECT_GT(largest(a.forward(x).value() - b.forward(x).value()), 0);
+  b.load_state(a.state());
+  EXPECT_EQ(largest(a.forward(x).value() - b.forward(x).value()), 0);  // A, chosen from other weights, is part of it
+}
+
+class BundleOf : public testing::TestWithParam<std::string> {};
+
+TEST_P(BundleOf, RunsCollapseExactly) {
+  Generator g(5);
+  SnnkOptions options{.activation = GetParam(), .features = 16, .scale_inputs = true};
+  options.eta = 3;  // the frequencies of sinc reach pi, and exp(pi^2 |x|^2 / 2) would leave f32
+  const Linear before({}, 10, 20, g);
+  const Snnk first({}, 20, 24, options, g);
+  const Linear middle({}, 24, 12, g);
+  const Snnk second({}, 12, 9, options, g);
+  const Linear after({}, 9, 3, g);
+  Bundle bundle({}, {&before, &first, &middle, &second, &after});
+  EXPECT_EQ(bundle.stages(), 2);
+  EXPECT_EQ(bundle.weight().shape(), (Shape{3, 16}));
+  const Tensor x = values({2, 8, 10}, 6, 0.5);
+  const Tensor expected = after.forward(second.forward(middle.forward(first.forward(before.forward(x))))).value();
+  const Tensor found = bundle.forward(x).value();
+  EXPECT_LT(largest(found - expected), 1e-5 * std::max(1.0, largest(expected))) << GetParam();
+  // the Jacobian without backpropagation
+  bundle.to(Device::cpu(), DType::f64);
+  const Tensor point = values({3, 10}, 7, 0.5).cast(DType::f64);
+  const Tensor J = bundle.jacobian(point);
+  for (int64_t o = 0; o < 3; ++o) {
+    Tape tape;
+    const Variable leaf = tape.watch(point);
+    const Tensor pick = Tensor::zeros({3, 3}, DType::f64);
+    pick.slice(1, o, o + 1).fill_(1);
+    const Tensor row = tape.gradients({bundle.forward(leaf)}, {pick}, {leaf})[0].value();
+    EXPECT_LT(largest(row - J.select(1, o)), 1e-8 * std::max(1.0, largest(row))) << GetParam();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Names, BundleOf, testing::ValuesIn(snnk_activations()), [](const auto& one) {
+  std::string name = one.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(Bundle, OfANetworkEstimatesItAndItsErrorGrowsWithDepth) {
+  Generator g(8);
+  const Tensor x = values({20, 6}, 9, 0.3);
+  double previous = 0;
+  for (const int depth : {1, 2}) {
+    std::deque<Linear> linears;
+    std::vector<NetworkLayer> layers;
+    Variable y = x;
+    for (int i = 0; i < depth; ++i) {
+      linears.emplace_back(Slot{}, i == 0 ? 6 : 16, 16, g);
+      layers.push_back({&linears.back(), "sin"});
+      y = sin(linears.back().forward(y));
+    }
+    linears.emplace_back(Slot{}, 16, 2, g);
+    layers.push_back({&linears.back(), "identity"});
+    y = linears.back().forward(y);
+    const auto error = [&](int64_t features) {
+      double total = 0;
+      for (uint64_t seed = 0; seed < 6; ++seed) {
+        Generator draw(seed);
+        const Bundle bundle = Bundle::of_network({}, layers, {.features = features}, draw);
+        total += sum(square(bundle.forward(x).value() - y.value())).item() / 6;
+      }
+      return total;
+    };
+    const double few = error(64);
+    const double many = error(2048);
+    EXPECT_LT(many, few / 4);  // 32 times the features
+    EXPECT_GT(many, previous);
+    previous = many;
+  }
+}
+
+TEST(Bundle, RefusesOtherLayersAndWrongSizes) {
+  Generator g(1);
+  const Linear a({}, 3, 4, g);
+  const Linear b({}, 5, 2, g);
+  const LayerNormLayer norm({}, 4, 1e-5);
+  const Snnk snnk({}, 7, 2, {.features = 4}, g);
+  EXPECT_THROW(Bundle({}, {}), Error);
+  EXPECT_THROW(Bundle({}, {&a, &b}), Error);
+  EXPECT_THROW(Bundle({}, {&a, &norm}), Error);
+  EXPECT_THROW(Bundle({}, {&a, &snnk}), Error);
+}
+
+TEST(Ridge, EqualsTheOptimumOfGradientDescent) {
+  Generator g(11);
+  for (const double ridge : {0.0, 0.3}) {
+    Snnk layer({}, 5, 2, {.activation = "relu", .features = 6}, g);
+    Bundle bundle({}, {&layer});
+    bundle.to(Device::cpu(), DType::f64);
+    const Tensor X = values({200, 5}, 12).cast(DType::f64);
+    const Tensor Y = values({200, 2}, 13).cast(DType::f64);
+    const double best = bundle.fit(X, Y, ridge);
+    // Gradient descent on |Phi W^T + b - Y|^2 + ridge |W|^2 from 0, with steps of 1 / L
+    const Tensor Phi = bundle.features(X).value();
+    Tensor W = Tensor::zeros({2, 6}, DType::f64);
+    Tensor b = Tensor::zeros({2}, DType::f64);
+    const double L = 2 * (sum(square(Phi)).item() + 200 + ridge);
+    const auto error = [&] { return matmul(Phi, W.transpose(0, 1)) + b - Y; };
+    for (int i = 0; i < 60000; ++i) {
+      const Tensor e = error();
+      W = W - (matmul(e.transpose(0, 1), Phi) * 2.0 + W * (2 * ridge)) * (1 / L);
+      b = b - sum(e, {0}) * (2 / L);
+    }
+    const double descended = sum(square(error())).item() + ridge * sum(square(W)).item();
+    EXPECT_NEAR(descended / best, 1, 1e-6);
+    EXPECT_GE(descended, best * (1 - 1e-12));
+    EXPECT_LT(largest(W - bundle.weight().value), 1e-4 * largest(W));
+  }
+}
+
+TEST(Ridge, PiecesGiveWhatAllRowsGive) {
+  const Tensor Phi = values({90, 7}, 14).cast(DType::f64);
+  const Tensor Y = values({90, 2}, 15).cast(DType::f64);
+  RidgeFit whole(7, 2);
+  whole.add(Phi, Y);
+  RidgeFit pieces(7, 2);
+  for (int64_t i = 0; i < 90; i += 4) {
+    const int64_t end = std::min<int64_t>(90, i + 4);
+    pieces.add(Phi.slice(0, i, end).contiguous(), Y.slice(0, i, end).contiguous());
+  }
+  const auto a = whole.solve(0.1);
+  const auto b = pieces.solve(0.1);
+  EXPECT_LT(largest(a.weight - b.weight), 1e-12);
+  EXPECT_LT(largest(a.bias - b.bias), 1e-12);
+  EXPECT_NEAR(a.residual, b.residual, 1e-10);
+  EXPECT_THROW(RidgeFit(7, 2).solve(), Error);
+  EXPECT_THROW(whole.solve(-1), Error);
+  EXPECT_THROW(whole.add(Y, Phi), Error);
+}
+
+TEST(Blocks, AdapterBeginsAsTheIdentity) {
+  Generator g(16);
+  SnnkAdapter adapter({}, 12, {.snnk = {.features = 4}}, g);
+  EXPECT_EQ(adapter.parameter_count(), 12 * 4 + 12);
+  const Tensor x = values({2, 5, 12}, 17);
+  EXPECT_EQ(largest(adapter.forward(x).value() - x), 0);
+  {
+    Tape tape;
+    tape.backward(sum(square(adapter.forward(x))));
+  }
+  EXPECT_GT(largest(adapter.parameters().front()->grad), 0);  // of the gate, which is what moves first
+  SnnkAdapter down({}, 12, {.snnk = {.features = 4}, .down = 3}, g);
+  EXPECT_EQ(down.parameter_count(), 3 * 4 + 3 * 12 + 12);
+  EXPECT_EQ(largest(down.forward(x).value() - x), 0);
+}
+
+TEST(Blocks, PoolerAndFeedForwardAreBundledAway) {
+  Generator g(18);
+  const Linear pooler({}, 16, 16, g);
+  const Linear classifier({}, 16, 3, g);
+  const SnnkPooler block({}, pooler, classifier, {.activation = "cos", .features = 8}, g);
+  Bundle bundle = block.bundle();
+  EXPECT_EQ(bundle.parameter_count(), 3 * 8 + 3);
+  const Tensor x = values({5, 16}, 19);
+  EXPECT_LT(largest(bundle.forward(x).value() - block.forward(x).value()), 1e-5);
+
+  const Linear in({}, 16, 64, g);
+  const Linear out({}, 64, 16, g);
+  SnnkFeedForward feed({}, in, out, {.activation = "relu", .features = 8}, g);
+  EXPECT_EQ(feed.parameter_count(), 64 * 8 + 64 * 16 + 16);
+  const Bundle small = feed.bundle();
+  const Tensor tokens = values({2, 7, 16}, 20);
+  EXPECT_LT(largest(small.forward(tokens).value() - feed.forward(tokens).value()), 1e-5);
+}
+
+}  // namespace
+}  // namespace bochner
