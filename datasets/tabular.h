@@ -1,0 +1,123 @@
+// Tables of numbers with a class: the UCI sets of SNNK 4.5, and any CSV file.
+//
+//   const TableSplits data = uci::covertype("data/covtype.data.gz", say);   // official split, standardised
+//   TableLoader loader(data.train, 1024, seed);
+//   const TableBatch batch = loader.next();                                  // x (1024, 54), labels (1024)
+//
+// A file is read row by row into f32 rows, and these are kept beside it in `FILE.bochner-cache` (safetensors with
+// hashes; engine/io/safetensors.h), so that a second start reads numbers rather than text. The cache names the file's
+// size and time, and is made anew where they differ. Where the folder can not be written to, there is none.
+//
+// Errors name file, row and column: a ragged row, text or NaN in a number field, a class of the other splits that
+// training has not seen, a missing label column, an empty file, a gzip file cut short.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/random.h"
+#include "engine/tensor.h"
+
+namespace bochner {
+
+/// For lines of progress.
+using Say = std::function<void(const std::string&)>;
+
+struct TableFormat {
+  bool header = false;
+  char separator = ',';
+  /// The label: the name of a column (with a header), or its number from 0; from -1 counted from the end.
+  std::string label = "-1";
+  bool cache = true;
+};
+
+/// A file as it was read. Labels are numbered in the order of class_names: by value where all are numbers, else by
+/// alphabet.
+struct NumericTable {
+  std::string file;
+  Tensor features;                       ///< f32 (rows, columns)
+  Tensor labels;                         ///< i64 (rows)
+  std::vector<std::string> class_names;  ///< as written, numbers in their shortest form
+  std::vector<std::string> columns;      ///< empty without a header
+  int64_t first_row = 1;                 ///< row of the file, from 1, that the first example stands in
+  bool from_cache = false;
+
+  int64_t rows() const { return features.size(0); }
+};
+
+NumericTable read_table(const std::filesystem::path& path, const TableFormat& format = {}, const Say& say = {});
+
+/// Rows of one split.
+struct TableSplit {
+  Tensor features;  ///< f32 (rows, columns)
+  Tensor labels;    ///< i64 (rows)
+  int64_t rows() const { return features.size(0); }
+};
+
+struct TableSplits {
+  TableSplit train, valid, test;
+  int64_t classes = 0;
+  std::string rule;          ///< how it was split, in words
+  std::vector<float> mean;   ///< of each column over the training rows, which was subtracted
+  std::vector<float> scale;  ///< its standard deviation, which was divided by; 1 where it is 0
+};
+
+/// Rows [0, train), the `valid` behind them, and the rest; then standardised by mean and deviation of the training
+/// rows. An Error names the first row whose class training has not seen.
+TableSplits split_in_order(const NumericTable& table, int64_t train, int64_t valid, std::string rule);
+/// The same of rows in a random order of this seed.
+TableSplits split_at_random(const NumericTable& table, double valid_share, double test_share, uint64_t seed);
+/// Training rows from one file (its last `valid` ones for validation), test rows from another.
+TableSplits split_of_files(const NumericTable& train, int64_t valid, const NumericTable& test, std::string rule);
+
+namespace uci {
+
+/// Covertype (Blackard & Dean, 1999): 54 integers, class 1 ... 7 last, no header. Official split: 11,340 rows for
+/// training, 3,780 for validation, the rest (565,892 of the whole file) for testing.
+TableSplits covertype(const std::filesystem::path& file, const Say& say = {});
+/// HIGGS (Baldi, Sadowski, Whiteson, 2014): label first, 28 features, no header, the last 500,000 of 11,000,000 rows
+/// are for testing; the 500,000 before them validate. Of a shorter file, a tenth each.
+TableSplits higgs(const std::filesystem::path& file, const Say& say = {});
+/// HEPMASS (Baldi et al., 2016): NAME_train.csv and NAME_test.csv with a header line, label first; the last tenth of
+/// the training rows validates.
+TableSplits hepmass(const std::filesystem::path& train, const std::filesystem::path& test, const Say& say = {});
+
+}  // namespace uci
+
+struct TableBatch {
+  Tensor x;       ///< (batch, columns)
+  Tensor labels;  ///< i64 (batch)
+  std::vector<int64_t> rows;
+};
+
+/// Batches in an order that depends on seed and epoch alone. In training order rows are shuffled and a last batch that
+/// is not full is left out; in order, all rows come once.
+class TableLoader {
+ public:
+  struct Position {
+    int64_t epoch = 0;
+    int64_t step = 0;
+    bool operator==(const Position&) const = default;
+  };
+
+  TableLoader(const TableSplit& split, int64_t batch, uint64_t seed, bool shuffle = true);
+  int64_t steps_per_epoch() const;
+  TableBatch next();
+  Position position() const { return position_; }
+  void restore(Position position);
+
+ private:
+  const TableSplit& split_;
+  int64_t batch_;
+  uint64_t seed_;
+  bool shuffle_;
+  Position position_;
+  int64_t ordered_ = -1;  ///< the epoch of order_
+  std::vector<int64_t> order_;
+};
+
+}  // namespace bochner

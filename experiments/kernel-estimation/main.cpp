@@ -1,0 +1,196 @@
+// Pointwise kernel estimation (SNNK 4.1, Fig. 2 g, h): how far an SNNK layer's output is from the layer it stands for,
+// against its number of random projections; and how that error grows with the depth of a bundled network (Appendix B).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops/unary.h"
+#include "engine/io/csv.h"
+#include "engine/io/file.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "experiments/common/chart.h"
+#include "experiments/common/interrupt.h"
+#include "experiments/common/program.h"
+#include "experiments/common/run.h"
+#include "experiments/common/table.h"
+#include "layers/snnk/arc_cosine.h"
+#include "layers/snnk/bundle.h"
+#include "layers/snnk/universal.h"
+
+namespace {
+
+using namespace bochner;  // NOLINT: a program, not a header
+
+constexpr uint64_t kPointStream = 1;
+constexpr uint64_t kMapStream = 2;
+
+struct Config {
+  RunOptions run;
+  int64_t dim = 2000;
+  int64_t instantiations = 500;
+  std::vector<int64_t> projections = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+  double bias = 0.5;
+  bool orthogonal = false;
+  int64_t width = 32;
+  int64_t depth = 4;
+
+  Config() {
+    run.task = "sine";
+    run.tasks = {"sine", "arc-cosine", "depth"};
+  }
+  void fields(Fields& f) {
+    run.fields(f);
+    f("dim", dim, "inputs d of the layer").at_least(1);
+    f("instantiations", instantiations, "independent draws of the features").at_least(2);
+    f("projections", projections, "numbers of random projections").at_least(1);
+    f("bias", bias, "b of the sine layer");
+    f("orthogonal", orthogonal, "orthogonal projections");
+    f("width", width, "task depth: units of each layer").at_least(1);
+    f("depth", depth, "task depth: sine layers of the deepest network").at_least(1);
+  }
+};
+
+struct Point {
+  std::string series;
+  int64_t projections;
+  double mean, deviation;
+  double expected;  ///< the deviation of the estimate over its value, by formula; NaN where there is none
+};
+
+double dot(const Tensor& a, const Tensor& b) { return sum(a.cast(DType::f64) * b.cast(DType::f64)).item(); }
+
+/// Entries U(0, 1) / sqrt(d), so that w.x is about 1 / 4. The paper's text has lost a symbol before its "d".
+Tensor entries(int64_t dim, Generator& generator) {
+  return uniform({1, dim}, generator) * (1 / std::sqrt(static_cast<double>(dim)));
+}
+
+void stop_if_interrupted() {
+  if (interrupted()) throw Interrupted("interrupted; nothing was written");
+}
+
+/// Mean and deviation over the instantiations of |estimate(i) / exact - 1|.
+template <class Estimate>
+Point measure(const Config& config, const std::string& series, int64_t projections, double exact,
+              const Estimate& estimate) {
+  double total = 0;
+  double squares = 0;
+  for (int64_t i = 0; i < config.instantiations; ++i) {
+    stop_if_interrupted();
+    Generator generator = Generator(config.run.seed).fork(kMapStream).fork(static_cast<uint64_t>(projections));
+    generator = generator.fork(static_cast<uint64_t>(i));
+    const double error = std::abs(estimate(generator) / exact - 1);
+    total += error;
+    squares += error * error;
+  }
+  const auto n = static_cast<double>(config.instantiations);
+  const double deviation = std::sqrt(std::max(0.0, (squares - total * total / n) / (n - 1)));
+  return {series, projections, total / n, deviation, std::nan("")};
+}
+
+std::vector<Point> layer(const Config& config, Log& log) {
+  Generator points = Generator(config.run.seed).fork(kPointStream);
+  const Tensor x = entries(config.dim, points);
+  const Tensor w = entries(config.dim, points);
+  const double product = dot(x, w);
+  std::vector<Point> all;
+  for (const int64_t m : config.projections) {
+    if (config.run.task == "sine") {
+      const Tensor b = Tensor::from<float>({static_cast<float>(config.bias)}, {1});
+      UniversalOptions options{.measure = FourierMeasure::sine(), .features = 2 * m};
+      options.A = optimal_A(dot(w, w), config.dim);
+      options.orthogonal = config.orthogonal;
+      const double exact = std::sin(product + config.bias);
+      all.push_back(measure(config, "sine", m, exact, [&](Generator& generator) {
+        const UniversalFeatures map({}, config.dim, options, generator);
+        return dot(map.forward(x).value(), map.weights(w, b));
+      }));
+      Generator any(0);
+      const UniversalFeatures map({}, config.dim, options, any);
+      all.back().expected = std::sqrt(map.variance(dot(x, x), dot(w, w), product, config.bias)) / std::abs(exact);
+    } else {
+      const double norms = std::sqrt(dot(x, x) * dot(w, w));
+      const double exact =
+          arc_cosine_kernel(1, std::sqrt(dot(x, x)), std::sqrt(dot(w, w)), std::acos(product / norms)) / 2;
+      const ArcCosineOptions options{.features = m, .orthogonal = config.orthogonal};
+      all.push_back(measure(config, "arc-cosine", m, exact, [&](Generator& generator) {
+        const ArcCosineFeatures map({}, config.dim, options, generator);
+        return dot(map.forward(x).value(), map.weights(w, {}));
+      }));
+    }
+    log.info("{} projections: relative error {:.3g}, deviation {:.3g}", m, all.back().mean, all.back().deviation);
+  }
+  return all;
+}
+
+/// |bundled - network| / |network| over 64 inputs, of networks of sine layers and a linear one.
+std::vector<Point> depth(const Config& config, Log& log) {
+  std::vector<Point> all;
+  for (int64_t layers = 1; layers <= config.depth; ++layers) {
+    Generator init = Generator(config.run.seed).fork(kPointStream).fork(static_cast<uint64_t>(layers));
+    std::deque<Linear> linears;
+    std::vector<NetworkLayer> network;
+    const Tensor x = uniform({64, config.width}, init) * (1 / std::sqrt(static_cast<double>(config.width)));
+    Variable y = x;
+    for (int64_t i = 0; i <= layers; ++i) {
+      linears.emplace_back(Slot{}, config.width, config.width, init);
+      network.push_back({&linears.back(), i < layers ? "sin" : "identity"});
+      y = linears.back().forward(y);
+      if (i < layers) y = sin(y);
+    }
+    const double norm = std::sqrt(dot(y.value(), y.value()));
+    for (const int64_t m : config.projections) {
+      all.push_back(measure(config, fmt::format("{} layers", layers), m, 1, [&](Generator& generator) {
+        const Bundle bundle =
+            Bundle::of_network({}, network, {.features = 2 * m, .orthogonal = config.orthogonal}, generator);
+        const Tensor rest = bundle.forward(x).value() - y.value();
+        return 1 + std::sqrt(dot(rest, rest)) / norm;
+      }));
+      log.info("{} layers, {} projections: relative error {:.3g}", layers, m, all.back().mean);
+    }
+  }
+  return all;
+}
+
+void run(Config& config, Session& session) {
+  const RunOptions& options = config.run;
+  const std::vector<Point> points = options.task == "depth" ? depth(config, session.log) : layer(config, session.log);
+  const std::filesystem::path path =
+      options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out);
+  const RunFolder folder(path, false);
+  write_file_atomically(folder / "config.ini", config_ini(session.experiment, session.fields));
+
+  Table table{{"", "projections", "mean relative error", "deviation", "deviation of the estimate by formula"}, {}};
+  CsvWriter csv(folder / "results.csv");
+  csv.write_row({"series", "projections", "mean_relative_error", "deviation", "expected_deviation"});
+  std::vector<Curve> curves;
+  for (const Point& point : points) {
+    const auto number = [](double value) { return std::isnan(value) ? std::string() : fmt::format("{:.4g}", value); };
+    const std::vector<std::string> row = {point.series, fmt::format("{}", point.projections), number(point.mean),
+                                          number(point.deviation), number(point.expected)};
+    table.rows.push_back(row);
+    csv.write_row({row[0], row[1], row[2], row[3], row[4]});
+    if (curves.empty() || curves.back().label != point.series) {
+      curves.push_back({point.series, static_cast<int>(curves.size()), false, {}});
+    }
+    curves.back().points.emplace_back(std::log10(static_cast<double>(point.projections)), std::log10(point.mean));
+  }
+  csv.commit();
+  const std::string title = fmt::format("kernel-estimation: {}", run_name(options));
+  const std::string chart = line_chart("log10 of the mean relative error", "log10 of the projections", curves);
+  write_file_atomically(folder / "report.html",
+                        report_html(title, {}, PaperTable::parse(session.experiment.resources.paper),
+                                    {{"Error against projections", chart}, {"Numbers", table.html()}}));
+  fmt::print("{}{}\n", table.text(), (folder / "report.html").string());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bochner::main_of<Config>(
+      {"kernel-estimation", "How far SNNK layers are from the layers they stand for, by number of projections",
+       bochner::embedded_resources()},
+      argc, argv, run);
+}

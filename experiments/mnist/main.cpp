@@ -1,0 +1,25 @@
+// MNIST and Fashion-MNIST (SNNK 4.2, G.1.3, Fig. 9): 784-512-512-10 against the same with an SNNK layer in its middle.
+#include "experiments/classifier/learner.h"
+#include "experiments/common/program.h"
+#include "experiments/common/run.h"
+#include "experiments/mnist/config.h"
+
+namespace {
+
+using namespace bochner;  // NOLINT: a program, not a header
+
+void run(mnist::Config& config, Session& session) {
+  const TableSplits data = config.load();
+  const TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
+  train_runs(session, plan,
+             [&] { return std::make_unique<classifier::Learner>(config.run, config.model, config.optim, data); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bochner::main_of<bochner::mnist::Config>(
+      {"mnist", "MNIST and Fashion-MNIST: an MLP against the same with an SNNK layer in its middle",
+       bochner::embedded_resources()},
+      argc, argv, run);
+}

@@ -1,0 +1,33 @@
+// What `uci` can be told: the data, the model and the training.
+#pragma once
+
+#include "datasets/tabular.h"
+#include "experiments/classifier/config.h"
+
+namespace bochner::uci_experiment {
+
+struct CsvConfig {
+  std::string label;
+  bool header = true;
+  std::string separator = ",";
+  double valid_share = 0.1;
+  double test_share = 0.1;
+  uint64_t split_seed = 0;
+  bool cache = true;
+
+  void fields(Fields& f);
+};
+
+struct Config {
+  RunOptions run;
+  CsvConfig csv;
+  classifier::ModelConfig model;
+  classifier::OptimConfig optim;
+
+  Config();
+  void fields(Fields& f);
+  /// Reads the task's files. An Error names the file that is missing and where it is to be had.
+  TableSplits load(const Say& say) const;
+};
+
+}  // namespace bochner::uci_experiment

@@ -1,0 +1,29 @@
+// UCI classification (SNNK 4.5): an MLP against the same with an SNNK layer in its middle.
+#include "experiments/classifier/learner.h"
+#include "experiments/common/program.h"
+#include "experiments/common/run.h"
+#include "experiments/uci/config.h"
+
+namespace {
+
+using namespace bochner;  // NOLINT: a program, not a header
+
+void run(uci_experiment::Config& config, Session& session) {
+  const TableSplits data = config.load([&](const std::string& line) { session.log.info("{}", line); });
+  session.log.info("{}: {} + {} + {} rows of {} columns, {} classes; split {}", config.run.task, data.train.rows(),
+                   data.valid.rows(), data.test.rows(), data.train.features.size(1), data.classes, data.rule);
+  TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
+  plan.best_by = "loss";
+  plan.higher_is_better = false;
+  train_runs(session, plan,
+             [&] { return std::make_unique<classifier::Learner>(config.run, config.model, config.optim, data); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bochner::main_of<bochner::uci_experiment::Config>(
+      {"uci", "UCI classification: an MLP against the same with an SNNK layer in its middle",
+       bochner::embedded_resources()},
+      argc, argv, run);
+}

@@ -1,0 +1,57 @@
+// Multi-layer perceptrons, one of whose layers may be an SNNK layer (SNNK 4.2, 4.5, H.5).
+//
+//   h_0 = x,   h_i = dropout(relu(W_i h_(i-1) + b_i)),   logits = W h + b
+//
+// The SNNK layer stands in place of relu(W_i h + b_i). Behind it, where the rest is linear, it is bundled with the
+// output layer: (classes, features) numbers are left of both.
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "layers/snnk/bundle.h"
+
+namespace bochner {
+
+struct MlpOptions {
+  int64_t inputs = 1;
+  std::vector<int64_t> hidden = {512, 512};
+  int64_t outputs = 2;
+  double dropout = 0;  ///< after each hidden layer
+  /// In place of hidden layer number `snnk_layer`, counted from 0.
+  std::optional<SnnkOptions> snnk = {};
+  int snnk_layer = 1;
+};
+
+class Mlp : public Module {
+ public:
+  Mlp(Slot slot, const MlpOptions& options, Generator& init);
+
+  /// (n, inputs) -> (n, outputs)
+  Variable forward(const Variable& x, Context& context) const;
+
+  /// The layers from the SNNK layer on as one, for inference. An Error where there is no SNNK layer, or where it is not
+  /// the last hidden one.
+  std::unique_ptr<Bundle> bundle() const;
+  /// What forward gives in evaluation, with the bundle in place of the layers it was made of.
+  Variable forward_bundled(const Variable& x, const Bundle& tail) const;
+
+  /// Multiplications and additions of matrix products of one row, forward.
+  int64_t flops() const;
+  /// The same with a bundle, and the bytes of what is left of the network then.
+  int64_t flops_bundled(const Bundle& tail) const;
+  int64_t bytes_bundled(Bundle& tail) const;
+
+ private:
+  struct Layer {
+    std::unique_ptr<Linear> linear;
+    std::unique_ptr<Snnk> snnk;
+  };
+  size_t bundled_from() const;
+
+  MlpOptions options_;
+  std::deque<Layer> hidden_;
+  Linear output_;
+};
+
+}  // namespace bochner

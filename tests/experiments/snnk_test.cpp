@@ -1,0 +1,131 @@
+// Small runs of the SNNK experiments, as a person would start them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/io/idx.h"
+#include "engine/ops/binary.h"
+#include "engine/random.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::put;
+using test::TemporaryFolder;
+
+Ended run(const TemporaryFolder& folder, std::vector<std::string> command) {
+  return Process(std::move(command), folder.path()).wait();
+}
+
+/// Two classes by the sign of x y, which no linear model can tell.
+void put_table(const TemporaryFolder& folder, const std::string& name) {
+  Generator generator(1);
+  std::string text = "x,y,class\n";
+  for (int i = 0; i < 1200; ++i) {
+    const double x = 2 * generator.uniform() - 1;
+    const double y = 2 * generator.uniform() - 1;
+    text += fmt::format("{:.4f},{:.4f},{}\n", x, y, x * y > 0 ? "same" : "other");
+  }
+  put(folder / name, text);
+}
+
+std::vector<std::string> uci(const std::vector<std::string>& more) {
+  std::vector<std::string> command = {BOCHNER_UCI,           "--task=csv",        "--data=t.csv",
+                                      "--csv.label=class",   "--model.first=32",  "--model.hidden=32",
+                                      "--model.features=16", "--optim.rate=1e-2", "--optim.evaluate-every=50",
+                                      "--steps=150",         "--batch=64",        "--threads=1"};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+TEST(UciProgram, LearnsWithBothLayersAndBundles) {
+  const TemporaryFolder folder;
+  put_table(folder, "t.csv");
+  const Ended ended = run(folder, uci({"--attention=linear,snnk-relu", "--out=out"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  for (const std::string layer : {"linear", "snnk-relu"}) {
+    const auto results = nlohmann::json::parse(contents(folder / ("out/" + layer + "/results.json")));
+    const auto& test = results["metrics"]["test"];
+    EXPECT_GT(test["accuracy"], 0.85) << layer;
+    EXPECT_GT(test["auc"], 0.9) << layer;
+    if (layer == "linear") continue;
+    EXPECT_EQ(results["parameters"], 2 * 32 + 32 + 32 * 16 + 2 * 32 + 2);
+    EXPECT_NEAR(test["accuracy-bundled"].get<double>(), test["accuracy"].get<double>(), 0.01);
+    EXPECT_LT(test["flops-bundled"], test["flops"]);
+    EXPECT_LT(test["bytes-bundled"], test["bytes"]);
+  }
+  EXPECT_NE(contents(folder / "out/report.html").find("snnk-relu"), std::string::npos);
+  EXPECT_FALSE(contents(folder / "t.csv.bochner-cache").empty());
+}
+
+TEST(UciProgram, GoesOnBitForBit) {
+  const TemporaryFolder folder;
+  put_table(folder, "t.csv");
+  ASSERT_EQ(run(folder, uci({"--attention=snnk-cos", "--out=whole"})).code, 0);
+  {
+    Process process(uci({"--attention=snnk-cos", "--out=cut"}), folder.path());
+    process.wait_for(folder / "cut/metrics.jsonl", "valid");
+    process.kill(SIGINT);
+    process.wait();
+  }
+  const Ended again = run(folder, {BOCHNER_UCI, "--resume", "--out=cut", "--task=csv", "--data=t.csv"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  const auto metrics = [&](const std::string& name) {
+    return nlohmann::json::parse(contents(folder / (name + "/results.json")))["metrics"];
+  };
+  EXPECT_EQ(metrics("cut"), metrics("whole"));
+}
+
+TEST(UciProgram, MistakesAreOneLine) {
+  const TemporaryFolder folder;
+  put(folder / "t.csv", "x,class\n1,a\ntwo,b\n");
+  const Ended text = run(folder, uci({}));
+  EXPECT_EQ(text.code, 2);
+  EXPECT_NE(text.err.find("t.csv: row 3 column 1"), std::string::npos) << text.err;
+  const Ended missing = run(folder, {BOCHNER_UCI, "--task=higgs", "--data=nowhere"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.err.find("nowhere/HIGGS.csv is missing"), std::string::npos) << missing.err;
+  const Ended odd = run(folder, uci({"--attention=snnk-sin", "--model.features=7"}));
+  EXPECT_EQ(odd.code, 2);
+}
+
+TEST(MnistProgram, RunsOnIdxFiles) {
+  const TemporaryFolder folder;
+  Generator generator(2);
+  for (const auto& [name, count] : {std::pair{"train", 200}, std::pair{"t10k", 50}}) {
+    const Tensor labels = integers({count}, 0, 10, generator);
+    const Tensor images = Tensor::zeros({count, 6, 6}, DType::u8);
+    for (int64_t i = 0; i < count; ++i) {  // a column of the picture for each class
+      images.select(0, i).select(1, labels.data<int64_t>()[i] % 6).fill_(labels.data<int64_t>()[i] < 6 ? 255 : 100);
+    }
+    write_idx(folder / (std::string(name) + "-images-idx3-ubyte.gz"), images);
+    write_idx(folder / (std::string(name) + "-labels-idx1-ubyte"), labels.cast(DType::u8));
+  }
+  const Ended ended =
+      run(folder, {BOCHNER_MNIST, "--data=.", "--attention=snnk-relu", "--model.first=32", "--model.hidden=32",
+                   "--model.features=16", "--model.dropout=0", "--optim.rate=5e-3", "--steps=600", "--batch=16",
+                   "--optim.evaluate-every=200", "--threads=1", "--out=out"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const auto results = nlohmann::json::parse(contents(folder / "out/results.json"));
+  EXPECT_GT(results["metrics"]["test"]["accuracy"], 0.9);
+}
+
+TEST(KernelEstimationProgram, ErrorsFallWithProjections) {
+  const TemporaryFolder folder;
+  for (const std::string task : {"sine", "arc-cosine", "depth"}) {
+    const Ended ended = run(folder, {BOCHNER_KERNEL_ESTIMATION, "--preset=quick", "--task=" + task, "--out=" + task,
+                                     "--width=8", "--instantiations=20", "--threads=1"});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    const std::string csv = contents(folder / (task + "/results.csv"));
+    EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), task == "depth" ? 7 : 4) << csv;
+    EXPECT_NE(contents(folder / (task + "/report.html")).find("<svg"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace bochner
