@@ -1,0 +1,47 @@
+// Rows of finite numbers with one column of words, read by several threads: the plain subset of what CsvReader (csv.h)
+// reads, at memory speed.
+//
+//   PlainRowsResult rows;
+//   if (!read_plain_rows(*open_unpacked(path), {.label = 54}, rows)) ...   // something in it needs CsvReader
+//
+// What is read equals bit for bit what CsvReader gives. Quotes, zero bytes, ragged rows, fields that are no finite
+// number and overlong rows are left to CsvReader, which reads them or names row and column.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/io/stream.h"
+
+namespace bochner {
+
+struct PlainRowsOptions {
+  char separator = ',';
+  /// Number of the label's column from 0; from -1 counted from the end.
+  int64_t label = -1;
+  /// Is the first row one of names, to be passed over?
+  bool header = false;
+  /// Fields of every row; 0: as many as the first one has.
+  int64_t fields = 0;
+  int64_t max_classes = 10000;
+};
+
+/// Numbers of some neighbouring rows.
+struct RowPiece {
+  std::vector<float> values;    ///< (rows, columns)
+  std::vector<int64_t> labels;  ///< places in PlainRowsResult::classes
+};
+
+struct PlainRowsResult {
+  int64_t rows = 0;
+  int64_t columns = 0;  ///< without the label's
+  std::vector<RowPiece> pieces;
+  std::vector<std::string> classes;  ///< in the order of their first rows
+};
+
+/// Reads all rows of `source` from where it is. False where the rows are none of the plain kind; `result` is then of no
+/// use. Errors of the source (a gzip file cut short) are thrown.
+bool read_plain_rows(ByteSource& source, const PlainRowsOptions& options, PlainRowsResult& result);
+
+}  // namespace bochner
