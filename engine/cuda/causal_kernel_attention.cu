@@ -8,262 +8,16 @@
 // Since m never falls, no factor exceeds 1. Backward walks slabs and chunks from the last to the first with R'_c, the
 // gradient of S'_c, and t'_c, that of T'_c:
 //
-//   dA_ij = G'_i . v'_j,   R'_c = e^(r_c - r_(c+1)) R'_(c+1) + sum_i e^(r_c - m_i) F_q,i G'_i^T,   t'_c = t'_(c+1) +
-//   sum_i eps f_i G'_i dF_q,i = sum_j dA_ij e^(m_j - m_i) F_k,j + e^(r_c - m_i) S'_c G'_i + eps (sum_j dA_ij + T'_c .
-//   G'_i) dF_k,j = sum_i dA_ij e^(m_j - m_i) F_q,i + e^(m_j - r_(c+1)) R'_(c+1) v'_j dv'_j = sum_i A_ij G'_i + e^(m_j -
-//   r_(c+1)) R'_(c+1)^T F_k,j + t'_(c+1)
-#include "engine/cuda/kernel_attention_parts.h"
+//   dA_ij  = G'_i . v'_j
+//   R'_c   = e^(r_c - r_(c+1)) R'_(c+1) + sum_i e^(r_c - m_i) F_q,i G'_i^T
+//   t'_c   = t'_(c+1) + sum_i eps f_i G'_i
+//   dF_q,i = sum_j dA_ij e^(m_j - m_i) F_k,j + e^(r_c - m_i) S'_c G'_i + eps (sum_j dA_ij + T'_c . G'_i)
+//   dF_k,j = sum_i dA_ij e^(m_j - m_i) F_q,i + e^(m_j - r_(c+1)) R'_(c+1) v'_j
+//   dv'_j  = sum_i A_ij G'_i + e^(m_j - r_(c+1)) R'_(c+1)^T F_k,j + t'_(c+1)
+#include "engine/cuda/causal_chunks.h"
 
 namespace bochner::cuda {
 namespace {
-
-constexpr int64_t kChunk = 64;
-
-int64_t rounded_up(int64_t count) { return (count + kChunk - 1) / kChunk * kChunk; }
-
-/// What all kernels of a slab know of it: m and where its chunks are.
-template <class T>
-struct Shifts {
-  bool shifts;
-  int64_t rows;     ///< of a slab, a multiple of kChunk
-  const T* m;       ///< (jobs, rows)
-  const T* before;  ///< (jobs): m of the last token before the slab
-
-  BOCHNER_DEVICE T at(int64_t job, int64_t row) const { return row < 0 ? before[job] : m[job * rows + row]; }
-  /// e^(m of token `from` - m of token `to`), both of the slab, or -1 for the one before it.
-  BOCHNER_DEVICE T factor(int64_t job, int64_t from, int64_t to) const {
-    return shifts ? math::exp(at(job, from) - at(job, to)) : T(1);
-  }
-};
-
-/// m from the exponents of keys: a thread for each job walks the slab. `last` is m of its last token.
-template <class T>
-struct RunningMaximum {
-  int64_t rows;
-  const T *tops, *before;
-  T *m, *last;
-  BOCHNER_DEVICE void operator()(int64_t job) const {
-    T largest = before[job];
-    for (int64_t row = 0; row < rows; ++row) {
-      const T top = tops[job * rows + row];
-      largest = top > largest ? top : largest;
-      m[job * rows + row] = largest;
-    }
-    last[job] = largest;
-  }
-};
-
-/// to (jobs, rows, width) = from times e^(m_row - r_(c+1)), or, `enters`, e^(r_c - m_row).
-template <class T>
-struct ScaleRows {
-  Shifts<T> shifts;
-  int64_t width;
-  bool enters;
-  const T* from;
-  T* to;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t job = i / width / shifts.rows;
-    const int64_t row = i / width % shifts.rows;
-    const int64_t chunk = row / kChunk;
-    const T factor =
-        enters ? shifts.factor(job, chunk * kChunk - 1, row) : shifts.factor(job, row, (chunk + 1) * kChunk - 1);
-    to[i] = factor * from[i];
-  }
-};
-
-/// A thread for each element of S': from what each chunk adds (jobs, chunks, size), in place, to the state before each
-/// chunk; the carried state becomes that behind the slab. Backward the same from the last chunk to the first: to the
-/// gradient of the state behind each chunk.
-template <class T>
-struct ScanStates {
-  Shifts<T> shifts;
-  int64_t chunks, size;
-  bool backward;
-  T *states, *carried;  ///< carried (jobs, size)
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t job = i / size;
-    T value = carried[i];
-    for (int64_t step = 0; step < chunks; ++step) {
-      const int64_t chunk = backward ? chunks - 1 - step : step;
-      T& place = states[(job * chunks + chunk) * size + i % size];
-      const T added = place;
-      place = value;
-      value = value * shifts.factor(job, chunk * kChunk - 1, (chunk + 1) * kChunk - 1) + added;
-    }
-    carried[i] = value;
-  }
-};
-
-/// A thread for each column: sums (jobs, chunks, width) of weight times the rows of earlier chunks (later ones where
-/// backward), from `carried` on.
-template <class T>
-struct ScanRows {
-  int64_t rows, chunks, width;
-  bool backward;
-  const T* weights;  ///< (jobs, rows), or null for 1
-  const T* x;        ///< (jobs, rows, width)
-  T *sums, *carried;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t job = i / width;
-    const int64_t column = i % width;
-    T value = carried[i];
-    for (int64_t step = 0; step < chunks; ++step) {
-      const int64_t chunk = backward ? chunks - 1 - step : step;
-      sums[(job * chunks + chunk) * width + column] = value;
-      for (int64_t row = job * rows + chunk * kChunk; row < job * rows + (chunk + 1) * kChunk; ++row) {
-        value += (weights == nullptr ? T(1) : weights[row]) * x[row * width + column];
-      }
-    }
-    carried[i] = value;
-  }
-};
-
-/// A (jobs, rows, kChunk) from F_q F_k^T.
-template <class T>
-struct Weights {
-  Shifts<T> shifts;
-  const T* feature_sums;  ///< eps f_i, or null
-  T* A;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t job = i / kChunk / shifts.rows;
-    const int64_t row = i / kChunk % shifts.rows;
-    const int64_t column = i % kChunk;
-    if (column > row % kChunk) {
-      A[i] = 0;
-      return;
-    }
-    const T value = A[i] * shifts.factor(job, row / kChunk * kChunk + column, row);
-    A[i] = feature_sums == nullptr ? value : value + feature_sums[i / kChunk];
-  }
-};
-
-/// dA_ij e^(m_j - m_i) in place of dA_ij = G'_i . v'_j, 0 where not visible; flows[row] = eps (sum_j dA_ij + T'_c .
-/// G'_i). A team for each row.
-template <class T>
-struct WeightGradients {
-  Shifts<T> shifts;
-  int64_t width;
-  T eps;
-  const T *G, *totals;  ///< (jobs, rows, width), (jobs, chunks, width)
-  T *dA, *flows;
-
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t job = team.index() / shifts.rows;
-    const int64_t row = team.index() % shifts.rows;
-    const int64_t chunk = row / kChunk;
-    T* d = dA + team.index() * kChunk;
-    T sum = 0;
-    for (int64_t j = team.rank(); j < kChunk; j += team.size()) {
-      const bool visible = j <= row % kChunk;
-      if (visible) sum += d[j];
-      d[j] = visible ? d[j] * shifts.factor(job, chunk * kChunk + j, row) : T(0);
-    }
-    const T* total = totals + (job * (shifts.rows / kChunk) + chunk) * width;
-    for (int64_t j = team.rank(); j < width; j += team.size()) sum += total[j] * G[team.index() * width + j];
-    sum = team.sum(sum);
-    if (team.rank() == 0) flows[team.index()] = eps * sum;
-  }
-};
-
-template <class T>
-struct AddToRows {
-  int64_t width;
-  const T* rows;
-  T* to;
-  BOCHNER_DEVICE void operator()(int64_t i) const { to[i] += rows[i / width]; }
-};
-
-/// O and the denominators; a team for each row.
-template <class T>
-struct Output {
-  SlabPlace place;
-  Shifts<T> shifts;
-  bool renormalise;
-  T eps;
-  int64_t value_dim, width;
-  const T *within, *entering;  ///< A V' and F_q S'_c
-  const T *feature_sums, *totals;
-  Tokens<T> O;
-  T* denominators;
-
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const auto token = place.at(team.index());
-    if (!token.there) return;
-    const int64_t chunk = token.row / kChunk;
-    const T factor = shifts.factor(token.job, chunk * kChunk - 1, token.row);
-    const T weight = feature_sums == nullptr ? T(0) : feature_sums[team.index()];
-    const T* total = totals + (token.job * (shifts.rows / kChunk) + chunk) * width;
-    const auto value = [&](int64_t j) {
-      const int64_t at = team.index() * width + j;
-      return within[at] + factor * entering[at] + weight * total[j];
-    };
-    const T denominator = renormalise ? value(value_dim) + eps : T(1);
-    const T inverse = denominator != T(0) ? T(1) / denominator : T(0);
-    T* to = O.head(token.b, token.h) + token.token * O.stride;
-    for (int64_t j = team.rank(); j < value_dim; j += team.size()) to[j] = value(j) * inverse;
-    if (renormalise && team.rank() == 0) {
-      denominators[(token.b * place.heads + token.h) * place.length + token.token] = denominator;
-    }
-  }
-};
-
-template <class T>
-struct UnpackValues {
-  SlabPlace place;
-  Shifts<T> shifts;
-  KeyMask mask;
-  int64_t value_dim, width;
-  const T *within, *leaving, *totals;  ///< A^T G', F_k R'_(c+1), t'_(c+1)
-  Tokens<T> dV;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t slab_row = i / value_dim;
-    const int64_t j = i % value_dim;
-    const auto token = place.at(slab_row);
-    if (!token.there) return;
-    const int64_t chunk = token.row / kChunk;
-    const T factor = shifts.factor(token.job, token.row, (chunk + 1) * kChunk - 1);
-    const int64_t at = slab_row * width + j;
-    const T value =
-        within[at] + factor * leaving[at] + totals[(token.job * (shifts.rows / kChunk) + chunk) * width + j];
-    dV.head(token.b, token.h)[token.token * dV.stride + j] = mask.real(token.b, token.token) ? value : T(0);
-  }
-};
-
-/// Between what is carried into a slab and its state in a result: S' and T' without their padding, then m.
-template <class T>
-struct CarriedState {
-  int64_t batch, heads, features, width, value_dim, states, index, size;
-  bool load;
-  T *S, *totals, *m, *state;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t kept = value_dim + 1;
-    const int64_t each = (features + 1) * width + 1;
-    const int64_t job = i / each;
-    const int64_t at = i % each;
-    T* own = state + ((job % batch * heads + job / batch) * states + index) * size;
-    if (at == each - 1) {
-      T& saved = own[(features + 1) * kept];
-      load ? m[job] = saved : saved = m[job];
-      return;
-    }
-    T& value = at < features * width ? S[job * features * width + at] : totals[job * width + at - features * width];
-    if (at % width >= kept) {
-      if (load) value = 0;
-      return;
-    }
-    T& saved = own[at / width * kept + at % width];
-    load ? value = saved : saved = value;
-  }
-};
-
-template <class T>
-struct Fill {
-  T value;
-  T* to;
-  BOCHNER_DEVICE void operator()(int64_t i) const { to[i] = value; }
-};
 
 /// A slab of queries and keys: everything that forward makes of it, and backward again.
 template <class T>
@@ -303,10 +57,8 @@ class CausalSlab {
 
   /// The state before the slab, to or from a result.
   void carry(bool load, int64_t index, const Tensor& state) {
-    launch_threads(
-        sizes_.jobs * ((sizes_.features + 1) * sizes_.width + 1),
-        CarriedState<T>{sizes_.batch, sizes_.heads, sizes_.features, sizes_.width, sizes_.value_dim, state.size(2),
-                        index, state.size(3), load, carried_S_, carried_totals_, before_, state.data<T>()});
+    const CarryState<T> kernel(sizes_, state, index, load, carried_S_, carried_totals_, before_);
+    launch_threads(kernel.threads(), kernel);
   }
   /// Features, the states before each chunk, and A.
   void load(int64_t begin, int64_t end) {
@@ -339,8 +91,7 @@ class CausalSlab {
   /// One product for each chunk: C (m x n) = op(A) op(B) [+ C], all matrices one behind the other.
   void each_chunk(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const T* a, const T* b, T* c,
                   bool adds) const {
-    gemm(dtype_of<T>, {transpose_a, transpose_b, m, n, k, a, transpose_a ? m : k, m * k, b, transpose_b ? k : n, k * n,
-                       c, n, m * n, sizes_.jobs * chunks(), 1, adds ? 1.0 : 0.0});
+    products<T>(sizes_.jobs * chunks(), transpose_a, transpose_b, m, n, k, a, b, c, adds);
   }
 
  private:
@@ -389,9 +140,9 @@ void attend_causal(const KernelAttentionSpec& spec, const AttentionSizes& sizes,
     slab.each_chunk(false, false, kChunk, W, kChunk, slab.A, slab.values, within, false);
     slab.each_chunk(false, false, kChunk, W, sizes.features, slab.queries.F(), slab.states, slab.scaled, false);
     launch_rows(slab.count(), sizes.value_dim,
-                Output<T>{slab.place, slab.shifts(), spec.renormalise, static_cast<T>(spec.denominator_eps),
-                          sizes.value_dim, W, within, slab.scaled, slab.feature_sums(), slab.totals, Tokens<T>(to.O),
-                          spec.renormalise ? to.denominator.data<T>() : nullptr});
+                CausalOutput<T>{slab.place, slab.shifts(), spec.renormalise, static_cast<T>(spec.denominator_eps),
+                                sizes.value_dim, W, within, slab.scaled, slab.feature_sums(), slab.totals,
+                                Tokens<T>(to.O), spec.renormalise ? to.denominator.data<T>() : nullptr});
     slab.advance();
   }
 }
@@ -457,7 +208,7 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const AttentionSize
     // values: into what G' and V' no longer need
     slab.each_chunk(true, false, kChunk, W, kChunk, slab.A, G, entering, false);
     slab.each_chunk(false, false, kChunk, W, F, slab.keys().F(), R, slab.scaled, false);
-    launch_threads(slab.count() * sizes.value_dim, UnpackValues<T>{key_place, slab.shifts(), mask, sizes.value_dim, W,
+    launch_threads(slab.count() * sizes.value_dim, CausalValues<T>{key_place, slab.shifts(), mask, sizes.value_dim, W,
                                                                    entering, slab.scaled, t, Tokens<T>(to.dV)});
     slab.queries.backward(true, KeyMask{Tensor()}, to.dQ, parts);
     slab.keys().backward(!slab.rule().eps_later, mask, to.dK, parts);

@@ -21,13 +21,6 @@ int64_t slab_rows(const AttentionSizes& sizes, int64_t length) {
   return std::min(length, std::max<int64_t>(256, fit / 256 * 256));
 }
 
-template <class T>
-struct Fill {
-  T value;
-  T* to;
-  BOCHNER_DEVICE void operator()(int64_t i) const { to[i] = value; }
-};
-
 /// A team for each job: raises the shift to the largest exponent of the slab; factor is what S' is multiplied by.
 template <class T>
 struct RaiseShift {
@@ -82,32 +75,6 @@ struct AddEps {
   BOCHNER_DEVICE void operator()(int64_t i) const { S[i] += eps * totals[i / (features * width) * width + i % width]; }
 };
 
-/// Between S' (jobs, F, width) with its shift and the state of a result (batch, heads, 1, size).
-template <class T>
-struct SaveState {
-  int64_t batch, heads, features, width, value_dim, size;
-  bool load;
-  T *S, *shift, *state;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t kept = value_dim + 1;
-    const int64_t job = i / (features * width + 1);
-    const int64_t at = i % (features * width + 1);
-    T* own = state + (job % batch * heads + job / batch) * size;
-    if (at == features * width) {
-      T& saved = own[features * kept];
-      load ? shift[job] = saved : saved = shift[job];
-      return;
-    }
-    T& value = S[job * features * width + at];
-    if (at % width >= kept) {
-      if (load) value = 0;
-      return;
-    }
-    T& saved = own[at / width * kept + at % width];
-    load ? value = saved : saved = value;
-  }
-};
-
 /// O and the denominators from O'.
 template <class T>
 struct Output {
@@ -152,20 +119,6 @@ struct UnpackValues {
 };
 
 template <class T>
-SaveState<T> state_kernel(const AttentionSizes& sizes, bool load, T* S, T* shift, const Tensor& state) {
-  return {sizes.batch, sizes.heads, sizes.features, sizes.width,    sizes.value_dim, state.size(3),
-          load,        S,           shift,          state.data<T>()};
-}
-
-/// One product for each job: C (m x n) = op(A) op(B) [+ C], all matrices one behind the other.
-template <class T>
-void each_job(const AttentionSizes& sizes, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-              const T* a, const T* b, T* c, bool adds) {
-  gemm(dtype_of<T>, {transpose_a, transpose_b, m, n, k, a, transpose_a ? m : k, m * k, b, transpose_b ? k : n, k * n, c,
-                     n, m * n, sizes.jobs, 1, adds ? 1.0 : 0.0});
-}
-
-template <class T>
 void attend(const KernelAttentionSpec& spec, const AttentionSizes& sizes, const Tensor& Q, const Tensor& K,
             const Tensor& V, const Tensor& Omega, const Tensor& keys, const KernelAttentionResult& to) {
   const auto [W, F] = std::pair(sizes.width, sizes.features);
@@ -191,16 +144,17 @@ void attend(const KernelAttentionSpec& spec, const AttentionSizes& sizes, const 
       launch_threads(sizes.jobs * F * W, ScaleJobs<T>{F * W, factor, S});
     }
     slab.key_features(shift, place.rows, !slab.rule.eps_later);
-    each_job<T>(sizes, true, false, F, W, place.rows, slab.F(), values, S, true);
+    products<T>(sizes.jobs, true, false, F, W, place.rows, slab.F(), values, S, true);
     if (slab.rule.eps_later) launch_threads(sizes.jobs * W, AddTotals<T>{place.rows, W, values, totals});
   }
   if (slab.rule.eps_later) launch_threads(sizes.jobs * F * W, AddEps<T>{F, W, slab.rule.eps, totals, S});
-  launch_threads(sizes.jobs * (F * W + 1), state_kernel<T>(sizes, false, S, shift, to.state));
+  const CarryState<T> save(sizes, to.state, 0, false, S, nullptr, shift);
+  launch_threads(save.threads(), save);
   for (int64_t begin = 0; begin < sizes.queries; begin += rows) {
     const SlabPlace place{sizes.batch, sizes.heads, begin, sizes.queries, std::min(rows, sizes.queries - begin)};
     slab.project(place, Q, all, nullptr);
     slab.query_features(nullptr);
-    each_job<T>(sizes, false, false, place.rows, W, F, slab.F(), S, values, false);
+    products<T>(sizes.jobs, false, false, place.rows, W, F, slab.F(), S, values, false);
     launch_rows(sizes.jobs * place.rows, sizes.value_dim,
                 Output<T>{place, spec.renormalise, static_cast<T>(spec.denominator_eps), sizes.value_dim, W, values,
                           Tokens<T>(to.O), spec.renormalise ? to.denominator.data<T>() : nullptr});
@@ -218,7 +172,8 @@ void attend_backward(const KernelAttentionSpec& spec, const AttentionSizes& size
   const DeviceBuffer<T> dS(sizes.jobs * F * W);
   const DeviceBuffer<T> shift(sizes.jobs);
   dS.clear(sizes.jobs * F * W);
-  launch_threads(sizes.jobs * (F * W + 1), state_kernel<T>(sizes, true, S, shift, forward.state));
+  const CarryState<T> load(sizes, forward.state, 0, true, S, nullptr, shift);
+  launch_threads(load.threads(), load);
   const int64_t rows = std::max(slab_rows<T>(sizes, sizes.keys), slab_rows<T>(sizes, sizes.queries));
   FeatureSlab<T> slab(spec, sizes, Omega, rows, true);
   const DeviceBuffer<T> values(sizes.jobs * rows * W);  // G', then V'
@@ -235,8 +190,8 @@ void attend_backward(const KernelAttentionSpec& spec, const AttentionSizes& size
                          spec.renormalise ? forward.denominator.data<T>() : nullptr, sizes.value_dim, W, values});
     slab.project(place, Q, all, nullptr);
     slab.query_features(nullptr);
-    each_job<T>(sizes, true, false, F, W, place.rows, slab.F(), values, dS, true);
-    each_job<T>(sizes, false, true, place.rows, F, W, values, S, slab.dF(), false);
+    products<T>(sizes.jobs, true, false, F, W, place.rows, slab.F(), values, dS, true);
+    products<T>(sizes.jobs, false, true, place.rows, F, W, values, S, slab.dF(), false);
     slab.backward(true, all, to.dQ, parts);
   }
   for (int64_t begin = 0; begin < sizes.keys; begin += rows) {
@@ -245,8 +200,8 @@ void attend_backward(const KernelAttentionSpec& spec, const AttentionSizes& size
     launch_threads(count * W, PackValues<T>{place, Tokens<const T>(V), mask, sizes.value_dim, W, values});
     slab.project(place, K, mask, values);
     slab.key_features(shift, place.rows, true);
-    each_job<T>(sizes, false, false, place.rows, W, F, slab.F(), dS, value_gradients, false);
-    each_job<T>(sizes, false, true, place.rows, F, W, values, dS, slab.dF(), false);
+    products<T>(sizes.jobs, false, false, place.rows, W, F, slab.F(), dS, value_gradients, false);
+    products<T>(sizes.jobs, false, true, place.rows, F, W, values, dS, slab.dF(), false);
     launch_threads(count * sizes.value_dim,
                    UnpackValues<T>{place, Tokens<T>(to.dV), mask, sizes.value_dim, W, value_gradients});
     slab.backward(true, mask, to.dK, parts);

@@ -46,6 +46,68 @@ class DeviceBuffer {
   Tensor tensor_;
 };
 
+template <class T>
+struct Fill {
+  T value;
+  T* to;
+  BOCHNER_DEVICE void operator()(int64_t i) const { to[i] = value; }
+};
+
+/// Between S' (jobs, F, width), T' (jobs, width) where not null, and a shift, and their state in a result, (batch,
+/// heads, states, size), which has none of the padding.
+template <class T>
+struct CarryState {
+  AttentionSizes sizes;
+  int64_t rows, each;  ///< of a state, rows of S' and T'; elements, with padding and shift
+  int64_t states, index, size;
+  bool load;
+  T *S, *totals, *shift, *state;
+
+  CarryState(const AttentionSizes& all, const Tensor& result, int64_t at, bool loads, T* S_, T* totals_, T* shift_)
+      : sizes(all),
+        rows(all.features + (totals_ == nullptr ? 0 : 1)),
+        each(rows * all.width + 1),
+        states(result.size(2)),
+        index(at),
+        size(result.size(3)),
+        load(loads),
+        S(S_),
+        totals(totals_),
+        shift(shift_),
+        state(result.data<T>()) {}
+
+  int64_t threads() const { return sizes.jobs * each; }
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    const int64_t kept = sizes.value_dim + 1;
+    const int64_t job = i / each;
+    const int64_t at = i % each;
+    const int64_t row = at / sizes.width;
+    const int64_t column = at % sizes.width;
+    T* own = state + ((job % sizes.batch * sizes.heads + job / sizes.batch) * states + index) * size;
+    if (at == each - 1) {
+      T& saved = own[rows * kept];
+      load ? shift[job] = saved : saved = shift[job];
+      return;
+    }
+    T& value = row < sizes.features ? S[(job * sizes.features + row) * sizes.width + column]
+                                    : totals[job * sizes.width + column];
+    if (column >= kept) {
+      if (load) value = 0;
+      return;
+    }
+    T& saved = own[row * kept + column];
+    load ? value = saved : saved = value;
+  }
+};
+
+/// One product for each of `count`: C (m x n) = op(A) op(B) [+ C], all matrices one behind the other.
+template <class T>
+void products(int64_t count, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const T* a,
+              const T* b, T* c, bool adds) {
+  gemm(dtype_of<T>, {transpose_a, transpose_b, m, n, k, a, transpose_a ? m : k, m * k, b, transpose_b ? k : n, k * n, c,
+                     n, m * n, count, 1, adds ? 1.0 : 0.0});
+}
+
 /// Elements between those of a slab and those of a tensor (batch, heads, length, dim).
 struct SlabPlace {
   int64_t batch, heads, begin, length,

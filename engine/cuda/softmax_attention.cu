@@ -224,24 +224,90 @@ struct Delta {
   }
 };
 
-/// P and dS of a tile in place of S = scale Q K^T and dP = dO V^T:
-///   P = exp(S - lse) [times the dropout factor],  dS = P (dP - delta)
+/// A tile of queries and one of keys in shared memory, and what both gradients make of them:
+///   S = scale Q K^T,  dP = dO V^T,  P = exp(S - lse) [times the dropout factor],  dS = P (dP - delta)
+template <class T>
+struct GradientTiles {
+  const Problem<T>& p;
+  const Tokens<const T>& dO;
+  const T *logsumexp, *delta;
+  int64_t head, b, h;
+  T *q, *g, *k, *v;
+  T *s, *ds;  ///< P and dS (query_tile x key_tile)
+  T *lse, *less;
+
+  static int64_t elements(const Problem<T>& p, int64_t q, int64_t k) {
+    return tile_elements(q, p.dim) + tile_elements(q, p.value_dim) + tile_elements(k, p.dim) +
+           tile_elements(k, p.value_dim) + 2 * tile_elements(q, k) + 2 * q;
+  }
+
+  BOCHNER_DEVICE GradientTiles(const Problem<T>& problem, const Tokens<const T>& gradient, const T* logsumexp_,
+                               const T* delta_, int64_t head_, Carver<T>& carver)
+      : p(problem),
+        dO(gradient),
+        logsumexp(logsumexp_ + head_ * problem.queries),
+        delta(delta_ + head_ * problem.queries),
+        head(head_),
+        b(head_ / problem.heads),
+        h(head_ % problem.heads),
+        q(carver.tile(p.query_tile, p.dim)),
+        g(carver.tile(p.query_tile, p.value_dim)),
+        k(carver.tile(p.key_tile, p.dim)),
+        v(carver.tile(p.key_tile, p.value_dim)),
+        s(carver.tile(p.query_tile, p.key_tile)),
+        ds(carver.tile(p.query_tile, p.key_tile)),
+        lse(carver.take(p.query_tile)),
+        less(carver.take(p.query_tile)) {}
+
+  template <class Team>
+  BOCHNER_DEVICE void load_queries(const Team& team, int64_t first) {
+    const auto there = [&](int row) { return first + row < p.queries; };
+    load_tile(team, p.Q.head(b, h) + first * p.Q.stride, p.Q.stride, p.query_tile, p.dim, p.scale, q, there);
+    load_tile(team, dO.head(b, h) + first * dO.stride, dO.stride, p.query_tile, p.value_dim, T(1), g, there);
+    for (int row = team.rank(); row < p.query_tile; row += team.size()) {
+      lse[row] = there(row) ? logsumexp[first + row] : T(0);
+      less[row] = there(row) ? delta[first + row] : T(0);
+    }
+  }
+  template <class Team>
+  BOCHNER_DEVICE void load_keys(const Team& team, int64_t key) {
+    const auto real = [&](int row) { return key + row < p.keys && p.mask.real(b, key + row); };
+    load_tile(team, p.K.head(b, h) + key * p.K.stride, p.K.stride, p.key_tile, p.dim, T(1), k, real);
+    load_tile(team, p.V.head(b, h) + key * p.V.stride, p.V.stride, p.key_tile, p.value_dim, T(1), v, real);
+  }
+  /// From what is loaded; synchronises before and after.
+  template <class Team>
+  BOCHNER_DEVICE void make_scores(const Team& team, int64_t query, int64_t key) {
+    const int ld = tile_stride(p.key_tile);
+    team.sync();
+    multiply<false>(team, p.query_tile, p.key_tile, p.dim, matrix<T>(q, p.dim), transposed<T>(k, p.dim), s, ld);
+    multiply<false>(team, p.query_tile, p.key_tile, p.value_dim, matrix<T>(g, p.value_dim),
+                    transposed<T>(v, p.value_dim), ds, ld);
+    team.sync();
+    for (int i = team.rank(); i < p.query_tile * p.key_tile; i += team.size()) {
+      const int row = i / p.key_tile;
+      const int column = i - row * p.key_tile;
+      const int at = row * ld + column;
+      const bool seen = !p.hidden(b, query + row, key + column) && lse[row] > -std::numeric_limits<T>::infinity();
+      // Scores are rounded: without the bound a difference of huge ones could lie above 0.
+      const T below = s[at] - lse[row];
+      const T probability = seen ? math::exp(below < T(0) ? below : T(0)) : T(0);
+      const T kept = p.drops && seen ? p.factor(head, query + row, key + column) : T(1);
+      s[at] = probability * kept;
+      ds[at] = seen ? probability * (kept * ds[at] - less[row]) : T(0);
+    }
+    team.sync();
+  }
+};
+
+/// to (rows x columns) = factor * tile, but for rows from `count` on.
 template <class T, class Team>
-BOCHNER_DEVICE void score_gradients(const Team& team, const Problem<T>& p, int64_t head, int64_t query, int64_t key,
-                                    const T* lse, const T* delta, T* s, T* ds) {
-  const int64_t b = head / p.heads;
-  const int ld = tile_stride(p.key_tile);
-  for (int i = team.rank(); i < p.query_tile * p.key_tile; i += team.size()) {
-    const int row = i / p.key_tile;
-    const int column = i - row * p.key_tile;
-    const int at = row * ld + column;
-    const bool seen = !p.hidden(b, query + row, key + column) && lse[row] > -std::numeric_limits<T>::infinity();
-    // Scores are rounded: without the bound a difference of huge ones could lie above 0.
-    const T less = s[at] - lse[row];
-    const T probability = seen ? math::exp(less < T(0) ? less : T(0)) : T(0);
-    const T kept = p.drops && seen ? p.factor(head, query + row, key + column) : T(1);
-    s[at] = probability * kept;
-    ds[at] = seen ? probability * (kept * ds[at] - delta[row]) : T(0);
+BOCHNER_DEVICE void store_tile(const Team& team, const T* tile, int rows, int columns, T factor, int64_t count, T* to,
+                               int64_t stride) {
+  for (int i = team.rank(); i < rows * columns; i += team.size()) {
+    const int row = i / columns;
+    const int column = i - row * columns;
+    if (row < count) to[row * stride + column] = factor * tile[row * tile_stride(columns) + column];
   }
 }
 
@@ -254,62 +320,29 @@ struct QueryGradients {
   Tokens<T> dQ;
 
   static int64_t elements(const Problem<T>& p, int64_t q, int64_t k) {
-    return 2 * tile_elements(q, p.dim) + tile_elements(q, p.value_dim) + tile_elements(k, p.dim) +
-           tile_elements(k, p.value_dim) + 2 * tile_elements(q, k) + 2 * q;
+    return GradientTiles<T>::elements(p, q, k) + tile_elements(q, p.dim);
   }
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const int64_t tiles = (p.queries + p.query_tile - 1) / p.query_tile;
-    const int64_t head = team.index() / tiles;
-    const int64_t b = head / p.heads;
-    const int64_t h = head % p.heads;
     const int64_t first = team.index() % tiles * p.query_tile;
     const int rows = p.query_tile;
-    const int columns = p.key_tile;
     Carver<T> carver(team.template shared<T>());
-    T* const q = carver.tile(rows, p.dim);
+    GradientTiles<T> own(p, dO, logsumexp, delta, team.index() / tiles, carver);
     T* const dq = carver.tile(rows, p.dim);
-    T* const g = carver.tile(rows, p.value_dim);
-    T* const k = carver.tile(columns, p.dim);
-    T* const v = carver.tile(columns, p.value_dim);
-    T* const s = carver.tile(rows, columns);
-    T* const ds = carver.tile(rows, columns);
-    T* const lse = carver.take(rows);
-    T* const less = carver.take(rows);
-    const int lds = tile_stride(columns);
-    const int ldq = tile_stride(p.dim);
-    const auto there = [&](int row) { return first + row < p.queries; };
-    load_tile(team, p.Q.head(b, h) + first * p.Q.stride, p.Q.stride, rows, p.dim, p.scale, q, there);
-    load_tile(team, dO.head(b, h) + first * dO.stride, dO.stride, rows, p.value_dim, T(1), g, there);
-    for (int i = team.rank(); i < rows * ldq; i += team.size()) dq[i] = 0;
-    for (int row = team.rank(); row < rows; row += team.size()) {
-      lse[row] = there(row) ? logsumexp[head * p.queries + first + row] : T(0);
-      less[row] = there(row) ? delta[head * p.queries + first + row] : T(0);
-    }
-    const int64_t last = first + rows < p.queries ? first + rows : p.queries;
-    const int64_t visible = p.visible_before(last);
-    for (int64_t key = 0; key < visible; key += columns) {
-      const auto real = [&](int row) { return key + row < p.keys && p.mask.real(b, key + row); };
+    own.load_queries(team, first);
+    for (int i = team.rank(); i < rows * tile_stride(p.dim); i += team.size()) dq[i] = 0;
+    const int64_t visible = p.visible_before(first + rows < p.queries ? first + rows : p.queries);
+    for (int64_t key = 0; key < visible; key += p.key_tile) {
       team.sync();
-      load_tile(team, p.K.head(b, h) + key * p.K.stride, p.K.stride, columns, p.dim, T(1), k, real);
-      load_tile(team, p.V.head(b, h) + key * p.V.stride, p.V.stride, columns, p.value_dim, T(1), v, real);
-      team.sync();
-      multiply<false>(team, rows, columns, p.dim, matrix<T>(q, p.dim), transposed<T>(k, p.dim), s, lds);
-      multiply<false>(team, rows, columns, p.value_dim, matrix<T>(g, p.value_dim), transposed<T>(v, p.value_dim), ds,
-                      lds);
-      team.sync();
-      score_gradients(team, p, head, first, key, lse, less, s, ds);
-      team.sync();
-      multiply<true>(team, rows, p.dim, columns, matrix<T>(ds, columns), matrix<T>(k, p.dim), dq, ldq);
+      own.load_keys(team, key);
+      own.make_scores(team, first, key);
+      multiply<true>(team, rows, p.dim, p.key_tile, matrix<T>(own.ds, p.key_tile), matrix<T>(own.k, p.dim), dq,
+                     tile_stride(p.dim));
     }
     team.sync();
-    T* const to = dQ.head(b, h) + first * dQ.stride;
-    for (int i = team.rank(); i < rows * p.dim; i += team.size()) {
-      const int row = i / p.dim;
-      const int column = i - row * p.dim;
-      if (there(row)) to[row * dQ.stride + column] = p.scale * dq[row * ldq + column];
-    }
+    store_tile(team, dq, rows, p.dim, p.scale, p.queries - first, dQ.head(own.b, own.h) + first * dQ.stride, dQ.stride);
   }
 };
 
@@ -322,72 +355,35 @@ struct KeyGradients {
   Tokens<T> dK, dV;
 
   static int64_t elements(const Problem<T>& p, int64_t q, int64_t k) {
-    return tile_elements(q, p.dim) + tile_elements(q, p.value_dim) + 2 * tile_elements(k, p.dim) +
-           2 * tile_elements(k, p.value_dim) + 2 * tile_elements(q, k) + 2 * q;
+    return GradientTiles<T>::elements(p, q, k) + tile_elements(k, p.dim) + tile_elements(k, p.value_dim);
   }
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const int64_t tiles = (p.keys + p.key_tile - 1) / p.key_tile;
-    const int64_t head = team.index() / tiles;
-    const int64_t b = head / p.heads;
-    const int64_t h = head % p.heads;
     const int64_t key = team.index() % tiles * p.key_tile;
     const int rows = p.query_tile;
     const int columns = p.key_tile;
     Carver<T> carver(team.template shared<T>());
-    T* const q = carver.tile(rows, p.dim);
-    T* const g = carver.tile(rows, p.value_dim);
-    T* const k = carver.tile(columns, p.dim);
+    GradientTiles<T> own(p, dO, logsumexp, delta, team.index() / tiles, carver);
     T* const dk = carver.tile(columns, p.dim);
-    T* const v = carver.tile(columns, p.value_dim);
     T* const dv = carver.tile(columns, p.value_dim);
-    T* const s = carver.tile(rows, columns);
-    T* const ds = carver.tile(rows, columns);
-    T* const lse = carver.take(rows);
-    T* const less = carver.take(rows);
-    const int lds = tile_stride(columns);
-    const int ldk = tile_stride(p.dim);
-    const int ldv = tile_stride(p.value_dim);
-    const auto real = [&](int row) { return key + row < p.keys && p.mask.real(b, key + row); };
-    load_tile(team, p.K.head(b, h) + key * p.K.stride, p.K.stride, columns, p.dim, T(1), k, real);
-    load_tile(team, p.V.head(b, h) + key * p.V.stride, p.V.stride, columns, p.value_dim, T(1), v, real);
-    for (int i = team.rank(); i < columns * ldk; i += team.size()) dk[i] = 0;
-    for (int i = team.rank(); i < columns * ldv; i += team.size()) dv[i] = 0;
+    own.load_keys(team, key);
+    for (int i = team.rank(); i < columns * tile_stride(p.dim); i += team.size()) dk[i] = 0;
+    for (int i = team.rank(); i < columns * tile_stride(p.value_dim); i += team.size()) dv[i] = 0;
     const int64_t begin = p.causal ? key / rows * rows : 0;  // earlier queries see none of these keys
     for (int64_t first = begin; first < p.queries; first += rows) {
-      const auto there = [&](int row) { return first + row < p.queries; };
       team.sync();
-      load_tile(team, p.Q.head(b, h) + first * p.Q.stride, p.Q.stride, rows, p.dim, p.scale, q, there);
-      load_tile(team, dO.head(b, h) + first * dO.stride, dO.stride, rows, p.value_dim, T(1), g, there);
-      for (int row = team.rank(); row < rows; row += team.size()) {
-        lse[row] = there(row) ? logsumexp[head * p.queries + first + row] : T(0);
-        less[row] = there(row) ? delta[head * p.queries + first + row] : T(0);
-      }
-      team.sync();
-      multiply<false>(team, rows, columns, p.dim, matrix<T>(q, p.dim), transposed<T>(k, p.dim), s, lds);
-      multiply<false>(team, rows, columns, p.value_dim, matrix<T>(g, p.value_dim), transposed<T>(v, p.value_dim), ds,
-                      lds);
-      team.sync();
-      score_gradients(team, p, head, first, key, lse, less, s, ds);
-      team.sync();
-      multiply<true>(team, columns, p.value_dim, rows, transposed<T>(s, columns), matrix<T>(g, p.value_dim), dv, ldv);
-      multiply<true>(team, columns, p.dim, rows, transposed<T>(ds, columns), matrix<T>(q, p.dim), dk,
-                     ldk);  // Q has the scale
+      own.load_queries(team, first);
+      own.make_scores(team, first, key);
+      multiply<true>(team, columns, p.value_dim, rows, transposed<T>(own.s, columns), matrix<T>(own.g, p.value_dim), dv,
+                     tile_stride(p.value_dim));
+      multiply<true>(team, columns, p.dim, rows, transposed<T>(own.ds, columns), matrix<T>(own.q, p.dim), dk,
+                     tile_stride(p.dim));  // Q has the scale
     }
     team.sync();
-    T* const to_k = dK.head(b, h) + key * dK.stride;
-    T* const to_v = dV.head(b, h) + key * dV.stride;
-    for (int i = team.rank(); i < columns * p.dim; i += team.size()) {
-      const int row = i / p.dim;
-      const int column = i - row * p.dim;
-      if (key + row < p.keys) to_k[row * dK.stride + column] = dk[row * ldk + column];
-    }
-    for (int i = team.rank(); i < columns * p.value_dim; i += team.size()) {
-      const int row = i / p.value_dim;
-      const int column = i - row * p.value_dim;
-      if (key + row < p.keys) to_v[row * dV.stride + column] = dv[row * ldv + column];
-    }
+    store_tile(team, dk, columns, p.dim, T(1), p.keys - key, dK.head(own.b, own.h) + key * dK.stride, dK.stride);
+    store_tile(team, dv, columns, p.value_dim, T(1), p.keys - key, dV.head(own.b, own.h) + key * dV.stride, dV.stride);
   }
 };
 

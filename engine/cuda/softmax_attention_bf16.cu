@@ -50,6 +50,11 @@ struct Larger2 {
   BOCHNER_DEVICE float operator()(float a, float b) const { return a > b ? a : b; }
 };
 
+/// 2^(S - lse), bounded by 1 since scores are rounded; 0 where neither is a number: nothing is seen.
+BOCHNER_DEVICE inline float probability(float below) {
+  return below >= 0 || below < 0 ? fast_exp2(below < 0 ? below : 0.0f) : 0.0f;
+}
+
 /// O and lse; a block for 64 queries of a head. Scores are in units of log 2.
 template <int D, bool drops>
 struct Forward {
@@ -201,9 +206,7 @@ struct QueryGradients {
         const bool edge = a.causal && key + kTile > query;
         p.each(own.lse, [&](int row, int column, float& x, float lse) {
           const bool hidden = edge && key + column > query + row;
-          const float less = x + bias[column] - lse;
-          x = hidden ? 0.0f : fast_exp2(less < 0 ? less : 0.0f);
-          if (!(less >= 0 || less < 0)) x = 0;  // hidden, and nothing else seen
+          x = hidden ? 0.0f : probability(x + bias[column] - lse);
         });
         if constexpr (drops) {
           ds.each([&](int row, int column, float& x) {
@@ -290,23 +293,18 @@ struct KeyGradients {
         multiply(ds, own.v, tile_g, D + kGap);
         p.each(own.bias, [&](int row, int column, float& x, float bias) {
           const bool hidden = a.causal && first + row > query + column;
-          const float below = x + bias - lse[column];
-          x = hidden ? 0.0f : fast_exp2(below < 0 ? below : 0.0f);
-          if (!(below >= 0 || below < 0)) x = 0;
+          x = hidden ? 0.0f : probability(x + bias - lse[column]);
         });
+        [[maybe_unused]] Sum<kTile / 8> kept;
         if constexpr (drops) {
-          Sum<kTile / 8> kept = p;
           kept.each([&](int row, int column, float& x) {
             x = query + column < a.queries && first + row < a.keys ? a.factor(job, query + column, first + row) : 0.0f;
           });
           ds.with(kept, [](float& x, float by) { x *= by; });
-          ds.each([&](int, int column, float& x) { x -= less[column]; });
-          ds.with(p, [](float& x, float probability) { x = probability > 0 ? x * probability : 0.0f; });
-          p.with(kept, [](float& x, float by) { x = by > 0 ? x : 0.0f; });
-        } else {
-          ds.each([&](int, int column, float& x) { x -= less[column]; });
-          ds.with(p, [](float& x, float probability) { x = probability > 0 ? x * probability : 0.0f; });
         }
+        ds.each([&](int, int column, float& x) { x -= less[column]; });
+        ds.with(p, [](float& x, float probability) { x = probability > 0 ? x * probability : 0.0f; });
+        if constexpr (drops) p.with(kept, [](float& x, float by) { x = by > 0 ? x : 0.0f; });
         multiply(own.dv, Left<kTile / 16>::of(p), tile_gt, kTile + kGap);
         multiply(own.dk, Left<kTile / 16>::of(ds), tile_qt, kTile + kGap);
       }
