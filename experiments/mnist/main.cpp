@@ -2,7 +2,7 @@
 #include "experiments/classifier/learner.h"
 #include "experiments/common/program.h"
 #include "experiments/common/run.h"
-#include "experiments/mnist/config.h"
+#include "experiments/classifier/mnist.h"
 
 namespace {
 

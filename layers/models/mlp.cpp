@@ -17,11 +17,6 @@ const MlpOptions& checked(const MlpOptions& options) {
   return options;
 }
 
-int64_t bytes_of(const Linear& linear) {
-  const int64_t values = linear.weight.value.size() + (linear.bias == nullptr ? 0 : linear.bias->value.size());
-  return values * static_cast<int64_t>(size_of(linear.weight.value.dtype()));
-}
-
 }  // namespace
 
 Mlp::Mlp(Slot slot, const MlpOptions& options, Generator& init)
@@ -55,23 +50,26 @@ Variable Mlp::forward(const Variable& x, Context& context) const {
   return output_.forward(h);
 }
 
-size_t Mlp::bundled_from() const {
-  if (hidden_.empty() || !hidden_.back().snnk) {
-    fail("mlp: nothing to bundle: the last hidden layer is no SNNK layer");
-  }
-  return hidden_.size() - 1;
-}
-
 std::unique_ptr<Bundle> Mlp::bundle() const {
-  const Snnk* snnk = hidden_[bundled_from()].snnk.get();
-  return std::make_unique<Bundle>(Slot{}, std::vector<const Module*>{snnk, &output_});
+  if (!ends_in_snnk()) fail("mlp: nothing to bundle: the last hidden layer is no SNNK layer");
+  return std::make_unique<Bundle>(Slot{}, std::vector<const Module*>{hidden_.back().snnk.get(), &output_});
 }
 
-Variable Mlp::forward_bundled(const Variable& x, const Bundle& tail) const {
-  Variable h = x;
-  for (size_t i = 0; i < bundled_from(); ++i) h = relu(hidden_[i].linear->forward(h));
-  return tail.forward(h);
+std::unique_ptr<Bundle> Mlp::bundle(const SnnkOptions& options, Generator& init) const {
+  if (hidden_.empty() || ends_in_snnk()) fail("mlp: there is no plain hidden layer last to make an SNNK layer from");
+  const Snnk snnk(Slot{}, *hidden_.back().linear, options, init);
+  return std::make_unique<Bundle>(Slot{}, std::vector<const Module*>{&snnk, &output_});
 }
+
+Variable Mlp::before_bundle(const Variable& x) const {
+  Variable h = x;
+  for (size_t i = 0; i + 1 < hidden_.size(); ++i) {
+    h = hidden_[i].snnk ? hidden_[i].snnk->forward(h) : relu(hidden_[i].linear->forward(h));
+  }
+  return h;
+}
+
+Variable Mlp::forward_bundled(const Variable& x, const Bundle& tail) const { return tail.forward(before_bundle(x)); }
 
 int64_t Mlp::flops() const {
   int64_t total = 2 * output_.weight.value.size();
@@ -84,13 +82,23 @@ int64_t Mlp::flops() const {
 
 int64_t Mlp::flops_bundled(const Bundle& tail) const {
   int64_t total = tail.flops();
-  for (size_t i = 0; i < bundled_from(); ++i) total += 2 * hidden_[i].linear->weight.value.size();
+  for (size_t i = 0; i + 1 < hidden_.size(); ++i) {
+    const Layer& layer = hidden_[i];
+    total += layer.snnk ? layer.snnk->features().flops() + 2 * layer.snnk->weight.value.size()
+                        : 2 * layer.linear->weight.value.size();
+  }
   return total;
 }
 
 int64_t Mlp::bytes_bundled(Bundle& tail) const {
   int64_t total = tail.bytes();
-  for (size_t i = 0; i < bundled_from(); ++i) total += bytes_of(*hidden_[i].linear);
+  for (size_t i = 0; i + 1 < hidden_.size(); ++i) {
+    const Layer& layer = hidden_[i];
+    Module* module = layer.snnk ? static_cast<Module*>(layer.snnk.get()) : layer.linear.get();
+    for (const auto& [name, tensor] : module->state()) {
+      total += tensor.size() * static_cast<int64_t>(size_of(tensor.dtype()));
+    }
+  }
   return total;
 }
 

@@ -33,6 +33,12 @@ class Mlp : public Module {
   /// The layers from the SNNK layer on as one, for inference. An Error where there is no SNNK layer, or where it is not
   /// the last hidden one.
   std::unique_ptr<Bundle> bundle() const;
+  /// The same of a network without SNNK layers, whose last hidden layer an SNNK layer of these options is made from
+  /// first; Bundle::fit can then bring the bundle nearer to the network.
+  std::unique_ptr<Bundle> bundle(const SnnkOptions& options, Generator& init) const;
+  bool ends_in_snnk() const { return !hidden_.empty() && hidden_.back().snnk != nullptr; }
+  /// What a bundle sees of x: (n, inputs) -> (n, inputs of the bundle)
+  Variable before_bundle(const Variable& x) const;
   /// What forward gives in evaluation, with the bundle in place of the layers it was made of.
   Variable forward_bundled(const Variable& x, const Bundle& tail) const;
 
@@ -47,7 +53,6 @@ class Mlp : public Module {
     std::unique_ptr<Linear> linear;
     std::unique_ptr<Snnk> snnk;
   };
-  size_t bundled_from() const;
 
   MlpOptions options_;
   std::deque<Layer> hidden_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/io/csv.h"
 #include "engine/io/idx.h"
 #include "engine/ops/binary.h"
 #include "engine/random.h"
@@ -113,6 +114,43 @@ TEST(MnistProgram, RunsOnIdxFiles) {
   ASSERT_EQ(ended.code, 0) << ended.err;
   const auto results = nlohmann::json::parse(contents(folder / "out/results.json"));
   EXPECT_GT(results["metrics"]["test"]["accuracy"], 0.9);
+}
+
+TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {
+  const TemporaryFolder folder;
+  put_table(folder, "t.csv");
+  ASSERT_EQ(run(folder, uci({"--attention=linear,snnk-relu", "--out=out"})).code, 0);
+  const auto rows = [&](const std::string& file) {
+    std::vector<std::vector<std::string>> table;
+    CsvReader reader(folder / file);
+    while (reader.next()) {
+      table.emplace_back();
+      for (int i = 0; i < reader.size(); ++i) table.back().emplace_back(reader[i]);
+    }
+    return table;
+  };
+  const std::vector<std::string> quick = {BOCHNER_BUNDLE, "--rounds=3", "--rows=1,64", "--threads=1"};
+  const auto bundle = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), quick.begin(), quick.end());
+    return run(folder, more);
+  };
+  const Ended exact = bundle({"--data=out/snnk-relu", "--out=exact"});
+  ASSERT_EQ(exact.code, 0) << exact.err;
+  const auto before_after = rows("exact/results.csv");
+  ASSERT_EQ(before_after.size(), 3U);
+  EXPECT_EQ(before_after[1][1], before_after[2][1]);  // accuracy
+  EXPECT_LT(std::stod(before_after[2][3]), 1e-5);     // logits apart
+  EXPECT_LT(std::stoi(before_after[2][4]), std::stoi(before_after[1][4]));
+  EXPECT_GT(std::stod(before_after[2][6]), 0);  // milliseconds
+  const Ended fitted = bundle({"--data=out/linear", "--features=256", "--out=fitted"});
+  ASSERT_EQ(fitted.code, 0) << fitted.err;
+  const auto three = rows("fitted/results.csv");
+  ASSERT_EQ(three.size(), 4U);
+  EXPECT_LT(std::stod(three[3][3]), std::stod(three[2][3]));  // the fit is nearer than Psi
+  EXPECT_GT(std::stod(three[3][1]), 0.8);
+  const Ended none = bundle({"--data=nowhere"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("nowhere holds no run"), std::string::npos) << none.err;
 }
 
 TEST(KernelEstimationProgram, ErrorsFallWithProjections) {

@@ -1,4 +1,4 @@
-#include "experiments/mnist/config.h"
+#include "experiments/classifier/mnist.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "experiments/uci/config.h"
+#include "experiments/classifier/uci.h"
 
 #include <filesystem>
 

@@ -1,0 +1,259 @@
+// Bundling a trained network (SNNK 3.3, J.3, J.4): its size, operations, latency and accuracy before and after.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "autograd/fused/cross_entropy.h"
+#include "engine/io/csv.h"
+#include "engine/io/file.h"
+#include "engine/ops/sort.h"
+#include "experiments/classifier/mnist.h"
+#include "experiments/classifier/uci.h"
+#include "experiments/common/interrupt.h"
+#include "experiments/common/program.h"
+#include "experiments/common/run.h"
+#include "experiments/common/state.h"
+#include "experiments/common/table.h"
+#include "layers/models/mlp.h"
+
+namespace {
+
+using namespace bochner;  // NOLINT: a program, not a header
+
+constexpr int64_t kRowsAtOnce = 4096;
+
+struct Config {
+  RunOptions run;
+  int64_t features = 64;
+  double ridge = 1e-6;
+  std::vector<int64_t> rows = {1, 1024};
+  int64_t rounds = 200;
+  std::string tables;
+
+  Config() {
+    run.task = "mlp";
+    run.tasks = {"mlp"};
+    run.data = "";
+  }
+  void fields(Fields& f) {
+    run.fields(f);
+    f("features", features, "of the SNNK layer that stands in for the last hidden layer of a plain network")
+        .at_least(1);
+    f("ridge", ridge, "of the closed-form fit of a plain network's bundle, relative to the rows").at_least(0);
+    f("rows", rows, "numbers of rows at once, whose latency is measured").at_least(1);
+    f("rounds", rounds, "repetitions of each measurement of time, whose median counts").at_least(1);
+    f("tables", tables, "where the run's data are now; empty: where they were");
+  }
+};
+
+/// A finished run of uci or mnist: its data and its network as validation chose it.
+struct Trained {
+  std::string name;
+  TableSplits data;
+  std::unique_ptr<Mlp> network;
+};
+
+/// The value of a line `name = value` at the top of an INI file.
+std::string top_value(std::string_view ini, const std::string& name) {
+  for (size_t begin = 0; begin < ini.size();) {
+    const size_t end = std::min(ini.find('\n', begin), ini.size());
+    const std::string_view line = ini.substr(begin, end - begin);
+    if (line.starts_with("[")) break;
+    if (line.starts_with(name + " = ")) return std::string(line.substr(name.size() + 3));
+    begin = end + 1;
+  }
+  return {};
+}
+
+template <class Of>
+Trained trained_of(Of& of, const std::string& experiment, const std::string& protocol,
+                   const std::filesystem::path& folder, const std::string& tables,
+                   const std::function<TableSplits()>& load) {
+  Fields fields = Fields::of(of);
+  std::vector<std::string> arguments = {"--config=" + (folder / "config.ini").string()};
+  if (!tables.empty()) arguments.push_back("--data=" + tables);
+  const Resources complete{.presets = {{protocol, ""}}, .paper = {}};  // config.ini states every setting of its preset
+  load_config({experiment, "", complete}, fields, of.run, arguments, {});
+  Trained result;
+  result.name = fmt::format("{} {} {}", experiment, of.run.task, of.run.attention);
+  result.data = load();
+  Generator init(0);
+  const MlpOptions options =
+      classifier::mlp_options(of.model, of.run.attention, result.data.train.features.size(1), result.data.classes);
+  result.network = std::make_unique<Mlp>(Slot{}, options, init);
+  const State best = State::load(folder / "checkpoint-best");
+  for (const auto& [name, tensor] : result.network->state()) best.copy_to(name, tensor);
+  return result;
+}
+
+Trained trained(const Config& config, Log& log) {
+  const std::filesystem::path folder = config.run.data;
+  if (config.run.data.empty()) fail("bundle: which run? name its folder with --data=runs/uci/NAME");
+  if (!holds_run(folder)) fail("bundle: {} holds no run; train one with ./run uci or ./run mnist", folder.string());
+  const std::vector<std::byte> ini = read_file(folder / "config.ini");
+  const std::string experiment = top_value(text_of(ini), "experiment");
+  const std::string protocol = top_value(text_of(ini), "preset");
+  if (experiment == "uci") {
+    uci_experiment::Config of;
+    return trained_of(of, experiment, protocol, folder, config.tables,
+                      [&] { return of.load([&](const std::string& line) { log.info("{}", line); }); });
+  }
+  if (experiment == "mnist") {
+    mnist::Config of;
+    return trained_of(of, experiment, protocol, folder, config.tables, [&] { return of.load(); });
+  }
+  fail("bundle: {} is a run of '{}'; those of uci and mnist can be bundled", folder.string(), experiment);
+}
+
+/// A network before or after bundling.
+struct Candidate {
+  std::string name;
+  std::function<Tensor(const Tensor&)> forward;  ///< (n, inputs) -> logits
+  int64_t flops, bytes;
+  std::vector<double> milliseconds = {};  ///< for each of config.rows
+  double accuracy = 0, loss = 0, apart = 0;
+};
+
+void stop_if_interrupted() {
+  if (interrupted()) throw Interrupted("interrupted; nothing was written");
+}
+
+/// Accuracy, cross-entropy, and how far the logits are from those of the first candidate.
+void judge(std::vector<Candidate>& candidates, const TableSplit& test) {
+  std::vector<double> square(candidates.size());
+  double whole = 0;
+  for (int64_t begin = 0; begin < test.rows(); begin += kRowsAtOnce) {
+    stop_if_interrupted();
+    const int64_t end = std::min(test.rows(), begin + kRowsAtOnce);
+    const Tensor x = test.features.slice(0, begin, end);
+    const Tensor labels = test.labels.slice(0, begin, end);
+    const std::vector<int64_t> truths = labels.to_vector<int64_t>();
+    std::vector<double> first;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const Tensor logits = candidates[i].forward(x);
+      candidates[i].loss += cross_entropy(Variable(logits), labels).item() * static_cast<double>(end - begin);
+      const std::vector<int64_t> guesses = argmax(logits, 1).to_vector<int64_t>();
+      for (size_t k = 0; k < truths.size(); ++k) candidates[i].accuracy += guesses[k] == truths[k] ? 1 : 0;
+      const std::vector<double> values = logits.to_vector<double>();
+      if (i == 0) first = values;
+      for (size_t k = 0; k < values.size(); ++k) square[i] += std::pow(values[k] - first[k], 2);
+    }
+    for (const double value : first) whole += value * value;
+  }
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    candidates[i].accuracy /= static_cast<double>(test.rows());
+    candidates[i].loss /= static_cast<double>(test.rows());
+    candidates[i].apart = std::sqrt(square[i] / whole);
+  }
+}
+
+/// Median milliseconds of each candidate, taken in turn, so that whatever else runs meets them alike.
+void race(std::vector<Candidate>& candidates, const Config& config, const TableSplit& test) {
+  using Clock = std::chrono::steady_clock;
+  for (const int64_t rows : config.rows) {
+    const Tensor x = test.features.slice(0, 0, std::min(rows, test.rows())).contiguous();
+    std::vector<std::vector<double>> times(candidates.size());
+    for (int64_t round = -2; round < config.rounds; ++round) {
+      stop_if_interrupted();
+      for (size_t i = 0; i < candidates.size(); ++i) {
+        const auto start = Clock::now();
+        candidates[i].forward(x);
+        const std::chrono::duration<double, std::milli> taken = Clock::now() - start;
+        if (round >= 0) times[i].push_back(taken.count());
+      }
+    }
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const auto middle = times[i].begin() + static_cast<int64_t>(times[i].size() / 2);
+      std::nth_element(times[i].begin(), middle, times[i].end());
+      candidates[i].milliseconds.push_back(*middle);
+    }
+  }
+}
+
+/// The least-squares fit of the bundle to the network's own logits on the training rows.
+void fit_to_network(Bundle& bundle, const Mlp& network, const TableSplit& train, double ridge) {
+  Generator unused(0);
+  Context context{unused, false};
+  const Tensor& x = train.features;
+  const Tensor before = network.before_bundle(x).value();
+  bundle.fit(before, network.forward(x, context).value(), ridge * static_cast<double>(train.rows()));
+}
+
+void run(Config& config, Session& session) {
+  const Trained run = trained(config, session.log);
+  const std::filesystem::path path =
+      config.run.out.empty() ? folder_of_runs(session.experiment, config.run) : std::filesystem::path(config.run.out);
+  const RunFolder folder(path, false);
+  write_file_atomically(folder / "config.ini", config_ini(session.experiment, session.fields));
+  const Mlp& network = *run.network;
+  Generator unused(0);
+  Context context{unused, false};
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : run.network->state()) {
+    bytes += tensor.size() * static_cast<int64_t>(size_of(tensor.dtype()));
+  }
+  std::vector<std::unique_ptr<Bundle>> bundles;
+  std::vector<Candidate> candidates;
+  candidates.push_back(
+      {"as trained", [&](const Tensor& x) { return network.forward(x, context).value(); }, network.flops(), bytes});
+  const auto add = [&](const std::string& name, std::unique_ptr<Bundle> bundle) {
+    Bundle* const tail = bundle.get();
+    candidates.push_back({name, [&network, tail](const Tensor& x) { return network.forward_bundled(x, *tail).value(); },
+                          network.flops_bundled(*tail), network.bytes_bundled(*tail)});
+    bundles.push_back(std::move(bundle));
+  };
+  if (network.ends_in_snnk()) {
+    add("bundled", network.bundle());
+  } else {
+    const SnnkOptions options{.activation = "relu", .features = config.features};
+    for (const bool fitted : {false, true}) {
+      Generator init(config.run.seed);
+      std::unique_ptr<Bundle> bundle = network.bundle(options, init);
+      if (fitted) fit_to_network(*bundle, network, run.data.train, config.ridge);
+      add(fmt::format("bundled, {} features, {}", config.features, fitted ? "fitted" : "by Psi"), std::move(bundle));
+    }
+  }
+  judge(candidates, run.data.test);
+  race(candidates, config, run.data.test);
+
+  Table table{{run.name, "accuracy %", "loss", "logits apart", "flops a row", "bytes"}, {}};
+  for (const int64_t rows : config.rows) table.head.push_back(fmt::format("ms for {} rows", rows));
+  CsvWriter csv(folder / "results.csv");
+  std::vector<std::string> names = {"network", "accuracy", "loss", "logits_apart", "flops", "bytes"};
+  for (const int64_t rows : config.rows) names.push_back(fmt::format("milliseconds_{}", rows));
+  const auto write = [&](const std::vector<std::string>& row) {
+    csv.write_row(std::vector<std::string_view>(row.begin(), row.end()));
+  };
+  write(names);
+  for (const Candidate& one : candidates) {
+    std::vector<std::string> shown = {one.name,
+                                      fmt::format("{:.2f}", 100 * one.accuracy),
+                                      fmt::format("{:.4g}", one.loss),
+                                      fmt::format("{:.2g}", one.apart),
+                                      fmt::format("{}", one.flops),
+                                      fmt::format("{}", one.bytes)};
+    std::vector<std::string> exact = {
+        one.name, fmt::format("{}", one.accuracy), fmt::format("{}", one.loss), fmt::format("{}", one.apart), shown[4],
+        shown[5]};
+    for (const double time : one.milliseconds) {
+      shown.push_back(fmt::format("{:.3g}", time));
+      exact.push_back(fmt::format("{}", time));
+    }
+    table.rows.push_back(shown);
+    write(exact);
+  }
+  csv.commit();
+  write_file_atomically(folder / "report.html", report_html(fmt::format("bundle: {}", run.name), {},
+                                                            PaperTable::parse(session.experiment.resources.paper),
+                                                            {{"Before and after", table.html()}}));
+  fmt::print("{}{}\n", table.text(), (folder / "report.html").string());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bochner::main_of<Config>(
+      {"bundle", "Size, operations, latency and accuracy of a network before and after bundling",
+       bochner::embedded_resources()},
+      argc, argv, run);
+}

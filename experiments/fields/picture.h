@@ -1,0 +1,31 @@
+// What is fitted: a grey image with its derivatives.
+#pragma once
+
+#include <string>
+
+#include "engine/tensor.h"
+
+namespace bochner::siren {
+
+/// A grey image whose pixels are the values of a function on [-1, 1]^2, rows along the first coordinate.
+struct Picture {
+  Tensor values;     ///< f32 (height, width), in [-1, 1]
+  Tensor gradient;   ///< f32 (height, width, 2): central differences per unit of the coordinates
+  Tensor laplacian;  ///< f32 (height, width): from the four neighbours; derivatives are 0 in the outermost pixels
+
+  int64_t height() const { return values.size(0); }
+  int64_t width() const { return values.size(1); }
+  int64_t pixels() const { return values.size(); }
+  /// (pixels, 2)
+  Tensor coordinates() const;
+};
+
+/// A still life by formula: a shaded ball and its shadow, rings, stripes that grow finer, tiles. size x size pixels.
+Picture still_life(int64_t size);
+/// Any PNG; colours become luma (Rec. 601). An Error where it is smaller than 3 x 3.
+Picture read_picture(const std::string& file);
+
+/// 10 log10(peak^2 / mean square error) of fields of one shape, in dB. Within `margin` of the border nothing counts.
+double psnr(const Tensor& field, const Tensor& truth, double peak, int64_t margin = 0);
+
+}  // namespace bochner::siren

@@ -1,0 +1,58 @@
+// Networks from coordinates to fields (SIREN: Sitzmann et al., 2020), whose hidden layers may be SNNK layers (SNNK
+// G.1).
+//
+//   h_0 = f(omega (W_0 x + b_0)),   h_i = f(omega (W_i h_(i-1) + b_i)),   y = W h + b,     f = sin (SIREN) or tanh
+//
+// With f = sin weights are drawn so that every h_i is distributed alike: U(+-1 / inputs) in the first layer and
+// U(+-sqrt(6 / inputs) / omega) in the others (SIREN, 3.2). An SNNK layer stands in place of a hidden one, f(omega ...)
+// and all; its features start as those of these weights.
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "layers/snnk/snnk.h"
+
+namespace bochner {
+
+struct SirenOptions {
+  int64_t inputs = 2;
+  int64_t outputs = 1;
+  int64_t width = 256;
+  int64_t hidden = 1;              ///< (width, width) layers between the first and the last
+  std::string activation = "sin";  ///< or "tanh"
+  double omega = 30;               ///< of every layer
+  /// In place of every hidden layer.
+  std::optional<SnnkOptions> snnk = {};
+};
+
+class Siren : public Module {
+ public:
+  Siren(Slot slot, const SirenOptions& options, Generator& init);
+
+  /// (n, inputs) -> (n, outputs)
+  Variable forward(const Variable& x) const;
+
+ private:
+  struct Layer {
+    std::unique_ptr<Linear> linear;
+    std::unique_ptr<Snnk> snnk;
+  };
+  Variable activate(const Variable& z) const;
+
+  SirenOptions options_;
+  Linear first_;
+  std::deque<Layer> hidden_;
+  Linear last_;
+};
+
+/// y and its derivatives with respect to the coordinates, by reverse mode applied twice. Rows must not depend on one
+/// another, and y has one column.
+struct FieldDerivatives {
+  Tensor value;      ///< (n)
+  Tensor gradient;   ///< (n, inputs)
+  Tensor laplacian;  ///< (n): sum of the second derivatives along each axis
+};
+FieldDerivatives field_derivatives(const std::function<Variable(const Variable&)>& field, const Tensor& x);
+
+}  // namespace bochner

@@ -1,0 +1,45 @@
+// Small runs of the experiments on fields over coordinates, as a person would start them.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/io/png.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::TemporaryFolder;
+
+Ended run(const TemporaryFolder& folder, std::vector<std::string> command) {
+  return Process(std::move(command), folder.path()).wait();
+}
+
+TEST(SirenProgram, FitsAPictureAndDrawsItsDerivatives) {
+  const TemporaryFolder folder;
+  Tensor image = Tensor::empty({12, 16}, DType::u8);
+  for (int64_t i = 0; i < image.size(); ++i) image.data<uint8_t>()[i] = static_cast<uint8_t>(i % 16 * 12 + i / 16 * 5);
+  write_png(folder / "slope.png", image);
+  const Ended ended = run(folder, {BOCHNER_SIREN, "--data=slope.png", "--attention=plain,snnk-sin", "--model.width=32",
+                                   "--model.hidden=1", "--model.features=32", "--model.omega=5", "--optim.rate=3e-3",
+                                   "--steps=300", "--optim.evaluate-every=100", "--threads=1", "--out=out"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  for (const std::string layer : {"plain", "snnk-sin"}) {
+    const auto results = nlohmann::json::parse(contents(folder / ("out/" + layer + "/results.json")));
+    EXPECT_GT(results["metrics"]["test"]["psnr"], 30) << layer;
+    EXPECT_GT(results["metrics"]["test"]["psnr-gradient"], 0) << layer;
+    for (const std::string file : {"image.png", "gradient.png", "laplacian.png", "laplacian-true.png"}) {
+      EXPECT_EQ(read_png(folder / ("out/" + layer + "/" + file)).shape(), (Shape{12, 16, 1})) << file;
+    }
+    EXPECT_NE(contents(folder / ("out/" + layer + "/report.html")).find("data:image/png;base64,"), std::string::npos);
+  }
+  const Ended none = run(folder, {BOCHNER_SIREN, "--data=nowhere.png"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("nowhere.png"), std::string::npos) << none.err;
+}
+
+}  // namespace
+}  // namespace bochner
