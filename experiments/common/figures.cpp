@@ -33,8 +33,11 @@ void write_figures(const Session& session, std::vector<Figure> figures) {
       curve.colour = colour++ % 8;
       curves.push_back({{"label", curve.label}, {"points", curve.points}});
     }
-    results["figures"].push_back(
-        {{"title", figure.title}, {"x", figure.x_label}, {"y", figure.y_label}, {"curves", curves}});
+    results["figures"].push_back({{"title", figure.title},
+                                  {"x", figure.x_label},
+                                  {"y", figure.y_label},
+                                  {"note", figure.note},
+                                  {"curves", curves}});
     pictures.push_back({figure.title, "<p>" + html_escaped(figure.note) + "</p>\n<div class=\"charts\">" +
                                           line_chart(figure.y_label, figure.x_label, figure.curves) + "</div>"});
   }

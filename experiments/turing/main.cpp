@@ -1,0 +1,94 @@
+// Executes Turing machines by a Transformer with hard Gaussian attention (KL Theorems 1 and 2), and checks its tape
+// step by step against a plain simulator.
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/io/file.h"
+#include "experiments/common/figures.h"
+#include "experiments/common/interrupt.h"
+#include "experiments/turing/transformer.h"
+
+namespace bochner {
+namespace {
+
+struct Config {
+  RunOptions run;
+  std::string input;
+  std::string machine;
+
+  Config() {
+    for (const turing::Example& example : turing::examples()) run.tasks.push_back(example.name);
+    run.task = "increment";
+    run.steps = 10000;
+  }
+  void fields(Fields& f) {
+    run.fields(f);
+    f("input", input, "the tape at first; empty: that of the task's example");
+    f("machine", machine, "a file of rules `state symbol write next move` in the place of the task's machine");
+  }
+};
+
+std::string text_of(const std::filesystem::path& path) {
+  std::string text;
+  for (const std::byte byte : read_file(path)) text += static_cast<char>(byte);
+  return text;
+}
+
+void run(Config& config, Session& session) {
+  const auto& all = turing::examples();
+  const auto example = std::find_if(all.begin(), all.end(), [&](const auto& e) { return e.name == config.run.task; });
+  const bool own = !config.machine.empty();
+  if (own && config.input.empty()) fail("turing: --machine needs an --input");
+  const turing::Machine machine = own ? turing::Machine::parse(config.machine, text_of(config.machine))
+                                      : turing::Machine::parse(example->name, example->text);
+  const std::vector<int64_t> input = machine.read(config.input.empty() ? example->input : config.input);
+
+  turing::Transformer transformer(machine, input);
+  turing::Configuration truth = turing::start(machine, input);
+  session.log.info("{} states, {} symbols and the blank: vectors of {}, {} weights, none of them learnt",
+                   machine.states.size(), machine.symbols.size() - 1, transformer.size(), transformer.parameters());
+  int64_t copied = 0;
+  do {
+    transformer.step();
+    ++copied;
+  } while (transformer.is_copying());
+
+  Curve heads{"Transformer", 0, false, {}};
+  Curve truths{"simulator", 0, true, {}};
+  int64_t steps = 0;
+  while (true) {
+    const turing::Configuration found = transformer.configuration();
+    session.log.info("{:>6}  {:<10} {}", steps, machine.states[static_cast<size_t>(truth.state)],
+                     turing::text(machine, truth));
+    if (!(found == truth) || transformer.symbol() != truth.symbol()) {
+      throw RunFailure(fmt::format("turing: after {} steps the Transformer has {} and the simulator {}", steps,
+                                   turing::text(machine, found), turing::text(machine, truth)));
+    }
+    heads.points.emplace_back(steps, found.head);
+    truths.points.emplace_back(steps, truth.head);
+    if (machine.is_final(truth.state)) break;
+    if (steps == config.run.steps) {
+      session.log.warning("not halted after {} steps (--steps)", steps);
+      break;
+    }
+    turing::step(machine, truth);
+    transformer.step();
+    ++steps;
+  }
+  const std::string summary = fmt::format(
+      "{} on {}: the same state, head, symbol and tape after each of {} steps, behind {} of copying the input; ends as "
+      "{} in {}.",
+      machine.name, config.input.empty() ? example->input : config.input, steps, copied, turing::text(machine, truth),
+      machine.states[static_cast<size_t>(truth.state)]);
+  fmt::print("{}\n", summary);
+  write_figures(session, {{"Where the head is (KL Theorems 1 and 2)", "step", "cell", {heads, truths}, summary}});
+}
+
+}  // namespace
+}  // namespace bochner
+
+int main(int argc, char** argv) {
+  return bochner::main_of<bochner::Config>(
+      {"turing", "A Transformer with hard Gaussian attention executes a Turing machine", bochner::embedded_resources()},
+      argc, argv, bochner::run);
+}
