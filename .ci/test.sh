@@ -55,22 +55,20 @@ check_tidy() {
 # Whole test programs rather than single tests: under AddressSanitizer a program takes long to start.
 check_sanitizers() {
   local folders=(engine autograd datasets experiments)
-  configure asan
-  ninja -C build-asan "${folders[@]/#/test_}" >&2
+  configure sanitize
+  ninja -C build-sanitize "${folders[@]/#/test_}" fuzzers >&2
   # shellcheck disable=SC2016
   printf '%s\n' "${folders[@]}" | OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 xargs -P2 -I{} bash -c '
-    log=build-asan/test_{}.log
-    timeout 600 build-asan/bin/test_{} --gtest_brief=1 >$log 2>&1 || { tail -n 200 $log; exit 1; }
+    log=build-sanitize/test_{}.log
+    timeout 600 build-sanitize/bin/test_{} --gtest_brief=1 >$log 2>&1 || { tail -n 200 $log; exit 1; }
     tail -n 3 $log'
 }
 
-# libFuzzer on the parsers of engine/io, each for some seconds.
+# libFuzzer on the parsers of foreign bytes, each for some seconds; built with the sanitizers' tests.
 check_fuzzers() {
-  configure fuzz
-  ninja -C build-fuzz fuzzers >&2
-  ctest --test-dir build-fuzz -L fuzz --output-on-failure --timeout 120 -j2 >build-fuzz/ctest.log 2>&1 ||
-    { tail -n 200 build-fuzz/ctest.log; return 1; }
-  tail -n 4 build-fuzz/ctest.log
+  ctest --test-dir build-sanitize -L fuzz --output-on-failure --timeout 120 -j2 >build-sanitize/fuzz.log 2>&1 ||
+    { tail -n 200 build-sanitize/fuzz.log; return 1; }
+  tail -n 4 build-sanitize/fuzz.log
 }
 
 check_consumer() {

@@ -52,9 +52,11 @@ po::options_description described(const Fields& fields) {
     for (const Field& field : fields.all()) {
       if (caption_of(field) != caption) continue;
       auto* const semantic = po::value<std::string>();
-      if (field.is_flag()) semantic->implicit_value("true", field.text() == "true" ? "true" : "");
-      if (!field.is_flag()) {
-        const std::string shown = field.text();
+      const std::string shown = field.text();
+      if (field.is_flag()) {
+        const bool set_by_default = shown == "true" && !field.is_command_line_only();
+        semantic->implicit_value("true", "")->value_name(set_by_default ? "BOOL (=true)" : " ");
+      } else {
         semantic->value_name(field.placeholder() + (shown.empty() ? "" : " (=" + shown + ")"));
       }
       const std::string rule = field.rule();

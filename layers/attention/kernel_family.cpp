@@ -213,7 +213,7 @@ void describe_fastfood(Mechanisms& list) {
                           : "phi(x) = (cos V x, sin V x), V = S H G Pi H B / (sigma sqrt D)",
                       learn == Learn::none ? "the Gaussian kernel" : "a learnt kernel", "L M log D, and L M D for V",
                       true, learns, std::string(kKlOptions) + ", sigma",
-                      [prf, learn](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
+                      [prf, learn = learn](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
                         return product(slot, options, prf ? positive(options) : sinks(options, options.features), true,
                                        fastfood(dim, learn, options, init));
                       },
