@@ -95,13 +95,14 @@ TEST(OptimizerStep, GlobalNormEqualsPlainLoops) {
 
 TEST(OptimizerStep, BytesDoNotDependOnThreads) {
   expect_same_bytes([] {
-    const AdamTensors big{values({150001}, DType::f32, 1), values({150001}, DType::f32, 2), Tensor::zeros({150001}),
-                          Tensor::zeros({150001})};
-    const AdamTensors small{values({5}, DType::f32, 3), values({5}, DType::f32, 4), Tensor::zeros({5}),
-                            Tensor::zeros({5})};
-    adam_step({1e-3, 0.9, 0.999, 1e-8, 0.01, true, 1}, {big, small, big});
-    return std::vector<Tensor>{big.p, big.m, big.v, small.p,
-                               Tensor::scalar(global_norm({big.p, small.p, big.v}), DType::f64)};
+    const auto tensors = [](int64_t size, uint64_t seed) {
+      return AdamTensors{values({size}, DType::f32, seed), values({size}, DType::f32, seed + 1), Tensor::zeros({size}),
+                         Tensor::zeros({size})};
+    };
+    const AdamTensors big = tensors(150001, 1), small = tensors(5, 3), last = tensors(70000, 5);
+    adam_step({1e-3, 0.9, 0.999, 1e-8, 0.01, true, 1}, {big, small, last});
+    return std::vector<Tensor>{big.p,   big.m,  big.v,
+                               small.p, last.p, Tensor::scalar(global_norm({big.p, small.p, last.v}), DType::f64)};
   });
 }
 
