@@ -8,6 +8,8 @@
 #include <fstream>
 #include <new>
 
+#include "engine/sanitizer.h"
+
 namespace bochner::cpu {
 namespace {
 
@@ -17,13 +19,7 @@ constexpr size_t kLargestReservation = size_t{1} << 44;
 constexpr size_t kSmallestReservation = size_t{1} << 30;
 
 // Under AddressSanitizer every tensor gets a block of its own, so that writes outside it are seen.
-#if defined(__has_feature)  // clang
-constexpr bool kSystemMemory = __has_feature(address_sanitizer);
-#elif defined(__SANITIZE_ADDRESS__)
-constexpr bool kSystemMemory = true;
-#else
-constexpr bool kSystemMemory = false;
-#endif
+constexpr bool kSystemMemory = BOCHNER_ADDRESS_SANITIZER;
 
 size_t rounded(size_t bytes, size_t unit) { return (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit; }
 

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "engine/sanitizer.h"
+
 namespace bochner {
 namespace {
 
@@ -111,7 +113,7 @@ TEST(Allocator, SteadyStateAsksTheSystemForNothing) {
   step();
   [[maybe_unused]] const int64_t before = Allocator::of(Device::cpu()).stats().system_allocations;
   for (int i = 0; i < 10; ++i) step();
-#if !defined(__SANITIZE_ADDRESS__)
+#if !BOCHNER_ADDRESS_SANITIZER
   EXPECT_EQ(Allocator::of(Device::cpu()).stats().system_allocations, before);
 #endif
 }

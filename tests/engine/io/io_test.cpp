@@ -7,20 +7,13 @@
 #include <new>
 
 #include "engine/allocator.h"
-
-#if defined(__has_feature)  // clang
-#define WATCH_NEW !__has_feature(address_sanitizer)
-#elif defined(__SANITIZE_ADDRESS__)
-#define WATCH_NEW 0
-#else
-#define WATCH_NEW 1
-#endif
+#include "engine/sanitizer.h"
 
 namespace {
 std::atomic<size_t> largest_new = 0;
 }  // namespace
 
-#if WATCH_NEW
+#if !BOCHNER_ADDRESS_SANITIZER
 void* operator new(size_t bytes) {
   size_t seen = largest_new;
   while (seen < bytes && !largest_new.compare_exchange_weak(seen, bytes)) {
