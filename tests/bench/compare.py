@@ -22,6 +22,8 @@ WORKLOADS = {  # name of the peer's workload: attention, options of training_ste
     "text-b4-softmax": ("softmax", TEXT, 1.3, 1 / 3),
     "text-b4-performer-128": ("performer", TEXT, 1.3, 1 / 3),
     "text-b4-gmm-prf-128": ("gmm-prf", TEXT, 1.3, 1 / 3),
+    "text-b4-performer-256": ("performer", TEXT + " --features 256", 1.4, None),
+    "text-b4-gmm-prf-256": ("gmm-prf", TEXT + " --features 256", 1.4, None),
 }
 
 
@@ -32,8 +34,8 @@ def run(command):
 
 
 def step(build, attention, options, seconds):
-    return run([f"{build}/bin/training_step", "--attention", attention, "--features", "128", "--threads", "2", "--seconds",
-                str(seconds)] + options.split())
+    return run([f"{build}/bin/training_step", "--attention", attention, "--threads", "2", "--seconds", str(seconds)]
+               + options.split())  # 128 features unless the options say otherwise
 
 
 def compare(a):
