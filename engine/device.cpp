@@ -21,7 +21,8 @@ Device Device::named(std::string_view name) {
   cuda::require_device(index);
   return cuda(index);
 #else
-  fail("device: {}: this build has no CUDA backend: nvcc was not found, or BOCHNER_CUDA=OFF, when it was configured", name);
+  fail("device: {}: this build has no CUDA backend: nvcc was not found, or BOCHNER_CUDA=OFF, when it was configured",
+       name);
 #endif
 }
 
