@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/cpu/lanes.h"
 #include "engine/cpu/vector.h"
 #include "engine/storage.h"
 #include "engine/tensor.h"
@@ -180,9 +181,20 @@ void add_row_sums(const T* x, const T* weights, int64_t rows, int64_t columns, T
 /// The sum of a row of lanes.
 template <class T>
 T lanes_total(const T* lanes) {
-  T sum = 0;
-  for (int64_t i = 0; i < kLanes<T>; ++i) sum += lanes[i];
-  return sum;
+  return sum_of<T>(load<Vector<T>>(lanes));
+}
+
+/// sums[m] += sum_i x(m, i) weights[i]; null weights are 1.
+template <class T>
+void add_row_totals(const T* x, const T* weights, int64_t rows, int64_t columns, T* sums) {
+  for (int64_t m = 0; m < rows; ++m) {
+    Vector<T> sum{};
+    for (int64_t i = 0; i < columns; i += kLanes<T>) {
+      const auto value = load<Vector<T>>(x + m * kTile + i);
+      sum += weights == nullptr ? value : value * load<Vector<T>>(weights + i);
+    }
+    sums[m] += sum_of<T>(sum);
+  }
 }
 
 // ---- moving tiles

@@ -95,6 +95,7 @@ FeatureTile<T>::FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequ
       scale_(static_cast<T>(scale)),
       gathered_(kTile * dim),
       Xt_(dim * kTile),
+      dXt_(dim * kTile),
       U_(map.kind == Kind::elementwise ? frequencies * kTile : 1),
       F_(features_ * kTile) {}
 
@@ -115,7 +116,7 @@ void FeatureTile<T>::project(Rows<const T> x, const KeyList& list, int64_t first
   if (fastfood_.has_value()) {
     fastfood_->forward(Xt_, columns_, U);
   } else if (Omega_ == nullptr) {
-    std::copy_n(static_cast<const T*>(Xt_), dim_ * kTile, U);
+    if (map_.kind != Kind::elementwise) std::copy_n(static_cast<const T*>(Xt_), dim_ * kTile, U);
   } else {
     tile_product<T>(frequencies_, columns_, dim_, Omega_, {dim_, 1}, Xt_, kTile, U, kTile);  // U = Omega X^T
   }
@@ -197,7 +198,7 @@ void FeatureTile<T>::query_features() {
       break;
     case Kind::elementwise:
       with_function(map_.function, [&](const auto& f) {
-        const T* U = U_;
+        const T* U = elementwise_arguments();
         T* F = F_;
         const T eps = static_cast<T>(map_.eps);
         for (int64_t m = 0; m < frequencies_; ++m) {
@@ -292,7 +293,7 @@ void FeatureTile<T>::gradient(T* dF, const T* z, const T* weights, T* sums) cons
       break;
     case Kind::elementwise:
       with_function(map_.function, [&](const auto& f) {
-        const T* U = U_;
+        const T* U = elementwise_arguments();
         for (int64_t m = 0; m < M; ++m) {
 #pragma omp simd
           for (int64_t i = 0; i < columns_; ++i) {
@@ -306,21 +307,20 @@ void FeatureTile<T>::gradient(T* dF, const T* z, const T* weights, T* sums) cons
 }
 
 template <class T>
-void FeatureTile<T>::backward(T* dF, const T* z, const T* weights, T* dXt, T* dOmega) {
+const T* FeatureTile<T>::backward(T* dF, const T* z, const T* weights, T* dOmega) {
   alignas(64) T sums[kTile] = {};
+  T* const dXt = plain() ? dF : dXt_;
   gradient(dF, z, weights, sums);
   if (fastfood_.has_value()) {
     // dOmega is over scale, as that of a dense Omega below, which is taken by x as it came.
     fastfood_->backward(Xt_, dF, columns_, 1 / (unit_ * scale_), dXt, dOmega);
-  } else if (Omega_ == nullptr) {
-    std::copy_n(dF, dim_ * kTile, dXt);
-  } else {
+  } else if (Omega_ != nullptr) {
     tile_product<T>(dim_, columns_, frequencies_, Omega_, {1, dim_}, dF, kTile, dXt, kTile);  // dX^T = Omega^T dU
     if (dOmega != nullptr) {
       tile_product<T>(frequencies_, dim_, count_, dF, {kTile, 1}, x_.data, x_.stride, dOmega, dim_, true);
     }
   }
-  if (!map_.has_exponent()) return;
+  if (!map_.has_exponent()) return dXt;
   // The exponent -c |x|^2 (or |x|^2 / 2) has the gradient -2 c x (or x).
   const T factor = static_cast<T>(map_.kind == Kind::softmax_trigonometric ? 1.0 : -2 * map_.norm_factor) / unit_;
   const T* Xt = Xt_;
@@ -330,6 +330,7 @@ void FeatureTile<T>::backward(T* dF, const T* z, const T* weights, T* dXt, T* dO
         store(dXt + at, load<Vector<T>>(dXt + at) + by * load<Vector<T>>(Xt + at));
       },
       [](const Vector<T>&, int64_t) {});
+  return dXt;
 }
 
 template class FeatureTile<float>;

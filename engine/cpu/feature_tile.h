@@ -42,13 +42,15 @@ class FeatureTile {
   void key_features(T shift, bool with_eps = true);
 
   /// From dF, to which z weights^T is added first (z (features), weights (kTile)), to dX^T (dim x kTile), the gradient
-  /// by scale x. Adds the gradient by Omega, over scale, to dOmega where that is not null. Overwrites dF.
-  void backward(T* dF, const T* z, const T* weights, T* dXt, T* dOmega);
+  /// by scale x, which stays valid until dF or the tile changes. Adds the gradient by Omega, over scale, to dOmega
+  /// where that is not null. Overwrites dF.
+  const T* backward(T* dF, const T* z, const T* weights, T* dOmega);
 
  private:
   void shifted_exponentials(const T* by, T eps);
   void largest(T* top) const;
-  void finish_keys();
+  bool plain() const { return Omega_ == nullptr && !fastfood_.has_value(); }  ///< U = X^T
+  const T* elementwise_arguments() const { return plain() ? Xt_ : U_; }
   void gradient(T* dF, const T* z, const T* weights, T* sums) const;
 
   const FeatureMap& map_;
@@ -66,6 +68,7 @@ class FeatureTile {
   Rows<const T> x_{};  ///< the tokens as they came, or gathered
   Buffer<T> gathered_;
   Buffer<T> Xt_;
+  Buffer<T> dXt_;
   Buffer<T> U_;                 ///< for maps whose derivative needs it
   Buffer<T> F_;                 ///< holds U until features are made from it
   alignas(64) T norms_[kTile];  ///< c |x|^2, or |x|^2 / 2 for softmax_trigonometric

@@ -209,7 +209,6 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
     auto tile = feature_tile<T>(spec, sizes, Omega, h);
     OutputGradient<T> gradient(spec, E);
     const Buffer<T> dF(F * kTile);
-    const Buffer<T> dXt(D * kTile);
     alignas(64) T scales[kTile];
     std::fill_n(scales, kTile, static_cast<T>(spec.scale));
     for (int64_t i = query_pieces.begin(index % query_pieces.count); i < end; i += kTile) {
@@ -220,7 +219,7 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
       tile_product<T>(F, E, count, tile.F(), {kTile, 1}, gradient.G(), E, dS, E, true);            // dS += F G
       if (spec.renormalise) add_row_sums<T>(tile.F(), gradient.g(), F, tile.columns(), dz_lanes);  // dz += F g
       tile_product<T>(F, tile.columns(), E, state.S, {E, 1}, gradient.Gt(), kTile, dF, kTile);     // dF = S G^T + z g^T
-      tile.backward(dF, state.z, gradient.g(), dXt, dOmega);
+      const T* dXt = tile.backward(dF, state.z, gradient.g(), dOmega);
       store_transposed<T>(dXt, scales, count, D, {dq[i], dq.stride});
     }
   });
@@ -248,7 +247,6 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
     T* dOmega = omega_part(head, query_pieces.count + piece);
     auto tile = feature_tile<T>(spec, sizes, Omega, h);
     const Buffer<T> dF(F * kTile);
-    const Buffer<T> dXt(D * kTile);
     const Buffer<T> Vt(E * kTile);
     const Buffer<T> dVt(E * kTile);
     const Buffer<T> scratch(kTile * std::max(D, E));
@@ -264,7 +262,7 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
       tile_product<T>(E, tile.columns(), F, dS, {1, E}, tile.F(), kTile, dVt, kTile);  // dV^T = dS^T F
       tile_product<T>(F, tile.columns(), E, dS, {E, 1}, Vt, kTile, dF, kTile);         // dF = dS V^T + dz 1^T
       store_transposed<T>(dVt, ones, list, j, count, E, scratch, dv);
-      tile.backward(dF, dS + F * E, ones, dXt, dOmega);
+      const T* dXt = tile.backward(dF, dS + F * E, ones, dOmega);
       store_transposed<T>(dXt, scales, list, j, count, D, scratch, dk);
     }
     if (piece > 0) return;
