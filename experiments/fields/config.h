@@ -1,4 +1,4 @@
-// What the networks from coordinates to fields can be told (siren). `--attention` names the hidden layers.
+// What the networks from coordinates to fields can be told (siren, qpnn). `--attention` names the hidden layers.
 #pragma once
 
 #include "experiments/classifier/config.h"

@@ -41,5 +41,26 @@ TEST(SirenProgram, FitsAPictureAndDrawsItsDerivatives) {
   EXPECT_NE(none.err.find("nowhere.png"), std::string::npos) << none.err;
 }
 
+TEST(QpnnProgram, FindsThePotentialsOfBothSystems) {
+  const TemporaryFolder folder;
+  for (const std::string task : {"harmonic", "two-body"}) {
+    const Ended ended =
+        run(folder, {BOCHNER_QPNN, "--task=" + task, "--attention=plain,snnk-cos", "--model.width=32",
+                     "--model.features=32", "--points=2000", "--steps=600", "--batch=256", "--optim.rate=3e-3",
+                     "--optim.evaluate-every=200", "--threads=1", "--out=" + task});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    for (const std::string layer : {"plain", "snnk-cos"}) {
+      const std::string out = task + "/" + layer;
+      const auto results = nlohmann::json::parse(contents(folder / (out + "/results.json")));
+      EXPECT_LT(results["metrics"]["test"]["error"], 0.2) << out;
+      EXPECT_EQ(read_png(folder / (out + "/potential.png")).size(2), 3);
+      EXPECT_NE(contents(folder / (out + "/report.html")).find("true potential"), std::string::npos);
+    }
+  }
+  const Ended many = run(folder, {BOCHNER_QPNN, "--states=5"});
+  EXPECT_EQ(many.code, 2);
+  EXPECT_NE(many.err.find("--states=5"), std::string::npos) << many.err;
+}
+
 }  // namespace
 }  // namespace bochner

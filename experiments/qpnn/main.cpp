@@ -1,0 +1,172 @@
+// Potentials of quantum systems from their wavefunctions (SNNK G.1.1, Fig. 3; Sehanobish et al., 2021): a network V(x)
+// is trained until Schrodinger's equation holds with one energy everywhere.
+#include <cmath>
+
+#include "engine/io/file.h"
+#include "engine/io/png.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/index.h"
+#include "engine/ops/join.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "experiments/common/image.h"
+#include "experiments/common/program.h"
+#include "experiments/common/run.h"
+#include "experiments/fields/learner.h"
+#include "experiments/fields/quantum.h"
+
+namespace {
+
+using namespace bochner;  // NOLINT: a program, not a header
+using namespace qpnn;     // NOLINT
+
+constexpr uint64_t kDataStream = 3;  // of the seed of a run; 1 and 2 are the learner's
+constexpr int64_t kPicture = 96;     // pixels a side
+constexpr int kContours = 12;
+
+struct Config {
+  RunOptions run;
+  int states = 1;
+  int64_t points = 10000;
+  double box = 2.5;
+  double spring = 1;
+  fields::ModelConfig model;
+  classifier::OptimConfig optim;
+
+  Config() {
+    run.task = "two-body";
+    run.tasks = {"harmonic", "two-body"};
+    run.attentions = fields::layer_names();
+    run.attention = "snnk-cos";
+    run.steps = 5000;
+    run.batch = 512;
+    model = {.width = 128, .hidden = 1, .omega = 1, .features = 32};
+    optim.optimizer = "adam";
+    optim.weight_decay = 0;
+  }
+  void fields(Fields& f) {
+    run.fields(f);
+    f("states", states, "how many of the lowest states are observed, 1 to 4").at_least(1);
+    f("points", points, "points at which they are, for training; a fifth as many validate and test").at_least(10);
+    f("box", box, "points are drawn from [-box, box]^2").above(0);
+    f("spring", spring, "task two-body: strength of the spring between the particles").at_least(0);
+    f.group("model", model);
+    f.group("optim", optim);
+  }
+  System system() const {
+    if (states > System::kStates) fail("qpnn: --states={}; there are 1 to {}", states, System::kStates);
+    return System::named(run.task, spring);
+  }
+};
+
+struct Data {
+  Observations train, valid, test;
+};
+
+Data observed(const Config& config) {
+  Generator generator = Generator(config.run.seed).fork(kDataStream);
+  const auto at = [&](int64_t points) {
+    return observe(config.system(), config.states, points, config.box, generator);
+  };
+  const int64_t part = std::max<int64_t>(10, config.points / 5);
+  Data data;
+  data.train = at(config.points);
+  data.valid = at(part);
+  data.test = at(part);
+  return data;
+}
+
+/// Where the particles are: the sum of the states' densities, each of mean 1.  (n)
+Tensor density(const Tensor& psi) {
+  const Tensor square_psi = psi * psi;
+  return sum(square_psi / mean(square_psi, {0}), {1});
+}
+
+class Learner final : public fields::FieldLearner {
+ public:
+  Learner(const Config& config, Data data)
+      : FieldLearner(config.run, fields::siren_options(config.model, config.run.attention, "tanh", 2), config.optim,
+                     data.train.points),
+        system_(config.system()),
+        data_(std::move(data)) {}
+
+  /// loss, and error: that of the potential where the particles are, relative to how much it varies there.
+  Metrics evaluate(Split split) override {
+    const Observations& seen = split == Split::valid ? data_.valid : data_.test;
+    const Tensor V = values(seen.points);
+    const Variable rest = schrodinger_residual(Variable(V.unsqueeze(1)), seen.psi, seen.kinetic);
+    const Tensor truth = system_.potential(seen.points.cast(DType::f64));
+    return {{"loss", rest.item()}, {"error", potential_error(V, truth, density(seen.psi)).relative}};
+  }
+
+ protected:
+  Variable loss(const Variable& y, const Tensor& rows) const override {
+    const Observations& seen = data_.train;
+    if (rows.size() == seen.points.size(0)) return schrodinger_residual(y, seen.psi, seen.kinetic);
+    return schrodinger_residual(y, take(seen.psi, rows), take(seen.kinetic, rows));
+  }
+
+ private:
+  System system_;
+  Data data_;
+};
+
+/// The true potential, the learned one and where the particles are, as PNG files and for the report.
+ReportFigure drawn(Config& config, const RunRecord& record) {
+  const uint64_t before = config.run.seed;
+  config.run.seed = record.seed;
+  Learner learner(config, observed(config));
+  config.run.seed = before;
+  learner.load_model(State::load(record.folder / "checkpoint-best"));
+  const System system = config.system();
+  Tensor x = Tensor::empty({kPicture * kPicture, 2}, DType::f64);
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    const auto place = [&](int64_t pixel) {
+      return config.box * (2 * static_cast<double>(pixel) / (kPicture - 1) - 1);
+    };
+    x.data<double>()[2 * i] = place(i / kPicture);
+    x.data<double>()[2 * i + 1] = place(i % kPicture);
+  }
+  std::vector<Tensor> psi;
+  for (int state = 0; state < config.states; ++state) {
+    psi.push_back(system.wavefunction(state, x).value().reshape({x.size(0)}));
+  }
+  const Tensor rho = density(stack(psi, 1));
+  const Tensor truth = system.potential(x);
+  const Tensor V = learner.values(x.cast(DType::f32)).cast(DType::f64);
+  const double shift = potential_error(V, truth, rho).shift;
+  const auto [low, high] = range_of(truth);
+  std::string html;
+  const auto add = [&](const std::string& file, const std::string& caption, const Tensor& image) {
+    write_png(record.folder / file, image);
+    html += image_html(image, caption);
+  };
+  const auto square_of = [](const Tensor& field) { return field.reshape({kPicture, kPicture}); };
+  add("potential-true.png", "true potential", heat_image(square_of(truth), low, high, kContours));
+  add("potential.png", record.attention + ": learned potential",
+      heat_image(square_of(V - shift), low, high, kContours));
+  add("density.png", "where the particles are", heat_image(square_of(rho), 0, range_of(rho).second));
+  return {fmt::format("Potential over [-{0}, {0}]^2, lines at equal steps of energy", config.box), html};
+}
+
+void run(Config& config, Session& session) {
+  config.system();
+  TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
+  plan.best_by = "loss";
+  plan.higher_is_better = false;
+  train_runs(session, plan, [&] { return std::make_unique<Learner>(config, observed(config)); });
+  for (const RunRecord& record : session.records) {
+    const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
+    const std::string title =
+        fmt::format("{}: {}, {}, seed {}", session.experiment.name, record.task, record.attention, record.seed);
+    write_file_atomically(record.folder / "report.html", report_html(title, {record}, papers, {drawn(config, record)}));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bochner::main_of<Config>(
+      {"qpnn", "Potentials of quantum systems, learned from their wavefunctions", bochner::embedded_resources()}, argc,
+      argv, run);
+}
