@@ -6,7 +6,7 @@
 #include <initializer_list>
 
 #include "engine/cpu/column_sum.h"
-#include "engine/cpu/dropout.h"
+#include "engine/cpu/dropout_window.h"
 #include "engine/tensor.h"
 
 namespace bochner::cpu {

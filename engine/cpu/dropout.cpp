@@ -1,5 +1,6 @@
 #include "engine/cpu/dropout.h"
 
+#include "engine/cpu/dropout_window.h"
 #include "engine/cpu/stream.h"
 #include "engine/parallel.h"
 

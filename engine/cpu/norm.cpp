@@ -1,7 +1,7 @@
 #include "engine/cpu/norm.h"
 
 #include "engine/cpu/column_sum.h"
-#include "engine/cpu/dropout.h"
+#include "engine/cpu/dropout_window.h"
 #include "engine/cpu/norm_rows.h"
 #include "engine/cpu/stream.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "engine/cpu/attention_tile.h"
-#include "engine/cpu/dropout.h"
+#include "engine/cpu/dropout_window.h"
 #include "engine/cpu/tile_product.h"
 #include "engine/parallel.h"
 
