@@ -11,10 +11,10 @@ namespace bochner::cpu {
 namespace {
 
 // Tiles of C, the pieces of parallel work. Their bounds follow from the shape alone.
-constexpr int64_t kTileRows = 256;
+constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileColumns = 512;
 // Within a tile: A is copied kDepth columns at a time, B is read in panels of kPanel columns, so that both stay in L2.
-constexpr int64_t kDepth = 256;
+constexpr int64_t kDepth = 384;
 constexpr int64_t kPanel = 128;
 // A product with a long inner axis and few tiles is cut along it; the parts are added in order.
 constexpr int64_t kPartDepth = 2048;

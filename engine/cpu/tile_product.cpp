@@ -18,8 +18,11 @@ constexpr int max_rows(int vectors) {
   return (kVectorRegisters == 32 ? wide : narrow)[static_cast<size_t>(vectors - 1)];
 }
 
-/// The part of B in use, in bytes: half of a 32 KiB L1 cache.
-constexpr int64_t kPanelBytes = 16384;
+/// The depth of the products of attention tiles, whose C is close by.
+constexpr int64_t kTileDepth = 64;
+
+/// The part of B in use, in bytes: two thirds of a 48 KiB L1 cache, all of a 32 KiB one, from whose L2 it comes as fast.
+constexpr int64_t kPanelBytes = 32768;
 
 /// One block of C: R rows of V vectors of W elements, of which the last begins at column `last` <= (V - 1) W.
 template <class T, int W, int R, int V>
@@ -30,6 +33,13 @@ void block(int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t
   constexpr int kGroups = (R + 3) / 4;
   const T* group[kGroups];
   for (int i = 0; i < kGroups; ++i) group[i] = a + 4 * i * a_strides.row;
+  if (accumulate && depth > kTileDepth) {  // part of a large product, whose C lies far away: it is asked for now
+#pragma GCC unroll 14
+    for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) __builtin_prefetch(c + i * ldc + (j + 1 < V ? j * W : last), 1);
+    }
+  }
   Vec sum[R][V] = {};
   for (int64_t k = 0; k < depth; ++k) {
     __builtin_prefetch(group[0] + 8 * a_strides.col);  // a transposed A steps over cache lines
