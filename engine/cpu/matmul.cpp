@@ -16,6 +16,8 @@ constexpr int64_t kTileColumns = 512;
 // Within a tile: A is copied kDepth columns at a time, B is read in panels of kPanel columns, so that both stay in L2.
 constexpr int64_t kDepth = 384;
 constexpr int64_t kPanel = 128;
+// Fewer tiles than these down the rows are one panel wide.
+constexpr int64_t kFewTiles = 4;
 // A product with a long inner axis and few tiles is cut along it; the parts are added in order.
 constexpr int64_t kPartDepth = 2048;
 constexpr int64_t kEnoughTiles = 16;
@@ -83,15 +85,20 @@ template <class T>
 void tile(int64_t rows, int64_t columns, int64_t first, int64_t depth, const T* a, TileStrides a_strides,
           const Right<T>& b, int64_t matrix, int64_t column, T* c, int64_t ldc, T* copy_of_a) {
   constexpr int64_t kStride = padded<T>(kDepth);
-  const bool copies = columns > kPanel && a_strides.col == 1;
+  constexpr int64_t kTransposedStride = padded<T>(kTileRows);
+  const bool copies = columns >= kPanel;
   for (int64_t cut = 0; cut < depth; cut += kDepth) {
     const int64_t size = std::min(kDepth, depth - cut);
     const T* left = a + (first + cut) * a_strides.col;
     TileStrides strides = a_strides;
-    if (copies) {
+    if (copies && a_strides.col == 1) {
       copy_rows(rows, size, left, a_strides.row, copy_of_a, kStride);
       left = copy_of_a;
       strides = {kStride, 1};
+    } else if (copies) {
+      copy_rows(size, rows, left, a_strides.col, copy_of_a, kTransposedStride);
+      left = copy_of_a;
+      strides = {1, kTransposedStride};
     }
     for (int64_t j = 0; j < columns; j += kPanel) {
       tile_product(rows, std::min(kPanel, columns - j), size, left, strides, b.at(matrix, first + cut, column + j),
@@ -107,16 +114,17 @@ void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_lay
             const std::vector<int64_t>& b_offsets, const Tensor& c) {
   const auto batch = static_cast<int64_t>(a_offsets.size());
   const int64_t row_tiles = (m + kTileRows - 1) / kTileRows;
-  const int64_t column_tiles = (n + kTileColumns - 1) / kTileColumns;
+  const int64_t tile_columns = batch * row_tiles < kFewTiles ? kPanel : kTileColumns;
+  const int64_t column_tiles = (n + tile_columns - 1) / tile_columns;
   const int64_t tiles = batch * row_tiles * column_tiles;
   const int64_t parts = tiles < kEnoughTiles ? std::max<int64_t>(1, k / kPartDepth) : 1;
   const int64_t depth = (k + parts - 1) / parts;
-  const int64_t grain = std::max<int64_t>(1, kPieceWork / (std::min(m, kTileRows) * std::min(n, kTileColumns) * depth));
+  const int64_t grain = std::max<int64_t>(1, kPieceWork / (std::min(m, kTileRows) * std::min(n, tile_columns) * depth));
   visit_floating(c.dtype(), "matmul", [&]<class T>(TypeTag<T>) {
     const Right<T> right(m, n, k, b.data<T>(), b_layout, b_offsets);
     const Tensor partial = parts > 1 ? Tensor::empty({parts, batch * m * n}, c.dtype()) : c;
     parallel_for(tiles * parts, grain, [&](int64_t begin, int64_t end) {
-      const int64_t copied = n > kPanel ? std::min(m, kTileRows) * padded<T>(kDepth) : 0;
+      const int64_t copied = n >= kPanel ? std::max(kTileRows * padded<T>(kDepth), kDepth * padded<T>(kTileRows)) : 0;
       Scratch<T> scratch({copied});
       T* const copy_of_a = scratch.take(copied);
       for (int64_t piece = begin; piece < end; ++piece) {
@@ -124,9 +132,9 @@ void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_lay
         const int64_t place = piece / parts;
         const int64_t i = place / (row_tiles * column_tiles);
         const int64_t row = place / column_tiles % row_tiles * kTileRows;
-        const int64_t column = place % column_tiles * kTileColumns;
+        const int64_t column = place % column_tiles * tile_columns;
         const TileStrides strides = strides_of(a_layout);
-        tile(std::min(kTileRows, m - row), std::min(kTileColumns, n - column), part * depth,
+        tile(std::min(kTileRows, m - row), std::min(tile_columns, n - column), part * depth,
              std::min(depth, k - part * depth), a.data<T>() + a_offsets[static_cast<size_t>(i)] + row * strides.row,
              strides, right, i, column, partial.data<T>() + part * batch * m * n + (i * m + row) * n + column, n,
              copy_of_a);

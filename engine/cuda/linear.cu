@@ -24,7 +24,6 @@ void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weig
 void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                      const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
   const Tensor from = x.view({sizes.rows, sizes.inputs});
-  const Tensor dx = result.dx.view({sizes.rows, sizes.inputs});
   const bool norm = weights.gamma.defined();
   Tensor n = from;
   if (norm) {
@@ -45,7 +44,9 @@ void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x,
     }
   });
   multiply(e, true, n, false, result.weights.w, false);  // dW = e^T n
-  multiply(e, false, weights.w, false, dx, false);       // dn = e W
+  if (!result.dx.defined()) return;
+  const Tensor dx = result.dx.view({sizes.rows, sizes.inputs});
+  multiply(e, false, weights.w, false, dx, false);  // dn = e W
   if (norm) {
     layer_norm_backward(sizes.rows, sizes.inputs, dx, from, weights.gamma, mean, rstd, Tensor(), dx,
                         result.weights.gamma, result.weights.beta);

@@ -83,7 +83,7 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
 }
 
 LinearGradients linear_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                                const LinearWeights& weights, const LinearSpec& spec) {
+                                const LinearWeights& weights, const LinearSpec& spec, bool need_dx) {
   const LinearSizes sizes = checked_sizes(x, weights);
   if (!(g.shape() == shape_of_y(x, sizes)) || g.dtype() != x.dtype())
     fail("linear: the gradient {} does not fit y of x {} and W {}", g.str(), x.str(), weights.w.str());
@@ -98,9 +98,9 @@ LinearGradients linear_backward(const Tensor& g, const Tensor& x, const Tensor& 
     return t.defined() ? Tensor::empty(t.shape(), t.dtype(), t.device()) : Tensor();
   };
   const LinearGradients result{
-      empty_like(x),
+      need_dx || norm ? empty_like(x) : Tensor(),
       {empty_like(weights.gamma), empty_like(weights.beta), empty_like(weights.w), empty_like(weights.b)}};
-  work::add_flops(4 * products_of(sizes));
+  work::add_flops((result.dx.defined() ? 4 : 2) * products_of(sizes));
   kBackward(x.device(), sizes, g.contiguous(), x.contiguous(), contiguous_or_undefined(mean),
             contiguous_or_undefined(rstd), complete(weights, sizes, x), spec, result);
   return result;

@@ -34,14 +34,14 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
                     const LinearSpec& spec = {});
 
 struct LinearGradients {
-  Tensor dx;              ///< (..., inputs)
+  Tensor dx;              ///< (..., inputs); undefined where it is not needed and there is no norm
   LinearWeights weights;  ///< undefined where the weight is
 };
 
 /// With the dropout mask m:  e = g m,  dW = e^T n,  db = sum e,  dn = e W,  dx = LayerNorm'(dn) or dn.
 /// The gradient of the residual is g. Sums over rows are taken within fixed pieces of rows, and over these in order.
 LinearGradients linear_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                                const LinearWeights& weights, const LinearSpec& spec = {});
+                                const LinearWeights& weights, const LinearSpec& spec = {}, bool need_dx = true);
 
 /// For the kernels of both backends: x as (rows, inputs).
 struct LinearSizes {

@@ -91,6 +91,9 @@ TEST(Linear, EqualsItsSteps) {
         compare("db", grads.weights.b, expected.weights.b, bias);
         compare("dgamma", grads.weights.gamma, expected.weights.gamma, norm);
         compare("dbeta", grads.weights.beta, expected.weights.beta, norm);
+        const LinearGradients without = linear_backward(g, x, fused.mean, fused.rstd, weights, spec, false);
+        EXPECT_EQ(without.dx.defined(), norm);
+        compare("dw alone", without.weights.w, expected.weights.w, true);
         if (HasFatalFailure()) FAIL() << shape.str() << " " << outputs << " variant " << variant;
       }
     }
@@ -106,6 +109,16 @@ TEST(Linear, BitsDoNotDependOnTheNumberOfThreads) {
     const LinearResult fused = linear(x, weights, {}, spec);
     const LinearGradients grads = linear_backward(g, x, fused.mean, fused.rstd, weights, spec);
     return std::vector<Tensor>{fused.y, grads.dx, grads.weights.w, grads.weights.b, grads.weights.gamma};
+  });
+}
+
+TEST(Linear, BitsOfFewPlainRowsDoNotDependOnTheNumberOfThreads) {
+  const LinearWeights weights = make_weights(300, 200, DType::f32, false, true, 5);
+  const Tensor x = values({1500, 300}, DType::f32, 1);
+  const Tensor g = values({1500, 200}, DType::f32, 2);
+  expect_same_bytes([&] {
+    const LinearGradients grads = linear_backward(g, x, {}, {}, weights);
+    return std::vector<Tensor>{linear(x, weights).y, grads.dx, grads.weights.w, grads.weights.b};
   });
 }
 
