@@ -10,6 +10,7 @@
 #include "engine/io/csv.h"
 #include "engine/io/rows.h"
 #include "engine/io/safetensors.h"
+#include "engine/parallel.h"
 
 namespace bochner {
 namespace {
@@ -196,22 +197,26 @@ NumericTable read_table(const std::filesystem::path& path, const TableFormat& fo
   if (!parsed) parsed = parse_any(reader, format);
   if (parsed->rows == 0) fail("{}: row {}: no rows of data; the file is empty", table.file, table.first_row);
   const int64_t rows = parsed->rows;
-  size_t values = 0;
-  for (const RowPiece& piece : parsed->pieces) values += piece.values.size();
-  const int64_t columns = static_cast<int64_t>(values) / rows;
+  const int64_t columns =
+      static_cast<int64_t>(parsed->pieces.front().values.size() / parsed->pieces.front().labels.size());
   if (columns < 1) fail("{}: row {}: no column but the label's", table.file, table.first_row);
   if (parsed->classes.size() < 2) {
     fail("{}: all rows are of class '{}'; at least 2 classes are needed", table.file, parsed->classes.front());
   }
   table.features = Tensor::empty({rows, columns});
   std::vector<int64_t> labels;
+  std::vector<float*> places;
   labels.reserve(static_cast<size_t>(rows));
-  float* to = table.features.data<float>();
-  for (RowPiece& piece : parsed->pieces) {
-    to = std::copy(piece.values.begin(), piece.values.end(), to);
+  for (const RowPiece& piece : parsed->pieces) {
+    places.push_back(table.features.data<float>() + static_cast<int64_t>(labels.size()) * columns);
     labels.insert(labels.end(), piece.labels.begin(), piece.labels.end());
-    piece = {};
   }
+  parallel_for(static_cast<int64_t>(places.size()), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      std::copy(parsed->pieces[i].values.begin(), parsed->pieces[i].values.end(), places[i]);
+      parsed->pieces[i] = {};
+    }
+  });
   // The same number may be written in several ways: 1, 1.0, 1.000e+00.
   std::vector<int64_t> merged;
   for (const std::string& written : parsed->classes) {

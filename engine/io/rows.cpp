@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -15,14 +16,86 @@
 namespace bochner {
 namespace {
 
-constexpr size_t kBlock = size_t{8} << 20;    // bytes read at once
+constexpr size_t kBlock = size_t{4} << 20;    // bytes read at once
 constexpr size_t kPiece = size_t{128} << 10;  // bytes that one thread takes at a time
+constexpr size_t kBehind = 16;                // bytes behind a block that may be looked at
 constexpr int64_t kMostColumns = int64_t{1} << 20;
 
 constexpr std::array<double, 23> kPowers = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                             1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+constexpr std::array<uint64_t, 8> kWholePowers = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
+
+__extension__ using Wide = unsigned __int128;
+
+/// 10^-k = (mantissa + d) 2^-(63 + shift) with 0 <= d < 1.001 and the mantissa in [2^63, 2^64).
+struct Reciprocal {
+  uint64_t mantissa = 0;
+  int shift = 0;
+};
+constexpr auto kReciprocals = [] {
+  std::array<Reciprocal, 41> all;
+  Wide leading = Wide{1} << 127;
+  int shift = 0;
+  for (Reciprocal& one : all) {
+    one = {static_cast<uint64_t>(leading >> 64), shift};
+    leading /= 10;
+    for (; leading >> 127 == 0; ++shift) leading <<= 1;
+  }
+  return all;
+}();
 
 bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
+
+/// The value of eight decimal digits, a byte each, the first one lowest.
+uint64_t joined(uint64_t word) {
+  word = (word * 10 + (word >> 8)) & 0x00FF00FF00FF00FF;
+  word = (word * 100 + (word >> 16)) & 0x0000FFFF0000FFFF;
+  return (word * 10000 + (word >> 32)) & 0x00000000FFFFFFFF;
+}
+
+/// Appends the digits at `at` to `number`, eight at a time, and returns where they end. Wraps around after 19 of them.
+const char* take_digits(const char* at, uint64_t& number) {
+  for (;; at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+    // The lowest byte below '0', or above '9', has its top bit set; those before it carry nothing over.
+    const uint64_t others = ((word - 0x3030303030303030) | (word + 0x4646464646464646)) & 0x8080808080808080;
+    if (others == 0) {
+      number = number * 100000000 + joined(word & 0x0F0F0F0F0F0F0F0F);
+      continue;
+    }
+    const int digits = std::countr_zero(others) / 8;
+    if (digits == 0) return at;
+    number =
+        number * kWholePowers[static_cast<size_t>(digits)] + joined((word & 0x0F0F0F0F0F0F0F0F) << (64 - 8 * digits));
+    return at + digits;
+  }
+}
+
+/// digits * 10^exponent, rounded once; false where that takes more than a few instructions.
+bool scaled(uint64_t digits, int64_t exponent, double& value) {
+  if (digits <= uint64_t{1} << 53 && exponent >= -22 && exponent <= 22) {  // both factors are exact in f64
+    const auto whole = static_cast<double>(digits);
+    value =
+        exponent < 0 ? whole / kPowers[static_cast<size_t>(-exponent)] : whole * kPowers[static_cast<size_t>(exponent)];
+    return true;
+  }
+  if (digits == 0 || exponent >= 0 || -exponent >= static_cast<int64_t>(kReciprocals.size())) return false;
+  // 64 leading bits of the quotient, which is less than 3 units of the last of them larger: enough to round to 53
+  // unless the rest may be one half.
+  const Reciprocal& power = kReciprocals[static_cast<size_t>(-exponent)];
+  const int zeros = std::countl_zero(digits);
+  const auto leading = static_cast<uint64_t>((Wide{digits << zeros} * power.mantissa) >> 64);
+  const int spare = leading >> 63 != 0 ? 11 : 10;
+  const uint64_t half = uint64_t{1} << (spare - 1);
+  const uint64_t rest = leading & (2 * half - 1);
+  if (half - rest <= 3) return false;
+  const uint64_t mantissa = (leading >> spare) + (rest > half ? 1 : 0);
+  const auto biased = static_cast<uint64_t>(1023 + spare + 1 - zeros - power.shift);
+  value = static_cast<double>(mantissa) * std::bit_cast<double>(biased << 52);
+  return true;
+}
 
 /// The number that is the whole of a field, as CsvReader::number reads it; false where that is not finite or refuses.
 bool exact_number(const char* begin, const char* end, double& value) {
@@ -32,46 +105,51 @@ bool exact_number(const char* begin, const char* end, double& value) {
   return error == std::errc() && stop == text.data() + text.size() && std::isfinite(value);
 }
 
-/// Reads a number at `at` up to the separator or the line end, and moves `at` there. Up to 15 digits times a power of
-/// ten up to 22 are exact in f64 with one rounding; all else goes to from_chars.
-bool read_number(const char*& at, const char* end, char separator, double& value) {
+/// Reads the number at `at` and moves there where its field ends, which must be at `expected`, the separator or the
+/// line end. A line end follows in any case.
+inline bool read_number(const char*& at, char separator, char expected, float& result) {
+  if (is_digit(at[0]) && at[1] == expected) {  // most fields of tables of categories
+    result = static_cast<float>(*at++ - '0');
+    return true;
+  }
   const char* const begin = at;
-  const bool minus = at != end && *at == '-';
+  while (*at == ' ' && separator != ' ') ++at;
+  const bool minus = *at == '-';
   if (minus) ++at;
   uint64_t digits = 0;
   const char* const first = at;
-  while (at != end && is_digit(*at)) digits = digits * 10 + static_cast<uint64_t>(*at++ - '0');
+  at = take_digits(at, digits);
   int64_t count = at - first;
   int64_t exponent = 0;
-  if (at != end && *at == '.') {
+  if (*at == '.') {
     const char* const point = ++at;
-    while (at != end && is_digit(*at)) digits = digits * 10 + static_cast<uint64_t>(*at++ - '0');
+    at = take_digits(at, digits);
     exponent = point - at;
     count -= exponent;
   }
-  if (count > 0 && at != end && (*at == 'e' || *at == 'E')) {
+  if ((*at == 'e' || *at == 'E') && count > 0) {
     const char* mark = at + 1;
-    const bool down = mark != end && *mark == '-';
-    if (mark != end && (*mark == '-' || *mark == '+')) ++mark;
+    const bool down = *mark == '-';
+    if (*mark == '-' || *mark == '+') ++mark;
     int64_t shift = 0;
     const char* const shifted = mark;
-    while (mark != end && is_digit(*mark) && mark - shifted < 5) shift = shift * 10 + (*mark++ - '0');
+    while (is_digit(*mark) && mark - shifted < 5) shift = shift * 10 + (*mark++ - '0');
     if (mark != shifted) {
       at = mark;
       exponent += down ? -shift : shift;
     }
   }
-  if ((at == end || *at == separator || *at == '\n') && count > 0 && count <= 15 && exponent >= -22 && exponent <= 22) {
-    const auto whole = static_cast<double>(digits);
-    const double size =
-        exponent < 0 ? whole / kPowers[static_cast<size_t>(-exponent)] : whole * kPowers[static_cast<size_t>(exponent)];
-    value = minus ? -size : size;
+  if (*at == '\r' && at[1] == '\n') ++at;
+  double size = 0;
+  if (*at == expected && count > 0 && count <= 19 && scaled(digits, exponent, size)) {
+    result = static_cast<float>(minus ? -size : size);
     return true;
   }
-  while (at != end && *at != separator && *at != '\n') ++at;
-  const char* stop = at;
-  if (stop != begin && stop[-1] == '\r' && (at == end || *at == '\n')) --stop;
-  return exact_number(begin, stop, value);
+  while (*at != separator && *at != '\n') ++at;
+  const char* const stop = at != begin && *at == '\n' && at[-1] == '\r' ? at - 1 : at;
+  if (*at != expected || !exact_number(begin, stop, size)) return false;
+  result = static_cast<float>(size);
+  return true;
 }
 
 /// Classes as a thread meets them.
@@ -79,12 +157,13 @@ class Classes {
  public:
   explicit Classes(int64_t most) : most_(most) {}
 
-  /// The number of a class, -1 where there would be too many.
+  /// The number of a class; -1 where there would be too many, or its name is none of a plain row.
   int64_t operator[](std::string_view name) {
     if (latest_ >= 0 && names_[static_cast<size_t>(latest_)] == name) return latest_;
     auto found = numbers_.find(name);
     if (found == numbers_.end()) {
-      if (static_cast<int64_t>(names_.size()) == most_) return -1;
+      const bool plain = !name.empty() && name.find('"') == name.npos && name.find('\0') == name.npos;
+      if (!plain || static_cast<int64_t>(names_.size()) == most_) return -1;
       found = numbers_.emplace(name, static_cast<int64_t>(names_.size())).first;
       names_.emplace_back(name);
     }
@@ -99,36 +178,47 @@ class Classes {
   std::map<std::string, int64_t, std::less<>> numbers_;
 };
 
-/// Whole lines -> their numbers; false where a row is not plain.
-bool read_lines(const char* at, const char* end, int64_t fields, int64_t label, const PlainRowsOptions& options,
-                RowPiece& piece, Classes& classes) {
-  const char separator = options.separator;
-  piece.values.reserve(static_cast<size_t>((end - at) / 2 + fields));
+/// Line ends in [at, end).
+int64_t line_ends(const char* at, const char* end) {
+  constexpr std::ptrdiff_t kRun = 128;  // counted in bytes, which compilers turn into vector instructions
+  int64_t count = 0;
+  for (; end - at >= kRun; at += kRun) {
+    uint8_t here = 0;
+    for (std::ptrdiff_t i = 0; i < kRun; ++i) here = static_cast<uint8_t>(here + (at[i] == '\n' ? 1 : 0));
+    count += here;
+  }
+  return count + std::count(at, end, '\n');
+}
+
+/// Whole lines -> their numbers; false where a row is not plain. The last line ends with a line end, too.
+bool read_lines(const char* at, const char* end, int64_t fields, int64_t label, char separator, RowPiece& piece,
+                Classes& classes) {
+  // Each field takes two bytes at least, so a file of short lines behind a long one claims no more than it can fill.
+  const int64_t most = std::min<int64_t>(line_ends(at, end), (end - at) / (2 * fields) + 1);
+  piece.values.resize(static_cast<size_t>(most * (fields - 1)));
+  piece.labels.reserve(static_cast<size_t>(most));
+  float* to = piece.values.data();
   while (at != end) {
-    if (*at == '\n' || (*at == '\r' && (at + 1 == end || at[1] == '\n'))) {  // an empty line
-      at += *at == '\n' || at + 1 == end ? 1 : 2;
+    if (*at == '\n' || (*at == '\r' && at[1] == '\n')) {  // an empty line
+      at += *at == '\n' ? 1 : 2;
       continue;
     }
     for (int64_t field = 0; field < fields; ++field) {
-      if (field == label) {
-        const char* const begin = at;
-        while (at != end && *at != separator && *at != '\n') ++at;
-        const char* stop = at;
-        if (stop != begin && stop[-1] == '\r' && (at == end || *at == '\n')) --stop;
-        const std::string_view name = trimmed({begin, static_cast<size_t>(stop - begin)});
-        const int64_t number = name.empty() ? -1 : classes[name];
-        if (number < 0) return false;
-        piece.labels.push_back(number);
+      const char expected = field + 1 == fields ? '\n' : separator;
+      if (field != label) {
+        if (!read_number(at, separator, expected, *to++)) return false;
       } else {
-        double value = 0;
-        if (!read_number(at, end, separator, value)) return false;
-        piece.values.push_back(static_cast<float>(value));
+        const char* const begin = at;
+        while (*at != separator && *at != '\n') ++at;
+        const char* const stop = at != begin && *at == '\n' && at[-1] == '\r' ? at - 1 : at;
+        const int64_t number = classes[trimmed({begin, static_cast<size_t>(stop - begin)})];
+        if (number < 0 || *at != expected) return false;
+        piece.labels.push_back(number);
       }
-      const bool last = field + 1 == fields;
-      if (last ? at != end && *at != '\n' : at == end || *at != separator) return false;  // ragged
-      if (at != end) ++at;
+      ++at;
     }
   }
+  piece.values.resize(static_cast<size_t>(to - piece.values.data()));
   return true;
 }
 
@@ -151,19 +241,19 @@ bool read_plain_rows(ByteSource& source, const PlainRowsOptions& options, PlainR
   if (options.separator < ' ' ? options.separator != '\t' : std::strchr("+-.\"", options.separator) != nullptr)
     return false;
   if (std::isalnum(static_cast<unsigned char>(options.separator)) != 0) return false;
-  std::vector<char> buffer(kBlock);
+  std::vector<char> buffer(kBlock + kBehind);
   size_t filled = 0;
   bool exhausted = false;
   int64_t fields = -1;
   int64_t label = -1;
   Classes classes(options.max_classes);
   while (!exhausted) {
-    while (filled < buffer.size()) {
-      const size_t count = source.read(std::as_writable_bytes(std::span(buffer).subspan(filled)));
+    while (filled < kBlock && !exhausted) {
+      const size_t count = source.read(std::as_writable_bytes(std::span(buffer).subspan(filled, kBlock - filled)));
       filled += count;
       exhausted = count == 0;
-      if (exhausted) break;
     }
+    if (exhausted && filled > 0 && buffer[filled - 1] != '\n') buffer[filled++] = '\n';
     const char* begin = buffer.data();
     const char* const filled_to = begin + filled;
     const char* const end = exhausted ? filled_to : after_last_line(begin, filled_to);
@@ -202,9 +292,7 @@ bool read_plain_rows(ByteSource& source, const PlainRowsOptions& options, PlainR
     std::atomic<bool> plain = true;
     parallel_for(static_cast<int64_t>(count), 1, [&](int64_t from, int64_t) {
       const auto i = static_cast<size_t>(from);
-      const auto bytes = static_cast<size_t>(bounds[i + 1] - bounds[i]);
-      const bool special = std::memchr(bounds[i], '"', bytes) != nullptr || std::memchr(bounds[i], 0, bytes) != nullptr;
-      if (special || !read_lines(bounds[i], bounds[i + 1], fields, label, options, pieces[i], found[i])) plain = false;
+      if (!read_lines(bounds[i], bounds[i + 1], fields, label, options.separator, pieces[i], found[i])) plain = false;
     });
     if (!plain) return false;
     for (size_t i = 0; i < count; ++i) {
@@ -212,7 +300,6 @@ bool read_plain_rows(ByteSource& source, const PlainRowsOptions& options, PlainR
       for (const std::string& name : found[i].names()) place.push_back(classes[name]);
       if (std::find(place.begin(), place.end(), -1) != place.end()) return false;
       for (int64_t& one : pieces[i].labels) one = place[static_cast<size_t>(one)];
-      pieces[i].values.shrink_to_fit();
       result.rows += static_cast<int64_t>(pieces[i].labels.size());
       if (!pieces[i].labels.empty()) result.pieces.push_back(std::move(pieces[i]));
     }

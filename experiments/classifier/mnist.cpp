@@ -11,19 +11,17 @@ namespace {
 
 constexpr double kValidShare = 0.25;
 
-std::filesystem::path found(const std::filesystem::path& folder, const std::string& name) {
+/// The file in `folder`, plain or .gz.
+std::filesystem::path found(const std::filesystem::path& folder, const std::string& name, const std::string& how) {
   for (const char* end : {"", ".gz"}) {
     if (std::filesystem::is_regular_file(folder / (name + end))) return folder / (name + end);
   }
-  fail(
-      "mnist: {} is missing, plain or .gz; name the folder of the four IDX files with --data (Debian's "
-      "dataset-fashion-mnist puts Fashion-MNIST into /usr/share/datasets/fashion-mnist)",
-      (folder / name).string());
+  fail("mnist: {} is missing, plain or .gz; {}", (folder / name).string(), how);
 }
 
-TableSplit read_split(const std::filesystem::path& folder, const std::string& name) {
-  const std::filesystem::path images_file = found(folder, name + "-images-idx3-ubyte");
-  const std::filesystem::path labels_file = found(folder, name + "-labels-idx1-ubyte");
+TableSplit read_split(const std::filesystem::path& folder, const std::string& name, const std::string& how) {
+  const std::filesystem::path images_file = found(folder, name + "-images-idx3-ubyte", how);
+  const std::filesystem::path labels_file = found(folder, name + "-labels-idx1-ubyte", how);
   const Tensor images = read_idx(images_file);
   const Tensor labels = read_idx(labels_file);
   if (images.rank() != 3 || labels.rank() != 1 || images.size(0) != labels.size(0) || images.size() == 0 ||
@@ -59,7 +57,7 @@ Config::Config() {
   run.attention = "snnk-relu";
   run.steps = 35150;  // 25 epochs of 45,000 images
   run.batch = 32;
-  run.data = "data/mnist";
+  run.data = "data";
   model.dropout = 0.2;
   optim.optimizer = "adam";
   optim.weight_decay = 0;
@@ -70,12 +68,18 @@ void Config::fields(Fields& f) {
   run.fields(f);
   f.group("model", model);
   f.group("optim", optim);
+  f.group("sweep", sweep);
 }
 
 TableSplits Config::load() const {
-  const TableSplit all = read_split(run.data, "train");
+  const std::filesystem::path below = std::filesystem::path(run.data) / run.task;
+  const std::filesystem::path folder = std::filesystem::is_directory(below) ? below : std::filesystem::path(run.data);
+  const std::string how = run.task == "fashion-mnist"
+                              ? "./run data make fashion-mnist --data DIR fetches Fashion-MNIST into DIR/fashion-mnist"
+                              : "name the folder of the four IDX files with --data";
+  const TableSplit all = read_split(folder, "train", how);
   TableSplits splits;
-  splits.test = read_split(run.data, "t10k");
+  splits.test = read_split(folder, "t10k", how);
   if (splits.test.features.size(1) != all.features.size(1)) {
     fail("{}: test images have {} pixels, training images {}", run.data, splits.test.features.size(1),
          all.features.size(1));

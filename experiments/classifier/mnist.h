@@ -3,6 +3,7 @@
 
 #include "datasets/tabular.h"
 #include "experiments/classifier/config.h"
+#include "experiments/classifier/sweep.h"
 
 namespace bochner::mnist {
 
@@ -10,11 +11,13 @@ struct Config {
   RunOptions run;
   classifier::ModelConfig model;
   classifier::OptimConfig optim;
+  classifier::SweepConfig sweep;
 
   Config();
   void fields(Fields& f);
-  /// The four IDX files in --data, plain or .gz: pixels / 255, less the mean and over the deviation of all training
-  /// pixels; 25 % of the training images, the same number of each class as far as it goes, validate (SNNK F).
+  /// The four IDX files in --data or its folder of the task's name, plain or .gz: pixels / 255, less the mean and over
+  /// the deviation of all training pixels; 25 % of the training images, the same number of each class as far as it
+  /// goes, validate (SNNK F).
   TableSplits load() const;
 };
 

@@ -44,6 +44,7 @@ void Config::fields(Fields& f) {
   f.group("csv", csv);
   f.group("model", model);
   f.group("optim", optim);
+  f.group("sweep", sweep);
 }
 
 TableSplits Config::load(const Say& say) const {

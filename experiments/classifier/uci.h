@@ -3,6 +3,7 @@
 
 #include "datasets/tabular.h"
 #include "experiments/classifier/config.h"
+#include "experiments/classifier/sweep.h"
 
 namespace bochner::uci_experiment {
 
@@ -23,6 +24,7 @@ struct Config {
   CsvConfig csv;
   classifier::ModelConfig model;
   classifier::OptimConfig optim;
+  classifier::SweepConfig sweep;
 
   Config();
   void fields(Fields& f);

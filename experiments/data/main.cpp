@@ -111,6 +111,9 @@ void run(std::vector<std::string> arguments) {
   Fields fields = Fields::of(options);
   const std::string command = arguments.empty() ? "--help" : arguments.front();
   if (!arguments.empty() && !command.starts_with('-')) arguments.erase(arguments.begin());
+  if (command == "make" && !arguments.empty() && arguments.front() == "fashion-mnist") {
+    fail("data: Fashion-MNIST is fetched with apt, by `./run data make fashion-mnist --data DIR`");
+  }
   assign_arguments(fields, arguments);
   if (options.help || command.starts_with('-')) {
     if (!options.help && !arguments.empty()) fail("data: say `data check` or `data make` before the options");

@@ -11,8 +11,11 @@ using namespace bochner;  // NOLINT: a program, not a header
 void run(mnist::Config& config, Session& session) {
   const TableSplits data = config.load();
   const TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
-  train_runs(session, plan,
-             [&] { return std::make_unique<classifier::Learner>(config.run, config.model, config.optim, data); });
+  const MakeTrainable make = [&] {
+    return std::make_unique<classifier::Learner>(config.run, config.model, config.optim, data);
+  };
+  if (config.sweep.asked()) return classifier::run_sweep(session, config.model, config.sweep, plan, make);
+  train_runs(session, plan, make);
 }
 
 }  // namespace

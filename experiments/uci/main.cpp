@@ -15,8 +15,11 @@ void run(uci_experiment::Config& config, Session& session) {
   TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
   plan.best_by = "loss";
   plan.higher_is_better = false;
-  train_runs(session, plan,
-             [&] { return std::make_unique<classifier::Learner>(config.run, config.model, config.optim, data); });
+  const MakeTrainable make = [&] {
+    return std::make_unique<classifier::Learner>(config.run, config.model, config.optim, data);
+  };
+  if (config.sweep.asked()) return classifier::run_sweep(session, config.model, config.sweep, plan, make);
+  train_runs(session, plan, make);
 }
 
 }  // namespace

@@ -62,6 +62,8 @@ TEST(Data, MistakesAreToldInOneLine) {
   test::put(folder / "file", "");
   EXPECT_EQ(run_data(folder, {"check", "--data=file"}).err, "error: --data: file is no folder\n");
   EXPECT_EQ(run_data(folder, {"--data=file"}).err, "error: data: say `data check` or `data make` before the options\n");
+  EXPECT_EQ(run_data(folder, {"make", "fashion-mnist"}).err,
+            "error: data: Fashion-MNIST is fetched with apt, by `./run data make fashion-mnist --data DIR`\n");
   const Ended help = run_data(folder, {});
   EXPECT_EQ(help.code, 0);
   EXPECT_TRUE(help.out.starts_with("Usage: ./run data check|make")) << help.out;

@@ -107,13 +107,51 @@ TEST(MnistProgram, RunsOnIdxFiles) {
     write_idx(folder / (std::string(name) + "-images-idx3-ubyte.gz"), images);
     write_idx(folder / (std::string(name) + "-labels-idx1-ubyte"), labels.cast(DType::u8));
   }
+  std::filesystem::create_directory(folder / "data");
+  std::filesystem::create_symlink("..", folder / "data/fashion-mnist");
   const Ended ended =
-      run(folder, {BOCHNER_MNIST, "--data=.", "--attention=snnk-relu", "--model.first=32", "--model.hidden=32",
-                   "--model.features=16", "--model.dropout=0", "--optim.rate=5e-3", "--steps=600", "--batch=16",
-                   "--optim.evaluate-every=200", "--threads=1", "--out=out"});
+      run(folder, {BOCHNER_MNIST, "--task=fashion-mnist", "--attention=snnk-relu", "--model.first=32",
+                   "--model.hidden=32", "--model.features=16", "--model.dropout=0", "--optim.rate=5e-3", "--steps=600",
+                   "--batch=16", "--optim.evaluate-every=200", "--threads=1", "--out=out"});
   ASSERT_EQ(ended.code, 0) << ended.err;
   const auto results = nlohmann::json::parse(contents(folder / "out/results.json"));
   EXPECT_GT(results["metrics"]["test"]["accuracy"], 0.9);
+  const Ended missing = run(folder, {BOCHNER_MNIST, "--task=fashion-mnist", "--data=nowhere"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_EQ(
+      missing.err,
+      "error: mnist: nowhere/train-images-idx3-ubyte is missing, plain or .gz; ./run data make fashion-mnist --data "
+      "DIR fetches Fashion-MNIST into DIR/fashion-mnist\n");
+}
+
+TEST(UciProgram, SweepsWidthsAndFeatures) {
+  const TemporaryFolder folder;
+  put_table(folder, "t.csv");
+  const std::vector<std::string> sweep = {
+      "--attention=snnk-relu", "--sweep.hidden=8,32", "--sweep.features=4,16", "--seeds=2", "--steps=20", "--out=out"};
+  const Ended ended = run(folder, uci(sweep));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  CsvReader table(folder / "out/sweep.csv");
+  table.read_header();
+  int rows = 0;
+  for (; table.next(); ++rows) {
+    const int64_t hidden = table.integer(table.column("hidden"));
+    const int64_t features = table.integer(table.column("features"));
+    EXPECT_EQ(table.integer(table.column("parameters")),
+              96 + (features == 0 ? 33 * hidden : features * hidden) + 2 * hidden + 2);
+  }
+  EXPECT_EQ(rows, (2 + 2 * 2) * 2);
+  const std::string report = contents(folder / "out/report.html");
+  EXPECT_NE(report.find("Test loss against parameters"), std::string::npos);
+  EXPECT_NE(report.find("snnk-relu d32 m16"), std::string::npos);
+  // A run of the sweep repeats alone, and what is finished stays.
+  EXPECT_EQ(contents(folder / "out/snnk-relu-d32-m16-seed2/config.ini").find("sweep"), std::string::npos);
+  std::vector<std::string> again = uci(sweep);
+  EXPECT_EQ(run(folder, again).code, 2);
+  again.emplace_back("--resume");
+  std::filesystem::remove(folder / "out/report.html");
+  ASSERT_EQ(run(folder, again).code, 0);
+  EXPECT_EQ(contents(folder / "out/report.html").empty(), false);
 }
 
 TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {

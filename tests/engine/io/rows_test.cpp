@@ -85,6 +85,48 @@ TEST(PlainRows, GivesTheBitsOfCsvReader) {
   set_threads(before);
 }
 
+/// Digit strings of 1 to 25 digits with a point and an exponent anywhere: all ways of reading a number, and the digits
+/// where one gives way to the next.
+TEST(PlainRows, RoundsDigitsOfEveryLengthAsCsvReaderDoes) {
+  Generator generator(2);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(generator.uniform() * static_cast<double>(n)); };
+  std::string text;
+  for (int i = 0; i < 50000; ++i) {
+    std::string digits;
+    for (int64_t count = 1 + below(25); count > 0; --count) digits += static_cast<char>('0' + below(10));
+    if (below(4) != 0) digits.insert(static_cast<size_t>(below(static_cast<int64_t>(digits.size()) + 1)), 1, '.');
+    if (below(2) != 0) digits += fmt::format("e{}", below(60) - 45);
+    text += fmt::format("{}{}{},{}\r\n", below(3) == 0 ? " " : "", below(2) == 0 ? "-" : "", digits, i % 3);
+  }
+  const Read found = read(text);
+  ASSERT_TRUE(found.plain);
+  CsvReader reader(bytes_of(text), "text");
+  for (size_t row = 0; reader.next(); ++row) {
+    ASSERT_EQ(found.values[row], static_cast<float>(reader.number(0))) << reader[0];
+  }
+  EXPECT_EQ(found.rows.rows, 50000);
+}
+
+/// Ties between neighbouring f64, which the first 64 bits can not tell.
+TEST(PlainRows, RoundsTiesToEven) {
+  for (const std::string text : {"9007199254740993", "9007199254740995", "0.5000000000000000277",
+                                 "1.00000000000000011e0", "9.007199254740993e-7", "4503599627370497.5"}) {
+    const std::string row = text + ",a\n";
+    CsvReader reader(bytes_of(row), "text");
+    reader.next();
+    EXPECT_EQ(read(row).values, std::vector<float>{static_cast<float>(reader.number(0))}) << text;
+  }
+}
+
+/// A long first line does not make many short ones behind it claim memory.
+TEST(PlainRows, ShortLinesBehindALongOneAreLeftToCsvReader) {
+  std::string text;
+  for (int i = 0; i < 100000; ++i) text += "1,";
+  text += "a\n";
+  for (int i = 0; i < 100000; ++i) text += "1\n";
+  EXPECT_FALSE(read(text).plain);
+}
+
 TEST(PlainRows, RowsAcrossBlocksAreWhole) {
   std::string text;
   int64_t rows = 0;
