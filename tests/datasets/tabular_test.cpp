@@ -159,6 +159,27 @@ TEST_F(Tabular, LoaderTakesEveryRowOnceAndCanGoOn) {
   EXPECT_THROW(loader.restore({0, 5}), Error);
 }
 
+TEST_F(Tabular, HepmassIsTwoFilesWithTheLabelFirst) {
+  std::string train = "# label,f0,f1\n";
+  for (int i = 0; i < 40; ++i) train += fmt::format("{:.18e},{:.18e},{:.18e}\n", i % 2 * 1.0, i * 0.25, -1.0 / (i + 1));
+  const TableSplits splits =
+      uci::hepmass(put("all_train.csv", train), put("all_test.csv", "# label,f0,f1\n1.0,1,2\n0.0,3,4\n1.0,5,6\n"));
+  EXPECT_EQ(splits.train.features.shape(), (Shape{36, 2}));
+  EXPECT_EQ(splits.valid.rows(), 4);
+  EXPECT_EQ(splits.test.labels.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 1}));
+  EXPECT_EQ(splits.classes, 2);
+  const double mean = 17.5 * 0.25;
+  EXPECT_NEAR(splits.test.features.data<float>()[0] * splits.scale[0] + mean, 1, 1e-5);
+}
+
+TEST(Uci, HiggsAsItIs) {
+  const std::filesystem::path file = testing_::shared_data("uci/HIGGS.part7000.csv.gz");
+  if (file.empty()) GTEST_SKIP() << "HIGGS.part7000.csv.gz is not there";
+  const NumericTable table = read_table(file, {.label = "0", .cache = false});
+  EXPECT_EQ(table.features.shape(), (Shape{7000, 28}));
+  EXPECT_EQ(table.class_names, (std::vector<std::string>{"0", "1"}));
+}
+
 TEST(Uci, CovertypeAsItIs) {
   const std::filesystem::path file = testing_::shared_data("uci/covtype.first20000.data.gz");
   if (file.empty()) GTEST_SKIP() << "covtype.first20000.data.gz is not there";
