@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "autograd/gradcheck.h"
+#include "autograd/tape.h"
+#include "engine/parallel.h"
 
 namespace bochner {
 namespace {
@@ -16,6 +21,59 @@ class EveryOp : public testing::TestWithParam<size_t> {
 TEST_P(EveryOp, StatesItsEquation) { EXPECT_FALSE(op().equation.empty()); }
 
 TEST_P(EveryOp, HasAtLeastTwentySamples) { EXPECT_GE(op().samples.size(), 20U); }
+
+/// The value of a sample and its gradients under a fixed projection.
+std::vector<Tensor> run(const Sample& sample, DType dtype) {
+  Tape tape;
+  std::vector<Variable> inputs;
+  for (const Tensor& input : sample.inputs) {
+    inputs.push_back(tape.watch(is_floating(input.dtype()) ? input.cast(dtype) : input));
+  }
+  const Variable y = sample.apply(inputs);
+  std::vector<Tensor> results = {y.value()};
+  if (!is_floating(y.value().dtype()) || !y.tracked()) return results;
+  const Tensor projection = sample_values(y.shape(), 5, -1, 1).cast(y.dtype());
+  for (const Variable& gradient : tape.gradients({y}, {projection}, inputs)) results.push_back(gradient.value());
+  return results;
+}
+
+// Both precisions are two texts of one kernel, or two kernels: f32 agrees with f64, all of a result measured together.
+TEST_P(EveryOp, SinglePrecisionAgreesWithDouble) {
+  for (const Sample& sample : op().samples) {
+    const std::vector<Tensor> expected = run(sample, DType::f64);
+    const std::vector<Tensor> found = run(sample, DType::f32);
+    ASSERT_EQ(found.size(), expected.size()) << sample.label;
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (is_floating(expected[i].dtype()) && op().name != "cast") {
+        EXPECT_EQ(found[i].dtype(), DType::f32) << sample.label;
+      }
+      const std::vector<double> a = found[i].to_vector<double>(), b = expected[i].to_vector<double>();
+      ASSERT_EQ(a.size(), b.size()) << sample.label;
+      double error = 0, size = 1;
+      for (size_t k = 0; k < a.size(); ++k) {
+        error += (a[k] - b[k]) * (a[k] - b[k]);
+        size += b[k] * b[k];
+      }
+      EXPECT_LE(std::sqrt(error), 2e-5 * std::sqrt(size)) << sample.label << ", result " << i;
+    }
+  }
+}
+
+TEST_P(EveryOp, GivesTheSameBitsAgainAndOnAnyNumberOfThreads) {
+  const int before = threads();
+  for (const Sample& sample : op().samples) {
+    set_threads(1);
+    const std::vector<Tensor> expected = run(sample, DType::f32);
+    for (const int count : {1, 2, 3}) {
+      set_threads(count);
+      const std::vector<Tensor> found = run(sample, DType::f32);
+      for (size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(found[i].to_vector<double>(), expected[i].to_vector<double>()) << sample.label << ", " << count;
+      }
+    }
+  }
+  set_threads(before);
+}
 
 TEST_P(EveryOp, FirstDerivativesAgreeWithDifferences) {
   for (const Sample& sample : op().samples) EXPECT_EQ(gradcheck(sample.apply, sample.inputs), "") << sample.label;

@@ -1,0 +1,145 @@
+// Optimizers on parameters with gradients; the update itself is compared with plain loops in
+// tests/engine/ops/optimizer_step_test.cpp.
+#include "autograd/optim/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/unary.h"
+
+namespace bochner {
+namespace {
+
+Parameter parameter(const std::string& name, const std::vector<double>& value, const std::vector<double>& grad) {
+  const Shape shape{static_cast<int64_t>(value.size())};
+  return {name, Tensor::from(value, shape), grad.empty() ? Tensor() : Tensor::from(grad, shape)};
+}
+
+// The first step of Adam moves each entry by the rate, against the sign of its gradient.
+TEST(Optimizer, AdamsFirstStepHasTheLengthOfTheRate) {
+  Parameter p = parameter("p", {1, -2, 3}, {0.5, -4, 1e-3});
+  Adam(std::vector<Parameter*>{&p}, {.eps = 0}).step(0.1);
+  const std::vector<double> moved = p.value.to_vector<double>();
+  EXPECT_NEAR(moved[0], 0.9, 1e-15);
+  EXPECT_NEAR(moved[1], -1.9, 1e-15);
+  EXPECT_NEAR(moved[2], 2.9, 1e-15);
+}
+
+// AdamW shrinks the parameter itself; Adam puts the decay into the gradient, whose sign alone counts in the first step.
+TEST(Optimizer, DecayIsDecoupledInAdamWAlone) {
+  Parameter p = parameter("p", {10}, {-1});
+  AdamW(std::vector<Parameter*>{&p}, {.eps = 0, .weight_decay = 0.5}).step(0.1);
+  EXPECT_NEAR(p.value.item(), 10 * (1 - 0.1 * 0.5) + 0.1, 1e-14);
+  Parameter q = parameter("q", {10}, {-1});
+  Adam(std::vector<Parameter*>{&q}, {.eps = 0, .weight_decay = 0.5}).step(0.1);  // gradient -1 + 5
+  EXPECT_NEAR(q.value.item(), 10 - 0.1, 1e-14);
+}
+
+TEST(Optimizer, AMinimumIsFound) {
+  const auto distance = [](auto&& make, double rate) {
+    Parameter p = parameter("p", {3, -1}, {});
+    const std::unique_ptr<Optimizer> optimizer = make(&p);
+    for (int step = 0; step < 400; ++step) {
+      p.grad = p.value - Tensor::from<double>({1, 2}, {2});
+      optimizer->step(rate);
+      optimizer->clear_gradients();
+    }
+    const std::vector<double> at = p.value.to_vector<double>();
+    return std::hypot(at[0] - 1, at[1] - 2);
+  };
+  using Parameters = std::vector<Parameter*>;
+  EXPECT_LT(distance([](Parameter* p) { return std::make_unique<Sgd>(Parameters{p}); }, 0.1), 1e-9);
+  EXPECT_LT(distance(
+                [](Parameter* p) {
+                  return std::make_unique<Sgd>(Parameters{p}, SgdOptions{0.9, 0, true});
+                },
+                0.02),
+            1e-6);
+  EXPECT_LT(distance([](Parameter* p) { return std::make_unique<Adam>(Parameters{p}); }, 0.05), 0.02);
+}
+
+TEST(Optimizer, WhatHasNoGradientOrIsFrozenStaysWhereItIs) {
+  Parameter moves = parameter("moves", {1}, {1}), none = parameter("none", {1}, {}),
+            frozen = parameter("frozen", {1}, {1});
+  frozen.trainable = false;
+  AdamW optimizer({&moves, &none, &frozen});
+  optimizer.step(0.1);
+  EXPECT_NE(moves.value.item(), 1);
+  EXPECT_EQ(none.value.item(), 1);
+  EXPECT_EQ(frozen.value.item(), 1);
+  optimizer.clear_gradients();
+  EXPECT_FALSE(moves.grad.defined());
+}
+
+/// Some steps of gradients that depend on the step.
+void advance(Optimizer& optimizer, Parameter& p, int from, int to) {
+  for (int step = from; step < to; ++step) {
+    p.grad = sin(p.value * (1.0 + step));
+    optimizer.step(0.05);
+  }
+}
+
+TEST(Optimizer, GoesOnFromItsStateBitForBit) {
+  Parameter whole = parameter("p", {1, 2, 3}, {}), cut = parameter("p", {1, 2, 3}, {});
+  AdamW uninterrupted({&whole}), first({&cut}), second({&cut});
+  advance(uninterrupted, whole, 0, 10);
+  advance(first, cut, 0, 4);
+  second.load_state(first.state());
+  EXPECT_EQ(second.steps(), 4);
+  advance(second, cut, 4, 10);
+  EXPECT_EQ(cut.value.to_vector<double>(), whole.value.to_vector<double>());
+}
+
+TEST(Optimizer, AStateThatDoesNotFitIsRefusedByName) {
+  Parameter p = parameter("p", {1, 2}, {}), wide = parameter("p", {1, 2, 3}, {}), other = parameter("q", {1, 2}, {});
+  AdamW optimizer({&p});
+  const auto message = [&](const Optimizer& from) -> std::string {
+    try {
+      optimizer.load_state(from.state());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message(AdamW({&wide})), "optimizer state: 'p.first_moment' has shape (3,), not (2,)");
+  EXPECT_NE(message(AdamW({&other})).find("'p.first_moment' is missing"), std::string::npos);
+  EXPECT_NE(message(Sgd({&p})).find("'p.first_moment' is missing"), std::string::npos);
+}
+
+TEST(Clip, ByNormScalesAllGradientsTogether) {
+  Parameter a = parameter("a", {0, 0}, {3, 0}), b = parameter("b", {0}, {4}), none = parameter("none", {0}, {});
+  const std::vector<Parameter*> all = {&a, &b, &none};
+  EXPECT_DOUBLE_EQ(gradient_norm(all), 5);
+  EXPECT_DOUBLE_EQ(clip_by_norm(all, 1).scale, 0.2);
+  EXPECT_DOUBLE_EQ(clip_by_norm(all, 6).scale, 1);
+  EXPECT_DOUBLE_EQ(clip_gradient_norm(all, 6), 5);
+  EXPECT_EQ(b.grad.item(), 4);
+  EXPECT_DOUBLE_EQ(clip_gradient_norm(all, 1), 5);
+  EXPECT_DOUBLE_EQ(a.grad.to_vector<double>()[0], 0.6);
+  EXPECT_DOUBLE_EQ(b.grad.item(), 0.8);
+}
+
+TEST(Clip, ByValueCutsEachEntry) {
+  Parameter a = parameter("a", {0, 0, 0}, {3, -0.5, -7}), none = parameter("none", {0}, {});
+  clip_gradient_value({&a, &none}, 1);
+  EXPECT_EQ(a.grad.to_vector<double>(), (std::vector<double>{1, -0.5, -1}));
+}
+
+// Clipping on the way into a step is clipping before it.
+TEST(Clip, WithinTheStepEqualsBeforeIt) {
+  Parameter before = parameter("p", {1, 2, 3}, {3, -0.5, -7}), within = parameter("p", {1, 2, 3}, {3, -0.5, -7});
+  clip_gradient_norm({&before}, 2);
+  clip_gradient_value({&before}, 0.4);
+  Sgd({&before}).step(0.1);
+  GradientClip clip = clip_by_norm({&within}, 2);
+  clip.limit = 0.4;
+  Sgd({&within}).step(0.1, clip);
+  const std::vector<double> a = before.value.to_vector<double>(), b = within.value.to_vector<double>();
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_DOUBLE_EQ(a[i], b[i]);
+}
+
+}  // namespace
+}  // namespace bochner

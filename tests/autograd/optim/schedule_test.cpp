@@ -1,0 +1,88 @@
+#include "autograd/optim/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "engine/error.h"
+
+namespace bochner {
+namespace {
+
+using Kind = Schedule::Kind;
+
+void expect_rates(const Schedule& schedule, const std::vector<double>& expected) {
+  for (size_t step = 0; step < expected.size(); ++step) {
+    EXPECT_NEAR(schedule.rate(static_cast<int64_t>(step)), expected[step], 1e-14) << "step " << step;
+  }
+}
+
+TEST(Schedule, ConstantStaysAtThePeakBehindALinearWarmup) {
+  expect_rates({Kind::constant, 0.5, 0, 10}, {0.5, 0.5, 0.5});
+  expect_rates({Kind::constant, 0.5, 4, 10}, {0, 0.125, 0.25, 0.375, 0.5, 0.5, 0.5});
+}
+
+// Hugging Face's get_linear_schedule_with_warmup: 0 where the run ends.
+TEST(Schedule, LinearRisesAndFallsToZeroAtTheEnd) {
+  expect_rates({Kind::linear, 0.6, 2, 8}, {0, 0.3, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0, 0});
+  expect_rates({Kind::linear, 0.6, 0, 3}, {0.6, 0.4, 0.2, 0});
+}
+
+// KL Table 6 and LRA: 5e-3 min(1, t / 1000) / sqrt(max(t, 1000)).
+TEST(Schedule, RsqrtIsThatOfKlAndLra) {
+  const Schedule schedule{Kind::rsqrt, 5e-3, 1000, 10000};
+  EXPECT_EQ(schedule.rate(0), 0);
+  EXPECT_DOUBLE_EQ(schedule.rate(500), 5e-3 * 0.5 / std::sqrt(1000.0));
+  EXPECT_DOUBLE_EQ(schedule.rate(1000), 5e-3 / std::sqrt(1000.0));
+  EXPECT_DOUBLE_EQ(schedule.rate(4000), 5e-3 / std::sqrt(4000.0));
+  EXPECT_DOUBLE_EQ(Schedule({Kind::rsqrt, 1, 0, 10}).rate(0), 1);  // no warm-up: 1 / sqrt(max(t, 1))
+}
+
+TEST(Schedule, CosineFallsFromThePeakToZero) {
+  const double side = std::cos(std::numbers::pi / 4);
+  expect_rates({Kind::cosine, 2, 2, 6}, {0, 1, 2, 1 + side, 1, 1 - side, 0, 0});
+}
+
+// PyTorch's OneCycleLR(max_lr = 2, total_steps = 9, pct_start = 4 / 9, anneal_strategy = "linear"): from max / 25 to
+// max in the first phase, which ends with step 3, then to max / 25 / 10^4 in the last step.
+TEST(Schedule, OneCycleIsThatOfSkyformer) {
+  const double low = 2.0 / 25;
+  const double end = low / 1e4;
+  std::vector<double> expected;
+  for (int step = 0; step < 4; ++step) expected.push_back(low + (2 - low) * step / 3);
+  for (int step = 4; step < 9; ++step) expected.push_back(2 + (end - 2) * (step - 3) / 5);
+  expect_rates({Kind::one_cycle, 2, 4, 9}, expected);
+  // cycle_momentum: beta1 goes the other way, 0.95, 0.85, 0.95.
+  const Schedule schedule{Kind::one_cycle, 2, 4, 9};
+  const std::vector<double> beta1 = {0.95, 0.95 - 0.1 / 3, 0.95 - 0.2 / 3, 0.85, 0.87, 0.89, 0.91, 0.93, 0.95};
+  for (size_t step = 0; step < beta1.size(); ++step) {
+    EXPECT_NEAR(one_cycle_beta1(schedule, static_cast<int64_t>(step)), beta1[step], 1e-12) << "step " << step;
+  }
+}
+
+TEST(Schedule, NoRateIsNegativeOrInfiniteWhateverTheLengths) {
+  for (const Kind kind : {Kind::constant, Kind::linear, Kind::rsqrt, Kind::cosine, Kind::one_cycle}) {
+    for (const int64_t warmup : {0, 1, 5, 20}) {
+      for (const int64_t steps : {0, 1, 5, 7}) {
+        for (int64_t step = 0; step < 30; ++step) {
+          const double rate = Schedule{kind, 0.1, warmup, steps}.rate(step);
+          EXPECT_TRUE(rate >= 0 && rate <= 0.1 + 1e-15) << static_cast<int>(kind) << " " << warmup << " " << steps;
+        }
+      }
+    }
+  }
+}
+
+TEST(Schedule, NamesAreThoseOfConfigurationFiles) {
+  EXPECT_EQ(Schedule::named("constant"), Kind::constant);
+  EXPECT_EQ(Schedule::named("linear"), Kind::linear);
+  EXPECT_EQ(Schedule::named("rsqrt"), Kind::rsqrt);
+  EXPECT_EQ(Schedule::named("cosine"), Kind::cosine);
+  EXPECT_EQ(Schedule::named("one-cycle"), Kind::one_cycle);
+  EXPECT_THROW(Schedule::named("onecycle"), Error);
+}
+
+}  // namespace
+}  // namespace bochner

@@ -1,0 +1,156 @@
+// The tape: what is recorded, when, and what flows back.
+#include "autograd/tape.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/fused/dropout.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
+#include "engine/allocator.h"
+#include "engine/random.h"
+
+namespace bochner {
+namespace {
+
+Parameter scalar(const std::string& name, double value) { return {name, Tensor::scalar(value, DType::f64), {}}; }
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Tape, WithoutOneNothingIsRecorded) {
+  Parameter w = scalar("w", 3);
+  EXPECT_FALSE(Variable(w).tracked());
+  EXPECT_FALSE((Variable(w) * Variable(w)).tracked());
+  Tape tape;
+  EXPECT_TRUE((Variable(w) * Variable(w)).tracked());
+  const size_t size = tape.size();
+  {
+    const NoTape paused;
+    EXPECT_EQ(Tape::current(), nullptr);
+    EXPECT_FALSE((Variable(w) * Variable(w)).tracked());
+  }
+  EXPECT_EQ(Tape::current(), &tape);
+  EXPECT_EQ(tape.size(), size);
+  const Variable constant = Variable(Tensor::scalar(2, DType::f64)) * Variable(Tensor::scalar(2, DType::f64));
+  EXPECT_FALSE(constant.tracked());
+  EXPECT_EQ(tape.size(), size);
+}
+
+TEST(Tape, GradientsOfManyBackwardPassesAddUp) {
+  Parameter w = scalar("w", 3), frozen = scalar("frozen", 5);
+  frozen.trainable = false;
+  for (int pass = 1; pass <= 3; ++pass) {
+    Tape tape;
+    tape.backward(Variable(w) * Variable(w) * Variable(frozen));
+    EXPECT_DOUBLE_EQ(w.grad.item(), pass * 2 * 3 * 5);
+    EXPECT_FALSE(frozen.grad.defined());
+  }
+}
+
+// x reaches y by three ways.
+TEST(Tape, GradientsOfAllWaysAddUp) {
+  Tape tape;
+  const Variable x = tape.watch(Tensor::scalar(2, DType::f64));
+  const Variable unused = tape.watch(Tensor::zeros({2, 3}, DType::f64));
+  const Variable y = x * x + sin(x) * x + x;
+  const Gradients g = tape.gradients(y, {x, unused});
+  EXPECT_NEAR(g[0].item(), 4 + std::cos(2) * 2 + std::sin(2) + 1, 1e-14);
+  EXPECT_EQ(g[1].shape(), (Shape{2, 3}));
+  EXPECT_EQ(sum(square(g[1].value())).item(), 0);
+}
+
+TEST(Tape, DerivativesOfDerivativesToTheFourth) {
+  Tape tape;
+  const Variable x = tape.watch(Tensor::scalar(0.7, DType::f64));
+  Variable y = sin(x) * exp(x);  // its fourth derivative is -4 of itself
+  for (int order = 0; order < 4; ++order) y = tape.gradients(y, {x}, true)[0];
+  EXPECT_NEAR(y.item(), -4 * std::sin(0.7) * std::exp(0.7), 1e-12);
+}
+
+TEST(Tape, BackwardFreesAsItGoes) {
+  Parameter w{"w", Tensor::full({1000, 100}, 0.5), {}};
+  Tape tape;
+  Variable y = w;
+  for (int i = 0; i < 50; ++i) y = exp(y * 0.01);
+  const Variable total = sum(y);
+  y = Variable();
+  const int64_t before = Allocator::of(Device::cpu()).stats().current_bytes;
+  Allocator::of(Device::cpu()).reset_peak();
+  tape.backward(total);
+  // 50 results are held before; their gradients, held together, would double that.
+  EXPECT_LT(Allocator::of(Device::cpu()).stats().peak_bytes, before + 5 * 400'000);
+  EXPECT_LT(Allocator::of(Device::cpu()).stats().current_bytes, before - 40 * 400'000);
+}
+
+TEST(Tape, MistakesAreNamed) {
+  Tape tape;
+  const Variable x = tape.watch(Tensor::zeros({2, 3}));
+  EXPECT_EQ(message_of([&] { tape.backward(x); }),
+            "backward: f32 (2, 3) cpu has 6 elements; give its gradient, or reduce it to one");
+  EXPECT_NE(
+      message_of([&] { tape.gradients(sum(x), {Variable(Tensor::zeros({1}))}); }).find("not watched by this tape"),
+      std::string::npos);
+}
+
+TEST(Tape, NamesTheFirstOpThatIsNotFinite) {
+  Tape tape({.check_finite = true});
+  const Variable x = tape.watch(Tensor::full({3}, -1.0, DType::f64));
+  const Variable y = x * 2;
+  const std::string message = message_of([&] { log(y) + y; });
+  EXPECT_TRUE(message.starts_with("log: the first NaN or Inf appears in its output f64 (3,)")) << message;
+}
+
+TEST(Tape, ThousandsOfStepsDeepIsNoDanger) {
+  Tape tape;
+  const Variable x = tape.watch(Tensor::scalar(1, DType::f64));
+  Variable y = x;
+  for (int i = 0; i < 100'000; ++i) y = y + 1;
+  EXPECT_EQ(tape.gradients(y, {x})[0].item(), 1);
+}
+
+// The same loss, gradients and noise as without, from a tape that holds less.
+TEST(Recompute, ChangesNothingButMemory) {
+  const auto run = [](bool again, std::vector<std::vector<double>>& gradients) {
+    Generator values(1), noise(2);
+    Parameter w{"w", normal({8, 8}, values, 0, 1, DType::f64), {}};
+    Tape tape;
+    const Variable x = tape.watch(normal({5, 8}, values, 0, 1, DType::f64));
+    const auto block = [&](const std::vector<Variable>& in) { return dropout(gelu(matmul(in[0], w)), 0.3, noise); };
+    Variable y = x;
+    for (int i = 0; i < 3; ++i) y = again ? recompute(block, {y}, noise) : block({y});
+    const double loss = sum(square(y)).item();
+    const size_t nodes = tape.size();
+    tape.backward(sum(square(y)));
+    gradients.push_back(w.grad.to_vector<double>());
+    gradients.push_back({static_cast<double>(noise.offset()), loss});
+    return nodes;
+  };
+  std::vector<std::vector<double>> plain, recomputed;
+  EXPECT_LT(run(true, recomputed), run(false, plain));
+  ASSERT_EQ(plain.size(), recomputed.size());
+  EXPECT_EQ(plain[1], recomputed[1]);
+  for (size_t i = 0; i < plain[0].size(); ++i) EXPECT_NEAR(plain[0][i], recomputed[0][i], 1e-12);
+}
+
+TEST(Recompute, GradientsReachTheInputsAsWell) {
+  Generator noise(1);
+  Tape tape;
+  const Variable a = tape.watch(Tensor::scalar(2, DType::f64)), b = tape.watch(Tensor::scalar(3, DType::f64));
+  const Variable y = recompute([](const std::vector<Variable>& in) { return in[0] * square(in[1]); }, {a, b}, noise);
+  const Gradients g = tape.gradients(y, {a, b});
+  EXPECT_DOUBLE_EQ(g[0].item(), 9);
+  EXPECT_DOUBLE_EQ(g[1].item(), 12);
+}
+
+}  // namespace
+}  // namespace bochner
