@@ -7,6 +7,7 @@
 #include "engine/cuda/random.h"
 #include "engine/kernel.h"
 #include "engine/philox.h"
+#include "engine/step_graph.h"
 
 namespace bochner {
 namespace {
@@ -40,7 +41,10 @@ Generator Generator::fork(uint64_t stream) const {
   return Generator(hash[0] | static_cast<uint64_t>(hash[1]) << 32);
 }
 
-uint32_t Generator::next() { return philox_word(seed_, offset_++); }
+uint32_t Generator::next() {
+  StepGraph::object("draws random numbers on the host");
+  return philox_word(seed_, offset_++);
+}
 
 // Lemire, "Fast random integer generation in an interval", 2019: the upper half of x * bound, where the few lower
 // halves that come once too often are drawn again.

@@ -3,6 +3,7 @@
 #include "autograd/fused/norm.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/view.h"
+#include "engine/step_graph.h"
 
 namespace bochner {
 namespace {
@@ -46,6 +47,7 @@ Variable BatchNorm1d::rows(const Variable& x, bool training) {
     const Variable scale = weight / Variable(sqrt(running_variance_ + options_.eps));
     return x * scale + (bias - Variable(running_mean_) * scale);
   }
+  StepGraph::object("counts the batches of batch_norm");
   const auto seen = static_cast<double>(batches_.item()) + 1;
   const Variable y =
       batch_norm(x, weight, bias, running_mean_, running_variance_, options_.momentum.value_or(1 / seen), options_.eps);

@@ -1,9 +1,17 @@
 #include "autograd/optim/optimizer.h"
 
-#include "engine/ops/optimizer_step.h"
-#include "engine/ops/unary.h"
-
 namespace bochner {
+namespace {
+
+std::vector<Tensor> gradients_of(const std::vector<Parameter*>& parameters) {
+  std::vector<Tensor> gradients;
+  for (const Parameter* parameter : parameters) {
+    if (parameter->grad.defined()) gradients.push_back(parameter->grad);
+  }
+  return gradients;
+}
+
+}  // namespace
 
 Optimizer::Optimizer(std::vector<Parameter*> parameters, std::vector<std::string> moments)
     : parameters_(std::move(parameters)), names_(std::move(moments)) {
@@ -17,13 +25,25 @@ Optimizer::Optimizer(std::vector<Parameter*> parameters, std::vector<std::string
 }
 
 void Optimizer::step(double rate, const GradientClip& clip) {
-  ++steps_;
+  prepare(rate);
+  apply(clip);
+}
+
+void Optimizer::prepare(double rate) {
+  const Tensor now = numbers(rate, ++steps_);
+  if (!numbers_.defined() && !parameters_.empty()) {
+    numbers_ = Tensor::empty(now.shape(), now.dtype(), parameters_.front()->value.device());
+  }
+  if (numbers_.defined()) numbers_.copy_(now);
+}
+
+void Optimizer::apply(const GradientClip& clip) {
   std::vector<Slot> slots;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter* parameter = parameters_[i];
     if (parameter->trainable && parameter->grad.defined()) slots.push_back({parameter, &moments_[i]});
   }
-  update(slots, rate, steps_, clip);
+  update(slots, numbers_, clip);
 }
 
 void Optimizer::clear_gradients() {
@@ -54,13 +74,16 @@ void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
 Adam::Adam(std::vector<Parameter*> parameters, AdamOptions options)
     : Optimizer(std::move(parameters), {"first_moment", "second_moment"}), options_(options) {}
 
-void Adam::update(const std::vector<Slot>& slots, double rate, int64_t steps, const GradientClip& clip) {
+Tensor Adam::numbers(double rate, int64_t steps) const {
+  return numbers_of(
+      AdamStep{rate, options_.beta1, options_.beta2, options_.eps, options_.weight_decay, decoupled_, steps});
+}
+
+void Adam::update(const std::vector<Slot>& slots, const Tensor& numbers, const GradientClip& clip) {
   std::vector<AdamTensors> tensors;
   for (const auto& [parameter, moments] : slots)
     tensors.push_back({parameter->value, parameter->grad, (*moments)[0], (*moments)[1]});
-  adam_step({rate, options_.beta1, options_.beta2, options_.eps, options_.weight_decay, decoupled_, steps, clip.scale,
-             clip.limit},
-            tensors);
+  adam_step(numbers, tensors, clip);
 }
 
 AdamW::AdamW(std::vector<Parameter*> parameters, AdamOptions options) : Adam(std::move(parameters), options) {
@@ -70,38 +93,21 @@ AdamW::AdamW(std::vector<Parameter*> parameters, AdamOptions options) : Adam(std
 Sgd::Sgd(std::vector<Parameter*> parameters, SgdOptions options)
     : Optimizer(std::move(parameters), {"velocity"}), options_(options) {}
 
-void Sgd::update(const std::vector<Slot>& slots, double rate, int64_t, const GradientClip& clip) {
+Tensor Sgd::numbers(double rate, int64_t) const {
+  return numbers_of(SgdStep{rate, options_.momentum, options_.weight_decay, options_.nesterov});
+}
+
+void Sgd::update(const std::vector<Slot>& slots, const Tensor& numbers, const GradientClip& clip) {
   std::vector<SgdTensors> tensors;
   for (const auto& [parameter, moments] : slots) tensors.push_back({parameter->value, parameter->grad, (*moments)[0]});
-  sgd_step({rate, options_.momentum, options_.weight_decay, options_.nesterov, clip.scale, clip.limit}, tensors);
+  sgd_step(numbers, tensors, clip);
 }
 
-double gradient_norm(const std::vector<Parameter*>& parameters) {
-  std::vector<Tensor> gradients;
-  for (const Parameter* parameter : parameters) {
-    if (parameter->grad.defined()) gradients.push_back(parameter->grad);
-  }
-  return global_norm(gradients);
-}
+double gradient_norm(const std::vector<Parameter*>& parameters) { return global_norm(gradients_of(parameters)); }
 
 GradientClip clip_by_norm(const std::vector<Parameter*>& parameters, double limit) {
-  const double norm = gradient_norm(parameters);
-  return {norm > limit ? limit / norm : 1};
-}
-
-double clip_gradient_norm(const std::vector<Parameter*>& parameters, double limit) {
-  const double norm = gradient_norm(parameters);
-  if (norm <= limit) return norm;
-  for (Parameter* parameter : parameters) {
-    if (parameter->grad.defined()) parameter->grad = parameter->grad * (limit / norm);
-  }
-  return norm;
-}
-
-void clip_gradient_value(const std::vector<Parameter*>& parameters, double limit) {
-  for (Parameter* parameter : parameters) {
-    if (parameter->grad.defined()) parameter->grad = clamp(parameter->grad, -limit, limit);
-  }
+  const std::vector<Tensor> gradients = gradients_of(parameters);
+  return gradients.empty() ? GradientClip{} : GradientClip{.scale = clip_scale(gradients, limit)};
 }
 
 }  // namespace bochner

@@ -6,20 +6,14 @@
 //   optimizer.clear_gradients();
 #pragma once
 
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "autograd/tape.h"
+#include "engine/ops/optimizer_step.h"
 
 namespace bochner {
-
-/// What happens to gradients on their way into a step: g * scale, then cut to [-limit, limit].
-struct GradientClip {
-  double scale = 1;
-  double limit = std::numeric_limits<double>::infinity();
-};
 
 class Optimizer {
  public:
@@ -28,6 +22,10 @@ class Optimizer {
   /// Moves the parameters that have a gradient, all in one pass. `rate` is the learning rate; gradients are taken
   /// clipped, at no pass of their own.
   void step(double rate, const GradientClip& clip = {});
+  /// The two halves of step(): prepare() counts it and brings its rate to the device, apply() moves the parameters by
+  /// what it finds there. A recorded step (engine/step_graph.h) holds the second alone.
+  void prepare(double rate);
+  void apply(const GradientClip& clip = {});
   void clear_gradients();
   /// Moments by `name.moment`, and the number of steps.
   std::map<std::string, Tensor> state() const;
@@ -42,14 +40,17 @@ class Optimizer {
     const Parameter* parameter;
     const std::vector<Tensor>* moments;
   };
-  /// One update of all; `steps` counts from 1.
-  virtual void update(const std::vector<Slot>& slots, double rate, int64_t steps, const GradientClip& clip) = 0;
+  /// What an update takes from the rate and the count of steps, which begins with 1: f64, on the CPU.
+  virtual Tensor numbers(double rate, int64_t steps) const = 0;
+  /// One update of all by those numbers, on the parameters' device.
+  virtual void update(const std::vector<Slot>& slots, const Tensor& numbers, const GradientClip& clip) = 0;
 
  private:
   std::vector<Parameter*> parameters_;
   std::vector<std::string> names_;
   std::vector<std::vector<Tensor>> moments_;
   int64_t steps_ = 0;
+  Tensor numbers_;  ///< of the step that was prepared, in one place on the device
 };
 
 /// Hyper-parameters of Adam; PyTorch's defaults.
@@ -69,7 +70,8 @@ class Adam : public Optimizer {
   void set_beta1(double beta1) { options_.beta1 = beta1; }
 
  protected:
-  void update(const std::vector<Slot>& slots, double rate, int64_t steps, const GradientClip& clip) override;
+  Tensor numbers(double rate, int64_t steps) const override;
+  void update(const std::vector<Slot>& slots, const Tensor& numbers, const GradientClip& clip) override;
 
   AdamOptions options_;
   bool decoupled_ = false;
@@ -93,19 +95,16 @@ class Sgd : public Optimizer {
   explicit Sgd(std::vector<Parameter*> parameters, SgdOptions options = {});
 
  protected:
-  void update(const std::vector<Slot>& slots, double rate, int64_t steps, const GradientClip& clip) override;
+  Tensor numbers(double rate, int64_t steps) const override;
+  void update(const std::vector<Slot>& slots, const Tensor& numbers, const GradientClip& clip) override;
 
  private:
   SgdOptions options_;
 };
 
-/// The Euclidean norm of all gradients together, summed in a fixed order.
+/// The Euclidean norm of all gradients together, summed in a fixed order; read by the host.
 double gradient_norm(const std::vector<Parameter*>& parameters);
-/// The clip that scales all gradients by min(1, limit / norm), for step().
+/// The clip that scales all gradients by min(1, limit / norm), for step(): found and kept on their device.
 GradientClip clip_by_norm(const std::vector<Parameter*>& parameters, double limit);
-/// Scales all gradients by min(1, limit / norm); returns the norm before.
-double clip_gradient_norm(const std::vector<Parameter*>& parameters, double limit);
-/// Cuts each entry to [-limit, limit].
-void clip_gradient_value(const std::vector<Parameter*>& parameters, double limit);
 
 }  // namespace bochner

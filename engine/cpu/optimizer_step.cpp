@@ -1,7 +1,5 @@
 #include "engine/cpu/optimizer_step.h"
 
-#include <cmath>
-
 #include "engine/cpu/lanes.h"
 #include "engine/math.h"
 #include "engine/parallel.h"
@@ -56,35 +54,26 @@ T clipped(T g, T scale, T limit) {
 
 }  // namespace
 
-void adam_step(const AdamStep& step, const std::vector<AdamTensors>& tensors) {
-  const double t = static_cast<double>(step.step);
-  const double unbias1 = 1 - std::pow(step.beta1, t);
-  const double unbias2 = 1 - std::pow(step.beta2, t);
+void adam_step(const Tensor& numbers, const GradientClip& clip, const std::vector<AdamTensors>& tensors) {
+  const ClipAddresses entry(clip);
+  if (!entry.open()) return;
   const auto move = [&]<class T>(TypeTag<T>, const AdamTensors& one, int64_t begin, int64_t count) {
     T* const value = one.p.data<T>() + begin;
     const T* const gradient = one.g.data<T>() + begin;
     T* const first = one.m.data<T>() + begin;
     T* const second = one.v.data<T>() + begin;
-    const T b1 = static_cast<T>(step.beta1);
-    const T b2 = static_cast<T>(step.beta2);
-    const T rest1 = static_cast<T>(1 - step.beta1);
-    const T rest2 = static_cast<T>(1 - step.beta2);
-    const T eps = static_cast<T>(step.eps);
-    const T keep = static_cast<T>(step.decoupled ? 1 - step.rate * step.weight_decay : 1);
-    const T pull = static_cast<T>(step.decoupled ? 0 : step.weight_decay);
-    const T rate = static_cast<T>(step.rate / unbias1);
-    const T root = static_cast<T>(1 / std::sqrt(unbias2));
-    const T scale = static_cast<T>(step.gradient_scale);
-    const T limit = static_cast<T>(step.gradient_limit);
+    const AdamNumbers<T> by(numbers.data<double>());
+    const T scale = entry.scale_as<T>();
+    const T limit = static_cast<T>(entry.limit);
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) {
-      const T old = value[i] * keep;
-      const T slope = math::fma(pull, old, clipped(gradient[i], scale, limit));
-      const T m = math::fma(rest1, slope, b1 * first[i]);
-      const T v = math::fma(rest2 * slope, slope, b2 * second[i]);
+      const T old = value[i] * by.keep;
+      const T slope = math::fma(by.pull, old, clipped(gradient[i], scale, limit));
+      const T m = math::fma(by.rest1, slope, by.b1 * first[i]);
+      const T v = math::fma(by.rest2 * slope, slope, by.b2 * second[i]);
       first[i] = m;
       second[i] = v;
-      value[i] = old - rate * m / math::fma(math::sqrt(v), root, eps);
+      value[i] = old - by.rate * m / math::fma(math::sqrt(v), by.root, by.eps);
     }
   };
   for_each_piece(pieces_of(tensors.size(), [&](size_t i) { return tensors[i].p.size(); }),
@@ -95,24 +84,22 @@ void adam_step(const AdamStep& step, const std::vector<AdamTensors>& tensors) {
                  });
 }
 
-void sgd_step(const SgdStep& step, const std::vector<SgdTensors>& tensors) {
+void sgd_step(const Tensor& numbers, const GradientClip& clip, const std::vector<SgdTensors>& tensors) {
+  const ClipAddresses entry(clip);
+  if (!entry.open()) return;
   const auto move = [&]<class T>(TypeTag<T>, const SgdTensors& one, int64_t begin, int64_t count) {
     T* const value = one.p.data<T>() + begin;
     const T* const gradient = one.g.data<T>() + begin;
     T* const velocity = one.u.data<T>() + begin;
-    const T momentum = static_cast<T>(step.momentum);
-    const T pull = static_cast<T>(step.weight_decay);
-    const T rate = static_cast<T>(step.rate);
-    const T scale = static_cast<T>(step.gradient_scale);
-    const T limit = static_cast<T>(step.gradient_limit);
-    const T ahead = static_cast<T>(step.nesterov ? step.momentum : 1);  // p -= rate (straight g + ahead u)
-    const T straight = static_cast<T>(step.nesterov ? 1 : 0);
+    const SgdNumbers<T> by(numbers.data<double>());
+    const T scale = entry.scale_as<T>();
+    const T limit = static_cast<T>(entry.limit);
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) {
-      const T slope = math::fma(pull, value[i], clipped(gradient[i], scale, limit));
-      const T u = math::fma(momentum, velocity[i], slope);
+      const T slope = math::fma(by.pull, value[i], clipped(gradient[i], scale, limit));
+      const T u = math::fma(by.momentum, velocity[i], slope);
       velocity[i] = u;
-      value[i] -= rate * math::fma(ahead, u, straight * slope);
+      value[i] -= by.rate * math::fma(by.ahead, u, by.straight * slope);
     }
   };
   for_each_piece(pieces_of(tensors.size(), [&](size_t i) { return tensors[i].p.size(); }),
@@ -123,7 +110,7 @@ void sgd_step(const SgdStep& step, const std::vector<SgdTensors>& tensors) {
                  });
 }
 
-void sum_of_squares(const std::vector<Tensor>& tensors, double& sum) {
+void sum_of_squares(const std::vector<Tensor>& tensors, const Tensor& sum) {
   const std::vector<Piece> pieces = pieces_of(tensors.size(), [&](size_t i) { return tensors[i].size(); });
   std::vector<double> parts(pieces.size());
   for_each_piece(pieces, [&](size_t i, const Piece& piece) {
@@ -136,7 +123,9 @@ void sum_of_squares(const std::vector<Tensor>& tensors, double& sum) {
       }));
     });
   });
-  for (const double part : parts) sum += part;
+  double& total = *sum.data<double>();
+  total = 0;
+  for (const double part : parts) total += part;
 }
 
 }  // namespace bochner::cpu

@@ -4,9 +4,9 @@
 
 namespace bochner::cpu {
 
-void adam_step(const AdamStep& step, const std::vector<AdamTensors>& tensors);
-void sgd_step(const SgdStep& step, const std::vector<SgdTensors>& tensors);
-/// Adds to `sum` the squares of all elements; tensors are contiguous.
-void sum_of_squares(const std::vector<Tensor>& tensors, double& sum);
+void adam_step(const Tensor& numbers, const GradientClip& clip, const std::vector<AdamTensors>& tensors);
+void sgd_step(const Tensor& numbers, const GradientClip& clip, const std::vector<SgdTensors>& tensors);
+/// `sum` is one f64; tensors are contiguous.
+void sum_of_squares(const std::vector<Tensor>& tensors, const Tensor& sum);
 
 }  // namespace bochner::cpu

@@ -58,14 +58,21 @@ void CachingAllocator::check_guards(Blocks::iterator block) {
 }
 
 CachingAllocator::Blocks::iterator CachingAllocator::take(size_t bytes) {
-  const auto found = free_.lower_bound({bytes, nullptr});
-  const auto block = found != free_.end() ? blocks_.find(found->second) : grow(bytes);
+  const auto smallest = [&](int pool) {
+    const auto found = free_.lower_bound({pool, bytes, nullptr});
+    return found != free_.end() && std::get<int>(*found) == pool ? blocks_.find(std::get<char*>(*found))
+                                                                 : blocks_.end();
+  };
+  auto block = smallest(pool_);
+  if (block == blocks_.end() && pool_ != 0) block = smallest(0);
+  if (block == blocks_.end()) block = grow(bytes);
   remove_free(block);
   if (block->second.bytes > bytes) {
-    const Block rest{block->second.bytes - bytes, block->second.segment, false};
+    const Block rest{block->second.bytes - bytes, block->second.segment, false, block->second.pool};
     block->second.bytes = bytes;
     add_free(blocks_.emplace(block->first + bytes, rest).first);
   }
+  block->second.pool = pool_;
   return block;
 }
 
@@ -75,7 +82,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::grow(size_t bytes) {
       bytes <= kSmallSegment / 4 ? kSmallSegment : std::max(bytes, std::min(2 * bytes, kLargeSegment));
   size_t size = rounded(wanted, size_t{2} << 20);
   void* memory = platform::allocate(size);
-  if (memory == nullptr) {
+  if (memory == nullptr && !platform::is_recording()) {
     give_back_whole_segments();
     size = rounded(bytes, size_t{2} << 20);
     memory = platform::allocate(size);
@@ -102,28 +109,60 @@ void CachingAllocator::release(void* pointer, size_t) {
   if (block->second.guarded > 0) check_guards(block);
   stats_.current_bytes -= static_cast<int64_t>(block->second.bytes);
   block->second.used = false;
+  add_free(join_neighbours(block));
+}
+
+/// With the free blocks beside it, of which it is none itself yet.
+CachingAllocator::Blocks::iterator CachingAllocator::join_neighbours(Blocks::iterator block) {
+  const auto belongs = [&](Blocks::iterator other) {
+    return !other->second.used && other->second.segment == block->second.segment &&
+           other->second.pool == block->second.pool;
+  };
   const auto next = std::next(block);
-  if (next != blocks_.end() && !next->second.used && next->second.segment == block->second.segment) {
+  if (next != blocks_.end() && belongs(next)) {
     remove_free(next);
     block->second.bytes += next->second.bytes;
     blocks_.erase(next);
   }
   if (block != blocks_.begin()) {
     const auto before = std::prev(block);
-    if (!before->second.used && before->second.segment == block->second.segment) {
+    if (belongs(before)) {
       remove_free(before);
       before->second.bytes += block->second.bytes;
       blocks_.erase(block);
       block = before;
     }
   }
-  add_free(block);
+  return block;
+}
+
+int CachingAllocator::make_pool() {
+  const std::lock_guard lock(mutex_);
+  return ++pools_;
+}
+
+void CachingAllocator::use_pool(int pool) {
+  const std::lock_guard lock(mutex_);
+  pool_ = pool;
+}
+
+void CachingAllocator::drop_pool(int pool) {
+  const std::lock_guard lock(mutex_);
+  for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
+    if (block->second.pool != pool) continue;
+    if (!block->second.used) remove_free(block);
+    block->second.pool = 0;
+    if (block->second.used) continue;
+    block = join_neighbours(block);
+    add_free(block);
+  }
 }
 
 void CachingAllocator::give_back_whole_segments() {
   platform::synchronize();
   for (auto block = blocks_.begin(); block != blocks_.end();) {
-    const bool whole = !block->second.used && block->second.bytes == segments_[block->second.segment];
+    const bool whole =
+        !block->second.used && block->second.pool == 0 && block->second.bytes == segments_[block->second.segment];
     if (!whole) {
       ++block;
       continue;
@@ -147,9 +186,12 @@ void CachingAllocator::reset_peak() {
 }
 
 void set_guards(bool on) { guarding = on; }
+bool guards() { return guarding; }
 int64_t broken_guards() { return broken; }
 
-Allocator& allocator(int index) {
+namespace {
+
+CachingAllocator& allocator_of(int index) {
   constexpr int kMost = 64;
   require_device(index);
   BOCHNER_ASSERT(index < kMost);
@@ -159,5 +201,12 @@ Allocator& allocator(int index) {
   if (allocators[index] == nullptr) allocators[index] = new CachingAllocator(index);  // NOLINT
   return *allocators[index];
 }
+
+}  // namespace
+
+Allocator& allocator(int index) { return allocator_of(index); }
+int make_pool(int index) { return allocator_of(index).make_pool(); }
+void use_pool(int index, int pool) { allocator_of(index).use_pool(pool); }
+void drop_pool(int index, int pool) { allocator_of(index).drop_pool(pool); }
 
 }  // namespace bochner::cuda

@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "engine/allocator.h"
@@ -10,8 +11,9 @@
 namespace bochner::cuda {
 
 /// Best fit with splitting and merging, on segments taken from the driver. A freed block is handed out again at once:
-/// all work of a device is in one stream, so whoever gets it writes after all who read it.
-class CachingAllocator : public Allocator {
+/// all work of a device is in one stream, so whoever gets it writes after all who read it. What is recorded runs again
+/// later, so its blocks come from, and go back to, a pool that nobody else is served from.
+class CachingAllocator final : public Allocator {
  public:
   explicit CachingAllocator(int device) : device_(device) {}
   void* allocate(size_t bytes) override;
@@ -19,11 +21,16 @@ class CachingAllocator : public Allocator {
   MemoryStats stats() const override;
   void reset_peak() override;
 
+  int make_pool();
+  void use_pool(int pool);
+  void drop_pool(int pool);
+
  private:
   struct Block {
     size_t bytes;
     char* segment;  ///< blocks of different segments never merge
     bool used;
+    int pool = 0;
     size_t guarded = 0;  ///< bytes between the guards, plus 1; 0: no guards
   };
   using Blocks = std::map<char*, Block>;
@@ -33,15 +40,18 @@ class CachingAllocator : public Allocator {
   void give_back_whole_segments();
   void set_guards(Blocks::iterator block, size_t bytes);
   void check_guards(Blocks::iterator block);
-  void add_free(Blocks::iterator block) { free_.insert({block->second.bytes, block->first}); }
-  void remove_free(Blocks::iterator block) { free_.erase({block->second.bytes, block->first}); }
+  void add_free(Blocks::iterator block) { free_.insert({block->second.pool, block->second.bytes, block->first}); }
+  void remove_free(Blocks::iterator block) { free_.erase({block->second.pool, block->second.bytes, block->first}); }
+  Blocks::iterator join_neighbours(Blocks::iterator block);
 
   const int device_;
   mutable std::mutex mutex_;
-  Blocks blocks_;                            ///< by place
-  std::set<std::pair<size_t, char*>> free_;  ///< by size, then place
+  Blocks blocks_;                                  ///< by place
+  std::set<std::tuple<int, size_t, char*>> free_;  ///< by pool, then size, then place
   std::unordered_map<char*, size_t> segments_;
   MemoryStats stats_;
+  int pool_ = 0;   ///< in use
+  int pools_ = 0;  ///< made so far
 };
 
 }  // namespace bochner::cuda

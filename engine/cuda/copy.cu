@@ -2,6 +2,7 @@
 
 #include "engine/cuda/elementwise.h"
 #include "engine/cuda/runtime.h"
+#include "engine/step_graph.h"
 
 namespace bochner::cuda {
 namespace {
@@ -144,14 +145,17 @@ void copy_between_devices(const Tensor& from, const Tensor& to) {
   const Tensor target = to.is_contiguous() ? to : Tensor::empty(to.shape(), to.dtype(), to.device());
   const size_t bytes = static_cast<size_t>(source.size()) * size_of(source.dtype());
   if (from.device().is_cpu()) {
+    StepGraph::object("brings values from the host");
     begin(to.device().index, "copy");
     platform::upload(source.raw(), target.raw(), bytes);
     end("copy");
   } else if (to.device().is_cpu()) {
+    StepGraph::object("has the host read values");
     begin(from.device().index, "copy");
     platform::download(source.raw(), target.raw(), bytes);
     synchronize(from.device().index);  // tells of faults
   } else {
+    StepGraph::object("copies from card to card");
     platform::copy_peer(source.raw(), from.device().index, target.raw(), to.device().index, bytes);
   }
   if (!to.is_contiguous()) to.copy_(target);

@@ -198,27 +198,43 @@ class HostTeam {
   void* shared_;
 };
 
+/// Runs what a device would, or keeps it where a step is recorded.
+template <class Work>
+void submit(const Work& work) {
+#if defined(BOCHNER_CUDA_EMULATED)
+  platform::submit(work);
+#else
+  work();  // tests of tiles, in builds without an emulated device
+#endif
+}
+
 template <class F>
 void launch_threads(int64_t count, const F& f) {
-  parallel_for(count, 4096, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) f(i);
+  submit([=] {
+    parallel_for(count, 4096, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) f(i);
+    });
   });
 }
 template <class F>
 void launch_warps(int64_t count, const F& f) {
-  parallel_for(count, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) f(HostTeam(i, nullptr));
+  submit([=] {
+    parallel_for(count, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) f(HostTeam(i, nullptr));
+    });
   });
 }
 template <int threads, class F>
 void launch_blocks(int64_t count, size_t shared, const F& f) {
   BOCHNER_ASSERT(shared <= platform::shared_limit());
-  parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-    // A fresh block of memory of just that size, full of NaN: a sanitizer, or the result, shows a wrong access.
-    for (int64_t i = begin; i < end; ++i) {
-      std::vector<uint64_t> memory((shared + 7) / 8, ~uint64_t{0});
-      f(HostTeam(i, memory.data()));
-    }
+  submit([=] {
+    parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+      // A fresh block of memory of just that size, full of NaN: a sanitizer, or the result, shows a wrong access.
+      for (int64_t i = begin; i < end; ++i) {
+        std::vector<uint64_t> memory((shared + 7) / 8, ~uint64_t{0});
+        f(HostTeam(i, memory.data()));
+      }
+    });
   });
 }
 

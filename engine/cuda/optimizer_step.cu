@@ -1,8 +1,6 @@
 // Many tensors in few launches: each takes a table of up to kTensors of them and of the pieces that its blocks have.
 #include "engine/cuda/optimizer_step.h"
 
-#include <cmath>
-
 #include "engine/cuda/launch.h"
 #include "engine/math.h"
 
@@ -22,16 +20,14 @@ struct Table {
   int32_t piece[kPieces];
 };
 
-/// body(a full table, the number of its pieces, the number of the first) for all tensors; data(i, o) is operand o.
+/// body(a full table, the number of its pieces) for all tensors; data(i, o) is operand o.
 template <int operands, class Size, class Data, class Body>
 void for_each_table(size_t count, const Size& size, const Data& data, const Body& body) {
   Table<operands> table{};
   int tensors = 0;
   int pieces = 0;
-  int64_t first = 0;
   const auto flush = [&] {
-    if (pieces > 0) body(table, pieces, first);
-    first += pieces;
+    if (pieces > 0) body(table, pieces);
     tensors = pieces = 0;
   };
   for (size_t i = 0; i < count; ++i) {
@@ -54,20 +50,25 @@ void for_each_table(size_t count, const Size& size, const Data& data, const Body
   flush();
 }
 
-/// A block for each piece: body(operands of the piece's elements).
+/// A block for each piece: Element(numbers)(operands of the piece's elements, gradient's scale and limit, number).
 template <int operands, class T, class Element>
 struct OverTable {
   Table<operands> table;
-  Element element;
+  const double* numbers;
+  ClipAddresses clip;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
+    if (!clip.open()) return;
+    const Element element(numbers);
+    const T scale = clip.scale_as<T>();
+    const T limit = static_cast<T>(clip.limit);
     const int tensor = table.tensor[team.index()];
     const int64_t begin = static_cast<int64_t>(table.piece[team.index()]) * kPiece;
     const int64_t end = begin + kPiece < table.sizes[tensor] ? begin + kPiece : table.sizes[tensor];
     T* at[operands];
     for (int o = 0; o < operands; ++o) at[o] = static_cast<T*>(table.data[o][tensor]);
-    for (int64_t i = begin + team.rank(); i < end; i += team.size()) element(at, i);
+    for (int64_t i = begin + team.rank(); i < end; i += team.size()) element(at, scale, limit, i);
   }
 };
 
@@ -79,55 +80,31 @@ BOCHNER_DEVICE T clipped(T g, T scale, T limit) {
 }
 
 template <class T>
-struct Adam {
-  T b1, b2, rest1, rest2, eps, keep, pull, rate, root, scale, limit;
-
-  explicit Adam(const AdamStep& step) {
-    const double t = static_cast<double>(step.step);
-    b1 = static_cast<T>(step.beta1);
-    b2 = static_cast<T>(step.beta2);
-    rest1 = static_cast<T>(1 - step.beta1);
-    rest2 = static_cast<T>(1 - step.beta2);
-    eps = static_cast<T>(step.eps);
-    keep = static_cast<T>(step.decoupled ? 1 - step.rate * step.weight_decay : 1);
-    pull = static_cast<T>(step.decoupled ? 0 : step.weight_decay);
-    rate = static_cast<T>(step.rate / (1 - std::pow(step.beta1, t)));
-    root = static_cast<T>(1 / std::sqrt(1 - std::pow(step.beta2, t)));
-    scale = static_cast<T>(step.gradient_scale);
-    limit = static_cast<T>(step.gradient_limit);
-  }
-  BOCHNER_DEVICE void operator()(T* const* at, int64_t i) const {  // p, g, m, v
-    const T old = at[0][i] * keep;
-    const T slope = math::fma(pull, old, clipped(at[1][i], scale, limit));
-    const T m = math::fma(rest1, slope, b1 * at[2][i]);
-    const T v = math::fma(rest2 * slope, slope, b2 * at[3][i]);
+struct Adam : AdamNumbers<T> {
+  using AdamNumbers<T>::AdamNumbers;
+  BOCHNER_DEVICE void operator()(T* const* at, T scale, T limit, int64_t i) const {  // p, g, m, v
+    const T old = at[0][i] * this->keep;
+    const T slope = math::fma(this->pull, old, clipped(at[1][i], scale, limit));
+    const T m = math::fma(this->rest1, slope, this->b1 * at[2][i]);
+    const T v = math::fma(this->rest2 * slope, slope, this->b2 * at[3][i]);
     at[2][i] = m;
     at[3][i] = v;
-    at[0][i] = old - rate * m / math::fma(math::sqrt(v), root, eps);
+    at[0][i] = old - this->rate * m / math::fma(math::sqrt(v), this->root, this->eps);
   }
 };
 
 template <class T>
-struct Sgd {
-  T momentum, pull, rate, scale, limit, ahead, straight;
-
-  explicit Sgd(const SgdStep& step)
-      : momentum(static_cast<T>(step.momentum)),
-        pull(static_cast<T>(step.weight_decay)),
-        rate(static_cast<T>(step.rate)),
-        scale(static_cast<T>(step.gradient_scale)),
-        limit(static_cast<T>(step.gradient_limit)),
-        ahead(static_cast<T>(step.nesterov ? step.momentum : 1)),
-        straight(static_cast<T>(step.nesterov ? 1 : 0)) {}
-  BOCHNER_DEVICE void operator()(T* const* at, int64_t i) const {  // p, g, u
-    const T slope = math::fma(pull, at[0][i], clipped(at[1][i], scale, limit));
-    const T u = math::fma(momentum, at[2][i], slope);
+struct Sgd : SgdNumbers<T> {
+  using SgdNumbers<T>::SgdNumbers;
+  BOCHNER_DEVICE void operator()(T* const* at, T scale, T limit, int64_t i) const {  // p, g, u
+    const T slope = math::fma(this->pull, at[0][i], clipped(at[1][i], scale, limit));
+    const T u = math::fma(this->momentum, at[2][i], slope);
     at[2][i] = u;
-    at[0][i] -= rate * math::fma(ahead, u, straight * slope);
+    at[0][i] -= this->rate * math::fma(this->ahead, u, this->straight * slope);
   }
 };
 
-/// parts[first + block] = the sum of squares of a piece, in double.
+/// parts[block] = the sum of squares of a piece, in double.
 template <class T>
 struct Squares {
   Table<1> table;
@@ -146,6 +123,21 @@ struct Squares {
   }
 };
 
+/// One block: sum = the sum of all parts.
+struct Total {
+  int64_t count;
+  const double* parts;
+  double* to;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    double sum = 0;
+    for (int64_t i = team.rank(); i < count; i += team.size()) sum += parts[i];
+    sum = team.sum(sum);
+    if (team.rank() == 0) *to = sum;
+  }
+};
+
 /// body(TypeTag, the tensors of that type)
 template <class Tensors, class Type, class Body>
 void by_type(const Tensors& tensors, const Type& type, const char* op, const Body& body) {
@@ -160,7 +152,7 @@ void by_type(const Tensors& tensors, const Type& type, const char* op, const Bod
 
 }  // namespace
 
-void adam_step(const AdamStep& step, const std::vector<AdamTensors>& tensors) {
+void adam_step(const Tensor& numbers, const GradientClip& clip, const std::vector<AdamTensors>& tensors) {
   by_type(
       tensors, [](const AdamTensors& one) { return one.p.dtype(); }, "adam_step",
       [&]<class T>(TypeTag<T>, const std::vector<AdamTensors>& some) {
@@ -170,13 +162,14 @@ void adam_step(const AdamStep& step, const std::vector<AdamTensors>& tensors) {
               const AdamTensors& one = some[i];
               return (o == 0 ? one.p : (o == 1 ? one.g : (o == 2 ? one.m : one.v))).raw();
             },
-            [&](const Table<4>& table, int pieces, int64_t) {
-              launch_blocks<256>(pieces, 0, OverTable<4, T, Adam<T>>{table, Adam<T>(step)});
+            [&](const Table<4>& table, int pieces) {
+              launch_blocks<256>(pieces, 0,
+                                 OverTable<4, T, Adam<T>>{table, numbers.data<double>(), ClipAddresses(clip)});
             });
       });
 }
 
-void sgd_step(const SgdStep& step, const std::vector<SgdTensors>& tensors) {
+void sgd_step(const Tensor& numbers, const GradientClip& clip, const std::vector<SgdTensors>& tensors) {
   by_type(
       tensors, [](const SgdTensors& one) { return one.p.dtype(); }, "sgd_step",
       [&]<class T>(TypeTag<T>, const std::vector<SgdTensors>& some) {
@@ -186,26 +179,29 @@ void sgd_step(const SgdStep& step, const std::vector<SgdTensors>& tensors) {
               const SgdTensors& one = some[i];
               return (o == 0 ? one.p : (o == 1 ? one.g : one.u)).raw();
             },
-            [&](const Table<3>& table, int pieces, int64_t) {
-              launch_blocks<256>(pieces, 0, OverTable<3, T, Sgd<T>>{table, Sgd<T>(step)});
+            [&](const Table<3>& table, int pieces) {
+              launch_blocks<256>(pieces, 0,
+                                 OverTable<3, T, Sgd<T>>{table, numbers.data<double>(), ClipAddresses(clip)});
             });
       });
 }
 
-void sum_of_squares(const std::vector<Tensor>& tensors, double& sum) {
+void sum_of_squares(const std::vector<Tensor>& tensors, const Tensor& sum) {
+  int64_t pieces = 0;
+  for (const Tensor& one : tensors) pieces += (one.size() + kPiece - 1) / kPiece;
+  const Tensor parts = Tensor::empty({pieces}, DType::f64, sum.device());
+  auto* next = parts.data<double>();
   by_type(
       tensors, [](const Tensor& one) { return one.dtype(); }, "global_norm",
       [&]<class T>(TypeTag<T>, const std::vector<Tensor>& some) {
-        int64_t pieces = 0;
-        for (const Tensor& one : some) pieces += (one.size() + kPiece - 1) / kPiece;
-        const Tensor parts = Tensor::empty({pieces}, DType::f64, some.front().device());
         for_each_table<1>(
             some.size(), [&](size_t i) { return some[i].size(); }, [&](size_t i, int) { return some[i].raw(); },
-            [&](const Table<1>& table, int count, int64_t first) {
-              launch_blocks<256>(count, 0, Squares<T>{table, parts.data<double>() + first});
+            [&](const Table<1>& table, int count) {
+              launch_blocks<256>(count, 0, Squares<T>{table, next});
+              next += count;
             });
-        for (const double part : parts.to_vector<double>()) sum += part;  // waits for the device
       });
+  launch_blocks<256>(1, 0, Total{pieces, parts.data<double>(), sum.data<double>()});
 }
 
 }  // namespace bochner::cuda

@@ -4,8 +4,24 @@
 #include "engine/cuda/launch.h"
 #include "engine/ops/dropout.h"
 #include "engine/philox.h"
+#include "engine/step_graph.h"
 
 namespace bochner::cuda {
+
+/// Where words of a launch begin in a stream; in a recorded step, further on at each replay.
+struct StreamPlace {
+  uint64_t seed, offset;
+  const uint64_t* shift;
+
+  explicit StreamPlace(const Generator& place)
+      : seed(place.seed()), offset(place.offset()), shift(StepGraph::shift(place)) {}
+  /// Of a dropout, which may drop nothing.
+  explicit StreamPlace(const Dropout& drop)
+      : seed(drop.place.seed()),
+        offset(drop.place.offset()),
+        shift(drop.active() ? StepGraph::shift(drop.place) : nullptr) {}
+  BOCHNER_DEVICE uint64_t now() const { return shift == nullptr ? offset : offset + *shift; }
+};
 
 /// Words of one stream, in ascending order: a block of four is made once for all that are read from it.
 class WordReader {
@@ -34,27 +50,25 @@ template <class T>
 class FactorReader {
  public:
   struct Params {
-    uint64_t seed, place;
+    StreamPlace place;
     uint32_t threshold;
     T scale;
 
     explicit Params(const Dropout& drop)
-        : seed(drop.place.seed()),
-          place(drop.place.offset()),
-          threshold(drop.threshold),
-          scale(static_cast<T>(drop.scale())) {}
+        : place(drop), threshold(drop.threshold), scale(static_cast<T>(drop.scale())) {}
   };
 
   BOCHNER_DEVICE FactorReader(const Params& drop, int64_t first)
-      : drop_(drop), words_(drop.seed, drop.place + static_cast<uint64_t>(first) / 2) {}
+      : drop_(drop), place_(drop.place.now()), words_(drop.place.seed, place_ + static_cast<uint64_t>(first) / 2) {}
   BOCHNER_DEVICE T operator()(int64_t element) {
-    const uint32_t word = words_(drop_.place + static_cast<uint64_t>(element) / 2);
+    const uint32_t word = words_(place_ + static_cast<uint64_t>(element) / 2);
     const uint32_t half = element % 2 == 0 ? word & 0xFFFFU : word >> 16;
     return half >= drop_.threshold ? drop_.scale : T(0);
   }
 
  private:
   const Params& drop_;
+  uint64_t place_;
   WordReader words_;
 };
 

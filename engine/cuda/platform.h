@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 
 namespace bochner::cuda {
@@ -14,6 +16,16 @@ struct Fault {
   int32_t raised = 0;
   const char* op = nullptr;  ///< a literal of the host
   int64_t place = 0, value = 0, bound = 0;
+};
+
+/// What was asked of a device while it was recorded, to be asked again as a whole. Waits for it before it is gone.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  Recording() = default;
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  virtual void replay() = 0;
 };
 
 namespace platform {
@@ -40,6 +52,8 @@ bool has_bf16();
 
 /// In stream order; from and to are plain host memory. `upload` has read `from` when it returns; `download` waits.
 void upload(const void* from, void* to, size_t bytes);
+/// As upload; while recording, part of the record, with the bytes as they are now.
+void upload_constant(const void* from, void* to, size_t bytes);
 void download(const void* from, void* to, size_t bytes);
 void copy(const void* from, void* to, size_t bytes);
 void copy_peer(const void* from, int from_device, void* to, int to_device, size_t bytes);
@@ -52,6 +66,19 @@ void check_launch(const char* op);
 
 /// Where kernels of the current device report faults.
 Fault* fault();
+
+/// From here to end_recording() kernels, copies within the device and clear() are kept instead of being run; nothing
+/// may be waited for, uploaded or downloaded. One device at a time.
+void begin_recording();
+std::unique_ptr<Recording> end_recording();
+/// Ends a recording that failed, if there is one.
+void abandon_recording() noexcept;
+bool is_recording();
+
+#if defined(BOCHNER_CUDA_EMULATED)
+/// Runs what a device would, or keeps it while recording.
+void submit(std::function<void()> work);
+#endif
 
 }  // namespace platform
 }  // namespace bochner::cuda

@@ -11,14 +11,14 @@ struct Fill {
   static constexpr int kWordsEach = Make::kWordsEach;  ///< of an element
   static constexpr int kEach = 4 / kWordsEach;
   Make make;
-  uint64_t seed, place;
+  StreamPlace place;
   int64_t count;
   T* to;
 
   BOCHNER_DEVICE void operator()(int64_t t) const {
     const int64_t first = t * kEach;
-    const uint64_t at = place + static_cast<uint64_t>(first) * kWordsEach;
-    WordReader words(seed, at);
+    const uint64_t at = place.now() + static_cast<uint64_t>(first) * kWordsEach;
+    WordReader words(place.seed, at);
     uint32_t w[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) w[i] = words(at + static_cast<uint64_t>(i));
@@ -35,7 +35,7 @@ template <class T, class Make>
 void fill(void* to, int64_t count, const Generator& place, const Make& make) {
   using Kernel = Fill<T, Make>;
   launch_threads((count + Kernel::kEach - 1) / Kernel::kEach,
-                 Kernel{make, place.seed(), place.offset(), count, static_cast<T*>(to)});
+                 Kernel{make, StreamPlace(place), count, static_cast<T*>(to)});
 }
 
 struct Uniform32 {

@@ -34,9 +34,16 @@ void synchronize(int index);
 void set_debug_sync(bool on);
 bool debug_sync();
 
+/// Memory of its own for what is recorded: between make_pool() and drop_pool(), blocks that were handed out while the
+/// pool was in use are given to nobody else. Pool 0 is the common one.
+int make_pool(int index);
+void use_pool(int index, int pool);
+void drop_pool(int index, int pool);
+
 /// For tests: from now on every block is handed out full of NaN and between two guards, which are looked at when it is
 /// given back.
 void set_guards(bool on);
+bool guards();
 /// How many blocks were found written outside so far.
 int64_t broken_guards();
 

@@ -2,26 +2,34 @@
 // clipped by a norm (as a factor) or by value, so that clipping costs no pass of its own. Small parameters share pieces
 // of work with large ones. f32, f64.
 //
-//   const double norm = global_norm(gradients);
-//   step.gradient_scale = std::min(1.0, limit / norm);
-//   adam_step(step, tensors);
+// All that changes from step to step, down to the rate and the step count, is read from memory of the parameters'
+// device: the host waits for nothing, and a step that a card has recorded can be made again with other numbers.
+//
+//   const Tensor numbers = numbers_of(step).to(device);
+//   adam_step(numbers, tensors, {.scale = clip_scale(gradients, limit)});
 #pragma once
 
 #include <limits>
 #include <vector>
 
+#include "engine/math.h"
 #include "engine/tensor.h"
 
 namespace bochner {
+
+/// How gradients enter a step, and whether it is made at all.
+struct GradientClip {
+  Tensor scale{};  ///< one f64 on the parameters' device: g is multiplied by it first; undefined: by 1
+  double limit = std::numeric_limits<double>::infinity();  ///< then cut to [-limit, limit]
+  Tensor guard{};  ///< one f64 beside it: where it is not finite, nothing moves; undefined: all moves
+};
 
 struct AdamStep {
   double rate;  ///< learning rate
   double beta1, beta2, eps;
   double weight_decay;
-  bool decoupled;                                                   ///< AdamW: decay the parameter, not the gradient
-  int64_t step;                                                     ///< t, counts from 1
-  double gradient_scale = 1;                                        ///< g is multiplied by this first,
-  double gradient_limit = std::numeric_limits<double>::infinity();  ///< then clipped to [-limit, limit]
+  bool decoupled;  ///< AdamW: decay the parameter, not the gradient
+  int64_t step;    ///< t, counts from 1
 };
 
 /// A parameter, its gradient and its moments: contiguous, of one shape and type.
@@ -33,15 +41,15 @@ struct AdamTensors {
 ///   AdamW: p *= 1 - rate wd;  Adam: g += wd p;
 ///   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,
 ///   p -= rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
-void adam_step(const AdamStep& step, const std::vector<AdamTensors>& tensors);
+/// `numbers` are those of numbers_of(step), on the parameters' device.
+void adam_step(const Tensor& numbers, const std::vector<AdamTensors>& tensors, const GradientClip& clip = {});
+void adam_step(const AdamStep& step, const std::vector<AdamTensors>& tensors, const GradientClip& clip = {});
 
 struct SgdStep {
   double rate;
   double momentum;
   double weight_decay;
   bool nesterov;
-  double gradient_scale = 1;  ///< as in AdamStep
-  double gradient_limit = std::numeric_limits<double>::infinity();
 };
 
 /// A parameter, its gradient and its velocity; contiguous, of one shape and type.
@@ -50,9 +58,66 @@ struct SgdTensors {
 };
 
 /// g += wd p,  u = momentum u + g,  p -= rate u  (nesterov: p -= rate (g + momentum u)).
-void sgd_step(const SgdStep& step, const std::vector<SgdTensors>& tensors);
+void sgd_step(const Tensor& numbers, const std::vector<SgdTensors>& tensors, const GradientClip& clip = {});
+void sgd_step(const SgdStep& step, const std::vector<SgdTensors>& tensors, const GradientClip& clip = {});
 
-/// sqrt(sum of the squares of all elements of all tensors), added in fixed order, across pieces in double.
+/// What an element's update takes from a step, in double and as the kernels read it: f64, on the CPU.
+Tensor numbers_of(const AdamStep& step);
+Tensor numbers_of(const SgdStep& step);
+
+/// The sum of the squares of all elements of all tensors, added in fixed order, across pieces in double: one f64 on
+/// their device. At least one tensor.
+Tensor sum_of_squares(const std::vector<Tensor>& tensors);
+/// The root of that sum, read by the host; 0 of no tensors.
 double global_norm(const std::vector<Tensor>& tensors);
+/// min(1, limit / norm) with the norm of all tensors together, for GradientClip: one f64 on their device. limit > 0.
+Tensor clip_scale(const std::vector<Tensor>& tensors, double limit);
+
+/// For the kernels of both backends: numbers_of() in the type of the parameters.
+template <class T>
+struct AdamNumbers {
+  static constexpr int64_t kCount = 9;
+  T b1, b2, rest1, rest2, eps, keep, pull, rate, root;
+
+  BOCHNER_HD explicit AdamNumbers(const double* from)
+      : b1(static_cast<T>(from[0])),
+        b2(static_cast<T>(from[1])),
+        rest1(static_cast<T>(from[2])),
+        rest2(static_cast<T>(from[3])),
+        eps(static_cast<T>(from[4])),
+        keep(static_cast<T>(from[5])),
+        pull(static_cast<T>(from[6])),
+        rate(static_cast<T>(from[7])),
+        root(static_cast<T>(from[8])) {}
+};
+template <class T>
+struct SgdNumbers {
+  static constexpr int64_t kCount = 5;
+  T momentum, pull, rate, ahead, straight;  ///< p -= rate (straight g + ahead u)
+
+  BOCHNER_HD explicit SgdNumbers(const double* from)
+      : momentum(static_cast<T>(from[0])),
+        pull(static_cast<T>(from[1])),
+        rate(static_cast<T>(from[2])),
+        ahead(static_cast<T>(from[3])),
+        straight(static_cast<T>(from[4])) {}
+};
+/// GradientClip as kernels read it; null where undefined.
+struct ClipAddresses {
+  const double* scale;
+  const double* guard;
+  double limit;
+
+  explicit ClipAddresses(const GradientClip& clip)
+      : scale(clip.scale.defined() ? clip.scale.data<double>() : nullptr),
+        guard(clip.guard.defined() ? clip.guard.data<double>() : nullptr),
+        limit(clip.limit) {}
+  /// May parameters move?
+  BOCHNER_HD bool open() const { return guard == nullptr || (*guard - *guard == 0); }
+  template <class T>
+  BOCHNER_HD T scale_as() const {
+    return scale == nullptr ? T(1) : static_cast<T>(*scale);
+  }
+};
 
 }  // namespace bochner

@@ -77,9 +77,9 @@ StepResult Learner::step(int64_t step) {
     Tape tape;
     const Variable logits = model_.forward(batch_.x, context);
     const Variable loss = cross_entropy(logits, batch_.labels);
-    result.loss = loss.item();
-    if (!std::isfinite(result.loss)) return result;  // the trainer stops; parameters stay as they were
-    result.correct = correct(logits.value(), batch_.labels);
+    result.loss = loss.value();
+    if (!std::isfinite(loss.item())) return result;  // the trainer stops; parameters stay as they were
+    result.correct = Tensor::scalar(static_cast<double>(correct(logits.value(), batch_.labels)), DType::f64);
     tape.backward(loss);
   }
   optimizer_->step(schedule_.rate(step));
@@ -87,15 +87,16 @@ StepResult Learner::step(int64_t step) {
   return result;
 }
 
-std::string Learner::blame() {
+Blame Learner::blame(int64_t) {
+  Blame blame{.examples = batch_.rows};
   try {
     Tape tape({.check_finite = true});
     Context context{noise_, true};
     model_.forward(batch_.x, context);
   } catch (const Error& error) {
-    return error.what();
+    blame.layer = error.what();
   }
-  return {};
+  return blame;
 }
 
 Metrics Learner::evaluate(Split split) {

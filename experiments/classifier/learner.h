@@ -27,8 +27,7 @@ class Learner final : public Trainable {
 
   int64_t parameters() override { return parameter_count_; }
   Metrics extra() override;
-  std::vector<int64_t> batch_ids() override { return batch_.rows; }
-  std::string blame() override;
+  Blame blame(int64_t) override;
   std::vector<Baseline> baselines() override;
 
  private:

@@ -29,6 +29,7 @@ struct RunOptions {
   std::string device = "cpu";
   std::string precision = "f32";
   bool debug_sync = false;
+  bool graphs = true;
   std::string data = "data";
   std::string out{};
   bool resume = false;

@@ -21,6 +21,9 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kLast = "checkpoint-last";
 constexpr const char* kBest = "checkpoint-best";
 
+/// Results on a card are read this often, and where they are logged or kept: a reader waits for the steps before it.
+constexpr double kSecondsBetweenReads = 1;
+
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 double wall_time() {
@@ -71,30 +74,33 @@ TrainResult Trainer::run() {
   Progress progress(log_);
   const int64_t first_step = step_;
   const double seconds_before = train_seconds_;
+  auto latest_read = Clock::now();
   while (!is_done()) {
     const auto begin = Clock::now();
-    const StepResult result = model_.step(step_);
-    train_seconds_ += seconds_since(begin);
-    if (!std::isfinite(result.loss)) fail_not_finite(result.loss);
+    unread_.push_back(model_.step(step_));
     ++step_;
-    loss_sum_ += result.loss;
-    loss_count_ += 1;
-    correct_ += result.correct;
-    count_ += result.count;
-
-    ProgressState state{.step = step_, .steps = plan_.steps, .loss = loss_sum_ / static_cast<double>(loss_count_)};
-    if (count_ > 0) state.accuracy = static_cast<double>(correct_) / static_cast<double>(count_);
-    if (train_seconds_ > seconds_before) {
-      state.rate = static_cast<double>(step_ - first_step) / (train_seconds_ - seconds_before);
-    }
-    progress.update(state);
-
     const bool last = step_ == plan_.steps;
-    if (step_ % plan_.log_every == 0 || last) log_training(metrics, events);
-    const bool evaluates = step_ % plan_.evaluate_every == 0 || last;
+    const bool logs = is_multiple(plan_.log_every) || last;
+    const bool evaluates = is_multiple(plan_.evaluate_every) || last;
+    const bool reads = device_.is_cpu() || logs || evaluates || is_multiple(plan_.checkpoint_every) || interrupted() ||
+                       seconds_since(latest_read) > kSecondsBetweenReads;
+    if (reads) read_results();
+    train_seconds_ += seconds_since(begin);
+    if (reads) {
+      latest_read = Clock::now();
+      ProgressState state{.step = step_, .steps = plan_.steps, .loss = loss_sum_ / static_cast<double>(loss_count_)};
+      if (count_ > 0) state.accuracy = static_cast<double>(correct_) / static_cast<double>(count_);
+      if (train_seconds_ > seconds_before) {
+        state.rate = static_cast<double>(step_ - first_step) / (train_seconds_ - seconds_before);
+      }
+      progress.update(state);
+    }
+
+    if (logs) log_training(metrics, events);
     if (evaluates) evaluate(metrics, events);
     const bool stops = interrupted();
-    if (evaluates || stops || (plan_.checkpoint_every > 0 && step_ % plan_.checkpoint_every == 0)) {
+    if (evaluates || stops || is_multiple(plan_.checkpoint_every)) {
+      read_results();  // of an interruption that came just now
       metrics.sync();  // before the checkpoint: what it continues is then on the disk
       events.sync();
       save_last();
@@ -106,6 +112,19 @@ TrainResult Trainer::run() {
   }
   progress.finish();
   return finish();
+}
+
+void Trainer::read_results() {
+  while (!unread_.empty()) {
+    const StepResult result = unread_.front();
+    const double loss = result.loss.item();
+    if (!std::isfinite(loss)) fail_not_finite(step_ - static_cast<int64_t>(unread_.size()), loss);
+    unread_.pop_front();
+    loss_sum_ += loss;
+    loss_count_ += 1;
+    if (result.correct.defined()) correct_ += static_cast<int64_t>(result.correct.item());
+    count_ += result.count;
+  }
 }
 
 bool Trainer::is_done() const {
@@ -184,14 +203,14 @@ void Trainer::restore(const State& state) {
   valid_last_ = parse_metrics_json(state.text("run.valid"), state.file);
 }
 
-void Trainer::fail_not_finite(double loss) {
+void Trainer::fail_not_finite(int64_t step, double loss) {
   log_.draw("");
-  const std::string layer = model_.blame();
-  const std::string ids = ids_text(model_.batch_ids());
+  const Blame blame = model_.blame(step);
+  const std::string ids = ids_text(blame.examples);
   const bool saved = std::filesystem::exists(folder_ / kLast);
   throw RunFailure(fmt::format(
-      "the loss of step {} is {}{}{}; {}", step_ + 1, loss,
-      layer.empty() ? "" : "; first layer whose output is not finite: " + layer,
+      "the loss of step {} is {}{}{}; {}", step + 1, loss,
+      blame.layer.empty() ? "" : "; first layer whose output is not finite: " + blame.layer,
       ids.empty() ? "" : "; batch ids " + ids,
       saved ? "the checkpoints in " + folder_.path().string() + " are good" : "no checkpoint was written before"));
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,19 @@
 
 namespace bochner {
 
-/// What one training step tells. `count` is the number of examples, or of positions, of which `correct` were right;
-/// a task without accuracy leaves both 0.
+/// What one training step tells, in tensors of one element: where they lie on a card, the trainer reads them from time
+/// to time and steps wait for nothing. `count` is the number of examples, or of positions, of which `correct` were
+/// right; a task without accuracy leaves both as they are.
 struct StepResult {
-  double loss = 0;
-  int64_t correct = 0;
+  Tensor loss;
+  Tensor correct{};
   int64_t count = 0;
+};
+
+/// What made a loss that is not finite.
+struct Blame {
+  std::string layer{};              ///< the first whose output is not finite, if known
+  std::vector<int64_t> examples{};  ///< of the batch
 };
 
 /// What is reached on the test set without learning, such as by the majority class.
@@ -39,7 +47,8 @@ class Trainable {
   Trainable(const Trainable&) = delete;
   Trainable& operator=(const Trainable&) = delete;
 
-  /// Makes update number `step`, counted from 0.
+  /// Makes update number `step`, counted from 0. Once a loss is not finite, neither this nor a later step may move what
+  /// is trained.
   virtual StepResult step(int64_t step) = 0;
   /// Measures the model on a split. Must leave everything that save_training() saves as it is.
   virtual Metrics evaluate(Split split) = 0;
@@ -58,10 +67,8 @@ class Trainable {
   virtual Metrics extra() { return {}; }
   /// Numbers that belong beside this model's, from the same data.
   virtual std::vector<Baseline> baselines() { return {}; }
-  /// The ids of the examples of the latest step.
-  virtual std::vector<int64_t> batch_ids() { return {}; }
-  /// Called once where the loss of the latest step is not finite: the first layer whose output is not, if known.
-  virtual std::string blame() { return {}; }
+  /// Called once where the loss of `step`, the latest one or one shortly before it, is not finite.
+  virtual Blame blame(int64_t) { return {}; }
 };
 
 struct TrainPlan {
@@ -105,6 +112,8 @@ class Trainer {
     Metrics valid;
   };
 
+  bool is_multiple(int64_t interval) const { return interval > 0 && step_ % interval == 0; }
+  void read_results();
   void restore(const State& state);
   void save_last();
   void save_best();
@@ -112,7 +121,7 @@ class Trainer {
   void evaluate(MetricsFile& metrics, class EventsFile& events);
   bool is_better(const Metrics& valid) const;
   bool is_done() const;
-  [[noreturn]] void fail_not_finite(double loss);
+  [[noreturn]] void fail_not_finite(int64_t step, double loss);
   TrainResult finish();
 
   Trainable& model_;
@@ -122,6 +131,7 @@ class Trainer {
   Log& log_;
   Device device_;
   std::string go_on_;
+  std::deque<StepResult> unread_;  ///< of the steps before step_
 
   // The state of the run, all of it in checkpoint-last.
   int64_t step_ = 0;

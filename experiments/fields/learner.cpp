@@ -42,8 +42,8 @@ StepResult FieldLearner::step(int64_t step) {
     Tape tape;
     const Variable x = batch_ < points_.size(0) ? take(points_, rows_) : points_;
     const Variable value = loss(model_.forward(x), rows_);
-    result.loss = value.item();
-    if (!std::isfinite(result.loss)) return result;  // the trainer stops; parameters stay as they were
+    result.loss = value.value();
+    if (!std::isfinite(value.item())) return result;  // the trainer stops; parameters stay as they were
     tape.backward(value);
   }
   optimizer_->step(schedule_.rate(step));
@@ -75,16 +75,15 @@ FieldDerivatives FieldLearner::derivatives(const Tensor& x) const {
 
 Metrics FieldLearner::extra() { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_->steps() - 1))}}; }
 
-std::vector<int64_t> FieldLearner::batch_ids() { return rows_.to_vector<int64_t>(); }
-
-std::string FieldLearner::blame() {
+Blame FieldLearner::blame(int64_t) {
+  Blame blame{.examples = rows_.to_vector<int64_t>()};
   try {
     Tape tape({.check_finite = true});
     loss(model_.forward(take(points_, rows_)), rows_);
   } catch (const Error& error) {
-    return error.what();
+    blame.layer = error.what();
   }
-  return {};
+  return blame;
 }
 
 void FieldLearner::save_model(State& state) {

@@ -23,8 +23,7 @@ class FieldLearner : public Trainable {
 
   int64_t parameters() override { return model_.parameter_count(); }
   Metrics extra() override;
-  std::vector<int64_t> batch_ids() override;
-  std::string blame() override;
+  Blame blame(int64_t) override;
 
   /// The field at x (n, inputs): (n, 1)
   Variable field(const Variable& x) const { return model_.forward(x); }

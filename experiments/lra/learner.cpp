@@ -1,11 +1,12 @@
 #include "experiments/lra/learner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "autograd/fused/cross_entropy.h"
 #include "datasets/baselines.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
 #include "engine/ops/sort.h"
 
 namespace bochner::lra {
@@ -28,12 +29,9 @@ LoaderOptions loader_options(const Config& config, bool shuffle) {
   return options;
 }
 
-int64_t correct(const Tensor& logits, const Tensor& labels) {
-  const std::vector<int64_t> guesses = argmax(logits, 1).to_vector<int64_t>();
-  const std::vector<int64_t> truths = labels.to_vector<int64_t>();
-  int64_t count = 0;
-  for (size_t i = 0; i < truths.size(); ++i) count += guesses[i] == truths[i] ? 1 : 0;
-  return count;
+/// The number of right guesses: one f64, on the device of the logits.
+Tensor correct(const Tensor& logits, const Tensor& labels) {
+  return sum(equal(argmax(logits, 1), labels).cast(DType::f64));
 }
 
 std::vector<Parameter*> parameters_on(Device device, Module& model) {
@@ -56,42 +54,59 @@ Learner::Learner(const Config& config, const TaskData& data)
       parameter_count_(model_.parameter_count()),
       optimizer_(parameters_, {config.optim.beta1, config.optim.beta2, config.optim.eps, config.optim.weight_decay}),
       schedule_(config.schedule()),
-      loader_(data.train, loader_options(config, true)) {}
+      loader_(data.train, loader_options(config, true)),
+      place_(device_, config.run.batch, config.run.batch * data.task.max_length),
+      loss_(Tensor::zeros({}, DType::f64, device_)),
+      correct_(Tensor::zeros({}, DType::f64, device_)),
+      loss_sum_(Tensor::zeros({}, DType::f64, device_)),
+      graph_(device_, noise_) {}
 
 StepResult Learner::step(int64_t step) {
-  batch_ = loader_.next().to(device_);
-  Context context{noise_, true};
-  StepResult result;
-  result.count = batch_.size();
-  {
-    Tape tape;
-    const Variable logits = model_.forward(batch_.ids, batch_.mask, context);
-    const Variable loss = cross_entropy(logits, batch_.labels);
-    const Tensor logits_kept = logits.value();
-    tape.backward(loss);
-    result.loss = loss.item();  // read when backward is under way: a card is waited for once a step
-    result.correct = correct(logits_kept, batch_.labels);
+  batch_ = loader_.next();
+  const Batch batch = place_.put(batch_);
+  optimizer_.prepare(schedule_.rate(step));
+  if (config_.run.graphs) {
+    graph_.run(batch.ids.shape().str(), [&] { update(batch); });
+  } else {
+    update(batch);
   }
-  if (!std::isfinite(result.loss)) {  // the trainer stops; parameters stay as they were
-    optimizer_.clear_gradients();
-    return result;
-  }
-  if (config_.optim.clip_norm > 0) clip_gradient_norm(parameters_, config_.optim.clip_norm);
-  if (config_.optim.clip_value > 0) clip_gradient_value(parameters_, config_.optim.clip_value);
-  optimizer_.step(schedule_.rate(step));
-  optimizer_.clear_gradients();
-  return result;
+  return {loss_.clone(), correct_.clone(), batch_.size()};
 }
 
-std::string Learner::blame() {
+void Learner::update(const Batch& batch) {
+  Context context{noise_, true};
+  {
+    Tape tape;
+    const Variable logits = model_.forward(batch.ids, batch.mask, context);
+    const Variable loss = cross_entropy(logits, batch.labels);
+    loss_.copy_(loss.value());
+    correct_.copy_(correct(logits.value(), batch.labels));
+    tape.backward(loss);
+  }
+  add_(loss_sum_, loss_);
+  GradientClip clip = config_.optim.clip_norm > 0 ? clip_by_norm(parameters_, config_.optim.clip_norm) : GradientClip{};
+  if (config_.optim.clip_value > 0) clip.limit = config_.optim.clip_value;
+  clip.guard = loss_sum_;
+  optimizer_.apply(clip);
+  optimizer_.clear_gradients();
+}
+
+Blame Learner::blame(int64_t step) {
+  const LoaderPosition position{step / loader_.steps_per_epoch(), step % loader_.steps_per_epoch()};
+  if (!(batch_.position == position)) {  // a card is some steps ahead
+    loader_.restore(position);
+    batch_ = loader_.next();
+  }
+  const Batch batch = place_.put(batch_);
+  Blame blame{.examples = batch_.examples};
   try {
     Tape tape({.check_finite = true});
     Context context{noise_, true};
-    model_.forward(batch_.ids, batch_.mask, context);
+    model_.forward(batch.ids, batch.mask, context);
   } catch (const Error& error) {
-    return error.what();
+    blame.layer = error.what();
   }
-  return {};
+  return blame;
 }
 
 Metrics Learner::evaluate(Split split) {
@@ -105,7 +120,7 @@ Metrics Learner::evaluate(Split split) {
     const Batch batch = loader.next().to(device_);
     const Variable logits = model_.forward(batch.ids, batch.mask, context);
     loss += cross_entropy(logits, batch.labels).item() * static_cast<double>(batch.size());
-    right += correct(logits.value(), batch.labels);
+    right += static_cast<int64_t>(correct(logits.value(), batch.labels).item());
   }
   const auto size = static_cast<double>(dataset->size());
   return {{"loss", loss / size}, {"accuracy", static_cast<double>(right) / size}};

@@ -7,6 +7,7 @@
 #include "autograd/optim/optimizer.h"
 #include "datasets/loader.h"
 #include "datasets/task.h"
+#include "engine/step_graph.h"
 #include "experiments/common/trainer.h"
 #include "experiments/lra/config.h"
 #include "layers/models/encoder.h"
@@ -28,12 +29,14 @@ class Learner final : public Trainable {
 
   int64_t parameters() override { return parameter_count_; }
   Metrics extra() override;
-  std::vector<int64_t> batch_ids() override { return batch_.examples; }
   /// What guessing reaches on the same test set.
   std::vector<Baseline> baselines() override;
-  std::string blame() override;
+  Blame blame(int64_t step) override;
 
  private:
+  /// Forward, backward and the optimizer's step, whose numbers are prepared.
+  void update(const Batch& batch);
+
   const Config& config_;
   TaskData data_;
   Device device_;
@@ -46,6 +49,10 @@ class Learner final : public Trainable {
   Schedule schedule_;
   Loader loader_;
   Batch batch_;  ///< of the latest step
+  BatchPlace place_;
+  Tensor loss_, correct_;  ///< of the latest step, f64
+  Tensor loss_sum_;        ///< of all steps, f64: nothing moves once it is not finite
+  StepGraph graph_;
 };
 
 }  // namespace bochner::lra

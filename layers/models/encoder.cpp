@@ -104,8 +104,7 @@ Variable SequenceClassifier::forward(const Tensor& ids, const Tensor& keys, Cont
       mask = concat({real, keys}, 1).value();
     }
   }
-  const Variable positions = learned_positions_ != nullptr ? Variable(*learned_positions_)
-                                                           : Variable(sinusoids_.cast(x.dtype()).to(x.device()));
+  const Variable positions = learned_positions_ != nullptr ? Variable(*learned_positions_) : sinusoids_beside(x);
   x = drop(x + slice(positions, 0, 0, x.size(1)), options_.dropout, context);
   const Mask attended{mask, false};
   for (const EncoderBlock& block : blocks_) {
@@ -117,6 +116,13 @@ Variable SequenceClassifier::forward(const Tensor& ids, const Tensor& keys, Cont
   Variable pooled = pool(norm_.forward(x), mask);  // (B, dim)
   if (hidden_ != nullptr) pooled = relu(hidden_->forward(pooled));
   return classes_.forward(pooled);  // (B, classes)
+}
+
+Variable SequenceClassifier::sinusoids_beside(const Variable& x) const {
+  if (!placed_sinusoids_.defined() || placed_sinusoids_.dtype() != x.dtype() ||
+      placed_sinusoids_.device() != x.device())
+    placed_sinusoids_ = sinusoids_.cast(x.dtype()).to(x.device());
+  return placed_sinusoids_;
 }
 
 Variable SequenceClassifier::pool(const Variable& x, const Tensor& mask) const {

@@ -81,12 +81,14 @@ class SequenceClassifier : public Module {
 
  private:
   Variable pool(const Variable& x, const Tensor& mask) const;
+  Variable sinusoids_beside(const Variable& x) const;
 
   EncoderOptions options_;
   Embedding tokens_;
   Parameter* cls_;
   Parameter* learned_positions_;
   Tensor sinusoids_;
+  mutable Tensor placed_sinusoids_;  ///< the same, in the type and on the device of the latest input
   std::deque<EncoderBlock> blocks_;
   LayerNormLayer norm_;
   std::unique_ptr<Linear> hidden_;

@@ -1,5 +1,9 @@
 #include "layers/spectral/distribution.h"
 
+#include <limits>
+
+#include "engine/step_graph.h"
+
 namespace bochner {
 
 void SpectralDistribution::require_sizes(const char* what, int64_t features, int64_t dim) {
@@ -20,6 +24,7 @@ void SpectralDistribution::start(Generator& init) { noise_ = draw(init); }
 Tensor SpectralDistribution::noise(Context& context) {
   const auto placed = [&](const Tensor& noise) { return noise.cast(noise_.dtype()).to(noise_.device()); };
   if (!context.training) return schedule_.in_evaluation ? placed(draw(context.generator)) : noise_;
+  StepGraph::count(age_, schedule_.interval > 0 ? schedule_.interval : std::numeric_limits<int64_t>::max());
   const int64_t age = age_.to_vector<int64_t>()[0];
   const bool due = schedule_.interval > 0 && age >= schedule_.interval;
   if (due) noise_.copy_(placed(draw(context.generator)));

@@ -51,17 +51,18 @@ class Bowl final : public Trainable {
   StepResult step(int64_t step) override {
     if (config_.pause_ms > 0) usleep(static_cast<useconds_t>(config_.pause_ms) * 1000);
     batch_ = {step * 2, step * 2 + 1};
-    if (step == config_.nan_at) return {.loss = std::numeric_limits<double>::quiet_NaN()};
+    if (step == config_.nan_at) return {.loss = scalar(std::numeric_limits<double>::quiet_NaN())};
     auto* const x = place_.data<double>();
     auto* const m = momentum_.data<double>();
-    StepResult result{.count = config_.dim};
+    double loss = 0;
+    int right = 0;
     for (int i = 0; i < config_.dim; ++i) {
-      result.loss += 0.5 * x[i] * x[i];
-      result.correct += std::abs(x[i]) < 0.5 ? 1 : 0;
+      loss += 0.5 * x[i] * x[i];
+      right += std::abs(x[i]) < 0.5 ? 1 : 0;
       m[i] = 0.5 * m[i] + x[i] + 0.3 * (noise_.uniform() - 0.5);
       x[i] -= config_.rate * m[i];
     }
-    return result;
+    return {scalar(loss), scalar(right), config_.dim};
   }
   Metrics evaluate(Split split) override {
     const auto* const x = place_.data<double>();
@@ -84,10 +85,11 @@ class Bowl final : public Trainable {
     noise_ = state.generator("noise");
   }
   int64_t parameters() override { return config_.dim; }
-  std::vector<int64_t> batch_ids() override { return batch_; }
-  std::string blame() override { return "bowl.rim"; }
+  Blame blame(int64_t) override { return {"bowl.rim", batch_}; }
 
  private:
+  static Tensor scalar(double x) { return Tensor::scalar(x, DType::f64); }
+
   ModelConfig config_;
   Generator noise_;
   Tensor place_;

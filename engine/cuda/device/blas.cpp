@@ -92,7 +92,7 @@ void gemm_at(DType dtype, const Gemm& p, const std::vector<int64_t>& a_offsets, 
     addresses[2 * batch + i] = reinterpret_cast<int64_t>(p.c) + static_cast<int64_t>(i) * p.m * p.n * bytes;
   }
   const Tensor table = Tensor::empty({static_cast<int64_t>(3 * batch)}, DType::i64, Device::cuda(platform::current()));
-  platform::upload(addresses.data(), table.raw(), addresses.size() * sizeof(int64_t));
+  platform::upload_constant(addresses.data(), table.raw(), addresses.size() * sizeof(int64_t));
   auto** pointers = static_cast<void**>(table.raw());
   const Scalars scalars(dtype, p);
   const cudaDataType_t type = dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F;

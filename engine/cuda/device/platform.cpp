@@ -6,6 +6,8 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "engine/cuda/check.h"
 #include "engine/cuda/stream.h"
@@ -56,7 +58,7 @@ class Staging {
   };
   cudaStream_t compute_;
   cudaStream_t copies_ = nullptr;
-  std::array<Slab, 4> slabs_;
+  std::array<Slab, 8> slabs_;
   size_t next_ = 0;
 };
 
@@ -68,7 +70,9 @@ struct Context {
   std::unique_ptr<Staging> staging;
   size_t shared_limit = 0;
   bool has_bf16 = false;
-  void* pinned = nullptr;  ///< for downloads
+  void* pinned = nullptr;        ///< for downloads
+  std::vector<void*> constants;  ///< pinned, of what is being recorded
+  bool recording = false;
 };
 
 Context& context() {
@@ -97,6 +101,27 @@ Context& context() {
 }
 
 thread_local int current_device = -1;
+
+/// A CUDA graph of the stream of one device.
+class Graph final : public Recording {
+ public:
+  Graph(cudaGraphExec_t graph, int device, cudaStream_t stream, std::vector<void*> constants)
+      : graph_(graph), device_(device), stream_(stream), constants_(std::move(constants)) {}
+  ~Graph() override {
+    // A failure here is told by the next call.
+    use(device_);
+    static_cast<void>(cudaStreamSynchronize(stream_));
+    static_cast<void>(cudaGraphExecDestroy(graph_));
+    for (void* one : constants_) static_cast<void>(cudaFreeHost(one));
+  }
+  void replay() override { check(cudaGraphLaunch(graph_, stream_), "step graph"); }
+
+ private:
+  cudaGraphExec_t graph_;
+  int device_;
+  cudaStream_t stream_;
+  std::vector<void*> constants_;
+};
 
 }  // namespace
 
@@ -175,6 +200,16 @@ void upload(const void* from, void* to, size_t bytes) {
   own.staging->upload(static_cast<const char*>(from), static_cast<char*>(to), bytes);
 }
 
+void upload_constant(const void* from, void* to, size_t bytes) {
+  Context& own = context();
+  if (!own.recording) return upload(from, to, bytes);
+  void* kept = nullptr;
+  check(cudaMallocHost(&kept, bytes), "pinned memory");
+  own.constants.push_back(kept);
+  std::memcpy(kept, from, bytes);
+  check(cudaMemcpyAsync(to, kept, bytes, cudaMemcpyHostToDevice, own.stream), "upload");
+}
+
 void download(const void* from, void* to, size_t bytes) {
   Context& own = context();
   const std::lock_guard lock(own.mutex);
@@ -211,6 +246,39 @@ void synchronize() { check(cudaStreamSynchronize(context().stream), "synchronize
 void check_launch(const char* op) { check(cudaGetLastError(), op); }
 
 Fault* fault() { return context().fault; }
+
+// Relaxed: the allocator may ask the driver for memory meanwhile.
+void begin_recording() {
+  Context& own = context();
+  check(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeRelaxed), "step graph");
+  own.recording = true;
+}
+
+std::unique_ptr<Recording> end_recording() {
+  Context& own = context();
+  own.recording = false;
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(own.stream, &graph), "step graph");
+  cudaGraphExec_t ready = nullptr;
+  const cudaError_t code = cudaGraphInstantiateWithFlags(&ready, graph, 0);
+  static_cast<void>(cudaGraphDestroy(graph));
+  check(code, "step graph");
+  return std::make_unique<Graph>(ready, current(), own.stream, std::exchange(own.constants, {}));
+}
+
+void abandon_recording() noexcept {
+  Context& own = context();
+  if (own.recording) {
+    cudaGraph_t graph = nullptr;
+    static_cast<void>(cudaStreamEndCapture(own.stream, &graph));
+    if (graph != nullptr) static_cast<void>(cudaGraphDestroy(graph));
+  }
+  own.recording = false;
+  static_cast<void>(cudaGetLastError());
+  for (void* one : std::exchange(own.constants, {})) static_cast<void>(cudaFreeHost(one));
+}
+
+bool is_recording() { return context().recording; }
 
 }  // namespace platform
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/cuda/platform.h"
 #include "engine/parallel.h"
 
 namespace bochner::cuda {
@@ -32,19 +33,23 @@ void run(const Gemm& p, const T* a, const T* b, T* c) {
 
 void gemm(DType dtype, const Gemm& p) {
   visit_floating(dtype, "matmul", [&]<class T>(TypeTag<T>) {
-    for (int64_t i = 0; i < p.batch; ++i) {
-      run(p, static_cast<const T*>(p.a) + i * p.step_a, static_cast<const T*>(p.b) + i * p.step_b,
-          static_cast<T*>(p.c) + i * p.step_c);
-    }
+    platform::submit([=] {
+      for (int64_t i = 0; i < p.batch; ++i) {
+        run(p, static_cast<const T*>(p.a) + i * p.step_a, static_cast<const T*>(p.b) + i * p.step_b,
+            static_cast<T*>(p.c) + i * p.step_c);
+      }
+    });
   });
 }
 
 void gemm_at(DType dtype, const Gemm& p, const std::vector<int64_t>& a_offsets, const std::vector<int64_t>& b_offsets) {
   visit_floating(dtype, "matmul", [&]<class T>(TypeTag<T>) {
-    for (size_t i = 0; i < a_offsets.size(); ++i) {
-      run(p, static_cast<const T*>(p.a) + a_offsets[i], static_cast<const T*>(p.b) + b_offsets[i],
-          static_cast<T*>(p.c) + static_cast<int64_t>(i) * p.m * p.n);
-    }
+    platform::submit([=] {
+      for (size_t i = 0; i < a_offsets.size(); ++i) {
+        run(p, static_cast<const T*>(p.a) + a_offsets[i], static_cast<const T*>(p.b) + b_offsets[i],
+            static_cast<T*>(p.c) + static_cast<int64_t>(i) * p.m * p.n);
+      }
+    });
   });
 }
 

@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <utility>
+#include <vector>
+
 #include "engine/error.h"
 
 namespace bochner::cuda::platform {
@@ -13,6 +16,20 @@ namespace {
 constexpr int kMost = 4;
 thread_local int current_device = 0;
 Fault faults[kMost];
+
+using Work = std::vector<std::function<void()>>;
+thread_local std::unique_ptr<Work> recorded;  ///< so far, while recording
+
+class Replay final : public Recording {
+ public:
+  explicit Replay(Work work) : work_(std::move(work)) {}
+  void replay() override {
+    for (const auto& one : work_) one();
+  }
+
+ private:
+  Work work_;
+};
 
 }  // namespace
 
@@ -43,19 +60,42 @@ size_t shared_limit() {
 
 bool has_bf16() { return true; }
 
-void upload(const void* from, void* to, size_t bytes) { copy(from, to, bytes); }
-void download(const void* from, void* to, size_t bytes) { copy(from, to, bytes); }
+void upload(const void* from, void* to, size_t bytes) {
+  BOCHNER_ASSERT(!is_recording());
+  copy(from, to, bytes);
+}
+void upload_constant(const void* from, void* to, size_t bytes) {
+  const auto* begin = static_cast<const char*>(from);
+  submit([to, kept = std::vector<char>(begin, begin + bytes)] { std::memcpy(to, kept.data(), kept.size()); });
+}
+void download(const void* from, void* to, size_t bytes) {
+  BOCHNER_ASSERT(!is_recording());
+  copy(from, to, bytes);
+}
 void copy(const void* from, void* to, size_t bytes) {
-  if (bytes > 0) std::memmove(to, from, bytes);
+  if (bytes > 0) submit([=] { std::memmove(to, from, bytes); });
 }
 void copy_peer(const void* from, int, void* to, int, size_t bytes) { copy(from, to, bytes); }
 void clear(void* to, size_t bytes) { set_bytes(to, 0, bytes); }
 void set_bytes(void* to, unsigned char value, size_t bytes) {
-  if (bytes > 0) std::memset(to, value, bytes);
+  if (bytes > 0) submit([=] { std::memset(to, value, bytes); });
 }
-void synchronize() {}
+void synchronize() { BOCHNER_ASSERT(!is_recording()); }
 void check_launch(const char*) {}
 
 Fault* fault() { return &faults[current_device]; }
+
+void begin_recording() { recorded = std::make_unique<Work>(); }
+std::unique_ptr<Recording> end_recording() { return std::make_unique<Replay>(std::move(*std::exchange(recorded, {}))); }
+void abandon_recording() noexcept { recorded.reset(); }
+bool is_recording() { return recorded != nullptr; }
+
+void submit(std::function<void()> work) {
+  if (is_recording()) {
+    recorded->push_back(std::move(work));
+  } else {
+    work();
+  }
+}
 
 }  // namespace bochner::cuda::platform

@@ -310,9 +310,14 @@ TEST(CardOps, OptimizerSteps) {
         results.push_back(sgd.back().p);
       }
     }
-    adam_step({1e-2, 0.9, 0.99, 1e-8, 0.1, true, 3, 0.5, 1.0}, adam);
-    sgd_step({1e-2, 0.9, 0.1, true, 0.5, 1.0}, sgd);
-    results.push_back(Tensor::scalar(global_norm(results), DType::f64));
+    const Tensor scale = Tensor::scalar(0.5, DType::f64, device);
+    adam_step({1e-2, 0.9, 0.99, 1e-8, 0.1, true, 3}, adam, {.scale = scale, .limit = 1.0, .guard = scale});
+    sgd_step({1e-2, 0.9, 0.1, true}, sgd, {.scale = scale, .limit = 1.0});
+    const Tensor lost = Tensor::scalar(NAN, DType::f64, device);
+    adam_step({1e-2, 0.9, 0.99, 1e-8, 0.1, true, 4}, adam, {.guard = lost});
+    sgd_step({1e-2, 0.9, 0.1, true}, sgd, {.guard = lost});
+    results.push_back(sum_of_squares(results));
+    results.push_back(clip_scale(results, 1.0));
     return results;
   };
   for (const DType dtype : {DType::f64, DType::f32}) {

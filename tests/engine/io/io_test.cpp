@@ -14,15 +14,15 @@ std::atomic<size_t> largest_new = 0;
 }  // namespace
 
 #if !BOCHNER_ADDRESS_SANITIZER
-void* operator new(size_t bytes) {
+[[gnu::noinline]] void* operator new(size_t bytes) {
   size_t seen = largest_new;
   while (seen < bytes && !largest_new.compare_exchange_weak(seen, bytes)) {
   }
   if (void* place = std::malloc(std::max<size_t>(bytes, 1))) return place;
   throw std::bad_alloc();
 }
-void operator delete(void* place) noexcept { std::free(place); }
-void operator delete(void* place, size_t) noexcept { std::free(place); }
+[[gnu::noinline]] void operator delete(void* place) noexcept { std::free(place); }
+[[gnu::noinline]] void operator delete(void* place, size_t) noexcept { std::free(place); }
 #endif
 
 namespace bochner {

@@ -9,6 +9,8 @@ using namespace oracle;  // NOLINT
 
 const std::vector<Shape> kShapes = {{3, 5}, {1}, {0, 4}, {100000}, {64}, {7, 333}};
 
+Tensor one(double x) { return Tensor::scalar(x, DType::f64); }
+
 double clipped(double g, double scale, double limit) { return std::min(limit, std::max(-limit, g * scale)); }
 
 TEST(OptimizerStep, AdamEqualsPlainLoops) {
@@ -24,7 +26,7 @@ TEST(OptimizerStep, AdamEqualsPlainLoops) {
                               tensors[k].m.to_vector<double>(), tensors[k].v.to_vector<double>()});
         }
         for (int64_t t = 1; t <= 3; ++t) {
-          adam_step({1e-2, 0.9, 0.98, 1e-8, 0.1, decoupled, t, 0.7, limit}, tensors);
+          adam_step({1e-2, 0.9, 0.98, 1e-8, 0.1, decoupled, t}, tensors, {.scale = one(0.7), .limit = limit});
           for (auto& [p, g, m, v] : expected) {
             for (size_t i = 0; i < p.size(); ++i) {
               double slope = clipped(g[i], 0.7, limit);
@@ -63,7 +65,7 @@ TEST(OptimizerStep, SgdEqualsPlainLoops) {
             {tensors[k].p.to_vector<double>(), tensors[k].g.to_vector<double>(), tensors[k].u.to_vector<double>()});
       }
       for (int t = 0; t < 3; ++t) {
-        sgd_step({0.1, 0.9, 0.05, nesterov, 0.5, 0.4}, tensors);
+        sgd_step({0.1, 0.9, 0.05, nesterov}, tensors, {.scale = one(0.5), .limit = 0.4});
         for (auto& [p, g, u] : expected) {
           for (size_t i = 0; i < p.size(); ++i) {
             const double slope = clipped(g[i], 0.5, 0.4) + 0.05 * p[i];
@@ -93,6 +95,27 @@ TEST(OptimizerStep, GlobalNormEqualsPlainLoops) {
   EXPECT_EQ(global_norm({}), 0);
 }
 
+TEST(OptimizerStep, ClipScaleIsOneUpToTheLimit) {
+  const std::vector<Tensor> g = {Tensor::from<float>({3}, {1}), Tensor::from<double>({4}, {1})};  // norm 5
+  for (const double limit : {1.0, 4.99}) EXPECT_EQ(clip_scale(g, limit).item(), limit / 5);
+  for (const double limit : {5.0, 7.0, std::numeric_limits<double>::max()}) EXPECT_EQ(clip_scale(g, limit).item(), 1);
+  EXPECT_TRUE(std::isnan(clip_scale({Tensor::from<double>({NAN}, {1})}, 1).item()));
+}
+
+TEST(OptimizerStep, NothingMovesBehindAGuardThatIsNotFinite) {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const double guard : {0.0, -3e300, inf, -inf, inf - inf}) {
+    const Tensor p = values({5}, DType::f32, 1), g = values({5}, DType::f32, 2);
+    const Tensor m = Tensor::zeros({5}), v = Tensor::zeros({5}), u = Tensor::zeros({5});
+    const Values before = p.to_vector<double>();
+    adam_step({1e-2, 0.9, 0.98, 1e-8, 0.1, true, 1}, {{p, g, m, v}}, {.guard = one(guard)});
+    EXPECT_EQ(p.to_vector<double>() == before && m.to_vector<double>() == Values(5, 0.0), !std::isfinite(guard));
+    const Values between = p.to_vector<double>();
+    sgd_step({0.1, 0.9, 0.05, true}, {{p, g, u}}, {.guard = one(guard)});
+    EXPECT_EQ(p.to_vector<double>() == between && u.to_vector<double>() == Values(5, 0.0), !std::isfinite(guard));
+  }
+}
+
 TEST(OptimizerStep, BytesDoNotDependOnThreads) {
   expect_same_bytes([] {
     const auto tensors = [](int64_t size, uint64_t seed) {
@@ -115,9 +138,11 @@ TEST(OptimizerStep, RefusesWhatDoesNotFit) {
   AdamStep wrong = adam;
   wrong.step = 0;
   EXPECT_THROW(adam_step(wrong, {{x, x, x, x}}), Error);
-  wrong = adam;
-  wrong.gradient_limit = -1;
-  EXPECT_THROW(adam_step(wrong, {{x, x, x, x}}), Error);
+  EXPECT_THROW(adam_step(adam, {{x, x, x, x}}, {.limit = -1}), Error);
+  EXPECT_THROW(adam_step(adam, {{x, x, x, x}}, {.scale = Tensor::scalar(1)}), Error);  // f32
+  EXPECT_THROW(adam_step(adam, {{x, x, x, x}}, {.guard = Tensor::zeros({2}, DType::f64)}), Error);
+  EXPECT_THROW(adam_step(Tensor::zeros({3}, DType::f64), {{x, x, x, x}}), Error);
+  EXPECT_THROW(clip_scale({x}, 0), Error);
   EXPECT_THROW(sgd_step({0.1, 0.9, 0, false}, {{x, x, Tensor::zeros({2})}}), Error);
 }
 
