@@ -3,9 +3,8 @@
 // scores twice, once for dQ and once for dK and dV.
 #include "engine/cuda/softmax_attention.h"
 
-#include "engine/cuda/philox.h"
 #include "engine/cuda/softmax_attention_bf16.h"
-#include "engine/cuda/tile.h"
+#include "engine/cuda/softmax_attention_problem.h"
 #include "engine/math.h"
 
 namespace bochner::cuda {
@@ -14,89 +13,12 @@ namespace {
 constexpr int kParts = 4;  // of a row, each reduced by a thread of its own
 
 template <class T>
-struct Problem {
-  int64_t heads, queries, keys;
-  int dim, value_dim;
-  int query_tile, key_tile;
-  T scale;
-  bool causal, drops;
-  typename FactorReader<T>::Params drop;
-  Tokens<const T> Q, K, V;
-  KeyMask mask;
-
-  Problem(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& key_mask,
-          const SoftmaxAttentionOptions& options)
-      : heads(q.size(1)),
-        queries(q.size(2)),
-        keys(k.size(2)),
-        dim(static_cast<int>(q.size(3))),
-        value_dim(static_cast<int>(v.size(3))),
-        query_tile(0),
-        key_tile(0),
-        scale(static_cast<T>(options.scale)),
-        causal(options.causal),
-        drops(options.dropout.active()),
-        drop(options.dropout),
-        Q(q),
-        K(k),
-        V(v),
-        mask(key_mask) {}
-
-  int64_t query_tiles() const { return (queries + query_tile - 1) / query_tile; }
-  int64_t key_tiles() const { return (keys + key_tile - 1) / key_tile; }
-
-  BOCHNER_DEVICE bool hidden(int64_t b, int64_t query, int64_t key) const {
-    return query >= queries || key >= keys || (causal && key > query) || !mask.real(b, key);
-  }
-  BOCHNER_DEVICE T factor(int64_t head, int64_t query, int64_t key) const {
-    const int64_t element = (head * queries + query) * keys + key;
-    return FactorReader<T>(drop, element)(element);
-  }
-  /// The keys that some query before `query` may see.
-  BOCHNER_DEVICE int64_t visible_before(int64_t query) const { return causal && query < keys ? query : keys; }
-};
-
-/// Shared memory, handed out piece by piece.
-template <class T>
-class Carver {
- public:
-  BOCHNER_DEVICE explicit Carver(T* memory) : next_(memory) {}
-  BOCHNER_DEVICE T* tile(int rows, int columns) { return take(rows * tile_stride(columns)); }
-  BOCHNER_DEVICE T* take(int count) {
-    T* const place = next_;
-    next_ += count;
-    return place;
-  }
-
- private:
-  T* next_;
-};
-inline int64_t tile_elements(int64_t rows, int64_t columns) { return rows * (columns | 1); }
-
-/// Chooses the largest tiles whose shared memory, elements(queries, keys), fits; returns its bytes.
-template <class T, class Elements>
-size_t choose_tiles(Problem<T>& p, const Elements& elements) {
-  // Two blocks or more on a multiprocessor hide each other's waits.
-  const size_t limit = std::min(platform::shared_limit(), size_t{112} << 10);
-  constexpr int kTiles[][2] = {{64, 64}, {64, 32}, {32, 32}, {32, 16}, {16, 16}, {8, 8}, {4, 4}, {2, 2}, {1, 1}};
-  for (const auto& [queries, keys] : kTiles) {
-    const size_t bytes = static_cast<size_t>(elements(queries, keys)) * sizeof(T);
-    if (bytes > limit) continue;
-    p.query_tile = queries;
-    p.key_tile = keys;
-    return bytes;
-  }
-  fail("softmax_attention: heads of {} and {} are too large for the {} bytes of shared memory of this card", p.dim,
-       p.value_dim, limit);
-}
-
-template <class T>
 struct Forward {
-  Problem<T> p;
+  AttentionProblem<T> p;
   Tokens<T> O;
   T* logsumexp;
 
-  static int64_t elements(const Problem<T>& p, int64_t q, int64_t k) {
+  static int64_t elements(const AttentionProblem<T>& p, int64_t q, int64_t k) {
     return tile_elements(q, p.dim) + tile_elements(k, std::max(p.dim, p.value_dim)) + tile_elements(q, k) +
            tile_elements(q, p.value_dim) + q * (3 + 2 * kParts);
   }
@@ -228,7 +150,7 @@ struct Delta {
 ///   S = scale Q K^T,  dP = dO V^T,  P = exp(S - lse) [times the dropout factor],  dS = P (dP - delta)
 template <class T>
 struct GradientTiles {
-  const Problem<T>& p;
+  const AttentionProblem<T>& p;
   const Tokens<const T>& dO;
   const T *logsumexp, *delta;
   int64_t head, b, h;
@@ -236,12 +158,12 @@ struct GradientTiles {
   T *s, *ds;  ///< P and dS (query_tile x key_tile)
   T *lse, *less;
 
-  static int64_t elements(const Problem<T>& p, int64_t q, int64_t k) {
+  static int64_t elements(const AttentionProblem<T>& p, int64_t q, int64_t k) {
     return tile_elements(q, p.dim) + tile_elements(q, p.value_dim) + tile_elements(k, p.dim) +
            tile_elements(k, p.value_dim) + 2 * tile_elements(q, k) + 2 * q;
   }
 
-  BOCHNER_DEVICE GradientTiles(const Problem<T>& problem, const Tokens<const T>& gradient, const T* logsumexp_,
+  BOCHNER_DEVICE GradientTiles(const AttentionProblem<T>& problem, const Tokens<const T>& gradient, const T* logsumexp_,
                                const T* delta_, int64_t head_, Carver<T>& carver)
       : p(problem),
         dO(gradient),
@@ -314,12 +236,12 @@ BOCHNER_DEVICE void store_tile(const Team& team, const T* tile, int rows, int co
 /// A block for each tile of queries: dQ = scale dS K.
 template <class T>
 struct QueryGradients {
-  Problem<T> p;
+  AttentionProblem<T> p;
   Tokens<const T> dO;
   const T *logsumexp, *delta;
   Tokens<T> dQ;
 
-  static int64_t elements(const Problem<T>& p, int64_t q, int64_t k) {
+  static int64_t elements(const AttentionProblem<T>& p, int64_t q, int64_t k) {
     return GradientTiles<T>::elements(p, q, k) + tile_elements(q, p.dim);
   }
 
@@ -349,12 +271,12 @@ struct QueryGradients {
 /// A block for each tile of keys: dV = P^T dO,  dK = scale dS^T Q.
 template <class T>
 struct KeyGradients {
-  Problem<T> p;
+  AttentionProblem<T> p;
   Tokens<const T> dO;
   const T *logsumexp, *delta;
   Tokens<T> dK, dV;
 
-  static int64_t elements(const Problem<T>& p, int64_t q, int64_t k) {
+  static int64_t elements(const AttentionProblem<T>& p, int64_t q, int64_t k) {
     return GradientTiles<T>::elements(p, q, k) + tile_elements(k, p.dim) + tile_elements(k, p.value_dim);
   }
 
@@ -395,7 +317,7 @@ void softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const 
                        const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp) {
   if (attends_in_bf16(Q, V)) return softmax_attention_bf16(Q, K, V, key_mask, options, O, logsumexp);
   visit_floating(Q.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {
-    Problem<T> p(Q, K, V, key_mask, options);
+    AttentionProblem<T> p(Q, K, V, key_mask, options);
     const size_t bytes = choose_tiles(p, [&](int64_t q, int64_t k) { return Forward<T>::elements(p, q, k); });
     launch_blocks<kThreads>(Q.size(0) * p.heads * p.query_tiles(), bytes,
                             Forward<T>{p, Tokens<T>(O), logsumexp.data<T>()});
@@ -406,7 +328,7 @@ void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor&
                                 const Tensor& key_mask, const SoftmaxAttended& attended,
                                 const SoftmaxAttentionOptions& options, const AttentionGradients& grads) {
   visit_floating(Q.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {
-    Problem<T> p(Q, K, V, key_mask, options);
+    AttentionProblem<T> p(Q, K, V, key_mask, options);
     const int64_t jobs = Q.size(0) * p.heads;
     const Tensor delta = Tensor::empty(Shape{jobs, Q.size(2)}, Q.dtype(), Q.device());
     const Tokens<const T> g(dO);
