@@ -1,10 +1,17 @@
 // How well features and landmarks approximate attention: the figures of PERF and SKY that need no data.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 
 #include "engine/io/safetensors.h"
+#include "engine/nearest.h"
+#include "engine/ops/unary.h"
 #include "experiments/approximation/measure.h"
 #include "experiments/common/figures.h"
+#include "experiments/common/interrupt.h"
 
 namespace bochner {
 namespace {
@@ -15,8 +22,10 @@ struct Config {
   int64_t dim = 16;
   std::vector<int64_t> features = {16, 32, 64, 128, 256};
   std::vector<int64_t> lengths = {256, 512, 1024};
-  std::vector<double> scales = {0.5, 1, 2};
-  std::vector<int64_t> layers = {1, 2, 3, 4, 5, 6};
+  std::vector<double> scales;
+  int64_t layers = 6;
+  int64_t heads = 4;
+  int64_t hidden = 256;
   std::vector<std::string> methods = {"nystrom", "nystromformer", "performer", "linformer"};
   int64_t repeats = 15;
   std::string qkv;
@@ -30,143 +39,258 @@ struct Config {
     f("length", length, "tokens, of features and layers").at_least(1);
     f("dim", dim, "size of a head").at_least(1);
     f("features", features, "numbers of random features, or of landmarks").at_least(1);
-    f("lengths", lengths, "numbers of tokens, of spectral").at_least(1);
-    f("scales", scales, "standard deviations of random queries and keys, of spectral").above(0);
-    f("layers", layers, "numbers of layers").at_least(1);
+    f("lengths", lengths, "numbers of tokens, of spectral; with --qkv the first tokens").at_least(1);
+    f("scales", scales, "deviations of random queries and keys; empty: 0.5,0.7,1 of features, 0.5,1,2 of spectral")
+        .above(0);
+    f("layers", layers, "deepest Transformer, of layers").at_least(1);
+    f("heads", heads, "attention heads, of layers").at_least(1);
+    f("hidden", hidden, "hidden units of feed-forward blocks, of layers").at_least(1);
     f("methods", methods, "mechanisms that spectral compares, and nystrom: SKY Eqs. 4-6 on softmax's own matrix");
     f("repeats", repeats, "draws that each point is the mean of").at_least(1);
     f("qkv", qkv, "safetensors file with Q, K, V (batch, heads, length, dim) for spectral, in place of random ones");
   }
 };
 
-/// log10 of the mean over `repeats` draws.
-double log_mean(const Config& config, uint64_t stream, const std::function<double(Generator&)>& measure) {
+/// Mean and deviation over `repeats` draws. Draw r has the same generator in every measurement, and so the same inputs.
+Spread repeated(const Config& config, const std::function<double(Generator&)>& measure) {
   std::vector<double> values;
-  const Generator base = Generator(config.run.seed).fork(stream);
   for (int64_t r = 0; r < config.repeats; ++r) {
-    Generator generator = base.fork(static_cast<uint64_t>(r));
+    if (interrupted()) throw Interrupted("stopped; nothing is kept of a measurement that did not end");
+    Generator generator = Generator(config.run.seed).fork(static_cast<uint64_t>(r));
     values.push_back(measure(generator));
   }
-  return std::log10(spread_of(values).mean);
+  return spread_of(values);
 }
 
-/// PERF Fig. 2: log10 of the ratio of errors, along angles for some lengths.
-std::vector<Figure> regions() {
-  Figure figure{"Trigonometric against positive features (PERF Fig. 2)",
-                "angle between x and y, radians",
-                "log10 of the ratio of mean squared errors",
-                {},
-                "Lemma 2 for vectors of one length. Above 0 positive features are better: where the kernel is small."};
-  for (const double length : {0.5, 1.0, 1.5, 2.0}) {
-    Curve curve{fmt::format("|x| = |y| = {}", length), 0, false, {}};
+struct Measured {
+  std::vector<Figure> figures;
+  std::vector<NamedTable> tables;
+};
+
+/// PERF Fig. 2: log10 of the ratio of errors, along angles for some lengths; then the errors themselves at one length.
+Measured regions() {
+  constexpr const char* kAngle = "angle between x and y, radians";
+  Figure ratio{"Trigonometric against positive features (PERF Fig. 2, left)",
+               kAngle,
+               "log10 of the ratio of mean squared errors",
+               {},
+               "Lemma 2 for vectors of one length. Above 0 positive features are better: where the kernel is small. "
+               "The ratio is the same at -angle and at -length."};
+  const auto along = [](const std::string& label, const std::function<double(double)>& f) {
+    Curve curve{label, 0, false, {}};
     for (int i = 1; i < 64; ++i) {
       const double angle = std::numbers::pi * i / 64;
-      curve.points.emplace_back(angle, std::log10(error_ratio(length, angle)));
+      curve.points.emplace_back(angle, std::log10(f(angle)));
     }
-    figure.curves.push_back(curve);
+    return curve;
+  };
+  for (const double length : {0.5, 1.0, 1.5, 2.0}) {
+    ratio.curves.push_back(
+        along(fmt::format("|x| = |y| = {}", length), [&](double angle) { return error_ratio(length, angle); }));
   }
-  return {figure};
-}
-
-/// PERF Fig. 4
-std::vector<Figure> features(const Config& config) {
-  Figure figure{"Error of the output against the number of features (PERF Fig. 4)",
-                "M",
+  Figure errors{"Errors of both at |x| = |y| = 1 (PERF Fig. 2, right)",
+                kAngle,
                 "log10 of the mean squared error",
                 {},
-                fmt::format("L = {}, D = {}, mean of {} draws.", config.length, config.dim, config.repeats)};
-  uint64_t stream = 0;
-  for (const auto& [label, mechanism, coupling] :
-       {std::tuple{"positive, orthogonal", "performer", AttentionOptions::Coupling::orthogonal},
-        std::tuple{"positive, independent", "performer", AttentionOptions::Coupling::independent},
-        std::tuple{"trigonometric, orthogonal", "performer-trig", AttentionOptions::Coupling::orthogonal},
-        std::tuple{"trigonometric, independent", "performer-trig", AttentionOptions::Coupling::independent}}) {
-    Curve curve{label, 0, false, {}};
-    for (const int64_t M : config.features) {
-      const AttentionOptions options{.features = M, .coupling = coupling};
-      curve.points.emplace_back(M, log_mean(config, ++stream, [&](Generator& g) {
-                                  return output_error(mechanism, options, config.length, config.dim, g);
-                                }));
+                "Lemma 2 for one random feature; the kernel is exp(cos(angle)). Where it is smallest the error of "
+                "positive features goes to 0, that of trigonometric ones does not."};
+  errors.curves.push_back(along("trigonometric", [](double angle) { return kernel_errors(1, angle).trigonometric; }));
+  errors.curves.push_back(along("positive", [](double angle) { return kernel_errors(1, angle).positive; }));
+  return {{ratio, errors}, {}};
+}
+
+/// PERF Fig. 4, for each scale of queries and keys
+Measured features(const Config& config, Log& log) {
+  struct Estimator {
+    const char* label;
+    const char* mechanism;
+    AttentionOptions::Coupling coupling;
+  };
+  using Coupling = AttentionOptions::Coupling;
+  const Estimator estimators[] = {{"positive, orthogonal", "performer", Coupling::orthogonal},
+                                  {"positive, independent", "performer", Coupling::independent},
+                                  {"trigonometric, orthogonal", "performer-trig", Coupling::orthogonal},
+                                  {"trigonometric, independent", "performer-trig", Coupling::independent}};
+  Measured measured;
+  for (const double scale : config.scales.empty() ? std::vector<double>{0.5, 0.7, 1} : config.scales) {
+    const double seen = scale * std::pow(static_cast<double>(config.dim), 0.25);
+    Figure figure{fmt::format("Error of the output against the number of features (PERF Fig. 4): deviation {}", scale),
+                  "M",
+                  "log10 of the mean squared error",
+                  {},
+                  fmt::format("L = {}, D = {}, {} draws. Softmax's exp(x.y) has |x| of about {:.2f}.", config.length,
+                              config.dim, config.repeats, seen)};
+    Table table{{"mean ± deviation, by M"}, {}};
+    for (const int64_t M : config.features) table.head.push_back(std::to_string(M));
+    std::vector<std::vector<double>> means;
+    for (const auto& [label, mechanism, coupling] : estimators) {
+      Curve curve{label, 0, false, {}};
+      std::vector<std::string> row = {label};
+      means.emplace_back();
+      for (const int64_t M : config.features) {
+        const AttentionOptions options{.features = M, .coupling = coupling};
+        const Spread error = repeated(config, [&, name = mechanism](Generator& g) {
+          return output_error(name, options, config.length, config.dim, scale, g);
+        });
+        curve.points.emplace_back(M, std::log10(error.mean));
+        row.push_back(fmt::format("{:.1e} ± {:.0e}", error.mean, error.deviation));
+        means.back().push_back(error.mean);
+      }
+      log.info("deviation {}, {}: {:.3g} to {:.3g}", scale, label, means.back().front(), means.back().back());
+      figure.curves.push_back(curve);
+      table.rows.push_back(row);
     }
-    figure.curves.push_back(curve);
+    const auto ratios = [&](const char* label, size_t over, size_t under) {
+      std::vector<std::string> row = {label};
+      for (size_t i = 0; i < means[0].size(); ++i)
+        row.push_back(fmt::format("{:.2g}", means[over][i] / means[under][i]));
+      table.rows.push_back(row);
+    };
+    ratios("independent / orthogonal, positive", 1, 0);
+    ratios("independent / orthogonal, trigonometric", 3, 2);
+    ratios("trigonometric / positive, orthogonal", 2, 0);
+    measured.tables.push_back({figure.title, table});
+    measured.figures.push_back(figure);
   }
-  return {figure};
+  return measured;
 }
 
 /// PERF Fig. 14
-std::vector<Figure> through_layers(const Config& config) {
-  Figure figure{"Error through layers (PERF Fig. 14)",
-                "layers",
-                "log10 of the mean relative error",
-                {},
-                fmt::format("Performer against softmax with the same random weights, L = {}, D = {}.", config.length,
-                            config.dim)};
-  uint64_t stream = 1000;
-  for (const int64_t M : config.features) {
-    Curve curve{fmt::format("M = {}", M), 0, false, {}};
-    for (const int64_t layers : config.layers) {
-      const AttentionOptions options{.features = M};
-      curve.points.emplace_back(layers, log_mean(config, ++stream, [&](Generator& g) {
-                                  return layered_error("performer", options, config.length, config.dim, layers, g);
-                                }));
+Measured through_layers(const Config& config, Log& log) {
+  Measured measured;
+  for (const int64_t hidden : {config.hidden, int64_t{0}}) {
+    Figure figure{
+        hidden > 0 ? "Error through Transformer layers (PERF Fig. 14)" : "The same without feed-forward blocks",
+        "layers",
+        "log10 of the mean relative error",
+        {},
+        fmt::format("Performer with orthogonal features against softmax with the same random weights, L = {}, "
+                    "{} heads of {}, {}, mean of {} draws.",
+                    config.length, config.heads, config.dim,
+                    hidden > 0 ? fmt::format("{} hidden units", hidden) : "attention alone", config.repeats)};
+    Table table{{"mean relative error, by layers"}, {}};
+    for (int64_t layer = 1; layer <= config.layers; ++layer) table.head.push_back(std::to_string(layer));
+    for (const int64_t M : config.features) {
+      std::vector<double> sums(static_cast<size_t>(config.layers), 0);
+      repeated(config, [&](Generator& g) {
+        const std::vector<double> errors = layered_errors("performer", {.features = M},
+                                                          {.length = config.length,
+                                                           .dim = config.dim,
+                                                           .heads = config.heads,
+                                                           .layers = config.layers,
+                                                           .hidden = hidden},
+                                                          g);
+        for (size_t i = 0; i < errors.size(); ++i) sums[i] += errors[i] / static_cast<double>(config.repeats);
+        return errors.back();
+      });
+      Curve curve{fmt::format("M = {}", M), 0, false, {}};
+      std::vector<std::string> row = {curve.label};
+      for (size_t i = 0; i < sums.size(); ++i) {
+        curve.points.emplace_back(i + 1, std::log10(sums[i]));
+        row.push_back(fmt::format("{:.3f}", sums[i]));
+      }
+      log.info("M = {}: {:.3f} behind one layer, {:.3f} behind {}", M, sums.front(), sums.back(), config.layers);
+      figure.curves.push_back(curve);
+      table.rows.push_back(row);
     }
-    figure.curves.push_back(curve);
+    measured.tables.push_back({figure.title, table});
+    measured.figures.push_back(figure);
   }
-  return {figure};
+  return measured;
 }
 
-/// SKY Fig. 1
-std::vector<Figure> spectral(const Config& config) {
-  TensorMap given;
-  if (!config.qkv.empty()) given = read_safetensors(config.qkv).tensors;
+/// One head of the tensors that --qkv names, (1, 1, L, D) each.
+struct Inputs {
+  Tensor Q, K, V;
+};
+
+Inputs inputs_of(const Config& config) {
+  const TensorMap given = read_safetensors(config.qkv).tensors;
   const auto head = [&](const char* name) {
     const auto found = given.find(name);
     if (found == given.end() || found->second.rank() != 4)
       fail("{}: no tensor '{}' (batch, heads, length, dim)", config.qkv, name);
     return found->second.slice(0, 0, 1).slice(1, 0, 1).contiguous().cast(DType::f64);
   };
-  std::vector<Figure> figures;
-  uint64_t stream = 2000;
-  const std::vector<int64_t> lengths = given.empty() ? config.lengths : std::vector<int64_t>{0};
-  const std::vector<double> scales = given.empty() ? config.scales : std::vector<double>{1};
+  const Inputs inputs{head("Q"), head("K"), head("V")};
+  if (inputs.K.shape() != inputs.Q.shape() || inputs.V.size(2) != inputs.Q.size(2)) {
+    fail("{}: Q {}, K {} and V {} are not of the same tokens", config.qkv, inputs.Q.shape().str(),
+         inputs.K.shape().str(), inputs.V.shape().str());
+  }
+  return inputs;
+}
+
+/// SKY Fig. 1
+Measured spectral(const Config& config, Log& log) {
+  const bool imported = !config.qkv.empty();
+  const Inputs given = imported ? inputs_of(config) : Inputs{};
+  std::vector<int64_t> lengths = config.lengths;
+  std::vector<double> scales = config.scales.empty() ? std::vector<double>{0.5, 1, 2} : config.scales;
+  if (imported) {
+    std::erase_if(lengths, [&](int64_t length) { return length > given.Q.size(2); });
+    if (lengths.empty()) lengths = {given.Q.size(2)};
+    if (config.scales.empty()) scales = {1};
+  }
+  const auto drawn = [&](int64_t length, double scale, Generator& g) -> Inputs {
+    if (imported) {
+      const auto first = [&](const Tensor& x) { return x.slice(2, 0, length).contiguous(); };
+      return {first(given.Q) * scale, first(given.K) * scale, first(given.V)};
+    }
+    const Shape shape{1, 1, length, config.dim};
+    Tensor Q = normal(shape, g, 0, scale, DType::f64);
+    Tensor K = normal(shape, g, 0, scale, DType::f64);
+    return {Q, K, normal(shape, g, 0, 1, DType::f64)};
+  };
+  Measured measured;
   for (const int64_t length : lengths) {
     for (const double scale : scales) {
-      const std::string inputs =
-          given.empty() ? fmt::format("L = {}, Q and K of deviation {}", length, scale) : config.qkv;
-      Figure figure{"Spectral norm of the error (SKY Fig. 1): " + inputs,
+      const std::string source =
+          imported ? fmt::format("Q and K of {}{}", config.qkv, scale == 1 ? "" : fmt::format(" times {}", scale))
+                   : fmt::format("Q and K of deviation {}", scale);
+      Figure figure{fmt::format("Spectral norm of the error (SKY Fig. 1): L = {}, {}", length, source),
                     "features or landmarks",
                     "log10 of |O~ - O| / |O|",
                     {},
-                    "Outputs against those of softmax attention."};
+                    fmt::format("Outputs against those of softmax attention, mean of {} draws.", config.repeats)};
+      Table table{{"mean ± deviation"}, {}};
+      for (const int64_t M : config.features) table.head.push_back(std::to_string(M));
       for (const std::string& method : config.methods) {
         Curve curve{method, 0, false, {}};
+        std::vector<std::string> row = {method};
         for (const int64_t M : config.features) {
           AttentionOptions options{.features = M};
           options.convolution = 0;
-          curve.points.emplace_back(M, log_mean(config, ++stream, [&](Generator& g) {
-                                      const Shape shape{1, 1, length, config.dim};
-                                      if (!given.empty())
-                                        return spectral_error(method, options, head("Q"), head("K"), head("V"), g);
-                                      const Tensor Q = normal(shape, g, 0, scale, DType::f64);
-                                      const Tensor K = normal(shape, g, 0, scale, DType::f64);
-                                      return spectral_error(method, options, Q, K, normal(shape, g, 0, 1, DType::f64),
-                                                            g);
-                                    }));
+          const Spread error = repeated(config, [&](Generator& g) {
+            const Inputs x = drawn(length, scale, g);
+            return spectral_error(method, options, x.Q, x.K, x.V, g);
+          });
+          curve.points.emplace_back(M, std::log10(error.mean));
+          row.push_back(fmt::format("{:.3f} ± {:.3f}", error.mean, error.deviation));
         }
+        log.info("L = {}, deviation {}: {} done", length, scale, method);
         figure.curves.push_back(curve);
+        table.rows.push_back(row);
       }
-      figures.push_back(figure);
+      measured.tables.push_back({figure.title, table});
+      measured.figures.push_back(figure);
     }
   }
-  return figures;
+  return measured;
 }
 
 void run(Config& config, Session& session) {
   const std::string& task = config.run.task;
-  write_figures(session, task == "regions"    ? regions()
-                         : task == "features" ? features(config)
-                         : task == "layers"   ? through_layers(config)
-                                              : spectral(config));
+  std::vector<std::string> names = {"nystrom"};
+  for (const MechanismInfo& info : mechanisms()) names.push_back(info.name);
+  for (const std::string& method : config.methods) {
+    if (std::find(names.begin(), names.end(), method) != names.end()) continue;
+    fail("methods: there is no '{}'; did you mean '{}'?", method, nearest(method, names));
+  }
+  const Measured measured = task == "regions"    ? regions()
+                            : task == "features" ? features(config, session.log)
+                            : task == "layers"   ? through_layers(config, session.log)
+                                                 : spectral(config, session.log);
+  write_figures(session, measured.figures, measured.tables);
 }
 
 }  // namespace

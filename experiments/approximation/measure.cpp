@@ -55,43 +55,61 @@ Spread spread_of(const std::vector<double>& values) {
   return result;
 }
 
-double error_ratio(double length, double angle) {
+KernelErrors kernel_errors(double length, double angle) {
   const double l2 = length * length;
   const double plus2 = 2 * l2 * (1 + std::cos(angle));   // |x + y|^2
   const double minus2 = 2 * l2 * (1 - std::cos(angle));  // |x - y|^2
   const double kernel = std::exp(l2 * std::cos(angle));
-  const double trigonometric = std::pow(1 - std::exp(-minus2), 2) / (2 * kernel * kernel);
-  return trigonometric / (kernel * kernel * (1 - std::exp(-plus2)));
+  return {.trigonometric = std::exp(plus2) / (2 * kernel * kernel) * std::pow(1 - std::exp(-minus2), 2),
+          .positive = std::exp(plus2) * kernel * kernel * (1 - std::exp(-plus2))};
+}
+
+double error_ratio(double length, double angle) {
+  const double l2 = length * length;
+  const double plus2 = 2 * l2 * (1 + std::cos(angle));
+  const double minus2 = 2 * l2 * (1 - std::cos(angle));
+  const double kernel = std::exp(l2 * std::cos(angle));
+  return std::pow(1 - std::exp(-minus2), 2) / (2 * std::pow(kernel, 4) * (1 - std::exp(-plus2)));
 }
 
 double output_error(const std::string& mechanism, const AttentionOptions& options, int64_t length, int64_t dim,
-                    Generator& generator) {
-  const auto random = [&] { return normal({1, 1, length, dim}, generator); };
-  const Tensor Q = random();
-  const Tensor K = random();
-  const Tensor V = random();
+                    double scale, Generator& generator) {
+  const auto random = [&](double deviation) { return normal({1, 1, length, dim}, generator, 0, deviation); };
+  const Tensor Q = random(scale);
+  const Tensor K = random(scale);
+  const Tensor V = random(1);
   return mean(square(attend(mechanism, options, Q, K, V, generator) - attend("softmax", {}, Q, K, V, generator)))
       .item();
 }
 
-double layered_error(const std::string& mechanism, const AttentionOptions& options, int64_t length, int64_t dim,
-                     int64_t layers, Generator& generator) {
-  Tensor x = normal({length, dim}, generator);
+std::vector<double> layered_errors(const std::string& mechanism, const AttentionOptions& options, const Stack& stack,
+                                   Generator& generator) {
+  const int64_t size = stack.heads * stack.dim;
+  Tensor x = normal({1, stack.length, size}, generator);
   Tensor y = x;
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    const double deviation = 1 / std::sqrt(static_cast<double>(dim));
-    std::vector<Tensor> W;
-    for (int i = 0; i < 3; ++i) W.push_back(normal({dim, dim}, generator, 0, deviation));
+  const auto weights = [&](int64_t rows, int64_t columns) {
+    return normal({rows, columns}, generator, 0, 1 / std::sqrt(static_cast<double>(rows)));
+  };
+  const auto normed = [](const Tensor& in) { return layer_norm(in, {}, {}).y; };
+  std::vector<double> errors;
+  for (int64_t layer = 0; layer < stack.layers; ++layer) {
+    const Tensor Wq = weights(size, size), Wk = weights(size, size), Wv = weights(size, size);
+    const Tensor W1 = stack.hidden > 0 ? weights(size, stack.hidden) : Tensor();
+    const Tensor W2 = stack.hidden > 0 ? weights(stack.hidden, size) : Tensor();
     const auto block = [&](const Tensor& in, const std::string& name) {
-      const auto projected = [&](int i) { return matmul(in, W[static_cast<size_t>(i)]).view({1, 1, length, dim}); };
-      const Tensor O = attend(name, options, projected(0), projected(1), projected(2), generator);
-      return layer_norm(in + O.reshape({length, dim}), {}, {}).y;
+      const auto heads = [&](const Tensor& W) {  // (1, L, H D) -> (1, H, L, D)
+        return matmul(in, W).view({1, stack.length, stack.heads, stack.dim}).transpose(1, 2).contiguous();
+      };
+      const Tensor O = attend(name, options, heads(Wq), heads(Wk), heads(Wv), generator);
+      const Tensor a = normed(in + O.transpose(1, 2).reshape({1, stack.length, size}));
+      return stack.hidden > 0 ? normed(a + matmul(gelu(matmul(a, W1)), W2)) : a;
     };
     x = block(x, mechanism);
     y = block(y, "softmax");
+    const Tensor distance = sqrt(sum(square(x - y), {2}));
+    errors.push_back(mean(distance / sqrt(sum(square(y), {2}))).item());
   }
-  const Tensor distance = sqrt(sum(square(x - y), {1}));
-  return mean(distance / sqrt(sum(square(y), {1}))).item();
+  return errors;
 }
 
 double spectral_error(const std::string& method, const AttentionOptions& options, const Tensor& Q, const Tensor& K,

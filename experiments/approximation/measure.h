@@ -1,6 +1,9 @@
 // How far attention by features or landmarks is from exact attention.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "engine/random.h"
 #include "layers/attention/mechanism.h"
 
@@ -13,18 +16,34 @@ struct Spread {
 };
 Spread spread_of(const std::vector<double>& values);
 
-/// PERF Lemma 2: MSE of trigonometric over MSE of positive features for two vectors of length l at the angle phi.
+/// PERF Lemma 2 for one random feature and two vectors of length l at the angle phi: the mean squared errors of the
+/// estimates of exp(x.y) from trigonometric and from positive features.
+struct KernelErrors {
+  double trigonometric = 0;
+  double positive = 0;
+};
+KernelErrors kernel_errors(double length, double angle);
+/// The first over the second, also where the errors themselves are too small or too large to divide.
 double error_ratio(double length, double angle);
 
-/// Mean squared difference between the outputs of `mechanism` and of softmax attention on Q, K, V ~ N(0, 1) (1, 1, L,
-/// D).
+/// Mean squared difference between the outputs of `mechanism` and of softmax attention on Q, K ~ N(0, scale^2) and
+/// V ~ N(0, 1), all (1, 1, L, D). Softmax sees vectors of the length scale D^(1/4): exp(q.k / sqrt D).
 double output_error(const std::string& mechanism, const AttentionOptions& options, int64_t length, int64_t dim,
-                    Generator& generator);
+                    double scale, Generator& generator);
 
-/// The mean over tokens of |x_n - y_n| / |y_n| after `layers` blocks x <- LN(x + attend(x Wq, x Wk, x Wv)) with the
-/// same random weights, y with softmax attention (PERF Fig. 14).
-double layered_error(const std::string& mechanism, const AttentionOptions& options, int64_t length, int64_t dim,
-                     int64_t layers, Generator& generator);
+/// A Transformer with random weights, for layered_errors.
+struct Stack {
+  int64_t length = 0;
+  int64_t dim = 0;  ///< of a head
+  int64_t heads = 1;
+  int64_t layers = 1;
+  int64_t hidden = 0;  ///< of the feed-forward blocks; 0: none, x <- LN(x + attend(x Wq, x Wk, x Wv))
+};
+
+/// PERF Fig. 14: the mean over tokens of |x - y| / |y| behind layer 1, 2, ..., where x went through a Transformer with
+/// `mechanism` and y through one with softmax attention and the same weights. Inputs are N(0, 1).
+std::vector<double> layered_errors(const std::string& mechanism, const AttentionOptions& options, const Stack& stack,
+                                   Generator& generator);
 
 /// The largest singular value of the difference between the outputs of a method and of softmax attention, over that of
 /// softmax attention (SKY §4.5). Q, K, V (1, 1, L, D). `method`: a mechanism, or `nystrom`, SKY Eqs. 4-6 on the raw

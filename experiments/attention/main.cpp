@@ -97,7 +97,13 @@ void run(Config& config, Session& session) {
                            .training = config.training,
                            .matrix = config.matrix,
                            .seed = config.run.seed};
-  const TensorMap result = attend_tensors(call, read_safetensors(config.io).tensors);
+  const TensorMap given = read_safetensors(config.io).tensors;
+  TensorMap result;
+  try {
+    result = attend_tensors(call, given);
+  } catch (const Error& error) {
+    fail("{} on {}: {}", call.attention, config.io, error.what());
+  }
   const std::filesystem::path out = output_of(config);
   write_safetensors(out, result, {{"attention", call.attention}, {"options", session.fields.json("mechanism")}});
   for (const auto& [name, tensor] : result) session.log.info("{:<24} {}", name, tensor.str());

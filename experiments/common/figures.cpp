@@ -1,7 +1,10 @@
 #include "experiments/common/figures.h"
 
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "engine/io/file.h"
 #include "experiments/common/build_info.h"
@@ -10,8 +13,30 @@
 #include "experiments/common/run_folder.h"
 
 namespace bochner {
+namespace {
 
-void write_figures(const Session& session, std::vector<Figure> figures) {
+/// What the papers print for a task.
+Table papers_table(const PaperTable& papers, const std::string& task) {
+  Table table{{"", "of", "value", "protocol", "source"}, {}};
+  for (const PaperNumber& number : papers.numbers()) {
+    if (number.task != task) continue;
+    std::string value = fmt::format("{:g}", number.value);
+    if (number.deviation) value += fmt::format(" ± {:g}", *number.deviation);
+    table.rows.push_back({number.metric, number.attention, value, number.protocol, number.source});
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string machine_load() {
+  std::array<double, 3> load{};
+  const unsigned processors = std::thread::hardware_concurrency();
+  if (getloadavg(load.data(), 3) != 3) return fmt::format("unknown on {} processors", processors);
+  return fmt::format("{:.1f}, {:.1f}, {:.1f} on {} processors", load[0], load[1], load[2], processors);
+}
+
+void write_figures(const Session& session, std::vector<Figure> figures, const std::vector<NamedTable>& tables) {
   const RunOptions& options = session.options;
   const RunFolder folder(
       options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out),
@@ -41,11 +66,21 @@ void write_figures(const Session& session, std::vector<Figure> figures) {
     pictures.push_back({figure.title, "<p>" + html_escaped(figure.note) + "</p>\n<div class=\"charts\">" +
                                           line_chart(figure.y_label, figure.x_label, figure.curves) + "</div>"});
   }
-  write_file_atomically(folder / "config.ini", config_ini(session.experiment, session.fields));
+  std::vector<NamedTable> all = tables;
+  Table papers = papers_table(PaperTable::parse(session.experiment.resources.paper), options.task);
+  if (!papers.rows.empty()) all.push_back({"What the papers print for this task", std::move(papers)});
+  results["tables"] = nlohmann::ordered_json::array();
+  for (const auto& [title, table] : all) {
+    results["tables"].push_back({{"title", title}, {"head", table.head}, {"rows", table.rows}});
+    pictures.push_back({title, "<div class=\"wide\">" + table.html() + "</div>"});
+    fmt::print("{}\n{}\n", title, table.text());
+  }
+  const std::string config = config_ini(session.experiment, session.fields);
+  pictures.push_back({"Settings", "<pre>" + html_escaped(config) + "</pre>"});
+  write_file_atomically(folder / "config.ini", config);
   write_file_atomically(folder / "results.json", results.dump(1) + "\n");
   const std::string title = fmt::format("{}: {}", session.experiment.name, options.task);
-  write_file_atomically(folder / "report.html",
-                        report_html(title, {}, PaperTable::parse(session.experiment.resources.paper), pictures));
+  write_file_atomically(folder / "report.html", report_html(title, {}, {}, pictures));
   fmt::print("{}\n", (folder / "report.html").string());
 }
 

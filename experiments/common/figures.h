@@ -6,6 +6,7 @@
 
 #include "experiments/common/chart.h"
 #include "experiments/common/program.h"
+#include "experiments/common/table.h"
 
 namespace bochner {
 
@@ -17,8 +18,18 @@ struct Figure {
   std::string note = {};  ///< what was measured, and what to look at
 };
 
-/// Writes config.ini, results.json and report.html into the run folder that the options name, and prints its path.
-/// Curves get their colours here.
-void write_figures(const Session& session, std::vector<Figure> figures);
+/// Numbers under a heading, as words.
+struct NamedTable {
+  std::string title;
+  Table table;
+};
+
+/// Writes config.ini, results.json and report.html into the run folder that the options name: figures, tables, and what
+/// the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder. Curves get their
+/// colours here.
+void write_figures(const Session& session, std::vector<Figure> figures, const std::vector<NamedTable>& tables = {});
+
+/// The load averages of the machine over 1, 5 and 15 minutes, and its processors: how far a time can be trusted.
+std::string machine_load();
 
 }  // namespace bochner

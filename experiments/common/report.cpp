@@ -185,6 +185,18 @@ std::vector<std::string> charted(const std::vector<RunRecord>& runs) {
   return metrics;
 }
 
+/// What training gave: the table of results, and the curves.
+std::string results_of(const std::vector<RunRecord>& runs, const PaperTable& papers) {
+  std::string html = "<h2>Results</h2>\n<div class=\"wide\">" + results_table(runs, papers, false).html() + "</div>\n";
+  html +=
+      "<p>Test results are those of the checkpoint that was best in validation; those of the last step stand beside "
+      "them. A paper's number stands under its own protocol: it compares with a run only where the data and the "
+      "settings are the same.</p>\n";
+  html += "<h2>Curves</h2>\n<div class=\"charts\">\n";
+  for (const std::string& metric : charted(runs)) html += chart_of(metric, runs);
+  return html + "</div>\n";
+}
+
 std::string settings(const std::vector<RunRecord>& runs) {
   std::string html = "<h2>Settings</h2>\n";
   for (const RunRecord& run : runs) {
@@ -208,18 +220,11 @@ std::string report_html(const std::string& title, const std::vector<RunRecord>& 
   std::string html =
       fmt::format("<!doctype html>\n<html lang=\"en\">\n<head>\n<title>{0}</title>\n{1}</head>\n<body>\n<h1>{0}</h1>\n",
                   html_escaped(title), kHead);
-  html += "<h2>Results</h2>\n<div class=\"wide\">" + results_table(runs, papers, false).html() + "</div>\n";
-  html +=
-      "<p>Test results are those of the checkpoint that was best in validation; those of the last step stand beside "
-      "them. A paper's number stands under its own protocol: it compares with a run only where the data and the "
-      "settings are the same.</p>\n";
-  html += "<h2>Curves</h2>\n<div class=\"charts\">\n";
-  for (const std::string& metric : charted(runs)) html += chart_of(metric, runs);
-  html += "</div>\n";
+  if (!runs.empty()) html += results_of(runs, papers);
   for (const ReportFigure& figure : figures) {
     html += fmt::format("<h2>{}</h2>\n{}\n", html_escaped(figure.title), figure.html);
   }
-  html += papers_table(runs, papers) + settings(runs);
+  if (!runs.empty()) html += papers_table(runs, papers) + settings(runs);
   const BuildInfo build = build_info();
   const std::string device = runs.empty() ? "" : fmt::format(" on {}, {}", runs[0].device, runs[0].precision);
   html += html_escaped(fmt::format("Bochner {} ({}), {}, {}; BLAS: {}{}", build.version, build.commit, build.compiler,

@@ -81,7 +81,15 @@ void run(Config& config, Session& session) {
       machine.name, config.input.empty() ? example->input : config.input, steps, copied, turing::text(machine, truth),
       machine.states[static_cast<size_t>(truth.state)]);
   fmt::print("{}\n", summary);
-  write_figures(session, {{"Where the head is (KL Theorems 1 and 2)", "step", "cell", {heads, truths}, summary}});
+  const Table sizes{{"", "value"},
+                    {{"steps, each checked", std::to_string(steps)},
+                     {"steps of copying the input", std::to_string(copied)},
+                     {"states |Q|", std::to_string(machine.states.size())},
+                     {"symbols |Sigma|, without the blank", std::to_string(machine.symbols.size() - 1)},
+                     {"size of a vector, 2 |Q| + 3 |Sigma| + 12", std::to_string(transformer.size())},
+                     {"weights, none learnt", std::to_string(transformer.parameters())}}};
+  write_figures(session, {{"Where the head is (KL Theorems 1 and 2)", "step", "cell", {heads, truths}, summary}},
+                {{fmt::format("The Transformer that executed {}", machine.name), sizes}});
 }
 
 }  // namespace

@@ -144,6 +144,10 @@ TEST(AttentionProgram, NamesWhatIsWrongWithAFile) {
     return ended.err;
   };
   TensorMap given = inputs();
+  given.erase("V");
+  EXPECT_NE(refusal(given, {"--attention=performer"}).find("performer on in.safetensors: tensor 'V' is missing"),
+            std::string::npos);
+  given = inputs();
   given["frequencies.nose"] = Tensor::zeros({1});
   EXPECT_NE(refusal(given, {"--attention=performer"}).find("the nearest is 'frequencies.noise'"), std::string::npos);
   given = inputs();

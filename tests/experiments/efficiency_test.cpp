@@ -39,11 +39,65 @@ TEST(EfficiencyProgram, MeasuresAttentionAndTheModelAroundIt) {
   }
 }
 
+nlohmann::json table(const TemporaryFolder& folder) {
+  return nlohmann::json::parse(test::contents(folder / "run/results.json")).at("tables").at(0);
+}
+
+TEST(EfficiencyProgram, EveryPresetRuns) {
+  for (const std::string preset : {"small", "regular", "layers", "kl", "kl-retrieval", "kl-listops", "kl-image"}) {
+    const TemporaryFolder folder;
+    const Ended ended = efficiency(folder, {"--task=model", "--preset=" + preset, "--lengths=16", "--layers=1",
+                                            "--dim=16", "--hidden=16", "--repeats=1", "--quiet", "--out=run"});
+    ASSERT_EQ(ended.code, 0) << preset << ": " << ended.err;
+    for (const auto& row : table(folder).at("rows")) EXPECT_EQ(row.size(), 9U) << preset;
+  }
+}
+
+TEST(EfficiencyProgram, StandsBesideTheIdealAndBesideSoftmax) {
+  const TemporaryFolder folder;
+  const Ended ended = efficiency(folder, {"--lengths=32", "--methods=softmax,performer,none", "--features=0,8,0",
+                                          "--repeats=1", "--quiet", "--out=run", "--dim=8"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const auto rows = table(folder).at("rows");
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[1].at(0), "performer 8");
+  EXPECT_EQ(rows[2].at(6), "1.00");  // none beside itself
+  EXPECT_EQ(rows[0].at(7), "1.00");  // softmax beside itself
+  EXPECT_EQ(rows[0].at(8), "1.00");
+}
+
+TEST(EfficiencyProgram, SaysWhatItDidNotRun) {
+  for (const std::string bound : {"limit", "budget"}) {  // any pass takes more than a millionth of a second
+    const TemporaryFolder folder;
+    const Ended ended = efficiency(folder, {"--lengths=16,32", "--methods=softmax", "--repeats=1", "--out=run",
+                                            "--" + bound + "-seconds=1e-6", "--dim=8"});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    const auto rows = table(folder).at("rows");
+    ASSERT_EQ(rows.size(), 2U);
+    EXPECT_NE(rows[0].at(2), bound);
+    EXPECT_EQ(rows[1].at(2), bound);
+    EXPECT_NE(table(folder).at("title").get<std::string>().find(bound + ": not run"), std::string::npos);
+  }
+}
+
+TEST(EfficiencyProgram, ModelsOfSeveralDepths) {
+  const TemporaryFolder folder;
+  const Ended ended = efficiency(folder, {"--task=model", "--layers=1,3", "--lengths=16", "--methods=performer,none",
+                                          "--dim=8", "--hidden=8", "--repeats=1", "--quiet", "--out=run"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const auto rows = table(folder).at("rows");
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[0].at(0), "performer, 1 layers");
+  EXPECT_EQ(rows[2].at(0), "performer, 3 layers");
+  EXPECT_GT(std::stod(rows[2].at(5).get<std::string>()), std::stod(rows[0].at(5).get<std::string>()));
+}
+
 TEST(EfficiencyProgram, RefusesWhatItCanNotMeasure) {
   const TemporaryFolder folder;
   EXPECT_EQ(efficiency(folder, {"--methods=softmaxx"}).code, 2);
   EXPECT_EQ(efficiency(folder, {"--heads=3", "--dim=64"}).code, 2);
   EXPECT_EQ(efficiency(folder, {"--causal", "--task=model"}).code, 2);
+  EXPECT_EQ(efficiency(folder, {"--methods=softmax,none", "--features=8"}).code, 2);
 }
 
 }  // namespace

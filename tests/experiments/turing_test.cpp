@@ -58,6 +58,8 @@ TEST(TuringProgram, TheBusyBeaverOfThreeStatesWritesSixOnesInFourteenSteps) {
   EXPECT_EQ(results.at("figures").at(0).at("curves").at(0).at("points").size(), 15U);
   EXPECT_EQ(results.at("figures").at(0).at("curves").at(0).at("points"),
             results.at("figures").at(0).at("curves").at(1).at("points"));
+  EXPECT_EQ(results.at("tables").at(0).at("rows").at(0).at(1), "14");
+  EXPECT_EQ(results.at("tables").at(1).at("rows").at(0).at(2), "28");  // KL Eq. 20 counts two scalars more
 }
 
 TEST(TuringProgram, RunsAMachineOfOnesOwnAndNamesWhatIsWrongWithIt) {
