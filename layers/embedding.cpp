@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/fused/embedding.h"
+#include "autograd/ops/matmul.h"
 #include "layers/init.h"
 
 namespace bochner {
@@ -13,6 +14,13 @@ Embedding::Embedding(Slot slot, int64_t entries, int64_t dim, double deviation, 
 Variable Embedding::forward(const Tensor& ids) const {
   const Scope scope(name());
   return embedding(weight_, ids);
+}
+
+Variable Embedding::forward(const Tensor& ids, const Tensor& codes) const {
+  if (!codes.defined()) return forward(ids);
+  const Scope scope(name());
+  const Tensor sums = codes.to(weight_.value.device()).cast(weight_.value.dtype());
+  return embedding(matmul(Variable(sums), weight_), ids);
 }
 
 Tensor sinusoidal_positions(int64_t length, int64_t dim) {

@@ -20,6 +20,9 @@ const EncoderOptions& checked(const EncoderOptions& options) {
     fail("encoder: vocabulary {}, length {}, classes {}, layers {}, dim {}: all but the layers must be at least 1",
          options.vocabulary, options.length, options.classes, options.layers, options.dim);
   }
+  if (options.codes.defined() && (options.codes.rank() != 2 || options.codes.size(0) != options.vocabulary)) {
+    fail("encoder: codes must be (vocabulary {}, any), got {}", options.vocabulary, options.codes.shape().str());
+  }
   return options;
 }
 
@@ -67,7 +70,8 @@ Variable EncoderBlock::forward(const Variable& x, const Mask& mask, Context& con
 
 SequenceClassifier::SequenceClassifier(const EncoderOptions& options, Generator& init)
     : options_(checked(options)),
-      tokens_(sub("tokens"), options.vocabulary, options.dim, options.embedding_deviation, init),
+      tokens_(sub("tokens"), options.codes.defined() ? options.codes.size(1) : options.vocabulary, options.dim,
+              options.embedding_deviation, init),
       cls_(options.pooling == EncoderOptions::Pooling::cls ? &parameter("cls", Tensor::zeros({1, 1, options.dim}))
                                                            : nullptr),
       learned_positions_(nullptr),
@@ -90,12 +94,16 @@ SequenceClassifier::SequenceClassifier(const EncoderOptions& options, Generator&
     blocks_.emplace_back(sub("blocks." + std::to_string(i)), of_blocks, init);
 }
 
-Variable SequenceClassifier::forward(const Tensor& ids, const Tensor& keys, Context& context) const {
+Variable SequenceClassifier::forward(const Tensor& ids, const Tensor& mask, Context& context) const {
+  return scores(units(ids, mask, context));
+}
+
+Variable SequenceClassifier::units(const Tensor& ids, const Tensor& keys, Context& context) const {
   if (ids.rank() != 2) fail("encoder: ids must be (batch, length), got {}", ids.shape().str());
   if (ids.size(1) > options_.length) {
     fail("encoder: a sequence of {} tokens is longer than the model's {}", ids.size(1), options_.length);
   }
-  Variable x = tokens_.forward(ids);  // (B, L, dim)
+  Variable x = tokens_.forward(ids, options_.codes);  // (B, L, dim)
   Tensor mask = keys;
   if (cls_ != nullptr) {
     x = concat({expand(*cls_, {ids.size(0), 1, options_.dim}), x}, 1);  // (B, 1 + L, dim)
@@ -113,9 +121,8 @@ Variable SequenceClassifier::forward(const Tensor& ids, const Tensor& keys, Cont
     };
     x = options_.recompute ? recompute(run, {x}, context.generator) : run({x});
   }
-  Variable pooled = pool(norm_.forward(x), mask);  // (B, dim)
-  if (hidden_ != nullptr) pooled = relu(hidden_->forward(pooled));
-  return classes_.forward(pooled);  // (B, classes)
+  const Variable pooled = pool(norm_.forward(x), mask);  // (B, dim)
+  return hidden_ != nullptr ? relu(hidden_->forward(pooled)) : pooled;
 }
 
 Variable SequenceClassifier::sinusoids_beside(const Variable& x) const {
@@ -126,7 +133,9 @@ Variable SequenceClassifier::sinusoids_beside(const Variable& x) const {
 }
 
 Variable SequenceClassifier::pool(const Variable& x, const Tensor& mask) const {
-  if (options_.pooling == EncoderOptions::Pooling::cls) return select(x, 1, 0);
+  const bool of_one =
+      options_.pooling == EncoderOptions::Pooling::cls || options_.pooling == EncoderOptions::Pooling::first;
+  if (of_one) return select(x, 1, 0);
   if (!mask.defined()) return mean(x, {1});
   const Tensor real = mask.cast(x.dtype()).unsqueeze(2);  // (B, L, 1)
   const Variable total = sum(x * Variable(real), {1});    // (B, dim)

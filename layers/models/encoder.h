@@ -19,11 +19,13 @@ struct EncoderOptions {
   enum class Positions : unsigned char { sinusoidal, learned };
   enum class Pooling : unsigned char {
     cls,         ///< a learned vector in front of the sequence (zeros at first), read at the end
+    first,       ///< the first token (KL Appendix E)
     mean,        ///< over real tokens
     mean_padded  ///< over the padded length, padding as zeros (SKY as released)
   };
 
   int64_t vocabulary = 0;
+  Tensor codes = {};   ///< (vocabulary, C): token i is codes[i] W rather than a row of its own; undefined: a row
   int64_t length = 0;  ///< longest sequence, without CLS
   int64_t classes = 0;
   int64_t layers = 2;
@@ -77,6 +79,11 @@ class SequenceClassifier : public Module {
   SequenceClassifier(const EncoderOptions& options, Generator& init);
   /// ids i64 (batch, length); mask bool (batch, length), true at real tokens, undefined: all. -> (batch, classes)
   Variable forward(const Tensor& ids, const Tensor& mask, Context& context) const;
+  /// forward in two halves: what the last layer sees, the hidden units of the head behind their ReLU where it has any
+  /// (batch, classifier or dim), ...
+  Variable units(const Tensor& ids, const Tensor& mask, Context& context) const;
+  /// ... and the scores of that.  (batch, classes)
+  Variable scores(const Variable& units) const { return classes_.forward(units); }
   const EncoderOptions& options() const { return options_; }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "autograd/fused/cross_entropy.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/matmul.h"
 #include "engine/random.h"
 #include "layers/attention/mechanism.h"
 
@@ -43,6 +44,50 @@ TEST_P(EncoderWith, TrainsOnPaddedSequencesWithEitherPooling) {
     }
     EXPECT_TRUE(model.parameters().front()->grad.defined());
   }
+}
+
+TEST(Encoder, TokensMayBeSumsOfEntries) {
+  EncoderOptions options{.vocabulary = 3, .length = 4, .classes = 2, .layers = 1, .dim = 6, .hidden = 4};
+  options.attention.attention = "softmax";
+  options.pooling = EncoderOptions::Pooling::first;
+  options.dropout = 0;
+  const Tensor codes = Tensor::from<float>({0, 1, 1, 0, 1, 1}, {3, 2});
+  Generator init(1);
+  Generator again(1);
+  SequenceClassifier plain(options, init);
+  options.codes = codes;
+  SequenceClassifier coded(options, again);
+  // The same model where each row of the plain table is that sum.
+  auto state = coded.state();
+  const Tensor entries = state.at("tokens.weight");
+  ASSERT_EQ(entries.shape(), (Shape{2, 6}));
+  auto rows = state;
+  rows["tokens.weight"] = matmul(codes, entries);
+  plain.load_state(rows);
+  Generator noise(2);
+  Context context{noise, false};
+  const Tensor ids = Tensor::from<int64_t>({1, 2, 0, 2, 0, 0, 1, 1}, {2, 4});
+  const std::vector<double> expected = plain.forward(ids, {}, context).value().to_vector<double>();
+  EXPECT_EQ(coded.forward(ids, {}, context).value().to_vector<double>(), expected);
+  options.codes = Tensor::zeros({2, 2});
+  EXPECT_THROW(SequenceClassifier(options, init), Error);
+}
+
+TEST(Encoder, ReadsTheFirstTokenWithoutOneInFront) {
+  EncoderOptions options{.vocabulary = 5, .length = 6, .classes = 2, .layers = 0, .dim = 6, .hidden = 4};
+  options.pooling = EncoderOptions::Pooling::first;
+  options.dropout = 0;
+  Generator init(1);
+  SequenceClassifier model(options, init);
+  EXPECT_EQ(model.state().count("cls"), 0U);
+  EXPECT_EQ(model.state().at("positions").shape(), (Shape{6, 6}));
+  Generator noise(2);
+  Context context{noise, false};
+  const auto of = [&](std::vector<int64_t> ids) {
+    return model.forward(Tensor::from(ids, {1, 3}), {}, context).value().to_vector<double>();
+  };
+  EXPECT_EQ(of({1, 2, 3}), of({1, 4, 4}));  // without layers nothing flows between places
+  EXPECT_NE(of({1, 2, 3}), of({2, 2, 3}));
 }
 
 std::vector<std::string> all_names() {
