@@ -64,15 +64,15 @@ Arguments without_flag(const Arguments& arguments, const std::string& name) {
   return kept;
 }
 
-std::vector<std::string> compared_attentions(const Arguments& arguments) {
-  const std::string all = argument(arguments, "attention").value_or("");
+std::vector<std::string> compared(const Arguments& arguments, const std::string& option) {
+  const std::string all = argument(arguments, option).value_or("");
   std::vector<std::string> names;
   if (all.find(',') == std::string::npos) return names;
   for (size_t begin = 0; begin <= all.size();) {
     const size_t end = std::min(all.find(',', begin), all.size());
     const std::string name = all.substr(begin, end - begin);
-    if (name.empty()) fail("--attention: '{}' has a comma without a name beside it", all);
-    if (std::find(names.begin(), names.end(), name) != names.end()) fail("--attention: '{}' stands twice", name);
+    if (name.empty()) fail("--{}: '{}' has a comma without a name beside it", option, all);
+    if (std::find(names.begin(), names.end(), name) != names.end()) fail("--{}: '{}' stands twice", option, name);
     names.push_back(name);
     begin = end + 1;
   }

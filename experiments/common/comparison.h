@@ -1,5 +1,6 @@
 // One command line that stands for several runs: `--attention=performer,softmax` is a run of each, one after the other,
-// with a config and a folder of its own below --out, and one report over them all.
+// with a config and a folder of its own below --out, and one report over them all; so is `--task=A,B`, and with both,
+// each attention runs on each task.
 //
 // It works on the words of the command line: each run is what it would be if it were typed alone.
 #pragma once
@@ -20,8 +21,8 @@ bool has_flag(const Arguments& arguments, const std::string& name);
 Arguments without_argument(const Arguments& arguments, const std::string& name);
 Arguments without_flag(const Arguments& arguments, const std::string& name);
 
-/// The names of `--attention=A,B`, each once; empty where the command line asks for one run.
-std::vector<std::string> compared_attentions(const Arguments& arguments);
+/// The names of `--name=A,B`, each once; empty where it is given one, or none.
+std::vector<std::string> compared(const Arguments& arguments, const std::string& name);
 
 /// The command as one types it in a shell.
 std::string command_text(const std::string& program, const Arguments& arguments);

@@ -7,11 +7,16 @@
 // PROTOCOL.TASK.ATTENTION.ini what one mechanism needs there; they are read in this order, later values win.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace bochner {
+
+struct ReportFigure;
+struct RunRecord;
 
 /// A file embedded in the binary.
 struct Resource {
@@ -31,6 +36,10 @@ struct Experiment {
   std::string name;     ///< as in `./run NAME` and runs/NAME/
   std::string summary;  ///< one line for --help
   Resources resources;
+  /// Numbers that follow from a finished run, for its results.json.
+  std::function<std::vector<std::pair<std::string, double>>(const RunRecord&)> derived = {};
+  /// Pictures and tables for report.html: of one run, and of all runs of a call.
+  std::function<std::vector<ReportFigure>(const std::vector<RunRecord>&)> figures = {};
 
   /// The names of protocols: the first parts of the presets' names, each once.
   std::vector<std::string> protocols() const;

@@ -3,7 +3,7 @@
 namespace bochner {
 
 void RunOptions::fields(Fields& f) {
-  f("task", task, "what to learn").one_of(tasks);
+  f("task", task, "what to learn; A,B,... runs each").one_of(tasks);
   f("preset", preset, "the protocol whose settings to start from");
   f("config", config, "an INI file of settings, such as the config.ini of a run").command_line_only();
   f("attention", attention, "attention mechanism; A,B,... trains with each and compares").one_of(attentions);

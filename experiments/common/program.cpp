@@ -34,10 +34,10 @@ void print(const std::string& text) {
 }
 
 /// `performer+softmax`, as long as that is short.
-std::string name_of(const std::vector<std::string>& attentions) {
-  if (attentions.size() > 3) return fmt::format("{}-attentions", attentions.size());
-  std::string name = attentions.front();
-  for (size_t i = 1; i < attentions.size(); ++i) name += "+" + attentions[i];
+std::string name_of(const std::vector<std::string>& names, const char* kind) {
+  if (names.size() > 3) return fmt::format("{}-{}", names.size(), kind);
+  std::string name = names.front();
+  for (size_t i = 1; i < names.size(); ++i) name += "+" + names[i];
   return name;
 }
 
@@ -63,11 +63,12 @@ class Program {
         arguments_(std::move(arguments)) {}
 
   void run() {
-    const std::vector<std::string> attentions = compared_attentions(arguments_);
-    if (attentions.empty()) {
+    const std::vector<std::string> tasks = compared(arguments_, "task");
+    const std::vector<std::string> attentions = compared(arguments_, "attention");
+    if (tasks.empty() && attentions.empty()) {
       launch(arguments_);
     } else {
-      compare(attentions);
+      compare(tasks, attentions);
     }
     conclude();
   }
@@ -105,22 +106,38 @@ class Program {
     });
   }
 
-  void compare(const std::vector<std::string>& attentions) {
+  /// One of several runs: its folder below that of all, and its command line.
+  struct Part {
+    std::filesystem::path folder;
+    Arguments arguments;
+  };
+
+  static std::vector<Part> parts_by(const std::vector<Part>& parts, const std::string& option,
+                                    const std::vector<std::string>& values) {
+    if (values.empty()) return parts;
+    std::vector<Part> all;
+    for (const Part& part : parts) {
+      for (const std::string& value : values) {
+        all.push_back({part.folder / value, without_argument(part.arguments, option)});
+        all.back().arguments.push_back(fmt::format("--{}={}", option, value));
+      }
+    }
+    return all;
+  }
+
+  void compare(const std::vector<std::string>& tasks, const std::vector<std::string>& attentions) {
     const bool resume = has_flag(arguments_, "resume");
-    const Arguments shared = without_flag(without_argument(arguments_, "attention"), "resume");
-    const auto alone = [&](const std::string& attention) {
-      Arguments arguments = shared;
-      arguments.push_back("--attention=" + attention);
-      return arguments;
-    };
+    const std::vector<Part> whole = {{"", without_flag(arguments_, "resume")}};
+    const std::vector<Part> parts = parts_by(parts_by(whole, "task", tasks), "attention", attentions);
     // All are looked at before the first begins, so that a mistake in the last one shows now.
     bool told = false;
-    for (const std::string& attention : attentions) {
+    for (const Part& part : parts) {
       with_config_([&](Fields& fields, RunOptions& options, const Body&) {
-        load_config(experiment_, fields, options, alone(attention), bochner_environment());
+        load_config(experiment_, fields, options, part.arguments, bochner_environment());
         if (told || (told = tells(fields, options))) return;
         if (!folder_.empty()) return;
-        options.attention = name_of(attentions);
+        if (!tasks.empty()) options.task = name_of(tasks, "tasks");
+        if (!attentions.empty()) options.attention = name_of(attentions, "attentions");
         options.resume = resume;
         gather_in(options.out.empty() ? folder_of_runs(experiment_, options) : std::filesystem::path(options.out));
       });
@@ -130,9 +147,9 @@ class Program {
     if (!resume && holds_runs(folder_)) {
       fail("{} holds runs already; continue them with --resume, or name another folder with --out", folder_.string());
     }
-    for (const std::string& attention : attentions) {
-      const std::filesystem::path folder = folder_ / attention;
-      Arguments arguments = without_argument(alone(attention), "out");
+    for (const Part& part : parts) {
+      const std::filesystem::path folder = folder_ / part.folder;
+      Arguments arguments = without_argument(part.arguments, "out");
       arguments.push_back("--out=" + folder.string());
       if (holds_runs(folder)) arguments.emplace_back("--resume");
       launch(arguments);
@@ -159,7 +176,7 @@ class Program {
     if (!folder_.empty()) {
       report = folder_ / "report.html";
       const std::string title = fmt::format("{}: {}", experiment_.name, folder_.filename().string());
-      write_file_atomically(report, report_html(title, records_, papers));
+      write_file_atomically(report, report_html(title, records_, papers, figures_of(experiment_, records_)));
     }
     if (!log_.shows(LogLevel::info)) return;
     print(fmt::format("{}{}{}\n", results_text(records_, papers), means_text(records_), report.string()));

@@ -215,6 +215,10 @@ std::string results_text(const std::vector<RunRecord>& runs, const PaperTable& p
   return results_table(runs, papers, true).text();
 }
 
+std::vector<ReportFigure> figures_of(const Experiment& experiment, const std::vector<RunRecord>& runs) {
+  return experiment.figures ? experiment.figures(runs) : std::vector<ReportFigure>{};
+}
+
 std::string report_html(const std::string& title, const std::vector<RunRecord>& runs, const PaperTable& papers,
                         const std::vector<ReportFigure>& figures) {
   std::string html =

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/common/experiment.h"
 #include "experiments/common/paper.h"
 #include "experiments/common/results.h"
 
@@ -18,6 +19,9 @@ struct ReportFigure {
 
 /// Test results of the runs, of what is reached without learning, and of the papers, for the terminal.
 std::string results_text(const std::vector<RunRecord>& runs, const PaperTable& papers);
+
+/// What the experiment itself adds to a report of these runs.
+std::vector<ReportFigure> figures_of(const Experiment& experiment, const std::vector<RunRecord>& runs);
 
 std::string report_html(const std::string& title, const std::vector<RunRecord>& runs, const PaperTable& papers,
                         const std::vector<ReportFigure>& figures = {});

@@ -57,6 +57,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
         {"best_step", result.best_step},
         {"last", {{"valid", json_of(result.valid_last)}, {"test", json_of(result.test_last)}}}}},
       {"baselines", baselines},
+      {"derived", json_of(run.derived)},
       {"steps_per_second", rate},
       {"peak_memory_bytes", result.peak_memory_bytes},
       {"train_seconds", result.train_seconds},
@@ -104,6 +105,7 @@ RunRecord read_run(const std::filesystem::path& folder) {
     for (const auto& [name, value] : baselines.items()) {
       run.result.baselines.push_back({name, metrics(value)});
     }
+    run.derived = metrics(json.value("derived", Json::object()));
   } catch (const Json::exception& error) {
     fail("{}: {}", file, error.what());
   }

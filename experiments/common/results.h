@@ -26,6 +26,7 @@ struct RunRecord {
   std::string model = "{}";  ///< JSON of the settings of the model
   std::string config;        ///< text of config.ini
   TrainResult result;
+  Metrics derived;  ///< from the above and the curves, as Experiment::derived says
   std::vector<MetricsLine> curves;
   std::filesystem::path folder;  ///< where all this lies
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -66,17 +67,21 @@ std::string mean_text(const std::vector<double>& values) {
 
 std::string means_text(const std::vector<RunRecord>& runs) {
   std::string text;
-  std::set<std::string> done;
+  std::set<std::pair<std::string, std::string>> done;
+  const auto kind = [](const RunRecord& run) { return std::pair(run.task, run.attention); };
   for (const RunRecord& first : runs) {
-    if (!done.insert(first.attention).second) continue;
+    if (!done.insert(kind(first)).second) continue;
+    const bool several =
+        std::any_of(runs.begin(), runs.end(), [&](const RunRecord& r) { return r.task != first.task; });
+    const std::string name = several ? first.task + ", " + first.attention : first.attention;
     for (const auto& metric : first.result.test) {
       std::vector<double> values;
       for (const RunRecord& run : runs) {
         const double* const found = find_metric(run.result.test, metric.first);
-        if (run.attention == first.attention && found != nullptr) values.push_back(*found);
+        if (kind(run) == kind(first) && found != nullptr) values.push_back(*found);
       }
       if (values.size() < 2) continue;
-      text += fmt::format("{}: test {} over the seeds: {}\n", first.attention, metric.first, mean_text(values));
+      text += fmt::format("{}: test {} over the seeds: {}\n", name, metric.first, mean_text(values));
     }
   }
   return text;
@@ -116,10 +121,12 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   run.config = config;
   const std::vector<std::byte> metrics = read_file(folder / "metrics.jsonl");
   run.curves = parse_metrics(text_of(metrics)).lines;
+  if (session.experiment.derived) run.derived = session.experiment.derived(run);
 
   const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
   const std::string title = fmt::format("{}: {}", session.experiment.name, run_name(options));
-  write_file_atomically(folder / "report.html", report_html(title, {run}, papers));
+  write_file_atomically(folder / "report.html",
+                        report_html(title, {run}, papers, figures_of(session.experiment, {run})));
   write_file_atomically(folder / "results.json", results_json(run, papers));  // last: it says that all is there
   return run;
 }

@@ -58,7 +58,7 @@ RunFolder::RunFolder(RunFolder&& other) noexcept
     : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
 
 bool holds_runs(const std::filesystem::path& path) {
-  constexpr int kDepth = 2;
+  constexpr int kDepth = 3;  // task, attention, seed
   if (holds_run(path)) return true;
   std::error_code error;
   std::filesystem::recursive_directory_iterator entry(path, error);

@@ -1,16 +1,33 @@
 // Long Range Arena: trains a sequence classifier with any attention of the registry and tests it.
+#include "datasets/baselines.h"
 #include "experiments/common/program.h"
 #include "experiments/common/run.h"
-#include "experiments/lra/learner.h"
+#include "experiments/lra/config.h"
+#include "experiments/sequence/learner.h"
 
 namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 
+class ListopsLearner final : public sequence::Learner {
+ public:
+  using Learner::Learner;
+  std::vector<Baseline> baselines() override {
+    std::vector<Baseline> all = Learner::baselines();
+    all.push_back(
+        {"best guess from the first operator", {{"accuracy", first_token_accuracy(*data().train, *data().test)}}});
+    return all;
+  }
+};
+
+EncoderOptions model_of(const lra::Config& config, const Task& task) {
+  return encoder_options(config.model, config.run.attention, task);
+}
+
 /// Refuses an impossible model before any data are made.
 void check_model(const lra::Config& config) {
   Generator init(0);
-  const SequenceClassifier model(config.encoder_options(listops::task(config.listops_options())), init);
+  const SequenceClassifier model(model_of(config, listops::task(config.listops_options())), init);
 }
 
 void run(lra::Config& config, Session& session) {
@@ -18,7 +35,9 @@ void run(lra::Config& config, Session& session) {
   const TaskData data =
       listops::load_task(config.listops_options(), [&](const std::string& line) { session.log.info("{}", line); });
   const TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
-  train_runs(session, plan, [&] { return std::make_unique<lra::Learner>(config, data); });
+  train_runs(session, plan, [&] {
+    return std::make_unique<ListopsLearner>(config.run, model_of(config, data.task), config.optim, data);
+  });
 }
 
 }  // namespace

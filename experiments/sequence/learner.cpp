@@ -1,4 +1,4 @@
-#include "experiments/lra/learner.h"
+#include "experiments/sequence/learner.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/sort.h"
 
-namespace bochner::lra {
+namespace bochner::sequence {
 namespace {
 
 // Streams that the seed of a run is split into.
@@ -17,17 +17,6 @@ constexpr uint64_t kInitStream = 1;
 constexpr uint64_t kNoiseStream = 2;
 constexpr uint64_t kOrderStream = 3;
 constexpr uint64_t kEvaluationStream = 4;
-
-LoaderOptions loader_options(const Config& config, bool shuffle) {
-  LoaderOptions options;
-  options.batch_size = config.run.batch;
-  options.max_length = config.listops.max_length;
-  options.pad_to_max = config.model.pooling == "mean-padded";
-  options.shuffle = shuffle;
-  options.drop_last = shuffle;
-  options.seed = Generator(config.run.seed).fork(kOrderStream).seed();
-  return options;
-}
 
 /// The number of right guesses: one f64, on the device of the logits.
 Tensor correct(const Tensor& logits, const Tensor& labels) {
@@ -39,33 +28,60 @@ std::vector<Parameter*> parameters_on(Device device, Module& model) {
   return model.parameters();
 }
 
+SequenceClassifier make_model(const EncoderOptions& options, uint64_t seed) {
+  Generator init = Generator(seed).fork(kInitStream);
+  return {options, init};
+}
+
 constexpr const char* kOptimizerPrefix = "optimizer.";
 
 }  // namespace
 
-Learner::Learner(const Config& config, const TaskData& data)
-    : config_(config),
-      data_(data),
-      device_(Device::named(config.run.device)),
-      noise_(Generator(config.run.seed).fork(kNoiseStream)),
-      init_(Generator(config.run.seed).fork(kInitStream)),
-      model_(config.encoder_options(data.task), init_),
+Learner::Learner(const RunOptions& run, const EncoderOptions& model, const OptimConfig& optim, const TaskData& data)
+    : data_(data),
+      optim_(optim),
+      device_(Device::named(run.device)),
+      seed_(run.seed),
+      batch_size_(run.batch),
+      model_(make_model(model, run.seed)),
+      noise_(Generator(run.seed).fork(kNoiseStream)),
       parameters_(parameters_on(device_, model_)),
       parameter_count_(model_.parameter_count()),
-      optimizer_(parameters_, {config.optim.beta1, config.optim.beta2, config.optim.eps, config.optim.weight_decay}),
-      schedule_(config.schedule()),
-      loader_(data.train, loader_options(config, true)),
-      place_(device_, config.run.batch, config.run.batch * data.task.max_length),
+      optimizer_(parameters_, {optim.beta1, optim.beta2, optim.eps, optim.weight_decay}),
+      schedule_(optim.schedule_of(run.steps)),
+      loader_(data.train, loader_options(true)),
+      place_(device_, run.batch, run.batch * data.task.max_length),
       loss_(Tensor::zeros({}, DType::f64, device_)),
       correct_(Tensor::zeros({}, DType::f64, device_)),
       loss_sum_(Tensor::zeros({}, DType::f64, device_)),
+      replays_(run.graphs),
       graph_(device_, noise_) {}
+
+LoaderOptions Learner::loader_options(bool shuffle) const {
+  LoaderOptions options;
+  options.batch_size = batch_size_;
+  options.max_length = data_.task.max_length;
+  options.pad_to_max = model_.options().pooling == EncoderOptions::Pooling::mean_padded;
+  options.shuffle = shuffle;
+  options.drop_last = shuffle;
+  options.seed = Generator(seed_).fork(kOrderStream).seed();
+  return options;
+}
+
+Batch Learner::first(const std::shared_ptr<const Dataset>& dataset, int64_t count) const {
+  LoaderOptions options = loader_options(false);
+  options.batch_size = count;
+  options.prefetch = 0;
+  return Loader(dataset, options).next().to(device_);
+}
+
+Generator Learner::evaluation_noise() const { return Generator(seed_).fork(kEvaluationStream); }
 
 StepResult Learner::step(int64_t step) {
   batch_ = loader_.next();
   const Batch batch = place_.put(batch_);
   optimizer_.prepare(schedule_.rate(step));
-  if (config_.run.graphs) {
+  if (replays_) {
     graph_.run(batch.ids.shape().str(), [&] { update(batch); });
   } else {
     update(batch);
@@ -84,8 +100,8 @@ void Learner::update(const Batch& batch) {
     tape.backward(loss);
   }
   add_(loss_sum_, loss_);
-  GradientClip clip = config_.optim.clip_norm > 0 ? clip_by_norm(parameters_, config_.optim.clip_norm) : GradientClip{};
-  if (config_.optim.clip_value > 0) clip.limit = config_.optim.clip_value;
+  GradientClip clip = optim_.clip_norm > 0 ? clip_by_norm(parameters_, optim_.clip_norm) : GradientClip{};
+  if (optim_.clip_value > 0) clip.limit = optim_.clip_value;
   clip.guard = loss_sum_;
   optimizer_.apply(clip);
   optimizer_.clear_gradients();
@@ -111,8 +127,8 @@ Blame Learner::blame(int64_t step) {
 
 Metrics Learner::evaluate(Split split) {
   const std::shared_ptr<const Dataset>& dataset = split == Split::valid ? data_.valid : data_.test;
-  Loader loader(dataset, loader_options(config_, false));
-  Generator noise = Generator(config_.run.seed).fork(kEvaluationStream);
+  Loader loader(dataset, loader_options(false));
+  Generator noise = evaluation_noise();
   Context context{noise, false};
   double loss = 0;
   int64_t right = 0;
@@ -127,8 +143,7 @@ Metrics Learner::evaluate(Split split) {
 }
 
 std::vector<Baseline> Learner::baselines() {
-  return {{"majority class", {{"accuracy", majority_accuracy(*data_.train, *data_.test)}}},
-          {"best guess from the first operator", {{"accuracy", first_token_accuracy(*data_.train, *data_.test)}}}};
+  return {{"majority class", {{"accuracy", majority_accuracy(*data_.train, *data_.test)}}}};
 }
 
 Metrics Learner::extra() { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_.steps() - 1))}}; }
@@ -159,4 +174,4 @@ void Learner::load_training(const State& state) {
   loader_.restore({state.integer("epoch"), state.integer("batch")});
 }
 
-}  // namespace bochner::lra
+}  // namespace bochner::sequence

@@ -9,14 +9,14 @@
 #include "datasets/task.h"
 #include "engine/step_graph.h"
 #include "experiments/common/trainer.h"
-#include "experiments/lra/config.h"
+#include "experiments/sequence/config.h"
 #include "layers/models/encoder.h"
 
-namespace bochner::lra {
+namespace bochner::sequence {
 
-class Learner final : public Trainable {
+class Learner : public Trainable {
  public:
-  Learner(const Config& config, const TaskData& data);
+  Learner(const RunOptions& run, const EncoderOptions& model, const OptimConfig& optim, const TaskData& data);
 
   StepResult step(int64_t step) override;
   /// Without dropout; the noise of random features comes from a generator of its own, the same each time.
@@ -29,20 +29,30 @@ class Learner final : public Trainable {
 
   int64_t parameters() override { return parameter_count_; }
   Metrics extra() override;
-  /// What guessing reaches on the same test set.
+  /// What the most frequent class reaches on the same test set.
   std::vector<Baseline> baselines() override;
   Blame blame(int64_t step) override;
 
+ protected:
+  /// The first examples of a set as one batch, on the model's device.
+  Batch first(const std::shared_ptr<const Dataset>& dataset, int64_t count) const;
+  /// The noise of evaluations, the same each time.
+  Generator evaluation_noise() const;
+  const TaskData& data() const { return data_; }
+  const SequenceClassifier& model() const { return model_; }
+
  private:
+  LoaderOptions loader_options(bool shuffle) const;
   /// Forward, backward and the optimizer's step, whose numbers are prepared.
   void update(const Batch& batch);
 
-  const Config& config_;
   TaskData data_;
+  OptimConfig optim_;
   Device device_;
+  uint64_t seed_;
+  int64_t batch_size_;
+  SequenceClassifier model_;
   Generator noise_;
-  Generator init_;
-  mutable SequenceClassifier model_;
   std::vector<Parameter*> parameters_;
   int64_t parameter_count_;
   AdamW optimizer_;
@@ -52,7 +62,8 @@ class Learner final : public Trainable {
   BatchPlace place_;
   Tensor loss_, correct_;  ///< of the latest step, f64
   Tensor loss_sum_;        ///< of all steps, f64: nothing moves once it is not finite
+  bool replays_;           ///< steps on a card, where shapes come back
   StepGraph graph_;
 };
 
-}  // namespace bochner::lra
+}  // namespace bochner::sequence
