@@ -1,0 +1,56 @@
+#include "experiments/sparsity/config.h"
+
+namespace bochner::sparsity {
+
+void PairsConfig::fields(Fields& f) {
+  f("relevant", relevant, "share p of positions that count; 0: that of the task").at_least(0).below(1);
+  f("length", of.length, "pairs of a sequence").at_least(1);
+  f("train-examples", of.train, "sequences for training").at_least(1);
+  f("valid-examples", of.valid, "for the curves and the best checkpoint").at_least(1);
+  f("test-examples", of.test, "for the result").at_least(1);
+  f("data-seed", of.seed, "seed of the generator of sequences");
+}
+
+void GradientConfig::fields(Fields& f) {
+  f("examples", examples, "of the validation set, the first ones").at_least(1);
+  f("repetitions", repetitions, "times that each passes, with new random features").at_least(1);
+}
+
+Config::Config() {
+  run.task = "0.5";
+  run.tasks = {"0.1", "0.5", "0.9"};
+  run.attentions = sequence::mechanism_names();
+  run.attention = "gmm-rks";
+  run.steps = 5000;
+  run.batch = 400;
+  model.layers = 3;
+  model.heads = 4;
+  model.hidden = 64;
+  model.classifier = 64;
+  model.pooling = "first";
+  model.init = "xavier";
+  model.features = 64;
+  model.redraw_in_evaluation = true;
+}
+
+void Config::fields(Fields& f) {
+  run.fields(f);
+  f.group("pairs", pairs);
+  f.group("model", model);
+  f.group("optim", optim);
+  f.group("gradients", gradients);
+}
+
+GeneratorOptions Config::generator() const {
+  GeneratorOptions options = pairs.of;
+  options.relevant = pairs.relevant > 0 ? pairs.relevant : std::stod(run.task);
+  return options;
+}
+
+EncoderOptions Config::encoder() const {
+  EncoderOptions options = encoder_options(model, run.attention, task(generator()));
+  options.codes = codes();
+  return options;
+}
+
+}  // namespace bochner::sparsity

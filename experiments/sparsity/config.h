@@ -1,0 +1,38 @@
+// What `sparsity` can be told: the pairs, the model, its training, and how gradients are looked at.
+#pragma once
+
+#include "datasets/sparsity.h"
+#include "experiments/sequence/config.h"
+
+namespace bochner::sparsity {
+
+struct PairsConfig {
+  double relevant = 0;
+  GeneratorOptions of;
+
+  void fields(Fields& f);
+};
+
+struct GradientConfig {
+  int64_t examples = 50;
+  int64_t repetitions = 50;
+
+  void fields(Fields& f);
+};
+
+struct Config {
+  RunOptions run;
+  PairsConfig pairs;
+  sequence::ModelConfig model;
+  sequence::OptimConfig optim;
+  GradientConfig gradients;
+
+  Config();
+  void fields(Fields& f);
+
+  /// With the task's share of relevant positions, where none is set.
+  GeneratorOptions generator() const;
+  EncoderOptions encoder() const;
+};
+
+}  // namespace bochner::sparsity
