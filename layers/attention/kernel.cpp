@@ -6,11 +6,11 @@
 
 namespace bochner {
 
-KernelAttention::KernelAttention(Slot slot, const KernelAttentionSpec& spec, bool scaled,
+KernelAttention::KernelAttention(Slot slot, const KernelAttentionSpec& spec, const Inputs& inputs,
                                  const MakeDistribution& distribution, bool streaming)
     : Mechanism(std::move(slot)),
       spec_(spec),
-      scaled_(scaled),
+      inputs_(inputs),
       distribution_(distribution ? distribution(sub("frequencies")) : nullptr),
       streaming_(streaming) {}
 
@@ -19,7 +19,8 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
   const Scope scope(name());
   KernelAttentionSpec spec = spec_;
   spec.causal = mask.causal;
-  spec.scale = scaled_ ? std::pow(static_cast<double>(Q.size(-1)), -0.25) : 1;
+  spec.scale = std::pow(static_cast<double>(Q.size(-1)), -inputs_.power);
+  const Tensor keys = inputs_.sees_padding ? Tensor() : mask.keys;
   Variable Omega;  // (1 or H, M, D), or FastFood's diagonals
   if (distribution_ != nullptr) {
     Frequencies drawn = distribution_->frequencies(context);
@@ -31,8 +32,8 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
       spec.permutation = Tensor();
     }
   }
-  return streaming_ ? kernel_attention(spec, Q, K, V, Omega, mask.keys)
-                    : composed::kernel_attention(spec, Q, K, V, Omega, mask.keys);
+  return streaming_ ? kernel_attention(spec, Q, K, V, Omega, keys)
+                    : composed::kernel_attention(spec, Q, K, V, Omega, keys);
 }
 
 Tensor KernelAttention::frequencies() {

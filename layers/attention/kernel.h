@@ -12,11 +12,15 @@ namespace bochner {
 
 class KernelAttention : public Mechanism {
  public:
+  /// What becomes of the inputs before the map.
+  struct Inputs {
+    double power = 0;           ///< x D^-power; 1/4 makes q . k into q . k / sqrt(D)
+    bool sees_padding = false;  ///< masks of keys are ignored
+  };
   /// `distribution` builds the frequencies as a child of this module; empty: the map acts on x itself.
   using MakeDistribution = std::function<std::unique_ptr<SpectralDistribution>(Slot)>;
-  /// `scaled`: x D^(-1/4) before the map, so that q . k becomes q . k / sqrt(D).
-  KernelAttention(Slot slot, const KernelAttentionSpec& spec, bool scaled, const MakeDistribution& distribution,
-                  bool streaming);
+  KernelAttention(Slot slot, const KernelAttentionSpec& spec, const Inputs& inputs,
+                  const MakeDistribution& distribution, bool streaming);
 
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override;
@@ -24,7 +28,7 @@ class KernelAttention : public Mechanism {
 
  private:
   KernelAttentionSpec spec_;
-  bool scaled_;
+  Inputs inputs_;
   std::unique_ptr<SpectralDistribution> distribution_;
   bool streaming_;
 };

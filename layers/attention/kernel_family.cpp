@@ -20,12 +20,14 @@ using Norms = OrthogonalOptions::Norms;
 
 bool released(const Options& options) { return options.as == Options::As::released; }
 
-/// The attention of that map; `scaled`: x D^(-1/4) first.
-Made product(Slot slot, const Options& options, const FeatureMap& map, bool scaled,
+constexpr KernelAttention::Inputs kScaled{.power = 0.25};
+
+/// The attention of that map.
+Made product(Slot slot, const Options& options, const FeatureMap& map, const KernelAttention::Inputs& inputs,
              const MakeDistribution& frequencies) {
   const KernelAttentionSpec spec{
       .map = map, .renormalise = options.renormalise, .denominator_eps = options.denominator_eps};
-  return std::make_unique<KernelAttention>(slot, spec, scaled, frequencies, options.streaming);
+  return std::make_unique<KernelAttention>(slot, spec, inputs, frequencies, options.streaming);
 }
 
 // ---- PERF
@@ -64,7 +66,7 @@ MechanismInfo performer(const std::string& name, const std::string& source, cons
           [map, norms](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
             FeatureMap chosen = map;
             if (map.kind != Kind::softmax_trigonometric) chosen.eps = options.eps;
-            return product(slot, options, chosen, true, gaussian(options, dim, norms, init));
+            return product(slot, options, chosen, kScaled, gaussian(options, dim, norms, init));
           }};
 }
 
@@ -84,7 +86,7 @@ MechanismInfo generalised(const std::string& f, Function function) {
             FeatureMap map = {.kind = Kind::elementwise, .function = function, .eps = options.kernel_eps};
             // e^u overflows: as an exponential of u alone it is shifted by its maximum, which cancels but for the eps.
             if (function == Function::exp) map = {.kind = Kind::positive, .norm_factor = 0, .eps = options.eps};
-            return product(slot, options, map, false,
+            return product(slot, options, map, {},
                            released(options) ? MakeDistribution() : gaussian(options, dim, Norms::chi, init));
           },
           "phi(x) = f(x) + eps, without Omega"};
@@ -152,18 +154,32 @@ MakeDistribution generator(int64_t dim, const Options& options, Generator& init)
 
 void describe_linear_elu(Mechanisms& list) {
   list.push_back({"linear-elu", 2020, "Katharopoulos et al.", "phi(x) = elu(x) + 1", "", "L D^2", true, "",
-                  "denominator_eps, renormalise, streaming",
+                  "denominator_eps, renormalise, streaming, as",
                   [](Slot slot, int64_t, int64_t, const Options& options, Generator&) {
                     const FeatureMap map{.kind = Kind::elementwise, .function = Function::elu_plus_one, .eps = 0};
-                    return product(slot, options, map, false, nullptr);
-                  }});
+                    return product(slot, options, map, {.sees_padding = released(options)}, nullptr);
+                  },
+                  "padded keys count (LRA)"});
 }
 
 void describe_performers(Mechanisms& list) {
   const FeatureMap positive_map{.kind = Kind::positive, .norm_factor = 0.5};
-  list.push_back(performer("performer", "PERF Eq. 4, Lemma 1",
-                           "phi(x) = exp(omega x - |x|^2 / 2) / sqrt M, orthogonal omega ~ N(0, I)", "softmax",
-                           positive_map));
+  MechanismInfo plain =
+      performer("performer", "PERF Eq. 4, Lemma 1",
+                "phi(x) = exp(omega x - |x|^2 / 2) / sqrt M, orthogonal omega ~ N(0, I)", "softmax", positive_map);
+  plain.options += ", as";
+  plain.released = "q . k / D, as inputs are scaled twice, eps 1e-4, drawn once (SKY)";
+  plain.make = [paper = plain.make, positive_map](Slot slot, int64_t heads, int64_t dim, const Options& options,
+                                                  Generator& init) {
+    if (!released(options)) return paper(slot, heads, dim, options, init);
+    FeatureMap map = positive_map;
+    map.eps = 1e-4;
+    Options once = options;
+    once.redraw = 0;
+    once.redraw_in_evaluation = false;
+    return product(slot, once, map, {.power = 0.5}, gaussian(once, dim, Norms::chi, init));
+  };
+  list.push_back(std::move(plain));
   list.push_back(performer("performer-trig", "PERF Eqs. 5, 6",
                            "phi(x) = exp(|x|^2 / 2) (cos omega x, sin omega x) / sqrt M", "softmax",
                            {.kind = Kind::softmax_trigonometric, .eps = 0}));
@@ -189,7 +205,7 @@ void describe_mixtures(Mechanisms& list) {
                   true, "mu, Sigma", options,
                   [](Slot slot, int64_t heads, int64_t dim, const Options& chosen, Generator& init) {
                     // Released: two frequencies for each of M / 2 draws.
-                    return product(slot, chosen, sinks(chosen, chosen.features / 2), true,
+                    return product(slot, chosen, sinks(chosen, chosen.features / 2), kScaled,
                                    mixture(heads, dim, false, chosen, init));
                   },
                   released_kl(false, "two Gaussians at +-mu with one full matrix and the same noise")});
@@ -197,7 +213,7 @@ void describe_mixtures(Mechanisms& list) {
                   "phi(x) = exp(omega x - |x|^2), omega ~ sum_c N(mu_c, diag sigma_c^2) / C", kernel, "L M D", true,
                   "mu, sigma", options,
                   [](Slot slot, int64_t heads, int64_t dim, const Options& chosen, Generator& init) {
-                    return product(slot, chosen, positive(chosen), true, mixture(heads, dim, true, chosen, init));
+                    return product(slot, chosen, positive(chosen), kScaled, mixture(heads, dim, true, chosen, init));
                   },
                   released_kl(true, "one Gaussian, omega = exp(sigma / 2) n + mu")});
 }
@@ -214,8 +230,8 @@ void describe_fastfood(Mechanisms& list) {
                       learn == Learn::none ? "the Gaussian kernel" : "a learnt kernel", "L M log D, and L M D for V",
                       true, learns, std::string(kKlOptions) + ", sigma",
                       [prf, learn = learn](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
-                        return product(slot, options, prf ? positive(options) : sinks(options, options.features), true,
-                                       fastfood(dim, learn, options, init));
+                        return product(slot, options, prf ? positive(options) : sinks(options, options.features),
+                                       kScaled, fastfood(dim, learn, options, init));
                       },
                       released_kl(prf, "S, G, B ~ N(0, 1 / D) at first, where they learn")});
     }
@@ -229,7 +245,7 @@ void describe_generative(Mechanisms& list) {
                         : "phi(x) = (cos omega x, sin omega x), omega = g(n), n ~ N(0, I)",
                     "the kernel of a learnt distribution", "L M D + M D^2", true, "the generator g", kKlOptions,
                     [prf](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
-                      return product(slot, options, prf ? positive(options) : sinks(options, options.features), true,
+                      return product(slot, options, prf ? positive(options) : sinks(options, options.features), kScaled,
                                      generator(dim, options, init));
                     },
                     released_kl(prf, "noise of D / 2 numbers, hidden layers of 2 D and 4 D")});
