@@ -5,6 +5,13 @@
 #include <cmath>
 
 #include "autograd/fused/cross_entropy.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/join.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
+#include "autograd/ops/view.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/matmul.h"
 #include "engine/random.h"
@@ -102,6 +109,166 @@ std::string readable(const testing::TestParamInfo<std::string>& info) {
     if (c == '-') c = '_';
   }
   return name;
+}
+
+/// A small classifier in f64, without dropout, and a padded batch for it.
+struct Small {
+  explicit Small(EncoderOptions changed) : options(std::move(changed)), model(options, init) {
+    model.to(Device::cpu(), DType::f64);
+    for (const auto& [name, tensor] : model.state()) {  // away from zeros, ones and small deviations
+      if (is_floating(tensor.dtype())) tensor.copy_(tensor + normal(tensor.shape(), init, 0, 0.3, DType::f64));
+    }
+  }
+  static EncoderOptions base() {
+    EncoderOptions options{.vocabulary = 9, .length = 12, .classes = 3, .layers = 2, .dim = 8, .hidden = 6};
+    options.attention = {.attention = "softmax", .heads = 2};
+    options.dropout = 0;
+    return options;
+  }
+  Tensor logits(bool training = false) {
+    Generator noise(5);
+    Context context{noise, training};
+    return model.forward(ids, real, context).value();
+  }
+  Variable named(const std::string& name) { return model.state().at(name); }
+
+  EncoderOptions options;
+  Generator init{3};
+  SequenceClassifier model;
+  Tensor ids = Tensor::from<int64_t>({1, 2, 3, 4, 5, 8, 7, 6, 0, 0}, {2, 5});
+  Tensor real = less(Tensor::arange(5).unsqueeze(0), Tensor::from<int64_t>({5, 3}, {2, 1}));
+};
+
+void expect_equal(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
+  ASSERT_EQ(x.size(), y.size());
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-10) << i;
+}
+
+/// The whole model in plain ops, as its papers write it.
+Tensor composed(Small& small) {
+  const EncoderOptions& options = small.options;
+  const auto W = [&](const std::string& name) { return small.named(name); };
+  const auto norm = [&](const Variable& x, const std::string& name) {
+    const Variable centred = x - mean(x, {-1}, true);
+    return centred / sqrt(mean(square(centred), {-1}, true) + options.norm_eps) * W(name + ".weight") +
+           W(name + ".bias");
+  };
+  const auto linear = [&](const Variable& x, const std::string& name) {
+    return matmul(x, transpose(W(name + ".weight"), 0, 1)) + W(name + ".bias");
+  };
+  const int64_t batch = small.ids.size(0), dim = options.dim, heads = 2;
+  Variable x = reshape(take(W("tokens.weight"), small.ids.view({-1})), {batch, small.ids.size(1), dim});
+  Tensor mask = small.real;
+  if (options.pooling == EncoderOptions::Pooling::cls) {
+    x = concat({expand(W("cls"), {batch, 1, dim}), x}, 1);
+    mask = concat({Variable(Tensor::full({batch, 1}, 1, DType::boolean)), Variable(mask)}, 1).value();
+  }
+  const int64_t length = x.size(1);
+  x = x + (options.positions == EncoderOptions::Positions::learned
+               ? slice(W("positions"), 0, 0, length)
+               : Variable(sinusoidal_positions(length, dim).cast(DType::f64)));
+  const auto attend = [&](const Variable& n, const std::string& name) {
+    const Variable qkv = linear(n, name + ".qkv");
+    const auto head = [&](int64_t part) {
+      return transpose(reshape(slice(qkv, -1, part * dim, (part + 1) * dim), {batch, length, heads, dim / heads}), 1,
+                       2);
+    };
+    const Variable scores = matmul(head(0), transpose(head(1), -2, -1)) / std::sqrt(static_cast<double>(dim / heads));
+    const Tensor keys = mask.unsqueeze(1).unsqueeze(1);
+    const Variable weights = where(keys, exp(scores), Variable(Tensor::scalar(0, DType::f64)));
+    const Variable O = matmul(weights, head(2)) / sum(weights, {-1}, true);
+    return linear(reshape(transpose(O, 1, 2), {batch, length, dim}), name + ".out");
+  };
+  for (int64_t i = 0; i < options.layers; ++i) {
+    const std::string block = "blocks." + std::to_string(i);
+    const auto feed = [&](const Variable& s) {
+      return linear(gelu(linear(norm(s, block + ".norm2"), block + ".feed_forward.in")), block + ".feed_forward.out");
+    };
+    const Variable n = norm(x, block + ".norm1");
+    const bool released = options.block == EncoderOptions::Block::kl_released;
+    const Variable s = (released ? n : x) + attend(n, block + ".attention");  // KL as released: from the normalised
+    x = s + feed(s);
+  }
+  x = norm(x, "norm");
+  Variable pooled = select(x, 1, 0);
+  if (options.pooling != EncoderOptions::Pooling::cls) {
+    const Variable real = mask.cast(DType::f64).unsqueeze(2);
+    const Variable total = sum(x * real, {1});
+    pooled = options.pooling == EncoderOptions::Pooling::mean ? total / sum(real, {1})
+                                                              : total / static_cast<double>(options.length);
+  }
+  if (options.classifier > 0) pooled = relu(linear(pooled, "classifier.hidden"));
+  return linear(pooled, "classifier.classes").value();
+}
+
+TEST(Encoder, EveryOptionIsWhatThePlainCompositionSays) {
+  using Options = EncoderOptions;
+  for (const auto block : {Options::Block::pre_norm, Options::Block::kl_released}) {
+    for (const auto pooling : {Options::Pooling::cls, Options::Pooling::mean, Options::Pooling::mean_padded}) {
+      for (const auto positions : {Options::Positions::learned, Options::Positions::sinusoidal}) {
+        Options options = Small::base();
+        options.block = block;
+        options.pooling = pooling;
+        options.positions = positions;
+        options.classifier = pooling == Options::Pooling::mean ? 7 : 0;
+        Small small(options);
+        SCOPED_TRACE(testing::Message() << static_cast<int>(block) << static_cast<int>(pooling)
+                                        << static_cast<int>(positions));
+        expect_equal(small.logits(), composed(small));
+      }
+    }
+  }
+}
+
+TEST(Encoder, RecomputingBlocksChangesNeitherTheLossNorTheGradients) {
+  const auto run = [](bool recompute) {
+    EncoderOptions options = Small::base();
+    options.recompute = recompute;
+    options.dropout = 0.2;
+    options.attention.attention = "performer";
+    Small small(options);
+    Generator noise(6);
+    Context context{noise, true};
+    Tape tape;
+    const Variable loss =
+        cross_entropy(small.model.forward(small.ids, small.real, context), Tensor::from<int64_t>({0, 2}, {2}));
+    tape.backward(loss);
+    std::vector<std::vector<double>> results = {{loss.item(), static_cast<double>(noise.offset())}};
+    for (const Parameter* parameter : small.model.parameters()) {
+      results.push_back(parameter->grad.defined() ? parameter->grad.to_vector<double>() : std::vector<double>());
+    }
+    return results;
+  };
+  const auto plain = run(false), again = run(true);
+  ASSERT_EQ(plain.size(), again.size());
+  for (size_t i = 0; i < plain.size(); ++i) {
+    ASSERT_EQ(plain[i].size(), again[i].size()) << i;
+    for (size_t k = 0; k < plain[i].size(); ++k) EXPECT_NEAR(plain[i][k], again[i][k], 1e-10) << i;
+  }
+}
+
+TEST(Encoder, ImpossibleSizesAreRefused) {
+  const auto message = [](auto&& change) -> std::string {
+    EncoderOptions options = Small::base();
+    change(options);
+    try {
+      Generator init(1);
+      SequenceClassifier model(options, init);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message([](EncoderOptions& o) { o.attention.heads = 3; }),
+            "attention: 3 heads do not divide the model size 8; choose a divisor, or give the head size");
+  EXPECT_NE(message([](EncoderOptions& o) { o.vocabulary = 0; }).find("vocabulary 0"), std::string::npos);
+  EXPECT_NE(message([](EncoderOptions& o) { o.attention.attention = "sofmax"; }).find("softmax"), std::string::npos);
+  Small small(Small::base());
+  Generator noise(1);
+  Context context{noise};
+  EXPECT_THROW(small.model.forward(Tensor::zeros({2, 13}, DType::i64), {}, context), Error);
+  EXPECT_THROW(small.model.forward(Tensor::zeros({2}, DType::i64), {}, context), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, EncoderWith, testing::ValuesIn(all_names()), readable);
