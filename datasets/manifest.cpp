@@ -60,7 +60,13 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   };
   try {
     return parse(json::parse(text_of(bytes), shallow));
-  } catch (const std::exception& error) {
+  } catch (const json::parse_error& error) {
+    fail("{}: no manifest: not JSON at byte {}", path.string(), error.byte);
+  } catch (const json::exception& error) {
+    std::string_view what = error.what();  // `[json.exception.type_error.302] type must be string, but is number`
+    what.remove_prefix(std::min(what.size(), what.find(']') + 2));
+    fail("{}: no manifest: {}", path.string(), what);
+  } catch (const Error& error) {
     fail("{}: no manifest: {}", path.string(), error.what());
   }
 }

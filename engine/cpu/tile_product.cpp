@@ -21,7 +21,8 @@ constexpr int max_rows(int vectors) {
 /// The depth of the products of attention tiles, whose C is close by.
 constexpr int64_t kTileDepth = 64;
 
-/// The part of B in use, in bytes: two thirds of a 48 KiB L1 cache, all of a 32 KiB one, from whose L2 it comes as fast.
+/// The part of B in use, in bytes: two thirds of a 48 KiB L1 cache, all of a 32 KiB one, from whose L2 it comes as
+/// fast.
 constexpr int64_t kPanelBytes = 32768;
 
 /// One block of C: R rows of V vectors of W elements, of which the last begins at column `last` <= (V - 1) W.

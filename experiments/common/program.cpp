@@ -97,6 +97,7 @@ class Program {
       const std::string advice = blas_advice();
       if (!advice.empty() && records_.empty()) log_.info("{}", advice);
       if (!options.trace.empty() && trace_.empty()) {
+        trace::write(options.trace);  // empty: that it can not be written shows now, not behind hours of training
         trace_ = options.trace;
         trace::start();
       }

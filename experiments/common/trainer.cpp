@@ -9,6 +9,8 @@
 #include "engine/allocator.h"
 #include "engine/error.h"
 #include "engine/io/file.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 #include "experiments/common/events.h"
 #include "experiments/common/interrupt.h"
 #include "experiments/common/progress.h"
@@ -97,10 +99,13 @@ TrainResult Trainer::run() {
     }
 
     if (logs) log_training(metrics, events);
+    const bool saves = evaluates || is_multiple(plan_.checkpoint_every);
+    if (saves) require_finite();
     if (evaluates) evaluate(metrics, events);
     const bool stops = interrupted();
-    if (evaluates || stops || is_multiple(plan_.checkpoint_every)) {
+    if (saves || stops) {
       read_results();  // of an interruption that came just now
+      if (!saves) require_finite();
       metrics.sync();  // before the checkpoint: what it continues is then on the disk
       events.sync();
       save_last();
@@ -203,16 +208,33 @@ void Trainer::restore(const State& state) {
   valid_last_ = parse_metrics_json(state.text("run.valid"), state.file);
 }
 
+std::string Trainer::which(const Blame& blame) {
+  const std::string ids = ids_text(blame.examples);
+  const bool saved = std::filesystem::exists(folder_ / kLast);
+  return (ids.empty() ? "" : "; batch ids " + ids) +
+         (saved ? "; the checkpoints in " + folder_.path().string() + " are good"
+                : "; no checkpoint was written before");
+}
+
 void Trainer::fail_not_finite(int64_t step, double loss) {
   log_.draw("");
   const Blame blame = model_.blame(step);
-  const std::string ids = ids_text(blame.examples);
-  const bool saved = std::filesystem::exists(folder_ / kLast);
-  throw RunFailure(fmt::format(
-      "the loss of step {} is {}{}{}; {}", step + 1, loss,
-      blame.layer.empty() ? "" : "; first layer whose output is not finite: " + blame.layer,
-      ids.empty() ? "" : "; batch ids " + ids,
-      saved ? "the checkpoints in " + folder_.path().string() + " are good" : "no checkpoint was written before"));
+  throw RunFailure(fmt::format("the loss of step {} is {}{}{}", step + 1, loss,
+                               blame.layer.empty() ? "" : "; first layer whose output is not finite: " + blame.layer,
+                               which(blame)));
+}
+
+// A finite loss may have a gradient that is not: the next loss would tell, but a checkpoint before it would be spoilt.
+void Trainer::require_finite() {
+  State state;
+  model_.save_model(state);
+  model_.save_training(state);
+  for (const auto& [name, tensor] : state.tensors) {
+    if (!is_floating(tensor.dtype()) || tensor.size() == 0 || std::isfinite(sum(tensor * 0.0).item())) continue;
+    log_.draw("");
+    throw RunFailure(fmt::format("step {} left '{}' with values that are not finite{}", step_, name,
+                                 which(model_.blame(step_ - 1))));
+  }
 }
 
 TrainResult Trainer::finish() {

@@ -102,7 +102,7 @@ class Trainer {
           std::string go_on);
 
   /// Trains to the end, from checkpoint-last where the folder holds one. Interrupted is thrown after a checkpoint,
-  /// RunFailure where the loss is not finite.
+  /// RunFailure where the loss, or what would be saved, is not finite.
   TrainResult run();
 
  private:
@@ -122,6 +122,8 @@ class Trainer {
   bool is_better(const Metrics& valid) const;
   bool is_done() const;
   [[noreturn]] void fail_not_finite(int64_t step, double loss);
+  void require_finite();
+  std::string which(const Blame& blame);
   TrainResult finish();
 
   Trainable& model_;

@@ -49,6 +49,12 @@ class Check {
     broken_ += broken;
   }
 
+  /// A set whose manifest itself is broken.
+  void print_broken(const std::string& set, const std::string& what) {
+    fmt::print("{:<24} {:<10} remove the folder to have it made anew\n  {}\n", set, "BROKEN", what);
+    ++broken_;
+  }
+
   /// An Error where a file is broken.
   void finish() const {
     std::fflush(stdout);
@@ -80,7 +86,12 @@ void check(const Options& options) {
     }
     std::sort(made.begin(), made.end());
     for (const fs::path& folder : made) {
-      report.print(folder.filename().string(), check_manifest(folder), "remove the folder to have it made anew");
+      const std::string set = folder.filename().string();
+      try {
+        report.print(set, check_manifest(folder), "remove the folder to have it made anew");
+      } catch (const Error& error) {
+        report.print_broken(set, error.what());
+      }
     }
   }
   for (const KnownSet& set : known_sets()) {

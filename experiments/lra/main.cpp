@@ -24,14 +24,15 @@ EncoderOptions model_of(const lra::Config& config, const Task& task) {
   return encoder_options(config.model, config.run.attention, task);
 }
 
-/// Refuses an impossible model before any data are made.
-void check_model(const lra::Config& config) {
+/// Refuses an impossible model or training before any data are made.
+void check(const lra::Config& config) {
+  config.optim.schedule_of(config.run.steps);
   Generator init(0);
   const SequenceClassifier model(model_of(config, listops::task(config.listops_options())), init);
 }
 
 void run(lra::Config& config, Session& session) {
-  check_model(config);
+  check(config);
   const TaskData data =
       listops::load_task(config.listops_options(), [&](const std::string& line) { session.log.info("{}", line); });
   const TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};

@@ -42,6 +42,7 @@ struct OptimConfig {
   double rate = 1e-4;
   int64_t warmup = 0;
   double beta1 = 0.9;
+  bool cycle_beta1 = false;
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
@@ -50,7 +51,8 @@ struct OptimConfig {
   int64_t evaluate_every = 500;
 
   void fields(Fields& f);
-  Schedule schedule_of(int64_t steps) const { return {Schedule::named(schedule), rate, warmup, steps}; }
+  /// An Error where settings do not go together.
+  Schedule schedule_of(int64_t steps) const;
 };
 
 /// All names of the registry.

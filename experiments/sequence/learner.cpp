@@ -80,6 +80,7 @@ Generator Learner::evaluation_noise() const { return Generator(seed_).fork(kEval
 StepResult Learner::step(int64_t step) {
   batch_ = loader_.next();
   const Batch batch = place_.put(batch_);
+  if (optim_.cycle_beta1) optimizer_.set_beta1(one_cycle_beta1(schedule_, step));
   optimizer_.prepare(schedule_.rate(step));
   if (replays_) {
     graph_.run(batch.ids.shape().str(), [&] { update(batch); });

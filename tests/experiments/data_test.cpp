@@ -53,6 +53,22 @@ TEST(Data, CheckTellsWhatIsMissingRightAndBroken) {
   EXPECT_EQ(broken.err, "error: 1 of the files found are broken; remove them, and get them anew\n");
 }
 
+TEST(Data, ABrokenManifestHidesNothingElse) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a", "b"}) {
+    listops::write_files(folder / "data" / name,
+                         {.min_length = 5, .max_length = 30, .train = 20, .valid = 5, .test = 5});
+  }
+  test::put(folder / "data/a/manifest.json", "garbage");
+  const Ended ended = run_data(folder, {"check"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.out.find("\n  data/a/manifest.json: no manifest: not JSON at byte 1\n"), std::string::npos)
+      << ended.out;
+  EXPECT_NE(line_of(ended.out, "a").find("BROKEN"), std::string::npos) << ended.out;
+  EXPECT_NE(line_of(ended.out, "b").find("right      3 of 3 files"), std::string::npos) << ended.out;
+  EXPECT_NE(line_of(ended.out, "mnist").find("missing"), std::string::npos) << ended.out;
+}
+
 TEST(Data, MistakesAreToldInOneLine) {
   const TemporaryFolder folder;
   EXPECT_EQ(run_data(folder, {"chek"}).err,

@@ -63,9 +63,10 @@ class Process {
  public:
   using Variables = std::map<std::string, std::string>;
 
-  /// Runs in `folder`. No file it writes may pass `file_limit` bytes, where that is not 0.
+  /// Runs in `folder`. No file it writes may pass `file_limit` bytes, where that is not 0. Runs as `user`, where that
+  /// is not 0; only root may ask for it.
   Process(const std::vector<std::string>& command, const std::filesystem::path& folder, const Variables& variables = {},
-          rlim_t file_limit = 0) {
+          rlim_t file_limit = 0, uid_t user = 0) {
     const std::string tag = std::to_string(getpid()) + "-" + std::to_string(counter()++);
     out_ = folder / (".stdout-" + tag);
     err_ = folder / (".stderr-" + tag);
@@ -83,6 +84,7 @@ class Process {
         const rlimit limit{file_limit, file_limit};
         setrlimit(RLIMIT_FSIZE, &limit);
       }
+      if (user != 0 && (setgid(user) != 0 || setuid(user) != 0)) _exit(126);
       execv(arguments[0], arguments.data());
       _exit(127);
     }

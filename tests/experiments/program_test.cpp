@@ -62,6 +62,13 @@ TEST(Program, ExitCodesAndOneLine) {
             "error: the loss of step 8 is nan; first layer whose output is not finite: bowl.rim; batch ids 14, 15; the "
             "checkpoints in run are good\n");
   EXPECT_EQ(State::load(folder / "run/checkpoint-last").integer("run.step"), 6);
+  // Step 9 of a checkpoint every 3 spoils what it would save: the one of step 6 stays.
+  const Ended spoilt = run_toy(folder, {"--model.spoil-at=8", "--out=spoilt", "--log-level=warning"});
+  EXPECT_EQ(spoilt.code, 1);
+  EXPECT_EQ(spoilt.err,
+            "error: step 9 left 'place' with values that are not finite; batch ids 16, 17; the checkpoints in spoilt "
+            "are good\n");
+  EXPECT_EQ(State::load(folder / "spoilt/checkpoint-last").integer("run.step"), 6);
 }
 
 TEST(Program, HelpVersionAndDumpGoToStandardOutput) {
@@ -269,6 +276,10 @@ TEST(Program, TraceIsWrittenWithATable) {
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_TRUE(nlohmann::json::parse(contents(folder / "out.json")).contains("traceEvents"));
   EXPECT_NE(ended.out.find("share"), std::string::npos) << ended.out;
+  const Ended nowhere = run_toy(folder, {"--trace=nowhere/out.json", "--out=traced"});
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_EQ(nowhere.err, "error: trace: can not write nowhere/out.json: No such file or directory\n");
+  EXPECT_FALSE(std::filesystem::exists(folder / "traced"));
 }
 
 }  // namespace

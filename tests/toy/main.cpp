@@ -14,12 +14,14 @@ struct ModelConfig {
   int dim = 3;
   double rate = 0.1;
   int64_t nan_at = -1;
+  int64_t spoil_at = -1;
   int pause_ms = 0;
 
   void fields(Fields& f) {
     f("dim", dim, "number of unknowns").at_least(1);
     f("rate", rate, "learning rate").above(0);
     f("nan-at", nan_at, "the step whose loss is to be NaN; -1: none");
+    f("spoil-at", spoil_at, "the step that leaves a NaN behind, with a good loss; -1: none");
     f("pause-ms", pause_ms, "milliseconds to sleep in each step").at_least(0).free_on_resume();
   }
 };
@@ -62,6 +64,7 @@ class Bowl final : public Trainable {
       m[i] = 0.5 * m[i] + x[i] + 0.3 * (noise_.uniform() - 0.5);
       x[i] -= config_.rate * m[i];
     }
+    if (step == config_.spoil_at) x[0] = std::numeric_limits<double>::quiet_NaN();
     return {scalar(loss), scalar(right), config_.dim};
   }
   Metrics evaluate(Split split) override {
