@@ -240,6 +240,24 @@ void describe_kernel_attention(OpInfos& infos) {
       return composed::kernel_attention(spec, in[0], in[1], in[2], in[3], {});
     };
   }
+  for (const bool causal : {false, true}) {
+    const auto add = [&](std::string label, const std::vector<Tensor>& inputs) {
+      if (causal) label += ", causal";
+      const KernelAttentionSpec spec{maps[0], 0.7, causal, true, 0};
+      info.samples.push_back({label, inputs, [spec](const std::vector<Variable>& in) {
+                                return kernel_attention(spec, in[0], in[1], in[2], in[3], {});
+                              }});
+      plain[label] = [spec](const std::vector<Variable>& in) {
+        return composed::kernel_attention(spec, in[0], in[1], in[2], in[3], {});
+      };
+    };
+    const auto values = [&](const Shape& shape) { return sample_values(shape, ++seed, -1, 1, 0.05); };
+    add("no tokens", {values({2, 2, 0, 3}), values({2, 2, 0, 3}), values({2, 2, 0, 3}), values({1, 4, 3})});
+    add("one token, size 1", {values({1, 1, 1, 1}), values({1, 1, 1, 1}), values({1, 1, 1, 1}), values({1, 1, 1})});
+    add("heads, batches and rows that are one in memory",
+        {values({2, 1, 5, 3}).expand({2, 2, 5, 3}), values({1, 2, 5, 3}).expand({2, 2, 5, 3}),
+         values({2, 2, 1, 3}).expand({2, 2, 5, 3}), values({1, 4, 3})});
+  }
   info.composition = [plain](const Sample& sample, const std::vector<Variable>& in) {
     return plain.at(sample.label)(in);
   };

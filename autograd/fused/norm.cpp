@@ -89,7 +89,8 @@ OpInfo residual_info() {
   static const Dropout kDrop = Dropout::at(0.3, Generator(5, 12));
   OpInfo info{"residual_layer_norm", "s = r + dropout(x),  y = LayerNorm(s)", "Ba, Kiros & Hinton, 2016", {}, {}};
   uint64_t seed = 1350;
-  for (const Shape& shape : {Shape{4, 5}, Shape{1, 3}, Shape{3, 17}, Shape{0, 4}, Shape{2, 3, 6}, Shape{6}}) {
+  for (const Shape& shape :
+       {Shape{4, 5}, Shape{1, 3}, Shape{3, 17}, Shape{0, 4}, Shape{2, 3, 6}, Shape{6}, Shape{1, 1}}) {
     for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
       const Tensor residual = sample_values(shape, ++seed);
       const Tensor gamma = sample_values({shape[-1]}, ++seed);
@@ -143,7 +144,7 @@ void describe_norm(OpInfos& infos) {
   OpInfo info{"layer_norm", "y = gamma (x - mean x) / sqrt(var x + eps) + beta", "Ba, Kiros & Hinton, 2016", {}, {}};
   uint64_t seed = 1300;
   for (const Shape& shape :
-       {Shape{4, 5}, Shape{1, 3}, Shape{7, 33}, Shape{0, 4}, Shape{2, 3, 6}, Shape{300, 4}, Shape{6}}) {
+       {Shape{4, 5}, Shape{1, 3}, Shape{7, 33}, Shape{0, 4}, Shape{2, 3, 6}, Shape{300, 4}, Shape{6}, Shape{1, 1}}) {
     for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
       const Tensor gamma = sample_values({shape[-1]}, ++seed);
       const Tensor beta = sample_values({shape[-1]}, ++seed);

@@ -80,6 +80,20 @@ void describe_softmax_attention(OpInfos& infos) {
       }
     }
   }
+  const auto add = [&](const std::string& label, const std::vector<Tensor>& inputs) {
+    const SoftmaxAttentionOptions options{0.7, false, Dropout::at(0, Generator(3, 8))};
+    info.samples.push_back({label, inputs, [options](const std::vector<Variable>& in) {
+                              return softmax_attention(options, in[0], in[1], in[2], {});
+                            }});
+    plain[label] = [options](const std::vector<Variable>& in) {
+      return composed::softmax_attention(options, in[0], in[1], in[2], {});
+    };
+  };
+  const auto values = [&](const Shape& shape) { return sample_values(shape, ++seed, -1, 1, 0.05); };
+  add("one query, one key, size 1", {values({1, 1, 1, 1}), values({1, 1, 1, 1}), values({1, 1, 1, 1})});
+  add("heads, batches and rows that are one in memory",
+      {values({2, 1, 4, 3}).expand({2, 2, 4, 3}), values({1, 2, 5, 3}).expand({2, 2, 5, 3}),
+       values({2, 2, 1, 2}).expand({2, 2, 5, 2})});
   info.composition = [plain](const Sample& sample, const std::vector<Variable>& in) {
     return plain.at(sample.label)(in);
   };

@@ -136,8 +136,8 @@ void describe_binary(OpInfos& infos) {
   OpInfo repeat{"expand", "y = x repeated to a shape it broadcasts to", "", {}, {}};
   OpInfo gather{"sum_to", "y = x summed to a shape that broadcasts to x's", "", {}, {}};
   const std::vector<std::pair<Shape, Shape>> shapes = {
-      {{}, {2, 3}},           {{1}, {5}}, {{3, 1}, {3, 4}}, {{0}, {0}},
-      {{2, 1, 3}, {2, 2, 3}}, {{5}, {5}}, {{1, 1}, {7, 3}}, {{3}, {2, 0, 3}}};
+      {{}, {2, 3}}, {{1}, {5}},       {{3, 1}, {3, 4}}, {{0}, {0}}, {{2, 1, 3}, {2, 2, 3}},
+      {{5}, {5}},   {{1, 1}, {7, 3}}, {{3}, {2, 0, 3}}, {{}, {1}},  {{1}, {1, 1}}};
   uint64_t seed = 300;
   for (const auto& [small, large] : shapes) {
     for (const auto& [label, x] : sample_layouts(small, ++seed)) {

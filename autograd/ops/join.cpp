@@ -107,10 +107,11 @@ void describe_join(OpInfos& infos) {
     return square(stack({x, x * 2}, 1)) + square(stack({x * 3, x}, -2));
   }));
   infos.back().refused = {[zeros] { stack({zeros({2, 3}), zeros({2, 4})}); }, [] { stack(std::vector<Variable>{}); }};
-  infos.push_back(describe("unbind", "y_i = x[i]", {{2, 3}, {2, 1}, {2, 7}, {2, 2, 3}, {2, 0}, {2, 4}, {2, 5, 1}},
+  infos.push_back(describe("unbind", "y_i = x[i]",
+                           {{2, 3}, {2, 1}, {2, 7}, {2, 2, 3}, {2, 0}, {2, 4}, {2, 5, 1}, {1, 1}},
                            [](const Variable& x) {
                              const std::vector<Variable> parts = unbind(x, 0);
-                             return square(parts[0]) * 2 + parts[1];
+                             return square(parts[0]) * 2 + parts.back();
                            }));
   infos.back().refused = {[zeros] { unbind(zeros({2}), 1); }};
   infos.push_back(describe("pad", "y[b + i] = x[i] within a frame of one value", matrices, [](const Variable& x) {
