@@ -52,7 +52,8 @@ TEST(TuringProgram, TheBusyBeaverOfThreeStatesWritesSixOnesInFourteenSteps) {
   const Ended ended = turing(folder, {"--task=busy-beaver", "--out=run"});
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_NE(ended.out.find("after each of 14 steps"), std::string::npos) << ended.out;
-  const std::string tape = ended.out.substr(ended.out.find("ends as"));
+  const size_t begin = ended.out.find("ends as");
+  const std::string tape = ended.out.substr(begin, ended.out.find('\n', begin) - begin);
   EXPECT_EQ(std::count(tape.begin(), tape.end(), '1'), 6) << tape;
   const auto results = nlohmann::json::parse(test::contents(folder / "run/results.json"));
   EXPECT_EQ(results.at("figures").at(0).at("curves").at(0).at("points").size(), 15U);

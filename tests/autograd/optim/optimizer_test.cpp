@@ -113,32 +113,38 @@ TEST(Clip, ByNormScalesAllGradientsTogether) {
   Parameter a = parameter("a", {0, 0}, {3, 0}), b = parameter("b", {0}, {4}), none = parameter("none", {0}, {});
   const std::vector<Parameter*> all = {&a, &b, &none};
   EXPECT_DOUBLE_EQ(gradient_norm(all), 5);
-  EXPECT_DOUBLE_EQ(clip_by_norm(all, 1).scale, 0.2);
-  EXPECT_DOUBLE_EQ(clip_by_norm(all, 6).scale, 1);
-  EXPECT_DOUBLE_EQ(clip_gradient_norm(all, 6), 5);
-  EXPECT_EQ(b.grad.item(), 4);
-  EXPECT_DOUBLE_EQ(clip_gradient_norm(all, 1), 5);
-  EXPECT_DOUBLE_EQ(a.grad.to_vector<double>()[0], 0.6);
-  EXPECT_DOUBLE_EQ(b.grad.item(), 0.8);
+  EXPECT_DOUBLE_EQ(clip_by_norm(all, 1).scale.item(), 0.2);
+  EXPECT_DOUBLE_EQ(clip_by_norm(all, 6).scale.item(), 1);
+  Sgd(all).step(1, clip_by_norm(all, 1));  // p -= g / 5
+  EXPECT_DOUBLE_EQ(a.value.to_vector<double>()[0], -0.6);
+  EXPECT_DOUBLE_EQ(b.value.item(), -0.8);
+  EXPECT_EQ(none.value.item(), 0);
 }
 
 TEST(Clip, ByValueCutsEachEntry) {
-  Parameter a = parameter("a", {0, 0, 0}, {3, -0.5, -7}), none = parameter("none", {0}, {});
-  clip_gradient_value({&a, &none}, 1);
-  EXPECT_EQ(a.grad.to_vector<double>(), (std::vector<double>{1, -0.5, -1}));
+  Parameter a = parameter("a", {0, 0, 0}, {3, -0.5, -7});
+  Sgd({&a}).step(1, {.limit = 1});
+  EXPECT_EQ(a.value.to_vector<double>(), (std::vector<double>{-1, 0.5, 1}));
 }
 
-// Clipping on the way into a step is clipping before it.
-TEST(Clip, WithinTheStepEqualsBeforeIt) {
-  Parameter before = parameter("p", {1, 2, 3}, {3, -0.5, -7}), within = parameter("p", {1, 2, 3}, {3, -0.5, -7});
-  clip_gradient_norm({&before}, 2);
-  clip_gradient_value({&before}, 0.4);
-  Sgd({&before}).step(0.1);
-  GradientClip clip = clip_by_norm({&within}, 2);
-  clip.limit = 0.4;
-  Sgd({&within}).step(0.1, clip);
-  const std::vector<double> a = before.value.to_vector<double>(), b = within.value.to_vector<double>();
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_DOUBLE_EQ(a[i], b[i]);
+TEST(Clip, ByNormComesBeforeByValue) {
+  Parameter a = parameter("a", {0, 0}, {3, 4});
+  GradientClip clip = clip_by_norm({&a}, 1);  // (0.6, 0.8)
+  clip.limit = 0.7;
+  Sgd({&a}).step(1, clip);
+  EXPECT_DOUBLE_EQ(a.value.to_vector<double>()[0], -0.6);
+  EXPECT_DOUBLE_EQ(a.value.to_vector<double>()[1], -0.7);
+}
+
+TEST(Clip, NothingMovesBehindAGuardThatIsNotFinite) {
+  Parameter a = parameter("a", {1}, {3});
+  GradientClip clip;
+  clip.guard = Tensor::full({}, std::numeric_limits<double>::quiet_NaN(), DType::f64);
+  Sgd({&a}).step(1, clip);
+  EXPECT_EQ(a.value.item(), 1);
+  clip.guard.fill_(0);
+  Sgd({&a}).step(1, clip);
+  EXPECT_EQ(a.value.item(), -2);
 }
 
 }  // namespace
