@@ -67,7 +67,7 @@ Tensor largest_exponents(const Tensor& exponent, const Tensor& keys) {
 
 /// exp(exponent - shift): the shift is the largest exponent in its scope, over real tokens, and a constant.
 Variable shifted_exp(const Variable& exponent, bool shifts, bool is_key, const Tensor& keys) {
-  if (!shifts) return exp(exponent);
+  if (!shifts || exponent.size(-2) == 0) return exp(exponent);
   if (!is_key) return exp(exponent - Variable(amax(exponent.value(), {-1}, true)));
   Variable real = exponent;
   if (keys.defined()) {
@@ -82,6 +82,7 @@ Variable shifted_exp(const Variable& exponent, bool shifts, bool is_key, const T
 /// exponent among the keys it sees, so the exponentials, not their eps, are multiplied by what it is lower.
 Variable with_causal_shift(const KernelAttentionSpec& spec, const Variable& weights, const Variable& phi_q,
                            const Variable& K, const Variable& Omega, const Tensor& keys, const Tensor& visible) {
+  if (K.size(-2) == 0) return weights;
   const Variable x = K.value() * spec.scale;
   const Variable u = Omega.defined() ? matmul(x, transpose(Omega.detach(), -2, -1)) : x;
   const Tensor largest =
