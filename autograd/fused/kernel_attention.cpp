@@ -253,6 +253,7 @@ void describe_kernel_attention(OpInfos& infos) {
       };
     };
     const auto values = [&](const Shape& shape) { return sample_values(shape, ++seed, -1, 1, 0.05); };
+    add("no tokens", {values({2, 2, 0, 3}), values({2, 2, 0, 3}), values({2, 2, 0, 3}), values({1, 4, 3})});
     add("one token, size 1", {values({1, 1, 1, 1}), values({1, 1, 1, 1}), values({1, 1, 1, 1}), values({1, 1, 1})});
     add("heads, batches and rows that are one in memory",
         {values({2, 1, 5, 3}).expand({2, 2, 5, 3}), values({1, 2, 5, 3}).expand({2, 2, 5, 3}),
