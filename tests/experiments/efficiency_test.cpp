@@ -49,7 +49,8 @@ TEST(EfficiencyProgram, EveryPresetRuns) {
     const Ended ended = efficiency(folder, {"--task=model", "--preset=" + preset, "--lengths=16", "--layers=1",
                                             "--dim=16", "--hidden=16", "--repeats=1", "--quiet", "--out=run"});
     ASSERT_EQ(ended.code, 0) << preset << ": " << ended.err;
-    for (const auto& row : table(folder).at("rows")) EXPECT_EQ(row.size(), 9U) << preset;
+    const nlohmann::json rows = table(folder).at("rows");
+    for (const auto& row : rows) EXPECT_EQ(row.size(), 9U) << preset;
   }
 }
 
