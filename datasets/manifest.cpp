@@ -50,34 +50,41 @@ Manifest parse(const json& root) {
 
 bool has_manifest(const std::filesystem::path& folder) { return std::filesystem::exists(folder / Manifest::kFileName); }
 
-Manifest read_manifest(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / Manifest::kFileName;
-  const std::vector<std::byte> bytes = read_file(path, kLargestManifest);
+Manifest parse_manifest(std::string_view text, std::string_view file) {
   // The parser recurses: a manifest is four levels deep, a hostile file must not be a million.
   const auto shallow = [](int depth, json::parse_event_t, json&) {
     if (depth > 8) fail("it is nested too deeply");
     return true;
   };
   try {
-    return parse(json::parse(text_of(bytes), shallow));
+    return parse(json::parse(text, shallow));
   } catch (const json::parse_error& error) {
-    fail("{}: no manifest: not JSON at byte {}", path.string(), error.byte);
+    fail("{}: no manifest: not JSON at byte {}", file, error.byte);
   } catch (const json::exception& error) {
     std::string_view what = error.what();  // `[json.exception.type_error.302] type must be string, but is number`
     what.remove_prefix(std::min(what.size(), what.find(']') + 2));
-    fail("{}: no manifest: {}", path.string(), what);
+    fail("{}: no manifest: {}", file, what);
   } catch (const Error& error) {
-    fail("{}: no manifest: {}", path.string(), error.what());
+    fail("{}: no manifest: {}", file, error.what());
   }
 }
 
-void write_manifest(const std::filesystem::path& folder, const Manifest& manifest) {
+std::string format_manifest(const Manifest& manifest) {
   json files = json::array();
   for (const ManifestFile& file : manifest.files) {
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"rows", file.rows}, {"sha256", file.sha256}});
   }
   const json root = {{"dataset", manifest.dataset}, {"options", manifest.options}, {"files", files}};
-  write_file_atomically(folder / Manifest::kFileName, root.dump(2) + "\n");
+  return root.dump(2) + "\n";
+}
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / Manifest::kFileName;
+  return parse_manifest(text_of(read_file(path, kLargestManifest)), path.string());
+}
+
+void write_manifest(const std::filesystem::path& folder, const Manifest& manifest) {
+  write_file_atomically(folder / Manifest::kFileName, format_manifest(manifest));
 }
 
 FileState state_of(const std::filesystem::path& folder, const ManifestFile& file) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace bochner {
@@ -33,7 +34,10 @@ struct Manifest {
 
 /// Is there a manifest in the folder?
 bool has_manifest(const std::filesystem::path& folder);
-/// An Error where the file is no manifest, names a file outside its folder, or a hash that can not be one.
+/// An Error that begins with `file` where the text is no manifest, names a file outside its folder, or a hash that can
+/// not be one.
+Manifest parse_manifest(std::string_view text, std::string_view file);
+std::string format_manifest(const Manifest& manifest);
 Manifest read_manifest(const std::filesystem::path& folder);
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 

@@ -35,11 +35,23 @@ size_t comment_at(std::string_view line) {
 std::string parse_value(std::string_view text, std::string_view file, int line) {
   text = trimmed(text);
   if (!text.starts_with('"')) return std::string(trimmed(text.substr(0, comment_at(text))));
-  const size_t end = text.rfind('"');
-  const std::string_view rest = trimmed(text.substr(end + 1));
-  if (end == 0) fail("{}:{}: the quote that opens is not closed", file, line);
-  if (!rest.empty() && rest.front() != '#') fail("{}:{}: '{}' follows the closing quote", file, line, rest);
-  return std::string(text.substr(1, end - 1));
+  std::string value;
+  size_t at = 1;
+  for (; at < text.size(); ++at) {
+    if (text[at] != '"') {
+      value += text[at];
+    } else if (text.substr(at + 1).starts_with('"')) {
+      value += text[at++];
+    } else {
+      break;
+    }
+  }
+  if (at == text.size()) fail("{}:{}: the quote that opens is not closed", file, line);
+  const std::string_view rest = trimmed(text.substr(at + 1));
+  if (!rest.empty() && rest.front() != '#') {
+    fail("{}:{}: '{}' follows the closing quote; a quote within quotes is written twice", file, line, rest);
+  }
+  return value;
 }
 
 }  // namespace
@@ -87,7 +99,10 @@ std::vector<IniEntry> parse_ini(std::string_view text, std::string_view file) {
 std::string ini_value(const std::string& value) {
   const bool plain =
       trimmed(value).size() == value.size() && comment_at(value) == value.size() && !value.starts_with('"');
-  return plain ? value : '"' + value + '"';
+  if (plain) return value;
+  std::string quoted = "\"";
+  for (const char c : value) quoted.append(c == '"' ? 2 : 1, c);
+  return quoted + '"';
 }
 
 }  // namespace bochner

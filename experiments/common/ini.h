@@ -4,7 +4,7 @@
 //   steps = 5000
 //   [model]
 //   layers = 2        # model.layers
-//   name = "a value # with a blank before its hash, or blanks at its ends, stands in quotes"
+//   name = "a value # with a blank before its hash, or blanks at its ends, stands in quotes; "" is one within them"
 //
 // Own, as the reader of Boost.Program_options can not say in which line a mistake is.
 #pragma once

@@ -178,7 +178,7 @@ TEST(Config, BadFilesAreRefusedWithLineAndReason) {
       {"resume = true\n", ":1: 'resume' can not be set in a file"},
       {std::string("st\0eps = 1\n", 11), ":1: the line holds a control character; is this an INI file?"},
       {"task = \"bowl\n", ":1: the quote that opens is not closed"},
-      {"task = \"bowl\" x\n", ":1: 'x' follows the closing quote"},
+      {"task = \"bowl\" x\n", ":1: 'x' follows the closing quote; a quote within quotes is written twice"},
       {"[.]\n", ":1: '.' is no name of a section"},
       {"key with blanks = 1\n", ":1: 'key with blanks' is no name of an option"},
       {"steps =\n", ":1: steps: '' is not a whole number"},
@@ -207,6 +207,22 @@ TEST(Config, CommentsQuotesAndLineEndsAreRead) {
   EXPECT_EQ(entries[2].value, "p#q");
   EXPECT_EQ(entries[3].value, "");
   EXPECT_EQ(entries[3].line, 7);
+}
+
+TEST(Config, AQuoteWithinQuotesIsWrittenTwice) {
+  const auto entries = parse_ini("a = \"say \"\"x\"\" # y\"  # the \"small\" one\nb = \"\"\nc = say \"x\"\n", "f");
+  ASSERT_EQ(entries.size(), 3U);
+  EXPECT_EQ(entries[0].value, "say \"x\" # y");
+  EXPECT_EQ(entries[1].value, "");
+  EXPECT_EQ(entries[2].value, "say \"x\"");
+  for (const std::string value : {"\"", "\"\"", " \"a\" # ", "#\"", "a\"b", "\"a"}) {
+    const auto again = parse_ini("x = " + ini_value(value), "f");
+    ASSERT_EQ(again.size(), 1U);
+    EXPECT_EQ(again[0].value, value);
+  }
+  for (const std::string text : {"a = \"b", "a = \"", "a = \"b\"\"", "a = \"b\" c", "a = \"b\"c\""}) {
+    EXPECT_THROW(parse_ini(text, "f"), Error) << text;
+  }
 }
 
 TEST(Config, TheDumpReadsBackToTheSameBits) {
