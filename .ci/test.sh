@@ -22,10 +22,10 @@ test_all() {
   check_end_to_end
   stage 'a project that uses the installed Bochner'
   check_consumer
-  stage 'clang-tidy'
-  check_tidy
   stage 'address and undefined-behaviour sanitizers'
   check_sanitizers
+  stage 'clang-tidy'
+  check_tidy
   stage 'fuzzing'
   check_fuzzers
   stage 'all is well'
@@ -45,11 +45,10 @@ check_tests() {
   tail -n 4 "$build/ctest.log"
 }
 
-# The parsers of foreign bytes: the checks take some fifteen seconds a file. They read the flags of the build by clang,
-# which knows them all.
+# The parsers of foreign bytes: the checks take some fifteen seconds a file. They read the flags of the sanitizers' build,
+# which is by clang and knows them all, and its precompiled headers.
 check_tidy() {
   local files
-  configure sanitize
   mapfile -t files < <(sources 'engine/io/*.cpp')
   printf '%s\n' "${files[@]}" | xargs -P2 -n1 clang-tidy -p build-sanitize --quiet 2>build-sanitize/clang-tidy.log
 }

@@ -92,26 +92,28 @@ void strip(int64_t rows, int64_t depth, const T* a, TileStrides a_strides, const
   }
 }
 
-/// C in strips of vectors of W elements, cols >= W; fewer columns go to narrower vectors.
-template <class T, int W>
+/// C in strips of vectors of W elements, cols >= W; fewer columns go to narrower vectors. A strip takes at most Most.
+template <class T, int W, int Most = kMaxVectors>
 void product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb,
              T* c, int64_t ldc, bool accumulate) {
   if constexpr (W > 1) {
     if (cols < W) {
       constexpr int kNarrower = W * sizeof(T) > 16 ? W / 2 : 1;
-      product<T, kNarrower>(rows, cols, depth, a, a_strides, b, ldb, c, ldc, accumulate);
+      constexpr int kMost = std::min(kMaxVectors, (W - 2) / kNarrower + 1);  // of at most W - 1 columns
+      product<T, kNarrower, kMost>(rows, cols, depth, a, a_strides, b, ldb, c, ldc, accumulate);
       return;
     }
   }
   const int64_t vectors = (cols + W - 1) / W;
-  const int64_t strips = (vectors + kMaxVectors - 1) / kMaxVectors;
+  const int64_t strips = (vectors + Most - 1) / Most;
   for (int64_t s = 0; s < strips; ++s) {
     // Widest last: only it may hold an overlap, for which it needs two vectors.
     const int64_t first = vectors * s / strips;
     const int64_t end = vectors * (s + 1) / strips;
     const int64_t last = std::min(end * W, cols) - W - first * W;
     const auto run = [&]<int V>(std::integral_constant<int, V>) {
-      strip<T, W, V>(rows, depth, a, a_strides, b + first * W, ldb, c + first * W, ldc, last, accumulate);
+      if constexpr (V <= Most)
+        strip<T, W, V>(rows, depth, a, a_strides, b + first * W, ldb, c + first * W, ldc, last, accumulate);
     };
     switch (end - first) {
       case 1:
@@ -121,10 +123,10 @@ void product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides 
         run(std::integral_constant<int, 2>{});
         break;
       case 3:
-        if constexpr (kMaxVectors >= 3) run(std::integral_constant<int, 3>{});
+        run(std::integral_constant<int, 3>{});
         break;
       default:
-        if constexpr (kMaxVectors >= 4) run(std::integral_constant<int, 4>{});
+        run(std::integral_constant<int, 4>{});
     }
   }
 }
