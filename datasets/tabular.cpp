@@ -20,8 +20,9 @@ void require_known(const TableSplit& train, const TableSplit& other, const Numer
   const std::vector<int64_t> labels = other.labels.to_vector<int64_t>();
   for (size_t i = 0; i < labels.size(); ++i) {
     if (known[static_cast<size_t>(labels[i])]) continue;
-    fail("{}: row {}: class '{}' of the {} split never comes in the training rows; a model can not know it", table.file,
-         table.first_row + begin + static_cast<int64_t>(i), table.class_names[static_cast<size_t>(labels[i])], split);
+    fail("{}: class '{}' of the {} split never comes in the training rows; a model can not know it",
+         table.place_of_label(begin + static_cast<int64_t>(i)), table.class_names[static_cast<size_t>(labels[i])],
+         split);
   }
 }
 
@@ -67,6 +68,11 @@ void require_rows(const std::string& file, int64_t rows, int64_t train, int64_t 
 
 }  // namespace
 
+std::string NumericTable::place_of_label(int64_t i) const {
+  const int64_t number = order.empty() ? i : order[static_cast<size_t>(i)];
+  return fmt::format("{}: row {} column {}", file, first_row + number, label_column + 1);
+}
+
 TableSplits split_in_order(const NumericTable& table, int64_t train, int64_t valid, std::string rule) {
   require_rows(table.file, table.rows(), train, valid);
   TableSplits splits;
@@ -83,7 +89,7 @@ TableSplits split_in_order(const NumericTable& table, int64_t train, int64_t val
 
 TableSplits split_at_random(const NumericTable& table, double valid_share, double test_share, uint64_t seed) {
   Generator generator(seed);
-  const std::vector<int64_t> order = permutation(table.rows(), generator).to_vector<int64_t>();
+  std::vector<int64_t> order = permutation(table.rows(), generator).to_vector<int64_t>();
   const int64_t columns = table.features.size(1);
   NumericTable shuffled = table;
   shuffled.features = Tensor::empty(table.features.shape());
@@ -94,6 +100,7 @@ TableSplits split_at_random(const NumericTable& table, double valid_share, doubl
                 static_cast<size_t>(columns) * sizeof(float));
     shuffled.labels.data<int64_t>()[i] = table.labels.data<int64_t>()[from];
   }
+  shuffled.order = std::move(order);
   const auto share = [&](double part) {
     return std::max<int64_t>(1, std::llround(part * static_cast<double>(table.rows())));
   };
@@ -118,8 +125,7 @@ TableSplits split_of_files(const NumericTable& train, int64_t valid, const Numer
     const std::string& name = test.class_names[static_cast<size_t>(label)];
     const auto found = std::find(train.class_names.begin(), train.class_names.end(), name);
     if (found == train.class_names.end()) {
-      fail("{}: row {}: class '{}' never comes in {}; a model can not know it", test.file, test.first_row + i, name,
-           train.file);
+      fail("{}: class '{}' never comes in {}; a model can not know it", test.place_of_label(i), name, train.file);
     }
     label = found - train.class_names.begin();
   }

@@ -44,9 +44,13 @@ struct NumericTable {
   std::vector<std::string> class_names;  ///< as written, numbers in their shortest form
   std::vector<std::string> columns;      ///< empty without a header
   int64_t first_row = 1;                 ///< row of the file, from 1, that the first example stands in
+  int64_t label_column = 0;              ///< of the file, from 0
+  std::vector<int64_t> order;            ///< example i was number order[i] of the file; empty: i
   bool from_cache = false;
 
   int64_t rows() const { return features.size(0); }
+  /// `FILE: row R column C` of the label of example i, rows and columns from 1.
+  std::string place_of_label(int64_t i) const;
 };
 
 NumericTable read_table(const std::filesystem::path& path, const TableFormat& format = {}, const Say& say = {});

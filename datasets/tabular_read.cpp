@@ -16,7 +16,7 @@ namespace bochner {
 namespace {
 
 constexpr int64_t kMostClasses = 10000;
-constexpr const char* kCacheVersion = "1";
+constexpr const char* kCacheVersion = "2";
 constexpr const char* kCacheSuffix = ".bochner-cache";
 
 /// A number at the whole of `text`.
@@ -64,6 +64,7 @@ std::optional<NumericTable> from_cache(const std::filesystem::path& path, const 
     table.class_names = parted(stored.metadata.at("classes"));
     table.columns = parted(stored.metadata.at("columns"));
     table.first_row = format.header ? 2 : 1;
+    table.label_column = std::stoll(stored.metadata.at("label"));
     table.from_cache = true;
     const auto classes = static_cast<int64_t>(table.class_names.size());
     const bool fits = table.features.rank() == 2 && table.features.dtype() == DType::f32 && table.labels.rank() == 1 &&
@@ -86,7 +87,8 @@ void to_cache(const std::filesystem::path& path, const TableFormat& format, cons
     write_safetensors(cache, {{"features", table.features}, {"labels", table.labels.cast(DType::i32)}},
                       {{"stamp", stamp_of(path, format)},
                        {"classes", joined(table.class_names)},
-                       {"columns", joined(table.columns)}});
+                       {"columns", joined(table.columns)},
+                       {"label", fmt::format("{}", table.label_column)}});
   } catch (const Error& error) {
     if (say) say(fmt::format("no cache beside {}: {}", path.string(), error.what()));
   }
@@ -130,6 +132,7 @@ struct Parsed {
   std::vector<RowPiece> pieces;
   int64_t rows = 0;
   std::vector<std::string> classes;
+  int64_t label = 0;  ///< its column; of plain rows from -1 counted from the end
 };
 
 /// By several threads, where the file is plain enough for that (engine/io/rows.h).
@@ -147,7 +150,7 @@ std::optional<Parsed> parse_plain(const std::filesystem::path& path, const Table
   PlainRowsResult found;
   const std::unique_ptr<ByteSource> source = open_unpacked(path);
   if (!read_plain_rows(*source, options, found) || found.rows == 0) return std::nullopt;
-  return Parsed{std::move(found.pieces), found.rows, std::move(found.classes)};
+  return Parsed{std::move(found.pieces), found.rows, std::move(found.classes), options.label};
 }
 
 /// Row by row, with an Error that names row and column of what is wrong.
@@ -176,6 +179,7 @@ Parsed parse_any(CsvReader& reader, const TableFormat& format) {
     }
     piece.labels.push_back(found->second);
   }
+  result.label = label;
   result.rows = static_cast<int64_t>(piece.labels.size());
   result.pieces.push_back(std::move(piece));
   return result;
@@ -203,6 +207,7 @@ NumericTable read_table(const std::filesystem::path& path, const TableFormat& fo
   if (parsed->classes.size() < 2) {
     fail("{}: all rows are of class '{}'; at least 2 classes are needed", table.file, parsed->classes.front());
   }
+  table.label_column = parsed->label + (parsed->label < 0 ? columns + 1 : 0);
   table.features = Tensor::empty({rows, columns});
   std::vector<int64_t> labels;
   std::vector<float*> places;

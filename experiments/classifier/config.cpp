@@ -16,6 +16,7 @@ void OptimConfig::fields(Fields& f) {
   f("optimizer", optimizer, "adam adds weight decay to the gradient").one_of({"adamw", "adam"});
   f("schedule", schedule, "learning-rate schedule").one_of({"constant", "linear", "rsqrt", "cosine", "one-cycle"});
   f("rate", rate, "peak learning rate").above(0);
+  f("snnk-rate", snnk_rate, "rate of the weights of SNNK layers, as a multiple of the others'").above(0);
   f("warmup", warmup, "steps of linear warm-up").at_least(0);
   f("weight-decay", weight_decay, "weight decay").at_least(0);
   f("evaluate-every", evaluate_every, "steps between validations").at_least(1).free_on_resume();

@@ -26,6 +26,7 @@ struct OptimConfig {
   std::string optimizer = "adamw";
   std::string schedule = "constant";
   double rate = 1e-3;
+  double snnk_rate = 1;  ///< of the weights of SNNK layers, as a multiple of the rate
   int64_t warmup = 0;
   double weight_decay = 0.01;
   int64_t evaluate_every = 500;

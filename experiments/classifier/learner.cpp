@@ -16,7 +16,6 @@ constexpr uint64_t kNoiseStream = 2;
 constexpr uint64_t kOrderStream = 3;
 
 constexpr int64_t kEvaluationRows = 4096;
-constexpr const char* kOptimizerPrefix = "optimizer.";
 
 int64_t correct(const Tensor& logits, const Tensor& labels) {
   const std::vector<int64_t> guesses = argmax(logits, 1).to_vector<int64_t>();
@@ -24,12 +23,6 @@ int64_t correct(const Tensor& logits, const Tensor& labels) {
   int64_t count = 0;
   for (size_t i = 0; i < truths.size(); ++i) count += guesses[i] == truths[i] ? 1 : 0;
   return count;
-}
-
-std::unique_ptr<Adam> make_optimizer(const std::vector<Parameter*>& parameters, const OptimConfig& optim) {
-  const AdamOptions options{.weight_decay = optim.weight_decay};
-  if (optim.optimizer == "adam") return std::make_unique<Adam>(parameters, options);
-  return std::make_unique<AdamW>(parameters, options);
 }
 
 Mlp make_model(const RunOptions& run, const ModelConfig& model, const TableSplits& data) {
@@ -64,7 +57,7 @@ Learner::Learner(const RunOptions& run, const ModelConfig& model, const OptimCon
       has_snnk_(run.attention != "linear"),
       parameters_(model_.parameters()),
       parameter_count_(model_.parameter_count()),
-      optimizer_(make_optimizer(parameters_, optim)),
+      optimizer_(parameters_, model_.snnk_weights(), optim),
       schedule_{Schedule::named(optim.schedule), optim.rate, optim.warmup, run.steps},
       loader_(data.train, run.batch, Generator(run.seed).fork(kOrderStream).seed()) {}
 
@@ -82,8 +75,8 @@ StepResult Learner::step(int64_t step) {
     result.correct = Tensor::scalar(static_cast<double>(correct(logits.value(), batch_.labels)), DType::f64);
     tape.backward(loss);
   }
-  optimizer_->step(schedule_.rate(step));
-  optimizer_->clear_gradients();
+  optimizer_.step(schedule_.rate(step));
+  optimizer_.clear_gradients();
   return result;
 }
 
@@ -147,7 +140,7 @@ std::vector<Baseline> Learner::baselines() {
   return {{"majority class", {{"accuracy", static_cast<double>(right) / static_cast<double>(data_.test.rows())}}}};
 }
 
-Metrics Learner::extra() { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_->steps() - 1))}}; }
+Metrics Learner::extra() { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_.steps() - 1))}}; }
 
 void Learner::save_model(State& state) {
   for (const auto& [name, tensor] : model_.state()) state.tensors[name] = tensor;
@@ -158,19 +151,14 @@ void Learner::load_model(const State& state) {
 }
 
 void Learner::save_training(State& state) {
-  for (const auto& [name, tensor] : optimizer_->state()) state.tensors[kOptimizerPrefix + name] = tensor;
+  optimizer_.save(state);
   state.set("noise", noise_);
   state.set("epoch", loader_.position().epoch);
   state.set("batch", loader_.position().step);
 }
 
 void Learner::load_training(const State& state) {
-  std::map<std::string, Tensor> moments;
-  const std::string prefix = kOptimizerPrefix;
-  for (const auto& [name, tensor] : state.tensors) {
-    if (name.starts_with(prefix)) moments[name.substr(prefix.size())] = tensor;
-  }
-  optimizer_->load_state(moments);
+  optimizer_.load(state);
   noise_ = state.generator("noise");
   loader_.restore({state.integer("epoch"), state.integer("batch")});
 }

@@ -4,9 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "autograd/optim/optimizer.h"
 #include "datasets/tabular.h"
-#include "experiments/classifier/config.h"
+#include "experiments/classifier/optimizer.h"
 #include "experiments/common/trainer.h"
 
 namespace bochner::classifier {
@@ -37,7 +36,7 @@ class Learner final : public Trainable {
   bool has_snnk_;
   std::vector<Parameter*> parameters_;
   int64_t parameter_count_;
-  std::unique_ptr<Adam> optimizer_;
+  NetworkOptimizer optimizer_;
   Schedule schedule_;
   TableLoader loader_;
   TableBatch batch_;  ///< of the latest step

@@ -10,6 +10,8 @@ void ModelConfig::fields(Fields& f) {
   f("orthogonal", orthogonal, "orthogonal projections in SNNK layers");
   f("scale-inputs", scale_inputs, "inputs and initial weights of an SNNK layer divided by inputs^(1/4)");
   f("eta", eta, "what universal features multiply weights with and divide inputs by").above(0);
+  f("replace", replace, "hidden layers that SNNK stands in for, counted from 0; none named: all").at_least(0);
+  f("start", start, "SNNK weights at first: Psi of a plain layer's, or spread as a SIREN's").one_of({"psi", "spread"});
   f("damped", damped, "universal features without exp(t^2 |x|^2 / 2), which overflows for wide inputs");
 }
 
@@ -25,6 +27,8 @@ SirenOptions siren_options(const ModelConfig& model, const std::string& layer, c
   options.snnk->scale_inputs = model.scale_inputs;
   options.snnk->eta = model.eta;
   options.snnk->damped = model.damped;
+  options.snnk_layers = model.replace;
+  options.snnk_start = model.start;
   return options;
 }
 

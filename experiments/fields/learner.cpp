@@ -13,13 +13,6 @@ constexpr uint64_t kInitStream = 1;
 constexpr uint64_t kDrawStream = 2;
 
 constexpr int64_t kRowsAtOnce = 8192;
-constexpr const char* kOptimizerPrefix = "optimizer.";
-
-std::unique_ptr<Adam> make_optimizer(const std::vector<Parameter*>& parameters, const classifier::OptimConfig& optim) {
-  const AdamOptions options{.weight_decay = optim.weight_decay};
-  if (optim.optimizer == "adam") return std::make_unique<Adam>(parameters, options);
-  return std::make_unique<AdamW>(parameters, options);
-}
 
 }  // namespace
 
@@ -31,7 +24,7 @@ FieldLearner::FieldLearner(const RunOptions& run, const SirenOptions& model, con
       batch_(std::min(run.batch, points_.size(0))),
       model_(Slot{}, model, init_),
       parameters_(model_.parameters()),
-      optimizer_(make_optimizer(parameters_, optim)),
+      optimizer_(parameters_, model_.snnk_weights(), optim),
       schedule_{Schedule::named(optim.schedule), optim.rate, optim.warmup, run.steps},
       rows_(Tensor::arange(points_.size(0))) {}
 
@@ -46,8 +39,8 @@ StepResult FieldLearner::step(int64_t step) {
     if (!std::isfinite(value.item())) return result;  // the trainer stops; parameters stay as they were
     tape.backward(value);
   }
-  optimizer_->step(schedule_.rate(step));
-  optimizer_->clear_gradients();
+  optimizer_.step(schedule_.rate(step));
+  optimizer_.clear_gradients();
   return result;
 }
 
@@ -73,7 +66,7 @@ FieldDerivatives FieldLearner::derivatives(const Tensor& x) const {
   return {concat(values, 0), concat(gradients, 0), concat(laplacians, 0)};
 }
 
-Metrics FieldLearner::extra() { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_->steps() - 1))}}; }
+Metrics FieldLearner::extra() { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_.steps() - 1))}}; }
 
 Blame FieldLearner::blame(int64_t) {
   Blame blame{.examples = rows_.to_vector<int64_t>()};
@@ -95,17 +88,12 @@ void FieldLearner::load_model(const State& state) {
 }
 
 void FieldLearner::save_training(State& state) {
-  for (const auto& [name, tensor] : optimizer_->state()) state.tensors[kOptimizerPrefix + name] = tensor;
+  optimizer_.save(state);
   state.set("draws", draws_);
 }
 
 void FieldLearner::load_training(const State& state) {
-  std::map<std::string, Tensor> moments;
-  const std::string prefix = kOptimizerPrefix;
-  for (const auto& [name, tensor] : state.tensors) {
-    if (name.starts_with(prefix)) moments[name.substr(prefix.size())] = tensor;
-  }
-  optimizer_->load_state(moments);
+  optimizer_.load(state);
   draws_ = state.generator("draws");
 }
 

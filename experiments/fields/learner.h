@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "autograd/optim/optimizer.h"
+#include "experiments/classifier/optimizer.h"
 #include "experiments/common/trainer.h"
 #include "experiments/fields/config.h"
 
@@ -42,7 +42,7 @@ class FieldLearner : public Trainable {
   int64_t batch_;
   mutable Siren model_;
   std::vector<Parameter*> parameters_;
-  std::unique_ptr<Adam> optimizer_;
+  classifier::NetworkOptimizer optimizer_;
   Schedule schedule_;
   Tensor rows_;  ///< of the latest step
 };

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <vector>
 
 #include "engine/error.h"
 #include "engine/io/png.h"
+#include "engine/random.h"
 
 namespace bochner::siren {
 namespace {
@@ -84,6 +86,49 @@ Picture still_life(int64_t size) {
   for (int64_t y = 0; y < size; ++y) {
     for (int64_t x = 0; x < size; ++x) {
       values.data<float>()[y * size + x] = static_cast<float>(2 * brightness(place(y, size), place(x, size), edge) - 1);
+    }
+  }
+  return with_derivatives(values);
+}
+
+Picture dead_leaves(int64_t size) {
+  if (size < 3) fail("siren: a picture of {} pixels a side; at least 3", size);
+  constexpr int64_t kSamples = 4;  // a side of a pixel
+  constexpr double kSmallest = 0.02;
+  constexpr double kLargest = 0.5;
+  const int64_t n = kSamples * size;
+  const double pitch = 2 / static_cast<double>(n);  // samples lie at -1 + (i + 1/2) pitch
+  std::vector<float> seen(static_cast<size_t>(n * n), std::numeric_limits<float>::quiet_NaN());
+  Generator draw(1);
+  const auto between = [&](double low, double high) { return low + (high - low) * draw.uniform(); };
+  // Leaves from the nearest to the farthest: a sample keeps the first that covers it.
+  for (int64_t open = n * n; open > 0;) {
+    const double a = 1 / (kSmallest * kSmallest);
+    const double b = 1 / (kLargest * kLargest);
+    const double radius = 1 / std::sqrt(between(b, a));  // 1 / r^2 is uniform
+    const double y0 = between(-1 - kLargest, 1 + kLargest);
+    const double x0 = between(-1 - kLargest, 1 + kLargest);
+    const double grey = between(-0.9, 0.9);
+    const double slope_y = between(-0.3, 0.3) / radius;
+    const double slope_x = between(-0.3, 0.3) / radius;
+    const auto first = [&](double from) { return std::max<int64_t>(0, std::llround(std::floor((from + 1) / pitch))); };
+    const auto last = [&](double to) { return std::min<int64_t>(n, std::llround(std::ceil((to + 1) / pitch))); };
+    for (int64_t i = first(y0 - radius); i < last(y0 + radius); ++i) {
+      const double y = (static_cast<double>(i) + 0.5) * pitch - 1 - y0;
+      for (int64_t j = first(x0 - radius); j < last(x0 + radius); ++j) {
+        float& sample = seen[static_cast<size_t>(i * n + j)];
+        const double x = (static_cast<double>(j) + 0.5) * pitch - 1 - x0;
+        if (!std::isnan(sample) || y * y + x * x > radius * radius) continue;
+        sample = static_cast<float>(std::clamp(grey + slope_y * y + slope_x * x, -1.0, 1.0));
+        --open;
+      }
+    }
+  }
+  Tensor values = Tensor::zeros({size, size});
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      values.data<float>()[i / kSamples * size + j / kSamples] +=
+          seen[static_cast<size_t>(i * n + j)] / static_cast<float>(kSamples * kSamples);
     }
   }
   return with_derivatives(values);

@@ -43,11 +43,14 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
-    f("size", size, "--data=still-life: pixels a side of the generated picture").at_least(3);
+    f("size", size, "--data=still-life or dead-leaves: pixels a side of the generated picture").at_least(3);
     f.group("model", model);
     f.group("optim", optim);
   }
-  Picture picture() const { return run.data == "still-life" ? siren::still_life(size) : siren::read_picture(run.data); }
+  Picture picture() const {
+    if (run.data == "still-life") return siren::still_life(size);
+    return run.data == "dead-leaves" ? siren::dead_leaves(size) : siren::read_picture(run.data);
+  }
 };
 
 class Learner final : public fields::FieldLearner {

@@ -61,6 +61,14 @@ std::unique_ptr<Bundle> Mlp::bundle(const SnnkOptions& options, Generator& init)
   return std::make_unique<Bundle>(Slot{}, std::vector<const Module*>{&snnk, &output_});
 }
 
+std::vector<Parameter*> Mlp::snnk_weights() const {
+  std::vector<Parameter*> weights;
+  for (const Layer& layer : hidden_) {
+    if (layer.snnk) weights.push_back(&layer.snnk->weight);
+  }
+  return weights;
+}
+
 Variable Mlp::before_bundle(const Variable& x) const {
   Variable h = x;
   for (size_t i = 0; i + 1 < hidden_.size(); ++i) {

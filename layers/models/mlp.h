@@ -39,6 +39,8 @@ class Mlp : public Module {
   bool ends_in_snnk() const { return !hidden_.empty() && hidden_.back().snnk != nullptr; }
   /// What a bundle sees of x: (n, inputs) -> (n, inputs of the bundle)
   Variable before_bundle(const Variable& x) const;
+  /// The weight of the SNNK layer, if there is one.
+  std::vector<Parameter*> snnk_weights() const;
   /// What forward gives in evaluation, with the bundle in place of the layers it was made of.
   Variable forward_bundled(const Variable& x, const Bundle& tail) const;
 

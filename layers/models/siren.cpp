@@ -1,12 +1,13 @@
 #include "layers/models/siren.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/join.h"
+#include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 
 namespace bochner {
@@ -21,11 +22,33 @@ const SirenOptions& checked(const SirenOptions& options) {
     fail("siren: activation '{}'; there are sin and tanh", options.activation);
   }
   if (!(options.omega > 0)) fail("siren: omega {} must be positive", options.omega);
+  if (options.snnk_start != "psi" && options.snnk_start != "spread") {
+    fail("siren: SNNK layers start as '{}'; there are psi and spread", options.snnk_start);
+  }
+  for (const int64_t layer : options.snnk_layers) {
+    if (layer < 0 || layer >= options.hidden) {
+      fail("siren: an SNNK layer in place of hidden layer {} of {}; they count from 0", layer, options.hidden);
+    }
+  }
   return options;
 }
 
 void fill_uniform(Parameter& weight, double bound, Generator& init) {
   weight.value.copy_(uniform(weight.shape(), init) * (2 * bound) - bound);
+}
+
+bool stands_in(const SirenOptions& options, int64_t layer) {
+  const std::vector<int64_t>& layers = options.snnk_layers;
+  return options.snnk && (layers.empty() || std::find(layers.begin(), layers.end(), layer) != layers.end());
+}
+
+/// Weights of U(+-bound) whose outputs have variance 1/2, the mean square of the features being that of a sample.
+void spread(Snnk& layer, Generator& init) {
+  constexpr int64_t kRows = 256;
+  const NoTape inference;
+  const Tensor features = layer.features().forward(sin(normal({kRows, layer.inputs()}, init))).value();
+  const double square = sum(features * features).item() / static_cast<double>(kRows);  // E |Phi(x)|^2
+  fill_uniform(layer.weight, std::sqrt(3 * 0.5 / square), init);
 }
 
 }  // namespace
@@ -36,28 +59,40 @@ Siren::Siren(Slot slot, const SirenOptions& options, Generator& init)
       first_(sub("first"), options.inputs, options.width, init),
       hidden_([&] {
         std::deque<Layer> layers;
-        const double bound = std::sqrt(6.0 / static_cast<double>(options.width)) / options.omega;
-        for (int64_t i = 0; i < options.hidden; ++i) {
-          const Slot place = sub(fmt::format("hidden{}", i));
-          Layer layer;
-          layer.linear = std::make_unique<Linear>(options.snnk ? Slot{} : place, options.width, options.width, init);
-          if (options.activation == "sin") fill_uniform(layer.linear->weight, bound, init);
-          if (options.snnk) {
-            // omega goes into the weights that the features are made of
-            Linear& scaled = *layer.linear;
-            scaled.weight.value.copy_(scaled.weight.value * options.omega);
-            scaled.bias->value.copy_(scaled.bias->value * options.omega);
-            layer.snnk = std::make_unique<Snnk>(place, scaled, *options.snnk, init);
-            layer.linear.reset();
-          }
-          layers.push_back(std::move(layer));
-        }
+        for (int64_t i = 0; i < options.hidden; ++i) layers.push_back(hidden_layer(i, options, init));
         return layers;
       }()),
       last_(sub("last"), options.width, options.outputs, init) {
   if (options.activation != "sin") return;
   fill_uniform(first_.weight, 1 / static_cast<double>(options.inputs), init);
   fill_uniform(last_.weight, std::sqrt(6.0 / static_cast<double>(options.width)) / options.omega, init);
+}
+
+Siren::Layer Siren::hidden_layer(int64_t i, const SirenOptions& options, Generator& init) {
+  const Slot place = sub(fmt::format("hidden{}", i));
+  const bool snnk = stands_in(options, i);
+  Layer layer;
+  layer.linear = std::make_unique<Linear>(snnk ? Slot{} : place, options.width, options.width, init);
+  if (options.activation == "sin") {
+    fill_uniform(layer.linear->weight, std::sqrt(6.0 / static_cast<double>(options.width)) / options.omega, init);
+  }
+  if (!snnk) return layer;
+  // omega goes into the weights that the features are made of
+  Linear& scaled = *layer.linear;
+  scaled.weight.value.copy_(scaled.weight.value * options.omega);
+  scaled.bias->value.copy_(scaled.bias->value * options.omega);
+  layer.snnk = std::make_unique<Snnk>(place, scaled, *options.snnk, init);
+  if (options.snnk_start == "spread") spread(*layer.snnk, init);
+  layer.linear.reset();
+  return layer;
+}
+
+std::vector<Parameter*> Siren::snnk_weights() const {
+  std::vector<Parameter*> weights;
+  for (const Layer& layer : hidden_) {
+    if (layer.snnk) weights.push_back(&layer.snnk->weight);
+  }
+  return weights;
 }
 
 Variable Siren::activate(const Variable& z) const {

@@ -5,7 +5,7 @@
 //
 // With f = sin weights are drawn so that every h_i is distributed alike: U(+-1 / inputs) in the first layer and
 // U(+-sqrt(6 / inputs) / omega) in the others (SIREN, 3.2). An SNNK layer stands in place of a hidden one, f(omega ...)
-// and all; its features start as those of these weights.
+// and all.
 #pragma once
 
 #include <deque>
@@ -22,8 +22,17 @@ struct SirenOptions {
   int64_t hidden = 1;              ///< (width, width) layers between the first and the last
   std::string activation = "sin";  ///< or "tanh"
   double omega = 30;               ///< of every layer
-  /// In place of every hidden layer.
+  /// In place of hidden layers.
   std::optional<SnnkOptions> snnk = {};
+  /// Which, counted from 0; none named: all.
+  std::vector<int64_t> snnk_layers = {};
+  /// What SNNK layers start as:
+  ///   psi      Psi of the weights of the layer they stand for (SNNK C). An estimate from few features is mostly noise
+  ///            that all outputs share, and what a network says of x fades from layer to layer.
+  ///   spread   W of U(+-bound) such that outputs have the variance 1/2 of sines for inputs that are sines of N(0, 1),
+  ///   as
+  ///            SIREN's own layers are drawn
+  std::string snnk_start = "psi";
 };
 
 class Siren : public Module {
@@ -32,12 +41,15 @@ class Siren : public Module {
 
   /// (n, inputs) -> (n, outputs)
   Variable forward(const Variable& x) const;
+  /// The weights of the SNNK layers.
+  std::vector<Parameter*> snnk_weights() const;
 
  private:
   struct Layer {
     std::unique_ptr<Linear> linear;
     std::unique_ptr<Snnk> snnk;
   };
+  Layer hidden_layer(int64_t i, const SirenOptions& options, Generator& init);
   Variable activate(const Variable& z) const;
 
   SirenOptions options_;

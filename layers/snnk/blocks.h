@@ -15,7 +15,8 @@ struct AdapterOptions {
 };
 
 /// y = x + v * (A Phi(x)), v = 0 at first, so an adapter begins as the identity (Eqs. 21, 22). Parameters: dim x
-/// features of A, and dim of v. With `down`: y = x + Linear(A Phi(x)), whose weight and bias begin as 0.
+/// features of A, and dim of v (the paper's text counts (dim + 1) features). With `down`: y = x + Linear(A Phi(x)),
+/// whose weight and bias begin as 0.
 class SnnkAdapter : public Module {
  public:
   SnnkAdapter(Slot slot, int64_t dim, const AdapterOptions& options, Generator& init);
@@ -52,6 +53,8 @@ class SnnkFeedForward : public Module {
   /// (..., dim) -> (..., dim)
   Variable forward(const Variable& x) const;
   Bundle bundle() const { return {Slot{}, {&in_, &out_}}; }
+  /// Multiplications and additions of one row, before bundling.
+  int64_t flops() const;
 
  private:
   Snnk in_;

@@ -125,11 +125,33 @@ TEST_F(Tabular, SplitsInOrderAndStandardisesByTrainingRowsAlone) {
 TEST_F(Tabular, AClassThatTrainingHasNotSeenIsNamedWithItsRow) {
   const NumericTable table = read_table(put("a.csv", "1,0\n3,1\n100,0\n-50,4\n"));
   const std::string what = refusal([&] { split_in_order(table, 2, 1, "test"); });
-  EXPECT_NE(what.find("row 4: class '4' of the test split"), std::string::npos) << what;
+  EXPECT_NE(what.find("a.csv: row 4 column 2: class '4' of the test split"), std::string::npos) << what;
   const NumericTable train = read_table(put("b.csv", "1,0\n3,1\n2,0\n4,1\n"));
-  EXPECT_NE(refusal([&] { split_of_files(train, 1, table, ""); }).find("a.csv: row 4: class '4'"), std::string::npos);
+  EXPECT_NE(refusal([&] { split_of_files(train, 1, table, ""); }).find("a.csv: row 4 column 2: class '4'"),
+            std::string::npos);
   const TableSplits good = split_of_files(train, 1, read_table(put("c.csv", "9,1\n8,1\n7,0\n")), "");
   EXPECT_EQ(good.test.labels.to_vector<int64_t>(), (std::vector<int64_t>{1, 1, 0}));
+}
+
+TEST_F(Tabular, OfShuffledRowsTheErrorNamesTheRowOfTheFile) {
+  std::string text = "kind,x,y\n";
+  for (int i = 0; i < 40; ++i) text += fmt::format("{},{},{}\n", i == 16 ? "rare" : i % 2 == 0 ? "a" : "b", i, -i);
+  const auto path = put("shuffled.csv", text);
+  const TableFormat format{.header = true, .label = "kind"};
+  int refused = 0;
+  for (int again = 0; again < 2; ++again) {  // from the text, then from the cache
+    const NumericTable table = read_table(path, format);
+    EXPECT_EQ(table.from_cache, again == 1);
+    EXPECT_EQ(table.label_column, 0);
+    for (uint64_t seed = 0; seed < 10; ++seed) {
+      const std::string what = refusal([&] { split_at_random(table, 0.2, 0.2, seed); });
+      if (what == "nothing was refused") continue;  // the one of its class was drawn for training
+      ++refused;
+      EXPECT_NE(what.find("shuffled.csv: row 18 column 1: class 'rare'"), std::string::npos) << what;
+    }
+  }
+  EXPECT_GE(refused, 2);
+  EXPECT_EQ(read_table(put("last.csv", "1,0\n2,1\n")).label_column, 1);
 }
 
 TEST_F(Tabular, LoaderTakesEveryRowOnceAndCanGoOn) {

@@ -1,9 +1,14 @@
 // Small runs of the experiments on fields over coordinates, as a person would start them.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "engine/io/png.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "experiments/fields/picture.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {
@@ -36,9 +41,34 @@ TEST(SirenProgram, FitsAPictureAndDrawsItsDerivatives) {
     }
     EXPECT_NE(contents(folder / ("out/" + layer + "/report.html")).find("data:image/png;base64,"), std::string::npos);
   }
+  const Ended leaves =
+      run(folder, {BOCHNER_SIREN, "--data=dead-leaves", "--size=12", "--model.width=16", "--model.hidden=2",
+                   "--model.features=8", "--model.replace=1", "--model.start=spread", "--optim.snnk-rate=10",
+                   "--steps=3", "--threads=1", "--out=leaves"});
+  ASSERT_EQ(leaves.code, 0) << leaves.err;
+  EXPECT_EQ(nlohmann::json::parse(contents(folder / "leaves/results.json"))["parameters"],
+            3 * 16 + (16 * 16 + 16) + 16 * 8 + 17);
+  const Ended beyond = run(folder, {BOCHNER_SIREN, "--size=12", "--model.hidden=2", "--model.replace=2"});
+  EXPECT_EQ(beyond.code, 2);
+  EXPECT_NE(beyond.err.find("hidden layer 2 of 2"), std::string::npos) << beyond.err;
   const Ended none = run(folder, {BOCHNER_SIREN, "--data=nowhere.png"});
   EXPECT_EQ(none.code, 2);
   EXPECT_NE(none.err.find("nowhere.png"), std::string::npos) << none.err;
+}
+
+TEST(Picture, DeadLeavesVaryAtEveryScale) {
+  const Tensor fine = siren::dead_leaves(96).values;
+  EXPECT_GE(amin(fine).item(), -1);
+  EXPECT_LE(amax(fine).item(), 1);
+  // Means of 8 x 8 pixels keep most of the deviation; of noise they would have an eighth.
+  const Tensor coarse = mean(fine.reshape({12, 8, 12, 8}), {1, 3});
+  const auto deviation = [](const Tensor& x) { return std::sqrt(mean(square(x - mean(x).item())).item()); };
+  EXPECT_GT(deviation(fine), 0.2);
+  EXPECT_GT(deviation(coarse), 0.5 * deviation(fine));
+  EXPECT_LT(deviation(coarse), 0.98 * deviation(fine));
+  // The same leaves at every size
+  const Tensor half = mean(fine.reshape({48, 2, 48, 2}), {1, 3}) - siren::dead_leaves(48).values;
+  EXPECT_LT(deviation(half), 0.1 * deviation(fine));
 }
 
 TEST(QpnnProgram, FindsThePotentialsOfBothSystems) {

@@ -67,9 +67,9 @@ TEST(UciProgram, LearnsWithBothLayersAndBundles) {
 TEST(UciProgram, GoesOnBitForBit) {
   const TemporaryFolder folder;
   put_table(folder, "t.csv");
-  ASSERT_EQ(run(folder, uci({"--attention=snnk-cos", "--out=whole"})).code, 0);
+  ASSERT_EQ(run(folder, uci({"--attention=snnk-cos", "--optim.snnk-rate=3", "--out=whole"})).code, 0);
   {
-    Process process(uci({"--attention=snnk-cos", "--out=cut"}), folder.path());
+    Process process(uci({"--attention=snnk-cos", "--optim.snnk-rate=3", "--out=cut"}), folder.path());
     process.wait_for(folder / "cut/metrics.jsonl", "valid");
     process.kill(SIGINT);
     process.wait();

@@ -91,8 +91,53 @@ TEST(Siren, FieldsNeitherVanishNorGrowWithDepth) {
   }
 }
 
+/// The deviation of fields over points, a root mean square over draws.
+double deviation_of(const SirenOptions& options) {
+  Generator init(5);
+  Generator points(6);
+  const Tensor x = uniform({200, 2}, points, -1, 1);
+  double square = 0;
+  for (int draw = 0; draw < 10; ++draw) {
+    const Siren siren({}, options, init);
+    const std::vector<double> values = siren.forward(x).value().to_vector<double>();
+    double mean = 0;
+    for (const double value : values) mean += value / 200;
+    for (const double value : values) square += (value - mean) * (value - mean);
+  }
+  return std::sqrt(square / 2000);
+}
+
+TEST(Siren, SpreadSnnkLayersKeepTheFieldThatPsiLetsFade) {
+  SirenOptions options{.width = 128, .hidden = 3};
+  const double plain = deviation_of(options);
+  options.snnk = SnnkOptions{.activation = "sin", .features = 32, .scale_inputs = true, .eta = 2.4, .damped = true};
+  const double psi = deviation_of(options);
+  options.snnk_start = "spread";
+  const double spread = deviation_of(options);
+  EXPECT_GT(spread, plain / 2);
+  EXPECT_LT(spread, plain * 2);
+  EXPECT_LT(psi, spread / 4);
+}
+
+TEST(Siren, SnnkStandsInForTheLayersNamed) {
+  Generator init(7);
+  SirenOptions options{.width = 16, .hidden = 3};
+  const int64_t plain = Siren({}, options, init).parameter_count();
+  options.snnk = SnnkOptions{.activation = "sin", .features = 8, .scale_inputs = true, .damped = true};
+  const int64_t saved = 16 * 16 + 16 - 8 * 16;
+  const Siren all({}, options, init);
+  EXPECT_EQ(all.snnk_weights().size(), 3);
+  options.snnk_layers = {1};
+  Siren one({}, options, init);
+  EXPECT_EQ(one.parameter_count(), plain - saved);
+  ASSERT_EQ(one.snnk_weights().size(), 1);
+  EXPECT_EQ(one.snnk_weights()[0]->name, "hidden1.weight");
+}
+
 TEST(Siren, RefusesWhatItCanNotBe) {
   Generator init(1);
+  EXPECT_THROW(Siren({}, {.hidden = 1, .snnk = SnnkOptions{}, .snnk_layers = {1}}, init), Error);
+  EXPECT_THROW(Siren({}, {.snnk = SnnkOptions{}, .snnk_start = "zero"}, init), Error);
   EXPECT_THROW(Siren({}, {.activation = "softplus"}, init), Error);
   EXPECT_THROW(Siren({}, {.omega = 0}, init), Error);
   EXPECT_THROW(field_derivatives([](const Variable& x) { return x; }, Tensor::zeros({3, 2})), Error);
