@@ -14,7 +14,7 @@ struct ModelConfig {
   bool orthogonal = false;
   bool scale_inputs = true;
   double eta = 3;
-  std::vector<int64_t> replace;
+  std::vector<int64_t> replace = {};
   std::string start = "psi";
   bool damped = true;
 
