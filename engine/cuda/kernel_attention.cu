@@ -215,7 +215,9 @@ void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Te
                       const Tensor& Omega, const Tensor& keys, const KernelAttentionResult& to) {
   const AttentionSizes sizes(spec, Q, K, V, Omega);
   if (sizes.jobs == 0) return;
-  if (kernel_attends_in_bf16(spec, Q, V)) return kernel_attention_bf16(spec, Q, K, V, Omega, keys, to);
+  if (kernel_attends_in_bf16(spec, Q, V)) {
+    return (spec.causal ? causal_kernel_attention_bf16 : kernel_attention_bf16)(spec, Q, K, V, Omega, keys, to);
+  }
   visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
     if (spec.causal) {
       attend_causal<T>(spec, sizes, Q, K, V, Omega, keys, to);
@@ -235,7 +237,8 @@ void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO
     return;
   }
   if (kernel_attends_in_bf16(spec, Q, V)) {
-    return kernel_attention_backward_bf16(spec, dO, Q, K, V, Omega, keys, forward, to);
+    return (spec.causal ? causal_kernel_attention_backward_bf16 : kernel_attention_backward_bf16)(
+        spec, dO, Q, K, V, Omega, keys, forward, to);
   }
   visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
     if (spec.causal) {

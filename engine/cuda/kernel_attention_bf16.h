@@ -4,8 +4,8 @@
 
 namespace bochner::cuda {
 
-/// Can the tensor cores do it: f32 tensors whose products may have bf16 factors (engine/precision.h), bidirectional,
-/// heads of 32 or 64, a card that has such cores?
+/// Can the tensor cores do it: f32 tensors whose products may have bf16 factors (engine/precision.h), heads of 32 or
+/// 64, a card that has such cores?
 bool kernel_attends_in_bf16(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& V);
 
 void kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
@@ -13,5 +13,12 @@ void kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor& Q, con
 void kernel_attention_backward_bf16(const KernelAttentionSpec& spec, const Tensor& dO, const Tensor& Q, const Tensor& K,
                                     const Tensor& V, const Tensor& Omega, const Tensor& keys,
                                     const KernelAttentionResult& forward, const KernelAttentionGradients& to);
+
+/// The same for the causal form; there is at least one query and one key.
+void causal_kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
+                                  const Tensor& Omega, const Tensor& mask, const KernelAttentionResult& to);
+void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, const Tensor& dO, const Tensor& Q,
+                                           const Tensor& K, const Tensor& V, const Tensor& Omega, const Tensor& mask,
+                                           const KernelAttentionResult& forward, const KernelAttentionGradients& to);
 
 }  // namespace bochner::cuda

@@ -39,11 +39,14 @@ struct Pack {
   }
 };
 
-/// A packed copy of (batch, heads, length, D); jobs are numbered batch * heads + head.
+/// A packed copy of (batch, heads, length, D), of its padded length unless told; jobs are numbered batch * heads +
+/// head.
 class Packed {
  public:
-  Packed(const Tensor& x, float factor, bool transposed, const Tensor& mask = {}, const float* denominators = nullptr)
-      : tensor_(Tensor::empty({x.size(0) * x.size(1), padded_length(x.size(2)), x.size(3)}, DType::bf16, x.device())) {
+  Packed(const Tensor& x, float factor, bool transposed, const Tensor& mask = {}, const float* denominators = nullptr,
+         int64_t padded = 0)
+      : tensor_(Tensor::empty({x.size(0) * x.size(1), padded > 0 ? padded : padded_length(x.size(2)), x.size(3)},
+                              DType::bf16, x.device())) {
     launch_threads(tensor_.size(), Pack{x.size(1), x.size(2), tensor_.size(1), x.size(3), transposed, factor,
                                         denominators, Tokens<const float>(x), KeyMask(mask), tensor_.data<bfloat16>()});
   }
