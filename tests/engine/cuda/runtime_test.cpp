@@ -1,6 +1,9 @@
 // Devices, memory and errors of the CUDA backend.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "engine/ops/binary.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/index.h"
 #include "engine/ops/unary.h"
@@ -88,6 +91,49 @@ TEST(Card, MemoryIsKeptAndCounted) {
   memory.reset_peak();
   EXPECT_EQ(memory.stats().peak_bytes, memory.stats().current_bytes);
 }
+
+TEST(Card, AskingForTooMuchMemoryTellsTheBytesAskedAndFree) {
+  BOCHNER_NEEDS_CARD();
+  std::string message;
+  try {
+    Tensor::empty({int64_t{1} << 48}, DType::u8, Device::cuda());
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  EXPECT_EQ(message.rfind("memory: cuda:0: 281474976710656 bytes are wanted, ", 0), 0U) << message;
+  EXPECT_NE(message.find(" are free, and "), std::string::npos) << message;
+  EXPECT_EQ(Tensor::full({3}, 1, DType::f32, Device::cuda()).to_vector<float>(), std::vector<float>(3, 1.0F));
+}
+
+#if defined(BOCHNER_CUDA_EMULATED)
+
+TEST(EmulatedCards, SeveralAreAddressedByTheirIndex) {
+  ::setenv("BOCHNER_EMULATED_CARDS", "2", 1);
+  {
+    const Device second = Device::named("cuda:1");
+    EXPECT_THROW(Device::named("cuda:2"), Error);
+    const int64_t before = Allocator::of(Device::cuda()).stats().current_bytes;
+    const Tensor x = Tensor::arange(1000).cast(DType::f32);
+    const Tensor there = x.to(second);
+    EXPECT_EQ(there.device(), second);
+    EXPECT_EQ(Allocator::of(Device::cuda()).stats().current_bytes, before);
+    EXPECT_EQ(add(there, there).to_vector<double>(), add(x, x).to_vector<double>());
+    const Tensor first = there.to(Device::cuda());  // from card to card
+    EXPECT_EQ(first.to_vector<double>(), x.to_vector<double>());
+    EXPECT_THROW(add(first, there), Error);
+  }
+  ::unsetenv("BOCHNER_EMULATED_CARDS");
+}
+
+TEST(EmulatedCards, NoneIsAnErrorWithTheReason) {
+  ::setenv("BOCHNER_EMULATED_CARDS", "0", 1);
+  EXPECT_EQ(testing_card::missing(), "device: cuda: BOCHNER_EMULATED_CARDS is 0");
+  EXPECT_EQ(cuda::description(), "BOCHNER_EMULATED_CARDS is 0");
+  ::unsetenv("BOCHNER_EMULATED_CARDS");
+  EXPECT_EQ(testing_card::missing(), "");
+}
+
+#endif
 
 TEST(Card, GuardsSeeAWriteOutside) {
   BOCHNER_NEEDS_CARD();
