@@ -64,7 +64,7 @@ step() {
 if [ -z "$built" ]; then
   built=build-gpu
   step configure 60 cmake -G Ninja -B $built -DBOCHNER_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native
-  step build 300 cmake --build $built --target test_engine test_autograd test_layers gpu_bench
+  step build 300 cmake --build $built --target test_engine test_autograd test_layers gpu_bench gpu_training
 fi
 built=$(realpath "$built")
 export BOCHNER_SOURCE_DIR=$PWD
@@ -83,17 +83,19 @@ for suite in engine autograd layers; do
 done
 wait
 # Times: nothing beside them.
-if [ -x "$built/bin/gpu_bench" ]; then
-  step bench 90 "${ours[@]}" "$built/bin/gpu_bench" "$out/bench.jsonl"
-else
-  told bench "was not built" 0
-fi
+for program in bench training; do
+  if [ -x "$built/bin/gpu_$program" ]; then
+    step $program 90 "${ours[@]}" "$built/bin/gpu_$program" "$out/$program.jsonl"
+  else
+    told $program "was not built" 0
+  fi
+done
 if [ $peer -eq 0 ]; then
   told peer "left out by option" 0
 elif ! python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null; then
   told peer "PyTorch with CUDA is not installed" 0
 else
-  step peer 150 python3 tests/gpu/peer.py "$out/peer.jsonl"
+  step peer 200 python3 tests/gpu/peer.py "$out/peer.jsonl"
 fi
 sanitizers=$(command -v compute-sanitizer || ls "$(dirname "$nvcc")/compute-sanitizer" 2> /dev/null)
 if [ $sanitizer -eq 0 ]; then

@@ -128,14 +128,12 @@ void attentions() {
     const Tensor dO = values(shape, 4);
     const double pairs = static_cast<double>(batch * kHeads * length * length) * kDim;
     set_precision(Precision::bf16);
-    if (length <= 4096) {
-      flops(fmt::format("softmax attention {} forward", length), 4 * pairs,
-            [&] { softmax_attention(Q, K, V, {}, options); });
-      flops(fmt::format("softmax attention {}", length), 14 * pairs, [&] {
-        const SoftmaxAttended y = softmax_attention(Q, K, V, {}, options);
-        softmax_attention_backward(dO, Q, K, V, {}, y, options);
-      });
-    }
+    flops(fmt::format("softmax attention {} forward", length), 4 * pairs,
+          [&] { softmax_attention(Q, K, V, {}, options); });
+    flops(fmt::format("softmax attention {}", length), 14 * pairs, [&] {
+      const SoftmaxAttended y = softmax_attention(Q, K, V, {}, options);
+      softmax_attention_backward(dO, Q, K, V, {}, y, options);
+    });
     const Tensor Omega = values({1, 256, kDim}, 5);
     for (const bool causal : {false, true}) {
       KernelAttentionSpec spec;

@@ -10,9 +10,9 @@ out=$(realpath -m "$1")
 cd "$(dirname "$0")/../.."
 cmake -G Ninja -B build-pack -DBOCHNER_CUDA=ON -DBOCHNER_ARCH=x86-64-v3 -DCMAKE_CUDA_ARCHITECTURES="${2:-90}" \
   -DBOCHNER_EXPERIMENTS=OFF -DBOCHNER_BENCHMARKS=OFF
-cmake --build build-pack --target test_engine test_autograd test_layers gpu_bench
+cmake --build build-pack --target test_engine test_autograd test_layers gpu_bench gpu_training
 mkdir -p "$out/bin" "$out/lib"
-for program in test_engine test_autograd test_layers gpu_bench; do
+for program in test_engine test_autograd test_layers gpu_bench gpu_training; do
   cp "build-pack/bin/$program" "$out/bin/"
   strip "$out/bin/$program"
   ldd "$out/bin/$program" | awk '$3 ~ /^\// { print $3 }'

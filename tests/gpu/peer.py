@@ -112,7 +112,74 @@ def attentions():
         report(case, "fused softmax, bf16", lambda: torch.autograd.grad(attend(), (q, k, v), g))
 
 
+class Block(torch.nn.Module):
+    def __init__(self, dim, heads, hidden, kind, features):
+        super().__init__()
+        self.heads, self.kind = heads, kind
+        self.norm1, self.norm2 = torch.nn.LayerNorm(dim), torch.nn.LayerNorm(dim)
+        self.joint, self.out = torch.nn.Linear(dim, 3 * dim), torch.nn.Linear(dim, dim)
+        self.inner, self.outer = torch.nn.Linear(dim, hidden), torch.nn.Linear(hidden, dim)
+        head = dim // heads
+        if kind == "performer":
+            self.register_buffer("omega", torch.randn(features, head))
+        if kind == "gmm-prf":  # two components, new noise each step
+            self.mean = torch.nn.Parameter(0.1 * torch.randn(heads, 2, 1, head))
+            self.deviation = torch.nn.Parameter(torch.ones(heads, 2, 1, head))
+            self.features = features
+
+    def attend(self, q, k, v):
+        scale = q.shape[-1] ** -0.25
+        if self.kind == "softmax":
+            return F.scaled_dot_product_attention(q, k, v)
+        if self.kind == "performer":
+            return positive_attention(q, k, v, self.omega.to(q.dtype), scale)
+        noise = torch.randn(1, 2, self.features // 2, q.shape[-1], device=q.device)
+        omega = (self.mean + self.deviation * noise).flatten(1, 2)
+        return positive_attention(q, k, v, omega.to(q.dtype), scale)
+
+    def forward(self, x):
+        batch, length, dim = x.shape
+        q, k, v = self.joint(self.norm1(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        x = x + self.out(self.attend(q, k, v).transpose(1, 2).reshape(batch, length, dim))
+        return x + self.outer(F.gelu(self.inner(self.norm2(x))))
+
+
+class Classifier(torch.nn.Module):
+    def __init__(self, layers, dim, heads, hidden, length, kind, features):
+        super().__init__()
+        self.tokens, self.positions = torch.nn.Embedding(257, dim), torch.nn.Parameter(0.02 * torch.randn(length, dim))
+        self.blocks = torch.nn.Sequential(*[Block(dim, heads, hidden, kind, features) for _ in range(layers)])
+        self.norm, self.classes = torch.nn.LayerNorm(dim), torch.nn.Linear(dim, 10)
+
+    def forward(self, ids):
+        return self.classes(self.norm(self.blocks(self.tokens(ids) + self.positions)).mean(1))
+
+
+def training(device="cuda", batch=32, text=(4, 256, 4, 1024, 4000, 256), listops=(2, 64, 2, 128, 2000, 128)):
+    """Steps of whole models as in training.cpp: (layers, dim, heads, hidden, length, features)."""
+    for name, sizes, kinds in (("text", text, ("softmax", "performer", "gmm-prf")), ("listops", listops, ("softmax", "performer"))):
+        layers, dim, heads, hidden, length, features = sizes
+        for kind in kinds:
+            model = Classifier(layers, dim, heads, hidden, length, kind, features).to(device)
+            ids = torch.randint(0, 257, (batch, length), device=device)
+            labels = torch.randint(0, 10, (batch,), device=device)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
+
+            def step(run):
+                optimizer.zero_grad(set_to_none=True)
+                with torch.autocast(device, torch.bfloat16):
+                    loss = F.cross_entropy(run(ids).float(), labels)
+                loss.backward()
+                optimizer.step()
+
+            case = f"{name} step {kind}"
+            report(case, "eager, bf16", lambda: step(model))
+            compiled = torch.compile(model, dynamic=False)
+            report(case, "compiled, bf16", lambda: step(compiled))
+
+
 print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__}), flush=True)
 attentions()
+training()
 products()
 copy_like()

@@ -24,7 +24,7 @@ def lines(name):
 
 
 steps = [dict(zip(("name", "result", "seconds"), line.split("\t"))) for line in (out / "steps.txt").read_text().splitlines()]
-ours, peers = lines("bench.jsonl"), lines("peer.jsonl")
+ours, peers = lines("bench.jsonl") + lines("training.jsonl"), lines("peer.jsonl")
 fastest = {}
 for peer in peers:
     if "case" not in peer:  # a way that did not run
@@ -45,12 +45,15 @@ record = {
 text = [f"# {record['card']}", "", f"{record['date']}, commit {commit[:12]}, {seconds} s", "", "| step | result | s |", "|---|---|---|"]
 text += [f"| {s['name']} | {s['result']} | {s['seconds']} |" for s in steps]
 text += ["", "| case | ms | rate | of the copy's | fastest peer | peer, ms | peer / ours |", "|---|---|---|---|---|---|---|"]
-copy = next((b["gb_per_s"] for b in ours if b["case"] == "copy"), None)
+copy = next((b["gb_per_s"] for b in ours if b.get("case") == "copy"), None)
 for b in ours:
+    if "case" not in b:  # did not run
+        continue
     peer = fastest.get(b["case"])
-    rate = f"{b['gb_per_s']:.0f} GB/s" if "gb_per_s" in b else (f"{b['tflops']:.1f} TFLOP/s" if "tflops" in b else "")
+    rate = f"{b['steps_per_s']:.1f} steps/s, {b['peak_bytes'] / 2**30:.1f} GiB" if "steps_per_s" in b else ""
+    rate = f"{b['gb_per_s']:.0f} GB/s" if "gb_per_s" in b else (f"{b['tflops']:.1f} TFLOP/s" if "tflops" in b else rate)
     share = f"{b['gb_per_s'] / copy:.0%}" if copy and "gb_per_s" in b else ""
     beside = f"{peer['how']} | {peer['ms']:.3f} | {peer['ms'] / b['ms']:.2f}" if peer else "not measured | |"
     text.append(f"| {b['case']} | {b['ms']:.3f} | {rate} | {share} | {beside} |")
-text += [""] + [f"Did not run: {p['skipped']}, {p['how']}: {p['why']}" for p in peers if "skipped" in p]
+text += [""] + [f"Did not run: {p['skipped']}, {p['how']}: {p['why']}" for p in ours + peers if "skipped" in p]
 (out / "record.md").write_text("\n".join(text) + "\n")
