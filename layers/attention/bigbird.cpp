@@ -56,6 +56,8 @@ class BigBird : public Mechanism {
   }
 
  private:
+  bool released() const { return options_.as == AttentionOptions::As::released; }
+
   struct Plan {
     Tensor blocks;  ///< i64 (B, N, w): blocks of keys
     Tensor valid;   ///< bool (B, N, w)
@@ -96,7 +98,9 @@ class BigBird : public Mechanism {
     std::vector<int64_t> others;
     for (int64_t j = 0; j < n; ++j) {
       const bool fixed = std::abs(i - j) <= 1 || j == 0 || j == n - 1;
-      (fixed ? seen : others).push_back(j);
+      if (fixed) seen.push_back(j);
+      // As released (LRA) random blocks are among those of the first 1024 tokens.
+      if (!fixed && (!released() || j * options_.block < 1024)) others.push_back(j);
     }
     for (int64_t r = 0; r < options_.random_blocks && !others.empty(); ++r) {
       const auto chosen = others.begin() + random.below(static_cast<int64_t>(others.size()));
@@ -115,10 +119,11 @@ class BigBird : public Mechanism {
 void describe_bigbird(Mechanisms& list) {
   list.push_back({"bigbird", 2020, "Zaheer et al. (ITC)",
                   "O_i = softmax over j: neighbouring, first, last or r random blocks, of q_i k_j / sqrt D", "softmax",
-                  "L b (5 + r) D", false, "", "block, random_blocks, dropout",
+                  "L b (5 + r) D", false, "", "block, random_blocks, dropout, as",
                   [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator& init) {
                     return std::make_unique<BigBird>(slot, options, init);
-                  }});
+                  },
+                  "LRA: random blocks are among the first 1024 tokens"});
 }
 
 }  // namespace bochner

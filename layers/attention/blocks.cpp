@@ -49,6 +49,16 @@ Variable out_of_blocks(const Variable& x, int64_t length) {
   return joined.size(2) == length ? joined : slice(joined, 2, 0, length);
 }
 
+Variable in_strides(const Variable& x, int64_t block) {
+  const Variable blocks = in_blocks(x, block);
+  const Shape turned{x.size(0), x.size(1), blocks.size(3), blocks.size(2), x.size(3)};
+  return transpose(reshape(blocks, turned), 2, 3);
+}
+
+Variable out_of_strides(const Variable& x, int64_t length) {
+  return out_of_blocks(reshape(transpose(x, 2, 3), x.shape()), length);
+}
+
 Tensor mask_in_blocks(const Tensor& keys, int64_t block) {
   const int64_t count = (keys.size(1) + block - 1) / block;
   const Tensor whole = pad(keys, {0, 0}, {0, count * block - keys.size(1)});

@@ -19,6 +19,9 @@ Variable without_padding(const Variable& x, const Tensor& keys);
 Variable in_blocks(const Variable& x, int64_t block);
 /// Back: (B, H, N, block, D) -> (B, H, length, D).
 Variable out_of_blocks(const Variable& x, int64_t length);
+/// The same where block n holds every N-th token from n on, as LRA's code has it.
+Variable in_strides(const Variable& x, int64_t block);
+Variable out_of_strides(const Variable& x, int64_t length);
 /// The same of a mask: (B, L) -> (B, 1, N, 1, block), false behind the end.
 Tensor mask_in_blocks(const Tensor& keys, int64_t block);
 

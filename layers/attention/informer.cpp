@@ -95,17 +95,24 @@ class Informer : public Mechanism {
       const int64_t u = few(static_cast<int64_t>(real.size()));
       Tensor M = Tensor::full({Q.size(1), Lq}, 0, Q.dtype(), Q.device());
       if (count > 0) {
-        std::vector<int64_t> sampled;
-        for (int64_t i = 0; i < Lq; ++i) {
-          Generator draw =
-              noise.fork(released() ? 0 : static_cast<uint64_t>(i));  // padding changes no other row's keys
-          for (int64_t s = 0; s < count; ++s) sampled.push_back(real_keys_[static_cast<size_t>(draw.below(n))]);
-        }
-        const Tensor index = Tensor::from(sampled, {Lq * count}, Q.device());
-        for (int64_t h = 0; h < Q.size(1); ++h) {
-          const Tensor k = take(K.select(0, b).select(0, h), index, 0).view({Lq, count, K.size(3)});
-          const Tensor scores = sum(k * Q.select(0, b).select(0, h).unsqueeze(1), {-1});  // (Lq, count)
-          M.select(0, h).copy_(amax(scores, {-1}) - sum(scores, {-1}) / static_cast<double>(n));
+        constexpr int64_t kTile = 512;  // queries at once, so that their keys never take much memory
+        for (int64_t begin = 0; begin < Lq; begin += kTile) {
+          const int64_t rows = std::min(kTile, Lq - begin);
+          std::vector<int64_t> sampled;
+          for (int64_t i = begin; i < begin + rows; ++i) {
+            // Padding changes no other row's keys.
+            Generator draw = noise.fork(released() ? 0 : static_cast<uint64_t>(i));
+            for (int64_t s = 0; s < count; ++s) sampled.push_back(real_keys_[static_cast<size_t>(draw.below(n))]);
+          }
+          const Tensor index = Tensor::from(sampled, {rows * count}, Q.device());
+          for (int64_t h = 0; h < Q.size(1); ++h) {
+            const Tensor q = Q.select(0, b).select(0, h).slice(0, begin, begin + rows);  // (rows, D)
+            const Tensor k = take(K.select(0, b).select(0, h), index, 0).view({rows, count, K.size(3)});
+            const Tensor scores = sum(k * q.unsqueeze(1), {-1});  // (rows, count)
+            M.select(0, h)
+                .slice(0, begin, begin + rows)
+                .copy_(amax(scores, {-1}) - sum(scores, {-1}) / static_cast<double>(n));
+          }
         }
       }
       if (query_mask.defined()) {

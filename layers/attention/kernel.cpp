@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/fused/kernel_attention.h"
+#include "layers/attention/blocks.h"
 
 namespace bochner {
 
@@ -20,7 +21,8 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
   KernelAttentionSpec spec = spec_;
   spec.causal = mask.causal;
   spec.scale = std::pow(static_cast<double>(Q.size(-1)), -inputs_.power);
-  const Tensor keys = inputs_.sees_padding ? Tensor() : mask.keys;
+  const Tensor keys = inputs_.sees_padding || inputs_.zeros_padding ? Tensor() : mask.keys;
+  const Variable values = inputs_.zeros_padding ? without_padding(V, mask.keys) : V;
   Variable Omega;  // (1 or H, M, D), or FastFood's diagonals
   if (distribution_ != nullptr) {
     Frequencies drawn = distribution_->frequencies(context);
@@ -32,8 +34,8 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
       spec.permutation = Tensor();
     }
   }
-  return streaming_ ? kernel_attention(spec, Q, K, V, Omega, keys)
-                    : composed::kernel_attention(spec, Q, K, V, Omega, keys);
+  return streaming_ ? kernel_attention(spec, Q, K, values, Omega, keys)
+                    : composed::kernel_attention(spec, Q, K, values, Omega, keys);
 }
 
 Tensor KernelAttention::frequencies() {

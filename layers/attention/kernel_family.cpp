@@ -80,8 +80,8 @@ MechanismInfo generalised(const std::string& f, Function function) {
           "L M D",
           true,
           "",
-          "features, coupling, redraw, redraw_in_evaluation, kernel_eps (exp: eps), denominator_eps, renormalise, "
-          "streaming, as",
+          std::string("features, coupling, redraw, redraw_in_evaluation, ") +
+              (function == Function::exp ? "eps" : "kernel_eps") + ", denominator_eps, renormalise, streaming, as",
           [function](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
             FeatureMap map = {.kind = Kind::elementwise, .function = function, .eps = options.kernel_eps};
             // e^u overflows: as an exponential of u alone it is shifted by its maximum, which cancels but for the eps.
@@ -103,9 +103,11 @@ std::string released_kl(bool is_positive, const std::string& more) {
          (is_positive ? "no eps in features" : "one more feature adds the mean of 1 to the kernel") + "; " + more;
 }
 
-/// KL as released draws at every forward, in evaluation too (reference implementation's `redraw=1`).
+/// KL as released draws at every forward, in evaluation too (reference implementation's `redraw=1`), but where it is
+/// told never to.
 RedrawSchedule kl_schedule(const Options& options) {
-  return released(options) ? RedrawSchedule{1, true} : RedrawSchedule{options.redraw, options.redraw_in_evaluation};
+  return released(options) && options.redraw > 0 ? RedrawSchedule{1, true}
+                                                 : RedrawSchedule{options.redraw, options.redraw_in_evaluation};
 }
 
 /// Random kitchen sinks (KL Eq. 3). As released, one more feature adds 1 to the kernel, the mean over `draws`.
@@ -125,7 +127,9 @@ MakeDistribution mixture(int64_t heads, int64_t dim, bool is_positive, const Opt
       return std::make_unique<ReleasedMixture>(place, heads, options.features, dim, is_positive, kl_schedule(options),
                                                init);
     }
-    const auto covariance = is_positive ? MixtureOptions::Covariance::diagonal : MixtureOptions::Covariance::full;
+    using Asked = Options::Covariance;
+    const bool diagonal = options.covariance == Asked::paper ? is_positive : options.covariance == Asked::diagonal;
+    const auto covariance = diagonal ? MixtureOptions::Covariance::diagonal : MixtureOptions::Covariance::full;
     return std::make_unique<GaussianMixture>(place, heads, options.features, dim,
                                              MixtureOptions{covariance, options.components}, kl_schedule(options),
                                              init);
@@ -168,7 +172,8 @@ void describe_performers(Mechanisms& list) {
       performer("performer", "PERF Eq. 4, Lemma 1",
                 "phi(x) = exp(omega x - |x|^2 / 2) / sqrt M, orthogonal omega ~ N(0, I)", "softmax", positive_map);
   plain.options += ", as";
-  plain.released = "q . k / D, as inputs are scaled twice, eps 1e-4, drawn once (SKY)";
+  plain.released =
+      "SKY: q . k / D, as inputs are scaled twice; eps 1e-4; drawn once; padded keys count in the sums of weights";
   plain.make = [paper = plain.make, positive_map](Slot slot, int64_t heads, int64_t dim, const Options& options,
                                                   Generator& init) {
     if (!released(options)) return paper(slot, heads, dim, options, init);
@@ -177,7 +182,7 @@ void describe_performers(Mechanisms& list) {
     Options once = options;
     once.redraw = 0;
     once.redraw_in_evaluation = false;
-    return product(slot, once, map, {.power = 0.5}, gaussian(once, dim, Norms::chi, init));
+    return product(slot, once, map, {.power = 0.5, .zeros_padding = true}, gaussian(once, dim, Norms::chi, init));
   };
   list.push_back(std::move(plain));
   list.push_back(performer("performer-trig", "PERF Eqs. 5, 6",
@@ -199,7 +204,7 @@ void describe_performers(Mechanisms& list) {
 
 void describe_mixtures(Mechanisms& list) {
   const std::string kernel = "the kernel of a learnt Gaussian mixture";
-  const std::string options = std::string(kKlOptions) + ", components";
+  const std::string options = std::string(kKlOptions) + ", components, covariance";
   list.push_back({"gmm-rks", 2022, "KL Eqs. 4, 5",
                   "phi(x) = (cos omega x, sin omega x), omega ~ sum_c N(mu_c, Sigma_c) / C", kernel, "L M D + M D^2",
                   true, "mu, Sigma", options,

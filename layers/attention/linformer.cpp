@@ -13,14 +13,13 @@ namespace {
 class Linformer : public Mechanism {
  public:
   Linformer(Slot slot, int64_t heads, const AttentionOptions& options, Generator& init)
-      : Mechanism(std::move(slot)), length_(options.length) {
+      : Mechanism(std::move(slot)), length_(options.length), released_(options.as == AttentionOptions::As::released) {
     if (options.length < 1) fail("linformer: its projections belong to places; tell it the longest length");
     if (options.features < 1) fail("linformer: {} projected places; at least 1 is needed", options.features);
     const double deviation = 1 / std::sqrt(static_cast<double>(options.features));  // of a Johnson-Lindenstrauss map
-    const bool shared = options.as == AttentionOptions::As::released;
-    const Shape shape{shared ? 1 : heads, options.features, options.length};
+    const Shape shape{released_ ? 1 : heads, options.features, options.length};
     E_ = &parameter("E", init::gaussian(shape, deviation, init));
-    F_ = shared ? E_ : &parameter("F", init::gaussian(shape, deviation, init));
+    F_ = released_ ? E_ : &parameter("F", init::gaussian(shape, deviation, init));
   }
 
   // O = softmax(Q (E K)^T / sqrt(D)) (F V), for each head (Eq. 7); a shorter sequence takes the first columns of E and
@@ -30,13 +29,16 @@ class Linformer : public Mechanism {
     if (mask.causal) fail_causal("linformer");
     const int64_t L = K.size(2);
     if (L > length_) fail("linformer: {} keys, but its projections are for {} places", L, length_);
-    const Variable EK = matmul(slice(*E_, 2, 0, L), without_padding(K, mask.keys));  // (B, H, M, D)
-    const Variable FV = matmul(slice(*F_, 2, 0, L), without_padding(V, mask.keys));  // (B, H, M, E)
+    // As released (LRA) padded tokens are projected like others.
+    const Tensor keys = released_ ? Tensor() : mask.keys;
+    const Variable EK = matmul(slice(*E_, 2, 0, L), without_padding(K, keys));  // (B, H, M, D)
+    const Variable FV = matmul(slice(*F_, 2, 0, L), without_padding(V, keys));  // (B, H, M, E)
     return softmax_attention({1 / std::sqrt(static_cast<double>(Q.size(-1))), false, {}}, Q, EK, FV, {});
   }
 
  private:
   int64_t length_;
+  bool released_;
   Parameter* E_;  ///< (heads, M, length); as released one for all heads
   Parameter* F_;  ///< the same; as released it is E
 };
@@ -49,7 +51,7 @@ void describe_linformer(Mechanisms& list) {
                   [](Slot slot, int64_t heads, int64_t, const AttentionOptions& options, Generator& init) {
                     return std::make_unique<Linformer>(slot, heads, options, init);
                   },
-                  "SKY: one E for all heads, and F = E"});
+                  "LRA: one E for all heads, and F = E; padded tokens are projected, too"});
 }
 
 }  // namespace bochner

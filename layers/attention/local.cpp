@@ -40,14 +40,10 @@ class LocalAttention : public Mechanism {
 
   /// As released, block n holds every N-th token from n on, though its mask is that of a contiguous block.
   Variable split(const Variable& x) const {
-    const Variable blocks = in_blocks(x, options_.block);
-    if (!strided()) return blocks;
-    const Shape turned{x.size(0), x.size(1), blocks.size(3), blocks.size(2), x.size(3)};
-    return transpose(reshape(blocks, turned), 2, 3);
+    return strided() ? in_strides(x, options_.block) : in_blocks(x, options_.block);
   }
   Variable join(const Variable& blocks, int64_t length) const {
-    if (!strided()) return out_of_blocks(blocks, length);
-    return out_of_blocks(reshape(transpose(blocks, 2, 3), blocks.shape()), length);
+    return strided() ? out_of_strides(blocks, length) : out_of_blocks(blocks, length);
   }
 
   AttentionOptions options_;

@@ -35,9 +35,12 @@ struct AttentionOptions {
   int64_t redraw = 100;  ///< training steps between draws of frequencies; 0: never; KL: 100, PERF: "periodically"
   bool redraw_in_evaluation = false;  ///< a new draw for each evaluation batch (KL as released)
   int64_t components = 2;             ///< C of the Gaussian mixture (KL Eq. 4)
-  double sigma = 1;                   ///< of FastFood: frequencies are N(0, 1 / sigma^2) at first (KL Eq. 6)
-  double kernel_eps = 1e-3;           ///< added to generalised features f(Omega x) (PERF A.4)
-  bool renormalise = true;            ///< divide by the sum of weights (PERF §2.1; without: §D.4)
+  /// Sigma of its components: KL has matrices in gmm-rks and diagonals in gmm-prf (KL Eqs. 5, 10; Table 1).
+  enum class Covariance : unsigned char { paper, diagonal, full };
+  Covariance covariance = Covariance::paper;
+  double sigma = 1;          ///< of FastFood: frequencies are N(0, 1 / sigma^2) at first (KL Eq. 6)
+  double kernel_eps = 1e-3;  ///< added to generalised features f(Omega x) (PERF A.4)
+  bool renormalise = true;   ///< divide by the sum of weights (PERF §2.1; without: §D.4)
   /// Added to positive features (PERF A.3) and to the sum of weights (KL). Both act after the shift of the exponents,
   /// through which no gradient flows: 0 makes derivatives exact, but a query without keys is then 0 / 0.
   double eps = 1e-6;
@@ -50,11 +53,17 @@ struct AttentionOptions {
   int64_t iterations = 6;      ///< of the inverse (SKY §4.4), or of Sinkhorn's normalisation
   bool exact_inverse = false;  ///< the pseudo-inverse of SKY Eq. 5 instead of the iteration, which damps
   double gamma = 0.1;          ///< added to the diagonal before it (SKY §4.4)
-  int64_t convolution = 33;    ///< places that Nystromformer's convolution of V spans; 0: none
+  /// What Skyformer approximates: its own Gaussian kernel, or the matrix of softmax attention and then its row sums
+  /// (SKY §4.5, whose authors advise against training it).
+  enum class Kernel : unsigned char { gaussian, softmax };
+  Kernel kernel = Kernel::gaussian;
+  int64_t convolution = 33;  ///< places that Nystromformer's convolution of V spans; 0: none
 
   // Patterns.
   int64_t length = 0;  ///< the longest sequence, for parameters that belong to places (linformer, synthesizer)
-  int64_t block = 64;  ///< tokens of a block, chunk, bucket or stride, and to either side of a token (longformer)
+  /// Tokens of a block, chunk or bucket, of a stride (sparse: at least the square root of `length`), and to either side
+  /// of a token (longformer).
+  int64_t block = 64;
   int64_t global_tokens = 1;  ///< the first ones, which see all and are seen by all (longformer)
   int64_t random_blocks = 3;  ///< for each block of queries (bigbird)
   int64_t summary = 8;        ///< tokens at the end of each block that later ones see (sparse)

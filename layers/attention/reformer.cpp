@@ -1,5 +1,6 @@
 // Reformer's LSH attention (Kitaev, Kaiser, Levskaya, ICLR 2020): tokens are sorted by a hash of their queries, and
 // attend within chunks to tokens of the same bucket. Queries are the keys, too: K is not used.
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops/binary.h"
@@ -29,7 +30,8 @@ class Reformer : public Mechanism {
     require_self_attention("reformer", Q, K);
     if (mask.causal) fail_causal("reformer");
     const int64_t L = Q.size(2);
-    const Tensor real = real_keys(mask, K);
+    // As released (LRA) nothing is masked, and one round of 10 buckets has chunks of a tenth of the length.
+    const Tensor real = released() ? real_keys({}, K) : real_keys(mask, K);
     const Variable k = Q / sqrt(sum(square(Q), {-1}, true) + 1e-12);  // shared QK, keys of norm 1 (§2)
     const std::vector<Tensor> buckets = hash(Q.value(), real, context);
     std::vector<Variable> outputs;  // of rounds: (B, H, L, E)
@@ -51,31 +53,54 @@ class Reformer : public Mechanism {
   }
 
  private:
-  /// h(x) = argmax((x R; -x R)) for each round (§2), with an even number of buckets of about half a chunk; padding
-  /// falls into a bucket of its own at the end. i64 (B, H, L).
+  bool released() const { return options_.as == AttentionOptions::As::released; }
+  int64_t rounds() const { return released() ? 1 : options_.hashes; }
+  int64_t chunk(int64_t length) const { return released() ? std::max<int64_t>(1, (length + 9) / 10) : options_.block; }
+
+  /// h(x) = argmax((x R; -x R)) for each round (§2), with an even number of buckets of about half a chunk; where these
+  /// were more than two for each token of a chunk they are pairs (h1, h2) of about the square root of their number, so
+  /// that hashing does not grow with the square of the length. Padding falls into a bucket of its own at the end. i64
+  /// (B, H, L).
   std::vector<Tensor> hash(const Tensor& Q, const Tensor& real, Context& context) const {
     const auto positions = real_positions(real, Q.size(0), Q.size(2));
-    std::vector<int64_t> halves;  // buckets / 2 of each example
-    int64_t most = 1;
+    std::vector<int64_t> first, second;  // halves of the numbers of h1 and h2, of each example; h2 may be 0
     for (const auto& tokens : positions) {
-      const auto chunks = (static_cast<int64_t>(tokens.size()) + options_.block - 1) / options_.block;
-      halves.push_back(std::max<int64_t>(1, chunks));
-      most = std::max(most, halves.back());
+      const auto half =
+          released()
+              ? 5
+              : std::max<int64_t>(1, (static_cast<int64_t>(tokens.size()) + options_.block - 1) / options_.block);
+      const bool is_pair = half > options_.block && !released();
+      const auto root = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(2 * half)) / 2));
+      first.push_back(is_pair ? root : half);
+      second.push_back(is_pair ? (half + 2 * root - 1) / (2 * root) : 0);
     }
+    const Generator noise = released() ? Generator(0) : for_places(context);
+    std::vector<Tensor> found;
+    for (int64_t r = 0; r < rounds(); ++r) {
+      const auto stream = static_cast<uint64_t>(r);
+      const auto [h1, count1] = nearest_direction(Q, first, noise.fork(stream));
+      const auto [h2, count2] = nearest_direction(Q, second, noise.fork(stream + (uint64_t{1} << 32)));
+      const auto number = [&](int64_t x) { return Tensor::full({1}, static_cast<double>(x), DType::i64, Q.device()); };
+      const Tensor bucket = count2 == 0 ? h1 : h1 + h2 * number(count1);
+      const Tensor last = number(count1 * std::max<int64_t>(1, count2));
+      found.push_back(where(real.view({real.size(0), 1, real.size(1)}), bucket, last));
+    }
+    return found;
+  }
+
+  /// argmax((x R; -x R)) with `halves` columns of R for each example, and how many values it may have; 0 for examples
+  /// without a column. i64 (B, H, L).
+  static std::pair<Tensor, int64_t> nearest_direction(const Tensor& Q, const std::vector<int64_t>& halves,
+                                                      Generator draw) {
+    const int64_t most = halves.empty() ? 1 : *std::max_element(halves.begin(), halves.end());
+    if (most == 0) return {Tensor(), 0};
     const Tensor half = Tensor::from(halves, {Q.size(0), 1, 1, 1}, Q.device());
     const Tensor used = less(places(most, 3, 4, Q.device()), half);  // (B, 1, 1, most)
     const Tensor lowest = Tensor::scalar(-std::numeric_limits<double>::infinity(), Q.dtype(), Q.device());
-    const Tensor last = Tensor::full({1}, static_cast<double>(2 * most), DType::i64, Q.device());
-    const Generator noise = for_places(context);
-    std::vector<Tensor> rounds;
-    for (int64_t r = 0; r < options_.hashes; ++r) {
-      Generator draw = noise.fork(static_cast<uint64_t>(r));  // row by row: fewer buckets see the same first rotations
-      const Tensor R = normal({most, Q.size(3)}, draw, 0, 1, Q.dtype(), Q.device());
-      const Tensor turned = matmul(Q, R.transpose(0, 1).contiguous());  // (B, H, L, most)
-      const Tensor both_signs = concat(std::vector{where(used, turned, lowest), where(used, -turned, lowest)}, 3);
-      rounds.push_back(where(real.view({real.size(0), 1, real.size(1)}), argmax(both_signs, 3), last));
-    }
-    return rounds;
+    // Row by row: fewer buckets see the same first rotations.
+    const Tensor R = normal({most, Q.size(3)}, draw, 0, 1, Q.dtype(), Q.device());
+    const Tensor turned = matmul(Q, R.transpose(0, 1).contiguous());  // (B, H, L, most)
+    return {argmax(concat(std::vector{where(used, turned, lowest), where(used, -turned, lowest)}, 3), 3), 2 * most};
   }
 
   struct Round {
@@ -86,9 +111,10 @@ class Reformer : public Mechanism {
   /// key that shares it in N of the rounds counts 1 / N in each; the token itself only where it has no other (§2).
   Round attend_round(const Variable& Q, const Variable& k, const Variable& V, const Tensor& real, const Tensor& bucket,
                      const std::vector<Tensor>& rounds) const {
-    const int64_t m = options_.block;
     const int64_t L = Q.size(2);
-    const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
+    const int64_t m = chunk(L);
+    // As released (LRA) logits are multiplied by sqrt D, and the token itself counts like others.
+    const double scale = std::pow(static_cast<double>(Q.size(-1)), released() ? 0.5 : -0.5);
     const Tensor order = argsort(bucket, 2);             // (B, H, L): stable, so by place within a bucket
     const Tensor back = argsort(order, 2).unsqueeze(3);  // (B, H, L, 1)
     const Tensor rows = order.unsqueeze(3);
@@ -113,8 +139,8 @@ class Reformer : public Mechanism {
     const Tensor visible = both(both(same, is_real), less_equal(Tensor::full({1}, 0, DType::i64, Q.device()), place_k));
     // ln N is taken off the score, 1e5 where it is the token itself.
     const Tensor one = Tensor::full({1}, 1, Q.dtype(), Q.device());
-    const Tensor off =
-        where(equal(place_q, place_k), Tensor::full({1}, 1e5, Q.dtype(), Q.device()), log(maximum(times, one)));
+    Tensor off = log(maximum(times, one));
+    if (!released()) off = where(equal(place_q, place_k), Tensor::full({1}, 1e5, Q.dtype(), Q.device()), off);
     const Variable hidden = Tensor::scalar(-1e30, Q.dtype(), Q.device());
     const Variable scores = where(visible, matmul(q * scale, transpose(keys, -2, -1)) - Variable(off), hidden);
     const Variable z = logsumexp(scores, -1, true);  // (B, H, N, m, 1)
@@ -139,10 +165,12 @@ class Reformer : public Mechanism {
 void describe_reformer(Mechanisms& list) {
   list.push_back({"reformer", 2020, "Kitaev et al., Eqs. 2-6",
                   "O_i = softmax over j in i's bucket and chunks, of q_i q_j / (|q_j| sqrt D), several hashes joined",
-                  "softmax with Q = K", "L b h D", false, "", "block, hashes",
+                  "softmax with Q = K", "L (b + sqrt(L / b)) h D", false, "", "block, hashes, as",
                   [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
                     return std::make_unique<Reformer>(slot, options);
-                  }});
+                  },
+                  "LRA: one round of 10 buckets in chunks of a tenth of the length, the same at each forward; scores "
+                  "times sqrt D; neither padding nor the token itself is masked"});
 }
 
 }  // namespace bochner

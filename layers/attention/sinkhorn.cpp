@@ -35,11 +35,16 @@ class Sinkhorn : public Mechanism {
     require_self_attention("sinkhorn", Q, K);
     if (mask.causal) fail_causal("sinkhorn");
     const int64_t b = options_.block;
-    const Variable q = in_blocks(Q, b);  // (B, H, N, b, D)
-    const Variable k = in_blocks(without_padding(K, mask.keys), b);
-    const Variable v = in_blocks(without_padding(V, mask.keys), b);
-    const Tensor real = mask_in_blocks(real_keys(mask, K), b);  // (B, 1, N, 1, b)
-    const Variable R = sorting(k, real, context);               // (B, H, N, N)
+    const auto split = released() ? in_strides : in_blocks;
+    const Variable q = split(Q, b);  // (B, H, N, b, D)
+    const Variable k = split(without_padding(K, mask.keys), b);
+    const Variable v = split(without_padding(V, mask.keys), b);
+    Tensor real = mask_in_blocks(real_keys(mask, K), b);  // (B, 1, N, 1, b)
+    if (released()) {
+      real = real.reshape({real.size(0), 1, b, real.size(2)}).transpose(2, 3).contiguous();
+      real = real.view({real.size(0), 1, real.size(2), 1, b});
+    }
+    const Variable R = sorting(k, real, context);  // (B, H, N, N)
     const auto sorted = [&](const Variable& x) {
       const Variable rows = reshape(x, {x.size(0), x.size(1), x.size(2), b * x.size(4)});
       return reshape(matmul(R, rows), x.shape());
@@ -49,7 +54,7 @@ class Sinkhorn : public Mechanism {
     const Tensor filled = equal(held, Tensor::full({1}, 1, DType::i64, Q.device()));
     const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
     const Variable O = attend(q, {{k, v, real}, {sorted(k), sorted(v), filled}}, scale, options_.dropout, context);
-    return out_of_blocks(O, Q.size(2));
+    return released() ? out_of_strides(O, Q.size(2)) : out_of_blocks(O, Q.size(2));
   }
 
  private:
@@ -98,14 +103,14 @@ class Sinkhorn : public Mechanism {
 }  // namespace
 
 void describe_sinkhorn(Mechanisms& list) {
-  list.push_back({"sinkhorn", 2020, "Tay et al., Eqs. 1-6",
-                  "O_n = softmax(Q_n (K_n; (R K)_n)^T / sqrt D) (V_n; (R V)_n), R doubly stochastic", "",
-                  "L b D + L^2 D / b", false, "the sorting network",
-                  "block, length, temperature, iterations, dropout, as",
-                  [](Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init) {
-                    return std::make_unique<Sinkhorn>(slot, heads, dim, options, init);
-                  },
-                  "LRA: nothing is sorted; each block is sent the sum of all"});
+  list.push_back(
+      {"sinkhorn", 2020, "Tay et al., Eqs. 1-6",
+       "O_n = softmax(Q_n (K_n; (R K)_n)^T / sqrt D) (V_n; (R V)_n), R doubly stochastic", "", "L b D + L^2 D / b",
+       false, "the sorting network", "block, length, temperature, iterations, dropout, as",
+       [](Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init) {
+         return std::make_unique<Sinkhorn>(slot, heads, dim, options, init);
+       },
+       "LRA: nothing is sorted; each block is sent the sum of all; block n holds every N-th token from n on"});
 }
 
 }  // namespace bochner

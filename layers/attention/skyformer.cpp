@@ -8,7 +8,11 @@
 #include "autograd/ops/linalg.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 #include "layers/attention/blocks.h"
 #include "layers/attention/gaussian.h"
 
@@ -33,12 +37,38 @@ class Skyformer : public Mechanism {
     const Variable q = released() ? without_padding(Q * scale, query_mask) : Q * scale;                // (B, H, Lq, D)
     const Variable k = released() ? without_padding(K * scale, mask.keys) : K * scale;                 // (B, H, Lk, D)
     const Variable Z = gather(concat({q, k}, 2), 2, landmarks(Q, K, query_mask, mask.keys, context));  // (B, H, M, D)
-    const Variable KV = gaussian_attention(Z, k, V, mask.keys, false);                                 // (B, H, M, E)
-    return gaussian_attention(q, Z, inverse_times(gaussian_kernel(Z, Z), KV), {}, false);              // (B, H, Lq, E)
+    if (options_.kernel == AttentionOptions::Kernel::softmax) return approximate_softmax(q, k, V, Z, mask.keys);
+    const Variable KV = gaussian_attention(Z, k, V, mask.keys, false);                     // (B, H, M, E)
+    return gaussian_attention(q, Z, inverse_times(gaussian_kernel(Z, Z), KV), {}, false);  // (B, H, Lq, E)
   }
 
  private:
   bool released() const { return options_.as == AttentionOptions::As::released; }
+
+  /// O = A~ V / A~ 1,  A~ = SM(Q, Z) (SM(Z, Z) + gamma I)^-1 SM(Z, K),  SM(x, y) = exp(x . y)   (SKY §4.5). Each factor
+  /// is divided by a largest entry, of each query and of each example and head, which cancels but for gamma. Sums of
+  /// approximate weights may be near 0 or below it.
+  Variable approximate_softmax(const Variable& q, const Variable& k, const Variable& V, const Variable& Z,
+                               const Tensor& keys) const {
+    const auto scores = [](const Variable& x, const Variable& y) { return matmul(x, transpose(y, -2, -1)); };
+    const Variable ZZ = scores(Z, Z);                                     // (B, H, M, M)
+    const Variable W = exp(ZZ - amax(amax(ZZ, {-1}, true), {-2}, true));  // (B, H, M, M)
+    const Variable QZ = scores(q, Z);                                     // (B, H, Lq, M)
+    const Variable F = exp(QZ - Variable(amax(QZ.value(), {-1}, true)));  // (B, H, Lq, M)
+    Variable ZK = scores(Z, k);                                           // (B, H, M, Lk)
+    if (keys.defined()) {
+      const Variable hidden = Tensor::scalar(-1e30, ZK.dtype(), ZK.device());
+      ZK = where(keys.view({keys.size(0), 1, 1, keys.size(1)}), ZK, hidden);
+    }
+    const Variable G = exp(ZK - Variable(amax(amax(ZK.value(), {-1}, true), {-2}, true)));  // (B, H, M, Lk)
+    const Variable ones = Tensor::full({V.size(0), V.size(1), V.size(2), 1}, 1, V.dtype(), V.device());
+    const Variable V1 = without_padding(concat({V, ones}, 3), keys);  // (B, H, Lk, E + 1)
+    const Variable O = matmul(F, inverse_times(W, matmul(G, V1)));    // (B, H, Lq, E + 1)
+    const Variable sums = slice(O, 3, V.size(3), V.size(3) + 1);
+    const Variable tiny = Tensor::scalar(1e-20, V.dtype(), V.device());
+    const Tensor vanishes = less(abs(sums.value()), tiny.value());
+    return slice(O, 3, 0, V.size(3)) / where(vanishes, tiny, sums);
+  }
 
   /// Rows of (Q; K), i64 (B, 1, M, 1): each uniform among real tokens (SKY Def. 1). One draw of places in (0, 1] serves
   /// all examples and heads. As released: half of them queries, half keys, as if real tokens were the first ones.
@@ -95,7 +125,7 @@ class Skyformer : public Mechanism {
 void describe_skyformer(Mechanisms& list) {
   list.push_back({"skyformer", 2021, "SKY Eqs. 3-6, §4.4",
                   "O = kappa(Q, Z) (kappa(Z, Z) + gamma I)^-1 kappa(Z, K) V, Z sampled from (Q; K)", "gaussian",
-                  "L M D + M^3", false, "", "features, gamma, iterations, exact_inverse, as",
+                  "L M D + M^3", false, "", "features, gamma, iterations, exact_inverse, kernel, as",
                   [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
                     return std::make_unique<Skyformer>(slot, options);
                   },

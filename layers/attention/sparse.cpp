@@ -1,7 +1,10 @@
 // Sparse Transformer (Child, Gray, Radford, Sutskever, 2019), the fixed pattern of text, both parts merged in each
 // head: tokens see their own block, and the last `summary` tokens of every other block, which summarise it.
+#include <algorithm>
 #include <cmath>
 
+#include "autograd/fused/softmax_attention.h"
+#include "autograd/ops/join.h"
 #include "autograd/ops/view.h"
 #include "engine/ops/binary.h"
 #include "layers/attention/blocks.h"
@@ -15,14 +18,18 @@ class SparseAttention : public Mechanism {
     if (options.summary < 1 || options.summary > options.block) {
       fail("sparse: {} summary tokens in a block of {}; from 1 to the block", options.summary, options.block);
     }
+    // A stride near the square root of the length makes the cost L^1.5 (§4.3).
+    const auto root = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(options.length))));
+    if (!released()) options_.block = std::max(options_.block, root);
   }
 
-  // A1 = {j: j / b = i / b},  A2 = {j: j mod b >= b - c}  (§4.3); the paper's is causal, as is the released one always
+  // A1 = {j: j / b = i / b},  A2 = {j: j mod b >= b - c}  (§4.3). As released (LRA) always causal, but for the first
+  // token, the CLS, which sees all and is seen by all.
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
     const Scope scope(name());
     require_self_attention("sparse", Q, K);
-    const bool causal = mask.causal || options_.as == AttentionOptions::As::released;
+    const bool causal = mask.causal || released();
     const int64_t b = options_.block;
     const int64_t c = options_.summary;
     const Variable q = in_blocks(Q, b);  // (B, H, N, b, D)
@@ -41,11 +48,24 @@ class SparseAttention : public Mechanism {
     const Tensor told = real.slice(4, b - c, b).reshape({real.size(0), 1, 1, 1, N, c});
     const Tensor seen = both(elsewhere, told).reshape({real.size(0), 1, N, 1, N * c});
     const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
-    const Variable O = attend(q, {{k, v, own}, {summaries(k), summaries(v), seen}}, scale, options_.dropout, context);
-    return out_of_blocks(O, Q.size(2));
+    std::vector<KeySet> sets = {{k, v, own}, {summaries(k), summaries(v), seen}};
+    const bool opened = released() && !mask.causal && Q.size(2) > 0;
+    if (opened) {
+      // The first token beside the others; where it is of the own block, or its summary, it is seen already.
+      const Tensor first = real_keys(mask, K).slice(1, 0, 1).contiguous().view({Q.size(0), 1, 1, 1, 1});
+      const Tensor apart =
+          less(Tensor::full({1}, b == c ? Q.size(2) : 0, DType::i64, Q.device()), at.view({1, 1, N, 1, 1}));
+      sets.push_back({unsqueeze(slice(K, 2, 0, 1), 2), unsqueeze(slice(V, 2, 0, 1), 2), both(apart, first)});
+    }
+    const Variable O = out_of_blocks(attend(q, sets, scale, options_.dropout, context), Q.size(2));
+    if (!opened) return O;
+    const Variable of_first = softmax_attention({scale, false, {}}, slice(Q, 2, 0, 1), K, V, mask.keys);
+    return concat({of_first, slice(O, 2, 1, Q.size(2))}, 2);
   }
 
  private:
+  bool released() const { return options_.as == AttentionOptions::As::released; }
+
   AttentionOptions options_;
 };
 
@@ -54,11 +74,11 @@ class SparseAttention : public Mechanism {
 void describe_sparse(Mechanisms& list) {
   list.push_back({"sparse", 2019, "Child et al., §4.3 (fixed)",
                   "O_i = softmax over j: same block, or one of the last c tokens of another, of q_i k_j / sqrt D", "",
-                  "L (b + L c / b) D", true, "", "block, summary, dropout, as",
+                  "L (b + L c / b) D, b >= sqrt L", true, "", "block, summary, length, dropout, as",
                   [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
                     return std::make_unique<SparseAttention>(slot, options);
                   },
-                  "LRA: always causal"});
+                  "LRA: blocks as given, always causal, but the first token sees all and is seen by all"});
 }
 
 }  // namespace bochner

@@ -39,39 +39,45 @@ class Parameters:
 # ---- kernel attention
 
 
-def linear_attention(q, k, v, phi_q, phi_k, causal=False):
-    phi_k = phi_k * KEYS[:, None, :, None]
+def linear_attention(q, k, v, phi_q, phi_k, causal=False, keys=KEYS):
+    phi_k = phi_k * keys[:, None, :, None]
     weights = phi_q @ phi_k.transpose(-1, -2)
     if causal:
         weights = weights.tril()
     return weights @ v / (weights.sum(-1, keepdim=True) + 1e-6)
 
 
-def exponentials(q, k, e_q, e_k):
+EVERY = torch.ones(B, L, dtype=torch.bool)
+
+
+def exponentials(q, k, e_q, e_k, eps=1e-6, keys=KEYS):
     """Features exp(exponent - shift) + eps: queries shifted each by its own largest exponent, keys by that of all."""
-    top = e_k.detach().masked_fill(~KEYS[:, None, :, None], -math.inf).amax((-1, -2), keepdim=True)
-    return torch.exp(e_q - e_q.detach().amax(-1, keepdim=True)) + 1e-6, torch.exp(e_k - top) + 1e-6
+    top = e_k.detach().masked_fill(~keys[:, None, :, None], -math.inf).amax((-1, -2), keepdim=True)
+    return torch.exp(e_q - e_q.detach().amax(-1, keepdim=True)) + eps, torch.exp(e_k - top) + eps
 
 
 def norm2(x):
     return x.square().sum(-1, keepdim=True)
 
 
-def positive(q, k, v, w, c, both=False):
-    q, k = q * D**-0.25, k * D**-0.25
+def positive(q, k, v, w, c, both=False, power=0.25, eps=1e-6, keys=KEYS):
+    q, k = q * D**-power, k * D**-power
     u_q, u_k = q @ w.transpose(-1, -2), k @ w.transpose(-1, -2)
     if both:
         u_q, u_k = torch.cat([u_q, -u_q], -1), torch.cat([u_k, -u_k], -1)
-    return linear_attention(q, k, v, *exponentials(q, k, u_q - c * norm2(q), u_k - c * norm2(k)))
+    phi = exponentials(q, k, u_q - c * norm2(q), u_k - c * norm2(k), eps, keys)
+    return linear_attention(q, k, v, *phi, keys=keys)
 
 
-def circle(q, k, v, w, softmax=False):
+def circle(q, k, v, w, softmax=False, constant=0.0):
     q, k = q * D**-0.25, k * D**-0.25
     phi = [torch.cat([(x @ w.transpose(-1, -2)).cos(), (x @ w.transpose(-1, -2)).sin()], -1) for x in (q, k)]
     if softmax:
         h = norm2(k).detach().masked_fill(~KEYS[:, None, :, None], -math.inf).amax((-1, -2), keepdim=True) / 2
         phi[0] = phi[0] * torch.exp(norm2(q) / 2 - norm2(q).detach() / 2)  # each query shifted by its own exponent
         phi[1] = phi[1] * torch.exp(norm2(k) / 2 - h)
+    if constant:
+        phi = [F.pad(x, (0, 1), value=constant) for x in phi]
     return linear_attention(q, k, v, *phi)
 
 
@@ -110,16 +116,48 @@ def fastfood(p, learnt):
     return (diag["S"].diag() @ h @ diag["G"].diag() @ order @ h @ diag["B"].diag())[None] / math.sqrt(D)
 
 
-def generated(p):
-    x = fill("frequencies.noise", (M, D))
-    for i in range(5):
+def generated(p, widths=(D,) * 6):
+    x = fill("frequencies.noise", (M, widths[0]))
+    for i, (inputs, outputs) in enumerate(zip(widths, widths[1:])):
         n = f"frequencies.layers.{i}."
-        x = F.linear(x, p(n + "weight", D, D), p(n + "bias", D))
-        if i < 4:
+        x = F.linear(x, p(n + "weight", outputs, inputs), p(n + "bias", outputs))
+        if i < len(widths) - 2:
             n = f"frequencies.norms.{i}."
-            x = F.batch_norm(x, None, None, p(n + "weight", D, base=1.0), p(n + "bias", D), True)
+            x = F.batch_norm(x, None, None, p(n + "weight", outputs, base=1.0), p(n + "bias", outputs), True)
             x = F.leaky_relu(x, 0.01)
     return x.tanh()[None]
+
+
+RELEASED_WIDTHS = (D // 2, 2 * D, 4 * D, D)
+
+
+def mixture(p, full):
+    """Two components that share their noise: Sigma_c n + mu_c, Sigma_c a matrix or a diagonal."""
+    mean, noise = p("frequencies.mean", H, 2, 1, D), fill("frequencies.noise", (1, 1, M // 2, D))
+    if full:
+        spread = torch.einsum("hcij,mj->hcmi", p("frequencies.scale", H, 2, D, D), noise[0, 0])
+    else:
+        spread = noise * p("frequencies.scale", H, 2, 1, D)
+    return (spread + mean).reshape(H, M, D)
+
+
+def released_mixture(p, full):
+    mean = p("frequencies.mean", H, 1, D)
+    if not full:
+        return fill("frequencies.noise", (1, M, D)) * (p("frequencies.sigma", H, D)[:, None] / 2).exp() + mean
+    spread = torch.einsum("hji,mj->hmi", p("frequencies.sigma", H, D, D), fill("frequencies.noise", (1, M // 2, D))[0])
+    return torch.cat([spread + mean, spread - mean], 1)
+
+
+def performer_released(q, k, v, p):
+    """Padded keys have weights, and values of 0."""
+    v = v * KEYS[:, None, :, None]
+    return positive(q, k, v, frequencies(1, M, D), 0.5, power=0.5, eps=1e-4, keys=EVERY)
+
+
+def unnormalised(q, k, v, p):
+    phi_q, phi_k = (torch.relu(x @ frequencies(1, M, D).transpose(-1, -2)) + 1e-3 for x in (q, k))
+    return phi_q @ ((phi_k * KEYS[:, None, :, None]).transpose(-1, -2) @ v)
 
 
 MECHANISMS = {
@@ -144,6 +182,23 @@ MECHANISMS = {
     "fastfood-prf-fixed": lambda q, k, v, p: positive(q, k, v, fastfood(p, ""), 1.0),
     "generative-rks": lambda q, k, v, p: circle(q, k, v, generated(p)),
     "generative-prf": lambda q, k, v, p: positive(q, k, v, generated(p), 1.0),
+    "gmm-rks": lambda q, k, v, p: circle(q, k, v, mixture(p, True)),
+    "gmm-rks diagonal": lambda q, k, v, p: circle(q, k, v, mixture(p, False)),
+    "gmm-prf": lambda q, k, v, p: positive(q, k, v, mixture(p, False), 1.0),
+    "gmm-prf full": lambda q, k, v, p: positive(q, k, v, mixture(p, True), 1.0),
+    "linear-elu causal": lambda q, k, v, p: linear_attention(q, k, v, F.elu(q) + 1, F.elu(k) + 1, causal=True),
+    "performer-relu unnormalised": unnormalised,
+    # as released
+    "linear-elu released": lambda q, k, v, p: linear_attention(q, k, v, F.elu(q) + 1, F.elu(k) + 1, keys=EVERY),
+    "performer released": performer_released,
+    "performer-relu released": lambda q, k, v, p: linear_attention(q, k, v, F.relu(q) + 1e-3, F.relu(k) + 1e-3),
+    "performer-exp released": lambda q, k, v, p: linear_attention(q, k, v, *exponentials(q, k, q, k)),
+    "gmm-rks released": lambda q, k, v, p: circle(q, k, v, released_mixture(p, True), constant=math.sqrt(M / 2)),
+    "gmm-prf released": lambda q, k, v, p: positive(q, k, v, released_mixture(p, False), 1.0, eps=0),
+    "fastfood-rks released": lambda q, k, v, p: circle(q, k, v, fastfood(p, "SGB"), constant=math.sqrt(M)),
+    "fastfood-prf released": lambda q, k, v, p: positive(q, k, v, fastfood(p, "SGB"), 1.0, eps=0),
+    "generative-rks released": lambda q, k, v, p: circle(q, k, v, generated(p, RELEASED_WIDTHS), constant=math.sqrt(M)),
+    "generative-prf released": lambda q, k, v, p: positive(q, k, v, generated(p, RELEASED_WIDTHS), 1.0, eps=0),
 }
 
 
@@ -199,8 +254,12 @@ def gaussian_kernel(x, y):
     return torch.exp(-torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").square() / 2)
 
 
-def gaussian(q, k, v, p):
-    return (gaussian_kernel(q * D**-0.25, k * D**-0.25) * KEYS[:, None, None, :]) @ v
+def gaussian(causal=False):
+    def run(q, k, v, p):
+        c = gaussian_kernel(q * D**-0.25, k * D**-0.25) * KEYS[:, None, None, :]
+        return (c.tril() if causal else c) @ v
+
+    return run
 
 
 def iterated_inverse(a, s, steps=6):
@@ -236,6 +295,22 @@ def skyformer(released=False, exact=False):
         return gaussian_kernel(q, z) @ d @ iterated_inverse(a, s) @ d @ value
 
     return run
+
+
+def skyformer_softmax(q, k, v, p):
+    """Entries of the middle matrix divided by the largest, against which gamma counts."""
+    noise = Philox(7)
+    u = [noise.uniform() for _ in range(M)]
+    q, k = q * D**-0.25, k * D**-0.25
+    rows = [[i if i < n else i - n + L for i in (math.ceil(x * 2 * n) - 1 for x in u)] for n in REAL]
+    z = torch.stack([torch.cat([q, k], 2)[b][:, r] for b, r in enumerate(rows)])
+    w = z @ z.transpose(-1, -2)
+    w = torch.exp(w - w.amax((-1, -2), keepdim=True)) + 0.1 * torch.eye(M)
+    d = torch.diag_embed(w.sum(-1) ** -0.5)
+    a = d @ w @ d
+    keys = torch.exp(z @ k.transpose(-1, -2)) * KEYS[:, None, None, :]
+    weights = torch.exp(q @ z.transpose(-1, -2)) @ d @ iterated_inverse(a, a.sum(-2).amax(-1)[..., None, None]) @ d @ keys
+    return weights @ v / weights.sum(-1, keepdim=True)
 
 
 def nystromformer(released=False):
@@ -276,11 +351,11 @@ def masked_softmax(scores, visible):
     return torch.nan_to_num(torch.softmax(scores.masked_fill(~visible, -math.inf), -1))
 
 
-def pattern(sees):
+def pattern(sees, real=REAL):
     """Softmax over the keys j of example b for which sees(i, j, n) holds, n being the number of its real tokens."""
 
     def run(q, k, v, p):
-        visible = torch.tensor([[[j < n and sees(i, j, n) for j in range(L)] for i in range(L)] for n in REAL])
+        visible = torch.tensor([[[j < n and sees(i, j, n) for j in range(L)] for i in range(L)] for n in real])
         return masked_softmax(q @ k.transpose(-1, -2) / math.sqrt(D), visible[:, None]) @ v
 
     return run
@@ -328,42 +403,52 @@ def informer(q, k, v, p):
     return torch.stack(out)
 
 
-def reformer(q, k, v, p):
-    """Chunks of 2 tokens, 2 rounds."""
-    noise, chunk, rounds = Philox(7).for_places(), 2, 2
-    half = [math.ceil(n / chunk) for n in REAL]
-    rotations = []
-    for r in range(rounds):
-        draw = noise.fork(r)
-        flat = [x for _ in range(max(half) * D // 2) for x in draw.normal_pair()]
-        rotations.append(torch.tensor(flat).view(max(half), D))
-    keys = q / (norm2(q) + 1e-12).sqrt()
-    out = torch.zeros(B, H, L, D)
-    result = []
-    for b, n in enumerate(REAL):
-        heads = []
-        for h in range(H):
-            x = q[b, h, :n]
-            buckets = []
-            for r in rotations:
-                y = x.detach() @ r[: half[b]].T
-                buckets.append(torch.cat([y, -y], -1).argmax(-1).tolist())
-            scores = x @ keys[b, h, :n].T / math.sqrt(D)
-            os, zs = [], []
-            for bucket in buckets:
-                order = sorted(range(n), key=lambda i: (bucket[i], i))
-                at = {token: place // chunk for place, token in enumerate(order)}
-                visible = torch.tensor([[bucket[i] == bucket[j] and at[i] - 1 <= at[j] <= at[i] for j in range(n)] for i in range(n)])
-                times = torch.tensor([[max(1, sum(c[i] == c[j] for c in buckets)) for j in range(n)] for i in range(n)])
-                s = scores - times.log().masked_fill(torch.eye(n, dtype=torch.bool), 1e5)
-                s = s.masked_fill(~visible, -math.inf)
-                os.append(torch.softmax(s, -1) @ v[b, h, :n])
-                zs.append(s.logsumexp(-1))
-            w = torch.softmax(torch.stack(zs, -1), -1)
-            o = sum(w[:, r : r + 1] * os[r] for r in range(rounds))
-            heads.append(F.pad(o, (0, 0, 0, L - n)))
-        result.append(torch.stack(heads))
-    return torch.stack(result) + out
+def reformer(chunk, real=REAL, rounds=2, noise=None, halves=None, scale=D**-0.5, self_counts=False):
+    """Two hashes make the bucket where one had to choose among more than 2 chunk values."""
+
+    def hashed(x, n, r, source):
+        """(h1, h2) of each token."""
+        half = halves or math.ceil(n / chunk)
+        counts = [(half, r)]
+        if half > chunk and not halves:
+            root = math.ceil(math.sqrt(2 * half) / 2)
+            counts = [(root, r), (math.ceil(half / (2 * root)), r + 2**32)]
+        found = []
+        for count, stream in counts:
+            draw = source.fork(stream)
+            flat = [y for _ in range(count * D // 2) for y in draw.normal_pair()]
+            y = x.detach() @ torch.tensor(flat).view(count, D).T
+            found.append(torch.cat([y, -y], -1).argmax(-1).tolist())
+        return list(zip(*reversed(found)))
+
+    def run(q, k, v, p):
+        source = noise() if noise else Philox(7).for_places()
+        keys = q / (norm2(q) + 1e-12).sqrt()
+        result = []
+        for b, n in enumerate(real):
+            heads = []
+            for h in range(H):
+                x = q[b, h, :n]
+                buckets = [hashed(x, n, r, source) for r in range(rounds)]
+                scores = x @ keys[b, h, :n].T * scale
+                os, zs = [], []
+                for bucket in buckets:
+                    order = sorted(range(n), key=lambda i: (bucket[i], i))
+                    at = {token: place // chunk for place, token in enumerate(order)}
+                    visible = torch.tensor([[bucket[i] == bucket[j] and at[i] - 1 <= at[j] <= at[i] for j in range(n)] for i in range(n)])
+                    times = torch.tensor([[max(1, sum(c[i] == c[j] for c in buckets)) for j in range(n)] for i in range(n)])
+                    off = times.log()
+                    s = scores - (off if self_counts else off.masked_fill(torch.eye(n, dtype=torch.bool), 1e5))
+                    s = s.masked_fill(~visible, -math.inf)
+                    os.append(torch.softmax(s, -1) @ v[b, h, :n])
+                    zs.append(s.logsumexp(-1))
+                w = torch.softmax(torch.stack(zs, -1), -1)
+                o = sum(w[:, r : r + 1] * os[r] for r in range(rounds))
+                heads.append(F.pad(o, (0, 0, 0, L - n)))
+            result.append(torch.stack(heads))
+        return torch.stack(result)
+
+    return run
 
 
 LENGTH = 12
@@ -377,16 +462,22 @@ def linformer(q, k, v, p):
 
 def linformer_released(q, k, v, p):
     e = p("E", 1, M, LENGTH)[..., :L]
-    real = KEYS[:, None, :, None]
-    return torch.softmax(q @ (e @ (k * real)).transpose(-1, -2) / math.sqrt(D), -1) @ (e @ (v * real))
+    return torch.softmax(q @ (e @ k).transpose(-1, -2) / math.sqrt(D), -1) @ (e @ v)
 
 
-def synthesizer(released=False):
+def synthesizer(released=False, synthesis="random", causal=False):
     def run(q, k, v, p):
-        r = p("R", H, LENGTH, LENGTH)[:, :L, :L].expand(B, H, L, L)
+        if synthesis == "random":
+            r = p("R", H, LENGTH, LENGTH)[:, :L, :L].expand(B, H, L, L)
+        elif synthesis == "factorized":
+            r1, r2 = (p(n, H, LENGTH, M)[:, :L] for n in ("R1", "R2"))
+            r = (r1 @ r2.transpose(-1, -2)).expand(B, H, L, L)
+        else:
+            r = F.relu(q @ p("W1", H, D, D)) @ p("W2", H, D, LENGTH)[..., :L]
         if released:
             r = r + q @ k.transpose(-1, -2) / math.sqrt(D)
-        return masked_softmax(r, KEYS[:, None, None, :]) @ v
+        visible = KEYS[:, None, None, :].expand(B, 1, L, L)
+        return masked_softmax(r, visible.tril() if causal else visible) @ v
 
     return run
 
@@ -396,7 +487,11 @@ def sinkhorn(released=False):
         """Blocks of 2."""
         n = L // 2
         real = KEYS[:, None, :, None]
-        kb, vb = ((x * real).reshape(B, H, n, 2, D) for x in (k, v))
+
+        def blocks(x):  # as released block m holds tokens m and m + n
+            return x.reshape(*x.shape[:2], 2, n, -1).transpose(2, 3) if released else x.reshape(*x.shape[:2], n, 2, -1)
+
+        kb, vb = (blocks(x * real) for x in (k, v))
         if released:
             r = torch.ones(B, H, n, n)
         else:
@@ -414,36 +509,51 @@ def sinkhorn(released=False):
                 rows.append(torch.cat([F.pad(t.exp(), (0, n - m)), F.pad(rest, (m, 0))], 1))
             r = torch.stack(rows)
         ks, vs = (torch.einsum("bhnm,bhmtd->bhntd", r, x) for x in (kb, vb))
-        own = KEYS.reshape(B, 1, n, 1, 2)
+        own = blocks(real)[..., 0][..., None, :]
         visible = torch.cat([own, own.any(2, keepdim=True).expand(B, 1, n, 1, 2)], -1)
-        scores = q.reshape(B, H, n, 2, D) @ torch.cat([kb, ks], 3).transpose(-1, -2) / math.sqrt(D)
-        return (masked_softmax(scores, visible) @ torch.cat([vb, vs], 3)).reshape(B, H, L, D)
+        scores = blocks(q) @ torch.cat([kb, ks], 3).transpose(-1, -2) / math.sqrt(D)
+        o = masked_softmax(scores, visible) @ torch.cat([vb, vs], 3)
+        return (o.transpose(2, 3) if released else o).reshape(B, H, L, D)
 
     return run
 
 
 MECHANISMS |= {
     "softmax": pattern(lambda i, j, n: True),
-    "gaussian": gaussian,
+    "softmax causal": pattern(lambda i, j, n: j <= i),
+    "gaussian": gaussian(),
+    "gaussian causal": gaussian(causal=True),
+    "none": lambda q, k, v, p: v * 1,
     "skyformer": skyformer(),
     "skyformer exact": skyformer(exact=True),
     "skyformer released": skyformer(released=True),
+    "skyformer softmax": skyformer_softmax,
     "nystromformer": nystromformer(),
     "nystromformer released": nystromformer(released=True),
     "linformer": linformer,
     "linformer released": linformer_released,
     "informer": informer,
-    "reformer": reformer,
+    "informer released": pattern(lambda i, j, n: True, [L] * B),  # 128 queries or more attend: here all
+    "reformer": reformer(chunk=2),
+    "reformer wide": reformer(chunk=4),
+    "reformer released": reformer(1, [L] * B, rounds=1, noise=lambda: Philox(0), halves=5, scale=D**0.5, self_counts=True),
     "bigbird": pattern(bigbird),
     "longformer": pattern(lambda i, j, n: abs(i - j) <= 2 or i < 1 or j < 1),
+    "longformer causal": pattern(lambda i, j, n: j <= i and (i - j <= 2 or j < 1)),
     "longformer released": pattern(lambda i, j, n: abs(i - j) <= 2),
     "local": pattern(lambda i, j, n: i // 2 == j // 2),
+    "local causal": pattern(lambda i, j, n: i // 2 == j // 2 and j <= i),
     "local released": local_released,
-    "sparse": pattern(lambda i, j, n: i // 2 == j // 2 or j % 2 == 1),
-    "sparse released": pattern(lambda i, j, n: j <= i and (i // 2 == j // 2 or j % 2 == 1)),
+    # Blocks of 4, as 2 is below the square root of the length.
+    "sparse": pattern(lambda i, j, n: i // 4 == j // 4 or j % 4 == 3),
+    "sparse causal": pattern(lambda i, j, n: j <= i and (i // 4 == j // 4 or j % 4 == 3)),
+    "sparse released": pattern(lambda i, j, n: i == 0 or j == 0 or (j <= i and (i // 2 == j // 2 or j % 2 == 1))),
     "sinkhorn": sinkhorn(),
     "sinkhorn released": sinkhorn(released=True),
     "synthesizer": synthesizer(),
+    "synthesizer causal": synthesizer(causal=True),
+    "synthesizer factorized": synthesizer(synthesis="factorized"),
+    "synthesizer dense": synthesizer(synthesis="dense"),
     "synthesizer released": synthesizer(released=True),
 }
 

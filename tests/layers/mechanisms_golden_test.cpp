@@ -67,12 +67,19 @@ class GoldenMechanism : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenMechanism, AgreesWithPyTorch) {
   const std::string name = GetParam().substr(0, GetParam().find(' '));
+  const auto is = [&](const char* variant) { return GetParam() == name + " " + variant; };
   AttentionOptions options{.features = 8, .redraw = 0};
-  if (GetParam().ends_with("released")) options.as = AttentionOptions::As::released;
-  options.exact_inverse = GetParam().ends_with("exact");
+  if (is("released")) options.as = AttentionOptions::As::released;
+  if (is("diagonal")) options.covariance = AttentionOptions::Covariance::diagonal;
+  if (is("full")) options.covariance = AttentionOptions::Covariance::full;
+  if (is("factorized")) options.synthesis = AttentionOptions::Synthesis::factorized;
+  if (is("dense")) options.synthesis = AttentionOptions::Synthesis::dense;
+  if (is("softmax")) options.kernel = AttentionOptions::Kernel::softmax;
+  options.renormalise = !is("unnormalised");
+  options.exact_inverse = is("exact");
   options.convolution = 3;
   options.length = 12;
-  options.block = name == "bigbird" ? 1 : 2;
+  options.block = name == "bigbird" ? 1 : (is("wide") ? 4 : 2);
   options.random_blocks = 1;
   options.summary = 1;
   options.hashes = 2;
@@ -89,8 +96,11 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
   const Variable V = tape.watch(filled("V", shape, 0, 1));
   const Tensor keys = less(Tensor::arange(kLength).unsqueeze(0), Tensor::from<int64_t>({kLength, 7}, {kBatch, 1}));
   Generator noise(7);
-  Context context{noise, name.starts_with("generative")};  // BatchNorm by the samples; no noise elsewhere
-  const Variable O = mechanism->forward(Q, K, V, {keys, false}, context);
+  // In training BatchNorm takes the samples' statistics, and the noise of the buffer serves once where each forward
+  // draws anew.
+  const bool is_kl = name.starts_with("gmm") || name.starts_with("fastfood") || name.starts_with("generative");
+  Context context{noise, name.starts_with("generative") || (is_kl && is("released"))};
+  const Variable O = mechanism->forward(Q, K, V, {keys, is("causal")}, context);
   std::vector<Variable> inputs = {Q, K, V};
   std::vector<std::string> names = {"dQ", "dK", "dV"};
   for (Parameter* parameter : mechanism->parameters()) {

@@ -6,7 +6,9 @@
 
 #include "autograd/gradcheck.h"
 #include "autograd/tape.h"
+#include "engine/allocator.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/matmul.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/parallel.h"
@@ -179,23 +181,139 @@ TEST_P(EveryMechanism, RefusesACausalMaskWhereThereIsNoCausalForm) {
   }
 }
 
+double apart(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = 0;
+  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  return most;
+}
+
 TEST_P(EveryMechanism, DiffersFromEveryOther) {
-  // Without frequencies in common two of them would have to be the same function to agree.
+  // Frequencies in common, so that two of them would have to be the same function to agree.
   const Shape shape{1, kHeads, 40, kDim};
-  const auto output = [&](const MechanismInfo& tested) {
+  const auto made = [&](const MechanismInfo& tested) {
     Generator init(3);
-    const auto mechanism = tested.make({}, kHeads, kDim, small({}), init);
+    auto mechanism = tested.make({}, kHeads, kDim, small({}), init);
     mechanism->to(Device::cpu(), DType::f64);
-    return attend(*mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {});
+    return mechanism;
   };
-  const std::vector<double> mine = output(info());
+  const auto output = [&](Mechanism& mechanism) {
+    return attend(mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {});
+  };
+  const auto mechanism = made(info());
+  const std::vector<double> mine = output(*mechanism);
   for (const MechanismInfo& other : mechanisms()) {
     if (other.name == info().name) continue;
-    // FastFood's variants differ in what they learn, and start alike.
+    const auto theirs = made(other);
+    // FastFood's variants start alike and differ in what they learn.
     const auto family = [](const std::string& name) { return name.substr(0, 12); };
-    if (other.name.starts_with("fastfood") && family(other.name) == family(info().name)) continue;
-    EXPECT_NE(output(other), mine) << other.name << " and " << info().name << " are the same";
+    if (other.name.starts_with("fastfood") && family(other.name) == family(info().name)) {
+      EXPECT_NE(theirs->parameters().size(), mechanism->parameters().size()) << other.name << " learns the same";
+    } else {
+      EXPECT_GT(apart(output(*theirs), mine), 1e-3) << other.name << " and " << info().name << " are the same";
+    }
   }
+}
+
+TEST_P(EveryMechanism, DiffersAsReleasedWhereItSaysSo) {
+  const bool reaches_far = info().name == "bigbird";  // it differs beyond 1024 tokens
+  const Shape shape{1, kHeads, reaches_far ? 1200 : 40, kDim};
+  const auto output = [&](AttentionOptions::As as) {
+    AttentionOptions options;
+    options.as = as;
+    const auto mechanism = make(options);
+    return attend(*mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {});
+  };
+  const double difference = apart(output(AttentionOptions::As::paper), output(AttentionOptions::As::released));
+  if (info().released.empty()) {
+    EXPECT_EQ(difference, 0);
+  } else if (info().name == "linear-elu") {
+    EXPECT_EQ(difference, 0) << "it differs where keys are padded, and released_test.cpp shows how";
+  } else {
+    EXPECT_GT(difference, 1e-4) << info().released;
+  }
+  EXPECT_EQ((", " + info().options + ",").find(", as,") != std::string::npos, !info().released.empty());
+}
+
+// Of random features against the kernel itself, without the sums of weights, so that the error is that of a mean over M
+// draws; of landmarks and projections against the attention that they approximate. Where no name of the registry is
+// the exact kernel, it is the mechanism with the same parameters and very many features.
+TEST_P(EveryMechanism, ErrsLessWithMoreFeatures) {
+  const bool has_features = info().options.find("features") != std::string::npos;
+  if (!has_features || info().name == "synthesizer") GTEST_SKIP() << "it has none, or learns its matrix";
+  const bool is_kernel = info().options.find("renormalise") != std::string::npos;
+  const Shape shape{1, kHeads, 24, kDim};
+  const Tensor Q = values(shape, 71) * 0.4, K = values(shape, 72) * 0.4, V = values(shape, 73);
+  const auto made = [&](int64_t features, uint64_t seed) {
+    AttentionOptions options = small({});
+    options.eps = 0;
+    options.convolution = 0;
+    options.renormalise = false;
+    options.features = features;
+    Generator init(seed);
+    auto mechanism = info().make({}, kHeads, kDim, options, init);
+    mechanism->to(Device::cpu(), DType::f64);
+    return mechanism;
+  };
+  const auto output = [&](Mechanism& mechanism, int64_t features, uint64_t seed) {
+    Generator noise(seed);
+    Context context{noise, false};
+    const Tensor O = mechanism.forward(Q, K, V, {}, context).value();
+    const int64_t draws = is_kernel ? (info().name == "performer-hyp" ? 2 : 1) * features : 1;
+    return (O * (1 / static_cast<double>(draws))).to_vector<double>();
+  };
+  constexpr int64_t kMany = 2048;
+  const auto limit = made(kMany, 1);
+  std::vector<double> truth;
+  if (info().approximates == "softmax" && is_kernel) {
+    const double scale = 1 / std::sqrt(static_cast<double>(kDim));
+    truth = matmul(exp(matmul(Q * scale, K.transpose(2, 3))), V).to_vector<double>();
+  } else if (info().approximates == "softmax" || info().approximates == "gaussian" ||
+             info().approximates == "the Gaussian kernel") {
+    Generator init(1);
+    const std::string name = info().approximates == "softmax" ? "softmax" : "gaussian";
+    const auto exact = mechanism_named(name).make({}, kHeads, kDim, {}, init);
+    truth = attend(*exact, Q, K, V, {});
+  } else {
+    truth = output(*limit, kMany, 1);
+  }
+  const auto error = [&](int64_t features) {
+    double total = 0;
+    for (uint64_t seed = 2; seed < 14; ++seed) {
+      const auto mechanism = made(features, seed);
+      for (Parameter* parameter : mechanism->parameters()) {
+        for (const Parameter* same : limit->parameters()) {
+          if (same->name == parameter->name && same->shape() == parameter->shape()) parameter->value.copy_(same->value);
+        }
+      }
+      const std::vector<double> found = output(*mechanism, features, seed);
+      for (size_t i = 0; i < found.size(); ++i) total += (found[i] - truth[i]) * (found[i] - truth[i]);
+    }
+    return total;
+  };
+  EXPECT_GT(error(4), 2 * error(64));
+}
+
+// What is held at once in forward and backward, at four times the length.
+TEST_P(EveryMechanism, MemoryGrowsAsItsCostSays) {
+  if (info().cost.find("L^2") != std::string::npos) GTEST_SKIP() << "it claims a cost of " << info().cost;
+  const auto most = [&](int64_t length) {
+    AttentionOptions options = small({});
+    options.length = length;
+    Generator generator(3);
+    const auto mechanism = info().make({}, 1, kDim, options, generator);
+    const Shape shape{1, 1, length, kDim};
+    const Tensor Q = normal(shape, generator), K = normal(shape, generator), V = normal(shape, generator);
+    Context context{generator, true};
+    Allocator& allocator = Allocator::of(Device::cpu());
+    const int64_t before = allocator.stats().current_bytes;
+    allocator.reset_peak();
+    Tape tape;
+    const std::vector<Variable> in = {tape.watch(Q), tape.watch(K), tape.watch(V)};
+    tape.gradients({mechanism->forward(in[0], in[1], in[2], {}, context)}, {V}, in);
+    return static_cast<double>(allocator.stats().peak_bytes - before);
+  };
+  const double growth = most(2048) / most(512);
+  EXPECT_LT(growth, info().cost.find("sqrt L") != std::string::npos ? 8.8 : 4.8) << info().cost;
 }
 
 TEST_P(EveryMechanism, IsDeterminedByItsGeneratorWithAnyNumberOfThreads) {

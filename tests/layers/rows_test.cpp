@@ -69,5 +69,29 @@ TEST(Nystrom, SixIterationsDampSmallEigenvalues) {
   }
 }
 
+// SKY §4.5: with every row of (Q; K) among the landmarks the approximate matrix of softmax is the matrix itself, in
+// each example and head and where keys are masked.
+TEST(Nystrom, SkyformersSoftmaxIsSoftmaxWithAllLandmarks) {
+  Generator generator(5);
+  const Shape shape{2, 2, 6, 4};
+  const Tensor Q = normal(shape, generator, 0, 1, DType::f64), K = normal(shape, generator, 0, 1, DType::f64),
+               V = normal(shape, generator, 0, 1, DType::f64);
+  const Mask mask{
+      Tensor::from<bool>({true, true, true, true, true, true, true, true, true, true, false, false}, {2, 6}), false};
+  const auto output = [&](const std::string& name, const AttentionOptions& options) {
+    Generator noise(7);
+    Context context{noise, false};
+    return mechanism_named(name).make({}, 2, 4, options, noise)->forward(Q, K, V, mask, context).value();
+  };
+  const Tensor exact = output("softmax", {});
+  const auto apart = [&](int64_t landmarks) {
+    AttentionOptions options{.features = landmarks, .exact_inverse = true};
+    options.kernel = AttentionOptions::Kernel::softmax;
+    return amax(abs(output("skyformer", options) - exact).slice(2, 0, 4)).item();
+  };
+  EXPECT_LT(apart(200), 1e-6);
+  EXPECT_GT(apart(1), 1e-3);
+}
+
 }  // namespace
 }  // namespace bochner
