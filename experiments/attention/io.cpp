@@ -80,6 +80,9 @@ TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given) {
   const Mask mask{mask_of(given, K.shape()), call.causal};
   AttentionOptions options = call.options;
   if (options.length == 0) options.length = std::max(Q.size(2), K.size(2));
+  // Frequencies are those of the file, or drawn once: what is written is what was used, for O and for A.
+  options.redraw = 0;
+  options.redraw_in_evaluation = false;
 
   Generator init(call.seed);
   const auto mechanism = mechanism_named(call.attention).make({}, Q.size(1), Q.size(3), options, init);

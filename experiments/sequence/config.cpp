@@ -14,12 +14,6 @@ Enum chosen(const std::string& name, std::initializer_list<std::pair<const char*
 
 }  // namespace
 
-std::vector<std::string> mechanism_names() {
-  std::vector<std::string> names;
-  for (const MechanismInfo& info : mechanisms()) names.push_back(info.name);
-  return names;
-}
-
 void ModelConfig::fields(Fields& f) {
   f("layers", layers, "encoder blocks").at_least(0);
   f("dim", dim, "size of the residual stream").at_least(1);
@@ -41,6 +35,7 @@ void ModelConfig::fields(Fields& f) {
   f("redraw", redraw, "training steps between draws of random features; 0: never").at_least(0);
   f("redraw-in-evaluation", redraw_in_evaluation, "draw random features for each evaluation batch, too");
   f("as", as, "where paper and released code of an attention differ").one_of({"paper", "released"});
+  f.group("mechanism", mechanism);
 }
 
 void OptimConfig::fields(Fields& f) {
@@ -93,6 +88,7 @@ EncoderOptions encoder_options(const ModelConfig& model, const std::string& atte
   options.attention.heads = model.heads;
   options.attention.head_dim = model.head_dim;
   options.attention.projection = {.bias = model.projection_bias, .init = initial};
+  options.attention.mechanism = model.mechanism.chosen(0);
   options.attention.mechanism.features = model.features;
   options.attention.mechanism.components = model.components;
   options.attention.mechanism.redraw = model.redraw;

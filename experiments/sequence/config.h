@@ -7,6 +7,7 @@
 
 #include "autograd/optim/schedule.h"
 #include "datasets/task.h"
+#include "experiments/attention/mechanism_config.h"
 #include "experiments/common/options.h"
 #include "layers/models/encoder.h"
 
@@ -33,6 +34,10 @@ struct ModelConfig {
   int64_t redraw = 100;
   bool redraw_in_evaluation = false;
   std::string as = "paper";
+  /// What else mechanisms may be told: --model.mechanism.block and so on.
+  struct Further : MechanismConfig {
+    void fields(Fields& f) { further(f); }
+  } mechanism;
 
   void fields(Fields& f);
 };
@@ -56,7 +61,7 @@ struct OptimConfig {
 };
 
 /// All names of the registry.
-std::vector<std::string> mechanism_names();
+inline std::vector<std::string> mechanism_names() { return attention_names(); }
 
 /// The classifier of sequences of `data` with this attention.
 EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data);

@@ -133,6 +133,32 @@ TEST(AttentionProgram, ParametersOfAFileAreUsed) {
   EXPECT_EQ(again.at("dfrequencies.mean").shape(), first.at("frequencies.mean").shape());
 }
 
+// As released KL draws at each forward; a file's frequencies are used all the same, and those used are written.
+TEST(AttentionProgram, WhatItWritesComputesTheSameAgain) {
+  const TemporaryFolder folder;
+  const TensorMap given = inputs();
+  write_safetensors(folder / "in.safetensors", given);
+  const auto run = [&](const std::string& name, const std::string& file, const std::string& seed) {
+    const Ended ended = attention(folder, {"--quiet", "--attention=" + name, "--mechanism.features=8", "--training",
+                                           "--matrix", "--mechanism.as=released", "--mechanism.redraw-in-evaluation",
+                                           "--io=" + file, "--seed=" + seed, "--out=out.safetensors"});
+    EXPECT_EQ(ended.code, 0) << name << ": " << ended.err;
+    return read_safetensors(folder / "out.safetensors").tensors;
+  };
+  for (const std::string name : {"performer", "gmm-rks", "gmm-prf", "fastfood-prf", "generative-rks"}) {
+    const TensorMap first = run(name, "in.safetensors", "1");
+    TensorMap again = given;
+    for (const auto& [key, tensor] : first) {
+      if (key.starts_with("frequencies.")) again[key] = tensor;
+    }
+    write_safetensors(folder / "again.safetensors", again);
+    const TensorMap second = run(name, "again.safetensors", "2");
+    EXPECT_EQ(difference(second.at("O"), first.at("O")), 0) << name;
+    EXPECT_EQ(difference(second.at("Omega"), first.at("Omega")), 0) << name;
+    EXPECT_LT(difference(matmul(first.at("A"), given.at("V")), first.at("O")), 1e-9) << name;
+  }
+}
+
 TEST(AttentionProgram, NamesWhatIsWrongWithAFile) {
   const TemporaryFolder folder;
   const auto refusal = [&](TensorMap given, const std::vector<std::string>& options) {

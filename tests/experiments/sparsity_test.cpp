@@ -33,6 +33,19 @@ TEST(GradientStatistics, AreWorkedOutByHand) {
   EXPECT_THROW(sequence::gradient_statistics(Tensor::zeros({0, 3, 2})), Error);
 }
 
+TEST(SequenceConfig, TellsMechanismsWhatItIsTold) {
+  sequence::ModelConfig config;
+  Fields fields = Fields::of(config);
+  config.features = 24;
+  fields.at("mechanism.block").assign("7");
+  fields.at("mechanism.coupling").assign("givens");
+  const AttentionOptions told = encoder_options(config, "local", sparsity::task({.length = 30})).attention.mechanism;
+  EXPECT_EQ(told.block, 7);
+  EXPECT_EQ(told.features, 24);
+  EXPECT_EQ(told.coupling, AttentionOptions::Coupling::givens);
+  EXPECT_EQ(told.redraw, config.redraw);
+}
+
 SequenceClassifier small_model(const std::string& attention, bool redraw) {
   sequence::ModelConfig config;
   config.layers = 1;
