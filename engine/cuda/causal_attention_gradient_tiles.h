@@ -80,8 +80,7 @@ struct CausalGradientOfTokens {
   float scale;
   Tokens<float> to;
 
-  struct Rows {
-    Left<D / 16> x, y;
+  struct Rows {  // x and y are read again where they are multiplied: there is no room to keep them
     Sum<D / 8> dx;
     Sum<kTile / 8> u, du;
     RowValues less, weight, last, carry, flow, slope;
@@ -104,8 +103,6 @@ struct CausalGradientOfTokens {
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
       const int64_t at = start + 16 * warp_of(team, s);
-      rows[s].x.load(tokens.x + at * D, D);
-      rows[s].y.load(tokens.y + at * D, D);
       rows[s].dx.clear();
       rows[s].less.each([&](int row, float& value) { value = tokens.less[at + row]; });
       rows[s].weight.each([&](int row, float& value) { value = tokens.weight[at + row]; });
@@ -126,8 +123,10 @@ struct CausalGradientOfTokens {
       }
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
+        Left<D / 16> x;
+        x.load(tokens.x + (start + 16 * warp_of(team, s)) * D, D);
         rows[s].u.clear();
-        multiply(rows[s].u, rows[s].x, tile_omega, D + kGap);
+        multiply(rows[s].u, x, tile_omega, D + kGap);
         rows[s].du.clear();
       }
       each_part<kParts>([&](auto part) {
@@ -150,7 +149,9 @@ struct CausalGradientOfTokens {
           Rows& mine = rows[s];
           Sum<kTile / 8> df;  // becomes dF phi
           df.clear();
-          multiply(df, mine.y, tile_sums + part() * kTile * (D + kGap), D + kGap);
+          Left<D / 16> y;
+          y.load(tokens.y + (start + 16 * warp_of(team, s)) * D, D);
+          multiply(df, y, tile_sums + part() * kTile * (D + kGap), D + kGap);
           df.zip([&](Place at, float& flow) {
             flow = (flow + mine.last.at(at) * z[part() * kTile + at.column]) * mine.carry.at(at);
           });
@@ -201,11 +202,6 @@ struct CausalGradientOfOmega {
   int64_t jobs, tiles_each;  ///< tiles_each: of a split
   float* parts;
 
-  struct Rows {
-    Left<D / 16> omega;
-    Sum<D / 8> domega;
-  };
-
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const int64_t blocks = omega.padded / kTile;
@@ -221,11 +217,8 @@ struct CausalGradientOfOmega {
     auto* flow = reinterpret_cast<float*>(tile_within + kTile * (kTile + kGap));
     const TileScales scales(flow + kTile);
     const TileScales other_scales(flow + kTile + TileScales::kBytes / sizeof(float));
-    Rows rows[kTokenShare];
-    for (int s = 0; s < kTokenShare; ++s) {
-      rows[s].omega.load(omega.rows + (omega.place(job) + m + 16 * warp_of(team, s)) * D, D);
-      rows[s].domega.clear();
-    }
+    Sum<D / 8> domega[kTokenShare];
+    for (int s = 0; s < kTokenShare; ++s) domega[s].clear();
     const int64_t end = (split + 1) * tiles_each < slab.count ? (split + 1) * tiles_each : slab.count;
     for (int64_t i = split * tiles_each; i < end; ++i) {
       const Slab::Tile tile = slab.at(job * slab.count + i);
@@ -241,12 +234,13 @@ struct CausalGradientOfOmega {
       for (int j = team.rank(); j < kTile; j += team.size()) flow[j] = own.flow == nullptr ? 0.0f : own.flow[at + j];
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
-        Rows& mine = rows[s];
         const int64_t first = m + 16 * warp_of(team, s);
+        Left<D / 16> frequencies;
+        frequencies.load(omega.rows + (omega.place(job) + first) * D, D);
         Sum<kTile / 8> u;
         Sum<kTile / 8> du;
         u.clear();
-        multiply(u, mine.omega, tile_x, D + kGap);
+        multiply(u, frequencies, tile_x, D + kGap);
         du.clear();
         each_part<kParts>([&](auto part) {
           const int64_t from = (tile.index * kParts + part()) * omega.padded + first;
@@ -262,7 +256,7 @@ struct CausalGradientOfOmega {
           });
           Sum<kTile / 8> f;
           f.clear();
-          multiply(f, mine.omega, tile_other, D + kGap);
+          multiply(f, frequencies, tile_other, D + kGap);
           f.each([&](int, int column, float& value) {
             value = phi.template at<part()>(value, other_scales.less[column], other_scales.weight[column]).value +
                     other.eps;
@@ -276,13 +270,13 @@ struct CausalGradientOfOmega {
               },
               u, du);
         });
-        multiply(mine.domega, Left<kTile / 16>::of(du), tile_xt, kTile + kGap);
+        multiply(domega[s], Left<kTile / 16>::of(du), tile_xt, kTile + kGap);
       }
     }
     for (int s = 0; s < kTokenShare; ++s) {
       const int64_t first = m + 16 * warp_of(team, s);
       float* to = parts + ((split * jobs + job) * omega.count + first) * D;
-      rows[s].domega.each([&](int row, int column, float& value) {
+      domega[s].each([&](int row, int column, float& value) {
         if (first + row < omega.count) to[row * D + column] += value;
       });
     }
