@@ -65,7 +65,7 @@ check_sanitizers() {
     tail -n 3 $log'
 }
 
-# libFuzzer on the parsers of foreign bytes, each for some seconds; built with the sanitizers' tests.
+# libFuzzer on the parsers of foreign bytes, the same inputs every time; built with the sanitizers' tests.
 check_fuzzers() {
   ctest --test-dir build-sanitize -L fuzz --output-on-failure --timeout 120 -j2 >build-sanitize/fuzz.log 2>&1 ||
     { tail -n 200 build-sanitize/fuzz.log; return 1; }

@@ -16,9 +16,8 @@
 namespace bochner {
 namespace {
 
-constexpr size_t kBlock = size_t{4} << 20;    // bytes read at once
-constexpr size_t kPiece = size_t{128} << 10;  // bytes that one thread takes at a time
-constexpr size_t kBehind = 16;                // bytes behind a block that may be looked at
+constexpr size_t kPieces = 32;  // of a block, each for one thread
+constexpr size_t kBehind = 16;  // bytes behind a block that may be looked at
 constexpr int64_t kMostColumns = int64_t{1} << 20;
 
 constexpr std::array<double, 23> kPowers = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
@@ -190,6 +189,9 @@ int64_t line_ends(const char* at, const char* end) {
   return count + std::count(at, end, '\n');
 }
 
+/// Bytes of the empty line at `at`, LF or CRLF; 0 where the line is none.
+int empty_line(const char* at) { return *at == '\n' ? 1 : *at == '\r' && at[1] == '\n' ? 2 : 0; }
+
 /// Whole lines -> their numbers; false where a row is not plain. The last line ends with a line end, too.
 bool read_lines(const char* at, const char* end, int64_t fields, int64_t label, char separator, RowPiece& piece,
                 Classes& classes) {
@@ -199,8 +201,8 @@ bool read_lines(const char* at, const char* end, int64_t fields, int64_t label, 
   piece.labels.reserve(static_cast<size_t>(most));
   float* to = piece.values.data();
   while (at != end) {
-    if (*at == '\n' || (*at == '\r' && at[1] == '\n')) {  // an empty line
-      at += *at == '\n' ? 1 : 2;
+    if (const int empty = empty_line(at); empty > 0) {
+      at += empty;
       continue;
     }
     for (int64_t field = 0; field < fields; ++field) {
@@ -222,9 +224,9 @@ bool read_lines(const char* at, const char* end, int64_t fields, int64_t label, 
   return true;
 }
 
-/// Past the empty lines at `begin`.
+/// Past the empty lines at `begin`. A line end stands before `end`.
 const char* first_line(const char* begin, const char* end) {
-  while (begin != end && (*begin == '\n' || *begin == '\r')) ++begin;
+  while (begin != end && empty_line(begin) > 0) begin += empty_line(begin);
   return begin;
 }
 
@@ -241,15 +243,17 @@ bool read_plain_rows(ByteSource& source, const PlainRowsOptions& options, PlainR
   if (options.separator < ' ' ? options.separator != '\t' : std::strchr("+-.\"", options.separator) != nullptr)
     return false;
   if (std::isalnum(static_cast<unsigned char>(options.separator)) != 0) return false;
-  std::vector<char> buffer(kBlock + kBehind);
+  const auto block = static_cast<size_t>(options.block);
+  const size_t piece = std::max<size_t>(1, block / kPieces);  // bytes, up to the next line end
+  std::vector<char> buffer(block + kBehind);
   size_t filled = 0;
   bool exhausted = false;
   int64_t fields = -1;
   int64_t label = -1;
   Classes classes(options.max_classes);
   while (!exhausted) {
-    while (filled < kBlock && !exhausted) {
-      const size_t count = source.read(std::as_writable_bytes(std::span(buffer).subspan(filled, kBlock - filled)));
+    while (filled < block && !exhausted) {
+      const size_t count = source.read(std::as_writable_bytes(std::span(buffer).subspan(filled, block - filled)));
       filled += count;
       exhausted = count == 0;
     }
@@ -279,7 +283,7 @@ bool read_plain_rows(ByteSource& source, const PlainRowsOptions& options, PlainR
     // Pieces of whole lines, whose bounds follow from the bytes alone.
     std::vector<const char*> bounds = {begin};
     while (bounds.back() != end) {
-      const char* next = static_cast<size_t>(end - bounds.back()) <= kPiece ? end : bounds.back() + kPiece;
+      const char* next = static_cast<size_t>(end - bounds.back()) <= piece ? end : bounds.back() + piece;
       if (next != end) {
         next = static_cast<const char*>(std::memchr(next, '\n', static_cast<size_t>(end - next)));
         next = next == nullptr ? end : next + 1;

@@ -25,6 +25,8 @@ struct PlainRowsOptions {
   /// Fields of every row; 0: as many as the first one has.
   int64_t fields = 0;
   int64_t max_classes = 10000;
+  /// Bytes read at once, shared out among the threads; a longer row is left to CsvReader.
+  int64_t block = int64_t{4} << 20;
 };
 
 /// Numbers of some neighbouring rows.

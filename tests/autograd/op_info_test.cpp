@@ -9,6 +9,7 @@
 #include "autograd/gradcheck.h"
 #include "autograd/tape.h"
 #include "engine/parallel.h"
+#include "engine/sanitizer.h"
 
 namespace bochner {
 namespace {
@@ -75,13 +76,19 @@ TEST_P(EveryOp, GivesTheSameBitsAgainAndOnAnyNumberOfThreads) {
   set_threads(before);
 }
 
+const GradcheckOptions kDifferences = {.entries = kAddressSanitizer ? 2 : 64};
+
 TEST_P(EveryOp, FirstDerivativesAgreeWithDifferences) {
-  for (const Sample& sample : op().samples) EXPECT_EQ(gradcheck(sample.apply, sample.inputs), "") << sample.label;
+  for (const Sample& sample : op().samples) {
+    EXPECT_EQ(gradcheck(sample.apply, sample.inputs, kDifferences), "") << sample.label;
+  }
 }
 
 TEST_P(EveryOp, SecondDerivativesAgreeWithDifferences) {
   if (!op().twice) GTEST_SKIP() << "this op has first derivatives only";
-  for (const Sample& sample : op().samples) EXPECT_EQ(gradcheck_twice(sample.apply, sample.inputs), "") << sample.label;
+  for (const Sample& sample : op().samples) {
+    EXPECT_EQ(gradcheck_twice(sample.apply, sample.inputs, kDifferences), "") << sample.label;
+  }
 }
 
 TEST_P(EveryOp, EqualsItsComposition) {

@@ -45,7 +45,7 @@ TEST(PlainRows, ReadsNumbersAndWords) {
 TEST(PlainRows, LeavesAllElseToCsvReader) {
   for (const std::string text :
        {"1,2,a\n1,a\n", "1,2,a\n1,2,3,a\n", "x,a\n", "nan,a\n", "inf,a\n", "1e999,a\n", ",a\n", "1,\n", "\"1\",a\n",
-        "0x1,a\n", "1e,a\n", "--1,a\n", "+-1,a\n", "1.2.3,a\n", "1 2,a\n", "1,a\n\"2\",b\n", "1,a,\n"}) {
+        "0x1,a\n", "1e,a\n", "--1,a\n", "+-1,a\n", "1.2.3,a\n", "1 2,a\n", "1,a\n\"2\",b\n", "1,a,\n", "\r\r\n1,a\n"}) {
     EXPECT_FALSE(read(text).plain) << text;
   }
   EXPECT_FALSE(read(std::string("1,a\0\n", 5)).plain);
@@ -54,9 +54,10 @@ TEST(PlainRows, LeavesAllElseToCsvReader) {
   EXPECT_FALSE(read("\"a\nb\",c\n1,a\n", {.header = true}).plain);
   EXPECT_FALSE(read("1,a\n2,b\n3,c\n", {.max_classes = 2}).plain);
   EXPECT_FALSE(read("1e2\n", {.separator = 'e'}).plain);
-  const Read none = read("\n\r\n");
+  const Read none = read("\n\r\n\r");
   EXPECT_TRUE(none.plain);
   EXPECT_EQ(none.rows.rows, 0);
+  EXPECT_EQ(read("\n\r\r").labels, (std::vector<std::string>{"\r"}));  // a line of one return is no empty one
 }
 
 /// Numbers of every form, as bits, over many pieces and blocks, whatever the number of threads.
@@ -130,8 +131,9 @@ TEST(PlainRows, ShortLinesBehindALongOneAreLeftToCsvReader) {
 TEST(PlainRows, RowsAcrossBlocksAreWhole) {
   std::string text;
   int64_t rows = 0;
-  for (; text.size() < (size_t{17} << 20); ++rows) text += fmt::format("{},{},{}\n", rows, rows * 3, rows % 5);
-  const Read found = read(text);
+  for (; text.size() < (size_t{1} << 20); ++rows) text += fmt::format("{},{},{}\n", rows, rows * 3, rows % 5);
+  EXPECT_FALSE(read(text, {.block = 10}).plain);  // a row is longer
+  const Read found = read(text, {.block = 1000});
   ASSERT_TRUE(found.plain);
   ASSERT_EQ(found.rows.rows, rows);
   for (int64_t i = 0; i < rows; ++i) {

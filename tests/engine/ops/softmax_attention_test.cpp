@@ -7,6 +7,7 @@
 
 #include "engine/ops/copy.h"
 #include "engine/parallel.h"
+#include "engine/sanitizer.h"
 
 namespace bochner {
 namespace {
@@ -129,6 +130,7 @@ TEST(SoftmaxAttention, EqualsTheDefinitionForAllLengthsSizesMasksAndTypes) {
     for (const int64_t keys : {1, 64, 65, 130}) {
       for (const int64_t dim : {1, 8, 17, 32, 64}) {
         const DType dtype = ++seed % 3 == 0 ? DType::f32 : DType::f64;
+        if (kAddressSanitizer && seed % 7 > 1) continue;
         Problem p = problem(2, 2, queries, keys, dim, seed % 5 == 0 ? dim + 3 : dim, dtype, seed);
         p.options.causal = seed % 4 == 1;
         if (seed % 2 == 0) p.mask = padding(2, keys, seed);
