@@ -49,6 +49,7 @@ Variable Linear::forward(const Variable& x, const Around& around, Context& conte
   const Scope scope(name());
   LinearVariables weights{{}, {}, weight, bias_or_none()};
   LinearSpec spec;
+  spec.relu = around.relu;
   if (around.norm != nullptr) {
     weights.gamma = around.norm->weight;
     weights.beta = around.norm->bias;

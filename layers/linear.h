@@ -17,11 +17,13 @@ struct LinearOptions {
   double deviation = 0.02;
 };
 
-/// What a Linear does on the way, in one pass: y = residual + dropout(LayerNorm(x) W^T + b)
+/// What a Linear does on the way, in one pass: y = residual + dropout(LayerNorm(x) W^T + b), or
+/// y = dropout(relu(LayerNorm(x) W^T + b))
 struct Around {
   const LayerNormLayer* norm = nullptr;  ///< of x; null: none
-  Variable residual = {};                ///< (..., outputs); undefined: none
-  double dropout = 0;                    ///< its probability, in training
+  Variable residual = {};                ///< (..., outputs); undefined: none; not together with relu
+  bool relu = false;
+  double dropout = 0;  ///< its probability, in training
 };
 
 class Linear : public Module {

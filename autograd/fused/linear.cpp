@@ -5,6 +5,7 @@
 #include "autograd/op_info.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
 #include "autograd/tape.h"
 #include "engine/random.h"
@@ -15,7 +16,8 @@ Variable linear_composed(const Variable& x, const LinearVariables& weights, cons
                          const LinearSpec& spec) {
   const Variable n = weights.gamma.defined() ? layer_norm_composed(x, weights.gamma, weights.beta, spec.eps) : x;
   const Variable s = matmul(n, transpose(weights.w, 0, 1));
-  const Variable y = dropout_at(weights.b.defined() ? s + weights.b : s, spec.drop);
+  const Variable shifted = weights.b.defined() ? s + weights.b : s;
+  const Variable y = dropout_at(spec.relu ? relu(shifted) : shifted, spec.drop);
   return residual.defined() ? residual + y : y;
 }
 
@@ -23,7 +25,8 @@ Variable linear(const Variable& x, const LinearVariables& weights, const Variabl
   const LinearWeights values{weights.gamma.value(), weights.beta.value(), weights.w.value(), weights.b.value()};
   const LinearResult made = linear(x.value(), values, residual.value(), spec);
   const std::vector<Variable> inputs{x, weights.gamma, weights.beta, weights.w, weights.b, residual};
-  const auto backward = [inputs, values, spec, mean = made.mean, rstd = made.rstd](const Gradients& g) -> Gradients {
+  const LinearResult kept{spec.relu ? made.y : Tensor(), made.mean, made.rstd};
+  const auto backward = [inputs, values, spec, kept](const Gradients& g) -> Gradients {
     if (Tape* tape = Tape::current()) {
       const auto plain = [&](const std::vector<Variable>& in) {
         return linear_composed(in[0], {in[1], in[2], in[3], in[4]}, in[5], spec);
@@ -31,7 +34,7 @@ Variable linear(const Variable& x, const LinearVariables& weights, const Variabl
       return tape->pull_back(plain, inputs, g[0]);
     }
     const LinearGradients grads =
-        linear_backward(g[0].value(), inputs[0].value(), mean, rstd, values, spec, inputs[0].tracked());
+        linear_backward(g[0].value(), inputs[0].value(), kept, values, spec, inputs[0].tracked());
     const LinearWeights& w = grads.weights;
     return {grads.dx, w.gamma, w.beta, w.w, w.b, inputs[5].defined() ? g[0] : Variable()};
   };
@@ -40,7 +43,7 @@ Variable linear(const Variable& x, const LinearVariables& weights, const Variabl
 
 void describe_linear(OpInfos& infos) {
   OpInfo info{"linear",
-              "y = residual + dropout(LayerNorm(x) W^T + b)",
+              "y = residual + dropout(LayerNorm(x) W^T + b),  y = dropout(relu(LayerNorm(x) W^T + b))",
               "Vaswani et al., 2017; norm in front: Xiong et al., 2020",
               {},
               {}};
@@ -54,6 +57,7 @@ void describe_linear(OpInfos& infos) {
           LinearSpec spec;
           spec.eps = 0.1;  // large, so that rows of nearly equal values stay far from singular
           if (seed % 3 != 0) spec.drop = Dropout::at(0.25, Generator(seed, 1000));
+          spec.relu = !add && seed % 2 == 0;
           std::vector<Tensor> values{x, sample_values({outputs, inputs}, ++seed, -1, 1),
                                      sample_values({outputs}, ++seed)};
           if (norm) values.insert(values.end(), {sample_values({inputs}, ++seed), sample_values({inputs}, ++seed)});
@@ -67,8 +71,8 @@ void describe_linear(OpInfos& infos) {
           };
           const auto residual = [add](const std::vector<Variable>& in) { return add ? in.back() : Variable(); };
           info.samples.push_back(
-              {label + (norm ? "" : " without norm") + (add ? " with residual" : ""), values,
-               [=](const std::vector<Variable>& in) { return linear(in[0], weights(in), residual(in), spec); },
+              {label + (norm ? "" : " without norm") + (add ? " with residual" : "") + (spec.relu ? " relu" : ""),
+               values, [=](const std::vector<Variable>& in) { return linear(in[0], weights(in), residual(in), spec); },
                [=](const std::vector<Variable>& in) {
                  return linear_composed(in[0], weights(in), residual(in), spec);
                }});
@@ -88,6 +92,11 @@ void describe_linear(OpInfos& infos) {
                   [] {
                     const Variable w = Tensor::zeros({4, 3});
                     linear(Variable(Tensor::zeros({2, 3})), {Variable(Tensor::zeros({3})), {}, w, {}});
+                  },
+                  [] {
+                    const Variable w = Tensor::zeros({3, 3});
+                    const Variable x = Tensor::zeros({2, 3});
+                    linear(x, {{}, {}, w, {}}, x, {.relu = true});
                   }};
   infos.push_back(info);
 }

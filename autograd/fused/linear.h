@@ -12,7 +12,8 @@ struct LinearVariables {
   Variable w, b;         ///< (outputs, inputs), (outputs)
 };
 
-/// y = residual + dropout(LayerNorm(x) W^T + b):  x (..., inputs), residual (..., outputs) or undefined
+/// y = residual + dropout(LayerNorm(x) W^T + b):  x (..., inputs), residual (..., outputs) or undefined; with spec.relu
+/// y = dropout(relu(LayerNorm(x) W^T + b))
 Variable linear(const Variable& x, const LinearVariables& weights, const Variable& residual = {},
                 const LinearSpec& spec = {});
 /// What it equals, in plain ops.

@@ -11,6 +11,7 @@ namespace bochner::cpu {
 namespace {
 
 constexpr int64_t kPiece = 16384;
+constexpr int64_t kRowPiece = 2048;  // of rows, whose every element takes an exponential
 
 template <class T>
 T maximum(const T* x, int64_t count) {
@@ -59,7 +60,7 @@ double sum_of_pieces(int64_t count, int64_t grain, const Term& term) {
   return total;
 }
 
-int64_t row_grain(int64_t columns) { return std::max<int64_t>(1, kPiece / std::max<int64_t>(1, columns)); }
+int64_t row_grain(int64_t columns) { return std::max<int64_t>(1, kRowPiece / std::max<int64_t>(1, columns)); }
 
 /// loss = 1/n sum_i term(x_i, t_i)
 template <class Term>

@@ -98,10 +98,12 @@ void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& wei
                      sizes.outputs);
       });
       for_each_masked_run(spec.drop, window, row * sizes.outputs, rows, sizes.outputs,
-                          [=](int64_t r, int64_t first, int64_t width, const auto& factor) {
+                          [=, &spec](int64_t r, int64_t first, int64_t width, const auto& factor) {
                             T* s = to + r * sizes.outputs + first;
                             const T* shift = b + first;
-                            if (base == nullptr) {
+                            if (spec.relu) {
+                              for (int64_t j = 0; j < width; ++j) s[j] = math::relu(s[j] + shift[j]) * factor(j);
+                            } else if (base == nullptr) {
                               for (int64_t j = 0; j < width; ++j) s[j] = (s[j] + shift[j]) * factor(j);
                             } else {
                               const T* from = base + (row + r) * sizes.outputs + first;
@@ -112,39 +114,78 @@ void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& wei
   });
 }
 
-/// Without norm and dropout no row has to be made again: three plain sums, db = 1^T g, dW = g^T x and dx = g W. That
-/// reads g and x twice, and spares each piece of rows a dW of its own: the better of the two where rows are few.
+/// The rows of e, the gradient behind bias and activation.
+template <class T>
+struct Slopes {
+  int64_t outputs;
+  const T *g, *y;  ///< y where relu is
+  T scale;         ///< of dropout
+
+  Slopes(const LinearSizes& sizes, const Tensor& gradient, const LinearResult& made, const LinearSpec& spec)
+      : outputs(sizes.outputs),
+        g(gradient.data<T>()),
+        y(spec.relu ? made.y.data<T>() : nullptr),
+        scale(spec.drop.active() ? static_cast<T>(spec.drop.scale()) : T(1)) {}
+
+  void copy(int64_t row, int64_t rows, const Dropout& drop, DropoutWindow<T>& window, T* to, int64_t stride) const {
+    if (y != nullptr) {
+      for (int64_t r = 0; r < rows; ++r, to += stride) {
+        const T* const from = g + (row + r) * outputs;
+        const T* const value = y + (row + r) * outputs;
+        for (int64_t j = 0; j < outputs; ++j) {
+          const T slope = from[j] * scale;  // taken in any case: no branch, so that the loop vectorises
+          to[j] = value[j] > T(0) ? slope : T(0);
+        }
+      }
+      return;
+    }
+    for_each_masked_run(drop, window, row * outputs, rows, outputs,
+                        [=, this](int64_t r, int64_t first, int64_t width, const auto& factor) {
+                          const T* from = g + (row + r) * outputs + first;
+                          T* e = to + r * stride + first;
+                          for (int64_t j = 0; j < width; ++j) e[j] = from[j] * factor(j);
+                        });
+  }
+};
+
+/// Without norm no row of x has to be made again: three plain sums, db = 1^T e, dW = e^T x and dx = e W. That reads e
+/// and x twice, and spares each piece of rows a dW of its own: the better of the two where rows are few.
 inline bool is_plain(const LinearSizes& sizes, const LinearWeights& weights, const LinearSpec& spec) {
-  return !weights.gamma.defined() && !spec.drop.active() && sizes.rows < 8 * sizes.inputs;
+  return !weights.gamma.defined() && (spec.relu || !spec.drop.active()) && sizes.rows < 8 * sizes.inputs;
 }
 template <class T>
-void plain_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const LinearWeights& weights,
-                    const LinearGradients& result) {
+void plain_backward(const LinearSizes& sizes, const Tensor& gradient, const Tensor& x, const LinearResult& made,
+                    const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
   const int64_t rows = sizes.rows;
+  const Slopes<T> slopes(sizes, gradient, made, spec);
+  const Tensor g = spec.relu ? Tensor::empty({rows, sizes.outputs}, dtype_of<T>) : gradient;
+  const Tensor total = sum_gradients<T>(rows, rows_per_gradient<T>(rows, sizes.outputs, 1), sizes.outputs,
+                                        [&](int64_t begin, int64_t end, T* sums) {
+                                          T* const e = g.data<T>() + begin * sizes.outputs;
+                                          DropoutWindow<T> unused({});
+                                          if (spec.relu) slopes.copy(begin, end - begin, {}, unused, e, sizes.outputs);
+                                          add_rows(end - begin, sizes.outputs, e, sizes.outputs, sums);
+                                        });
+  hand_out<T>(total, 0, result.weights.b);
   matmul(sizes.outputs, sizes.inputs, rows, g, {true, sizes.outputs}, {0}, x, {false, sizes.inputs}, {0},
          result.weights.w);
   if (result.dx.defined())
     matmul(rows, sizes.inputs, sizes.outputs, g, {false, sizes.outputs}, {0}, weights.w, {false, sizes.inputs}, {0},
            result.dx);
-  const Tensor total = sum_gradients<T>(
-      rows, rows_per_gradient<T>(rows, sizes.outputs, 1), sizes.outputs, [&](int64_t begin, int64_t end, T* sums) {
-        add_rows(end - begin, sizes.outputs, g.data<T>() + begin * sizes.outputs, sizes.outputs, sums);
-      });
-  hand_out<T>(total, 0, result.weights.b);
 }
 
 template <class T>
-void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean_of, const Tensor& rstd_of,
+void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const LinearResult& made,
               const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
   const InputRows<T> input(sizes, x, weights);
+  const Slopes<T> slopes(sizes, g, made, spec);
   const int64_t w_stride = padded<T>(sizes.inputs);
   const int64_t e_stride = padded<T>(sizes.outputs);
   const Tensor packed = Tensor::empty({sizes.outputs * w_stride}, dtype_of<T>);
   copy_rows(sizes.outputs, sizes.inputs, weights.w.data<T>(), sizes.inputs, packed.data<T>(), w_stride);
   const T* const w = packed.data<T>();
-  const T* const mean = input.normed() ? mean_of.data<T>() : nullptr;
-  const T* const rstd = input.normed() ? rstd_of.data<T>() : nullptr;
-  const T* const gradient = g.data<T>();
+  const T* const mean = input.normed() ? made.mean.data<T>() : nullptr;
+  const T* const rstd = input.normed() ? made.rstd.data<T>() : nullptr;
   T* const dx = result.dx.defined() ? result.dx.data<T>() : nullptr;
   // The sums of a piece, one behind the other.
   const int64_t at_b = sizes.outputs * sizes.inputs;
@@ -152,7 +193,8 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
   const int64_t at_beta = at_gamma + sizes.inputs;
   const int64_t size = at_beta + sizes.inputs;
   const int64_t tile = tile_rows(sizes);
-  const int64_t grain = rows_per_gradient<T>(sizes.rows, size, tile);
+  // Each piece clears and adds up sums of its own, which costs as much as the products of some 50 rows.
+  const int64_t grain = std::max<int64_t>(256, rows_per_gradient<T>(sizes.rows, size, tile));
   const Tensor total = sum_gradients<T>(sizes.rows, grain, size, [&](int64_t begin, int64_t end, T* sums) {
     Scratch<T> scratch({tile * input.stride, tile * e_stride, tile * sizes.inputs});
     T* const n = scratch.take(tile * input.stride);
@@ -162,12 +204,7 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
     for (int64_t row = begin; row < end; row += tile) {
       const int64_t rows = std::min(tile, end - row);
       input.copy(row, rows, mean, rstd, n);
-      for_each_masked_run(spec.drop, window, row * sizes.outputs, rows, sizes.outputs,
-                          [=](int64_t r, int64_t first, int64_t width, const auto& factor) {
-                            const T* from = gradient + (row + r) * sizes.outputs + first;
-                            T* to = e + r * e_stride + first;
-                            for (int64_t j = 0; j < width; ++j) to[j] = from[j] * factor(j);
-                          });
+      slopes.copy(row, rows, spec.drop, window, e, e_stride);
       add_rows(rows, sizes.outputs, e, e_stride, sums + at_b);
       T* const flow = input.normed() ? dn : dx == nullptr ? nullptr : dx + row * sizes.inputs;
       for_each_chunk(sizes.outputs, [&](int64_t c, int64_t first, int64_t width) {
@@ -197,13 +234,13 @@ void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weig
                  [&]<class T>(TypeTag<T>) { forward<T>(sizes, x, weights, residual, spec, result); });
 }
 
-void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const LinearResult& made,
                      const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
   visit_floating(x.dtype(), "linear", [&]<class T>(TypeTag<T>) {
     if (is_plain(sizes, weights, spec)) {
-      plain_backward<T>(sizes, g, x, weights, result);
+      plain_backward<T>(sizes, g, x, made, weights, spec, result);
     } else {
-      backward<T>(sizes, g, x, mean, rstd, weights, spec, result);
+      backward<T>(sizes, g, x, made, weights, spec, result);
     }
   });
 }

@@ -9,8 +9,8 @@ namespace bochner::cpu {
 
 void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights, const Tensor& residual,
             const LinearSpec& spec, const LinearResult& result);
-/// Fills `result`, whose gamma, beta and b are undefined where those are not asked for.
-void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+/// Fills `result`, whose gamma, beta and b are undefined where those are not asked for; made.y is defined behind relu.
+void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const LinearResult& made,
                      const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result);
 
 }  // namespace bochner::cpu

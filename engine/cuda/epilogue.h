@@ -31,7 +31,7 @@ struct Epilogue {
   }
 };
 
-/// e = g m, where not null, and its column sums.
+/// e = g m, or g step(y) scale where y is not null, written where e is not null, and its column sums.
 template <class T>
 struct Masked {
   bool drops;
@@ -39,10 +39,17 @@ struct Masked {
   int64_t first, columns;
   const T* g;
   T* e;
+  const T* y = nullptr;
+  T scale = 1;
 
   BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
     const int64_t at = row * columns + column;
-    const T value = drops ? g[at] * FactorReader<T>(drop, first + at)(first + at) : g[at];
+    T value = g[at];
+    if (y != nullptr) {
+      value = y[at] > T(0) ? value * scale : T(0);
+    } else if (drops) {
+      value *= FactorReader<T>(drop, first + at)(first + at);
+    }
     if (e != nullptr) e[at] = value;
     sums[0] += value;
   }

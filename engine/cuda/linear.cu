@@ -17,30 +17,34 @@ void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weig
   }
   multiply(n, false, weights.w, true, to, false);
   visit_floating(x.dtype(), "linear", [&]<class T>(TypeTag<T>) {
-    epilogue<T>(IdentityActivation{}, spec.drop, 0, to, weights.b, residual, to);
+    visit_activation(spec.relu ? Activation::relu : Activation::identity,
+                     [&](const auto& act) { epilogue<T>(act, spec.drop, 0, to, weights.b, residual, to); });
   });
 }
 
-void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const LinearResult& made,
                      const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
   const Tensor from = x.view({sizes.rows, sizes.inputs});
   const bool norm = weights.gamma.defined();
   Tensor n = from;
   if (norm) {
     n = Tensor::empty(from.shape(), x.dtype(), x.device());
-    layer_norm_apply(sizes.rows, sizes.inputs, from, weights.gamma, weights.beta, mean, rstd, n);
+    layer_norm_apply(sizes.rows, sizes.inputs, from, weights.gamma, weights.beta, made.mean, made.rstd, n);
   }
   Tensor e = g.view({sizes.rows, sizes.outputs});
   visit_floating(x.dtype(), "linear", [&]<class T>(TypeTag<T>) {
-    if (spec.drop.active() || result.weights.b.defined()) {
+    const bool masks = spec.relu || spec.drop.active();
+    if (masks || result.weights.b.defined()) {
       const Tensor sums =
           result.weights.b.defined() ? result.weights.b : Tensor::empty({sizes.outputs}, x.dtype(), x.device());
-      const Tensor masked = spec.drop.active() ? Tensor::empty(e.shape(), x.dtype(), x.device()) : Tensor();
-      strip_sums<1, T>(sizes.rows, sizes.outputs,
-                       Masked<T>{spec.drop.active(), typename FactorReader<T>::Params(spec.drop), 0, sizes.outputs,
-                                 g.data<T>(), spec.drop.active() ? masked.data<T>() : nullptr},
-                       {sums.data<T>()});
-      if (spec.drop.active()) e = masked;
+      const Tensor masked = masks ? Tensor::empty(e.shape(), x.dtype(), x.device()) : Tensor();
+      strip_sums<1, T>(
+          sizes.rows, sizes.outputs,
+          Masked<T>{spec.drop.active(), typename FactorReader<T>::Params(spec.drop), 0, sizes.outputs, g.data<T>(),
+                    masks ? masked.data<T>() : nullptr, spec.relu ? made.y.data<T>() : nullptr,
+                    spec.drop.active() ? static_cast<T>(spec.drop.scale()) : T(1)},
+          {sums.data<T>()});
+      if (masks) e = masked;
     }
   });
   multiply(e, true, n, false, result.weights.w, false);  // dW = e^T n
@@ -48,7 +52,7 @@ void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x,
   const Tensor dx = result.dx.view({sizes.rows, sizes.inputs});
   multiply(e, false, weights.w, false, dx, false);  // dn = e W
   if (norm) {
-    layer_norm_backward(sizes.rows, sizes.inputs, dx, from, weights.gamma, mean, rstd, Tensor(), dx,
+    layer_norm_backward(sizes.rows, sizes.inputs, dx, from, weights.gamma, made.mean, made.rstd, Tensor(), dx,
                         result.weights.gamma, result.weights.beta);
   }
 }

@@ -68,6 +68,8 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
   const Shape shape = shape_of_y(x, sizes);
   if (residual.defined() && (!(residual.shape() == shape) || residual.dtype() != x.dtype()))
     fail("linear: the residual {} must be {} {}", residual.str(), name_of(x.dtype()), shape.str());
+  if (spec.relu && residual.defined())
+    fail("linear: relu together with a residual; add the residual to what this returns");
   if (sizes.rows > 0 && sizes.inputs == 0) fail("linear: x {} has no inputs to compute with", x.str());
   LinearResult result{Tensor::empty(shape, x.dtype(), x.device()), {}, {}};
   if (weights.gamma.defined()) {
@@ -82,14 +84,16 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
   return result;
 }
 
-LinearGradients linear_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearResult& made,
                                 const LinearWeights& weights, const LinearSpec& spec, bool need_dx) {
   const LinearSizes sizes = checked_sizes(x, weights);
   if (!(g.shape() == shape_of_y(x, sizes)) || g.dtype() != x.dtype())
     fail("linear: the gradient {} does not fit y of x {} and W {}", g.str(), x.str(), weights.w.str());
   const bool norm = weights.gamma.defined();
-  if (norm && (!(mean.shape() == rows_of(x)) || !(rstd.shape() == rows_of(x))))
-    fail("linear: mean {} and rstd {} do not fit x {}", mean.str(), rstd.str(), x.str());
+  if (norm && (!(made.mean.shape() == rows_of(x)) || !(made.rstd.shape() == rows_of(x))))
+    fail("linear: mean {} and rstd {} do not fit x {}", made.mean.str(), made.rstd.str(), x.str());
+  if (spec.relu && (!made.y.defined() || !(made.y.shape() == g.shape())))
+    fail("linear: behind relu the y of {} is needed; pass what linear() returned", g.shape().str());
   if (!has_work(sizes)) {
     return {zeros_like(x),
             {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(weights.w), zeros_like(weights.b)}};
@@ -101,8 +105,9 @@ LinearGradients linear_backward(const Tensor& g, const Tensor& x, const Tensor& 
       need_dx || norm ? empty_like(x) : Tensor(),
       {empty_like(weights.gamma), empty_like(weights.beta), empty_like(weights.w), empty_like(weights.b)}};
   work::add_flops((result.dx.defined() ? 4 : 2) * products_of(sizes));
-  kBackward(x.device(), sizes, g.contiguous(), x.contiguous(), contiguous_or_undefined(mean),
-            contiguous_or_undefined(rstd), complete(weights, sizes, x), spec, result);
+  const LinearResult kept{spec.relu ? made.y.contiguous() : Tensor(), contiguous_or_undefined(made.mean),
+                          contiguous_or_undefined(made.rstd)};
+  kBackward(x.device(), sizes, g.contiguous(), x.contiguous(), kept, complete(weights, sizes, x), spec, result);
   return result;
 }
 

@@ -1,7 +1,7 @@
 // A linear layer together with what stands around it in a Transformer block (Vaswani et al., 2017; norm in front:
 // Xiong et al., 2020), tile by tile of rows:
 //
-//   n = LayerNorm(x) or x,   y = residual + dropout(n W^T + b)
+//   n = LayerNorm(x) or x,   y = residual + dropout(n W^T + b)   or   y = dropout(relu(n W^T + b))
 //
 // Neither n nor n W^T is kept or written apart from y: backward makes n again from x and two numbers a row. Memory
 // beyond inputs and outputs: a packed copy of the weights, and in backward one copy of their gradients for each of a
@@ -21,6 +21,7 @@ struct LinearWeights {
 
 struct LinearSpec {
   double eps = 1e-5;         ///< of the norm
+  bool relu = false;         ///< not together with a residual: y says where relu' is 1
   Dropout drop = Dropout();  ///< element (row, j) is number row * outputs + j
 };
 
@@ -38,9 +39,10 @@ struct LinearGradients {
   LinearWeights weights;  ///< undefined where the weight is
 };
 
-/// With the dropout mask m:  e = g m,  dW = e^T n,  db = sum e,  dn = e W,  dx = LayerNorm'(dn) or dn.
+/// With the dropout mask m:  e = g m,  or g step(y) scale behind relu, where y > 0 says what was kept, too;
+/// dW = e^T n,  db = sum e,  dn = e W,  dx = LayerNorm'(dn) or dn.  `made` is of linear(); its y is needed for relu.
 /// The gradient of the residual is g. Sums over rows are taken within fixed pieces of rows, and over these in order.
-LinearGradients linear_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearResult& made,
                                 const LinearWeights& weights, const LinearSpec& spec = {}, bool need_dx = true);
 
 /// For the kernels of both backends: x as (rows, inputs).

@@ -44,7 +44,11 @@ Mlp::Mlp(Slot slot, const MlpOptions& options, Generator& init)
 Variable Mlp::forward(const Variable& x, Context& context) const {
   Variable h = x;
   for (const Layer& layer : hidden_) {
-    h = layer.snnk ? layer.snnk->forward(h) : relu(layer.linear->forward(h));
+    if (layer.linear) {
+      h = layer.linear->forward(h, {.relu = true, .dropout = options_.dropout}, context);
+      continue;
+    }
+    h = layer.snnk->forward(h);
     if (context.training && options_.dropout > 0) h = dropout(h, options_.dropout, context.generator);
   }
   return output_.forward(h);

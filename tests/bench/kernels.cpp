@@ -115,7 +115,7 @@ void add_linear_layer(const Bench& bench, int64_t rows, int64_t inputs, int64_t 
   const double unit = 2.0 * static_cast<double>(rows * inputs) * static_cast<double>(outputs);
   bench.run(shape + " forward", unit, [=] { linear(x, weights); });
   const LinearResult made = linear(x, weights);
-  bench.run(shape + " backward", 2 * unit, [=] { linear_backward(g, x, made.mean, made.rstd, weights); });
+  bench.run(shape + " backward", 2 * unit, [=] { linear_backward(g, x, made, weights); });
 }
 
 /// Views (B, H, L, D) of a joint projection (B, L, 3, H, D).

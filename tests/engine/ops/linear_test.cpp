@@ -38,16 +38,17 @@ LinearWeights make_weights(int64_t inputs, int64_t outputs, DType dtype, bool no
 Tensor in_steps(const Tensor& x, const LinearWeights& weights, const Tensor& residual, const LinearSpec& spec) {
   const Tensor n = weights.gamma.defined() ? layer_norm(x, weights.gamma, weights.beta, spec.eps).y : x.contiguous();
   const Tensor s = bias_activation(matmul(n, weights.w.transpose(0, 1)), weights.b, Activation::identity);
-  const Tensor y = dropout(s, spec.drop);
+  const Tensor y = dropout(spec.relu ? relu(s) : s, spec.drop);
   return residual.defined() ? residual + y : y;
 }
 
-/// What flows back, in separate steps.
-LinearGradients back_in_steps(const Tensor& g, const Tensor& x, const LinearWeights& weights, const LinearSpec& spec) {
+/// What flows back, in separate steps; y is that of the op, so that both see the same sign of what is nearly 0.
+LinearGradients back_in_steps(const Tensor& g, const Tensor& x, const Tensor& y, const LinearWeights& weights,
+                              const LinearSpec& spec) {
   const int64_t inputs = x.size(-1);
   const bool norm = weights.gamma.defined();
   const LayerNorm made = norm ? layer_norm(x, weights.gamma, weights.beta, spec.eps) : LayerNorm{x, {}, {}};
-  const Tensor e = dropout(g.contiguous(), spec.drop).reshape({-1, weights.w.size(0)});
+  const Tensor e = dropout(spec.relu ? g * step(y) : g.contiguous(), spec.drop).reshape({-1, weights.w.size(0)});
   LinearGradients result;
   result.weights.w = matmul(e.transpose(0, 1), made.y.reshape({-1, inputs}));
   result.weights.b = column_sum(e);
@@ -64,14 +65,15 @@ LinearGradients back_in_steps(const Tensor& g, const Tensor& x, const LinearWeig
 TEST(Linear, EqualsItsSteps) {
   uint64_t seed = 10;
   for (const DType dtype : {DType::f32, DType::f64}) {
-    for (int variant = 0; variant < 16; ++variant) {
+    for (int variant = 0; variant < 24; ++variant) {
       const bool norm = (variant & 1) != 0;
-      const bool add = (variant & 2) != 0;
+      const bool relu = variant >= 16;
+      const bool add = !relu && (variant & 2) != 0;
       const bool bias = (variant & 4) != 0;
       for (const auto& [shape, outputs] : cases()) {
         const LinearWeights weights = make_weights(shape[-1], outputs, dtype, norm, bias, seed += 10);
-        LinearSpec spec{.eps = 1e-3};
-        if ((variant & 8) != 0) spec.drop = Dropout::at(0.3, Generator(seed, 1000000));
+        LinearSpec spec{.eps = 1e-3, .relu = relu};
+        if ((variant & (relu ? 2 : 8)) != 0) spec.drop = Dropout::at(0.3, Generator(seed, 1000000));
         Shape out = shape;
         out[-1] = outputs;
         const Tensor x = strided(shape, dtype, seed + 5);
@@ -80,8 +82,8 @@ TEST(Linear, EqualsItsSteps) {
         const double tolerance = dtype == DType::f32 ? 1e-4 : 1e-10;
         const LinearResult fused = linear(x, weights, residual, spec);
         expect_close(fused.y, in_steps(x, weights, residual, spec).to_vector<double>(), tolerance, "y");
-        const LinearGradients grads = linear_backward(g, x, fused.mean, fused.rstd, weights, spec);
-        const LinearGradients expected = back_in_steps(g, x, weights, spec);
+        const LinearGradients grads = linear_backward(g, x, fused, weights, spec);
+        const LinearGradients expected = back_in_steps(g, x, fused.y, weights, spec);
         const auto compare = [&](const char* name, const Tensor& got, const Tensor& wanted, bool defined) {
           ASSERT_EQ(got.defined(), defined) << name;
           if (defined) expect_close(got, wanted.to_vector<double>(), 10 * tolerance, name);
@@ -91,7 +93,7 @@ TEST(Linear, EqualsItsSteps) {
         compare("db", grads.weights.b, expected.weights.b, bias);
         compare("dgamma", grads.weights.gamma, expected.weights.gamma, norm);
         compare("dbeta", grads.weights.beta, expected.weights.beta, norm);
-        const LinearGradients without = linear_backward(g, x, fused.mean, fused.rstd, weights, spec, false);
+        const LinearGradients without = linear_backward(g, x, fused, weights, spec, false);
         EXPECT_EQ(without.dx.defined(), norm);
         compare("dw alone", without.weights.w, expected.weights.w, true);
         if (HasFatalFailure()) FAIL() << shape.str() << " " << outputs << " variant " << variant;
@@ -107,7 +109,7 @@ TEST(Linear, BitsDoNotDependOnTheNumberOfThreads) {
   const Tensor g = values({3000, 192}, DType::f32, 2);
   expect_same_bytes([&] {
     const LinearResult fused = linear(x, weights, {}, spec);
-    const LinearGradients grads = linear_backward(g, x, fused.mean, fused.rstd, weights, spec);
+    const LinearGradients grads = linear_backward(g, x, fused, weights, spec);
     return std::vector<Tensor>{fused.y, grads.dx, grads.weights.w, grads.weights.b, grads.weights.gamma};
   });
 }
@@ -116,18 +118,21 @@ TEST(Linear, BitsOfFewPlainRowsDoNotDependOnTheNumberOfThreads) {
   const LinearWeights weights = make_weights(300, 200, DType::f32, false, true, 5);
   const Tensor x = values({1500, 300}, DType::f32, 1);
   const Tensor g = values({1500, 200}, DType::f32, 2);
-  expect_same_bytes([&] {
-    const LinearGradients grads = linear_backward(g, x, {}, {}, weights);
-    return std::vector<Tensor>{linear(x, weights).y, grads.dx, grads.weights.w, grads.weights.b};
-  });
+  for (const bool relu : {false, true}) {
+    const LinearSpec spec{.relu = relu};
+    expect_same_bytes([&] {
+      const LinearResult made = linear(x, weights, {}, spec);
+      const LinearGradients grads = linear_backward(g, x, made, weights, spec);
+      return std::vector<Tensor>{made.y, grads.dx, grads.weights.w, grads.weights.b};
+    });
+  }
 }
 
 TEST(Linear, NoRowsGiveNoGradients) {
   const LinearWeights weights = make_weights(4, 3, DType::f32, true, true, 1);
   const LinearResult fused = linear(Tensor::zeros({0, 4}), weights);
   EXPECT_EQ(fused.y.shape(), (Shape{0, 3}));
-  const LinearGradients grads =
-      linear_backward(Tensor::zeros({0, 3}), Tensor::zeros({0, 4}), fused.mean, fused.rstd, weights);
+  const LinearGradients grads = linear_backward(Tensor::zeros({0, 3}), Tensor::zeros({0, 4}), fused, weights);
   for (const float value : grads.weights.w.to_vector<float>()) EXPECT_EQ(value, 0);
 }
 
@@ -136,6 +141,10 @@ TEST(Linear, RefusesWhatDoesNotFit) {
   EXPECT_THROW(linear(Tensor::zeros({2, 5}), weights), Error);
   EXPECT_THROW(linear(Tensor::zeros({2, 4}, DType::f64), weights), Error);
   EXPECT_THROW(linear(Tensor::zeros({2, 4}), weights, Tensor::zeros({2, 4})), Error);
+  EXPECT_THROW(linear(Tensor::zeros({2, 4}), weights, Tensor::zeros({2, 3}), {.relu = true}), Error);
+  EXPECT_THROW(linear_backward(Tensor::zeros({2, 3}), Tensor::zeros({2, 4}),
+                               {{}, Tensor::zeros({2}), Tensor::zeros({2})}, weights, {.relu = true}),
+               Error);
   EXPECT_THROW(linear(Tensor::zeros({2, 4}), {{}, {}, {}, {}}), Error);
   EXPECT_THROW(linear(Tensor::zeros({2, 4}), {weights.gamma, {}, weights.w, {}}), Error);
   EXPECT_THROW(linear(Tensor::zeros({2, 4}), {{}, {}, weights.w, Tensor::zeros({4})}), Error);
