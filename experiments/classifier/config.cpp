@@ -9,6 +9,10 @@ void ModelConfig::fields(Fields& f) {
   f("dropout", dropout, "after each hidden layer").at_least(0).below(1);
   f("orthogonal", orthogonal, "orthogonal projections in the SNNK layer");
   f("scale-inputs", scale_inputs, "inputs and initial weights of the SNNK layer divided by inputs^(1/4)");
+  f("eta", eta, "what universal features multiply weights with and divide inputs by").above(0);
+  f("bias", bias, "ReLU features of (x, 1) and (w, b), not of x and w");
+  f("start", start, "SNNK weights at first: Psi of a plain layer's, or spread as a plain layer's of so many inputs")
+      .one_of({"psi", "spread"});
   f("damped", damped, "universal features without exp(t^2 |x|^2 / 2), which overflows for wide inputs");
 }
 
@@ -35,7 +39,10 @@ MlpOptions mlp_options(const ModelConfig& model, const std::string& layer, int64
   options.snnk = SnnkOptions{.activation = layer.substr(5), .features = model.features};
   options.snnk->orthogonal = model.orthogonal;
   options.snnk->scale_inputs = model.scale_inputs;
+  options.snnk->eta = model.eta;
+  options.snnk->bias_coordinate = model.bias;
   options.snnk->damped = model.damped;
+  options.snnk_start = model.start;
   return options;
 }
 

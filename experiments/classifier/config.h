@@ -17,6 +17,9 @@ struct ModelConfig {
   double dropout = 0.1;
   bool orthogonal = false;
   bool scale_inputs = false;
+  double eta = 1;
+  bool bias = false;
+  std::string start = "psi";
   bool damped = true;
 
   void fields(Fields& f);

@@ -1,7 +1,10 @@
 #include "layers/models/mlp.h"
 
+#include <cmath>
+
 #include "autograd/fused/dropout.h"
 #include "autograd/ops/unary.h"
+#include "engine/ops/binary.h"
 
 namespace bochner {
 namespace {
@@ -14,7 +17,15 @@ const MlpOptions& checked(const MlpOptions& options) {
   if (options.snnk && (options.snnk_layer < 0 || options.snnk_layer >= layers)) {
     fail("mlp: an SNNK layer in place of hidden layer {} of {}; they count from 0", options.snnk_layer, layers);
   }
+  if (options.snnk_start != "psi" && options.snnk_start != "spread") {
+    fail("mlp: SNNK weights start as '{}'; there are psi and spread", options.snnk_start);
+  }
   return options;
+}
+
+void spread(Parameter& weight, Generator& init) {
+  const double bound = 1 / std::sqrt(static_cast<double>(weight.shape()[1]));
+  weight.value.copy_(uniform(weight.shape(), init) * (2 * bound) - bound);
 }
 
 }  // namespace
@@ -31,6 +42,7 @@ Mlp::Mlp(Slot slot, const MlpOptions& options, Generator& init)
           Layer layer;
           if (snnk) {
             layer.snnk = std::make_unique<Snnk>(place, inputs, options.hidden[i], *options.snnk, init);
+            if (options.snnk_start == "spread") spread(layer.snnk->weight, init);
           } else {
             layer.linear = std::make_unique<Linear>(place, inputs, options.hidden[i], init);
           }

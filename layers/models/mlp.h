@@ -21,6 +21,10 @@ struct MlpOptions {
   /// In place of hidden layer number `snnk_layer`, counted from 0.
   std::optional<SnnkOptions> snnk = {};
   int snnk_layer = 1;
+  /// What its weights start as: `psi` of those of the layer it stands for (SNNK C), or `spread`, U(+-1 /
+  /// sqrt(features)) as a Linear's of so many inputs. Psi of ReLU features is positive, so that all outputs begin
+  /// nearly alike.
+  std::string snnk_start = "psi";
 };
 
 class Mlp : public Module {

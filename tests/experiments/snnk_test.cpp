@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "engine/io/csv.h"
 #include "engine/io/idx.h"
@@ -189,6 +191,39 @@ TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {
   const Ended none = bundle({"--data=nowhere"});
   EXPECT_EQ(none.code, 2);
   EXPECT_NE(none.err.find("nowhere holds no run"), std::string::npos) << none.err;
+}
+
+/// What `program` can be told about its model and its training, one name a line of every preset. `free` are the task's.
+void expect_stated(const std::string& program, const std::string& name, const std::set<std::string>& free) {
+  const TemporaryFolder folder;
+  const Ended ended = run(folder, {program, "--dump-config"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const std::string sources = std::string(BOCHNER_SOURCE_DIR) + "/experiments/" + name + "/presets/";
+  for (const std::string preset : {"quick", "snnk"}) {
+    const std::string text = contents(sources + preset + ".ini");
+    ASSERT_FALSE(text.empty());
+    std::istringstream lines(ended.out.substr(ended.out.find("\ndata = ")));  // behind what every experiment has
+    std::string group;
+    int count = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("[")) group = line;
+      const size_t end = line.find(" = ");
+      if (end == std::string::npos || free.contains(group) || free.contains(line.substr(0, end))) continue;
+      EXPECT_NE(text.find("\n" + line.substr(0, end) + " ="), std::string::npos)
+          << name << " " << preset << ": " << line;
+      ++count;
+    }
+    EXPECT_GT(count, 3);
+  }
+}
+
+TEST(SnnkPrograms, PresetsStateEverySetting) {
+  expect_stated(BOCHNER_MNIST, "mnist", {"data"});
+  expect_stated(BOCHNER_UCI, "uci", {"data", "[csv]"});
+  expect_stated(BOCHNER_SIREN, "siren", {"data"});
+  expect_stated(BOCHNER_QPNN, "qpnn", {"data"});
+  expect_stated(BOCHNER_BUNDLE, "bundle", {"data", "tables"});
+  expect_stated(BOCHNER_KERNEL_ESTIMATION, "kernel-estimation", {"data"});
 }
 
 TEST(KernelEstimationProgram, ErrorsFallWithProjections) {
