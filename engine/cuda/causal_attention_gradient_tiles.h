@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/cuda/causal_attention_tiles.h"
+#include "engine/cuda/kernel_attention_gradient_tiles.h"
 
 namespace bochner::cuda {
 
@@ -113,14 +114,7 @@ struct CausalGradientOfTokens {
     }
     for (int64_t m = 0; m < omega.padded; m += kTile) {
       team.sync();
-      copy_tile(team, omega.rows + (omega.place(tile.job) + m) * D, D, kTile, D, tile_omega, D + kGap);
-      copy_tile(team, omega.columns + omega.place(tile.job) * D + m, omega.padded, D, kTile, tile_columns,
-                kTile + kGap);
-      for (int part = 0; part < kParts; ++part) {
-        const int64_t from = (tile.index * kParts + part) * omega.padded + m;
-        copy_tile(team, sums.rows + from * D, D, kTile, D, tile_sums + part * kTile * (D + kGap), D + kGap);
-        for (int i = team.rank(); i < kTile; i += team.size()) z[part * kTile + i] = sums.z[from + i];
-      }
+      load_for_gradients<D, kParts>(team, omega, tile.job, sums, tile.index, m, tile_omega, tile_columns, tile_sums, z);
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         Left<D / 16> x;
@@ -173,16 +167,9 @@ struct CausalGradientOfTokens {
         multiply(rows[s].dx, Left<kTile / 16>::of(rows[s].du), tile_columns, kTile + kGap);
       }
     }
-    const int64_t b = tile.job / omega.heads;
-    float* out = to.head(b, tile.job % omega.heads);
     for (int s = 0; s < kTokenShare; ++s) {
-      const int64_t token = tile.token + 16 * warp_of(team, s);
-      const bfloat16* x = tokens.x + (tile.job * tokens.padded + token) * D;
-      rows[s].dx.each(rows[s].slope, [&](int row, int column, float& value, float slope) {
-        if (token + row >= tokens.length) return;
-        if (phi.rule.exponent) value += slope * phi.rule.norm_slope() * static_cast<float>(x[row * D + column]);
-        out[(token + row) * to.stride + column] = mask.real(b, token + row) ? scale * value : 0.0f;
-      });
+      GradientRows<D, form>{phi, omega.heads, tokens, mask, scale, to}.write(
+          tile.job, tile.token + 16 * warp_of(team, s), rows[s].dx, rows[s].slope);
     }
   }
 };

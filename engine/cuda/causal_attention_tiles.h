@@ -161,7 +161,7 @@ struct TileWeights {
     }
     for (int64_t from = 0; from < omega.padded; from += kTile) {
       team.sync();
-      copy_tile(team, omega.rows + (omega.place(tile.job) + from) * D, D, kTile, D, tile_omega, D + kGap);
+      load_frequencies<D>(team, omega, tile.job, from, tile_omega);
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         rows[s].uq.clear();
@@ -259,13 +259,8 @@ struct CausalOutputs {
     }
     for (int64_t m = 0; m < omega.padded; m += kTile) {
       team.sync();
-      copy_tile(team, omega.rows + (omega.place(tile.job) + m) * D, D, kTile, D, tile_omega, D + kGap);
-      for (int part = 0; part < kParts; ++part) {
-        copy_tile(team, sums.columns + (tile.index * kParts + part) * D * omega.padded + m, omega.padded, D, kTile,
-                  tile_sums + part * D * (kTile + kGap), kTile + kGap);
-        for (int i = team.rank(); i < kTile; i += team.size())
-          z[part * kTile + i] = sums.z[(tile.index * kParts + part) * omega.padded + m + i];
-      }
+      load_frequencies<D>(team, omega, tile.job, m, tile_omega);
+      load_sums<D, kParts>(team, sums, tile.index, omega, m, tile_sums, z);
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         Rows& mine = rows[s];

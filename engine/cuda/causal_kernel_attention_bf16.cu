@@ -194,6 +194,25 @@ Slab slab_at(const Call& call, int64_t first) {
   return {first, std::min(slab_tiles(call), (call.sizes.queries + kTile - 1) / kTile - first)};
 }
 
+/// The weights of each tile of a slab, A or its transpose, and of what eps and constant see, w.
+template <int D, Form form>
+void weigh(const Call& call, const Seen& seen, const CausalSide& queries, const CausalSide& keys, const Slab& slab,
+           bool transposed, bfloat16* A, float* w) {
+  using Kernel = TileWeights<D, form>;
+  launch_blocks<kThreads>(call.sizes.jobs * slab.count, Kernel::kShared,
+                          Kernel{{call.rule},
+                                 call.omega(),
+                                 queries,
+                                 keys,
+                                 slab,
+                                 call.eps,
+                                 call.constant * call.constant,
+                                 seen.m(),
+                                 transposed,
+                                 A,
+                                 w});
+}
+
 Tensor seen_by_queries(const Call& call, const Tensor& x) {
   return x.slice(2, 0, std::min(call.sizes.keys, call.sizes.queries));
 }
@@ -223,19 +242,7 @@ void causal_kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor&
                 const CausalSide q = queries.view(call.eps);
                 const CausalSide k = keys.view(0);
                 S.sum<D, form>(k, slab, nullptr, to.state);
-                using Weights = TileWeights<D, form>;
-                launch_blocks<kThreads>(blocks, Weights::kShared,
-                                        Weights{{call.rule},
-                                                call.omega(),
-                                                q,
-                                                k,
-                                                slab,
-                                                call.eps,
-                                                call.constant * call.constant,
-                                                seen.m(),
-                                                false,
-                                                A,
-                                                w});
+                weigh<D, form>(call, seen, q, k, slab, false, A, w);
                 using Outputs = CausalOutputs<D, form>;
                 launch_blocks<kThreads>(blocks, Outputs::kShared,
                                         Outputs{{call.rule},
@@ -334,19 +341,7 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
           const CausalSide k = keys.view(0);
           S.load(forward.state, slab);
           S.sum<D, form>(k, slab, nullptr);
-          using Weights = TileWeights<D, form>;
-          launch_blocks<kThreads>(blocks, Weights::kShared,
-                                  Weights{{call.rule},
-                                          call.omega(),
-                                          q,
-                                          k,
-                                          slab,
-                                          call.eps,
-                                          call.constant * call.constant,
-                                          seen.m(),
-                                          true,
-                                          At,
-                                          w});
+          weigh<D, form>(call, seen, q, k, slab, true, At, w);
           using Matrices = TileGradients<D>;
           launch_blocks<kThreads>(blocks, Matrices::kShared, Matrices{q, k, slab, seen.m(), matrix, transposed, flows});
           if (call.eps != 0) {

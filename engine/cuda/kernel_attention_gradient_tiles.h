@@ -5,6 +5,29 @@
 
 namespace bochner::cuda {
 
+/// Where dQ or dK goes: what came through u, and, for maps with an exponent, through |x|^2.
+template <int D, Form form>
+struct GradientRows {
+  const Phi<form>& phi;
+  int64_t heads;
+  const TokenSide& tokens;
+  const KeyMask& mask;
+  float scale;
+  const Tokens<float>& to;
+
+  /// `slope`: of each token's exponent
+  BOCHNER_DEVICE void write(int64_t job, int64_t token, Sum<D / 8>& dx, const RowValues& slope) const {
+    const int64_t b = job / heads;
+    float* out = to.head(b, job % heads);
+    const bfloat16* x = tokens.x + (job * tokens.padded + token) * D;
+    dx.each(slope, [&](int row, int column, float& value, float by) {
+      if (token + row >= tokens.length) return;
+      if (phi.rule.exponent) value += by * phi.rule.norm_slope() * static_cast<float>(x[row * D + column]);
+      out[(token + row) * to.stride + column] = mask.real(b, token + row) ? scale * value : 0.0f;
+    });
+  }
+};
+
 /// dQ or dK; a block for 64 tokens of a head.
 template <int D, Form form>
 struct GradientOfTokens {
@@ -46,13 +69,7 @@ struct GradientOfTokens {
     }
     for (int64_t m = 0; m < omega.padded; m += kTile) {
       team.sync();
-      copy_tile(team, omega.rows + (omega.place(job) + m) * D, D, kTile, D, tile_omega, D + kGap);
-      copy_tile(team, omega.columns + omega.place(job) * D + m, omega.padded, D, kTile, tile_columns, kTile + kGap);
-      for (int part = 0; part < kParts; ++part) {
-        const int64_t from = (job * kParts + part) * omega.padded + m;
-        copy_tile(team, sums.rows + from * D, D, kTile, D, tile_sums + part * kTile * (D + kGap), D + kGap);
-        for (int i = team.rank(); i < kTile; i += team.size()) z[part * kTile + i] = sums.z[from + i];
-      }
+      load_for_gradients<D, kParts>(team, omega, job, sums, job, m, tile_omega, tile_columns, tile_sums, z);
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         Rows& own = rows[s];
@@ -78,16 +95,9 @@ struct GradientOfTokens {
         multiply(own.dx, Left<kTile / 16>::of(du), tile_columns, kTile + kGap);
       }
     }
-    const int64_t b = job / omega.heads;
-    float* out = to.head(b, job % omega.heads);
     for (int s = 0; s < kTokenShare; ++s) {
-      const int64_t token = first + 16 * warp_of(team, s);
-      const bfloat16* x = tokens.x + (job * tokens.padded + token) * D;
-      rows[s].dx.each(rows[s].slope, [&](int row, int column, float& value, float slope) {
-        if (token + row >= tokens.length) return;
-        if (phi.rule.exponent) value += slope * phi.rule.norm_slope() * static_cast<float>(x[row * D + column]);
-        out[(token + row) * to.stride + column] = mask.real(b, token + row) ? scale * value : 0.0f;
-      });
+      GradientRows<D, form>{phi, omega.heads, tokens, mask, scale, to}.write(job, first + 16 * warp_of(team, s),
+                                                                             rows[s].dx, rows[s].slope);
     }
   }
 };

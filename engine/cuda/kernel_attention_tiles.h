@@ -85,6 +85,37 @@ struct PackedSums {
   const float* base;  ///< (jobs, D + 1): what is added to each output, or null
 };
 
+/// In shared memory, frequencies m ... m + 63 of a job.
+template <int D, class Team>
+BOCHNER_DEVICE void load_frequencies(const Team& team, const Frequencies& omega, int64_t job, int64_t m,
+                                     bfloat16* tile) {
+  copy_tile(team, omega.rows + (omega.place(job) + m) * D, D, kTile, D, tile, D + kGap);
+}
+/// The sums of these frequencies as outputs read them, and z: `index` is a job, or a tile of a slab.
+template <int D, int parts, class Team>
+BOCHNER_DEVICE void load_sums(const Team& team, const PackedSums& sums, int64_t index, const Frequencies& omega,
+                              int64_t m, bfloat16* columns, float* z) {
+  for (int part = 0; part < parts; ++part) {
+    const int64_t block = index * parts + part;
+    copy_tile(team, sums.columns + block * D * omega.padded + m, omega.padded, D, kTile,
+              columns + part * D * (kTile + kGap), kTile + kGap);
+    for (int i = team.rank(); i < kTile; i += team.size()) z[part * kTile + i] = sums.z[block * omega.padded + m + i];
+  }
+}
+/// The frequencies, also transposed, and their sums, as gradients of tokens read them.
+template <int D, int parts, class Team>
+BOCHNER_DEVICE void load_for_gradients(const Team& team, const Frequencies& omega, int64_t job, const PackedSums& sums,
+                                       int64_t index, int64_t m, bfloat16* tile_omega, bfloat16* tile_columns,
+                                       bfloat16* tile_sums, float* z) {
+  load_frequencies<D>(team, omega, job, m, tile_omega);
+  copy_tile(team, omega.columns + omega.place(job) * D + m, omega.padded, D, kTile, tile_columns, kTile + kGap);
+  for (int part = 0; part < parts; ++part) {
+    const int64_t from = (index * parts + part) * omega.padded + m;
+    copy_tile(team, sums.rows + from * D, D, kTile, D, tile_sums + part * kTile * (D + kGap), D + kGap);
+    for (int i = team.rank(); i < kTile; i += team.size()) z[part * kTile + i] = sums.z[from + i];
+  }
+}
+
 /// tops (jobs, padded) = the largest u, or |u|, of each token.
 template <int D, Form form>
 struct TokenTops {
@@ -106,7 +137,7 @@ struct TokenTops {
     }
     for (int64_t m = 0; m < omega.count; m += kTile) {
       team.sync();
-      copy_tile(team, omega.rows + (omega.place(job) + m) * D, D, kTile, D, tile, D + kGap);
+      load_frequencies<D>(team, omega, job, m, tile);
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         Sum<kTile / 8> u;
@@ -243,13 +274,8 @@ struct OutputsOfTokens {
     }
     for (int64_t m = 0; m < omega.padded; m += kTile) {
       team.sync();
-      copy_tile(team, omega.rows + (omega.place(job) + m) * D, D, kTile, D, tile_omega, D + kGap);
-      for (int part = 0; part < kParts; ++part) {
-        copy_tile(team, sums.columns + (job * kParts + part) * D * omega.padded + m, omega.padded, D, kTile,
-                  tile_sums + part * D * (kTile + kGap), kTile + kGap);
-        for (int i = team.rank(); i < kTile; i += team.size())
-          z[part * kTile + i] = sums.z[(job * kParts + part) * omega.padded + m + i];
-      }
+      load_frequencies<D>(team, omega, job, m, tile_omega);
+      load_sums<D, kParts>(team, sums, job, omega, m, tile_sums, z);
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         Rows& own = rows[s];
