@@ -65,7 +65,7 @@ void embedding_backward(const Tensor& g, const Tensor& ids, int64_t padding, con
     platform::clear(dtable.raw(), static_cast<size_t>(dtable.size()) * sizeof(T));
     add_by_bin<T>({1, dtable.size(0), ids.size(), dim, dim, 0, 1, 0, padding, ids.data<int64_t>(), platform::fault(),
                    "embedding"},
-                  g.data<T>(), dtable.data<T>());
+                  g.data<T>(), dtable.data<T>(), false);
   });
 }
 

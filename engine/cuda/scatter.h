@@ -72,7 +72,10 @@ struct BinPlaces {
   const int64_t* start;
   const T* source;
   T* y;
-  T* aside;  ///< (jobs, pieces, 2, width)
+  T* aside;   ///< (jobs, pieces, 2, width)
+  bool adds;  ///< else y holds zeros, and is not read
+
+  BOCHNER_DEVICE void put(T& place, T sum) const { place = adds ? place + sum : sum; }
 };
 
 /// A team for each piece of each job.
@@ -108,7 +111,7 @@ struct SumPieces {
         } else if (start[bin + 1] > end) {
           aside[s.width + w] = sum;
         } else {
-          to[bin * s.inner] += sum;
+          all.put(to[bin * s.inner], sum);
         }
       }
     }
@@ -139,13 +142,14 @@ struct JoinPieces {
     for (int64_t w = team.rank(); w < s.width; w += team.size()) {
       T sum = aside[s.width + w];
       for (int64_t p = piece + 1; p <= last; ++p) sum += aside[(p - piece) * 2 * s.width + w];
-      to[w] += sum;
+      all.put(to[w], sum);
     }
   }
 };
 
+/// Without `adds`, y must hold zeros.
 template <class T>
-void add_by_bin(const BinSums& sums, const T* source, T* y) {
+void add_by_bin(const BinSums& sums, const T* source, T* y, bool adds = true) {
   if (sums.count == 0 || sums.outer == 0 || sums.inner == 0) return;
   if (sums.count >= int64_t{1} << 31 || sums.bins >= int64_t{1} << 31)
     fail("{}: {} terms for {} places are too many; there may be 2^31 - 1 of each", sums.op, sums.count, sums.bins);
@@ -161,8 +165,8 @@ void add_by_bin(const BinSums& sums, const T* source, T* y) {
   launch_threads(orders * (sums.count + 1), FindStarts{sums.bins, sums.count, padded, sorted, start.data<int64_t>()});
   const int64_t pieces = (sums.count + kBinPiece - 1) / kBinPiece;
   const Tensor aside = Tensor::empty({jobs * pieces * 2 * sums.width}, dtype_of<T>, device);
-  const BinPlaces<T> places{sums,   padded, pieces,         orders == 1, sorted, start.data<int64_t>(),
-                            source, y,      aside.data<T>()};
+  const BinPlaces<T> places{sums,   padded, pieces,          orders == 1, sorted, start.data<int64_t>(),
+                            source, y,      aside.data<T>(), adds};
   launch_rows(jobs * pieces, sums.width, SumPieces<T>{places});
   launch_rows(jobs * pieces, sums.width, JoinPieces<T>{places});
 }

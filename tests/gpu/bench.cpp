@@ -15,6 +15,7 @@
 #include "engine/ops/bias_activation.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dropout.h"
+#include "engine/ops/embedding.h"
 #include "engine/ops/hadamard.h"
 #include "engine/ops/kernel_attention.h"
 #include "engine/ops/matmul.h"
@@ -96,6 +97,27 @@ void copy_like() {
   bytes("adamw", 7 * size, [&] { adam_step({1e-6, 0.9, 0.99, 1e-8, 0.1, true, 3}, adam); });
 }
 
+/// Sums whose order is fixed, beside a copy of the bytes that any order must move: what atomics could not beat.
+void adjoints() {
+  constexpr int64_t kEntries = 30522;  // BERT's
+  constexpr int64_t kDim = 768;
+  constexpr int64_t kPlaces = 1 << 17;
+  const Tensor g = values({kPlaces, kDim}, 1);
+  const double moved = 4.0 * kDim * (kPlaces + kEntries);
+  const Tensor half = values({(kPlaces + kEntries) / 2, kDim}, 2);
+  const Tensor other = Tensor::empty(half.shape(), DType::f32, Device::cuda());
+  bytes("embedding_backward floor", moved, [&] { other.copy_(half); });
+  Generator generator(3);
+  const Tensor even = integers({kPlaces}, 0, kEntries, generator, Device::cuda());
+  bytes("embedding_backward", moved, [&] { embedding_backward(g, even, kEntries); });
+  // Half of all places are one word, as of a text's commonest, or of padding that is not left out.
+  const Tensor skewed = even.clone();
+  skewed.slice(0, 0, kPlaces / 2).fill_(7);
+  bytes("embedding_backward of a common word", moved, [&] { embedding_backward(g, skewed, kEntries); });
+  const double size = 4.0 * kPlaces * kDim;
+  bytes("column_sum", size, [&] { column_sum(g); });
+}
+
 void transforms() {
   for (const int64_t n : {64, 512, 1024, 4096, 8192}) {
     const int64_t rows = (int64_t{1} << 27) / n;
@@ -158,6 +180,7 @@ int main(int count, char** arguments) {
     Device::named("cuda");
     if (count > 1) file = std::fopen(arguments[1], "w");
     copy_like();
+    adjoints();
     transforms();
     products();
     attentions();
