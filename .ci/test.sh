@@ -35,7 +35,7 @@ check_style() {
   local files
   mapfile -t files < <(sources '*.h' '*.cpp' '*.cu' '*.cuh')
   clang-format --dry-run -Werror "${files[@]}"
-  shellcheck -x run .ci/run .ci/test.sh
+  shellcheck -x run .ci/run .ci/test.sh tests/gpu/*.sh
 }
 
 # Two tests at a time: each on one thread, but where it asks for more itself.

@@ -8,7 +8,7 @@
 # --built uses binaries made elsewhere: a build folder, or what tests/gpu/pack.sh made for a machine that has no libraries to
 # build with. What --without-... leaves out is named in the record; without these options a missing tool is a failure.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 out=docs/gpu/last
 built=
 sanitizer=1
@@ -114,6 +114,6 @@ wait
 
 commit=$(cat "$built/COMMIT" 2> /dev/null || git rev-parse HEAD 2> /dev/null || echo unknown)
 python3 tests/gpu/record.py "$out" "$commit" $(($(date +%s) - began)) || exit 1
-tar -czf "$out/logs.tar.gz" -C "$out" --remove-files $(cd "$out" && ls ./*.log)
+(cd "$out" && tar -czf logs.tar.gz --remove-files ./*.log)
 cat "$out/record.md"
 ! grep -qvP '\t(passed|left out by option)\t' "$steps"
