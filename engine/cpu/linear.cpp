@@ -83,33 +83,39 @@ void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& wei
   // Small layers take several tiles, so that a piece hides the cost of its scratch.
   const int64_t tiles = std::max<int64_t>(1, 16384 / (sizes.inputs * sizes.outputs));
   parallel_for(sizes.rows, tiles * tile, [&](int64_t begin, int64_t end) {
-    Scratch<T> scratch({tile * input.stride});
-    T* const n = scratch.take(tile * input.stride);
+    const int64_t copied = input.normed() ? tile * input.stride : 0;
+    Scratch<T> scratch({copied});
+    T* const n = scratch.take(copied);
     DropoutWindow<T> window(spec.drop);
     for (int64_t row = begin; row < end; row += tile) {
       const int64_t rows = std::min(tile, end - row);
+      const T* left = input.x + row * sizes.inputs;
       if (input.normed()) {
-        row_moments(input.x + row * sizes.inputs, rows, sizes.inputs, static_cast<T>(spec.eps), mean + row, rstd + row);
+        row_moments(left, rows, sizes.inputs, static_cast<T>(spec.eps), mean + row, rstd + row);
+        input.copy(row, rows, mean, rstd, n);
+        left = n;
       }
-      input.copy(row, rows, mean, rstd, n);
+      const int64_t stride = input.normed() ? input.stride : sizes.inputs;
       T* const to = y + row * sizes.outputs;
+      const auto finish = [=, &spec](int64_t r, int64_t first, int64_t width, const auto& factor) {
+        T* const s = to + r * sizes.outputs + first;
+        const T* const shift = b + first;
+        if (spec.relu) {
+          for (int64_t j = 0; j < width; ++j) s[j] = math::relu(s[j] + shift[j]) * factor(j);
+        } else if (base == nullptr) {
+          for (int64_t j = 0; j < width; ++j) s[j] = (s[j] + shift[j]) * factor(j);
+        } else {
+          const T* const from = base + (row + r) * sizes.outputs + first;
+          for (int64_t j = 0; j < width; ++j) s[j] = from[j] + (s[j] + shift[j]) * factor(j);
+        }
+      };
       for_each_chunk(sizes.outputs, [&](int64_t c, int64_t first, int64_t width) {
-        tile_product(rows, width, sizes.inputs, n, {input.stride, 1}, w.chunk(c), w.stride(), to + first,
-                     sizes.outputs);
+        tile_product(rows, width, sizes.inputs, left, {stride, 1}, w.chunk(c), w.stride(), to + first, sizes.outputs);
+        if (spec.drop.active()) return;
+        for (int64_t r = 0; r < rows; ++r) finish(r, first, width, [](int64_t) { return T(1); });
       });
-      for_each_masked_run(spec.drop, window, row * sizes.outputs, rows, sizes.outputs,
-                          [=, &spec](int64_t r, int64_t first, int64_t width, const auto& factor) {
-                            T* s = to + r * sizes.outputs + first;
-                            const T* shift = b + first;
-                            if (spec.relu) {
-                              for (int64_t j = 0; j < width; ++j) s[j] = math::relu(s[j] + shift[j]) * factor(j);
-                            } else if (base == nullptr) {
-                              for (int64_t j = 0; j < width; ++j) s[j] = (s[j] + shift[j]) * factor(j);
-                            } else {
-                              const T* from = base + (row + r) * sizes.outputs + first;
-                              for (int64_t j = 0; j < width; ++j) s[j] = from[j] + (s[j] + shift[j]) * factor(j);
-                            }
-                          });
+      if (spec.drop.active())  // whole rows share their draws
+        for_each_masked_run(spec.drop, window, row * sizes.outputs, rows, sizes.outputs, finish);
     }
   });
 }

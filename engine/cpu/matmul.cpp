@@ -13,7 +13,8 @@ namespace {
 // Tiles of C, the pieces of parallel work. Their bounds follow from the shape alone.
 constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileColumns = 512;
-// Within a tile: A is copied kDepth columns at a time, B is read in panels of kPanel columns, so that both stay in L2.
+// Within a tile: A is taken kDepth columns at a time, B is read in panels of kPanel columns, so that both stay in L2.
+// A transposed A is copied, as its columns would share a few sets of the cache.
 constexpr int64_t kDepth = 384;
 constexpr int64_t kPanel = 128;
 // Fewer tiles than these down the rows are one panel wide.
@@ -84,21 +85,15 @@ class Right {
 template <class T>
 void tile(int64_t rows, int64_t columns, int64_t first, int64_t depth, const T* a, TileStrides a_strides,
           const Right<T>& b, int64_t matrix, int64_t column, T* c, int64_t ldc, T* copy_of_a) {
-  constexpr int64_t kStride = padded<T>(kDepth);
-  constexpr int64_t kTransposedStride = padded<T>(kTileRows);
-  const bool copies = columns >= kPanel;
+  constexpr int64_t kStride = padded<T>(kTileRows);
   for (int64_t cut = 0; cut < depth; cut += kDepth) {
     const int64_t size = std::min(kDepth, depth - cut);
     const T* left = a + (first + cut) * a_strides.col;
     TileStrides strides = a_strides;
-    if (copies && a_strides.col == 1) {
-      copy_rows(rows, size, left, a_strides.row, copy_of_a, kStride);
+    if (a_strides.col != 1 && columns >= kPanel) {
+      copy_rows(size, rows, left, a_strides.col, copy_of_a, kStride);
       left = copy_of_a;
-      strides = {kStride, 1};
-    } else if (copies) {
-      copy_rows(size, rows, left, a_strides.col, copy_of_a, kTransposedStride);
-      left = copy_of_a;
-      strides = {1, kTransposedStride};
+      strides = {1, kStride};
     }
     for (int64_t j = 0; j < columns; j += kPanel) {
       tile_product(rows, std::min(kPanel, columns - j), size, left, strides, b.at(matrix, first + cut, column + j),
@@ -124,7 +119,7 @@ void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_lay
     const Right<T> right(m, n, k, b.data<T>(), b_layout, b_offsets);
     const Tensor partial = parts > 1 ? Tensor::empty({parts, batch * m * n}, c.dtype()) : c;
     parallel_for(tiles * parts, grain, [&](int64_t begin, int64_t end) {
-      const int64_t copied = n >= kPanel ? std::max(kTileRows * padded<T>(kDepth), kDepth * padded<T>(kTileRows)) : 0;
+      const int64_t copied = a_layout.transposed && n >= kPanel ? kDepth * padded<T>(kTileRows) : 0;
       Scratch<T> scratch({copied});
       T* const copy_of_a = scratch.take(copied);
       for (int64_t piece = begin; piece < end; ++piece) {

@@ -13,6 +13,7 @@ import argparse, json, math, os, shlex, statistics, subprocess, sys
 
 SMALL = "--layers 2 --dim 64 --heads 2 --hidden 128 --batch 16"
 TEXT = "--layers 4 --dim 256 --heads 4 --hidden 1024 --batch 4 --length 4000"
+MLP = "--batch 1024"
 WORKLOADS = {  # name of the peer's workload: attention, options of training_step, least ratio, largest share of memory
     "small-1024-softmax": ("softmax", SMALL + " --length 1024", 1.8, None),
     "small-1024-performer-128": ("performer", SMALL + " --length 1024", 2.2, 1 / 4),
@@ -22,6 +23,7 @@ WORKLOADS = {  # name of the peer's workload: attention, options of training_ste
     "text-b4-softmax": ("softmax", TEXT, 1.3, 1 / 3),
     "text-b4-performer-128": ("performer", TEXT, 1.3, 1 / 3),
     "text-b4-gmm-prf-128": ("gmm-prf", TEXT, 1.3, 1 / 3),
+    "mlp": ("none", "--batch 1024", 1.4, None),
     "text-b4-performer-256": ("performer", TEXT + " --features 256", 1.4, None),
     "text-b4-gmm-prf-256": ("gmm-prf", TEXT + " --features 256", 1.4, None),
 }
