@@ -1,0 +1,214 @@
+// Attention on tensor cores: its error is at most twice that of the plain composition in bf16, whatever the sizes, the
+// mask and the map; and what is hidden changes nothing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "engine/card.h"
+#include "engine/precision.h"
+#include "engine/random.h"
+#include "tests/autograd/attention_in_bf16.h"
+#include "tests/card.h"
+
+namespace bochner {
+namespace {
+
+using testing_card::common_floor;
+using testing_card::poison;
+using testing_card::squared_error;
+using Kind = FeatureMap::Kind;
+using Function = FeatureMap::Function;
+using Results = std::vector<std::vector<double>>;
+using Inputs = std::vector<Tensor>;
+/// Of Q, K, V and, perhaps, Omega.
+using Attention = std::function<Variable(const std::vector<Variable>&, const Tensor& keys)>;
+
+Tensor values(uint64_t seed, const Shape& shape) {
+  Generator generator(seed);
+  return normal(shape, generator, 0, 1, DType::f32);
+}
+
+/// (2, length): of the second example, the second half is padding.
+Tensor padding(int64_t length) {
+  std::vector<bool> real(static_cast<size_t>(2 * length), true);
+  for (int64_t i = (length + 1) / 2; i < length; ++i) real[static_cast<size_t>(length + i)] = false;
+  return Tensor::from<bool>(real, {2, length});
+}
+
+/// The output, and the gradients of the inputs.
+Results run(const Attention& attention, const Inputs& inputs, const Tensor& keys, const Tensor& dO, Device device,
+            DType dtype = DType::f32) {
+  Tape tape;
+  std::vector<Variable> watched;
+  for (const Tensor& x : inputs) watched.push_back(tape.watch(x.cast(dtype).to(device)));
+  const Variable O = attention(watched, keys.to(device));
+  Results results = {O.value().to_vector<double>()};
+  for (const Variable& d : tape.gradients({O}, {dO.cast(dtype).to(device)}, watched)) {
+    results.push_back(d.value().to_vector<double>());
+  }
+  return results;
+}
+
+/// On a card, with factors in bf16.
+Results run_in_bf16(const Attention& attention, const Inputs& inputs, const Tensor& keys, const Tensor& dO) {
+  poison();
+  set_precision(Precision::bf16);
+  Results results = run(attention, inputs, keys, dO, Device::cuda());
+  set_precision(Precision::f32);
+  return results;
+}
+
+void expect_at_most_twice(const Attention& fused, const Attention& composed, const Inputs& inputs, const Tensor& keys,
+                          const Tensor& dO, const std::string& what) {
+  const Results expected = run(fused, inputs, keys, dO, Device::cpu(), DType::f64);
+  const Results plain = run(composed, inputs, keys, dO, Device::cpu());
+  const Results found = run_in_bf16(fused, inputs, keys, dO);
+  EXPECT_EQ(run_in_bf16(fused, inputs, keys, dO), found) << what << ": two runs differ";
+  ASSERT_EQ(found.size(), expected.size());
+  const double floor = common_floor(expected);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const double error = std::sqrt(squared_error(found[i], expected[i], floor));
+    const double of_plain = std::sqrt(squared_error(plain[i], expected[i], floor));
+      printf("RATIO %.3f %.2e %.2e %s result %zu\n", error / std::max(of_plain, 1e-9), error, of_plain, what.c_str(),
+             i);
+    EXPECT_LE(error, 2 * std::max(of_plain, 1e-3)) << what << ", result " << i;
+  }
+}
+
+TEST(CardSoftmaxAttention, InBf16IsAsGoodAsTheCompositionInBf16) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t dim : {32, 64}) {
+    for (const int64_t length : {1, 7, 130, 300}) {
+      for (const bool causal : {false, true}) {
+        for (const double p : {0.0, 0.3}) {
+          const Shape shape{2, 2, length, dim};
+          const SoftmaxAttentionOptions options{0.5 / std::sqrt(static_cast<double>(dim)), causal,
+                                                Dropout::at(p, Generator(3, 16))};
+          const auto attention = [&options](auto attend) {
+            return [&options, attend](const std::vector<Variable>& x, const Tensor& keys) {
+              return attend(options, x[0], x[1], x[2], keys);
+            };
+          };
+          expect_at_most_twice(attention([](auto&&... args) { return softmax_attention(args...); }),
+                               attention([](auto&&... args) { return in_bf16::softmax_attention(args...); }),
+                               {values(1, shape), values(2, shape), values(3, shape)}, padding(length),
+                               values(4, shape),
+                               fmt::format("dim {}, length {}, causal {}, dropout {}", dim, length, causal, p));
+        }
+      }
+    }
+  }
+}
+
+struct Case {
+  const char* name;
+  FeatureMap map;
+  bool renormalise;
+};
+
+class CardKernelAttention : public testing::TestWithParam<Case> {
+ protected:
+  struct Sizes {
+    int64_t dim, queries, keys, frequencies, heads_of_omega;  ///< without heads: no Omega
+  };
+
+  static Inputs inputs(const Sizes& s) {
+    Inputs result = {values(1, {2, 2, s.queries, s.dim}), values(2, {2, 2, s.keys, s.dim}),
+                     values(3, {2, 2, s.keys, s.dim})};
+    if (s.heads_of_omega > 0) result.push_back(values(4, {s.heads_of_omega, s.frequencies, s.dim}));
+    return result;
+  }
+  static KernelAttentionSpec spec(int64_t dim, bool causal) {
+    KernelAttentionSpec result;
+    result.map = GetParam().map;
+    result.renormalise = GetParam().renormalise;
+    result.causal = causal;
+    result.scale = 0.35 / std::sqrt(std::sqrt(static_cast<double>(dim)));
+    return result;
+  }
+  static Attention fused(const KernelAttentionSpec& spec) {
+    return [spec](const std::vector<Variable>& x, const Tensor& keys) {
+      return kernel_attention(spec, x[0], x[1], x[2], x.size() > 3 ? x[3] : Variable(), keys);
+    };
+  }
+  static Attention composed(const KernelAttentionSpec& spec) {
+    return [spec](const std::vector<Variable>& x, const Tensor& keys) {
+      return in_bf16::kernel_attention(spec, x[0], x[1], x[2], x.size() > 3 ? x[3] : Variable(), keys);
+    };
+  }
+  static void check(const Sizes& s, bool causal) {
+    const KernelAttentionSpec attention = spec(s.dim, causal);
+    expect_at_most_twice(fused(attention), composed(attention), inputs(s), padding(s.keys),
+                         values(5, {2, 2, s.queries, s.dim}),
+                         fmt::format("{} causal {}, dim {}, {} queries, {} keys, {} frequencies", GetParam().name,
+                                     causal, s.dim, s.queries, s.keys, s.frequencies));
+  }
+};
+
+TEST_P(CardKernelAttention, InBf16IsAsGoodAsTheCompositionInBf16) {
+  BOCHNER_NEEDS_CARD();
+  for (const Sizes& sizes : {Sizes{32, 1, 9, 40, 1}, Sizes{32, 7, 70, 24, 2}, Sizes{64, 130, 65, 128, 1},
+                             Sizes{64, 300, 300, 72, 2}, Sizes{32, 65, 64, 0, 0}, Sizes{64, 20, 129, 0, 0}}) {
+    check(sizes, false);
+  }
+}
+
+TEST_P(CardKernelAttention, CausalInBf16IsAsGoodAsTheCompositionInBf16) {
+  BOCHNER_NEEDS_CARD();
+  for (const Sizes& sizes : {Sizes{32, 1, 9, 40, 1}, Sizes{64, 130, 65, 128, 1}, Sizes{64, 200, 200, 72, 2},
+                             Sizes{32, 20, 129, 0, 0}, Sizes{32, 1100, 1090, 24, 2}}) {
+    check(sizes, true);
+  }
+}
+
+TEST_P(CardKernelAttention, CausalInBf16SeesNothingOfLaterTokens) {
+  BOCHNER_NEEDS_CARD();
+  constexpr int64_t kBefore = 70;
+  const Inputs from = inputs({32, 140, 140, 24, 1});
+  Inputs other = from;
+  for (size_t i = 0; i < 3; ++i) {
+    other[i] = other[i].clone();
+    other[i].slice(2, kBefore, 140).fill_(3);
+  }
+  const auto outputs = [&](const Inputs& of) {
+    const Results all = run_in_bf16(fused(spec(32, true)), of, padding(140), values(5, {2, 2, 140, 32}));
+    return Tensor::from<double>(all[0], {2, 2, 140, 32}).slice(2, 0, kBefore).contiguous().to_vector<double>();
+  };
+  EXPECT_EQ(outputs(other), outputs(from));
+}
+
+TEST_P(CardKernelAttention, InBf16WritesNothingOutsideItsTensors) {
+  BOCHNER_NEEDS_CARD();
+  const int64_t before = broken_card_guards();
+  set_card_guards(true);
+  for (const bool causal : {false, true}) {
+    run_in_bf16(fused(spec(32, causal)), inputs({32, 65, 7, 24, 1}), padding(7), values(5, {2, 2, 65, 32}));
+  }
+  set_card_guards(false);
+  EXPECT_EQ(broken_card_guards(), before);
+}
+
+Case case_of(const char* name, Kind kind, double constant = 0, bool renormalise = true,
+             Function function = Function::relu) {
+  FeatureMap map;
+  map.kind = kind;
+  map.function = function;
+  map.constant = constant;
+  map.eps = kind == Kind::elementwise ? 1e-3 : 1e-6;
+  return {name, map, renormalise};
+}
+
+INSTANTIATE_TEST_SUITE_P(Maps, CardKernelAttention,
+                         testing::Values(case_of("positive", Kind::positive), case_of("hyperbolic", Kind::hyperbolic),
+                                         case_of("trigonometric", Kind::trigonometric),
+                                         case_of("softmax_trigonometric", Kind::softmax_trigonometric),
+                                         case_of("relu", Kind::elementwise),
+                                         case_of("elu", Kind::elementwise, 0, true, Function::elu_plus_one),
+                                         case_of("positive_with_constant", Kind::positive, 0.5),
+                                         case_of("trigonometric_not_divided", Kind::trigonometric, 0.5, false)),
+                         [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace bochner
