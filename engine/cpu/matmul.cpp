@@ -12,10 +12,10 @@ namespace {
 
 // Tiles of C, the pieces of parallel work. Their bounds follow from the shape alone.
 constexpr int64_t kTileRows = 128;
-constexpr int64_t kTileColumns = 512;
+constexpr int64_t kTileColumns = 256;
 // Within a tile: A is taken kDepth columns at a time, B is read in panels of kPanel columns, so that both stay in L2.
 // A transposed A is copied, as its columns would share a few sets of the cache.
-constexpr int64_t kDepth = 384;
+constexpr int64_t kDepth = 256;
 constexpr int64_t kPanel = 128;
 // Fewer tiles than these down the rows are one panel wide.
 constexpr int64_t kFewTiles = 4;
