@@ -113,6 +113,8 @@ inline Values reference(const Problem& p) {
     std::vector<Values> u(static_cast<size_t>(M));
     Values norms(u.size());
     Values tops(u.size());
+    std::vector<Values> phi(u.size());  // of the keys, with shift_of_phi
+    double shift_of_phi = std::numeric_limits<double>::quiet_NaN();
     const auto real = [&](int64_t j) { return mask.empty() || mask[static_cast<size_t>(bh / H * M + j)] != 0; };
     for (int64_t j = 0; j < M; ++j) {
       const auto at = static_cast<size_t>(j);
@@ -134,13 +136,16 @@ inline Values reference(const Problem& p) {
       } else {
         key_shift = 0;
       }
+      if (key_shift != shift_of_phi && std::isfinite(key_shift)) {
+        shift_of_phi = key_shift;
+        for (size_t j = 0; j < phi.size(); ++j) phi[j] = features_of(p.spec.map, u[j], norms[j], key_shift);
+      }
       const Values phi_q = features_of(p.spec.map, uq, norm, query_shift);
       double total = 0;
       double* o = &O[static_cast<size_t>((bh * N + i) * E)];
       for (int64_t j = 0; j < M; ++j) {
         if (!visible(j)) continue;
-        const Values phi_k =
-            features_of(p.spec.map, u[static_cast<size_t>(j)], norms[static_cast<size_t>(j)], key_shift);
+        const Values& phi_k = phi[static_cast<size_t>(j)];
         double weight = 0;
         for (size_t m = 0; m < phi_q.size(); ++m) weight += phi_q[m] * phi_k[m];
         total += weight;
