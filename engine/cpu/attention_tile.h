@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "engine/cpu/lanes.h"
+#include "engine/cpu/transpose.h"
 #include "engine/cpu/vector.h"
 #include "engine/storage.h"
 #include "engine/tensor.h"
@@ -201,32 +202,6 @@ void add_row_totals(const T* x, const T* weights, int64_t rows, int64_t columns,
 
 namespace detail {
 
-template <class V, int... I>
-inline V interleaved(V a, V b, int half, std::integer_sequence<int, I...>) {
-  constexpr int kW = sizeof...(I);
-  // lanes a_k, b_k, a_(k+1), b_(k+1), ... of the lower or upper half
-  return half == 0 ? __builtin_shufflevector(a, b, (I / 2 + (I % 2) * kW)...)
-                   : __builtin_shufflevector(a, b, (kW / 2 + I / 2 + (I % 2) * kW)...);
-}
-
-/// Transposes W vectors of W lanes in registers: each stage rotates the bits of (row, lane) by one.
-template <class T, int W = kLanes<T>>
-inline void transpose_registers(Vector<T> (&x)[W]) {
-  using V = Vector<T>;
-  constexpr auto kLaneNumbers = std::make_integer_sequence<int, W>{};
-#pragma GCC unroll 8
-  for (int stage = 1; stage < W; stage *= 2) {
-    V y[W];
-#pragma GCC unroll 16
-    for (int i = 0; i < W / 2; ++i) {
-      y[2 * i] = interleaved(x[i], x[i + W / 2], 0, kLaneNumbers);
-      y[2 * i + 1] = interleaved(x[i], x[i + W / 2], 1, kLaneNumbers);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < W; ++i) x[i] = y[i];
-  }
-}
-
 template <class T>
 inline Vector<T> load_part(const T* from, int64_t count) {
   if (count >= kLanes<T>) return load<Vector<T>>(from);
@@ -266,7 +241,7 @@ void load_transposed(Rows<const T> from, int64_t count, int64_t dim, T factor, T
           block[i] = token + i < count ? detail::load_part(from[token + i] + d, dim - d) * factor : Vector<T>{};
         }
       }
-      detail::transpose_registers<T>(block);
+      transpose_registers<T>(block);
       const int64_t end = std::min<int64_t>(W, dim - d);
       for (int64_t i = 0; i < end; ++i) store(to + (d + i) * kTile + token, block[i]);
     }
@@ -285,7 +260,7 @@ void store_transposed(const T* from, const T* factors, int64_t count, int64_t di
       for (int i = 0; i < W; ++i) {
         block[i] = d + i < dim ? load<Vector<T>>(from + (d + i) * kTile + token) * factor : Vector<T>{};
       }
-      detail::transpose_registers<T>(block);
+      transpose_registers<T>(block);
       if (whole && dim - d >= W) {
 #pragma GCC unroll 16
         for (int i = 0; i < W; ++i) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "engine/cpu/vector.h"
+#include "engine/cpu/transpose.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
@@ -25,16 +25,25 @@ void copy_rows(int64_t rows, int64_t columns, const T* from, int64_t from_stride
     std::copy(from + i * from_stride, from + i * from_stride + columns, to + i * to_stride);
 }
 
-/// to (columns x rows) = from (rows x columns) transposed, in squares that stay in the cache.
+/// to (columns x rows) = from (rows x columns) transposed, square by square of whole vectors.
 template <class T>
 void copy_transposed(int64_t rows, int64_t columns, const T* from, int64_t from_stride, T* to, int64_t to_stride) {
-  constexpr int64_t kSquare = 16;
-  for (int64_t i = 0; i < rows; i += kSquare) {
-    for (int64_t j = 0; j < columns; j += kSquare) {
-      const int64_t end_i = std::min(rows, i + kSquare);
-      const int64_t end_j = std::min(columns, j + kSquare);
-      for (int64_t c = j; c < end_j; ++c) {
-        for (int64_t r = i; r < end_i; ++r) to[c * to_stride + r] = from[r * from_stride + c];
+  constexpr int W = kLanes<T>;
+  for (int64_t i = 0; i < rows; i += W) {
+    for (int64_t j = 0; j < columns; j += W) {
+      const T* const square = from + i * from_stride + j;
+      T* const place = to + j * to_stride + i;
+      if (rows - i >= W && columns - j >= W) {
+        Vector<T> x[W];
+        for (int r = 0; r < W; ++r) x[r] = load<Vector<T>>(square + r * from_stride);
+        transpose_registers<T>(x);
+        for (int c = 0; c < W; ++c) store(place + c * to_stride, x[c]);
+        continue;
+      }
+      const int64_t height = std::min<int64_t>(W, rows - i);
+      const int64_t width = std::min<int64_t>(W, columns - j);
+      for (int64_t c = 0; c < width; ++c) {
+        for (int64_t r = 0; r < height; ++r) place[c * to_stride + r] = square[r * from_stride + c];
       }
     }
   }
