@@ -66,3 +66,15 @@ function(bochner_cuda_sources target)
   endif()
   target_sources(${target} PRIVATE ${kernels} ${common} ${backend})
 endfunction()
+
+# Adds to a program the kernels of engine/cuda run on the CPU (EMULATED above), and what of the engine calls them, in
+# whatever build: they are linked before, and so in the place of, those of the engine's library. For tests.
+function(bochner_emulated_card target)
+  set(engine ${PROJECT_SOURCE_DIR}/engine)
+  file(GLOB kernels CONFIGURE_DEPENDS ${engine}/cuda/*.cu)
+  file(GLOB callers CONFIGURE_DEPENDS ${engine}/*.cpp ${engine}/ops/*.cpp ${engine}/cuda/*.cpp ${engine}/cuda/emulated/*.cpp)
+  list(FILTER callers EXCLUDE REGEX "/(dtype|error|loop|nearest|parallel|precision|shape|tensor|trace)\\.cpp$")
+  set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas")
+  target_sources(${target} PRIVATE ${kernels} ${callers})
+  target_compile_definitions(${target} PRIVATE BOCHNER_CUDA BOCHNER_CUDA_EMULATED)
+endfunction()
