@@ -55,13 +55,15 @@ BOCHNER_DEVICE inline float probability(float below) {
   return below >= 0 || below < 0 ? fast_exp2(below < 0 ? below : 0.0f) : 0.0f;
 }
 
-/// O and lse; a block for 64 queries of a head. Scores are in units of log 2.
+/// O and lse; a block for 64 queries of a head. Scores are in units of log 2. While a tile of keys is worked on, the
+/// next one is on its way.
 template <int D, bool drops>
 struct Forward {
   static constexpr int kRows = 16 * kForwardWarps;
   static constexpr int kShare = kWarpShare<kForwardWarps>;
-  static constexpr size_t kShared =
-      sizeof(bfloat16) * (kTile * (D + kGap) + D * (kTile + kGap)) + sizeof(float) * kTile;
+  static constexpr int kKeys = kTile * (D + kGap);
+  static constexpr int kValues = D * (kTile + kGap);
+  static constexpr size_t kShared = 2 * (sizeof(bfloat16) * (kKeys + kValues) + sizeof(float) * kTile);
 
   Attention a;
   const bfloat16 *q, *k, *vt;  ///< packed; q times scale log2 e
@@ -74,15 +76,31 @@ struct Forward {
     RowValues top, sum;
   };
 
+  /// Keys and values of a tile, and what is added to its scores.
+  struct Tile {
+    bfloat16 *k, *v;
+    float* bias;
+
+    /// One of two.
+    BOCHNER_DEVICE Tile(bfloat16* memory, int which)
+        : k(memory + which * (kKeys + kValues)),
+          v(k + kKeys),
+          bias(reinterpret_cast<float*>(memory + 2 * (kKeys + kValues)) + which * kTile) {}
+  };
+  template <class Team>
+  BOCHNER_DEVICE void begin_load(const Team& team, int64_t job, int64_t key, const Tile& to) const {
+    begin_copy(team, k + (job * a.padded_keys + key) * D, D, kTile, D, to.k, D + kGap);
+    begin_copy(team, vt + job * D * a.padded_keys + key, a.padded_keys, D, kTile, to.v, kTile + kGap);
+    for (int i = team.rank(); i < kTile; i += team.size()) to.bias[i] = a.bias(job, key + i);
+  }
+
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     constexpr float kNothing = -std::numeric_limits<float>::infinity();
     const int64_t tiles = (a.queries + kRows - 1) / kRows;
     const int64_t job = team.index() / tiles;
     const int64_t first = team.index() % tiles * kRows;
-    auto* tile_k = team.template shared<bfloat16>();
-    bfloat16* tile_v = tile_k + kTile * (D + kGap);
-    auto* bias = reinterpret_cast<float*>(tile_v + D * (kTile + kGap));
+    auto* memory = team.template shared<bfloat16>();
     Rows rows[kShare];
     for (int s = 0; s < kShare; ++s) {
       rows[s].q.load(q + (job * a.padded_queries + first + 16 * warp_of(team, s)) * D, D);
@@ -91,21 +109,22 @@ struct Forward {
       rows[s].sum = RowValues::filled(0);
     }
     const int64_t visible = a.causal && first + kRows < a.keys ? first + kRows : a.keys;
+    if (visible > 0) begin_load(team, job, 0, Tile(memory, 0));
     for (int64_t key = 0; key < visible; key += kTile) {
-      team.sync();
-      copy_tile(team, k + (job * a.padded_keys + key) * D, D, kTile, D, tile_k, D + kGap);
-      copy_tile(team, vt + job * D * a.padded_keys + key, a.padded_keys, D, kTile, tile_v, kTile + kGap);
-      for (int i = team.rank(); i < kTile; i += team.size()) bias[i] = a.bias(job, key + i);
-      team.sync();
+      const int which = static_cast<int>(key / kTile % 2);
+      const Tile tile(memory, which);
+      wait_for_copies();
+      team.sync();  // the tile is there for all, and the one before it has been read by all
+      if (key + kTile < visible) begin_load(team, job, key + kTile, Tile(memory, 1 - which));
       for (int s = 0; s < kShare; ++s) {
         Rows& own = rows[s];
         const int64_t query = first + 16 * warp_of(team, s);
         Sum<kTile / 8> score;
         score.clear();
-        multiply(score, own.q, tile_k, D + kGap);
+        multiply(score, own.q, tile.k, D + kGap);
         const bool edge = a.causal && key + kTile > query;
         score.each([&](int row, int column, float& x) {
-          x += bias[column];
+          x += tile.bias[column];
           if (edge && key + column > query + row) x = kNothing;
         });
         const RowValues top = RowValues::of(own.top, score.rows(Larger2{}), Larger2{});
@@ -122,7 +141,7 @@ struct Forward {
             if (x > 0 && query + row < a.queries && a.factor(job, query + row, key + column) == 0) x = 0;
           });
         }
-        multiply(own.o, Left<kTile / 16>::of(score), tile_v, kTile + kGap);
+        multiply(own.o, Left<kTile / 16>::of(score), tile.v, kTile + kGap);
       }
     }
     // Dropout's scale stands outside P, so that what is kept of P is rounded as without dropout.
