@@ -71,8 +71,7 @@ void expect_at_most_twice(const Attention& fused, const Attention& composed, con
   for (size_t i = 0; i < found.size(); ++i) {
     const double error = std::sqrt(squared_error(found[i], expected[i], floor));
     const double of_plain = std::sqrt(squared_error(plain[i], expected[i], floor));
-      printf("RATIO %.3f %.2e %.2e %s result %zu\n", error / std::max(of_plain, 1e-9), error, of_plain, what.c_str(),
-             i);
+    printf("RATIO %.3f %.2e %.2e %s result %zu\n", error / std::max(of_plain, 1e-9), error, of_plain, what.c_str(), i);
     EXPECT_LE(error, 2 * std::max(of_plain, 1e-3)) << what << ", result " << i;
   }
 }
@@ -100,6 +99,21 @@ TEST(CardSoftmaxAttention, InBf16IsAsGoodAsTheCompositionInBf16) {
       }
     }
   }
+}
+
+TEST(CardSoftmaxAttention, InBf16WritesNothingOutsideItsTensors) {
+  BOCHNER_NEEDS_CARD();
+  const int64_t before = broken_card_guards();
+  set_card_guards(true);
+  const Shape shape{2, 2, 130, 32};
+  for (const double p : {0.0, 0.3}) {
+    const SoftmaxAttentionOptions options{0.1, false, Dropout::at(p, Generator(3, 16))};
+    run_in_bf16([&](const std::vector<Variable>& x,
+                    const Tensor& keys) { return softmax_attention(options, x[0], x[1], x[2], keys); },
+                {values(1, shape), values(2, shape), values(3, shape)}, padding(130), values(4, shape));
+  }
+  set_card_guards(false);
+  EXPECT_EQ(broken_card_guards(), before);
 }
 
 struct Case {

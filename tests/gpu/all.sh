@@ -108,6 +108,8 @@ else
   step initcheck 120 "${ours[@]}" "$sanitizers" --tool initcheck --error-exitcode 1 "$built/bin/test_engine" --gtest_filter="$small" &
   step racecheck 120 "${ours[@]}" "$sanitizers" --tool racecheck --error-exitcode 1 "$built/bin/test_layers" \
     --gtest_filter='*EveryMechanismOnACard.WritesNothing*/softmax:*EveryMechanismOnACard.WritesNothing*/performer' &
+  step racecheck_bf16 120 "${ours[@]}" "$sanitizers" --tool racecheck --error-exitcode 1 "$built/bin/test_autograd" \
+    --gtest_filter='CardSoftmaxAttention.*WritesNothing*:*CardKernelAttention.*WritesNothing*/*trigonometric' &
 fi
 step whole_engine 120 "${ours[@]}" "$built/bin/test_engine" --gtest_filter='-*Card*'
 wait
