@@ -23,7 +23,7 @@ constexpr int64_t kDim = 6;
 /// and there, which magnify rounding without bound: there another order of the same sums may cost a hundred times as
 /// much.
 double allowed(DType dtype, double rounding) {
-  const double magnified = rounding > 1e-8 ? std::min(1e4 * rounding, 0.1) : 0;
+  const double magnified = rounding > 1e-10 ? std::min(1e4 * rounding, 0.1) : 0;  // a sum in f32 loses 1e-13 or so
   return dtype == DType::f32 ? std::max(1e-7, magnified) : std::max(1e-18, 4e-18 * magnified);
 }
 
