@@ -24,6 +24,7 @@ void SpectralDistribution::start(Generator& init) { noise_ = draw(init); }
 Tensor SpectralDistribution::noise(Context& context) {
   const auto placed = [&](const Tensor& noise) { return noise.cast(noise_.dtype()).to(noise_.device()); };
   if (!context.training) return schedule_.in_evaluation ? placed(draw(context.generator)) : noise_;
+  if (!age_.device().is_cpu()) age_ = age_.to(Device::cpu());  // the host counts, wherever the module was brought
   StepGraph::count(age_, schedule_.interval > 0 ? schedule_.interval : std::numeric_limits<int64_t>::max());
   const int64_t age = age_.to_vector<int64_t>()[0];
   const bool due = schedule_.interval > 0 && age >= schedule_.interval;
