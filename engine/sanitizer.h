@@ -10,7 +10,7 @@
 #endif
 
 namespace bochner {
-/// Tests that check digits in many cases check some of them here, where each takes ten times as long: AddressSanitizer
-/// looks at places, not at digits.
+/// What is many and alike (cases of a test that differ in digits, unrolled sizes of a loop) is some of it here, where
+/// compiling and running take up to ten times as long: AddressSanitizer looks at places, not at digits.
 inline constexpr bool kAddressSanitizer = BOCHNER_ADDRESS_SANITIZER;
 }  // namespace bochner
