@@ -27,6 +27,13 @@ std::string card_description() {
 #endif
 }
 
+bool stores_bf16([[maybe_unused]] Device device) {
+#if defined(BOCHNER_CUDA)
+  if (device.is_cuda()) return cuda::has_bf16(device.index);
+#endif
+  return true;
+}
+
 void set_card_guards([[maybe_unused]] bool on) {
 #if defined(BOCHNER_CUDA)
   cuda::set_guards(on);

@@ -16,6 +16,10 @@ void set_debug_sync(bool on);
 /// is no card to use.
 std::string card_description();
 
+/// Can models store activations in bf16 there (engine/bf16.h)? The CPU can, and cards whose tensor cores multiply it
+/// (sm_80 and later).
+bool stores_bf16(Device device);
+
 /// For tests: from now on every block of a card's memory is handed out full of NaN and between two guards, which are
 /// looked at when it is given back. Slow.
 void set_card_guards(bool on);

@@ -1,5 +1,7 @@
-// How exactly matrix products of f32 tensors are computed on a card; the CPU always uses f32. Everything else, sums
-// within products included, stays in f32.
+// How exactly a model is computed. On a card it says what the factors of matrix products of f32 tensors are rounded to;
+// the CPU multiplies those as they are. Under bf16 models also store their activations so (layers/mixed_precision.h),
+// on either device: the CPU then computes the same model from equally rounded activations and matrices, slowly, each op
+// converting. Parameters, and everything that is added up, stay in f32.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +12,7 @@ namespace bochner {
 enum class Precision : uint8_t {
   f32,   ///< as on the CPU
   tf32,  ///< factors rounded to 11 bits
-  bf16   ///< factors rounded to 8 bits
+  bf16   ///< factors rounded to 8 bits, activations stored in 16
 };
 
 /// The one in use by all matrix products; f32 unless set.

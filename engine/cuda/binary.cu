@@ -1,5 +1,6 @@
 #include "engine/cuda/binary.h"
 
+#include "engine/bf16.h"
 #include "engine/cuda/elementwise.h"
 #include "engine/ops/binary.h"
 
@@ -9,7 +10,9 @@ namespace {
 template <class Op, class T, class R>
 struct Apply {
   Op op;
-  BOCHNER_DEVICE R operator()(T a, T b) const { return op.forward(a, b); }
+  BOCHNER_DEVICE R operator()(T a, T b) const {
+    return static_cast<R>(op.forward(static_cast<Computed<T>>(a), static_cast<Computed<T>>(b)));
+  }
 };
 
 struct Choose {
@@ -21,7 +24,8 @@ struct Choose {
 
 template <class T, class Op>
 void apply(const Op& op, const Loop& loop) {
-  using R = decltype(op.forward(T{}, T{}));
+  using Found = decltype(op.forward(Computed<T>{}, Computed<T>{}));
+  using R = std::conditional_t<std::is_same_v<Found, bool>, bool, T>;
   elementwise2<R, T, T>(loop, Apply<Op, T, R>{op});
 }
 
@@ -30,7 +34,9 @@ void apply(const Op& op, const Loop& loop) {
 template <class Op>
 void binary(const Op& op, const Loop& loop, DType dtype) {
   if constexpr (std::is_same_v<Op, bochner::binary::Pow>) {
-    visit_floating(dtype, Op::name, [&]<class T>(TypeTag<T>) { apply<T>(op, loop); });
+    visit_stored(dtype, Op::name, [&]<class T>(TypeTag<T>) { apply<T>(op, loop); });
+  } else if (dtype == DType::bf16) {
+    apply<bfloat16>(op, loop);
   } else {
     visit_numeric(dtype, Op::name, [&]<class T>(TypeTag<T>) { apply<T>(op, loop); });
   }

@@ -79,7 +79,7 @@ struct CausalGradientOfTokens {
   const bfloat16* within;  ///< D, or its transpose for keys
   KeyMask mask;
   float scale;
-  Tokens<float> to;
+  StoredTokens to;
 
   struct Rows {  // x and y are read again where they are multiplied: there is no room to keep them
     Sum<D / 8> dx;

@@ -230,7 +230,7 @@ struct CausalOutputs {
   KeyMask mask;
   float eps;            ///< of the denominators
   float* denominators;  ///< (jobs, length), or null: the outputs are not divided
-  Tokens<float> to;
+  StoredTokens to;
 
   struct Rows {
     Left<D / 16> x;
@@ -291,7 +291,7 @@ struct CausalOutputs {
     team.sync();
     const float* total = totals == nullptr ? nullptr : totals + tile.index * (D + 1);
     const int64_t b = tile.job / omega.heads;
-    float* out = to.head(b, tile.job % omega.heads);
+    const StoredTokens::Head out = to.head(b, tile.job % omega.heads);
     for (int s = 0; s < kTokenShare; ++s) {
       Rows& mine = rows[s];
       const int64_t token = tile.token + 16 * warp_of(team, s);
@@ -323,7 +323,7 @@ struct CausalOutputs {
       mine.o.each(mine.denominator, [&](int row, int column, float& value, float denominator) {
         if (token + row >= tokens.length) return;
         const bool wanted = mask.real(b, token + row) && denominator != 0;
-        out[(token + row) * to.stride + column] = wanted ? value / denominator : 0.0f;
+        out.put(token + row, column, wanted ? value / denominator : 0.0f);
       });
     }
   }

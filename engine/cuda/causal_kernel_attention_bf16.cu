@@ -66,7 +66,7 @@ class Side {
     if (!call_.spec.renormalise) return last_.clear(count());
     launch_rows(count(), call_.sizes.dim,
                 GradientOfDenominators{call_.sizes.heads, length(), padded_, call_.sizes.dim, y_->data(),
-                                       Tokens<const float>(O), last_});
+                                       StoredTokens(O), last_});
   }
 
   TokenSide tokens() const {
@@ -257,7 +257,7 @@ void causal_kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor&
                                                 queries.mask(),
                                                 static_cast<float>(spec.denominator_eps),
                                                 spec.renormalise ? to.denominator.data<float>() : nullptr,
-                                                Tokens<float>(to.O)});
+                                                StoredTokens(to.O)});
               }
             });
 }
@@ -319,7 +319,7 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
                                            within,
                                            own_mask,
                                            static_cast<float>(spec.scale),
-                                           Tokens<float>(dx)});
+                                           StoredTokens(dx)});
           if (!wants_omega) return;
           using OfOmega = CausalGradientOfOmega<D, form>;
           launch_blocks<kThreads>(splits * sizes.jobs * frequency_blocks, OfOmega::kShared,
@@ -363,7 +363,7 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
                                           keys.mask(),
                                           0,
                                           nullptr,
-                                          Tokens<float>(to.dV)});
+                                          StoredTokens(to.dV)});
           gradients(k, q, slab, R, transposed, keys.mask(), to.dK);
         }
       });

@@ -1,18 +1,20 @@
 #include "engine/cuda/dropout.h"
 
+#include "engine/bf16.h"
 #include "engine/cuda/philox.h"
 
 namespace bochner::cuda {
 namespace {
 
 /// y = x factor [+ residual], eight elements to each thread; x and residual may be null: 1 and 0.
-template <class T>
+template <class S>
 struct Drop {
+  using T = Computed<S>;
   typename FactorReader<T>::Params drop;
   int64_t count;
-  const T* x;
-  const T* residual;
-  T* y;
+  const S* x;
+  const S* residual;
+  S* y;
 
   BOCHNER_DEVICE void operator()(int64_t t) const {
     const int64_t begin = t * kFactors;
@@ -23,17 +25,18 @@ struct Drop {
       const int64_t i = begin + j;
       if (i >= end) break;
       const T f = factor(i);
-      const T value = x == nullptr ? T(1) : x[i];
-      y[i] = residual == nullptr ? value * f : math::fma(value, f, residual[i]);
+      const T value = x == nullptr ? T(1) : static_cast<T>(x[i]);
+      y[i] = static_cast<S>(residual == nullptr ? value * f : math::fma(value, f, static_cast<T>(residual[i])));
     }
   }
 };
 
 void run(const Dropout& drop, const Tensor* x, const Tensor* residual, const Tensor& y) {
-  visit_floating(y.dtype(), "dropout", [&]<class T>(TypeTag<T>) {
-    launch_threads((y.size() + kFactors - 1) / kFactors,
-                   Drop<T>{typename FactorReader<T>::Params(drop), y.size(), x == nullptr ? nullptr : x->data<T>(),
-                           residual == nullptr ? nullptr : residual->data<T>(), y.data<T>()});
+  visit_stored(y.dtype(), "dropout", [&]<class S>(TypeTag<S>) {
+    launch_threads(
+        (y.size() + kFactors - 1) / kFactors,
+        Drop<S>{typename FactorReader<Computed<S>>::Params(drop), y.size(), x == nullptr ? nullptr : x->data<S>(),
+                residual == nullptr ? nullptr : residual->data<S>(), y.data<S>()});
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "engine/cuda/launch.h"
 #include "engine/loop.h"
@@ -100,6 +101,26 @@ BOCHNER_DEVICE Four<T> load4(const T* from) {
 template <class T>
 BOCHNER_DEVICE void store4(T* to, const Four<T>& value) {
   *reinterpret_cast<Four<T>*>(to) = value;
+}
+/// The same, converted to T, or from it.
+template <class T, class S>
+BOCHNER_DEVICE Four<T> load4_as(const S* from) {
+  const Four<S> value = load4(from);
+  if constexpr (std::is_same_v<T, S>) {
+    return value;
+  } else {
+    return {{static_cast<T>(value.at[0]), static_cast<T>(value.at[1]), static_cast<T>(value.at[2]),
+             static_cast<T>(value.at[3])}};
+  }
+}
+template <class T, class S>
+BOCHNER_DEVICE void store4_from(S* to, const Four<T>& value) {
+  if constexpr (std::is_same_v<T, S>) {
+    store4(to, value);
+  } else {
+    store4(to, Four<S>{{static_cast<S>(value.at[0]), static_cast<S>(value.at[1]), static_cast<S>(value.at[2]),
+                        static_cast<S>(value.at[3])}});
+  }
 }
 
 // r_i = f(a_i ...) for contiguous operands: thread t has elements 4t ... 4t + 3.

@@ -16,31 +16,35 @@ constexpr int64_t kHeld = int64_t{1} << 26;
 int64_t rows_at_once(const FeedForwardSizes& sizes) { return std::max<int64_t>(1024, kHeld / sizes.hidden); }
 
 /// From u and dh: du = dh m act'(u + b) in place of dh, its column sums, and h = act(u + b) m in place of u.
-template <class T, class Act>
+template <class S, class Act>
 struct HiddenBackward {
+  using T = Computed<S>;
   Act act;
   bool drops;
   typename FactorReader<T>::Params drop;
   int64_t first, columns;
   const T* bias;
-  T *u, *dh;
+  S *u, *dh;
 
   BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
     const int64_t at = row * columns + column;
     const T factor = drops ? FactorReader<T>(drop, first + at)(first + at) : T(1);
-    const T x = u[at] + bias[column];
-    const T value = dh[at] * factor * act.derivative(x);
-    u[at] = act.forward(x) * factor;
-    dh[at] = value;
+    const T x = static_cast<T>(u[at]) + bias[column];
+    const T value = static_cast<T>(dh[at]) * factor * act.derivative(x);
+    u[at] = static_cast<S>(act.forward(x) * factor);
+    dh[at] = static_cast<S>(value);
     sums[0] += value;
   }
 };
 
-template <class T>
+template <class S>
 struct AddTo {
-  const T* from;
-  T* to;
-  BOCHNER_DEVICE void operator()(int64_t i) const { to[i] += from[i]; }
+  using T = Computed<S>;
+  const S* from;
+  S* to;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    to[i] = static_cast<S>(static_cast<T>(to[i]) + static_cast<T>(from[i]));
+  }
 };
 
 /// Rows [begin, begin + count) as a tensor of their own.
@@ -59,7 +63,9 @@ void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForw
   const bool norm = weights.gamma.defined();
   const Tensor hidden = Tensor::empty({step, sizes.hidden}, x.dtype(), x.device());
   const Tensor normalised = norm ? Tensor::empty({step, sizes.dim}, x.dtype(), x.device()) : Tensor();
-  visit_floating(x.dtype(), "feed_forward", [&]<class T>(TypeTag<T>) {
+  const Tensor w1 = weights.w1.cast(x.dtype());
+  const Tensor w2 = weights.w2.cast(x.dtype());
+  visit_stored(x.dtype(), "feed_forward", [&]<class S>(TypeTag<S>) {
     for (int64_t begin = 0; begin < sizes.rows; begin += step) {
       const int64_t count = std::min(step, sizes.rows - begin);
       const Tensor from = rows(x, begin, count, sizes.dim);
@@ -71,12 +77,12 @@ void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForw
         layer_norm(count, sizes.dim, from, weights.gamma, weights.beta, options.eps, n,
                    entries(result.mean, begin, count), entries(result.rstd, begin, count));
       }
-      multiply(n, false, weights.w1, true, h, false);
+      multiply(n, false, w1, true, h, false);
       visit_activation(options.activation, [&](auto act) {
-        epilogue<T>(act, options.inner, begin * sizes.hidden, h, weights.b1, Tensor(), h);
+        epilogue<S>(act, options.inner, begin * sizes.hidden, h, weights.b1, Tensor(), h);
       });
-      multiply(h, false, weights.w2, true, to, false);
-      epilogue<T>(IdentityActivation{}, options.outer, begin * sizes.dim, to, weights.b2,
+      multiply(h, false, w2, true, to, false);
+      epilogue<S>(IdentityActivation{}, options.outer, begin * sizes.dim, to, weights.b2,
                   options.residual ? from : Tensor(), to);
     }
   });
@@ -92,12 +98,15 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
   const Tensor hidden_gradient = scratch(sizes.hidden);
   const Tensor outgoing = scratch(sizes.dim);
   const Tensor normalised = norm ? scratch(sizes.dim) : Tensor();
-  visit_floating(x.dtype(), "feed_forward", [&]<class T>(TypeTag<T>) {
-    const Tensor sums = Tensor::empty({sizes.hidden + sizes.dim}, x.dtype(), x.device());
+  const Tensor w1 = weights.w1.cast(x.dtype());
+  const Tensor w2 = weights.w2.cast(x.dtype());
+  visit_stored(x.dtype(), "feed_forward", [&]<class S>(TypeTag<S>) {
+    using T = Computed<S>;
+    const Tensor sums = Tensor::empty({sizes.hidden + sizes.dim}, dtype_of<T>, x.device());
     T* const db1 = sums.data<T>();
     T* const db2 = db1 + sizes.hidden;
-    const auto add = [](const T* from, const Tensor& to) {
-      if (to.defined()) launch_threads(to.size(), AddTo<T>{from, to.data<T>()});
+    const auto add = []<class Term>(const Term* from, const Tensor& to) {
+      if (to.defined()) launch_threads(to.size(), AddTo<Term>{from, to.data<Term>()});
     };
     for (int64_t begin = 0; begin < sizes.rows; begin += step) {
       const int64_t count = std::min(step, sizes.rows - begin);
@@ -112,22 +121,22 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
         layer_norm_apply(count, sizes.dim, from, weights.gamma, weights.beta, entries(mean, begin, count),
                          entries(rstd, begin, count), n);
       }
-      multiply(n, false, weights.w1, true, u, false);  // u = n W1^T
+      multiply(n, false, w1, true, u, false);  // u = n W1^T
       strip_sums<1, T>(count, sizes.dim,
-                       Masked<T>{options.outer.active(), typename FactorReader<T>::Params(options.outer),
-                                 begin * sizes.dim, sizes.dim, g.data<T>() + begin * sizes.dim, e.data<T>()},
+                       Masked<S>{options.outer.active(), typename FactorReader<T>::Params(options.outer),
+                                 begin * sizes.dim, sizes.dim, g.data<S>() + begin * sizes.dim, e.data<S>()},
                        {db2});
-      multiply(e, false, weights.w2, false, du, false);  // dh = e W2
+      multiply(e, false, w2, false, du, false);  // dh = e W2
       visit_activation(options.activation, [&]<class Act>(Act act) {
         strip_sums<1, T>(
             count, sizes.hidden,
-            HiddenBackward<T, Act>{act, options.inner.active(), typename FactorReader<T>::Params(options.inner),
-                                   begin * sizes.hidden, sizes.hidden, weights.b1.data<T>(), u.data<T>(), du.data<T>()},
+            HiddenBackward<S, Act>{act, options.inner.active(), typename FactorReader<T>::Params(options.inner),
+                                   begin * sizes.hidden, sizes.hidden, weights.b1.data<T>(), u.data<S>(), du.data<S>()},
             {db1});
       });
       multiply(e, true, u, false, result.weights.w2, true);   // dW2 += e^T h
       multiply(du, true, n, false, result.weights.w1, true);  // dW1 += du^T n
-      multiply(du, false, weights.w1, false, dx, false);      // dn = du W1
+      multiply(du, false, w1, false, dx, false);              // dn = du W1
       add(db1, result.weights.b1);
       add(db2, result.weights.b2);
     }
@@ -135,7 +144,7 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
       layer_norm_backward(sizes.rows, sizes.dim, result.dx, x, weights.gamma, mean, rstd,
                           options.residual ? g : Tensor(), result.dx, result.weights.gamma, result.weights.beta);
     } else if (options.residual) {
-      add(g.data<T>(), result.dx);
+      add(g.data<S>(), result.dx);
     }
   });
 }

@@ -29,15 +29,15 @@ struct HeldRow {
   BOCHNER_DEVICE static int64_t place(const Team& team, int i) {
     return 4 * (team.rank() + static_cast<int64_t>(i) * team.size());
   }
-  template <class Team>
-  BOCHNER_DEVICE void load(const Team& team, const T* row) {
+  template <class Team, class S>
+  BOCHNER_DEVICE void load(const Team& team, const S* row) {
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i) at[i] = load4(row + place(team, i));
+    for (int i = 0; i < kVectors; ++i) at[i] = load4_as<T>(row + place(team, i));
   }
-  template <class Team>
-  BOCHNER_DEVICE void store(const Team& team, T* row) const {
+  template <class Team, class S>
+  BOCHNER_DEVICE void store(const Team& team, S* row) const {
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i) store4(row + place(team, i), at[i]);
+    for (int i = 0; i < kVectors; ++i) store4_from(row + place(team, i), at[i]);
   }
   BOCHNER_DEVICE void clear() {
 #pragma unroll
@@ -54,12 +54,20 @@ struct HeldRow {
   }
 };
 
-/// body(integral constant K) where rows of so many f32 can be held: true. f64 is not: it is not what is fast.
+/// May rows that begin there be moved in vectors?
+struct Movable {
+  bool yes;
+  template <class S>
+  Movable(const S* rows) : yes(aligned(rows)) {}  // NOLINT: a list of pointers is a list of these
+};
+
+/// body(integral constant K) where rows of so many elements, computed in f32, can be held: true. f64 is not: it is not
+/// what is fast.
 template <class T, class Body>
-bool with_held_rows(int64_t columns, std::initializer_list<const T*> pointers, const Body& body) {
+bool with_held_rows(int64_t columns, std::initializer_list<Movable> rows, const Body& body) {
   if constexpr (std::is_same_v<T, float>) {
-    for (const T* pointer : pointers) {
-      if (!aligned(pointer)) return false;
+    for (const Movable& begin : rows) {
+      if (!begin.yes) return false;
     }
     if (columns % kWarpVector != 0) return false;
     switch (columns / kWarpVector) {

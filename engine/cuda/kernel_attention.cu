@@ -218,6 +218,12 @@ void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Te
   if (kernel_attends_in_bf16(spec, Q, V)) {
     return (spec.causal ? causal_kernel_attention_bf16 : kernel_attention_bf16)(spec, Q, K, V, Omega, keys, to);
   }
+  if (Q.dtype() == DType::bf16) {
+    KernelAttentionResult found = to;
+    found.O = Tensor::empty(to.O.shape(), DType::f32, Q.device());
+    kernel_attention(spec, wide(Q), wide(K), wide(V), Omega, keys, found);
+    return to.O.copy_(found.O);
+  }
   visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
     if (spec.causal) {
       attend_causal<T>(spec, sizes, Q, K, V, Omega, keys, to);
@@ -233,12 +239,22 @@ void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO
   const AttentionSizes sizes(spec, Q, K, V, Omega);
   if (sizes.jobs == 0) {
     if (to.dOmega.defined())
-      platform::clear(to.dOmega.raw(), static_cast<size_t>(to.dOmega.size()) * size_of(Q.dtype()));
+      platform::clear(to.dOmega.raw(), static_cast<size_t>(to.dOmega.size()) * size_of(to.dOmega.dtype()));
     return;
   }
   if (kernel_attends_in_bf16(spec, Q, V)) {
     return (spec.causal ? causal_kernel_attention_backward_bf16 : kernel_attention_backward_bf16)(
         spec, dO, Q, K, V, Omega, keys, forward, to);
+  }
+  if (Q.dtype() == DType::bf16) {
+    const auto in_f32 = [](const Tensor& x) { return Tensor::empty(x.shape(), DType::f32, x.device()); };
+    const KernelAttentionGradients found{in_f32(to.dQ), in_f32(to.dK), in_f32(to.dV), to.dOmega};
+    KernelAttentionResult result = forward;
+    result.O = wide(forward.O);
+    kernel_attention_backward(spec, wide(dO), wide(Q), wide(K), wide(V), Omega, keys, result, found);
+    to.dQ.copy_(found.dQ);
+    to.dK.copy_(found.dK);
+    return to.dV.copy_(found.dV);
   }
   visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
     if (spec.causal) {

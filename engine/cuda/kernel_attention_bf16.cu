@@ -75,9 +75,9 @@ class Side {
   void set_last(const Call& call, const Tensor& O) {
     const int64_t count = call.sizes.jobs * padded_;
     if (!call.spec.renormalise) return last_.clear(count);
-    launch_rows(count, call.sizes.dim,
-                GradientOfDenominators{call.sizes.heads, length_, padded_, call.sizes.dim, y_->data(),
-                                       Tokens<const float>(O), last_});
+    launch_rows(
+        count, call.sizes.dim,
+        GradientOfDenominators{call.sizes.heads, length_, padded_, call.sizes.dim, y_->data(), StoredTokens(O), last_});
   }
   int64_t blocks(const Call& call) const { return call.sizes.jobs * (padded_ / kTile); }
   const KeyMask& mask() const { return mask_; }
@@ -148,7 +148,7 @@ void outputs_of_tokens(const Call& call, const Side& side, const ReadSums& sums,
                                  side.mask(),
                                  static_cast<float>(call.spec.denominator_eps),
                                  denominators,
-                                 Tokens<float>(to)});
+                                 StoredTokens(to)});
 }
 
 template <int D, Form form>
@@ -161,7 +161,7 @@ void gradient_of_tokens(const Call& call, const Side& side, const ReadSums& sums
                                  sums.view(),
                                  side.mask(),
                                  static_cast<float>(call.spec.scale),
-                                 Tokens<float>(to)});
+                                 StoredTokens(to)});
 }
 
 template <int D, Form form>
@@ -178,7 +178,8 @@ void gradient_of_omega(const Call& call, const Side& side, const ReadSums& sums,
 bool kernel_attends_in_bf16(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& V) {
   const bool fits = Q.size(3) == V.size(3) && (Q.size(3) == 32 || Q.size(3) == 64);
   if (spec.causal && (Q.size(2) == 0 || V.size(2) == 0)) return false;
-  return precision() == Precision::bf16 && Q.dtype() == DType::f32 && fits && platform::has_bf16();
+  const bool may = Q.dtype() == DType::bf16 || (Q.dtype() == DType::f32 && precision() == Precision::bf16);
+  return may && fits && platform::has_bf16();
 }
 
 void kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,

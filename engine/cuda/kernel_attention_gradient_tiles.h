@@ -13,17 +13,17 @@ struct GradientRows {
   const TokenSide& tokens;
   const KeyMask& mask;
   float scale;
-  const Tokens<float>& to;
+  const StoredTokens& to;
 
   /// `slope`: of each token's exponent
   BOCHNER_DEVICE void write(int64_t job, int64_t token, Sum<D / 8>& dx, const RowValues& slope) const {
     const int64_t b = job / heads;
-    float* out = to.head(b, job % heads);
+    const StoredTokens::Head out = to.head(b, job % heads);
     const bfloat16* x = tokens.x + (job * tokens.padded + token) * D;
     dx.each(slope, [&](int row, int column, float& value, float by) {
       if (token + row >= tokens.length) return;
       if (phi.rule.exponent) value += by * phi.rule.norm_slope() * static_cast<float>(x[row * D + column]);
-      out[(token + row) * to.stride + column] = mask.real(b, token + row) ? scale * value : 0.0f;
+      out.put(token + row, column, mask.real(b, token + row) ? scale * value : 0.0f);
     });
   }
 };
@@ -40,7 +40,7 @@ struct GradientOfTokens {
   PackedSums sums;
   KeyMask mask;
   float scale;
-  Tokens<float> to;
+  StoredTokens to;
 
   struct Rows {
     Left<D / 16> x, y;

@@ -117,7 +117,7 @@ struct TokenScales {
 struct GradientOfDenominators {
   int64_t heads, length, padded, dim;
   const bfloat16* g;
-  Tokens<const float> O;
+  StoredTokens O;
   float* last;
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
@@ -125,9 +125,9 @@ struct GradientOfDenominators {
     const int64_t token = team.index() % padded;
     float sum = 0;
     if (token < length) {
-      const float* o = O.head(job / heads, job % heads) + token * O.stride;
+      const StoredTokens::Head o = O.head(job / heads, job % heads);
       for (int64_t i = team.rank(); i < dim; i += team.size())
-        sum += static_cast<float>(g[team.index() * dim + i]) * o[i];
+        sum += static_cast<float>(g[team.index() * dim + i]) * o.get(token, i);
     }
     sum = team.sum(sum);
     if (team.rank() == 0) last[team.index()] = -sum;

@@ -248,7 +248,7 @@ struct OutputsOfTokens {
   KeyMask mask;
   float eps;            ///< of the denominators
   float* denominators;  ///< (jobs, length), or null: the outputs are not divided
-  Tokens<float> to;
+  StoredTokens to;
 
   struct Rows {
     Left<D / 16> x;
@@ -295,7 +295,7 @@ struct OutputsOfTokens {
     }
     const float* base = sums.base == nullptr ? nullptr : sums.base + job * (D + 1);
     const int64_t b = job / omega.heads;
-    float* out = to.head(b, job % omega.heads);
+    const StoredTokens::Head out = to.head(b, job % omega.heads);
     for (int s = 0; s < kTokenShare; ++s) {
       Rows& own = rows[s];
       const int64_t token = first + 16 * warp_of(team, s);
@@ -311,7 +311,7 @@ struct OutputsOfTokens {
         if (token + row >= tokens.length) return;
         const float sum = value + (base == nullptr ? 0.0f : base[column]);
         const bool wanted = mask.real(b, token + row) && denominator != 0;
-        out[(token + row) * to.stride + column] = wanted ? sum / denominator : 0.0f;
+        out.put(token + row, column, wanted ? sum / denominator : 0.0f);
       });
     }
   }

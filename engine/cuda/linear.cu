@@ -15,10 +15,10 @@ void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weig
     n = Tensor::empty(from.shape(), x.dtype(), x.device());
     layer_norm(sizes.rows, sizes.inputs, from, weights.gamma, weights.beta, spec.eps, n, result.mean, result.rstd);
   }
-  multiply(n, false, weights.w, true, to, false);
-  visit_floating(x.dtype(), "linear", [&]<class T>(TypeTag<T>) {
+  multiply(n, false, weights.w.cast(x.dtype()), true, to, false);
+  visit_stored(x.dtype(), "linear", [&]<class S>(TypeTag<S>) {
     visit_activation(spec.relu ? Activation::relu : Activation::identity,
-                     [&](const auto& act) { epilogue<T>(act, spec.drop, 0, to, weights.b, residual, to); });
+                     [&](const auto& act) { epilogue<S>(act, spec.drop, 0, to, weights.b, residual, to); });
   });
 }
 
@@ -32,16 +32,17 @@ void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x,
     layer_norm_apply(sizes.rows, sizes.inputs, from, weights.gamma, weights.beta, made.mean, made.rstd, n);
   }
   Tensor e = g.view({sizes.rows, sizes.outputs});
-  visit_floating(x.dtype(), "linear", [&]<class T>(TypeTag<T>) {
+  visit_stored(x.dtype(), "linear", [&]<class S>(TypeTag<S>) {
+    using T = Computed<S>;
     const bool masks = spec.relu || spec.drop.active();
     if (masks || result.weights.b.defined()) {
       const Tensor sums =
-          result.weights.b.defined() ? result.weights.b : Tensor::empty({sizes.outputs}, x.dtype(), x.device());
+          result.weights.b.defined() ? result.weights.b : Tensor::empty({sizes.outputs}, dtype_of<T>, x.device());
       const Tensor masked = masks ? Tensor::empty(e.shape(), x.dtype(), x.device()) : Tensor();
       strip_sums<1, T>(
           sizes.rows, sizes.outputs,
-          Masked<T>{spec.drop.active(), typename FactorReader<T>::Params(spec.drop), 0, sizes.outputs, g.data<T>(),
-                    masks ? masked.data<T>() : nullptr, spec.relu ? made.y.data<T>() : nullptr,
+          Masked<S>{spec.drop.active(), typename FactorReader<T>::Params(spec.drop), 0, sizes.outputs, g.data<S>(),
+                    masks ? masked.data<S>() : nullptr, spec.relu ? made.y.data<S>() : nullptr,
                     spec.drop.active() ? static_cast<T>(spec.drop.scale()) : T(1)},
           {sums.data<T>()});
       if (masks) e = masked;
@@ -50,7 +51,7 @@ void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x,
   multiply(e, true, n, false, result.weights.w, false);  // dW = e^T n
   if (!result.dx.defined()) return;
   const Tensor dx = result.dx.view({sizes.rows, sizes.inputs});
-  multiply(e, false, weights.w, false, dx, false);  // dn = e W
+  multiply(e, false, weights.w.cast(x.dtype()), false, dx, false);  // dn = e W
   if (norm) {
     layer_norm_backward(sizes.rows, sizes.inputs, dx, from, weights.gamma, made.mean, made.rstd, Tensor(), dx,
                         result.weights.gamma, result.weights.beta);

@@ -1,5 +1,6 @@
 #include "engine/cuda/matmul.h"
 
+#include "engine/bf16.h"
 #include "engine/cuda/blas.h"
 
 namespace bochner::cuda {
@@ -53,7 +54,7 @@ void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_lay
                1,
                1,
                0};
-  visit_floating(c.dtype(), "matmul", [&]<class T>(TypeTag<T>) {
+  visit_stored(c.dtype(), "matmul", [&]<class T>(TypeTag<T>) {
     const std::vector<Run> runs = runs_of(a_offsets, b_offsets);
     if (runs.size() > kFewRuns) {
       gemm_at(c.dtype(), product, a_offsets, b_offsets);

@@ -14,31 +14,37 @@ template <class T>
 struct Moments {
   T mean, rstd;
 };
-template <class T, class Team>
-BOCHNER_DEVICE Moments<T> moments(const Team& team, const T* x, int64_t count, T eps) {
+template <class S, class Team, class T = Computed<S>>
+BOCHNER_DEVICE Moments<T> moments(const Team& team, const S* x, int64_t count, T eps) {
   const T share = T(1) / static_cast<T>(count);
   T sum = 0;
-  for (int64_t i = team.rank(); i < count; i += team.size()) sum += x[i];
+  for (int64_t i = team.rank(); i < count; i += team.size()) sum += static_cast<T>(x[i]);
   const T mean = team.sum(sum) * share;
   T squares = 0;
-  for (int64_t i = team.rank(); i < count; i += team.size()) squares += (x[i] - mean) * (x[i] - mean);
+  for (int64_t i = team.rank(); i < count; i += team.size()) {
+    const T centred = static_cast<T>(x[i]) - mean;
+    squares += centred * centred;
+  }
   return {mean, T(1) / math::sqrt(team.sum(squares) * share + eps)};
 }
 
-template <class T, class Team>
-BOCHNER_DEVICE void normalise(const Team& team, const T* x, int64_t count, const Moments<T>& row, const T* gamma,
-                              const T* beta, T* y) {
+template <class S, class Team, class T = Computed<S>>
+BOCHNER_DEVICE void normalise(const Team& team, const S* x, int64_t count, const Moments<T>& row, const T* gamma,
+                              const T* beta, S* y) {
   for (int64_t i = team.rank(); i < count; i += team.size()) {
-    y[i] = (x[i] - row.mean) * row.rstd * gamma[i] + beta[i];
+    y[i] = static_cast<S>((static_cast<T>(x[i]) - row.mean) * row.rstd * gamma[i] + beta[i]);
   }
 }
 
-template <class T>
+template <class S>
 struct LayerNormRows {
+  using T = Computed<S>;
   int64_t columns;
-  const T *x, *gamma, *beta;
+  const S* x;
+  const T *gamma, *beta;
   T eps;
-  T *y, *mean, *rstd;
+  S* y;
+  T *mean, *rstd;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
@@ -53,14 +59,17 @@ struct LayerNormRows {
 };
 
 /// As LayerNormRows, or, with a residual, ResidualRows, the row being held in registers.
-template <class T, int K, bool residual>
+template <class S, int K, bool residual>
 struct HeldLayerNormRows {
+  using T = Computed<S>;
   int64_t columns;
   bool drops;
   typename FactorReader<T>::Params drop;
-  const T *x, *other, *gamma, *beta;
+  const S *x, *other;
+  const T *gamma, *beta;
   T eps;
-  T *sum, *y, *mean, *rstd;
+  S *sum, *y;
+  T *mean, *rstd;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
@@ -82,6 +91,7 @@ struct HeldLayerNormRows {
         Row::each([&](int i, int j) { s.at[i].at[j] += b.at[i].at[j]; });
       }
       s.store(team, sum + row * columns);
+      Row::each([&](int i, int j) { s.at[i].at[j] = static_cast<T>(static_cast<S>(s.at[i].at[j])); });  // as it is kept
     }
     const T share = T(1) / static_cast<T>(columns);
     T total = 0;
@@ -105,11 +115,13 @@ struct HeldLayerNormRows {
   }
 };
 
-template <class T>
+template <class S>
 struct ApplyRows {
+  using T = Computed<S>;
   int64_t columns;
-  const T *x, *gamma, *beta, *mean, *rstd;
-  T* y;
+  const S* x;
+  const T *gamma, *beta, *mean, *rstd;
+  S* y;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
@@ -119,23 +131,27 @@ struct ApplyRows {
 };
 
 /// s = residual + dropout(x), y = LayerNorm(s): each thread has the same elements throughout.
-template <class T>
+template <class S>
 struct ResidualRows {
+  using T = Computed<S>;
   int64_t columns;
   bool drops;
   typename FactorReader<T>::Params drop;
-  const T *x, *residual, *gamma, *beta;
+  const S *x, *residual;
+  const T *gamma, *beta;
   T eps;
-  T *sum, *y, *mean, *rstd;
+  S *sum, *y;
+  T *mean, *rstd;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const int64_t row = team.index();
-    const T* a = x + row * columns;
-    const T* b = residual + row * columns;
-    T* s = sum + row * columns;
+    const S* a = x + row * columns;
+    const S* b = residual + row * columns;
+    S* s = sum + row * columns;
     for (int64_t i = team.rank(); i < columns; i += team.size()) {
-      s[i] = drops ? math::fma(a[i], FactorReader<T>(drop, row * columns + i)(row * columns + i), b[i]) : a[i] + b[i];
+      const T factor = drops ? FactorReader<T>(drop, row * columns + i)(row * columns + i) : T(1);
+      s[i] = static_cast<S>(math::fma(static_cast<T>(a[i]), factor, static_cast<T>(b[i])));
     }
     const Moments<T> found = moments(team, s, columns, eps);
     normalise(team, s, columns, found, gamma, beta, y + row * columns);
@@ -146,11 +162,14 @@ struct ResidualRows {
   }
 };
 
-template <class T>
+template <class S>
 struct BackwardRows {
+  using T = Computed<S>;
   int64_t columns;
-  const T *g, *x, *gamma, *mean, *rstd, *residual;
-  T* dx;  ///< may be g
+  const S *g, *x;
+  const T *gamma, *mean, *rstd;
+  const S* residual;
+  S* dx;  ///< may be g
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
@@ -161,16 +180,16 @@ struct BackwardRows {
     T sum_h = 0;
     T sum_hx = 0;
     for (int64_t i = team.rank(); i < columns; i += team.size()) {
-      const T h = g[at + i] * gamma[i];
+      const T h = static_cast<T>(g[at + i]) * gamma[i];
       sum_h += h;
-      sum_hx += h * ((x[at + i] - centre) * scale);
+      sum_hx += h * ((static_cast<T>(x[at + i]) - centre) * scale);
     }
     const T mean_h = team.sum(sum_h) / static_cast<T>(columns);
     const T mean_hx = team.sum(sum_hx) / static_cast<T>(columns);
     for (int64_t i = team.rank(); i < columns; i += team.size()) {
-      const T xhat = (x[at + i] - centre) * scale;
-      const T flow = (g[at + i] * gamma[i] - mean_h - xhat * mean_hx) * scale;
-      dx[at + i] = residual == nullptr ? flow : flow + residual[at + i];
+      const T xhat = (static_cast<T>(x[at + i]) - centre) * scale;
+      const T flow = (static_cast<T>(g[at + i]) * gamma[i] - mean_h - xhat * mean_hx) * scale;
+      dx[at + i] = static_cast<S>(residual == nullptr ? flow : flow + static_cast<T>(residual[at + i]));
     }
   }
 };
@@ -180,11 +199,15 @@ constexpr int64_t kBackwardWarps = 1056;
 
 /// dx of rows index, index + warps, ..., and parts (warps, 2, columns): the sums of g xhat and of g over these. g and x
 /// are read once.
-template <class T, int K>
+template <class S, int K>
 struct HeldBackwardRows {
+  using T = Computed<S>;
   int64_t rows, columns, warps;
-  const T *g, *x, *gamma, *mean, *rstd, *residual;
-  T *dx, *parts;
+  const S *g, *x;
+  const T *gamma, *mean, *rstd;
+  const S* residual;
+  S* dx;
+  T* parts;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
@@ -247,74 +270,78 @@ struct PartTerms {
 
 void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                 const Tensor& y, const Tensor& mean, const Tensor& rstd) {
-  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+  visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
+    using T = Computed<S>;
     const bool held = with_held_rows<T>(
-        columns, {x.data<T>(), gamma.data<T>(), beta.data<T>(), y.data<T>()},
+        columns, {x.data<S>(), gamma.data<T>(), beta.data<T>(), y.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
-          launch_warps(rows, HeldLayerNormRows<T, K, false>{columns, false, typename FactorReader<T>::Params(Dropout()),
-                                                            x.data<T>(), nullptr, gamma.data<T>(), beta.data<T>(),
-                                                            static_cast<T>(eps), nullptr, y.data<T>(), mean.data<T>(),
+          launch_warps(rows, HeldLayerNormRows<S, K, false>{columns, false, typename FactorReader<T>::Params(Dropout()),
+                                                            x.data<S>(), nullptr, gamma.data<T>(), beta.data<T>(),
+                                                            static_cast<T>(eps), nullptr, y.data<S>(), mean.data<T>(),
                                                             rstd.data<T>()});
         });
     if (held) return;
     launch_rows(rows, columns,
-                LayerNormRows<T>{columns, x.data<T>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps),
-                                 y.data<T>(), mean.data<T>(), rstd.data<T>()});
+                LayerNormRows<S>{columns, x.data<S>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps),
+                                 y.data<S>(), mean.data<T>(), rstd.data<T>()});
   });
 }
 
 void layer_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
                       const Tensor& mean, const Tensor& rstd, const Tensor& y) {
-  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+  visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
+    using T = Computed<S>;
     launch_rows(rows, columns,
-                ApplyRows<T>{columns, x.data<T>(), gamma.data<T>(), beta.data<T>(), mean.data<T>(), rstd.data<T>(),
-                             y.data<T>()});
+                ApplyRows<S>{columns, x.data<S>(), gamma.data<T>(), beta.data<T>(), mean.data<T>(), rstd.data<T>(),
+                             y.data<S>()});
   });
 }
 
 void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& residual, const Dropout& drop,
                          const Tensor& gamma, const Tensor& beta, double eps, const Tensor& sum, const Tensor& y,
                          const Tensor& mean, const Tensor& rstd) {
-  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+  visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
+    using T = Computed<S>;
     const bool held = with_held_rows<T>(
-        columns, {x.data<T>(), residual.data<T>(), gamma.data<T>(), beta.data<T>(), sum.data<T>(), y.data<T>()},
+        columns, {x.data<S>(), residual.data<S>(), gamma.data<T>(), beta.data<T>(), sum.data<S>(), y.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
-          launch_warps(rows, HeldLayerNormRows<T, K, true>{
-                                 columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<T>(),
-                                 residual.data<T>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps),
-                                 sum.data<T>(), y.data<T>(), mean.data<T>(), rstd.data<T>()});
+          launch_warps(rows, HeldLayerNormRows<S, K, true>{
+                                 columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<S>(),
+                                 residual.data<S>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps),
+                                 sum.data<S>(), y.data<S>(), mean.data<T>(), rstd.data<T>()});
         });
     if (held) return;
     launch_rows(rows, columns,
-                ResidualRows<T>{columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<T>(),
-                                residual.data<T>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps), sum.data<T>(),
-                                y.data<T>(), mean.data<T>(), rstd.data<T>()});
+                ResidualRows<S>{columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<S>(),
+                                residual.data<S>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps), sum.data<S>(),
+                                y.data<S>(), mean.data<T>(), rstd.data<T>()});
   });
 }
 
 void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& gamma,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, const Tensor& dx,
                          const Tensor& dgamma, const Tensor& dbeta) {
-  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
-    const T* others = residual.defined() ? residual.data<T>() : nullptr;
+  visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
+    using T = Computed<S>;
+    const S* others = residual.defined() ? residual.data<S>() : nullptr;
     const bool held = with_held_rows<T>(
-        columns, {g.data<T>(), x.data<T>(), gamma.data<T>(), others, dx.data<T>()},
+        columns, {g.data<S>(), x.data<S>(), gamma.data<T>(), others, dx.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
           const int64_t warps = std::min(rows, kBackwardWarps);
-          const Tensor parts = Tensor::empty(Shape{warps, 2, columns}, x.dtype(), x.device());
+          const Tensor parts = Tensor::empty(Shape{warps, 2, columns}, dtype_of<T>, x.device());
           launch_warps(warps,
-                       HeldBackwardRows<T, K>{rows, columns, warps, g.data<T>(), x.data<T>(), gamma.data<T>(),
-                                              mean.data<T>(), rstd.data<T>(), others, dx.data<T>(), parts.data<T>()});
+                       HeldBackwardRows<S, K>{rows, columns, warps, g.data<S>(), x.data<S>(), gamma.data<T>(),
+                                              mean.data<T>(), rstd.data<T>(), others, dx.data<S>(), parts.data<T>()});
           strip_sums<2, T>(warps, columns, PartTerms<T>{columns, parts.data<T>()}, {dgamma.data<T>(), dbeta.data<T>()});
         });
     if (held) return;
     // First what reads g, which dx may overwrite.
     strip_sums<2, T>(rows, columns,
-                     GradientTerms<T, true>{columns, g.data<T>(), x.data<T>(), mean.data<T>(), rstd.data<T>()},
+                     GradientTerms<S, true>{columns, g.data<S>(), x.data<S>(), mean.data<T>(), rstd.data<T>()},
                      {dgamma.data<T>(), dbeta.data<T>()});
     launch_rows(rows, columns,
-                BackwardRows<T>{columns, g.data<T>(), x.data<T>(), gamma.data<T>(), mean.data<T>(), rstd.data<T>(),
-                                residual.defined() ? residual.data<T>() : nullptr, dx.data<T>()});
+                BackwardRows<S>{columns, g.data<S>(), x.data<S>(), gamma.data<T>(), mean.data<T>(), rstd.data<T>(),
+                                residual.defined() ? residual.data<S>() : nullptr, dx.data<S>()});
   });
 }
 

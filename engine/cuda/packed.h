@@ -19,7 +19,7 @@ struct Pack {
   bool transposed;
   float factor;
   const float* denominators;  ///< (jobs, length): x is divided by them, where not null; by 0 gives 0
-  Tokens<const float> x;
+  StoredTokens x;
   KeyMask mask;
   bfloat16* to;
   BOCHNER_DEVICE void operator()(int64_t i) const {
@@ -29,7 +29,7 @@ struct Pack {
     const int64_t column = transposed ? at / padded : at % dim;
     float value = 0;
     if (token < length && mask.real(job / heads, token)) {
-      value = factor * x.head(job / heads, job % heads)[token * x.stride + column];
+      value = factor * x.head(job / heads, job % heads).get(token, column);
       if (denominators != nullptr) {
         const float denominator = denominators[job * length + token];
         value = denominator != 0 ? value / denominator : 0.0f;
@@ -48,7 +48,7 @@ class Packed {
       : tensor_(Tensor::empty({x.size(0) * x.size(1), padded > 0 ? padded : padded_length(x.size(2)), x.size(3)},
                               DType::bf16, x.device())) {
     launch_threads(tensor_.size(), Pack{x.size(1), x.size(2), tensor_.size(1), x.size(3), transposed, factor,
-                                        denominators, Tokens<const float>(x), KeyMask(mask), tensor_.data<bfloat16>()});
+                                        denominators, StoredTokens(x), KeyMask(mask), tensor_.data<bfloat16>()});
   }
   const bfloat16* data() const { return tensor_.data<bfloat16>(); }
 

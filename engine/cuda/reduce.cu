@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/bf16.h"
 #include "engine/cuda/launch.h"
 
 namespace bochner::cuda {
@@ -41,12 +42,13 @@ struct Min {
   }
 };
 
-/// inner = 1: a team for each piece of a row.
-template <class Op, class T>
+/// inner = 1: a team for each piece of a row. S and R are the types of x and y in memory.
+template <class Op, class S, class R>
 struct Rows {
+  using T = Computed<S>;
   int64_t count, pieces, chunk;
-  const T* x;
-  T* y;
+  const S* x;
+  R* y;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
@@ -54,18 +56,20 @@ struct Rows {
     const int64_t begin = team.index() % pieces * chunk;
     const int64_t end = begin + chunk < count ? begin + chunk : count;
     T value = Op::template start<T>();
-    for (int64_t i = begin + team.rank(); i < end; i += team.size()) value = Op{}(value, x[row * count + i]);
+    for (int64_t i = begin + team.rank(); i < end; i += team.size())
+      value = Op{}(value, static_cast<T>(x[row * count + i]));
     value = team.reduce(value, Op{});
-    if (team.rank() == 0) y[team.index()] = value;
+    if (team.rank() == 0) y[team.index()] = static_cast<R>(value);
   }
 };
 
 /// inner > 1: a thread for each column of a piece.
-template <class Op, class T>
+template <class Op, class S, class R>
 struct Columns {
+  using T = Computed<S>;
   int64_t count, inner, pieces, chunk;
-  const T* x;
-  T* y;
+  const S* x;
+  R* y;
 
   BOCHNER_DEVICE void operator()(int64_t i) const {
     const int64_t column = i % inner;
@@ -73,17 +77,18 @@ struct Columns {
     const int64_t o = i / inner / pieces;
     const int64_t begin = piece * chunk;
     const int64_t end = begin + chunk < count ? begin + chunk : count;
-    const T* from = x + (o * count + begin) * inner + column;
+    const S* from = x + (o * count + begin) * inner + column;
     T value = Op::template start<T>();
-    for (int64_t j = begin; j < end; ++j, from += inner) value = Op{}(value, *from);
-    y[i] = value;
+    for (int64_t j = begin; j < end; ++j, from += inner) value = Op{}(value, static_cast<T>(*from));
+    y[i] = static_cast<R>(value);
   }
 };
 
 constexpr int64_t kThreads = 1 << 17;  // about as many as a card runs at once
 
-template <class Op, class T>
-void run(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) {
+template <class Op, class S, class R>
+void run(int64_t outer, int64_t count, int64_t inner, const S* x, R* y) {
+  using T = Computed<S>;
   int64_t chunk = std::max<int64_t>(count, 1);
   if (inner == 1 && outer < 1024) {
     chunk = std::min<int64_t>(chunk, 8192);
@@ -93,28 +98,33 @@ void run(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) {
   const int64_t pieces = (std::max<int64_t>(count, 1) + chunk - 1) / chunk;
   const Tensor parts =
       pieces > 1 ? Tensor::empty({outer * pieces * inner}, dtype_of<T>, Device::cuda(platform::current())) : Tensor();
-  T* to = pieces > 1 ? parts.data<T>() : y;
-  if (inner == 1) {
-    launch_rows(outer * pieces, chunk, Rows<Op, T>{count, pieces, chunk, x, to});
-  } else {
-    launch_threads(outer * pieces * inner, Columns<Op, T>{count, inner, pieces, chunk, x, to});
-  }
-  if (pieces > 1) run<Op, T>(outer, pieces, inner, to, y);
+  const auto pass = [&]<class To>(To* to) {
+    if (inner == 1) {
+      launch_rows(outer * pieces, chunk, Rows<Op, S, To>{count, pieces, chunk, x, to});
+    } else {
+      launch_threads(outer * pieces * inner, Columns<Op, S, To>{count, inner, pieces, chunk, x, to});
+    }
+  };
+  if (pieces == 1) return pass(y);
+  pass(parts.data<T>());
+  run<Op, T, R>(outer, pieces, inner, parts.data<T>(), y);
 }
 
 }  // namespace
 
 void reduce(Reduction op, int64_t outer, int64_t count, int64_t inner, const Tensor& x, const Tensor& y) {
-  visit_numeric(x.dtype(), "reduce", [&]<class T>(TypeTag<T>) {
+  const auto of_type = [&]<class T>(TypeTag<T>) {
     switch (op) {
       case Reduction::sum:
-        return run<Sum, T>(outer, count, inner, x.data<T>(), y.data<T>());
+        return run<Sum>(outer, count, inner, x.data<T>(), y.data<T>());
       case Reduction::max:
-        return run<Max, T>(outer, count, inner, x.data<T>(), y.data<T>());
+        return run<Max>(outer, count, inner, x.data<T>(), y.data<T>());
       case Reduction::min:
-        return run<Min, T>(outer, count, inner, x.data<T>(), y.data<T>());
+        return run<Min>(outer, count, inner, x.data<T>(), y.data<T>());
     }
-  });
+  };
+  if (x.dtype() == DType::bf16) return of_type(TypeTag<bfloat16>{});
+  visit_numeric(x.dtype(), "reduce", of_type);
 }
 
 }  // namespace bochner::cuda

@@ -42,6 +42,11 @@ std::string description() {
   return platform::count(reason) == 0 ? reason : platform::describe();
 }
 
+bool has_bf16(int index) {
+  platform::use(index);
+  return platform::has_bf16();
+}
+
 void begin(int index, const char*) { platform::use(index); }
 
 void end(const char* op) {

@@ -22,6 +22,8 @@ void require_device(int index);
 std::string description();
 
 Allocator& allocator(int index);
+/// Does that card multiply bf16?
+bool has_bf16(int index);
 
 /// What every op is between: `begin` makes the device the current one of this thread, `end` looks for errors of the
 /// launch.

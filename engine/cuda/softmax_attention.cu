@@ -120,13 +120,11 @@ struct Forward {
   }
 };
 
-/// delta_i = dO_i . O_i, a team for each query. With dO as the tensor cores see it, where they are used: then the rows
-/// of dS add up to what rounding leaves, as exact ones add up to 0.
+/// delta_i = dO_i . O_i, a team for each query.
 template <class T>
 struct Delta {
   int64_t heads, queries;
   int value_dim;
-  bool rounds;
   Tokens<const T> dO, O;
   T* delta;
 
@@ -137,9 +135,29 @@ struct Delta {
     const T* g = dO.head(head / heads, head % heads) + i * dO.stride;
     const T* o = O.head(head / heads, head % heads) + i * O.stride;
     T sum = 0;
+    for (int j = team.rank(); j < value_dim; j += team.size()) sum += g[j] * o[j];
+    sum = team.sum(sum);
+    if (team.rank() == 0) delta[team.index()] = sum;
+  }
+};
+
+/// The same with dO as the tensor cores see it: then the rows of dS add up to what rounding leaves, as exact ones add
+/// up to 0.
+struct RoundedDelta {
+  int64_t heads, queries;
+  int value_dim;
+  StoredTokens dO, O;
+  float* delta;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t head = team.index() / queries;
+    const int64_t i = team.index() % queries;
+    const StoredTokens::Head g = dO.head(head / heads, head % heads);
+    const StoredTokens::Head o = O.head(head / heads, head % heads);
+    float sum = 0;
     for (int j = team.rank(); j < value_dim; j += team.size()) {
-      const T flow = rounds ? static_cast<T>(static_cast<float>(bfloat16(static_cast<float>(g[j])))) : g[j];
-      sum += flow * o[j];
+      sum += static_cast<float>(bfloat16(g.get(i, j))) * o.get(i, j);
     }
     sum = team.sum(sum);
     if (team.rank() == 0) delta[team.index()] = sum;
@@ -316,6 +334,11 @@ constexpr int kThreads = 256;
 void softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
                        const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp) {
   if (attends_in_bf16(Q, V)) return softmax_attention_bf16(Q, K, V, key_mask, options, O, logsumexp);
+  if (Q.dtype() == DType::bf16) {
+    const Tensor in_f32 = Tensor::empty(O.shape(), DType::f32, O.device());
+    softmax_attention(wide(Q), wide(K), wide(V), key_mask, options, in_f32, logsumexp);
+    return O.copy_(in_f32);
+  }
   visit_floating(Q.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {
     AttentionProblem<T> p(Q, K, V, key_mask, options);
     const size_t bytes = choose_tiles(p, [&](int64_t q, int64_t k) { return Forward<T>::elements(p, q, k); });
@@ -327,6 +350,23 @@ void softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const 
 void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
                                 const Tensor& key_mask, const SoftmaxAttended& attended,
                                 const SoftmaxAttentionOptions& options, const AttentionGradients& grads) {
+  if (attends_in_bf16(Q, V)) {
+    const int64_t jobs = Q.size(0) * Q.size(1);
+    const Tensor delta = Tensor::empty(Shape{jobs, Q.size(2)}, DType::f32, Q.device());
+    launch_rows(jobs * Q.size(2), V.size(3),
+                RoundedDelta{Q.size(1), Q.size(2), static_cast<int>(V.size(3)), StoredTokens(dO),
+                             StoredTokens(attended.O), delta.data<float>()});
+    return softmax_attention_backward_bf16(dO, Q, K, V, key_mask, attended.logsumexp, delta, options, grads);
+  }
+  if (Q.dtype() == DType::bf16) {
+    const auto in_f32 = [](const Tensor& x) { return Tensor::empty(x.shape(), DType::f32, x.device()); };
+    const AttentionGradients found{in_f32(grads.dQ), in_f32(grads.dK), in_f32(grads.dV)};
+    cuda::softmax_attention_backward(wide(dO), wide(Q), wide(K), wide(V), key_mask,
+                                     {wide(attended.O), attended.logsumexp}, options, found);
+    grads.dQ.copy_(found.dQ);
+    grads.dK.copy_(found.dK);
+    return grads.dV.copy_(found.dV);
+  }
   visit_floating(Q.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {
     AttentionProblem<T> p(Q, K, V, key_mask, options);
     const int64_t jobs = Q.size(0) * p.heads;
@@ -334,11 +374,7 @@ void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor&
     const Tokens<const T> g(dO);
     const T* lse = attended.logsumexp.data<T>();
     launch_rows(jobs * p.queries, p.value_dim,
-                Delta<T>{p.heads, p.queries, p.value_dim, attends_in_bf16(Q, V), g, Tokens<const T>(attended.O),
-                         delta.data<T>()});
-    if (attends_in_bf16(Q, V)) {
-      return softmax_attention_backward_bf16(dO, Q, K, V, key_mask, attended.logsumexp, delta, options, grads);
-    }
+                Delta<T>{p.heads, p.queries, p.value_dim, g, Tokens<const T>(attended.O), delta.data<T>()});
     size_t bytes = choose_tiles(p, [&](int64_t q, int64_t k) { return QueryGradients<T>::elements(p, q, k); });
     launch_blocks<kThreads>(jobs * p.query_tiles(), bytes,
                             QueryGradients<T>{p, g, lse, delta.data<T>(), Tokens<T>(grads.dQ)});

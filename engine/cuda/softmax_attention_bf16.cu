@@ -67,7 +67,7 @@ struct Forward {
 
   Attention a;
   const bfloat16 *q, *k, *vt;  ///< packed; q times scale log2 e
-  Tokens<float> O;
+  StoredTokens O;
   float* logsumexp;
 
   struct Rows {
@@ -146,12 +146,12 @@ struct Forward {
     }
     // Dropout's scale stands outside P, so that what is kept of P is rounded as without dropout.
     const float scale = drops ? a.drop.scale : 1.0f;
-    float* to = O.head(job / a.heads, job % a.heads);
+    const StoredTokens::Head to = O.head(job / a.heads, job % a.heads);
     for (int s = 0; s < kShare; ++s) {
       Rows& own = rows[s];
       const int64_t query = first + 16 * warp_of(team, s);
       own.o.each(own.sum, [&](int row, int column, float& x, float sum) {
-        if (query + row < a.queries) to[(query + row) * O.stride + column] = sum > 0 ? scale * x / sum : 0.0f;
+        if (query + row < a.queries) to.put(query + row, column, sum > 0 ? scale * x / sum : 0.0f);
       });
       RowValues lse = RowValues::of(own.top, own.sum, [](float top, float sum) {
         return sum > 0 ? top * kLn2 + math::log(sum) : -std::numeric_limits<float>::infinity();
@@ -175,7 +175,7 @@ struct QueryGradients {
   float scale;
   const bfloat16 *q, *g, *k, *v, *kt;
   const float *logsumexp, *delta;
-  Tokens<float> dQ;
+  StoredTokens dQ;
 
   struct Rows {
     Left<D / 16> q, g;
@@ -237,11 +237,11 @@ struct QueryGradients {
         multiply(own.dq, Left<kTile / 16>::of(ds), tile_kt, kTile + kGap);
       }
     }
-    float* to = dQ.head(job / a.heads, job % a.heads);
+    const StoredTokens::Head to = dQ.head(job / a.heads, job % a.heads);
     for (int s = 0; s < kShare; ++s) {
       const int64_t query = first + 16 * warp_of(team, s);
       rows[s].dq.each([&](int row, int column, float& x) {
-        if (query + row < a.queries) to[(query + row) * dQ.stride + column] = scale * x;
+        if (query + row < a.queries) to.put(query + row, column, scale * x);
       });
     }
   }
@@ -258,7 +258,7 @@ struct KeyGradients {
   Attention a;
   const bfloat16 *q, *g, *k, *v, *qt, *gt;  ///< q times scale log2 e
   const float *logsumexp, *delta;
-  Tokens<float> dK, dV;
+  StoredTokens dK, dV;
 
   struct Rows {
     Left<D / 16> k, v;
@@ -328,15 +328,15 @@ struct KeyGradients {
         multiply(own.dk, Left<kTile / 16>::of(ds), tile_qt, kTile + kGap);
       }
     }
-    float* to_k = dK.head(job / a.heads, job % a.heads);
-    float* to_v = dV.head(job / a.heads, job % a.heads);
+    const StoredTokens::Head to_k = dK.head(job / a.heads, job % a.heads);
+    const StoredTokens::Head to_v = dV.head(job / a.heads, job % a.heads);
     for (int s = 0; s < kShare; ++s) {
       const int64_t first = key + 16 * warp_of(team, s);
       rows[s].dk.each([&](int row, int column, float& x) {
-        if (first + row < a.keys) to_k[(first + row) * dK.stride + column] = kLn2 * x;  // Q had log2 e
+        if (first + row < a.keys) to_k.put(first + row, column, kLn2 * x);  // Q had log2 e
       });
       rows[s].dv.each([&](int row, int column, float& x) {
-        if (first + row < a.keys) to_v[(first + row) * dV.stride + column] = drops ? a.drop.scale * x : x;
+        if (first + row < a.keys) to_v.put(first + row, column, drops ? a.drop.scale * x : x);
       });
     }
   }
@@ -362,7 +362,8 @@ int64_t blocks_of(int64_t length, int64_t rows) { return (length + rows - 1) / r
 
 bool attends_in_bf16(const Tensor& Q, const Tensor& V) {
   const bool fits = Q.size(3) == V.size(3) && (Q.size(3) == 32 || Q.size(3) == 64);
-  return precision() == Precision::bf16 && Q.dtype() == DType::f32 && fits && platform::has_bf16();
+  const bool may = Q.dtype() == DType::bf16 || (Q.dtype() == DType::f32 && precision() == Precision::bf16);
+  return may && fits && platform::has_bf16();
 }
 
 void softmax_attention_bf16(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
@@ -376,7 +377,7 @@ void softmax_attention_bf16(const Tensor& Q, const Tensor& K, const Tensor& V, c
               using Kernel = Forward<D, drops>;
               launch_blocks<32 * kForwardWarps>(
                   Q.size(0) * Q.size(1) * blocks_of(a.queries, Kernel::kRows), Kernel::kShared,
-                  Kernel{a, q.data(), k.data(), vt.data(), Tokens<float>(O), logsumexp.data<float>()});
+                  Kernel{a, q.data(), k.data(), vt.data(), StoredTokens(O), logsumexp.data<float>()});
             });
 }
 
@@ -398,7 +399,7 @@ void softmax_attention_backward_bf16(const Tensor& dO, const Tensor& Q, const Te
                 launch_blocks<32 * kBackwardWarps>(
                     jobs * blocks_of(a.queries, Kernel::kRows), Kernel::kShared,
                     Kernel{a, scale, q.data(), g.data(), k.data(), v.data(), kt.data(), logsumexp.data<float>(),
-                           delta.data<float>(), Tokens<float>(grads.dQ)});
+                           delta.data<float>(), StoredTokens(grads.dQ)});
               }
               using Kernel = KeyGradients<D, drops>;
               const Packed qt(Q, scale * kLog2E, true);
@@ -406,7 +407,7 @@ void softmax_attention_backward_bf16(const Tensor& dO, const Tensor& Q, const Te
               launch_blocks<32 * kBackwardWarps>(
                   jobs * blocks_of(a.keys, Kernel::kRows), Kernel::kShared,
                   Kernel{a, q.data(), g.data(), k.data(), v.data(), qt.data(), gt.data(), logsumexp.data<float>(),
-                         delta.data<float>(), Tokens<float>(grads.dK), Tokens<float>(grads.dV)});
+                         delta.data<float>(), StoredTokens(grads.dK), StoredTokens(grads.dV)});
             });
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "engine/bf16.h"
 #include "engine/cuda/launch.h"
 #include "engine/tensor.h"
 
@@ -21,6 +22,45 @@ struct Tokens {
         head_stride(x.strides()[1]),
         stride(x.strides()[2]) {}
   BOCHNER_DEVICE T* head(int64_t b, int64_t h) const { return data + b * batch_stride + h * head_stride; }
+};
+
+/// Tokens that are computed with in f32 and lie in memory as that or as bf16, which is known when a kernel runs: for
+/// kernels that meet memory only at their ends.
+struct StoredTokens {
+  void* data;
+  bool is_bf16;
+  int64_t batch_stride, head_stride, stride;
+
+  explicit StoredTokens(const Tensor& x)
+      : data(x.raw()),
+        is_bf16(x.dtype() == DType::bf16),
+        batch_stride(x.strides()[0]),
+        head_stride(x.strides()[1]),
+        stride(x.strides()[2]) {
+    BOCHNER_ASSERT(computed(x.dtype()) == DType::f32);
+  }
+
+  /// Those of one (batch, head).
+  struct Head {
+    void* data;
+    bool is_bf16;
+    int64_t begin, stride;
+    BOCHNER_DEVICE float get(int64_t token, int64_t column) const {
+      const int64_t at = begin + token * stride + column;
+      return is_bf16 ? static_cast<float>(static_cast<const bfloat16*>(data)[at]) : static_cast<const float*>(data)[at];
+    }
+    BOCHNER_DEVICE void put(int64_t token, int64_t column, float value) const {
+      const int64_t at = begin + token * stride + column;
+      if (is_bf16) {
+        static_cast<bfloat16*>(data)[at] = bfloat16(value);
+      } else {
+        static_cast<float*>(data)[at] = value;
+      }
+    }
+  };
+  BOCHNER_DEVICE Head head(int64_t b, int64_t h) const {
+    return {data, is_bf16, b * batch_stride + h * head_stride, stride};
+  }
 };
 
 /// Which keys of an example are real.

@@ -1,5 +1,6 @@
 #include "engine/cuda/unary.h"
 
+#include "engine/bf16.h"
 #include "engine/cuda/elementwise.h"
 #include "engine/ops/unary.h"
 
@@ -9,25 +10,28 @@ namespace {
 template <class Op, class T>
 struct Forward {
   Op op;
-  BOCHNER_DEVICE T operator()(T x) const { return op.forward(x); }
+  BOCHNER_DEVICE T operator()(T x) const { return static_cast<T>(op.forward(static_cast<Computed<T>>(x))); }
 };
 
 template <class Op, class T>
 struct Backward {
   Op op;
-  BOCHNER_DEVICE T operator()(T g, T x, T y) const { return g * op.derivative(x, y); }
+  BOCHNER_DEVICE T operator()(T g, T x, T y) const {
+    using C = Computed<T>;
+    return static_cast<T>(static_cast<C>(g) * op.derivative(static_cast<C>(x), static_cast<C>(y)));
+  }
 };
 
 }  // namespace
 
 template <class Op>
 void unary(const Op& op, const Loop& loop, DType dtype) {
-  visit_floating(dtype, Op::name, [&]<class T>(TypeTag<T>) { elementwise1<T, T>(loop, Forward<Op, T>{op}); });
+  visit_stored(dtype, Op::name, [&]<class T>(TypeTag<T>) { elementwise1<T, T>(loop, Forward<Op, T>{op}); });
 }
 
 template <class Op>
 void unary_backward(const Op& op, const Loop& loop, DType dtype) {
-  visit_floating(dtype, Op::name, [&]<class T>(TypeTag<T>) { elementwise3<T, T, T, T>(loop, Backward<Op, T>{op}); });
+  visit_stored(dtype, Op::name, [&]<class T>(TypeTag<T>) { elementwise3<T, T, T, T>(loop, Backward<Op, T>{op}); });
 }
 
 #define BOCHNER_INSTANTIATE(Op, ...)                                                      \

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "engine/bf16.h"
 #include "engine/cpu/bias_activation.h"
 #include "engine/cuda/bias_activation.h"
 #include "engine/kernel.h"
@@ -21,14 +22,15 @@ constexpr std::array<std::pair<Activation, std::string_view>, 4> kNames{{{Activa
 
 int64_t columns_of(const char* op, const Tensor& x) {
   if (x.rank() == 0) fail("{}: needs at least one axis, got {}", op, x.str());
-  visit_floating(x.dtype(), op, [](auto) {});
+  visit_stored(x.dtype(), op, [](auto) {});
   return x.size(-1);
 }
 
 void check_bias(const Tensor& bias, const Tensor& x) {
   if (!bias.defined()) return;
-  if (!(bias.shape() == Shape{x.size(-1)}) || bias.dtype() != x.dtype())
-    fail("bias_activation: bias {} does not fit {}; it needs shape ({})", bias.str(), x.str(), x.size(-1));
+  if (!(bias.shape() == Shape{x.size(-1)}) || bias.dtype() != computed(x.dtype()))
+    fail("bias_activation: bias {} does not fit {}; it must be {} ({})", bias.str(), x.str(),
+         name_of(computed(x.dtype())), x.size(-1));
 }
 
 Tensor contiguous_or_none(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
@@ -47,6 +49,7 @@ Activation activation_named(std::string_view name) {
 Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation activation) {
   const int64_t columns = columns_of("bias_activation", x);
   check_bias(bias, x);
+  if (converts(x)) return rounded(bias_activation(wide(x), bias, activation));
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   if (x.size() > 0) {
     kBiasActivation(x.device(), x.size() / columns, columns, x.contiguous(), contiguous_or_none(bias), activation, y);
@@ -60,8 +63,13 @@ BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& 
   check_bias(bias, x);
   if (!(g.shape() == x.shape()) || g.dtype() != x.dtype())
     fail("bias_activation: gradient {} does not fit {}", g.str(), x.str());
-  const BiasActivationGradients result{Tensor::empty(x.shape(), x.dtype(), x.device()),
-                                       bias.defined() ? Tensor::zeros({columns}, x.dtype(), x.device()) : Tensor()};
+  if (converts(x)) {
+    const BiasActivationGradients found = bias_activation_backward(wide(g), wide(x), bias, activation);
+    return {rounded(found.dx), found.dbias};
+  }
+  const BiasActivationGradients result{
+      Tensor::empty(x.shape(), x.dtype(), x.device()),
+      bias.defined() ? Tensor::zeros({columns}, computed(x.dtype()), x.device()) : Tensor()};
   if (x.size() > 0) {
     kBiasActivationBackward(x.device(), x.size() / columns, columns, g.contiguous(), x.contiguous(),
                             contiguous_or_none(bias), activation, result.dx, result.dbias);
@@ -71,7 +79,8 @@ BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& 
 
 Tensor column_sum(const Tensor& x) {
   const int64_t columns = columns_of("column_sum", x);
-  const Tensor sum = Tensor::zeros({columns}, x.dtype(), x.device());
+  if (converts(x)) return column_sum(wide(x));
+  const Tensor sum = Tensor::zeros({columns}, computed(x.dtype()), x.device());
   if (x.size() > 0) kColumnSum(x.device(), x.size() / columns, columns, x.contiguous(), sum);
   return sum;
 }

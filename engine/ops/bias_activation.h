@@ -15,7 +15,7 @@ std::string_view name_of(Activation activation);
 /// The activation with that name, or an Error that lists them.
 Activation activation_named(std::string_view name);
 
-/// y_ij = act(x_ij + b_j); x (..., n), b (n) or undefined. f32, f64.
+/// y_ij = act(x_ij + b_j); x (..., n), b (n) or undefined. f32, f64; bf16 with b in f32.
 Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation activation);
 
 struct BiasActivationGradients {
@@ -27,7 +27,8 @@ struct BiasActivationGradients {
 BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& x, const Tensor& bias,
                                                  Activation activation);
 
-/// sum over all axes but the last: (..., n) -> (n), in an order that follows from the shape alone. f32, f64.
+/// sum over all axes but the last: (..., n) -> (n), in an order that follows from the shape alone. f32, f64; bf16
+/// gives f32.
 Tensor column_sum(const Tensor& x);
 
 }  // namespace bochner

@@ -1,5 +1,6 @@
 #include "engine/ops/binary.h"
 
+#include "engine/bf16.h"
 #include "engine/cpu/binary.h"
 #include "engine/cuda/binary.h"
 #include "engine/kernel.h"
@@ -24,6 +25,10 @@ template <class Op>
 Tensor apply(const Op& op, const Tensor& a, const Tensor& b) {
   require_alike(Op::name, a, b);
   constexpr bool compares = std::is_same_v<decltype(op.forward(0.0, 0.0)), bool>;
+  if (converts(a)) {
+    const Tensor z = apply(op, wide(a), wide(b));
+    return compares ? z : rounded(z);
+  }
   Tensor z =
       Tensor::empty(broadcast(a.shape(), b.shape(), Op::name), compares ? DType::boolean : a.dtype(), a.device());
   kBinary<Op>(a.device(), op, make_loop({&z, &a, &b}), a.dtype());
@@ -34,6 +39,7 @@ void add_(const Tensor& to, const Tensor& x) {
   require_alike("add_", to, x);
   if (!broadcasts_to(x.shape(), to.shape()))
     fail("add_: {} does not broadcast to {}", x.shape().str(), to.shape().str());
+  if (converts(to)) return to.copy_(wide(to) + wide(x));
   kBinary<binary::Add>(to.device(), binary::Add{}, make_loop({&to, &to, &x}), to.dtype());
 }
 

@@ -72,7 +72,7 @@ struct LessEqual {
 #define BOCHNER_COMPARISONS(X) X(Equal, equal) X(Less, less) X(LessEqual, less_equal)
 #define BOCHNER_BINARY_OPS(X) BOCHNER_ARITHMETIC_OPS(X) BOCHNER_FLOATING_OPS(X) BOCHNER_COMPARISONS(X)
 
-/// z = op(a, b), broadcast; f32, f64, i32, i64 (pow: f32, f64). Comparisons give bool.
+/// z = op(a, b), broadcast; f32, f64, bf16, i32, i64 (pow: no integers). Comparisons give bool.
 template <class Op>
 Tensor apply(const Op& op, const Tensor& a, const Tensor& b);
 

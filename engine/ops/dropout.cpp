@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/bf16.h"
 #include "engine/cpu/dropout.h"
 #include "engine/cuda/dropout.h"
 #include "engine/kernel.h"
@@ -29,6 +30,7 @@ Dropout Dropout::draw(double p, int64_t count, Generator& generator) {
 
 Tensor dropout(const Tensor& x, const Dropout& drop) {
   if (!drop.active()) return x;
+  if (converts(x)) return rounded(dropout(wide(x), drop));
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   kApply(x.device(), x.contiguous(), drop, y);
   return y;
@@ -38,12 +40,14 @@ Tensor add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop)
   if (!(x.shape() == residual.shape()) || x.dtype() != residual.dtype())
     fail("dropout: {} does not fit the residual {}", x.str(), residual.str());
   if (!drop.active()) return x + residual;
+  if (converts(x)) return rounded(add_dropout(wide(x), wide(residual), drop));
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   kAdd(x.device(), x.contiguous(), residual.contiguous(), drop, y);
   return y;
 }
 
 Tensor dropout_mask(const Shape& shape, const Dropout& drop, DType dtype, Device device) {
+  if (dtype == DType::bf16) return rounded(dropout_mask(shape, drop, DType::f32, device));
   const Tensor y = Tensor::empty(shape, dtype, device);
   kMask(device, drop, y);
   return y;

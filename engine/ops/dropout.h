@@ -31,7 +31,7 @@ struct Dropout {
   double scale() const { return threshold < 65536 ? 65536.0 / (65536.0 - threshold) : 0.0; }
 };
 
-/// y_i = x_i keep_i scale; any shape, f32 or f64. It is its own backward.
+/// y_i = x_i keep_i scale; any shape, f32, f64 or bf16. It is its own backward.
 Tensor dropout(const Tensor& x, const Dropout& drop);
 /// y = residual + dropout(x), of one shape.
 Tensor add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop);

@@ -1,5 +1,6 @@
 #include "engine/ops/feed_forward.h"
 
+#include "engine/bf16.h"
 #include "engine/cpu/feed_forward.h"
 #include "engine/cuda/feed_forward.h"
 #include "engine/kernel.h"
@@ -12,15 +13,16 @@ constexpr Kernel kForward{"feed_forward", &cpu::feed_forward, CUDA_KERNEL(feed_f
 constexpr Kernel kBackward{"feed_forward_backward", &cpu::feed_forward_backward, CUDA_KERNEL(feed_forward_backward)};
 
 FeedForwardSizes checked_sizes(const Tensor& x, const FeedForwardWeights& weights) {
-  visit_floating(x.dtype(), "feed_forward", [](auto) {});
+  visit_stored(x.dtype(), "feed_forward", [](auto) {});
+  const DType dtype = computed(x.dtype());
   if (x.rank() == 0 || !weights.w1.defined() || weights.w1.rank() != 2 || weights.w1.size(1) != x.size(-1))
     fail("feed_forward: W1 {} must be (hidden, dim) for x {}", weights.w1.str(), x.str());
   const int64_t dim = x.size(-1);
   const int64_t hidden = weights.w1.size(0);
   const auto check = [&](const char* name, const Tensor& weight, const Shape& shape, bool optional) {
     if (!weight.defined() && optional) return;
-    if (!weight.defined() || !(weight.shape() == shape) || weight.dtype() != x.dtype())
-      fail("feed_forward: {} {} must be {} {} for x {}", name, weight.str(), name_of(x.dtype()), shape.str(), x.str());
+    if (!weight.defined() || !(weight.shape() == shape) || weight.dtype() != dtype)
+      fail("feed_forward: {} {} must be {} {} for x {}", name, weight.str(), name_of(dtype), shape.str(), x.str());
   };
   check("W1", weights.w1, {hidden, dim}, false);
   check("W2", weights.w2, {dim, hidden}, false);
@@ -34,7 +36,7 @@ FeedForwardSizes checked_sizes(const Tensor& x, const FeedForwardWeights& weight
 }
 
 Tensor contiguous_or(const Tensor& given, const Shape& shape, const Tensor& x) {
-  return given.defined() ? given.contiguous() : Tensor::zeros(shape, x.dtype(), x.device());
+  return given.defined() ? given.contiguous() : Tensor::zeros(shape, computed(x.dtype()), x.device());
 }
 
 /// Contiguous, biases filled in.
@@ -59,6 +61,14 @@ Shape rows_of(const Tensor& x) {
 
 Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
 
+/// W1 and W2 as products beside bf16 see them.
+FeedForwardWeights rounded_weights(const FeedForwardWeights& weights) {
+  FeedForwardWeights result = weights;
+  result.w1 = wide(rounded(weights.w1));
+  result.w2 = wide(rounded(weights.w2));
+  return result;
+}
+
 double products_of(const FeedForwardSizes& sizes) {
   return static_cast<double>(sizes.rows) * static_cast<double>(sizes.dim) * static_cast<double>(sizes.hidden);
 }
@@ -70,10 +80,15 @@ bool has_work(const FeedForwardSizes& sizes) { return sizes.rows > 0 && sizes.di
 FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weights, const FeedForwardOptions& options) {
   const FeedForwardSizes sizes = checked_sizes(x, weights);
   if (sizes.rows > 0 && sizes.hidden == 0) fail("feed_forward: a hidden layer of size 0 computes nothing");
+  if (converts(x)) {
+    FeedForwardResult result = feed_forward(wide(x), rounded_weights(weights), options);
+    result.y = rounded(result.y);
+    return result;
+  }
   FeedForwardResult result{Tensor::empty(x.shape(), x.dtype(), x.device()), {}, {}};
   if (weights.gamma.defined()) {
-    result.mean = Tensor::zeros(rows_of(x), x.dtype(), x.device());
-    result.rstd = Tensor::zeros(rows_of(x), x.dtype(), x.device());
+    result.mean = Tensor::zeros(rows_of(x), computed(x.dtype()), x.device());
+    result.rstd = Tensor::zeros(rows_of(x), computed(x.dtype()), x.device());
   }
   if (has_work(sizes)) {
     work::add_flops(4 * products_of(sizes));
@@ -90,6 +105,12 @@ FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, con
   const bool norm = weights.gamma.defined();
   if (norm && (!(mean.shape() == rows_of(x)) || !(rstd.shape() == rows_of(x))))
     fail("feed_forward: mean {} and rstd {} do not fit x {}", mean.str(), rstd.str(), x.str());
+  if (converts(x)) {
+    FeedForwardGradients result =
+        feed_forward_backward(wide(g), wide(x), mean, rstd, rounded_weights(weights), options);
+    result.dx = rounded(result.dx);
+    return result;
+  }
   const FeedForwardGradients result{zeros_like(x),
                                     {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(weights.w1),
                                      zeros_like(weights.b1), zeros_like(weights.w2), zeros_like(weights.b2)}};

@@ -36,7 +36,7 @@ struct FeedForwardResult {
   Tensor mean, rstd;  ///< (...) of x, undefined without norm
 };
 
-/// x (..., dim), f32 or f64.
+/// x (..., dim), f32, f64, or bf16 with weights and statistics in f32.
 FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weights,
                                const FeedForwardOptions& options = {});
 

@@ -1,5 +1,6 @@
 #include "engine/ops/kernel_attention.h"
 
+#include "engine/bf16.h"
 #include "engine/cpu/kernel_attention.h"
 #include "engine/cuda/kernel_attention.h"
 #include "engine/kernel.h"
@@ -32,9 +33,9 @@ void check_fastfood(Spec spec, T Q, T Omega) {
   }
   const bool fits = Omega.defined() && Omega.rank() == 3 && (Omega.size(0) == 1 || Omega.size(0) == Q.size(1)) &&
                     Omega.size(1) == 3 * order.size(0) && Omega.size(2) == P;
-  if (!fits || Omega.dtype() != Q.dtype()) {
-    fail("kernel_attention: FastFood's diagonals must be {} (1 or {} heads, {}, {})", name_of(Q.dtype()), Q.size(1),
-         3 * order.size(0), P);
+  if (!fits || Omega.dtype() != computed(Q.dtype())) {
+    fail("kernel_attention: FastFood's diagonals must be {} (1 or {} heads, {}, {})", name_of(computed(Q.dtype())),
+         Q.size(1), 3 * order.size(0), P);
   }
   const int64_t* places = order.data<int64_t>();
   for (int64_t i = 0; i < order.size(); ++i) {
@@ -54,7 +55,7 @@ void check(Spec spec, T Q, T K, T V, T Omega, T keys) {
   }
   if (Omega.defined() && Omega.size(1) < 1)
     fail("kernel_attention: {} has no features; at least 1 is needed", Omega.shape().str());
-  if (Omega.defined() && (Omega.dtype() != Q.dtype() || Omega.device() != Q.device())) {
+  if (Omega.defined() && (Omega.dtype() != computed(Q.dtype()) || Omega.device() != Q.device())) {
     fail("kernel_attention: Q {} and Omega {} differ in type or device; cast() or move one", Q.str(), Omega.str());
   }
 }
@@ -72,6 +73,13 @@ double products_of(Spec spec, T Q, T K, T V, T Omega) {
 
 KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, T Omega, T keys) {
   check(spec, Q, K, V, Omega, keys);
+  if (converts(Q)) {
+    KernelAttentionResult result = kernel_attention(spec, wide(Q), wide(K), wide(V), Omega, keys);
+    const Tensor O = attention_output("kernel_attention", result.O.shape(), Q, {});
+    O.copy_(result.O);
+    result.O = O;
+    return result;
+  }
   const int64_t B = Q.size(0);
   const int64_t H = Q.size(1);
   const int64_t Lq = Q.size(2);
@@ -82,8 +90,8 @@ KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, T Omega, T keys
   const int64_t states = spec.causal ? (Lq + kKernelAttentionSegment - 1) / kKernelAttentionSegment : 1;
   KernelAttentionResult result;
   result.O = attention_output("kernel_attention", {B, H, Lq, E}, Q, {});
-  result.state = Tensor::empty({B, H, states, kernel_attention_state_size(F, E)}, Q.dtype(), Q.device());
-  if (spec.renormalise) result.denominator = Tensor::empty({B, H, Lq}, Q.dtype(), Q.device());
+  result.state = Tensor::empty({B, H, states, kernel_attention_state_size(F, E)}, computed(Q.dtype()), Q.device());
+  if (spec.renormalise) result.denominator = Tensor::empty({B, H, Lq}, computed(Q.dtype()), Q.device());
   work::add_flops(2 * products_of(spec, Q, K, V, Omega));
   kForward(Q.device(), spec, with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V),
            Omega.defined() ? Omega.contiguous() : Omega, keys, result);
@@ -98,7 +106,18 @@ KernelAttentionGradients kernel_attention_backward(Spec spec, T dO, T Q, T K, T 
   }
   const AttentionGradients grads = attention_gradients("kernel_attention", Q, K, V, {});
   KernelAttentionGradients to{grads.dQ, grads.dK, grads.dV, {}};
-  if (need_dOmega && Omega.defined()) to.dOmega = Tensor::empty(Omega.shape(), Q.dtype(), Q.device());
+  if (converts(Q)) {
+    KernelAttentionResult result = forward;
+    result.O = wide(forward.O);
+    const KernelAttentionGradients found =
+        kernel_attention_backward(spec, wide(dO), wide(Q), wide(K), wide(V), Omega, keys, result, need_dOmega);
+    to.dQ.copy_(found.dQ);
+    to.dK.copy_(found.dK);
+    to.dV.copy_(found.dV);
+    to.dOmega = found.dOmega;
+    return to;
+  }
+  if (need_dOmega && Omega.defined()) to.dOmega = Tensor::empty(Omega.shape(), Omega.dtype(), Q.device());
   work::add_flops(4 * products_of(spec, Q, K, V, Omega));
   kBackward(Q.device(), spec, with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V),
             Omega.defined() ? Omega.contiguous() : Omega, keys, forward, to);

@@ -49,9 +49,9 @@ inline int64_t kernel_attention_state_size(int64_t features, int64_t value_dim) 
   return features * value_dim + features + value_dim + 3;
 }
 
-/// Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E), f32 or f64, of any strides: views of a joint projection are read
-/// in place. Omega (1 or H, M, D), undefined: u = scale x. keys bool (B, Lk), true at real tokens, or undefined; other
-/// keys are never read. A query that sees no key gets zeros.
+/// Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E), f32 or f64, or bf16 beside Omega and a state in f32, of any
+/// strides: views of a joint projection are read in place. Omega (1 or H, M, D), undefined: u = scale x. keys bool (B,
+/// Lk), true at real tokens, or undefined; other keys are never read. A query that sees no key gets zeros.
 KernelAttentionResult kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K,
                                        const Tensor& V, const Tensor& Omega, const Tensor& keys);
 

@@ -1,5 +1,6 @@
 #include "engine/ops/linear.h"
 
+#include "engine/bf16.h"
 #include "engine/cpu/linear.h"
 #include "engine/cuda/linear.h"
 #include "engine/kernel.h"
@@ -12,7 +13,8 @@ constexpr Kernel kForward{"linear", &cpu::linear, CUDA_KERNEL(linear)};
 constexpr Kernel kBackward{"linear_backward", &cpu::linear_backward, CUDA_KERNEL(linear_backward)};
 
 LinearSizes checked_sizes(const Tensor& x, const LinearWeights& weights) {
-  visit_floating(x.dtype(), "linear", [](auto) {});
+  visit_stored(x.dtype(), "linear", [](auto) {});
+  const DType dtype = computed(x.dtype());
   if (!weights.w.defined() || weights.w.rank() != 2 || x.rank() == 0 || weights.w.size(1) != x.size(-1)) {
     fail("linear: W {} must be (outputs, inputs) for x {}", weights.w.defined() ? weights.w.str() : "(undefined)",
          x.str());
@@ -21,8 +23,8 @@ LinearSizes checked_sizes(const Tensor& x, const LinearWeights& weights) {
   const int64_t inputs = weights.w.size(1);
   const auto check = [&](const char* name, const Tensor& weight, const Shape& shape) {
     if (!weight.defined()) return;
-    if (!(weight.shape() == shape) || weight.dtype() != x.dtype() || !(weight.device() == x.device()))
-      fail("linear: {} {} must be {} {} for x {}", name, weight.str(), name_of(x.dtype()), shape.str(), x.str());
+    if (!(weight.shape() == shape) || weight.dtype() != dtype || !(weight.device() == x.device()))
+      fail("linear: {} {} must be {} {} for x {}", name, weight.str(), name_of(dtype), shape.str(), x.str());
   };
   check("W", weights.w, {outputs, inputs});
   check("b", weights.b, {outputs});
@@ -49,11 +51,17 @@ Tensor contiguous_or_undefined(const Tensor& x) { return x.defined() ? x.contigu
 
 /// Contiguous, with a bias.
 LinearWeights complete(const LinearWeights& weights, const LinearSizes& sizes, const Tensor& x) {
-  return {contiguous_or_undefined(weights.gamma), contiguous_or_undefined(weights.beta), weights.w.contiguous(),
-          weights.b.defined() ? weights.b.contiguous() : Tensor::zeros({sizes.outputs}, x.dtype(), x.device())};
+  return {
+      contiguous_or_undefined(weights.gamma), contiguous_or_undefined(weights.beta), weights.w.contiguous(),
+      weights.b.defined() ? weights.b.contiguous() : Tensor::zeros({sizes.outputs}, computed(x.dtype()), x.device())};
 }
 
 Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
+
+/// W as products beside bf16 see it.
+LinearWeights rounded_weights(const LinearWeights& weights) {
+  return {weights.gamma, weights.beta, wide(rounded(weights.w)), weights.b};
+}
 
 double products_of(const LinearSizes& sizes) {
   return static_cast<double>(sizes.rows) * static_cast<double>(sizes.inputs) * static_cast<double>(sizes.outputs);
@@ -71,10 +79,15 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
   if (spec.relu && residual.defined())
     fail("linear: relu together with a residual; add the residual to what this returns");
   if (sizes.rows > 0 && sizes.inputs == 0) fail("linear: x {} has no inputs to compute with", x.str());
+  if (converts(x)) {
+    LinearResult result = linear(wide(x), rounded_weights(weights), wide(residual), spec);
+    result.y = rounded(result.y);
+    return result;
+  }
   LinearResult result{Tensor::empty(shape, x.dtype(), x.device()), {}, {}};
   if (weights.gamma.defined()) {
-    result.mean = Tensor::empty(rows_of(x), x.dtype(), x.device());
-    result.rstd = Tensor::empty(rows_of(x), x.dtype(), x.device());
+    result.mean = Tensor::empty(rows_of(x), computed(x.dtype()), x.device());
+    result.rstd = Tensor::empty(rows_of(x), computed(x.dtype()), x.device());
   }
   if (has_work(sizes)) {
     work::add_flops(2 * products_of(sizes));
@@ -94,6 +107,12 @@ LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearRe
     fail("linear: mean {} and rstd {} do not fit x {}", made.mean.str(), made.rstd.str(), x.str());
   if (spec.relu && (!made.y.defined() || !(made.y.shape() == g.shape())))
     fail("linear: behind relu the y of {} is needed; pass what linear() returned", g.shape().str());
+  if (converts(x)) {
+    LinearGradients result = linear_backward(wide(g), wide(x), {wide(made.y), made.mean, made.rstd},
+                                             rounded_weights(weights), spec, need_dx);
+    result.dx = rounded(result.dx);
+    return result;
+  }
   if (!has_work(sizes)) {
     return {zeros_like(x),
             {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(weights.w), zeros_like(weights.b)}};

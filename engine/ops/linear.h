@@ -30,7 +30,7 @@ struct LinearResult {
   Tensor mean, rstd;  ///< (...) of x, undefined without norm
 };
 
-/// x (..., inputs), f32 or f64; residual (..., outputs) or undefined.
+/// x (..., inputs), f32, f64, or bf16 with weights and statistics in f32; residual (..., outputs) or undefined.
 LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor& residual = {},
                     const LinearSpec& spec = {});
 

@@ -1,5 +1,6 @@
 #include "engine/ops/matmul.h"
 
+#include "engine/bf16.h"
 #include "engine/cpu/matmul.h"
 #include "engine/cuda/matmul.h"
 #include "engine/kernel.h"
@@ -61,6 +62,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) fail("matmul: {} x {} differ in type; convert one with cast()", a.str(), b.str());
   if (!(a.device() == b.device()))
     fail("matmul: {} x {} lie on different devices; move one with to()", a.str(), b.str());
+  if (converts(a)) return rounded(matmul(wide(a), wide(b)));
   int64_t m = a.size(-2);
   const int64_t n = b.size(-1);
   const int64_t k = a.size(-1);

@@ -1,5 +1,6 @@
 #include "engine/ops/norm.h"
 
+#include "engine/bf16.h"
 #include "engine/cpu/norm.h"
 #include "engine/cuda/norm.h"
 #include "engine/kernel.h"
@@ -24,16 +25,18 @@ struct Rows {
 
 Rows rows_of(const char* op, const Tensor& x) {
   if (x.rank() == 0) fail("{}: needs at least one axis, got {}", op, x.str());
-  visit_floating(x.dtype(), op, [](auto) {});
+  visit_stored(x.dtype(), op, [](auto) {});
   const int64_t columns = x.size(-1);
   return {columns == 0 ? 0 : x.size() / columns, columns};
 }
 
 /// gamma or beta, contiguous; where undefined, `value` everywhere.
 Tensor scale_of(const char* op, const char* name, const Tensor& given, double value, const Tensor& x) {
-  if (!given.defined()) return Tensor::full({x.size(-1)}, value, x.dtype(), x.device());
-  if (!(given.shape() == Shape{x.size(-1)}) || given.dtype() != x.dtype())
-    fail("{}: {} {} does not fit x {}; it needs shape ({})", op, name, given.str(), x.str(), x.size(-1));
+  const DType dtype = computed(x.dtype());
+  if (!given.defined()) return Tensor::full({x.size(-1)}, value, dtype, x.device());
+  if (!(given.shape() == Shape{x.size(-1)}) || given.dtype() != dtype) {
+    fail("{}: {} {} does not fit x {}; it must be {} ({})", op, name, given.str(), x.str(), name_of(dtype), x.size(-1));
+  }
   return given.contiguous();
 }
 
@@ -55,13 +58,19 @@ void check_statistics(const char* op, const Tensor& mean, const Tensor& rstd, co
 
 Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
 
+/// One number for each row, in the type that x is computed in.
+Tensor statistics_of(const Tensor& x) { return Tensor::zeros(without_last(x), computed(x.dtype()), x.device()); }
+
 }  // namespace
 
 LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
+  if (converts(x)) {
+    LayerNorm result = layer_norm(wide(x), gamma, beta, eps);
+    result.y = rounded(result.y);
+    return result;
+  }
   const auto [rows, columns] = rows_of("layer_norm", x);
-  const Shape outer = without_last(x);
-  const LayerNorm result{empty_like(x), Tensor::zeros(outer, x.dtype(), x.device()),
-                         Tensor::zeros(outer, x.dtype(), x.device())};
+  const LayerNorm result{empty_like(x), statistics_of(x), statistics_of(x)};
   kLayerNorm(x.device(), rows, columns, x.contiguous(), scale_of("layer_norm", "gamma", gamma, 1, x),
              scale_of("layer_norm", "beta", beta, 0, x), eps, result.y, result.mean, result.rstd);
   return result;
@@ -69,6 +78,7 @@ LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, d
 
 Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                         const Tensor& rstd) {
+  if (converts(x)) return rounded(layer_norm_apply(wide(x), gamma, beta, mean, rstd));
   const auto [rows, columns] = rows_of("layer_norm", x);
   check_statistics("layer_norm", mean, rstd, without_last(x));
   const Tensor y = empty_like(x);
@@ -81,9 +91,12 @@ ResidualLayerNorm residual_layer_norm(const Tensor& x, const Tensor& residual, c
                                       double eps, const Dropout& drop) {
   const auto [rows, columns] = rows_of("layer_norm", x);
   check_same("layer_norm", "residual", residual, x);
-  const Shape outer = without_last(x);
-  const ResidualLayerNorm result{empty_like(x), empty_like(x), Tensor::zeros(outer, x.dtype(), x.device()),
-                                 Tensor::zeros(outer, x.dtype(), x.device())};
+  if (converts(x)) {  // the norm is that of the sum as it is kept
+    const Tensor sum = add_dropout(x, residual, drop);
+    const LayerNorm of_sum = layer_norm(sum, gamma, beta, eps);
+    return {sum, of_sum.y, of_sum.mean, of_sum.rstd};
+  }
+  const ResidualLayerNorm result{empty_like(x), empty_like(x), statistics_of(x), statistics_of(x)};
   kResidualLayerNorm(x.device(), rows, columns, x.contiguous(), residual.contiguous(), drop,
                      scale_of("layer_norm", "gamma", gamma, 1, x), scale_of("layer_norm", "beta", beta, 0, x), eps,
                      result.sum, result.y, result.mean, result.rstd);
@@ -96,8 +109,14 @@ LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const T
   check_same("layer_norm", "gradient", g, x);
   check_statistics("layer_norm", mean, rstd, without_last(x));
   if (residual.defined()) check_same("layer_norm", "residual gradient", residual, x);
-  const LayerNormGradients result{empty_like(x), Tensor::zeros({columns}, x.dtype(), x.device()),
-                                  Tensor::zeros({columns}, x.dtype(), x.device())};
+  if (converts(x)) {
+    LayerNormGradients result = layer_norm_backward(wide(g), wide(x), gamma, mean, rstd, wide(residual));
+    result.dx = rounded(result.dx);
+    return result;
+  }
+  const DType dtype = computed(x.dtype());
+  const LayerNormGradients result{empty_like(x), Tensor::zeros({columns}, dtype, x.device()),
+                                  Tensor::zeros({columns}, dtype, x.device())};
   kLayerNormBackward(x.device(), rows, columns, g.contiguous(), x.contiguous(),
                      scale_of("layer_norm", "gamma", gamma, 1, x), mean.contiguous(), rstd.contiguous(),
                      residual.defined() ? residual.contiguous() : residual, result.dx, result.dgamma, result.dbeta);
@@ -108,6 +127,7 @@ namespace {
 
 Rows batch_of(const Tensor& x) {
   if (x.rank() != 2) fail("batch_norm: needs (n, features), got {}", x.str());
+  visit_floating(x.dtype(), "batch_norm", [](auto) {});
   return rows_of("batch_norm", x);
 }
 

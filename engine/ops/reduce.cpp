@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "engine/bf16.h"
 #include "engine/cpu/reduce.h"
 #include "engine/cuda/reduce.h"
 #include "engine/kernel.h"
@@ -22,6 +23,7 @@ std::array<bool, Dims::kMaxRank> chosen(const Tensor& x, const Dims& axes) {
 }
 
 Tensor reduce(Reduction op, const Tensor& x, const Dims& axes, bool keep) {
+  if (converts(x)) return rounded(reduce(op, wide(x), axes, keep));
   const auto reduced = chosen(x, axes);
   Shape kept;  // with reduced axes of size 1
   Shape result;

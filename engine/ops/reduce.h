@@ -6,10 +6,10 @@
 
 namespace bochner {
 
-/// y = sum over `axes` of x; no axes given: over all. Reduced axes vanish, or stay with size 1 (keep). f32, f64, i32,
-/// i64.
+/// y = sum over `axes` of x; no axes given: over all. Reduced axes vanish, or stay with size 1 (keep). f32, f64, bf16
+/// (summed in f32), i32, i64.
 Tensor sum(const Tensor& x, const Dims& axes = {}, bool keep = false);
-/// y = sum / number of elements summed. f32, f64.
+/// y = sum / number of elements summed. f32, f64, bf16.
 Tensor mean(const Tensor& x, const Dims& axes = {}, bool keep = false);
 /// The largest element; an Error over an axis of size 0.
 Tensor amax(const Tensor& x, const Dims& axes = {}, bool keep = false);

@@ -1,5 +1,6 @@
 #include "engine/ops/softmax.h"
 
+#include "engine/bf16.h"
 #include "engine/cpu/softmax.h"
 #include "engine/cuda/softmax.h"
 #include "engine/kernel.h"
@@ -14,6 +15,7 @@ constexpr Kernel kLogSumExp{"logsumexp", &cpu::logsumexp, CUDA_KERNEL(logsumexp)
 }  // namespace
 
 Tensor softmax(const Tensor& x, int axis) {
+  if (x.dtype() == DType::bf16) return rounded(softmax(wide(x), axis));
   const Tensor rows = x.transpose(axis, -1).contiguous();
   Tensor y = Tensor::empty(rows.shape(), x.dtype(), x.device());
   if (x.size() > 0) kSoftmax(x.device(), x.size() / rows.size(-1), rows.size(-1), rows, y);
@@ -21,6 +23,7 @@ Tensor softmax(const Tensor& x, int axis) {
 }
 
 Tensor softmax_backward(const Tensor& g, const Tensor& y, int axis) {
+  if (y.dtype() == DType::bf16) return rounded(softmax_backward(wide(g), wide(y), axis));
   const Tensor rows = y.transpose(axis, -1).contiguous();
   const Tensor gradient = g.transpose(axis, -1).contiguous();
   Tensor dx = Tensor::empty(rows.shape(), y.dtype(), y.device());
@@ -29,6 +32,7 @@ Tensor softmax_backward(const Tensor& g, const Tensor& y, int axis) {
 }
 
 Tensor logsumexp(const Tensor& x, int axis, bool keep) {
+  if (x.dtype() == DType::bf16) return rounded(logsumexp(wide(x), axis, keep));
   const Tensor rows = x.transpose(axis, -1).contiguous();
   Shape shape = rows.shape();
   shape[-1] = 1;

@@ -1,5 +1,6 @@
 #include "engine/ops/softmax_attention.h"
 
+#include "engine/bf16.h"
 #include "engine/cpu/softmax_attention.h"
 #include "engine/cuda/softmax_attention.h"
 #include "engine/kernel.h"
@@ -25,8 +26,14 @@ double products_of(const Tensor& Q, const Tensor& K, const Tensor& V, const Soft
 SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
                                   const SoftmaxAttentionOptions& options, const Tensor& to) {
   check_attention(kOp, Q, K, V, key_mask);
+  if (converts(Q)) {
+    const SoftmaxAttended found = softmax_attention(wide(Q), wide(K), wide(V), key_mask, options);
+    const Tensor O = attention_output(kOp, found.O.shape(), Q, to);
+    O.copy_(found.O);
+    return {O, found.logsumexp};
+  }
   const SoftmaxAttended attended{attention_output(kOp, {Q.size(0), Q.size(1), Q.size(2), V.size(3)}, Q, to),
-                                 Tensor::empty({Q.size(0), Q.size(1), Q.size(2)}, Q.dtype(), Q.device())};
+                                 Tensor::empty({Q.size(0), Q.size(1), Q.size(2)}, computed(Q.dtype()), Q.device())};
   work::add_flops(2 * products_of(Q, K, V, options));
   kForward(Q.device(), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask, options, attended.O,
            attended.logsumexp);
@@ -41,6 +48,14 @@ AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q,
     fail("{}: the gradient is {}, the output {}", kOp, dO.str(), attended.O.str());
   }
   const AttentionGradients grads = attention_gradients(kOp, Q, K, V, to);
+  if (converts(Q)) {
+    const AttentionGradients found = softmax_attention_backward(wide(dO), wide(Q), wide(K), wide(V), key_mask,
+                                                                {wide(attended.O), attended.logsumexp}, options);
+    grads.dQ.copy_(found.dQ);
+    grads.dK.copy_(found.dK);
+    grads.dV.copy_(found.dV);
+    return grads;
+  }
   work::add_flops(4 * products_of(Q, K, V, options));
   kBackward(Q.device(), with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask,
             SoftmaxAttended{with_whole_rows(attended.O), attended.logsumexp}, options, grads);

@@ -29,10 +29,10 @@ struct SoftmaxAttended {
   Tensor logsumexp;  ///< (B, H, Lq), -inf where a query sees no key
 };
 
-/// Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E), f32 or f64, of any strides: views of a joint projection are read
-/// in place. `key_mask` (B, Lk) is true at real keys, or undefined; other keys are never read. A query that sees no key
-/// gets zeros. O is written into `to` where that is defined, of any strides but with rows of one piece; else it is new,
-/// laid out as (B, Lq, H, E), so that heads can be joined without a copy.
+/// Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E), f32, f64 or bf16 (logsumexp in f32), of any strides: views of a
+/// joint projection are read in place. `key_mask` (B, Lk) is true at real keys, or undefined; other keys are never
+/// read. A query that sees no key gets zeros. O is written into `to` where that is defined, of any strides but with
+/// rows of one piece; else it is new, laid out as (B, Lq, H, E), so that heads can be joined without a copy.
 SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
                                   const SoftmaxAttentionOptions& options, const Tensor& to = {});
 

@@ -1,5 +1,6 @@
 #include "engine/ops/unary.h"
 
+#include "engine/bf16.h"
 #include "engine/cpu/unary.h"
 #include "engine/cuda/unary.h"
 #include "engine/kernel.h"
@@ -9,6 +10,7 @@ namespace bochner {
 template <class Op>
 Tensor apply(const Op& op, const Tensor& x) {
   static constexpr Kernel kernel{Op::name, &cpu::unary<Op>, CUDA_KERNEL(unary<Op>)};
+  if (converts(x)) return rounded(apply(op, wide(x)));
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   kernel(x.device(), op, make_loop({&y, &x}), x.dtype());
   return y;
@@ -17,6 +19,7 @@ Tensor apply(const Op& op, const Tensor& x) {
 template <class Op>
 Tensor apply_backward(const Op& op, const Tensor& g, const Tensor& x, const Tensor& y) {
   static constexpr Kernel kernel{Op::name, &cpu::unary_backward<Op>, CUDA_KERNEL(unary_backward<Op>)};
+  if (converts(x)) return rounded(apply_backward(op, wide(g), wide(x), wide(y)));
   Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
   kernel(x.device(), op, make_loop({&dx, &g, &x, &y}), x.dtype());
   return dx;

@@ -263,7 +263,7 @@ struct Clamp {
 // clang-format on
 #define BOCHNER_PARAMETRIC_UNARY_OPS(Y) Y(LeakyRelu) Y(AddScalar) Y(MulScalar) Y(PowScalar) Y(Clamp)
 
-/// y = op(x) for f32 and f64; Op is a struct of namespace unary. Shape: any, kept.
+/// y = op(x) for f32, f64 and bf16; Op is a struct of namespace unary. Shape: any, kept.
 template <class Op>
 Tensor apply(const Op& op, const Tensor& x);
 /// dx = g * op.derivative(x, y); all of one shape.

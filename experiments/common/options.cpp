@@ -13,7 +13,9 @@ void RunOptions::fields(Fields& f) {
   f("seeds", seeds, "runs, with the seeds seed, seed + 1, ...; their mean and deviation are reported").at_least(1);
   f("threads", threads, "CPU threads; 0: one per core; results do not depend on it").at_least(0).free_on_resume();
   f("device", device, "cpu, cuda or cuda:N");
-  f("precision", precision, "of the factors of matrix products; tf32 and bf16 on a card only").one_of(precisions);
+  f("precision", precision,
+    "bf16: encoders store activations in it; bf16 and, on a card only, tf32: factors of products")
+      .one_of(precisions);
   f("debug-sync", debug_sync, "wait after every op on a card, so that an error names its op").of_invocation();
   f("graphs", graphs, "replay steps on a card as a whole where shapes come back; results are the same")
       .free_on_resume();

@@ -45,8 +45,7 @@ std::string name_of(const std::vector<std::string>& names, const char* kind) {
 void use_device(const RunOptions& options) {
   const Device device = Device::named(options.device);
   const Precision precision = precision_named(options.precision);
-  if (precision != Precision::f32 && device.is_cpu())
-    fail("precision: {} needs a card; the CPU computes in f32", options.precision);
+  if (precision == Precision::tf32 && device.is_cpu()) fail("precision: tf32 needs a card; the CPU multiplies in f32");
   set_precision(precision);
   set_debug_sync(options.debug_sync);
 }

@@ -11,6 +11,7 @@ class SoftmaxAttention : public Mechanism {
   SoftmaxAttention(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {}
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override;
+  bool reads_bf16() const override { return options_.streaming; }
 
  private:
   AttentionOptions options_;
@@ -24,6 +25,7 @@ class NoAttention : public Mechanism {
     require_self_attention("none", Q, K);
     return V;
   }
+  bool reads_bf16() const override { return true; }
 };
 
 }  // namespace bochner

@@ -19,6 +19,8 @@ class Mechanism : public Module {
   /// Q (B, H, Lq, D), K, V (B, H, Lk, D) -> (B, H, Lq, D). A query that may look at no key gets zeros.
   virtual Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                            Context& context) = 0;
+  /// May Q, K, V be bf16, and O then, too? Else they are handed over in f32.
+  virtual bool reads_bf16() const { return false; }
   /// The frequencies that an evaluation uses, Omega (1 or heads, M, dim), of FastFood with as many columns as a power
   /// of two; undefined where there are none.
   virtual Tensor frequencies() { return {}; }

@@ -2,6 +2,7 @@
 
 #include "autograd/ops/view.h"
 #include "layers/init.h"
+#include "layers/mixed_precision.h"
 
 namespace bochner {
 namespace {
@@ -43,9 +44,13 @@ Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Contex
   const int64_t length = x.size(1);
   const Variable joined =
       reshape(qkv_.forward(x, {.norm = around.norm}, context), {batch, length, 3, heads_, head_dim_});
-  std::vector<Variable> parts = unbind(joined, 2);                                      // 3 x (B, L, H, D)
-  for (Variable& part : parts) part = transpose(part, 1, 2);                            // 3 x (B, H, L, D)
-  const Variable O = mechanism_->forward(parts[0], parts[1], parts[2], mask, context);  // (B, H, L, D)
+  std::vector<Variable> parts = unbind(joined, 2);            // 3 x (B, L, H, D)
+  for (Variable& part : parts) part = transpose(part, 1, 2);  // 3 x (B, H, L, D)
+  if (!mechanism_->reads_bf16()) {
+    for (Variable& part : parts) part = as_computed(part);
+  }
+  Variable O = mechanism_->forward(parts[0], parts[1], parts[2], mask, context);  // (B, H, L, D)
+  if (O.dtype() != x.dtype()) O = cast(O, x.dtype());
   return out_.forward(reshape(transpose(O, 1, 2), {batch, length, heads_ * head_dim_}),
                       {.residual = around.residual, .dropout = around.dropout}, context);  // (B, L, dim)
 }

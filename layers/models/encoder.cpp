@@ -7,6 +7,7 @@
 #include "autograd/ops/view.h"
 #include "engine/ops/reduce.h"
 #include "layers/init.h"
+#include "layers/mixed_precision.h"
 
 namespace bochner {
 namespace {
@@ -113,7 +114,7 @@ Variable SequenceClassifier::units(const Tensor& ids, const Tensor& keys, Contex
     }
   }
   const Variable positions = learned_positions_ != nullptr ? Variable(*learned_positions_) : sinusoids_beside(x);
-  x = drop(x + slice(positions, 0, 0, x.size(1)), options_.dropout, context);
+  x = as_stored(drop(x + slice(positions, 0, 0, x.size(1)), options_.dropout, context));
   const Mask attended{mask, false};
   for (const EncoderBlock& block : blocks_) {
     const auto run = [&block, attended, &context](const std::vector<Variable>& in) {
@@ -135,12 +136,12 @@ Variable SequenceClassifier::sinusoids_beside(const Variable& x) const {
 Variable SequenceClassifier::pool(const Variable& x, const Tensor& mask) const {
   const bool of_one =
       options_.pooling == EncoderOptions::Pooling::cls || options_.pooling == EncoderOptions::Pooling::first;
-  if (of_one) return select(x, 1, 0);
-  if (!mask.defined()) return mean(x, {1});
-  const Tensor real = mask.cast(x.dtype()).unsqueeze(2);  // (B, L, 1)
-  const Variable total = sum(x * Variable(real), {1});    // (B, dim)
+  if (of_one) return as_computed(select(x, 1, 0));
+  if (!mask.defined()) return as_computed(sum(x, {1})) * (1 / static_cast<double>(x.size(1)));
+  const Variable real = mask.cast(x.dtype()).unsqueeze(2);  // (B, L, 1)
+  const Variable total = as_computed(sum(x * real, {1}));   // (B, dim)
   if (options_.pooling == EncoderOptions::Pooling::mean_padded) return total / static_cast<double>(options_.length);
-  return total / Variable(sum(real, {1}));
+  return total / sum(as_computed(real), {1});
 }
 
 }  // namespace bochner

@@ -73,7 +73,8 @@ class EncoderBlock : public Module {
   FeedForward feed_forward_;
 };
 
-/// Token ids to class scores.
+/// Token ids to class scores. Under Precision::bf16 tokens are in bf16 throughout the blocks
+/// (layers/mixed_precision.h), units and scores in f32.
 class SequenceClassifier : public Module {
  public:
   SequenceClassifier(const EncoderOptions& options, Generator& init);

@@ -35,8 +35,9 @@ cublasHandle_t handle() {
   return handles[index];
 }
 
-cublasComputeType_t compute_type(DType dtype) {
-  if (dtype == DType::f64) return CUBLAS_COMPUTE_64F;
+cublasComputeType_t compute_type(DType factors) {
+  if (factors == DType::f64) return CUBLAS_COMPUTE_64F;
+  if (factors == DType::bf16) return CUBLAS_COMPUTE_32F;
   switch (precision()) {
     case Precision::tf32:
       return CUBLAS_COMPUTE_32F_FAST_TF32;
@@ -61,24 +62,29 @@ struct Scalars {
   const void* beta() const { return is_wide ? static_cast<const void*>(wide + 1) : narrow + 1; }
 };
 
+cudaDataType_t type_of(DType dtype) {
+  if (dtype == DType::bf16) return CUDA_R_16BF;
+  return dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
+}
+
 cublasOperation_t operation(bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; }
 
 }  // namespace
 
-void gemm(DType dtype, const Gemm& p) {
+void gemm(DType factors, DType to, const Gemm& p) {
   if (p.batch == 0 || p.m == 0 || p.n == 0) return;
-  const Scalars scalars(dtype, p);
-  const cudaDataType_t type = dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
+  const Scalars scalars(factors, p);
+  const cudaDataType_t type = type_of(factors);
   if (p.batch == 1) {
     check(cublas().gemm(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k, scalars.alpha(),
-                        p.b, type, p.ldb, p.a, type, p.lda, scalars.beta(), p.c, type, p.ldc, compute_type(dtype),
-                        CUBLAS_GEMM_DEFAULT),
+                        p.b, type, p.ldb, p.a, type, p.lda, scalars.beta(), p.c, type_of(to), p.ldc,
+                        compute_type(factors), CUBLAS_GEMM_DEFAULT),
           "matmul");
     return;
   }
   check(cublas().gemm_strided(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k,
                               scalars.alpha(), p.b, type, p.ldb, p.step_b, p.a, type, p.lda, p.step_a, scalars.beta(),
-                              p.c, type, p.ldc, p.step_c, p.batch, compute_type(dtype), CUBLAS_GEMM_DEFAULT),
+                              p.c, type_of(to), p.ldc, p.step_c, p.batch, compute_type(factors), CUBLAS_GEMM_DEFAULT),
         "matmul");
 }
 
@@ -95,7 +101,7 @@ void gemm_at(DType dtype, const Gemm& p, const std::vector<int64_t>& a_offsets, 
   platform::upload_constant(addresses.data(), table.raw(), addresses.size() * sizeof(int64_t));
   auto** pointers = static_cast<void**>(table.raw());
   const Scalars scalars(dtype, p);
-  const cudaDataType_t type = dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
+  const cudaDataType_t type = type_of(dtype);
   check(cublas().gemm_batched(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k,
                               scalars.alpha(), pointers + batch, type, p.ldb, pointers, type, p.lda, scalars.beta(),
                               pointers + 2 * batch, type, p.ldc, static_cast<int64_t>(batch), compute_type(dtype),

@@ -2,28 +2,30 @@
 
 #include <algorithm>
 
+#include "engine/bf16.h"
 #include "engine/cuda/platform.h"
 #include "engine/parallel.h"
 
 namespace bochner::cuda {
 namespace {
 
-template <class T>
-void run(const Gemm& p, const T* a, const T* b, T* c) {
+template <class S, class R>
+void run(const Gemm& p, const S* a, const S* b, R* c) {
+  using T = Computed<S>;
   parallel_for(p.m, 16, [&](int64_t begin, int64_t end) {
     std::vector<T> row(static_cast<size_t>(p.n));
     for (int64_t i = begin; i < end; ++i) {
       std::fill(row.begin(), row.end(), T(0));
       for (int64_t k = 0; k < p.k; ++k) {
-        const T left = p.transpose_a ? a[k * p.lda + i] : a[i * p.lda + k];
-        const T* right = p.transpose_b ? b + k : b + k * p.ldb;
+        const auto left = static_cast<T>(p.transpose_a ? a[k * p.lda + i] : a[i * p.lda + k]);
+        const S* right = p.transpose_b ? b + k : b + k * p.ldb;
         const int64_t step = p.transpose_b ? p.ldb : 1;
-        for (int64_t j = 0; j < p.n; ++j) row[static_cast<size_t>(j)] += left * right[j * step];
+        for (int64_t j = 0; j < p.n; ++j) row[static_cast<size_t>(j)] += left * static_cast<T>(right[j * step]);
       }
       for (int64_t j = 0; j < p.n; ++j) {
-        T& to = c[i * p.ldc + j];
-        const T kept = p.beta == 0 ? T(0) : static_cast<T>(p.beta) * to;
-        to = static_cast<T>(p.alpha) * row[static_cast<size_t>(j)] + kept;
+        R& to = c[i * p.ldc + j];
+        const T kept = p.beta == 0 ? T(0) : static_cast<T>(p.beta) * static_cast<T>(to);
+        to = static_cast<R>(static_cast<T>(p.alpha) * row[static_cast<size_t>(j)] + kept);
       }
     }
   });
@@ -31,19 +33,22 @@ void run(const Gemm& p, const T* a, const T* b, T* c) {
 
 }  // namespace
 
-void gemm(DType dtype, const Gemm& p) {
-  visit_floating(dtype, "matmul", [&]<class T>(TypeTag<T>) {
+void gemm(DType factors, DType to, const Gemm& p) {
+  const auto with_types = [&]<class S, class R>(TypeTag<S>, TypeTag<R>) {
     platform::submit([=] {
       for (int64_t i = 0; i < p.batch; ++i) {
-        run(p, static_cast<const T*>(p.a) + i * p.step_a, static_cast<const T*>(p.b) + i * p.step_b,
-            static_cast<T*>(p.c) + i * p.step_c);
+        run(p, static_cast<const S*>(p.a) + i * p.step_a, static_cast<const S*>(p.b) + i * p.step_b,
+            static_cast<R*>(p.c) + i * p.step_c);
       }
     });
+  };
+  visit_stored(factors, "matmul", [&]<class S>(TypeTag<S> type) {
+    to == factors ? with_types(type, type) : with_types(type, TypeTag<Computed<S>>{});
   });
 }
 
 void gemm_at(DType dtype, const Gemm& p, const std::vector<int64_t>& a_offsets, const std::vector<int64_t>& b_offsets) {
-  visit_floating(dtype, "matmul", [&]<class T>(TypeTag<T>) {
+  visit_stored(dtype, "matmul", [&]<class T>(TypeTag<T>) {
     platform::submit([=] {
       for (size_t i = 0; i < a_offsets.size(); ++i) {
         run(p, static_cast<const T*>(p.a) + a_offsets[i], static_cast<const T*>(p.b) + b_offsets[i],

@@ -132,7 +132,7 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
                                                         all,
                                                         0,
                                                         denominators.data(),
-                                                        Tokens<float>(O)});
+                                                        StoredTokens(O)});
 
   // phi(q_i) . phi(k_j) up to what cancels, in f64
   const auto feature = [&](const Floats& x, int64_t i, int64_t f) {

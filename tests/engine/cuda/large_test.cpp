@@ -59,7 +59,7 @@ TEST(CudaTilesBeyondTwoToThe31, TokensArePacked) {
   BOCHNER_NEEDS_SPARSE(from);
   BOCHNER_NEEDS_SPARSE(to);
   const Tensor small = Tensor::zeros({1, 1, 1, kDim});
-  cuda::Tokens<const float> x(small);
+  cuda::StoredTokens x(small);
   x.data = from;
   x.stride = kDim;
   from[(kLength - 1) * kDim + 3] = 1.5F;

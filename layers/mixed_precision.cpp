@@ -1,0 +1,17 @@
+#include "layers/mixed_precision.h"
+
+#include "autograd/ops/view.h"
+#include "engine/bf16.h"
+#include "engine/card.h"
+#include "engine/precision.h"
+
+namespace bochner {
+
+Variable as_stored(const Variable& x) {
+  const bool rounds = precision() == Precision::bf16 && x.dtype() == DType::f32 && stores_bf16(x.device());
+  return rounds ? cast(x, DType::bf16) : x;
+}
+
+Variable as_computed(const Variable& x) { return x.dtype() == DType::bf16 ? cast(x, computed(x.dtype())) : x; }
+
+}  // namespace bochner

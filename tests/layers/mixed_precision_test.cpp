@@ -1,0 +1,191 @@
+// An encoder whose activations are stored in bf16 (layers/mixed_precision.h), on the CPU and on a card: it computes,
+// and learns, what it does in f32, and what it keeps for backward is half as much.
+#include "layers/mixed_precision.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/fused/cross_entropy.h"
+#include "autograd/optim/optimizer.h"
+#include "engine/allocator.h"
+#include "engine/ops/binary.h"
+#include "engine/precision.h"
+#include "layers/models/encoder.h"
+#include "tests/card.h"
+
+namespace bochner {
+namespace {
+
+using testing_card::common_floor;
+using testing_card::missing;
+using testing_card::poison;
+using testing_card::squared_error;
+
+/// Sets the precision as long as it lives.
+class Within {
+ public:
+  explicit Within(Precision precision) { set_precision(precision); }
+  ~Within() { set_precision(Precision::f32); }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+};
+
+struct Sizes {
+  int64_t batch, length, dim, heads;
+};
+
+EncoderOptions options_of(const std::string& attention, const Sizes& sizes) {
+  EncoderOptions options{.vocabulary = 11, .length = sizes.length, .classes = 3, .layers = 2, .dim = sizes.dim};
+  options.hidden = 2 * sizes.dim;
+  options.attention = {.attention = attention, .heads = sizes.heads};
+  options.attention.mechanism.features = 24;
+  options.attention.mechanism.block = 8;
+  options.attention.mechanism.convolution = 5;
+  return options;
+}
+
+/// A model in training, and one batch: a sequence's class is its first token's remainder by 3.
+class Training {
+ public:
+  Training(const EncoderOptions& options, const Sizes& sizes, Device device)
+      : noise_(5), init_(3), model_(options, init_) {
+    model_.to(device, DType::f32);
+    optimizer_ = std::make_unique<AdamW>(model_.parameters());
+    Generator data(7);
+    const Tensor ids = integers({sizes.batch, sizes.length}, 0, 11, data);
+    std::vector<int64_t> labels;
+    for (const int64_t id : ids.slice(1, 0, 1).to_vector<int64_t>()) labels.push_back(id % 3);
+    labels_ = Tensor::from<int64_t>(labels, {sizes.batch}).to(device);
+    const Tensor lengths = Tensor::full({sizes.batch, 1}, static_cast<double>(sizes.length), DType::i64);
+    lengths.slice(0, 0, 1).fill_(static_cast<double>((sizes.length + 1) / 2));  // one is shorter
+    mask_ = less(Tensor::arange(sizes.length).unsqueeze(0), lengths).to(device);
+    ids_ = ids.to(device);
+  }
+
+  Variable loss() {
+    Context context{noise_, true};
+    return cross_entropy(model_.forward(ids_, mask_, context), labels_);
+  }
+  double step() {
+    Tape tape;
+    const Variable found = loss();
+    tape.backward(found);
+    optimizer_->prepare(3e-3);
+    optimizer_->apply();
+    optimizer_->clear_gradients();
+    return found.item();
+  }
+  /// The loss, then the gradient of each parameter.
+  std::vector<std::vector<double>> gradients() {
+    Tape tape;
+    const Variable found = loss();
+    EXPECT_EQ(found.dtype(), DType::f32);
+    tape.backward(found);
+    std::vector<std::vector<double>> results{{found.item()}};
+    for (const Parameter* parameter : model_.parameters()) {
+      EXPECT_EQ(parameter->value.dtype(), DType::f32);
+      if (!parameter->grad.defined()) continue;
+      EXPECT_EQ(parameter->grad.dtype(), DType::f32) << parameter->name;
+      results.push_back(parameter->grad.to_vector<double>());
+    }
+    return results;
+  }
+
+ private:
+  Generator noise_, init_;
+  SequenceClassifier model_;
+  std::unique_ptr<AdamW> optimizer_;
+  Tensor ids_, mask_, labels_;
+};
+
+std::vector<Device> devices() {
+  std::vector<Device> found{Device::cpu()};
+  if (missing().empty()) found.push_back(Device::cuda());
+  return found;
+}
+
+TEST(MixedPrecision, AStepIsThatOfF32ButForRounding) {
+  // A rounding to bf16 is an error of at most 2^-9, in the mean square 2^-18 / 3. Between a token and a gradient lie
+  // some ten for each of two layers, forward and backward, and the mechanism, whose exponents are sums. (There is no
+  // ReLU: one that turns the other way is no matter of rounding.)
+  const double bound = 100 * std::exp2(-18);
+  for (const auto& [attention, heads] : {std::pair<std::string, int64_t>{"softmax", 2},
+                                         {"softmax", 8},
+                                         {"performer", 8},
+                                         {"gmm-prf", 2},
+                                         {"fastfood-prf", 8},
+                                         {"skyformer", 2},
+                                         {"none", 2}}) {
+    const Sizes sizes{2, 33, 64, heads};
+    for (const auto block : {EncoderOptions::Block::pre_norm, EncoderOptions::Block::kl_released}) {
+      EncoderOptions options = options_of(attention, sizes);
+      options.block = block;
+      options.recompute = heads == 8;
+      const auto expected = Training(options, sizes, Device::cpu()).gradients();
+      const Within bf16(Precision::bf16);
+      for (const Device device : devices()) {
+        if (!device.is_cpu()) poison();
+        const auto found = Training(options, sizes, device).gradients();
+        EXPECT_EQ(Training(options, sizes, device).gradients(), found) << "two runs differ";
+        ASSERT_EQ(found.size(), expected.size());
+        EXPECT_NEAR(found[0][0], expected[0][0], std::exp2(-7)) << attention << " on " << device.str();
+        EXPECT_NE(found[0][0], expected[0][0]) << "nothing was rounded";
+        const double floor = common_floor(expected);
+        for (size_t i = 1; i < found.size(); ++i) {
+          EXPECT_LE(squared_error(found[i], expected[i], floor), bound)
+              << attention << ", heads of " << 64 / heads << " on " << device.str() << ", gradient " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(MixedPrecision, LearnsAsInF32) {
+  const Sizes sizes{12, 6, 32, 1};
+  EncoderOptions options = options_of("performer", sizes);
+  options.dropout = 0;
+  options.pooling = EncoderOptions::Pooling::first;
+  options.layers = 1;
+  const auto train = [&](Device device) {
+    Training training(options, sizes, device);
+    double last = 0;
+    for (int i = 0; i < 40; ++i) last = training.step();
+    return last;
+  };
+  EXPECT_LT(train(Device::cpu()), 0.2);
+  const Within bf16(Precision::bf16);
+  for (const Device device : devices()) EXPECT_LT(train(device), 0.2) << device.str();
+}
+
+TEST(MixedPrecision, WhatIsKeptForBackwardIsHalfAsMuch) {
+  BOCHNER_NEEDS_CARD();
+  const Allocator& memory = Allocator::of(Device::cuda());
+  for (const char* attention : {"softmax", "performer", "gmm-prf"}) {
+    const Sizes sizes{1, 128, 64, 2};
+    const auto kept = [&](Precision precision) {
+      const Within chosen(precision);
+      EncoderOptions options = options_of(attention, sizes);
+      Training training(options, sizes, Device::cuda());
+      training.step();
+      const int64_t before = memory.stats().current_bytes;
+      Tape tape;
+      const Variable loss = training.loss();
+      return static_cast<double>(memory.stats().current_bytes - before);
+    };
+    EXPECT_LT(kept(Precision::bf16), 0.55 * kept(Precision::f32)) << attention;
+  }
+}
+
+TEST(MixedPrecision, ChangesNoTypeButF32) {
+  const Variable x = Tensor::full({3}, 1.00390625, DType::f32);  // 1 + 2^-8, which bf16 has no room for
+  EXPECT_EQ(as_stored(x).dtype(), DType::f32);
+  const Within bf16(Precision::bf16);
+  EXPECT_EQ(as_stored(x).dtype(), DType::bf16);
+  EXPECT_EQ(as_computed(as_stored(x)).value().to_vector<double>(), (std::vector<double>{1, 1, 1}));
+  EXPECT_EQ(as_stored(Tensor::zeros({2}, DType::f64)).dtype(), DType::f64);
+  EXPECT_EQ(as_computed(Tensor::zeros({2}, DType::f64)).dtype(), DType::f64);
+}
+
+}  // namespace
+}  // namespace bochner
