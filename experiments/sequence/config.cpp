@@ -34,7 +34,8 @@ void ModelConfig::fields(Fields& f) {
   f("components", components, "Gaussians of the mixture of gmm-*").at_least(1);
   f("redraw", redraw, "training steps between draws of random features; 0: never").at_least(0);
   f("redraw-in-evaluation", redraw_in_evaluation, "draw random features for each evaluation batch, too");
-  f("as", as, "paper or released code, where an attention has both: ./run attention --show NAME").one_of({"paper", "released"});
+  f("as", as, "paper or released code, where an attention has both: ./run attention --show NAME")
+      .one_of({"paper", "released"});
   f.group("mechanism", mechanism);
 }
 
