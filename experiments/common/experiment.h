@@ -36,6 +36,9 @@ struct Experiment {
   std::string name;     ///< as in `./run NAME` and runs/NAME/
   std::string summary;  ///< one line for --help
   Resources resources;
+  /// Do its models store activations in bf16 under --precision=bf16 (layers/mixed_precision.h)? On the CPU, where no
+  /// product rounds its factors, that precision is refused to others: it would change nothing.
+  bool stores_bf16 = false;
   /// Numbers that follow from a finished run, for its results.json.
   std::function<std::vector<std::pair<std::string, double>>(const RunRecord&)> derived = {};
   /// Pictures and tables for report.html: of one run, and of all runs of a call.

@@ -42,10 +42,12 @@ std::string name_of(const std::vector<std::string>& names, const char* kind) {
 }
 
 /// Checks the device and how it is to compute.
-void use_device(const RunOptions& options) {
+void use_device(const Experiment& experiment, const RunOptions& options) {
   const Device device = Device::named(options.device);
   const Precision precision = precision_named(options.precision);
   if (precision == Precision::tf32 && device.is_cpu()) fail("precision: tf32 needs a card; the CPU multiplies in f32");
+  if (precision == Precision::bf16 && device.is_cpu() && !experiment.stores_bf16)
+    fail("precision: bf16 needs a card; on the CPU {} computes in f32", experiment.name);
   set_precision(precision);
   set_debug_sync(options.debug_sync);
 }
@@ -92,7 +94,7 @@ class Program {
         if (folder_.empty()) gather_in(options.out);
       }
       set_threads(options.threads);
-      use_device(options);
+      use_device(experiment_, options);
       const std::string advice = blas_advice();
       if (!advice.empty() && records_.empty()) log_.info("{}", advice);
       if (!options.trace.empty() && trace_.empty()) {

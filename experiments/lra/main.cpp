@@ -45,7 +45,9 @@ void run(lra::Config& config, Session& session) {
 
 int main(int argc, char** argv) {
   return bochner::main_of<bochner::lra::Config>(
-      {"lra", "Long Range Arena: classification of long sequences, with any attention of the registry",
-       bochner::embedded_resources()},
+      {.name = "lra",
+       .summary = "Long Range Arena: classification of long sequences, with any attention of the registry",
+       .resources = bochner::embedded_resources(),
+       .stores_bf16 = true},
       argc, argv, run);
 }

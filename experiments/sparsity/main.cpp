@@ -60,6 +60,7 @@ void run(Config& config, Session& session) {
 int main(int argc, char** argv) {
   bochner::Experiment experiment{"sparsity", "Sums over the positions that count: kernel attention and sparsity",
                                  bochner::embedded_resources()};
+  experiment.stores_bf16 = true;
   experiment.derived = [](const bochner::RunRecord& run) { return crossings(run); };
   experiment.figures = [papers = bochner::PaperTable::parse(experiment.resources.paper)](
                            const std::vector<bochner::RunRecord>& runs) { return figures(runs, papers); };
