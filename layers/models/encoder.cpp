@@ -117,8 +117,9 @@ Variable SequenceClassifier::units(const Tensor& ids, const Tensor& keys, Contex
   x = as_stored(drop(x + slice(positions, 0, 0, x.size(1)), options_.dropout, context));
   const Mask attended{mask, false};
   for (const EncoderBlock& block : blocks_) {
-    const auto run = [&block, attended, &context](const std::vector<Variable>& in) {
-      return block.forward(in[0], attended, context);
+    const auto run = [&block, attended, context](const std::vector<Variable>& in) {
+      Context here = context;  // backward may come when the caller's is gone
+      return block.forward(in[0], attended, here);
     };
     x = options_.recompute ? recompute(run, {x}, context.generator) : run({x});
   }
