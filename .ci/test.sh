@@ -45,7 +45,7 @@ check_tests() {
   tail -n 4 "$build/ctest.log"
 }
 
-# The parsers of foreign bytes: the checks take some five seconds a file. They read the flags of the sanitizers' build,
+# The parsers of foreign bytes: the checks take some fifteen seconds a file. They read the flags of the sanitizers' build,
 # which is by clang and knows them all, and its precompiled headers.
 check_tidy() {
   local files

@@ -28,10 +28,7 @@
 namespace bochner {
 namespace {
 
-using testing_card::common_floor;
-using testing_card::missing;
-using testing_card::poison;
-using testing_card::squared_error;
+using namespace testing_card;  // NOLINT
 using Inputs = std::vector<Variable>;
 using Function = std::function<Variable(const Inputs&)>;
 

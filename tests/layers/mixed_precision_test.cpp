@@ -17,10 +17,7 @@
 namespace bochner {
 namespace {
 
-using testing_card::common_floor;
-using testing_card::missing;
-using testing_card::poison;
-using testing_card::squared_error;
+using namespace testing_card;  // NOLINT
 
 /// Sets the precision as long as it lives.
 class Within {

@@ -14,6 +14,7 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/kernel_attention.h"
 #include "engine/random.h"
+#include "tests/engine/ops/padding.h"
 
 namespace bochner::testing_kernel_attention {
 
@@ -174,17 +175,6 @@ inline Problem problem(const Sizes& s, const KernelAttentionSpec& spec, DType dt
   if (s.frequencies > 0) p.Omega = normal({seed % 2 == 0 ? 1 : s.heads, s.frequencies, s.dim}, generator, 0, 1, dtype);
   p.spec.scale = std::pow(static_cast<double>(s.dim), -0.25);
   return p;
-}
-
-/// Example 0 has holes anywhere, example 1 ends early.
-inline Tensor padding(int64_t b, int64_t keys, uint64_t seed) {
-  Generator generator(seed);
-  const Tensor mask = bernoulli({b, keys}, 0.6, generator, DType::boolean);
-  for (int64_t i = 1; i < b; ++i) {
-    fill(mask.select(0, i), 1);
-    if (i == 1) fill(mask.select(0, i).slice(0, keys - keys / 3, keys), 0);
-  }
-  return mask;
 }
 
 inline const std::vector<FeatureMap>& maps() {

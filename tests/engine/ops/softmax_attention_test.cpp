@@ -8,6 +8,7 @@
 #include "engine/ops/copy.h"
 #include "engine/parallel.h"
 #include "engine/sanitizer.h"
+#include "tests/engine/ops/padding.h"
 
 namespace bochner {
 namespace {
@@ -91,17 +92,6 @@ Problem problem(int64_t b, int64_t h, int64_t n, int64_t m, int64_t d, int64_t e
   p.dO = normal({b, h, n, e}, generator, 0, 1, dtype);
   p.options.scale = 1 / std::sqrt(static_cast<double>(d));
   return p;
-}
-
-/// Random padding: example 0 has holes anywhere, example 1 ends early, the others have no padding.
-Tensor padding(int64_t b, int64_t keys, uint64_t seed) {
-  Generator generator(seed);
-  const Tensor mask = bernoulli({b, keys}, 0.6, generator, DType::boolean);
-  for (int64_t i = 1; i < b; ++i) {
-    fill(mask.select(0, i), 1);
-    if (i == 1) fill(mask.select(0, i).slice(0, keys - keys / 3, keys), 0);
-  }
-  return mask;
 }
 
 void expect_near(const Tensor& actual, const std::vector<double>& expected, double tolerance, const char* what) {
