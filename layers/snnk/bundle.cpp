@@ -57,6 +57,7 @@ Bundle::Bundle(Slot slot, const std::vector<NetworkLayer>& layers, const SnnkOpt
   if (layers.empty()) fail("bundle: no layers; give at least one");
   Affine affine;
   for (size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].linear == nullptr) fail("bundle: layer {} of {} names no Linear", i, layers.size());
     affine.then(*layers[i].linear);
     if (layers[i].activation == "identity") {
       if (i + 1 != layers.size())
@@ -96,6 +97,9 @@ Variable Bundle::forward(const Variable& x) const {
 
 Tensor Bundle::jacobian(const Tensor& x) const {
   // dy/dx = W (dPhi_L/dPhi_L-1) ... (dPhi_1/dx), each factor at the features of the stage before
+  if (x.rank() != 2 || x.size(1) != inputs()) {
+    fail("bundle: jacobian at x {}; it must be (n, {})", x.shape().str(), inputs());
+  }
   const NoTape inference;
   Tensor at = x;
   Tensor J = stages_.empty() ? Tensor() : stages_[0]->jacobian(at);
@@ -108,6 +112,10 @@ Tensor Bundle::jacobian(const Tensor& x) const {
 }
 
 double Bundle::fit(const Tensor& X, const Tensor& Y, double ridge) {
+  if (X.rank() != 2 || Y.rank() != 2 || X.size(0) != Y.size(0) || X.size(1) != inputs() || Y.size(1) != outputs()) {
+    fail("bundle: fit of X {} to Y {}; they must be (n, {}) and (n, {})", X.shape().str(), Y.shape().str(), inputs(),
+         outputs());
+  }
   const NoTape inference;
   const int64_t columns = weight_->shape()[1];
   RidgeFit regression(columns, outputs(), true);

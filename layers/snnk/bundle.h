@@ -38,8 +38,9 @@ class Bundle : public Module {
   /// dy/dx in closed form, without backpropagation: (n, inputs) -> (n, outputs, inputs)
   Tensor jacobian(const Tensor& x) const;
 
-  /// Sets W and b to the ridge regression of Y (n, outputs) on Phi(X), X (n, inputs), taken in pieces of rows; returns
-  /// the least sum of squares (RidgeFit::Solution). No backpropagation (SNNK J.3).
+  /// Sets W and b, which the bundle has from then on, to the ridge regression of Y (n, outputs) on Phi(X), X (n,
+  /// inputs), taken in pieces of rows; returns the least sum of squares (RidgeFit::Solution). No backpropagation (SNNK
+  /// J.3).
   double fit(const Tensor& X, const Tensor& Y, double ridge = 0);
 
   int64_t inputs() const;
@@ -51,7 +52,7 @@ class Bundle : public Module {
   int64_t bytes();
 
   Parameter& weight() { return *weight_; }
-  /// Null where no layer of the run had a bias.
+  /// Null where no layer behind the last features had a bias, until fit().
   Parameter* bias() { return bias_; }
 
  private:

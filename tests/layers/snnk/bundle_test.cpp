@@ -141,6 +141,14 @@ TEST(Bundle, RefusesOtherLayersAndWrongSizes) {
   EXPECT_THROW(Bundle({}, {&a, &b}), Error);
   EXPECT_THROW(Bundle({}, {&a, &norm}), Error);
   EXPECT_THROW(Bundle({}, {&a, &snnk}), Error);
+  EXPECT_THROW(Bundle::of_network({}, {}, {}, g), Error);
+  EXPECT_THROW(Bundle::of_network({}, {{&a, "identity"}, {&b, "sin"}}, {}, g), Error);
+  EXPECT_THROW(Bundle::of_network({}, {{&a, "gelu"}}, {}, g), Error);
+  EXPECT_THROW(Bundle::of_network({}, {{nullptr, "sin"}}, {}, g), Error);
+  Bundle alone({}, {&a});
+  EXPECT_THROW(alone.jacobian(Tensor::zeros({2, 4})), Error);
+  EXPECT_THROW(alone.fit(Tensor::zeros({5, 3}), Tensor::zeros({6, 4})), Error);
+  EXPECT_THROW(alone.fit(Tensor::zeros({5, 3}), Tensor::zeros({5, 3})), Error);
 }
 
 TEST(Ridge, EqualsTheOptimumOfGradientDescent) {
@@ -168,6 +176,29 @@ TEST(Ridge, EqualsTheOptimumOfGradientDescent) {
     EXPECT_GE(descended, best * (1 - 1e-12));
     EXPECT_LT(largest(W - bundle.weight().value), 1e-4 * largest(W));
   }
+}
+
+/// A run of several layers, with more rows than are taken at once: the gradient of the sum of squares is 0 there.
+TEST(Ridge, TrainsABundledNetworkToItsOptimum) {
+  Generator g(31);
+  const SnnkOptions options{.activation = "cos", .features = 8, .scale_inputs = true};
+  const Linear before({}, 4, 12, g);
+  const Snnk first({}, 12, 10, options, g);
+  const Snnk second({}, 10, 6, options, g);
+  Bundle bundle({}, {&before, &first, &second});
+  bundle.to(Device::cpu(), DType::f64);
+  EXPECT_EQ(bundle.bias(), nullptr);
+  const Tensor X = values({4500, 4}, 32, 0.5).cast(DType::f64);
+  const Tensor Y = values({4500, 6}, 33).cast(DType::f64);
+  constexpr double kRidge = 2;
+  const double least = bundle.fit(X, Y, kRidge);
+  const Tensor Phi = bundle.features(X).value();
+  const Tensor W = bundle.weight().value;
+  ASSERT_NE(bundle.bias(), nullptr);
+  const Tensor rest = bundle.forward(X).value() - Y;
+  EXPECT_NEAR((sum(square(rest)).item() + kRidge * sum(square(W)).item()) / least, 1, 1e-10);
+  EXPECT_LT(largest(matmul(rest.transpose(0, 1), Phi) + W * kRidge), 1e-7 * 4500);
+  EXPECT_LT(largest(sum(rest, {0})), 1e-7 * 4500);
 }
 
 TEST(Ridge, PiecesGiveWhatAllRowsGive) {
