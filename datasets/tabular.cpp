@@ -73,7 +73,7 @@ std::string NumericTable::place_of_label(int64_t i) const {
   return fmt::format("{}: row {} column {}", file, first_row + number, label_column + 1);
 }
 
-TableSplits split_in_order(const NumericTable& table, int64_t train, int64_t valid, std::string rule) {
+TableSplits split_in_order(NumericTable&& table, int64_t train, int64_t valid, std::string rule) {
   require_rows(table.file, table.rows(), train, valid);
   TableSplits splits;
   splits.train = rows_of(table, 0, train);
@@ -106,11 +106,11 @@ TableSplits split_at_random(const NumericTable& table, double valid_share, doubl
   };
   const int64_t valid = share(valid_share);
   return split_in_order(
-      shuffled, table.rows() - valid - share(test_share), valid,
+      std::move(shuffled), table.rows() - valid - share(test_share), valid,
       fmt::format("at random, seed {}: {:g} for validation, {:g} for testing", seed, valid_share, test_share));
 }
 
-TableSplits split_of_files(const NumericTable& train, int64_t valid, const NumericTable& test, std::string rule) {
+TableSplits split_of_files(NumericTable&& train, int64_t valid, NumericTable&& test, std::string rule) {
   if (train.features.size(1) != test.features.size(1)) {
     fail("{}: {} columns beside the label, {} has {}; both files must be of one kind", test.file, test.features.size(1),
          train.file, train.features.size(1));
@@ -142,29 +142,32 @@ TableSplits split_of_files(const NumericTable& train, int64_t valid, const Numer
 namespace uci {
 
 TableSplits covertype(const std::filesystem::path& file, const Say& say) {
-  const NumericTable table = read_table(file, {}, say);
+  NumericTable table = read_table(file, {}, say);
   constexpr int64_t kTrain = 11340;
   constexpr int64_t kValid = 3780;
-  return split_in_order(
-      table, kTrain, kValid,
+  std::string rule =
       fmt::format("official: 11,340 for training, 3,780 for validation, {} for testing{}",
-                  table.rows() - kTrain - kValid, table.rows() == 581012 ? "" : "; the whole file has 581,012 rows"));
+                  table.rows() - kTrain - kValid, table.rows() == 581012 ? "" : "; the whole file has 581,012 rows");
+  return split_in_order(std::move(table), kTrain, kValid, std::move(rule));
 }
 
 TableSplits higgs(const std::filesystem::path& file, const Say& say) {
-  const NumericTable table = read_table(file, {.label = "0"}, say);
+  NumericTable table = read_table(file, {.label = "0"}, say);
   const bool whole = table.rows() == 11000000;
   const int64_t part = whole ? 500000 : table.rows() / 10;
-  return split_in_order(table, table.rows() - 2 * part, part,
+  const int64_t first = table.rows() - 2 * part;
+  return split_in_order(std::move(table), first, part,
                         whole ? "official: the last 500,000 test, the 500,000 before them validate"
                               : "not the official file: the last tenth tests, the tenth before it validates");
 }
 
 TableSplits hepmass(const std::filesystem::path& train, const std::filesystem::path& test, const Say& say) {
   const TableFormat format{.header = true, .label = "0"};
-  const NumericTable first = read_table(train, format, say);
-  const NumericTable second = read_table(test, format, say);
-  return split_of_files(first, first.rows() / 10, second, "official files; the last tenth of training validates");
+  NumericTable first = read_table(train, format, say);
+  NumericTable second = read_table(test, format, say);
+  const int64_t valid = first.rows() / 10;
+  return split_of_files(std::move(first), valid, std::move(second),
+                        "official files; the last tenth of training validates");
 }
 
 }  // namespace uci

@@ -71,12 +71,13 @@ struct TableSplits {
 };
 
 /// Rows [0, train), the `valid` behind them, and the rest; then standardised by mean and deviation of the training
-/// rows. An Error names the first row whose class training has not seen.
-TableSplits split_in_order(const NumericTable& table, int64_t train, int64_t valid, std::string rule);
-/// The same of rows in a random order of this seed.
+/// rows. The table's own rows become the splits', without a copy. An Error names the first row whose class training
+/// has not seen.
+TableSplits split_in_order(NumericTable&& table, int64_t train, int64_t valid, std::string rule);
+/// The same of a copy of the rows in a random order of this seed.
 TableSplits split_at_random(const NumericTable& table, double valid_share, double test_share, uint64_t seed);
 /// Training rows from one file (its last `valid` ones for validation), test rows from another.
-TableSplits split_of_files(const NumericTable& train, int64_t valid, const NumericTable& test, std::string rule);
+TableSplits split_of_files(NumericTable&& train, int64_t valid, NumericTable&& test, std::string rule);
 
 namespace uci {
 

@@ -163,9 +163,11 @@ Parsed parse_any(CsvReader& reader, const TableFormat& format) {
     if (label < 0) label = label_column(reader, format, reader.size());
     for (int column = 0; column < reader.size(); ++column) {
       if (column == label) continue;
-      const double value = reader.number(column);
-      if (!std::isfinite(value)) reader.fail_in(column, "{} is no finite number; mend or drop the row", value);
-      piece.values.push_back(static_cast<float>(value));
+      const auto value = static_cast<float>(reader.number(column));
+      if (!std::isfinite(value)) {
+        reader.fail_in(column, "'{}' is no finite number of f32; mend or drop the row", trimmed(reader[column]));
+      }
+      piece.values.push_back(value);
     }
     const std::string_view text = trimmed(reader[label]);
     if (text.empty()) reader.fail_in(label, "the label is empty");

@@ -131,7 +131,7 @@ bool CsvReader::next() {
     fail_in(static_cast<int>(std::min<int64_t>(size(), columns_)), "the row has {} fields, the first one has {}; {}",
             size(), columns_,
             size() == 1 && fields_[0].empty() ? "set skip_empty_lines to pass over empty lines"
-                                              : "mend it, or set ragged to allow this");
+                                              : "mend it, or read it with CsvOptions::ragged");
   }
   return true;
 }

@@ -96,12 +96,16 @@ bool scaled(uint64_t digits, int64_t exponent, double& value) {
   return true;
 }
 
-/// The number that is the whole of a field, as CsvReader::number reads it; false where that is not finite or refuses.
+/// Is a number within the range of f32?
+bool fits(double value) { return std::isfinite(static_cast<float>(value)); }
+
+/// The number that is the whole of a field, as CsvReader::number reads it; false where that is no finite f32, or
+/// refuses.
 bool exact_number(const char* begin, const char* end, double& value) {
   std::string_view text = trimmed({begin, static_cast<size_t>(end - begin)});
   if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && stop == text.data() + text.size() && std::isfinite(value);
+  return error == std::errc() && stop == text.data() + text.size() && fits(value);
 }
 
 /// Reads the number at `at` and moves there where its field ends, which must be at `expected`, the separator or the
@@ -140,7 +144,7 @@ inline bool read_number(const char*& at, char separator, char expected, float& r
   }
   if (*at == '\r' && at[1] == '\n') ++at;
   double size = 0;
-  if (*at == expected && count > 0 && count <= 19 && scaled(digits, exponent, size)) {
+  if (*at == expected && count > 0 && count <= 19 && scaled(digits, exponent, size) && (exponent <= 0 || fits(size))) {
     result = static_cast<float>(minus ? -size : size);
     return true;
   }

@@ -5,7 +5,7 @@
 //   if (!read_plain_rows(*open_unpacked(path), {.label = 54}, rows)) ...   // something in it needs CsvReader
 //
 // What is read equals bit for bit what CsvReader gives. Quotes, zero bytes, ragged rows, fields that are no finite
-// number and overlong rows are left to CsvReader, which reads them or names row and column.
+// f32 and overlong rows are left to CsvReader, which reads them or names row and column.
 #pragma once
 
 #include <filesystem>

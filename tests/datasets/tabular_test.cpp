@@ -94,6 +94,7 @@ TEST_F(Tabular, RefusesWithFileRowAndColumn) {
   expect("x,y\n1,0\ntwo,1\n", csv, "row 3 column 1");
   expect("x,y\n1,0\nnan,1\n", csv, "row 3 column 1");
   expect("x,y\n1,0\ninf,1\n", csv, "row 3 column 1");
+  expect("x,y\n1,0\n1e39,1\n", csv, "row 3 column 1 ('x'): '1e39' is no finite number of f32");
   expect("x,y\n1,0\n3,\n", csv, "row 3 column 2");
   expect("x,z\n1,0\n", csv, "no column is named");
   expect("1,0\n", {.label = "y"}, "has no header");
@@ -112,24 +113,26 @@ TEST_F(Tabular, RefusesWithFileRowAndColumn) {
 }
 
 TEST_F(Tabular, SplitsInOrderAndStandardisesByTrainingRowsAlone) {
-  const NumericTable table = read_table(put("a.csv", "1,7,0\n3,7,1\n100,9,0\n-50,8,1\n8,7,0\n"));
-  const TableSplits splits = split_in_order(table, 2, 1, "test");
+  const auto path = put("a.csv", "1,7,0\n3,7,1\n100,9,0\n-50,8,1\n8,7,0\n");
+  const TableSplits splits = split_in_order(read_table(path), 2, 1, "test");
   EXPECT_EQ(splits.mean, (std::vector<float>{2, 7}));
   EXPECT_EQ(splits.scale, (std::vector<float>{1, 1}));  // the second column is constant in training
   EXPECT_EQ(splits.train.features.to_vector<float>(), (std::vector<float>{-1, 0, 1, 0}));
   EXPECT_EQ(splits.valid.features.to_vector<float>(), (std::vector<float>{98, 2}));
   EXPECT_EQ(splits.test.rows(), 2);
-  EXPECT_THROW(split_in_order(table, 4, 1, "test"), Error);
+  EXPECT_THROW(split_in_order(read_table(path), 4, 1, "test"), Error);
 }
 
 TEST_F(Tabular, AClassThatTrainingHasNotSeenIsNamedWithItsRow) {
-  const NumericTable table = read_table(put("a.csv", "1,0\n3,1\n100,0\n-50,4\n"));
-  const std::string what = refusal([&] { split_in_order(table, 2, 1, "test"); });
+  const auto path = put("a.csv", "1,0\n3,1\n100,0\n-50,4\n");
+  const std::string what = refusal([&] { split_in_order(read_table(path), 2, 1, "test"); });
   EXPECT_NE(what.find("a.csv: row 4 column 2: class '4' of the test split"), std::string::npos) << what;
-  const NumericTable train = read_table(put("b.csv", "1,0\n3,1\n2,0\n4,1\n"));
-  EXPECT_NE(refusal([&] { split_of_files(train, 1, table, ""); }).find("a.csv: row 4 column 2: class '4'"),
+  const auto train = put("b.csv", "1,0\n3,1\n2,0\n4,1\n");
+  EXPECT_NE(refusal([&] {
+              split_of_files(read_table(train), 1, read_table(path), "");
+            }).find("a.csv: row 4 column 2: class '4'"),
             std::string::npos);
-  const TableSplits good = split_of_files(train, 1, read_table(put("c.csv", "9,1\n8,1\n7,0\n")), "");
+  const TableSplits good = split_of_files(read_table(train), 1, read_table(put("c.csv", "9,1\n8,1\n7,0\n")), "");
   EXPECT_EQ(good.test.labels.to_vector<int64_t>(), (std::vector<int64_t>{1, 1, 0}));
 }
 
@@ -143,12 +146,14 @@ TEST_F(Tabular, OfShuffledRowsTheErrorNamesTheRowOfTheFile) {
     const NumericTable table = read_table(path, format);
     EXPECT_EQ(table.from_cache, again == 1);
     EXPECT_EQ(table.label_column, 0);
+    const std::vector<float> before = table.features.to_vector<float>();
     for (uint64_t seed = 0; seed < 10; ++seed) {
       const std::string what = refusal([&] { split_at_random(table, 0.2, 0.2, seed); });
       if (what == "nothing was refused") continue;  // the one of its class was drawn for training
       ++refused;
       EXPECT_NE(what.find("shuffled.csv: row 18 column 1: class 'rare'"), std::string::npos) << what;
     }
+    EXPECT_EQ(table.features.to_vector<float>(), before);  // a split at random takes a copy
   }
   EXPECT_GE(refused, 2);
   EXPECT_EQ(read_table(put("last.csv", "1,0\n2,1\n")).label_column, 1);
@@ -205,10 +210,10 @@ TEST(Uci, HiggsAsItIs) {
 TEST(Uci, CovertypeAsItIs) {
   const std::filesystem::path file = testing_::shared_data("uci/covtype.first20000.data.gz");
   if (file.empty()) GTEST_SKIP() << "covtype.first20000.data.gz is not there";
-  const NumericTable table = read_table(file, {.cache = false});
+  NumericTable table = read_table(file, {.cache = false});
   EXPECT_EQ(table.features.shape(), (Shape{20000, 54}));
   EXPECT_EQ(table.class_names, (std::vector<std::string>{"1", "2", "3", "4", "5", "6", "7"}));
-  const TableSplits splits = split_in_order(table, 11340, 3780, "");
+  const TableSplits splits = split_in_order(std::move(table), 11340, 3780, "");
   std::vector<int64_t> counts(7);
   for (const int64_t label : splits.train.labels.to_vector<int64_t>()) ++counts[static_cast<size_t>(label)];
   EXPECT_EQ(counts, std::vector<int64_t>(7, 1620));  // the official training rows: 1,620 of each class

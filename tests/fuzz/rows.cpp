@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         if (column == label) continue;
         const double exact = reader.number(column);
         const auto value = static_cast<float>(exact);
-        fuzz::must(std::isfinite(exact) && std::memcmp(&value, &piece.values[at++], sizeof value) == 0,
+        fuzz::must(std::isfinite(value) && std::memcmp(&value, &piece.values[at++], sizeof value) == 0,
                    "the same bits");
       }
       fuzz::must(trimmed(reader[label]) == rows.classes[static_cast<size_t>(piece.labels[i])], "the same class");
