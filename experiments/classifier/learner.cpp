@@ -33,6 +33,8 @@ Mlp make_model(const RunOptions& run, const ModelConfig& model, const TableSplit
 }  // namespace
 
 double area_under_curve(const std::vector<double>& scores, const std::vector<int64_t>& labels) {
+  const auto unordered = [](double score) { return std::isnan(score); };
+  if (std::any_of(scores.begin(), scores.end(), unordered)) return std::nan("");
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] < scores[b]; });

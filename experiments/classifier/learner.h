@@ -43,6 +43,7 @@ class Learner final : public Trainable {
 };
 
 /// The share of pairs of one row of each class where the row of class 1 has the larger score; equal scores count half.
+/// 1/2 where a class has no row, NaN where a score is.
 double area_under_curve(const std::vector<double>& scores, const std::vector<int64_t>& labels);
 
 }  // namespace bochner::classifier
