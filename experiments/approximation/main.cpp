@@ -297,7 +297,9 @@ void run(Config& config, Session& session) {
 }  // namespace bochner
 
 int main(int argc, char** argv) {
-  return bochner::main_of<bochner::Config>(
-      {"approximation", "How well features and landmarks approximate attention", bochner::embedded_resources()}, argc,
-      argv, bochner::run);
+  return bochner::main_of<bochner::Config>({.name = "approximation",
+                                            .summary = "How well features and landmarks approximate attention",
+                                            .resources = bochner::embedded_resources(),
+                                            .trains = false},
+                                           argc, argv, bochner::run);
 }

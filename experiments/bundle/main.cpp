@@ -4,16 +4,15 @@
 #include <cmath>
 
 #include "autograd/fused/cross_entropy.h"
-#include "engine/io/csv.h"
 #include "engine/io/file.h"
+#include "engine/ops/index.h"
 #include "engine/ops/sort.h"
 #include "experiments/classifier/mnist.h"
 #include "experiments/classifier/uci.h"
+#include "experiments/common/figures.h"
 #include "experiments/common/interrupt.h"
-#include "experiments/common/program.h"
 #include "experiments/common/run.h"
 #include "experiments/common/state.h"
-#include "experiments/common/table.h"
 #include "layers/models/mlp.h"
 
 namespace {
@@ -151,7 +150,9 @@ void judge(std::vector<Candidate>& candidates, const TableSplit& test) {
 void race(std::vector<Candidate>& candidates, const Config& config, const TableSplit& test) {
   using Clock = std::chrono::steady_clock;
   for (const int64_t rows : config.rows) {
-    const Tensor x = test.features.slice(0, 0, std::min(rows, test.rows())).contiguous();
+    std::vector<int64_t> places(static_cast<size_t>(rows));  // over again where there are fewer
+    for (int64_t i = 0; i < rows; ++i) places[static_cast<size_t>(i)] = i % test.rows();
+    const Tensor x = take(test.features, Tensor::from(places, {rows}));
     std::vector<std::vector<double>> times(candidates.size());
     for (int64_t round = -2; round < config.rounds; ++round) {
       stop_if_interrupted();
@@ -181,10 +182,6 @@ void fit_to_network(Bundle& bundle, const Mlp& network, const TableSplit& train,
 
 void run(Config& config, Session& session) {
   const Trained run = trained(config, session.log);
-  const std::filesystem::path path =
-      config.run.out.empty() ? folder_of_runs(session.experiment, config.run) : std::filesystem::path(config.run.out);
-  const RunFolder folder(path, false);
-  write_file_atomically(folder / "config.ini", config_ini(session.experiment, session.fields));
   const Mlp& network = *run.network;
   Generator unused(0);
   Context context{unused, false};
@@ -217,43 +214,24 @@ void run(Config& config, Session& session) {
   race(candidates, config, run.data.test);
 
   Table table{{run.name, "accuracy %", "loss", "logits apart", "flops a row", "bytes"}, {}};
-  for (const int64_t rows : config.rows) table.head.push_back(fmt::format("ms for {} rows", rows));
-  CsvWriter csv(folder / "results.csv");
-  std::vector<std::string> names = {"network", "accuracy", "loss", "logits_apart", "flops", "bytes"};
-  for (const int64_t rows : config.rows) names.push_back(fmt::format("milliseconds_{}", rows));
-  const auto write = [&](const std::vector<std::string>& row) {
-    csv.write_row(std::vector<std::string_view>(row.begin(), row.end()));
-  };
-  write(names);
+  for (const int64_t rows : config.rows)
+    table.head.push_back(fmt::format("ms for {} {}", rows, rows == 1 ? "row" : "rows"));
   for (const Candidate& one : candidates) {
-    std::vector<std::string> shown = {one.name,
-                                      fmt::format("{:.2f}", 100 * one.accuracy),
-                                      fmt::format("{:.4g}", one.loss),
-                                      fmt::format("{:.2g}", one.apart),
-                                      fmt::format("{}", one.flops),
-                                      fmt::format("{}", one.bytes)};
-    std::vector<std::string> exact = {
-        one.name, fmt::format("{}", one.accuracy), fmt::format("{}", one.loss), fmt::format("{}", one.apart), shown[4],
-        shown[5]};
-    for (const double time : one.milliseconds) {
-      shown.push_back(fmt::format("{:.3g}", time));
-      exact.push_back(fmt::format("{}", time));
-    }
-    table.rows.push_back(shown);
-    write(exact);
+    table.rows.push_back({one.name, fmt::format("{:.2f}", 100 * one.accuracy), fmt::format("{:.4g}", one.loss),
+                          fmt::format("{:.2g}", one.apart), fmt::format("{}", one.flops),
+                          fmt::format("{}", one.bytes)});
+    for (const double time : one.milliseconds) table.rows.back().push_back(fmt::format("{:.3g}", time));
   }
-  csv.commit();
-  write_file_atomically(folder / "report.html", report_html(fmt::format("bundle: {}", run.name), {},
-                                                            PaperTable::parse(session.experiment.resources.paper),
-                                                            {{"Before and after", table.html()}}));
-  fmt::print("{}{}\n", table.text(), (folder / "report.html").string());
+  write_figures(session, {}, {{"Before and after", table}});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   return bochner::main_of<Config>(
-      {"bundle", "Size, operations, latency and accuracy of a network before and after bundling",
-       bochner::embedded_resources()},
+      {.name = "bundle",
+       .summary = "Size, operations, latency and accuracy of a network before and after bundling",
+       .resources = bochner::embedded_resources(),
+       .trains = false},
       argc, argv, run);
 }

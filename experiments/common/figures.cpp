@@ -38,6 +38,7 @@ std::string machine_load() {
 
 void write_figures(const Session& session, std::vector<Figure> figures, const std::vector<NamedTable>& tables) {
   const RunOptions& options = session.options;
+  const bool prints = session.log.shows(LogLevel::info);
   const RunFolder folder(
       options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out),
       options.resume);
@@ -73,7 +74,7 @@ void write_figures(const Session& session, std::vector<Figure> figures, const st
   for (const auto& [title, table] : all) {
     results["tables"].push_back({{"title", title}, {"head", table.head}, {"rows", table.rows}});
     pictures.push_back({title, "<div class=\"wide\">" + table.html() + "</div>"});
-    fmt::print("{}\n{}\n", title, table.text());
+    if (prints) fmt::print("{}\n{}\n", title, table.text());
   }
   const std::string config = config_ini(session.experiment, session.fields);
   pictures.push_back({"Settings", "<pre>" + html_escaped(config) + "</pre>"});
@@ -81,7 +82,7 @@ void write_figures(const Session& session, std::vector<Figure> figures, const st
   write_file_atomically(folder / "results.json", results.dump(1) + "\n");
   const std::string title = fmt::format("{}: {}", session.experiment.name, options.task);
   write_file_atomically(folder / "report.html", report_html(title, {}, {}, pictures));
-  fmt::print("{}\n", (folder / "report.html").string());
+  if (prints) fmt::print("{}\n", (folder / "report.html").string());
 }
 
 }  // namespace bochner

@@ -25,8 +25,8 @@ struct NamedTable {
 };
 
 /// Writes config.ini, results.json and report.html into the run folder that the options name: figures, tables, and what
-/// the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder. Curves get their
-/// colours here.
+/// the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder, but for --quiet.
+/// Curves get their colours here.
 void write_figures(const Session& session, std::vector<Figure> figures, const std::vector<NamedTable>& tables = {});
 
 /// The load averages of the machine over 1, 5 and 15 minutes, and its processors: how far a time can be trusted.

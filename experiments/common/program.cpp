@@ -41,6 +41,18 @@ std::string name_of(const std::vector<std::string>& names, const char* kind) {
   return name;
 }
 
+/// Where nothing is trained, what is for training is refused, and a folder that is taken.
+void check_measurement(const Experiment& experiment, const RunOptions& options) {
+  if (experiment.trains) return;
+  for (const auto& [name, asked] :
+       {std::pair{"seeds", options.seeds > 1}, {"resume", options.resume}, {"bench", options.bench}}) {
+    if (asked) fail("--{}: {} trains nothing; measure again, with another --seed or --out", name, experiment.name);
+  }
+  if (!options.out.empty() && holds_run(options.out)) {  // shows now, not behind the measurement
+    fail("{} holds a run already; name another folder with --out", options.out);
+  }
+}
+
 /// Checks the device and how it is to compute.
 void use_device(const Experiment& experiment, const RunOptions& options) {
   const Device device = Device::named(options.device);
@@ -87,6 +99,7 @@ class Program {
     with_config_([&](Fields& fields, RunOptions& options, const Body& body) {
       const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment());
       if (tells(fields, options)) return;
+      check_measurement(experiment_, options);
       log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
       for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);
       if (options.seeds > 1) {

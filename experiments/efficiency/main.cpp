@@ -354,7 +354,9 @@ void run(Config& config, Session& session) {
 }  // namespace bochner
 
 int main(int argc, char** argv) {
-  return bochner::main_of<bochner::Config>(
-      {"efficiency", "Time and memory of attention against the length", bochner::embedded_resources()}, argc, argv,
-      bochner::run);
+  return bochner::main_of<bochner::Config>({.name = "efficiency",
+                                            .summary = "Time and memory of attention against the length",
+                                            .resources = bochner::embedded_resources(),
+                                            .trains = false},
+                                           argc, argv, bochner::run);
 }

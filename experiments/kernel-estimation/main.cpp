@@ -6,16 +6,11 @@
 #include <cmath>
 
 #include "autograd/ops/unary.h"
-#include "engine/io/csv.h"
-#include "engine/io/file.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
-#include "experiments/common/chart.h"
+#include "experiments/common/figures.h"
 #include "experiments/common/interrupt.h"
-#include "experiments/common/program.h"
-#include "experiments/common/run.h"
-#include "experiments/common/table.h"
 #include "layers/snnk/arc_cosine.h"
 #include "layers/snnk/bundle.h"
 #include "layers/snnk/universal.h"
@@ -142,12 +137,13 @@ std::vector<Point> depth(const Config& config, Log& log) {
     }
     const double norm = std::sqrt(dot(y.value(), y.value()));
     for (const int64_t m : config.projections) {
-      all.push_back(measure(config, fmt::format("{} layers", layers), m, 1, [&](Generator& generator) {
-        const Bundle bundle =
-            Bundle::of_network({}, network, {.features = 2 * m, .orthogonal = config.orthogonal}, generator);
-        const Tensor rest = bundle.forward(x).value() - y.value();
-        return 1 + std::sqrt(dot(rest, rest)) / norm;
-      }));
+      all.push_back(measure(
+          config, fmt::format("{} {}", layers, layers == 1 ? "layer" : "layers"), m, 1, [&](Generator& generator) {
+            const Bundle bundle =
+                Bundle::of_network({}, network, {.features = 2 * m, .orthogonal = config.orthogonal}, generator);
+            const Tensor rest = bundle.forward(x).value() - y.value();
+            return 1 + std::sqrt(dot(rest, rest)) / norm;
+          }));
       log.info("{} layers, {} projections: relative error {:.3g}", layers, m, all.back().mean);
     }
   }
@@ -155,42 +151,30 @@ std::vector<Point> depth(const Config& config, Log& log) {
 }
 
 void run(Config& config, Session& session) {
-  const RunOptions& options = config.run;
-  const std::vector<Point> points = options.task == "depth" ? depth(config, session.log) : layer(config, session.log);
-  const std::filesystem::path path =
-      options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out);
-  const RunFolder folder(path, false);
-  write_file_atomically(folder / "config.ini", config_ini(session.experiment, session.fields));
-
+  const bool deep = config.run.task == "depth";
+  const std::vector<Point> points = deep ? depth(config, session.log) : layer(config, session.log);
   Table table{{"", "projections", "mean relative error", "deviation", "deviation of the estimate by formula"}, {}};
-  CsvWriter csv(folder / "results.csv");
-  csv.write_row({"series", "projections", "mean_relative_error", "deviation", "expected_deviation"});
-  std::vector<Curve> curves;
+  Figure figure{"Error against projections", "log10 of the projections", "log10 of the mean relative error", {}};
   for (const Point& point : points) {
     const auto number = [](double value) { return std::isnan(value) ? std::string() : fmt::format("{:.4g}", value); };
-    const std::vector<std::string> row = {point.series, fmt::format("{}", point.projections), number(point.mean),
-                                          number(point.deviation), number(point.expected)};
-    table.rows.push_back(row);
-    csv.write_row({row[0], row[1], row[2], row[3], row[4]});
-    if (curves.empty() || curves.back().label != point.series) {
-      curves.push_back({point.series, static_cast<int>(curves.size()), false, {}});
+    table.rows.push_back({point.series, fmt::format("{}", point.projections), number(point.mean),
+                          number(point.deviation), number(point.expected)});
+    if (figure.curves.empty() || figure.curves.back().label != point.series) {
+      figure.curves.emplace_back().label = point.series;
     }
-    curves.back().points.emplace_back(std::log10(static_cast<double>(point.projections)), std::log10(point.mean));
+    figure.curves.back().points.emplace_back(std::log10(static_cast<double>(point.projections)),
+                                             std::log10(point.mean));
   }
-  csv.commit();
-  const std::string title = fmt::format("kernel-estimation: {}", run_name(options));
-  const std::string chart = line_chart("log10 of the mean relative error", "log10 of the projections", curves);
-  write_file_atomically(folder / "report.html",
-                        report_html(title, {}, PaperTable::parse(session.experiment.resources.paper),
-                                    {{"Error against projections", chart}, {"Numbers", table.html()}}));
-  fmt::print("{}{}\n", table.text(), (folder / "report.html").string());
+  write_figures(session, {figure}, {{fmt::format("{} draws of the features", config.instantiations), table}});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   return bochner::main_of<Config>(
-      {"kernel-estimation", "How far SNNK layers are from the layers they stand for, by number of projections",
-       bochner::embedded_resources()},
+      {.name = "kernel-estimation",
+       .summary = "How far SNNK layers are from the layers they stand for, by number of projections",
+       .resources = bochner::embedded_resources(),
+       .trains = false},
       argc, argv, run);
 }

@@ -97,6 +97,9 @@ void run(Config& config, Session& session) {
 
 int main(int argc, char** argv) {
   return bochner::main_of<bochner::Config>(
-      {"turing", "A Transformer with hard Gaussian attention executes a Turing machine", bochner::embedded_resources()},
+      {.name = "turing",
+       .summary = "A Transformer with hard Gaussian attention executes a Turing machine",
+       .resources = bochner::embedded_resources(),
+       .trains = false},
       argc, argv, bochner::run);
 }

@@ -215,7 +215,7 @@ TEST(Approximation, NystromWithAllLandmarksIsExact) {
 }
 
 Ended approximation(const TemporaryFolder& folder, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {BOCHNER_APPROXIMATION, "--quiet", "--out=run", "--repeats=2"});
+  arguments.insert(arguments.begin(), {BOCHNER_APPROXIMATION, "--out=run", "--repeats=2"});
   return Process(arguments, folder.path()).wait();
 }
 

@@ -22,7 +22,7 @@ TEST(EfficiencyProgram, MeasuresAttentionAndTheModelAroundIt) {
     const TemporaryFolder folder;
     const Ended ended =
         efficiency(folder, {"--task=" + task, "--preset=small", "--lengths=16,64", "--methods=softmax,gmm-prf,none",
-                            "--layers=1", "--repeats=1", "--quiet", "--out=run", "--mechanism.features=8"});
+                            "--layers=1", "--repeats=1", "--out=run", "--mechanism.features=8"});
     ASSERT_EQ(ended.code, 0) << ended.err;
     const auto figures = nlohmann::json::parse(test::contents(folder / "run/results.json")).at("figures");
     ASSERT_EQ(figures.size(), 4U);
