@@ -30,7 +30,8 @@ class SnnkAdapter : public Module {
 };
 
 /// activation(x W_p^T + b_p) W_c^T + b_c with the pooler as an SNNK layer (Eq. 23); inputs and pooler weights are
-/// divided by dim^(1/4) (H.2). bundle() makes (classes, features) of both matrices.
+/// divided by dim^(1/4) (H.2), so it begins as activation(x W_p^T / sqrt(dim) + b_p). bundle() makes (classes,
+/// features) of both matrices.
 class SnnkPooler : public Module {
  public:
   /// In place of a trained pooler and a classifier, whose weights are copied.
