@@ -137,10 +137,17 @@ void run_sweep(Session& session, ModelConfig& model, SweepConfig& sweep, const T
   session.go_on = fmt::format("the same command with --resume --out={}", folder.string());
   std::vector<Point> points = points_of(asked.attention, sweep);
   options.seeds = 1;
-  for (Point& point : points) {
+  const auto choose = [&](const Point& point) {
     model.hidden = point.hidden;
     if (point.features != 0) model.features = point.features;
     options.attention = point.layer;
+  };
+  for (const Point& point : points) {  // a mistake in the last one shows before the first begins
+    choose(point);
+    make();
+  }
+  for (Point& point : points) {
+    choose(point);
     for (int i = 0; i < asked.seeds; ++i) {
       options.seed = asked.seed + static_cast<uint64_t>(i);
       std::string name = point.name();

@@ -49,6 +49,10 @@ void Config::fields(Fields& f) {
 
 TableSplits Config::load(const Say& say) const {
   const std::filesystem::path data = run.data;
+  if (run.task != "csv" && std::filesystem::is_regular_file(data)) {
+    fail("uci: --data={} is a file; --task=csv with --csv.label=COLUMN reads one, --task={} a folder", run.data,
+         run.task);
+  }
   const std::string archive = "https://archive.ics.uci.edu/dataset/";
   if (run.task == "covertype") {
     return uci::covertype(found(data, {"covtype.data", "covtype.first20000.data"}, archive + "31/covertype"), say);

@@ -93,6 +93,9 @@ TEST(UciProgram, MistakesAreOneLine) {
   const Ended missing = run(folder, {BOCHNER_UCI, "--task=higgs", "--data=nowhere"});
   EXPECT_EQ(missing.code, 2);
   EXPECT_NE(missing.err.find("nowhere/HIGGS.csv is missing"), std::string::npos) << missing.err;
+  const Ended file = run(folder, {BOCHNER_UCI, "--data=t.csv"});
+  EXPECT_EQ(file.code, 2);
+  EXPECT_NE(file.err.find("--task=csv"), std::string::npos) << file.err;
   const Ended odd = run(folder, uci({"--attention=snnk-sin", "--model.features=7"}));
   EXPECT_EQ(odd.code, 2);
 }
@@ -118,6 +121,13 @@ TEST(MnistProgram, RunsOnIdxFiles) {
   ASSERT_EQ(ended.code, 0) << ended.err;
   const auto results = nlohmann::json::parse(contents(folder / "out/results.json"));
   EXPECT_GT(results["metrics"]["test"]["accuracy"], 0.9);
+  const Tensor labels = read_idx(folder / "t10k-labels-idx1-ubyte");
+  labels.data<uint8_t>()[7] = 10;
+  write_idx(folder / "t10k-labels-idx1-ubyte", labels);
+  const Ended beyond = run(folder, {BOCHNER_MNIST, "--task=fashion-mnist"});
+  EXPECT_EQ(beyond.code, 2);
+  EXPECT_EQ(beyond.err,
+            "error: data/fashion-mnist/t10k-labels-idx1-ubyte: label 7, counted from 0, is 10; there are 0 to 9\n");
   const Ended missing = run(folder, {BOCHNER_MNIST, "--task=fashion-mnist", "--data=nowhere"});
   EXPECT_EQ(missing.code, 2);
   EXPECT_EQ(
@@ -154,6 +164,10 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   std::filesystem::remove(folder / "out/report.html");
   ASSERT_EQ(run(folder, again).code, 0);
   EXPECT_EQ(contents(folder / "out/report.html").empty(), false);
+  const Ended odd = run(folder, uci({"--attention=snnk-cos", "--sweep.features=4,7", "--out=odd"}));
+  EXPECT_EQ(odd.code, 2);
+  EXPECT_NE(odd.err.find("7 features"), std::string::npos) << odd.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "odd"));
 }
 
 TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {
@@ -161,13 +175,8 @@ TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {
   put_table(folder, "t.csv");
   ASSERT_EQ(run(folder, uci({"--attention=linear,snnk-relu", "--out=out"})).code, 0);
   const auto rows = [&](const std::string& file) {
-    std::vector<std::vector<std::string>> table;
-    CsvReader reader(folder / file);
-    while (reader.next()) {
-      table.emplace_back();
-      for (int i = 0; i < reader.size(); ++i) table.back().emplace_back(reader[i]);
-    }
-    return table;
+    const auto results = nlohmann::json::parse(contents(folder / file));
+    return results["tables"][0]["rows"].get<std::vector<std::vector<std::string>>>();
   };
   const std::vector<std::string> quick = {BOCHNER_BUNDLE, "--rounds=3", "--rows=1,64", "--threads=1"};
   const auto bundle = [&](std::vector<std::string> more) {
@@ -176,18 +185,21 @@ TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {
   };
   const Ended exact = bundle({"--data=out/snnk-relu", "--out=exact"});
   ASSERT_EQ(exact.code, 0) << exact.err;
-  const auto before_after = rows("exact/results.csv");
-  ASSERT_EQ(before_after.size(), 3U);
-  EXPECT_EQ(before_after[1][1], before_after[2][1]);  // accuracy
-  EXPECT_LT(std::stod(before_after[2][3]), 1e-5);     // logits apart
-  EXPECT_LT(std::stoi(before_after[2][4]), std::stoi(before_after[1][4]));
-  EXPECT_GT(std::stod(before_after[2][6]), 0);  // milliseconds
+  const auto before_after = rows("exact/results.json");
+  ASSERT_EQ(before_after.size(), 2U);
+  EXPECT_EQ(before_after[0][1], before_after[1][1]);  // accuracy
+  EXPECT_LT(std::stod(before_after[1][3]), 1e-5);     // logits apart
+  EXPECT_LT(std::stoi(before_after[1][4]), std::stoi(before_after[0][4]));
+  EXPECT_GT(std::stod(before_after[1][6]), 0);  // milliseconds
   const Ended fitted = bundle({"--data=out/linear", "--features=256", "--out=fitted"});
   ASSERT_EQ(fitted.code, 0) << fitted.err;
-  const auto three = rows("fitted/results.csv");
-  ASSERT_EQ(three.size(), 4U);
-  EXPECT_LT(std::stod(three[3][3]), std::stod(three[2][3]));  // the fit is nearer than Psi
-  EXPECT_GT(std::stod(three[3][1]), 0.8);
+  const auto three = rows("fitted/results.json");
+  ASSERT_EQ(three.size(), 3U);
+  EXPECT_LT(std::stod(three[2][3]), std::stod(three[1][3]));  // the fit is nearer than Psi
+  EXPECT_GT(std::stod(three[2][1]), 80);
+  const Ended taken = bundle({"--data=out/linear", "--out=fitted"});
+  EXPECT_EQ(taken.code, 2);
+  EXPECT_EQ(taken.err, "error: fitted holds a run already; name another folder with --out\n");
   const Ended none = bundle({"--data=nowhere"});
   EXPECT_EQ(none.code, 2);
   EXPECT_NE(none.err.find("nowhere holds no run"), std::string::npos) << none.err;
@@ -230,11 +242,32 @@ TEST(KernelEstimationProgram, ErrorsFallWithProjections) {
   const TemporaryFolder folder;
   for (const std::string task : {"sine", "arc-cosine", "depth"}) {
     const Ended ended = run(folder, {BOCHNER_KERNEL_ESTIMATION, "--preset=quick", "--task=" + task, "--out=" + task,
-                                     "--width=8", "--instantiations=20", "--threads=1"});
+                                     "--width=8", "--instantiations=20", "--threads=1", "--quiet"});
     ASSERT_EQ(ended.code, 0) << ended.err;
-    const std::string csv = contents(folder / (task + "/results.csv"));
-    EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), task == "depth" ? 7 : 4) << csv;
+    EXPECT_EQ(ended.out, "");
+    const auto results = nlohmann::json::parse(contents(folder / (task + "/results.json")));
+    const auto curves = results["figures"][0]["curves"];
+    EXPECT_EQ(curves.size(), task == "depth" ? 2U : 1U);
+    for (const auto& curve : curves) {  // logarithms over 4, 16 and 64 projections
+      const auto points = curve["points"].get<std::vector<std::pair<double, double>>>();
+      ASSERT_EQ(points.size(), 3U);
+      EXPECT_LT(points[2].second, points[0].second - 0.25) << task;  // in expectation by log10(4)
+    }
+    EXPECT_EQ(results["tables"][0]["rows"].size(), task == "depth" ? 6U : 3U);
     EXPECT_NE(contents(folder / (task + "/report.html")).find("<svg"), std::string::npos);
+  }
+}
+
+TEST(KernelEstimationProgram, TrainsNothingSoThereIsNothingToRepeatOrToGoOnWith) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> quick = {BOCHNER_KERNEL_ESTIMATION, "--preset=quick", "--projections=2", "--out=out"};
+  ASSERT_EQ(run(folder, quick).code, 0);
+  for (const std::string option : {"--seeds=2", "--resume", "--bench"}) {
+    std::vector<std::string> command = quick;
+    command.push_back(option);
+    const Ended ended = run(folder, command);
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_NE(ended.err.find("kernel-estimation trains nothing"), std::string::npos) << ended.err;
   }
 }
 
