@@ -5,8 +5,13 @@
 #include <cstring>
 #include <numeric>
 
+#include "engine/parallel.h"
+
 namespace bochner {
 namespace {
+
+/// Elements that a piece of work gathers from scattered rows.
+constexpr int64_t kGathered = 8192;
 
 TableSplit rows_of(const NumericTable& table, int64_t begin, int64_t end) {
   return {table.features.slice(0, begin, end).contiguous(), table.labels.slice(0, begin, end).contiguous()};
@@ -207,12 +212,15 @@ TableBatch TableLoader::next() {
   batch.rows.assign(order_.begin() + begin, order_.begin() + end);
   batch.x = Tensor::empty({end - begin, columns});
   batch.labels = Tensor::empty({end - begin}, DType::i64);
-  for (int64_t i = 0; i < end - begin; ++i) {
-    const int64_t row = batch.rows[static_cast<size_t>(i)];
-    std::memcpy(batch.x.data<float>() + i * columns, split_.features.data<float>() + row * columns,
-                static_cast<size_t>(columns) * sizeof(float));
-    batch.labels.data<int64_t>()[i] = split_.labels.data<int64_t>()[row];
-  }
+  const int64_t grain = std::max<int64_t>(1, kGathered / std::max<int64_t>(1, columns));
+  parallel_for(end - begin, grain, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t row = batch.rows[static_cast<size_t>(i)];
+      std::memcpy(batch.x.data<float>() + i * columns, split_.features.data<float>() + row * columns,
+                  static_cast<size_t>(columns) * sizeof(float));
+      batch.labels.data<int64_t>()[i] = split_.labels.data<int64_t>()[row];
+    }
+  });
   if (++position_.step == steps_per_epoch()) position_ = {position_.epoch + 1, 0};
   return batch;
 }

@@ -154,10 +154,21 @@ struct Slopes {
   }
 };
 
+/// Rows that leave sums of gradients of their own in backward, a multiple of the tile.
+template <class T>
+int64_t rows_per_sum(const LinearSizes& sizes) {
+  const int64_t size = sizes.outputs * sizes.inputs + sizes.outputs + 2 * sizes.inputs;
+  return std::max<int64_t>(256, rows_per_gradient<T>(sizes.rows, size, tile_rows(sizes)));
+}
+
 /// Without norm no row of x has to be made again: three plain sums, db = 1^T e, dW = e^T x and dx = e W. That reads e
-/// and x twice, and spares each piece of rows a dW of its own: the better of the two where rows are few.
-inline bool is_plain(const LinearSizes& sizes, const LinearWeights& weights, const LinearSpec& spec) {
-  return !weights.gamma.defined() && (spec.relu || !spec.drop.active()) && sizes.rows < 8 * sizes.inputs;
+/// and x twice, and spares each piece of rows a dW of its own: the better of the two where those, cleared and added up,
+/// are more to move.
+template <class T>
+bool is_plain(const LinearSizes& sizes, const LinearWeights& weights, const LinearSpec& spec) {
+  if (weights.gamma.defined() || (!spec.relu && spec.drop.active())) return false;
+  const int64_t sums = (sizes.rows + rows_per_sum<T>(sizes) - 1) / rows_per_sum<T>(sizes);
+  return 2 * sums * sizes.outputs * sizes.inputs > sizes.rows * (sizes.outputs + sizes.inputs);
 }
 template <class T>
 void plain_backward(const LinearSizes& sizes, const Tensor& gradient, const Tensor& x, const LinearResult& made,
@@ -199,8 +210,7 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
   const int64_t at_beta = at_gamma + sizes.inputs;
   const int64_t size = at_beta + sizes.inputs;
   const int64_t tile = tile_rows(sizes);
-  // Each piece clears and adds up sums of its own, which costs as much as the products of some 50 rows.
-  const int64_t grain = std::max<int64_t>(256, rows_per_gradient<T>(sizes.rows, size, tile));
+  const int64_t grain = rows_per_sum<T>(sizes);
   const Tensor total = sum_gradients<T>(sizes.rows, grain, size, [&](int64_t begin, int64_t end, T* sums) {
     Scratch<T> scratch({tile * input.stride, tile * e_stride, tile * sizes.inputs});
     T* const n = scratch.take(tile * input.stride);
@@ -243,7 +253,7 @@ void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weig
 void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const LinearResult& made,
                      const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
   visit_floating(x.dtype(), "linear", [&]<class T>(TypeTag<T>) {
-    if (is_plain(sizes, weights, spec)) {
+    if (is_plain<T>(sizes, weights, spec)) {
       plain_backward<T>(sizes, g, x, made, weights, spec, result);
     } else {
       backward<T>(sizes, g, x, made, weights, spec, result);
