@@ -29,9 +29,8 @@ struct SirenOptions {
   /// What SNNK layers start as:
   ///   psi      Psi of the weights of the layer they stand for (SNNK C). An estimate from few features is mostly noise
   ///            that all outputs share, and what a network says of x fades from layer to layer.
-  ///   spread   W of U(+-bound) such that outputs have the variance 1/2 of sines for inputs that are sines of N(0, 1),
-  ///   as
-  ///            SIREN's own layers are drawn
+  ///   spread   W of U(+-bound), bound such that outputs have the variance 1/2 of sines where inputs are sines of
+  ///            N(0, 1): as SIREN's own layers are drawn
   std::string snnk_start = "psi";
 };
 
