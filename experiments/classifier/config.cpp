@@ -3,8 +3,8 @@
 namespace bochner::classifier {
 
 void ModelConfig::fields(Fields& f) {
-  f("first", first, "hidden units of the first layer").at_least(1);
-  f("hidden", hidden, "hidden units of the second layer, which SNNK stands in for").at_least(1);
+  f("first", first, "hidden units of the first layer, or of several, one behind the other").at_least(1);
+  f("hidden", hidden, "hidden units of the last hidden layer, which SNNK stands in for").at_least(1);
   f("features", features, "features of the SNNK layer; even for universal ones").at_least(1);
   f("dropout", dropout, "after each hidden layer").at_least(0).below(1);
   f("orthogonal", orthogonal, "orthogonal projections in the SNNK layer");
@@ -33,7 +33,10 @@ std::vector<std::string> layer_names() {
 }
 
 MlpOptions mlp_options(const ModelConfig& model, const std::string& layer, int64_t inputs, int64_t classes) {
-  MlpOptions options{.inputs = inputs, .hidden = {model.first, model.hidden}, .outputs = classes};
+  if (model.first.empty()) fail("model.first: no layer in front of the one that SNNK stands in for; name its units");
+  MlpOptions options{.inputs = inputs, .hidden = model.first, .outputs = classes};
+  options.hidden.push_back(model.hidden);
+  options.snnk_layer = static_cast<int>(model.first.size());
   options.dropout = model.dropout;
   if (layer == "linear") return options;
   options.snnk = SnnkOptions{.activation = layer.substr(5), .features = model.features};

@@ -1,8 +1,9 @@
-// What the classifiers of rows of numbers can be told (uci, mnist): an MLP whose second layer may be an SNNK layer, and
-// its training. `--attention` names what that layer is, as it is what runs are compared by.
+// What the classifiers of rows of numbers can be told (uci, mnist): an MLP whose last hidden layer may be an SNNK
+// layer, and its training. `--attention` names what that layer is, as it is what runs are compared by.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "autograd/optim/schedule.h"
 #include "experiments/common/options.h"
@@ -11,8 +12,8 @@
 namespace bochner::classifier {
 
 struct ModelConfig {
-  int64_t first = 512;   ///< hidden units of the first layer
-  int64_t hidden = 512;  ///< of the second, which SNNK stands in for: d_param of SNNK H.5
+  std::vector<int64_t> first = {512};  ///< hidden units of the plain layers, one or more
+  int64_t hidden = 512;                ///< of the layer behind them, which SNNK stands in for: d_param of SNNK H.5
   int64_t features = 32;
   double dropout = 0.1;
   bool orthogonal = false;

@@ -115,7 +115,7 @@ std::string figure_of(const std::vector<Point>& points, const std::string& metri
 }  // namespace
 
 void SweepConfig::fields(Fields& f) {
-  f("hidden", hidden, "trains networks of all these widths of the second layer, and compares")
+  f("hidden", hidden, "trains networks of all these widths of the last hidden layer, and compares")
       .at_least(1)
       .of_invocation();
   f("features", features, "trains SNNK layers of all these numbers of features, and compares")

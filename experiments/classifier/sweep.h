@@ -1,5 +1,5 @@
-// Many networks at once: the plain one for each width of its second layer, and one with an SNNK layer for each width
-// and number of features (SNNK Figs. 6 and 9).
+// Many networks at once: the plain one for each width of its last hidden layer, and one with an SNNK layer for each
+// width and number of features (SNNK Figs. 6 and 9).
 //
 //   ./run uci --preset=quick --sweep.hidden=64,512 --sweep.features=8,32,128 --seeds=3
 #pragma once
