@@ -103,16 +103,15 @@ Table results_table(const std::vector<RunRecord>& runs, const PaperTable& papers
     if (!brief) table.head.emplace_back("of the last step");
   }
   if (!brief) table.head.emplace_back("paper");
-  for (const char* name : {"best step", "steps", "parameters", "steps/s", "training", "peak memory"}) {
-    table.head.emplace_back(name);
-  }
+  for (const char* name : {"best step", "steps", "parameters", "steps/s"}) table.head.emplace_back(name);
+  if (!brief) table.head.emplace_back("samples/s");
+  for (const char* name : {"training", "peak memory"}) table.head.emplace_back(name);
   const auto put = [&](std::vector<std::string>& row, const Metrics& values, const std::string& metric) {
     const double* const value = find_metric(values, metric);
     row.push_back(value == nullptr ? "–" : shown(metric, *value));
   };
   for (const RunRecord& run : runs) {
     const TrainResult& result = run.result;
-    const double rate = result.train_seconds > 0 ? static_cast<double>(result.steps) / result.train_seconds : 0;
     std::vector<std::string> row = {name_of_run(run, runs)};
     for (const std::string& metric : metrics) {
       put(row, result.test, metric);
@@ -122,8 +121,9 @@ Table results_table(const std::vector<RunRecord>& runs, const PaperTable& papers
     for (const int64_t number : {result.best_step, result.steps, result.parameters}) {
       row.push_back(fmt::format("{}", number));
     }
-    row.insert(row.end(),
-               {fmt::format("{:.3g}", rate), clock_text(result.train_seconds), bytes_text(result.peak_memory_bytes)});
+    row.push_back(fmt::format("{:.3g}", result.steps_per_second()));
+    if (!brief) row.push_back(fmt::format("{:.4g}", result.samples_per_second()));
+    row.insert(row.end(), {clock_text(result.train_seconds), bytes_text(result.peak_memory_bytes)});
     table.rows.push_back(std::move(row));
   }
   for (const Baseline& baseline : baselines_of(runs)) {

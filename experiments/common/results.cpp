@@ -38,7 +38,6 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
   }
   Json baselines = Json::object();
   for (const Baseline& baseline : result.baselines) baselines[baseline.name] = json_of(baseline.test);
-  const double rate = result.train_seconds > 0 ? static_cast<double>(result.steps) / result.train_seconds : 0;
   const Json json = {
       {"experiment", run.experiment},
       {"task", run.task},
@@ -58,9 +57,11 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
         {"last", {{"valid", json_of(result.valid_last)}, {"test", json_of(result.test_last)}}}}},
       {"baselines", baselines},
       {"derived", json_of(run.derived)},
-      {"steps_per_second", rate},
+      {"steps_per_second", result.steps_per_second()},
+      {"samples_per_second", result.samples_per_second()},
       {"peak_memory_bytes", result.peak_memory_bytes},
       {"train_seconds", result.train_seconds},
+      {"samples", result.samples},
       {"git", build.commit},
       {"build",
        {{"version", build.version},
@@ -95,6 +96,7 @@ RunRecord read_run(const std::filesystem::path& folder) {
     run.result.parameters = json.at("parameters").get<int64_t>();
     run.result.peak_memory_bytes = json.at("peak_memory_bytes").get<int64_t>();
     run.result.train_seconds = json.at("train_seconds").get<double>();
+    run.result.samples = json.value("samples", int64_t{0});
     const Json& all = json.at("metrics");
     run.result.best_step = all.at("best_step").get<int64_t>();
     run.result.valid = metrics(all.at("valid"));

@@ -91,7 +91,7 @@ TrainResult Trainer::run() {
     if (reads) {
       latest_read = Clock::now();
       ProgressState state{.step = step_, .steps = plan_.steps, .loss = loss_sum_ / static_cast<double>(loss_count_)};
-      if (count_ > 0) state.accuracy = static_cast<double>(correct_) / static_cast<double>(count_);
+      if (judged_ > 0) state.accuracy = static_cast<double>(correct_) / static_cast<double>(judged_);
       if (train_seconds_ > seconds_before) {
         state.rate = static_cast<double>(step_ - first_step) / (train_seconds_ - seconds_before);
       }
@@ -127,8 +127,10 @@ void Trainer::read_results() {
     unread_.pop_front();
     loss_sum_ += loss;
     loss_count_ += 1;
-    if (result.correct.defined()) correct_ += static_cast<int64_t>(result.correct.item());
-    count_ += result.count;
+    samples_ += result.count;
+    if (!result.correct.defined()) continue;
+    correct_ += static_cast<int64_t>(result.correct.item());
+    judged_ += result.count;
   }
 }
 
@@ -138,12 +140,12 @@ bool Trainer::is_done() const {
 
 void Trainer::log_training(MetricsFile& metrics, EventsFile& events) {
   Metrics values = {{"loss", loss_sum_ / static_cast<double>(loss_count_)}};
-  if (count_ > 0) values.emplace_back("accuracy", static_cast<double>(correct_) / static_cast<double>(count_));
+  if (judged_ > 0) values.emplace_back("accuracy", static_cast<double>(correct_) / static_cast<double>(judged_));
   for (const auto& value : model_.extra()) values.push_back(value);
   values.emplace_back("seconds", train_seconds_);
   record(metrics, events, step_, "train", values);
   loss_sum_ = 0;
-  loss_count_ = correct_ = count_ = 0;
+  loss_count_ = correct_ = judged_ = 0;
 }
 
 void Trainer::evaluate(MetricsFile& metrics, EventsFile& events) {
@@ -186,7 +188,8 @@ void Trainer::save_last() {
   state.set("run.loss_sum", loss_sum_);
   state.set("run.loss_count", loss_count_);
   state.set("run.correct", correct_);
-  state.set("run.count", count_);
+  state.set("run.judged", judged_);
+  state.set("run.samples", samples_);
   state.set("run.best_step", best_.step);
   state.set("run.best_since", best_.since);
   state.set("run.best_valid", metrics_json(best_.valid));
@@ -202,7 +205,8 @@ void Trainer::restore(const State& state) {
   loss_sum_ = state.real("run.loss_sum");
   loss_count_ = state.integer("run.loss_count");
   correct_ = state.integer("run.correct");
-  count_ = state.integer("run.count");
+  judged_ = state.integer("run.judged");
+  samples_ = state.integer("run.samples");
   best_ = {state.integer("run.best_step"), state.integer("run.best_since"),
            parse_metrics_json(state.text("run.best_valid"), state.file)};
   valid_last_ = parse_metrics_json(state.text("run.valid"), state.file);
@@ -242,6 +246,7 @@ TrainResult Trainer::finish() {
   result.steps = step_;
   result.parameters = model_.parameters();
   result.train_seconds = train_seconds_;
+  result.samples = samples_;
   result.valid_last = valid_last_.empty() ? model_.evaluate(Split::valid) : valid_last_;
   result.test_last = model_.evaluate(Split::test);
   result.best_step = best_.step;

@@ -17,8 +17,8 @@
 namespace bochner {
 
 /// What one training step tells, in tensors of one element: where they lie on a card, the trainer reads them from time
-/// to time and steps wait for nothing. `count` is the number of examples, or of positions, of which `correct` were
-/// right; a task without accuracy leaves both as they are.
+/// to time and steps wait for nothing. `count` is the number of samples, or of positions, of which `correct` were
+/// right; a task without accuracy leaves `correct` as it is.
 struct StepResult {
   Tensor loss;
   Tensor correct{};
@@ -93,6 +93,13 @@ struct TrainResult {
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;
   double train_seconds = 0;  ///< in steps alone, over all sessions of the run
+  int64_t samples = 0;       ///< that these steps saw
+
+  double steps_per_second() const { return per_second(steps); }
+  double samples_per_second() const { return per_second(samples); }
+
+ private:
+  double per_second(int64_t count) const { return train_seconds > 0 ? static_cast<double>(count) / train_seconds : 0; }
 };
 
 class Trainer {
@@ -138,10 +145,11 @@ class Trainer {
   // The state of the run, all of it in checkpoint-last.
   int64_t step_ = 0;
   double train_seconds_ = 0;
+  int64_t samples_ = 0;
   double loss_sum_ = 0;  ///< since the latest log
   int64_t loss_count_ = 0;
   int64_t correct_ = 0;
-  int64_t count_ = 0;
+  int64_t judged_ = 0;  ///< samples of which these were right
   Best best_;
   Metrics valid_last_;
 };

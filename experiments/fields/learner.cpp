@@ -34,6 +34,7 @@ StepResult FieldLearner::step(int64_t step) {
   {
     Tape tape;
     const Variable x = batch_ < points_.size(0) ? take(points_, rows_) : points_;
+    result.count = x.size(0);
     const Variable value = loss(model_.forward(x), rows_);
     result.loss = value.value();
     if (!std::isfinite(value.item())) return result;  // the trainer stops; parameters stay as they were

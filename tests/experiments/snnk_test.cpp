@@ -56,6 +56,7 @@ TEST(UciProgram, LearnsWithBothLayersAndBundles) {
     const auto& test = results["metrics"]["test"];
     EXPECT_GT(test["accuracy"], 0.85) << layer;
     EXPECT_GT(test["auc"], 0.9) << layer;
+    EXPECT_NEAR(results["samples_per_second"].get<double>(), 64 * results["steps_per_second"].get<double>(), 1e-3);
     if (layer == "linear") continue;
     EXPECT_EQ(results["parameters"], 2 * 32 + 32 + 32 * 16 + 2 * 32 + 2);
     EXPECT_NEAR(test["accuracy-bundled"].get<double>(), test["accuracy"].get<double>(), 0.01);
@@ -102,10 +103,12 @@ TEST(UciProgram, GoesOnBitForBit) {
   }
   const Ended again = run(folder, {BOCHNER_UCI, "--resume", "--out=cut", "--task=csv", "--data=t.csv"});
   ASSERT_EQ(again.code, 0) << again.err;
-  const auto metrics = [&](const std::string& name) {
-    return nlohmann::json::parse(contents(folder / (name + "/results.json")))["metrics"];
+  const auto results = [&](const std::string& name) {
+    return nlohmann::json::parse(contents(folder / (name + "/results.json")));
   };
-  EXPECT_EQ(metrics("cut"), metrics("whole"));
+  EXPECT_EQ(results("cut")["metrics"], results("whole")["metrics"]);
+  EXPECT_EQ(results("cut")["samples"], 150 * 64);  // no batch of the 960 rows is a short one
+  EXPECT_EQ(results("whole")["samples"], 150 * 64);
 }
 
 TEST(UciProgram, MistakesAreOneLine) {
