@@ -20,7 +20,6 @@ std::filesystem::path found(const std::filesystem::path& folder, const std::vect
 }  // namespace
 
 void CsvConfig::fields(Fields& f) {
-  f("label", label, "task csv: the label's column, by name or by number from 0, from -1 counted from the end");
   f("header", header, "task csv: does the file begin with the names of its columns");
   f("separator", separator, "task csv: one character, or tab");
   f("valid-share", valid_share, "task csv: share of rows for validation").above(0).below(1);
@@ -41,16 +40,22 @@ Config::Config() {
 
 void Config::fields(Fields& f) {
   run.fields(f);
+  f("label", label,
+    "with --data=FILE, which makes it task csv: the column of the class, by name or by number from 0, from -1 counted "
+    "from the end");
   f.group("csv", csv);
   f.group("model", model);
   f.group("optim", optim);
   f.group("sweep", sweep);
+  f.then([this] {
+    if (!label.empty() && std::filesystem::is_regular_file(run.data)) run.task = "csv";
+  });
 }
 
 TableSplits Config::load(const Say& say) const {
   const std::filesystem::path data = run.data;
   if (run.task != "csv" && std::filesystem::is_regular_file(data)) {
-    fail("uci: --data={} is a file; --task=csv with --csv.label=COLUMN reads one, --task={} a folder", run.data,
+    fail("uci: --data={} is a file; with --label=COLUMN it is read as a table, --task={} reads a folder", run.data,
          run.task);
   }
   const std::string archive = "https://archive.ics.uci.edu/dataset/";
@@ -68,12 +73,12 @@ TableSplits Config::load(const Say& say) const {
   if (!std::filesystem::is_regular_file(data)) {
     fail("uci: --task=csv reads one file; --data='{}' is none", data.string());
   }
-  if (csv.label.empty()) fail("uci: --task=csv needs --csv.label, the column that holds the class");
+  if (label.empty()) fail("uci: --task=csv needs --label, the column that holds the class");
   const std::string& separator = csv.separator;
   if (separator != "tab" && separator.size() != 1)
     fail("uci: --csv.separator='{}' must be one character or tab", separator);
   TableFormat format{.header = csv.header, .separator = separator == "tab" ? '\t' : separator[0]};
-  format.label = csv.label;
+  format.label = label;
   format.cache = csv.cache;
   return split_at_random(read_table(data, format, say), csv.valid_share, csv.test_share, csv.split_seed);
 }

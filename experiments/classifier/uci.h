@@ -8,7 +8,6 @@
 namespace bochner::uci_experiment {
 
 struct CsvConfig {
-  std::string label;
   bool header = true;
   std::string separator = ",";
   double valid_share = 0.1;
@@ -21,6 +20,7 @@ struct CsvConfig {
 
 struct Config {
   RunOptions run;
+  std::string label;
   CsvConfig csv;
   classifier::ModelConfig model;
   classifier::OptimConfig optim;

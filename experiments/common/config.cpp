@@ -257,6 +257,7 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
   assign_all(fields, file);
   assign_all(fields, variables);
   assign_all(fields, command_line);
+  fields.settle();
   fields.validate();
 
   if (!options.preset.empty()) {

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -119,6 +120,12 @@ class Fields {
     prefix_ = outer;
   }
 
+  /// Adds what sets values that follow from others: done by settle(), once those are assigned.
+  void then(std::function<void()> action) { actions_.push_back(std::move(action)); }
+  void settle() const {
+    for (const auto& action : actions_) action();
+  }
+
   std::deque<Field>& all() { return fields_; }
   const std::deque<Field>& all() const { return fields_; }
   /// Null where there is none.
@@ -138,6 +145,7 @@ class Fields {
  private:
   std::string prefix_;
   std::deque<Field> fields_;
+  std::vector<std::function<void()>> actions_;
 };
 
 }  // namespace bochner

@@ -38,10 +38,10 @@ void put_table(const TemporaryFolder& folder, const std::string& name) {
 }
 
 std::vector<std::string> uci(const std::vector<std::string>& more) {
-  std::vector<std::string> command = {BOCHNER_UCI,           "--task=csv",        "--data=t.csv",
-                                      "--csv.label=class",   "--model.first=32",  "--model.hidden=32",
-                                      "--model.features=16", "--optim.rate=1e-2", "--optim.evaluate-every=50",
-                                      "--steps=150",         "--batch=64",        "--threads=1"};
+  std::vector<std::string> command = {
+      BOCHNER_UCI,         "--data=t.csv",        "--label=class",     "--model.first=32",
+      "--model.hidden=32", "--model.features=16", "--optim.rate=1e-2", "--optim.evaluate-every=50",
+      "--steps=150",       "--batch=64",          "--threads=1"};
   command.insert(command.end(), more.begin(), more.end());
   return command;
 }
@@ -101,7 +101,7 @@ TEST(UciProgram, GoesOnBitForBit) {
     process.kill(SIGINT);
     process.wait();
   }
-  const Ended again = run(folder, {BOCHNER_UCI, "--resume", "--out=cut", "--task=csv", "--data=t.csv"});
+  const Ended again = run(folder, {BOCHNER_UCI, "--resume", "--out=cut", "--data=t.csv"});
   ASSERT_EQ(again.code, 0) << again.err;
   const auto results = [&](const std::string& name) {
     return nlohmann::json::parse(contents(folder / (name + "/results.json")));
@@ -122,7 +122,7 @@ TEST(UciProgram, MistakesAreOneLine) {
   EXPECT_NE(missing.err.find("nowhere/HIGGS.csv is missing"), std::string::npos) << missing.err;
   const Ended file = run(folder, {BOCHNER_UCI, "--data=t.csv"});
   EXPECT_EQ(file.code, 2);
-  EXPECT_NE(file.err.find("--task=csv"), std::string::npos) << file.err;
+  EXPECT_NE(file.err.find("--label=COLUMN"), std::string::npos) << file.err;
   const Ended odd = run(folder, uci({"--attention=snnk-sin", "--model.features=7"}));
   EXPECT_EQ(odd.code, 2);
 }
@@ -261,7 +261,7 @@ void expect_stated(const std::string& program, const std::string& name, const st
 
 TEST(SnnkPrograms, PresetsStateEverySetting) {
   expect_stated(BOCHNER_MNIST, "mnist", {"data"});
-  expect_stated(BOCHNER_UCI, "uci", {"data", "[csv]"});
+  expect_stated(BOCHNER_UCI, "uci", {"data", "label", "[csv]"});
   expect_stated(BOCHNER_SIREN, "siren", {"data"});
   expect_stated(BOCHNER_QPNN, "qpnn", {"data"});
   expect_stated(BOCHNER_BUNDLE, "bundle", {"data", "tables"});
