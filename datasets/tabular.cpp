@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
-#include "engine/parallel.h"
+#include "engine/ops/index.h"
 
 namespace bochner {
 namespace {
-
-/// Elements that a piece of work gathers from scattered rows.
-constexpr int64_t kGathered = 8192;
 
 TableSplit rows_of(const NumericTable& table, int64_t begin, int64_t end) {
   return {table.features.slice(0, begin, end).contiguous(), table.labels.slice(0, begin, end).contiguous()};
@@ -94,18 +90,11 @@ TableSplits split_in_order(NumericTable&& table, int64_t train, int64_t valid, s
 
 TableSplits split_at_random(const NumericTable& table, double valid_share, double test_share, uint64_t seed) {
   Generator generator(seed);
-  std::vector<int64_t> order = permutation(table.rows(), generator).to_vector<int64_t>();
-  const int64_t columns = table.features.size(1);
+  const Tensor order = permutation(table.rows(), generator);
   NumericTable shuffled = table;
-  shuffled.features = Tensor::empty(table.features.shape());
-  shuffled.labels = Tensor::empty(table.labels.shape(), DType::i64);
-  for (int64_t i = 0; i < table.rows(); ++i) {
-    const int64_t from = order[static_cast<size_t>(i)];
-    std::memcpy(shuffled.features.data<float>() + i * columns, table.features.data<float>() + from * columns,
-                static_cast<size_t>(columns) * sizeof(float));
-    shuffled.labels.data<int64_t>()[i] = table.labels.data<int64_t>()[from];
-  }
-  shuffled.order = std::move(order);
+  shuffled.features = take(table.features, order);
+  shuffled.labels = take(table.labels, order);
+  shuffled.order = order.to_vector<int64_t>();
   const auto share = [&](double part) {
     return std::max<int64_t>(1, std::llround(part * static_cast<double>(table.rows())));
   };
@@ -207,20 +196,11 @@ TableBatch TableLoader::next() {
   }
   const int64_t begin = position_.step * batch_;
   const int64_t end = std::min(split_.rows(), begin + batch_);
-  const int64_t columns = split_.features.size(1);
   TableBatch batch;
   batch.rows.assign(order_.begin() + begin, order_.begin() + end);
-  batch.x = Tensor::empty({end - begin, columns});
-  batch.labels = Tensor::empty({end - begin}, DType::i64);
-  const int64_t grain = std::max<int64_t>(1, kGathered / std::max<int64_t>(1, columns));
-  parallel_for(end - begin, grain, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t row = batch.rows[static_cast<size_t>(i)];
-      std::memcpy(batch.x.data<float>() + i * columns, split_.features.data<float>() + row * columns,
-                  static_cast<size_t>(columns) * sizeof(float));
-      batch.labels.data<int64_t>()[i] = split_.labels.data<int64_t>()[row];
-    }
-  });
+  const Tensor rows = Tensor::from(batch.rows, {end - begin});
+  batch.x = take(split_.features, rows);
+  batch.labels = take(split_.labels, rows);
   if (++position_.step == steps_per_epoch()) position_ = {position_.epoch + 1, 0};
   return batch;
 }

@@ -154,11 +154,21 @@ struct Slopes {
   }
 };
 
-/// Rows that leave sums of gradients of their own in backward, a multiple of the tile.
+/// Where each gradient lies in the sums of a piece of rows, one behind the other from dW on, and the size of all.
+struct SumLayout {
+  int64_t b, gamma, beta, size;
+
+  explicit SumLayout(const LinearSizes& sizes)
+      : b(sizes.outputs * sizes.inputs),
+        gamma(b + sizes.outputs),
+        beta(gamma + sizes.inputs),
+        size(beta + sizes.inputs) {}
+};
+
+/// Rows that leave sums of their own in backward, a multiple of the tile.
 template <class T>
 int64_t rows_per_sum(const LinearSizes& sizes) {
-  const int64_t size = sizes.outputs * sizes.inputs + sizes.outputs + 2 * sizes.inputs;
-  return std::max<int64_t>(256, rows_per_gradient<T>(sizes.rows, size, tile_rows(sizes)));
+  return std::max<int64_t>(256, rows_per_gradient<T>(sizes.rows, SumLayout(sizes).size, tile_rows(sizes)));
 }
 
 /// Without norm no row of x has to be made again: three plain sums, db = 1^T e, dW = e^T x and dx = e W. That reads e
@@ -167,7 +177,8 @@ int64_t rows_per_sum(const LinearSizes& sizes) {
 template <class T>
 bool is_plain(const LinearSizes& sizes, const LinearWeights& weights, const LinearSpec& spec) {
   if (weights.gamma.defined() || (!spec.relu && spec.drop.active())) return false;
-  const int64_t sums = (sizes.rows + rows_per_sum<T>(sizes) - 1) / rows_per_sum<T>(sizes);
+  const int64_t grain = rows_per_sum<T>(sizes);
+  const int64_t sums = (sizes.rows + grain - 1) / grain;
   return 2 * sums * sizes.outputs * sizes.inputs > sizes.rows * (sizes.outputs + sizes.inputs);
 }
 template <class T>
@@ -204,14 +215,10 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
   const T* const mean = input.normed() ? made.mean.data<T>() : nullptr;
   const T* const rstd = input.normed() ? made.rstd.data<T>() : nullptr;
   T* const dx = result.dx.defined() ? result.dx.data<T>() : nullptr;
-  // The sums of a piece, one behind the other.
-  const int64_t at_b = sizes.outputs * sizes.inputs;
-  const int64_t at_gamma = at_b + sizes.outputs;
-  const int64_t at_beta = at_gamma + sizes.inputs;
-  const int64_t size = at_beta + sizes.inputs;
+  const SumLayout at(sizes);
   const int64_t tile = tile_rows(sizes);
   const int64_t grain = rows_per_sum<T>(sizes);
-  const Tensor total = sum_gradients<T>(sizes.rows, grain, size, [&](int64_t begin, int64_t end, T* sums) {
+  const Tensor total = sum_gradients<T>(sizes.rows, grain, at.size, [&](int64_t begin, int64_t end, T* sums) {
     Scratch<T> scratch({tile * input.stride, tile * e_stride, tile * sizes.inputs});
     T* const n = scratch.take(tile * input.stride);
     T* const e = scratch.take(tile * e_stride);
@@ -221,7 +228,7 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
       const int64_t rows = std::min(tile, end - row);
       input.copy(row, rows, mean, rstd, n);
       slopes.copy(row, rows, spec.drop, window, e, e_stride);
-      add_rows(rows, sizes.outputs, e, e_stride, sums + at_b);
+      add_rows(rows, sizes.outputs, e, e_stride, sums + at.b);
       T* const flow = input.normed() ? dn : dx == nullptr ? nullptr : dx + row * sizes.inputs;
       for_each_chunk(sizes.outputs, [&](int64_t c, int64_t first, int64_t width) {
         tile_product(width, sizes.inputs, rows, e + first, {1, e_stride}, n, input.stride, sums + first * sizes.inputs,
@@ -232,14 +239,14 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
       });
       if (input.normed()) {
         normalise_rows_backward<T>(dn, input.x + row * sizes.inputs, rows, sizes.inputs, mean + row, rstd + row,
-                                   input.gamma, nullptr, dx + row * sizes.inputs, sums + at_gamma, sums + at_beta);
+                                   input.gamma, nullptr, dx + row * sizes.inputs, sums + at.gamma, sums + at.beta);
       }
     }
   });
   hand_out<T>(total, 0, result.weights.w);
-  hand_out<T>(total, at_b, result.weights.b);
-  hand_out<T>(total, at_gamma, result.weights.gamma);
-  hand_out<T>(total, at_beta, result.weights.beta);
+  hand_out<T>(total, at.b, result.weights.b);
+  hand_out<T>(total, at.gamma, result.weights.gamma);
+  hand_out<T>(total, at.beta, result.weights.beta);
 }
 
 }  // namespace

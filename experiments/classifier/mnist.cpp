@@ -1,10 +1,10 @@
 #include "experiments/classifier/mnist.h"
 
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 
 #include "engine/io/idx.h"
+#include "engine/ops/index.h"
 
 namespace bochner::mnist {
 namespace {
@@ -43,15 +43,10 @@ TableSplit read_split(const std::filesystem::path& folder, const std::string& na
 }
 
 TableSplit chosen(const TableSplit& from, const std::vector<int64_t>& rows) {
-  const int64_t columns = from.features.size(1);
+  const Tensor index = Tensor::from(rows, {static_cast<int64_t>(rows.size())});
   TableSplit split;
-  split.features = Tensor::empty({static_cast<int64_t>(rows.size()), columns});
-  split.labels = Tensor::empty({static_cast<int64_t>(rows.size())}, DType::i64);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    std::memcpy(split.features.data<float>() + static_cast<int64_t>(i) * columns,
-                from.features.data<float>() + rows[i] * columns, static_cast<size_t>(columns) * sizeof(float));
-    split.labels.data<int64_t>()[i] = from.labels.data<int64_t>()[rows[i]];
-  }
+  split.features = take(from.features, index);
+  split.labels = take(from.labels, index);
   return split;
 }
 

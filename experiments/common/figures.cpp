@@ -40,8 +40,7 @@ void write_figures(const Session& session, std::vector<Figure> figures, const st
   const RunOptions& options = session.options;
   const bool prints = session.log.shows(LogLevel::info);
   const RunFolder folder(
-      options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out),
-      options.resume);
+      options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out), false);
   const BuildInfo build = build_info();
   nlohmann::ordered_json results = {{"experiment", session.experiment.name},
                                     {"task", options.task},

@@ -54,6 +54,7 @@ TEST(UciProgram, LearnsWithBothLayersAndBundles) {
   for (const std::string layer : {"linear", "snnk-relu"}) {
     const auto results = nlohmann::json::parse(contents(folder / ("out/" + layer + "/results.json")));
     const auto& test = results["metrics"]["test"];
+    EXPECT_EQ(results["task"], "csv");  // as a file and a label were named
     EXPECT_GT(test["accuracy"], 0.85) << layer;
     EXPECT_GT(test["auc"], 0.9) << layer;
     EXPECT_NEAR(results["samples_per_second"].get<double>(), 64 * results["steps_per_second"].get<double>(), 1e-3);
