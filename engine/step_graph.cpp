@@ -8,7 +8,7 @@
 #include "engine/trace.h"
 #include "engine/work.h"
 #if defined(BOCHNER_CUDA)
-#include "engine/cuda/platform.h"
+#include "engine/cuda/parts/platform.h"
 #include "engine/cuda/runtime.h"
 #endif
 

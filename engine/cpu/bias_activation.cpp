@@ -1,8 +1,8 @@
 #include "engine/cpu/bias_activation.h"
 
-#include "engine/cpu/activation.h"
-#include "engine/cpu/column_sum.h"
-#include "engine/cpu/stream.h"
+#include "engine/cpu/parts/activation.h"
+#include "engine/cpu/parts/column_sum.h"
+#include "engine/cpu/parts/stream.h"
 
 namespace bochner::cpu {
 namespace {

@@ -1,6 +1,6 @@
 #include "engine/cpu/binary.h"
 
-#include "engine/cpu/rows.h"
+#include "engine/cpu/parts/rows.h"
 #include "engine/ops/binary.h"
 
 namespace bochner::cpu {

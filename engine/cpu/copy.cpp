@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "engine/cpu/rows.h"
+#include "engine/cpu/parts/rows.h"
 
 namespace bochner::cpu {
 namespace {

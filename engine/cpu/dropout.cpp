@@ -1,7 +1,7 @@
 #include "engine/cpu/dropout.h"
 
-#include "engine/cpu/dropout_window.h"
-#include "engine/cpu/stream.h"
+#include "engine/cpu/parts/dropout_window.h"
+#include "engine/cpu/parts/stream.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <vector>
 
-#include "engine/cpu/column_sum.h"
-#include "engine/cpu/stream.h"
+#include "engine/cpu/parts/column_sum.h"
+#include "engine/cpu/parts/stream.h"
 
 namespace bochner::cpu {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "engine/cpu/find.h"
-#include "engine/cpu/rows.h"
+#include "engine/cpu/parts/find.h"
+#include "engine/cpu/parts/rows.h"
 
 namespace bochner::cpu {
 namespace {

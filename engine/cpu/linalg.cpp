@@ -8,9 +8,9 @@
 #include <limits>
 #include <vector>
 
-#include "engine/cpu/blas.h"
-#include "engine/cpu/find.h"
-#include "engine/cpu/lapack.h"
+#include "engine/cpu/parts/blas.h"
+#include "engine/cpu/parts/find.h"
+#include "engine/cpu/parts/lapack.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {

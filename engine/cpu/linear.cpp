@@ -1,10 +1,10 @@
 #include "engine/cpu/linear.h"
 
-#include "engine/cpu/block_rows.h"
 #include "engine/cpu/matmul.h"
-#include "engine/cpu/norm_rows.h"
-#include "engine/cpu/pack.h"
-#include "engine/cpu/tile_product.h"
+#include "engine/cpu/parts/block_rows.h"
+#include "engine/cpu/parts/norm_rows.h"
+#include "engine/cpu/parts/pack.h"
+#include "engine/cpu/parts/tile_product.h"
 
 namespace bochner::cpu {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "engine/cpu/block_rows.h"
-#include "engine/cpu/pack.h"
-#include "engine/cpu/tile_product.h"
+#include "engine/cpu/parts/block_rows.h"
+#include "engine/cpu/parts/pack.h"
+#include "engine/cpu/parts/tile_product.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {

@@ -1,9 +1,9 @@
 #include "engine/cpu/norm.h"
 
-#include "engine/cpu/column_sum.h"
-#include "engine/cpu/dropout_window.h"
-#include "engine/cpu/norm_rows.h"
-#include "engine/cpu/stream.h"
+#include "engine/cpu/parts/column_sum.h"
+#include "engine/cpu/parts/dropout_window.h"
+#include "engine/cpu/parts/norm_rows.h"
+#include "engine/cpu/parts/stream.h"
 
 namespace bochner::cpu {
 namespace {

@@ -1,6 +1,6 @@
 #include "engine/cpu/optimizer_step.h"
 
-#include "engine/cpu/lanes.h"
+#include "engine/cpu/parts/lanes.h"
 #include "engine/math.h"
 #include "engine/parallel.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/cpu/lanes.h"
+#include "engine/cpu/parts/lanes.h"
 #include "engine/math.h"
 #include "engine/parallel.h"
 

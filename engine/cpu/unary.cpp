@@ -1,6 +1,6 @@
 #include "engine/cpu/unary.h"
 
-#include "engine/cpu/rows.h"
+#include "engine/cpu/parts/rows.h"
 #include "engine/ops/unary.h"
 
 namespace bochner::cpu {

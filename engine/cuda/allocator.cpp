@@ -5,7 +5,7 @@
 #include <iterator>
 #include <vector>
 
-#include "engine/cuda/platform.h"
+#include "engine/cuda/parts/platform.h"
 #include "engine/cuda/runtime.h"
 
 namespace bochner::cuda {

@@ -1,9 +1,9 @@
 #include "engine/cuda/bias_activation.h"
 
 #include "engine/bf16.h"
-#include "engine/cuda/activation.h"
-#include "engine/cuda/column_sum.h"
-#include "engine/cuda/elementwise.h"
+#include "engine/cuda/parts/activation.h"
+#include "engine/cuda/parts/column_sum.h"
+#include "engine/cuda/parts/elementwise.h"
 
 namespace bochner::cuda {
 namespace {

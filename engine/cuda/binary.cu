@@ -1,7 +1,7 @@
 #include "engine/cuda/binary.h"
 
 #include "engine/bf16.h"
-#include "engine/cuda/elementwise.h"
+#include "engine/cuda/parts/elementwise.h"
 #include "engine/ops/binary.h"
 
 namespace bochner::cuda {

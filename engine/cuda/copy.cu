@@ -1,6 +1,6 @@
 #include "engine/cuda/copy.h"
 
-#include "engine/cuda/elementwise.h"
+#include "engine/cuda/parts/elementwise.h"
 #include "engine/cuda/runtime.h"
 #include "engine/step_graph.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/cuda/launch.h"
+#include "engine/cuda/parts/launch.h"
 #include "engine/math.h"
 
 namespace bochner::cuda {

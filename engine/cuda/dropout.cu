@@ -1,7 +1,7 @@
 #include "engine/cuda/dropout.h"
 
 #include "engine/bf16.h"
-#include "engine/cuda/philox.h"
+#include "engine/cuda/parts/philox.h"
 
 namespace bochner::cuda {
 namespace {

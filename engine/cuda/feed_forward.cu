@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "engine/cuda/epilogue.h"
 #include "engine/cuda/norm.h"
+#include "engine/cuda/parts/epilogue.h"
 
 namespace bochner::cuda {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "engine/cuda/launch.h"
+#include "engine/cuda/parts/launch.h"
 
 namespace bochner::cuda {
 namespace {

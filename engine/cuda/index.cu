@@ -1,7 +1,7 @@
 #include "engine/cuda/index.h"
 
-#include "engine/cuda/elementwise.h"
-#include "engine/cuda/scatter.h"
+#include "engine/cuda/parts/elementwise.h"
+#include "engine/cuda/parts/scatter.h"
 
 namespace bochner::cuda {
 namespace {

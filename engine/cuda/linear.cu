@@ -1,8 +1,8 @@
 // A composition: one product of the BLAS, and one fused pass on each side of it.
 #include "engine/cuda/linear.h"
 
-#include "engine/cuda/epilogue.h"
 #include "engine/cuda/norm.h"
+#include "engine/cuda/parts/epilogue.h"
 
 namespace bochner::cuda {
 

@@ -1,7 +1,7 @@
 #include "engine/cuda/matmul.h"
 
 #include "engine/bf16.h"
-#include "engine/cuda/blas.h"
+#include "engine/cuda/parts/blas.h"
 
 namespace bochner::cuda {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "engine/cuda/held_rows.h"
-#include "engine/cuda/norm_terms.h"
-#include "engine/cuda/philox.h"
+#include "engine/cuda/parts/held_rows.h"
+#include "engine/cuda/parts/norm_terms.h"
+#include "engine/cuda/parts/philox.h"
 
 namespace bochner::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #include "engine/cuda/random.h"
 
-#include "engine/cuda/philox.h"
+#include "engine/cuda/parts/philox.h"
 
 namespace bochner::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "engine/bf16.h"
-#include "engine/cuda/launch.h"
+#include "engine/cuda/parts/launch.h"
 
 namespace bochner::cuda {
 namespace {

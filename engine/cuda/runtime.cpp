@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "engine/cuda/platform.h"
+#include "engine/cuda/parts/platform.h"
 #include "engine/error.h"
 
 namespace bochner::cuda {

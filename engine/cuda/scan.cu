@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "engine/cuda/launch.h"
+#include "engine/cuda/parts/launch.h"
 
 namespace bochner::cuda {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "engine/cuda/launch.h"
+#include "engine/cuda/parts/launch.h"
 #include "engine/math.h"
 
 namespace bochner::cuda {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "engine/cuda/sort_words.h"
+#include "engine/cuda/parts/sort_words.h"
 #include "engine/math.h"
 #include "engine/tensor.h"
 

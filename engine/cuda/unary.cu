@@ -1,7 +1,7 @@
 #include "engine/cuda/unary.h"
 
 #include "engine/bf16.h"
-#include "engine/cuda/elementwise.h"
+#include "engine/cuda/parts/elementwise.h"
 #include "engine/ops/unary.h"
 
 namespace bochner::cuda {

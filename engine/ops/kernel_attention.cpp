@@ -1,8 +1,8 @@
 #include "engine/ops/kernel_attention.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/kernel_attention.h"
-#include "engine/cuda/kernel_attention.h"
+#include "engine/cpu/attention/kernel_attention.h"
+#include "engine/cuda/attention/kernel_attention.h"
 #include "engine/kernel.h"
 #include "engine/ops/attention_shapes.h"
 #include "engine/work.h"

@@ -1,8 +1,8 @@
 #include "engine/ops/softmax_attention.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/softmax_attention.h"
-#include "engine/cuda/softmax_attention.h"
+#include "engine/cpu/attention/softmax_attention.h"
+#include "engine/cuda/attention/softmax_attention.h"
 #include "engine/kernel.h"
 #include "engine/work.h"
 

@@ -10,8 +10,8 @@
 #include "engine/nearest.h"
 #include "engine/ops/unary.h"
 #include "experiments/approximation/measure.h"
-#include "experiments/common/figures.h"
-#include "experiments/common/interrupt.h"
+#include "experiments/common/program/interrupt.h"
+#include "experiments/common/report/figures.h"
 
 namespace bochner {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "experiments/attention/io.h"
 #include "experiments/attention/mechanism_config.h"
-#include "experiments/common/program.h"
+#include "experiments/common/program/program.h"
 
 namespace bochner {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/common/fields.h"
+#include "experiments/common/config/fields.h"
 #include "layers/attention/mechanism.h"
 
 namespace bochner {

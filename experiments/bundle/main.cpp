@@ -7,12 +7,12 @@
 #include "engine/io/file.h"
 #include "engine/ops/index.h"
 #include "engine/ops/sort.h"
-#include "experiments/classifier/mnist.h"
-#include "experiments/classifier/uci.h"
-#include "experiments/common/figures.h"
-#include "experiments/common/interrupt.h"
-#include "experiments/common/run.h"
-#include "experiments/common/state.h"
+#include "experiments/common/program/interrupt.h"
+#include "experiments/common/report/figures.h"
+#include "experiments/common/run/run.h"
+#include "experiments/common/run/state.h"
+#include "experiments/learners/rows/mnist.h"
+#include "experiments/learners/rows/uci.h"
 #include "layers/models/mlp.h"
 
 namespace {

@@ -5,12 +5,12 @@
 #include <cstdio>
 
 #include "datasets/catalogue.h"
-#include "datasets/generators/listops_files.h"
+#include "datasets/listops/files.h"
 #include "engine/error.h"
 #include "engine/nearest.h"
 #include "engine/parallel.h"
-#include "experiments/common/config.h"
-#include "experiments/common/program.h"
+#include "experiments/common/config/config.h"
+#include "experiments/common/program/program.h"
 
 namespace {
 

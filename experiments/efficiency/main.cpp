@@ -10,8 +10,8 @@
 #include "autograd/fused/cross_entropy.h"
 #include "engine/allocator.h"
 #include "experiments/attention/mechanism_config.h"
-#include "experiments/common/figures.h"
-#include "experiments/common/interrupt.h"
+#include "experiments/common/program/interrupt.h"
+#include "experiments/common/report/figures.h"
 #include "layers/models/encoder.h"
 
 namespace bochner {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "datasets/listops.h"
-#include "experiments/sequence/config.h"
+#include "datasets/listops/listops.h"
+#include "experiments/learners/sequence/config.h"
 
 namespace bochner::lra {
 

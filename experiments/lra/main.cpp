@@ -1,9 +1,9 @@
 // Long Range Arena: trains a sequence classifier with any attention of the registry and tests it.
 #include "datasets/baselines.h"
-#include "experiments/common/program.h"
-#include "experiments/common/run.h"
+#include "experiments/common/program/program.h"
+#include "experiments/common/run/run.h"
+#include "experiments/learners/sequence/learner.h"
 #include "experiments/lra/config.h"
-#include "experiments/sequence/learner.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // MNIST and Fashion-MNIST (SNNK 4.2, G.1.3, Fig. 9): 784-512-512-10 against the same with an SNNK layer in its middle.
-#include "experiments/classifier/learner.h"
-#include "experiments/classifier/mnist.h"
-#include "experiments/common/program.h"
-#include "experiments/common/run.h"
+#include "experiments/common/program/program.h"
+#include "experiments/common/run/run.h"
+#include "experiments/learners/rows/learner.h"
+#include "experiments/learners/rows/mnist.h"
 
 namespace {
 

@@ -9,11 +9,11 @@
 #include "engine/ops/join.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
-#include "experiments/common/image.h"
-#include "experiments/common/program.h"
-#include "experiments/common/run.h"
-#include "experiments/fields/learner.h"
-#include "experiments/fields/quantum.h"
+#include "experiments/common/program/program.h"
+#include "experiments/common/report/image.h"
+#include "experiments/common/run/run.h"
+#include "experiments/learners/coordinates/learner.h"
+#include "experiments/learners/coordinates/quantum.h"
 
 namespace {
 

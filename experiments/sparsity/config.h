@@ -1,8 +1,8 @@
 // What `sparsity` can be told: the pairs, the model, its training, and how gradients are looked at.
 #pragma once
 
-#include "datasets/sparsity.h"
-#include "experiments/sequence/config.h"
+#include "datasets/sparsity/sparsity.h"
+#include "experiments/learners/sequence/config.h"
 
 namespace bochner::sparsity {
 

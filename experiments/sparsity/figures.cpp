@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "experiments/common/chart.h"
-#include "experiments/common/run.h"
-#include "experiments/common/table.h"
+#include "experiments/common/report/chart.h"
+#include "experiments/common/report/table.h"
+#include "experiments/common/run/run.h"
 
 namespace bochner::sparsity {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "experiments/common/report.h"
+#include "experiments/common/report/report.h"
 
 namespace bochner::sparsity {
 

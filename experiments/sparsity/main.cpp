@@ -1,9 +1,9 @@
 // How kernel attention copes with sparsity (KL §4.2, Appendix E, Fig. 6, Table 14): sums over the positions that count,
 // learning curves, and the gradients that reach the classifier.
-#include "experiments/common/program.h"
-#include "experiments/common/run.h"
-#include "experiments/sequence/learner.h"
-#include "experiments/sequence/unit_gradients.h"
+#include "experiments/common/program/program.h"
+#include "experiments/common/run/run.h"
+#include "experiments/learners/sequence/learner.h"
+#include "experiments/learners/sequence/unit_gradients.h"
 #include "experiments/sparsity/config.h"
 #include "experiments/sparsity/figures.h"
 

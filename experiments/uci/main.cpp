@@ -1,8 +1,8 @@
 // UCI classification (SNNK 4.5): an MLP against the same with an SNNK layer in its middle.
-#include "experiments/classifier/learner.h"
-#include "experiments/classifier/uci.h"
-#include "experiments/common/program.h"
-#include "experiments/common/run.h"
+#include "experiments/common/program/program.h"
+#include "experiments/common/run/run.h"
+#include "experiments/learners/rows/learner.h"
+#include "experiments/learners/rows/uci.h"
 
 namespace {
 

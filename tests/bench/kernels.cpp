@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/cpu/blas.h"
-#include "engine/cpu/feature_tile.h"
-#include "engine/cpu/limits.h"
+#include "engine/cpu/attention/feature_tile.h"
+#include "engine/cpu/parts/blas.h"
+#include "engine/cpu/parts/limits.h"
 #include "engine/ops/hadamard.h"
 #include "engine/ops/kernel_attention.h"
 #include "engine/ops/linear.h"

@@ -20,7 +20,7 @@
 #include "autograd/fused/cross_entropy.h"
 #include "autograd/ops/unary.h"
 #include "autograd/optim/optimizer.h"
-#include "datasets/tabular.h"
+#include "datasets/tables/tabular.h"
 #include "engine/parallel.h"
 #include "layers/models/mlp.h"
 

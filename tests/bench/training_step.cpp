@@ -16,8 +16,8 @@
 
 #include "autograd/fused/cross_entropy.h"
 #include "autograd/optim/optimizer.h"
-#include "datasets/tabular.h"
-#include "engine/cpu/blas.h"
+#include "datasets/tables/tabular.h"
+#include "engine/cpu/parts/blas.h"
 #include "engine/parallel.h"
 #include "layers/models/encoder.h"
 #include "layers/models/mlp.h"

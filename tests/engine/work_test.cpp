@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/cpu/limits.h"
+#include "engine/cpu/parts/limits.h"
 #include "engine/ops/linear.h"
 #include "engine/ops/matmul.h"
 #include "engine/trace.h"

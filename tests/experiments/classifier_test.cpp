@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "engine/random.h"
-#include "experiments/classifier/learner.h"
+#include "experiments/learners/rows/learner.h"
 
 namespace bochner::classifier {
 namespace {

@@ -1,11 +1,11 @@
-#include "experiments/common/config.h"
+#include "experiments/common/config/config.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "engine/nearest.h"
-#include "experiments/common/ini.h"
+#include "experiments/common/config/ini.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {

@@ -1,7 +1,7 @@
 // `data check` and `data make`, through the program.
 #include <gtest/gtest.h>
 
-#include "datasets/generators/listops_files.h"
+#include "datasets/listops/files.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {

@@ -8,7 +8,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
-#include "experiments/fields/picture.h"
+#include "experiments/learners/coordinates/picture.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {

@@ -9,8 +9,8 @@
 #include "engine/io/sha256.h"
 #include "engine/random.h"
 #include "engine/sanitizer.h"
-#include "experiments/common/results.h"
-#include "experiments/common/state.h"
+#include "experiments/common/run/results.h"
+#include "experiments/common/run/state.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {

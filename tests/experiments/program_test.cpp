@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/common/ini.h"
-#include "experiments/common/results.h"
+#include "experiments/common/config/ini.h"
+#include "experiments/common/run/results.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {

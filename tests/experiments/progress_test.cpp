@@ -1,4 +1,4 @@
-#include "experiments/common/progress.h"
+#include "experiments/common/program/progress.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/unary.h"
-#include "experiments/fields/quantum.h"
+#include "experiments/learners/coordinates/quantum.h"
 
 namespace bochner::qpnn {
 namespace {

@@ -3,14 +3,14 @@
 
 #include <cmath>
 
-#include "experiments/common/build_info.h"
-#include "experiments/common/chart.h"
-#include "experiments/common/events.h"
-#include "experiments/common/metrics.h"
-#include "experiments/common/paper.h"
-#include "experiments/common/report.h"
-#include "experiments/common/run.h"
-#include "experiments/common/state.h"
+#include "experiments/common/program/build_info.h"
+#include "experiments/common/report/chart.h"
+#include "experiments/common/report/paper.h"
+#include "experiments/common/report/report.h"
+#include "experiments/common/run/events.h"
+#include "experiments/common/run/metrics.h"
+#include "experiments/common/run/run.h"
+#include "experiments/common/run/state.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {

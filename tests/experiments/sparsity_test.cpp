@@ -5,11 +5,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "datasets/sparsity.h"
+#include "datasets/sparsity/sparsity.h"
 #include "engine/ops/matmul.h"
-#include "experiments/common/results.h"
-#include "experiments/sequence/config.h"
-#include "experiments/sequence/unit_gradients.h"
+#include "experiments/common/run/results.h"
+#include "experiments/learners/sequence/config.h"
+#include "experiments/learners/sequence/unit_gradients.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {

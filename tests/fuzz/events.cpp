@@ -1,5 +1,5 @@
 // Any bytes as an event file: first as they are, then as the contents of a whole record, which checksums would guard.
-#include "experiments/common/events.h"
+#include "experiments/common/run/events.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
 // Any text as an INI file. What is read can be written, and is read back the same.
-#include "experiments/common/ini.h"
+#include "experiments/common/config/ini.h"
 
 #include "tests/fuzz/fuzz.h"
 

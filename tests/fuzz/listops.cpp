@@ -1,5 +1,5 @@
 // Any text as an expression of ListOps. What has a value is made of tokens that are worth the same in prefix form.
-#include "datasets/tokenizers/listops.h"
+#include "datasets/listops/tokenizer.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   PlainRowsResult rows;
   if (!read_plain_rows(source, options, rows)) return 0;
 
-  // A row of names that CsvReader refuses is refused before the numbers are read (datasets/tabular_read.cpp).
+  // A row of names that CsvReader refuses is refused before the numbers are read (datasets/tables/tabular_read.cpp).
   std::unique_ptr<CsvReader> opened;
   try {
     opened = std::make_unique<CsvReader>(

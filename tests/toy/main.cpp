@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/common/run.h"
+#include "experiments/common/run/run.h"
 
 namespace bochner {
 namespace {

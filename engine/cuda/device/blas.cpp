@@ -1,12 +1,12 @@
 // cuBLAS counts columns first: C (m x n, row-major) is its C^T, so C^T = op(B)^T op(A)^T is asked for.
-#include "engine/cuda/blas.h"
+#include "engine/cuda/parts/blas.h"
 
 #include <mutex>
 
-#include "engine/cuda/check.h"
 #include "engine/cuda/device/cublas.h"
-#include "engine/cuda/platform.h"
-#include "engine/cuda/stream.h"
+#include "engine/cuda/parts/check.h"
+#include "engine/cuda/parts/platform.h"
+#include "engine/cuda/parts/stream.h"
 #include "engine/precision.h"
 #include "engine/tensor.h"
 

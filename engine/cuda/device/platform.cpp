@@ -1,5 +1,5 @@
 // The CUDA runtime as platform.h wants it.
-#include "engine/cuda/platform.h"
+#include "engine/cuda/parts/platform.h"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/cuda/check.h"
-#include "engine/cuda/stream.h"
+#include "engine/cuda/parts/check.h"
+#include "engine/cuda/parts/stream.h"
 
 namespace bochner::cuda {
 namespace platform {

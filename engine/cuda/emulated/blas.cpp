@@ -1,9 +1,9 @@
-#include "engine/cuda/blas.h"
+#include "engine/cuda/parts/blas.h"
 
 #include <algorithm>
 
 #include "engine/bf16.h"
-#include "engine/cuda/platform.h"
+#include "engine/cuda/parts/platform.h"
 #include "engine/parallel.h"
 
 namespace bochner::cuda {

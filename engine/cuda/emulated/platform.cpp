@@ -1,6 +1,6 @@
-// Devices that are plain memory: kernels run at once, as loops (engine/cuda/launch.h). BOCHNER_EMULATED_CARDS (1 unless
-// set) says how many there are, BOCHNER_EMULATED_SHARED (65536) how much shared memory a block may have.
-#include "engine/cuda/platform.h"
+// Devices that are plain memory: kernels run at once, as loops (engine/cuda/parts/launch.h). BOCHNER_EMULATED_CARDS (1
+// unless set) says how many there are, BOCHNER_EMULATED_SHARED (65536) how much shared memory a block may have.
+#include "engine/cuda/parts/platform.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "engine/card.h"
-#include "engine/cuda/column_sum.h"
-#include "engine/cuda/packed.h"
-#include "engine/cuda/scatter.h"
+#include "engine/cuda/parts/column_sum.h"
+#include "engine/cuda/parts/packed.h"
+#include "engine/cuda/parts/scatter.h"
 #include "engine/ops/bias_activation.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/embedding.h"

@@ -1,0 +1,158 @@
+#include "datasets/listops/listops.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "datasets/listops/expression.h"
+#include "engine/io/csv.h"
+#include "engine/parallel.h"
+
+namespace bochner::listops {
+namespace {
+
+// Rows are read one after the other and worked on side by side, in rounds of so many bytes of text.
+constexpr size_t kRoundBytes = size_t{8} << 20;
+constexpr int64_t kRowsPerPiece = 32;
+
+struct Row {
+  int64_t number;
+  size_t begin, size;  ///< of the expression, in the text of the round
+  int label;
+};
+
+/// Rows of a round, and what becomes of them.
+struct Round {
+  std::string text;
+  std::vector<Row> rows;
+
+  void clear() {
+    text.clear();
+    rows.clear();
+  }
+};
+
+struct Piece {
+  std::vector<uint8_t> tokens;
+  std::vector<int64_t> lengths;
+  std::exception_ptr failure;
+};
+
+/// The examples of all rounds so far, end to end.
+struct Examples {
+  std::vector<uint8_t> tokens;
+  std::vector<int64_t> offsets = {0};
+  std::vector<int32_t> labels;
+};
+
+class Reader {
+ public:
+  Reader(const std::filesystem::path& path, const ReadOptions& options)
+      : options_(options),
+        file_(path.string()),
+        table_(path, CsvOptions::tsv()),
+        source_(options.layout == Layout::lra ? 0 : 1),
+        target_(1 - source_) {}
+
+  Examples run() {
+    if (options_.layout == Layout::lra) read_header();
+    Round round;
+    while (table_.next()) {
+      if (table_.size() != 2) table_.fail_in(table_.size() - 1, "the row has {} fields, not 2", table_.size());
+      const std::string_view source = table_[source_];
+      round.rows.push_back({table_.row(), round.text.size(), source.size(), label()});
+      round.text += source;
+      if (round.text.size() >= kRoundBytes) work(round);
+    }
+    work(round);
+    if (examples_.labels.empty()) fail("{}: row {}: the file holds no expressions", file_, table_.row() + 1);
+    examples_.tokens.shrink_to_fit();
+    return std::move(examples_);
+  }
+
+ private:
+  void read_header() {
+    table_.read_header();
+    const std::vector<std::string> wanted = {"Source", "Target"};
+    if (table_.header() != wanted) {
+      table_.fail_in(0, "the header should be Source, Target; {}",
+                     "is it a file in the layout of the Long Range Arena?");
+    }
+  }
+
+  int label() const {
+    const std::string_view text = table_[target_];
+    if (text.size() != 1 || text[0] < '0' || text[0] > '9') {
+      table_.fail_in(target_, "the label {} is no digit 0 ... 9", shown(text));
+    }
+    return text[0] - '0';
+  }
+
+  void work(Round& round) {
+    const auto count = static_cast<int64_t>(round.rows.size());
+    std::vector<Piece> pieces(static_cast<size_t>((count + kRowsPerPiece - 1) / kRowsPerPiece));
+    parallel_for(count, kRowsPerPiece, [&](int64_t begin, int64_t end) {
+      Piece& piece = pieces[static_cast<size_t>(begin / kRowsPerPiece)];
+      try {
+        for (int64_t i = begin; i < end; ++i) read_row(round, round.rows[static_cast<size_t>(i)], piece);
+      } catch (...) {
+        piece.failure = std::current_exception();
+      }
+    });
+    for (const Piece& piece : pieces) {
+      if (piece.failure != nullptr) std::rethrow_exception(piece.failure);  // the first bad row of the file
+      examples_.tokens.insert(examples_.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+      for (const int64_t length : piece.lengths) examples_.offsets.push_back(examples_.offsets.back() + length);
+    }
+    for (const Row& row : round.rows) examples_.labels.push_back(row.label);
+    round.clear();
+  }
+
+  void read_row(const Round& round, const Row& row, Piece& piece) const {
+    const std::string_view text = std::string_view(round.text).substr(row.begin, row.size);
+    const Place place = {file_, row.number, source_ + 1};
+    const size_t before = piece.tokens.size();
+    encode(text, options_.tokenisation, options_.max_length, piece.tokens, place);
+    piece.lengths.push_back(static_cast<int64_t>(piece.tokens.size() - before));
+    if (!options_.check_labels) return;
+    const int value = evaluate(text, place);
+    if (value != row.label) {
+      fail(
+          "{}: row {} column {}: the label is {}, but the expression is worth {}; the file is damaged or of another "
+          "task",
+          file_, row.number, target_ + 1, row.label, value);
+    }
+  }
+
+  ReadOptions options_;
+  std::string file_;
+  CsvReader table_;
+  int source_;
+  int target_;
+  Examples examples_;
+};
+
+}  // namespace
+
+std::shared_ptr<const PackedDataset<uint8_t>> read(const std::filesystem::path& path, const std::string& name,
+                                                   const ReadOptions& options) {
+  if (options.max_length < 1) fail("listops: max_length {} must be at least 1", options.max_length);
+  Examples examples = Reader(path, options).run();
+  return std::make_shared<const PackedDataset<uint8_t>>(name, std::move(examples.tokens), std::move(examples.offsets),
+                                                        std::move(examples.labels));
+}
+
+Task task(const TaskOptions& options) {
+  return {.name = "listops",
+          .classes = 10,
+          .vocabulary = vocabulary_size(options.read.tokenisation),
+          .max_length = options.read.max_length};
+}
+
+TaskData load_task(const TaskOptions& options, const Say& say) {
+  ensure_files(options.folder, options.generator, say);
+  return {task(options), read(options.folder / kTrainFile, "listops train", options.read),
+          read(options.folder / kValidFile, "listops valid", options.read),
+          read(options.folder / kTestFile, "listops test", options.read)};
+}
+
+}  // namespace bochner::listops

@@ -1,0 +1,208 @@
+#include "datasets/tables/tabular.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/ops/index.h"
+
+namespace bochner {
+namespace {
+
+TableSplit rows_of(const NumericTable& table, int64_t begin, int64_t end) {
+  return {table.features.slice(0, begin, end).contiguous(), table.labels.slice(0, begin, end).contiguous()};
+}
+
+/// Refuses rows of classes that training has not seen; `begin` is the place of the split in its file.
+void require_known(const TableSplit& train, const TableSplit& other, const NumericTable& table, int64_t begin,
+                   const char* split) {
+  std::vector<bool> known(table.class_names.size());
+  for (const int64_t label : train.labels.to_vector<int64_t>()) known[static_cast<size_t>(label)] = true;
+  const std::vector<int64_t> labels = other.labels.to_vector<int64_t>();
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (known[static_cast<size_t>(labels[i])]) continue;
+    fail("{}: class '{}' of the {} split never comes in the training rows; a model can not know it",
+         table.place_of_label(begin + static_cast<int64_t>(i)), table.class_names[static_cast<size_t>(labels[i])],
+         split);
+  }
+}
+
+/// Mean 0 and deviation 1 of each column over the training rows, in all splits.
+void standardise(TableSplits& splits) {
+  const int64_t columns = splits.train.features.size(1);
+  const int64_t rows = splits.train.rows();
+  const float* const x = splits.train.features.data<float>();
+  std::vector<double> mean(static_cast<size_t>(columns));
+  std::vector<double> square(static_cast<size_t>(columns));
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) mean[static_cast<size_t>(j)] += x[i * columns + j];
+  }
+  for (double& value : mean) value /= static_cast<double>(rows);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      const double rest = x[i * columns + j] - mean[static_cast<size_t>(j)];
+      square[static_cast<size_t>(j)] += rest * rest;
+    }
+  }
+  for (int64_t j = 0; j < columns; ++j) {
+    const double deviation = std::sqrt(square[static_cast<size_t>(j)] / static_cast<double>(rows));
+    splits.mean.push_back(static_cast<float>(mean[static_cast<size_t>(j)]));
+    splits.scale.push_back(deviation > 0 ? static_cast<float>(deviation) : 1.F);
+  }
+  for (const TableSplit* split : {&splits.train, &splits.valid, &splits.test}) {
+    float* const values = split->features.data<float>();
+    for (int64_t i = 0; i < split->rows(); ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        const auto at = static_cast<size_t>(j);
+        values[i * columns + j] = (values[i * columns + j] - splits.mean[at]) / splits.scale[at];
+      }
+    }
+  }
+}
+
+void require_rows(const std::string& file, int64_t rows, int64_t train, int64_t valid) {
+  if (train < 1 || valid < 1 || rows - train - valid < 1) {
+    fail("{}: {} rows can not be split into {} for training, {} for validation and at least 1 for testing", file, rows,
+         train, valid);
+  }
+}
+
+}  // namespace
+
+std::string NumericTable::place_of_label(int64_t i) const {
+  const int64_t number = order.empty() ? i : order[static_cast<size_t>(i)];
+  return fmt::format("{}: row {} column {}", file, first_row + number, label_column + 1);
+}
+
+TableSplits split_in_order(NumericTable&& table, int64_t train, int64_t valid, std::string rule) {
+  require_rows(table.file, table.rows(), train, valid);
+  TableSplits splits;
+  splits.train = rows_of(table, 0, train);
+  splits.valid = rows_of(table, train, train + valid);
+  splits.test = rows_of(table, train + valid, table.rows());
+  splits.classes = static_cast<int64_t>(table.class_names.size());
+  splits.rule = std::move(rule);
+  require_known(splits.train, splits.valid, table, train, "validation");
+  require_known(splits.train, splits.test, table, train + valid, "test");
+  standardise(splits);
+  return splits;
+}
+
+TableSplits split_at_random(const NumericTable& table, double valid_share, double test_share, uint64_t seed) {
+  Generator generator(seed);
+  const Tensor order = permutation(table.rows(), generator);
+  NumericTable shuffled = table;
+  shuffled.features = take(table.features, order);
+  shuffled.labels = take(table.labels, order);
+  shuffled.order = order.to_vector<int64_t>();
+  const auto share = [&](double part) {
+    return std::max<int64_t>(1, std::llround(part * static_cast<double>(table.rows())));
+  };
+  const int64_t valid = share(valid_share);
+  return split_in_order(
+      std::move(shuffled), table.rows() - valid - share(test_share), valid,
+      fmt::format("at random, seed {}: {:g} for validation, {:g} for testing", seed, valid_share, test_share));
+}
+
+TableSplits split_of_files(NumericTable&& train, int64_t valid, NumericTable&& test, std::string rule) {
+  if (train.features.size(1) != test.features.size(1)) {
+    fail("{}: {} columns beside the label, {} has {}; both files must be of one kind", test.file, test.features.size(1),
+         train.file, train.features.size(1));
+  }
+  require_rows(train.file, train.rows() + 1, train.rows() - valid, valid);
+  TableSplits splits;
+  splits.train = rows_of(train, 0, train.rows() - valid);
+  splits.valid = rows_of(train, train.rows() - valid, train.rows());
+  splits.test = rows_of(test, 0, test.rows());
+  for (int64_t i = 0; i < test.rows(); ++i) {  // the same class may have another number there
+    int64_t& label = splits.test.labels.data<int64_t>()[i];
+    const std::string& name = test.class_names[static_cast<size_t>(label)];
+    const auto found = std::find(train.class_names.begin(), train.class_names.end(), name);
+    if (found == train.class_names.end()) {
+      fail("{}: class '{}' never comes in {}; a model can not know it", test.place_of_label(i), name, train.file);
+    }
+    label = found - train.class_names.begin();
+  }
+  splits.classes = static_cast<int64_t>(train.class_names.size());
+  splits.rule = std::move(rule);
+  require_known(splits.train, splits.valid, train, splits.train.rows(), "validation");
+  NumericTable known = test;
+  known.class_names = train.class_names;
+  require_known(splits.train, splits.test, known, 0, "test");
+  standardise(splits);
+  return splits;
+}
+
+namespace uci {
+
+TableSplits covertype(const std::filesystem::path& file, const Say& say) {
+  NumericTable table = read_table(file, {}, say);
+  constexpr int64_t kTrain = 11340;
+  constexpr int64_t kValid = 3780;
+  std::string rule =
+      fmt::format("official: 11,340 for training, 3,780 for validation, {} for testing{}",
+                  table.rows() - kTrain - kValid, table.rows() == 581012 ? "" : "; the whole file has 581,012 rows");
+  return split_in_order(std::move(table), kTrain, kValid, std::move(rule));
+}
+
+TableSplits higgs(const std::filesystem::path& file, const Say& say) {
+  NumericTable table = read_table(file, {.label = "0"}, say);
+  const bool whole = table.rows() == 11000000;
+  const int64_t part = whole ? 500000 : table.rows() / 10;
+  const int64_t first = table.rows() - 2 * part;
+  return split_in_order(std::move(table), first, part,
+                        whole ? "official: the last 500,000 test, the 500,000 before them validate"
+                              : "not the official file: the last tenth tests, the tenth before it validates");
+}
+
+TableSplits hepmass(const std::filesystem::path& train, const std::filesystem::path& test, const Say& say) {
+  const TableFormat format{.header = true, .label = "0"};
+  NumericTable first = read_table(train, format, say);
+  NumericTable second = read_table(test, format, say);
+  const int64_t valid = first.rows() / 10;
+  return split_of_files(std::move(first), valid, std::move(second),
+                        "official files; the last tenth of training validates");
+}
+
+}  // namespace uci
+
+TableLoader::TableLoader(const TableSplit& split, int64_t batch, uint64_t seed, bool shuffle)
+    : split_(split), batch_(std::min(batch, split.rows())), seed_(seed), shuffle_(shuffle) {
+  if (batch < 1) fail("table: batches of {} rows; at least 1", batch);
+}
+
+int64_t TableLoader::steps_per_epoch() const {
+  return shuffle_ ? split_.rows() / batch_ : (split_.rows() + batch_ - 1) / batch_;
+}
+
+void TableLoader::restore(Position position) {
+  if (position.epoch < 0 || position.step < 0 || position.step >= steps_per_epoch()) {
+    fail("table: step {} of epoch {} lies outside the {} steps of an epoch", position.step, position.epoch,
+         steps_per_epoch());
+  }
+  position_ = position;
+}
+
+TableBatch TableLoader::next() {
+  if (ordered_ != position_.epoch) {
+    if (shuffle_) {
+      Generator generator = Generator(seed_).fork(static_cast<uint64_t>(position_.epoch));
+      order_ = permutation(split_.rows(), generator).to_vector<int64_t>();
+    } else {
+      order_.resize(static_cast<size_t>(split_.rows()));
+      std::iota(order_.begin(), order_.end(), int64_t{0});
+    }
+    ordered_ = position_.epoch;
+  }
+  const int64_t begin = position_.step * batch_;
+  const int64_t end = std::min(split_.rows(), begin + batch_);
+  TableBatch batch;
+  batch.rows.assign(order_.begin() + begin, order_.begin() + end);
+  const Tensor rows = Tensor::from(batch.rows, {end - begin});
+  batch.x = take(split_.features, rows);
+  batch.labels = take(split_.labels, rows);
+  if (++position_.step == steps_per_epoch()) position_ = {position_.epoch + 1, 0};
+  return batch;
+}
+
+}  // namespace bochner

@@ -1,0 +1,327 @@
+// What the attention kernels share: tiles of 64 tokens, kept in the L1 and L2 caches.
+//
+// A tile is held transposed, features x tokens: tokens lie in the lanes of vectors. So sums and maxima over features
+// run down the columns, a factor for each token is a vector, every product has 64 columns whatever the head's size, and
+// A^T is free (engine/cpu/parts/tile_product.h).
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "engine/cpu/parts/lanes.h"
+#include "engine/cpu/parts/transpose.h"
+#include "engine/cpu/parts/vector.h"
+#include "engine/storage.h"
+#include "engine/tensor.h"
+
+namespace bochner::cpu {
+
+/// Tokens of a tile, and the row stride of every transposed tile.
+inline constexpr int64_t kTile = 64;
+
+inline constexpr double kLog2E = 1.44269504088896340736;
+inline constexpr double kLn2 = 0.69314718055994530942;
+
+/// Scratch memory from the caching allocator: in steady state the system is asked for nothing.
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(int64_t count)
+      : storage_(std::make_unique<Storage>(Device::cpu(), static_cast<size_t>(count) * sizeof(T))) {}
+  operator T*() const { return reinterpret_cast<T*>(storage_->data()); }  // NOLINT: a buffer is its first element
+
+ private:
+  std::unique_ptr<Storage> storage_;
+};
+
+/// Tokens of one (batch, head): row i begins at data + i * stride and is contiguous.
+template <class T>
+struct Rows {
+  T* data;
+  int64_t stride;
+
+  T* operator[](int64_t row) const { return data + row * stride; }
+};
+
+/// The tokens of head h of example b, of a tensor (batch, heads, length, dim).
+template <class T>
+Rows<T> rows_of(const Tensor& x, int64_t b, int64_t h) {
+  return {x.data<std::remove_const_t<T>>() + b * x.strides()[0] + h * x.strides()[1], x.strides()[2]};
+}
+
+/// Which keys of an example are real, as ascending positions; without a mask, all of them.
+struct KeyList {
+  const int32_t* positions;  ///< null: position i is i
+  int64_t count;
+
+  int64_t operator[](int64_t i) const { return positions == nullptr ? i : positions[i]; }
+  /// How many lie before `position`.
+  int64_t before(int64_t position) const {
+    if (positions == nullptr) return std::clamp<int64_t>(position, 0, count);
+    return std::lower_bound(positions, positions + count, static_cast<int32_t>(position)) - positions;
+  }
+};
+
+/// The key lists of a batch, from a mask (batch, length) or an undefined one.
+class KeyLists {
+ public:
+  KeyLists(const Tensor& mask, int64_t batch, int64_t length)
+      : masked_(mask.defined()), length_(length), positions_(masked_ ? batch * length : 1), counts_(batch) {
+    for (int64_t b = 0; b < batch; ++b) {
+      counts_[b] = length;
+      if (!masked_) continue;
+      const bool* real = mask.data<bool>() + b * mask.strides()[0];
+      const int64_t step = mask.strides()[1];
+      int32_t* to = positions_ + b * length;
+      int64_t count = 0;
+      for (int64_t j = 0; j < length; ++j) {
+        to[count] = static_cast<int32_t>(j);
+        count += real[j * step] ? 1 : 0;
+      }
+      counts_[b] = count;
+    }
+  }
+  KeyList operator[](int64_t b) const { return {masked_ ? positions_ + b * length_ : nullptr, counts_[b]}; }
+
+ private:
+  bool masked_;
+  int64_t length_;
+  Buffer<int32_t> positions_;
+  Buffer<int64_t> counts_;
+};
+
+/// How many pieces each of `heads` equal jobs is cut into: about 32 in all, at most `most` each; never depends on the
+/// number of threads.
+inline int64_t pieces_per_head(int64_t heads, int64_t most) {
+  return std::clamp<int64_t>((32 + heads - 1) / std::max<int64_t>(heads, 1), 1, std::max<int64_t>(most, 1));
+}
+
+inline int64_t tiles_of(int64_t length) { return (length + kTile - 1) / kTile; }
+
+/// Columns of a tile of `count` tokens that are computed: whole vectors.
+template <class T>
+int64_t columns_of(int64_t count) {
+  return (count + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+}
+
+// ---- loops over tiles
+
+namespace detail {
+
+template <int N, class T, class Begin, class Body, class End>
+inline void walk_rows(int64_t rows, int64_t first, const Begin& begin, const Body& body, const End& end) {
+  decltype(begin(first)) state[N];
+#pragma GCC unroll 8
+  for (int j = 0; j < N; ++j) state[j] = begin(first + j * kLanes<T>);
+  for (int64_t m = 0; m < rows; ++m) {
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) body(state[j], m, m * kTile + first + j * kLanes<T>);
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < N; ++j) end(state[j], first + j * kLanes<T>);
+}
+
+}  // namespace detail
+
+/// Walks a tile row by row with something kept in registers for each vector of columns: state = begin(column), then
+/// body(state, row, offset) for each row, then end(state, column). T is the type of the elements.
+template <class T, class Begin, class Body, class End>
+inline void down_columns(int64_t rows, int64_t columns, const Begin& begin, const Body& body, const End& end) {
+  constexpr int kAtOnce = 4;  // rows are walked along memory: down a single vector, stores would collide with loads
+  constexpr int64_t kWide = kAtOnce * kLanes<T>;
+  int64_t i = 0;
+  for (; i + kWide <= columns; i += kWide) detail::walk_rows<kAtOnce, T>(rows, i, begin, body, end);
+  for (; i < columns; i += kLanes<T>) detail::walk_rows<1, T>(rows, i, begin, body, end);
+}
+
+// ---- sums over tiles
+
+/// sums[i] = sum_m x(m, i) z[m]
+template <class T>
+void weighted_column_sums(const T* x, const T* z, int64_t rows, int64_t columns, T* sums) {
+  down_columns<T>(
+      rows, columns, [](int64_t) { return Vector<T>{}; },
+      [&](Vector<T>& sum, int64_t m, int64_t at) { sum += load<Vector<T>>(x + at) * z[m]; },
+      [&](const Vector<T>& sum, int64_t i) { store(sums + i, sum); });
+}
+
+/// sums[i] = sum_m x(m, i) y(m, i)
+template <class T>
+void column_products(const T* x, const T* y, int64_t rows, int64_t columns, T* sums) {
+  down_columns<T>(
+      rows, columns, [](int64_t) { return Vector<T>{}; },
+      [&](Vector<T>& sum, int64_t, int64_t at) { sum += load<Vector<T>>(x + at) * load<Vector<T>>(y + at); },
+      [&](const Vector<T>& sum, int64_t i) { store(sums + i, sum); });
+}
+
+/// top[i] = max_m value(x(m, i))
+template <class T, class Value>
+void column_maxima(const T* x, int64_t rows, int64_t columns, const Value& value, T* top) {
+  down_columns<T>(
+      rows, columns, [](int64_t) { return Vector<T>{} - std::numeric_limits<T>::infinity(); },
+      [&](Vector<T>& largest, int64_t, int64_t at) { largest = max_of(value(load<Vector<T>>(x + at)), largest); },
+      [&](const Vector<T>& largest, int64_t i) { store(top + i, largest); });
+}
+
+/// Adds to lanes (rows x kLanes) what adds up to sum_i x(m, i) weights[i]; null weights are 1.
+template <class T>
+void add_row_sums(const T* x, const T* weights, int64_t rows, int64_t columns, T* lanes) {
+  for (int64_t m = 0; m < rows; ++m) {
+    auto sum = load<Vector<T>>(lanes + m * kLanes<T>);
+    for (int64_t i = 0; i < columns; i += kLanes<T>) {
+      const auto value = load<Vector<T>>(x + m * kTile + i);
+      sum += weights == nullptr ? value : value * load<Vector<T>>(weights + i);
+    }
+    store(lanes + m * kLanes<T>, sum);
+  }
+}
+
+/// The sum of a row of lanes.
+template <class T>
+T lanes_total(const T* lanes) {
+  return sum_of<T>(load<Vector<T>>(lanes));
+}
+
+/// sums[m] += sum_i x(m, i) weights[i]; null weights are 1.
+template <class T>
+void add_row_totals(const T* x, const T* weights, int64_t rows, int64_t columns, T* sums) {
+  for (int64_t m = 0; m < rows; ++m) {
+    Vector<T> sum{};
+    for (int64_t i = 0; i < columns; i += kLanes<T>) {
+      const auto value = load<Vector<T>>(x + m * kTile + i);
+      sum += weights == nullptr ? value : value * load<Vector<T>>(weights + i);
+    }
+    sums[m] += sum_of<T>(sum);
+  }
+}
+
+// ---- moving tiles
+
+namespace detail {
+
+template <class T>
+inline Vector<T> load_part(const T* from, int64_t count) {
+  if (count >= kLanes<T>) return load<Vector<T>>(from);
+  Vector<T> value{};
+  if (count > 0) std::memcpy(&value, from, static_cast<size_t>(count) * sizeof(T));
+  return value;
+}
+template <class T>
+inline void store_part(T* to, const Vector<T>& value, int64_t count) {
+  if (count >= kLanes<T>) {
+    store(to, value);
+  } else {
+    std::memcpy(to, &value, static_cast<size_t>(count) * sizeof(T));
+  }
+}
+
+}  // namespace detail
+
+/// to (dim x kTile) = factor * from^T, from (count x dim). Columns from count to the next whole vector become 0.
+/// Tokens come tile by tile, a stride apart: those of the next tile are asked for ahead.
+template <class T>
+void load_transposed(Rows<const T> from, int64_t count, int64_t dim, T factor, T* to) {
+  constexpr int W = kLanes<T>;
+  for (int64_t token = 0; token < count; token += W) {
+    const bool whole = count - token >= W;
+    for (int64_t d = 0; d < dim; d += W) {
+      Vector<T> block[W];
+      if (whole && dim - d >= W) {
+#pragma GCC unroll 16
+        for (int i = 0; i < W; ++i) {
+          const T* at = from[token + i] + d;
+          __builtin_prefetch(at + kTile * from.stride);
+          block[i] = load<Vector<T>>(at) * factor;
+        }
+      } else {
+        for (int i = 0; i < W; ++i) {
+          block[i] = token + i < count ? detail::load_part(from[token + i] + d, dim - d) * factor : Vector<T>{};
+        }
+      }
+      transpose_registers<T>(block);
+      const int64_t end = std::min<int64_t>(W, dim - d);
+      for (int64_t i = 0; i < end; ++i) store(to + (d + i) * kTile + token, block[i]);
+    }
+  }
+}
+
+/// to (count x dim) = (from diag(factors))^T, from (dim x kTile); a factor for each token.
+template <class T>
+void store_transposed(const T* from, const T* factors, int64_t count, int64_t dim, Rows<T> to) {
+  constexpr int W = kLanes<T>;
+  for (int64_t token = 0; token < count; token += W) {
+    const auto factor = load<Vector<T>>(factors + token);
+    const bool whole = count - token >= W;
+    for (int64_t d = 0; d < dim; d += W) {
+      Vector<T> block[W];
+      for (int i = 0; i < W; ++i) {
+        block[i] = d + i < dim ? load<Vector<T>>(from + (d + i) * kTile + token) * factor : Vector<T>{};
+      }
+      transpose_registers<T>(block);
+      if (whole && dim - d >= W) {
+#pragma GCC unroll 16
+        for (int i = 0; i < W; ++i) {
+          T* at = to[token + i] + d;
+          __builtin_prefetch(at + kTile * to.stride, 1);
+          store(at, block[i]);
+        }
+      } else {
+        const int64_t end = std::min<int64_t>(W, count - token);
+        for (int64_t i = 0; i < end; ++i) detail::store_part(to[token + i] + d, block[i], dim - d);
+      }
+    }
+  }
+}
+
+/// to (count x dim, contiguous) = rows `first`, first + 1, ... of the list.
+template <class T>
+void gather_rows(Rows<const T> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, T* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    const T* row = from[list[first + i]];
+    for (int64_t d = 0; d < dim; d += kVectorBytes / static_cast<int64_t>(sizeof(T))) {
+      __builtin_prefetch(row + kTile * from.stride + d);
+      detail::store_part(to + i * dim + d, detail::load_part(row + d, dim - d), dim - d);
+    }
+  }
+}
+
+/// Rows first, first + 1, ... of the list as they lie, where they lie one after another; else copied to `scratch`
+/// (count x dim).
+template <class T>
+Rows<const T> gathered(Rows<const T> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, T* scratch) {
+  if (count == 0) return from;
+  if (list[first + count - 1] - list[first] == count - 1) return {from[list[first]], from.stride};
+  gather_rows(from, list, first, count, dim, scratch);
+  return {scratch, dim};
+}
+
+/// store_transposed into rows of a list; `scratch` holds kTile x dim.
+template <class T>
+void store_transposed(const T* from, const T* factors, const KeyList& list, int64_t first, int64_t count, int64_t dim,
+                      T* scratch, Rows<T> to) {
+  if (count == 0) return;
+  if (list[first + count - 1] - list[first] == count - 1) {
+    store_transposed<T>(from, factors, count, dim, {to[list[first]], to.stride});
+    return;
+  }
+  store_transposed<T>(from, factors, count, dim, {scratch, dim});
+  for (int64_t i = 0; i < count; ++i) std::copy_n(scratch + i * dim, dim, to[list[first + i]]);
+}
+
+/// Sets the rows that are not in the list to 0.
+template <class T>
+void clear_unlisted(const KeyList& list, int64_t length, int64_t dim, Rows<T> rows) {
+  int64_t next = 0;
+  for (int64_t j = 0; j < length && list.count < length; ++j) {
+    if (next < list.count && list[next] == j) {
+      ++next;
+    } else {
+      std::fill_n(rows[j], dim, T(0));
+    }
+  }
+}
+
+}  // namespace bochner::cpu

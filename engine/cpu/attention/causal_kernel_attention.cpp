@@ -1,0 +1,303 @@
+// Causal kernel attention in chunks of up to 64 tokens. With the state S, z of earlier chunks, relative to a shift r,
+// and keys F_k = 2^(exponent - r) of this one, all features transposed (features x tokens):
+//
+//   A^T = visible o (F_k^T F_q),   O^T = (S^T F_q + V^T A^T) / n,   n = F_q^T z + A 1;   then S += F_k V, z += F_k 1
+//
+// Query i is due the shift m_i, the largest exponent among the keys it sees: F_q is multiplied by 2^(r - m_i). The
+// features' eps, which no shift scales, adds eps f_i to each visible weight, f_i being the sum of the query's features.
+#include "engine/cpu/attention/causal_chunk.h"
+#include "engine/cpu/parts/tile_product.h"
+#include "engine/parallel.h"
+
+namespace bochner::cpu {
+namespace {
+
+/// O of a chunk.
+template <class T>
+void attend_chunk(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, Chunk<T>& chunk,
+                  const KernelState<T>& state, T* At, T* Ot, T* denominators, Rows<T> O) {
+  const int64_t E = sizes.value_dim;
+  const int64_t F = sizes.features;
+  const int64_t columns = chunk.queries().columns();
+  const T* Fq = chunk.queries().F();
+  chunk.weights(At);
+  tile_product<T>(E, columns, F, state.S, {1, E}, Fq, kTile, Ot, kTile);                          // S^T F
+  tile_product<T>(E, columns, chunk.key_count(), chunk.V(), {1, E}, At, kTile, Ot, kTile, true);  // + V^T A^T
+  if (eps_comes_later(spec)) {
+    for (int64_t d = 0; d < E; ++d) {
+      for (int64_t i = 0; i < columns; ++i) Ot[d * kTile + i] += chunk.feature_sums()[i] * state.totals[d];
+    }
+  }
+  alignas(64) T factors[kTile];
+  std::fill_n(factors, kTile, T(1));
+  if (spec.renormalise) {
+    weighted_column_sums<T>(Fq, state.z, F, columns, factors);
+    for (int64_t j = 0; j < chunk.key_count(); ++j) {
+      for (int64_t i = 0; i < columns; ++i) factors[i] += At[j * kTile + i];
+    }
+    for (int64_t i = 0; i < chunk.count(); ++i) {
+      factors[i] += chunk.feature_sums()[i] * *state.count;
+      denominators[i] = factors[i] + static_cast<T>(spec.denominator_eps);
+      factors[i] = denominators[i] != 0 ? 1 / denominators[i] : T(0);
+    }
+  }
+  store_transposed<T>(Ot, factors, chunk.count(), E, O);
+}
+
+}  // namespace
+
+template <class T>
+void attend_causal(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
+                   const Tensor& V, const Tensor& Omega, const KeyLists& lists, const KernelAttentionResult& to) {
+  parallel_for(sizes.batch * sizes.heads, 1, [&](int64_t head, int64_t) {
+    const int64_t b = head / sizes.heads;
+    const int64_t h = head % sizes.heads;
+    const auto o = rows_of<T>(to.O, b, h);
+    const KeyList seen{lists[b].positions, lists[b].before(sizes.queries)};
+    Chunk<T> chunk(spec, sizes, Q, K, V, Omega, seen, b, h);
+    Carried<T> carried(spec, sizes);
+    const Buffer<T> At(kTile * kTile);
+    const Buffer<T> Ot(sizes.value_dim * kTile);
+    for (int64_t segment = 0; segment * kKernelAttentionSegment < sizes.queries; ++segment) {
+      carried.save(state_of<T>(to.state, sizes, head, segment).S);
+      const int64_t end = std::min((segment + 1) * kKernelAttentionSegment, sizes.queries);
+      for (int64_t i = segment * kKernelAttentionSegment; i < end; i += chunk.count()) {
+        carried.advance(chunk, i, end);
+        chunk.load_queries();
+        T* denominators = spec.renormalise ? to.denominator.data<T>() + head * sizes.queries + i : nullptr;
+        attend_chunk<T>(spec, sizes, chunk, carried.state, At, Ot, denominators, {o[i], o.stride});
+        chunk.add_to(carried.state);
+      }
+    }
+  });
+}
+
+namespace {
+
+/// The backward pass of one head. States of a segment are computed again from the saved one; then its chunks are walked
+/// from the last to the first with R = dS, r = dz, the gradients of the state behind the chunk, relative to its shift:
+///
+///   dA^T = visible o (V G^T + 1 g^T),   dF_q = S G^T + z g^T + F_k dA^T (times 2^(r - m_i)),   dV = F_k^T R + A^T G,
+///   dF_k = R V^T + r 1^T + F_q dA,      R += F_q G,   r += F_q g
+template <class T>
+class CausalBackward {
+ public:
+  CausalBackward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, Chunk<T>& chunk, T* dOmega)
+      : spec_(spec),
+        sizes_(sizes),
+        chunk_(chunk),
+        dOmega_(dOmega),
+        output_(spec, sizes.value_dim),
+        R_(sizes.features * sizes.value_dim),
+        r_(sizes.features),
+        value_gradients_(sizes.value_dim),
+        dF_(sizes.features * kTile),
+        At_(kTile * kTile),
+        dAt_(kTile * kTile),
+        dA_(kTile * kTile),
+        scaled_(sizes.value_dim * kTile),
+        Vt_(sizes.value_dim * kTile),
+        scratch_(kTile * std::max(sizes.dim, sizes.value_dim)) {
+    std::fill_n(static_cast<T*>(R_), sizes.features * sizes.value_dim, T(0));
+    std::fill_n(static_cast<T*>(r_), sizes.features, T(0));
+    std::fill_n(static_cast<T*>(value_gradients_), sizes.value_dim, T(0));
+    std::fill_n(scales_, kTile, static_cast<T>(spec.scale));
+    std::fill_n(ones_, kTile, T(1));
+  }
+
+  /// One chunk, whose keys and queries are loaded; `before` is the state before it, `factor` what its shift takes from
+  /// R and r of the chunk behind.
+  void run(const KernelState<T>& before, T factor, Rows<const T> dO, Rows<const T> O, const T* denominators, Rows<T> dQ,
+           Rows<T> dK, Rows<T> dV, const KeyList& list) {
+    const int64_t E = sizes_.value_dim;
+    const int64_t F = sizes_.features;
+    const int64_t n = chunk_.count();
+    const int64_t keys = chunk_.key_count();
+    const int64_t i = chunk_.begin();
+    const int64_t columns = chunk_.queries().columns();
+    const T* Fq = chunk_.queries().F();
+    const T* Fk = chunk_.keys().F();
+    if (factor != 1) {
+      for (int64_t at = 0; at < F * E; ++at) R_[at] *= factor;
+      for (int64_t m = 0; m < F; ++m) r_[m] *= factor;
+    }
+    output_.load({dO[i], dO.stride}, {O[i], O.stride}, denominators, n);
+    chunk_.weights(At_);
+    weight_gradients(columns);
+
+    key_side(list, dK, dV, n, keys);  // needs F_q and F_k as they are: the gradients of features overwrite nothing
+
+    // dF_q: columns of G, g and dA^T are first multiplied by 2^(r - m_i).
+    alignas(64) T g[kTile];
+    std::copy_n(output_.g(), kTile, g);
+    const bool eps = eps_comes_later(spec_);
+    if (eps) fill_eps_gradient(before, columns);
+    const T* Gt = spec_.shifts() ? raised(g, columns) : output_.Gt();
+    tile_product<T>(F, columns, E, before.S, {E, 1}, Gt, kTile, dF_, kTile, eps);
+    tile_product<T>(F, columns, keys, Fk, {kTile, 1}, dAt_, kTile, dF_, kTile, true);
+    // R += F_q G, r += F_q g, before F_q is needed without its factor
+    tile_product<T>(F, E, n, Fq, {kTile, 1}, output_.G(), E, R_, E, true);
+    if (spec_.renormalise) add_row_totals<T>(Fq, output_.g(), F, columns, r_);
+    for (int64_t d = 0; d < E && eps; ++d) {
+      for (int64_t c = 0; c < n; ++c) value_gradients_[d] += chunk_.feature_sums()[c] * output_.Gt()[d * kTile + c];
+    }
+    chunk_.restore_queries();
+    const T* dXt = chunk_.queries().backward(dF_, before.z, g, dOmega_);
+    store_transposed<T>(dXt, scales_, n, sizes_.dim, {dQ[i], dQ.stride});
+  }
+
+ private:
+  /// Multiplies g and the columns of dA^T by 2^(r - m_i), and returns G^T so multiplied.
+  const T* raised(T* g, int64_t columns) {
+    const T* raise = chunk_.raise();
+    for (int64_t c = 0; c < columns; ++c) g[c] *= raise[c];
+    for (int64_t d = 0; d < sizes_.value_dim; ++d) {
+      for (int64_t c = 0; c < columns; ++c) scaled_[d * kTile + c] = output_.Gt()[d * kTile + c] * raise[c];
+    }
+    for (int64_t j = 0; j < chunk_.key_count(); ++j) {
+      for (int64_t c = 0; c < columns; ++c) dAt_[j * kTile + c] *= raise[c];
+    }
+    return scaled_;
+  }
+
+  /// dA^T = visible o (V G^T + 1 g^T)
+  void weight_gradients(int64_t columns) {
+    const int64_t E = sizes_.value_dim;
+    for (int64_t j = 0; j < chunk_.key_count(); ++j) std::copy_n(output_.g(), columns, dAt_ + j * kTile);
+    tile_product<T>(chunk_.key_count(), columns, E, chunk_.V(), {E, 1}, output_.Gt(), kTile, dAt_, kTile, true);
+    for (int64_t j = 0; j < chunk_.key_count(); ++j) std::fill_n(dAt_ + j * kTile, chunk_.hidden(j), T(0));
+  }
+
+  void key_side(const KeyList& list, Rows<T> dK, Rows<T> dV, int64_t n, int64_t keys) {
+    if (keys == 0) return;
+    const int64_t E = sizes_.value_dim;
+    const int64_t F = sizes_.features;
+    const int64_t columns = columns_of<T>(keys);
+    const T* Fk = chunk_.keys().F();
+    // dV: straight into its rows where they lie one after another
+    const int64_t first = chunk_.first_key();
+    const bool gathered = list[first + keys - 1] - list[first] != keys - 1;
+    const Rows<T> rows = gathered ? Rows<T>{scratch_, E} : Rows<T>{dV[list[first]], dV.stride};
+    const bool eps = eps_comes_later(spec_);
+    for (int64_t j = 0; j < keys && eps; ++j) std::copy_n(static_cast<const T*>(value_gradients_), E, rows[j]);
+    tile_product<T>(keys, E, F, Fk, {1, kTile}, R_, E, rows.data, rows.stride, eps);
+    tile_product<T>(keys, E, n, At_, {kTile, 1}, output_.G(), E, rows.data, rows.stride, true);
+    for (int64_t j = 0; j < keys && gathered; ++j) std::copy_n(rows[j], E, dV[list[first + j]]);
+
+    load_transposed<T>({dAt_, kTile}, keys, n, T(1), dA_);
+    load_transposed<T>({chunk_.V(), E}, keys, E, T(1), Vt_);
+    tile_product<T>(F, columns, E, R_, {E, 1}, Vt_, kTile, dF_, kTile);
+    tile_product<T>(F, columns, n, chunk_.queries().F(), {kTile, 1}, dA_, kTile, dF_, kTile, true);
+    const T* dXt = chunk_.keys().backward(dF_, r_, ones_, dOmega_);
+    store_transposed<T>(dXt, scales_, list, first, keys, sizes_.dim, scratch_, dK);
+  }
+
+  /// dF_q of eps f_i (sum of visible values and their number): the same for all features.
+  void fill_eps_gradient(const KernelState<T>& before, int64_t columns) {
+    const int64_t F = sizes_.features;
+    alignas(64) T sums[kTile] = {};
+    weighted_column_sums<T>(output_.Gt(), before.totals, sizes_.value_dim, columns, sums);
+    for (int64_t c = 0; c < columns; ++c) sums[c] += output_.g()[c] * *before.count;
+    for (int64_t j = 0; j < chunk_.key_count(); ++j) {
+      for (int64_t c = 0; c < columns; ++c) sums[c] += dAt_[j * kTile + c];
+    }
+    for (T& sum : sums) sum *= static_cast<T>(spec_.map.eps);
+    for (int64_t m = 0; m < F; ++m) std::copy_n(sums, kTile, dF_ + m * kTile);
+  }
+
+  const KernelAttentionSpec& spec_;
+  const KernelAttentionSizes& sizes_;
+  Chunk<T>& chunk_;
+  T* dOmega_;
+  OutputGradient<T> output_;
+  Buffer<T> R_;
+  Buffer<T> r_;
+  Buffer<T> value_gradients_;  ///< of the sum of values, by eps
+  Buffer<T> dF_;
+  Buffer<T> At_;
+  Buffer<T> dAt_;
+  Buffer<T> dA_;
+  Buffer<T> scaled_;
+  Buffer<T> Vt_;
+  Buffer<T> scratch_;
+  alignas(64) T scales_[kTile];
+  alignas(64) T ones_[kTile];
+};
+
+}  // namespace
+
+template <class T>
+void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& dO,
+                            const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& Omega,
+                            const KeyLists& lists, const KernelAttentionResult& forward,
+                            const KernelAttentionGradients& to) {
+  const int64_t jobs = sizes.batch * sizes.heads;
+  const int64_t omega_size = sizes.omega;
+  const Buffer<T> omega_parts(to.dOmega.defined() ? jobs * omega_size : 1);
+  parallel_for(jobs, 1, [&](int64_t head, int64_t) {
+    const int64_t b = head / sizes.heads;
+    const int64_t h = head % sizes.heads;
+    const KeyList seen{lists[b].positions, lists[b].before(sizes.queries)};
+    const auto o = rows_of<const T>(forward.O, b, h);
+    const auto go = rows_of<const T>(dO, b, h);
+    const auto dq = rows_of<T>(to.dQ, b, h);
+    const auto dk = rows_of<T>(to.dK, b, h);
+    const auto dv = rows_of<T>(to.dV, b, h);
+    T* dOmega = nullptr;
+    if (to.dOmega.defined()) {
+      dOmega = omega_parts + head * omega_size;
+      std::fill_n(dOmega, omega_size, T(0));
+    }
+    Chunk<T> chunk(spec, sizes, Q, K, V, Omega, seen, b, h);
+    Carried<T> carried(spec, sizes);
+    CausalBackward<T> backward(spec, sizes, chunk, dOmega);
+    struct Visited {
+      int64_t begin;
+      T shift, largest;  ///< before it
+      T factor;          ///< of S and z on entry
+      Buffer<T> state;   ///< before it, at its shift
+    };
+    std::vector<Visited> visited;
+    T factor = 1;
+    for (int64_t segment = forward.state.size(2) - 1; segment >= 0; --segment) {
+      const int64_t end = std::min((segment + 1) * kKernelAttentionSegment, sizes.queries);
+      carried.load(state_of<T>(forward.state, sizes, head, segment).S);
+      size_t count = 0;
+      for (int64_t i = segment * kKernelAttentionSegment; i < end; i += chunk.count(), ++count) {
+        if (count == visited.size()) visited.push_back({0, 0, 0, 0, Buffer<T>(carried.size)});
+        Visited& place = visited[count];
+        place.begin = i;
+        place.shift = *carried.state.shift;
+        place.largest = *carried.state.largest;
+        place.factor = carried.advance(chunk, i, end);
+        carried.save(place.state);
+        chunk.add_to(carried.state);
+      }
+      while (count > 0) {
+        Visited& place = visited[--count];
+        chunk.load_keys(place.begin, end, place.shift, place.largest);
+        chunk.load_queries();
+        const T* denominators =
+            spec.renormalise ? forward.denominator.data<T>() + head * sizes.queries + place.begin : nullptr;
+        backward.run(KernelState<T>(place.state, sizes), factor, go, o, denominators, dq, dk, dv, seen);
+        factor = place.factor;
+      }
+    }
+    clear_unlisted(seen, sizes.keys, sizes.dim, dk);
+    clear_unlisted(seen, sizes.keys, sizes.value_dim, dv);
+  });
+  if (to.dOmega.defined()) reduce_omega<T>(omega_parts, sizes, 1, spec.scale, to.dOmega);
+}
+
+#define BOCHNER_INSTANTIATE(T)                                                                                         \
+  template void attend_causal<T>(const KernelAttentionSpec&, const KernelAttentionSizes&, const Tensor&,               \
+                                 const Tensor&, const Tensor&, const Tensor&, const KeyLists&,                         \
+                                 const KernelAttentionResult&);                                                        \
+  template void attend_causal_backward<T>(const KernelAttentionSpec&, const KernelAttentionSizes&, const Tensor&,      \
+                                          const Tensor&, const Tensor&, const Tensor&, const Tensor&, const KeyLists&, \
+                                          const KernelAttentionResult&, const KernelAttentionGradients&);
+BOCHNER_INSTANTIATE(float)
+BOCHNER_INSTANTIATE(double)
+#undef BOCHNER_INSTANTIATE
+
+}  // namespace bochner::cpu

@@ -1,0 +1,351 @@
+#include "engine/cpu/attention/feature_tile.h"
+
+#include <cmath>
+#include <limits>
+
+#include "engine/cpu/parts/activation.h"
+#include "engine/cpu/parts/tile_product.h"
+#include "engine/ops/unary.h"
+
+namespace bochner::cpu {
+namespace {
+
+using Kind = FeatureMap::Kind;
+
+/// y = elu(x) + 1
+struct EluPlusOne {
+  template <class T>
+  T forward(T x) const {
+    return unary::Elu{}.forward(x) + T(1);
+  }
+  template <class T>
+  T derivative(T x, T y) const {
+    return unary::Elu{}.derivative(x, y - T(1));
+  }
+};
+/// In f32 by rational functions, where the definition's erf and exponential take ten times as long.
+struct Gelu {
+  template <class T>
+  T forward(T x) const {
+    return GeluActivation::forward(x);
+  }
+  template <class T>
+  T derivative(T x, T) const {
+    return GeluActivation::derivative(x);
+  }
+};
+struct Identity {
+  template <class T>
+  T forward(T x) const {
+    return x;
+  }
+  template <class T>
+  T derivative(T, T) const {
+    return T(1);
+  }
+};
+
+template <class Body>
+void with_function(FeatureMap::Function f, const Body& body) {
+  switch (f) {
+    case FeatureMap::Function::elu_plus_one:
+      return body(EluPlusOne{});
+    case FeatureMap::Function::relu:
+      return body(unary::Relu{});
+    case FeatureMap::Function::sigmoid:
+      return body(unary::Sigmoid{});
+    case FeatureMap::Function::exp:
+      return body(unary::Exp{});
+    case FeatureMap::Function::abs:
+      return body(unary::Abs{});
+    case FeatureMap::Function::gelu:
+      return body(Gelu{});
+    case FeatureMap::Function::cos:
+      return body(unary::Cos{});
+    case FeatureMap::Function::tanh:
+      return body(unary::Tanh{});
+    case FeatureMap::Function::identity:
+      return body(Identity{});
+  }
+}
+
+inline math::SinCos<float> sin_cos(float x) {
+  int32_t quadrant = 0;
+  const float r = math::quarter_turn(x, quadrant);
+  return math::sin_cos_of_quadrant(r, quadrant);
+}
+inline math::SinCos<double> sin_cos(double x) { return {math::sin(x), math::cos(x)}; }
+
+/// (cos u, sin u) of each row of U into rows m and m + `rows` of F, which may be U, times a factor for each column.
+template <class T>
+void circle(const T* U, const T* factors, int64_t rows, int64_t columns, T* F) {
+  for (int64_t m = 0; m < rows; ++m) {
+    const T* u = U + m * kTile;
+    T* c = F + m * kTile;
+    T* s = F + (rows + m) * kTile;
+#pragma omp simd
+    for (int64_t i = 0; i < columns; ++i) {
+      const math::SinCos<T> unit = sin_cos(u[i]);
+      c[i] = factors[i] * unit.cos;
+      s[i] = factors[i] * unit.sin;
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+FeatureTile<T>::FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequencies, int64_t dim, double scale,
+                            bool shifts)
+    : map_(map),
+      Omega_(Omega),
+      frequencies_(frequencies),
+      dim_(dim),
+      features_(map.features(frequencies)),
+      shifts_(shifts),
+      unit_(static_cast<T>(map.kind == Kind::positive || map.kind == Kind::hyperbolic ? kLog2E : 1.0)),
+      scale_(static_cast<T>(scale)),
+      gathered_(kTile * dim),
+      Xt_(dim * kTile),
+      dXt_(dim * kTile),
+      U_(map.kind == Kind::elementwise ? frequencies * kTile : 1),
+      F_(features_ * kTile) {}
+
+template <class T>
+FeatureTile<T>::FeatureTile(const FeatureMap& map, const FastFood<T>& fastfood, int64_t frequencies, int64_t dim,
+                            double scale, bool shifts)
+    : FeatureTile(map, static_cast<const T*>(nullptr), frequencies, dim, scale, shifts) {
+  fastfood_.emplace(fastfood, frequencies, dim);
+}
+
+template <class T>
+void FeatureTile<T>::project(Rows<const T> x, const KeyList& list, int64_t first, int64_t count) {
+  count_ = count;
+  columns_ = columns_of<T>(count);
+  x_ = gathered(x, list, first, count, dim_, static_cast<T*>(gathered_));
+  load_transposed<T>(x_, count, dim_, unit_ * scale_, Xt_);
+  T* U = map_.kind == Kind::elementwise ? U_ : F_;
+  if (fastfood_.has_value()) {
+    fastfood_->forward(Xt_, columns_, U);
+  } else if (Omega_ == nullptr) {
+    if (map_.kind != Kind::elementwise) std::copy_n(static_cast<const T*>(Xt_), dim_ * kTile, U);
+  } else {
+    tile_product<T>(frequencies_, columns_, dim_, Omega_, {dim_, 1}, Xt_, kTile, U, kTile);  // U = Omega X^T
+  }
+  if (!map_.has_exponent()) return;
+  const T* at = Xt_;
+  const T factor = static_cast<T>(map_.kind == Kind::softmax_trigonometric ? 0.5 * kLog2E : map_.norm_factor) / unit_;
+  down_columns<T>(
+      dim_, columns_, [](int64_t) { return Vector<T>{}; },
+      [&](Vector<T>& sum, int64_t, int64_t place) {
+        const auto value = load<Vector<T>>(at + place);
+        sum += value * value;
+      },
+      [&](const Vector<T>& sum, int64_t i) { store(norms_ + i, sum * factor); });
+}
+
+/// top[i] = max_m U(m, i), or max_m |U(m, i)| for hyperbolic maps
+template <class T>
+void FeatureTile<T>::largest(T* top) const {
+  if (map_.kind == Kind::hyperbolic) {
+    column_maxima<T>(
+        F_, frequencies_, columns_, [](Vector<T> u) { return max_of(u, -u); }, top);
+  } else {
+    column_maxima<T>(
+        F_, frequencies_, columns_, [](Vector<T> u) { return u; }, top);
+  }
+}
+
+/// F = 2^(U - by) + eps and, for hyperbolic maps, 2^(-U - by) + eps; `by` holds a number for each token
+template <class T>
+void FeatureTile<T>::shifted_exponentials(const T* by, T eps) {
+  eps_ = eps;
+  T* F = F_;
+  const int64_t half = frequencies_ * kTile;
+  const auto begin = [&](int64_t i) { return load<Vector<T>>(by + i); };
+  const auto end = [](const Vector<T>&, int64_t) {};
+  const auto run = [&](const auto& power) {
+    if (map_.kind == Kind::positive) {
+      down_columns<T>(
+          frequencies_, columns_, begin,
+          [&](const Vector<T>& less, int64_t, int64_t at) {
+            store(F + at, power(load<Vector<T>>(F + at) - less) + eps);
+          },
+          end);
+    } else {
+      down_columns<T>(
+          frequencies_, columns_, begin,
+          [&](const Vector<T>& less, int64_t, int64_t at) {
+            const auto u = load<Vector<T>>(F + at);
+            store(F + at, power(u - less) + eps);
+            store(F + half + at, power(-u - less) + eps);
+          },
+          end);
+    }
+  };
+  if (shifts_) {
+    run([](Vector<T> x) { return exp2_of(x); });
+  } else {
+    run([](Vector<T> x) { return exp2_of(min_of(Vector<T>{} + kExp2Overflow<T>, x)); });
+  }
+}
+
+template <class T>
+void FeatureTile<T>::query_features() {
+  alignas(64) T by[kTile];
+  switch (map_.kind) {
+    case Kind::positive:
+    case Kind::hyperbolic:
+      // The norm is part of every exponent of a token, so it goes with the shift.
+      if (shifts_) largest(by);
+      shifted_exponentials(shifts_ ? by : norms_, static_cast<T>(map_.eps));
+      break;
+    case Kind::softmax_trigonometric:
+      for (int64_t i = 0; i < columns_; ++i) by[i] = shifts_ ? T(1) : std::exp2(norms_[i]);
+      circle<T>(F_, by, frequencies_, columns_, F_);
+      break;
+    case Kind::trigonometric:
+      std::fill_n(by, kTile, T(1));
+      circle<T>(F_, by, frequencies_, columns_, F_);
+      break;
+    case Kind::elementwise:
+      with_function(map_.function, [&](const auto& f) {
+        const T* U = elementwise_arguments();
+        T* F = F_;
+        const T eps = static_cast<T>(map_.eps);
+        for (int64_t m = 0; m < frequencies_; ++m) {
+#pragma omp simd
+          for (int64_t i = 0; i < columns_; ++i) F[m * kTile + i] = f.forward(U[m * kTile + i]) + eps;
+        }
+      });
+      break;
+  }
+  if (map_.constant != 0) std::fill_n(F_ + (features_ - 1) * kTile, kTile, static_cast<T>(map_.constant));
+}
+
+template <class T>
+void FeatureTile<T>::key_exponents(T* top) const {
+  if (map_.kind == Kind::softmax_trigonometric) {
+    std::copy_n(norms_, columns_, top);
+    return;
+  }
+  largest(top);
+  for (int64_t i = 0; i < columns_; ++i) top[i] -= norms_[i];
+}
+
+template <class T>
+void FeatureTile<T>::key_features(T shift, bool with_eps) {
+  if (map_.has_exponent()) {
+    const bool circular = map_.kind == Kind::softmax_trigonometric;
+    alignas(64) T by[kTile];
+    for (int64_t i = 0; i < columns_; ++i) by[i] = circular ? std::exp2(norms_[i] - shift) : norms_[i] + shift;
+    if (circular) {
+      circle<T>(F_, by, frequencies_, columns_, F_);
+    } else {
+      shifted_exponentials(by, with_eps ? static_cast<T>(map_.eps) : T(0));
+    }
+    if (map_.constant != 0) std::fill_n(F_ + (features_ - 1) * kTile, kTile, static_cast<T>(map_.constant));
+  } else {
+    query_features();
+  }
+  for (int64_t m = 0; m < features_ && count_ < columns_; ++m) {
+    std::fill_n(F_ + m * kTile + count_, columns_ - count_, T(0));
+  }
+}
+
+/// dU from dF, in place; sums = sum over features of dF phi_exp: the derivative by the exponent all features share.
+template <class T>
+void FeatureTile<T>::gradient(T* dF, const T* z, const T* weights, T* sums) const {
+  using V = Vector<T>;
+  const T* F = F_;
+  const int64_t M = frequencies_;
+  const T eps = eps_;
+  struct State {
+    V weight;
+    V sum;
+  };
+  const auto begin = [&](int64_t i) { return State{load<V>(weights + i), V{}}; };
+  const auto end = [&](const State& state, int64_t i) { store(sums + i, state.sum); };
+  const int64_t half = M * kTile;
+  switch (map_.kind) {
+    case Kind::positive:  // phi = e^(u - c |x|^2 - shift) + eps:  dphi/du = phi - eps
+      down_columns<T>(
+          M, columns_, begin,
+          [&](State& state, int64_t m, int64_t at) {
+            const V d = (load<V>(dF + at) + z[m] * state.weight) * (load<V>(F + at) - eps);
+            state.sum += d;
+            store(dF + at, d);
+          },
+          end);
+      break;
+    case Kind::hyperbolic:
+      down_columns<T>(
+          M, columns_, begin,
+          [&](State& state, int64_t m, int64_t at) {
+            const V p = (load<V>(dF + at) + z[m] * state.weight) * (load<V>(F + at) - eps);
+            const V n = (load<V>(dF + half + at) + z[M + m] * state.weight) * (load<V>(F + half + at) - eps);
+            state.sum += p + n;
+            store(dF + at, p - n);
+          },
+          end);
+      break;
+    case Kind::trigonometric:
+    case Kind::softmax_trigonometric:  // phi = h (cos u, sin u):  du = dsin cos u h - dcos sin u h
+      down_columns<T>(
+          M, columns_, begin,
+          [&](State& state, int64_t m, int64_t at) {
+            const V dc = load<V>(dF + at) + z[m] * state.weight;
+            const V ds = load<V>(dF + half + at) + z[M + m] * state.weight;
+            const V c = load<V>(F + at);
+            const V s = load<V>(F + half + at);
+            state.sum += dc * c + ds * s;
+            store(dF + at, ds * c - dc * s);
+          },
+          end);
+      break;
+    case Kind::elementwise:
+      with_function(map_.function, [&](const auto& f) {
+        const T* U = elementwise_arguments();
+        for (int64_t m = 0; m < M; ++m) {
+#pragma omp simd
+          for (int64_t i = 0; i < columns_; ++i) {
+            const int64_t at = m * kTile + i;
+            dF[at] = (dF[at] + z[m] * weights[i]) * f.derivative(U[at], f.forward(U[at]));
+          }
+        }
+      });
+      break;
+  }
+}
+
+template <class T>
+const T* FeatureTile<T>::backward(T* dF, const T* z, const T* weights, T* dOmega) {
+  alignas(64) T sums[kTile] = {};
+  T* const dXt = plain() ? dF : dXt_;
+  gradient(dF, z, weights, sums);
+  if (fastfood_.has_value()) {
+    // dOmega is over scale, as that of a dense Omega below, which is taken by x as it came.
+    fastfood_->backward(Xt_, dF, columns_, 1 / (unit_ * scale_), dXt, dOmega);
+  } else if (Omega_ != nullptr) {
+    tile_product<T>(dim_, columns_, frequencies_, Omega_, {1, dim_}, dF, kTile, dXt, kTile);  // dX^T = Omega^T dU
+    if (dOmega != nullptr) {
+      tile_product<T>(frequencies_, dim_, count_, dF, {kTile, 1}, x_.data, x_.stride, dOmega, dim_, true);
+    }
+  }
+  if (!map_.has_exponent()) return dXt;
+  // The exponent -c |x|^2 (or |x|^2 / 2) has the gradient -2 c x (or x).
+  const T factor = static_cast<T>(map_.kind == Kind::softmax_trigonometric ? 1.0 : -2 * map_.norm_factor) / unit_;
+  const T* Xt = Xt_;
+  down_columns<T>(
+      dim_, columns_, [&](int64_t i) { return load<Vector<T>>(sums + i) * factor; },
+      [&](const Vector<T>& by, int64_t, int64_t at) {
+        store(dXt + at, load<Vector<T>>(dXt + at) + by * load<Vector<T>>(Xt + at));
+      },
+      [](const Vector<T>&, int64_t) {});
+  return dXt;
+}
+
+template class FeatureTile<float>;
+template class FeatureTile<double>;
+
+}  // namespace bochner::cpu

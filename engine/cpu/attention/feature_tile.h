@@ -1,0 +1,77 @@
+// The feature maps of kernel attention (engine/ops/feature_map.h) on one tile of tokens, transposed:
+//
+//   X^T (dim x kTile)  ->  U = Omega X^T (frequencies x kTile)  ->  F = phi (features x kTile)
+//
+// and back from dF to dX^T and dOmega. Exponentials are powers of two: where the map has them in u, X^T is in units in
+// which U is a logarithm to base 2; exponents and shifts always are.
+#pragma once
+
+#include <optional>
+
+#include "engine/cpu/attention/attention_tile.h"
+#include "engine/cpu/attention/fastfood_tile.h"
+#include "engine/ops/feature_map.h"
+
+namespace bochner::cpu {
+
+template <class T>
+class FeatureTile {
+ public:
+  /// Omega is (frequencies x dim), contiguous, or null for U = X^T. Tokens are multiplied by `scale` first. `shifts`:
+  /// exponents are shifted.
+  FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequencies, int64_t dim, double scale, bool shifts);
+  /// The same with FastFood in place of Omega, whose gradient is then that of its diagonals.
+  FeatureTile(const FeatureMap& map, const FastFood<T>& fastfood, int64_t frequencies, int64_t dim, double scale,
+              bool shifts);
+
+  int64_t features() const { return features_; }
+  /// Columns that hold tokens, rounded up to whole vectors; the others are 0 in keys' features.
+  int64_t columns() const { return columns_; }
+  T* F() const { return F_; }
+
+  /// Reads tokens `first` ... of the list, at most kTile, and computes U.
+  void project(Rows<const T> x, const KeyList& list, int64_t first, int64_t count);
+  /// Leaves only the first `count` tokens in the tile.
+  void truncate(int64_t count) { count_ = std::min(count, count_); }
+  /// F of queries, each token shifted by its largest exponent.
+  void query_features();
+  /// The largest exponent of each token (kTile), as keys.
+  void key_exponents(T* top) const;
+  /// F of keys, all under one shift (0 where the map has no exponents), with or without the eps that is added to
+  /// exponentials.
+  void key_features(T shift, bool with_eps = true);
+
+  /// From dF, to which z weights^T is added first (z (features), weights (kTile)), to dX^T (dim x kTile), the gradient
+  /// by scale x, which stays valid until dF or the tile changes. Adds the gradient by Omega, over scale, to dOmega
+  /// where that is not null. Overwrites dF.
+  const T* backward(T* dF, const T* z, const T* weights, T* dOmega);
+
+ private:
+  void shifted_exponentials(const T* by, T eps);
+  void largest(T* top) const;
+  bool plain() const { return Omega_ == nullptr && !fastfood_.has_value(); }  ///< U = X^T
+  const T* elementwise_arguments() const { return plain() ? Xt_ : U_; }
+  void gradient(T* dF, const T* z, const T* weights, T* sums) const;
+
+  const FeatureMap& map_;
+  const T* Omega_;
+  std::optional<FastFoodTile<T>> fastfood_;
+  int64_t frequencies_;
+  int64_t dim_;
+  int64_t features_;
+  bool shifts_;
+  T unit_;  ///< log2 e where U is a logarithm to base 2, else 1
+  T scale_;
+  T eps_ = 0;  ///< what was added to F
+  int64_t count_ = 0;
+  int64_t columns_ = 0;
+  Rows<const T> x_{};  ///< the tokens as they came, or gathered
+  Buffer<T> gathered_;
+  Buffer<T> Xt_;
+  Buffer<T> dXt_;
+  Buffer<T> U_;                 ///< for maps whose derivative needs it
+  Buffer<T> F_;                 ///< holds U until features are made from it
+  alignas(64) T norms_[kTile];  ///< c |x|^2, or |x|^2 / 2 for softmax_trigonometric
+};
+
+}  // namespace bochner::cpu

@@ -1,0 +1,324 @@
+// Bidirectional kernel attention. Features are held transposed, F = phi^T (features x tokens): S += F V, z += F 1 for
+// keys, O^T = S^T F for queries, and back.
+#include "engine/cpu/attention/kernel_attention.h"
+
+#include <cmath>
+
+#include "engine/cpu/attention/kernel_attention_parts.h"
+#include "engine/cpu/parts/tile_product.h"
+#include "engine/parallel.h"
+
+namespace bochner::cpu {
+namespace {
+
+/// S and z of some of the keys of a head, relative to a shift that rises with their exponents.
+template <class T>
+class PartialState {
+ public:
+  static int64_t size(const KernelAttentionSizes& s) {
+    return s.features * (s.value_dim + kLanes<T>)+(s.value_dim + 3 + 15) / 16 * 16;
+  }
+  PartialState(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, T* memory)
+      : spec_(spec),
+        sizes_(sizes),
+        S_(memory),
+        lanes_(S_ + sizes.features * sizes.value_dim),
+        totals_(lanes_ + sizes.features * kLanes<T>),
+        meta_(totals_ + sizes.value_dim) {}
+
+  void clear() {
+    std::fill_n(S_, size(sizes_), T(0));
+    if (spec_.shifts()) shift() = largest() = kNoExponent<T>;
+  }
+
+  /// Takes in keys [begin, end) of the list.
+  void add(FeatureTile<T>& tile, Rows<const T> K, Rows<const T> V, const KeyList& list, int64_t begin, int64_t end,
+           T* scratch) {
+    const int64_t E = sizes_.value_dim;
+    for (int64_t j = begin; j < end; j += kTile) {
+      const int64_t count = std::min(kTile, end - j);
+      tile.project(K, list, j, count);
+      if (spec_.shifts()) follow(tile, count);
+      tile.key_features(shift(), !eps_comes_later(spec_));
+      gather_rows<T>(V, list, j, count, E, scratch);
+      tile_product<T>(sizes_.features, E, count, tile.F(), {kTile, 1}, scratch, E, S_, E, true);  // S += F V
+      add_row_sums<T>(tile.F(), nullptr, sizes_.features, tile.columns(), lanes_);                // z += F 1
+      if (!eps_comes_later(spec_)) continue;
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t d = 0; d < E; ++d) totals_[d] += scratch[i * E + d];
+      }
+      keys() += static_cast<T>(count);
+    }
+  }
+
+  /// S, z and the shift of the whole head from its parts, in order: each rescaled to the largest exponent of all; then
+  /// eps.
+  static void combine(const std::vector<PartialState>& parts, const KernelState<T>& to) {
+    const KernelAttentionSizes& sizes = parts.front().sizes_;
+    const KernelAttentionSpec& spec = parts.front().spec_;
+    T top = parts.front().largest();
+    for (const PartialState& part : parts) top = std::max(top, part.largest());
+    *to.shift = top;
+    const int64_t E = sizes.value_dim;
+    std::fill_n(to.S, sizes.features * E, T(0));
+    std::fill_n(to.z, sizes.features, T(0));
+    for (const PartialState& part : parts) {
+      const T factor = std::exp2(part.shift() - top);
+      const T eps = eps_comes_later(spec) ? static_cast<T>(spec.map.eps) : T(0);
+      for (int64_t m = 0; m < sizes.features; ++m) {
+        for (int64_t d = 0; d < E; ++d) to.S[m * E + d] += part.S_[m * E + d] * factor + eps * part.totals_[d];
+        to.z[m] += lanes_total<T>(part.lanes_ + m * kLanes<T>) * factor + eps * part.keys();
+      }
+    }
+  }
+
+ private:
+  T& shift() const { return meta_[0]; }
+  T& largest() const { return meta_[1]; }
+  T& keys() const { return meta_[2]; }
+
+  /// Raises the shift where exponents of the tile exceed it by more than the slack, and rescales the sums.
+  void follow(const FeatureTile<T>& tile, int64_t count) {
+    alignas(64) T top[kTile];
+    tile.key_exponents(top);
+    for (int64_t i = 0; i < count; ++i) largest() = std::max(largest(), top[i]);
+    if (!(largest() > shift() + kShiftSlack)) return;
+    const T factor = std::exp2(shift() - largest());
+    for (int64_t i = 0; i < sizes_.features * (sizes_.value_dim + kLanes<T>); ++i) S_[i] *= factor;  // and the lanes
+    shift() = largest();
+  }
+
+  const KernelAttentionSpec& spec_;
+  const KernelAttentionSizes& sizes_;
+  T* S_;
+  T* lanes_;
+  T* totals_;  ///< sum_j v_j, which eps weighs
+  T* meta_;
+};
+
+/// Pieces of a head's tiles.
+struct Pieces {
+  Pieces(int64_t jobs, int64_t length) : tokens(length), count(pieces_per_head(jobs, tiles_of(length))) {}
+  int64_t begin(int64_t piece) const { return std::min(tiles_of(tokens) * piece / count * kTile, tokens); }
+  int64_t end(int64_t piece) const { return begin(piece + 1); }
+
+  int64_t tokens, count;
+};
+
+template <class T>
+void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
+            const Tensor& V, const Tensor& Omega, const KeyLists& lists, const KernelAttentionResult& to) {
+  const int64_t jobs = sizes.batch * sizes.heads;
+  const int64_t E = sizes.value_dim;
+  const int64_t F = sizes.features;
+  const Pieces key_pieces(jobs, sizes.keys);
+  const Pieces query_pieces(jobs, sizes.queries);
+  const int64_t part_size = PartialState<T>::size(sizes);
+  const Buffer<T> memory(jobs * key_pieces.count * part_size);
+  parallel_for(jobs * key_pieces.count, 1, [&](int64_t index, int64_t) {
+    const int64_t head = index / key_pieces.count;
+    const int64_t b = head / sizes.heads;
+    const int64_t h = head % sizes.heads;
+    const int64_t piece = index % key_pieces.count;
+    auto tile = feature_tile<T>(spec, sizes, Omega, h);
+    const Buffer<T> scratch(kTile * E);
+    PartialState<T> part(spec, sizes, memory + index * part_size);
+    part.clear();
+    part.add(tile, rows_of<const T>(K, b, h), rows_of<const T>(V, b, h), lists[b],
+             std::min(key_pieces.begin(piece), lists[b].count), std::min(key_pieces.end(piece), lists[b].count),
+             scratch);
+  });
+  parallel_for(jobs, 1, [&](int64_t head, int64_t) {
+    std::vector<PartialState<T>> parts;
+    for (int64_t p = 0; p < key_pieces.count; ++p) {
+      parts.emplace_back(spec, sizes, memory + (head * key_pieces.count + p) * part_size);
+    }
+    PartialState<T>::combine(parts, state_of<T>(to.state, sizes, head, 0));
+  });
+  parallel_for(jobs * query_pieces.count, 1, [&](int64_t index, int64_t) {
+    const int64_t head = index / query_pieces.count;
+    const int64_t b = head / sizes.heads;
+    const int64_t h = head % sizes.heads;
+    const int64_t end = query_pieces.end(index % query_pieces.count);
+    const KeyList all{nullptr, sizes.queries};
+    const auto q = rows_of<const T>(Q, b, h);
+    const auto o = rows_of<T>(to.O, b, h);
+    const auto state = state_of<T>(to.state, sizes, head, 0);
+    auto tile = feature_tile<T>(spec, sizes, Omega, h);
+    const Buffer<T> Ot(E * kTile);
+    alignas(64) T factors[kTile];
+    std::fill_n(factors, kTile, T(1));
+    for (int64_t i = query_pieces.begin(index % query_pieces.count); i < end; i += kTile) {
+      const int64_t count = std::min(kTile, end - i);
+      tile.project(q, all, i, count);
+      tile.query_features();
+      tile_product<T>(E, tile.columns(), F, state.S, {1, E}, tile.F(), kTile, Ot, kTile);  // O^T = S^T F
+      if (spec.renormalise) {
+        weighted_column_sums<T>(tile.F(), state.z, F, tile.columns(), factors);
+        T* denominators = to.denominator.data<T>() + head * sizes.queries + i;
+        for (int64_t c = 0; c < count; ++c) {
+          denominators[c] = factors[c] + static_cast<T>(spec.denominator_eps);
+          factors[c] = denominators[c] != 0 ? 1 / denominators[c] : T(0);
+        }
+      }
+      store_transposed<T>(Ot, factors, count, E, {o[i], o.stride});
+    }
+  });
+}
+
+/// N = F_q^T S, n = F_q^T z, O = N / n:  dS = F_q G,  dz = F_q g,  dF_q = S G^T + z g^T,
+///                                       dV^T = dS^T F_k,          dF_k = dS V^T + dz 1^T
+template <class T>
+void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& dO,
+                     const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& Omega, const KeyLists& lists,
+                     const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
+  const int64_t jobs = sizes.batch * sizes.heads;
+  const int64_t E = sizes.value_dim;
+  const int64_t D = sizes.dim;
+  const int64_t F = sizes.features;
+  const int64_t omega_size = sizes.omega;
+  const Pieces query_pieces(jobs, sizes.queries);
+  const Pieces key_pieces(jobs, sizes.keys);
+  const int64_t pieces = query_pieces.count + key_pieces.count;
+  const int64_t part_size = F * (E + kLanes<T>);
+  const Buffer<T> parts(jobs * query_pieces.count * part_size);
+  const Buffer<T> dS_all(jobs * F * (E + 1));
+  const Buffer<T> omega_parts(to.dOmega.defined() ? jobs * pieces * omega_size : 1);
+  const auto omega_part = [&](int64_t head, int64_t piece) -> T* {
+    if (!to.dOmega.defined()) return nullptr;
+    T* part = omega_parts + (head * pieces + piece) * omega_size;
+    std::fill_n(part, omega_size, T(0));
+    return part;
+  };
+  parallel_for(jobs * query_pieces.count, 1, [&](int64_t index, int64_t) {
+    const int64_t head = index / query_pieces.count;
+    const int64_t b = head / sizes.heads;
+    const int64_t h = head % sizes.heads;
+    const int64_t end = query_pieces.end(index % query_pieces.count);
+    const KeyList all{nullptr, sizes.queries};
+    const auto q = rows_of<const T>(Q, b, h);
+    const auto o = rows_of<const T>(forward.O, b, h);
+    const auto go = rows_of<const T>(dO, b, h);
+    const auto dq = rows_of<T>(to.dQ, b, h);
+    const auto state = state_of<T>(forward.state, sizes, head, 0);
+    const T* denominators = spec.renormalise ? forward.denominator.data<T>() + head * sizes.queries : nullptr;
+    T* dS = parts + index * part_size;
+    T* dz_lanes = dS + F * E;
+    std::fill_n(dS, part_size, T(0));
+    T* dOmega = omega_part(head, index % query_pieces.count);
+    auto tile = feature_tile<T>(spec, sizes, Omega, h);
+    OutputGradient<T> gradient(spec, E);
+    const Buffer<T> dF(F * kTile);
+    alignas(64) T scales[kTile];
+    std::fill_n(scales, kTile, static_cast<T>(spec.scale));
+    for (int64_t i = query_pieces.begin(index % query_pieces.count); i < end; i += kTile) {
+      const int64_t count = std::min(kTile, end - i);
+      tile.project(q, all, i, count);
+      tile.query_features();
+      gradient.load({go[i], go.stride}, {o[i], o.stride}, denominators + (spec.renormalise ? i : 0), count);
+      tile_product<T>(F, E, count, tile.F(), {kTile, 1}, gradient.G(), E, dS, E, true);            // dS += F G
+      if (spec.renormalise) add_row_sums<T>(tile.F(), gradient.g(), F, tile.columns(), dz_lanes);  // dz += F g
+      tile_product<T>(F, tile.columns(), E, state.S, {E, 1}, gradient.Gt(), kTile, dF, kTile);     // dF = S G^T + z g^T
+      const T* dXt = tile.backward(dF, state.z, gradient.g(), dOmega);
+      store_transposed<T>(dXt, scales, count, D, {dq[i], dq.stride});
+    }
+  });
+  parallel_for(jobs, 1, [&](int64_t head, int64_t) {
+    T* dS = dS_all + head * F * (E + 1);
+    std::fill_n(dS, F * (E + 1), T(0));
+    for (int64_t p = 0; p < query_pieces.count; ++p) {
+      const T* part = parts + (head * query_pieces.count + p) * part_size;
+      for (int64_t i = 0; i < F * E; ++i) dS[i] += part[i];
+      for (int64_t m = 0; m < F; ++m) dS[F * E + m] += lanes_total<T>(part + F * E + m * kLanes<T>);
+    }
+  });
+  parallel_for(jobs * key_pieces.count, 1, [&](int64_t index, int64_t) {
+    const int64_t head = index / key_pieces.count;
+    const int64_t b = head / sizes.heads;
+    const int64_t h = head % sizes.heads;
+    const int64_t piece = index % key_pieces.count;
+    const KeyList list = lists[b];
+    const int64_t end = std::min(key_pieces.end(piece), list.count);
+    const auto k = rows_of<const T>(K, b, h);
+    const auto v = rows_of<const T>(V, b, h);
+    const auto dk = rows_of<T>(to.dK, b, h);
+    const auto dv = rows_of<T>(to.dV, b, h);
+    const T* dS = dS_all + head * F * (E + 1);
+    T* dOmega = omega_part(head, query_pieces.count + piece);
+    auto tile = feature_tile<T>(spec, sizes, Omega, h);
+    const Buffer<T> dF(F * kTile);
+    const Buffer<T> Vt(E * kTile);
+    const Buffer<T> dVt(E * kTile);
+    const Buffer<T> scratch(kTile * std::max(D, E));
+    alignas(64) T scales[kTile];
+    alignas(64) T ones[kTile];
+    std::fill_n(scales, kTile, static_cast<T>(spec.scale));
+    std::fill_n(ones, kTile, T(1));
+    for (int64_t j = key_pieces.begin(piece); j < end; j += kTile) {
+      const int64_t count = std::min(kTile, end - j);
+      tile.project(k, list, j, count);
+      tile.key_features(*state_of<T>(forward.state, sizes, head, 0).shift);
+      load_transposed<T>(gathered<T>(v, list, j, count, E, scratch), count, E, T(1), Vt);
+      tile_product<T>(E, tile.columns(), F, dS, {1, E}, tile.F(), kTile, dVt, kTile);  // dV^T = dS^T F
+      tile_product<T>(F, tile.columns(), E, dS, {E, 1}, Vt, kTile, dF, kTile);         // dF = dS V^T + dz 1^T
+      store_transposed<T>(dVt, ones, list, j, count, E, scratch, dv);
+      const T* dXt = tile.backward(dF, dS + F * E, ones, dOmega);
+      store_transposed<T>(dXt, scales, list, j, count, D, scratch, dk);
+    }
+    if (piece > 0) return;
+    clear_unlisted(list, sizes.keys, D, dk);
+    clear_unlisted(list, sizes.keys, E, dv);
+  });
+  if (to.dOmega.defined()) reduce_omega<T>(omega_parts, sizes, pieces, spec.scale, to.dOmega);
+}
+
+}  // namespace
+
+template <class T>
+void reduce_omega(const T* parts, const KernelAttentionSizes& sizes, int64_t pieces, double scale,
+                  const Tensor& dOmega) {
+  const int64_t size = sizes.omega;
+  const bool shared = dOmega.size(0) == 1;
+  const int64_t per_example = shared ? sizes.heads * pieces : pieces;
+  parallel_for(dOmega.size(0) * size, 1024, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      T sum = 0;
+      for (int64_t b = 0; b < sizes.batch; ++b) {
+        const T* from = parts + (b * sizes.heads * pieces + at / size * per_example) * size + at % size;
+        for (int64_t p = 0; p < per_example; ++p) sum += from[p * size];
+      }
+      dOmega.data<T>()[at] = sum * static_cast<T>(scale);
+    }
+  });
+}
+template void reduce_omega(const float*, const KernelAttentionSizes&, int64_t, double, const Tensor&);
+template void reduce_omega(const double*, const KernelAttentionSizes&, int64_t, double, const Tensor&);
+
+void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
+                      const Tensor& Omega, const Tensor& keys, const KernelAttentionResult& to) {
+  const KernelAttentionSizes sizes(spec, Q, K, V, Omega);
+  const KeyLists lists(keys, sizes.batch, sizes.keys);
+  visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
+    if (spec.causal) {
+      attend_causal<T>(spec, sizes, Q, K, V, Omega, lists, to);
+    } else {
+      attend<T>(spec, sizes, Q, K, V, Omega, lists, to);
+    }
+  });
+}
+
+void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO, const Tensor& Q, const Tensor& K,
+                               const Tensor& V, const Tensor& Omega, const Tensor& keys,
+                               const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
+  const KernelAttentionSizes sizes(spec, Q, K, V, Omega);
+  const KeyLists lists(keys, sizes.batch, sizes.keys);
+  visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
+    if (spec.causal) {
+      attend_causal_backward<T>(spec, sizes, dO, Q, K, V, Omega, lists, forward, to);
+    } else {
+      attend_backward<T>(spec, sizes, dO, Q, K, V, Omega, lists, forward, to);
+    }
+  });
+}
+
+}  // namespace bochner::cpu

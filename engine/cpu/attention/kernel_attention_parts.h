@@ -1,0 +1,138 @@
+// What the bidirectional and the causal kernel attention share.
+#pragma once
+
+#include <limits>
+
+#include "engine/cpu/attention/attention_tile.h"
+#include "engine/cpu/attention/feature_tile.h"
+#include "engine/cpu/attention/kernel_attention.h"
+
+namespace bochner::cpu {
+
+struct KernelAttentionSizes {
+  int64_t batch, heads, queries, keys, dim, value_dim, frequencies, features;
+  int64_t omega;  ///< elements of a head's Omega
+
+  KernelAttentionSizes(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
+                       const Tensor& Omega)
+      : batch(Q.size(0)),
+        heads(Q.size(1)),
+        queries(Q.size(2)),
+        keys(K.size(2)),
+        dim(Q.size(3)),
+        value_dim(V.size(3)),
+        frequencies(spec.permutation.defined() ? spec.frequencies
+                    : Omega.defined()          ? Omega.size(1)
+                                               : dim),
+        features(spec.map.features(frequencies)),
+        omega(Omega.defined() ? Omega.size(1) * Omega.size(2) : 0) {}
+};
+
+/// The frequencies of a head, null if there are none.
+template <class T>
+const T* omega_of(const Tensor& Omega, int64_t h) {
+  if (!Omega.defined()) return nullptr;
+  return Omega.data<T>() + (Omega.size(0) == 1 ? 0 : h) * Omega.size(1) * Omega.size(2);
+}
+
+/// The tile of a head's queries or keys.
+template <class T>
+FeatureTile<T> feature_tile(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Omega,
+                            int64_t h) {
+  if (spec.permutation.defined()) {
+    const FastFood<T> fastfood{omega_of<T>(Omega, h), spec.permutation.data<int64_t>(), spec.permutation.size(0),
+                               spec.permutation.size(1)};
+    return {spec.map, fastfood, sizes.frequencies, sizes.dim, spec.scale, spec.shifts()};
+  }
+  return {spec.map, omega_of<T>(Omega, h), sizes.frequencies, sizes.dim, spec.scale, spec.shifts()};
+}
+
+/// Stands for the largest exponent of no keys.
+template <class T>
+inline constexpr T kNoExponent = std::numeric_limits<T>::lowest() / 4;
+
+/// Exponents may exceed the shift in use by so much (in powers of two) before S and z are rescaled.
+inline constexpr int kShiftSlack = 8;
+
+/// One state of a result.
+template <class T>
+struct KernelState {
+  T* S;       ///< (features, value_dim), relative to the shift
+  T* z;       ///< (features)
+  T* totals;  ///< (value_dim): the sum of all values, which eps weighs
+  T* shift;
+  T* largest;
+  T* count;
+
+  KernelState(T* memory, const KernelAttentionSizes& sizes)
+      : S(memory),
+        z(S + sizes.features * sizes.value_dim),
+        totals(z + sizes.features),
+        shift(totals + sizes.value_dim),
+        largest(shift + 1),
+        count(largest + 1) {}
+};
+
+template <class T>
+KernelState<T> state_of(const Tensor& states, const KernelAttentionSizes& sizes, int64_t head, int64_t index) {
+  return {states.data<T>() + (head * states.size(2) + index) * states.size(3), sizes};
+}
+
+/// Is eps left out of the keys' features while their shift is not final?
+inline bool eps_comes_later(const KernelAttentionSpec& spec) {
+  return spec.shifts() && spec.map.kind != FeatureMap::Kind::softmax_trigonometric && spec.map.eps != 0;
+}
+
+/// What flows into the numerators and denominators of a tile of queries:  G = dO / denominator,  g = -(dO . O) /
+/// denominator.
+template <class T>
+class OutputGradient {
+ public:
+  OutputGradient(const KernelAttentionSpec& spec, int64_t value_dim)
+      : spec_(spec), value_dim_(value_dim), G_(kTile * value_dim), Gt_(value_dim * kTile), Ot_(value_dim * kTile) {}
+
+  void load(Rows<const T> dO, Rows<const T> O, const T* denominators, int64_t count);
+
+  const T* G() const { return G_; }    ///< (count x value_dim)
+  const T* Gt() const { return Gt_; }  ///< (value_dim x kTile)
+  const T* g() const { return g_; }    ///< (kTile), 0 without renormalisation
+
+ private:
+  const KernelAttentionSpec& spec_;
+  int64_t value_dim_;
+  Buffer<T> G_;
+  Buffer<T> Gt_;
+  Buffer<T> Ot_;
+  alignas(64) T g_[kTile] = {};
+};
+
+template <class T>
+void OutputGradient<T>::load(Rows<const T> dO, Rows<const T> O, const T* denominators, int64_t count) {
+  T* G = G_;
+  for (int64_t i = 0; i < count; ++i) {
+    const T inverse = !spec_.renormalise ? T(1) : (denominators[i] != 0 ? 1 / denominators[i] : T(0));
+    const T* from = dO[i];
+    for (int64_t d = 0; d < value_dim_; ++d) G[i * value_dim_ + d] = from[d] * inverse;
+  }
+  load_transposed<T>({G, value_dim_}, count, value_dim_, T(1), Gt_);
+  if (!spec_.renormalise) return;
+  load_transposed<T>(O, count, value_dim_, T(-1), Ot_);
+  column_products<T>(Gt_, Ot_, value_dim_, columns_of<T>(count), g_);
+}
+
+/// dOmega from parts (batch, heads, pieces, M, D), summed in this order over pieces, batch and, where the heads share
+/// Omega, heads.
+template <class T>
+void reduce_omega(const T* parts, const KernelAttentionSizes& sizes, int64_t pieces, double scale,
+                  const Tensor& dOmega);
+
+template <class T>
+void attend_causal(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
+                   const Tensor& V, const Tensor& Omega, const KeyLists& lists, const KernelAttentionResult& to);
+template <class T>
+void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& dO,
+                            const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& Omega,
+                            const KeyLists& lists, const KernelAttentionResult& forward,
+                            const KernelAttentionGradients& to);
+
+}  // namespace bochner::cpu

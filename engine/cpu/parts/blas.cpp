@@ -1,0 +1,27 @@
+#include "engine/cpu/parts/blas.h"
+
+extern "C" {
+void openblas_set_num_threads(int count);
+char* openblas_get_corename();
+char* openblas_get_config();
+}
+
+namespace bochner::cpu {
+
+// OpenBLAS built on OpenMP asks the calling thread how many threads it may start: each thread has to be told once.
+void use_one_blas_thread() {
+  [[maybe_unused]] static thread_local const bool done = (openblas_set_num_threads(1), true);
+}
+
+std::string blas_core() { return openblas_get_corename(); }
+
+std::string best_blas_core() {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512bf16")) return "Cooperlake";
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) return "SkylakeX";
+  return "Haswell";
+}
+
+std::string blas_config() { return openblas_get_config(); }
+
+}  // namespace bochner::cpu

@@ -1,0 +1,168 @@
+// LayerNorm of contiguous rows, forward and backward; equations in engine/ops/norm.h. Shared by the kernels of norm.cpp
+// and by the fused blocks that normalise rows as they go.
+//
+// Rows go four at a time: short rows would spend most of their time adding up the lanes of one vector, which four
+// together do in a third of the steps.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "engine/cpu/parts/lanes.h"
+
+namespace bochner::cpu {
+
+inline constexpr int kRowBlock = 4;
+
+namespace detail {
+
+/// The sums of the lanes of four vectors. Each is added in the same order, whichever of the four it is.
+template <class T, int W = kLanes<T>>
+inline Vector<T, 4> sums_of(const Vector<T, W>& a, const Vector<T, W>& b, const Vector<T, W>& c,
+                            const Vector<T, W>& d) {
+  if constexpr (W == 2) {
+    return Vector<T, 4>{a[0] + a[1], b[0] + b[1], c[0] + c[1], d[0] + d[1]};
+  } else if constexpr (W == 4) {
+    const Vector<T, 4> ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const Vector<T, 4> cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+  } else {
+    const auto halved = []<size_t... I>(const Vector<T, W>& v, std::index_sequence<I...>) {
+      const Vector<T, W / 2> lower = __builtin_shufflevector(v, v, I...);
+      const Vector<T, W / 2> upper = __builtin_shufflevector(v, v, (I + W / 2)...);
+      return lower + upper;
+    };
+    constexpr auto kHalf = std::make_index_sequence<W / 2>{};
+    return sums_of<T, W / 2>(halved(a, kHalf), halved(b, kHalf), halved(c, kHalf), halved(d, kHalf));
+  }
+}
+
+/// For each of R = 1 or 4 rows the sum over i of term(r, i).
+template <class T, int R, class Term>
+inline std::array<T, R> row_sums(int64_t count, const Term& term) {
+  using V = Vector<T>;
+  V low[R] = {};
+  V high[R] = {};
+  T rest[R] = {};
+  int64_t i = 0;
+  for (; i + 2 * kLanes<T> <= count; i += 2 * kLanes<T>) {
+    for (int r = 0; r < R; ++r) low[r] += term(TypeTag<V>{}, r, i);
+    for (int r = 0; r < R; ++r) high[r] += term(TypeTag<V>{}, r, i + kLanes<T>);
+  }
+  for (; i + kLanes<T> <= count; i += kLanes<T>) {
+    for (int r = 0; r < R; ++r) low[r] += term(TypeTag<V>{}, r, i);
+  }
+  for (; i < count; ++i) {
+    for (int r = 0; r < R; ++r) rest[r] += term(TypeTag<T>{}, r, i);
+  }
+  for (int r = 0; r < R; ++r) low[r] += high[r];
+  const Vector<T, 4> sums = sums_of<T>(low[0], low[R > 1 ? 1 : 0], low[R > 2 ? 2 : 0], low[R > 3 ? 3 : 0]);
+  std::array<T, R> result;
+  for (int r = 0; r < R; ++r) result[static_cast<size_t>(r)] = sums[r] + rest[r];
+  return result;
+}
+
+template <class T, int R>
+inline void moments(const T* x, int64_t count, T eps, T* mean, T* rstd) {
+  const T share = T(1) / static_cast<T>(count);
+  const std::array<T, R> sum =
+      row_sums<T, R>(count, [=]<class V>(TypeTag<V>, int r, int64_t i) { return load<V>(x + r * count + i); });
+  T centre[R];
+  for (int r = 0; r < R; ++r) centre[r] = sum[static_cast<size_t>(r)] * share;
+  const std::array<T, R> squares = row_sums<T, R>(count, [&]<class V>(TypeTag<V>, int r, int64_t i) {
+    const V centred = load<V>(x + r * count + i) - centre[r];
+    return centred * centred;
+  });
+  for (int r = 0; r < R; ++r) {
+    mean[r] = centre[r];
+    rstd[r] = T(1) / std::sqrt(squares[static_cast<size_t>(r)] * share + eps);
+  }
+}
+
+template <class T, int R>
+inline void backward(const T* g, const T* x, int64_t count, const T* mean, const T* rstd, const T* gamma,
+                     const T* residual, T* dx, T* dgamma, T* dbeta) {
+  std::array<T, R> centre;
+  std::array<T, R> spread;
+  std::copy(mean, mean + R, centre.begin());
+  std::copy(rstd, rstd + R, spread.begin());
+  const auto xhat_at = [=]<class V>(TypeTag<V>, int r, int64_t i) {
+    return (load<V>(x + r * count + i) - centre[static_cast<size_t>(r)]) * spread[static_cast<size_t>(r)];
+  };
+  const std::array<T, R> sum_h = row_sums<T, R>(
+      count, [=]<class V>(TypeTag<V>, int r, int64_t i) { return load<V>(g + r * count + i) * load<V>(gamma + i); });
+  const std::array<T, R> sum_hx = row_sums<T, R>(count, [=]<class V>(TypeTag<V> tag, int r, int64_t i) {
+    return load<V>(g + r * count + i) * load<V>(gamma + i) * xhat_at(tag, r, i);
+  });
+  T mean_h[R];
+  T mean_hx[R];
+  for (int r = 0; r < R; ++r) {
+    mean_h[r] = sum_h[static_cast<size_t>(r)] / static_cast<T>(count);
+    mean_hx[r] = sum_hx[static_cast<size_t>(r)] / static_cast<T>(count);
+  }
+  for_lanes<T>(count, [&]<class V>(TypeTag<V> tag, int64_t i) {
+    V to_gamma = load<V>(dgamma + i);
+    V to_beta = load<V>(dbeta + i);
+    const V scale = load<V>(gamma + i);
+    for (int r = 0; r < R; ++r) {
+      const V gradient = load<V>(g + r * count + i);
+      const V xhat = xhat_at(tag, r, i);
+      to_gamma += gradient * xhat;
+      to_beta += gradient;
+      V flow = (gradient * scale - mean_h[r] - xhat * mean_hx[r]) * spread[static_cast<size_t>(r)];
+      if (residual != nullptr) flow += load<V>(residual + r * count + i);
+      store<V>(dx + r * count + i, flow);
+    }
+    store<V>(dgamma + i, to_gamma);
+    store<V>(dbeta + i, to_beta);
+  });
+}
+
+}  // namespace detail
+
+/// body(first row, number of rows as an integral_constant: 4, then 1)
+template <class Body>
+inline void for_row_blocks(int64_t rows, const Body& body) {
+  int64_t row = 0;
+  for (; row + kRowBlock <= rows; row += kRowBlock) body(row, std::integral_constant<int, kRowBlock>{});
+  for (; row < rows; ++row) body(row, std::integral_constant<int, 1>{});
+}
+
+/// mean and rstd of each row of x (rows, count).
+template <class T>
+inline void row_moments(const T* x, int64_t rows, int64_t count, T eps, T* mean, T* rstd) {
+  for_row_blocks(rows, [=]<int R>(int64_t row, std::integral_constant<int, R>) {
+    detail::moments<T, R>(x + row * count, count, eps, mean + row, rstd + row);
+  });
+}
+
+/// y = (x - mean) rstd gamma + beta; rows of y are y_stride elements apart.
+template <class T>
+inline void normalise_rows(const T* x, int64_t rows, int64_t count, const T* mean, const T* rstd, const T* gamma,
+                           const T* beta, T* y, int64_t y_stride) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* from = x + row * count;
+    T* to = y + row * y_stride;
+    const T centre = mean[row];  // copies: y might be anything, for all the compiler knows
+    const T scale = rstd[row];
+    for_lanes<T>(count, [=]<class V>(TypeTag<V>, int64_t i) {
+      const V xhat = (load<V>(from + i) - centre) * scale;
+      store<V>(to + i, xhat * load<V>(gamma + i) + load<V>(beta + i));
+    });
+  }
+}
+
+/// dx = rstd (h - mean h - xhat mean(h xhat)) [+ residual], h = g gamma;  dgamma += g xhat, dbeta += g.
+/// residual may be null; dx may be g or residual.
+template <class T>
+inline void normalise_rows_backward(const T* g, const T* x, int64_t rows, int64_t count, const T* mean, const T* rstd,
+                                    const T* gamma, const T* residual, T* dx, T* dgamma, T* dbeta) {
+  for_row_blocks(rows, [=]<int R>(int64_t row, std::integral_constant<int, R>) {
+    const int64_t at = row * count;
+    detail::backward<T, R>(g + at, x + at, count, mean + row, rstd + row, gamma,
+                           residual == nullptr ? nullptr : residual + at, dx + at, dgamma, dbeta);
+  });
+}
+
+}  // namespace bochner::cpu

@@ -1,0 +1,83 @@
+// Writing around the caches, for kernels whose output is larger than those are.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/cpu/parts/vector.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace bochner::cpu {
+
+/// Outputs of more bytes than this are written around the caches: they would be gone before anyone reads them, and a
+/// plain store first reads the line that it overwrites.
+inline constexpr int64_t kStreamBytes = int64_t{8} << 20;
+
+/// to[i] = from[i] around the caches; to and from do not overlap. Call stream_fence before another thread may look.
+template <class T>
+inline void stream(T* to, const T* from, int64_t count) {
+#if defined(__AVX512F__)
+  const auto misaligned = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % 64 / sizeof(T));
+  const int64_t head = misaligned == 0 ? 0 : std::min<int64_t>(count, kLanes<T> - misaligned);
+  std::memcpy(to, from, static_cast<size_t>(head) * sizeof(T));
+  int64_t i = head;
+  for (; i + kLanes<T> <= count; i += kLanes<T>) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
+  }
+  std::memcpy(to + i, from + i, static_cast<size_t>(count - i) * sizeof(T));
+#else
+  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+#endif
+}
+inline void stream_fence() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+/// Output that is made in blocks of at most kBlock elements: `block(n)` is where to write the next n elements, which
+/// go to memory when the next block is asked for. Streamed or plain, the caller writes the same bytes.
+template <class T>
+class Outlet {
+ public:
+  static constexpr int64_t kBlock = 16384 / static_cast<int64_t>(sizeof(T));
+
+  /// Elements from `to` on, of an output of `total` elements.
+  Outlet(T* to, int64_t total) : to_(to), streamed_(total * static_cast<int64_t>(sizeof(T)) > kStreamBytes) {}
+  ~Outlet() {
+    flush();
+    if (streamed_) stream_fence();
+  }
+  Outlet(const Outlet&) = delete;
+  Outlet& operator=(const Outlet&) = delete;
+
+  T* block(int64_t count) {
+    if (!streamed_ || count > kBlock) {
+      flush();
+      T* place = to_;
+      to_ += count;
+      return place;
+    }
+    if (held_ + count > kBlock) flush();
+    T* place = buffer_ + held_;
+    held_ += count;
+    return place;
+  }
+
+ private:
+  void flush() {
+    stream(to_, buffer_, held_);
+    to_ += held_;
+    held_ = 0;
+  }
+
+  T* to_;
+  bool streamed_;
+  int64_t held_ = 0;
+  alignas(64) T buffer_[kBlock];
+};
+
+}  // namespace bochner::cpu

@@ -1,0 +1,158 @@
+#include "engine/cpu/parts/tile_product.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "engine/cpu/parts/vector.h"
+#include "engine/sanitizer.h"
+
+namespace bochner::cpu {
+namespace {
+
+/// Vectors of C per row of a block, and rows for that many vectors, so that C, a row of B and one value of A fit into
+/// the registers.
+constexpr int kMaxVectors = kVectorRegisters == 32 ? 4 : 2;
+constexpr int max_rows(int vectors) {
+  if (kAddressSanitizer) return 5;  // two groups of rows; all sizes take a minute to compile with its checks
+  constexpr std::array<int, 4> wide{12, 14, 8, 6};
+  constexpr std::array<int, 4> narrow{8, 6, 4, 3};
+  return (kVectorRegisters == 32 ? wide : narrow)[static_cast<size_t>(vectors - 1)];
+}
+
+/// The depth of the products of attention tiles, whose C is close by.
+constexpr int64_t kTileDepth = 64;
+
+/// The part of B in use, in bytes: two thirds of a 48 KiB L1 cache, all of a 32 KiB one, from whose L2 it comes as
+/// fast.
+constexpr int64_t kPanelBytes = 32768;
+
+/// One block of C: R rows of V vectors of W elements, of which the last begins at column `last` <= (V - 1) W.
+template <class T, int W, int R, int V>
+void block(int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb, T* c, int64_t ldc, int64_t last,
+           bool accumulate) {
+  using Vec = Vector<T, W>;
+  // Rows are reached from one pointer for every four: base, + 1, + 2 and + 3 strides are addresses in themselves.
+  constexpr int kGroups = (R + 3) / 4;
+  const T* group[kGroups];
+  for (int i = 0; i < kGroups; ++i) group[i] = a + 4 * i * a_strides.row;
+  if (accumulate && depth > kTileDepth) {  // part of a large product, whose C lies far away: it is asked for now
+#pragma GCC unroll 14
+    for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) __builtin_prefetch(c + i * ldc + (j + 1 < V ? j * W : last), 1);
+    }
+  }
+  Vec sum[R][V] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    __builtin_prefetch(group[0] + 8 * a_strides.col);  // a transposed A steps over cache lines
+    Vec row[V];
+#pragma GCC unroll 4
+    for (int j = 0; j < V; ++j) row[j] = load<Vec>(b + (j + 1 < V ? j * W : last));
+#pragma GCC unroll 14
+    for (int i = 0; i < R; ++i) {
+      const T value = group[i / 4][(i % 4) * a_strides.row];
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) sum[i][j] += value * row[j];
+    }
+    for (int i = 0; i < kGroups; ++i) group[i] += a_strides.col;
+    b += ldb;
+  }
+#pragma GCC unroll 14
+  for (int i = 0; i < R; ++i) {
+    T* to = c + i * ldc;
+    if (accumulate) {
+      // All loads come before all stores: the last two vectors may overlap.
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) sum[i][j] += load<Vec>(to + (j + 1 < V ? j * W : last));
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < V; ++j) store(to + (j + 1 < V ? j * W : last), sum[i][j]);
+  }
+}
+
+template <class T>
+using Block = void (*)(int64_t, const T*, TileStrides, const T*, int64_t, T*, int64_t, int64_t, bool);
+
+/// The blocks of V vectors with 1, 2, ..., max_rows(V) rows.
+template <class T, int W, int V>
+constexpr auto blocks_of = []<int... R>(std::integer_sequence<int, R...>) {
+  return std::array<Block<T>, sizeof...(R)>{&block<T, W, R + 1, V>...};
+}
+(std::make_integer_sequence<int, max_rows(V)>{});
+
+/// A strip of C: all rows, V vectors wide.
+template <class T, int W, int V>
+void strip(int64_t rows, int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb, T* c, int64_t ldc,
+           int64_t last, bool accumulate) {
+  const int64_t count = (rows + max_rows(V) - 1) / max_rows(V);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t begin = rows * i / count;
+    const int64_t size = rows * (i + 1) / count - begin;
+    blocks_of<T, W, V>[static_cast<size_t>(size - 1)](depth, a + begin * a_strides.row, a_strides, b, ldb,
+                                                      c + begin * ldc, ldc, last, accumulate);
+  }
+}
+
+/// C in strips of vectors of W elements, cols >= W; fewer columns go to narrower vectors. A strip takes at most Most.
+template <class T, int W, int Most = kMaxVectors>
+void product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb,
+             T* c, int64_t ldc, bool accumulate) {
+  if constexpr (W > 1) {
+    if (cols < W) {
+      constexpr int kNarrower = W * sizeof(T) > 16 ? W / 2 : 1;
+      constexpr int kMost = std::min(kMaxVectors, (W - 2) / kNarrower + 1);  // of at most W - 1 columns
+      product<T, kNarrower, kMost>(rows, cols, depth, a, a_strides, b, ldb, c, ldc, accumulate);
+      return;
+    }
+  }
+  const int64_t vectors = (cols + W - 1) / W;
+  const int64_t strips = (vectors + Most - 1) / Most;
+  for (int64_t s = 0; s < strips; ++s) {
+    // Widest last: only it may hold an overlap, for which it needs two vectors.
+    const int64_t first = vectors * s / strips;
+    const int64_t end = vectors * (s + 1) / strips;
+    const int64_t last = std::min(end * W, cols) - W - first * W;
+    const auto run = [&]<int V>(std::integral_constant<int, V>) {
+      if constexpr (V <= Most)
+        strip<T, W, V>(rows, depth, a, a_strides, b + first * W, ldb, c + first * W, ldc, last, accumulate);
+    };
+    switch (end - first) {
+      case 1:
+        run(std::integral_constant<int, 1>{});
+        break;
+      case 2:
+        run(std::integral_constant<int, 2>{});
+        break;
+      case 3:
+        run(std::integral_constant<int, 3>{});
+        break;
+      default:
+        run(std::integral_constant<int, 4>{});
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void tile_product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb,
+                  T* c, int64_t ldc, bool accumulate) {
+  if (rows <= 0 || cols <= 0) return;
+  const int64_t panel_cols = std::min<int64_t>(cols, kMaxVectors * kLanes<T>);
+  const int64_t longest = std::max<int64_t>(64, kPanelBytes / static_cast<int64_t>(sizeof(T)) / panel_cols);
+  const int64_t parts = std::max<int64_t>(1, (depth + longest - 1) / longest);
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t begin = depth * i / parts;
+    const int64_t size = depth * (i + 1) / parts - begin;
+    product<T, kLanes<T>>(rows, cols, size, a + begin * a_strides.col, a_strides, b + begin * ldb, ldb, c, ldc,
+                          accumulate || i > 0);
+  }
+}
+
+template void tile_product(int64_t, int64_t, int64_t, const float*, TileStrides, const float*, int64_t, float*, int64_t,
+                           bool);
+template void tile_product(int64_t, int64_t, int64_t, const double*, TileStrides, const double*, int64_t, double*,
+                           int64_t, bool);
+
+}  // namespace bochner::cpu

@@ -1,0 +1,273 @@
+// The gradients of tokens and of Omega in causal kernel attention, as causal_attention_tiles.h describes them.
+#pragma once
+
+#include "engine/cuda/attention/causal_attention_tiles.h"
+#include "engine/cuda/attention/kernel_attention_gradient_tiles.h"
+
+namespace bochner::cuda {
+
+/// D of each tile and its transpose, (tiles of the slab, 64, 64), and flows (jobs, padded) = sum_j G'_i . v'_j; a block
+/// for a tile.
+template <int D>
+struct TileGradients {
+  static constexpr size_t kShared = sizeof(bfloat16) * kTile * (D + kGap) + sizeof(float) * 2 * kTile;
+  CausalSide queries, keys;
+  Slab slab;
+  const float* m;
+  bfloat16 *matrix, *transposed;
+  float* flows;
+
+  struct Rows {
+    Left<D / 16> g;
+    RowValues last, m;
+  };
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const Slab::Tile tile = slab.at(team.index());
+    const int64_t at = tile.job * queries.tokens.padded + tile.token;
+    auto* tile_v = team.template shared<bfloat16>();
+    auto* tops = reinterpret_cast<float*>(tile_v + kTile * (D + kGap));
+    float* last = tops + kTile;
+    copy_tile(team, keys.tokens.y + at * D, D, kTile, D, tile_v, D + kGap);
+    for (int i = team.rank(); i < kTile; i += team.size()) {
+      tops[i] = m[at + i];
+      last[i] = keys.tokens.last[at + i];
+    }
+    team.sync();
+    for (int s = 0; s < kTokenShare; ++s) {
+      const int first = 16 * warp_of(team, s);
+      Rows own;
+      own.g.load(queries.tokens.y + (at + first) * D, D);
+      own.last.each([&](int row, float& value) { value = queries.tokens.last[at + first + row]; });
+      own.m.each([&](int row, float& value) { value = m[at + first + row]; });
+      Sum<kTile / 8> d;
+      d.clear();
+      multiply(d, own.g, tile_v, D + kGap);
+      d.zip([&](Place place, float& value) {
+        const bool visible = place.column <= first + place.row;
+        value = visible ? value + own.last.at(place) * last[place.column] : 0.0f;
+      });
+      RowValues sum = d.rows(Plus{});
+      sum.each([&](int row, float& value) {
+        if (RowValues::first()) flows[at + first + row] = value;
+      });
+      const int64_t to = tile.index * kTile * kTile;
+      d.zip([&](Place place, const float& value) {
+        const int row = first + place.row;
+        const bool visible = place.column <= row;
+        const bfloat16 factor(visible ? math::exp(tops[place.column] - own.m.at(place)) * value : 0.0f);
+        matrix[to + row * kTile + place.column] = factor;
+        transposed[to + place.column * kTile + row] = factor;
+      });
+    }
+  }
+};
+
+/// dQ or dK; a block for a tile.
+template <int D, Form form>
+struct CausalGradientOfTokens {
+  static constexpr int kParts = Phi<form>::kParts;
+  static constexpr size_t kShared =
+      sizeof(bfloat16) * ((2 + kParts) * kTile * (D + kGap) + (D + kTile) * (kTile + kGap)) +
+      sizeof(float) * kParts * kTile + TileScales::kBytes;
+  Phi<form> phi;
+  Frequencies omega;
+  CausalSide own, other;
+  Slab slab;
+  PackedSums sums;         ///< S_c, or R_(c+1), of each tile
+  const bfloat16* within;  ///< D, or its transpose for keys
+  KeyMask mask;
+  float scale;
+  StoredTokens to;
+
+  struct Rows {  // x and y are read again where they are multiplied: there is no room to keep them
+    Sum<D / 8> dx;
+    Sum<kTile / 8> u, du;
+    RowValues less, weight, last, carry, flow, slope;
+  };
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const Slab::Tile tile = slab.at(team.index());
+    const TokenSide& tokens = own.tokens;
+    const int64_t start = tile.job * tokens.padded + tile.token;
+    auto* tile_omega = team.template shared<bfloat16>();
+    bfloat16* tile_other = tile_omega + kTile * (D + kGap);
+    bfloat16* tile_sums = tile_other + kTile * (D + kGap);
+    bfloat16* tile_columns = tile_sums + kParts * kTile * (D + kGap);
+    bfloat16* tile_phi = tile_columns + D * (kTile + kGap);
+    auto* z = reinterpret_cast<float*>(tile_phi + kTile * (kTile + kGap));
+    const TileScales scales(z + kParts * kTile);
+    copy_tile(team, other.tokens.x + start * D, D, kTile, D, tile_other, D + kGap);
+    scales.load(team, other, start);
+    Rows rows[kTokenShare];
+    for (int s = 0; s < kTokenShare; ++s) {
+      const int64_t at = start + 16 * warp_of(team, s);
+      rows[s].dx.clear();
+      rows[s].less.each([&](int row, float& value) { value = tokens.less[at + row]; });
+      rows[s].weight.each([&](int row, float& value) { value = tokens.weight[at + row]; });
+      rows[s].last.each([&](int row, float& value) { value = tokens.last[at + row]; });
+      rows[s].carry.each([&](int row, float& value) { value = own.carry[at + row]; });
+      rows[s].flow.each([&](int row, float& value) { value = own.flow == nullptr ? 0.0f : own.flow[at + row]; });
+      rows[s].slope = RowValues::filled(0);
+    }
+    for (int64_t m = 0; m < omega.padded; m += kTile) {
+      team.sync();
+      load_for_gradients<D, kParts>(team, omega, tile.job, sums, tile.index, m, tile_omega, tile_columns, tile_sums, z);
+      team.sync();
+      for (int s = 0; s < kTokenShare; ++s) {
+        Left<D / 16> x;
+        x.load(tokens.x + (start + 16 * warp_of(team, s)) * D, D);
+        rows[s].u.clear();
+        multiply(rows[s].u, x, tile_omega, D + kGap);
+        rows[s].du.clear();
+      }
+      each_part<kParts>([&](auto part) {
+        if (part() > 0) team.sync();
+        for (int s = 0; s < kTokenShare; ++s) {  // F of the other side, frequencies x tokens
+          const int first = 16 * warp_of(team, s);
+          Left<D / 16> frequencies;
+          frequencies.load(tile_omega + first * (D + kGap), D + kGap);
+          Sum<kTile / 8> f;
+          f.clear();
+          multiply(f, frequencies, tile_other, D + kGap);
+          f.each([&](int row, int column, float& value) {
+            const auto feature = phi.template at<part()>(value, scales.less[column], scales.weight[column]);
+            const bool there = m + first + row < omega.count;
+            tile_phi[(first + row) * (kTile + kGap) + column] = bfloat16(there ? feature.value + other.eps : 0.0f);
+          });
+        }
+        team.sync();
+        for (int s = 0; s < kTokenShare; ++s) {
+          Rows& mine = rows[s];
+          Sum<kTile / 8> df;  // becomes dF phi
+          df.clear();
+          Left<D / 16> y;
+          y.load(tokens.y + (start + 16 * warp_of(team, s)) * D, D);
+          multiply(df, y, tile_sums + part() * kTile * (D + kGap), D + kGap);
+          df.zip([&](Place at, float& flow) {
+            flow = (flow + mine.last.at(at) * z[part() * kTile + at.column]) * mine.carry.at(at);
+          });
+          Left<kTile / 16> weights;
+          weights.load(within + (tile.index * kTile + 16 * warp_of(team, s)) * kTile, kTile);
+          multiply(df, weights, tile_phi, kTile + kGap);
+          df.zip(
+              [&](Place at, float& flow, float value, float& into) {
+                const auto f = phi.template at<part()>(value, mine.less.at(at), mine.weight.at(at));
+                flow += m + at.column < omega.count ? mine.flow.at(at) : 0.0f;
+                into += flow * f.slope;
+                flow *= f.value;
+              },
+              mine.u, mine.du);
+          if (phi.rule.exponent) mine.slope = RowValues::of(mine.slope, df.rows(Plus{}), Plus{});
+        }
+      });
+      for (int s = 0; s < kTokenShare; ++s) {
+        multiply(rows[s].dx, Left<kTile / 16>::of(rows[s].du), tile_columns, kTile + kGap);
+      }
+    }
+    for (int s = 0; s < kTokenShare; ++s) {
+      GradientRows<D, form>{phi, omega.heads, tokens, mask, scale, to}.write(
+          tile.job, tile.token + 16 * warp_of(team, s), rows[s].dx, rows[s].slope);
+    }
+  }
+};
+
+/// Adds to parts (splits, jobs, M, D) of dOmega what the tiles of a split give; a block for 64 frequencies.
+template <int D, Form form>
+struct CausalGradientOfOmega {
+  static constexpr int kParts = Phi<form>::kParts;
+  static constexpr size_t kShared = sizeof(bfloat16) * (3 * kTile * (D + kGap) + (D + kTile) * (kTile + kGap)) +
+                                    2 * TileScales::kBytes + sizeof(float) * kTile;
+  Phi<form> phi;
+  Frequencies omega;
+  CausalSide own, other;
+  Slab slab;
+  PackedSums sums;
+  const bfloat16* within;
+  int64_t jobs, tiles_each;  ///< tiles_each: of a split
+  float* parts;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t blocks = omega.padded / kTile;
+    const int64_t m = team.index() % blocks * kTile;
+    const int64_t job = team.index() / blocks % jobs;
+    const int64_t split = team.index() / blocks / jobs;
+    const TokenSide& tokens = own.tokens;
+    auto* tile_x = team.template shared<bfloat16>();
+    bfloat16* tile_y = tile_x + kTile * (D + kGap);
+    bfloat16* tile_other = tile_y + kTile * (D + kGap);
+    bfloat16* tile_xt = tile_other + kTile * (D + kGap);
+    bfloat16* tile_within = tile_xt + D * (kTile + kGap);
+    auto* flow = reinterpret_cast<float*>(tile_within + kTile * (kTile + kGap));
+    const TileScales scales(flow + kTile);
+    const TileScales other_scales(flow + kTile + TileScales::kBytes / sizeof(float));
+    Sum<D / 8> domega[kTokenShare];
+    for (int s = 0; s < kTokenShare; ++s) domega[s].clear();
+    const int64_t end = (split + 1) * tiles_each < slab.count ? (split + 1) * tiles_each : slab.count;
+    for (int64_t i = split * tiles_each; i < end; ++i) {
+      const Slab::Tile tile = slab.at(job * slab.count + i);
+      const int64_t at = job * tokens.padded + tile.token;
+      team.sync();
+      copy_tile(team, tokens.x + at * D, D, kTile, D, tile_x, D + kGap);
+      copy_tile(team, tokens.y + at * D, D, kTile, D, tile_y, D + kGap);
+      copy_tile(team, other.tokens.x + at * D, D, kTile, D, tile_other, D + kGap);
+      copy_tile(team, tokens.xt + job * D * tokens.padded + tile.token, tokens.padded, D, kTile, tile_xt, kTile + kGap);
+      copy_tile(team, within + tile.index * kTile * kTile, kTile, kTile, kTile, tile_within, kTile + kGap);
+      scales.load(team, own, at);
+      other_scales.load(team, other, at);
+      for (int j = team.rank(); j < kTile; j += team.size()) flow[j] = own.flow == nullptr ? 0.0f : own.flow[at + j];
+      team.sync();
+      for (int s = 0; s < kTokenShare; ++s) {
+        const int64_t first = m + 16 * warp_of(team, s);
+        Left<D / 16> frequencies;
+        frequencies.load(omega.rows + (omega.place(job) + first) * D, D);
+        Sum<kTile / 8> u;
+        Sum<kTile / 8> du;
+        u.clear();
+        multiply(u, frequencies, tile_x, D + kGap);
+        du.clear();
+        each_part<kParts>([&](auto part) {
+          const int64_t from = (tile.index * kParts + part()) * omega.padded + first;
+          Left<D / 16> state;
+          state.load(sums.rows + from * D, D);
+          RowValues z;
+          z.each([&](int row, float& value) { value = sums.z[from + row]; });
+          Sum<kTile / 8> df;
+          df.clear();
+          multiply(df, state, tile_y, D + kGap);
+          df.zip([&](Place place, float& value) {
+            value = (value + z.at(place) * scales.last[place.column]) * scales.carry[place.column];
+          });
+          Sum<kTile / 8> f;
+          f.clear();
+          multiply(f, frequencies, tile_other, D + kGap);
+          f.each([&](int, int column, float& value) {
+            value = phi.template at<part()>(value, other_scales.less[column], other_scales.weight[column]).value +
+                    other.eps;
+          });
+          multiply(df, Left<kTile / 16>::of(f), tile_within, kTile + kGap);
+          df.zip(
+              [&](Place place, float value, float projection, float& into) {
+                const int column = place.column;
+                const auto feature = phi.template at<part()>(projection, scales.less[column], scales.weight[column]);
+                into += (value + flow[column]) * feature.slope;
+              },
+              u, du);
+        });
+        multiply(domega[s], Left<kTile / 16>::of(du), tile_xt, kTile + kGap);
+      }
+    }
+    for (int s = 0; s < kTokenShare; ++s) {
+      const int64_t first = m + 16 * warp_of(team, s);
+      float* to = parts + ((split * jobs + job) * omega.count + first) * D;
+      domega[s].each([&](int row, int column, float& value) {
+        if (first + row < omega.count) to[row * D + column] += value;
+      });
+    }
+  }
+};
+
+}  // namespace bochner::cuda

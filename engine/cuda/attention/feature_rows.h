@@ -1,0 +1,259 @@
+// The feature maps of kernel attention (engine/ops/feature_map.h) on rows of projections u = scale Omega x, and back: a
+// team for each token. Exponents are in natural units; equations and the meaning of shifts are those of
+// engine/cpu/attention/feature_tile.h.
+#pragma once
+
+#include <limits>
+
+#include "engine/cuda/parts/launch.h"
+#include "engine/ops/kernel_attention.h"
+#include "engine/ops/unary.h"
+
+namespace bochner::cuda {
+
+/// Stands for the largest exponent of no keys.
+template <class T>
+BOCHNER_DEVICE constexpr T no_exponent() {
+  return std::numeric_limits<T>::lowest() / 4;
+}
+
+template <class T>
+struct FeatureRule {
+  FeatureMap::Kind kind;
+  FeatureMap::Function function;
+  bool exponent, shifts, eps_later;
+  int64_t frequencies, features;
+  T norm_factor, eps, constant;
+
+  FeatureRule(const KernelAttentionSpec& spec, int64_t rows_of_omega)
+      : kind(spec.map.kind),
+        function(spec.map.function),
+        exponent(spec.map.has_exponent()),
+        shifts(spec.shifts()),
+        eps_later(spec.shifts() && spec.map.kind != FeatureMap::Kind::softmax_trigonometric && spec.map.eps != 0),
+        frequencies(rows_of_omega),
+        features(spec.map.features(rows_of_omega)),
+        norm_factor(
+            static_cast<T>(spec.map.kind == FeatureMap::Kind::softmax_trigonometric ? 0.5 : spec.map.norm_factor)),
+        eps(static_cast<T>(spec.map.eps)),
+        constant(static_cast<T>(spec.map.constant)) {}
+
+  bool in_place() const { return features == frequencies && kind == FeatureMap::Kind::positive; }
+  BOCHNER_DEVICE bool exponential() const {
+    return kind == FeatureMap::Kind::positive || kind == FeatureMap::Kind::hyperbolic;
+  }
+  BOCHNER_DEVICE T norm_slope() const {  // the exponent -c |x|^2, or |x|^2 / 2, by x is this times x
+    return kind == FeatureMap::Kind::softmax_trigonometric ? T(1) : T(-2) * norm_factor;
+  }
+
+  BOCHNER_DEVICE T value(T u) const {
+    switch (function) {
+      case FeatureMap::Function::elu_plus_one:
+        return unary::Elu{}.forward(u) + T(1);
+      case FeatureMap::Function::relu:
+        return math::relu(u);
+      case FeatureMap::Function::sigmoid:
+        return math::sigmoid(u);
+      case FeatureMap::Function::exp:
+        return math::exp(u);
+      case FeatureMap::Function::abs:
+        return math::abs(u);
+      case FeatureMap::Function::gelu:
+        return unary::Gelu{}.forward(u);
+      case FeatureMap::Function::cos:
+        return math::cos(u);
+      case FeatureMap::Function::tanh:
+        return math::tanh(u);
+      case FeatureMap::Function::identity:
+        break;
+    }
+    return u;
+  }
+  BOCHNER_DEVICE T slope(T u) const {
+    switch (function) {
+      case FeatureMap::Function::elu_plus_one:
+        return unary::Elu{}.derivative(u, unary::Elu{}.forward(u));
+      case FeatureMap::Function::relu:
+        return math::step(u);
+      case FeatureMap::Function::sigmoid:
+        return unary::Sigmoid{}.derivative(u, math::sigmoid(u));
+      case FeatureMap::Function::exp:
+        return math::exp(u);
+      case FeatureMap::Function::abs:
+        return math::sign(u);
+      case FeatureMap::Function::gelu:
+        return unary::Gelu{}.derivative(u, u);
+      case FeatureMap::Function::cos:
+        return -math::sin(u);
+      case FeatureMap::Function::tanh:
+        return unary::Tanh{}.derivative(u, math::tanh(u));
+      case FeatureMap::Function::identity:
+        break;
+    }
+    return T(1);
+  }
+};
+
+/// norms[row] = c |x|^2 and, where wanted, top[row] = the largest exponent as a key: max u - norm (max |u| - norm for
+/// hyperbolic maps, the norm for softmax_trigonometric); for rows that are not real keys, no exponent.
+template <class T>
+struct RowExponents {
+  FeatureRule<T> rule;
+  int64_t dim;
+  const T *x, *u;
+  const T* real;  ///< 1 or 0, `real_stride` apart; null: queries, whose tops are max u alone
+  int64_t real_stride;
+  T *norms, *top;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t row = team.index();
+    T squares = 0;
+    for (int64_t i = team.rank(); i < dim; i += team.size()) squares += x[row * dim + i] * x[row * dim + i];
+    const T norm = rule.norm_factor * team.sum(squares);
+    T largest = no_exponent<T>();
+    if (rule.exponential()) {
+      for (int64_t i = team.rank(); i < rule.frequencies; i += team.size()) {
+        T value = u[row * rule.frequencies + i];
+        if (rule.kind == FeatureMap::Kind::hyperbolic) value = math::abs(value);
+        largest = value > largest ? value : largest;
+      }
+      largest = team.max(largest);
+    }
+    if (team.rank() != 0) return;
+    norms[row] = norm;
+    if (real == nullptr) {
+      top[row] = largest;
+    } else {
+      const T exponent = rule.exponential() ? largest - norm : norm;
+      top[row] = real[row * real_stride] != T(0) ? exponent : no_exponent<T>();
+    }
+  }
+};
+
+/// F from u (the same memory where rule.in_place()): of queries, shifted by their own tops, or of keys, shifted by
+/// shift[row / rows_per_shift]. sums[row] = eps times the sum of the features, where wanted.
+template <class T>
+struct RowFeatures {
+  FeatureRule<T> rule;
+  bool keys, with_eps;
+  const T *norms, *top;  ///< of queries; norms of keys
+  const T* shift;
+  int64_t rows_per_shift;
+  const T* real;  ///< of keys; rows with 0 become 0
+  int64_t real_stride;
+  const T* u;
+  T *F, *sums;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t row = team.index();
+    const int64_t M = rule.frequencies;
+    const T* from = u + row * M;
+    T* to = F + row * rule.features;
+    const bool wanted = real == nullptr || real[row * real_stride] != T(0);
+    T less = 0;  // taken off exponents
+    T scale = 1;
+    if (rule.exponent) {
+      const T held = rule.shifts && keys ? shift[row / rows_per_shift] : T(0);
+      if (rule.exponential()) {
+        less = keys || !rule.shifts ? norms[row] + held : top[row];
+      } else if (keys) {
+        scale = wanted ? math::exp(norms[row] - held) : T(0);
+      } else {
+        scale = rule.shifts ? T(1) : math::exp(norms[row]);
+      }
+    }
+    const T add = with_eps ? rule.eps : T(0);
+    T sum = 0;
+    for (int64_t m = team.rank(); m < M; m += team.size()) {
+      const T value = from[m];
+      T first = 0;
+      T second = 0;
+      bool pair = true;
+      switch (rule.kind) {
+        case FeatureMap::Kind::positive:
+          first = math::exp(value - less) + add;
+          pair = false;
+          break;
+        case FeatureMap::Kind::hyperbolic:
+          first = math::exp(value - less) + add;
+          second = math::exp(-value - less) + add;
+          break;
+        case FeatureMap::Kind::trigonometric:
+        case FeatureMap::Kind::softmax_trigonometric:
+          first = scale * math::cos(value);
+          second = scale * math::sin(value);
+          break;
+        case FeatureMap::Kind::elementwise:
+          first = rule.value(value) + rule.eps;
+          pair = false;
+          break;
+      }
+      to[m] = wanted ? first : T(0);
+      sum += first;
+      if (pair) {
+        to[M + m] = wanted ? second : T(0);
+        sum += second;
+      }
+    }
+    if (rule.constant != T(0) && team.rank() == 0) {
+      to[rule.features - 1] = wanted ? rule.constant : T(0);
+      sum += rule.constant;
+    }
+    if (sums == nullptr) return;
+    sum = team.sum(sum);
+    if (team.rank() == 0) sums[row] = rule.eps * sum;
+  }
+};
+
+/// du from dF into dF's first `frequencies` elements of each row, rows `features` apart; slopes[row] = sum of dF phi,
+/// what flows into the exponent that all features of a token share.
+template <class T>
+struct RowGradients {
+  FeatureRule<T> rule;
+  bool with_eps;  ///< eps is part of F
+  const T *u, *F;
+  T *dF, *slopes;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t row = team.index();
+    const int64_t M = rule.frequencies;
+    const T* f = F + row * rule.features;
+    T* d = dF + row * rule.features;
+    const T eps = with_eps ? rule.eps : T(0);
+    T sum = 0;
+    for (int64_t m = team.rank(); m < M; m += team.size()) {
+      switch (rule.kind) {
+        case FeatureMap::Kind::positive: {
+          d[m] *= f[m] - eps;
+          sum += d[m];
+          break;
+        }
+        case FeatureMap::Kind::hyperbolic: {
+          const T p = d[m] * (f[m] - eps);
+          const T n = d[M + m] * (f[M + m] - eps);
+          sum += p + n;
+          d[m] = p - n;
+          break;
+        }
+        case FeatureMap::Kind::trigonometric:
+        case FeatureMap::Kind::softmax_trigonometric: {
+          const T c = d[m];
+          const T s = d[M + m];
+          sum += c * f[m] + s * f[M + m];
+          d[m] = s * f[m] - c * f[M + m];
+          break;
+        }
+        case FeatureMap::Kind::elementwise:
+          d[m] *= rule.slope(u[row * M + m]);
+          break;
+      }
+    }
+    sum = team.sum(sum);
+    if (team.rank() == 0) slopes[row] = sum;
+  }
+};
+
+}  // namespace bochner::cuda

@@ -1,0 +1,90 @@
+// What the host knows of a call of kernel attention on tensor cores, bidirectional or causal: sizes, the map's parts
+// that are no features, packed frequencies; and which instance of a kernel serves it.
+#pragma once
+
+#include <algorithm>
+
+#include "engine/cuda/attention/kernel_attention_parts.h"
+#include "engine/cuda/attention/kernel_attention_passes.h"
+#include "engine/cuda/attention/kernel_attention_tiles.h"
+
+namespace bochner::cuda {
+
+constexpr int kThreads = 32 * kWarps;
+/// Blocks that a sum over tokens is cut into at most: enough to fill a card several times.
+constexpr int64_t kBlocks = 1024;
+
+using Floats = DeviceBuffer<float>;
+using Rounded = DeviceBuffer<bfloat16>;
+
+/// body(integral constants: the head size, the form)
+template <class Body>
+void with_case(int64_t dim, FeatureMap::Kind kind, const Body& body) {
+  const auto with_form = [&]<int D>(std::integral_constant<int, D> d) {
+    switch (kind) {
+      case FeatureMap::Kind::positive:
+        return body(d, std::integral_constant<Form, Form::positive>{});
+      case FeatureMap::Kind::hyperbolic:
+        return body(d, std::integral_constant<Form, Form::hyperbolic>{});
+      case FeatureMap::Kind::trigonometric:
+      case FeatureMap::Kind::softmax_trigonometric:
+        return body(d, std::integral_constant<Form, Form::trigonometric>{});
+      case FeatureMap::Kind::elementwise:
+        return body(d, std::integral_constant<Form, Form::elementwise>{});
+    }
+  };
+  dim == 32 ? with_form(std::integral_constant<int, 32>{}) : with_form(std::integral_constant<int, 64>{});
+}
+
+/// What stays the same for a call; and what is made of it.
+class KernelAttentionCall {
+ public:
+  KernelAttentionCall(const KernelAttentionSpec& given, const Tensor& Q, const Tensor& K, const Tensor& V,
+                      const Tensor& Omega)
+      : spec(given),
+        sizes(given, Q, K, V, Omega),
+        rule(given, sizes.frequencies),
+        exponential(rule.kind == FeatureMap::Kind::positive || rule.kind == FeatureMap::Kind::hyperbolic),
+        eps(static_cast<float>(exponential || rule.kind == FeatureMap::Kind::elementwise ? given.map.eps : 0)),
+        constant(static_cast<float>(given.map.constant)),
+        packed_frequencies((sizes.frequencies + kTile - 1) / kTile * kTile),
+        state_stride(kernel_attention_state_size(sizes.features, sizes.dim)),
+        heads_of_omega_(Omega.defined() ? Omega.size(0) : 1),
+        rows_(heads_of_omega_ * packed_frequencies * sizes.dim),
+        columns_(heads_of_omega_ * packed_frequencies * sizes.dim) {
+    launch_threads(heads_of_omega_ * packed_frequencies * sizes.dim,
+                   PackOmega{sizes.frequencies, packed_frequencies, sizes.dim,
+                             Omega.defined() ? Omega.data<float>() : nullptr, rows_, columns_});
+  }
+
+  Frequencies omega() const {
+    return {sizes.heads, sizes.frequencies, packed_frequencies, heads_of_omega_ == 1, rows_, columns_};
+  }
+  int64_t splits(int64_t length) const {
+    const int64_t tiles = (length + kTile - 1) / kTile;
+    const int64_t blocks = sizes.jobs * packed_frequencies / kTile;
+    return std::clamp<int64_t>(kBlocks / blocks, 1, std::max<int64_t>(tiles, 1));
+  }
+  /// Tokens of a split, in whole tiles.
+  int64_t tokens_each(int64_t length) const {
+    const int64_t tiles = (length + kTile - 1) / kTile;
+    return (tiles + splits(length) - 1) / splits(length) * kTile;
+  }
+  bool has_base() const { return eps != 0 || constant != 0; }
+  /// Features of a frequency.
+  int parts() const { return static_cast<int>((sizes.features - (constant != 0 ? 1 : 0)) / sizes.frequencies); }
+
+  const KernelAttentionSpec& spec;
+  const AttentionSizes sizes;
+  const FeatureRule<float> rule;
+  const bool exponential;  ///< are features exponentials of u?
+  const float eps, constant;
+  const int64_t packed_frequencies;
+  const int64_t state_stride;  ///< between the states of two jobs
+
+ private:
+  int64_t heads_of_omega_;
+  Rounded rows_, columns_;
+};
+
+}  // namespace bochner::cuda

@@ -1,0 +1,316 @@
+// Loops over the elements of broadcast, strided operands: one function object for each, R operator()(A ...).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+
+#include "engine/cuda/parts/launch.h"
+#include "engine/loop.h"
+
+namespace bochner::cuda {
+
+/// n / d and n % d for 0 <= n < 2^31 by a product (Granlund and Montgomery, 1994).
+struct Divider {
+  uint32_t divisor = 1, magic = 1, shift = 0;
+
+  Divider() = default;
+  explicit Divider(int64_t d) : divisor(static_cast<uint32_t>(d)) {
+    shift = static_cast<uint32_t>(std::bit_width(divisor - 1));
+    magic = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - divisor)) / divisor + 1);
+  }
+  BOCHNER_DEVICE uint32_t quotient(uint32_t n) const {
+    return (static_cast<uint32_t>((static_cast<uint64_t>(n) * magic) >> 32) + n) >> shift;
+  }
+};
+
+/// A piece of a Loop with fewer than 2^31 elements, its axes innermost first.
+template <int N>
+struct Strides {
+  int rank;
+  Divider sizes[Dims::kMaxRank];
+  int64_t strides[N][Dims::kMaxRank];
+
+  struct Offsets {
+    int64_t at[N];
+  };
+  BOCHNER_DEVICE Offsets offsets(uint32_t index) const {
+    Offsets result{};
+    for (int axis = 0; axis + 1 < rank; ++axis) {
+      const uint32_t outer = sizes[axis].quotient(index);
+      const uint32_t position = index - outer * sizes[axis].divisor;
+      index = outer;
+      for (int i = 0; i < N; ++i) result.at[i] += position * strides[i][axis];
+    }
+    for (int i = 0; i < N; ++i) result.at[i] += index * strides[i][rank - 1];
+    return result;
+  }
+};
+
+/// body(piece of the loop, its strides) for pieces of fewer than 2^31 elements, cut along the outermost axes.
+template <int N, class Body>
+void for_each_piece(const Loop& loop, const Body& body, const size_t (&bytes)[N]) {
+  if (loop.size == 0) return;
+  if (loop.size > INT32_MAX) {
+    const auto axis = static_cast<size_t>(
+        std::find_if(loop.sizes.begin(), loop.sizes.end(), [](int64_t n) { return n > 1; }) - loop.sizes.begin());
+    const int64_t half = loop.sizes[axis] / 2;
+    Loop first = loop;
+    Loop second = loop;
+    first.sizes[axis] = half;
+    second.sizes[axis] = loop.sizes[axis] - half;
+    first.size = loop.size / loop.sizes[axis] * first.sizes[axis];
+    second.size = loop.size - first.size;
+    for (size_t i = 0; i < N; ++i) {
+      second.data[i] = static_cast<char*>(loop.data[i]) + half * loop.strides[i][axis] * static_cast<int64_t>(bytes[i]);
+    }
+    for_each_piece<N>(first, body, bytes);
+    for_each_piece<N>(second, body, bytes);
+    return;
+  }
+  Strides<N> strides{};
+  strides.rank = loop.rank;
+  for (int axis = 0; axis < loop.rank; ++axis) {
+    const auto from = static_cast<size_t>(loop.rank - 1 - axis);
+    strides.sizes[axis] = Divider(loop.sizes[from]);
+    for (size_t i = 0; i < N; ++i) strides.strides[i][axis] = loop.strides[i][from];
+  }
+  body(loop, strides);
+}
+
+template <int N>
+bool is_linear(const Loop& loop) {
+  bool linear = loop.rank == 1;
+  for (size_t i = 0; i < N; ++i) linear = linear && loop.strides[i][0] == 1;
+  return linear;
+}
+
+/// Four elements, moved at once where they are aligned.
+template <class T>
+struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Four {
+  T at[4];
+};
+template <class T>
+bool aligned(const T* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % alignof(Four<T>) == 0;
+}
+template <class T>
+BOCHNER_DEVICE Four<T> load4(const T* from) {
+  return *reinterpret_cast<const Four<T>*>(from);
+}
+template <class T>
+BOCHNER_DEVICE void store4(T* to, const Four<T>& value) {
+  *reinterpret_cast<Four<T>*>(to) = value;
+}
+/// The same, converted to T, or from it.
+template <class T, class S>
+BOCHNER_DEVICE Four<T> load4_as(const S* from) {
+  const Four<S> value = load4(from);
+  if constexpr (std::is_same_v<T, S>) {
+    return value;
+  } else {
+    return {{static_cast<T>(value.at[0]), static_cast<T>(value.at[1]), static_cast<T>(value.at[2]),
+             static_cast<T>(value.at[3])}};
+  }
+}
+template <class T, class S>
+BOCHNER_DEVICE void store4_from(S* to, const Four<T>& value) {
+  if constexpr (std::is_same_v<T, S>) {
+    store4(to, value);
+  } else {
+    store4(to, Four<S>{{static_cast<S>(value.at[0]), static_cast<S>(value.at[1]), static_cast<S>(value.at[2]),
+                        static_cast<S>(value.at[3])}});
+  }
+}
+
+// r_i = f(a_i ...) for contiguous operands: thread t has elements 4t ... 4t + 3.
+
+template <class F, class R>
+struct Linear0 {
+  F f;
+  int64_t count;
+  bool vectors;
+  R* r;
+  BOCHNER_DEVICE void operator()(int64_t t) const {
+    const int64_t i = 4 * t;
+    if (vectors && i + 4 <= count) {
+      store4(r + i, Four<R>{{f(), f(), f(), f()}});
+    } else {
+      for (int64_t j = i; j < count && j < i + 4; ++j) r[j] = f();
+    }
+  }
+};
+template <class F, class R, class A>
+struct Linear1 {
+  F f;
+  int64_t count;
+  bool vectors;
+  R* r;
+  const A* a;
+  BOCHNER_DEVICE void operator()(int64_t t) const {
+    const int64_t i = 4 * t;
+    if (vectors && i + 4 <= count) {
+      const Four<A> x = load4(a + i);
+      store4(r + i, Four<R>{{f(x.at[0]), f(x.at[1]), f(x.at[2]), f(x.at[3])}});
+    } else {
+      for (int64_t j = i; j < count && j < i + 4; ++j) r[j] = f(a[j]);
+    }
+  }
+};
+template <class F, class R, class A, class B>
+struct Linear2 {
+  F f;
+  int64_t count;
+  bool vectors;
+  R* r;
+  const A* a;
+  const B* b;
+  BOCHNER_DEVICE void operator()(int64_t t) const {
+    const int64_t i = 4 * t;
+    if (vectors && i + 4 <= count) {
+      const Four<A> x = load4(a + i);
+      const Four<B> y = load4(b + i);
+      store4(r + i, Four<R>{{f(x.at[0], y.at[0]), f(x.at[1], y.at[1]), f(x.at[2], y.at[2]), f(x.at[3], y.at[3])}});
+    } else {
+      for (int64_t j = i; j < count && j < i + 4; ++j) r[j] = f(a[j], b[j]);
+    }
+  }
+};
+template <class F, class R, class A, class B, class C>
+struct Linear3 {
+  F f;
+  int64_t count;
+  bool vectors;
+  R* r;
+  const A* a;
+  const B* b;
+  const C* c;
+  BOCHNER_DEVICE void operator()(int64_t t) const {
+    const int64_t i = 4 * t;
+    if (vectors && i + 4 <= count) {
+      const Four<A> x = load4(a + i);
+      const Four<B> y = load4(b + i);
+      const Four<C> z = load4(c + i);
+      store4(r + i, Four<R>{{f(x.at[0], y.at[0], z.at[0]), f(x.at[1], y.at[1], z.at[1]), f(x.at[2], y.at[2], z.at[2]),
+                             f(x.at[3], y.at[3], z.at[3])}});
+    } else {
+      for (int64_t j = i; j < count && j < i + 4; ++j) r[j] = f(a[j], b[j], c[j]);
+    }
+  }
+};
+
+// The same for strided ones, an element to each thread.
+
+template <class F, class R>
+struct Strided0 {
+  F f;
+  Strides<1> strides;
+  R* r;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    const auto offsets = strides.offsets(static_cast<uint32_t>(i));
+    r[offsets.at[0]] = f();
+  }
+};
+template <class F, class R, class A>
+struct Strided1 {
+  F f;
+  Strides<2> strides;
+  R* r;
+  const A* a;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    const auto offsets = strides.offsets(static_cast<uint32_t>(i));
+    r[offsets.at[0]] = f(a[offsets.at[1]]);
+  }
+};
+template <class F, class R, class A, class B>
+struct Strided2 {
+  F f;
+  Strides<3> strides;
+  R* r;
+  const A* a;
+  const B* b;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    const auto offsets = strides.offsets(static_cast<uint32_t>(i));
+    r[offsets.at[0]] = f(a[offsets.at[1]], b[offsets.at[2]]);
+  }
+};
+template <class F, class R, class A, class B, class C>
+struct Strided3 {
+  F f;
+  Strides<4> strides;
+  R* r;
+  const A* a;
+  const B* b;
+  const C* c;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    const auto offsets = strides.offsets(static_cast<uint32_t>(i));
+    r[offsets.at[0]] = f(a[offsets.at[1]], b[offsets.at[2]], c[offsets.at[3]]);
+  }
+};
+
+/// r = f(), f(a), f(a, b) or f(a, b, c); operands in the order of the loop.
+template <class R, class F>
+void elementwise0(const Loop& loop, const F& f) {
+  if (is_linear<1>(loop)) {
+    R* r = loop.at<R>(0);
+    launch_threads((loop.size + 3) / 4, Linear0<F, R>{f, loop.size, aligned(r), r});
+    return;
+  }
+  for_each_piece<1>(loop,
+                    [&](const Loop& piece, const Strides<1>& strides) {
+                      launch_threads(piece.size, Strided0<F, R>{f, strides, piece.at<R>(0)});
+                    },
+                    {sizeof(R)});
+}
+template <class R, class A, class F>
+void elementwise1(const Loop& loop, const F& f) {
+  if (is_linear<2>(loop)) {
+    R* r = loop.at<R>(0);
+    const A* a = loop.at<A>(1);
+    launch_threads((loop.size + 3) / 4, Linear1<F, R, A>{f, loop.size, aligned(r) && aligned(a), r, a});
+    return;
+  }
+  for_each_piece<2>(loop,
+                    [&](const Loop& piece, const Strides<2>& strides) {
+                      launch_threads(piece.size, Strided1<F, R, A>{f, strides, piece.at<R>(0), piece.at<A>(1)});
+                    },
+                    {sizeof(R), sizeof(A)});
+}
+template <class R, class A, class B, class F>
+void elementwise2(const Loop& loop, const F& f) {
+  if (is_linear<3>(loop)) {
+    R* r = loop.at<R>(0);
+    const A* a = loop.at<A>(1);
+    const B* b = loop.at<B>(2);
+    launch_threads((loop.size + 3) / 4,
+                   Linear2<F, R, A, B>{f, loop.size, aligned(r) && aligned(a) && aligned(b), r, a, b});
+    return;
+  }
+  for_each_piece<3>(
+      loop,
+      [&](const Loop& piece, const Strides<3>& strides) {
+        launch_threads(piece.size, Strided2<F, R, A, B>{f, strides, piece.at<R>(0), piece.at<A>(1), piece.at<B>(2)});
+      },
+      {sizeof(R), sizeof(A), sizeof(B)});
+}
+template <class R, class A, class B, class C, class F>
+void elementwise3(const Loop& loop, const F& f) {
+  if (is_linear<4>(loop)) {
+    R* r = loop.at<R>(0);
+    const A* a = loop.at<A>(1);
+    const B* b = loop.at<B>(2);
+    const C* c = loop.at<C>(3);
+    launch_threads(
+        (loop.size + 3) / 4,
+        Linear3<F, R, A, B, C>{f, loop.size, aligned(r) && aligned(a) && aligned(b) && aligned(c), r, a, b, c});
+    return;
+  }
+  for_each_piece<4>(loop,
+                    [&](const Loop& piece, const Strides<4>& strides) {
+                      launch_threads(piece.size, Strided3<F, R, A, B, C>{f, strides, piece.at<R>(0), piece.at<A>(1),
+                                                                         piece.at<B>(2), piece.at<C>(3)});
+                    },
+                    {sizeof(R), sizeof(A), sizeof(B), sizeof(C)});
+}
+
+}  // namespace bochner::cuda

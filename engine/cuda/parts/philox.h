@@ -1,0 +1,78 @@
+// Random words on the device, a few for each thread.
+#pragma once
+
+#include "engine/cuda/parts/launch.h"
+#include "engine/ops/dropout.h"
+#include "engine/philox.h"
+#include "engine/step_graph.h"
+
+namespace bochner::cuda {
+
+/// Where words of a launch begin in a stream; in a recorded step, further on at each replay.
+struct StreamPlace {
+  uint64_t seed, offset;
+  const uint64_t* shift;
+
+  explicit StreamPlace(const Generator& place)
+      : seed(place.seed()), offset(place.offset()), shift(StepGraph::shift(place)) {}
+  /// Of a dropout, which may drop nothing.
+  explicit StreamPlace(const Dropout& drop)
+      : seed(drop.place.seed()),
+        offset(drop.place.offset()),
+        shift(drop.active() ? StepGraph::shift(drop.place) : nullptr) {}
+  BOCHNER_DEVICE uint64_t now() const { return shift == nullptr ? offset : offset + *shift; }
+};
+
+/// Words of one stream, in ascending order: a block of four is made once for all that are read from it.
+class WordReader {
+ public:
+  BOCHNER_DEVICE WordReader(uint64_t seed, uint64_t place)
+      : seed_(seed), block_(place / 4), words_(philox_at(seed, block_)) {}
+  BOCHNER_DEVICE uint32_t operator()(uint64_t place) {
+    if (place / 4 != block_) {
+      block_ = place / 4;
+      words_ = philox_at(seed_, block_);
+    }
+    const auto lane = static_cast<uint32_t>(place % 4);
+    const uint32_t low = lane % 2 == 0 ? words_.x : words_.y;
+    const uint32_t high = lane % 2 == 0 ? words_.z : words_.w;
+    return lane < 2 ? low : high;
+  }
+
+ private:
+  uint64_t seed_;
+  uint64_t block_;
+  PhiloxWords words_;
+};
+
+/// Dropout's factors, 0 or the scale; elements in ascending order from the first.
+template <class T>
+class FactorReader {
+ public:
+  struct Params {
+    StreamPlace place;
+    uint32_t threshold;
+    T scale;
+
+    explicit Params(const Dropout& drop)
+        : place(drop), threshold(drop.threshold), scale(static_cast<T>(drop.scale())) {}
+  };
+
+  BOCHNER_DEVICE FactorReader(const Params& drop, int64_t first)
+      : drop_(drop), place_(drop.place.now()), words_(drop.place.seed, place_ + static_cast<uint64_t>(first) / 2) {}
+  BOCHNER_DEVICE T operator()(int64_t element) {
+    const uint32_t word = words_(place_ + static_cast<uint64_t>(element) / 2);
+    const uint32_t half = element % 2 == 0 ? word & 0xFFFFU : word >> 16;
+    return half >= drop_.threshold ? drop_.scale : T(0);
+  }
+
+ private:
+  const Params& drop_;
+  uint64_t place_;
+  WordReader words_;
+};
+
+/// Elements of one block of words.
+inline constexpr int kFactors = 8;
+
+}  // namespace bochner::cuda

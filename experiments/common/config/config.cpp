@@ -1,0 +1,315 @@
+#include "experiments/common/config/config.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/make_shared.hpp>
+#include <boost/program_options.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "engine/error.h"
+#include "engine/nearest.h"
+#include "experiments/common/config/ini.h"
+#include "experiments/common/run/run_folder.h"
+
+extern char** environ;  // NOLINT: POSIX
+
+namespace bochner {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::string_view kPrefix = "BOCHNER_";
+constexpr int kHelpWidth = 110;
+
+/// A value on its way to a field, and where it came from.
+struct Assignment {
+  std::string name;
+  std::string value;
+  std::string where;
+};
+using Assignments = std::vector<Assignment>;
+
+/// Boost's description of the options; without `values` it says nothing of the present values.
+po::options_description described(const Fields& fields) {
+  po::options_description all(kHelpWidth, kHelpWidth / 2);
+  std::vector<std::string> captions;
+  const auto group_of = [](const Field& field) { return field.name().substr(0, field.name().find('.')); };
+  const auto caption_of = [&](const Field& field) {
+    return field.name().find('.') == std::string::npos ? std::string("Options") : "Options of " + group_of(field);
+  };
+  for (const Field& field : fields.all()) {
+    if (std::find(captions.begin(), captions.end(), caption_of(field)) == captions.end()) {
+      captions.push_back(caption_of(field));
+    }
+  }
+  for (const std::string& caption : captions) {
+    po::options_description group(caption, kHelpWidth, kHelpWidth / 2);
+    for (const Field& field : fields.all()) {
+      if (caption_of(field) != caption) continue;
+      auto* const semantic = po::value<std::string>();
+      const std::string shown = field.text();
+      if (field.is_flag()) {
+        const bool set_by_default = shown == "true" && !field.is_command_line_only();
+        semantic->implicit_value("true", "")->value_name(set_by_default ? "BOOL (=true)" : " ");
+      } else {
+        semantic->value_name(field.placeholder() + (shown.empty() ? "" : " (=" + shown + ")"));
+      }
+      const std::string rule = field.rule();
+      const std::string help = field.help() + (rule.empty() ? "" : "; " + rule);
+      group.add(boost::make_shared<po::option_description>(field.name() == "help" ? "help,h" : field.name().c_str(),
+                                                           semantic, help.c_str()));
+    }
+    all.add(group);
+  }
+  return all;
+}
+
+Assignments from_command_line(const Fields& fields, std::span<const std::string> arguments) {
+  const po::options_description description = described(fields);
+  Assignments result;
+  try {
+    const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    const auto parsed = po::command_line_parser(std::vector<std::string>(arguments.begin(), arguments.end()))
+                            .options(description)
+                            .style(style)
+                            .allow_unregistered()
+                            .run();
+    for (const auto& option : parsed.options) {
+      const std::string token = option.original_tokens.empty() ? "" : option.original_tokens.front();
+      if (option.position_key >= 0 || !token.starts_with('-')) {
+        fail("unexpected argument '{}'; options begin with --", token);
+      }
+      const std::string& name = option.string_key;
+      if (option.unregistered) {
+        const std::string typed = token.substr(0, token.find('='));
+        fail("{}: there is no such option; did you mean --{}?", typed, nearest(name, fields.names()));
+      }
+      const std::string value = option.value.empty() ? "true" : option.value.front();
+      result.push_back({name, value, "--" + name});
+    }
+  } catch (const po::error& error) {
+    fail("command line: {}", error.what());
+  }
+  return result;
+}
+
+Assignments from_environment(const Fields& fields, const Environment& environment, ConfigReport& report) {
+  Assignments result;
+  std::vector<std::string> known;
+  for (const Field& field : fields.all()) {
+    if (field.is_command_line_only()) continue;
+    const std::string variable = field.environment_name();
+    known.push_back(variable);
+    const auto found = environment.find(variable);
+    if (found != environment.end()) result.push_back({field.name(), found->second, "environment " + variable});
+  }
+  for (const auto& [variable, value] : environment) {
+    if (std::find(known.begin(), known.end(), variable) != known.end()) continue;
+    report.warnings.push_back(fmt::format("environment {}: there is no such option, it is ignored; did you mean {}?",
+                                          variable, nearest(variable, known)));
+  }
+  return result;
+}
+
+Assignments from_ini(const Experiment& experiment, Fields& fields, std::string_view text, const std::string& file,
+                     bool is_preset) {
+  Assignments result;
+  for (const IniEntry& entry : parse_ini(text, file)) {
+    const std::string where = fmt::format("{}:{}", file, entry.line);
+    if (entry.name == "experiment") {
+      if (entry.value != experiment.name) {
+        fail("{}: these are settings of the experiment '{}', but this is '{}'", where, entry.value, experiment.name);
+      }
+      continue;
+    }
+    const Field* const field = fields.find(entry.name);
+    if (field == nullptr) {
+      fail("{}: there is no option '{}'; did you mean '{}'?", where, entry.name, nearest(entry.name, fields.names()));
+    }
+    if (field->is_command_line_only() || (is_preset && entry.name == "preset")) {
+      fail("{}: '{}' can not be set in {}", where, entry.name, is_preset ? "a preset" : "a file");
+    }
+    result.push_back({entry.name, entry.value, where});
+  }
+  return result;
+}
+
+std::string read_config(const std::string& file) {
+  constexpr std::streamsize kLargest = 1 << 20;
+  if (std::filesystem::is_directory(file)) fail("--config: {} is a folder; name its config.ini", file);
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) fail("--config: can not read {}", file);
+  std::string text(static_cast<size_t>(kLargest) + 1, '\0');
+  stream.read(text.data(), kLargest + 1);
+  if (stream.gcount() > kLargest) fail("--config: {} has more than {} bytes; is this an INI file?", file, kLargest);
+  text.resize(static_cast<size_t>(stream.gcount()));
+  return text;
+}
+
+/// The value that `name` will have, the sources being in the order of precedence.
+std::string value_of(const std::string& name, Fields& fields, std::initializer_list<const Assignments*> sources) {
+  std::string value = fields.at(name).text();
+  for (const Assignments* source : sources) {
+    for (const Assignment& assignment : *source) {
+      if (assignment.name == name) value = assignment.value;
+    }
+  }
+  return value;
+}
+
+void assign_all(Fields& fields, const Assignments& assignments) {
+  for (const Assignment& assignment : assignments) {
+    try {
+      fields.at(assignment.name).assign(assignment.value);
+    } catch (const Error& error) {
+      // `--steps: 'x' is not ...`, where the place does not name the option already.
+      const std::string message = error.what();
+      const std::string name = assignment.name + ": ";
+      const bool named = assignment.where.ends_with(assignment.name) && message.starts_with(name);
+      fail("{}: {}", assignment.where, named ? message.substr(name.size()) : message);
+    }
+  }
+}
+
+/// The files of a protocol for this task and mechanism, in the order in which they apply.
+Assignments from_preset(const Experiment& experiment, Fields& fields, const std::string& protocol,
+                        const Assignments& file, const Assignments& environment, const Assignments& command_line) {
+  Assignments result;
+  if (protocol.empty()) return result;
+  const std::vector<std::string> protocols = experiment.protocols();
+  if (protocols.empty()) fail("--preset: {} has no presets", experiment.name);
+  if (std::find(protocols.begin(), protocols.end(), protocol) == protocols.end()) {
+    fail("--preset: there is no '{}'; did you mean '{}'? Valid: {}", protocol, nearest(protocol, protocols),
+         listed(protocols));
+  }
+  const auto add = [&](const std::string& name) {
+    const Resource* const preset = experiment.preset(name);
+    if (preset == nullptr) return false;
+    const Assignments more = from_ini(experiment, fields, preset->text, "preset " + name, true);
+    result.insert(result.end(), more.begin(), more.end());
+    return true;
+  };
+  const bool has_shared = add(protocol);
+  const std::string task = value_of("task", fields, {&result, &file, &environment, &command_line});
+  const bool has_task = add(protocol + "." + task);
+  if (!has_shared && !has_task) {
+    std::vector<std::string> names;
+    for (const Resource& preset : experiment.resources.presets) {
+      if (preset.name.starts_with(protocol + ".")) names.emplace_back(preset.name.substr(protocol.size() + 1));
+    }
+    fail("--preset: '{}' says nothing of the task '{}'; it has {}", protocol, task, listed(names));
+  }
+  const std::string attention = value_of("attention", fields, {&result, &file, &environment, &command_line});
+  add(protocol + "." + task + "." + attention);
+  return result;
+}
+
+bool value_is_true(const Assignments& assignments, const std::string& name) {
+  std::string value;
+  for (const Assignment& assignment : assignments) {
+    if (assignment.name == name) value = assignment.value;
+  }
+  return value == "true" || value == "yes" || value == "on" || value == "1";
+}
+
+}  // namespace
+
+Environment bochner_environment() {
+  Environment result;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || !text.starts_with(kPrefix)) continue;
+    result.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return result;
+}
+
+ConfigReport load_config(const Experiment& experiment, Fields& fields, const RunOptions& options,
+                         std::span<const std::string> arguments, const Environment& environment) {
+  ConfigReport report;
+  const Assignments command_line = from_command_line(fields, arguments);
+  const Assignments variables = from_environment(fields, environment, report);
+
+  Assignments file;
+  const std::string config = value_of("config", fields, {&command_line});
+  const std::string out = value_of("out", fields, {&variables, &command_line});
+  if (!config.empty()) {
+    file = from_ini(experiment, fields, read_config(config), config, false);
+  } else if (value_is_true(command_line, "resume") && !out.empty()) {
+    const std::string stored = (std::filesystem::path(out) / "config.ini").string();
+    if (std::filesystem::exists(stored)) {
+      file = from_ini(experiment, fields, read_config(stored), stored, false);
+    } else if (!holds_runs(out)) {  // of several runs below, each is compared with its own config.ini
+      fail("--resume: there is no run in {}: {} is missing", out, stored);
+    }
+  }
+
+  const std::string protocol = value_of("preset", fields, {&file, &variables, &command_line});
+  assign_all(fields, from_preset(experiment, fields, protocol, file, variables, command_line));
+  std::vector<std::string> of_preset;
+  for (const Field& field : fields.all()) of_preset.push_back(field.text());
+  assign_all(fields, file);
+  assign_all(fields, variables);
+  assign_all(fields, command_line);
+  fields.settle();
+  fields.validate();
+
+  if (!options.preset.empty()) {
+    for (size_t i = 0; i < of_preset.size(); ++i) {
+      const Field& field = fields.all()[i];
+      const bool says_which_run = field.name() == "task" || field.name() == "attention" || field.name() == "preset" ||
+                                  field.name() == "seed" || field.name() == "seeds";
+      if (field.is_free_on_resume() || says_which_run || field.text() == of_preset[i]) continue;
+      report.overrides.emplace_back(field.name(), field.text());
+    }
+  }
+  return report;
+}
+
+std::string config_ini(const Experiment& experiment, const Fields& fields) {
+  return fmt::format("# {}\nexperiment = {}\n{}", experiment.summary, experiment.name, fields.ini());
+}
+
+void require_same_config(const Fields& fields, const std::string& stored, const std::string& file) {
+  std::map<std::string, std::string> before;
+  for (const IniEntry& entry : parse_ini(stored, file)) before[entry.name] = entry.value;
+  std::vector<std::string> changes;
+  for (const Field& field : fields.all()) {
+    const auto found = before.find(field.name());
+    if (field.is_free_on_resume() || found == before.end() || found->second == field.text()) continue;
+    changes.push_back(fmt::format("{} is {} but was {}", field.name(), field.text(), found->second));
+  }
+  if (!changes.empty()) {
+    fail("--resume: {}: {}; a run goes on as it began, start another with --out", file, listed(changes));
+  }
+}
+
+void assign_arguments(Fields& fields, std::span<const std::string> arguments) {
+  assign_all(fields, from_command_line(fields, arguments));
+  fields.validate();
+}
+
+std::string options_text(const Fields& fields) {
+  std::ostringstream text;
+  text << described(fields);
+  return text.str();
+}
+
+std::string help_text(const Experiment& experiment, const Fields& fields) {
+  std::ostringstream text;
+  text << fmt::format("{}: {}\n\nUsage: {} [--preset NAME] [--config FILE] [--OPTION=VALUE ...]\n", experiment.name,
+                      experiment.summary, experiment.name);
+  const std::vector<std::string> protocols = experiment.protocols();
+  if (!protocols.empty()) text << fmt::format("Presets: {}\n", listed(protocols));
+  text << "Later wins: defaults, preset, config file, environment (BOCHNER_MODEL_LAYERS), command line.\n"
+          "Exit codes: 0 done, 1 failed while running, 2 a mistake in what was asked, 130 interrupted.\n";
+  return text.str() + options_text(fields) + "\n";
+}
+
+}  // namespace bochner

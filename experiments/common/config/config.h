@@ -1,0 +1,50 @@
+// Loading a config from its five sources. Precedence, later wins:
+//   1. defaults in the struct   2. --preset   3. --config FILE (with --resume: the config.ini of the run folder)
+//   4. environment: BOCHNER_MODEL_LAYERS for model.layers   5. command line: --model.layers=2
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/common/config/fields.h"
+#include "experiments/common/program/experiment.h"
+#include "experiments/common/program/options.h"
+
+namespace bochner {
+
+using Environment = std::map<std::string, std::string>;
+/// The variables of this process whose names begin with BOCHNER_.
+Environment bochner_environment();
+
+/// What load_config found besides the values.
+struct ConfigReport {
+  /// Settings that differ from those of the preset, as (name, value); empty without a preset. A result is one of the
+  /// protocol only where this is empty.
+  std::vector<std::pair<std::string, std::string>> overrides;
+  /// Unknown environment variables and the like.
+  std::vector<std::string> warnings;
+};
+
+/// Fills `fields`, which include those of `options`. An Error names the source (file and line, variable, or option),
+/// the mistake and, for an unknown name, the nearest valid one.
+ConfigReport load_config(const Experiment& experiment, Fields& fields, const RunOptions& options,
+                         std::span<const std::string> arguments, const Environment& environment);
+
+/// The complete INI file of a run: `experiment = NAME` and all fields but those of one invocation.
+std::string config_ini(const Experiment& experiment, const Fields& fields);
+
+/// Refuses to continue a run whose results would not be its own: an Error names each setting of `stored` (the text of
+/// a config.ini) that differs now and is not free to.
+void require_same_config(const Fields& fields, const std::string& stored, const std::string& file);
+
+/// Assigns `--name=value` arguments alone, for a program that is no experiment.
+void assign_arguments(Fields& fields, std::span<const std::string> arguments);
+/// The list of options in --help.
+std::string options_text(const Fields& fields);
+
+/// The text of --help.
+std::string help_text(const Experiment& experiment, const Fields& fields);
+
+}  // namespace bochner

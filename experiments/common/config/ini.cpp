@@ -1,0 +1,108 @@
+#include "experiments/common/config/ini.h"
+
+#include <algorithm>
+#include <map>
+
+#include "engine/error.h"
+
+namespace bochner {
+namespace {
+
+constexpr size_t kLongestLine = 1 << 16;
+
+std::string_view trimmed(std::string_view text) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+bool is_name(std::string_view text) {
+  const auto is_part = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  };
+  return !text.empty() && text.front() != '.' && text.back() != '.' && std::all_of(text.begin(), text.end(), is_part);
+}
+
+/// Position of the hash that begins a comment: the first one with nothing or a blank before it.
+size_t comment_at(std::string_view line) {
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '#' && (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t')) return i;
+  }
+  return line.size();
+}
+
+std::string parse_value(std::string_view text, std::string_view file, int line) {
+  text = trimmed(text);
+  if (!text.starts_with('"')) return std::string(trimmed(text.substr(0, comment_at(text))));
+  std::string value;
+  size_t at = 1;
+  for (; at < text.size(); ++at) {
+    if (text[at] != '"') {
+      value += text[at];
+    } else if (text.substr(at + 1).starts_with('"')) {
+      value += text[at++];
+    } else {
+      break;
+    }
+  }
+  if (at == text.size()) fail("{}:{}: the quote that opens is not closed", file, line);
+  const std::string_view rest = trimmed(text.substr(at + 1));
+  if (!rest.empty() && rest.front() != '#') {
+    fail("{}:{}: '{}' follows the closing quote; a quote within quotes is written twice", file, line, rest);
+  }
+  return value;
+}
+
+}  // namespace
+
+std::vector<IniEntry> parse_ini(std::string_view text, std::string_view file) {
+  std::vector<IniEntry> entries;
+  std::map<std::string, int> seen;
+  std::string section;
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  for (int number = 1; !text.empty(); ++number) {
+    const size_t length = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, length);
+    text.remove_prefix(std::min(length + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.size() > kLongestLine) fail("{}:{}: the line has more than {} bytes", file, number, kLongestLine);
+    const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\t'; };
+    if (std::any_of(line.begin(), line.end(), is_control)) {
+      fail("{}:{}: the line holds a control character; is this an INI file?", file, number);
+    }
+    line = trimmed(line);
+    if (line.empty() || line.front() == '#' || line.front() == ';') continue;
+    if (line.front() == '[') {
+      const std::string_view header = trimmed(line.substr(0, comment_at(line)));
+      if (!header.ends_with(']')) fail("{}:{}: the section '{}' lacks its closing bracket", file, number, header);
+      const std::string_view name = trimmed(header.substr(1, header.size() - 2));
+      if (!is_name(name)) fail("{}:{}: '{}' is no name of a section", file, number, name);
+      section = std::string(name) + ".";
+      continue;
+    }
+    const size_t equals = line.find('=');
+    if (equals == std::string_view::npos) {
+      fail("{}:{}: '{}' is neither `key = value` nor `[section]`", file, number, line.substr(0, 80));
+    }
+    const std::string_view key = trimmed(line.substr(0, equals));
+    if (!is_name(key)) fail("{}:{}: '{}' is no name of an option", file, number, key.substr(0, 80));
+    const std::string name = section + std::string(key);
+    const auto [first, is_new] = seen.emplace(name, number);
+    if (!is_new) fail("{}:{}: {} was given before, in line {}", file, number, name, first->second);
+    entries.push_back({name, parse_value(line.substr(equals + 1), file, number), number});
+  }
+  return entries;
+}
+
+std::string ini_value(const std::string& value) {
+  const bool plain =
+      trimmed(value).size() == value.size() && comment_at(value) == value.size() && !value.starts_with('"');
+  if (plain) return value;
+  std::string quoted = "\"";
+  for (const char c : value) quoted.append(c == '"' ? 2 : 1, c);
+  return quoted + '"';
+}
+
+}  // namespace bochner

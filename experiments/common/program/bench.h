@@ -1,0 +1,29 @@
+// How fast training steps are, beside the least time that they could take on this machine: `--bench` of every
+// experiment.
+#pragma once
+
+#include <string>
+
+#include "experiments/common/run/trainer.h"
+
+namespace bochner {
+
+struct BenchResult {
+  int64_t steps = 0;
+  double median_seconds = 0, shortest_seconds = 0;
+  double flops = 0, bytes = 0;           ///< of a step, as engine/work.h counts them
+  double peak_flops = 0, bandwidth = 0;  ///< per second, measured beside the steps
+  int64_t peak_memory_bytes = 0;
+  int64_t system_allocations = 0;  ///< during the timed steps
+
+  /// The least time of a step: its arithmetic and its memory traffic, each at the machine's limit, may overlap.
+  double least_seconds() const;
+};
+
+/// Makes some steps to warm up, then as many as fit into about `seconds`, at least 5; the model is changed by them.
+BenchResult bench_steps(Trainable& model, double seconds = 5);
+
+/// The result in words, with the share of time of each op.
+std::string bench_text(const BenchResult& result);
+
+}  // namespace bochner

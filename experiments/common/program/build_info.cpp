@@ -1,0 +1,97 @@
+#include "experiments/common/program/build_info.h"
+
+#include <cblas.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
+
+#include "bochner_build.h"  // written by CMake
+#include "engine/card.h"
+#include "engine/device.h"
+#include "engine/error.h"
+#include "engine/parallel.h"
+
+namespace bochner {
+namespace {
+
+/// Core types in the order of the width of their vectors: 128 bits, 256 bits, 512 bits, 512 bits with bf16.
+int width_class(std::string_view core) {
+  constexpr std::array kWide = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+  constexpr std::array kMiddle = {"Haswell",    "Zen",       "Excavator",  "Steamroller",
+                                  "Piledriver", "Bulldozer", "Sandybridge"};
+  if (core == "Cooperlake" || core == "SapphireRapids") return 3;
+  if (std::find(kWide.begin(), kWide.end(), core) != kWide.end()) return 2;
+  return std::find(kMiddle.begin(), kMiddle.end(), core) != kMiddle.end() ? 1 : 0;
+}
+
+/// `OpenBLAS 0.3.21` of `OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH USE_OPENMP Haswell MAX_THREADS=128`.
+std::string library_version(const std::string& config) {
+  std::istringstream words(config);
+  std::string name;
+  std::string version;
+  words >> name >> version;
+  return name + " " + version;
+}
+
+std::string cuda_text() {
+  try {
+    return "yes, " + card_description();
+  } catch (const Error& error) {
+    std::string_view reason = error.what();
+    constexpr std::string_view kPrefix = "device: cuda: ";
+    if (reason.starts_with(kPrefix)) reason.remove_prefix(kPrefix.size());
+    return fmt::format("no: {}", reason);
+  }
+}
+
+}  // namespace
+
+BuildInfo build_info() {
+  return {.version = BOCHNER_BUILD_VERSION,
+          .commit = BOCHNER_BUILD_COMMIT,
+          .compiler = BOCHNER_BUILD_COMPILER,
+          .flags = BOCHNER_BUILD_FLAGS,
+          .blas = fmt::format("{}, core {}", library_version(openblas_get_config()), openblas_get_corename()),
+          .cuda = cuda_text()};
+}
+
+std::string best_core_type() {
+#if defined(__x86_64__)
+  const bool wide = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+                    __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+  if (wide && __builtin_cpu_supports("avx512bf16") != 0) return "Cooperlake";
+  if (wide) return "SkylakeX";
+  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) return "Haswell";
+#endif
+  return "";
+}
+
+std::string blas_advice(const std::string& core, const char* setting, const std::string& best) {
+  // Cooperlake's kernels differ from SkylakeX's in bf16 only, which OpenBLAS is not asked for here.
+  if (std::min(width_class(best), 2) <= std::min(width_class(core), 2)) return "";
+  const std::string why = setting == nullptr ? "OpenBLAS took this CPU for a lesser one"
+                                             : fmt::format("OPENBLAS_CORETYPE={} is set", setting);
+  const std::string way_out = setting == nullptr ? fmt::format("set OPENBLAS_CORETYPE={}", best) : "unset it";
+  return fmt::format("BLAS uses {} kernels where the CPU could use {}, about twice as fast: {}; {}", core, best, why,
+                     way_out);
+}
+
+std::string blas_advice() {
+  return blas_advice(openblas_get_corename(), std::getenv("OPENBLAS_CORETYPE"), best_core_type());
+}
+
+std::string version_text() {
+  const BuildInfo info = build_info();
+  std::string text =
+      fmt::format("bochner {} ({})\ncompiler: {}, {}\nBLAS:     {} ({})\nCUDA:     {}\nthreads:  {}\n", info.version,
+                  info.commit, info.compiler, info.flags, info.blas, openblas_get_config(), info.cuda, threads());
+  const std::string advice = blas_advice();
+  if (!advice.empty()) text += advice + "\n";
+  return text;
+}
+
+}  // namespace bochner

@@ -1,0 +1,34 @@
+#include "experiments/common/program/options.h"
+
+namespace bochner {
+
+void RunOptions::fields(Fields& f) {
+  f("task", task, "what to learn; A,B,... runs each").one_of(tasks);
+  f("preset", preset, "the protocol whose settings to start from");
+  f("config", config, "an INI file of settings, such as the config.ini of a run").command_line_only();
+  f("attention", attention, "attention mechanism; A,B,... trains with each and compares").one_of(attentions);
+  f("steps", steps, "training steps").at_least(0);
+  f("batch", batch, "examples in a step").at_least(1);
+  f("seed", seed, "seed of all random numbers");
+  f("seeds", seeds, "runs, with the seeds seed, seed + 1, ...; their mean and deviation are reported").at_least(1);
+  f("threads", threads, "CPU threads; 0: one per core; results do not depend on it").at_least(0).free_on_resume();
+  f("device", device, "cpu, cuda or cuda:N");
+  f("precision", precision,
+    "bf16: encoders store activations in it; bf16 and, on a card only, tf32: factors of products")
+      .one_of(precisions);
+  f("debug-sync", debug_sync, "wait after every op on a card, so that an error names its op").of_invocation();
+  f("graphs", graphs, "replay steps on a card as a whole where shapes come back; results are the same")
+      .free_on_resume();
+  f("data", data, "folder of the data sets").free_on_resume();
+  f("out", out, "run folder, or that of several runs; default runs/EXPERIMENT/NAME").of_invocation();
+  f("resume", resume, "continue the run in the run folder, bit for bit").command_line_only();
+  f("quiet", quiet, "print warnings and errors only").of_invocation();
+  f("log-level", log_level, "how much to print").one_of({"error", "warning", "info", "debug"}).of_invocation();
+  f("dump-config", dump_config, "print all settings as an INI file, and stop").command_line_only();
+  f("trace", trace, "write a Chrome trace to this file, and print the share of time per op").of_invocation();
+  f("bench", bench, "measure steps beside the least time they could take; trains nothing").of_invocation();
+  f("help", help, "print this, and stop").command_line_only();
+  f("version", version, "print version, compiler, BLAS and CUDA, and stop").command_line_only();
+}
+
+}  // namespace bochner

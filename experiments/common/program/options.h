@@ -1,0 +1,52 @@
+// The options that every experiment has. An experiment's config struct holds one RunOptions and sets its defaults and
+// the names that --task and --attention may take.
+//
+//   struct Config {
+//     RunOptions run{.task = "text", .attention = "softmax", .steps = 5000, .batch = 32,
+//                    .tasks = {"text", "listops"}, .attentions = attention_names()};
+//     void fields(Fields& f) { run.fields(f); ... }
+//   };
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/common/config/fields.h"
+
+namespace bochner {
+
+struct RunOptions {
+  std::string task{};
+  std::string preset{};
+  std::string config{};
+  std::string attention = "none";
+  int64_t steps = 1000;
+  int64_t batch = 32;
+  uint64_t seed = 1;
+  int seeds = 1;
+  int threads = 0;
+  std::string device = "cpu";
+  std::string precision = "f32";
+  bool debug_sync = false;
+  bool graphs = true;
+  std::string data = "data";
+  std::string out{};
+  bool resume = false;
+  bool quiet = false;
+  std::string log_level = "info";
+  bool dump_config = false;
+  std::string trace{};
+  bool bench = false;
+  bool help = false;
+  bool version = false;
+
+  // What the options above may be, set by the experiment.
+  std::vector<std::string> tasks;
+  std::vector<std::string> attentions = {"none"};
+  std::vector<std::string> precisions = {"f32", "tf32", "bf16"};
+
+  void fields(Fields& f);
+};
+
+}  // namespace bochner

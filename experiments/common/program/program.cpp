@@ -1,0 +1,245 @@
+#include "experiments/common/program/program.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <new>
+
+#include "engine/card.h"
+#include "engine/device.h"
+#include "engine/error.h"
+#include "engine/io/file.h"
+#include "engine/parallel.h"
+#include "engine/precision.h"
+#include "engine/trace.h"
+#include "experiments/common/program/build_info.h"
+#include "experiments/common/program/interrupt.h"
+#include "experiments/common/report/comparison.h"
+#include "experiments/common/report/report.h"
+#include "experiments/common/run/run.h"
+
+namespace bochner {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kFailed = 1;
+constexpr int kCallersMistake = 2;
+constexpr int kInterrupted = 130;
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  if (std::fflush(stdout) != 0) fail("can not write to standard output");
+}
+
+/// `performer+softmax`, as long as that is short.
+std::string name_of(const std::vector<std::string>& names, const char* kind) {
+  if (names.size() > 3) return fmt::format("{}-{}", names.size(), kind);
+  std::string name = names.front();
+  for (size_t i = 1; i < names.size(); ++i) name += "+" + names[i];
+  return name;
+}
+
+/// Where nothing is trained, what is for training is refused, and a folder that is taken.
+void check_measurement(const Experiment& experiment, const RunOptions& options) {
+  if (experiment.trains) return;
+  for (const auto& [name, asked] :
+       {std::pair{"seeds", options.seeds > 1}, {"resume", options.resume}, {"bench", options.bench}}) {
+    if (asked) fail("--{}: {} trains nothing; measure again, with another --seed or --out", name, experiment.name);
+  }
+  if (!options.out.empty() && holds_run(options.out)) {  // shows now, not behind the measurement
+    fail("{} holds a run already; name another folder with --out", options.out);
+  }
+}
+
+/// Checks the device and how it is to compute.
+void use_device(const Experiment& experiment, const RunOptions& options) {
+  const Device device = Device::named(options.device);
+  const Precision precision = precision_named(options.precision);
+  if (precision == Precision::tf32 && device.is_cpu()) fail("precision: tf32 needs a card; the CPU multiplies in f32");
+  if (precision == Precision::bf16 && device.is_cpu() && !experiment.stores_bf16)
+    fail("precision: bf16 needs a card; on the CPU {} computes in f32", experiment.name);
+  set_precision(precision);
+  set_debug_sync(options.debug_sync);
+}
+
+/// One call of an experiment's program.
+class Program {
+ public:
+  Program(const Experiment& experiment, const std::function<void(const Launch&)>& with_config, Log& log,
+          std::string name, Arguments arguments)
+      : experiment_(experiment),
+        with_config_(with_config),
+        log_(log),
+        name_(std::move(name)),
+        arguments_(std::move(arguments)) {}
+
+  void run() {
+    const std::vector<std::string> tasks = compared(arguments_, "task");
+    const std::vector<std::string> attentions = compared(arguments_, "attention");
+    if (tasks.empty() && attentions.empty()) {
+      launch(arguments_);
+    } else {
+      compare(tasks, attentions);
+    }
+    conclude();
+  }
+
+ private:
+  /// Does the caller want to be told something, rather than a run?
+  bool tells(const Fields& fields, const RunOptions& options) const {
+    if (options.help) print(help_text(experiment_, fields));
+    if (options.version && !options.help) print(version_text());
+    if (options.dump_config && !options.help && !options.version) print(config_ini(experiment_, fields));
+    return options.help || options.version || options.dump_config;
+  }
+
+  void launch(const Arguments& arguments) {
+    with_config_([&](Fields& fields, RunOptions& options, const Body& body) {
+      const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment());
+      if (tells(fields, options)) return;
+      check_measurement(experiment_, options);
+      log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
+      for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);
+      if (options.seeds > 1) {
+        if (options.out.empty()) options.out = folder_of_runs(experiment_, options).string();
+        if (folder_.empty()) gather_in(options.out);
+      }
+      set_threads(options.threads);
+      use_device(experiment_, options);
+      const std::string advice = blas_advice();
+      if (!advice.empty() && records_.empty()) log_.info("{}", advice);
+      if (!options.trace.empty() && trace_.empty()) {
+        trace::write(options.trace);  // empty: that it can not be written shows now, not behind hours of training
+        trace_ = options.trace;
+        trace::start();
+      }
+      Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides};
+      body(session);
+      records_.insert(records_.end(), session.records.begin(), session.records.end());
+    });
+  }
+
+  /// One of several runs: its folder below that of all, and its command line.
+  struct Part {
+    std::filesystem::path folder;
+    Arguments arguments;
+  };
+
+  static std::vector<Part> parts_by(const std::vector<Part>& parts, const std::string& option,
+                                    const std::vector<std::string>& values) {
+    if (values.empty()) return parts;
+    std::vector<Part> all;
+    for (const Part& part : parts) {
+      for (const std::string& value : values) {
+        all.push_back({part.folder / value, without_argument(part.arguments, option)});
+        all.back().arguments.push_back(fmt::format("--{}={}", option, value));
+      }
+    }
+    return all;
+  }
+
+  void compare(const std::vector<std::string>& tasks, const std::vector<std::string>& attentions) {
+    const bool resume = has_flag(arguments_, "resume");
+    const std::vector<Part> whole = {{"", without_flag(arguments_, "resume")}};
+    const std::vector<Part> parts = parts_by(parts_by(whole, "task", tasks), "attention", attentions);
+    // All are looked at before the first begins, so that a mistake in the last one shows now.
+    bool told = false;
+    for (const Part& part : parts) {
+      with_config_([&](Fields& fields, RunOptions& options, const Body&) {
+        load_config(experiment_, fields, options, part.arguments, bochner_environment());
+        if (told || (told = tells(fields, options))) return;
+        if (!folder_.empty()) return;
+        if (!tasks.empty()) options.task = name_of(tasks, "tasks");
+        if (!attentions.empty()) options.attention = name_of(attentions, "attentions");
+        options.resume = resume;
+        gather_in(options.out.empty() ? folder_of_runs(experiment_, options) : std::filesystem::path(options.out));
+      });
+    }
+    if (told) return;
+    if (resume && !holds_runs(folder_)) fail("--resume: there is no run in {}", folder_.string());
+    if (!resume && holds_runs(folder_)) {
+      fail("{} holds runs already; continue them with --resume, or name another folder with --out", folder_.string());
+    }
+    for (const Part& part : parts) {
+      const std::filesystem::path folder = folder_ / part.folder;
+      Arguments arguments = without_argument(part.arguments, "out");
+      arguments.push_back("--out=" + folder.string());
+      if (holds_runs(folder)) arguments.emplace_back("--resume");
+      launch(arguments);
+    }
+  }
+
+  /// There are several runs, each in a folder below this one.
+  void gather_in(const std::filesystem::path& folder) {
+    folder_ = folder;
+    Arguments again = without_flag(without_argument(arguments_, "out"), "resume");
+    again.insert(again.end(), {"--out=" + folder.string(), "--resume"});
+    go_on_ = command_text(name_, again);
+  }
+
+  void conclude() {
+    if (!trace_.empty()) {
+      trace::stop();
+      trace::write(trace_);
+      print(trace::table());
+    }
+    if (records_.empty()) return;
+    const PaperTable papers = PaperTable::parse(experiment_.resources.paper);
+    std::filesystem::path report = records_.front().folder / "report.html";
+    if (!folder_.empty()) {
+      report = folder_ / "report.html";
+      const std::string title = fmt::format("{}: {}", experiment_.name, folder_.filename().string());
+      write_file_atomically(report, report_html(title, records_, papers, figures_of(experiment_, records_)));
+    }
+    if (!log_.shows(LogLevel::info)) return;
+    print(fmt::format("{}{}{}\n", results_text(records_, papers), means_text(records_), report.string()));
+  }
+
+  const Experiment& experiment_;
+  const std::function<void(const Launch&)>& with_config_;
+  Log& log_;
+  std::string name_;
+  Arguments arguments_;
+  std::vector<RunRecord> records_;
+  std::filesystem::path folder_;  ///< of several runs
+  std::string go_on_;
+  std::string trace_;
+};
+
+}  // namespace
+
+int exit_code_of(Log& log, const std::function<void()>& body) {
+  const auto report = [&](const char* message, int code) {
+    log.line(LogLevel::error, message);
+    return code;
+  };
+  try {
+    body();
+    return kDone;
+  } catch (const Interrupted& interruption) {
+    log.line(LogLevel::warning, interruption.what());
+    return kInterrupted;
+  } catch (const Error& error) {
+    return report(error.what(), kCallersMistake);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report(error.what(), kCallersMistake);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory; a smaller --batch needs less", kFailed);
+  } catch (const std::exception& error) {
+    return report(error.what(), kFailed);
+  }
+}
+
+int main_of_configs(const Experiment& experiment, int argc, char** argv,
+                    const std::function<void(const Launch&)>& with_config) {
+  install_signal_handlers();
+  Log log;
+  return exit_code_of(log, [&] {
+    const std::string name = argc > 0 ? argv[0] : experiment.name;
+    Program(experiment, with_config, log, name, Arguments(argv + (argc > 0 ? 1 : 0), argv + argc)).run();
+  });
+}
+
+}  // namespace bochner

@@ -1,0 +1,58 @@
+// The frame around every experiment's main: options, --help and friends, signals, exit codes, the table at the end.
+//
+//   int main(int argc, char** argv) {
+//     return bochner::main_of<Config>({"lra", "Long Range Arena", bochner::embedded_resources()}, argc, argv, train);
+//   }
+//   void train(Config& config, Session& session) { train_runs(session, ...); }
+//
+// `--attention=A,B` calls it once for each, see comparison.h; the report over all runs is written into the folder that
+// holds theirs. Exit codes: 0 done; 1 failed while running, or a bug; 2 the caller's mistake; 130 interrupted. Whatever
+// goes wrong ends in one line on stderr.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/common/config/config.h"
+#include "experiments/common/program/log.h"
+#include "experiments/common/run/results.h"
+
+namespace bochner {
+
+/// What a run knows of how it was called. `options` and `fields` are those of the config object.
+struct Session {
+  const Experiment& experiment;
+  Fields& fields;
+  RunOptions& options;
+  Log& log;
+  std::string program;  ///< argv[0]
+  /// The command that continues all runs of this call after an interrupt; empty where there is one run.
+  std::string go_on;
+  std::vector<std::pair<std::string, std::string>> overrides;
+  std::vector<RunRecord> records{};  ///< of the runs that are finished; train_runs adds them
+};
+
+using Body = std::function<void(Session&)>;
+/// Runs a body with a config that `fields` and `options` belong to, whose values are the defaults.
+using Launch = std::function<void(Fields& fields, RunOptions& options, const Body& body)>;
+
+/// main_of without its template: `with_config` makes a new config and passes it on.
+int main_of_configs(const Experiment& experiment, int argc, char** argv,
+                    const std::function<void(const Launch&)>& with_config);
+
+/// Config has a member `run` of type RunOptions and `void fields(Fields&)`.
+template <class Config, class Function>
+int main_of(const Experiment& experiment, int argc, char** argv, const Function& body) {
+  return main_of_configs(experiment, argc, argv, [&](const Launch& launch) {
+    Config config;
+    Fields fields = Fields::of(config);
+    launch(fields, config.run, [&](Session& session) { body(config, session); });
+  });
+}
+
+/// Calls `body` and turns what it throws into one line and an exit code.
+int exit_code_of(Log& log, const std::function<void()>& body);
+
+}  // namespace bochner

@@ -1,0 +1,96 @@
+#include "experiments/common/program/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace bochner {
+namespace {
+
+constexpr int kBarWidth = 20;
+constexpr auto kRedraw = std::chrono::milliseconds(100);
+constexpr auto kLongestPause = std::chrono::minutes(1);
+
+int terminal_columns(std::FILE* stream) {
+  winsize size{};
+  const bool known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+std::string rate_text(double rate) {
+  if (rate >= 100) return fmt::format("{:.0f} step/s", rate);
+  if (rate >= 0.1 || rate <= 0) return fmt::format("{:.2g} step/s", rate);
+  return fmt::format("{:.1f} s/step", 1 / rate);
+}
+
+std::string numbers(const ProgressState& state) {
+  std::string text = fmt::format("loss {:.4g}", state.loss);
+  if (state.accuracy) text += fmt::format("  acc {:.1f}%", 100 * *state.accuracy);
+  if (state.rate) {
+    text += "  " + rate_text(*state.rate);
+    if (*state.rate > 0 && state.step < state.steps) {
+      text += fmt::format("  {} left", clock_text(static_cast<double>(state.steps - state.step) / *state.rate));
+    }
+  }
+  return text;
+}
+
+double share(const ProgressState& state) {
+  return state.steps <= 0 ? 1 : static_cast<double>(state.step) / static_cast<double>(state.steps);
+}
+
+}  // namespace
+
+std::string clock_text(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e9) return "?";
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  const int64_t days = whole / 86400;
+  const int64_t hours = whole / 3600 % 24;
+  const int64_t minutes = whole / 60 % 60;
+  if (days > 0) return fmt::format("{}d {:02}:{:02}", days, hours, minutes);
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60);
+  return fmt::format("{}:{:02}", minutes, whole % 60);
+}
+
+std::string progress_bar(const ProgressState& state, int columns) {
+  const int filled = static_cast<int>(std::clamp(share(state), 0.0, 1.0) * kBarWidth);
+  const std::string done(static_cast<size_t>(filled), '=');
+  const std::string bar = filled == kBarWidth ? done : done + '>' + std::string(kBarWidth - 1 - done.size(), ' ');
+  std::string text = fmt::format("[{}] {}/{}  {}", bar, state.step, state.steps, numbers(state));
+  // A line that wraps could not be drawn over.
+  if (columns > 0 && static_cast<int>(text.size()) >= columns) text.resize(static_cast<size_t>(columns - 1));
+  return text;
+}
+
+std::string progress_line(const ProgressState& state) {
+  return fmt::format("step {}/{} ({:.0f}%)  {}", state.step, state.steps, std::floor(100 * share(state)),
+                     numbers(state));
+}
+
+Progress::Progress(Log& log) : Progress(log, isatty(fileno(log.stream())) != 0, terminal_columns(log.stream())) {}
+
+Progress::Progress(Log& log, bool terminal, int columns) : log_(log), terminal_(terminal), columns_(columns) {}
+
+Progress::~Progress() { finish(); }
+
+void Progress::update(const ProgressState& state, Clock::time_point now) {
+  if (!log_.shows(LogLevel::info)) return;
+  if (!next_) next_ = now + (terminal_ ? Clock::duration::zero() : pause_);
+  const bool last = state.step >= state.steps;
+  if (now < *next_ && !last) return;
+  if (terminal_) {
+    log_.draw(progress_bar(state, columns_));
+    next_ = now + kRedraw;
+  } else {
+    log_.info("{}", progress_line(state));
+    pause_ = std::min<Clock::duration>(2 * pause_, kLongestPause);
+    next_ = now + pause_;
+  }
+}
+
+void Progress::finish() { log_.draw(""); }
+
+}  // namespace bochner

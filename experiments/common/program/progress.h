@@ -1,0 +1,57 @@
+// Progress of training: a bar with loss, accuracy, steps per second and the time that is left where stderr is a
+// terminal, otherwise a plain line from time to time.
+//
+//   [==========>         ] 2500/5000  loss 0.4213  acc 81.2%  12.3 step/s  3:23 left
+//   step 2500/5000 (50%)  loss 0.4213  acc 81.2%  12.3 step/s  3:23 left
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "experiments/common/program/log.h"
+
+namespace bochner {
+
+/// What a progress line tells.
+struct ProgressState {
+  int64_t step = 0;
+  int64_t steps = 0;
+  double loss = 0;
+  std::optional<double> accuracy{};  ///< in [0, 1]; for tasks that have one
+  std::optional<double> rate{};      ///< steps per second, when known
+};
+
+class Progress {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Draws a bar where the log's stream is a terminal.
+  explicit Progress(Log& log);
+  Progress(Log& log, bool terminal, int columns);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// To be called after each step; shows it if it is time: a bar ten times a second, a plain line after 1, 2, 4, ... 60
+  /// seconds, then each minute, and at the last step.
+  void update(const ProgressState& state, Clock::time_point now = Clock::now());
+  /// Clears the bar.
+  void finish();
+
+ private:
+  Log& log_;
+  bool terminal_;
+  int columns_;
+  std::optional<Clock::time_point> next_;
+  Clock::duration pause_ = std::chrono::seconds(1);
+};
+
+/// The two forms above.
+std::string progress_bar(const ProgressState& state, int columns);
+std::string progress_line(const ProgressState& state);
+/// `0:07`, `12:34`, `1:02:03`, `3d 04:05`.
+std::string clock_text(double seconds);
+
+}  // namespace bochner

@@ -1,0 +1,35 @@
+// For experiments that train nothing but measure something: figures, as results.json and report.html of a run folder.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/common/program/program.h"
+#include "experiments/common/report/chart.h"
+#include "experiments/common/report/table.h"
+
+namespace bochner {
+
+struct Figure {
+  std::string title;
+  std::string x_label;
+  std::string y_label;
+  std::vector<Curve> curves;
+  std::string note = {};  ///< what was measured, and what to look at
+};
+
+/// Numbers under a heading, as words.
+struct NamedTable {
+  std::string title;
+  Table table;
+};
+
+/// Writes config.ini, results.json and report.html into the run folder that the options name: figures, tables, and what
+/// the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder, but for --quiet.
+/// Curves get their colours here.
+void write_figures(const Session& session, std::vector<Figure> figures, const std::vector<NamedTable>& tables = {});
+
+/// The load averages of the machine over 1, 5 and 15 minutes, and its processors: how far a time can be trusted.
+std::string machine_load();
+
+}  // namespace bochner

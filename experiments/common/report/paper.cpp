@@ -1,0 +1,44 @@
+#include "experiments/common/report/paper.h"
+
+#include "engine/io/csv.h"
+
+namespace bochner {
+
+PaperTable PaperTable::parse(std::string_view csv) {
+  PaperTable table;
+  if (csv.empty()) return table;
+  CsvReader reader(bytes_of(csv), "paper.csv");
+  reader.read_header();
+  const int source = reader.column("source");
+  const int protocol = reader.column("protocol");
+  const int task = reader.column("task");
+  const int attention = reader.column("attention");
+  const int metric = reader.column("metric");
+  const int value = reader.column("value");
+  const int deviation = reader.column("deviation");
+  while (reader.next()) {
+    PaperNumber number{std::string(reader[source]),
+                       std::string(reader[protocol]),
+                       std::string(reader[task]),
+                       std::string(reader[attention]),
+                       std::string(reader[metric]),
+                       reader.number(value),
+                       std::nullopt};
+    if (!reader[deviation].empty()) number.deviation = reader.number(deviation);
+    table.numbers_.push_back(std::move(number));
+  }
+  return table;
+}
+
+const PaperNumber* PaperTable::find(std::string_view protocol, std::string_view task,
+                                    std::string_view attention) const {
+  const PaperNumber* any = nullptr;
+  for (const PaperNumber& number : numbers_) {
+    if (number.task != task || number.attention != attention) continue;
+    if (number.protocol == protocol) return &number;
+    if (any == nullptr) any = &number;
+  }
+  return any;
+}
+
+}  // namespace bochner

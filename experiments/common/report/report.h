@@ -1,0 +1,29 @@
+// report.html: one page without anything from outside that shows one run, or several side by side: results beside the
+// papers' numbers, curves, speed and memory, settings. Readable in light and dark.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/common/program/experiment.h"
+#include "experiments/common/report/paper.h"
+#include "experiments/common/run/results.h"
+
+namespace bochner {
+
+/// A picture or table that an experiment adds: a heading and a piece of HTML.
+struct ReportFigure {
+  std::string title;
+  std::string html;
+};
+
+/// Test results of the runs, of what is reached without learning, and of the papers, for the terminal.
+std::string results_text(const std::vector<RunRecord>& runs, const PaperTable& papers);
+
+/// What the experiment itself adds to a report of these runs.
+std::vector<ReportFigure> figures_of(const Experiment& experiment, const std::vector<RunRecord>& runs);
+
+std::string report_html(const std::string& title, const std::vector<RunRecord>& runs, const PaperTable& papers,
+                        const std::vector<ReportFigure>& figures = {});
+
+}  // namespace bochner

@@ -1,0 +1,54 @@
+#include "experiments/common/report/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiments/common/report/chart.h"
+
+namespace bochner {
+namespace {
+
+/// Characters, not bytes: what is shown holds ± and –.
+size_t width(const std::string& utf8) {
+  return static_cast<size_t>(
+      std::count_if(utf8.begin(), utf8.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::string html_row(const std::vector<std::string>& cells, const char* tag) {
+  std::string html = "<tr>";
+  for (const std::string& cell : cells) html += fmt::format("<{0}>{1}</{0}>", tag, html_escaped(cell));
+  return html + "</tr>";
+}
+
+}  // namespace
+
+std::string Table::text() const {
+  std::vector<size_t> widths(head.size(), 0);
+  const auto widen = [&](const std::vector<std::string>& cells) {
+    for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width(cells[i]));
+  };
+  widen(head);
+  for (const auto& row : rows) widen(row);
+  std::string text;
+  const auto put = [&](const std::vector<std::string>& cells) {
+    std::string line;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const std::string blanks(widths[i] - width(cells[i]), ' ');
+      line += i == 0 ? cells[i] + blanks : "  " + blanks + cells[i];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  };
+  put(head);
+  for (const auto& row : rows) put(row);
+  return text;
+}
+
+std::string Table::html() const {
+  std::string body;
+  for (const auto& row : rows) body += html_row(row, "td") + "\n";
+  return fmt::format("<table><thead>{}</thead><tbody>\n{}</tbody></table>", html_row(head, "th"), body);
+}
+
+}  // namespace bochner

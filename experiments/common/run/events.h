@@ -1,0 +1,53 @@
+// TensorBoard event files: TFRecords (https://www.tensorflow.org/tutorials/load_data/tfrecord) of Event messages
+// (tensorflow/core/util/event.proto) that hold one scalar each. Written by hand: four fields need no protobuf library.
+//
+//   record  = length (u64)  crc(length) (u32)  bytes  crc(bytes) (u32), least significant byte first
+//   crc(x)  = ((c >> 15) | (c << 17)) + 0xa282ead8 with c = CRC-32C of x
+//   Event   = 1: wall time (double)  2: step (varint)  3: "brain.Event:2" (first event)  5: Summary
+//   Summary = 1: Value = { 1: tag (string)  2: value (float) }
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/io/bytes.h"
+#include "experiments/common/run/append_file.h"
+
+namespace bochner {
+
+/// CRC-32C (Castagnoli), and as a TFRecord holds it.
+uint32_t crc32c(std::string_view bytes);
+uint32_t masked_crc32c(std::string_view bytes);
+
+struct ScalarEvent {
+  double wall_time = 0;  ///< seconds since 1970
+  int64_t step = 0;
+  std::string tag{};  ///< `loss/train`; empty for the event that opens a file
+  float value = 0;
+};
+
+/// One record.
+std::string format_event(const ScalarEvent& event);
+
+/// The events of a file up to the first record that is damaged, as a crash leaves one.
+struct Events {
+  std::vector<ScalarEvent> events;
+  std::vector<int64_t> ends;  ///< of each record, in bytes
+};
+Events parse_events(Bytes bytes);
+
+class EventsFile {
+ public:
+  /// Keeps the events of an existing file up to `last_step`; -1 begins anew.
+  EventsFile(const std::filesystem::path& path, int64_t last_step);
+  void write(const ScalarEvent& event) { file_.append(format_event(event)); }
+  void sync() { file_.sync(); }
+
+ private:
+  AppendFile file_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,117 @@
+#include "experiments/common/run/metrics.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "engine/error.h"
+#include "engine/io/file.h"
+
+namespace bochner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(double value) {
+  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));  // JSON knows neither nan nor inf
+}
+
+bool number_of(const Json& value, double& number) {
+  if (value.is_number()) {
+    number = value.get<double>();
+    return true;
+  }
+  if (value == "nan" || value == "-nan")
+    number = std::numeric_limits<double>::quiet_NaN();
+  else if (value == "inf")
+    number = std::numeric_limits<double>::infinity();
+  else if (value == "-inf")
+    number = -std::numeric_limits<double>::infinity();
+  else
+    return false;
+  return true;
+}
+
+bool parse_line(std::string_view text, MetricsLine& line) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer() || !json.contains("split") ||
+      !json["split"].is_string()) {
+    return false;
+  }
+  line.step = json["step"].get<int64_t>();
+  line.split = json["split"].get<std::string>();
+  for (const auto& [name, value] : json.items()) {
+    double number = 0;
+    if (name != "step" && name != "split" && number_of(value, number)) line.metrics.emplace_back(name, number);
+  }
+  return true;
+}
+
+int64_t bytes_through(const std::filesystem::path& path, int64_t last_step) {
+  if (last_step < 0 || !std::filesystem::exists(path)) return 0;
+  const std::vector<std::byte> bytes = read_file(path);
+  const MetricsText text = parse_metrics(text_of(bytes));
+  int64_t keep = 0;
+  for (size_t i = 0; i < text.lines.size() && text.lines[i].step <= last_step; ++i) keep = text.ends[i];
+  return keep;
+}
+
+}  // namespace
+
+const double* find_metric(const Metrics& metrics, std::string_view name) {
+  for (const auto& [known, value] : metrics) {
+    if (known == name) return &value;
+  }
+  return nullptr;
+}
+
+std::string metrics_text(const Metrics& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics) text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
+  return text;
+}
+
+std::string metrics_json(const Metrics& metrics) {
+  Json json = Json::object();
+  for (const auto& [name, value] : metrics) json[name] = json_of(value);
+  return json.dump();
+}
+
+Metrics parse_metrics_json(std::string_view json, const std::string& file) {
+  const Json parsed = Json::parse(json, nullptr, false);
+  if (!parsed.is_object()) fail("{}: the metrics are damaged", file);
+  Metrics metrics;
+  for (const auto& [name, value] : parsed.items()) {
+    double number = 0;
+    if (!number_of(value, number)) fail("{}: the metric {} is damaged", file, name);
+    metrics.emplace_back(name, number);
+  }
+  return metrics;
+}
+
+MetricsText parse_metrics(std::string_view text) {
+  MetricsText result;
+  int64_t offset = 0;
+  for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    MetricsLine line;
+    if (!parse_line(text.substr(0, end), line)) break;
+    offset += static_cast<int64_t>(end) + 1;
+    result.lines.push_back(std::move(line));
+    result.ends.push_back(offset);
+    text.remove_prefix(end + 1);
+  }
+  return result;
+}
+
+MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t last_step)
+    : file_(path, bytes_through(path, last_step)) {}
+
+void MetricsFile::write(int64_t step, std::string_view split, const Metrics& metrics) {
+  Json json = {{"step", step}, {"split", split}};
+  for (const auto& [name, value] : metrics) json[name] = json_of(value);
+  file_.append(json.dump() + "\n");
+}
+
+}  // namespace bochner

@@ -1,0 +1,53 @@
+// metrics.jsonl: what was measured when, one object a line.
+//
+//   {"step": 100, "split": "train", "loss": 0.69, "accuracy": 0.53, "seconds": 12.1}
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "experiments/common/run/append_file.h"
+
+namespace bochner {
+
+/// Named numbers in the order in which they are shown.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+/// Null where there is none of that name.
+const double* find_metric(const Metrics& metrics, std::string_view name);
+/// `loss 0.4213, accuracy 0.812`.
+std::string metrics_text(const Metrics& metrics);
+/// A JSON object that reads back to the same bits; what is not finite becomes a string such as "nan".
+std::string metrics_json(const Metrics& metrics);
+/// The reverse; an Error in the name of `file`.
+Metrics parse_metrics_json(std::string_view json, const std::string& file);
+
+struct MetricsLine {
+  int64_t step = 0;
+  std::string split;
+  Metrics metrics;
+};
+
+/// The lines of a metrics.jsonl up to the first that is damaged, as a crash leaves one.
+struct MetricsText {
+  std::vector<MetricsLine> lines;
+  std::vector<int64_t> ends;  ///< of each line, in bytes
+};
+MetricsText parse_metrics(std::string_view text);
+
+class MetricsFile {
+ public:
+  /// Keeps the lines of an existing file up to `last_step`; -1 begins anew.
+  MetricsFile(const std::filesystem::path& path, int64_t last_step);
+  void write(int64_t step, std::string_view split, const Metrics& metrics);
+  void sync() { file_.sync(); }
+
+ private:
+  AppendFile file_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,119 @@
+#include "experiments/common/run/results.h"
+
+#include <nlohmann/json.hpp>
+
+#include "engine/error.h"
+#include "engine/io/file.h"
+#include "engine/parallel.h"
+#include "experiments/common/program/build_info.h"
+
+namespace bochner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const Metrics& metrics) { return Json::parse(metrics_json(metrics)); }
+
+std::string read_text(const std::filesystem::path& path) {
+  constexpr int64_t kLargest = int64_t{1} << 30;
+  const std::vector<std::byte> bytes = read_file(path, kLargest);
+  return std::string(text_of(bytes));
+}
+
+}  // namespace
+
+std::string results_json(const RunRecord& run, const PaperTable& papers) {
+  const TrainResult& result = run.result;
+  const BuildInfo build = build_info();
+  Json model = {{"attention", run.attention}};
+  model.update(Json::parse(run.model));
+  Json overrides = Json::object();
+  for (const auto& [name, value] : run.overrides) overrides[name] = value;
+  Json paper = nullptr;
+  if (const PaperNumber* const number = papers.find(run.protocol, run.task, run.attention); number != nullptr) {
+    paper = {{"value", number->value},
+             {"metric", number->metric},
+             {"protocol", number->protocol},
+             {"source", number->source}};
+  }
+  Json baselines = Json::object();
+  for (const Baseline& baseline : result.baselines) baselines[baseline.name] = json_of(baseline.test);
+  const Json json = {
+      {"experiment", run.experiment},
+      {"task", run.task},
+      {"protocol", run.protocol},
+      {"overrides", overrides},
+      {"model", model},
+      {"parameters", result.parameters},
+      {"seed", run.seed},
+      {"steps", result.steps},
+      {"device", run.device},
+      {"precision", run.precision},
+      {"threads", threads()},
+      {"metrics",
+       {{"valid", json_of(result.valid)},
+        {"test", json_of(result.test)},
+        {"best_step", result.best_step},
+        {"last", {{"valid", json_of(result.valid_last)}, {"test", json_of(result.test_last)}}}}},
+      {"baselines", baselines},
+      {"derived", json_of(run.derived)},
+      {"steps_per_second", result.steps_per_second()},
+      {"samples_per_second", result.samples_per_second()},
+      {"peak_memory_bytes", result.peak_memory_bytes},
+      {"train_seconds", result.train_seconds},
+      {"samples", result.samples},
+      {"git", build.commit},
+      {"build",
+       {{"version", build.version},
+        {"compiler", build.compiler},
+        {"flags", build.flags},
+        {"blas", build.blas},
+        {"cuda", build.cuda}}},
+      {"paper", paper},
+  };
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+RunRecord read_run(const std::filesystem::path& folder) {
+  const std::string file = (folder / "results.json").string();
+  RunRecord run;
+  run.folder = folder;
+  try {
+    const Json json = Json::parse(read_text(file));
+    const auto metrics = [&](const Json& value) { return parse_metrics_json(value.dump(), file); };
+    run.experiment = json.at("experiment").get<std::string>();
+    run.task = json.at("task").get<std::string>();
+    run.protocol = json.at("protocol").get<std::string>();
+    for (const auto& [name, value] : json.at("overrides").items()) {
+      run.overrides.emplace_back(name, value.get<std::string>());
+    }
+    run.attention = json.at("model").at("attention").get<std::string>();
+    run.seed = json.at("seed").get<uint64_t>();
+    run.device = json.at("device").get<std::string>();
+    run.precision = json.at("precision").get<std::string>();
+    run.model = json.at("model").dump();
+    run.result.steps = json.at("steps").get<int64_t>();
+    run.result.parameters = json.at("parameters").get<int64_t>();
+    run.result.peak_memory_bytes = json.at("peak_memory_bytes").get<int64_t>();
+    run.result.train_seconds = json.at("train_seconds").get<double>();
+    run.result.samples = json.value("samples", int64_t{0});
+    const Json& all = json.at("metrics");
+    run.result.best_step = all.at("best_step").get<int64_t>();
+    run.result.valid = metrics(all.at("valid"));
+    run.result.test = metrics(all.at("test"));
+    run.result.valid_last = metrics(all.at("last").at("valid"));
+    run.result.test_last = metrics(all.at("last").at("test"));
+    const Json baselines = json.value("baselines", Json::object());
+    for (const auto& [name, value] : baselines.items()) {
+      run.result.baselines.push_back({name, metrics(value)});
+    }
+    run.derived = metrics(json.value("derived", Json::object()));
+  } catch (const Json::exception& error) {
+    fail("{}: {}", file, error.what());
+  }
+  run.config = read_text(folder / "config.ini");
+  run.curves = parse_metrics(read_text(folder / "metrics.jsonl")).lines;
+  return run;
+}
+
+}  // namespace bochner

@@ -1,0 +1,154 @@
+#include "experiments/common/run/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <set>
+
+#include "engine/error.h"
+#include "engine/io/file.h"
+#include "experiments/common/program/bench.h"
+#include "experiments/common/report/comparison.h"
+
+namespace bochner {
+namespace {
+
+/// The folder of the run that the options describe, which is one of `many` where there are several seeds.
+RunFolder folder_of(const Session& session, bool many) {
+  const RunOptions& options = session.options;
+  if (many) {
+    const std::filesystem::path path = std::filesystem::path(options.out) / fmt::format("seed{}", options.seed);
+    return {path, options.resume && holds_run(path)};
+  }
+  return {options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out),
+          options.resume};
+}
+
+/// Sets an option for a while.
+template <class T>
+class Setting {
+ public:
+  Setting(T& value, T now) : value_(value), before_(value) { value_ = now; }
+  ~Setting() { value_ = before_; }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  T& value_;
+  T before_;
+};
+
+}  // namespace
+
+std::string run_name(const RunOptions& options) {
+  std::string name;
+  for (const std::string& part : {options.task, options.attention == "none" ? "" : options.attention, options.preset}) {
+    if (!part.empty()) name += part + "-";
+  }
+  if (options.seeds == 1) return name + fmt::format("seed{}", options.seed);
+  return name + fmt::format("seeds{}-{}", options.seed, options.seed + static_cast<uint64_t>(options.seeds) - 1);
+}
+
+std::filesystem::path folder_of_runs(const Experiment& experiment, const RunOptions& options) {
+  return numbered_folder(std::filesystem::path("runs") / experiment.name, run_name(options), options.resume);
+}
+
+std::string mean_text(const std::vector<double>& values) {
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  const double deviation = values.size() > 1 ? std::sqrt(squares / (count - 1)) : 0;
+  return fmt::format("{:.4g} ± {:.2g} ({} runs)", mean, deviation, values.size());
+}
+
+std::string means_text(const std::vector<RunRecord>& runs) {
+  std::string text;
+  std::set<std::pair<std::string, std::string>> done;
+  const auto kind = [](const RunRecord& run) { return std::pair(run.task, run.attention); };
+  for (const RunRecord& first : runs) {
+    if (!done.insert(kind(first)).second) continue;
+    const bool several =
+        std::any_of(runs.begin(), runs.end(), [&](const RunRecord& r) { return r.task != first.task; });
+    const std::string name = several ? first.task + ", " + first.attention : first.attention;
+    for (const auto& metric : first.result.test) {
+      std::vector<double> values;
+      for (const RunRecord& run : runs) {
+        const double* const found = find_metric(run.result.test, metric.first);
+        if (kind(run) == kind(first) && found != nullptr) values.push_back(*found);
+      }
+      if (values.size() < 2) continue;
+      text += fmt::format("{}: test {} over the seeds: {}\n", name, metric.first, mean_text(values));
+    }
+  }
+  return text;
+}
+
+RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make) {
+  const RunOptions& options = session.options;
+  if (std::filesystem::exists(folder / "config.ini")) {
+    const std::string file = (folder / "config.ini").string();
+    const std::vector<std::byte> stored = read_file(file);
+    require_same_config(session.fields, std::string(text_of(stored)), file);
+  }
+  if (std::filesystem::exists(folder / "results.json")) {
+    session.log.info("{} is finished already", folder.path().string());
+    return read_run(folder.path());
+  }
+  const std::string config = config_ini(session.experiment, session.fields);
+  const std::unique_ptr<Trainable> model = make();
+  session.log.info("{}: {} parameters, {} steps, into {}", run_name(options), model->parameters(), plan.steps,
+                   folder.path().string());
+  const std::string go_on = session.go_on.empty()
+                                ? command_text(session.program, {"--resume", "--out", folder.path().string()})
+                                : session.go_on;
+  Trainer trainer(*model, plan, folder, config, session.log, Device::named(options.device), go_on);
+  RunRecord run;
+  run.folder = folder.path();
+  run.result = trainer.run();
+  run.experiment = session.experiment.name;
+  run.task = options.task;
+  run.protocol = options.preset.empty() ? "custom" : options.preset;
+  run.overrides = session.overrides;
+  run.attention = options.attention;
+  run.seed = options.seed;
+  run.device = options.device;
+  run.precision = options.precision;
+  run.model = session.fields.json("model");
+  run.config = config;
+  const std::vector<std::byte> metrics = read_file(folder / "metrics.jsonl");
+  run.curves = parse_metrics(text_of(metrics)).lines;
+  if (session.experiment.derived) run.derived = session.experiment.derived(run);
+
+  const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
+  const std::string title = fmt::format("{}: {}", session.experiment.name, run_name(options));
+  write_file_atomically(folder / "report.html",
+                        report_html(title, {run}, papers, figures_of(session.experiment, {run})));
+  write_file_atomically(folder / "results.json", results_json(run, papers));  // last: it says that all is there
+  return run;
+}
+
+void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make) {
+  RunOptions& options = session.options;
+  if (options.bench) {
+    fmt::print("{}:\n{}", run_name(options), bench_text(bench_steps(*make())));
+    std::fflush(stdout);
+    return;
+  }
+  const int count = options.seeds;
+  const uint64_t first_seed = options.seed;
+  const Setting<int> one(options.seeds, 1);
+  for (int i = 0; i < count; ++i) {
+    const Setting<uint64_t> seed(options.seed, first_seed + static_cast<uint64_t>(i));
+    const RunFolder folder = folder_of(session, count > 1);
+    session.records.push_back(train_run(session, plan, folder, make));
+    const TrainResult& result = session.records.back().result;
+    session.log.info("{}: test {} (best of validation, step {}); last step: {}", run_name(options),
+                     metrics_text(result.test), result.best_step, metrics_text(result.test_last));
+  }
+}
+
+}  // namespace bochner

@@ -1,0 +1,39 @@
+// From a loaded config to a finished run folder: the one call that an experiment's main makes.
+//
+//   void train(Config& config, Session& session) {
+//     train_runs(session, {.steps = config.run.steps, .evaluate_every = 500},
+//                [&] { return std::make_unique<LraModel>(config); });
+//   }
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "experiments/common/program/program.h"
+#include "experiments/common/report/report.h"
+#include "experiments/common/run/trainer.h"
+
+namespace bochner {
+
+/// Makes the model for the config as it is now, whose seed differs from run to run.
+using MakeTrainable = std::function<std::unique_ptr<Trainable>()>;
+
+/// Trains one run for each of the `--seeds`, into the run folder that the options name, with results.json and
+/// report.html, and adds them to the session's records. With --resume, runs that are finished are not touched.
+void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make);
+
+/// One run into `folder`; restores the best checkpoint's results where it is finished already.
+RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make);
+
+/// `task-attention-preset-seed1`, or `...-seeds1-3`.
+std::string run_name(const RunOptions& options);
+/// The folder below runs/ for runs with these options, where --out names none.
+std::filesystem::path folder_of_runs(const Experiment& experiment, const RunOptions& options);
+
+/// For each mechanism with several seeds, on each task, and each metric a line with mean_text of the test.
+std::string means_text(const std::vector<RunRecord>& runs);
+/// mean and sample standard deviation, in words: `0.812 ± 0.004 (3 runs)`.
+std::string mean_text(const std::vector<double>& values);
+
+}  // namespace bochner

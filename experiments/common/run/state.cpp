@@ -1,0 +1,71 @@
+#include "experiments/common/run/state.h"
+
+#include <array>
+#include <charconv>
+
+#include "engine/error.h"
+
+namespace bochner {
+namespace {
+
+template <class T>
+T parse(const std::string& text, const std::string& name, const std::string& file) {
+  T value{};
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stopped != end) fail("{}: the value '{}' is damaged: '{}'", file, name, text);
+  return value;
+}
+
+}  // namespace
+
+void State::set(const std::string& name, int64_t value) { values[name] = std::to_string(value); }
+void State::set(const std::string& name, double value) {
+  std::array<char, 32> text{};  // the shortest form that reads back to the same bits has at most 24 characters
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  BOCHNER_ASSERT(error == std::errc());
+  values[name] = std::string(text.data(), end);
+}
+void State::set(const std::string& name, const Generator& value) {
+  values[name] = std::to_string(value.seed()).append(" ").append(std::to_string(value.offset()));
+}
+
+const std::string& State::text(const std::string& name) const {
+  const auto found = values.find(name);
+  if (found == values.end()) fail("{}: holds no value '{}'; is it a checkpoint of this experiment?", file, name);
+  return found->second;
+}
+
+int64_t State::integer(const std::string& name) const { return parse<int64_t>(text(name), name, file); }
+double State::real(const std::string& name) const { return parse<double>(text(name), name, file); }
+
+Generator State::generator(const std::string& name) const {
+  const std::string& both = text(name);
+  const size_t blank = both.find(' ');
+  if (blank == std::string::npos) fail("{}: the value '{}' is damaged: '{}'", file, name, both);
+  return Generator(parse<uint64_t>(both.substr(0, blank), name, file),
+                   parse<uint64_t>(both.substr(blank + 1), name, file));
+}
+
+void State::copy_to(const std::string& name, const Tensor& to) const {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) fail("{}: holds no tensor '{}'; is it a checkpoint of this model?", file, name);
+  const Tensor& from = found->second;
+  if (!(from.shape() == to.shape()) || from.dtype() != to.dtype()) {
+    fail("{}: tensor '{}' is {}, but the model needs {}", file, name, from.str(), to.str());
+  }
+  to.copy_(from);
+}
+
+void State::save(const std::filesystem::path& path) const { write_safetensors(path, tensors, values); }
+
+State State::load(const std::filesystem::path& path) {
+  Safetensors read = read_safetensors(path);
+  State state;
+  state.tensors = std::move(read.tensors);
+  state.values = std::move(read.metadata);
+  state.file = path.string();
+  return state;
+}
+
+}  // namespace bochner

@@ -1,0 +1,267 @@
+#include "experiments/common/run/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "engine/allocator.h"
+#include "engine/error.h"
+#include "engine/io/file.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "experiments/common/program/interrupt.h"
+#include "experiments/common/program/progress.h"
+#include "experiments/common/run/events.h"
+
+namespace bochner {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kLast = "checkpoint-last";
+constexpr const char* kBest = "checkpoint-best";
+
+/// Results on a card are read this often, and where they are logged or kept: a reader waits for the steps before it.
+constexpr double kSecondsBetweenReads = 1;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+void record(MetricsFile& metrics, EventsFile& events, int64_t step, const std::string& split, const Metrics& values) {
+  metrics.write(step, split, values);
+  for (const auto& [name, value] : values) {
+    events.write(
+        {.wall_time = wall_time(), .step = step, .tag = name + "/" + split, .value = static_cast<float>(value)});
+  }
+}
+
+std::string ids_text(const std::vector<int64_t>& ids) {
+  constexpr size_t kShown = 64;
+  std::string text;
+  for (size_t i = 0; i < std::min(ids.size(), kShown); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", ids[i]);
+  return ids.size() > kShown ? text + ", ..." : text;
+}
+
+}  // namespace
+
+Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, std::string config, Log& log, Device device,
+                 std::string go_on)
+    : model_(model),
+      plan_(std::move(plan)),
+      folder_(folder),
+      config_(std::move(config)),
+      log_(log),
+      device_(device),
+      go_on_(std::move(go_on)) {
+  if (plan_.log_every < 1 || plan_.evaluate_every < 1 || plan_.checkpoint_every < 0) {
+    fail("training: log_every {} and evaluate_every {} must be at least 1, checkpoint_every {} at least 0",
+         plan_.log_every, plan_.evaluate_every, plan_.checkpoint_every);
+  }
+}
+
+TrainResult Trainer::run() {
+  const bool resumed = std::filesystem::exists(folder_ / kLast);
+  if (resumed) restore(State::load(folder_ / kLast));
+  write_file_atomically(folder_ / "config.ini", config_);
+  MetricsFile metrics(folder_ / "metrics.jsonl", resumed ? step_ : -1);
+  EventsFile events(folder_ / "events.out.tfevents.bochner", resumed ? step_ : -1);
+  if (resumed) log_.info("continuing {} at step {}", folder_.path().string(), step_);
+  Allocator::of(device_).reset_peak();
+
+  Progress progress(log_);
+  const int64_t first_step = step_;
+  const double seconds_before = train_seconds_;
+  auto latest_read = Clock::now();
+  while (!is_done()) {
+    const auto begin = Clock::now();
+    unread_.push_back(model_.step(step_));
+    ++step_;
+    const bool last = step_ == plan_.steps;
+    const bool logs = is_multiple(plan_.log_every) || last;
+    const bool evaluates = is_multiple(plan_.evaluate_every) || last;
+    const bool reads = device_.is_cpu() || logs || evaluates || is_multiple(plan_.checkpoint_every) || interrupted() ||
+                       seconds_since(latest_read) > kSecondsBetweenReads;
+    if (reads) read_results();
+    train_seconds_ += seconds_since(begin);
+    if (reads) {
+      latest_read = Clock::now();
+      ProgressState state{.step = step_, .steps = plan_.steps, .loss = loss_sum_ / static_cast<double>(loss_count_)};
+      if (judged_ > 0) state.accuracy = static_cast<double>(correct_) / static_cast<double>(judged_);
+      if (train_seconds_ > seconds_before) {
+        state.rate = static_cast<double>(step_ - first_step) / (train_seconds_ - seconds_before);
+      }
+      progress.update(state);
+    }
+
+    if (logs) log_training(metrics, events);
+    const bool saves = evaluates || is_multiple(plan_.checkpoint_every);
+    if (saves) require_finite();
+    if (evaluates) evaluate(metrics, events);
+    const bool stops = interrupted();
+    if (saves || stops) {
+      read_results();  // of an interruption that came just now
+      if (!saves) require_finite();
+      metrics.sync();  // before the checkpoint: what it continues is then on the disk
+      events.sync();
+      save_last();
+    }
+    if (stops && !is_done()) {
+      progress.finish();
+      throw Interrupted(fmt::format("interrupted at step {} of {}; go on with: {}", step_, plan_.steps, go_on_));
+    }
+  }
+  progress.finish();
+  return finish();
+}
+
+void Trainer::read_results() {
+  while (!unread_.empty()) {
+    const StepResult result = unread_.front();
+    const double loss = result.loss.item();
+    if (!std::isfinite(loss)) fail_not_finite(step_ - static_cast<int64_t>(unread_.size()), loss);
+    unread_.pop_front();
+    loss_sum_ += loss;
+    loss_count_ += 1;
+    samples_ += result.count;
+    if (!result.correct.defined()) continue;
+    correct_ += static_cast<int64_t>(result.correct.item());
+    judged_ += result.count;
+  }
+}
+
+bool Trainer::is_done() const {
+  return step_ >= plan_.steps || (plan_.patience > 0 && best_.step >= 0 && best_.since >= plan_.patience);
+}
+
+void Trainer::log_training(MetricsFile& metrics, EventsFile& events) {
+  Metrics values = {{"loss", loss_sum_ / static_cast<double>(loss_count_)}};
+  if (judged_ > 0) values.emplace_back("accuracy", static_cast<double>(correct_) / static_cast<double>(judged_));
+  for (const auto& value : model_.extra()) values.push_back(value);
+  values.emplace_back("seconds", train_seconds_);
+  record(metrics, events, step_, "train", values);
+  loss_sum_ = 0;
+  loss_count_ = correct_ = judged_ = 0;
+}
+
+void Trainer::evaluate(MetricsFile& metrics, EventsFile& events) {
+  valid_last_ = model_.evaluate(Split::valid);
+  record(metrics, events, step_, "valid", valid_last_);
+  log_.info("step {}: valid {}", step_, metrics_text(valid_last_));
+  if (is_better(valid_last_)) {
+    best_ = {step_, 0, valid_last_};
+    save_best();
+  } else {
+    ++best_.since;
+  }
+}
+
+bool Trainer::is_better(const Metrics& valid) const {
+  const double* const value = find_metric(valid, plan_.best_by);
+  if (value == nullptr) fail("training: the evaluation has no '{}' to choose the best model by", plan_.best_by);
+  if (best_.step < 0) return true;
+  const double* const best = find_metric(best_.valid, plan_.best_by);
+  if (best == nullptr || std::isnan(*best)) return true;
+  return plan_.higher_is_better ? *value > *best : *value < *best;
+}
+
+void Trainer::save_best() {
+  State state;
+  model_.save_model(state);
+  state.set("run.step", step_);
+  state.set("run.config", config_);
+  state.set("run.valid", metrics_json(best_.valid));
+  state.save(folder_ / kBest);
+}
+
+void Trainer::save_last() {
+  State state;
+  model_.save_model(state);
+  model_.save_training(state);
+  state.set("run.config", config_);
+  state.set("run.step", step_);
+  state.set("run.train_seconds", train_seconds_);
+  state.set("run.loss_sum", loss_sum_);
+  state.set("run.loss_count", loss_count_);
+  state.set("run.correct", correct_);
+  state.set("run.judged", judged_);
+  state.set("run.samples", samples_);
+  state.set("run.best_step", best_.step);
+  state.set("run.best_since", best_.since);
+  state.set("run.best_valid", metrics_json(best_.valid));
+  state.set("run.valid", metrics_json(valid_last_));
+  state.save(folder_ / kLast);
+}
+
+void Trainer::restore(const State& state) {
+  model_.load_model(state);
+  model_.load_training(state);
+  step_ = state.integer("run.step");
+  train_seconds_ = state.real("run.train_seconds");
+  loss_sum_ = state.real("run.loss_sum");
+  loss_count_ = state.integer("run.loss_count");
+  correct_ = state.integer("run.correct");
+  judged_ = state.integer("run.judged");
+  samples_ = state.integer("run.samples");
+  best_ = {state.integer("run.best_step"), state.integer("run.best_since"),
+           parse_metrics_json(state.text("run.best_valid"), state.file)};
+  valid_last_ = parse_metrics_json(state.text("run.valid"), state.file);
+}
+
+std::string Trainer::which(const Blame& blame) {
+  const std::string ids = ids_text(blame.examples);
+  const bool saved = std::filesystem::exists(folder_ / kLast);
+  return (ids.empty() ? "" : "; batch ids " + ids) +
+         (saved ? "; the checkpoints in " + folder_.path().string() + " are good"
+                : "; no checkpoint was written before");
+}
+
+void Trainer::fail_not_finite(int64_t step, double loss) {
+  log_.draw("");
+  const Blame blame = model_.blame(step);
+  throw RunFailure(fmt::format("the loss of step {} is {}{}{}", step + 1, loss,
+                               blame.layer.empty() ? "" : "; first layer whose output is not finite: " + blame.layer,
+                               which(blame)));
+}
+
+// A finite loss may have a gradient that is not: the next loss would tell, but a checkpoint before it would be spoilt.
+void Trainer::require_finite() {
+  State state;
+  model_.save_model(state);
+  model_.save_training(state);
+  for (const auto& [name, tensor] : state.tensors) {
+    if (!is_floating(tensor.dtype()) || tensor.size() == 0 || std::isfinite(sum(tensor * 0.0).item())) continue;
+    log_.draw("");
+    throw RunFailure(fmt::format("step {} left '{}' with values that are not finite{}", step_, name,
+                                 which(model_.blame(step_ - 1))));
+  }
+}
+
+TrainResult Trainer::finish() {
+  TrainResult result;
+  result.steps = step_;
+  result.parameters = model_.parameters();
+  result.train_seconds = train_seconds_;
+  result.samples = samples_;
+  result.valid_last = valid_last_.empty() ? model_.evaluate(Split::valid) : valid_last_;
+  result.test_last = model_.evaluate(Split::test);
+  result.best_step = best_.step;
+  if (best_.step < 0 || best_.step == step_) {  // the last one is the best
+    result.best_step = step_;
+    result.valid = result.valid_last;
+    result.test = result.test_last;
+  } else {
+    model_.load_model(State::load(folder_ / kBest));
+    result.valid = best_.valid;
+    result.test = model_.evaluate(Split::test);
+  }
+  result.baselines = model_.baselines();
+  result.peak_memory_bytes = Allocator::of(device_).stats().peak_bytes;
+  return result;
+}
+
+}  // namespace bochner

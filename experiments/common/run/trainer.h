@@ -1,0 +1,157 @@
+// The training loop of every experiment: a fixed schedule of logs, evaluations and checkpoints, the best model by
+// validation, the test at the end, and a record from which a run that was stopped at any moment goes on bit for bit.
+//
+// It knows nothing of models: what it drives is a Trainable.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "experiments/common/program/log.h"
+#include "experiments/common/run/metrics.h"
+#include "experiments/common/run/run_folder.h"
+#include "experiments/common/run/state.h"
+
+namespace bochner {
+
+/// What one training step tells, in tensors of one element: where they lie on a card, the trainer reads them from time
+/// to time and steps wait for nothing. `count` is the number of samples, or of positions, of which `correct` were
+/// right; a task without accuracy leaves `correct` as it is.
+struct StepResult {
+  Tensor loss;
+  Tensor correct{};
+  int64_t count = 0;
+};
+
+/// What made a loss that is not finite.
+struct Blame {
+  std::string layer{};              ///< the first whose output is not finite, if known
+  std::vector<int64_t> examples{};  ///< of the batch
+};
+
+/// What is reached on the test set without learning, such as by the majority class.
+struct Baseline {
+  std::string name;
+  Metrics test;
+};
+
+enum class Split : unsigned char { valid, test };
+
+/// A model with its optimizer, data and generators.
+class Trainable {
+ public:
+  virtual ~Trainable() = default;
+  Trainable() = default;
+  Trainable(const Trainable&) = delete;
+  Trainable& operator=(const Trainable&) = delete;
+
+  /// Makes update number `step`, counted from 0. Once a loss is not finite, neither this nor a later step may move what
+  /// is trained.
+  virtual StepResult step(int64_t step) = 0;
+  /// Measures the model on a split. Must leave everything that save_training() saves as it is.
+  virtual Metrics evaluate(Split split) = 0;
+
+  /// The parameters and buffers, under the names of Hugging Face where the model has one.
+  virtual void save_model(State& state) = 0;
+  virtual void load_model(const State& state) = 0;
+  /// All else that later steps depend on: optimizer, generators, position in the data. Names must not clash with those
+  /// of the model, nor begin with `run.`.
+  virtual void save_training(State& state) = 0;
+  virtual void load_training(const State& state) = 0;
+
+  /// Number of trained numbers.
+  virtual int64_t parameters() = 0;
+  /// More to log at this step, such as the learning rate.
+  virtual Metrics extra() { return {}; }
+  /// Numbers that belong beside this model's, from the same data.
+  virtual std::vector<Baseline> baselines() { return {}; }
+  /// Called once where the loss of `step`, the latest one or one shortly before it, is not finite.
+  virtual Blame blame(int64_t) { return {}; }
+};
+
+struct TrainPlan {
+  int64_t steps = 0;
+  int64_t log_every = 50;
+  int64_t evaluate_every = 500;
+  /// 0: only where it evaluates.
+  int64_t checkpoint_every = 0;
+  /// The validation metric that chooses the best model.
+  std::string best_by = "accuracy";
+  bool higher_is_better = true;
+  /// Stop after this many evaluations without a better one; 0: never.
+  int64_t patience = 0;
+};
+
+struct TrainResult {
+  int64_t steps = 0;  ///< that were made
+  int64_t best_step = 0;
+  Metrics valid, test;            ///< of the best checkpoint
+  Metrics valid_last, test_last;  ///< of the last one
+  std::vector<Baseline> baselines;
+  int64_t parameters = 0;
+  int64_t peak_memory_bytes = 0;
+  double train_seconds = 0;  ///< in steps alone, over all sessions of the run
+  int64_t samples = 0;       ///< that these steps saw
+
+  double steps_per_second() const { return per_second(steps); }
+  double samples_per_second() const { return per_second(samples); }
+
+ private:
+  double per_second(int64_t count) const { return train_seconds > 0 ? static_cast<double>(count) / train_seconds : 0; }
+};
+
+class Trainer {
+ public:
+  /// `config` is the text of config.ini. `go_on` is the command that continues an interrupted run.
+  Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, std::string config, Log& log, Device device,
+          std::string go_on);
+
+  /// Trains to the end, from checkpoint-last where the folder holds one. Interrupted is thrown after a checkpoint,
+  /// RunFailure where the loss, or what would be saved, is not finite.
+  TrainResult run();
+
+ private:
+  struct Best {
+    int64_t step = -1;
+    int64_t since = 0;  ///< evaluations since
+    Metrics valid;
+  };
+
+  bool is_multiple(int64_t interval) const { return interval > 0 && step_ % interval == 0; }
+  void read_results();
+  void restore(const State& state);
+  void save_last();
+  void save_best();
+  void log_training(MetricsFile& metrics, class EventsFile& events);
+  void evaluate(MetricsFile& metrics, class EventsFile& events);
+  bool is_better(const Metrics& valid) const;
+  bool is_done() const;
+  [[noreturn]] void fail_not_finite(int64_t step, double loss);
+  void require_finite();
+  std::string which(const Blame& blame);
+  TrainResult finish();
+
+  Trainable& model_;
+  TrainPlan plan_;
+  const RunFolder& folder_;
+  std::string config_;
+  Log& log_;
+  Device device_;
+  std::string go_on_;
+  std::deque<StepResult> unread_;  ///< of the steps before step_
+
+  // The state of the run, all of it in checkpoint-last.
+  int64_t step_ = 0;
+  double train_seconds_ = 0;
+  int64_t samples_ = 0;
+  double loss_sum_ = 0;  ///< since the latest log
+  int64_t loss_count_ = 0;
+  int64_t correct_ = 0;
+  int64_t judged_ = 0;  ///< samples of which these were right
+  Best best_;
+  Metrics valid_last_;
+};
+
+}  // namespace bochner

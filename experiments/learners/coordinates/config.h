@@ -1,0 +1,30 @@
+// What the networks from coordinates to fields can be told (siren, qpnn). `--attention` names the hidden layers.
+#pragma once
+
+#include "experiments/learners/rows/config.h"
+#include "layers/models/siren.h"
+
+namespace bochner::fields {
+
+struct ModelConfig {
+  int64_t width = 256;
+  int64_t hidden = 3;  ///< (width, width) layers
+  double omega = 30;
+  int64_t features = 64;  ///< of each SNNK layer
+  bool orthogonal = false;
+  bool scale_inputs = true;
+  double eta = 3;
+  std::vector<int64_t> replace = {};
+  std::string start = "psi";
+  bool damped = true;
+
+  void fields(Fields& f);
+};
+
+/// `plain` and the SNNK layers that may stand in for it: `snnk-sin`, `snnk-cos`, `snnk-relu`.
+std::vector<std::string> layer_names();
+
+SirenOptions siren_options(const ModelConfig& model, const std::string& layer, const std::string& activation,
+                           int64_t inputs);
+
+}  // namespace bochner::fields

@@ -1,0 +1,52 @@
+#include "experiments/learners/rows/config.h"
+
+namespace bochner::classifier {
+
+void ModelConfig::fields(Fields& f) {
+  f("first", first, "hidden units of the first layer, or of several, one behind the other").at_least(1);
+  f("hidden", hidden, "hidden units of the last hidden layer, which SNNK stands in for").at_least(1);
+  f("features", features, "features of the SNNK layer; even for universal ones").at_least(1);
+  f("dropout", dropout, "after each hidden layer").at_least(0).below(1);
+  f("orthogonal", orthogonal, "orthogonal projections in the SNNK layer");
+  f("scale-inputs", scale_inputs, "inputs and initial weights of the SNNK layer divided by inputs^(1/4)");
+  f("eta", eta, "what universal features multiply weights with and divide inputs by").above(0);
+  f("bias", bias, "ReLU features of (x, 1) and (w, b), not of x and w");
+  f("start", start, "SNNK weights at first: Psi of a plain layer's, or spread as a plain layer's of so many inputs")
+      .one_of({"psi", "spread"});
+  f("damped", damped, "universal features without exp(t^2 |x|^2 / 2), which overflows for wide inputs");
+}
+
+void OptimConfig::fields(Fields& f) {
+  f("optimizer", optimizer, "adam adds weight decay to the gradient").one_of({"adamw", "adam"});
+  f("schedule", schedule, "learning-rate schedule").one_of({"constant", "linear", "rsqrt", "cosine", "one-cycle"});
+  f("rate", rate, "peak learning rate").above(0);
+  f("snnk-rate", snnk_rate, "rate of the weights of SNNK layers, as a multiple of the others'").above(0);
+  f("warmup", warmup, "steps of linear warm-up").at_least(0);
+  f("weight-decay", weight_decay, "weight decay").at_least(0);
+  f("evaluate-every", evaluate_every, "steps between validations").at_least(1).free_on_resume();
+}
+
+std::vector<std::string> layer_names() {
+  std::vector<std::string> names = {"linear"};
+  for (const std::string& activation : snnk_activations()) names.push_back("snnk-" + activation);
+  return names;
+}
+
+MlpOptions mlp_options(const ModelConfig& model, const std::string& layer, int64_t inputs, int64_t classes) {
+  if (model.first.empty()) fail("model.first: no layer in front of the one that SNNK stands in for; name its units");
+  MlpOptions options{.inputs = inputs, .hidden = model.first, .outputs = classes};
+  options.hidden.push_back(model.hidden);
+  options.snnk_layer = static_cast<int>(model.first.size());
+  options.dropout = model.dropout;
+  if (layer == "linear") return options;
+  options.snnk = SnnkOptions{.activation = layer.substr(5), .features = model.features};
+  options.snnk->orthogonal = model.orthogonal;
+  options.snnk->scale_inputs = model.scale_inputs;
+  options.snnk->eta = model.eta;
+  options.snnk->bias_coordinate = model.bias;
+  options.snnk->damped = model.damped;
+  options.snnk_start = model.start;
+  return options;
+}
+
+}  // namespace bochner::classifier

@@ -1,0 +1,47 @@
+// What the classifiers of rows of numbers can be told (uci, mnist): an MLP whose last hidden layer may be an SNNK
+// layer, and its training. `--attention` names what that layer is, as it is what runs are compared by.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "autograd/optim/schedule.h"
+#include "experiments/common/program/options.h"
+#include "layers/models/mlp.h"
+
+namespace bochner::classifier {
+
+struct ModelConfig {
+  std::vector<int64_t> first = {512};  ///< hidden units of the plain layers, one or more
+  int64_t hidden = 512;                ///< of the layer behind them, which SNNK stands in for: d_param of SNNK H.5
+  int64_t features = 32;
+  double dropout = 0.1;
+  bool orthogonal = false;
+  bool scale_inputs = false;
+  double eta = 1;
+  bool bias = false;
+  std::string start = "psi";
+  bool damped = true;
+
+  void fields(Fields& f);
+};
+
+struct OptimConfig {
+  std::string optimizer = "adamw";
+  std::string schedule = "constant";
+  double rate = 1e-3;
+  double snnk_rate = 1;  ///< of the weights of SNNK layers, as a multiple of the rate
+  int64_t warmup = 0;
+  double weight_decay = 0.01;
+  int64_t evaluate_every = 500;
+
+  void fields(Fields& f);
+};
+
+/// `linear`, and `snnk-NAME` for each of snnk_activations().
+std::vector<std::string> layer_names();
+
+/// The network for `layer`, one of layer_names().
+MlpOptions mlp_options(const ModelConfig& model, const std::string& layer, int64_t inputs, int64_t classes);
+
+}  // namespace bochner::classifier

@@ -1,0 +1,29 @@
+// Many networks at once: the plain one for each width of its last hidden layer, and one with an SNNK layer for each
+// width and number of features (SNNK Figs. 6 and 9).
+//
+//   ./run uci --preset=quick --sweep.hidden=64,512 --sweep.features=8,32,128 --seeds=3
+#pragma once
+
+#include <vector>
+
+#include "experiments/common/program/program.h"
+#include "experiments/common/run/run.h"
+#include "experiments/learners/rows/config.h"
+
+namespace bochner::classifier {
+
+struct SweepConfig {
+  std::vector<int64_t> hidden;
+  std::vector<int64_t> features;
+
+  void fields(Fields& f);
+  bool asked() const { return !hidden.empty() || !features.empty(); }
+};
+
+/// Trains all of them, a run folder each below --out, `make` from `model` and the session's options as they then are.
+/// Writes there sweep.csv, a line a run, and report.html with the figure of the test's plan.best_by against the number
+/// of parameters. What is finished is not trained again where the session resumes.
+void run_sweep(Session& session, ModelConfig& model, SweepConfig& sweep, const TrainPlan& plan,
+               const MakeTrainable& make);
+
+}  // namespace bochner::classifier

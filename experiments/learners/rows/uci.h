@@ -1,0 +1,35 @@
+// What `uci` can be told: the data, the model and the training.
+#pragma once
+
+#include "datasets/tables/tabular.h"
+#include "experiments/learners/rows/config.h"
+#include "experiments/learners/rows/sweep.h"
+
+namespace bochner::uci_experiment {
+
+struct CsvConfig {
+  bool header = true;
+  std::string separator = ",";
+  double valid_share = 0.1;
+  double test_share = 0.1;
+  uint64_t split_seed = 0;
+  bool cache = true;
+
+  void fields(Fields& f);
+};
+
+struct Config {
+  RunOptions run;
+  std::string label;
+  CsvConfig csv;
+  classifier::ModelConfig model;
+  classifier::OptimConfig optim;
+  classifier::SweepConfig sweep;
+
+  Config();
+  void fields(Fields& f);
+  /// Reads the task's files. An Error names the file that is missing and where it is to be had.
+  TableSplits load(const Say& say) const;
+};
+
+}  // namespace bochner::uci_experiment

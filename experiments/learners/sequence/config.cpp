@@ -1,0 +1,102 @@
+#include "experiments/learners/sequence/config.h"
+
+namespace bochner::sequence {
+namespace {
+
+/// The place of `name` in `names`; fields have checked that it has one.
+template <class Enum>
+Enum chosen(const std::string& name, std::initializer_list<std::pair<const char*, Enum>> choices) {
+  for (const auto& [known, value] : choices) {
+    if (name == known) return value;
+  }
+  internal_failure("a checked choice", __FILE__, __LINE__);
+}
+
+}  // namespace
+
+void ModelConfig::fields(Fields& f) {
+  f("layers", layers, "encoder blocks").at_least(0);
+  f("dim", dim, "size of the residual stream").at_least(1);
+  f("heads", heads, "attention heads").at_least(1);
+  f("head-dim", head_dim, "size of a head; 0: dim / heads").at_least(0);
+  f("hidden", hidden, "hidden units of the feed-forward blocks").at_least(1);
+  f("classifier", classifier, "hidden units of the classifier; 0: none").at_least(0);
+  f("block", block, "kl-released takes the residual from the normalised input").one_of({"pre-norm", "kl-released"});
+  f("positions", positions, "position encoding").one_of({"learned", "sinusoidal"});
+  f("pooling", pooling, "mean-padded divides by the padded length, as SKY's code")
+      .one_of({"mean", "mean-padded", "cls", "first"});
+  f("init", init, "initial weights").one_of({"fan-in", "xavier", "normal"});
+  f("projection-bias", projection_bias, "do the projections of attention have a bias");
+  f("embedding-deviation", embedding_deviation, "standard deviation of initial embeddings").at_least(0);
+  f("dropout", dropout, "dropout everywhere but in attention weights").at_least(0).below(1);
+  f("recompute", recompute, "run blocks again in backward: less memory, more time");
+  f("features", features, "random features (rows of Omega) of kernel attentions").at_least(1);
+  f("components", components, "Gaussians of the mixture of gmm-*").at_least(1);
+  f("redraw", redraw, "training steps between draws of random features; 0: never").at_least(0);
+  f("redraw-in-evaluation", redraw_in_evaluation, "draw random features for each evaluation batch, too");
+  f("as", as, "paper or released code, where an attention has both: ./run attention --show NAME")
+      .one_of({"paper", "released"});
+  f.group("mechanism", mechanism);
+}
+
+void OptimConfig::fields(Fields& f) {
+  f("schedule", schedule, "learning-rate schedule").one_of({"constant", "linear", "rsqrt", "cosine", "one-cycle"});
+  f("rate", rate, "peak learning rate; of rsqrt: the base").above(0);
+  f("warmup", warmup, "steps of linear warm-up").at_least(0);
+  f("beta1", beta1, "AdamW's first decay").at_least(0).below(1);
+  f("cycle-beta1", cycle_beta1, "one-cycle moves beta1 0.95 to 0.85 and back against the rate, as SKY's code");
+  f("beta2", beta2, "AdamW's second decay").at_least(0).below(1);
+  f("eps", eps, "AdamW's epsilon").above(0);
+  f("weight-decay", weight_decay, "decoupled weight decay").at_least(0);
+  f("clip-norm", clip_norm, "largest norm of the gradient; 0: no limit").at_least(0);
+  f("clip-value", clip_value, "largest entry of the gradient; 0: no limit").at_least(0);
+  f("evaluate-every", evaluate_every, "steps between validations").at_least(1).free_on_resume();
+}
+
+Schedule OptimConfig::schedule_of(int64_t steps) const {
+  if (cycle_beta1 && schedule != "one-cycle") {
+    fail("optim.cycle-beta1: only the schedule one-cycle moves beta1, not {}", schedule);
+  }
+  return {Schedule::named(schedule), rate, warmup, steps};
+}
+
+EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data) {
+  using Encoder = EncoderOptions;
+  using Init = LinearOptions::Init;
+  const auto initial =
+      chosen<Init>(model.init, {{"fan-in", Init::fan_in}, {"xavier", Init::xavier}, {"normal", Init::normal}});
+  Encoder options;
+  options.vocabulary = data.vocabulary;
+  options.length = data.max_length;
+  options.classes = data.classes;
+  options.layers = model.layers;
+  options.dim = model.dim;
+  options.hidden = model.hidden;
+  options.classifier = model.classifier;
+  options.linear = {.init = initial};
+  options.block = chosen<Encoder::Block>(
+      model.block, {{"pre-norm", Encoder::Block::pre_norm}, {"kl-released", Encoder::Block::kl_released}});
+  options.positions = chosen<Encoder::Positions>(
+      model.positions, {{"learned", Encoder::Positions::learned}, {"sinusoidal", Encoder::Positions::sinusoidal}});
+  options.pooling = chosen<Encoder::Pooling>(model.pooling, {{"mean", Encoder::Pooling::mean},
+                                                             {"mean-padded", Encoder::Pooling::mean_padded},
+                                                             {"cls", Encoder::Pooling::cls},
+                                                             {"first", Encoder::Pooling::first}});
+  options.embedding_deviation = model.embedding_deviation;
+  options.dropout = model.dropout;
+  options.recompute = model.recompute;
+  options.attention.attention = attention;
+  options.attention.heads = model.heads;
+  options.attention.head_dim = model.head_dim;
+  options.attention.projection = {.bias = model.projection_bias, .init = initial};
+  options.attention.mechanism = model.mechanism.chosen(0);
+  options.attention.mechanism.features = model.features;
+  options.attention.mechanism.components = model.components;
+  options.attention.mechanism.redraw = model.redraw;
+  options.attention.mechanism.redraw_in_evaluation = model.redraw_in_evaluation;
+  options.attention.mechanism.as = chosen<AttentionOptions::As>(
+      model.as, {{"paper", AttentionOptions::As::paper}, {"released", AttentionOptions::As::released}});
+  return options;
+}
+
+}  // namespace bochner::sequence

@@ -1,0 +1,172 @@
+#include "datasets/listops/files.h"
+
+#include <algorithm>
+
+#include "datasets/listops/expression.h"
+#include "engine/io/sha256.h"
+#include "engine/parallel.h"
+#include "tests/datasets/testing.h"
+
+namespace bochner::listops {
+namespace {
+
+using testing_::Folder;
+using testing_::message_of;
+
+GeneratorOptions small() {
+  GeneratorOptions options;
+  options.min_length = 5;
+  options.max_length = 60;
+  options.train = 200;
+  options.valid = 20;
+  options.test = 30;
+  return options;
+}
+
+struct Told {
+  std::vector<std::string> lines;
+  Say say() {
+    return [this](const std::string& line) { lines.push_back(line); };
+  }
+};
+
+TEST(ListOpsFiles, AreOfficialTables) {
+  const Folder folder;
+  const GeneratorOptions options = small();
+  write_files(folder.path(), options);
+  const std::vector<Expression> trees = generate(options);
+  auto tree = trees.begin();
+  for (const auto& [name, rows] :
+       {std::pair(kTrainFile, options.train), {kValidFile, options.valid}, {kTestFile, options.test}}) {
+    std::string expected = "Source\tTarget\n";
+    for (int64_t i = 0; i < rows; ++i, ++tree) {
+      expected += fmt::format("{}\t{}\n", tree->str(), evaluate(tree->str()));
+    }
+    EXPECT_EQ(folder.get(name), expected) << name;
+  }
+}
+
+TEST(ListOpsFiles, ManifestHoldsSizesRowsHashesAndOptions) {
+  const Folder folder;
+  const Manifest written = write_files(folder.path(), small());
+  EXPECT_EQ(read_manifest(folder.path()), written);
+  ASSERT_EQ(written.files.size(), 3U);
+  EXPECT_EQ(written.files[0].name, "basic_train.tsv");
+  EXPECT_EQ(written.files[0].rows, 200);
+  EXPECT_EQ(written.files[1].rows, 20);
+  EXPECT_EQ(written.files[2].rows, 30);
+  for (const ManifestFile& file : written.files) {
+    const std::string text = folder.get(file.name.c_str());
+    EXPECT_EQ(file.bytes, static_cast<int64_t>(text.size()));
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), file.rows + 1);
+    EXPECT_EQ(file.sha256, sha256_of_file(folder.path() / file.name));
+  }
+  EXPECT_EQ(written.options.at("max_length"), "60");
+  EXPECT_EQ(written.options.at("operators"), "MIN MAX MED SM");
+  EXPECT_EQ(written.options.at("value_probability"), "0.75");
+}
+
+TEST(ListOpsFiles, DoNotDependOnThreads) {
+  const Folder folder;
+  GeneratorOptions options = small();
+  options.train = 5'000;  // more than one round of writing
+  const int before = threads();
+  set_threads(1);
+  const Manifest one = write_files(folder / "one", options);
+  set_threads(3);
+  const Manifest three = write_files(folder / "three", options);
+  set_threads(before);
+  EXPECT_EQ(one, three);
+}
+
+// Fixed for good: another hash means other data under the same options, and calls for another kVersion.
+TEST(ListOpsFiles, SeedZeroGivesTheFilesItAlwaysGave) {
+  const Folder folder;
+  const Manifest manifest = write_files(folder.path(), small());
+  EXPECT_EQ(manifest.options.at("generator"), "1");
+  EXPECT_EQ(manifest.files[2].sha256, "ad6e94782b10085dfb22be5403304cda145e12b31d289887651fd2936d40cbc1");
+}
+
+TEST(ListOpsFiles, EnsureMakesThenVerifies) {
+  const Folder folder;
+  Told told;
+  const std::filesystem::path data = folder / "a/b";
+  EXPECT_EQ(ensure_files(data, small(), told.say()), Ensured::made);
+  ASSERT_EQ(told.lines.size(), 2U);
+  EXPECT_EQ(told.lines[0],
+            fmt::format("listops: making 200 + 20 + 30 expressions with seed 0 in {} ...", data.string()));
+  EXPECT_EQ(told.lines[1].substr(0, 15), "listops: made, ");
+  EXPECT_EQ(ensure_files(data, small(), told.say()), Ensured::verified);
+  EXPECT_EQ(told.lines.back(), fmt::format("listops: 250 expressions in {}, as their manifest says", data.string()));
+}
+
+TEST(ListOpsFiles, EnsureMakesTheSameAgainWhereOneIsMissing) {
+  const Folder folder;
+  Told told;
+  const Manifest first = write_files(folder.path(), small());
+  std::filesystem::remove(folder / kValidFile);
+  EXPECT_EQ(ensure_files(folder.path(), small(), told.say()), Ensured::made);
+  EXPECT_EQ(read_manifest(folder.path()), first);
+  EXPECT_EQ(ensure_files(folder.path(), small(), told.say()), Ensured::verified);
+}
+
+TEST(ListOpsFiles, EnsureRefusesDamagedFilesAndTouchesNothing) {
+  const Folder folder;
+  Told told;
+  write_files(folder.path(), small());
+  std::string text = folder.get(kTestFile);
+  for (char& c : text) {
+    if (c == '3') {
+      c = '4';
+      break;
+    }
+  }
+  folder.put(kTestFile, text);
+  const std::string message = message_of([&] { ensure_files(folder.path(), small(), told.say()); });
+  EXPECT_NE(message.find("basic_test.tsv: its SHA-256 is not that of"), std::string::npos) << message;
+  EXPECT_EQ(folder.get(kTestFile), text);
+  folder.put(kTrainFile, "Source\tTarget\n");
+  EXPECT_NE(message_of([&] { ensure_files(folder.path(), small(), told.say()); }).find("basic_train.tsv: its size is"),
+            std::string::npos);
+  EXPECT_TRUE(told.lines.empty());
+}
+
+TEST(ListOpsFiles, EnsureRefusesOtherOptionsAndOtherData) {
+  const Folder folder;
+  Told told;
+  write_files(folder.path(), small());
+  GeneratorOptions options = small();
+  options.seed = 5;
+  EXPECT_EQ(message_of([&] { ensure_files(folder.path(), options, told.say()); }),
+            folder.path().string() +
+                ": holds listops made with seed '0', asked for is 5; choose another folder, or "
+                "remove its files to have them made anew");
+  write_manifest(folder.path(), {"pathfinder", {}, {}});
+  EXPECT_NE(message_of([&] { ensure_files(folder.path(), small(), told.say()); }).find("'pathfinder', not listops"),
+            std::string::npos);
+}
+
+TEST(ListOpsFiles, EnsureLeavesForeignFilesAloneButNotAPartOfThem) {
+  const Folder folder;
+  Told told;
+  for (const char* name : {kTrainFile, kValidFile}) folder.put(name, "Source\tTarget\n7\t7\n");
+  EXPECT_NE(message_of([&] {
+              ensure_files(folder.path(), small(), told.say());
+            }).find("holds 2 of the three files basic_{train,val,test}.tsv and no manifest"),
+            std::string::npos);
+  folder.put(kTestFile, "Source\tTarget\n7\t7\n");
+  EXPECT_EQ(ensure_files(folder.path(), small(), told.say()), Ensured::foreign);
+  EXPECT_EQ(folder.get(kTrainFile), "Source\tTarget\n7\t7\n");
+  ASSERT_EQ(told.lines.size(), 1U);
+  EXPECT_NE(told.lines[0].find("have no manifest; taken as they are"), std::string::npos);
+}
+
+TEST(ListOpsFiles, AFolderThatCanNotBeMadeIsAnError) {
+  const Folder folder;
+  folder.put("file", "x");
+  EXPECT_NE(message_of([&] { write_files(folder / "file/data", small()); }).find("the folder can not be made"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace bochner::listops
