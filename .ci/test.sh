@@ -12,7 +12,7 @@ test_all() {
     return
   fi
   need 'test' "${packages_test[@]}" "${packages_fuzz[@]}" "${packages_style[@]}"
-  stage 'style'
+  stage 'style, and the door'
   check_style
   stage 'build, warnings are errors'
   build_target all
@@ -35,7 +35,8 @@ check_style() {
   local files
   mapfile -t files < <(sources '*.h' '*.cpp' '*.cu' '*.cuh')
   clang-format --dry-run -Werror "${files[@]}"
-  shellcheck -x run .ci/run .ci/test.sh tests/gpu/*.sh
+  shellcheck -x run .ci/run .ci/test.sh tests/gpu/*.sh tests/door/*.sh
+  tests/door/door_test.sh
 }
 
 # Two tests at a time: each on one thread, but where it asks for more itself.

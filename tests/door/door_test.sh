@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Tests of ./run without a build: a tree with its folders, with programs that print what they were given, and with a ninja
+# and a dpkg-query that are always content.   tests/door/door_test.sh
+set -euo pipefail
+source=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+failures=0
+
+# expect WHAT GOT WANTED: WANTED is a pattern of bash.
+expect() {
+  # shellcheck disable=SC2053
+  if [[ $2 != $3 ]]; then
+    printf 'door_test: %s\n  got:    %s\n  wanted: %s\n' "$1" "$2" "$3" >&2
+    failures=$((failures + 1))
+  fi
+}
+
+# program FILE: reads its text from stdin.
+program() {
+  mkdir -p "$(dirname "$1")"
+  cat >"$1"
+  chmod +x "$1"
+}
+
+mkdir -p "$tree/tools" "$tree/build"
+cp "$source/run" "$tree/run"
+cp -r "$source/.ci" "$tree/.ci"
+touch "$tree/build/build.ninja"
+for main in "$source"/experiments/*/main.cpp; do
+  name=$(basename "$(dirname "$main")")
+  mkdir -p "$tree/experiments/$name"
+  touch "$tree/experiments/$name/main.cpp"
+  cp "$source/experiments/$name/README.md" "$tree/experiments/$name/"
+  program "$tree/build/bin/$name" <<<"#!/bin/sh
+echo $name \"\$@\""
+done
+program "$tree/tools/ninja" <<<'#!/bin/sh
+echo "ninja: no work to do."'
+program "$tree/tools/dpkg-query" <<<'#!/bin/sh
+printf "install ok installed"'
+PATH=$tree/tools:$PATH
+unset COLUMNS
+
+# run OPTION...: what it says, and the exit code.
+run() {
+  local code=0
+  "$tree/run" "$@" 2>&1 </dev/null || code=$?
+  echo "exit $code"
+}
+
+# Every name that is listed is found, every time.
+names=$("$tree/run" list | sed -n 's/^\([^ ]\+\) .*/\1/p')
+expect 'names in the list' "$(wc -w <<<"$names")" "$(find "$source"/experiments/*/main.cpp | grep -vc /data/)"
+for name in $names data; do
+  for _ in 1 2 3; do expect "./run $name" "$(run "$name" --steps=1 'a b')" "$name --steps=1 a b"$'\n'"exit 0"; done
+done
+for name in nothing ../experiments/lra common; do
+  expect "./run '$name'" "$(run "$name")" "run: no command or experiment '$name'; experiments: *lra*exit 2"
+done
+
+# The demo replaces the folder of the demo before with its own, and nothing else does.
+demo=$tree/runs/demo
+program "$tree/build/bin/lra" <<<'#!/bin/sh
+case "$*" in *--help*) echo help; exit 0 ;; *--mistake*) exit 2 ;; esac
+test -e runs/demo && echo "there is a folder"
+mkdir -p runs/demo && echo new >runs/demo/report.html'
+expect 'first demo' "$(run demo)" $'\nWhat to try next:*exit 0'
+expect 'its report' "$(cat "$demo/report.html")" new
+echo old >"$demo/report.html"
+expect 'help' "$(run demo --help)" $'help\nexit 0'
+expect 'the report after --help' "$(cat "$demo/report.html")" old
+expect 'a mistake' "$(run demo --mistake)" 'exit 2'
+expect 'the report after a mistake' "$(cat "$demo/report.html")" old
+expect 'to resume' "$(run demo --resume)" $'there is a folder\n*'
+echo old >"$demo/report.html"
+expect 'second demo' "$(run demo)" $'\nWhat to try next:*exit 0'
+expect 'its report' "$(cat "$demo/report.html")" new
+echo old >"$demo/report.html"
+mv "$demo" "$demo.before"  # as a killed demo leaves it
+expect 'help after a killed demo' "$(run demo --help)" $'help\nexit 0'
+expect 'the report after it' "$(cat "$demo/report.html")" old
+expect 'folders left' "$(ls "$tree/runs")" demo
+
+# Packages that are missing are named, and nothing else is done, where they may not be installed.
+program "$tree/tools/dpkg-query" <<<'#!/bin/sh
+case "$*" in *ninja-build) printf "deinstall ok config-files" ;; *) printf "install ok installed" ;; esac'
+expect 'a missing package' "$(run --no-install lra)" 'run: packages missing to build: ninja-build (*'
+
+if ((failures > 0)); then exit 1; fi
+echo "door_test: passed"
