@@ -9,6 +9,7 @@ function(bochner_folder name)
   target_include_directories(bochner_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/bochner>)
+  set_property(GLOBAL APPEND PROPERTY bochner_folders ${name})  # whose headers are public: they are installed
   target_compile_features(bochner_${name} PUBLIC cxx_std_20)
   target_link_libraries(bochner_${name} PRIVATE $<BUILD_INTERFACE:bochner_flags>)
   bochner_precompile(bochner_${name})

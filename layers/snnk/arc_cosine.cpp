@@ -62,13 +62,15 @@ double arc_cosine_kernel(int n, double x_norm, double y_norm, double angle) {
 }
 
 ArcCosineFeatures::ArcCosineFeatures(Slot slot, int64_t inputs, ArcCosineOptions options, Generator& init)
-    : FeatureMap(std::move(slot), drawn(inputs, options, init), false), order_(options.order), floor_(options.floor) {}
+    : TwoTowerFeatures(std::move(slot), drawn(inputs, options, init), false),
+      order_(options.order),
+      floor_(options.floor) {}
 
 ArcCosineFeatures::ArcCosineFeatures(Slot slot, const ArcCosineFeatures& other, const Projection& projection)
-    : FeatureMap(std::move(slot), projection, false), order_(other.order_), floor_(other.floor_) {}
+    : TwoTowerFeatures(std::move(slot), projection, false), order_(other.order_), floor_(other.floor_) {}
 
-std::unique_ptr<FeatureMap> ArcCosineFeatures::after(Slot slot, const Tensor& W, const Tensor& b) const {
-  return std::unique_ptr<FeatureMap>(new ArcCosineFeatures(std::move(slot), *this, projection(W, b)));
+std::unique_ptr<TwoTowerFeatures> ArcCosineFeatures::after(Slot slot, const Tensor& W, const Tensor& b) const {
+  return std::unique_ptr<TwoTowerFeatures>(new ArcCosineFeatures(std::move(slot), *this, projection(W, b)));
 }
 
 double ArcCosineFeatures::unit() const { return 1 / std::sqrt(static_cast<double>(rows())); }

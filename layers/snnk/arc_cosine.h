@@ -8,7 +8,7 @@
 // power comes after the ReLU). n = 1 is the paper's layer; n = 0 are steps.
 #pragma once
 
-#include "layers/snnk/feature_map.h"
+#include "layers/snnk/two_tower_features.h"
 
 namespace bochner {
 
@@ -26,13 +26,13 @@ struct ArcCosineOptions {
   double floor = 0;
 };
 
-class ArcCosineFeatures : public FeatureMap {
+class ArcCosineFeatures : public TwoTowerFeatures {
  public:
   ArcCosineFeatures(Slot slot, int64_t inputs, ArcCosineOptions options, Generator& init);
 
   int64_t features() const override { return rows(); }
   Tensor weights(const Tensor& W, const Tensor& b) const override;
-  std::unique_ptr<FeatureMap> after(Slot slot, const Tensor& W, const Tensor& b) const override;
+  std::unique_ptr<TwoTowerFeatures> after(Slot slot, const Tensor& W, const Tensor& b) const override;
 
  protected:
   Variable phi(const Variable& u, const Variable& s) const override;

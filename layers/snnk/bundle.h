@@ -1,7 +1,7 @@
 // Bundling (SNNK 3.3): runs of SNNK and linear layers as y = W Phi(x) + b, W the only matrix that holds parameters.
 //
 // A linear layer behind features joins W; one before features joins their projection, G (W x + b') = (G W) x + G b'
-// (feature_map.h). So a run of layers collapses exactly:
+// (two_tower_features.h). So a run of layers collapses exactly:
 //
 //   Bundle bundle({}, {&snnk1, &linear, &snnk2, &classifier});     // bundle.forward(x) = the run's, up to rounding
 //
@@ -59,7 +59,7 @@ class Bundle : public Module {
   Bundle(Slot slot, const std::vector<NetworkLayer>& layers, const SnnkOptions& options, Generator& init);
   void set(const Tensor& W, const Tensor& b);
 
-  std::deque<std::unique_ptr<FeatureMap>> stages_;
+  std::deque<std::unique_ptr<TwoTowerFeatures>> stages_;
   Parameter* weight_ = nullptr;  ///< (outputs, features)
   Parameter* bias_ = nullptr;
 };

@@ -66,21 +66,21 @@ PolynomialFeatures::PolynomialFeatures(Slot slot, int64_t inputs, const Polynomi
 
 PolynomialFeatures::PolynomialFeatures(Slot slot, int64_t inputs, const PolynomialOptions& options, const Plan& plan,
                                        Generator& init)
-    : FeatureMap(std::move(slot), drawn(inputs, options, plan.rows, init), false),
+    : TwoTowerFeatures(std::move(slot), drawn(inputs, options, plan.rows, init), false),
       counts_(buffer("counts", Tensor::from(plan.counts, {static_cast<int64_t>(plan.counts.size())}))),
       scales_(buffer("scales", Tensor::from(plan.scales, {options.features}))),
       signs_(buffer("signs", Tensor::from(plan.signs, {options.features}))) {}
 
 PolynomialFeatures::PolynomialFeatures(Slot slot, const PolynomialFeatures& other, const Projection& projection)
-    : FeatureMap(std::move(slot), projection, false),
+    : TwoTowerFeatures(std::move(slot), projection, false),
       counts_(buffer("counts", other.counts_.clone())),
       scales_(buffer("scales", other.scales_.clone())),
       signs_(buffer("signs", other.signs_.clone())) {}
 
 int64_t PolynomialFeatures::features() const { return scales_.size(); }
 
-std::unique_ptr<FeatureMap> PolynomialFeatures::after(Slot slot, const Tensor& W, const Tensor& b) const {
-  return std::unique_ptr<FeatureMap>(new PolynomialFeatures(std::move(slot), *this, projection(W, b)));
+std::unique_ptr<TwoTowerFeatures> PolynomialFeatures::after(Slot slot, const Tensor& W, const Tensor& b) const {
+  return std::unique_ptr<TwoTowerFeatures>(new PolynomialFeatures(std::move(slot), *this, projection(W, b)));
 }
 
 Variable PolynomialFeatures::phi(const Variable& u, const Variable&) const {

@@ -7,7 +7,7 @@
 // two series of positive coefficients with the same signs r; a sign on Psi's side says the same in one.
 #pragma once
 
-#include "layers/snnk/feature_map.h"
+#include "layers/snnk/two_tower_features.h"
 
 namespace bochner {
 
@@ -20,13 +20,13 @@ struct PolynomialOptions {
   double scale = 1;       ///< inputs and weights are multiplied by this
 };
 
-class PolynomialFeatures : public FeatureMap {
+class PolynomialFeatures : public TwoTowerFeatures {
  public:
   PolynomialFeatures(Slot slot, int64_t inputs, const PolynomialOptions& options, Generator& init);
 
   int64_t features() const override;
   Tensor weights(const Tensor& W, const Tensor& b) const override;
-  std::unique_ptr<FeatureMap> after(Slot slot, const Tensor& W, const Tensor& b) const override;
+  std::unique_ptr<TwoTowerFeatures> after(Slot slot, const Tensor& W, const Tensor& b) const override;
 
  protected:
   Variable phi(const Variable& u, const Variable& s) const override;

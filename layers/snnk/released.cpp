@@ -19,7 +19,7 @@ Projection drawn(int64_t inputs, const ReleasedOptions& options, Generator& init
 }  // namespace
 
 ReleasedFeatures::ReleasedFeatures(Slot slot, int64_t inputs, ReleasedOptions options, Generator& init)
-    : FeatureMap(std::move(slot), drawn(inputs, options, init), true), a_(buffer("a", Tensor::zeros({rows()}))) {
+    : TwoTowerFeatures(std::move(slot), drawn(inputs, options, init), true), a_(buffer("a", Tensor::zeros({rows()}))) {
   const std::vector<float> coins = bernoulli({rows()}, 0.5, init).to_vector<float>();
   for (int64_t j = 0; j < rows(); ++j) {
     const double xi = (coins[static_cast<size_t>(j)] > 0 ? 1 : -1) / (2 * std::numbers::pi);
@@ -28,10 +28,10 @@ ReleasedFeatures::ReleasedFeatures(Slot slot, int64_t inputs, ReleasedOptions op
 }
 
 ReleasedFeatures::ReleasedFeatures(Slot slot, const ReleasedFeatures& other, const Projection& projection)
-    : FeatureMap(std::move(slot), projection, true), a_(buffer("a", other.a_.clone())) {}
+    : TwoTowerFeatures(std::move(slot), projection, true), a_(buffer("a", other.a_.clone())) {}
 
-std::unique_ptr<FeatureMap> ReleasedFeatures::after(Slot slot, const Tensor& W, const Tensor& b) const {
-  return std::unique_ptr<FeatureMap>(new ReleasedFeatures(std::move(slot), *this, projection(W, b)));
+std::unique_ptr<TwoTowerFeatures> ReleasedFeatures::after(Slot slot, const Tensor& W, const Tensor& b) const {
+  return std::unique_ptr<TwoTowerFeatures>(new ReleasedFeatures(std::move(slot), *this, projection(W, b)));
 }
 
 Variable ReleasedFeatures::phi(const Variable& u, const Variable& s) const {

@@ -9,7 +9,7 @@
 // from those of sines.
 #pragma once
 
-#include "layers/snnk/feature_map.h"
+#include "layers/snnk/two_tower_features.h"
 
 namespace bochner {
 
@@ -21,13 +21,13 @@ struct ReleasedOptions {
   double scale = 1;  ///< inputs and weights are multiplied by this
 };
 
-class ReleasedFeatures : public FeatureMap {
+class ReleasedFeatures : public TwoTowerFeatures {
  public:
   ReleasedFeatures(Slot slot, int64_t inputs, ReleasedOptions options, Generator& init);
 
   int64_t features() const override { return rows(); }
   Tensor weights(const Tensor& W, const Tensor& b) const override;
-  std::unique_ptr<FeatureMap> after(Slot slot, const Tensor& W, const Tensor& b) const override;
+  std::unique_ptr<TwoTowerFeatures> after(Slot slot, const Tensor& W, const Tensor& b) const override;
 
  protected:
   Variable phi(const Variable& u, const Variable& s) const override;

@@ -29,8 +29,8 @@ std::vector<std::string> snnk_activations() {
   return {"relu", "sin", "cos", "gaussian", "sinc", "smooth-relu", "tanh", "released-sine", "released-cosine"};
 }
 
-std::unique_ptr<FeatureMap> make_features(Slot slot, int64_t inputs, const SnnkOptions& options, const Tensor& weights,
-                                          Generator& init) {
+std::unique_ptr<TwoTowerFeatures> make_features(Slot slot, int64_t inputs, const SnnkOptions& options,
+                                                const Tensor& weights, Generator& init) {
   if (inputs < 1) fail("snnk: {} inputs; at least 1", inputs);
   const double scale = options.scale_inputs ? std::pow(static_cast<double>(inputs), -0.25) : 1;
   const std::string& name = options.activation;

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "layers/linear.h"
-#include "layers/snnk/feature_map.h"
 #include "layers/snnk/measure.h"
+#include "layers/snnk/two_tower_features.h"
 
 namespace bochner {
 
@@ -42,8 +42,8 @@ std::vector<std::string> snnk_activations();
 
 /// The feature map of the options. `weights` (outputs, inputs), or undefined: those that will be mapped, to choose A
 /// for.
-std::unique_ptr<FeatureMap> make_features(Slot slot, int64_t inputs, const SnnkOptions& options, const Tensor& weights,
-                                          Generator& init);
+std::unique_ptr<TwoTowerFeatures> make_features(Slot slot, int64_t inputs, const SnnkOptions& options,
+                                                const Tensor& weights, Generator& init);
 
 class Snnk : public Module {
  public:
@@ -56,12 +56,12 @@ class Snnk : public Module {
   /// (..., inputs) -> (..., outputs)
   Variable forward(const Variable& x) const;
 
-  const FeatureMap& features() const { return *features_; }
+  const TwoTowerFeatures& features() const { return *features_; }
   int64_t inputs() const { return features_->inputs(); }
   int64_t outputs() const { return weight.shape()[0]; }
 
  private:
-  std::unique_ptr<FeatureMap> features_;  // before the weight, which it makes
+  std::unique_ptr<TwoTowerFeatures> features_;  // before the weight, which it makes
 
  public:
   Parameter& weight;  ///< (outputs, features)

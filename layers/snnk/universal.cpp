@@ -51,7 +51,7 @@ double optimal_eta(double frequency, double x_norm, double w_norm, double v) {
 }
 
 UniversalFeatures::UniversalFeatures(Slot slot, int64_t inputs, UniversalOptions options, Generator& init)
-    : FeatureMap(std::move(slot), drawn(inputs, options, init), !options.damped),
+    : TwoTowerFeatures(std::move(slot), drawn(inputs, options, init), !options.damped),
       dim_(inputs),
       A_(options.A),
       eta_(options.eta),
@@ -74,7 +74,7 @@ UniversalFeatures::UniversalFeatures(Slot slot, int64_t inputs, UniversalOptions
 }
 
 UniversalFeatures::UniversalFeatures(Slot slot, const UniversalFeatures& other, const Projection& projection)
-    : FeatureMap(std::move(slot), projection, !other.damped_),
+    : TwoTowerFeatures(std::move(slot), projection, !other.damped_),
       dim_(other.dim_),
       A_(other.A_),
       eta_(other.eta_),
@@ -84,8 +84,8 @@ UniversalFeatures::UniversalFeatures(Slot slot, const UniversalFeatures& other, 
       growth_(buffer("growth", other.growth_.clone())),
       log_scale_(buffer("log_scale", other.log_scale_.clone())) {}
 
-std::unique_ptr<FeatureMap> UniversalFeatures::after(Slot slot, const Tensor& W, const Tensor& b) const {
-  return std::unique_ptr<FeatureMap>(new UniversalFeatures(std::move(slot), *this, projection(W, b)));
+std::unique_ptr<TwoTowerFeatures> UniversalFeatures::after(Slot slot, const Tensor& W, const Tensor& b) const {
+  return std::unique_ptr<TwoTowerFeatures>(new UniversalFeatures(std::move(slot), *this, projection(W, b)));
 }
 
 Variable UniversalFeatures::phi(const Variable& u, const Variable& s) const {

@@ -12,8 +12,8 @@
 
 #include <optional>
 
-#include "layers/snnk/feature_map.h"
 #include "layers/snnk/measure.h"
+#include "layers/snnk/two_tower_features.h"
 
 namespace bochner {
 
@@ -38,13 +38,13 @@ double optimal_A(double square_norm, int64_t dim);
 /// The eta that minimises exp(t^2 |x|^2 + eta^2 |w|^2 / v): sqrt(2 pi xi |x| sqrt(v) / |w|).
 double optimal_eta(double frequency, double x_norm, double w_norm, double v = 1);
 
-class UniversalFeatures : public FeatureMap {
+class UniversalFeatures : public TwoTowerFeatures {
  public:
   UniversalFeatures(Slot slot, int64_t inputs, UniversalOptions options, Generator& init);
 
   int64_t features() const override { return 2 * rows(); }
   Tensor weights(const Tensor& W, const Tensor& b) const override;
-  std::unique_ptr<FeatureMap> after(Slot slot, const Tensor& W, const Tensor& b) const override;
+  std::unique_ptr<TwoTowerFeatures> after(Slot slot, const Tensor& W, const Tensor& b) const override;
   double A() const { return A_; }
 
   /// The exact variance of Phi(x).Psi(w, b) over g, for independent projections with the frequencies drawn: with

@@ -9,11 +9,11 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/random.h"
-#include "layers/snnk/feature_map.h"
+#include "layers/snnk/two_tower_features.h"
 
 namespace bochner::test {
 
-using Make = std::function<std::unique_ptr<FeatureMap>(Generator&)>;
+using Make = std::function<std::unique_ptr<TwoTowerFeatures>(Generator&)>;
 
 inline Tensor vector_of(int64_t dim, double norm, uint64_t seed) {
   Generator generator(seed);

@@ -119,9 +119,9 @@ TEST(ReleasedFeatures, AreExponentials) {
   }
 }
 
-class EveryFeatureMap : public testing::TestWithParam<std::string> {
+class EverySnnkFeature : public testing::TestWithParam<std::string> {
  protected:
-  static std::unique_ptr<FeatureMap> make(int64_t inputs, bool damped = false) {
+  static std::unique_ptr<TwoTowerFeatures> make(int64_t inputs, bool damped = false) {
     Generator generator(5);
     SnnkOptions options{.activation = GetParam(), .features = 10};
     options.eta = 1.5;
@@ -137,7 +137,7 @@ class EveryFeatureMap : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(EveryFeatureMap, GradientsAgreeWithDifferences) {
+TEST_P(EverySnnkFeature, GradientsAgreeWithDifferences) {
   for (const bool damped : {false, true}) {
     const auto map = make(4, damped);
     const auto f = [&](const std::vector<Variable>& in) { return map->forward(in[0]); };
@@ -145,7 +145,7 @@ TEST_P(EveryFeatureMap, GradientsAgreeWithDifferences) {
   }
 }
 
-TEST_P(EveryFeatureMap, JacobianIsThatOfBackward) {
+TEST_P(EverySnnkFeature, JacobianIsThatOfBackward) {
   for (const bool composed : {false, true}) {
     const auto first = make(4);
     const auto map = composed ? first->after({}, values({4, 3}, 7), values({4}, 8)) : first->after({}, {}, {});
@@ -164,7 +164,7 @@ TEST_P(EveryFeatureMap, JacobianIsThatOfBackward) {
   }
 }
 
-TEST_P(EveryFeatureMap, TakesAnAffineMapIn) {
+TEST_P(EverySnnkFeature, TakesAnAffineMapIn) {
   const auto map = make(4);
   for (const int64_t inputs : {3, 4, 9}) {
     const Tensor W = values({4, inputs}, 4);
@@ -185,7 +185,7 @@ TEST_P(EveryFeatureMap, TakesAnAffineMapIn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Names, EveryFeatureMap, testing::ValuesIn(snnk_activations()), [](const auto& one) {
+INSTANTIATE_TEST_SUITE_P(Names, EverySnnkFeature, testing::ValuesIn(snnk_activations()), [](const auto& one) {
   std::string name = one.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;

@@ -1,4 +1,4 @@
-#include "layers/snnk/feature_map.h"
+#include "layers/snnk/two_tower_features.h"
 
 #include <cmath>
 
@@ -52,7 +52,7 @@ Tensor gaussian_rows(int64_t rows, int64_t inputs, bool orthogonal, Generator& g
   return haar_rows(rows, inputs, generator) * lengths;
 }
 
-FeatureMap::FeatureMap(Slot slot, const Projection& projection, bool uses_norm)
+TwoTowerFeatures::TwoTowerFeatures(Slot slot, const Projection& projection, bool uses_norm)
     : Module(std::move(slot)),
       composed_(projection.composed),
       scale_(projection.scale),
@@ -62,7 +62,7 @@ FeatureMap::FeatureMap(Slot slot, const Projection& projection, bool uses_norm)
       R_(projection.R.defined() && uses_norm ? &buffer("norm", projection.R) : nullptr),
       r_(projection.R.defined() && uses_norm ? &buffer("norm_offset", projection.r) : nullptr) {}
 
-Variable FeatureMap::forward(const Variable& x) const {
+Variable TwoTowerFeatures::forward(const Variable& x) const {
   const Scope scope(name());
   if (x.rank() < 1 || x.shape()[-1] != inputs()) {
     fail("snnk: x {} does not end in the {} inputs of the features", x.shape().str(), inputs());
@@ -84,7 +84,7 @@ Variable FeatureMap::forward(const Variable& x) const {
   return reshape(result, shape);
 }
 
-Tensor FeatureMap::jacobian(const Tensor& x) const {
+Tensor TwoTowerFeatures::jacobian(const Tensor& x) const {
   if (x.rank() != 2 || x.size(1) != inputs())
     fail("snnk: jacobian at x {}; it must be (n, {})", x.shape().str(), inputs());
   Tensor u = matmul(x, G_.transpose(0, 1));
@@ -98,12 +98,12 @@ Tensor FeatureMap::jacobian(const Tensor& x) const {
   return slope(u, sum(z * z, {1}, true), matmul(z, *R_) * 2.0);
 }
 
-int64_t FeatureMap::flops() const {
+int64_t TwoTowerFeatures::flops() const {
   const int64_t norm = uses_norm_ ? 2 * (R_ == nullptr ? inputs() : R_->size()) : 0;
   return 2 * G_.size() + norm;
 }
 
-Projection FeatureMap::projection(const Tensor& W, const Tensor& b) const {
+Projection TwoTowerFeatures::projection(const Tensor& W, const Tensor& b) const {
   Projection now{G_,
                  offset_ == nullptr ? Tensor() : *offset_,
                  R_ == nullptr ? Tensor() : *R_,
@@ -122,7 +122,7 @@ Projection FeatureMap::projection(const Tensor& W, const Tensor& b) const {
   return now;
 }
 
-Tensor FeatureMap::project_weights(const Tensor& W, const Tensor& b) const {
+Tensor TwoTowerFeatures::project_weights(const Tensor& W, const Tensor& b) const {
   if (composed_) fail("snnk: features behind another layer have no weights of their own; map those of the first one");
   if (W.rank() != 2 || W.size(1) != inputs() || (b.defined() && b.size() != W.size(0))) {
     fail("snnk: weights {}{} for features of {} inputs; they must be (outputs, inputs) and (outputs)", W.shape().str(),
@@ -133,6 +133,8 @@ Tensor FeatureMap::project_weights(const Tensor& W, const Tensor& b) const {
   return u + column(wide(b)) * wide(*offset_);
 }
 
-Tensor FeatureMap::weight_norms(const Tensor& W) const { return sum(wide(W) * wide(W), {1}, true) * (scale_ * scale_); }
+Tensor TwoTowerFeatures::weight_norms(const Tensor& W) const {
+  return sum(wide(W) * wide(W), {1}, true) * (scale_ * scale_);
+}
 
 }  // namespace bochner

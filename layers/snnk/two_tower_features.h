@@ -27,7 +27,7 @@ struct Projection {
 /// (rows, inputs) of N(0, 1); orthogonal: rows of blocks are orthogonal, each alone distributed as before.
 Tensor gaussian_rows(int64_t rows, int64_t inputs, bool orthogonal, Generator& generator);
 
-class FeatureMap : public Module {
+class TwoTowerFeatures : public Module {
  public:
   int64_t inputs() const { return G_.size(1); }
   int64_t rows() const { return G_.size(0); }
@@ -41,12 +41,12 @@ class FeatureMap : public Module {
   /// dPhi/dx in closed form: (n, inputs) -> (n, features, inputs)
   Tensor jacobian(const Tensor& x) const;
   /// Phi(W x + b) as one map; with W undefined, a copy.
-  virtual std::unique_ptr<FeatureMap> after(Slot slot, const Tensor& W, const Tensor& b) const = 0;
+  virtual std::unique_ptr<TwoTowerFeatures> after(Slot slot, const Tensor& W, const Tensor& b) const = 0;
   /// Multiplications and additions of one row of Phi.
   int64_t flops() const;
 
  protected:
-  FeatureMap(Slot slot, const Projection& projection, bool uses_norm);
+  TwoTowerFeatures(Slot slot, const Projection& projection, bool uses_norm);
 
   /// Phi from u (n, rows) and s (n, 1), undefined where the map does not use it.
   virtual Variable phi(const Variable& u, const Variable& s) const = 0;
