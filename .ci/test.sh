@@ -11,11 +11,14 @@ test_all() {
     ctest --test-dir "$build" --output-on-failure "$@"
     return
   fi
+  build_options+=(BOCHNER_CUDA_CHECK=ON)
   need 'test' "${packages_test[@]}" "${packages_fuzz[@]}" "${packages_style[@]}"
   stage 'style, and the door'
   check_style
   stage 'build, warnings are errors'
   build_target all
+  stage 'CUDA kernels, by nvcc'
+  check_kernels
   stage 'tests'
   check_tests
   stage 'an experiment from end to end'
@@ -37,6 +40,15 @@ check_style() {
   clang-format --dry-run -Werror "${files[@]}"
   shellcheck -x run .ci/run .ci/test.sh tests/gpu/*.sh tests/door/*.sh
   tests/door/door_test.sh
+}
+
+# Without a card: every kernel is compiled for the cards that it is tuned for, and linked.
+check_kernels() {
+  if [[ -d $build/engine/CMakeFiles/bochner_kernels.dir ]]; then
+    build_target check_kernels
+  else
+    say 'nvcc was not found: the kernels are not compiled, but run emulated among the tests'
+  fi
 }
 
 # Two tests at a time: each on one thread, but where it asks for more itself.

@@ -21,8 +21,10 @@ Device Device::named(std::string_view name) {
   cuda::require_device(index);
   return cuda(index);
 #else
-  fail("device: {}: this build has no CUDA backend: nvcc was not found, or BOCHNER_CUDA=OFF, when it was configured",
-       name);
+  fail(
+      "device: {}: the CUDA kernels are not built, as no card or no nvcc was found, or BOCHNER_CUDA=OFF; "
+      "`./run --cuda NAME ...` builds them (or cmake -DBOCHNER_CUDA=ON)",
+      name);
 #endif
 }
 

@@ -82,6 +82,21 @@ expect 'help after a killed demo' "$(run demo --help)" $'help\nexit 0'
 expect 'the report after it' "$(cat "$demo/report.html")" old
 expect 'folders left' "$(ls "$tree/runs")" demo
 
+# A build is configured when it is new, and again when --cuda asks for kernels that it was made without.
+program "$tree/tools/cmake" <<<'#!/bin/sh
+echo "cmake $*" >>configured
+echo "BOCHNER_CUDA:STRING=ON" >build/CMakeCache.txt'
+run data >/dev/null
+expect 'a build that is there' "$(cat "$tree/configured" 2>&1)" '*No such file*'
+expect '--cuda' "$(run --cuda data)" $'data*\nexit 0'
+run --cuda data >/dev/null
+expect '--cuda, twice' "$(cat "$tree/configured")" 'cmake --preset default *-DBOCHNER_CUDA=ON'
+program "$tree/tools/cmake" <<<'#!/bin/sh
+echo no compiler; exit 1'
+rm "$tree/build/build.ninja"
+expect 'a build that can not be configured' "$(run data)" $'run: first build: this takes some minutes\nno compiler\nrun: *exit 2'
+touch "$tree/build/build.ninja"
+
 # Packages that are missing are named, and nothing else is done, where they may not be installed.
 program "$tree/tools/dpkg-query" <<<'#!/bin/sh
 case "$*" in *ninja-build) printf "deinstall ok config-files" ;; *) printf "install ok installed" ;; esac'

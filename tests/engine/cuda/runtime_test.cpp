@@ -71,6 +71,22 @@ TEST(Card, TransposedCopiesAreExact) {
   }
 }
 
+#if !defined(BOCHNER_CUDA)
+
+TEST(Devices, WithoutKernelsTheErrorSaysHowToBuildThem) {
+  try {
+    Device::named("cuda:1");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "device: cuda:1: the CUDA kernels are not built, as no card or no nvcc was found, or BOCHNER_CUDA=OFF; "
+        "`./run --cuda NAME ...` builds them (or cmake -DBOCHNER_CUDA=ON)");
+  }
+}
+
+#endif
+
 #if defined(BOCHNER_CUDA)
 
 TEST(Card, MemoryIsKeptAndCounted) {
