@@ -11,7 +11,7 @@ test_all() {
     ctest --test-dir "$build" --output-on-failure "$@"
     return
   fi
-  build_options+=(BOCHNER_CUDA_CHECK=ON)
+  build_options+=(BOCHNER_WERROR=ON BOCHNER_CUDA_CHECK=ON)
   need 'test' "${packages_test[@]}" "${packages_fuzz[@]}" "${packages_style[@]}"
   stage 'style, and the door'
   check_style
@@ -88,13 +88,42 @@ check_fuzzers() {
   tail -n 4 build-sanitize/fuzz.log
 }
 
+# The program of the README by each of the ways of docs/library.md. By add_subdirectory and FetchContent the whole library
+# would be compiled again, so that its own archives are lent to them.
 check_consumer() {
-  local prefix=$root/build/consumer-prefix
-  rm -rf "$prefix" build/consumer
-  cmake --install build --prefix "$prefix" >/dev/null
-  cmake -S tests/consumer -B build/consumer -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >&2
-  ninja -C build/consumer >&2
-  build/consumer/consumer
+  local prefix=$build/consumer/prefix way folder
+  rm -rf "$build/consumer"
+  build_target library
+  cmake --install build --component library --prefix "$prefix" >/dev/null
+  for way in package folder fetch; do
+    folder=$build/consumer/$way
+    cmake -S tests/consumer -B "$folder" -G Ninja -DBOCHNER_FROM=$way -DCMAKE_PREFIX_PATH="$prefix" >"$folder.log" 2>&1 ||
+      { cat "$folder.log"; return 1; }
+    if [[ $way == package ]]; then
+      ninja -C "$folder" >&2
+    else
+      link_consumer "$folder"
+    fi
+    "$folder/consumer"
+  done
+  local flags
+  read -ra flags < <(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --cflags --libs bochner)
+  g++ -O1 tests/consumer/main.cpp "${flags[@]}" -o "$build/consumer/by-pkg-config"
+  "$build/consumer/by-pkg-config"
+}
+
+# link_consumer FOLDER: with the archives of build/ in the place of those that it would compile, and without anything else.
+link_consumer() {
+  local archive
+  if ninja -C "$1" -t targets all | grep -E '(test_|lra|fuzz_|kernels:)'; then
+    say 'a project around Bochner builds its tests or programs'
+    return 1
+  fi
+  ninja -C "$1" CMakeFiles/consumer.dir/main.cpp.o >&2
+  for archive in engine autograd layers datasets; do
+    cp "$build/$archive/libbochner_$archive.a" "$1/bochner/$archive/"
+  done
+  (cd "$1" && bash -c "$(ninja -t commands consumer | tail -n 1)")
 }
 
 # A few dozen steps of the demo.

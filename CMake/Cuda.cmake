@@ -48,7 +48,7 @@ elseif(BOCHNER_CUDA OR BOCHNER_CUDA_CHECK)
     find_package(CUDAToolkit REQUIRED)
     set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
     target_compile_options(bochner_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:
-      -Werror=all-warnings "SHELL:-Xcompiler -Wall,-Wextra,-Wshadow" --expt-relaxed-constexpr
+      $<$<BOOL:${BOCHNER_WERROR}>:-Werror=all-warnings> "SHELL:-Xcompiler -Wall,-Wextra,-Wshadow" --expt-relaxed-constexpr
       # fmt 9 takes nvcc for a compiler without constexpr.
       -DFMT_USE_CONSTEXPR=1>)
     message(STATUS "CUDA ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")

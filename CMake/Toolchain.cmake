@@ -4,7 +4,9 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+endif()
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
@@ -26,7 +28,7 @@ find_library(BOCHNER_BLAS NAMES openblas REQUIRED
 
 add_library(bochner_flags INTERFACE)
 target_compile_options(bochner_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
-  -march=${BOCHNER_ARCH} -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror
+  -march=${BOCHNER_ARCH} -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor $<$<BOOL:${BOCHNER_WERROR}>:-Werror>
   # Mathematics vectorises without these two promises being kept; results do not change.
   -fno-math-errno -fno-trapping-math -fopenmp-simd
   # gcc 12 copies constants of 32 and 64 bytes wrongly whose last words are 0 or -1 and the others equal, as {1, 1, 1, 0}:
