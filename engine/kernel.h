@@ -1,10 +1,13 @@
 // Dispatch: one slot per kernel, filled at compile time, empty where a backend is not built. Every call is a span of
-// the trace.
+// the trace. The slot stands in the op's own file, says what the kernel is given, and declares it for both backends:
 //
-//   constexpr Kernel kSoftmax{"softmax", &cpu::softmax, CUDA_KERNEL(softmax)};
+//   // x and y (rows, columns), contiguous.
+//   BOCHNER_KERNEL(kSoftmax, "softmax", softmax, int64_t rows, int64_t columns, const Tensor& x, const Tensor& y);
+//   ...
 //   kSoftmax(x.device(), rows, columns, x, y);
 //
-// The signature is declared once, in engine/cpu/softmax.h; engine/cuda/softmax.h says decltype(cpu::softmax) softmax.
+// engine/cpu/softmax.cpp defines cpu::softmax, engine/cuda/softmax.cu cuda::softmax. A definition with other parameters
+// than those of the slot does not link.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +22,16 @@
 #else
 #define CUDA_KERNEL(...) nullptr
 #endif
+
+/// Declares cpu::FUNCTION and cuda::FUNCTION with the parameters that follow, and the slot of both. At namespace scope.
+#define BOCHNER_KERNEL(slot, name, function, ...) \
+  namespace cpu {                                 \
+  void function(__VA_ARGS__);                     \
+  }                                               \
+  namespace cuda {                                \
+  void function(__VA_ARGS__);                     \
+  }                                               \
+  constexpr Kernel slot { name, &cpu::function, CUDA_KERNEL(function) }
 
 namespace bochner {
 

@@ -3,19 +3,26 @@
 #include <cmath>
 #include <utility>
 
-#include "engine/cpu/random.h"
-#include "engine/cuda/random.h"
 #include "engine/kernel.h"
 #include "engine/philox.h"
 #include "engine/step_graph.h"
 
 namespace bochner {
-namespace {
 
-const Kernel uniform_kernel{"uniform", &cpu::uniform, CUDA_KERNEL(uniform)};
-const Kernel normal_kernel{"normal", &cpu::normal, CUDA_KERNEL(normal)};
-const Kernel bernoulli_kernel{"bernoulli", &cpu::bernoulli, CUDA_KERNEL(bernoulli)};
-const Kernel integers_kernel{"integers", &cpu::integers, CUDA_KERNEL(integers)};
+// Each fills `count` contiguous elements from the words at `place` on. f32 takes one word an element, f64 and i64 two.
+
+BOCHNER_KERNEL(uniform_kernel, "uniform", uniform, void* to, int64_t count, DType dtype, Generator place, double low,
+               double high);
+BOCHNER_KERNEL(normal_kernel, "normal", normal, void* to, int64_t count, DType dtype, Generator place, double mean,
+               double deviation);
+// Any type; 1 where word i < threshold, which is at most 2^32.
+BOCHNER_KERNEL(bernoulli_kernel, "bernoulli", bernoulli, void* to, int64_t count, DType dtype, Generator place,
+               uint64_t threshold);
+// i64: low + floor(x * range / 2^64) with x the two words, lower first.
+BOCHNER_KERNEL(integers_kernel, "integers", integers, int64_t* to, int64_t count, Generator place, int64_t low,
+               uint64_t range);
+
+namespace {
 
 /// Words that `count` elements of one or two words take; pairs of elements are made whole.
 uint64_t words_for(int64_t count, DType dtype) {

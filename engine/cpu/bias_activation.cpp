@@ -1,4 +1,4 @@
-#include "engine/cpu/bias_activation.h"
+#include "engine/ops/bias_activation.h"
 
 #include "engine/cpu/parts/activation.h"
 #include "engine/cpu/parts/column_sum.h"

@@ -1,7 +1,5 @@
-#include "engine/cpu/binary.h"
-
-#include "engine/cpu/parts/rows.h"
 #include "engine/ops/binary.h"
+#include "engine/cpu/parts/rows.h"
 
 namespace bochner::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/cpu/copy.h"
+#include "engine/ops/copy.h"
 
 #include <cstring>
 

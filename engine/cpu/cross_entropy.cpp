@@ -1,4 +1,4 @@
-#include "engine/cpu/cross_entropy.h"
+#include "engine/ops/cross_entropy.h"
 
 #include <limits>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "engine/cpu/dropout.h"
+#include "engine/ops/dropout.h"
 
 #include "engine/cpu/parts/dropout_window.h"
 #include "engine/cpu/parts/stream.h"

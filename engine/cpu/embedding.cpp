@@ -1,4 +1,4 @@
-#include "engine/cpu/embedding.h"
+#include "engine/ops/embedding.h"
 
 #include <numeric>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "engine/cpu/feed_forward.h"
+#include "engine/ops/feed_forward.h"
 
 #include "engine/cpu/parts/activation.h"
 #include "engine/cpu/parts/block_rows.h"

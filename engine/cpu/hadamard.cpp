@@ -4,7 +4,7 @@
 // Stages with h below the width of a vector are shuffles within a register; four more are done among sixteen registers
 // before anything is stored. So a row of 256 floats is read and written once, and a longer one once more per factor of
 // 16, in the nearest cache.
-#include "engine/cpu/hadamard.h"
+#include "engine/ops/hadamard.h"
 
 #include <algorithm>
 #include <bit>

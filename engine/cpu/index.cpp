@@ -1,4 +1,4 @@
-#include "engine/cpu/index.h"
+#include "engine/ops/index.h"
 
 #include <cstring>
 

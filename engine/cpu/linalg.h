@@ -1,3 +1,4 @@
+// Factorisations by LAPACK, for the CPU and for the backend of cards, which copies to here and back.
 #pragma once
 
 #include "engine/tensor.h"

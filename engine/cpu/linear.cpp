@@ -1,7 +1,7 @@
-#include "engine/cpu/linear.h"
+#include "engine/ops/linear.h"
 
-#include "engine/cpu/matmul.h"
 #include "engine/cpu/parts/block_rows.h"
+#include "engine/cpu/parts/matmul.h"
 #include "engine/cpu/parts/norm_rows.h"
 #include "engine/cpu/parts/pack.h"
 #include "engine/cpu/parts/tile_product.h"

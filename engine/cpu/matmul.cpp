@@ -1,4 +1,4 @@
-#include "engine/cpu/matmul.h"
+#include "engine/ops/matmul.h"
 
 #include <algorithm>
 

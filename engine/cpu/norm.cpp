@@ -1,4 +1,4 @@
-#include "engine/cpu/norm.h"
+#include "engine/ops/norm.h"
 
 #include "engine/cpu/parts/column_sum.h"
 #include "engine/cpu/parts/dropout_window.h"

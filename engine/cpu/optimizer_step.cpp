@@ -1,4 +1,4 @@
-#include "engine/cpu/optimizer_step.h"
+#include "engine/ops/optimizer_step.h"
 
 #include "engine/cpu/parts/lanes.h"
 #include "engine/math.h"

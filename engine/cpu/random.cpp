@@ -1,4 +1,4 @@
-#include "engine/cpu/random.h"
+#include "engine/random.h"
 
 #include "engine/parallel.h"
 #include "engine/philox.h"

@@ -1,4 +1,4 @@
-#include "engine/cpu/reduce.h"
+#include "engine/ops/reduce.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "engine/cpu/scan.h"
+#include "engine/ops/scan.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "engine/cpu/softmax.h"
+#include "engine/ops/softmax.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "engine/cpu/sort.h"
+#include "engine/ops/sort.h"
 
 #include <algorithm>
 #include <limits>

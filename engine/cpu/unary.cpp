@@ -1,7 +1,5 @@
-#include "engine/cpu/unary.h"
-
-#include "engine/cpu/parts/rows.h"
 #include "engine/ops/unary.h"
+#include "engine/cpu/parts/rows.h"
 
 namespace bochner::cpu {
 

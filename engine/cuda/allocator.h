@@ -1,3 +1,4 @@
+// The caching allocator of a card, in stream order, with pools for what is recorded.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // BatchNorm's part of norm.h: sums over columns, then a pass over the elements.
-#include "engine/cuda/norm.h"
 #include "engine/cuda/parts/norm_terms.h"
+#include "engine/ops/norm.h"
 
 namespace bochner::cuda {
 namespace {

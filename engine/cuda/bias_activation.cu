@@ -1,4 +1,4 @@
-#include "engine/cuda/bias_activation.h"
+#include "engine/ops/bias_activation.h"
 
 #include "engine/bf16.h"
 #include "engine/cuda/parts/activation.h"

@@ -1,5 +1,3 @@
-#include "engine/cuda/binary.h"
-
 #include "engine/bf16.h"
 #include "engine/cuda/parts/elementwise.h"
 #include "engine/ops/binary.h"

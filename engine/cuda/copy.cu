@@ -1,4 +1,4 @@
-#include "engine/cuda/copy.h"
+#include "engine/ops/copy.h"
 
 #include "engine/cuda/parts/elementwise.h"
 #include "engine/cuda/runtime.h"

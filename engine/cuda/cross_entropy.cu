@@ -1,4 +1,4 @@
-#include "engine/cuda/cross_entropy.h"
+#include "engine/ops/cross_entropy.h"
 
 #include <algorithm>
 #include <limits>

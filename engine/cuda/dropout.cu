@@ -1,4 +1,4 @@
-#include "engine/cuda/dropout.h"
+#include "engine/ops/dropout.h"
 
 #include "engine/bf16.h"
 #include "engine/cuda/parts/philox.h"

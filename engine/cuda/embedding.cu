@@ -1,4 +1,4 @@
-#include "engine/cuda/embedding.h"
+#include "engine/ops/embedding.h"
 
 #include "engine/cuda/parts/elementwise.h"
 #include "engine/cuda/parts/scatter.h"

@@ -1,11 +1,11 @@
 // The block as a composition: products by the BLAS on pieces of rows, whose hidden activations are all that is held in
 // memory, and one fused pass on each side of a product.
-#include "engine/cuda/feed_forward.h"
+#include "engine/ops/feed_forward.h"
 
 #include <algorithm>
 
-#include "engine/cuda/norm.h"
 #include "engine/cuda/parts/epilogue.h"
+#include "engine/cuda/parts/layer_norm.h"
 
 namespace bochner::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // The stages of H_n (engine/ops/hadamard.h), three or four at a time in registers. Rows of up to kTile elements are
 // read and written once, and exchanged between threads in shared memory; longer ones take a pass over memory for each
 // further factor of 8.
-#include "engine/cuda/hadamard.h"
+#include "engine/ops/hadamard.h"
 
 #include <algorithm>
 

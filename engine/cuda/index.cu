@@ -1,4 +1,4 @@
-#include "engine/cuda/index.h"
+#include "engine/ops/index.h"
 
 #include "engine/cuda/parts/elementwise.h"
 #include "engine/cuda/parts/scatter.h"

@@ -1,8 +1,8 @@
 // A composition: one product of the BLAS, and one fused pass on each side of it.
-#include "engine/cuda/linear.h"
+#include "engine/ops/linear.h"
 
-#include "engine/cuda/norm.h"
 #include "engine/cuda/parts/epilogue.h"
+#include "engine/cuda/parts/layer_norm.h"
 
 namespace bochner::cuda {
 

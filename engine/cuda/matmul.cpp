@@ -1,4 +1,4 @@
-#include "engine/cuda/matmul.h"
+#include "engine/ops/matmul.h"
 
 #include "engine/bf16.h"
 #include "engine/cuda/parts/blas.h"

@@ -1,4 +1,4 @@
-#include "engine/cuda/norm.h"
+#include "engine/ops/norm.h"
 
 #include <algorithm>
 

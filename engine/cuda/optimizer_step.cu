@@ -1,5 +1,5 @@
 // Many tensors in few launches: each takes a table of up to kTensors of them and of the pieces that its blocks have.
-#include "engine/cuda/optimizer_step.h"
+#include "engine/ops/optimizer_step.h"
 
 #include "engine/cuda/parts/launch.h"
 #include "engine/math.h"

@@ -1,4 +1,4 @@
-#include "engine/cuda/random.h"
+#include "engine/random.h"
 
 #include "engine/cuda/parts/philox.h"
 

@@ -1,4 +1,4 @@
-#include "engine/cuda/reduce.h"
+#include "engine/ops/reduce.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "engine/cuda/scan.h"
+#include "engine/ops/scan.h"
 
 #include <type_traits>
 

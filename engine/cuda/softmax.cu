@@ -1,4 +1,4 @@
-#include "engine/cuda/softmax.h"
+#include "engine/ops/softmax.h"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "engine/cuda/sort.h"
+#include "engine/ops/sort.h"
 
 #include <bit>
 #include <limits>

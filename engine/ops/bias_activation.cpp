@@ -3,17 +3,22 @@
 #include <array>
 
 #include "engine/bf16.h"
-#include "engine/cpu/bias_activation.h"
-#include "engine/cuda/bias_activation.h"
 #include "engine/kernel.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kBiasActivation{"bias_activation", &cpu::bias_activation, CUDA_KERNEL(bias_activation)};
-constexpr Kernel kBiasActivationBackward{"bias_activation", &cpu::bias_activation_backward,
-                                         CUDA_KERNEL(bias_activation_backward)};
-constexpr Kernel kColumnSum{"column_sum", &cpu::column_sum, CUDA_KERNEL(column_sum)};
+// All contiguous, of one floating type. x, y, g, dx (rows, columns); bias, dbias (columns). columns > 0.
+
+// `bias` may be undefined.
+BOCHNER_KERNEL(kBiasActivation, "bias_activation", bias_activation, int64_t rows, int64_t columns, const Tensor& x,
+               const Tensor& bias, Activation activation, const Tensor& y);
+// `bias` and `dbias` may be undefined, independently.
+BOCHNER_KERNEL(kBiasActivationBackward, "bias_activation", bias_activation_backward, int64_t rows, int64_t columns,
+               const Tensor& g, const Tensor& x, const Tensor& bias, Activation activation, const Tensor& dx,
+               const Tensor& dbias);
+BOCHNER_KERNEL(kColumnSum, "column_sum", column_sum, int64_t rows, int64_t columns, const Tensor& x, const Tensor& sum);
+
+namespace {
 
 constexpr std::array<std::pair<Activation, std::string_view>, 4> kNames{{{Activation::identity, "identity"},
                                                                          {Activation::relu, "relu"},

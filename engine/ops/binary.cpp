@@ -1,17 +1,29 @@
 #include "engine/ops/binary.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/binary.h"
-#include "engine/cuda/binary.h"
 #include "engine/kernel.h"
+#include "engine/loop.h"
 
 namespace bochner {
+
+namespace cpu {
+/// Operands: z, a, b.
+template <class Op>
+void binary(const Op& op, const Loop& loop, DType dtype);
+}  // namespace cpu
+namespace cuda {
+/// Operands: z, a, b.
+template <class Op>
+void binary(const Op& op, const Loop& loop, DType dtype);
+}  // namespace cuda
+
+// Operands: z, condition, a, b.
+BOCHNER_KERNEL(kWhere, "where", where, const Loop& loop, DType dtype);
+
 namespace {
 
 template <class Op>
 constexpr Kernel kBinary{Op::name, &cpu::binary<Op>, CUDA_KERNEL(binary<Op>)};
-
-constexpr Kernel kWhere{"where", &cpu::where, CUDA_KERNEL(where)};
 
 void require_alike(const char* op, const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) fail("{}: {} and {} differ in type; convert one with cast()", op, a.str(), b.str());

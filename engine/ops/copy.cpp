@@ -1,17 +1,20 @@
 #include "engine/ops/copy.h"
 
-#include "engine/cpu/copy.h"
-#include "engine/cuda/copy.h"
 #include "engine/kernel.h"
 #include "engine/loop.h"
 
 namespace bochner {
-namespace {
 
-const Kernel copy_kernel{"copy", &cpu::copy, CUDA_KERNEL(copy)};
-const Kernel fill_kernel{"fill", &cpu::fill, CUDA_KERNEL(fill)};
+#if defined(BOCHNER_CUDA)
+namespace cuda {
+/// Of one shape, on two devices, at least one of them a card; any strides and types. Waits where `to` is on the CPU.
+void copy_between_devices(const Tensor& from, const Tensor& to);
+}  // namespace cuda
+#endif
 
-}  // namespace
+// Operands: to, from.
+BOCHNER_KERNEL(copy_kernel, "copy", copy, const Loop& loop, DType to, DType from);
+BOCHNER_KERNEL(fill_kernel, "fill", fill, const Loop& loop, DType to, double value);
 
 void copy(const Tensor& from, const Tensor& to) {
   if (!(from.shape() == to.shape())) fail("copy: {} does not fit {}", from.shape().str(), to.shape().str());

@@ -1,21 +1,26 @@
 #include "engine/ops/cross_entropy.h"
 
-#include "engine/cpu/cross_entropy.h"
-#include "engine/cuda/cross_entropy.h"
 #include "engine/kernel.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kCrossEntropy{"cross_entropy", &cpu::cross_entropy, CUDA_KERNEL(cross_entropy)};
-constexpr Kernel kCrossEntropyBackward{"cross_entropy", &cpu::cross_entropy_backward,
-                                       CUDA_KERNEL(cross_entropy_backward)};
-constexpr Kernel kBinary{"binary_cross_entropy", &cpu::binary_cross_entropy, CUDA_KERNEL(binary_cross_entropy)};
-constexpr Kernel kBinaryBackward{"binary_cross_entropy", &cpu::binary_cross_entropy_backward,
-                                 CUDA_KERNEL(binary_cross_entropy_backward)};
-constexpr Kernel kSquared{"mean_squared_error", &cpu::mean_squared_error, CUDA_KERNEL(mean_squared_error)};
-constexpr Kernel kSquaredBackward{"mean_squared_error", &cpu::mean_squared_error_backward,
-                                  CUDA_KERNEL(mean_squared_error_backward)};
+// All contiguous. x, dx (rows, classes); labels i64, logsumexp (rows); loss and g have one element.
+
+BOCHNER_KERNEL(kCrossEntropy, "cross_entropy", cross_entropy, int64_t rows, int64_t classes, const Tensor& x,
+               const Tensor& labels, const CrossEntropyOptions& options, const Tensor& loss, const Tensor& logsumexp);
+BOCHNER_KERNEL(kCrossEntropyBackward, "cross_entropy", cross_entropy_backward, int64_t rows, int64_t classes,
+               const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& logsumexp,
+               const CrossEntropyOptions& options, const Tensor& dx);
+BOCHNER_KERNEL(kBinary, "binary_cross_entropy", binary_cross_entropy, const Tensor& x, const Tensor& targets,
+               const Tensor& loss);
+BOCHNER_KERNEL(kBinaryBackward, "binary_cross_entropy", binary_cross_entropy_backward, const Tensor& g, const Tensor& x,
+               const Tensor& targets, const Tensor& dx);
+BOCHNER_KERNEL(kSquared, "mean_squared_error", mean_squared_error, const Tensor& x, const Tensor& targets,
+               const Tensor& loss);
+BOCHNER_KERNEL(kSquaredBackward, "mean_squared_error", mean_squared_error_backward, const Tensor& g, const Tensor& x,
+               const Tensor& targets, const Tensor& dx);
+
+namespace {
 
 Shape rows_of(const Tensor& x) {
   Shape rows = x.shape();

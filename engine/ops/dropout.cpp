@@ -3,19 +3,17 @@
 #include <cmath>
 
 #include "engine/bf16.h"
-#include "engine/cpu/dropout.h"
-#include "engine/cuda/dropout.h"
 #include "engine/kernel.h"
 #include "engine/ops/binary.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kApply{"dropout", &cpu::dropout, CUDA_KERNEL(dropout)};
-constexpr Kernel kAdd{"dropout", &cpu::add_dropout, CUDA_KERNEL(add_dropout)};
-constexpr Kernel kMask{"dropout", &cpu::dropout_mask, CUDA_KERNEL(dropout_mask)};
-
-}  // namespace
+// y = x factor; all contiguous, of one size.
+BOCHNER_KERNEL(kApply, "dropout", dropout, const Tensor& x, const Dropout& drop, const Tensor& y);
+// y = residual + x factor
+BOCHNER_KERNEL(kAdd, "dropout", add_dropout, const Tensor& x, const Tensor& residual, const Dropout& drop,
+               const Tensor& y);
+BOCHNER_KERNEL(kMask, "dropout", dropout_mask, const Dropout& drop, const Tensor& y);
 
 Dropout Dropout::at(double p, const Generator& place) {
   if (!(p >= 0 && p <= 1)) fail("dropout: probability {} lies outside [0, 1]", p);

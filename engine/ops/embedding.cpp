@@ -1,15 +1,20 @@
 #include "engine/ops/embedding.h"
 
-#include "engine/cpu/embedding.h"
-#include "engine/cuda/embedding.h"
 #include "engine/kernel.h"
 #include "engine/ops/bias_activation.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kForward{"embedding", &cpu::embedding, CUDA_KERNEL(embedding)};
-constexpr Kernel kBackward{"embedding_backward", &cpu::embedding_backward, CUDA_KERNEL(embedding_backward)};
+// All contiguous: table, dtable (entries, dim), ids i64 (count), y, g (count, dim). Ids are checked.
+
+// Adds positions (length, dim) in turn, place i getting row i mod length, if defined.
+// On a card, an id outside the table becomes an Error at the next read by the host, and gives zeros.
+BOCHNER_KERNEL(kForward, "embedding", embedding, const Tensor& table, const Tensor& ids, const Tensor& positions,
+               const Tensor& y);
+BOCHNER_KERNEL(kBackward, "embedding_backward", embedding_backward, const Tensor& g, const Tensor& ids, int64_t padding,
+               const Tensor& dtable);
+
+namespace {
 
 /// As i64, contiguous.
 Tensor checked_ids(const Tensor& ids) {

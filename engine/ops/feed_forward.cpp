@@ -1,16 +1,23 @@
 #include "engine/ops/feed_forward.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/feed_forward.h"
-#include "engine/cuda/feed_forward.h"
 #include "engine/kernel.h"
 #include "engine/work.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kForward{"feed_forward", &cpu::feed_forward, CUDA_KERNEL(feed_forward)};
-constexpr Kernel kBackward{"feed_forward_backward", &cpu::feed_forward_backward, CUDA_KERNEL(feed_forward_backward)};
+// All contiguous, of one floating type, and positive sizes. Biases are defined; mean, rstd (rows), gamma and beta are
+// undefined together for a block without norm.
+
+BOCHNER_KERNEL(kForward, "feed_forward", feed_forward, const FeedForwardSizes& sizes, const Tensor& x,
+               const FeedForwardWeights& weights, const FeedForwardOptions& options, const FeedForwardResult& result);
+// Fills `result`, whose gamma and beta are undefined where those of `weights` are.
+BOCHNER_KERNEL(kBackward, "feed_forward_backward", feed_forward_backward, const FeedForwardSizes& sizes,
+               const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+               const FeedForwardWeights& weights, const FeedForwardOptions& options,
+               const FeedForwardGradients& result);
+
+namespace {
 
 FeedForwardSizes checked_sizes(const Tensor& x, const FeedForwardWeights& weights) {
   visit_stored(x.dtype(), "feed_forward", [](auto) {});

@@ -2,14 +2,14 @@
 
 #include <bit>
 
-#include "engine/cpu/hadamard.h"
-#include "engine/cuda/hadamard.h"
 #include "engine/kernel.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kHadamard{"hadamard", &cpu::hadamard, CUDA_KERNEL(hadamard)};
+// to = H from for each of `rows` contiguous rows of n = 2^k elements; both may be the same tensor.
+BOCHNER_KERNEL(kHadamard, "hadamard", hadamard, int64_t rows, int64_t n, const Tensor& from, const Tensor& to);
+
+namespace {
 
 void transform(const Tensor& from, const Tensor& to) {
   if (from.rank() == 0) fail("hadamard: a rank-0 tensor has no last axis");

@@ -1,18 +1,22 @@
 #include "engine/ops/index.h"
 
-#include "engine/cpu/index.h"
-#include "engine/cuda/index.h"
 #include "engine/kernel.h"
+#include "engine/loop.h"
 
 namespace bochner {
+
+// An Error in the name of `op` unless every element of `index` (i64, contiguous) lies in [0, bound).
+// On a card, an element out of range becomes an Error at the next read by the host; what follows leaves such elements out.
+BOCHNER_KERNEL(kCheckIndex, "index", check_index, const Tensor& index, int64_t bound, const char* op);
+// Operands y, x, index (i64): y = x[index * stride], with x at index 0. `bytes` is the size of an element of x and y.
+BOCHNER_KERNEL(kGather, "gather", gather, const Loop& loop, size_t bytes, int64_t stride);
+// y[o, index[o, i, c], c] += source[o, i, c], i ascending.
+BOCHNER_KERNEL(kScatterAdd, "scatter_add", scatter_add, const Scatter& scatter, const Tensor& index,
+               const Tensor& source, const Tensor& y);
+// y (size, classes), contiguous.
+BOCHNER_KERNEL(kOneHot, "one_hot", one_hot, const Tensor& index, int64_t classes, const Tensor& y);
+
 namespace {
-
-using cpu::Scatter;
-
-constexpr Kernel kCheckIndex{"index", &cpu::check_index, CUDA_KERNEL(check_index)};
-constexpr Kernel kGather{"gather", &cpu::gather, CUDA_KERNEL(gather)};
-constexpr Kernel kScatterAdd{"scatter_add", &cpu::scatter_add, CUDA_KERNEL(scatter_add)};
-constexpr Kernel kOneHot{"one_hot", &cpu::one_hot, CUDA_KERNEL(one_hot)};
 
 void check(const Tensor& index, int64_t bound, Device device, const char* op) {
   if (index.dtype() != DType::i64)

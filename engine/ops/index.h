@@ -8,6 +8,13 @@
 
 namespace bochner {
 
+/// What the kernel of scatter_add is told: y (outer, bins, inner) and source (outer, count, inner), contiguous; strides
+/// of the index, in elements, along each axis of source; inner_stride is 0 or 1.
+struct Scatter {
+  int64_t outer, bins, count, inner;
+  int64_t outer_stride, count_stride, inner_stride;
+};
+
 /// y[p.., i.., q..] = x[p.., index[i..], q..]: index may have any shape, which replaces `axis`. Any type.
 ///
 ///   take(table, words)     // (vocabulary, dim), (batch, length) -> (batch, length, dim)

@@ -1,20 +1,24 @@
 #include "engine/ops/kernel_attention.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/attention/kernel_attention.h"
-#include "engine/cuda/attention/kernel_attention.h"
 #include "engine/kernel.h"
 #include "engine/ops/attention_shapes.h"
 #include "engine/work.h"
 
 namespace bochner {
+
+// Rows of Q, K, V, dO, O, dQ, dK, dV are of one piece; Omega is contiguous. dOmega is overwritten where it is defined.
+BOCHNER_KERNEL(kForward, "kernel_attention", kernel_attention, const KernelAttentionSpec& spec, const Tensor& Q,
+               const Tensor& K, const Tensor& V, const Tensor& Omega, const Tensor& keys,
+               const KernelAttentionResult& to);
+BOCHNER_KERNEL(kBackward, "kernel_attention_backward", kernel_attention_backward, const KernelAttentionSpec& spec,
+               const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& Omega,
+               const Tensor& keys, const KernelAttentionResult& forward, const KernelAttentionGradients& to);
+
 namespace {
 
 using T = const Tensor&;
 using Spec = const KernelAttentionSpec&;
-constexpr Kernel kForward{"kernel_attention", &cpu::kernel_attention, CUDA_KERNEL(kernel_attention)};
-constexpr Kernel kBackward{"kernel_attention_backward", &cpu::kernel_attention_backward,
-                           CUDA_KERNEL(kernel_attention_backward)};
 
 void check_fastfood(Spec spec, T Q, T Omega) {
   const Tensor& order = spec.permutation;

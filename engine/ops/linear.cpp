@@ -1,16 +1,22 @@
 #include "engine/ops/linear.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/linear.h"
-#include "engine/cuda/linear.h"
 #include "engine/kernel.h"
 #include "engine/work.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kForward{"linear", &cpu::linear, CUDA_KERNEL(linear)};
-constexpr Kernel kBackward{"linear_backward", &cpu::linear_backward, CUDA_KERNEL(linear_backward)};
+// All contiguous, of one floating type, and positive sizes. b is defined; mean, rstd (rows), gamma and beta are
+// undefined together for a layer without norm; residual may be undefined.
+
+BOCHNER_KERNEL(kForward, "linear", linear, const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights,
+               const Tensor& residual, const LinearSpec& spec, const LinearResult& result);
+// Fills `result`, whose gamma, beta and b are undefined where those are not asked for; made.y is defined behind relu.
+BOCHNER_KERNEL(kBackward, "linear_backward", linear_backward, const LinearSizes& sizes, const Tensor& g,
+               const Tensor& x, const LinearResult& made, const LinearWeights& weights, const LinearSpec& spec,
+               const LinearGradients& result);
+
+namespace {
 
 LinearSizes checked_sizes(const Tensor& x, const LinearWeights& weights) {
   visit_stored(x.dtype(), "linear", [](auto) {});

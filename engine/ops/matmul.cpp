@@ -1,18 +1,19 @@
 #include "engine/ops/matmul.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/matmul.h"
-#include "engine/cuda/matmul.h"
 #include "engine/kernel.h"
 #include "engine/work.h"
 
 namespace bochner {
+
+// For each i: C_i (m x n, contiguous, one after the other) = A_i B_i, at element offsets a_offsets[i], b_offsets[i].
+BOCHNER_KERNEL(kMatmul, "matmul", matmul, int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_layout,
+               const std::vector<int64_t>& a_offsets, const Tensor& b, MatrixLayout b_layout,
+               const std::vector<int64_t>& b_offsets, const Tensor& c);
+
 namespace {
 
-using cpu::MatrixLayout;
 using Offsets = std::vector<int64_t>;
-
-constexpr Kernel kMatmul{"matmul", &cpu::matmul, CUDA_KERNEL(matmul)};
 
 /// x as BLAS can read it: one of the last two axes has stride 1; copied where neither has.
 Tensor readable(const Tensor& x, MatrixLayout& layout) {

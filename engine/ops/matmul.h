@@ -5,6 +5,12 @@
 
 namespace bochner {
 
+/// One stored matrix: row-major with row stride `stride`, or the transpose of such a one.
+struct MatrixLayout {
+  bool transposed;
+  int64_t stride;
+};
+
 /// C = A B:  (..., m, k) x (..., k, n) -> (..., m, n); leading axes broadcast. f32, f64. Transposed views cost no copy.
 Tensor matmul(const Tensor& a, const Tensor& b);
 

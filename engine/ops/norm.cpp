@@ -1,22 +1,38 @@
 #include "engine/ops/norm.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/norm.h"
-#include "engine/cuda/norm.h"
 #include "engine/kernel.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/unary.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kLayerNorm{"layer_norm", &cpu::layer_norm, CUDA_KERNEL(layer_norm)};
-constexpr Kernel kLayerNormApply{"layer_norm", &cpu::layer_norm_apply, CUDA_KERNEL(layer_norm_apply)};
-constexpr Kernel kResidualLayerNorm{"layer_norm", &cpu::residual_layer_norm, CUDA_KERNEL(residual_layer_norm)};
-constexpr Kernel kLayerNormBackward{"layer_norm", &cpu::layer_norm_backward, CUDA_KERNEL(layer_norm_backward)};
-constexpr Kernel kColumnMoments{"batch_norm", &cpu::column_moments, CUDA_KERNEL(column_moments)};
-constexpr Kernel kBatchNormApply{"batch_norm", &cpu::batch_norm_apply, CUDA_KERNEL(batch_norm_apply)};
-constexpr Kernel kBatchNormBackward{"batch_norm", &cpu::batch_norm_backward, CUDA_KERNEL(batch_norm_backward)};
+// All contiguous, of one floating type. x, y, g, dx, residual, sum (rows, columns); mean, rstd (rows); gamma, beta,
+// dgamma, dbeta (columns).
+
+BOCHNER_KERNEL(kLayerNorm, "layer_norm", layer_norm, int64_t rows, int64_t columns, const Tensor& x,
+               const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y, const Tensor& mean,
+               const Tensor& rstd);
+BOCHNER_KERNEL(kLayerNormApply, "layer_norm", layer_norm_apply, int64_t rows, int64_t columns, const Tensor& x,
+               const Tensor& gamma, const Tensor& beta, const Tensor& mean, const Tensor& rstd, const Tensor& y);
+BOCHNER_KERNEL(kResidualLayerNorm, "layer_norm", residual_layer_norm, int64_t rows, int64_t columns, const Tensor& x,
+               const Tensor& residual, const Dropout& drop, const Tensor& gamma, const Tensor& beta, double eps,
+               const Tensor& sum, const Tensor& y, const Tensor& mean, const Tensor& rstd);
+// `residual` may be undefined.
+BOCHNER_KERNEL(kLayerNormBackward, "layer_norm", layer_norm_backward, int64_t rows, int64_t columns, const Tensor& g,
+               const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd, const Tensor& residual,
+               const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta);
+// mean and (biased) variance of each column.
+BOCHNER_KERNEL(kColumnMoments, "batch_norm", column_moments, int64_t rows, int64_t columns, const Tensor& x,
+               const Tensor& mean, const Tensor& variance);
+// y = (x - mean) rstd gamma + beta; mean, rstd, gamma, beta (columns).
+BOCHNER_KERNEL(kBatchNormApply, "batch_norm", batch_norm_apply, int64_t rows, int64_t columns, const Tensor& x,
+               const Tensor& gamma, const Tensor& beta, const Tensor& mean, const Tensor& rstd, const Tensor& y);
+BOCHNER_KERNEL(kBatchNormBackward, "batch_norm", batch_norm_backward, int64_t rows, int64_t columns, const Tensor& g,
+               const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd, const Tensor& dx,
+               const Tensor& dgamma, const Tensor& dbeta);
+
+namespace {
 
 /// (rows, columns) of x over its last axis.
 struct Rows {

@@ -2,18 +2,20 @@
 
 #include <cmath>
 
-#include "engine/cpu/optimizer_step.h"
-#include "engine/cuda/optimizer_step.h"
 #include "engine/kernel.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/unary.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kAdam{"adam_step", &cpu::adam_step, CUDA_KERNEL(adam_step)};
-constexpr Kernel kSgd{"sgd_step", &cpu::sgd_step, CUDA_KERNEL(sgd_step)};
-constexpr Kernel kSumOfSquares{"global_norm", &cpu::sum_of_squares, CUDA_KERNEL(sum_of_squares)};
+BOCHNER_KERNEL(kAdam, "adam_step", adam_step, const Tensor& numbers, const GradientClip& clip,
+               const std::vector<AdamTensors>& tensors);
+BOCHNER_KERNEL(kSgd, "sgd_step", sgd_step, const Tensor& numbers, const GradientClip& clip,
+               const std::vector<SgdTensors>& tensors);
+// `sum` is one f64; tensors are contiguous.
+BOCHNER_KERNEL(kSumOfSquares, "global_norm", sum_of_squares, const std::vector<Tensor>& tensors, const Tensor& sum);
+
+namespace {
 
 /// All on the device of the first parameter, `first`.
 void require_alike(const char* op, const Tensor& first, std::initializer_list<const Tensor*> tensors) {

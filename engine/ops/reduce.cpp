@@ -3,17 +3,17 @@
 #include <array>
 
 #include "engine/bf16.h"
-#include "engine/cpu/reduce.h"
-#include "engine/cuda/reduce.h"
 #include "engine/kernel.h"
 #include "engine/ops/unary.h"
 
 namespace bochner {
+
+// x is contiguous (outer, count, inner); y is contiguous (outer, inner).
+// On a card, too, the order of a sum follows from the sizes.
+BOCHNER_KERNEL(kReduce, "reduce", reduce, Reduction op, int64_t outer, int64_t count, int64_t inner, const Tensor& x,
+               const Tensor& y);
+
 namespace {
-
-using cpu::Reduction;
-
-constexpr Kernel kReduce{"reduce", &cpu::reduce, CUDA_KERNEL(reduce)};
 
 std::array<bool, Dims::kMaxRank> chosen(const Tensor& x, const Dims& axes) {
   std::array<bool, Dims::kMaxRank> reduced{};

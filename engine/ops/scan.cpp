@@ -1,15 +1,12 @@
 #include "engine/ops/scan.h"
 
-#include "engine/cpu/scan.h"
-#include "engine/cuda/scan.h"
 #include "engine/kernel.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kCumsum{"cumsum", &cpu::cumsum, CUDA_KERNEL(cumsum)};
-
-}  // namespace
+// x and y (outer, count, inner), contiguous; sums run along the middle.
+BOCHNER_KERNEL(kCumsum, "cumsum", cumsum, int64_t outer, int64_t count, int64_t inner, bool exclusive, bool reverse,
+               const Tensor& x, const Tensor& y);
 
 Tensor cumsum(const Tensor& x, int axis, ScanOptions options) {
   axis = x.shape().checked(axis);

@@ -1,18 +1,15 @@
 #include "engine/ops/softmax.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/softmax.h"
-#include "engine/cuda/softmax.h"
 #include "engine/kernel.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kSoftmax{"softmax", &cpu::softmax, CUDA_KERNEL(softmax)};
-constexpr Kernel kSoftmaxBackward{"softmax_backward", &cpu::softmax_backward, CUDA_KERNEL(softmax_backward)};
-constexpr Kernel kLogSumExp{"logsumexp", &cpu::logsumexp, CUDA_KERNEL(logsumexp)};
-
-}  // namespace
+// All contiguous: x, y, g, dx (rows, columns); logsumexp's y (rows).
+BOCHNER_KERNEL(kSoftmax, "softmax", softmax, int64_t rows, int64_t columns, const Tensor& x, const Tensor& y);
+BOCHNER_KERNEL(kSoftmaxBackward, "softmax_backward", softmax_backward, int64_t rows, int64_t columns, const Tensor& g,
+               const Tensor& y, const Tensor& dx);
+BOCHNER_KERNEL(kLogSumExp, "logsumexp", logsumexp, int64_t rows, int64_t columns, const Tensor& x, const Tensor& y);
 
 Tensor softmax(const Tensor& x, int axis) {
   if (x.dtype() == DType::bf16) return rounded(softmax(wide(x), axis));

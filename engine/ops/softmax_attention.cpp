@@ -1,19 +1,21 @@
 #include "engine/ops/softmax_attention.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/attention/softmax_attention.h"
-#include "engine/cuda/attention/softmax_attention.h"
 #include "engine/kernel.h"
 #include "engine/work.h"
 
 namespace bochner {
+
+BOCHNER_KERNEL(kForward, "softmax_attention", softmax_attention, const Tensor& Q, const Tensor& K, const Tensor& V,
+               const Tensor& key_mask, const SoftmaxAttentionOptions& options, const Tensor& O,
+               const Tensor& logsumexp);
+BOCHNER_KERNEL(kBackward, "softmax_attention_backward", softmax_attention_backward, const Tensor& dO, const Tensor& Q,
+               const Tensor& K, const Tensor& V, const Tensor& key_mask, const SoftmaxAttended& attended,
+               const SoftmaxAttentionOptions& options, const AttentionGradients& grads);
+
 namespace {
 
 constexpr const char* kOp = "softmax_attention";
-
-constexpr Kernel kForward{kOp, &cpu::softmax_attention, CUDA_KERNEL(softmax_attention)};
-constexpr Kernel kBackward{"softmax_attention_backward", &cpu::softmax_attention_backward,
-                           CUDA_KERNEL(softmax_attention_backward)};
 
 /// Multiplications of Q K^T and P V; half of them where later keys are hidden.
 double products_of(const Tensor& Q, const Tensor& K, const Tensor& V, const SoftmaxAttentionOptions& options) {

@@ -1,14 +1,18 @@
 #include "engine/ops/sort.h"
 
-#include "engine/cpu/sort.h"
-#include "engine/cuda/sort.h"
 #include "engine/kernel.h"
 
 namespace bochner {
-namespace {
 
-constexpr Kernel kSort{"sort", &cpu::sort, CUDA_KERNEL(sort)};
-constexpr Kernel kArgmax{"argmax", &cpu::argmax, CUDA_KERNEL(argmax)};
+// The first k in order of each row of x (rows, columns): values and indices (rows, k); all contiguous, 1 <= k <=
+// columns.
+BOCHNER_KERNEL(kSort, "sort", sort, int64_t rows, int64_t columns, int64_t k, bool descending, const Tensor& x,
+               const Tensor& values, const Tensor& indices);
+// Of each row, the first place of the largest or smallest element.
+BOCHNER_KERNEL(kArgmax, "argmax", argmax, int64_t rows, int64_t columns, bool largest, const Tensor& x,
+               const Tensor& places);
+
+namespace {
 
 /// The first k of each row in order, on views with `axis` last.
 Ordered first(const Tensor& x, int64_t k, int axis, bool descending, const char* op) {

@@ -1,11 +1,27 @@
 #include "engine/ops/unary.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/unary.h"
-#include "engine/cuda/unary.h"
 #include "engine/kernel.h"
+#include "engine/loop.h"
 
 namespace bochner {
+
+namespace cpu {
+/// Operands: y, x.
+template <class Op>
+void unary(const Op& op, const Loop& loop, DType dtype);
+/// Operands: dx, g, x, y.
+template <class Op>
+void unary_backward(const Op& op, const Loop& loop, DType dtype);
+}  // namespace cpu
+namespace cuda {
+/// Operands: y, x.
+template <class Op>
+void unary(const Op& op, const Loop& loop, DType dtype);
+/// Operands: dx, g, x, y.
+template <class Op>
+void unary_backward(const Op& op, const Loop& loop, DType dtype);
+}  // namespace cuda
 
 template <class Op>
 Tensor apply(const Op& op, const Tensor& x) {

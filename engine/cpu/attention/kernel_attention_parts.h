@@ -5,7 +5,7 @@
 
 #include "engine/cpu/attention/attention_tile.h"
 #include "engine/cpu/attention/feature_tile.h"
-#include "engine/cpu/attention/kernel_attention.h"
+#include "engine/ops/kernel_attention.h"
 
 namespace bochner::cpu {
 

@@ -1,6 +1,6 @@
 // Scores are held as S^T, keys x queries: the softmax runs down columns, S^T = K Q^T takes Q^T, transposed once for 64
 // queries, and O^T += V^T P^T and dQ^T += K^T dS^T take V and K as they lie. Scores are in units of log 2.
-#include "engine/cpu/attention/softmax_attention.h"
+#include "engine/ops/softmax_attention.h"
 
 #include <cmath>
 #include <limits>

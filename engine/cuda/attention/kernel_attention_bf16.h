@@ -1,3 +1,4 @@
+// Kernel attention on tensor cores, with factors of bf16.
 #pragma once
 
 #include "engine/ops/kernel_attention.h"

@@ -1,3 +1,4 @@
+// Softmax attention on tensor cores, with factors of bf16.
 #pragma once
 
 #include "engine/ops/softmax_attention.h"

@@ -10,8 +10,8 @@
 #include "engine/random.h"
 #include "tests/card.h"
 #if defined(BOCHNER_CUDA)
-#include "engine/cuda/copy.h"
 #include "engine/cuda/runtime.h"
+#include "engine/ops/copy.h"
 #endif
 
 namespace bochner {

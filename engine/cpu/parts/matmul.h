@@ -1,18 +1,12 @@
+// The product of matrices, which layers call too. Its parameters: engine/ops/matmul.cpp.
 #pragma once
 
 #include <vector>
 
-#include "engine/tensor.h"
+#include "engine/ops/matmul.h"
 
 namespace bochner::cpu {
 
-/// One stored matrix: row-major with row stride `stride`, or the transpose of such a one.
-struct MatrixLayout {
-  bool transposed;
-  int64_t stride;
-};
-
-/// For each i: C_i (m x n, contiguous, one after the other) = A_i B_i, at element offsets a_offsets[i], b_offsets[i].
 void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_layout,
             const std::vector<int64_t>& a_offsets, const Tensor& b, MatrixLayout b_layout,
             const std::vector<int64_t>& b_offsets, const Tensor& c);

@@ -1,0 +1,90 @@
+// The order of the house: which folder may use which, how long a file may be, how many a folder holds, and that each
+// header begins with its purpose.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Source {
+  std::string path;  ///< from the root
+  std::vector<std::string> lines;
+};
+
+/// The C++ and CUDA files of the five folders and, where asked for, of the tests.
+std::vector<Source> sources(bool tests) {
+  const fs::path root = BOCHNER_SOURCE_DIR;
+  std::vector<Source> found;
+  for (const char* folder : {"engine", "autograd", "layers", "datasets", "experiments", "tests"}) {
+    if (!tests && std::string(folder) == "tests") continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cpp" && extension != ".cu") continue;
+      Source source{fs::relative(entry.path(), root).generic_string(), {}};
+      std::ifstream file(entry.path());
+      for (std::string line; std::getline(file, line);) source.lines.push_back(line);
+      found.push_back(std::move(source));
+    }
+  }
+  EXPECT_GT(found.size(), 300U) << "the sources are not where they are looked for: " << root;
+  return found;
+}
+
+TEST(House, AFolderUsesOnlyThoseAboveIt) {
+  const std::map<std::string, std::set<std::string>> may_use = {
+      {"engine", {}},
+      {"autograd", {"engine"}},
+      {"layers", {"engine", "autograd"}},
+      {"datasets", {"engine"}},
+      {"experiments", {"engine", "autograd", "layers", "datasets"}}};
+  int includes = 0;
+  for (const Source& source : sources(false)) {
+    const std::string own = source.path.substr(0, source.path.find('/'));
+    for (const std::string& line : source.lines) {
+      const std::string begin = "#include \"";
+      if (line.rfind(begin, 0) != 0) continue;
+      const std::string used = line.substr(begin.size(), line.find('/') - begin.size());
+      if (used == own || used.find('"') != std::string::npos) continue;
+      ++includes;
+      EXPECT_TRUE(may_use.at(own).count(used)) << source.path << " may not use " << used << ": " << line;
+    }
+  }
+  EXPECT_GT(includes, 300);
+}
+
+TEST(House, NoFileIsLongerThanFourHundredLinesOrSo) {
+  for (const Source& source : sources(true)) {
+    EXPECT_LE(source.lines.size(), 420U) << source.path << " holds two things; part them";
+  }
+}
+
+TEST(House, EachHeaderBeginsWithItsPurpose) {
+  for (const Source& source : sources(true)) {
+    if (fs::path(source.path).extension() != ".h") continue;
+    ASSERT_FALSE(source.lines.empty()) << source.path;
+    EXPECT_EQ(source.lines[0].rfind("// ", 0), 0U)
+        << source.path << " must begin with a comment that says what it is for";
+  }
+}
+
+// A header and its source count as one.
+TEST(House, NoFolderIsAFlatListOfMoreThanTwentyFive) {
+  std::map<std::string, std::set<std::string>> names;
+  for (const Source& source : sources(true)) {
+    const fs::path path = source.path;
+    names[path.parent_path().generic_string()].insert(path.stem().string());
+  }
+  for (const auto& [folder, files] : names) {
+    EXPECT_LE(files.size(), 25U) << folder << "/ answers more than one question; group it by subject";
+  }
+}
+
+}  // namespace
