@@ -23,6 +23,8 @@ test_all() {
   check_tests
   stage 'an experiment from end to end'
   check_end_to_end
+  stage 'every command that a document prints'
+  .ci/documents.py
   stage 'a project that uses the installed Bochner'
   check_consumer
   stage 'address and undefined-behaviour sanitizers'
@@ -126,7 +128,7 @@ link_consumer() {
   (cd "$1" && bash -c "$(ninja -t commands consumer | tail -n 1)")
 }
 
-# A few dozen steps of the demo.
+# A few dozen steps of the demo's runs.
 check_end_to_end() {
   local folder
   folder=$(mktemp -d)
