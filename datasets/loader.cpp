@@ -42,7 +42,7 @@ void check(const Dataset& dataset, const LoaderOptions& options) {
     fail("loader: ids are i64 or i32, not {}", name_of(options.ids));
   }
   if (options.drop_last && options.batch_size > dataset.size()) {
-    fail("loader: drop_last leaves no batch of {}: it has {} examples, a batch {}; choose a smaller batch", name,
+    fail("loader: {} has {} examples, which do not fill one batch of {}; choose a smaller --batch", name,
          dataset.size(), options.batch_size);
   }
 }

@@ -45,6 +45,22 @@ std::string nearest(std::string_view name, std::span<const std::string> candidat
   return best;
 }
 
+std::string near_name(std::string_view name, std::span<const std::string> candidates) {
+  const std::string best = nearest(name, candidates);
+  const std::string_view part = std::string_view(best).substr(best.rfind('.') + 1);
+  const int distance = std::min(edit_distance(name, best), edit_distance(name, part));
+  constexpr size_t kBeginning = 3;  // characters that tell a name
+  const auto begins = [](std::string_view longer, std::string_view shorter) {
+    return shorter.size() >= kBeginning && longer.starts_with(shorter);
+  };
+  if (!name.empty() && distance <= std::max(1, static_cast<int>(name.size()) / 3)) return best;
+  for (const std::string& candidate : candidates) {
+    const std::string_view end = std::string_view(candidate).substr(candidate.rfind('.') + 1);
+    if (begins(candidate, name) || begins(end, name) || begins(name, end)) return candidate;
+  }
+  return {};
+}
+
 std::string listed(std::span<const std::string> names) {
   std::string text;
   for (const std::string& name : names) {
@@ -52,6 +68,11 @@ std::string listed(std::span<const std::string> names) {
     text += name;
   }
   return text;
+}
+
+std::string valid_names(std::string_view name, std::span<const std::string> candidates) {
+  const std::string near = near_name(name, candidates);
+  return (near.empty() ? "; valid: " : "; did you mean '" + near + "'? Valid: ") + listed(candidates);
 }
 
 }  // namespace bochner

@@ -15,6 +15,13 @@ int edit_distance(std::string_view a, std::string_view b);
 /// by its last part, so that `layers` finds `model.layers`.
 std::string nearest(std::string_view name, std::span<const std::string> candidates);
 
+/// The same, where it is near enough to be what was meant: no more than a third of the characters differ, or one name
+/// begins with the other. Empty where none is.
+std::string near_name(std::string_view name, std::span<const std::string> candidates);
+
+/// The end of `there is no 'name'`: `; did you mean 'x'? Valid: x, y`, or `; valid: x, y` where no candidate is near.
+std::string valid_names(std::string_view name, std::span<const std::string> candidates);
+
 /// `a, b, c`.
 std::string listed(std::span<const std::string> names);
 

@@ -54,21 +54,21 @@ std::vector<Expression> draw_block(const GeneratorOptions& options, int64_t bloc
 
 void check(const GeneratorOptions& options) {
   const auto within = [](const char* name, int64_t value, int64_t low, int64_t high) {
-    if (value < low || value > high) fail("listops: {} {} lies outside {} ... {}", name, value, low, high);
+    if (value < low || value > high) fail("listops: {} is {}, outside {} ... {}", name, value, low, high);
   };
-  within("max_depth", options.max_depth, 1, kLongest);
-  within("max_args", options.max_args, 2, kLongest);
-  within("min_length", options.min_length, 0, kLongest);
-  within("max_length", options.max_length, 2, kLongest);
-  within("train", options.train, 1, kMostExpressions);
-  within("valid", options.valid, 1, kMostExpressions);
-  within("test", options.test, 1, kMostExpressions);
+  within("the depth", options.max_depth, 1, kLongest);
+  within("the number of arguments", options.max_args, 2, kLongest);
+  within("the shortest length", options.min_length, 0, kLongest);
+  within("the longest length", options.max_length, 2, kLongest);
+  within("the number of training expressions", options.train, 1, kMostExpressions);
+  within("the number of validation expressions", options.valid, 1, kMostExpressions);
+  within("the number of test expressions", options.test, 1, kMostExpressions);
   if (options.max_length < options.min_length + 2) {
-    fail("listops: no length is greater than min_length {} and smaller than max_length {}", options.min_length,
+    fail("listops: expressions must be longer than {} tokens and shorter than {}, which none is", options.min_length,
          options.max_length);
   }
   if (!(options.value_probability >= 0 && options.value_probability <= 1)) {
-    fail("listops: value_probability {} lies outside [0, 1]", options.value_probability);
+    fail("listops: the probability {} of a value lies outside [0, 1]", options.value_probability);
   }
   if (options.operators.empty()) fail("listops: the list of operators is empty");
 }

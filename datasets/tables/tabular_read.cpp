@@ -127,6 +127,21 @@ void order_classes(std::vector<std::string>& names, std::vector<int64_t>& labels
   for (int64_t& label : labels) label = place[static_cast<size_t>(label)];
 }
 
+/// Refuses a label that is measured: many classes, some of them no whole numbers.
+void require_classes(const NumericTable& table) {
+  constexpr size_t kFew = 100;
+  if (table.class_names.size() <= kFew) return;
+  for (const std::string& name : table.class_names) {
+    const auto number = number_of(name);
+    if (!number) return;
+    if (*number == std::floor(*number)) continue;
+    fail(
+        "{}: column {} holds {} different numbers in {} rows, such as {}: measurements rather than classes; name the "
+        "column of the class",
+        table.file, table.label_column + 1, table.class_names.size(), table.rows(), name);
+  }
+}
+
 /// Numbers, and classes by place among their names in whatever order they came.
 struct Parsed {
   std::vector<RowPiece> pieces;
@@ -205,7 +220,10 @@ NumericTable read_table(const std::filesystem::path& path, const TableFormat& fo
   const int64_t rows = parsed->rows;
   const int64_t columns =
       static_cast<int64_t>(parsed->pieces.front().values.size() / parsed->pieces.front().labels.size());
-  if (columns < 1) fail("{}: row {}: no column but the label's", table.file, table.first_row);
+  if (columns < 1) {
+    fail("{}: row {}: no column but the label's; are fields separated by something else than {}?", table.file,
+         table.first_row, shown({&format.separator, 1}));
+  }
   if (parsed->classes.size() < 2) {
     fail("{}: all rows are of class '{}'; at least 2 classes are needed", table.file, parsed->classes.front());
   }
@@ -235,6 +253,7 @@ NumericTable read_table(const std::filesystem::path& path, const TableFormat& fo
   }
   for (int64_t& one : labels) one = merged[static_cast<size_t>(one)];
   order_classes(table.class_names, labels);
+  require_classes(table);
   table.labels = Tensor::from(labels, {rows});
   to_cache(path, format, table, say);
   return table;

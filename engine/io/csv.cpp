@@ -128,10 +128,11 @@ bool CsvReader::next() {
   }
   if (columns_ < 0) columns_ = size();
   if (!options_.ragged && size() != columns_) {
+    const bool is_empty = size() == 1 && fields_[0].empty();
     fail_in(static_cast<int>(std::min<int64_t>(size(), columns_)), "the row has {} fields, the first one has {}; {}",
             size(), columns_,
-            size() == 1 && fields_[0].empty() ? "set skip_empty_lines to pass over empty lines"
-                                              : "mend it, or read it with CsvOptions::ragged");
+            is_empty ? "remove the empty line"
+                     : fmt::format("mend the row, if fields are separated by {}", shown({&options_.separator, 1})));
   }
   return true;
 }
@@ -311,8 +312,8 @@ void CsvWriter::write_row(std::span<const std::string_view> fields) {
   if (fields.empty()) fail("{}: row {}: a row needs at least one field", name_, row_ + 1);
   if (row_ == 0) columns_ = fields.size();
   if (!options_.ragged && fields.size() != columns_) {
-    fail("{}: row {}: {} fields, the first row has {}; set ragged to allow this", name_, row_ + 1, fields.size(),
-         columns_);
+    fail("{}: row {}: {} fields, the first row has {}; all rows of a table have as many", name_, row_ + 1,
+         fields.size(), columns_);
   }
   buffer_ += format_row(fields, options_);
   ++row_;

@@ -284,7 +284,7 @@ void run(Config& config, Session& session) {
   for (const MechanismInfo& info : mechanisms()) names.push_back(info.name);
   for (const std::string& method : config.methods) {
     if (std::find(names.begin(), names.end(), method) != names.end()) continue;
-    fail("methods: there is no '{}'; did you mean '{}'?", method, nearest(method, names));
+    fail("--methods: there is no '{}'{}", method, valid_names(method, names));
   }
   const Measured measured = task == "regions"    ? regions()
                             : task == "features" ? features(config, session.log)

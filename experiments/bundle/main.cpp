@@ -94,8 +94,10 @@ Trained trained(const Config& config, Log& log) {
   const std::string protocol = top_value(text_of(ini), "preset");
   if (experiment == "uci") {
     uci_experiment::Config of;
-    return trained_of(of, experiment, protocol, folder, config.tables,
-                      [&] { return of.load([&](const std::string& line) { log.info("{}", line); }); });
+    return trained_of(of, experiment, protocol, folder, config.tables, [&] {
+      return of.load([&](const std::string& line) { log.info("{}", line); },
+                     [&](const std::string& line) { log.warning("{}", line); });
+    });
   }
   if (experiment == "mnist") {
     mnist::Config of;

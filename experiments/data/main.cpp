@@ -25,7 +25,7 @@ struct Options {
   void fields(Fields& f) {
     f("data", data, "folder of the data sets");
     f("seed", seed, "of the generator; the Long Range Arena's set is seed 0 here");
-    f("threads", threads, "CPU threads; 0: one per core; the files do not depend on it").at_least(0);
+    f("threads", threads, "CPU threads; 0: one per core; the files do not depend on it").at_least(0).at_most(1024);
     f("help", help, "print this, and stop");
   }
 };
@@ -137,8 +137,7 @@ void run(std::vector<std::string> arguments) {
     make(options);
   } else {
     const std::vector<std::string> commands = {"check", "make"};
-    fail("data: there is no command '{}'; did you mean '{}'? Valid: {}", command, nearest(command, commands),
-         listed(commands));
+    fail("data: there is no command '{}'{}", command, valid_names(command, commands));
   }
 }
 

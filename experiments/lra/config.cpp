@@ -8,11 +8,11 @@ void ListopsConfig::fields(Fields& f) {
   f("tokenisation", tokenisation, "fixed keeps closing brackets; released, SKY's, loses them")
       .one_of({"fixed", "released"});
   f("max-length", max_length, "longest sequence; longer ones are cut").at_least(1);
-  f("min-tokens", min_tokens, "generated expressions are longer than this").at_least(0);
-  f("max-tokens", max_tokens, "generated expressions are shorter than this").at_least(2);
-  f("train-examples", train_examples, "expressions to generate for training").at_least(1);
-  f("valid-examples", valid_examples, "for choosing the best checkpoint").at_least(1);
-  f("test-examples", test_examples, "for the result").at_least(1);
+  f("min-tokens", min_tokens, "generated expressions are longer than this").at_least(0).at_most(1000000);
+  f("max-tokens", max_tokens, "generated expressions are shorter than this").at_least(2).at_most(1000000);
+  f("train-examples", train_examples, "expressions to generate for training").at_least(1).at_most(10000000);
+  f("valid-examples", valid_examples, "for choosing the best checkpoint").at_least(1).at_most(10000000);
+  f("test-examples", test_examples, "for the result").at_least(1).at_most(10000000);
   f("data-seed", data_seed, "seed of the generator of expressions");
 }
 
@@ -30,6 +30,11 @@ void Config::fields(Fields& f) {
   f.group("listops", listops);
   f.group("model", model);
   f.group("optim", optim);
+  f.then([this](const Fields&) {
+    if (listops.max_tokens >= listops.min_tokens + 2) return;
+    fail("--listops.max-tokens={} leaves no length between it and --listops.min-tokens={}", listops.max_tokens,
+         listops.min_tokens);
+  });
 }
 
 bochner::listops::TaskOptions Config::listops_options() const {

@@ -10,6 +10,7 @@ using namespace bochner;  // NOLINT: a program, not a header
 
 void run(mnist::Config& config, Session& session) {
   const TableSplits data = config.load();
+  for (const std::string& doubt : classifier::doubts(config.run, data)) session.log.warning("{}", doubt);
   const TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
   const MakeTrainable make = [&] {
     return std::make_unique<classifier::Learner>(config.run, config.model, config.optim, data);

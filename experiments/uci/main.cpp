@@ -9,9 +9,11 @@ namespace {
 using namespace bochner;  // NOLINT: a program, not a header
 
 void run(uci_experiment::Config& config, Session& session) {
-  const TableSplits data = config.load([&](const std::string& line) { session.log.info("{}", line); });
+  const TableSplits data = config.load([&](const std::string& line) { session.log.info("{}", line); },
+                                       [&](const std::string& line) { session.log.warning("{}", line); });
   session.log.info("{}: {} + {} + {} rows of {} columns, {} classes; split {}", config.run.task, data.train.rows(),
                    data.valid.rows(), data.test.rows(), data.train.features.size(1), data.classes, data.rule);
+  for (const std::string& doubt : classifier::doubts(config.run, data)) session.log.warning("{}", doubt);
   TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
   plan.best_by = "loss";
   plan.higher_is_better = false;

@@ -236,7 +236,7 @@ TEST(Loader, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_EQ(refused({.pad_to_max = true}), "loader: pad_to_max needs a max_length to pad to");
   EXPECT_EQ(refused({.ids = DType::f32}), "loader: ids are i64 or i32, not f32");
   EXPECT_EQ(refused({.batch_size = 12, .drop_last = true}),
-            "loader: drop_last leaves no batch of toy: it has 11 examples, a batch 12; choose a smaller batch");
+            "loader: toy has 11 examples, which do not fill one batch of 12; choose a smaller --batch");
   EXPECT_EQ(message_of([] { Loader loader(counting({})); }), "loader: toy has no examples");
   EXPECT_EQ(message_of([] { Loader loader(nullptr); }), "loader: no data set was given");
 }

@@ -135,6 +135,29 @@ TEST(Config, UnknownNamesNameTheNearest) {
             "--model.kernels: there is no 'fastfod'; did you mean 'fastfood'? Valid: rks, prf, fastfood");
 }
 
+TEST(Config, NamesOfOtherProgramsLeadToTheOptionMeant) {
+  const auto end_of = [](const std::string& argument) {
+    const std::string what = error_of({argument});
+    const std::string start = argument.substr(0, argument.find('=')) + ": there is no such option";
+    EXPECT_EQ(what.substr(0, start.size()), start) << what;
+    return what.substr(start.size());
+  };
+  EXPECT_EQ(end_of("--lr=1e-3"), "; it is called --model.rate here");
+  EXPECT_EQ(end_of("--model.learning_rate=1e-3"), "; it is called --model.rate here");
+  EXPECT_EQ(end_of("--epochs=3"),
+            "; it is called --steps here: training is counted in steps; an epoch is the number of training examples "
+            "divided by --batch");
+  EXPECT_EQ(end_of("--Num_Layers=3"), "; it is called --model.layers here");
+  EXPECT_EQ(end_of("--batch-size=3"), "; it is called --batch here");
+  EXPECT_EQ(end_of("--no-graphs"), "; say --graphs=false");
+  EXPECT_EQ(end_of("--frobnicate=1"), "; --help lists the options");  // nothing is near
+  EXPECT_EQ(end_of("-steps=3"), "; options begin with two dashes: --steps=3");
+  EXPECT_EQ(end_of("-lr=3"), "; it is called --model.rate here");
+  EXPECT_EQ(error_of({"-steps", "3"}), "-steps: there is no such option; options begin with two dashes: --steps");
+  EXPECT_EQ(error_of({"steps=3"}), "unexpected argument 'steps=3'; options begin with two dashes: --steps=3");
+  EXPECT_EQ(error_of({"--attention=xyzzy"}), "--attention: there is no 'xyzzy'; valid: softmax, linear-elu, performer");
+}
+
 TEST(Config, AMistakeNamesTheOption) {
   EXPECT_EQ(error_of({"--steps=many"}), "--steps: 'many' is not a whole number");
   EXPECT_EQ(error_of({"--steps=1.5"}), "--steps: '1.5' is not a whole number");
@@ -151,7 +174,31 @@ TEST(Config, AMistakeNamesTheOption) {
   EXPECT_EQ(error_of({"--model.layers=65"}), "--model.layers: 65 is not at least 1 and at most 64");
   EXPECT_EQ(error_of({"extra"}), "unexpected argument 'extra'; options begin with --");
   EXPECT_EQ(error_of({}, {{"BOCHNER_STEPS", "x"}}), "environment BOCHNER_STEPS: steps: 'x' is not a whole number");
-  EXPECT_NE(error_of({"--steps"}).find("steps"), std::string::npos);
+  EXPECT_EQ(error_of({"--steps"}), "--steps: a value must follow");
+  EXPECT_EQ(error_of({"--steps="}), "--steps: nothing follows the equals sign; give a value, or leave the option out");
+}
+
+TEST(Config, NumbersThatNothingCanBeMadeOfAreRefused) {
+  const std::string end = " is more than 1000000000, the most that a whole number may be here";
+  EXPECT_EQ(error_of({"--batch=1000000000000"}), "--batch: 1000000000000" + end);
+  EXPECT_EQ(error_of({"--model.sizes=3,2000000000"}), "--model.sizes: 2000000000" + end);
+  EXPECT_EQ(error_of({"--threads=100000"}), "--threads: 100000 is not at least 0 and at most 1024");
+  EXPECT_EQ(error_of({"--seed=18446744073709551615"}), "no error");  // only a seed may be as large
+}
+
+TEST(Config, AValueAboveThatOfAnotherOptionIsWarnedOf) {
+  struct Limited {
+    int64_t steps = 10;
+    int64_t warmup = 10;
+    void fields(Fields& f) {
+      f("steps", steps, "steps");
+      f("warmup", warmup, "warm-up").warn_above("steps", "the rate stays low");
+    }
+  } limited;
+  Fields fields = Fields::of(limited);
+  EXPECT_TRUE(fields.warnings().empty());
+  fields.at("warmup").assign("11");
+  EXPECT_EQ(fields.warnings(), (std::vector<std::string>{"--warmup=11 is more than --steps=10: the rate stays low"}));
 }
 
 TEST(Config, UnknownVariablesAreToldNotObeyed) {

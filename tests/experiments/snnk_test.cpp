@@ -120,7 +120,8 @@ TEST(UciProgram, MistakesAreOneLine) {
   EXPECT_NE(text.err.find("t.csv: row 3 column 1"), std::string::npos) << text.err;
   const Ended missing = run(folder, {BOCHNER_UCI, "--task=higgs", "--data=nowhere"});
   EXPECT_EQ(missing.code, 2);
-  EXPECT_NE(missing.err.find("nowhere/HIGGS.csv is missing"), std::string::npos) << missing.err;
+  EXPECT_NE(missing.err.find("--data=nowhere: there is no such file or folder; HIGGS.csv"), std::string::npos)
+      << missing.err;
   const Ended file = run(folder, {BOCHNER_UCI, "--data=t.csv"});
   EXPECT_EQ(file.code, 2);
   EXPECT_NE(file.err.find("--label=COLUMN"), std::string::npos) << file.err;

@@ -14,6 +14,7 @@
 #include "engine/error.h"
 #include "engine/nearest.h"
 #include "experiments/common/config/ini.h"
+#include "experiments/common/config/suggest.h"
 #include "experiments/common/run/run_folder.h"
 
 extern char** environ;  // NOLINT: POSIX
@@ -82,16 +83,24 @@ Assignments from_command_line(const Fields& fields, std::span<const std::string>
     for (const auto& option : parsed.options) {
       const std::string token = option.original_tokens.empty() ? "" : option.original_tokens.front();
       if (option.position_key >= 0 || !token.starts_with('-')) {
-        fail("unexpected argument '{}'; options begin with --", token);
+        fail("unexpected argument '{}'{}", token, suggestion_for_word(token, fields));
       }
       const std::string& name = option.string_key;
       if (option.unregistered) {
         const std::string typed = token.substr(0, token.find('='));
-        fail("{}: there is no such option; did you mean --{}?", typed, nearest(name, fields.names()));
+        fail("{}: there is no such option{}", typed,
+             token.starts_with("--") ? suggestion(typed.substr(2), fields) : suggestion_for_word(token, fields));
       }
       const std::string value = option.value.empty() ? "true" : option.value.front();
       result.push_back({name, value, "--" + name});
     }
+  } catch (const po::invalid_command_line_syntax& error) {
+    const bool cut = error.kind() == po::invalid_syntax::empty_adjacent_parameter;
+    const bool bare = error.kind() == po::invalid_syntax::missing_parameter;
+    if (cut)
+      fail("{}: nothing follows the equals sign; give a value, or leave the option out", error.get_option_name());
+    if (bare) fail("{}: a value must follow", error.get_option_name());
+    fail("command line: {}", error.what());
   } catch (const po::error& error) {
     fail("command line: {}", error.what());
   }
@@ -110,8 +119,9 @@ Assignments from_environment(const Fields& fields, const Environment& environmen
   }
   for (const auto& [variable, value] : environment) {
     if (std::find(known.begin(), known.end(), variable) != known.end()) continue;
-    report.warnings.push_back(fmt::format("environment {}: there is no such option, it is ignored; did you mean {}?",
-                                          variable, nearest(variable, known)));
+    const std::string near = near_name(variable, known);
+    report.warnings.push_back(fmt::format("environment {}: there is no such option, it is ignored{}", variable,
+                                          near.empty() ? "" : "; did you mean " + near + "?"));
   }
   return result;
 }
@@ -129,7 +139,7 @@ Assignments from_ini(const Experiment& experiment, Fields& fields, std::string_v
     }
     const Field* const field = fields.find(entry.name);
     if (field == nullptr) {
-      fail("{}: there is no option '{}'; did you mean '{}'?", where, entry.name, nearest(entry.name, fields.names()));
+      fail("{}: there is no option '{}'{}", where, entry.name, suggestion(entry.name, fields, "'"));
     }
     if (field->is_command_line_only() || (is_preset && entry.name == "preset")) {
       fail("{}: '{}' can not be set in {}", where, entry.name, is_preset ? "a preset" : "a file");
@@ -184,8 +194,7 @@ Assignments from_preset(const Experiment& experiment, Fields& fields, const std:
   const std::vector<std::string> protocols = experiment.protocols();
   if (protocols.empty()) fail("--preset: {} has no presets", experiment.name);
   if (std::find(protocols.begin(), protocols.end(), protocol) == protocols.end()) {
-    fail("--preset: there is no '{}'; did you mean '{}'? Valid: {}", protocol, nearest(protocol, protocols),
-         listed(protocols));
+    fail("--preset: there is no '{}'{}", protocol, valid_names(protocol, protocols));
   }
   const auto add = [&](const std::string& name) {
     const Resource* const preset = experiment.preset(name);
@@ -259,6 +268,7 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
   assign_all(fields, command_line);
   fields.settle();
   fields.validate();
+  for (std::string& warning : fields.warnings()) report.warnings.push_back(std::move(warning));
 
   if (!options.preset.empty()) {
     for (size_t i = 0; i < of_preset.size(); ++i) {

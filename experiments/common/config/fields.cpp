@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
+#include <utility>
 
 #include "engine/error.h"
 #include "engine/nearest.h"
@@ -15,6 +16,8 @@
 
 namespace bochner {
 namespace {
+
+constexpr double kLargest = 1e9;
 
 template <class T>
 constexpr bool kIsList = false;
@@ -120,6 +123,10 @@ Field& Field::one_of(std::vector<std::string> names) {
   choices_ = std::move(names);
   return *this;
 }
+Field& Field::warn_above(std::string other, std::string because) {
+  limit_ = Limit{std::move(other), std::move(because)};
+  return *this;
+}
 Field& Field::of_invocation() {
   of_invocation_ = true;
   return *this;
@@ -172,22 +179,30 @@ void Field::check(const T& value) const {
     for (const auto& element : value) check(element);
   } else if constexpr (std::is_same_v<T, std::string>) {
     if (choices_.empty() || std::find(choices_.begin(), choices_.end(), value) != choices_.end()) return;
-    fail("{}: there is no '{}'; did you mean '{}'? Valid: {}", name_, value, nearest(value, choices_),
-         listed(choices_));
+    fail("{}: there is no '{}'{}", name_, value, valid_names(value, choices_));
   } else if constexpr (!std::is_same_v<T, bool>) {
     const auto number = static_cast<double>(value);
     const bool low = lower_ && (lower_->inclusive ? number < lower_->value : !(number > lower_->value));
     const bool high = upper_ && (upper_->inclusive ? number > upper_->value : !(number < upper_->value));
     if (low || high) fail("{}: {} is not {}", name_, value, rule());
+    if constexpr (std::is_same_v<T, int> || std::is_same_v<T, int64_t>) {
+      if (!upper_ && std::abs(number) > kLargest) {
+        fail("{}: {} is more than {:.0f}, the most that a whole number may be here", name_, value, kLargest);
+      }
+    }
   }
 }
 
 void Field::assign(std::string_view text) {
   std::visit(
       [&](auto* target) {
-        const auto value = parse<std::remove_pointer_t<decltype(target)>>(*this, trimmed_blanks(text));
+        using T = std::remove_pointer_t<decltype(target)>;
+        const std::string_view bare = trimmed_blanks(text);
+        const bool is_blank = std::is_same_v<T, std::string> && bare.empty();  // a blank may be meant: a separator
+        const auto value = parse<T>(*this, is_blank ? text : bare);
         check(value);
         *target = value;
+        was_given_ = true;
       },
       target_);
 }
@@ -204,6 +219,16 @@ std::string Field::json() const {
   return std::visit([](const auto* target) { return dumped(nlohmann::ordered_json(*target), -1); }, target_);
 }
 
+std::optional<double> Field::number() const {
+  return std::visit(
+      [](const auto* target) -> std::optional<double> {
+        using T = std::remove_cv_t<std::remove_pointer_t<decltype(target)>>;
+        if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) return static_cast<double>(*target);
+        return std::nullopt;
+      },
+      target_);
+}
+
 Field& Fields::operator()(std::string_view name, Field::Target target, std::string help) {
   const std::string full = prefix_ + std::string(name);
   BOCHNER_ASSERT(find(full) == nullptr);
@@ -211,14 +236,18 @@ Field& Fields::operator()(std::string_view name, Field::Target target, std::stri
 }
 
 Field* Fields::find(std::string_view name) {
-  const auto found = std::find_if(fields_.begin(), fields_.end(), [&](const Field& f) { return f.name() == name; });
-  return found == fields_.end() ? nullptr : &*found;
+  return const_cast<Field*>(std::as_const(*this).find(name));  // NOLINT: this object is none of a constant
 }
 
 Field& Fields::at(std::string_view name) {
   Field* const field = find(name);
-  if (field == nullptr) fail("there is no option '{}'; did you mean '{}'?", name, nearest(name, names()));
+  if (field == nullptr) fail("there is no option '{}'{}", name, valid_names(name, names()));
   return *field;
+}
+
+const Field* Fields::find(std::string_view name) const {
+  const auto found = std::find_if(fields_.begin(), fields_.end(), [&](const Field& f) { return f.name() == name; });
+  return found == fields_.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> Fields::names() const {
@@ -229,6 +258,19 @@ std::vector<std::string> Fields::names() const {
 
 void Fields::validate() const {
   for (const Field& field : fields_) field.validate();
+}
+
+std::vector<std::string> Fields::warnings() const {
+  std::vector<std::string> result;
+  for (const Field& field : fields_) {
+    if (!field.limit()) continue;
+    const Field* const other = find(field.limit()->other);
+    BOCHNER_ASSERT(other != nullptr && field.number() && other->number());
+    if (*field.number() <= *other->number()) continue;
+    result.push_back(fmt::format("--{}={} is more than --{}={}: {}", field.name(), field.text(), other->name(),
+                                 other->text(), field.limit()->because));
+  }
+  return result;
 }
 
 std::string Fields::ini(bool help) const {

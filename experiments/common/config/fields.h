@@ -37,12 +37,16 @@ class Field {
 
   Field(std::string name, Target target, std::string help);
 
-  // What the value (of a list: each element) must satisfy; violations are told by assign() and validate().
+  // What the value (of a list: each element) must satisfy; violations are told by assign() and validate(). A whole
+  // number without an upper bound is at most 10^9 in size, so that products of a few can be computed; a seed is not
+  // bounded.
   Field& at_least(double bound);
   Field& at_most(double bound);
   Field& above(double bound);
   Field& below(double bound);
   Field& one_of(std::vector<std::string> names);
+  /// Warns where the value is above that of the option `other`; `because` says what comes of it.
+  Field& warn_above(std::string other, std::string because);
 
   /// Belongs to one invocation: is not written to config.ini.
   Field& of_invocation();
@@ -57,6 +61,8 @@ class Field {
   bool is_flag() const { return std::holds_alternative<bool*>(target_); }
   bool is_command_line_only() const { return command_line_only_; }
   bool is_of_invocation() const { return of_invocation_; }
+  /// Has assign() given it a value?
+  bool was_given() const { return was_given_; }
   bool is_free_on_resume() const { return free_on_resume_ || of_invocation_; }
   /// `BOCHNER_MODEL_LAYERS` for `model.layers`.
   std::string environment_name() const;
@@ -73,6 +79,13 @@ class Field {
   std::string text() const;
   /// The value as JSON.
   std::string json() const;
+  /// The value of a field of one number; none of others.
+  std::optional<double> number() const;
+  struct Limit {
+    std::string other;
+    std::string because;
+  };
+  const std::optional<Limit>& limit() const { return limit_; }
 
  private:
   struct Bound {
@@ -89,9 +102,11 @@ class Field {
   std::optional<Bound> lower_;
   std::optional<Bound> upper_;
   std::vector<std::string> choices_;
+  std::optional<Limit> limit_;
   bool of_invocation_ = false;
   bool command_line_only_ = false;
   bool free_on_resume_ = false;
+  bool was_given_ = false;
 };
 
 /// The list of fields of one config object, which must outlive it and stay where it is.
@@ -120,22 +135,26 @@ class Fields {
     prefix_ = outer;
   }
 
-  /// Adds what sets values that follow from others: done by settle(), once those are assigned.
-  void then(std::function<void()> action) { actions_.push_back(std::move(action)); }
+  /// Adds what sets values that follow from others, or refuses what does not go together: done by settle(), once those
+  /// are assigned. It is given these fields.
+  void then(std::function<void(const Fields&)> action) { actions_.push_back(std::move(action)); }
   void settle() const {
-    for (const auto& action : actions_) action();
+    for (const auto& action : actions_) action(*this);
   }
 
   std::deque<Field>& all() { return fields_; }
   const std::deque<Field>& all() const { return fields_; }
   /// Null where there is none.
   Field* find(std::string_view name);
+  const Field* find(std::string_view name) const;
   /// The field of that name; an Error names the nearest one where there is none.
   Field& at(std::string_view name);
   std::vector<std::string> names() const;
 
   /// Checks every value.
   void validate() const;
+  /// What is allowed, but hardly meant: the values that warn_above() speaks of.
+  std::vector<std::string> warnings() const;
   /// The values as an INI file: first those without a dot, then one section for each group. Without the fields of one
   /// invocation; with `help`, each line is preceded by its help text as a comment.
   std::string ini(bool help = false) const;
@@ -145,7 +164,7 @@ class Fields {
  private:
   std::string prefix_;
   std::deque<Field> fields_;
-  std::vector<std::function<void()>> actions_;
+  std::vector<std::function<void(const Fields&)>> actions_;
 };
 
 }  // namespace bochner

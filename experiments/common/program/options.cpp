@@ -11,7 +11,10 @@ void RunOptions::fields(Fields& f) {
   f("batch", batch, "examples in a step").at_least(1);
   f("seed", seed, "seed of all random numbers");
   f("seeds", seeds, "runs, with the seeds seed, seed + 1, ...; their mean and deviation are reported").at_least(1);
-  f("threads", threads, "CPU threads; 0: one per core; results do not depend on it").at_least(0).free_on_resume();
+  f("threads", threads, "CPU threads; 0: one per core; results do not depend on it")
+      .at_least(0)
+      .at_most(1024)
+      .free_on_resume();
   f("device", device, "cpu, cuda or cuda:N");
   f("precision", precision,
     "bf16: encoders store activations in it; bf16 and, on a card only, tf32: factors of products")

@@ -21,7 +21,7 @@ void OptimConfig::fields(Fields& f) {
   f("schedule", schedule, "learning-rate schedule").one_of({"constant", "linear", "rsqrt", "cosine", "one-cycle"});
   f("rate", rate, "peak learning rate").above(0);
   f("snnk-rate", snnk_rate, "rate of the weights of SNNK layers, as a multiple of the others'").above(0);
-  f("warmup", warmup, "steps of linear warm-up").at_least(0);
+  f("warmup", warmup, "steps of linear warm-up").at_least(0).warn_above("steps", "the rate never reaches its peak");
   f("weight-decay", weight_decay, "weight decay").at_least(0);
   f("evaluate-every", evaluate_every, "steps between validations").at_least(1).free_on_resume();
 }
@@ -47,6 +47,22 @@ MlpOptions mlp_options(const ModelConfig& model, const std::string& layer, int64
   options.snnk->damped = model.damped;
   options.snnk_start = model.start;
   return options;
+}
+
+std::vector<std::string> doubts(const RunOptions& run, const TableSplits& data) {
+  constexpr int64_t kRowsOfAClass = 10;
+  std::vector<std::string> lines;
+  if (run.batch > data.train.rows()) {
+    lines.push_back(fmt::format("--batch={} is more than the {} training rows: every step takes these {}", run.batch,
+                                data.train.rows(), data.train.rows()));
+  }
+  if (data.train.rows() < kRowsOfAClass * data.classes) {
+    lines.push_back(
+        fmt::format("{} classes in {} training rows, less than {} rows a class: does the label's column hold "
+                    "classes, or measurements?",
+                    data.classes, data.train.rows(), kRowsOfAClass));
+  }
+  return lines;
 }
 
 }  // namespace bochner::classifier

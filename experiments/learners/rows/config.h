@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/optim/schedule.h"
+#include "datasets/tables/tabular.h"
 #include "experiments/common/program/options.h"
 #include "layers/models/mlp.h"
 
@@ -43,5 +44,8 @@ std::vector<std::string> layer_names();
 
 /// The network for `layer`, one of layer_names().
 MlpOptions mlp_options(const ModelConfig& model, const std::string& layer, int64_t inputs, int64_t classes);
+
+/// What is hardly meant, to warn of: a batch above the training rows, classes of a few rows.
+std::vector<std::string> doubts(const RunOptions& run, const TableSplits& data);
 
 }  // namespace bochner::classifier

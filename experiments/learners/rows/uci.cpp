@@ -1,6 +1,11 @@
 #include "experiments/learners/rows/uci.h"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
+
+#include "datasets/tables/header.h"
+#include "engine/nearest.h"
 
 namespace bochner::uci_experiment {
 namespace {
@@ -13,15 +18,64 @@ std::filesystem::path found(const std::filesystem::path& folder, const std::vect
       if (std::filesystem::is_regular_file(folder / (name + end))) return folder / (name + end);
     }
   }
+  if (!std::filesystem::exists(folder)) {
+    fail("--data={}: there is no such file or folder; {}, plain or .gz, should lie in it, from {}", folder.string(),
+         names.front(), source);
+  }
   fail("uci: {} is missing, plain or .gz; it comes from {}; or name its folder with --data",
        (folder / names.front()).string(), source);
+}
+
+/// The character that separates fields. One that numbers or words may hold would cut them.
+char separator_of(const std::string& text) {
+  if (text == "tab") return '\t';
+  if (text == "space") return ' ';
+  if (text.size() != 1) fail("--csv.separator: '{}' is not one character, tab or space", text);
+  const char c = text[0];
+  if (std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("+-.\"").find(c) != std::string_view::npos) {
+    fail("--csv.separator: '{}' can not separate fields, as fields hold it", text);
+  }
+  return c;
+}
+
+/// Is the label a number, and no name?
+bool is_number(const std::string& label) {
+  const size_t sign = label.starts_with('-') ? 1 : 0;
+  return label.size() > sign && std::all_of(label.begin() + static_cast<std::ptrdiff_t>(sign), label.end(),
+                                            [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+/// Does the table begin with the names of its columns? Says what was found, and what to say where it is wrong.
+bool has_header(const CsvConfig& csv, const std::string& file, const std::string& label, const Say& say,
+                const Say& warn) {
+  const FirstRow first = judge_first_row(file, separator_of(csv.separator));
+  std::string row = listed(first.fields);
+  if (row.size() > 80) row = row.substr(0, 80) + " ...";
+  if (csv.header == "auto") {
+    const bool named = std::find(first.fields.begin(), first.fields.end(), label) != first.fields.end();
+    const bool header = first.is_names || (!is_number(label) && named);
+    say(header ? fmt::format("{}: the first row is taken as the names of the columns ({}); --csv.header=off says that "
+                             "it is data",
+                             file, row)
+               : fmt::format("{}: the first row is taken as data ({}); --csv.header=on says that it holds names", file,
+                             row));
+    return header;
+  }
+  const bool header = csv.header == "on" || csv.header == "true";
+  if (header != first.is_names && !first.fields.empty()) {
+    warn(fmt::format("--csv.header={}: {} of {} looks like {}: {}", csv.header,
+                     header ? "the first row, which is not read as data," : "the first row, which is read as data,",
+                     file, header ? "data" : "the names of the columns", row));
+  }
+  return header;
 }
 
 }  // namespace
 
 void CsvConfig::fields(Fields& f) {
-  f("header", header, "task csv: does the file begin with the names of its columns");
-  f("separator", separator, "task csv: one character, or tab");
+  f("header", header, "task csv: does the file begin with the names of its columns; auto finds out, and says")
+      .one_of({"auto", "on", "off", "true", "false"});
+  f("separator", separator, "task csv: one character, tab or space");
   f("valid-share", valid_share, "task csv: share of rows for validation").above(0).below(1);
   f("test-share", test_share, "task csv: share of rows for testing").above(0).below(1);
   f("split-seed", split_seed, "task csv: seed of the split");
@@ -47,15 +101,25 @@ void Config::fields(Fields& f) {
   f.group("model", model);
   f.group("optim", optim);
   f.group("sweep", sweep);
-  f.then([this] {
-    if (!label.empty() && std::filesystem::is_regular_file(run.data)) run.task = "csv";
-  });
+  f.then([this](const Fields& given) { settle(given); });
 }
 
-TableSplits Config::load(const Say& say) const {
+/// A file and a label make it task csv; what would be passed over in silence is refused.
+void Config::settle(const Fields& given) {
+  separator_of(csv.separator);
+  const Field* const task = given.find("task");
+  const bool other_task = task->was_given() && run.task != "csv";
+  if (!label.empty() && other_task) {
+    fail("--task={} has files of its own, in which --label={} names nothing; leave out one of them", run.task, label);
+  }
+  if (!label.empty()) run.task = "csv";
+}
+
+TableSplits Config::load(const Say& say, const Say& warn) const {
   const std::filesystem::path data = run.data;
-  if (run.task != "csv" && std::filesystem::is_regular_file(data)) {
-    fail("uci: --data={} is a file; with --label=COLUMN it is read as a table, --task={} reads a folder", run.data,
+  if (run.task == "csv") return load_table(say, warn);
+  if (std::filesystem::is_regular_file(data)) {
+    fail("--data={} is a file; with --label=COLUMN it is read as a table, while --task={} reads a folder", run.data,
          run.task);
   }
   const std::string archive = "https://archive.ics.uci.edu/dataset/";
@@ -65,22 +129,19 @@ TableSplits Config::load(const Say& say) const {
   if (run.task == "higgs") {
     return uci::higgs(found(data, {"HIGGS.csv", "HIGGS.part7000.csv"}, archive + "280/higgs"), say);
   }
-  if (run.task == "hepmass") {
-    return uci::hepmass(found(data, {"all_train.csv", "1000_train.csv", "not1000_train.csv"}, archive + "347/hepmass"),
-                        found(data, {"all_test.csv", "1000_test.csv", "not1000_test.csv"}, archive + "347/hepmass"),
-                        say);
+  return uci::hepmass(found(data, {"all_train.csv", "1000_train.csv", "not1000_train.csv"}, archive + "347/hepmass"),
+                      found(data, {"all_test.csv", "1000_test.csv", "not1000_test.csv"}, archive + "347/hepmass"), say);
+}
+
+TableSplits Config::load_table(const Say& say, const Say& warn) const {
+  if (!std::filesystem::exists(run.data)) fail("--data={}: there is no such file", run.data);
+  if (!std::filesystem::is_regular_file(run.data)) {
+    fail("--data={} is no file; --task=csv, which --label stands for, reads one table", run.data);
   }
-  if (!std::filesystem::is_regular_file(data)) {
-    fail("uci: --task=csv reads one file; --data='{}' is none", data.string());
-  }
-  if (label.empty()) fail("uci: --task=csv needs --label, the column that holds the class");
-  const std::string& separator = csv.separator;
-  if (separator != "tab" && separator.size() != 1)
-    fail("uci: --csv.separator='{}' must be one character or tab", separator);
-  TableFormat format{.header = csv.header, .separator = separator == "tab" ? '\t' : separator[0]};
-  format.label = label;
-  format.cache = csv.cache;
-  return split_at_random(read_table(data, format, say), csv.valid_share, csv.test_share, csv.split_seed);
+  if (label.empty()) fail("--task=csv needs --label, the column that holds the class: its name, or its number");
+  TableFormat format{.separator = separator_of(csv.separator), .label = label, .cache = csv.cache};
+  format.header = has_header(csv, run.data, label, say, warn);
+  return split_at_random(read_table(run.data, format, say), csv.valid_share, csv.test_share, csv.split_seed);
 }
 
 }  // namespace bochner::uci_experiment

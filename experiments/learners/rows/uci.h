@@ -8,7 +8,7 @@
 namespace bochner::uci_experiment {
 
 struct CsvConfig {
-  bool header = true;
+  std::string header = "auto";
   std::string separator = ",";
   double valid_share = 0.1;
   double test_share = 0.1;
@@ -28,8 +28,13 @@ struct Config {
 
   Config();
   void fields(Fields& f);
-  /// Reads the task's files. An Error names the file that is missing and where it is to be had.
-  TableSplits load(const Say& say) const;
+  /// Reads the task's files. An Error names the file that is missing and where it is to be had; `warn` is told what is
+  /// hardly meant.
+  TableSplits load(const Say& say, const Say& warn) const;
+
+ private:
+  void settle(const Fields& given);
+  TableSplits load_table(const Say& say, const Say& warn) const;
 };
 
 }  // namespace bochner::uci_experiment

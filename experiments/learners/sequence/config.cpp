@@ -15,7 +15,7 @@ Enum chosen(const std::string& name, std::initializer_list<std::pair<const char*
 }  // namespace
 
 void ModelConfig::fields(Fields& f) {
-  f("layers", layers, "encoder blocks").at_least(0);
+  f("layers", layers, "encoder blocks").at_least(0).at_most(1000);
   f("dim", dim, "size of the residual stream").at_least(1);
   f("heads", heads, "attention heads").at_least(1);
   f("head-dim", head_dim, "size of a head; 0: dim / heads").at_least(0);
@@ -42,7 +42,7 @@ void ModelConfig::fields(Fields& f) {
 void OptimConfig::fields(Fields& f) {
   f("schedule", schedule, "learning-rate schedule").one_of({"constant", "linear", "rsqrt", "cosine", "one-cycle"});
   f("rate", rate, "peak learning rate; of rsqrt: the base").above(0);
-  f("warmup", warmup, "steps of linear warm-up").at_least(0);
+  f("warmup", warmup, "steps of linear warm-up").at_least(0).warn_above("steps", "the rate never reaches its peak");
   f("beta1", beta1, "AdamW's first decay").at_least(0).below(1);
   f("cycle-beta1", cycle_beta1, "one-cycle moves beta1 0.95 to 0.85 and back against the rate, as SKY's code");
   f("beta2", beta2, "AdamW's second decay").at_least(0).below(1);

@@ -254,12 +254,14 @@ TEST(ListOpsGenerator, OptionsThatMakeNoSenseAreNamed) {
     change(options);
     return message_of([&] { generate(options); });
   };
-  EXPECT_EQ(refused([](auto& o) { o.max_depth = 0; }), "listops: max_depth 0 lies outside 1 ... 1000000");
-  EXPECT_EQ(refused([](auto& o) { o.max_args = 1; }), "listops: max_args 1 lies outside 2 ... 1000000");
-  EXPECT_EQ(refused([](auto& o) { o.train = 0; }), "listops: train 0 lies outside 1 ... 10000000");
+  EXPECT_EQ(refused([](auto& o) { o.max_depth = 0; }), "listops: the depth is 0, outside 1 ... 1000000");
+  EXPECT_EQ(refused([](auto& o) { o.max_args = 1; }), "listops: the number of arguments is 1, outside 2 ... 1000000");
+  EXPECT_EQ(refused([](auto& o) { o.train = 0; }),
+            "listops: the number of training expressions is 0, outside 1 ... 10000000");
   EXPECT_EQ(refused([](auto& o) { o.max_length = 6; }),
-            "listops: no length is greater than min_length 5 and smaller than max_length 6");
-  EXPECT_EQ(refused([](auto& o) { o.value_probability = NAN; }), "listops: value_probability nan lies outside [0, 1]");
+            "listops: expressions must be longer than 5 tokens and shorter than 6, which none is");
+  EXPECT_EQ(refused([](auto& o) { o.value_probability = NAN; }),
+            "listops: the probability nan of a value lies outside [0, 1]");
   EXPECT_EQ(refused([](auto& o) { o.operators.clear(); }), "listops: the list of operators is empty");
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "datasets/tables/header.h"
 #include "engine/io/file.h"
 #include "engine/io/gzip.h"
 #include "tests/datasets/testing.h"
@@ -110,6 +111,32 @@ TEST_F(Tabular, RefusesWithFileRowAndColumn) {
   write_file_atomically(cut, packed);
   EXPECT_NE(refusal([&] { read_table(cut); }).find("cut.csv.gz"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(cut.string() + ".bochner-cache"));
+}
+
+TEST_F(Tabular, MeasurementsAreNoClasses) {
+  std::string text;
+  for (int i = 0; i < 150; ++i) text += fmt::format("{},{}.5\n", i, i);
+  const std::string what = refusal([&] { read_table(put("price.csv", text)); });
+  EXPECT_NE(what.find("price.csv: column 2 holds 150 different numbers in 150 rows, such as 0.5"), std::string::npos)
+      << what;
+}
+
+TEST_F(Tabular, NamesOfColumnsAreToldFromData) {
+  const auto is_names = [&](const std::string& text, char separator = ',') {
+    return judge_first_row(put("a.csv", text), separator).is_names;
+  };
+  EXPECT_TRUE(is_names("x,y,class\n1,2,a\n3,4,b\n"));
+  EXPECT_FALSE(is_names("1,2,a\n3,4,b\n"));
+  EXPECT_FALSE(is_names("1,2,0\n3,4,1\n"));
+  EXPECT_TRUE(is_names("x;class\n1;0\n3;1\n", ';'));
+  EXPECT_TRUE(is_names("age,work,class\n?,Private,a\n17,State,b\n"));  // missing values do not vote
+  EXPECT_FALSE(is_names("?,Private,a\n17,State,b\n"));
+  EXPECT_FALSE(is_names("two,3,5,a\n3,4,5,b\n6,7,8,a\n"));                  // one slip among numbers
+  EXPECT_TRUE(is_names("odor,shape,class\nsweet,round,e\nfoul,flat,p\n"));  // words alone: none comes again
+  EXPECT_FALSE(is_names("sweet,round,e\nsweet,flat,p\n"));
+  EXPECT_TRUE(is_names("x,class\n"));
+  EXPECT_FALSE(is_names(""));
+  EXPECT_EQ(judge_first_row(put("a.csv", "x, y\n1,2\n")).fields, (std::vector<std::string>{"x", "y"}));
 }
 
 TEST_F(Tabular, SplitsInOrderAndStandardisesByTrainingRowsAlone) {

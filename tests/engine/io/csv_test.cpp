@@ -147,7 +147,7 @@ TEST(Csv, WritesWhatItReadsPlainAndPacked) {
   CsvWriter writer(folder / "u.csv");
   writer.write_row({"a", "b"});
   EXPECT_EQ(message_of([&] { writer.write_row({"a"}); }),
-            (folder / "u.csv").string() + ": row 2: 1 fields, the first row has 2; set ragged to allow this");
+            (folder / "u.csv").string() + ": row 2: 1 fields, the first row has 2; all rows of a table have as many");
 }
 
 TEST(Csv, AnUncommittedTableLeavesNothing) {
@@ -209,10 +209,11 @@ TEST(Csv, RefusesBadFiles) {
       {"a quote inside a plain field", "a,b\"c\"\n", "row 1 column 2: a quote inside the field 'b\"c\"'"},
       {"a quote behind a blank", "a, \"b\"\n", "row 1 column 2: a quote inside the field ' \"b\"'"},
       {"a quote inside a plain field of row 3", "a,b\n1,2\n3\"\",4\n", "row 3 column 1: a quote inside the field"},
-      {"too few fields", "a,b,c\n1,2\n", "row 2 column 3: the row has 2 fields, the first one has 3"},
+      {"too few fields", "a,b,c\n1,2\n",
+       "row 2 column 3: the row has 2 fields, the first one has 3; mend the row, if fields are separated by ','"},
       {"too many fields", "a,b\n1,2,3\n", "row 2 column 3: the row has 3 fields, the first one has 2"},
       {"an empty line", "a,b\n\n1,2\n",
-       "row 2 column 2: the row has 1 fields, the first one has 2; set skip_empty_lines"},
+       "row 2 column 2: the row has 1 fields, the first one has 2; remove the empty line"},
       {"an empty last line", "a,b\n1,2\n\n", "row 3 column 2: the row has 1 fields, the first one has 2"},
       {"a zero byte", mark(std::string("a,b\0c\n", 6)), "row 1 column 2: a zero byte"},
       {"a zero byte in quotes", mark(std::string("a\n\"b\0c\"\n", 9)), "row 2 column 1: a zero byte"},

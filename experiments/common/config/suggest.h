@@ -1,0 +1,19 @@
+// What a person may have meant by an option that there is none of: a slip of the keyboard, or the name that other
+// programs give to it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "experiments/common/config/fields.h"
+
+namespace bochner {
+
+/// The end of `--lr: there is no such option`: `; did you mean --optim.rate?`, or where all options are listed, as
+/// nothing is near. `name` is without dashes and value; `mark` is what names of options are written with.
+std::string suggestion(std::string_view name, const Fields& fields, std::string_view mark = "--");
+
+/// The same for a word of the command line that is no option: `-steps`, `steps=3`.
+std::string suggestion_for_word(std::string_view word, const Fields& fields);
+
+}  // namespace bochner

@@ -1,0 +1,109 @@
+// What a person may type at `uci`, and the tables that it reads.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::put;
+using test::TemporaryFolder;
+
+/// A run of three steps of a small network on a file.
+Ended uci(const TemporaryFolder& folder, const std::vector<std::string>& more) {
+  std::vector<std::string> command = {BOCHNER_UCI,          "--model.first=8", "--model.hidden=8", "--model.features=8",
+                                      "--attention=linear", "--steps=3",       "--batch=4",        "--threads=1"};
+  command.insert(command.end(), more.begin(), more.end());
+  return Process(std::move(command), folder.path()).wait();
+}
+
+/// 40 rows of two numbers and a class, without a header.
+std::string rows(const std::string& first = "") {
+  std::string text = first;
+  for (int i = 0; i < 40; ++i) text += fmt::format("{},{},{}\n", i, i % 7, i % 2 == 0 ? "a" : "b");
+  return text;
+}
+
+testing::AssertionResult mistake(const Ended& ended, const std::string& part) {
+  if (ended.code == 2 && ended.err.find("error: ") != std::string::npos && ended.err.find(part) != std::string::npos) {
+    return testing::AssertionSuccess();
+  }
+  return testing::AssertionFailure() << "exit code " << ended.code << ", not 2 with '" << part << "': " << ended.err;
+}
+
+TEST(UciTypes, FindsOutWhetherTheFirstRowHoldsNames) {
+  const TemporaryFolder folder;
+  put(folder / "bare.csv", rows());
+  put(folder / "named.csv", rows("x,y,class\n"));
+  const auto of = [&](const std::string& file, const std::vector<std::string>& more, const std::string& out) {
+    std::vector<std::string> all = {"--data=" + file, "--label=-1", "--out=" + out};
+    all.insert(all.end(), more.begin(), more.end());
+    return uci(folder, all);
+  };
+  const Ended bare = of("bare.csv", {}, "1");
+  ASSERT_EQ(bare.code, 0) << bare.err;
+  EXPECT_NE(bare.err.find("32 + 4 + 4 rows of 2 columns, 2 classes"), std::string::npos) << bare.err;  // none is lost
+  EXPECT_NE(bare.err.find("the first row is taken as data (0, 0, a)"), std::string::npos) << bare.err;
+  const Ended named = of("named.csv", {}, "2");
+  ASSERT_EQ(named.code, 0) << named.err;
+  EXPECT_NE(named.err.find("32 + 4 + 4 rows of 2 columns, 2 classes"), std::string::npos) << named.err;
+  EXPECT_NE(named.err.find("names of the columns (x, y, class)"), std::string::npos) << named.err;
+  const Ended on = of("bare.csv", {"--csv.header=on"}, "3");
+  ASSERT_EQ(on.code, 0) << on.err;
+  EXPECT_NE(on.err.find("--csv.header=on: the first row, which is not read as data, of bare.csv looks like data"),
+            std::string::npos)
+      << on.err;
+  EXPECT_TRUE(mistake(of("named.csv", {"--csv.header=off"}, "4"), "named.csv: row 1 column 1: 'x' is not a number"));
+}
+
+TEST(UciTypes, AFileThatIsNotThereIsNamed) {
+  const TemporaryFolder folder;
+  put(folder / "t.csv", rows());
+  EXPECT_TRUE(mistake(uci(folder, {"--data=nofile.csv", "--label", "-1"}), "--data=nofile.csv: there is no such file"));
+  EXPECT_TRUE(mistake(uci(folder, {"--data=nofile.csv"}), "--data=nofile.csv: there is no such file or folder"));
+  EXPECT_TRUE(mistake(uci(folder, {"--data=.", "--label=-1"}), "--data=. is no file"));
+  EXPECT_TRUE(mistake(uci(folder, {"--data=t.csv", "--label=-1", "--task=higgs"}),
+                      "--task=higgs has files of its own, in which --label=-1 names nothing"));
+  EXPECT_TRUE(mistake(uci(folder, {"--data=t.csv", "--label=-4"}), "there is no column -4 for the label"));
+  EXPECT_TRUE(mistake(uci(folder, {"--data=t.csv", "--label=kind"}), "'kind'"));
+}
+
+TEST(UciTypes, WhatIsHardlyMeantIsWarnedOf) {
+  const TemporaryFolder folder;
+  put(folder / "t.csv", rows());
+  const Ended ended =
+      uci(folder, {"--data=t.csv", "--label=-1", "--batch=100", "--optim.warmup=1000", "--out=out", "--quiet"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(ended.err.find("--batch=100 is more than the 32 training rows"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("--optim.warmup=1000 is more than --steps=3"), std::string::npos) << ended.err;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += fmt::format("{},{}\n", i, i);
+  put(folder / "many.csv", text);
+  const Ended many = uci(folder, {"--data=many.csv", "--label=0", "--out=many"});
+  EXPECT_TRUE(mistake(many, "of the validation split never comes in the training rows")) << many.err;
+}
+
+TEST(UciTypes, SeparatorsAreOneCharacterOrAName) {
+  const TemporaryFolder folder;
+  std::string text = rows();
+  std::replace(text.begin(), text.end(), ',', ' ');
+  put(folder / "t.txt", text);
+  for (const std::string separator : {" ", "space"}) {
+    const Ended ended =
+        uci(folder, {"--data=t.txt", "--label=-1", "--csv.separator", separator, "--out=" + separator + "out"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+  }
+  const Ended wrong = uci(folder, {"--data=t.txt", "--label=-1"});
+  EXPECT_TRUE(mistake(wrong, "no column but the label's; are fields separated by something else than ','?"));
+  EXPECT_TRUE(mistake(uci(folder, {"--csv.separator=ab"}), "--csv.separator: 'ab' is not one character, tab or space"));
+  EXPECT_TRUE(mistake(uci(folder, {"--csv.separator="}), "--csv.separator: nothing follows the equals sign"));
+  EXPECT_TRUE(mistake(uci(folder, {"--csv.separator=1"}), "--csv.separator: '1' can not separate fields"));
+}
+
+}  // namespace
+}  // namespace bochner
