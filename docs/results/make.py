@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+"""Writes every number of docs/results from the records beside the pages.
+
+  docs/results/make.py            writes the pages and pictures
+  docs/results/make.py --check    changes nothing; names what differs from the records, and exits with 1
+
+A page holds blocks, and between them no measurement stands (see MEASUREMENT):
+
+  <!-- make
+  Softmax took {ratio(ms, 'softmax', 'performer', '16,384'):.0f} times as long.
+  -->
+  Softmax took 30 times as long.
+  <!-- made -->
+
+The comment is the template, a Python f-string; what follows it, up to `made`, is its value. Its names are those of this
+file and of the page's block `<!-- names`, which holds assignments.
+
+A record is the results.json of a run as it was written, beside it metrics.jsonl where curves are needed; or tables that
+were copied from an older page, whose "transcribed": true source() shows to the reader.
+"""
+import ast
+import csv
+import functools
+import json
+import pathlib
+import re
+import sys
+import textwrap
+
+HERE = pathlib.Path(__file__).resolve().parent
+EXPERIMENTS = HERE.parent.parent / "experiments"
+VERDICTS = ("holds", "holds in part", "does not hold", "not run", "cannot be run here")
+PAPERS = {"Skyformer": "SKY", "Learning the Transformer Kernel": "KL", "Performer": "PERF",
+          "Scalable Neural Network Kernels": "SNNK"}
+
+
+class Wrong(Exception):
+    """A page or a record that cannot be used: where, and why."""
+
+
+# ---- tables
+
+
+class Table:
+    """Cells are text as the program printed them; None is a number that is lost."""
+
+    def __init__(self, head, rows):
+        self.head, self.rows = list(head), [list(row) for row in rows]
+        for row in self.rows:
+            if len(row) != len(self.head):
+                raise Wrong(f"row {row} does not have the {len(self.head)} columns {self.head}")
+
+    def cell(self, row, column):
+        found = [r for r in self.rows if r[0] == row]
+        if len(found) != 1 or column not in self.head:
+            raise Wrong(f"no one cell {row!r}, {column!r}; rows {[r[0] for r in self.rows]}, columns {self.head}")
+        return found[0][self.head.index(column)]
+
+    def value(self, row, column):
+        """The number that a cell begins with."""
+        number = re.match(r"-?[\d,]*\.?\d+(e[-+]?\d+)?", self.cell(row, column) or "")
+        if not number:
+            raise Wrong(f"cell {row!r}, {column!r} holds no number but {self.cell(row, column)!r}")
+        return float(number[0].replace(",", ""))
+
+    def values(self, row):
+        return [self.value(row, column) for column in self.head[1:]]
+
+    def names(self):
+        return [row[0] for row in self.rows]
+
+    def rows_of(self, *names):
+        return Table(self.head, [[name, *(self.cell(name, c) for c in self.head[1:])] for name in names])
+
+    def columns_of(self, *names):
+        return Table([self.head[0], *names], [[r[0], *(self.cell(r[0], c) for c in names)] for r in self.rows])
+
+    def renamed(self, *head):
+        return Table(head, self.rows)
+
+    def __str__(self):
+        def line(cells):
+            return "| " + " | ".join("lost" if cell is None else cell for cell in cells) + " |"
+
+        def is_number(i):
+            return all(re.match(r"^[-<±\d,.]*\d|^$|^overflow|^not run", r[i] or "") for r in self.rows)
+        rule = "|" + "|".join("---:" if i > 0 and is_number(i) else "---" for i in range(len(self.head))) + "|"
+        return "\n".join([line(self.head), rule, *map(line, self.rows)])
+
+
+@functools.lru_cache(None)
+def record(path):
+    """A record by its path below docs/results."""
+    try:
+        return json.loads((HERE / path).read_text())
+    except (OSError, ValueError) as error:
+        raise Wrong(f"{path}: {error}") from error
+
+
+def table(path, title=""):
+    """The table of a record whose title begins so, else the first."""
+    found = [t for t in record(path)["tables"] if t["title"].startswith(title)]
+    if not found or (title and len(found) > 1):
+        raise Wrong(f"{path}: not one table {title!r}, but {[t['title'] for t in record(path)['tables']]}")
+    return Table(found[0]["head"], found[0]["rows"])
+
+
+def crossed(lines, row, column, value, head=""):
+    """A table with one line for each number, as rows and columns."""
+    i, j, k = (lines.head.index(name) for name in (row, column, value))
+    cells = {(r[i], r[j]): r[k] for r in lines.rows}
+    columns = list(dict.fromkeys(r[j] for r in lines.rows))
+    rows = dict.fromkeys(r[i] for r in lines.rows)
+    return Table([head] + columns, [[r] + [cells.get((r, c), "not run") for c in columns] for r in rows])
+
+
+def joined(head, *tables):
+    """The rows of the first with the columns of all; `head` names them."""
+    rows = [[r[0]] + [cell for t in tables for cell in t.rows_of(r[0]).rows[0][1:]] for r in tables[0].rows]
+    return Table(head, rows)
+
+
+def memory(path, column="both MiB"):
+    """MiB that a run of efficiency held at once, by mechanism and length."""
+    if record(path).get("transcribed"):
+        return table(path)
+    wide = crossed(table(path), "mechanism", "length", column)
+    return Table([""] + [f"{int(n):,}" for n in wide.head[1:]],
+                 [[r[0]] + [f"{float(c):.1f}" if c[:1].isdigit() else "not run" for c in r[1:]] for r in wide.rows])
+
+
+def ratio(of, above, below, column):
+    return of.value(above, column) / of.value(below, column)
+
+
+def span(values, form="{:.2g}"):
+    """"2 to 5", or "2" where both ends print alike."""
+    values = list(values)
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def source(*paths):
+    """Where numbers come from: a paragraph under a table."""
+    texts = []
+    for path in paths:
+        r = record(path)
+        if r.get("transcribed"):
+            texts.append(f"- **Transcribed, no fresh record** ([{pathlib.Path(path).name}]({path})): {r['from']}, measured "
+                         f"{r['date']} on {r['machine']}; {r['conditions']}."
+                         + (f" Lost: {r['lost']}" if "lost" in r else ""))
+        else:
+            texts.append(f"- Record: [{path}]({path}), commit {r['git']}, {r['build']['compiler']}, seed {r['seed']}.")
+    return "\n".join(texts)
+
+
+# ---- what the papers print
+
+
+@functools.lru_cache(None)
+def printed(experiment):
+    with open(EXPERIMENTS / experiment / "paper.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def paper(experiment, of, task, attention, metric="accuracy"):
+    """A number as the paper prints it; `of` is how its source begins."""
+    found = {r["value"] for r in printed(experiment) if r["source"].startswith(of)
+             and (r["task"], r["attention"], r["metric"]) == (task, attention, metric)}
+    if len(found) != 1:
+        raise Wrong(f"{experiment}/paper.csv: {len(found)} values of {(of, task, attention, metric)}")
+    return found.pop()
+
+
+def papers_on(task, attention):
+    """The accuracies that papers print for a mechanism of the arena, each with its number of training steps."""
+    texts = []
+    for r in printed("lra"):
+        if (r["task"], r["attention"], r["metric"]) == (task, attention, "accuracy"):
+            steps = [s["value"] for s in printed("lra") if (s["protocol"], s["task"], s["metric"]) == (r["protocol"], task, "steps")]
+            name, place = r["source"].split(", ", 1)
+            texts.append(f"{r['value']} ({PAPERS[name]} {place}" + (f", {int(steps[0]):,} steps)" if steps else ")"))
+    return "; ".join(texts) or "none"
+
+
+def scoreboard():
+    """claims.csv as one table for each paper."""
+    with open(HERE / "claims.csv", newline="") as file:
+        claims = list(csv.DictReader(file))
+    parts = []
+    for name in dict.fromkeys(claim["paper"] for claim in claims):
+        rows = []
+        for claim in (c for c in claims if c["paper"] == name):
+            where = f"claims.csv, {name} {claim['where']}"
+            if claim["verdict"] not in VERDICTS:
+                raise Wrong(f"{where}: the verdict {claim['verdict']!r} is none of {VERDICTS}")
+            why = f": {claim['why']}" if claim["why"] else ""
+            command = f"`{claim['command']}`" if claim["command"] else ""
+            rows.append([claim["where"], claim["claim"], filled_in(claim["printed"], where), filled_in(claim["ours"], where),
+                         f"**{claim['verdict']}**{why}", command])
+        parts.append(f"## {name}\n\n" + str(Table(["where", "claim", "paper", "here", "verdict", "command"], rows)))
+    counts = ", ".join(f"{sum(c['verdict'] == v for c in claims)} {v}" for v in VERDICTS)
+    return f"{len(claims)} claims, figures and tables: {counts}.\n\n" + "\n\n".join(parts)
+
+
+# ---- runs that train
+
+
+@functools.lru_cache(None)
+def run(folder):
+    """A run's results.json, and its evaluations on validation examples in order."""
+    lines = [json.loads(line) for line in (HERE / folder / "metrics.jsonl").read_text().splitlines()]
+    return record(f"{folder}/results.json"), [line for line in lines if line["split"] == "valid"]
+
+
+def percent(share):
+    return f"{100 * share:.2f} %"
+
+
+def accuracies(folder, task, names):
+    """Test accuracies of runs beside the papers'."""
+    rows = []
+    for name in names:
+        r = run(f"{folder}/{name}")[0]
+        rows.append([name, f"{r['steps']:,}", percent(r["metrics"]["test"]["accuracy"]),
+                     percent(r["metrics"]["last"]["test"]["accuracy"]), papers_on(task, name), f"{r['steps_per_second']:.2f}",
+                     f"{r['peak_memory_bytes'] / 2**20:.0f}", str(r["threads"])])
+    return Table(["attention", "steps", "test, best by validation", "test, last step", "papers", "steps/s", "peak MiB", "threads"], rows)
+
+
+def first_steps(folders, marks):
+    """The step of the evaluation at which validation first reached each mark, and the test accuracy."""
+    rows = []
+    for name, folder in folders.items():
+        r, curve = run(folder)
+        steps = [next((str(line["step"]) for line in curve if 100 * line["accuracy"] >= mark), "never") for mark in marks]
+        rows.append([name, *steps, percent(r["metrics"]["test"]["accuracy"])])
+    return Table(["attention, share that counts"] + [f"{mark} %" for mark in marks] + ["test, best by validation"], rows)
+
+
+def derived(folder, metric):
+    return run(folder)[0]["derived"][metric]
+
+
+COLOURS = ("#444444", "#c0392b", "#2471a3", "#1e8449", "#7d3c98")
+
+
+def curves(name, folders):
+    """A picture of validation accuracy against steps, and the line that shows it."""
+    runs = [(label, [(line["step"], line["accuracy"]) for line in run(folder)[1]]) for label, folder in folders.items()]
+    width, height, left, bottom = 640, 320, 50, 40
+    steps = max(step for _, curve in runs for step, _ in curve)
+    top = max(0.45, max(accuracy for _, curve in runs for _, accuracy in curve) + 0.02)
+
+    def x(step):
+        return left + (width - left - 110) * step / steps
+
+    def y(accuracy):
+        return 15 + (height - bottom - 15) * (1 - accuracy / top)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
+           f'<rect width="{width}" height="{height}" fill="white"/>']
+    for i in range(0, int(top * 10) + 1):
+        out.append(f'<line x1="{left}" x2="{x(steps):.1f}" y1="{y(i / 10):.1f}" y2="{y(i / 10):.1f}" stroke="#ddd"/>'
+                   f'<text x="{left - 8}" y="{y(i / 10) + 4:.1f}" text-anchor="end">{10 * i} %</text>')
+    for step in range(0, steps + 1, max(1, steps // 6)):
+        out.append(f'<text x="{x(step):.1f}" y="{height - bottom + 18}" text-anchor="middle">{step}</text>')
+    out.append(f'<text x="{x(steps / 2):.1f}" y="{height - 6}" text-anchor="middle">training steps (validation accuracy)</text>')
+    for (label, curve), colour in zip(runs, COLOURS):
+        points = " ".join(f"{x(step):.1f},{y(accuracy):.1f}" for step, accuracy in curve)
+        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
+                   f'<text x="{x(curve[-1][0]) + 6:.1f}" y="{y(curve[-1][1]) + 4:.1f}" fill="{colour}">{label}</text>')
+    written[HERE / name] = "\n".join(out + ["</svg>", ""])
+    return f"![validation accuracy against steps]({name})"
+
+
+# ---- pages
+
+written = {}  # path -> text, of all that this script makes
+
+# What is taken for a measurement: a number with a decimal point or with a unit, but for numbers of sections, figures and
+# versions. Code is not looked at: it holds settings.
+NUMBERING = re.compile(r"(\b(Figs?\.|Tables?|Eqs?\.|Sections?|Appendix|Theorems?|Lemma|KL|SNNK|PERF|SKY|g\+\+|PyTorch|OpenBLAS)|§) ?"
+                       r"[A-Z]?[\d.]+(, [A-Z]?[\d.]+)*( (and|to) [A-Z]?[\d.]+)?")
+MEASUREMENT = re.compile(r"\d\.\d|\d ?(%|(ms|s|h|[KMG]i?B|GB/s|GFLOP/s|dB|points?|times|steps/s)\b)")
+
+
+def refuse_measurements(text, where):
+    text = re.sub(r"```.*?```|`[^`]*`|^    .*?$|\]\([^)]*\)", "", text, flags=re.DOTALL | re.MULTILINE)
+    found = MEASUREMENT.search(NUMBERING.sub("", text))
+    if found:
+        around = NUMBERING.sub("", text)[max(0, found.start() - 40):found.end() + 20].replace("\n", " ")
+        raise Wrong(f"{where}: a typed measurement, {found[0]!r} in {around!r}; take it from a record within a block")
+
+
+def wrapped(text):
+    """Paragraphs and items of lists filled to the width of the pages; tables, code, headings and pictures as they are."""
+    parts = []
+    for part in re.split(r"\n{2,}", text):
+        if not re.match(r"\||#|!|    |- ", part):
+            part = textwrap.fill(" ".join(part.split()), 130, break_long_words=False, break_on_hyphens=False)
+        elif part.startswith("- "):
+            items = [" ".join(item.split()) for item in re.split(r"^- ", part, flags=re.MULTILINE)[1:]]
+            part = "\n".join(textwrap.fill(item, 130, initial_indent="- ", subsequent_indent="  ", break_long_words=False,
+                                           break_on_hyphens=False) for item in items)
+        parts.append(part)
+    return "\n\n".join(parts)
+
+
+def filled_in(template, where, names=None):
+    try:
+        formatted = ast.parse('rf"""' + template + '"""', where, "eval")
+        for part in formatted.body.values if isinstance(formatted.body, ast.JoinedStr) else [formatted.body]:
+            if isinstance(part, ast.Constant):
+                refuse_measurements(part.value, where)
+        return wrapped(eval(compile(formatted, where, "eval"), {**globals(), **(names or {})}))  # pylint: disable=eval-used
+    except Wrong as error:
+        raise Wrong(str(error) if str(error).startswith(where) else f"{where}: {error}") from error
+    except Exception as error:  # whatever the template did wrong
+        raise Wrong(f"{where}: {type(error).__name__}: {error}") from error
+
+
+def page(path):
+    """A page with its blocks filled in."""
+    text, names = path.read_text(), {**globals()}
+    where = path.name
+    for block in re.findall(r"<!-- names\n(.*?)\n-->", text, re.DOTALL):
+        exec(block, names)  # pylint: disable=exec-used
+    blocks = re.compile(r"<!-- make\n(.*?)\n-->\n(.*?)<!-- made -->", re.DOTALL)
+    outside = re.sub(r"<!-- names\n.*?\n-->", "", blocks.sub("", text), flags=re.DOTALL)
+    if "<!-- ma" in outside:
+        raise Wrong(f"{where}: a block is not closed: " + outside[outside.index("<!-- ma"):][:60])
+    refuse_measurements(outside, where)
+    typed = re.search(r"^\|.*", outside, re.MULTILINE)
+    if typed:
+        raise Wrong(f"{where}: a typed table: {typed[0]}")
+    return blocks.sub(lambda b: f"<!-- make\n{b[1]}\n-->\n{filled_in(b[1], where, names)}\n<!-- made -->", text)
+
+
+def main():
+    checks = sys.argv[1:] == ["--check"]
+    if sys.argv[1:] and not checks:
+        sys.exit(__doc__)
+    try:
+        for path in sorted(HERE.glob("*.md")):
+            written[path] = page(path)
+    except Wrong as error:
+        sys.exit(f"docs/results: {error}")
+    stale = [path for path, text in written.items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        old, new = path.read_text().split("\n") if path.exists() else [], written[path].split("\n")
+        at = next(i for i in range(len(new) + 1) if old[i:i + 1] != new[i:i + 1])
+        print(f"docs/results/{path.name}:{at + 1}: {'differs from the records' if checks else 'written'}: {''.join(new[at:at + 1])}")
+        if not checks:
+            path.write_text(written[path])
+    if checks and stale:
+        sys.exit("docs/results: run docs/results/make.py and commit what it writes")
+
+
+if __name__ == "__main__":
+    main()

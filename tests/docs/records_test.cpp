@@ -1,0 +1,116 @@
+// docs/results/make.py --check finds every number of a page that its record does not say. (CTest docs.results runs it
+// on the pages themselves.)
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "tests/docs/documents.h"
+
+namespace bochner {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A copy of the pages, their records and the papers' numbers.
+class Records : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(copy_);
+    fs::create_directories(copy_ / "docs");
+    fs::copy(kRoot / "docs/results", results_, fs::copy_options::recursive);
+    for (const auto& entry : fs::directory_iterator(kRoot / "experiments")) {
+      if (!fs::exists(entry.path() / "paper.csv")) continue;
+      const fs::path folder = copy_ / "experiments" / entry.path().filename();
+      fs::create_directories(folder);
+      fs::copy_file(entry.path() / "paper.csv", folder / "paper.csv");
+    }
+  }
+  void TearDown() override { fs::remove_all(copy_); }
+
+  /// What the check says; empty where it is content.
+  std::string said() const {
+    const fs::path log = copy_ / "log";
+    const int status =
+        std::system(("python3 " + (results_ / "make.py").string() + " --check >" + log.string() + " 2>&1").c_str());
+    const std::string text = text_of(log);
+    EXPECT_EQ(status == 0, text.empty()) << text;
+    return text;
+  }
+
+  void replace(const char* file, const std::string& old, const std::string& by) const {
+    std::string text = text_of(results_ / file);
+    const size_t at = text.rfind(old);
+    ASSERT_NE(at, std::string::npos) << file << " holds no " << old;
+    text.replace(at, old.size(), by);
+    std::ofstream(results_ / file) << text;
+  }
+
+  fs::path copy_ = fs::temp_directory_path() / ("bochner-records-" + std::to_string(::getpid()));
+  fs::path results_ = copy_ / "docs/results";
+};
+
+TEST_F(Records, AreWhatThePagesSay) { EXPECT_EQ(said(), ""); }
+
+TEST_F(Records, ANumberThatIsChangedOnAPageIsFound) {
+  replace("efficiency.md", "| 1140 |", "| 1150 |");
+  EXPECT_NE(said().find("docs/results/efficiency.md:"), std::string::npos) << said();
+}
+
+TEST_F(Records, ANumberThatIsChangedInARecordIsFound) {
+  replace("sparsity/0.5/gmm-prf/results.json", "\"accuracy\": 0.98", "\"accuracy\": 0.97");
+  const std::string text = said();
+  EXPECT_NE(text.find("docs/results/sparsity.md:"), std::string::npos) << text;
+  EXPECT_NE(text.find("docs/results/README.md:"), std::string::npos) << text;  // the scoreboard quotes it, too
+}
+
+TEST_F(Records, APictureIsMadeOfThem) {
+  replace("listops.svg", "polyline points=\"", "polyline points=\"1,1 ");
+  EXPECT_NE(said().find("docs/results/listops.svg:"), std::string::npos);
+}
+
+TEST_F(Records, ATypedMeasurementIsRefused) {
+  const std::string page = text_of(results_ / "turing.md");
+  for (const char* typed :
+       {"It took 12 ms.", "It is 3.1 as fast.", "97 % are right.", "| a | b |\n|---|---|\n| 1 | 2 |"}) {
+    std::ofstream(results_ / "turing.md") << page << "\n" << typed << "\n";
+    EXPECT_NE(said().find("turing.md: a typed "), std::string::npos) << typed;
+  }
+  std::ofstream(results_ / "turing.md") << page << "\nSee PERF Fig. 20, KL Section 3.1 and `--scales 0.5`.\n";
+  EXPECT_EQ(said(), "");
+}
+
+TEST_F(Records, ARecordThatIsMissingIsNamed) {
+  fs::remove(results_ / "turing/palindrome.json");
+  EXPECT_NE(said().find("turing/palindrome.json"), std::string::npos);
+}
+
+TEST_F(Records, AnUnknownVerdictIsRefused) {
+  replace("claims.csv", ",does not hold,", ",holds nearly,");
+  EXPECT_NE(said().find("holds nearly"), std::string::npos);
+}
+
+// A claim that a test shows names a test that is there.
+TEST(Claims, NameTestsThatAreThere) {
+  std::string names;
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
+    if (entry.path().extension() != ".cpp") continue;
+    const std::string text = text_of(entry.path());
+    for (const std::smatch& found : matches(text, std::regex(R"(\nTEST(_F|_P)?\((\w+), (\w+)\))"))) {
+      names += found[2].str() + "." + found[3].str() + "\n";
+    }
+  }
+  size_t count = 0;
+  for (const auto& row : rows_of(kRoot / "docs/results/claims.csv")) {
+    const std::string start = "./run test -R ", command = row.at("command");
+    if (!command.starts_with(start)) continue;
+    ++count;
+    EXPECT_NE(names.find(command.substr(start.size())), std::string::npos) << command;
+  }
+  EXPECT_GT(count, 8U);
+}
+
+}  // namespace
+}  // namespace bochner
