@@ -42,7 +42,7 @@ class Records : public testing::Test {
 
   void replace(const char* file, const std::string& old, const std::string& by) const {
     std::string text = text_of(results_ / file);
-    const size_t at = text.rfind(old);
+    const size_t at = text.find(old);
     ASSERT_NE(at, std::string::npos) << file << " holds no " << old;
     text.replace(at, old.size(), by);
     std::ofstream(results_ / file) << text;
