@@ -18,6 +18,7 @@
 #include "engine/parallel.h"
 #include "layers/attention/mechanism.h"
 #include "layers/models/encoder.h"
+#include "layers/snnk/bundle.h"
 
 namespace bochner {
 namespace {
@@ -167,6 +168,53 @@ TEST(Tour, Chapter6Training) {
   set_threads(before);
   EXPECT_NE(train(5, 2), alone);
   EXPECT_LT(train(150, 1).back(), 0.5 * alone.front());
+}
+
+// ---- chapter 7
+
+/// What is done with the input: (n, d), projections G (m, d) -> (n, 2 m). No weight comes near it.
+Variable input_tower(const Variable& x, const Tensor& G) {
+  const Variable angle = matmul(x, transpose(Variable(G), 0, 1));  // (n, m): g . x
+  const Variable growth = exp(sum(square(x), {-1}, true) * 0.5);   // (n, 1)
+  const double scale = 1 / std::sqrt(static_cast<double>(G.size(0)));
+  return concat({cos(angle), sin(angle)}, -1) * growth * scale;
+}
+
+/// What is done with the weights of a layer: (outputs, d) and biases (outputs, 1) -> (outputs, 2 m). No input comes
+/// near it.
+Variable weight_tower(const Variable& W, const Variable& b, const Tensor& G) {
+  const Variable size =
+      exp(matmul(W, transpose(Variable(G), 0, 1)) - sum(square(W), {-1}, true) * 0.5);  // (outputs, m)
+  const double scale = 1 / std::sqrt(static_cast<double>(G.size(0)));
+  return concat({cos(b) * size, -(sin(b) * size)}, -1) * scale;
+}
+
+/// cos(W x + b) as a product of the two, each row of x alone.
+Variable cosine_layer(const Variable& x, const Variable& W, const Variable& b, const Tensor& G) {
+  return matmul(input_tower(x, G), transpose(weight_tower(W, b, G), 0, 1));  // (n, outputs)
+}
+
+TEST(Tour, Chapter7Snnk) {
+  Generator generator(7);
+  const Variable x = sample({5, 3}, generator) * 0.4, W = sample({4, 3}, generator) * 0.4,
+                 b = sample({4, 1}, generator);
+  const Tensor exact = cos(matmul(x, transpose(W, 0, 1)) + transpose(b, 0, 1)).value();
+  const auto error = [&](int64_t m) {
+    const Tensor found = cosine_layer(x, W, b, sample({m, 3}, generator)).value();
+    return std::sqrt(mean(square(found - exact)).item());
+  };
+  double few = 0, many = 0;
+  for (int i = 0; i < 20; ++i) few += error(100), many += error(10000);
+  EXPECT_GT(few / many, 7);  // ten times less, up to chance
+  EXPECT_LT(few / many, 14);
+
+  Snnk hidden = Snnk::from(Linear({}, 3, 16, generator), "cos", 64, generator);
+  Linear last({}, 16, 2, generator);
+  const Bundle bundle({}, {&hidden, &last});
+  const Variable input = x.value().cast(DType::f32);
+  expect_close(bundle.forward(input).value(), last.forward(hidden.forward(input)).value(), 1e-4);
+  EXPECT_EQ(bundle.outputs(), 2);
+  EXPECT_EQ(bundle.features(input).shape(), (Shape{5, 64}));
 }
 
 }  // namespace
