@@ -2,6 +2,7 @@
 // checked beneath its code.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/fused/cross_entropy.h"
@@ -16,6 +17,7 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/reduce.h"
 #include "engine/parallel.h"
+#include "engine/trace.h"
 #include "layers/attention/mechanism.h"
 #include "layers/models/encoder.h"
 #include "layers/snnk/bundle.h"
@@ -215,6 +217,51 @@ TEST(Tour, Chapter7Snnk) {
   expect_close(bundle.forward(input).value(), last.forward(hidden.forward(input)).value(), 1e-4);
   EXPECT_EQ(bundle.outputs(), 2);
   EXPECT_EQ(bundle.features(input).shape(), (Shape{5, 64}));
+}
+
+// ---- chapter 8
+
+/// The ops of one training step in the order in which they ran; what only fills, copies or scales is left out.
+std::vector<std::string> ops_of_a_step() {
+  Generator init(1), noise(2);
+  SequenceClassifier model(
+      {.vocabulary = 10, .length = 16, .classes = 10, .layers = 1, .attention = {.attention = "performer", .heads = 2}},
+      init);
+  AdamW optimizer(model.parameters());
+  Context context{noise, true};
+  const Tensor ids = integers({32, 16}, 0, 10, noise);
+  trace::start();
+  Tape tape;
+  const Variable loss = cross_entropy(model.forward(ids, {}, context), ids.select(1, 0));
+  tape.backward(loss);
+  optimizer.step(3e-3);
+  trace::stop();
+  std::vector<std::string> ops;
+  for (const trace::Event& event : trace::events()) {
+    const std::string name = event.name;
+    if (name != "fill" && name != "copy" && name != "mul_scalar" && name != "philox") ops.push_back(name);
+  }
+  return ops;
+}
+
+TEST(Tour, Chapter8Step) {
+  const int before = threads();
+  set_threads(1);
+  const std::vector<std::string> ops = ops_of_a_step();
+  set_threads(before);
+  const std::vector<std::string> forward_of_a_block = {"linear", "kernel_attention", "linear", "feed_forward"};
+  const std::vector<std::string> backward_of_a_block = {"feed_forward_backward", "linear_backward",
+                                                        "kernel_attention_backward", "linear_backward"};
+  const auto place = [&](const std::vector<std::string>& run) {
+    return std::search(ops.begin(), ops.end(), run.begin(), run.end()) - ops.begin();
+  };
+  const auto end = static_cast<std::ptrdiff_t>(ops.size());
+  EXPECT_EQ(ops.front(), "embedding");
+  EXPECT_LT(place(forward_of_a_block), place({"cross_entropy"}));
+  EXPECT_LT(place({"cross_entropy"}), place(backward_of_a_block));
+  EXPECT_LT(place(backward_of_a_block), place({"embedding_backward"}));
+  EXPECT_LT(place({"embedding_backward"}), end);
+  EXPECT_EQ(ops.back(), "adam_step");
 }
 
 }  // namespace
