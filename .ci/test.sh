@@ -1,9 +1,21 @@
 # The stages of `./run test`; sourced by ./run, whose functions and package lists it uses.
 # shellcheck shell=bash disable=SC2154
 
-stage() { say "---- $* (after ${SECONDS} s)"; }
-
 sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
+
+# What is checked, in this order: a function and what it does.
+stages=(
+  'check_style        style, and the door'
+  'check_build        build, warnings are errors'
+  'check_kernels      CUDA kernels, by nvcc'
+  'check_tests        tests'
+  'check_end_to_end   an experiment from end to end'
+  'check_documents    every command that a document prints'
+  'check_consumer     projects that use the library'
+  'check_sanitizers   address and undefined-behaviour sanitizers'
+  'check_tidy         clang-tidy'
+  'check_fuzzers      fuzzing'
+)
 
 test_all() {
   if (($# > 0)); then
@@ -13,28 +25,35 @@ test_all() {
   fi
   build_options+=(BOCHNER_WERROR=ON BOCHNER_CUDA_CHECK=ON)
   need 'test' "${packages_test[@]}" "${packages_fuzz[@]}" "${packages_style[@]}"
-  stage 'style, and the door'
-  check_style
-  stage 'build, warnings are errors'
-  build_target all
-  stage 'CUDA kernels, by nvcc'
-  check_kernels
-  stage 'tests'
-  check_tests
-  stage 'an experiment from end to end'
-  check_end_to_end
-  stage 'every command that a document prints'
-  .ci/documents.py
-  stage 'a project that uses the installed Bochner'
-  check_consumer
-  stage 'address and undefined-behaviour sanitizers'
-  check_sanitizers
-  stage 'clang-tidy'
-  check_tidy
-  stage 'fuzzing'
-  check_fuzzers
-  stage 'all is well'
+  mkdir -p "$build"
+  local i name what began times=$build/test-times
+  : >"$times.new"
+  for ((i = 0; i < ${#stages[@]}; i++)); do
+    read -r name what <<<"${stages[i]}"
+    say "---- $((i + 1)) of ${#stages[@]}: $what (after $SECONDS s$(remaining "$times" "${stages[@]:i}"))"
+    began=$SECONDS
+    "$name"
+    echo "$name $((SECONDS - began))" >>"$times.new"
+  done
+  mv "$times.new" "$times"
+  say "---- all is well (after $SECONDS s)"
 }
+
+# remaining TIMES STAGE...: `, about 12 min left`, from the times of the last run that ended well, where there was one.
+remaining() {
+  local times=$1 stage sum=0 seconds
+  shift
+  if [[ ! -s $times ]]; then return; fi
+  for stage in "$@"; do
+    seconds=$(sed -n "s/^${stage%% *} //p" "$times")
+    sum=$((sum + ${seconds:-0}))
+  done
+  printf ', about %d min left' $(((sum + 59) / 60))
+}
+
+check_build() { build_target all; }
+
+check_documents() { .ci/documents.py; }
 
 check_style() {
   local files
@@ -55,9 +74,8 @@ check_kernels() {
 
 # Two tests at a time: each on one thread, but where it asks for more itself.
 check_tests() {
-  OMP_NUM_THREADS=1 ctest --test-dir "$build" --output-on-failure --timeout 600 -j2 >"$build/ctest.log" 2>&1 ||
-    { tail -n 200 "$build/ctest.log"; return 1; }
-  tail -n 4 "$build/ctest.log"
+  OMP_NUM_THREADS=1 ctest --test-dir "$build" --output-on-failure --timeout 600 -j2 2>&1 | tee "$build/ctest.log" |
+    show_progress >&2
 }
 
 # The parsers of foreign bytes: the checks take some fifteen seconds a file. They read the flags of the sanitizers' build,
@@ -74,20 +92,18 @@ check_sanitizers() {
   local folders=(engine experiments layers autograd datasets)  # the longest ones first
   local long='Ridge.EqualsTheOptimumOfGradientDescent:UniversalFeatures.AreUnbiased:UniversalFeatures.VarianceIs*'
   configure sanitize
-  ninja -C build-sanitize "${folders[@]/#/test_}" fuzzers >&2
+  ninja -C build-sanitize "${folders[@]/#/test_}" fuzzers 2>&1 | show_progress >&2
   # shellcheck disable=SC2016
   printf '%s\n' "${folders[@]}" | OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 GTEST_FILTER="-$long" \
     xargs -P2 -I{} bash -c '
-    log=build-sanitize/test_{}.log
-    timeout 600 build-sanitize/bin/test_{} --gtest_brief=1 >$log 2>&1 || { tail -n 200 $log; exit 1; }
-    tail -n 3 $log'
+    set -o pipefail
+    timeout 600 build-sanitize/bin/test_{} --gtest_brief=1 2>&1 | sed -u "/^Note: /d; /^$/d; s/^/test_{}: /"'
 }
 
 # libFuzzer on the parsers of foreign bytes, the same inputs every time; built with the sanitizers' tests.
 check_fuzzers() {
-  ctest --test-dir build-sanitize -L fuzz --output-on-failure --timeout 120 -j2 >build-sanitize/fuzz.log 2>&1 ||
-    { tail -n 200 build-sanitize/fuzz.log; return 1; }
-  tail -n 4 build-sanitize/fuzz.log
+  ctest --test-dir build-sanitize -L fuzz --output-on-failure --timeout 120 -j2 2>&1 | tee build-sanitize/fuzz.log |
+    show_progress >&2
 }
 
 # The program of the README by each of the ways of docs/library.md. By add_subdirectory and FetchContent the whole library
@@ -102,7 +118,7 @@ check_consumer() {
     cmake -S tests/consumer -B "$folder" -G Ninja -DBOCHNER_FROM=$way -DCMAKE_PREFIX_PATH="$prefix" >"$folder.log" 2>&1 ||
       { cat "$folder.log"; return 1; }
     if [[ $way == package ]]; then
-      ninja -C "$folder" >&2
+      ninja -C "$folder" 2>&1 | show_progress >&2
     else
       link_consumer "$folder"
     fi

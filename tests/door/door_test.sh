@@ -97,6 +97,27 @@ rm "$tree/build/build.ninja"
 expect 'a build that can not be configured' "$(run data)" $'run: first build: this takes some minutes\nno compiler\nrun: *exit 2'
 touch "$tree/build/build.ninja"
 
+# Of a build and of tests only what went wrong is shown, at once; how far they are is told once a minute at most.
+program "$tree/tools/ninja" <<<'#!/bin/sh
+echo "[1/20, 0.1s] Building a"
+echo "FAILED: b"
+echo "b.cpp:1: error: wrong"
+exit 1'
+expect 'a build that fails' "$(run data)" $'FAILED: b\nb.cpp:1: error: wrong\nexit 1'
+# A library of functions, as for .ci/test.sh.
+sed '/^while \[\[/,$d' "$tree/run" >"$tree/functions"
+# shellcheck disable=SC1091
+functions() { (cd "$tree" && BASH_ARGV0=$tree/run && source ./functions && source .ci/test.sh && "$@") }
+tests() {
+  printf '%s\n' '    Start 1: a' ' 1/9 Test #1: a ....   Passed    0.01 sec' ' 2/9 Test #2: b ....***Failed    0.01 sec' \
+    'b_test.cpp:3: Failure' ' 3/9 Test #3: c ....***Skipped   0.01 sec' ' 4/9 Test #4: d ....***Timeout   0.01 sec'
+}
+expect 'tests that fail' "$(tests | functions show_progress)" $' 2/9 Test #2: b*Failed*\nb_test.cpp:3: Failure\n 4/9 Test #4: d*'
+expect 'the time left' "$(functions time_left 10 40 15)" '10 of 40, 15 s, about 45 s left'
+expect 'the time left of stages' "$(functions remaining /dev/null 'check_tests tests')" ''
+printf '%s\n' 'check_style 50' 'check_tests 60' 'check_tidy 70' >"$tree/times"
+expect 'the time left of stages' "$(functions remaining "$tree/times" 'check_tests    tests' 'check_tidy  tidy')" ', about 3 min left'
+
 # Packages that are missing are named, and nothing else is done, where they may not be installed.
 program "$tree/tools/dpkg-query" <<<'#!/bin/sh
 case "$*" in *ninja-build) printf "deinstall ok config-files" ;; *) printf "install ok installed" ;; esac'
