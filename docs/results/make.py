@@ -159,7 +159,8 @@ def source(*paths):
 
 @functools.lru_cache(None)
 def printed(experiment):
-    with open(EXPERIMENTS / experiment / "paper.csv", newline="") as file:
+    """The rows of an experiment's paper.csv; "" means those beside this file, of tables that no experiment makes."""
+    with open((EXPERIMENTS / experiment if experiment else HERE) / "paper.csv", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -168,7 +169,7 @@ def paper(experiment, of, task, attention, metric="accuracy"):
     found = {r["value"] for r in printed(experiment) if r["source"].startswith(of)
              and (r["task"], r["attention"], r["metric"]) == (task, attention, metric)}
     if len(found) != 1:
-        raise Wrong(f"{experiment}/paper.csv: {len(found)} values of {(of, task, attention, metric)}")
+        raise Wrong(f"{experiment or 'results'}/paper.csv: {len(found)} values of {(of, task, attention, metric)}")
     return found.pop()
 
 

@@ -143,6 +143,7 @@ TEST(Papers, TablesOfTheArenaAreWhole) {
   }
   EXPECT_EQ(count["Skyformer, Table 1"], 9U * 6);
   EXPECT_EQ(count["Skyformer, Table 2"], 9U * 10);
+  EXPECT_EQ(count["Skyformer, Table 3"], 3U * 5);
   EXPECT_EQ(count["Learning the Transformer Kernel, Table 2"], 18U * 4);
   EXPECT_EQ(count["Learning the Transformer Kernel, Table 5"], 18U);
   EXPECT_EQ(count["Performer, Fig. 19"], 11U * 6);
