@@ -1,4 +1,4 @@
-// What `lra` can be told: the data, the model and the training of a sequence classifier.
+// The options of `lra`: the data, the model and the training of a sequence classifier.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What `sparsity` can be told: the pairs, the model, its training, and how gradients are looked at.
+// The options of `sparsity`: the pairs, the model, its training, and how gradients are looked at.
 #pragma once
 
 #include "datasets/sparsity/sparsity.h"

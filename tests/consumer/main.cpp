@@ -21,6 +21,6 @@ int main() {
     optimizer.clear_gradients();
     last = loss.item();
   }
-  fmt::print("loss {:.3f}; who guesses has 2.303\n", last);
+  fmt::print("loss {:.3f}; guessing gives 2.303\n", last);
   return last < 1 ? 0 : 1;
 }

@@ -234,7 +234,7 @@ TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {
   EXPECT_NE(none.err.find("nowhere holds no run"), std::string::npos) << none.err;
 }
 
-/// What `program` can be told about its model and its training, one name a line of every preset. `free` are the task's.
+/// The options of `program` for its model and its training, one name a line of every preset. `free` are the task's.
 void expect_stated(const std::string& program, const std::string& name, const std::set<std::string>& free) {
   const TemporaryFolder folder;
   const Ended ended = run(folder, {program, "--dump-config"});

@@ -1,4 +1,4 @@
-// What the networks from coordinates to fields can be told (siren, qpnn). `--attention` names the hidden layers.
+// The options of networks from coordinates to fields (siren, qpnn). `--attention` names the hidden layers.
 #pragma once
 
 #include "experiments/learners/rows/config.h"

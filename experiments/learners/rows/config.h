@@ -1,4 +1,4 @@
-// What the classifiers of rows of numbers can be told (uci, mnist): an MLP whose last hidden layer may be an SNNK
+// The options of classifiers of rows of numbers (uci, mnist): an MLP whose last hidden layer may be an SNNK
 // layer, and its training. `--attention` names what that layer is, as it is what runs are compared by.
 #pragma once
 

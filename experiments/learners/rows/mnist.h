@@ -1,4 +1,4 @@
-// What `mnist` can be told.
+// The options of `mnist`.
 #pragma once
 
 #include "datasets/tables/tabular.h"

@@ -1,4 +1,4 @@
-// What `uci` can be told: the data, the model and the training.
+// The options of `uci`: the data, the model and the training.
 #pragma once
 
 #include "datasets/tables/tabular.h"

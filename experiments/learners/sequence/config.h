@@ -1,4 +1,4 @@
-// What the classifiers of sequences can be told (lra, sparsity): an encoder with any attention of the registry, and its
+// The options of classifiers of sequences (lra, sparsity): an encoder with any attention of the registry, and its
 // training.
 #pragma once
 
