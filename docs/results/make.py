@@ -42,10 +42,10 @@ class Wrong(Exception):
 
 
 class Table:
-    """Cells are text as the program printed them; None is a number that is lost."""
+    """Cells are text as the program printed them; None is a number that is lost. A transcribed table says so below."""
 
-    def __init__(self, head, rows):
-        self.head, self.rows = list(head), [list(row) for row in rows]
+    def __init__(self, head, rows, transcribed=False):
+        self.head, self.rows, self.transcribed = list(head), [list(row) for row in rows], transcribed
         for row in self.rows:
             if len(row) != len(self.head):
                 raise Wrong(f"row {row} does not have the {len(self.head)} columns {self.head}")
@@ -70,13 +70,10 @@ class Table:
         return [row[0] for row in self.rows]
 
     def rows_of(self, *names):
-        return Table(self.head, [[name, *(self.cell(name, c) for c in self.head[1:])] for name in names])
-
-    def columns_of(self, *names):
-        return Table([self.head[0], *names], [[r[0], *(self.cell(r[0], c) for c in names)] for r in self.rows])
+        return Table(self.head, [[name, *(self.cell(name, c) for c in self.head[1:])] for name in names], self.transcribed)
 
     def renamed(self, *head):
-        return Table(head, self.rows)
+        return Table(head, self.rows, self.transcribed)
 
     def __str__(self):
         def line(cells):
@@ -85,16 +82,25 @@ class Table:
         def is_number(i):
             return all(re.match(r"^[-<±\d,.]*\d|^$|^overflow|^not run", r[i] or "") for r in self.rows)
         rule = "|" + "|".join("---:" if i > 0 and is_number(i) else "---" for i in range(len(self.head))) + "|"
-        return "\n".join([line(self.head), rule, *map(line, self.rows)])
+        note = ["", "*Transcribed, no fresh record: see where the numbers come from.*"] if self.transcribed else []
+        return "\n".join([line(self.head), rule, *map(line, self.rows), *note])
+
+
+used = set()  # paths of records
 
 
 @functools.lru_cache(None)
-def record(path):
-    """A record by its path below docs/results."""
+def read(path):
     try:
         return json.loads((HERE / path).read_text())
     except (OSError, ValueError) as error:
         raise Wrong(f"{path}: {error}") from error
+
+
+def record(path):
+    """A record by its path below docs/results."""
+    used.add(path)
+    return read(path)
 
 
 def table(path, title=""):
@@ -102,7 +108,7 @@ def table(path, title=""):
     found = [t for t in record(path)["tables"] if t["title"].startswith(title)]
     if not found or (title and len(found) > 1):
         raise Wrong(f"{path}: not one table {title!r}, but {[t['title'] for t in record(path)['tables']]}")
-    return Table(found[0]["head"], found[0]["rows"])
+    return Table(found[0]["head"], found[0]["rows"], record(path).get("transcribed", False))
 
 
 def crossed(lines, row, column, value, head=""):
@@ -111,13 +117,13 @@ def crossed(lines, row, column, value, head=""):
     cells = {(r[i], r[j]): r[k] for r in lines.rows}
     columns = list(dict.fromkeys(r[j] for r in lines.rows))
     rows = dict.fromkeys(r[i] for r in lines.rows)
-    return Table([head] + columns, [[r] + [cells.get((r, c), "not run") for c in columns] for r in rows])
+    return Table([head] + columns, [[r] + [cells.get((r, c), "not run") for c in columns] for r in rows], lines.transcribed)
 
 
 def joined(head, *tables):
     """The rows of the first with the columns of all; `head` names them."""
     rows = [[r[0]] + [cell for t in tables for cell in t.rows_of(r[0]).rows[0][1:]] for r in tables[0].rows]
-    return Table(head, rows)
+    return Table(head, rows, any(t.transcribed for t in tables))
 
 
 def memory(path, column="both MiB"):
@@ -141,17 +147,17 @@ def span(values, form="{:.2g}"):
 
 
 def source(*paths):
-    """Where numbers come from: a paragraph under a table."""
-    texts = []
+    """Where numbers come from: a list, in which records that were transcribed alike share an item."""
+    items = {}
     for path in paths:
         r = record(path)
         if r.get("transcribed"):
-            texts.append(f"- **Transcribed, no fresh record** ([{pathlib.Path(path).name}]({path})): {r['from']}, measured "
-                         f"{r['date']} on {r['machine']}; {r['conditions']}."
-                         + (f" Lost: {r['lost']}" if "lost" in r else ""))
+            text = (f"**Transcribed, no fresh record**: {r['from']}, measured {r['date']} on {r['machine']}; {r['conditions']}."
+                    + (f" Lost: {r['lost']}" if "lost" in r else "") + " Kept in")
         else:
-            texts.append(f"- Record: [{path}]({path}), commit {r['git']}, {r['build']['compiler']}, seed {r['seed']}.")
-    return "\n".join(texts)
+            text = f"Commit {r['git']}, {r['build']['compiler']}, seed {r['seed']}:"
+        items.setdefault(text, []).append(f"[{path}]({path})")
+    return "\n".join(f"- {text} {', '.join(links)}." for text, links in items.items())
 
 
 # ---- what the papers print
@@ -197,7 +203,10 @@ def scoreboard():
                 raise Wrong(f"{where}: the verdict {claim['verdict']!r} is none of {VERDICTS}")
             why = f": {claim['why']}" if claim["why"] else ""
             command = f"`{claim['command']}`" if claim["command"] else ""
-            rows.append([claim["where"], claim["claim"], filled_in(claim["printed"], where), filled_in(claim["ours"], where),
+            used.clear()
+            ours = filled_in(claim["ours"], where)
+            ours += " †" if any(read(path).get("transcribed") for path in used) else ""
+            rows.append([claim["where"], claim["claim"], filled_in(claim["printed"], where), ours,
                          f"**{claim['verdict']}**{why}", command])
         parts.append(f"## {name}\n\n" + str(Table(["where", "claim", "paper", "here", "verdict", "command"], rows)))
     counts = ", ".join(f"{sum(c['verdict'] == v for c in claims)} {v}" for v in VERDICTS)

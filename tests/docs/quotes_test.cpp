@@ -132,6 +132,29 @@ TEST(Documents, TheMapOfPapersNamesWhatIsThere) {
   }
 }
 
+// A number behind the name of a table, as in (KL Table 2: Softmax 36.38), is one that the table holds.
+TEST(Documents, NumbersOfThePapersStandInTheirTables) {
+  const std::map<std::string, std::string> papers = {
+      {"KL", "Learning the Transformer Kernel"}, {"SKY", "Skyformer"}, {"Skyformer", "Skyformer"}};
+  std::map<std::string, std::string> values;  // of a source, each between blanks
+  for (const char* file : {"experiments/lra/paper.csv", "docs/results/paper.csv"}) {
+    for (const auto& row : rows_of(kRoot / file)) values[row.at("source")] += " " + row.at("value") + " ";
+  }
+  size_t count = 0;
+  for (const fs::path& document : documents()) {
+    const std::string text = text_of(document);
+    for (const std::smatch& found : matches(text, std::regex("(KL|SKY|Skyformer) (Table [0-9]+): ([^;)|`]*)"))) {
+      const std::string source = papers.at(found[1]) + ", " + found[2].str(), quoted = found[3];
+      for (const std::smatch& number : matches(quoted, std::regex("[0-9]+\\.[0-9]+"))) {
+        ++count;
+        EXPECT_NE(values[source].find(" " + number.str() + " "), std::string::npos)
+            << document << ": " << source << " does not hold " << number.str();
+      }
+    }
+  }
+  EXPECT_GE(count, 5U);
+}
+
 // The papers' tables as experiments/lra/paper.csv has them: whole, and with the means that the papers print themselves.
 TEST(Papers, TablesOfTheArenaAreWhole) {
   std::map<std::string, size_t> count;
