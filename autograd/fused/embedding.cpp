@@ -1,6 +1,5 @@
 #include "autograd/fused/embedding.h"
 
-#include "autograd/op_info.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/view.h"
 #include "autograd/tape.h"
@@ -58,51 +57,6 @@ Variable embedding_at(const Variable& table, const Tensor& ids, const Variable& 
                   if (positions.tracked()) result[1] = positions_backward(g.value(), positions.size(0), first);
                   return result;
                 });
-}
-
-void describe_embedding(OpInfos& infos) {
-  OpInfo info{"embedding", "y_i = table_(ids_i)", "", {}, {}};
-  uint64_t seed = 1700;
-  for (const Shape& shape : {Shape{5, 3}, Shape{1, 1}, Shape{7, 2}, Shape{3, 5}, Shape{2, 1}, Shape{6, 0}}) {
-    for (const auto& [label, table] : sample_layouts(shape, ++seed)) {
-      Generator generator(++seed);
-      const Tensor ids = integers({2, 600}, 0, shape[0], generator);
-      const Tensor few = seed % 2 == 0 ? ids : ids.slice(1, 0, 600, 200);
-      info.samples.push_back(
-          {label, {table}, [few](const std::vector<Variable>& in) { return embedding(in[0], beside(in[0], few)); }});
-    }
-  }
-  info.refused = {[] {
-                    embedding(Variable(Tensor::zeros({2, 2})), Tensor::from<int64_t>({2}, {1}));
-                  },
-                  [] {
-                    embedding(Variable(Tensor::zeros({2, 2})), Tensor::from<int64_t>({-1}, {1}));
-                  },
-                  [] {
-                    embedding(Variable(Tensor::zeros({2, 2})), Tensor::zeros({1}));
-                  }};
-  infos.push_back(info);
-
-  OpInfo placed{"embedding_at", "y_bi = table_(ids_bi) + positions_(first + i)", "", {}, {}};
-  for (const Shape& shape : {Shape{5, 3}, Shape{1, 1}, Shape{7, 2}, Shape{3, 5}, Shape{6, 0}}) {
-    for (const auto& [label, table] : sample_layouts(shape, ++seed)) {
-      Generator generator(++seed);
-      const Tensor ids = integers({3, 4}, 0, shape[0], generator);
-      placed.samples.push_back(
-          {label,
-           {table, sample_values({6, shape[1]}, ++seed)},
-           [=](const std::vector<Variable>& in) { return embedding_at(in[0], beside(in[0], ids), in[1], 1); },
-           [=](const std::vector<Variable>& in) {
-             return embedding_at_composed(in[0], beside(in[0], ids), in[1], 1);
-           }});
-    }
-  }
-  placed.composition = [](const Sample& sample, const std::vector<Variable>& in) { return sample.composed(in); };
-  placed.refused = {[] {
-    const Variable rows = Tensor::zeros({2, 2});
-    embedding_at(rows, Tensor::zeros({1, 2}, DType::i64), rows, 1);
-  }};
-  infos.push_back(placed);
 }
 
 }  // namespace bochner

@@ -1,7 +1,6 @@
 #include "autograd/fused/norm.h"
 
 #include "autograd/fused/dropout.h"
-#include "autograd/op_info.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "engine/ops/norm.h"
@@ -76,94 +75,6 @@ Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& be
                   const LayerNormGradients grads = batch_norm_backward(g.value(), x.value(), gamma.value(), mean, rstd);
                   return {grads.dx, grads.dgamma, grads.dbeta};
                 });
-}
-
-namespace {
-
-constexpr double kEps = 0.1;  // large, so that rows of nearly equal values stay far from singular
-
-/// s y, so that one number depends on both outputs.
-Variable product(const ResidualNorm& norm) { return norm.sum * norm.y; }
-
-OpInfo residual_info() {
-  static const Dropout kDrop = Dropout::at(0.3, Generator(5, 12));
-  OpInfo info{"residual_layer_norm", "s = r + dropout(x),  y = LayerNorm(s)", "Ba, Kiros & Hinton, 2016", {}, {}};
-  uint64_t seed = 1350;
-  for (const Shape& shape :
-       {Shape{4, 5}, Shape{1, 3}, Shape{3, 17}, Shape{0, 4}, Shape{2, 3, 6}, Shape{6}, Shape{1, 1}}) {
-    for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
-      const Tensor residual = sample_values(shape, ++seed);
-      const Tensor gamma = sample_values({shape[-1]}, ++seed);
-      const Tensor beta = sample_values({shape[-1]}, ++seed);
-      info.samples.push_back({label, {x, residual, gamma, beta}, [](const std::vector<Variable>& in) {
-                                return product(residual_layer_norm(in[0], in[1], in[2], in[3], kEps, kDrop));
-                              }});
-    }
-  }
-  info.composition = [](const Sample&, const std::vector<Variable>& in) {
-    const Variable s = add_dropout_at(in[0], in[1], kDrop);
-    return product({s, layer_norm_composed(s, in[2], in[3], kEps)});
-  };
-  info.refused = {[] {
-    const Variable x = Tensor::zeros({2, 3});
-    const Variable scale = Tensor::zeros({3});
-    residual_layer_norm(x, Tensor::zeros({3, 2}), scale, scale);
-  }};
-  return info;
-}
-
-OpInfo batch_info() {
-  OpInfo info{"batch_norm",
-              "y = gamma (x - mean x) / sqrt(var x + eps) + beta over the first axis",
-              "Ioffe & Szegedy, 2015",
-              {},
-              {}};
-  uint64_t seed = 1370;
-  for (const Shape& shape : {Shape{4, 5}, Shape{2, 1}, Shape{33, 7}, Shape{5, 2}, Shape{3, 17}, Shape{6, 0}}) {
-    for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
-      const Tensor gamma = sample_values({shape[-1]}, ++seed);
-      const Tensor beta = sample_values({shape[-1]}, ++seed);
-      info.samples.push_back({label, {x, gamma, beta}, [](const std::vector<Variable>& in) {
-                                return batch_norm(in[0], in[1], in[2], {}, {}, 0.1, kEps);
-                              }});
-    }
-  }
-  info.composition = [](const Sample&, const std::vector<Variable>& in) {
-    return batch_norm_composed(in[0], in[1], in[2], kEps);
-  };
-  info.refused = {[] {
-    const Variable scale = Tensor::zeros({3});
-    batch_norm(Tensor::zeros({1, 3}), scale, scale);
-  }};
-  return info;
-}
-
-}  // namespace
-
-void describe_norm(OpInfos& infos) {
-  OpInfo info{"layer_norm", "y = gamma (x - mean x) / sqrt(var x + eps) + beta", "Ba, Kiros & Hinton, 2016", {}, {}};
-  uint64_t seed = 1300;
-  for (const Shape& shape :
-       {Shape{4, 5}, Shape{1, 3}, Shape{7, 33}, Shape{0, 4}, Shape{2, 3, 6}, Shape{300, 4}, Shape{6}, Shape{1, 1}}) {
-    for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
-      const Tensor gamma = sample_values({shape[-1]}, ++seed);
-      const Tensor beta = sample_values({shape[-1]}, ++seed);
-      info.samples.push_back({label, {x, gamma, beta}, [](const std::vector<Variable>& in) {
-                                return layer_norm(in[0], in[1], in[2], kEps);
-                              }});
-    }
-  }
-  info.composition = [](const Sample&, const std::vector<Variable>& in) {
-    return layer_norm_composed(in[0], in[1], in[2], kEps);
-  };
-  info.refused = {[] {
-    const Variable x = Tensor::zeros({2, 3});
-    const Variable wrong = Tensor::zeros({2});
-    layer_norm(x, wrong, wrong);
-  }};
-  infos.push_back(info);
-  infos.push_back(residual_info());
-  infos.push_back(batch_info());
 }
 
 }  // namespace bochner

@@ -12,7 +12,7 @@
 #include "autograd/fused/linear.h"
 #include "autograd/fused/norm.h"
 #include "autograd/fused/softmax_attention.h"
-#include "autograd/op_info.h"
+#include "tests/autograd/op_info.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "autograd/op_info.h"
+#include "tests/autograd/op_info.h"
 #include "autograd/tape.h"
 #include "engine/card.h"
 #include "tests/card.h"

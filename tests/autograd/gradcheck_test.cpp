@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/op_info.h"
+#include "tests/autograd/op_info.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"

@@ -1,5 +1,5 @@
 // Every op of the list: its equation is stated, its derivatives agree with differences, its bad calls are refused.
-#include "autograd/op_info.h"
+#include "tests/autograd/op_info.h"
 
 #include <gtest/gtest.h>
 

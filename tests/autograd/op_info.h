@@ -2,8 +2,8 @@
 // first and second order, the check of the value against a reference, the refusal of bad arguments and, with a GPU, the
 // parity of both devices.
 //
-// To add one, describe the op beside its derivative (autograd/ops, autograd/fused) and name that function in
-// op_info.cpp, which is also the table of contents.
+// To add one, describe the op in a file of tests/autograd/ops or tests/autograd/fused, named as the file of its
+// derivative, which ends in `const bool kDescribed = add_family(describe_x);`.
 #pragma once
 
 #include <functional>
@@ -37,8 +37,10 @@ struct OpInfo {
 
 using OpInfos = std::vector<OpInfo>;
 
-/// Every op, in the order of autograd/op_info.cpp.
+/// Every op that some file describes, by name. Complete once main() has begun.
 const OpInfos& op_infos();
+/// Adds the ops of a family to them.
+bool add_family(void (*describe)(OpInfos&));
 
 /// A deterministic f64 tensor with values in (low, high), at least `margin` away from 0.
 Tensor sample_values(const Shape& shape, uint64_t seed, double low = -2, double high = 2, double margin = 0.05);

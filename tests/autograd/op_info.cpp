@@ -1,62 +1,32 @@
-#include "autograd/op_info.h"
+#include "tests/autograd/op_info.h"
+
+#include <algorithm>
 
 #include "engine/random.h"
 
 namespace bochner {
-
-// The table of contents: one function per family, each beside the derivatives it describes.
-void describe_unary(OpInfos& infos);
-void describe_binary(OpInfos& infos);
-void describe_reduce(OpInfos& infos);
-void describe_view(OpInfos& infos);
-void describe_join(OpInfos& infos);
-void describe_index(OpInfos& infos);
-void describe_sort(OpInfos& infos);
-void describe_scan(OpInfos& infos);
-void describe_matmul(OpInfos& infos);
-void describe_linalg(OpInfos& infos);
-void describe_hadamard(OpInfos& infos);
-void describe_norm(OpInfos& infos);
-void describe_dropout(OpInfos& infos);
-void describe_embedding(OpInfos& infos);
-void describe_cross_entropy(OpInfos& infos);
-void describe_bias_activation(OpInfos& infos);
-void describe_linear(OpInfos& infos);
-void describe_feed_forward(OpInfos& infos);
-void describe_softmax_attention(OpInfos& infos);
-void describe_kernel_attention(OpInfos& infos);
-
 namespace {
 
-constexpr void (*kFamilies[])(OpInfos&) = {
-    describe_unary,
-    describe_binary,
-    describe_reduce,
-    describe_view,
-    describe_join,
-    describe_index,
-    describe_sort,
-    describe_scan,
-    describe_matmul,
-    describe_linalg,
-    describe_hadamard,
-    describe_norm,
-    describe_dropout,
-    describe_embedding,
-    describe_cross_entropy,
-    describe_bias_activation,
-    describe_linear,
-    describe_feed_forward,
-    describe_softmax_attention,
-    describe_kernel_attention,
-};
+using Describe = void (*)(OpInfos&);
+
+std::vector<Describe>& families() {
+  static std::vector<Describe> list;
+  return list;
+}
 
 }  // namespace
 
+bool add_family(Describe describe) {
+  families().push_back(describe);
+  return true;
+}
+
+// Families are added in no order that is promised, so the list is kept in that of names.
 const OpInfos& op_infos() {
   static const OpInfos infos = [] {
     OpInfos list;
-    for (const auto describe : kFamilies) describe(list);
+    for (const Describe describe : families()) describe(list);
+    std::stable_sort(list.begin(), list.end(), [](const OpInfo& a, const OpInfo& b) { return a.name < b.name; });
     return list;
   }();
   return infos;
