@@ -248,6 +248,20 @@ def first_steps(folders, marks):
     return Table(["attention, share that counts"] + [f"{mark} %" for mark in marks] + ["test, best by validation"], rows)
 
 
+def sweep(path, columns):
+    """The sweep.csv of uci or mnist; beside it stands the results.json of one of its runs, which says who measured."""
+    with open(HERE / path, newline="") as file:
+        lines = list(csv.DictReader(file))
+    record(path.replace(".csv", ".json"))
+    kinds = {"parameters": lambda r: f"{int(r['parameters']):,}", "test cross-entropy": lambda r: f"{float(r['test_loss']):.4f}",
+             "test accuracy": lambda r: percent(float(r["test_accuracy"])), "operations a row": lambda r: f"{int(r['flops']):,}",
+             "bytes": lambda r: f"{int(r['bytes']):,}", "bundled": lambda r: f"{int(r['bytes_bundled']):,}" if r["bytes_bundled"] else ""}
+
+    def name(r):
+        return f"{r['layer']}, d_param {r['hidden']}" + (f", {r['features']} features" if r["features"] != "0" else "")
+    return Table(["second layer", *columns], [[name(r), *(kinds[c](r) for c in columns)] for r in lines])
+
+
 def derived(folder, metric):
     return run(folder)[0]["derived"][metric]
 
