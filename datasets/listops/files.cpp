@@ -1,11 +1,18 @@
 #include "datasets/listops/files.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <deque>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <system_error>
+#include <thread>
 
 #include "engine/io/file.h"
+#include "engine/io/file_lock.h"
 #include "engine/io/sha256.h"
 #include "engine/parallel.h"
 
@@ -124,8 +131,10 @@ std::map<std::string, std::string> described(const GeneratorOptions& options) {
           {"value_probability", fmt::format("{}", options.value_probability)}};
 }
 
-Manifest write_files(const fs::path& folder, const GeneratorOptions& options) {
-  make_folder(folder);
+namespace {
+
+/// Writes all files into the folder, the manifest last.
+Manifest write_all(const fs::path& folder, const GeneratorOptions& options) {
   const std::vector<Expression> expressions = generate(options);
   const std::span<const Expression> all(expressions);
   const auto train = static_cast<size_t>(options.train);
@@ -138,8 +147,8 @@ Manifest write_files(const fs::path& folder, const GeneratorOptions& options) {
   return manifest;
 }
 
-Ensured ensure_files(const fs::path& folder, const GeneratorOptions& options, const Say& say) {
-  check(options);
+/// Looks for files that need not be made; nothing where they do.
+std::optional<Ensured> find_files(const fs::path& folder, const GeneratorOptions& options, const Say& say) {
   const auto present =
       std::count_if(std::begin(kFiles), std::end(kFiles), [&](const char* name) { return fs::exists(folder / name); });
   if (has_manifest(folder)) {
@@ -150,7 +159,7 @@ Ensured ensure_files(const fs::path& folder, const GeneratorOptions& options, co
       return Ensured::verified;
     }
   } else if (present == std::ssize(kFiles)) {
-    say(fmt::format("listops: the files in {} have no manifest; taken as they are", folder.string()));
+    say(fmt::format("listops: the files in {} have no manifest; left as they are", folder.string()));
     return Ensured::foreign;
   } else if (present > 0) {
     fail(
@@ -158,9 +167,105 @@ Ensured ensure_files(const fs::path& folder, const GeneratorOptions& options, co
         "to have all made",
         folder.string(), present);
   }
+  return std::nullopt;
+}
+
+/// Where files are made, and the lock of who makes them.
+constexpr const char* kStaging = ".making";
+constexpr const char* kStagingLock = ".making.lock";
+
+/// Whoever makes the files of a folder, or clears up after one who was killed at it. One process at a time; the lock is
+/// removed in the end.
+class Maker {
+ public:
+  /// Waits for another one.
+  Maker(const fs::path& folder, const Say& say) {
+    bool told = false;
+    for (;;) {
+      FileLock lock(folder / kStagingLock, folder.string() + ": files can not be made there", "choose another folder");
+      if (lock.held()) {
+        lock_.emplace(std::move(lock));
+        removed_.emplace(folder / kStagingLock);
+        return;
+      }
+      if (!told)
+        say(fmt::format("listops: {} is making the files in {}; waiting for it", lock.holder(), folder.string()));
+      told = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+  }
+
+ private:
+  std::optional<FileLock> lock_;
+  std::optional<Temporary> removed_;  // before the lock is given up, as it is declared after it
+};
+
+/// Moves the files of a finished staging folder to their place, from wherever that was interrupted.
+void install(const fs::path& folder) {
+  const fs::path staging = folder / kStaging;
+  for (const char* name : {kTrainFile, kValidFile, kTestFile, Manifest::kFileName}) {
+    if (fs::exists(staging / name)) fs::rename(staging / name, folder / name);
+  }
+  fs::remove(staging);
+}
+
+/// Clears up after a process that was killed: installs what it had finished, and removes what it had not.
+void clear_up(const fs::path& folder) {
+  const fs::path staging = folder / kStaging;
+  if (!fs::exists(staging)) return;
+  if (has_manifest(staging)) {  // written last: all is there, or moved already
+    install(folder);
+  } else {
+    fs::remove_all(staging);
+  }
+}
+
+/// All or nothing: they are made in a folder beside, and moved when they are complete.
+Manifest make_files(const fs::path& folder, const GeneratorOptions& options) {
+  const fs::path staging = folder / kStaging;
+  std::optional<Temporary> place(std::in_place, staging);
+  std::deque<Temporary> files;
+  for (const char* name : {kTrainFile, kValidFile, kTestFile, Manifest::kFileName}) files.emplace_back(staging / name);
+  fs::create_directory(staging);
+  Manifest manifest = write_all(staging, options);
+  for (Temporary& file : files) file.keep();  // from here on a signal leaves what the next start moves
+  place->keep();
+  install(folder);
+  return manifest;
+}
+
+}  // namespace
+
+Manifest write_files(const fs::path& folder, const GeneratorOptions& options) {
+  make_folder(folder);
+  const Maker maker(folder, [](const std::string&) {});
+  clear_up(folder);
+  return make_files(folder, options);
+}
+
+Ensured ensure_files(const fs::path& folder, const GeneratorOptions& options, const Say& say) {
+  check(options);
+  std::optional<Maker> maker;
+  const bool writable = access(folder.c_str(), W_OK) == 0;  // otherwise leftovers stay, and harm nobody
+  if (writable && (fs::exists(folder / kStaging) || fs::exists(folder / kStagingLock))) {
+    maker.emplace(folder, say);
+    clear_up(folder);
+  }
+  const std::optional<Ensured> found = find_files(folder, options, say);
+  if (found) return *found;
+  make_folder(folder);
+  if (!maker) {
+    maker.emplace(folder, say);
+    clear_up(folder);
+    // Another process may have made them meanwhile.
+    if (has_manifest(folder)) {
+      const std::optional<Ensured> now = find_files(folder, options, say);
+      if (now) return *now;
+    }
+  }
   say(fmt::format("listops: making {} + {} + {} expressions with seed {} in {} ...", options.train, options.valid,
                   options.test, options.seed, folder.string()));
-  const Manifest manifest = write_files(folder, options);
+  const Manifest manifest = make_files(folder, options);
   int64_t bytes = 0;
   for (const ManifestFile& file : manifest.files) bytes += file.bytes;
   say(fmt::format("listops: made, {:.1f} MB", static_cast<double>(bytes) / 1e6));

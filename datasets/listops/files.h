@@ -21,9 +21,10 @@ inline constexpr const char* kTestFile = "basic_test.tsv";
 /// Receives single lines of news without a line end.
 using Say = std::function<void(const std::string&)>;
 
-/// Generates, and writes the three files and then the manifest, each whole or not at all. With the options of the Long
-/// Range Arena these are some 660 MB. Lines end with LF; the Long Range Arena's own writer ends them with CRLF, and
-/// readers here take both.
+/// Generates, and writes the three files and the manifest, all of them or none: they are made in `.making` within the
+/// folder and moved when complete; of what a process was killed at, the next call of this or ensure_files() moves the
+/// rest or removes it. With the options of the Long Range Arena these are some 660 MB. Lines end with LF; the Long
+/// Range Arena's own writer ends them with CRLF, and readers here take both.
 Manifest write_files(const std::filesystem::path& folder, const GeneratorOptions& options);
 
 /// What ensure_files did.
@@ -34,8 +35,9 @@ enum class Ensured {
 };
 
 /// Sees to it that the three files are in the folder, which is made if it is not there, and tells `say` what it finds
-/// and does. An Error, and nothing touched, where a file is not what its manifest says, where the manifest is of other
-/// options, or where without a manifest only some of the three are there.
+/// and does. Where another process is making them, waits for it. An Error, and nothing touched, where a file is not
+/// what its manifest says, where the manifest is of other options, or where without a manifest only some of the three
+/// are there.
 Ensured ensure_files(const std::filesystem::path& folder, const GeneratorOptions& options, const Say& say);
 
 /// The options as a manifest records them, with the version of the generator: equal options give equal files.

@@ -148,8 +148,32 @@ Task task(const TaskOptions& options) {
           .max_length = options.read.max_length};
 }
 
+namespace {
+
+void require_found(const std::filesystem::path& folder) {
+  if (has_manifest(folder)) {
+    fail("{}: the files have a manifest, which says how they were made; leave out --listops.found", folder.string());
+  }
+  for (const char* name : {kTrainFile, kValidFile, kTestFile}) {
+    if (!std::filesystem::exists(folder / name)) {
+      fail("{}: is missing, but --listops.found asks for files that are there", (folder / name).string());
+    }
+  }
+}
+
+}  // namespace
+
 TaskData load_task(const TaskOptions& options, const Say& say) {
-  ensure_files(options.folder, options.generator, say);
+  if (options.found) {
+    require_found(options.folder);
+    say(fmt::format("listops: the files in {}, as they are", options.folder.string()));
+  } else if (ensure_files(options.folder, options.generator, say) == Ensured::foreign) {
+    fail(
+        "{}: the files have no manifest, so nothing tells how many were asked for and with which seed; take them as "
+        "they "
+        "are with --listops.found, or choose another folder with --data",
+        options.folder.string());
+  }
   return {task(options), read(options.folder / kTrainFile, "listops train", options.read),
           read(options.folder / kValidFile, "listops valid", options.read),
           read(options.folder / kTestFile, "listops test", options.read)};

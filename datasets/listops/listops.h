@@ -41,11 +41,14 @@ struct TaskOptions {
   std::filesystem::path folder;
   GeneratorOptions generator;
   ReadOptions read;
+  /// Take three files without a manifest as they are, such as the official ones: `generator` then says nothing of them.
+  bool found = false;
 };
 
 /// What a model must know of the data, without them. Its max_length is that of the read options.
 Task task(const TaskOptions& options);
-/// The task with its data, generated first where the folder has none (ensure_files).
+/// The task with its data, generated first where the folder has none (ensure_files). An Error where the folder holds
+/// files that nobody can say how they were made and `found` is not set, and where it is set and there are none.
 TaskData load_task(const TaskOptions& options, const Say& say);
 
 }  // namespace bochner::listops

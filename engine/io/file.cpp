@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <system_error>
 
@@ -39,6 +38,20 @@ std::string reason(int error) {
 }
 
 }  // namespace
+
+void fail_for(int error, const std::string& message) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EIO:
+    case ENXIO:
+    case ESTALE:
+      throw DiskError(message);
+    default:
+      throw Error(message);
+  }
+}
 
 InputFile::InputFile(const std::filesystem::path& path) : name_(path.string()) {
   descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -86,18 +99,20 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, int64_t limi
 }
 
 AtomicFile::AtomicFile(const std::filesystem::path& path) : name_(path.string()), target_(path) {
-  static std::atomic<int> files = 0;
   struct stat old {};
   const bool exists = stat(target_.c_str(), &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) fail("{}: is not a regular file and can not be replaced; choose a name", name_);
   if (exists && std::filesystem::is_symlink(target_)) target_ = std::filesystem::canonical(target_);
   if (!target_.has_filename()) fail("{}: names a folder, not a file; add a file name", name_);
-  do {
-    temporary_ = target_;
-    temporary_ += fmt::format(".tmp-{}-{}", getpid(), files++);
-    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (descriptor_ < 0 && errno == EEXIST);
-  if (descriptor_ < 0) fail("{}: can not be written: {}", name_, reason(errno));
+  const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
+  remove_leftovers(folder, target_.filename().string());
+  std::filesystem::path temporary;
+  descriptor_ = open_temporary(target_, temporary);
+  if (descriptor_ < 0) {
+    const int error = errno;
+    fail_for(error, fmt::format("{}: can not be written: {}", name_, reason(error)));
+  }
+  temporary_.emplace(temporary);
   // Best effort: on file systems without permissions the new file has the default ones.
   if (exists && fchmod(descriptor_, old.st_mode & 07777U) != 0) errno = 0;
 }
@@ -108,12 +123,13 @@ void AtomicFile::discard() {
   if (descriptor_ < 0) return;
   close(descriptor_);
   descriptor_ = -1;
-  unlink(temporary_.c_str());
+  temporary_.reset();
 }
 
 void AtomicFile::give_up(const char* action, int error) {
   discard();
-  fail("{}: {} after {} bytes: {}. What stood there before is unchanged", name_, action, written_, reason(error));
+  fail_for(error, fmt::format("{}: {} after {} bytes: {}. What stood there before is unchanged", name_, action,
+                              written_, reason(error)));
 }
 
 void AtomicFile::write(Bytes bytes) {
@@ -131,12 +147,16 @@ void AtomicFile::commit() {
   BOCHNER_ASSERT(descriptor_ >= 0);
   if (fsync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) give_up("syncing failed", errno);
   // On network file systems a full disk may show only here.
+  const int lock = dup(descriptor_);  // until it is renamed, so that nobody takes it for a leftover
   const int closed = close(std::exchange(descriptor_, -1));
-  if (closed != 0 || rename(temporary_.c_str(), target_.c_str()) != 0) {
-    const int error = errno;
-    unlink(temporary_.c_str());
-    give_up(closed != 0 ? "closing failed" : "renaming failed", error);
+  const bool placed = closed == 0 && rename(temporary_->path().c_str(), target_.c_str()) == 0;
+  const int failure = errno;
+  if (lock >= 0) close(lock);
+  if (!placed) {
+    temporary_.reset();
+    give_up(closed != 0 ? "closing failed" : "renaming failed", failure);
   }
+  temporary_->keep();
   const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;  // a folder that may be written but not read: nothing more can be done
@@ -144,8 +164,9 @@ void AtomicFile::commit() {
   const int error = errno;
   close(descriptor);
   if (synced != 0 && error != EINVAL && error != ENOTSUP) {
-    fail("{}: is written, but its folder could not be synced: {}. It may be lost in a power failure", name_,
-         reason(error));
+    fail_for(error, fmt::format("{}: is written, but its folder could not be synced: {}. It may be lost in a power "
+                                "failure",
+                                name_, reason(error)));
   }
 }
 

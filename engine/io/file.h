@@ -7,12 +7,24 @@
 
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/error.h"
 #include "engine/io/stream.h"
+#include "engine/io/temporary.h"
 
 namespace bochner {
+
+/// What was asked was right, but the disk refused: it is full, say, or broken.
+class DiskError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws the message as a DiskError where the errno is a disk's, such as ENOSPC, otherwise as an Error.
+[[noreturn]] void fail_for(int error, const std::string& message);
 
 /// A file open for reading. Errors name it and say why it can not be read.
 class InputFile final : public ByteSource {
@@ -38,8 +50,9 @@ std::vector<std::byte> read_file(const std::filesystem::path& path,
                                  int64_t limit = std::numeric_limits<int64_t>::max());
 
 /// A new file that takes the place of `path` at commit(): it is written under a temporary name (`NAME.tmp-PID-N`) in
-/// the same folder, synced, renamed, and the folder synced. Without commit() the temporary file is removed. An existing
-/// file keeps its permissions; a symbolic link keeps pointing where it did. The folder must exist.
+/// the same folder, synced, renamed, and the folder synced. Without commit() the temporary file is removed, as are
+/// those that killed processes left of this file. An existing file keeps its permissions; a symbolic link keeps
+/// pointing where it did. The folder must exist. A disk that is full is a DiskError.
 class AtomicFile final : public ByteSink {
  public:
   explicit AtomicFile(const std::filesystem::path& path);
@@ -55,7 +68,7 @@ class AtomicFile final : public ByteSink {
 
   std::string name_;
   std::filesystem::path target_;
-  std::filesystem::path temporary_;
+  std::optional<Temporary> temporary_;
   int descriptor_ = -1;
   int64_t written_ = 0;
 };

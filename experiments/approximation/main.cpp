@@ -10,7 +10,6 @@
 #include "engine/nearest.h"
 #include "engine/ops/unary.h"
 #include "experiments/approximation/measure.h"
-#include "experiments/common/program/interrupt.h"
 #include "experiments/common/report/figures.h"
 
 namespace bochner {
@@ -55,7 +54,6 @@ struct Config {
 Spread repeated(const Config& config, const std::function<double(Generator&)>& measure) {
   std::vector<double> values;
   for (int64_t r = 0; r < config.repeats; ++r) {
-    if (interrupted()) throw Interrupted("stopped; nothing is kept of a measurement that did not end");
     Generator generator = Generator(config.run.seed).fork(static_cast<uint64_t>(r));
     values.push_back(measure(generator));
   }

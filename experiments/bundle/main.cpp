@@ -7,7 +7,6 @@
 #include "engine/io/file.h"
 #include "engine/ops/index.h"
 #include "engine/ops/sort.h"
-#include "experiments/common/program/interrupt.h"
 #include "experiments/common/report/figures.h"
 #include "experiments/common/run/run.h"
 #include "experiments/common/run/state.h"
@@ -115,16 +114,11 @@ struct Candidate {
   double accuracy = 0, loss = 0, apart = 0;
 };
 
-void stop_if_interrupted() {
-  if (interrupted()) throw Interrupted("interrupted; nothing was written");
-}
-
 /// Accuracy, cross-entropy, and how far the logits are from those of the first candidate.
 void judge(std::vector<Candidate>& candidates, const TableSplit& test) {
   std::vector<double> square(candidates.size());
   double whole = 0;
   for (int64_t begin = 0; begin < test.rows(); begin += kRowsAtOnce) {
-    stop_if_interrupted();
     const int64_t end = std::min(test.rows(), begin + kRowsAtOnce);
     const Tensor x = test.features.slice(0, begin, end);
     const Tensor labels = test.labels.slice(0, begin, end);
@@ -157,7 +151,6 @@ void race(std::vector<Candidate>& candidates, const Config& config, const TableS
     const Tensor x = take(test.features, Tensor::from(places, {rows}));
     std::vector<std::vector<double>> times(candidates.size());
     for (int64_t round = -2; round < config.rounds; ++round) {
-      stop_if_interrupted();
       for (size_t i = 0; i < candidates.size(); ++i) {
         const auto start = Clock::now();
         candidates[i].forward(x);

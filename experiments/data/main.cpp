@@ -76,7 +76,7 @@ void check(const Options& options) {
   }
   if (!has_manifest(listops)) {
     fmt::print("{:<24} {}\n", "listops",
-               foreign ? "found      3 files without a manifest, taken as they are"
+               foreign ? "found      3 files without a manifest; taken as they are with --listops.found"
                        : "missing    made by: ./run data make --data " + options.data + ", or by its first use");
   }
   if (fs::is_directory(options.data)) {

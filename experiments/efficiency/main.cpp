@@ -10,7 +10,6 @@
 #include "autograd/fused/cross_entropy.h"
 #include "engine/allocator.h"
 #include "experiments/attention/mechanism_config.h"
-#include "experiments/common/program/interrupt.h"
 #include "experiments/common/report/figures.h"
 #include "layers/models/encoder.h"
 
@@ -219,7 +218,6 @@ std::vector<Row> measured(const Config& config, const std::vector<Method>& metho
   for (int64_t round = 0; round <= config.repeats; ++round) {
     for (size_t i = 0; i < methods.size(); ++i) {
       if (!stops[i].empty()) continue;
-      if (interrupted()) throw Interrupted("stopped; nothing is kept of a measurement that did not end");
       const double start = now();
       measure(config, benches[i].forward, round, rows[i].costs.forward);
       measure(config, benches[i].both, round, rows[i].costs.both);

@@ -9,7 +9,6 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
-#include "experiments/common/program/interrupt.h"
 #include "experiments/common/report/figures.h"
 #include "layers/snnk/arc_cosine.h"
 #include "layers/snnk/bundle.h"
@@ -62,10 +61,6 @@ Tensor entries(int64_t dim, Generator& generator) {
   return uniform({1, dim}, generator) * (1 / std::sqrt(static_cast<double>(dim)));
 }
 
-void stop_if_interrupted() {
-  if (interrupted()) throw Interrupted("interrupted; nothing was written");
-}
-
 /// Mean and deviation over the instantiations of |estimate(i) / exact - 1|.
 template <class Estimate>
 Point measure(const Config& config, const std::string& series, int64_t projections, double exact,
@@ -73,7 +68,6 @@ Point measure(const Config& config, const std::string& series, int64_t projectio
   double total = 0;
   double squares = 0;
   for (int64_t i = 0; i < config.instantiations; ++i) {
-    stop_if_interrupted();
     Generator generator = Generator(config.run.seed).fork(kMapStream).fork(static_cast<uint64_t>(projections));
     generator = generator.fork(static_cast<uint64_t>(i));
     const double error = std::abs(estimate(generator) / exact - 1);

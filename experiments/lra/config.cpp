@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "engine/error.h"
+
 namespace bochner::lra {
 
 void ListopsConfig::fields(Fields& f) {
@@ -14,6 +16,26 @@ void ListopsConfig::fields(Fields& f) {
   f("valid-examples", valid_examples, "for choosing the best checkpoint").at_least(1).at_most(10000000);
   f("test-examples", test_examples, "for the result").at_least(1).at_most(10000000);
   f("data-seed", data_seed, "seed of the generator of expressions");
+  f("found", found,
+    "take the three files of the folder listops as they are, without a manifest; the examples are then counted, "
+    "min-tokens, max-tokens and data-seed are not used");
+}
+
+void ListopsConfig::state_found(const TaskData& data) {
+  if (!found) return;
+  const ListopsConfig untouched;
+  if (min_tokens != untouched.min_tokens || max_tokens != untouched.max_tokens || data_seed != untouched.data_seed) {
+    fail("listops.found: min-tokens, max-tokens and data-seed are for making files; leave them out");
+  }
+  const auto state = [](const char* name, int64_t& asked, int64_t usual, int64_t there) {
+    if (asked != usual && asked != there) {
+      fail("listops.{}: {} are asked for, but the file that was found holds {}; leave it out", name, asked, there);
+    }
+    asked = there;
+  };
+  state("train-examples", train_examples, untouched.train_examples, data.train->size());
+  state("valid-examples", valid_examples, untouched.valid_examples, data.valid->size());
+  state("test-examples", test_examples, untouched.test_examples, data.test->size());
 }
 
 Config::Config() {
@@ -47,10 +69,11 @@ bochner::listops::TaskOptions Config::listops_options() const {
   options.generator.seed = listops.data_seed;
   const bool official = options.generator == bochner::listops::GeneratorOptions{};
   const std::string folder =
-      official ? "listops" : fmt::format("listops-{}-{}", listops.min_tokens, listops.max_tokens);
+      official || listops.found ? "listops" : fmt::format("listops-{}-{}", listops.min_tokens, listops.max_tokens);
   options.folder = std::filesystem::path(run.data) / folder;
   options.read.tokenisation = bochner::listops::tokenisation_named(listops.tokenisation);
   options.read.max_length = listops.max_length;
+  options.found = listops.found;
   return options;
 }
 

@@ -18,8 +18,11 @@ struct ListopsConfig {
   int64_t valid_examples = 2000;
   int64_t test_examples = 2000;
   uint64_t data_seed = 0;
+  bool found = false;
 
   void fields(Fields& f);
+  /// With `found`, states how many examples the files hold; an Error where a setting asks for something else.
+  void state_found(const TaskData& data);
 };
 
 struct Config {

@@ -35,6 +35,7 @@ void run(lra::Config& config, Session& session) {
   check(config);
   const TaskData data =
       listops::load_task(config.listops_options(), [&](const std::string& line) { session.log.info("{}", line); });
+  config.listops.state_found(data);
   const TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
   train_runs(session, plan, [&] {
     return std::make_unique<ListopsLearner>(config.run, model_of(config, data.task), config.optim, data);

@@ -1,10 +1,8 @@
-// The real program through its life: killed at any moment, on any number of threads, with wrong options, damaged files
-// and full disks. Its model is as small as can be.
+// The real program on any number of threads, with wrong options, damaged files and full disks; life_test.cpp kills it.
+// Its model is as small as can be.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "engine/io/sha256.h"
 #include "engine/random.h"
@@ -20,7 +18,6 @@ using test::contents;
 using test::Ended;
 using test::Process;
 using test::TemporaryFolder;
-using Clock = std::chrono::steady_clock;
 
 std::vector<std::string> lra(const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {BOCHNER_LRA,
@@ -49,14 +46,16 @@ Ended run_lra(const TemporaryFolder& folder, const std::vector<std::string>& arg
   return Process(lra(arguments), folder.path()).wait();
 }
 
-/// One line that says `telling`, exit code 2.
-void expect_mistake(const Ended& ended, const std::string& telling) {
-  EXPECT_EQ(ended.code, 2) << ended.err;
+/// One line that says `telling`, and the exit code.
+void expect_failure(const Ended& ended, int code, const std::string& telling) {
+  EXPECT_EQ(ended.code, code) << ended.err;
   EXPECT_NE(ended.err.find(telling), std::string::npos) << ended.err;
   const size_t begin = ended.err.find("error: ");
   ASSERT_NE(begin, std::string::npos) << ended.err;
   EXPECT_EQ(ended.err.find('\n', begin), ended.err.size() - 1) << ended.err;
 }
+
+void expect_mistake(const Ended& ended, const std::string& telling) { expect_failure(ended, 2, telling); }
 
 /// Of all tensors of the checkpoint: the model, the optimizer's moments, random features.
 std::string weights(const std::filesystem::path& checkpoint) {
@@ -76,42 +75,6 @@ void expect_same_run(const std::filesystem::path& a, const std::filesystem::path
   EXPECT_EQ(first.valid, second.valid);
   EXPECT_EQ(first.test, second.test);
   EXPECT_EQ(first.test_last, second.test_last);
-}
-
-TEST(Lra, KilledAtTwentyRandomMomentsItGoesOnBitForBit) {
-  const TemporaryFolder folder;
-  const std::string steps = "--steps=200";
-  ASSERT_EQ(run_lra(folder, {"--out=first", "--steps=0", "--quiet"}).code, 0);  // makes the data
-  const auto begin = Clock::now();
-  ASSERT_EQ(run_lra(folder, {"--out=whole", steps, "--quiet"}).code, 0);
-  const double duration = std::chrono::duration<double>(Clock::now() - begin).count();
-
-  const int wanted = kAddressSanitizer ? 3 : 20;
-  Generator moments(20);
-  int kills = 0;
-  int runs = 0;
-  while (kills < wanted || runs == 0) {
-    const std::string out = "cut" + std::to_string(runs);
-    for (bool done = false; !done;) {
-      std::vector<std::string> arguments = {"--out=" + out, steps, "--quiet"};
-      if (std::filesystem::exists(folder / (out + "/config.ini"))) arguments.emplace_back("--resume");
-      Process process(lra(arguments), folder.path());
-      if (kills < wanted) {
-        std::this_thread::sleep_for(std::chrono::duration<double>(moments.uniform() * duration));
-        process.kill(SIGKILL);
-      }
-      const Ended ended = process.wait();
-      if (ended.code == -SIGKILL) {
-        ++kills;
-      } else {
-        ASSERT_EQ(ended.code, 0) << ended.err;
-        done = true;
-      }
-    }
-    expect_same_run(folder / "whole", folder / out);
-    ++runs;
-  }
-  EXPECT_EQ(kills, wanted);
 }
 
 TEST(Lra, WeightsDependOnTheSeedNotOnThreadsOrTheRun) {
@@ -235,12 +198,40 @@ TEST(Lra, AFullDiskKeepsTheLastCheckpoint) {
   // A limit below the size of a checkpoint stands for the full disk.
   const auto limit = static_cast<rlim_t>(std::filesystem::file_size(folder / "whole/checkpoint-last")) - 1000;
   const Ended full = Process(lra({"--out=full", "--quiet"}), folder.path(), {}, limit).wait();
-  expect_mistake(full, "File too large");
+  expect_failure(full, 1, "File too large");
   const Ended resumed = run_lra(folder, {"--out=full", "--resume", "--quiet"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   expect_same_run(folder / "whole", folder / "full");
   const std::string command = std::string(BOCHNER_LRA) + " --version >/dev/full";
-  expect_mistake(Process({"/bin/sh", "-c", command}, folder.path()).wait(), "can not write to standard output");
+  expect_failure(Process({"/bin/sh", "-c", command}, folder.path()).wait(), 1, "can not write to standard output");
+}
+
+TEST(Lra, FilesWithoutAManifestAreTakenOnlyWhereAskedAndCounted) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_lra(folder, {"--out=made", "--steps=0", "--quiet"}).code, 0);
+  std::filesystem::create_directories(folder / "old");
+  std::filesystem::rename(folder / "data/listops-5-30", folder / "old/listops-5-30");
+  std::filesystem::remove(folder / "old/listops-5-30/manifest.json");
+  expect_mistake(run_lra(folder, {"--out=a", "--data=old"}), "old/listops-5-30: the files have no manifest");
+  std::filesystem::rename(folder / "old/listops-5-30", folder / "old/listops");
+  const auto found = [&](std::vector<std::string> more) {
+    std::vector<std::string> command = {BOCHNER_LRA,        "--data=old",     "--listops.found",
+                                        "--model.layers=1", "--model.dim=16", "--model.hidden=16",
+                                        "--steps=1",        "--threads=1",    "--quiet"};
+    command.insert(command.end(), more.begin(), more.end());
+    return Process(command, folder.path()).wait();
+  };
+  const Ended taken = found({"--out=found"});
+  ASSERT_EQ(taken.code, 0) << taken.err;
+  const std::string config = contents(folder / "found/config.ini");
+  for (const char* line :
+       {"train-examples = 200\n", "valid-examples = 20\n", "test-examples = 20\n", "found = true\n"}) {
+    EXPECT_NE(config.find(line), std::string::npos) << config;
+  }
+  expect_mistake(found({"--out=b", "--listops.train-examples=300"}),
+                 "listops.train-examples: 300 are asked for, but the file that was found holds 200");
+  expect_mistake(found({"--out=b", "--listops.data-seed=3"}), "min-tokens, max-tokens and data-seed are for making");
+  expect_mistake(found({"--out=b", "--data=data"}), "is missing, but --listops.found asks for files that are there");
 }
 
 class LraCheckpoint : public testing::Test {

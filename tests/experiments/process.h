@@ -84,6 +84,7 @@ class Process {
         const rlimit limit{file_limit, file_limit};
         setrlimit(RLIMIT_FSIZE, &limit);
       }
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE}) std::signal(signal, SIG_DFL);
       if (user != 0 && (setgid(user) != 0 || setuid(user) != 0)) _exit(126);
       execv(arguments[0], arguments.data());
       _exit(127);

@@ -16,6 +16,8 @@ struct ModelConfig {
   int64_t nan_at = -1;
   int64_t spoil_at = -1;
   int pause_ms = 0;
+  int evaluation_ms = 0;
+  int64_t save_every = 3;
 
   void fields(Fields& f) {
     f("dim", dim, "number of unknowns").at_least(1);
@@ -23,6 +25,10 @@ struct ModelConfig {
     f("nan-at", nan_at, "the step whose loss is to be NaN; -1: none");
     f("spoil-at", spoil_at, "the step that leaves a NaN behind, with a good loss; -1: none");
     f("pause-ms", pause_ms, "milliseconds to sleep in each step").at_least(0).free_on_resume();
+    f("evaluation-ms", evaluation_ms, "milliseconds to sleep for each unknown that is evaluated")
+        .at_least(0)
+        .free_on_resume();
+    f("save-every", save_every, "steps between checkpoints; 0: only where it evaluates").at_least(0).free_on_resume();
   }
 };
 
@@ -72,8 +78,10 @@ class Bowl final : public Trainable {
     double loss = split == Split::test ? 1 : 0;
     int right = 0;
     for (int i = 0; i < config_.dim; ++i) {
+      if (config_.evaluation_ms > 0) usleep(static_cast<useconds_t>(config_.evaluation_ms) * 1000);
       loss += 0.5 * x[i] * x[i];
       right += std::abs(x[i]) < 0.5 ? 1 : 0;
+      evaluated(i + 1, config_.dim);
     }
     return {{"loss", loss}, {"accuracy", static_cast<double>(right) / config_.dim}};
   }
@@ -104,7 +112,7 @@ void train(Config& config, Session& session) {
   const TrainPlan plan{.steps = config.run.steps,
                        .log_every = 2,
                        .evaluate_every = config.evaluate_every,
-                       .checkpoint_every = 3,
+                       .checkpoint_every = config.model.save_every,
                        .best_by = "loss",
                        .higher_is_better = false};
   train_runs(session, plan, [&] { return std::make_unique<Bowl>(config); });

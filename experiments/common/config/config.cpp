@@ -318,7 +318,10 @@ std::string help_text(const Experiment& experiment, const Fields& fields) {
   const std::vector<std::string> protocols = experiment.protocols();
   if (!protocols.empty()) text << fmt::format("Presets: {}\n", listed(protocols));
   text << "Later wins: defaults, preset, config file, environment (BOCHNER_MODEL_LAYERS), command line.\n"
-          "Exit codes: 0 done, 1 failed while running, 2 a mistake in what was asked, 130 interrupted.\n";
+          "Exit codes: 0 done, 1 failed while running, 2 a mistake in what was asked, 130 interrupted (Ctrl-C, "
+          "SIGTERM,\n"
+          "SIGHUP), 75 interrupted by SIGUSR1 (from Slurm: requeue). An interrupted run is saved and goes on with "
+          "--resume.\n";
   return text.str() + options_text(fields) + "\n";
 }
 

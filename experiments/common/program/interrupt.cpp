@@ -1,15 +1,85 @@
 #include "experiments/common/program/interrupt.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
+#include <ctime>
+#include <exception>
+
+#include "engine/error.h"
+#include "engine/io/temporary.h"
 
 namespace bochner {
 namespace {
 
-volatile std::sig_atomic_t stop_requested = 0;
+// All that the handler touches: lock-free, and no memory that comes and goes.
+std::atomic<int> first_signal = 0;
+std::atomic<int> latest_signal = 0;
+std::atomic<int64_t> first_at = 0;
+std::atomic<int> delays = 0;
+std::atomic<bool> leaving = false;
+
+/// What is said, as a stack of texts.
+constexpr int kNotes = 8;
+std::array<std::array<char, 1024>, kNotes> notes = {{{"interrupted; nothing was written"}}};
+std::atomic<int> note = 0;
+
+/// Two SIGINT within this time are one: timeout(1) sends each signal twice.
+constexpr int64_t kOnePress = 250'000'000;
+
+int64_t nanoseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void say(const char* text) {
+  const char* rest = text;
+  for (size_t left = std::strlen(text); left > 0;) {
+    const ssize_t written = ::write(STDERR_FILENO, rest, left);
+    if (written <= 0) return;
+    rest += written;
+    left -= static_cast<size_t>(written);
+  }
+}
+
+void say_line(const char* begin, const char* text) {
+  if (isatty(STDERR_FILENO) != 0) say("\r\033[K");  // over the bar
+  say(begin);
+  say(text);
+  say("\n");
+}
+
+int code_of(int signal) { return signal == SIGUSR1 ? kRequeue : 130; }
+
+void leave_now() {
+  if (leaving.exchange(true)) return;
+  remove_temporaries();
+  say_line("warning: ", notes[static_cast<size_t>(note.load())].data());
+  _exit(code_of(latest_signal));
+}
 
 extern "C" void bochner_on_stop_signal(int signal) {
-  stop_requested = 1;
-  std::signal(signal, SIG_DFL);  // the next one ends the program
+  const int error = errno;
+  const bool first = first_signal == 0;
+  if (first) {
+    first_at = nanoseconds();
+    first_signal = signal;
+  }
+  latest_signal = signal;
+  if (delays == 0) {
+    leave_now();
+  } else if (first) {
+    if (isatty(STDERR_FILENO) != 0) say_line("", "stopping at the next step; Ctrl-C again ends at once");
+  } else if (signal == SIGINT && nanoseconds() - first_at > kOnePress) {
+    leave_now();
+  }
+  errno = error;
 }
 
 }  // namespace
@@ -20,13 +90,35 @@ void install_signal_handlers() {
   action.sa_handler = bochner_on_stop_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&action.sa_mask, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    struct sigaction before = {};
+    sigaction(signal, nullptr, &before);
+    const bool ignored = (signal == SIGINT || signal == SIGHUP) && before.sa_handler == SIG_IGN;
+    if (!ignored) sigaction(signal, &action, nullptr);
+  }
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
-bool interrupted() { return stop_requested != 0; }
+bool interrupted() { return first_signal != 0; }
 
-void request_interrupt(bool value) { stop_requested = value ? 1 : 0; }
+int stop_code() { return code_of(first_signal); }
+
+StopLater::StopLater() { ++delays; }
+
+StopLater::~StopLater() {
+  if (--delays == 0 && interrupted() && std::uncaught_exceptions() == 0) leave_now();
+}
+
+StopNote::StopNote(const std::string& text) : before_(note) {
+  BOCHNER_ASSERT(before_ + 1 < kNotes);
+  auto& place = notes[static_cast<size_t>(before_) + 1];
+  place.fill('\0');
+  std::memcpy(place.data(), text.data(), std::min(text.size(), place.size() - 1));
+  note = before_ + 1;
+}
+
+StopNote::~StopNote() { note = before_; }
 
 }  // namespace bochner

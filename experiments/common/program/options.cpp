@@ -22,6 +22,10 @@ void RunOptions::fields(Fields& f) {
   f("debug-sync", debug_sync, "wait after every op on a card, so that an error names its op").of_invocation();
   f("graphs", graphs, "replay steps on a card as a whole where shapes come back; results are the same")
       .free_on_resume();
+  f("checkpoint-every", checkpoint_every,
+    "minutes between checkpoints, beside those of evaluations; 0: none; results do not depend on it")
+      .at_least(0)
+      .free_on_resume();
   f("data", data, "folder of the data sets").free_on_resume();
   f("out", out, "run folder, or that of several runs; default runs/EXPERIMENT/NAME").of_invocation();
   f("resume", resume, "continue the run in the run folder, bit for bit").command_line_only();

@@ -33,6 +33,7 @@ struct RunOptions {
   std::string data = "data";
   std::string out{};
   bool resume = false;
+  double checkpoint_every = 0;
   bool quiet = false;
   std::string log_level = "info";
   bool dump_config = false;

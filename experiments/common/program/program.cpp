@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <optional>
 
 #include "engine/card.h"
 #include "engine/device.h"
@@ -16,6 +19,7 @@
 #include "engine/trace.h"
 #include "experiments/common/program/build_info.h"
 #include "experiments/common/program/interrupt.h"
+#include "experiments/common/program/start.h"
 #include "experiments/common/report/comparison.h"
 #include "experiments/common/report/report.h"
 #include "experiments/common/run/run.h"
@@ -26,11 +30,16 @@ namespace {
 constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kCallersMistake = 2;
-constexpr int kInterrupted = 130;
 
 void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
-  if (std::fflush(stdout) != 0) fail("can not write to standard output");
+  if (std::fflush(stdout) == 0) return;
+  const int error = errno;
+  if (error == EPIPE) {  // the reader has what it wants: end as other programs do in a pipe
+    std::signal(SIGPIPE, SIG_DFL);
+    std::raise(SIGPIPE);
+  }
+  fail_for(error, "can not write to standard output");
 }
 
 /// `performer+softmax`, as long as that is short.
@@ -44,8 +53,10 @@ std::string name_of(const std::vector<std::string>& names, const char* kind) {
 /// Where nothing is trained, what is for training is refused, and a folder that is taken.
 void check_measurement(const Experiment& experiment, const RunOptions& options) {
   if (experiment.trains) return;
-  for (const auto& [name, asked] :
-       {std::pair{"seeds", options.seeds > 1}, {"resume", options.resume}, {"bench", options.bench}}) {
+  for (const auto& [name, asked] : {std::pair{"seeds", options.seeds > 1},
+                                    {"resume", options.resume},
+                                    {"bench", options.bench},
+                                    {"checkpoint-every", options.checkpoint_every > 0}}) {
     if (asked) fail("--{}: {} trains nothing; measure again, with another --seed or --out", name, experiment.name);
   }
   if (!options.out.empty() && holds_run(options.out)) {  // shows now, not behind the measurement
@@ -167,6 +178,8 @@ class Program {
       Arguments arguments = without_argument(part.arguments, "out");
       arguments.push_back("--out=" + folder.string());
       if (holds_runs(folder)) arguments.emplace_back("--resume");
+      std::optional<StopNote> note;
+      if (holds_runs(folder_)) note.emplace("interrupted; go on with: " + go_on_);
       launch(arguments);
     }
   }
@@ -186,6 +199,7 @@ class Program {
       print(trace::table());
     }
     if (records_.empty()) return;
+    const StopNote note("interrupted while the report was written; the runs are complete");
     const PaperTable papers = PaperTable::parse(experiment_.resources.paper);
     std::filesystem::path report = records_.front().folder / "report.html";
     if (!folder_.empty()) {
@@ -215,12 +229,16 @@ int exit_code_of(Log& log, const std::function<void()>& body) {
     log.line(LogLevel::error, message);
     return code;
   };
+  start_process();
+  install_signal_handlers();
   try {
     body();
     return kDone;
   } catch (const Interrupted& interruption) {
     log.line(LogLevel::warning, interruption.what());
-    return kInterrupted;
+    return stop_code();
+  } catch (const DiskError& error) {
+    return report(error.what(), kFailed);
   } catch (const Error& error) {
     return report(error.what(), kCallersMistake);
   } catch (const std::filesystem::filesystem_error& error) {
@@ -234,7 +252,6 @@ int exit_code_of(Log& log, const std::function<void()>& body) {
 
 int main_of_configs(const Experiment& experiment, int argc, char** argv,
                     const std::function<void(const Launch&)>& with_config) {
-  install_signal_handlers();
   Log log;
   return exit_code_of(log, [&] {
     const std::string name = argc > 0 ? argv[0] : experiment.name;

@@ -6,8 +6,8 @@
 //   void train(Config& config, Session& session) { train_runs(session, ...); }
 //
 // `--attention=A,B` calls it once for each, see comparison.h; the report over all runs is written into the folder that
-// holds theirs. Exit codes: 0 done; 1 failed while running, or a bug; 2 the caller's mistake; 130 interrupted. Whatever
-// goes wrong ends in one line on stderr.
+// holds theirs. Exit codes: 0 done; 1 failed while running, a full disk, or a bug; 2 the caller's mistake; 130
+// interrupted; 75 interrupted by SIGUSR1. Whatever goes wrong ends in one line on stderr.
 #pragma once
 
 #include <functional>

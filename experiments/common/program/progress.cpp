@@ -38,8 +38,16 @@ std::string numbers(const ProgressState& state) {
   return text;
 }
 
-double share(const ProgressState& state) {
-  return state.steps <= 0 ? 1 : static_cast<double>(state.step) / static_cast<double>(state.steps);
+double share(int64_t done, int64_t of) { return of <= 0 ? 1 : static_cast<double>(done) / static_cast<double>(of); }
+
+std::string bar(double share, const std::string& text, int columns) {
+  const int filled = static_cast<int>(std::clamp(share, 0.0, 1.0) * kBarWidth);
+  const std::string done(static_cast<size_t>(filled), '=');
+  const std::string drawn = filled == kBarWidth ? done : done + '>' + std::string(kBarWidth - 1 - done.size(), ' ');
+  std::string line = fmt::format("[{}] {}", drawn, text);
+  // A line that wraps could not be drawn over.
+  if (columns > 0 && static_cast<int>(line.size()) >= columns) line.resize(static_cast<size_t>(columns - 1));
+  return line;
 }
 
 }  // namespace
@@ -56,18 +64,21 @@ std::string clock_text(double seconds) {
 }
 
 std::string progress_bar(const ProgressState& state, int columns) {
-  const int filled = static_cast<int>(std::clamp(share(state), 0.0, 1.0) * kBarWidth);
-  const std::string done(static_cast<size_t>(filled), '=');
-  const std::string bar = filled == kBarWidth ? done : done + '>' + std::string(kBarWidth - 1 - done.size(), ' ');
-  std::string text = fmt::format("[{}] {}/{}  {}", bar, state.step, state.steps, numbers(state));
-  // A line that wraps could not be drawn over.
-  if (columns > 0 && static_cast<int>(text.size()) >= columns) text.resize(static_cast<size_t>(columns - 1));
-  return text;
+  return bar(share(state.step, state.steps), fmt::format("{}/{}  {}", state.step, state.steps, numbers(state)),
+             columns);
 }
 
 std::string progress_line(const ProgressState& state) {
-  return fmt::format("step {}/{} ({:.0f}%)  {}", state.step, state.steps, std::floor(100 * share(state)),
-                     numbers(state));
+  return fmt::format("step {}/{} ({:.0f}%)  {}", state.step, state.steps,
+                     std::floor(100 * share(state.step, state.steps)), numbers(state));
+}
+
+std::string evaluation_bar(const std::string& split, int64_t done, int64_t of, int columns) {
+  return bar(share(done, of), fmt::format("measuring on {} {}/{}", split, done, of), columns);
+}
+
+std::string evaluation_line(const std::string& split, int64_t done, int64_t of) {
+  return fmt::format("measuring on {} {}/{} ({:.0f}%)", split, done, of, std::floor(100 * share(done, of)));
 }
 
 Progress::Progress(Log& log) : Progress(log, isatty(fileno(log.stream())) != 0, terminal_columns(log.stream())) {}
@@ -77,15 +88,24 @@ Progress::Progress(Log& log, bool terminal, int columns) : log_(log), terminal_(
 Progress::~Progress() { finish(); }
 
 void Progress::update(const ProgressState& state, Clock::time_point now) {
+  show([&](bool bar) { return bar ? progress_bar(state, columns_) : progress_line(state); }, state.step >= state.steps,
+       now);
+}
+
+void Progress::update_evaluation(const std::string& split, int64_t done, int64_t of, Clock::time_point now) {
+  show([&](bool bar) { return bar ? evaluation_bar(split, done, of, columns_) : evaluation_line(split, done, of); },
+       false, now);
+}
+
+void Progress::show(const std::function<std::string(bool)>& text, bool always, Clock::time_point now) {
   if (!log_.shows(LogLevel::info)) return;
   if (!next_) next_ = now + (terminal_ ? Clock::duration::zero() : pause_);
-  const bool last = state.step >= state.steps;
-  if (now < *next_ && !last) return;
+  if (now < *next_ && !always) return;
   if (terminal_) {
-    log_.draw(progress_bar(state, columns_));
+    log_.draw(text(true));
     next_ = now + kRedraw;
   } else {
-    log_.info("{}", progress_line(state));
+    log_.info("{}", text(false));
     pause_ = std::min<Clock::duration>(2 * pause_, kLongestPause);
     next_ = now + pause_;
   }

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -37,10 +38,15 @@ class Progress {
   /// To be called after each step; shows it if it is time: a bar ten times a second, a plain line after 1, 2, 4, ... 60
   /// seconds, then each minute, and at the last step.
   void update(const ProgressState& state, Clock::time_point now = Clock::now());
+  /// The same while a split is measured, of which so many examples are done.
+  void update_evaluation(const std::string& split, int64_t done, int64_t of, Clock::time_point now = Clock::now());
   /// Clears the bar.
   void finish();
 
  private:
+  /// `text` makes what is shown, of a terminal or not.
+  void show(const std::function<std::string(bool)>& text, bool always, Clock::time_point now);
+
   Log& log_;
   bool terminal_;
   int columns_;
@@ -51,6 +57,9 @@ class Progress {
 /// The two forms above.
 std::string progress_bar(const ProgressState& state, int columns);
 std::string progress_line(const ProgressState& state);
+/// `[====>   ] measuring on valid 640/2000`, and `measuring on valid 640/2000 (32%)`.
+std::string evaluation_bar(const std::string& split, int64_t done, int64_t of, int columns);
+std::string evaluation_line(const std::string& split, int64_t done, int64_t of);
 /// `0:07`, `12:34`, `1:02:03`, `3d 04:05`.
 std::string clock_text(double seconds);
 

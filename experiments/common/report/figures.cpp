@@ -77,10 +77,10 @@ void write_figures(const Session& session, std::vector<Figure> figures, const st
   }
   const std::string config = config_ini(session.experiment, session.fields);
   pictures.push_back({"Settings", "<pre>" + html_escaped(config) + "</pre>"});
-  write_file_atomically(folder / "config.ini", config);
   write_file_atomically(folder / "results.json", results.dump(1) + "\n");
   const std::string title = fmt::format("{}: {}", session.experiment.name, options.task);
   write_file_atomically(folder / "report.html", report_html(title, {}, {}, pictures));
+  write_file_atomically(folder / "config.ini", config);  // last: it says that all is there
   if (prints) fmt::print("{}\n", (folder / "report.html").string());
 }
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "engine/error.h"
+#include "engine/io/file.h"
 
 namespace bochner {
 
@@ -37,8 +37,9 @@ void AppendFile::sync() {
 }
 
 void AppendFile::fail_to(const char* action) const {
-  fail("can not {} {}: {}; nothing that was saved is lost, make room and continue with --resume", action, name_,
-       std::strerror(errno));
+  const int error = errno;
+  fail_for(error, fmt::format("can not {} {}: {}; nothing that was saved is lost, make room and continue with --resume",
+                              action, name_, std::strerror(error)));
 }
 
 }  // namespace bochner

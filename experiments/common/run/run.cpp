@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "engine/error.h"
 #include "engine/io/file.h"
 #include "experiments/common/program/bench.h"
+#include "experiments/common/program/interrupt.h"
 #include "experiments/common/report/comparison.h"
 
 namespace bochner {
@@ -105,7 +107,10 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   const std::string go_on = session.go_on.empty()
                                 ? command_text(session.program, {"--resume", "--out", folder.path().string()})
                                 : session.go_on;
-  Trainer trainer(*model, plan, folder, config, session.log, Device::named(options.device), go_on);
+  const StopNote note("interrupted; go on with: " + go_on);
+  TrainPlan timed = plan;
+  timed.checkpoint_minutes = options.checkpoint_every;
+  Trainer trainer(*model, timed, folder, config, session.log, Device::named(options.device), go_on);
   RunRecord run;
   run.folder = folder.path();
   run.result = trainer.run();
@@ -144,6 +149,8 @@ void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& ma
   for (int i = 0; i < count; ++i) {
     const Setting<uint64_t> seed(options.seed, first_seed + static_cast<uint64_t>(i));
     const RunFolder folder = folder_of(session, count > 1);
+    std::optional<StopNote> note;
+    if (i > 0) note.emplace("interrupted; go on with: " + session.go_on);
     session.records.push_back(train_run(session, plan, folder, make));
     const TrainResult& result = session.records.back().result;
     session.log.info("{}: test {} (best of validation, step {}); last step: {}", run_name(options),

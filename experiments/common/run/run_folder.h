@@ -7,7 +7,10 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include "engine/io/file_lock.h"
 
 namespace bochner {
 
@@ -15,19 +18,15 @@ class RunFolder {
  public:
   /// Creates the folder, or enters it where `resume`, and locks it until this object ends, however that comes about.
   /// An Error where it holds a run and `resume` is not set, where it holds none and `resume` is set, where another
-  /// process holds it, and where it can not be written.
+  /// process holds it, and where it can not be written. Temporary files of processes that were killed are removed.
   RunFolder(const std::filesystem::path& path, bool resume);
-  ~RunFolder();
-  RunFolder(RunFolder&& other) noexcept;
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
   std::filesystem::path path_;
-  int lock_ = -1;
+  std::optional<FileLock> lock_;
 };
 
 /// Does the folder hold a run?

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 
 #include "engine/allocator.h"
 #include "engine/error.h"
@@ -65,11 +66,13 @@ Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, std:
 }
 
 TrainResult Trainer::run() {
+  const StopLater later;
   const bool resumed = std::filesystem::exists(folder_ / kLast);
   if (resumed) restore(State::load(folder_ / kLast));
   write_file_atomically(folder_ / "config.ini", config_);
-  MetricsFile metrics(folder_ / "metrics.jsonl", resumed ? step_ : -1);
-  EventsFile events(folder_ / "events.out.tfevents.bochner", resumed ? step_ : -1);
+  const int64_t last_record = !resumed ? -1 : unevaluated_ ? step_ - 1 : step_;
+  MetricsFile metrics(folder_ / "metrics.jsonl", last_record);
+  EventsFile events(folder_ / "events.out.tfevents.bochner", last_record);
   if (resumed) log_.info("continuing {} at step {}", folder_.path().string(), step_);
   Allocator::of(device_).reset_peak();
 
@@ -77,15 +80,21 @@ TrainResult Trainer::run() {
   const int64_t first_step = step_;
   const double seconds_before = train_seconds_;
   auto latest_read = Clock::now();
-  while (!is_done()) {
+  auto latest_save = Clock::now();
+  while (unevaluated_ || !is_done()) {
     const auto begin = Clock::now();
-    unread_.push_back(model_.step(step_));
-    ++step_;
+    if (!unevaluated_) {
+      unread_.push_back(model_.step(step_));
+      ++step_;
+    }
+    unevaluated_ = false;
     const bool last = step_ == plan_.steps;
     const bool logs = is_multiple(plan_.log_every) || last;
     const bool evaluates = is_multiple(plan_.evaluate_every) || last;
-    const bool reads = device_.is_cpu() || logs || evaluates || is_multiple(plan_.checkpoint_every) || interrupted() ||
-                       seconds_since(latest_read) > kSecondsBetweenReads;
+    const bool due = plan_.checkpoint_minutes > 0 && seconds_since(latest_save) >= 60 * plan_.checkpoint_minutes;
+    const bool saves = evaluates || due || is_multiple(plan_.checkpoint_every);
+    const bool reads =
+        device_.is_cpu() || logs || saves || interrupted() || seconds_since(latest_read) > kSecondsBetweenReads;
     if (reads) read_results();
     train_seconds_ += seconds_since(begin);
     if (reads) {
@@ -98,10 +107,12 @@ TrainResult Trainer::run() {
       progress.update(state);
     }
 
-    if (logs) log_training(metrics, events);
-    const bool saves = evaluates || is_multiple(plan_.checkpoint_every);
     if (saves) require_finite();
-    if (evaluates) evaluate(metrics, events);
+    std::optional<Metrics> valid;
+    if (evaluates) valid = measure_unless_stopped(progress);
+    unevaluated_ = evaluates && !valid;  // then nothing of this step is recorded yet, and all of it is when it goes on
+    if (logs && !unevaluated_) log_training(metrics, events);
+    if (valid) take_evaluation(*valid, metrics, events);
     const bool stops = interrupted();
     if (saves || stops) {
       read_results();  // of an interruption that came just now
@@ -109,14 +120,16 @@ TrainResult Trainer::run() {
       metrics.sync();  // before the checkpoint: what it continues is then on the disk
       events.sync();
       save_last();
+      latest_save = Clock::now();
     }
-    if (stops && !is_done()) {
+    if (stops && (unevaluated_ || !is_done())) {
       progress.finish();
       throw Interrupted(fmt::format("interrupted at step {} of {}; go on with: {}", step_, plan_.steps, go_on_));
     }
   }
+  TrainResult result = finish(progress);
   progress.finish();
-  return finish();
+  return result;
 }
 
 void Trainer::read_results() {
@@ -148,8 +161,32 @@ void Trainer::log_training(MetricsFile& metrics, EventsFile& events) {
   loss_count_ = correct_ = judged_ = 0;
 }
 
-void Trainer::evaluate(MetricsFile& metrics, EventsFile& events) {
-  valid_last_ = model_.evaluate(Split::valid);
+Metrics Trainer::measure(Split split, Progress& progress) {
+  const char* const name = split == Split::valid ? "valid" : "test";
+  struct Watched {
+    Trainable& model;
+    ~Watched() { model.watch_evaluation({}); }
+  } const watched{model_};
+  model_.watch_evaluation([&, name](int64_t done, int64_t of) {
+    if (interrupted()) {
+      progress.finish();
+      throw Interrupted(fmt::format("interrupted while measuring on {}; go on with: {}", name, go_on_));
+    }
+    progress.update_evaluation(name, done, of);
+  });
+  return model_.evaluate(split);
+}
+
+std::optional<Metrics> Trainer::measure_unless_stopped(Progress& progress) {
+  try {
+    return measure(Split::valid, progress);
+  } catch (const Interrupted&) {
+    return std::nullopt;
+  }
+}
+
+void Trainer::take_evaluation(const Metrics& valid, MetricsFile& metrics, EventsFile& events) {
+  valid_last_ = valid;
   record(metrics, events, step_, "valid", valid_last_);
   log_.info("step {}: valid {}", step_, metrics_text(valid_last_));
   if (is_better(valid_last_)) {
@@ -194,6 +231,7 @@ void Trainer::save_last() {
   state.set("run.best_since", best_.since);
   state.set("run.best_valid", metrics_json(best_.valid));
   state.set("run.valid", metrics_json(valid_last_));
+  state.set("run.unevaluated", int64_t{unevaluated_});
   state.save(folder_ / kLast);
 }
 
@@ -210,6 +248,7 @@ void Trainer::restore(const State& state) {
   best_ = {state.integer("run.best_step"), state.integer("run.best_since"),
            parse_metrics_json(state.text("run.best_valid"), state.file)};
   valid_last_ = parse_metrics_json(state.text("run.valid"), state.file);
+  unevaluated_ = state.integer("run.unevaluated") != 0;
 }
 
 std::string Trainer::which(const Blame& blame) {
@@ -241,14 +280,14 @@ void Trainer::require_finite() {
   }
 }
 
-TrainResult Trainer::finish() {
+TrainResult Trainer::finish(Progress& progress) {
   TrainResult result;
   result.steps = step_;
   result.parameters = model_.parameters();
   result.train_seconds = train_seconds_;
   result.samples = samples_;
   result.valid_last = valid_last_.empty() ? model_.evaluate(Split::valid) : valid_last_;
-  result.test_last = model_.evaluate(Split::test);
+  result.test_last = measure(Split::test, progress);
   result.best_step = best_.step;
   if (best_.step < 0 || best_.step == step_) {  // the last one is the best
     result.best_step = step_;
@@ -257,7 +296,7 @@ TrainResult Trainer::finish() {
   } else {
     model_.load_model(State::load(folder_ / kBest));
     result.valid = best_.valid;
-    result.test = model_.evaluate(Split::test);
+    result.test = measure(Split::test, progress);
   }
   result.baselines = model_.baselines();
   result.peak_memory_bytes = Allocator::of(device_).stats().peak_bytes;

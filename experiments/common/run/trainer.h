@@ -6,7 +6,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/common/program/log.h"
@@ -39,6 +42,9 @@ struct Baseline {
 
 enum class Split : unsigned char { valid, test };
 
+/// Is told how many examples of how many are measured.
+using EvaluationWatch = std::function<void(int64_t, int64_t)>;
+
 /// A model with its optimizer, data and generators.
 class Trainable {
  public:
@@ -50,7 +56,8 @@ class Trainable {
   /// Makes update number `step`, counted from 0. Once a loss is not finite, neither this nor a later step may move what
   /// is trained.
   virtual StepResult step(int64_t step) = 0;
-  /// Measures the model on a split. Must leave everything that save_training() saves as it is.
+  /// Measures the model on a split. Must leave everything that save_training() saves as it is, also where evaluated()
+  /// throws.
   virtual Metrics evaluate(Split split) = 0;
 
   /// The parameters and buffers, under the names of Hugging Face where the model has one.
@@ -69,6 +76,19 @@ class Trainable {
   virtual std::vector<Baseline> baselines() { return {}; }
   /// Called once where the loss of `step`, the latest one or one shortly before it, is not finite.
   virtual Blame blame(int64_t) { return {}; }
+
+  /// What evaluated() calls.
+  void watch_evaluation(EvaluationWatch watch) { watch_ = std::move(watch); }
+
+ protected:
+  /// For evaluate() to call after each batch, with the examples measured so far: shows how far it is, and throws
+  /// where the program is asked to stop.
+  void evaluated(int64_t examples, int64_t of) const {
+    if (watch_) watch_(examples, of);
+  }
+
+ private:
+  EvaluationWatch watch_;
 };
 
 struct TrainPlan {
@@ -77,6 +97,8 @@ struct TrainPlan {
   int64_t evaluate_every = 500;
   /// 0: only where it evaluates.
   int64_t checkpoint_every = 0;
+  /// Also where so much time has passed since the latest checkpoint; 0: never.
+  double checkpoint_minutes = 0;
   /// The validation metric that chooses the best model.
   std::string best_by = "accuracy";
   bool higher_is_better = true;
@@ -125,13 +147,16 @@ class Trainer {
   void save_last();
   void save_best();
   void log_training(MetricsFile& metrics, class EventsFile& events);
-  void evaluate(MetricsFile& metrics, class EventsFile& events);
+  Metrics measure(Split split, class Progress& progress);
+  /// On the validation set; nothing where the program is asked to stop meanwhile.
+  std::optional<Metrics> measure_unless_stopped(class Progress& progress);
+  void take_evaluation(const Metrics& valid, MetricsFile& metrics, class EventsFile& events);
   bool is_better(const Metrics& valid) const;
   bool is_done() const;
   [[noreturn]] void fail_not_finite(int64_t step, double loss);
   void require_finite();
   std::string which(const Blame& blame);
-  TrainResult finish();
+  TrainResult finish(class Progress& progress);
 
   Trainable& model_;
   TrainPlan plan_;
@@ -152,6 +177,7 @@ class Trainer {
   int64_t judged_ = 0;  ///< samples of which these were right
   Best best_;
   Metrics valid_last_;
+  bool unevaluated_ = false;  ///< it was stopped while it measured at this step
 };
 
 }  // namespace bochner

@@ -49,6 +49,7 @@ Tensor FieldLearner::values(const Tensor& x) const {
   std::vector<Tensor> parts;
   for (int64_t begin = 0; begin < x.size(0); begin += kRowsAtOnce) {
     parts.push_back(model_.forward(x.slice(0, begin, std::min(x.size(0), begin + kRowsAtOnce))).value());
+    evaluated(std::min(x.size(0), begin + kRowsAtOnce), x.size(0));
   }
   return concat(parts, 0).reshape({x.size(0)});
 }
@@ -63,6 +64,7 @@ FieldDerivatives FieldLearner::derivatives(const Tensor& x) const {
     values.push_back(found.value);
     gradients.push_back(found.gradient);
     laplacians.push_back(found.laplacian);
+    evaluated(std::min(x.size(0), begin + kRowsAtOnce), x.size(0));
   }
   return {concat(values, 0), concat(gradients, 0), concat(laplacians, 0)};
 }

@@ -103,6 +103,7 @@ Metrics Learner::evaluate(Split split) {
   double loss = 0;
   int64_t right = 0;
   int64_t right_bundled = 0;
+  int64_t measured = 0;
   std::vector<double> scores;
   for (int64_t i = loader.steps_per_epoch(); i > 0; --i) {
     const TableBatch batch = loader.next();
@@ -114,6 +115,8 @@ Metrics Learner::evaluate(Split split) {
       const std::vector<double> pairs = logits.to_vector<double>();
       for (size_t k = 0; k < pairs.size(); k += 2) scores.push_back(pairs[k + 1] - pairs[k]);
     }
+    measured += batch.x.size(0);
+    evaluated(measured, rows.rows());
   }
   const auto size = static_cast<double>(rows.rows());
   Metrics metrics = {{"loss", loss / size}, {"accuracy", static_cast<double>(right) / size}};

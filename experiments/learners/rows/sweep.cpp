@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <optional>
 
 #include "engine/error.h"
 #include "engine/io/csv.h"
 #include "engine/io/file.h"
+#include "experiments/common/program/interrupt.h"
 #include "experiments/common/report/chart.h"
 #include "experiments/common/report/comparison.h"
 #include "experiments/common/report/report.h"
@@ -146,6 +148,7 @@ void run_sweep(Session& session, ModelConfig& model, SweepConfig& sweep, const T
     choose(point);
     make();
   }
+  std::optional<StopNote> note;  // once there is something to go on with
   for (Point& point : points) {
     choose(point);
     for (int i = 0; i < asked.seeds; ++i) {
@@ -157,6 +160,7 @@ void run_sweep(Session& session, ModelConfig& model, SweepConfig& sweep, const T
       RunRecord run = train_run(session, plan, RunFolder(path, options.resume), make);
       run.attention = point.name();
       point.runs.push_back(std::move(run));
+      if (!note) note.emplace("interrupted; go on with: " + session.go_on);
     }
   }
   write_csv(folder / "sweep.csv", points);

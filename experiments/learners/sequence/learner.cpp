@@ -133,11 +133,14 @@ Metrics Learner::evaluate(Split split) {
   Context context{noise, false};
   double loss = 0;
   int64_t right = 0;
+  int64_t measured = 0;
   for (int64_t i = 0; i < loader.steps_per_epoch(); ++i) {
     const Batch batch = loader.next().to(device_);
     const Variable logits = model_.forward(batch.ids, batch.mask, context);
     loss += cross_entropy(logits, batch.labels).item() * static_cast<double>(batch.size());
     right += static_cast<int64_t>(correct(logits.value(), batch.labels).item());
+    measured += batch.size();
+    evaluated(measured, dataset->size());
   }
   const auto size = static_cast<double>(dataset->size());
   return {{"loss", loss / size}, {"accuracy", static_cast<double>(right) / size}};

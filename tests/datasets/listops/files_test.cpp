@@ -1,8 +1,15 @@
 #include "datasets/listops/files.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <thread>
 
 #include "datasets/listops/expression.h"
+#include "engine/io/file_lock.h"
 #include "engine/io/sha256.h"
 #include "engine/parallel.h"
 #include "tests/datasets/testing.h"
@@ -158,7 +165,53 @@ TEST(ListOpsFiles, EnsureLeavesForeignFilesAloneButNotAPartOfThem) {
   EXPECT_EQ(ensure_files(folder.path(), small(), told.say()), Ensured::foreign);
   EXPECT_EQ(folder.get(kTrainFile), "Source\tTarget\n7\t7\n");
   ASSERT_EQ(told.lines.size(), 1U);
-  EXPECT_NE(told.lines[0].find("have no manifest; taken as they are"), std::string::npos);
+  EXPECT_NE(told.lines[0].find("have no manifest; left as they are"), std::string::npos);
+}
+
+/// The names in the folder, hidden ones too.
+std::set<std::string> names_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename().string());
+  return names;
+}
+
+const std::set<std::string> kComplete = {kTrainFile, kValidFile, kTestFile, "manifest.json"};
+
+TEST(ListOpsFiles, WhatAKilledProcessWasMakingIsMadeAnewOrMovedIntoPlace) {
+  const Folder folder;
+  Told told;
+  const Manifest whole = write_files(folder / "whole", small());
+  EXPECT_EQ(names_in(folder / "whole"), kComplete);
+  // Killed after it had made `made` of the four files, and then, all being made, moved `moved` of them.
+  const std::vector<std::string> all = {kTrainFile, kValidFile, kTestFile, "manifest.json"};
+  for (const auto& [made, moved] : {std::pair<size_t, size_t>{0, 0}, {1, 0}, {3, 0}, {4, 0}, {4, 1}, {4, 3}, {4, 4}}) {
+    const std::filesystem::path cut = folder / fmt::format("cut{}{}", made, moved).c_str();
+    std::filesystem::create_directories(cut / ".making");
+    write_file_atomically(cut / ".making.lock", "1");
+    if (made < 4) write_file_atomically(cut / ".making/basic_train.tsv.tmp-1-1", "half");
+    for (size_t i = 0; i < made; ++i) {
+      std::filesystem::copy_file(folder / "whole" / all[i], cut / (i < moved ? "" : ".making") / all[i]);
+    }
+    const Ensured done = ensure_files(cut, small(), told.say());
+    EXPECT_EQ(done, made == 4 ? Ensured::verified : Ensured::made) << made << moved;
+    EXPECT_EQ(names_in(cut), kComplete) << made << moved;
+    EXPECT_EQ(read_manifest(cut), whole);
+    EXPECT_EQ(ensure_files(cut, small(), told.say()), Ensured::verified);
+  }
+}
+
+TEST(ListOpsFiles, TwoProcessesDoNotMakeThemAtOnce) {
+  const Folder folder;
+  Told told;
+  auto other = std::make_optional<FileLock>(folder / ".making.lock", "no lock", "");
+  std::thread second([&] { ensure_files(folder.path(), small(), told.say()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(names_in(folder.path()), std::set<std::string>{".making.lock"});
+  other.reset();
+  second.join();
+  EXPECT_EQ(names_in(folder.path()), kComplete);
+  EXPECT_NE(told.lines.at(0).find(fmt::format("process {} is making the files", getpid())), std::string::npos)
+      << told.lines[0];
 }
 
 TEST(ListOpsFiles, AFolderThatCanNotBeMadeIsAnError) {

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 
+#include "engine/io/file_lock.h"
 #include "tests/engine/io/io_test.h"
 
 namespace bochner {
@@ -171,11 +173,77 @@ TEST(AtomicFile, AFileAboveTheLimitIsNamedAndTheOldFileStays) {
     const rlimit limit{1000, 1000};
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &limit);
-    return message_of([&] { write_file_atomically(folder / "a", std::string(5000, 'x')); });
+    try {
+      write_file_atomically(folder / "a", std::string(5000, 'x'));
+    } catch (const DiskError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no DiskError");
   });
   EXPECT_NE(message.find("writing stopped after 1000 bytes: File too large"), std::string::npos) << message;
   EXPECT_EQ(text(read_file(folder / "a")), "old");
   EXPECT_EQ(folder.names(), std::set<std::string>{"a"});
+}
+
+TEST(AtomicFile, RemovesWhatKilledWritersLeftOfTheSameFile) {
+  const TempFolder folder;
+  const pid_t child = fork();
+  if (child == 0) {
+    AtomicFile dead(folder / "a");
+    AtomicFile other(folder / "b");
+    dead.write("half");
+    raise(SIGKILL);
+  }
+  waitpid(child, nullptr, 0);
+  const std::string process = std::to_string(child);
+  ASSERT_EQ(folder.names().size(), 2U);
+  AtomicFile living(folder / "a");  // a second writer of the same file must not take it for a leftover
+  living.write("living");
+  for (const char* name : {"a.tmp-", "a.tmp-1-", "a.tmp-x-1", "c.tmp-1-1.bak"}) {
+    std::ofstream(folder / name) << "somebody's own";
+  }
+  write_file_atomically(folder / "a", "new");
+  living.commit();
+  EXPECT_EQ(text(read_file(folder / "a")), "living");
+  std::set<std::string> names = folder.names();
+  EXPECT_EQ(std::erase_if(names, [&](const std::string& name) { return name.starts_with("b.tmp-" + process); }), 1U);
+  EXPECT_EQ(names, (std::set<std::string>{"a", "a.tmp-", "a.tmp-1-", "a.tmp-x-1", "c.tmp-1-1.bak"}));
+  const AtomicFile alive(folder / "d");
+  remove_leftovers(folder.path());
+  names = folder.names();
+  EXPECT_EQ(std::erase_if(names, [](const std::string& name) { return name.starts_with("d.tmp-"); }), 1U);
+  EXPECT_EQ(names, (std::set<std::string>{"a", "a.tmp-", "a.tmp-1-", "a.tmp-x-1", "c.tmp-1-1.bak"}));
+}
+
+TEST(Temporary, IsRemovedByASignalHandlerToo) {
+  const TempFolder folder;
+  const std::string left = in_a_child([&] {
+    const Temporary staging(folder / "staging");
+    const Temporary file(folder / "staging/file");
+    std::filesystem::create_directory(folder / "staging");
+    AtomicFile half(folder / "staging/file");
+    half.write("half");
+    write_file_atomically(folder / "staging/file", "whole");
+    remove_temporaries();
+    std::string names;
+    for (const std::string& name : folder.names()) names += name + " ";
+    return names + ".";
+  });
+  EXPECT_EQ(left, ".");
+}
+
+TEST(FileLock, IsHeldByOneAndNames) {
+  const TempFolder folder;
+  {
+    const FileLock first(folder / "lock", "no lock", "choose another");
+    ASSERT_TRUE(first.held());
+    const FileLock second(folder / "lock", "no lock", "choose another");
+    EXPECT_FALSE(second.held());
+    EXPECT_EQ(second.holder(), "process " + std::to_string(getpid()));
+  }
+  EXPECT_TRUE(FileLock(folder / "lock", "no lock", "choose another").held());
+  EXPECT_EQ(message_of([&] { FileLock(folder / "no/lock", "no lock", "choose another"); }),
+            "no lock: No such file or directory; choose another");
 }
 
 }  // namespace

@@ -1,0 +1,48 @@
+#include "engine/io/file_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "engine/error.h"
+
+namespace bochner {
+
+FileLock::FileLock(const std::filesystem::path& path, const std::string& what, const std::string& advice) {
+  for (;;) {
+    descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (descriptor_ < 0) fail("{}: {}; {}", what, std::strerror(errno), advice);
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) return;
+    struct stat mine {};
+    struct stat there {};
+    const bool same = fstat(descriptor_, &mine) == 0 && stat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino;
+    if (same) break;
+    close(descriptor_);  // the holder before removed the file
+  }
+  held_ = true;
+  const std::string process = fmt::format("{}", getpid());
+  // Only a courtesy to whom the lock refuses: a full disk shows where it matters.
+  if (ftruncate(descriptor_, 0) != 0 || pwrite(descriptor_, process.data(), process.size(), 0) < 0) return;
+}
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+FileLock::FileLock(FileLock&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), held_(std::exchange(other.held_, false)) {}
+
+std::string FileLock::holder() const {
+  std::array<char, 32> text{};
+  const ssize_t length = pread(descriptor_, text.data(), text.size() - 1, 0);
+  return length > 0 ? fmt::format("process {}", std::string_view(text.data(), static_cast<size_t>(length)))
+                    : "another process";
+}
+
+}  // namespace bochner

@@ -1,0 +1,31 @@
+// A lock between processes: a file that one of them holds, which ends with the process however that comes about.
+//
+//   const FileLock lock("runs/lra/a/.lock", "can not write in runs/lra/a", "name another");
+//   if (!lock.held()) fail("in use by {}", lock.holder());
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace bochner {
+
+class FileLock {
+ public:
+  /// Makes the file where it is missing, and takes the lock unless another process has it. An Error where the file can
+  /// not be made: `WHAT: REASON; ADVICE`.
+  FileLock(const std::filesystem::path& path, const std::string& what, const std::string& advice);
+  ~FileLock();
+  FileLock(FileLock&& other) noexcept;
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+  bool held() const { return held_; }
+  /// `process 123`, or `another process`.
+  std::string holder() const;
+
+ private:
+  int descriptor_ = -1;
+  bool held_ = false;
+};
+
+}  // namespace bochner

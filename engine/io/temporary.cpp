@@ -1,0 +1,115 @@
+#include "engine/io/temporary.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace bochner {
+namespace {
+
+constexpr const char* kMark = ".tmp-";
+
+/// A path where a signal handler finds it: no memory that could be freed meanwhile.
+struct Place {
+  enum State : int { free, changing, used };
+  std::atomic<int> state = free;
+  std::array<char, 4096> path{};
+};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+/// One more than that at a time is a Temporary that only its destructor removes.
+std::array<Place, 64> places;
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Is it NAME.tmp-PID-N? Any NAME will do where that is empty.
+bool is_temporary(std::string_view file, std::string_view name) {
+  const size_t mark = file.rfind(kMark);
+  if (mark == std::string_view::npos || mark == 0 || (!name.empty() && file.substr(0, mark) != name)) return false;
+  const std::string_view numbers = file.substr(mark + std::strlen(kMark));
+  const size_t hyphen = numbers.find('-');
+  return hyphen != std::string_view::npos && is_number(numbers.substr(0, hyphen)) &&
+         is_number(numbers.substr(hyphen + 1));
+}
+
+void remove_if_dead(const std::filesystem::path& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return;
+  struct stat status {};
+  const bool file = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+  if (file && flock(descriptor, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
+  close(descriptor);
+}
+
+}  // namespace
+
+Temporary::Temporary(std::filesystem::path path) : path_(std::move(path)) {
+  const std::string& name = path_.native();
+  for (size_t i = 0; i < places.size() && name.size() < places[i].path.size(); ++i) {
+    int state = Place::free;
+    if (!places[i].state.compare_exchange_strong(state, Place::changing)) continue;
+    std::memcpy(places[i].path.data(), name.c_str(), name.size() + 1);
+    places[i].state = Place::used;
+    place_ = static_cast<int>(i);
+    return;
+  }
+}
+
+void Temporary::keep() {
+  removes_ = false;
+  if (place_ >= 0) places[static_cast<size_t>(place_)].state = Place::free;
+  place_ = -1;
+}
+
+Temporary::~Temporary() {
+  std::error_code ignored;
+  if (removes_) std::filesystem::remove(path_, ignored);
+  keep();
+}
+
+void remove_temporaries() noexcept {
+  for (size_t i = places.size(); i-- > 0;) {
+    if (places[i].state != Place::used) continue;
+    if (unlink(places[i].path.data()) != 0 && errno != ENOENT) rmdir(places[i].path.data());
+  }
+}
+
+int open_temporary(const std::filesystem::path& target, std::filesystem::path& path) {
+  static std::atomic<int> files = 0;
+  for (;;) {
+    path = target;
+    path += fmt::format("{}{}-{}", kMark, getpid(), files++);
+    const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0 && errno == EEXIST) continue;
+    if (descriptor < 0) return -1;
+    flock(descriptor, LOCK_EX | LOCK_NB);  // best effort: some file systems have no locks, and there nobody removes
+    struct stat status {};
+    if (fstat(descriptor, &status) != 0 || status.st_nlink > 0) return descriptor;
+    close(descriptor);  // taken for a leftover in the moment before it was locked
+  }
+}
+
+void remove_leftovers(const std::filesystem::path& folder, const std::string& name) {
+  std::error_code error;
+  std::vector<std::filesystem::path> found;
+  std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, error);
+  for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    if (is_temporary(entry->path().filename().native(), name)) found.push_back(entry->path());
+  }
+  for (const std::filesystem::path& path : found) remove_if_dead(path);
+}
+
+}  // namespace bochner

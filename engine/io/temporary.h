@@ -1,0 +1,43 @@
+// Files and folders that stand for the length of a piece of work, and what killed processes leave of them.
+//
+//   const Temporary staging(folder / ".making");   // removed at the end, and where a signal ends the program
+//
+//   remove_leftovers("runs/lra/a");                // NAME.tmp-PID-N of processes that were killed
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace bochner {
+
+/// A file, or a folder that will be empty by then, that is removed when this object ends, unless keep() was called.
+/// While it lives it is on a list that a signal handler can work off.
+class Temporary {
+ public:
+  /// The path need not exist.
+  explicit Temporary(std::filesystem::path path);
+  ~Temporary();
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  /// It stays.
+  void keep();
+
+ private:
+  std::filesystem::path path_;
+  int place_ = -1;
+  bool removes_ = true;
+};
+
+/// Removes what every living Temporary names, the newest first. Safe in a signal handler that ends the process.
+void remove_temporaries() noexcept;
+
+/// Opens a new file `TARGET.tmp-PID-N` for writing and locks it for as long as the descriptor stays open: this is how
+/// remove_leftovers() knows the file of a living process, on whichever machine. Returns -1 with errno where it can not.
+int open_temporary(const std::filesystem::path& target, std::filesystem::path& path);
+
+/// Removes the `NAME.tmp-PID-N` in the folder whose process is gone; those of one NAME, or of any where it is empty.
+void remove_leftovers(const std::filesystem::path& folder, const std::string& name = "");
+
+}  // namespace bochner
