@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "datasets/tables/encode.h"
 #include "engine/ops/index.h"
 
 namespace bochner {
@@ -27,7 +28,7 @@ void require_known(const TableSplit& train, const TableSplit& other, const Numer
   }
 }
 
-/// Mean 0 and deviation 1 of each column over the training rows, in all splits.
+/// Mean 0 and deviation 1 of each column over the training rows, in all splits; not of those that are as they are.
 void standardise(TableSplits& splits) {
   const int64_t columns = splits.train.features.size(1);
   const int64_t rows = splits.train.rows();
@@ -45,6 +46,11 @@ void standardise(TableSplits& splits) {
     }
   }
   for (int64_t j = 0; j < columns; ++j) {
+    if (splits.as_they_are[static_cast<size_t>(j)]) {
+      splits.mean.push_back(0);
+      splits.scale.push_back(1);
+      continue;
+    }
     const double deviation = std::sqrt(square[static_cast<size_t>(j)] / static_cast<double>(rows));
     splits.mean.push_back(static_cast<float>(mean[static_cast<size_t>(j)]));
     splits.scale.push_back(deviation > 0 ? static_cast<float>(deviation) : 1.F);
@@ -84,6 +90,7 @@ TableSplits split_in_order(NumericTable&& table, int64_t train, int64_t valid, s
   splits.rule = std::move(rule);
   require_known(splits.train, splits.valid, table, train, "validation");
   require_known(splits.train, splits.test, table, train + valid, "test");
+  encode(splits, table);
   standardise(splits);
   return splits;
 }
@@ -110,6 +117,7 @@ TableSplits split_of_files(NumericTable&& train, int64_t valid, NumericTable&& t
          train.file, train.features.size(1));
   }
   require_rows(train.file, train.rows() + 1, train.rows() - valid, valid);
+  number_as(train, test);
   TableSplits splits;
   splits.train = rows_of(train, 0, train.rows() - valid);
   splits.valid = rows_of(train, train.rows() - valid, train.rows());
@@ -129,6 +137,8 @@ TableSplits split_of_files(NumericTable&& train, int64_t valid, NumericTable&& t
   NumericTable known = test;
   known.class_names = train.class_names;
   require_known(splits.train, splits.test, known, 0, "test");
+  train.has_gaps = train.has_gaps || test.has_gaps;
+  encode(splits, train);
   standardise(splits);
   return splits;
 }
@@ -157,6 +167,19 @@ TableSplits higgs(const std::filesystem::path& file, const Say& say) {
 
 TableSplits hepmass(const std::filesystem::path& train, const std::filesystem::path& test, const Say& say) {
   const TableFormat format{.header = true, .label = "0"};
+  NumericTable first = read_table(train, format, say);
+  NumericTable second = read_table(test, format, say);
+  const int64_t valid = first.rows() / 10;
+  return split_of_files(std::move(first), valid, std::move(second),
+                        "official files; the last tenth of training validates");
+}
+
+TableSplits adult(const std::filesystem::path& train, const std::filesystem::path& test, const Say& say) {
+  TableFormat format{.words = true, .missing = {"?"}, .comment = '|', .label_ends_in_stop = true};
+  format.names = {
+      "age",          "workclass", "fnlwgt", "education",    "education-num", "marital-status", "occupation",
+      "relationship", "race",      "sex",    "capital-gain", "capital-loss",  "hours-per-week", "native-country",
+      "income"};
   NumericTable first = read_table(train, format, say);
   NumericTable second = read_table(test, format, say);
   const int64_t valid = first.rows() / 10;

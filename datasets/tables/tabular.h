@@ -8,6 +8,8 @@
 // hashes; engine/io/safetensors.h), so that a second start reads numbers rather than text. The cache names the file's
 // size and time, and is made anew where they differ. Where the folder can not be written to, there is none.
 //
+// Columns of words and missing values become numbers by the rules of encode.h, where TableFormat::words allows them.
+//
 // Errors name file, row and column: a ragged row, text or NaN in a number field, a class of the other splits that
 // training has not seen, a missing label column, an empty file, a gzip file cut short.
 #pragma once
@@ -33,6 +35,16 @@ struct TableFormat {
   /// The label: the name of a column (with a header), or its number from 0; from -1 counted from the end.
   std::string label = "-1";
   bool cache = true;
+
+  // Tables of more than numbers. A field is missing where it is empty or one of `missing`. A column of words is one of
+  // categories; one that holds numbers and words is refused with the row, unless it is named in `categories`.
+  bool words = false;
+  std::vector<std::string> missing = {"?", "NA"};
+  std::vector<std::string> categories = {};  ///< columns, by name or number, whose numbers are names, as postcodes are
+  std::vector<std::string> leave_out = {};   ///< columns that are not read
+  std::vector<std::string> names = {};       ///< of the columns of a file without a header
+  char comment = 0;                          ///< what lines to pass over begin with; 0: there are none
+  bool label_ends_in_stop = false;           ///< is a full stop at the end of labels no part of them?
 };
 
 /// A file as it was read. Labels are numbered in the order of class_names: by value where all are numbers, else by
@@ -42,10 +54,13 @@ struct NumericTable {
   Tensor features;                       ///< f32 (rows, columns)
   Tensor labels;                         ///< i64 (rows)
   std::vector<std::string> class_names;  ///< as written, numbers in their shortest form
-  std::vector<std::string> columns;      ///< empty without a header
-  int64_t first_row = 1;                 ///< row of the file, from 1, that the first example stands in
-  int64_t label_column = 0;              ///< of the file, from 0
-  std::vector<int64_t> order;            ///< example i was number order[i] of the file; empty: i
+  std::vector<std::string> columns;      ///< without the label's; `column 3`, from 1, where they have no name
+  /// Of each column: empty for numbers; else its values are places in these names, which are in the order of classes.
+  std::vector<std::vector<std::string>> categories;
+  bool has_gaps = false;       ///< are there missing values, which are NaN?
+  int64_t first_row = 1;       ///< row of the file, from 1, that the first example stands in
+  int64_t label_column = 0;    ///< of the file, from 0
+  std::vector<int64_t> order;  ///< example i was number order[i] of the file; empty: i
   bool from_cache = false;
 
   int64_t rows() const { return features.size(0); }
@@ -65,8 +80,11 @@ struct TableSplit {
 struct TableSplits {
   TableSplit train, valid, test;
   int64_t classes = 0;
-  std::string rule;          ///< how it was split, in words
-  std::vector<float> mean;   ///< of each column over the training rows, which was subtracted
+  std::string rule;                  ///< how it was split, in words
+  std::vector<std::string> columns;  ///< names of the features, as encode.h makes them of the file's columns
+  std::vector<bool> as_they_are;     ///< of each: is it one of 0 and 1 that encode.h made, which is not standardised?
+  std::vector<std::string> notes;    ///< on what was missing or unknown, to be told
+  std::vector<float> mean;   ///< of each column over the training rows, which was subtracted; 0 of columns as they are
   std::vector<float> scale;  ///< its standard deviation, which was divided by; 1 where it is 0
 };
 
@@ -90,6 +108,9 @@ TableSplits higgs(const std::filesystem::path& file, const Say& say = {});
 /// HEPMASS (Baldi et al., 2016): NAME_train.csv and NAME_test.csv with a header line, label first; the last tenth of
 /// the training rows validates.
 TableSplits hepmass(const std::filesystem::path& train, const std::filesystem::path& test, const Say& say = {});
+/// Adult (Kohavi, 1996): adult.data, 32,561 rows of 14 columns, 8 of them words, `?` for missing, the income last; and
+/// adult.test, 16,281 rows behind a line of comment, labels with a full stop. The last tenth of training validates.
+TableSplits adult(const std::filesystem::path& train, const std::filesystem::path& test, const Say& say = {});
 
 }  // namespace uci
 

@@ -1,11 +1,9 @@
 // Reading a table from its text or from the cache beside it.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <map>
-#include <numeric>
 #include <optional>
 
+#include "datasets/tables/any_rows.h"
 #include "datasets/tables/tabular.h"
 #include "engine/io/csv.h"
 #include "engine/io/rows.h"
@@ -15,24 +13,25 @@
 namespace bochner {
 namespace {
 
-constexpr int64_t kMostClasses = 10000;
-constexpr const char* kCacheVersion = "2";
+using namespace tables;  // NOLINT: one reader in two files
+
+constexpr const char* kCacheVersion = "3";
 constexpr const char* kCacheSuffix = ".bochner-cache";
 
-/// A number at the whole of `text`.
-std::optional<double> number_of(std::string_view text) {
-  text = trimmed(text);
-  double value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
-  return value;
+/// May the file be read as numbers alone, whatever is to be done with words in it?
+bool is_plain(const TableFormat& format) {
+  const bool gaps_are_words = std::none_of(format.missing.begin(), format.missing.end(), number_of);
+  return (!format.words || gaps_are_words) && format.categories.empty() && format.leave_out.empty() &&
+         format.comment == 0 && !format.label_ends_in_stop;
 }
 
 /// What a cache must agree with: the file it was made of, and how that was read.
 std::string stamp_of(const std::filesystem::path& path, const TableFormat& format) {
   const auto time = std::filesystem::last_write_time(path).time_since_epoch().count();
-  return fmt::format("{} {} {} {} {} {}", kCacheVersion, std::filesystem::file_size(path), time, format.header,
-                     static_cast<int>(format.separator), format.label);
+  std::string missing;
+  for (const std::string& sign : format.missing) missing.append(1, ' ').append(shown(sign));
+  return fmt::format("{} {} {} {} {} {} {}{}", kCacheVersion, std::filesystem::file_size(path), time, format.header,
+                     static_cast<int>(format.separator), format.label, format.words, format.words ? missing : "");
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -53,7 +52,7 @@ std::vector<std::string> parted(const std::string& text) {
 
 std::optional<NumericTable> from_cache(const std::filesystem::path& path, const TableFormat& format, const Say& say) {
   const std::filesystem::path cache = path.string() + kCacheSuffix;
-  if (!format.cache || !std::filesystem::exists(cache)) return std::nullopt;
+  if (!format.cache || !is_plain(format) || !std::filesystem::exists(cache)) return std::nullopt;
   try {
     const Safetensors stored = read_safetensors(cache);
     if (stored.metadata.at("stamp") != stamp_of(path, format)) return std::nullopt;
@@ -63,12 +62,14 @@ std::optional<NumericTable> from_cache(const std::filesystem::path& path, const 
     table.labels = stored.tensors.at("labels").cast(DType::i64);
     table.class_names = parted(stored.metadata.at("classes"));
     table.columns = parted(stored.metadata.at("columns"));
+    table.categories.resize(table.columns.size());
     table.first_row = format.header ? 2 : 1;
     table.label_column = std::stoll(stored.metadata.at("label"));
     table.from_cache = true;
     const auto classes = static_cast<int64_t>(table.class_names.size());
-    const bool fits = table.features.rank() == 2 && table.features.dtype() == DType::f32 && table.labels.rank() == 1 &&
-                      table.labels.size(0) == table.features.size(0);
+    const bool fits = table.features.rank() == 2 && table.features.dtype() == DType::f32 &&
+                      table.features.size(1) == static_cast<int64_t>(table.columns.size()) &&
+                      table.labels.rank() == 1 && table.labels.size(0) == table.features.size(0);
     const auto* const labels = table.labels.data<int64_t>();
     if (!fits || std::any_of(labels, labels + table.labels.size(), [&](int64_t y) { return y < 0 || y >= classes; })) {
       return std::nullopt;
@@ -81,7 +82,9 @@ std::optional<NumericTable> from_cache(const std::filesystem::path& path, const 
 }
 
 void to_cache(const std::filesystem::path& path, const TableFormat& format, const NumericTable& table, const Say& say) {
-  if (!format.cache) return;
+  const bool numbers = !table.has_gaps &&
+                       std::all_of(table.categories.begin(), table.categories.end(), [](auto& c) { return c.empty(); });
+  if (!format.cache || !is_plain(format) || !numbers) return;
   const std::string cache = path.string() + kCacheSuffix;
   try {
     write_safetensors(cache, {{"features", table.features}, {"labels", table.labels.cast(DType::i32)}},
@@ -92,39 +95,6 @@ void to_cache(const std::filesystem::path& path, const TableFormat& format, cons
   } catch (const Error& error) {
     if (say) say(fmt::format("no cache beside {}: {}", path.string(), error.what()));
   }
-}
-
-/// The number of the label's column in rows of `columns` fields.
-int label_column(const CsvReader& reader, const TableFormat& format, int columns) {
-  if (const auto number = number_of(format.label); number && *number == std::floor(*number)) {
-    const int place = static_cast<int>(*number) + (*number < 0 ? columns : 0);
-    if (place < 0 || place >= columns) {
-      reader.fail_in(0, "there is no column {} for the label, the row has {} fields", format.label, columns);
-    }
-    return place;
-  }
-  if (!format.header) {
-    reader.fail_in(0, "the label column is called '{}', but the file has no header; give its number", format.label);
-  }
-  return reader.column(format.label);
-}
-
-/// Classes by value where all are numbers, else by alphabet, and the labels renumbered to match.
-void order_classes(std::vector<std::string>& names, std::vector<int64_t>& labels) {
-  std::vector<size_t> order(names.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const bool numbers = std::all_of(names.begin(), names.end(), [](const auto& name) { return number_of(name); });
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return numbers ? *number_of(names[a]) < *number_of(names[b]) : names[a] < names[b];
-  });
-  std::vector<int64_t> place(names.size());
-  std::vector<std::string> sorted;
-  for (size_t i = 0; i < order.size(); ++i) {
-    place[order[i]] = static_cast<int64_t>(i);
-    sorted.push_back(names[order[i]]);
-  }
-  names = sorted;
-  for (int64_t& label : labels) label = place[static_cast<size_t>(label)];
 }
 
 /// Refuses a label that is measured: many classes, some of them no whole numbers.
@@ -142,63 +112,26 @@ void require_classes(const NumericTable& table) {
   }
 }
 
-/// Numbers, and classes by place among their names in whatever order they came.
-struct Parsed {
-  std::vector<RowPiece> pieces;
-  int64_t rows = 0;
-  std::vector<std::string> classes;
-  int64_t label = 0;  ///< its column; of plain rows from -1 counted from the end
-};
-
 /// By several threads, where the file is plain enough for that (engine/io/rows.h).
 std::optional<Parsed> parse_plain(const std::filesystem::path& path, const TableFormat& format,
-                                  const CsvReader& names) {
+                                  const std::vector<std::string>& names) {
+  if (!is_plain(format)) return std::nullopt;
   PlainRowsOptions options{.separator = format.separator, .header = format.header, .max_classes = kMostClasses};
-  options.fields = static_cast<int64_t>(names.header().size());
+  options.fields = static_cast<int64_t>(names.size());
   if (const auto number = number_of(format.label); number && *number == std::floor(*number)) {
     options.label = static_cast<int64_t>(*number);
-  } else if (format.header) {
-    options.label = names.column(format.label);
   } else {
-    return std::nullopt;
+    options.label = std::find(names.begin(), names.end(), format.label) - names.begin();
+    if (options.label == options.fields) return std::nullopt;  // which the other way of reading tells
   }
   PlainRowsResult found;
   const std::unique_ptr<ByteSource> source = open_unpacked(path);
   if (!read_plain_rows(*source, options, found) || found.rows == 0) return std::nullopt;
-  return Parsed{std::move(found.pieces), found.rows, std::move(found.classes), options.label};
-}
-
-/// Row by row, with an Error that names row and column of what is wrong.
-Parsed parse_any(CsvReader& reader, const TableFormat& format) {
   Parsed result;
-  RowPiece piece;
-  std::map<std::string, int64_t, std::less<>> classes;
-  int label = -1;
-  while (reader.next()) {
-    if (label < 0) label = label_column(reader, format, reader.size());
-    for (int column = 0; column < reader.size(); ++column) {
-      if (column == label) continue;
-      const auto value = static_cast<float>(reader.number(column));
-      if (!std::isfinite(value)) {
-        reader.fail_in(column, "'{}' is no finite number of f32; mend or drop the row", trimmed(reader[column]));
-      }
-      piece.values.push_back(value);
-    }
-    const std::string_view text = trimmed(reader[label]);
-    if (text.empty()) reader.fail_in(label, "the label is empty");
-    auto found = classes.find(text);
-    if (found == classes.end()) {
-      const auto number = static_cast<int64_t>(classes.size());
-      if (number == kMostClasses)
-        reader.fail_in(label, "more than {} classes; is this the label column?", kMostClasses);
-      found = classes.emplace(text, number).first;
-      result.classes.emplace_back(text);
-    }
-    piece.labels.push_back(found->second);
-  }
-  result.label = label;
-  result.rows = static_cast<int64_t>(piece.labels.size());
-  result.pieces.push_back(std::move(piece));
+  result.pieces = std::move(found.pieces);
+  result.rows = found.rows;
+  result.classes = std::move(found.classes);
+  result.label = options.label;
   return result;
 }
 
@@ -206,16 +139,17 @@ Parsed parse_any(CsvReader& reader, const TableFormat& format) {
 
 NumericTable read_table(const std::filesystem::path& path, const TableFormat& format, const Say& say) {
   if (auto cached = from_cache(path, format, say)) return std::move(*cached);
-  CsvReader reader(path, {.separator = format.separator, .skip_empty_lines = true});
   NumericTable table;
   table.file = path.string();
-  if (format.header) {
-    reader.read_header();
-    table.columns = reader.header();
-    table.first_row = 2;
-  }
-  std::optional<Parsed> parsed = parse_plain(path, format, reader);
-  if (!parsed) parsed = parse_any(reader, format);
+  table.first_row = format.header ? 2 : 1;
+  const std::vector<std::string> names = format.header ? opened(path, format).header() : format.names;
+  std::optional<Parsed> parsed = parse_plain(path, format, names);
+  const auto is_gap = [&](const std::string& name) {
+    return std::find(format.missing.begin(), format.missing.end(), name) != format.missing.end();
+  };
+  const bool label_has_gaps = parsed && std::any_of(parsed->classes.begin(), parsed->classes.end(), is_gap);
+  if (!parsed || (format.words && label_has_gaps)) parsed = parse_any(path, format);
+  if (parsed->first_row > 0) table.first_row = parsed->first_row;
   if (parsed->rows == 0) fail("{}: row {}: no rows of data; the file is empty", table.file, table.first_row);
   const int64_t rows = parsed->rows;
   const int64_t columns =
@@ -228,6 +162,18 @@ NumericTable read_table(const std::filesystem::path& path, const TableFormat& fo
     fail("{}: all rows are of class '{}'; at least 2 classes are needed", table.file, parsed->classes.front());
   }
   table.label_column = parsed->label + (parsed->label < 0 ? columns + 1 : 0);
+  table.has_gaps = parsed->has_gaps;
+  table.categories = std::move(parsed->categories);
+  table.categories.resize(static_cast<size_t>(columns));
+  if (parsed->columns.empty()) {
+    for (int64_t column = 0; column <= columns; ++column) {
+      if (column != table.label_column) parsed->columns.push_back(static_cast<int>(column));
+    }
+  }
+  for (const int column : parsed->columns) {
+    const auto at = static_cast<size_t>(column);
+    table.columns.push_back(at < names.size() ? names[at] : fmt::format("column {}", column + 1));
+  }
   table.features = Tensor::empty({rows, columns});
   std::vector<int64_t> labels;
   std::vector<float*> places;
@@ -252,7 +198,8 @@ NumericTable read_table(const std::filesystem::path& path, const TableFormat& fo
     if (found == table.class_names.end()) table.class_names.push_back(name);
   }
   for (int64_t& one : labels) one = merged[static_cast<size_t>(one)];
-  order_classes(table.class_names, labels);
+  const std::vector<int64_t> place = put_in_order(table.class_names);
+  for (int64_t& one : labels) one = place[static_cast<size_t>(one)];
   require_classes(table);
   table.labels = Tensor::from(labels, {rows});
   to_cache(path, format, table, say);

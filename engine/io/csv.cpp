@@ -123,6 +123,7 @@ bool CsvReader::next() {
     if (length > 0 && begin[length - 1] == '\r') --length;
     if (length == 0 && options_.skip_empty_lines) continue;
     ++row_;
+    if (length > 0 && options_.comment != 0 && *begin == options_.comment) continue;
     split(begin, begin + length, quotes);
     break;
   }

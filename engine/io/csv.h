@@ -29,6 +29,8 @@ struct CsvOptions {
   bool ragged = false;
   /// Are lines without any character passed over, rather than rows of one empty field?
   bool skip_empty_lines = false;
+  /// Lines that begin with it are passed over; 0: none are.
+  char comment = 0;
   /// A longer row is refused: an unclosed quote would swallow the file.
   int64_t max_row_bytes = int64_t{16} << 20;
 

@@ -13,6 +13,7 @@ void run(uci_experiment::Config& config, Session& session) {
                                        [&](const std::string& line) { session.log.warning("{}", line); });
   session.log.info("{}: {} + {} + {} rows of {} columns, {} classes; split {}", config.run.task, data.train.rows(),
                    data.valid.rows(), data.test.rows(), data.train.features.size(1), data.classes, data.rule);
+  for (const std::string& note : data.notes) session.log.info("{}", note);
   for (const std::string& doubt : classifier::doubts(config.run, data)) session.log.warning("{}", doubt);
   TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
   plan.best_by = "loss";

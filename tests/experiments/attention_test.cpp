@@ -159,6 +159,25 @@ TEST(AttentionProgram, WhatItWritesComputesTheSameAgain) {
   }
 }
 
+TEST(AttentionProgram, NumbersThatOverflowAreToldAndFail) {
+  const TemporaryFolder folder;
+  TensorMap given;
+  for (const char* name : {"Q", "K", "V"}) given[name] = Tensor::full({1, 1, 4, 2}, 1e18, DType::f32);
+  write_safetensors(folder / "in.safetensors", given);
+  const Ended ended = attention(folder, {"--io=in.safetensors", "--attention=linear-elu", "--out=out.safetensors"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_NE(ended.err.find("O: 8 of 8 numbers are not finite, the first is element 0; out.safetensors holds them"),
+            std::string::npos)
+      << ended.err;
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder / "out.safetensors"));
+  const Ended several =
+      attention(folder, {"--io=in.safetensors", "--attention=softmax,linear-elu", "--out=both.safetensors"});
+  EXPECT_EQ(several.code, 2);
+  EXPECT_NE(several.err.find("--out=both.safetensors: one file can not take the results of several"), std::string::npos)
+      << several.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "both.safetensors"));
+}
+
 TEST(AttentionProgram, NamesWhatIsWrongWithAFile) {
   const TemporaryFolder folder;
   const auto refusal = [&](TensorMap given, const std::vector<std::string>& options) {

@@ -58,7 +58,8 @@ TEST(UciTypes, FindsOutWhetherTheFirstRowHoldsNames) {
   EXPECT_NE(on.err.find("--csv.header=on: the first row, which is not read as data, of bare.csv looks like data"),
             std::string::npos)
       << on.err;
-  EXPECT_TRUE(mistake(of("named.csv", {"--csv.header=off"}, "4"), "named.csv: row 1 column 1: 'x' is not a number"));
+  EXPECT_TRUE(mistake(of("named.csv", {"--csv.header=off"}, "4"),
+                      "named.csv: row 1 column 1: 'x' is not a number, as other fields of the column are"));
 }
 
 TEST(UciTypes, AFileThatIsNotThereIsNamed) {
@@ -86,6 +87,20 @@ TEST(UciTypes, WhatIsHardlyMeantIsWarnedOf) {
   put(folder / "many.csv", text);
   const Ended many = uci(folder, {"--data=many.csv", "--label=0", "--out=many"});
   EXPECT_TRUE(mistake(many, "of the validation split never comes in the training rows")) << many.err;
+}
+
+TEST(UciTypes, TheRecordNamesTheColumnsThatWordsBecame) {
+  const TemporaryFolder folder;
+  std::string text = "age,job,id,class\n";
+  for (int i = 0; i < 60; ++i) {
+    text += fmt::format("{},{},{},{}\n", i % 9 == 0 ? "?" : std::to_string(i), i % 3 == 0 ? "cook" : "smith", i, i % 2);
+  }
+  put(folder / "t.csv", text);
+  const Ended ended = uci(folder, {"--data=t.csv", "--label=class", "--csv.leave-out=id", "--out=out"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(ended.err.find("1 of 2 columns hold categories"), std::string::npos) << ended.err;
+  const auto results = nlohmann::json::parse(contents(folder / "out/results.json"));
+  EXPECT_EQ(results["inputs"], (std::vector<std::string>{"age", "age is missing", "job=cook", "job=smith"}));
 }
 
 TEST(UciTypes, SeparatorsAreOneCharacterOrAName) {

@@ -270,6 +270,10 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
   fields.validate();
   for (std::string& warning : fields.warnings()) report.warnings.push_back(std::move(warning));
 
+  if (options.tasks.empty() && !options.task.empty()) {
+    fail("--task={}: {} has no tasks to choose from", options.task, experiment.name);
+  }
+
   if (!options.preset.empty()) {
     for (size_t i = 0; i < of_preset.size(); ++i) {
       const Field& field = fields.all()[i];

@@ -10,7 +10,9 @@ void RunOptions::fields(Fields& f) {
   f("steps", steps, "training steps").at_least(0);
   f("batch", batch, "examples in a step").at_least(1);
   f("seed", seed, "seed of all random numbers");
-  f("seeds", seeds, "runs, with the seeds seed, seed + 1, ...; their mean and deviation are reported").at_least(1);
+  f("seeds", seeds, "runs, with the seeds seed, seed + 1, ...; their mean and deviation are reported")
+      .at_least(1)
+      .at_most(10000);
   f("threads", threads, "CPU threads; 0: one per core; results do not depend on it")
       .at_least(0)
       .at_most(1024)

@@ -38,7 +38,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
   }
   Json baselines = Json::object();
   for (const Baseline& baseline : result.baselines) baselines[baseline.name] = json_of(baseline.test);
-  const Json json = {
+  Json json = {
       {"experiment", run.experiment},
       {"task", run.task},
       {"protocol", run.protocol},
@@ -71,6 +71,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
         {"cuda", build.cuda}}},
       {"paper", paper},
   };
+  if (!result.inputs.empty()) json["inputs"] = result.inputs;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -107,6 +108,7 @@ RunRecord read_run(const std::filesystem::path& folder) {
     for (const auto& [name, value] : baselines.items()) {
       run.result.baselines.push_back({name, metrics(value)});
     }
+    run.result.inputs = json.value("inputs", std::vector<std::string>());
     run.derived = metrics(json.value("derived", Json::object()));
   } catch (const Json::exception& error) {
     fail("{}: {}", file, error.what());

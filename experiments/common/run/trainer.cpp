@@ -299,6 +299,7 @@ TrainResult Trainer::finish(Progress& progress) {
     result.test = measure(Split::test, progress);
   }
   result.baselines = model_.baselines();
+  result.inputs = model_.inputs();
   result.peak_memory_bytes = Allocator::of(device_).stats().peak_bytes;
   return result;
 }

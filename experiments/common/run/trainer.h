@@ -74,6 +74,8 @@ class Trainable {
   virtual Metrics extra() { return {}; }
   /// Numbers that belong beside this model's, from the same data.
   virtual std::vector<Baseline> baselines() { return {}; }
+  /// The names of the model's inputs, where they have some, as columns of a table do.
+  virtual std::vector<std::string> inputs() { return {}; }
   /// Called once where the loss of `step`, the latest one or one shortly before it, is not finite.
   virtual Blame blame(int64_t) { return {}; }
 
@@ -112,6 +114,7 @@ struct TrainResult {
   Metrics valid, test;            ///< of the best checkpoint
   Metrics valid_last, test_last;  ///< of the last one
   std::vector<Baseline> baselines;
+  std::vector<std::string> inputs;  ///< names, where they have some
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;
   double train_seconds = 0;  ///< in steps alone, over all sessions of the run

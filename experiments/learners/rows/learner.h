@@ -28,6 +28,7 @@ class Learner final : public Trainable {
   Metrics extra() override;
   Blame blame(int64_t) override;
   std::vector<Baseline> baselines() override;
+  std::vector<std::string> inputs() override { return data_.columns; }
 
  private:
   const TableSplits& data_;

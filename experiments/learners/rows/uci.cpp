@@ -76,6 +76,10 @@ void CsvConfig::fields(Fields& f) {
   f("header", header, "task csv: does the file begin with the names of its columns; auto finds out, and says")
       .one_of({"auto", "on", "off", "true", "false"});
   f("separator", separator, "task csv: one character, tab or space");
+  f("missing", missing, "task csv: what stands for a missing value; an empty field does in any case");
+  f("categories", categories,
+    "task csv: columns whose numbers are names of categories; columns of words are so anyway");
+  f("leave-out", leave_out, "task csv: columns that are not read, such as identifiers");
   f("valid-share", valid_share, "task csv: share of rows for validation").above(0).below(1);
   f("test-share", test_share, "task csv: share of rows for testing").above(0).below(1);
   f("split-seed", split_seed, "task csv: seed of the split");
@@ -84,7 +88,7 @@ void CsvConfig::fields(Fields& f) {
 
 Config::Config() {
   run.task = "covertype";
-  run.tasks = {"covertype", "higgs", "hepmass", "csv"};
+  run.tasks = {"covertype", "higgs", "hepmass", "adult", "csv"};
   run.attentions = classifier::layer_names();
   run.attention = "snnk-relu";
   run.steps = 5000;
@@ -129,6 +133,10 @@ TableSplits Config::load(const Say& say, const Say& warn) const {
   if (run.task == "higgs") {
     return uci::higgs(found(data, {"HIGGS.csv", "HIGGS.part7000.csv"}, archive + "280/higgs"), say);
   }
+  if (run.task == "adult") {
+    return uci::adult(found(data, {"adult.data"}, archive + "2/adult"),
+                      found(data, {"adult.test"}, archive + "2/adult"), say);
+  }
   return uci::hepmass(found(data, {"all_train.csv", "1000_train.csv", "not1000_train.csv"}, archive + "347/hepmass"),
                       found(data, {"all_test.csv", "1000_test.csv", "not1000_test.csv"}, archive + "347/hepmass"), say);
 }
@@ -140,6 +148,10 @@ TableSplits Config::load_table(const Say& say, const Say& warn) const {
   }
   if (label.empty()) fail("--task=csv needs --label, the column that holds the class: its name, or its number");
   TableFormat format{.separator = separator_of(csv.separator), .label = label, .cache = csv.cache};
+  format.words = true;
+  format.missing = csv.missing;
+  format.categories = csv.categories;
+  format.leave_out = csv.leave_out;
   format.header = has_header(csv, run.data, label, say, warn);
   return split_at_random(read_table(run.data, format, say), csv.valid_share, csv.test_share, csv.split_seed);
 }

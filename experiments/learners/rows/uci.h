@@ -10,6 +10,9 @@ namespace bochner::uci_experiment {
 struct CsvConfig {
   std::string header = "auto";
   std::string separator = ",";
+  std::vector<std::string> missing = {"?", "NA"};
+  std::vector<std::string> categories;
+  std::vector<std::string> leave_out;
   double valid_share = 0.1;
   double test_share = 0.1;
   uint64_t split_seed = 0;

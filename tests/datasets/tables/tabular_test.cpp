@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <numeric>
 #include <set>
+#include <string>
 
 #include "datasets/tables/header.h"
 #include "engine/io/file.h"
@@ -111,6 +113,127 @@ TEST_F(Tabular, RefusesWithFileRowAndColumn) {
   write_file_atomically(cut, packed);
   EXPECT_NE(refusal([&] { read_table(cut); }).find("cut.csv.gz"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(cut.string() + ".bochner-cache"));
+}
+
+TEST_F(Tabular, WordsAndGapsBecomeColumns) {
+  // 6 rows for training, 1 for validation, 3 for testing
+  const std::string text =
+      "age,job,code,class\n"
+      "10,b,7,no\n?,a,7,yes\n30,,9,no\n20, b ,9,yes\n20,b,9,no\n20,a,7,yes\n"
+      "40,c,7,no\n,NA,7,yes\n20,a,8,no\n0,d,9,yes\n";
+  const auto path = put("a.csv", text);
+  const TableFormat format{.header = true, .label = "class", .words = true, .categories = {"code"}};
+  const NumericTable table = read_table(path, format);
+  EXPECT_EQ(table.columns, (std::vector<std::string>{"age", "job", "code"}));
+  EXPECT_EQ(table.categories, (std::vector<std::vector<std::string>>{{}, {"a", "b", "c", "d"}, {"7", "8", "9"}}));
+  EXPECT_TRUE(table.has_gaps);
+  const TableSplits splits = split_in_order(read_table(path, format), 6, 1, "test");
+  EXPECT_EQ(splits.columns, (std::vector<std::string>{"age", "age is missing", "job=a", "job=b", "job is missing",
+                                                      "code=7", "code=9"}));
+  EXPECT_EQ(splits.mean, (std::vector<float>{20, 0, 0, 0, 0, 0, 0}));  // of the five ages that are there
+  const float scale = std::sqrt(200.F / 6);                            // the sixth is 20 then
+  EXPECT_FLOAT_EQ(splits.scale[0], scale);
+  EXPECT_EQ(splits.scale[1], 1);
+  const auto near = [](const TableSplit& split, const std::vector<float>& expected) {
+    const std::vector<float> values = split.features.to_vector<float>();
+    ASSERT_EQ(values.size(), expected.size());
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_FLOAT_EQ(values[i], expected[i]) << i;
+  };
+  const float ten = 10 / scale;
+  near(splits.train, {-ten, 0, 0, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1, 0, ten, 0, 0, 0, 1, 0, 1,
+                      0,    0, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0,   0, 1, 0, 0, 1, 0});
+  near(splits.valid, {2 * ten, 0, 0, 0, 0, 1, 0});                                            // job c is unknown
+  near(splits.test, {0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, -2 * ten, 0, 0, 0, 0, 0, 1});  // code 8, job d are
+  const std::string notes = std::accumulate(splits.notes.begin(), splits.notes.end(), std::string());
+  EXPECT_NE(notes.find("'age' is missing in 1 of 6 training rows: their mean 20"), std::string::npos) << notes;
+  EXPECT_NE(notes.find("'job' is missing in 1 of 6 training rows, which is a category of its own"), std::string::npos);
+  EXPECT_NE(notes.find("2 of 3 columns hold categories"), std::string::npos);
+  EXPECT_NE(notes.find("1 of 3 test rows hold a category of 'job' that no training row has"), std::string::npos);
+  EXPECT_NE(notes.find("1 of 3 test rows hold a category of 'code'"), std::string::npos) << notes;
+  EXPECT_NE(notes.find("1 of 1 validation rows hold a category of 'job'"), std::string::npos);
+}
+
+TEST_F(Tabular, WordsAmongNumbersAreRefusedUnlessNamed) {
+  const auto path = put("a.csv", "x,id,y\n1,5,0\ntwo,6,1\n3,7,0\n");
+  TableFormat format{.header = true, .label = "y", .words = true};
+  const std::string what = refusal([&] { read_table(path, format); });
+  EXPECT_NE(what.find("a.csv: row 3 column 1 ('x'): 'two' is not a number, as other fields of the column are"),
+            std::string::npos)
+      << what;
+  format.missing = {"two"};
+  EXPECT_TRUE(std::isnan(read_table(path, format).features.to_vector<float>()[2]));
+  format.missing.clear();
+  format.categories = {"0"};
+  EXPECT_EQ(read_table(path, format).categories[0], (std::vector<std::string>{"1", "3", "two"}));
+  format.leave_out = {"x", "-2"};
+  EXPECT_NE(refusal([&] { read_table(path, format); }).find("no column but the label"), std::string::npos);
+  format.leave_out = {"x"};
+  EXPECT_EQ(read_table(path, format).columns, (std::vector<std::string>{"id"}));
+  format.leave_out = {"y"};
+  EXPECT_NE(refusal([&] { read_table(path, format); }).find("the label can not be left out"), std::string::npos);
+  std::string words = "w,y\n";
+  for (int i = 0; i < 1001; ++i) words += fmt::format("w{},{}\n", i, i % 2);
+  const std::string many =
+      refusal([&] { read_table(put("b.csv", words), {.header = true, .label = "y", .words = true}); });
+  EXPECT_NE(many.find("b.csv: row 1002 column 1 ('w'): more than 1000 different words"), std::string::npos) << many;
+  EXPECT_TRUE(std::isnan(
+      read_table(put("d.csv", "-9,a\n2,b\n"), {.words = true, .missing = {"-9"}}).features.to_vector<float>()[0]));
+  const std::string gap = refusal([&] { read_table(put("c.csv", "1,a\n2,?\n3,b\n"), {.words = true}); });
+  EXPECT_NE(gap.find("c.csv: row 2 column 2: the label is missing"), std::string::npos) << gap;
+}
+
+TEST_F(Tabular, AdultIsTwoFilesOfWordsWithAQuestionMarkForWhatIsMissing) {
+  const auto row = [](int age, const char* work, const char* country, const char* income) {
+    return fmt::format(
+        "{}, {}, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, "
+        "40, {}, {}\n",
+        age, work, country, income);
+  };
+  std::string train;
+  for (int i = 0; i < 20; ++i) {
+    train += row(20 + i,
+                 i % 5 == 3   ? "?"
+                 : i % 2 == 0 ? "Private"
+                              : "State-gov",
+                 "United-States", i % 2 == 0 ? "<=50K" : ">50K");
+  }
+  const auto data = put("adult.data", train + "\n");
+  const auto test = put("adult.test", "|1x3 Cross validator\n" + row(25, "Private", "Cuba", "<=50K.") +
+                                          row(30, "?", "United-States", ">50K.") + "\n");
+  const TableSplits splits = uci::adult(data, test);
+  EXPECT_EQ(splits.classes, 2);
+  EXPECT_EQ(splits.train.rows(), 18);
+  EXPECT_EQ(splits.valid.rows(), 2);
+  EXPECT_EQ(splits.test.labels.to_vector<int64_t>(), (std::vector<int64_t>{0, 1}));
+  ASSERT_GE(splits.columns.size(), 4U);
+  EXPECT_EQ(splits.columns[0], "age");
+  EXPECT_EQ(splits.columns[1], "workclass=Private");
+  EXPECT_EQ(splits.columns[2], "workclass=State-gov");
+  EXPECT_EQ(splits.columns[3], "workclass is missing");
+  EXPECT_EQ(splits.columns.back(), "native-country=United-States");
+  const std::vector<float> values = splits.test.features.to_vector<float>();
+  const size_t columns = splits.columns.size();
+  EXPECT_EQ(values[1], 1);
+  EXPECT_EQ(values[columns - 1], 0);  // Cuba is in no training row
+  EXPECT_EQ(values[columns + 3], 1);
+  EXPECT_EQ(values[2 * columns - 1], 1);
+  const auto strange = put("strange.test", "|\n" + row(25, "Private", "Cuba", "<=50K.").replace(0, 2, "young") +
+                                               row(25, "Private", "Cuba", ">50K.").replace(0, 2, "old"));
+  EXPECT_NE(refusal([&] { uci::adult(data, strange); }).find("column 'age' holds words, in"), std::string::npos);
+}
+
+TEST(Uci, AdultAsItIs) {
+  const std::filesystem::path data = testing_::shared_data("uci/adult.data.gz");
+  const std::filesystem::path test = testing_::shared_data("uci/adult.test.gz");
+  if (data.empty() || test.empty()) GTEST_SKIP() << "adult.data.gz and adult.test.gz are not there";
+  const TableSplits splits = uci::adult(data, test);
+  EXPECT_EQ(splits.train.rows() + splits.valid.rows(), 32561);
+  EXPECT_EQ(splits.test.rows(), 16281);
+  EXPECT_EQ(splits.classes, 2);
+  // 6 columns of numbers, and the categories of the other 8, three of which have gaps
+  EXPECT_EQ(splits.columns.size(), 6U + 8 + 16 + 7 + 14 + 6 + 5 + 2 + 41 + 3);
+  const std::vector<int64_t> labels = splits.test.labels.to_vector<int64_t>();
+  EXPECT_EQ(std::count(labels.begin(), labels.end(), 1), 3846);
 }
 
 TEST_F(Tabular, MeasurementsAreNoClasses) {
