@@ -24,6 +24,7 @@ import functools
 import json
 import pathlib
 import re
+import statistics
 import sys
 import textwrap
 
@@ -260,6 +261,12 @@ def sweep(path, columns):
     def name(r):
         return f"{r['layer']}, d_param {r['hidden']}" + (f", {r['features']} features" if r["features"] != "0" else "")
     return Table(["second layer", *columns], [[name(r), *(kinds[c](r) for c in columns)] for r in lines])
+
+
+def over_seeds(paths, split, metric, scale=1, form="{:.3f}"):
+    """Mean and deviation of a metric of runs that differ by their seed."""
+    values = [scale * record(path)["metrics"][split][metric] for path in paths]
+    return f"{form} ± {form}".format(statistics.mean(values), statistics.stdev(values))
 
 
 def derived(folder, metric):
