@@ -5,10 +5,10 @@
 #include <cmath>
 #include <utility>
 
+#include "autograd/recompute.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
-#include "engine/random.h"
 
 namespace bochner {
 namespace {
@@ -28,6 +28,7 @@ bool all_finite(const Tensor& x) {
 }  // namespace
 
 Parameter::operator Variable() const {
+  Recomputation::note(*this);
   Tape* tape = Tape::current();
   return tape != nullptr && trainable ? tape->leaf(*this) : Variable(value);
 }
@@ -56,7 +57,24 @@ std::vector<Variable> Tape::append(const char* op, std::vector<Tensor> outputs, 
   first.inputs = std::move(inputs);
   first.outputs = static_cast<int>(variables.size());
   first.backward = std::move(backward);
+  first.op = op;
+  first.first_held = held_.size();
+  if (first.backward) {
+    const SharedStorage::Watch watch(held_);
+    const Backward copy = first.backward;
+  }
+  first.held = held_.size() - first.first_held;
   return variables;
+}
+
+void Tape::check_held(const Node& node) const {
+  for (size_t i = node.first_held; i < node.first_held + node.held; ++i) {
+    if (held_[i].holds()) continue;
+    fail(
+        "{}: backward needs what it had at the forward pass, but a tensor of {} bytes was overwritten in place since; "
+        "go back first, or write to a copy",
+        node.op, held_[i].storage->bytes());
+  }
 }
 
 Variable Tape::watch(const Tensor& value) { return append("leaf", {value}, {}, {})[0]; }
@@ -106,6 +124,7 @@ void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool creat
         // A copy: with create_graph, the ops of the closure append to nodes_ while it runs.
         const Backward backward = create_graph ? nodes_[n].backward : std::exchange(nodes_[n].backward, nullptr);
         if (!any) continue;
+        check_held(nodes_[n]);
         const Gradients outgoing = backward(incoming);
         const std::vector<int64_t> inputs = nodes_[n].inputs;
         BOCHNER_ASSERT(outgoing.size() == inputs.size());
@@ -119,7 +138,8 @@ void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool creat
         if (parameter.grad.defined()) {
           add_(parameter.grad, gradient);
         } else {
-          parameter.grad = gradient.is_contiguous() ? gradient : gradient.clone();
+          // Its own memory, which later passes add to: another parameter, or the caller, may hold the same gradient.
+          parameter.grad = gradient.is_contiguous() && gradient.is_alone() ? gradient : gradient.clone();
         }
       }
     }
@@ -204,36 +224,6 @@ std::vector<Variable> record(const char* op, std::vector<Tensor> outputs, const 
   }
   if (!any) return {outputs.begin(), outputs.end()};
   return tape->append(op, std::move(outputs), std::move(nodes), std::move(backward));
-}
-
-Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& f, const std::vector<Variable>& inputs,
-                   Generator& generator) {
-  const bool any = std::any_of(inputs.begin(), inputs.end(), [](const Variable& input) { return input.tracked(); });
-  if (Tape::current() == nullptr || !any) return f(inputs);
-  const Generator start = generator;
-  Tensor value;
-  {
-    const NoTape paused;
-    value = f(inputs).value();
-  }
-  const auto backward = [f, inputs, start, &generator](const Gradients& g) {
-    const Generator now = std::exchange(generator, start);
-    Tape inner;
-    std::vector<Variable> watched;
-    std::vector<bool> keep;
-    for (const Variable& input : inputs) {
-      watched.push_back(inner.watch(input.value()));
-      keep.push_back(true);
-    }
-    const Variable y = f(watched);
-    generator = now;
-    keep.resize(inner.size(), false);
-    Gradients grads;
-    inner.run({y}, g, false, true, grads, keep);
-    grads.resize(inputs.size());
-    return grads;
-  };
-  return record("recompute", std::vector<Tensor>{value}, inputs, backward)[0];
 }
 
 }  // namespace bochner

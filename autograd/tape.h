@@ -1,6 +1,9 @@
 // Reverse-mode differentiation. A tape is an append-only list of nodes, one for each output of an op, in the order of
 // computation; backward is a loop over it from the end, in a fixed order. Without a tape ops only compute: inference.
 //
+// What an op keeps for its gradient must stay as it is until backward has gone over the op. Where it was overwritten in
+// place, backward refuses and names the op (Tensor::version()).
+//
 // A backward closure takes and returns Variables and is written in ops on Variables, so with `create_graph` it is
 // itself recorded and the derivative of a derivative comes for free. A fused op (autograd/fused) has a hand-made
 // backward instead.
@@ -32,8 +35,6 @@ using Gradients = std::vector<Variable>;
 /// From the gradients of an op's outputs to those of its inputs. An output that nothing depends on has an undefined
 /// gradient.
 using Backward = std::function<Gradients(const Gradients&)>;
-
-class Generator;
 
 class Tape {
  public:
@@ -77,19 +78,22 @@ class Tape {
 
  private:
   friend class NoTape;
-  friend Variable recompute(const std::function<Variable(const std::vector<Variable>&)>&, const std::vector<Variable>&,
-                            Generator&);
+  friend class Recomputation;
   friend std::vector<Variable> record(const char*, std::vector<Tensor>, std::initializer_list<const Variable*>,
                                       Backward);
   friend std::vector<Variable> record(const char*, std::vector<Tensor>, const std::vector<Variable>&, Backward);
   struct Node {
+    const char* op = nullptr;
     std::vector<int64_t> inputs;  ///< nodes, -1 for constants
     int outputs = 1;              ///< this node and the ones behind it belong to one op
     Backward backward;            ///< empty for leaves and for all but the first output
+    size_t first_held = 0;        ///< what it holds: held_[first_held, first_held + held)
+    size_t held = 0;
     Parameter* parameter = nullptr;
   };
   std::vector<Variable> append(const char* op, std::vector<Tensor> outputs, std::vector<int64_t> inputs,
                                Backward backward);
+  void check_held(const Node& node) const;
   int64_t node_of(const Variable& x) const { return x.tape_ == serial_ ? x.node_ : -1; }
   void run(const std::vector<Variable>& ys, const Gradients& dys, bool create_graph, bool into_parameters,
            Gradients& grads, const std::vector<bool>& keep, int64_t stop = 0);
@@ -98,6 +102,7 @@ class Tape {
   uint64_t serial_;
   Tape* previous_;
   std::vector<Node> nodes_;
+  std::vector<StorageVersion> held_;  ///< by backward closures, as it was when they were recorded
   std::unordered_map<const Parameter*, Variable> leaves_;
 };
 
@@ -126,11 +131,5 @@ Variable record(const char* op, Tensor output, std::initializer_list<const Varia
   return record(op, std::vector<Tensor>{std::move(output)}, inputs,
                 Backward([f = std::forward<F>(backward)](const Gradients& g) -> Gradients { return f(g[0]); }))[0];
 }
-
-/// y = f(inputs) without keeping what f remembers: backward runs f again. Memory for time, on long sequences. f draws
-/// its random numbers from `generator`, which is wound back for the second run and must outlive the tape. Gradients
-/// flow to `inputs` and to the parameters f uses; the result cannot be differentiated twice.
-Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& f, const std::vector<Variable>& inputs,
-                   Generator& generator);
 
 }  // namespace bochner

@@ -12,7 +12,8 @@
 // A replay repeats what was done to memory, without the host's code. So what changes from step to step has to lie on
 // the device, where the caller puts it before run(): the batch, the optimizer's numbers. The place in the stream of
 // `noise` is moved on here. Tensors that outlive a step, parameters and what the step leaves behind, must stay where
-// they are; call clear() where they were replaced. What the step itself makes and frees lies in memory of its own.
+// they are; call clear() where they were replaced, and make their tapes within the step: a replay counts no versions
+// (Tensor::version). What the step itself makes and frees lies in memory of its own.
 //
 // The first step of each key runs op by op under observation. It is not recorded, and the next one is observed again,
 // where it moved values between host and device, drew random numbers on the host or from another stream, or where

@@ -1,8 +1,15 @@
 // Reference-counted bytes on one device; tensors are views of a storage.
+//
+// A storage counts how often its bytes were overwritten in place. By that count a tape finds out, before it goes back
+// over an op, that what the op kept for its gradient is no longer what it was.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "engine/allocator.h"
 #include "engine/device.h"
@@ -23,10 +30,58 @@ class Storage {
   size_t bytes() const { return bytes_; }
   std::byte* data() const { return static_cast<std::byte*>(data_); }
 
+  /// How often these bytes were overwritten.
+  uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  void overwritten() { version_.fetch_add(1, std::memory_order_relaxed); }
+
  private:
   Device device_;
   size_t bytes_;
   void* data_;
+  std::atomic<uint64_t> version_{0};
+};
+
+/// A storage and its version at some time.
+struct StorageVersion {
+  const Storage* storage;
+  uint64_t version;
+
+  bool holds() const { return storage->version() == version; }
+};
+
+/// A tensor's share of its storage. Copying one can be watched: that tells what a closure holds, as to copy a closure
+/// is to copy the tensors in it.
+class SharedStorage {
+ public:
+  /// While it lives, the storages of this thread's copies are added to `list`.
+  class Watch {
+   public:
+    explicit Watch(std::vector<StorageVersion>& list) : outer_(std::exchange(list_, &list)) {}
+    ~Watch() { list_ = outer_; }
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+   private:
+    std::vector<StorageVersion>* outer_;
+  };
+
+  SharedStorage() = default;
+  SharedStorage(std::shared_ptr<Storage> storage) : storage_(std::move(storage)) {}  // NOLINT: one and the same
+  SharedStorage(const SharedStorage& other) : storage_(other.storage_) {
+    if (list_ != nullptr && storage_ != nullptr) list_->push_back({storage_.get(), storage_->version()});
+  }
+  SharedStorage(SharedStorage&&) noexcept = default;
+  SharedStorage& operator=(const SharedStorage&) = default;
+  SharedStorage& operator=(SharedStorage&&) noexcept = default;
+  ~SharedStorage() = default;
+
+  Storage* get() const { return storage_.get(); }
+  Storage* operator->() const { return storage_.get(); }
+  bool is_only_share() const { return storage_.use_count() == 1; }
+
+ private:
+  static constinit thread_local std::vector<StorageVersion>* list_;
+  std::shared_ptr<Storage> storage_;
 };
 
 }  // namespace bochner

@@ -38,7 +38,7 @@ class Tensor {
     return from(std::vector<T>(values), shape, device);
   }
 
-  bool defined() const { return storage_ != nullptr; }
+  bool defined() const { return storage_.get() != nullptr; }
   const Shape& shape() const { return shape_; }
   const Dims& strides() const { return strides_; }
   int rank() const { return shape_.rank(); }
@@ -48,7 +48,9 @@ class Tensor {
   Device device() const;
   bool is_contiguous() const;
   /// Do both look at (some of) the same storage?
-  bool shares_storage(const Tensor& other) const { return defined() && storage_ == other.storage_; }
+  bool shares_storage(const Tensor& other) const { return defined() && storage_.get() == other.storage_.get(); }
+  /// Does no other tensor look at the same storage?
+  bool is_alone() const { return storage_.is_only_share(); }
 
   /// The first element; T must be the tensor's type.
   template <class T>
@@ -57,7 +59,7 @@ class Tensor {
     return static_cast<T*>(raw());
   }
   void* raw() const {
-    return storage_ == nullptr ? nullptr : storage_->data() + offset_ * static_cast<int64_t>(size_of(dtype_));
+    return !defined() ? nullptr : storage_->data() + offset_ * static_cast<int64_t>(size_of(dtype_));
   }
 
   // ---- views: no element is copied
@@ -90,6 +92,11 @@ class Tensor {
   /// Copies the elements of `source` (same shape, any strides and type, any device) into this.
   void copy_(const Tensor& source) const;
   void fill_(double value) const;
+  /// How often the storage was overwritten in place: by copy_, fill_, the engine's ops whose names end in _, steps of
+  /// optimizers and the running statistics of batch_norm.
+  uint64_t version() const { return defined() ? storage_->version() : 0; }
+  /// Counts one more; for code that writes through data() to a tensor that was in use before.
+  void overwritten() const { storage_->overwritten(); }
 
   /// The only element, converted.
   double item() const;
@@ -100,7 +107,7 @@ class Tensor {
   std::string str() const;
 
  private:
-  std::shared_ptr<Storage> storage_;
+  SharedStorage storage_;
   int64_t offset_ = 0;
   int64_t size_ = 0;
   Shape shape_;

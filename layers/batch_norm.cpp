@@ -3,6 +3,7 @@
 #include "autograd/fused/norm.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/view.h"
+#include "autograd/recompute.h"
 #include "engine/step_graph.h"
 
 namespace bochner {
@@ -44,9 +45,18 @@ Variable BatchNorm1d::rows(const Variable& x, bool training) {
   const Variable weight = weight_ != nullptr ? Variable(*weight_) : Tensor::full({features_}, 1, x.dtype(), x.device());
   const Variable bias = bias_ != nullptr ? Variable(*bias_) : Tensor::zeros({features_}, x.dtype(), x.device());
   if (!training) {
-    const Variable scale = weight / Variable(sqrt(running_variance_ + options_.eps));
-    return x * scale + (bias - Variable(running_mean_) * scale);
+    // As they are now: a forward pass in training may move them before backward.
+    const Variable deviation = once([&] { return sqrt(running_variance_ + options_.eps); });
+    const Variable mean = once([&] { return running_mean_.clone(); });
+    const Variable scale = weight / deviation;
+    return x * scale + (bias - mean * scale);
   }
+  bool moves = false;  // the running statistics: not in the second run of a block
+  once([&] {
+    moves = true;
+    return Tensor();
+  });
+  if (!moves) return batch_norm(x, weight, bias, {}, {}, 0, options_.eps);
   StepGraph::object("counts the batches of batch_norm");
   const auto seen = static_cast<double>(batches_.item()) + 1;
   const Variable y =

@@ -18,8 +18,6 @@ struct BatchNormOptions {
 /// y = (x - mean) / sqrt(variance + eps) * weight + bias for each feature. In training mean and variance are those of
 /// the batch, and move the running statistics (the variance unbiased); otherwise they are the running statistics, and
 /// every row is on its own.
-///
-/// A forward pass in training writes to the running statistics: one that recompute() runs again moves them twice.
 class BatchNorm1d : public Module {
  public:
   BatchNorm1d(Slot slot, int64_t features, BatchNormOptions options = {});

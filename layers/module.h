@@ -32,8 +32,13 @@ struct Slot {
 
 /// What a forward pass needs besides its inputs.
 struct Context {
+  static constexpr int64_t kEachForward = -1;
+
   Generator& generator;   ///< noise of dropout and of random features
   bool training = false;  ///< dropout, batch statistics and redraws are on
+  /// Number of the training step. Forward passes of one step, as those of a dual encoder, have the same number and see
+  /// the same random features. Not told, each forward pass counts as a step.
+  int64_t step = kEachForward;
 };
 
 class Module {

@@ -52,6 +52,7 @@ void add_(const Tensor& to, const Tensor& x) {
   if (!broadcasts_to(x.shape(), to.shape()))
     fail("add_: {} does not broadcast to {}", x.shape().str(), to.shape().str());
   if (converts(to)) return to.copy_(wide(to) + wide(x));
+  to.overwritten();
   kBinary<binary::Add>(to.device(), binary::Add{}, make_loop({&to, &to, &x}), to.dtype());
 }
 

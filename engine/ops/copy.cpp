@@ -18,6 +18,7 @@ BOCHNER_KERNEL(fill_kernel, "fill", fill, const Loop& loop, DType to, double val
 
 void copy(const Tensor& from, const Tensor& to) {
   if (!(from.shape() == to.shape())) fail("copy: {} does not fit {}", from.shape().str(), to.shape().str());
+  to.overwritten();
   if (from.device() == to.device()) {
     copy_kernel(to.device(), make_loop({&to, &from}), to.dtype(), from.dtype());
     return;
@@ -29,6 +30,9 @@ void copy(const Tensor& from, const Tensor& to) {
 #endif
 }
 
-void fill(const Tensor& to, double value) { fill_kernel(to.device(), make_loop({&to}), to.dtype(), value); }
+void fill(const Tensor& to, double value) {
+  to.overwritten();
+  fill_kernel(to.device(), make_loop({&to}), to.dtype(), value);
+}
 
 }  // namespace bochner

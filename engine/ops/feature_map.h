@@ -27,8 +27,8 @@ struct FeatureMap {
   bool has_exponent() const {
     return kind == Kind::positive || kind == Kind::hyperbolic || kind == Kind::softmax_trigonometric;
   }
-  /// Features made of `frequencies` rows of Omega.
-  int64_t features(int64_t frequencies) const {
+  /// F: rows of phi made of M = `frequencies` rows of Omega.
+  int64_t rows(int64_t frequencies) const {
     const bool pairs = kind == Kind::trigonometric || kind == Kind::hyperbolic || kind == Kind::softmax_trigonometric;
     return (pairs ? 2 : 1) * frequencies + (constant != 0 ? 1 : 0);
   }

@@ -31,6 +31,7 @@ Tensor hadamard(const Tensor& x) {
 
 void hadamard_(const Tensor& x) {
   const Tensor rows = x.contiguous();
+  rows.overwritten();
   transform(rows, rows);
   if (!rows.shares_storage(x)) x.copy_(rows);
 }

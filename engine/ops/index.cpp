@@ -54,6 +54,7 @@ void add_into(const Tensor& y, const Scatter& scatter, const Tensor& index, cons
   if (source.size() == 0) return;
   const Tensor terms = source.shares_storage(y) ? source.clone() : source.contiguous();
   const Tensor target = y.contiguous();
+  target.overwritten();
   kScatterAdd(y.device(), scatter, index, terms, target);
   if (!y.is_contiguous()) y.copy_(target);
 }

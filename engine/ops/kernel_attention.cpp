@@ -68,7 +68,7 @@ void check(Spec spec, T Q, T K, T V, T Omega, T keys) {
 double products_of(Spec spec, T Q, T K, T V, T Omega) {
   const auto heads = static_cast<double>(Q.size(0) * Q.size(1));
   const auto tokens = static_cast<double>(Q.size(2) + K.size(2));
-  const auto features = static_cast<double>(spec.map.features(Omega.defined() ? Omega.size(1) : Q.size(3)));
+  const auto features = static_cast<double>(spec.map.rows(Omega.defined() ? Omega.size(1) : Q.size(3)));
   const double projection = Omega.defined() ? static_cast<double>(Omega.size(1) * Q.size(3)) : 0;
   return heads * tokens * (projection + features * static_cast<double>(V.size(3)));
 }
@@ -90,7 +90,7 @@ KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, T Omega, T keys
   const int64_t D = Q.size(3);
   const int64_t E = V.size(3);
   const int64_t frequencies = spec.permutation.defined() ? spec.frequencies : Omega.defined() ? Omega.size(1) : D;
-  const int64_t F = spec.map.features(frequencies);
+  const int64_t F = spec.map.rows(frequencies);
   const int64_t states = spec.causal ? (Lq + kKernelAttentionSegment - 1) / kKernelAttentionSegment : 1;
   KernelAttentionResult result;
   result.O = attention_output("kernel_attention", {B, H, Lq, E}, Q, {});

@@ -66,6 +66,9 @@ void adam_step(const Tensor& numbers, const std::vector<AdamTensors>& tensors, c
   require_numbers("adam_step", "numbers", numbers, AdamNumbers<double>::kCount, first);
   require_clip("adam_step", clip, first);
   for (const AdamTensors& one : tensors) require_alike("adam_step", first, {&one.p, &one.g, &one.m, &one.v});
+  for (const AdamTensors& one : tensors) {
+    for (const Tensor* written : {&one.p, &one.m, &one.v}) written->overwritten();
+  }
   kAdam(first.device(), numbers, clip, tensors);
 }
 
@@ -80,6 +83,9 @@ void sgd_step(const Tensor& numbers, const std::vector<SgdTensors>& tensors, con
   require_numbers("sgd_step", "numbers", numbers, SgdNumbers<double>::kCount, first);
   require_clip("sgd_step", clip, first);
   for (const SgdTensors& one : tensors) require_alike("sgd_step", first, {&one.p, &one.g, &one.u});
+  for (const SgdTensors& one : tensors) {
+    for (const Tensor* written : {&one.p, &one.u}) written->overwritten();
+  }
   kSgd(first.device(), numbers, clip, tensors);
 }
 

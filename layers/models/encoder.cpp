@@ -5,6 +5,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
+#include "autograd/recompute.h"
 #include "engine/ops/reduce.h"
 #include "layers/init.h"
 #include "layers/mixed_precision.h"

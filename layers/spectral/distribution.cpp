@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "autograd/recompute.h"
 #include "engine/step_graph.h"
 
 namespace bochner {
@@ -22,18 +23,29 @@ SpectralDistribution::SpectralDistribution(Slot slot, RedrawSchedule schedule)
 void SpectralDistribution::start(Generator& init) { noise_ = draw(init); }
 
 Tensor SpectralDistribution::noise(Context& context) {
-  const auto placed = [&](const Tensor& noise) { return noise.cast(noise_.dtype()).to(noise_.device()); };
-  if (!context.training) return schedule_.in_evaluation ? placed(draw(context.generator)) : noise_;
+  const auto drawn = [&] { return draw(context.generator).cast(noise_.dtype()).to(noise_.device()); };
+  return once([&] {
+    if (!context.training) return schedule_.in_evaluation ? drawn() : noise_.clone();
+    const bool counted = context.step != Context::kEachForward && context.step == step_ && !schedule_.each_forward;
+    if (!counted) count(drawn);
+    step_ = context.step;
+    return noise_.clone();
+  });
+}
+
+void SpectralDistribution::count(const std::function<Tensor()>& drawn) {
   if (!age_.device().is_cpu()) age_ = age_.to(Device::cpu());  // the host counts, wherever the module was brought
   StepGraph::count(age_, schedule_.interval > 0 ? schedule_.interval : std::numeric_limits<int64_t>::max());
   const int64_t age = age_.to_vector<int64_t>()[0];
   const bool due = schedule_.interval > 0 && age >= schedule_.interval;
-  if (due) noise_.copy_(placed(draw(context.generator)));
+  // In place: recorded steps (StepGraph) read it there.
+  if (due) noise_.copy_(drawn());
   age_.fill_(static_cast<double>(due ? 1 : age + 1));
-  return noise_;
 }
 
-Frequencies SpectralDistribution::current() { return {transform(noise_, false), permutation(noise_), count()}; }
+Frequencies SpectralDistribution::current(bool training) {
+  return {transform(noise_, training), permutation(noise_), count()};
+}
 
 Frequencies SpectralDistribution::frequencies(Context& context) {
   const Scope scope(name());

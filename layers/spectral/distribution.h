@@ -2,6 +2,7 @@
 // product of one of these with a feature map.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "layers/module.h"
@@ -10,8 +11,9 @@ namespace bochner {
 
 /// How often frequencies are drawn anew.
 struct RedrawSchedule {
-  int64_t interval = 100;      ///< training forwards between draws; 0: never after the first
-  bool in_evaluation = false;  ///< also at every forward of an evaluation
+  int64_t interval = 100;      ///< training steps (Context::step) between draws; 0: never after the first
+  bool in_evaluation = false;  ///< also at every forward pass of an evaluation
+  bool each_forward = false;   ///< every forward pass in training counts as a step (KL as released)
 };
 
 /// Frequencies as kernel attention takes them (engine/ops/kernel_attention.h).
@@ -28,8 +30,9 @@ class SpectralDistribution : public Module {
   /// Where its schedule asks with new noise from the context's generator, else with the old one. Differentiable in the
   /// distribution's own parameters.
   Frequencies frequencies(Context& context);
-  /// Those of the last draw, in evaluation.
-  Frequencies current();
+  /// Those of the last draw, as an evaluation or a training step transforms them; the latter moves running statistics
+  /// (generator.h).
+  Frequencies current(bool training = false);
 
  protected:
   /// Noise of the shape this distribution needs; kept as the buffer `noise` until the next draw, so that it is in
@@ -42,15 +45,19 @@ class SpectralDistribution : public Module {
   virtual int64_t count() const = 0;  ///< M
   /// The first draw; for constructors, once `draw` may be called.
   void start(Generator& init);
-  /// The noise to use now: a new draw where the schedule asks for one.
+  /// The noise to use now: a new draw where the schedule asks for one. In memory of its own, as the next draw
+  /// overwrites the buffer.
   Tensor noise(Context& context);
+  /// Counts a training step, and draws where it is time.
+  void count(const std::function<Tensor()>& drawn);
   /// Refuses fewer than one feature or dimension, in the name of `what`.
   static void require_sizes(const char* what, int64_t features, int64_t dim);
 
  private:
   RedrawSchedule schedule_;
   Tensor& noise_;
-  Tensor& age_;  ///< i64 (1): training forwards since the last draw; -1 before the first
+  Tensor& age_;                           ///< i64 (1): training steps since the last draw
+  int64_t step_ = Context::kEachForward;  ///< that was counted last
 };
 
 /// Rows iid N(0, I), the spectral measure of the Gaussian kernel exp(-|x - y|^2 / 2); shared by heads.

@@ -10,6 +10,7 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
+#include "autograd/recompute.h"
 #include "engine/allocator.h"
 #include "engine/random.h"
 

@@ -101,7 +101,7 @@ FeatureTile<T>::FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequ
       Omega_(Omega),
       frequencies_(frequencies),
       dim_(dim),
-      features_(map.features(frequencies)),
+      features_(map.rows(frequencies)),
       shifts_(shifts),
       unit_(static_cast<T>(map.kind == Kind::positive || map.kind == Kind::hyperbolic ? kLog2E : 1.0)),
       scale_(static_cast<T>(scale)),

@@ -24,7 +24,7 @@ struct KernelAttentionSizes {
         frequencies(spec.permutation.defined() ? spec.frequencies
                     : Omega.defined()          ? Omega.size(1)
                                                : dim),
-        features(spec.map.features(frequencies)),
+        features(spec.map.rows(frequencies)),
         omega(Omega.defined() ? Omega.size(1) * Omega.size(2) : 0) {}
 };
 

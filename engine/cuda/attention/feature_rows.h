@@ -32,7 +32,7 @@ struct FeatureRule {
         shifts(spec.shifts()),
         eps_later(spec.shifts() && spec.map.kind != FeatureMap::Kind::softmax_trigonometric && spec.map.eps != 0),
         frequencies(rows_of_omega),
-        features(spec.map.features(rows_of_omega)),
+        features(spec.map.rows(rows_of_omega)),
         norm_factor(
             static_cast<T>(spec.map.kind == FeatureMap::Kind::softmax_trigonometric ? 0.5 : spec.map.norm_factor)),
         eps(static_cast<T>(spec.map.eps)),

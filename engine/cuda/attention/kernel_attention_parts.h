@@ -28,7 +28,7 @@ struct AttentionSizes {
         dim(Q.size(3)),
         value_dim(V.size(3)),
         frequencies(Omega.defined() ? Omega.size(1) : dim),
-        features(spec.map.features(frequencies)),
+        features(spec.map.rows(frequencies)),
         jobs(batch * heads),
         width((value_dim + 8) / 8 * 8) {}
 };

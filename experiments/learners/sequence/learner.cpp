@@ -83,15 +83,15 @@ StepResult Learner::step(int64_t step) {
   if (optim_.cycle_beta1) optimizer_.set_beta1(one_cycle_beta1(schedule_, step));
   optimizer_.prepare(schedule_.rate(step));
   if (replays_) {
-    graph_.run(batch.ids.shape().str(), [&] { update(batch); });
+    graph_.run(batch.ids.shape().str(), [&] { update(batch, step); });
   } else {
-    update(batch);
+    update(batch, step);
   }
   return {loss_.clone(), correct_.clone(), batch_.size()};
 }
 
-void Learner::update(const Batch& batch) {
-  Context context{noise_, true};
+void Learner::update(const Batch& batch, int64_t step) {
+  Context context{noise_, true, step};
   {
     Tape tape;
     const Variable logits = model_.forward(batch.ids, batch.mask, context);
@@ -118,7 +118,7 @@ Blame Learner::blame(int64_t step) {
   Blame blame{.examples = batch_.examples};
   try {
     Tape tape({.check_finite = true});
-    Context context{noise_, true};
+    Context context{noise_, true, step};
     model_.forward(batch.ids, batch.mask, context);
   } catch (const Error& error) {
     blame.layer = error.what();

@@ -44,7 +44,7 @@ class Learner : public Trainable {
  private:
   LoaderOptions loader_options(bool shuffle) const;
   /// Forward, backward and the optimizer's step, whose numbers are prepared.
-  void update(const Batch& batch);
+  void update(const Batch& batch, int64_t step);
 
   TaskData data_;
   OptimConfig optim_;

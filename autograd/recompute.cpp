@@ -1,0 +1,113 @@
+#include "autograd/recompute.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace bochner {
+
+/// What the first run leaves to the second one.
+struct Recomputation::Record {
+  struct Once {
+    Tensor value;
+    Generator after;  ///< where the random numbers went on
+  };
+  struct Used {
+    std::string name;
+    Tensor value;
+    uint64_t version;
+  };
+
+  Generator& generator;
+  Generator start;
+  std::vector<Once> once{};
+  std::vector<Used> parameters{};
+};
+
+thread_local Recomputation* Recomputation::current_ = nullptr;
+
+Recomputation::Recomputation(Record& record, bool again)
+    : outer_(std::exchange(current_, this)), record_(record), again_(again) {}
+
+Recomputation::~Recomputation() { current_ = outer_; }
+
+void Recomputation::note(const Parameter& parameter) {
+  if (current_ == nullptr || current_->again_) return;
+  std::vector<Record::Used>& used = current_->record_.parameters;
+  const auto same = [&](const Record::Used& one) { return one.value.shares_storage(parameter.value); };
+  if (std::none_of(used.begin(), used.end(), same)) {
+    used.push_back({parameter.name, parameter.value, parameter.value.version()});
+  }
+}
+
+Tensor once(const std::function<Tensor()>& f) {
+  Recomputation* const run = Recomputation::current_;
+  if (run == nullptr) return f();
+  Recomputation::Record& record = run->record_;
+  if (run->again_) {
+    if (run->next_ == record.once.size()) fail("recompute: the second run of a block does more than the first");
+    const Recomputation::Record::Once& done = record.once[run->next_++];
+    record.generator = done.after;
+    return done.value;
+  }
+  // The block around this one may be in its second run.
+  Recomputation::current_ = run->outer_;
+  Tensor value;
+  try {
+    value = once(f);
+  } catch (...) {
+    Recomputation::current_ = run;
+    throw;
+  }
+  Recomputation::current_ = run;
+  record.once.push_back({value, record.generator});
+  return value;
+}
+
+Gradients Recomputation::again(const std::function<Variable(const std::vector<Variable>&)>& f,
+                               const std::vector<Variable>& inputs, const Variable& g, Record& record) {
+  for (const Record::Used& used : record.parameters) {
+    if (used.value.version() == used.version) continue;
+    fail(
+        "recompute: parameter {} was overwritten between forward and backward, which runs the block again; go back "
+        "first",
+        used.name);
+  }
+  const Generator now = std::exchange(record.generator, record.start);
+  Tape inner;
+  std::vector<Variable> watched;
+  std::vector<bool> keep;
+  for (const Variable& input : inputs) {
+    watched.push_back(inner.watch(input.value()));
+    keep.push_back(true);
+  }
+  Variable y;
+  {
+    const Recomputation second(record, true);
+    y = f(watched);
+  }
+  record.generator = now;
+  keep.resize(inner.size(), false);
+  Gradients grads;
+  inner.run({y}, {g}, false, true, grads, keep);
+  grads.resize(inputs.size());
+  return grads;
+}
+
+Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& f, const std::vector<Variable>& inputs,
+                   Generator& generator) {
+  const bool any = std::any_of(inputs.begin(), inputs.end(), [](const Variable& input) { return input.tracked(); });
+  if (Tape::current() == nullptr || !any) return f(inputs);
+  const auto record = std::make_shared<Recomputation::Record>(Recomputation::Record{generator, generator});
+  Tensor value;
+  {
+    const NoTape paused;
+    const Recomputation first(*record, false);
+    value = f(inputs).value();
+  }
+  return bochner::record("recompute", std::vector<Tensor>{value}, inputs, [f, inputs, record](const Gradients& g) {
+    return Recomputation::again(f, inputs, g[0], *record);
+  })[0];
+}
+
+}  // namespace bochner
