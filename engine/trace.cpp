@@ -11,7 +11,7 @@
 #include <memory>
 #include <mutex>
 
-#include "engine/error.h"
+#include "engine/io/file.h"
 
 namespace bochner::trace {
 namespace {
@@ -127,7 +127,8 @@ void write(const std::filesystem::path& path) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << chrome_json();
   file.close();
-  if (!file) fail("trace: can not write {}: {}", path.string(), std::strerror(errno));
+  const int error = errno;
+  if (!file) fail_for(error, fmt::format("trace: can not write {}: {}", path.string(), std::strerror(error)));
 }
 
 std::vector<Share> shares() {

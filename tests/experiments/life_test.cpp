@@ -271,6 +271,17 @@ TEST(Life, ARunGoesOnWhereNobodyReadsWhatItSays) {
   EXPECT_TRUE(std::filesystem::exists(folder / "a/results.json"));
 }
 
+TEST(Life, OutputThatCanNotBeWrittenIsAFailure) {
+  const TemporaryFolder folder;
+  for (const std::string& command :
+       {std::string(BOCHNER_DATA_PROGRAM) + " check >/dev/full", std::string(BOCHNER_TOY) + " --help >/dev/full",
+        std::string(BOCHNER_TOY) + " --out=a --quiet --trace=/dev/full"}) {
+    const Ended ended = Process({"/bin/sh", "-c", command}, folder.path()).wait();
+    EXPECT_EQ(ended.code, 1) << command;
+    EXPECT_NE(ended.err.find("can not write "), std::string::npos) << ended.err;
+  }
+}
+
 TEST(Life, TooLittleAddressSpaceIsToldInPlaceOfSpinning) {
   if (kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer itself needs terabytes";
   const TemporaryFolder folder;

@@ -31,15 +31,20 @@ constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kCallersMistake = 2;
 
-void print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  if (std::fflush(stdout) == 0) return;
+/// Sees to it that what was printed is written.
+void flush_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   const int error = errno;
   if (error == EPIPE) {  // the reader has what it wants: end as other programs do in a pipe
     std::signal(SIGPIPE, SIG_DFL);
     std::raise(SIGPIPE);
   }
-  fail_for(error, "can not write to standard output");
+  throw DiskError("can not write to standard output");
+}
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  flush_output();
 }
 
 /// `performer+softmax`, as long as that is short.
@@ -233,6 +238,7 @@ int exit_code_of(Log& log, const std::function<void()>& body) {
   install_signal_handlers();
   try {
     body();
+    flush_output();
     return kDone;
   } catch (const Interrupted& interruption) {
     log.line(LogLevel::warning, interruption.what());
