@@ -24,7 +24,7 @@ import time
 import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-LIMIT = 60
+LIMIT = 180
 TOOLS = {"cmake", "ctest", "ninja", "git", "pkg-config", "python3", "pip", "apt", "apt-get", "sudo", "nvcc"}
 
 # Words of commands, and what they stand for in the mirror.
