@@ -6,7 +6,8 @@
 namespace bochner {
 
 // An Error in the name of `op` unless every element of `index` (i64, contiguous) lies in [0, bound).
-// On a card, an element out of range becomes an Error at the next read by the host; what follows leaves such elements out.
+// On a card, an element out of range becomes an Error at the next read by the host; what follows leaves such elements
+// out.
 BOCHNER_KERNEL(kCheckIndex, "index", check_index, const Tensor& index, int64_t bound, const char* op);
 // Operands y, x, index (i64): y = x[index * stride], with x at index 0. `bytes` is the size of an element of x and y.
 BOCHNER_KERNEL(kGather, "gather", gather, const Loop& loop, size_t bytes, int64_t stride);

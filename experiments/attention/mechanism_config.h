@@ -23,12 +23,13 @@ struct MechanismConfig {
   std::string as = "paper";
   std::string coupling = "orthogonal";
   std::string covariance = "paper";
+  std::string mixture = "free";
   std::string kernel = "gaussian";
   std::string synthesis = "random";
 
   void fields(Fields& f) {
     f("as", as, "where paper and released code differ").one_of({"paper", "released"});
-    f("features", options.features, "random features (rows of Omega), landmarks, or projected places").at_least(1);
+    f("features", options.features, "M, random features (rows of Omega), landmarks, or projected places").at_least(1);
     f("redraw", options.redraw, "training steps between draws of random features; 0: never").at_least(0);
     f("redraw-in-evaluation", options.redraw_in_evaluation, "draw anew for every batch of an evaluation, too");
     f("components", options.components, "Gaussians of the mixture of gmm-*").at_least(1);
@@ -42,6 +43,8 @@ struct MechanismConfig {
         .one_of({"independent", "orthogonal", "hadamard", "givens"});
     f("covariance", covariance, "of gmm-*: as KL has it, full of gmm-rks and diagonal of gmm-prf")
         .one_of({"paper", "diagonal", "full"});
+    f("mixture", mixture, "of gmm-*; tied: two Gaussians of one Sigma at mu and -mu, as KL's experiments")
+        .one_of({"free", "tied"});
     f("sigma", options.sigma, "bandwidth of fastfood-* at first").above(0);
     f("eps", options.eps, "added to positive features").at_least(0);
     f("kernel-eps", options.kernel_eps, "added to generalised features f(Omega x)").at_least(0);
@@ -72,6 +75,7 @@ struct MechanismConfig {
     using Synthesis = AttentionOptions::Synthesis;
     using Covariance = AttentionOptions::Covariance;
     using Kernel = AttentionOptions::Kernel;
+    result.mixture = mixture == "tied" ? AttentionOptions::Mixture::tied : AttentionOptions::Mixture::free;
     result.as = as == "released" ? AttentionOptions::As::released : AttentionOptions::As::paper;
     result.coupling = coupling == "independent" ? Coupling::independent
                       : coupling == "hadamard"  ? Coupling::hadamard

@@ -38,10 +38,10 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
                     : composed::kernel_attention(spec, Q, K, values, Omega, keys);
 }
 
-Tensor KernelAttention::frequencies() {
+Tensor KernelAttention::frequencies(bool training) {
   if (distribution_ == nullptr) return {};
   const NoTape constant;
-  const Frequencies current = distribution_->current();
+  const Frequencies current = distribution_->current(training);
   if (!current.permutation.defined()) return current.Omega.value().contiguous();
   KernelAttentionSpec spec;
   spec.permutation = current.permutation;

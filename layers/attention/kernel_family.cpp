@@ -106,7 +106,7 @@ std::string released_kl(bool is_positive, const std::string& more) {
 /// KL as released draws at every forward, in evaluation too (reference implementation's `redraw=1`), but where it is
 /// told never to.
 RedrawSchedule kl_schedule(const Options& options) {
-  return released(options) && options.redraw > 0 ? RedrawSchedule{1, true}
+  return released(options) && options.redraw > 0 ? RedrawSchedule{1, true, true}
                                                  : RedrawSchedule{options.redraw, options.redraw_in_evaluation};
 }
 
@@ -130,9 +130,10 @@ MakeDistribution mixture(int64_t heads, int64_t dim, bool is_positive, const Opt
     using Asked = Options::Covariance;
     const bool diagonal = options.covariance == Asked::paper ? is_positive : options.covariance == Asked::diagonal;
     const auto covariance = diagonal ? MixtureOptions::Covariance::diagonal : MixtureOptions::Covariance::full;
-    return std::make_unique<GaussianMixture>(place, heads, options.features, dim,
-                                             MixtureOptions{covariance, options.components}, kl_schedule(options),
-                                             init);
+    return std::make_unique<GaussianMixture>(
+        place, heads, options.features, dim,
+        MixtureOptions{covariance, options.components, options.mixture == Options::Mixture::tied}, kl_schedule(options),
+        init);
   };
 }
 
@@ -204,7 +205,7 @@ void describe_performers(Mechanisms& list) {
 
 void describe_mixtures(Mechanisms& list) {
   const std::string kernel = "the kernel of a learnt Gaussian mixture";
-  const std::string options = std::string(kKlOptions) + ", components, covariance";
+  const std::string options = std::string(kKlOptions) + ", components, mixture, covariance";
   list.push_back({"gmm-rks", 2022, "KL Eqs. 4, 5",
                   "phi(x) = (cos omega x, sin omega x), omega ~ sum_c N(mu_c, Sigma_c) / C", kernel, "L M D + M D^2",
                   true, "mu, Sigma", options,

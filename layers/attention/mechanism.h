@@ -21,9 +21,10 @@ class Mechanism : public Module {
                            Context& context) = 0;
   /// May Q, K, V be bf16, and O then, too? Else they are handed over in f32.
   virtual bool reads_bf16() const { return false; }
-  /// The frequencies that an evaluation uses, Omega (1 or heads, M, dim), of FastFood with as many columns as a power
-  /// of two; undefined where there are none.
-  virtual Tensor frequencies() { return {}; }
+  /// The frequencies that a forward pass uses where it does not draw, Omega (1 or heads, M, dim), of FastFood with as
+  /// many columns as a power of two; undefined where there are none. Of the generative kernels those of training
+  /// differ, as BatchNorm's do, and to ask for them moves its running statistics.
+  virtual Tensor frequencies(bool /*training*/ = false) { return {}; }
 };
 
 /// What a mechanism may be told. Each reads the fields that its line of the registry names under `options`.
@@ -32,11 +33,16 @@ struct AttentionOptions {
   /// How rows of Omega depend on one another: not at all, or orthogonal by one of three constructions (PERF §B.2).
   enum class Coupling : unsigned char { independent, orthogonal, hadamard, givens };
 
-  int64_t features = 128;  ///< M: rows of Omega, or landmarks
+  /// M, the papers' number of random features: frequencies, rows of Omega, those of all Gaussians of a mixture
+  /// together. The map phi has more rows where it makes a pair of each frequency: F = 2 M. Or landmarks.
+  int64_t features = 128;
   Coupling coupling = Coupling::orthogonal;
   int64_t redraw = 100;  ///< training steps between draws of frequencies; 0: never; KL: 100, PERF: "periodically"
   bool redraw_in_evaluation = false;  ///< a new draw for each evaluation batch (KL as released)
   int64_t components = 2;             ///< C of the Gaussian mixture (KL Eq. 4)
+  /// Tied: C = 2, mu_1 = -mu_2 and Sigma_1 = Sigma_2, as in KL's experiments (footnote 2).
+  enum class Mixture : unsigned char { free, tied };
+  Mixture mixture = Mixture::free;
   /// Sigma of its components: KL has matrices in gmm-rks and diagonals in gmm-prf (KL Eqs. 5, 10; Table 1).
   enum class Covariance : unsigned char { paper, diagonal, full };
   Covariance covariance = Covariance::paper;

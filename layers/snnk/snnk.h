@@ -24,7 +24,7 @@ struct SnnkOptions {
   std::string activation = "relu";
   /// Universal random features of this measure, in place of the activation's own.
   std::optional<FourierMeasure> measure = {};
-  int64_t features = 32;    ///< columns of W; of universal features even
+  int64_t features = 32;    ///< m: entries of Phi, columns of W; of universal features even, two of each projection
   bool orthogonal = false;  ///< projections
   /// Inputs and weights are divided by inputs^(1/4) (SNNK H.2), so the layer stands for f(w.x / sqrt(inputs) + b).
   bool scale_inputs = false;

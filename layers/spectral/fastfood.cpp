@@ -44,11 +44,14 @@ Tensor FastFoodFrequencies::draw(Generator& generator) {
     const std::vector<double> rows = normal({size_, size_}, generator, 0, 1, DType::f64).to_vector<double>();
     double norm = 0;
     for (const double g : G) norm += g * g;
+    // An S that learns holds the lengths of rows: |G| is then the same in each draw, and G only their direction.
+    const double unit = options_.learn == FastFoodOptions::Learn::s ? std::sqrt(static_cast<double>(size_) / norm) : 1;
+    norm *= unit * unit;
     for (size_t i = 0; i < P; ++i) {
       double chi = 0;
       for (size_t j = 0; j < P; ++j) chi += rows[i * P + j] * rows[i * P + j];
       S[i] = static_cast<float>(std::sqrt(chi / norm));
-      S[P + i] = static_cast<float>(G[i]);
+      S[P + i] = static_cast<float>(G[i] * unit);
       S[2 * P + i] = coins[i] > 0 ? 1.0F : -1.0F;
       S[3 * P + i] = static_cast<float>(places[i]);
     }

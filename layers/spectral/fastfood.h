@@ -10,7 +10,8 @@ namespace bochner {
 /// sigma^2). P is the head size rounded up to a power of two, x being padded by zeros.
 ///
 /// Learnable diagonals start from such a draw and leave it (KL: FastFood-SGB; Appendix D.1: FastFood-S, where S alone
-/// learns, and fixed FastFood). What does not learn is drawn anew by the schedule.
+/// learns, and fixed FastFood). What does not learn is drawn anew by the schedule; where S learns, G is drawn with |G|
+/// = sqrt P, so that a new draw changes the directions of rows and not their lengths.
 struct FastFoodOptions {
   enum class Learn : unsigned char { sgb, s, none };
   Learn learn = Learn::sgb;

@@ -14,16 +14,20 @@ GaussianMixture::GaussianMixture(Slot slot, int64_t heads, int64_t features, int
       features_(features),
       dim_(dim),
       options_(options),
-      mean_(parameter("mean", bochner::init::fan_in_uniform({heads, options.components, 1, dim}, dim, init))),
-      scale_(parameter("scale", Tensor::full({heads, options.components, 1, dim}, 1))) {
+      learnt_(options.tied ? 1 : options.components),
+      mean_(parameter("mean", bochner::init::fan_in_uniform({heads, learnt_, 1, dim}, dim, init))),
+      scale_(parameter("scale", Tensor::full({heads, learnt_, 1, dim}, 1))) {
   require_sizes("gaussian mixture", features, dim);
+  if (options.tied && options.components != 2) {
+    fail("gaussian mixture: {} components can not be tied; a tied mixture has 2, at mu and -mu", options.components);
+  }
   if (options.components < 1 || features % options.components != 0) {
     fail("gaussian mixture: {} features do not divide among {} components", features, options.components);
   }
   if (options.covariance == MixtureOptions::Covariance::full) {
     const Tensor identity =
         equal(Tensor::arange(dim).view({dim, 1}), Tensor::arange(dim).view({1, dim})).cast(DType::f32);
-    scale_.value = identity.expand({heads, options.components, dim, dim}).clone();
+    scale_.value = identity.expand({heads, learnt_, dim, dim}).clone();
   }
   start(init);
 }
@@ -36,8 +40,9 @@ Tensor GaussianMixture::draw(Generator& generator) {
 Variable GaussianMixture::transform(const Tensor& noise, bool /*training*/) {
   const Variable n = noise;  // (1, 1, M/C, D)
   const bool diagonal = options_.covariance == MixtureOptions::Covariance::diagonal;
-  const Variable spread = diagonal ? n * scale_ : matmul(n, transpose(scale_, -2, -1));  // (H, C, M/C, D)
-  return reshape(spread + mean_, {heads_, features_, dim_});
+  const Variable spread = diagonal ? n * scale_ : matmul(n, transpose(scale_, -2, -1));  // (H, learnt, M/C, D)
+  const Variable omega = options_.tied ? concat({spread + mean_, spread - mean_}, 1) : spread + mean_;
+  return reshape(omega, {heads_, features_, dim_});
 }
 
 ReleasedMixture::ReleasedMixture(Slot slot, int64_t heads, int64_t features, int64_t dim, bool positive,

@@ -7,10 +7,14 @@ namespace bochner {
 
 /// A learnable mixture of C Gaussians for each head, of equal weights (KL Eqs. 4, 5, 10):  omega_(c,m) = Sigma_c n_m +
 /// mu_c, n_m ~ N(0, I); the M rows are shared out evenly among components, which share their noise.
+///
+/// Tied, as in KL's experiments and Theorem 3 (footnote 2): C = 2, mu_1 = -mu_2 and Sigma_1 = Sigma_2, so that one mu
+/// and one Sigma are learnt, and the kernel's spectrum is symmetric.
 struct MixtureOptions {
   enum class Covariance : unsigned char { full, diagonal };
   Covariance covariance = Covariance::diagonal;
   int64_t components = 2;
+  bool tied = false;
 };
 
 class GaussianMixture : public SpectralDistribution {
@@ -28,8 +32,9 @@ class GaussianMixture : public SpectralDistribution {
   int64_t features_;
   int64_t dim_;
   MixtureOptions options_;
-  Parameter& mean_;   ///< mu (heads, C, 1, dim), U(-1/sqrt(dim), 1/sqrt(dim)) at first
-  Parameter& scale_;  ///< Sigma: (heads, C, dim, dim), the identity at first, or its diagonal (heads, C, 1, dim), ones
+  int64_t learnt_;    ///< Gaussians with parameters of their own: C, tied 1
+  Parameter& mean_;   ///< mu (heads, learnt, 1, dim), U(-1/sqrt(dim), 1/sqrt(dim)) at first
+  Parameter& scale_;  ///< Sigma: (heads, learnt, dim, dim), the identity at first, or its diagonal (.., 1, dim), ones
 };
 
 /// KL's mixtures as released. PRF: one Gaussian, omega = exp(sigma / 2) * n + mu. RKS: two at +-mu with one full matrix

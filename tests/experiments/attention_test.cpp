@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/io/safetensors.h"
 #include "engine/ops/binary.h"
@@ -176,6 +177,36 @@ TEST(AttentionProgram, NumbersThatOverflowAreToldAndFail) {
   EXPECT_NE(several.err.find("--out=both.safetensors: one file can not take the results of several"), std::string::npos)
       << several.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "both.safetensors"));
+}
+
+// Also in training, where BatchNorm makes other frequencies of the generative kernels' noise: A of the first example,
+// whose keys are all real, from Omega by KL Eq. 3.
+TEST(AttentionProgram, OmegaIsTheOneThatOUsed) {
+  const TemporaryFolder folder;
+  const TensorMap given = inputs();
+  write_safetensors(folder / "in.safetensors", given);
+  for (const char* name : {"generative-rks", "gmm-rks"}) {
+    for (const bool training : {false, true}) {
+      std::vector<std::string> arguments = {"--quiet",
+                                            "--io=in.safetensors",
+                                            "--matrix",
+                                            "--mechanism.features=64",
+                                            "--mechanism.denominator-eps=0",
+                                            std::string("--attention=") + name,
+                                            "--out=out.safetensors"};
+      if (training) arguments.emplace_back("--training");
+      ASSERT_EQ(attention(folder, arguments).code, 0);
+      const TensorMap found = read_safetensors(folder / "out.safetensors").tensors;
+      const Tensor Omega = found.at("Omega").cast(DType::f64);  // (1 or heads, M, dim)
+      const auto angles = [&](const char* x) {
+        return matmul(given.at(x).select(0, 0) * std::pow(4, -0.25), Omega.transpose(-2, -1));  // (heads, 9, M)
+      };
+      const Tensor q = angles("Q"), k = angles("K");
+      const Tensor weights =
+          matmul(cos(q), cos(k).transpose(-2, -1)) + matmul(sin(q), sin(k).transpose(-2, -1));  // times M
+      EXPECT_LT(difference(weights / sum(weights, {-1}, true), found.at("A").select(0, 0)), 1e-9) << name << training;
+    }
+  }
 }
 
 TEST(AttentionProgram, NamesWhatIsWrongWithAFile) {

@@ -46,6 +46,21 @@ Ended run_lra(const TemporaryFolder& folder, const std::vector<std::string>& arg
   return Process(lra(arguments), folder.path()).wait();
 }
 
+TEST(LraProgram, PresetsOfKlHaveTheFeaturesOfItsTable7) {
+  const TemporaryFolder folder;
+  for (const auto& [attention, features] :
+       {std::pair{"gmm-rks", 256}, std::pair{"fastfood-rks", 64}, std::pair{"generative-rks", 256},
+        std::pair{"gmm-prf", 256}, std::pair{"fastfood-prf", 64}, std::pair{"generative-prf", 128}}) {
+    const Ended ended = Process({BOCHNER_LRA, "--preset=kl", "--task=listops", std::string("--attention=") + attention,
+                                 "--dump-config"},
+                                folder.path())
+                            .wait();
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_NE(ended.out.find("\nfeatures = " + std::to_string(features) + "\n"), std::string::npos) << attention;
+    EXPECT_NE(ended.out.find("\nmixture = tied\n"), std::string::npos) << attention;
+  }
+}
+
 /// One line that says `telling`, and the exit code.
 void expect_failure(const Ended& ended, int code, const std::string& telling) {
   EXPECT_EQ(ended.code, code) << ended.err;

@@ -10,7 +10,7 @@ struct ModelConfig {
   int64_t width = 256;
   int64_t hidden = 3;  ///< (width, width) layers
   double omega = 30;
-  int64_t features = 64;  ///< of each SNNK layer
+  int64_t features = 64;  ///< m of each SNNK layer: entries of Phi
   bool orthogonal = false;
   bool scale_inputs = true;
   double eta = 3;

@@ -5,7 +5,8 @@ namespace bochner::classifier {
 void ModelConfig::fields(Fields& f) {
   f("first", first, "hidden units of the first layer, or of several, one behind the other").at_least(1);
   f("hidden", hidden, "hidden units of the last hidden layer, which SNNK stands in for").at_least(1);
-  f("features", features, "features of the SNNK layer; even for universal ones").at_least(1);
+  f("features", features, "m of the SNNK layer, entries of Phi; universal ones are even, two of each projection")
+      .at_least(1);
   f("dropout", dropout, "after each hidden layer").at_least(0).below(1);
   f("orthogonal", orthogonal, "orthogonal projections in the SNNK layer");
   f("scale-inputs", scale_inputs, "inputs and initial weights of the SNNK layer divided by inputs^(1/4)");
@@ -13,7 +14,7 @@ void ModelConfig::fields(Fields& f) {
   f("bias", bias, "ReLU features of (x, 1) and (w, b), not of x and w");
   f("start", start, "SNNK weights at first: Psi of a plain layer's, or spread as a plain layer's of so many inputs")
       .one_of({"psi", "spread"});
-  f("damped", damped, "universal features without exp(t^2 |x|^2 / 2), which overflows for wide inputs");
+  f("damped", damped, "universal features without exp(t^2 |x|^2 / 2), which overflows for wide inputs: not SNNK Eq. 8");
 }
 
 void OptimConfig::fields(Fields& f) {

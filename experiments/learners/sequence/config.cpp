@@ -30,7 +30,7 @@ void ModelConfig::fields(Fields& f) {
   f("embedding-deviation", embedding_deviation, "standard deviation of initial embeddings").at_least(0);
   f("dropout", dropout, "dropout everywhere but in attention weights").at_least(0).below(1);
   f("recompute", recompute, "run blocks again in backward: less memory, more time");
-  f("features", features, "random features (rows of Omega) of kernel attentions").at_least(1);
+  f("features", features, "M, random features (rows of Omega) of kernel attentions").at_least(1);
   f("components", components, "Gaussians of the mixture of gmm-*").at_least(1);
   f("redraw", redraw, "training steps between draws of random features; 0: never").at_least(0);
   f("redraw-in-evaluation", redraw_in_evaluation, "draw random features for each evaluation batch, too");

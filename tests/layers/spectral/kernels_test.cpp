@@ -293,6 +293,32 @@ TEST(Kernels, MixturesEstimateTheMeanOfTheirComponents) {
   }
 }
 
+// KL Theorem 3 in the case of its footnote 2: C = 2, mu_1 = -mu_2, Sigma_1 = Sigma_2, and one n_m for both. With
+// weights of 1 / C the kernel is cos(mu . p) exp(-|Sigma p|^2 / 2), and its error for one n_m a quarter of Eq. 13's.
+TEST(Kernels, TiedMixturesHaveTheErrorsOfTheorem3) {
+  for (const auto covariance : {MixtureOptions::Covariance::full, MixtureOptions::Covariance::diagonal}) {
+    Generator init(9);
+    GaussianMixture mixture({}, 1, 2 * kDraws, kDim, {covariance, 2, true}, kNever, init);
+    const std::map<std::string, Tensor> state = mixture.state();
+    EXPECT_EQ(state.at("mean").shape(), (Shape{1, 1, 1, kDim}));
+    EXPECT_EQ(state.at("scale").size(1), 1);
+    fill(state.at("mean"), 1);
+    fill(state.at("scale"), 2, 0.3);
+    const Values p = plus(kQuery, kKey, -1), s = plus(kQuery, kKey);
+    const Values mu = component(state.at("mean"), 0), sigma = component(state.at("scale"), 0);
+    const Values sp = transposed_product(sigma, p), ss = transposed_product(sigma, s);
+    const double cosine = std::cos(dot(mu, p)), decay = std::exp(-dot(sp, sp));
+    const Tensor Omega = omega(mixture);
+    const Values fourier = interleaved(estimates(map_of(Kind::trigonometric), kQuery, kKey, Omega), 2);
+    expect_mean(fourier, cosine * std::sqrt(decay));
+    expect_mean(squared_errors(fourier, cosine * std::sqrt(decay)), cosine * cosine * (1 - decay) * (1 - decay) / 2);
+    expect_mean(interleaved(estimates(map_of(Kind::positive, 1), kQuery, kKey, Omega), 2),
+                std::cosh(dot(mu, s)) * std::exp(dot(ss, ss) / 2 - dot(kQuery, kQuery) - dot(kKey, kKey)));
+  }
+  Generator init(9);
+  EXPECT_THROW(GaussianMixture({}, 1, 6, kDim, {MixtureOptions::Covariance::full, 3, true}, kNever, init), Error);
+}
+
 // KL Theorem 3 for what was released. Two components at +-mu share their noise, and the kernel is normalised by draws
 // and not by frequencies, so it is 2 cos(mu . p) exp(-|Sigma p|^2 / 2), and the error of one draw
 // 2 cos(mu . p)^2 (1 - exp(-|Sigma p|^2))^2. (The theorem's second formula needs its norms squared.)
@@ -331,11 +357,15 @@ TEST(Kernels, ReleasedMixturesHaveTheErrorsOfTheorem3) {
 // ones. As released, S, G and B begin as N(0, 1 / P), so that entries of V have a deviation of P^(-3/2).
 TEST(Kernels, FastFoodEstimatesTheGaussianKernel) {
   constexpr int64_t kBlocks = 20'000;
-  const auto matrix = [](const FastFoodOptions& options) {
+  const auto matrix = [](const FastFoodOptions& options, int64_t steps = 0) {
     Generator init(13);
-    FastFoodFrequencies distribution({}, kBlocks * kDim, kDim, options, kNever, init);
-    Generator unused(0);
-    Context context{unused};
+    FastFoodFrequencies distribution({}, kBlocks * kDim, kDim, options, {.interval = steps > 0 ? 1 : 0}, init);
+    Generator noise(14);
+    for (int64_t step = 0; step < steps; ++step) {  // the first one draws nothing
+      Context training{noise, true, step};
+      distribution.frequencies(training);
+    }
+    Context context{noise};
     const Frequencies found = distribution.frequencies(context);
     KernelAttentionSpec spec;
     spec.permutation = found.permutation;
@@ -343,8 +373,10 @@ TEST(Kernels, FastFoodEstimatesTheGaussianKernel) {
     return composed::fastfood_matrix(spec, found.Omega, kDim).value().cast(DType::f64);  // (1, M, dim)
   };
   const auto squares = [](const Tensor& V) { return grouped((V * V).to_vector<double>(), kDim * kDim); };
-  for (const auto learn : {FastFoodOptions::Learn::none, FastFoodOptions::Learn::sgb}) {
-    const Tensor V = matrix({.learn = learn});
+  using Learn = FastFoodOptions::Learn;
+  for (const auto& [learn, steps] :
+       {std::pair{Learn::none, 0}, std::pair{Learn::sgb, 0}, std::pair{Learn::s, 0}, std::pair{Learn::s, 2}}) {
+    const Tensor V = matrix({.learn = learn}, steps);
     expect_mean(squares(V), 1);
     const auto estimated = [&](const FeatureMap& map) { return grouped(estimates(map, kQuery, kKey, V), kDim); };
     expect_mean(estimated(map_of(Kind::trigonometric)), gaussian(kQuery, kKey));
