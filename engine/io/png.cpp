@@ -214,7 +214,10 @@ Tensor parse_png(Bytes bytes, std::string_view file) {
   return image;
 }
 
-Tensor read_png(const std::filesystem::path& path) { return parse_png(read_file(path), path.string()); }
+Tensor read_png(const std::filesystem::path& path) {
+  const std::unique_ptr<ByteSource> file = open_unpacked(path);
+  return parse_png(read_all(*file, 2 * kLargestImage), path.string());
+}
 
 void write_png(const std::filesystem::path& path, const Tensor& image) {
   AtomicFile file(path);

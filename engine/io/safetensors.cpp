@@ -1,12 +1,11 @@
 #include "engine/io/safetensors.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <memory>
 
 #include "engine/io/file.h"
 #include "engine/io/safetensors_header.h"
+#include "engine/io/xxh3.h"
 
 namespace bochner {
 namespace {
@@ -23,19 +22,6 @@ constexpr std::string_view kTensorKey = "bochner.hash.tensor.";
 /// As it stands in the header text. It can not be part of a JSON string: there its quotes would have backslashes.
 constexpr std::string_view kHeaderKeyText = "\"bochner.hash.header\":\"";
 
-std::string digits_of(XXH128_hash_t hash) {
-  XXH128_canonical_t bytes;
-  XXH128_canonicalFromHash(&bytes, hash);
-  std::string digits;
-  for (const unsigned byte : bytes.digest) {
-    digits += "0123456789abcdef"[byte >> 4];
-    digits += "0123456789abcdef"[byte & 15];
-  }
-  return digits;
-}
-
-std::string hash_of(Bytes bytes) { return digits_of(XXH3_128bits(bytes.data(), bytes.size())); }
-
 std::string tensor_key(const std::string& name) { return std::string(kTensorKey) + name; }
 
 std::string little_text(uint64_t value) { return std::string(text_of(little_bytes(value))); }
@@ -51,7 +37,7 @@ size_t header_digits(std::string_view header) {
 /// The hash of everything before the elements, the digits at `digits` taken as '0'.
 std::string header_hash(std::string header, size_t digits) {
   header.replace(digits, kDigits, kDigits, '0');
-  return hash_of(bytes_of(little_text(header.size()) + header));
+  return xxh3_of(bytes_of(little_text(header.size()) + header));
 }
 
 // ---- writing
@@ -85,7 +71,7 @@ std::string header_text(const Ordered& tensors, const Metadata& metadata) {
   for (const auto& [name, tensor] : tensors) {
     const Tensor elements = flat(tensor);
     const Bytes bytes = bytes_of(elements);
-    header.metadata[tensor_key(name)] = hash_of(bytes);
+    header.metadata[tensor_key(name)] = xxh3_of(bytes);
     const auto end = offset + static_cast<int64_t>(bytes.size());
     const std::vector<int64_t> shape(tensor.shape().begin(), tensor.shape().end());
     header.items.push_back(
@@ -231,7 +217,7 @@ Tensor SafetensorsFile::read(const std::string& tensor) const {
   const Entry& item = entry(tensor);
   const auto fill = [&](std::span<std::byte> to) {
     read_at_(item.offset, to);
-    if (!item.hash.empty() && hash_of(to) != item.hash) {
+    if (!item.hash.empty() && xxh3_of(to) != item.hash) {
       fail_at(name_, item.offset,
               "the {} bytes of tensor {} do not match their hash; the file is damaged: use another copy or an earlier "
               "checkpoint",

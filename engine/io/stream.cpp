@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/io/data_log.h"
 #include "engine/io/file.h"
 #include "engine/io/gzip.h"
 
@@ -54,7 +55,8 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
 }
 
 std::unique_ptr<ByteSource> open_unpacked(const std::filesystem::path& path) {
-  return unpacked(std::make_unique<InputFile>(path));
+  std::unique_ptr<ByteSource> source = unpacked(std::make_unique<InputFile>(path));
+  return DataLog::stands() ? logged(std::move(source), path) : std::move(source);
 }
 
 std::vector<std::byte> read_up_to(ByteSource& source, int64_t count) {

@@ -62,7 +62,8 @@ class MemorySink final : public ByteSink {
 
 /// `source` itself, or what it unpacks to where it begins as a gzip file does.
 std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source);
-/// A file to be read from its start, unpacked where it is gzip, whatever its name.
+/// A file to be read from its start, unpacked where it is gzip, whatever its name. What is read is told to the DataLog
+/// that stands (data_log.h).
 std::unique_ptr<ByteSource> open_unpacked(const std::filesystem::path& path);
 /// The next `count` bytes, fewer only at the end. Memory grows with what is really there, not with `count`.
 std::vector<std::byte> read_up_to(ByteSource& source, int64_t count);

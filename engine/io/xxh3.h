@@ -1,0 +1,39 @@
+// XXH3-128 (https://github.com/Cyan4973/xxHash), for what a program writes and reads back itself: at memory speed it
+// finds damage, not malice. `xxhsum -H2` on the command line gives the same digits.
+//
+//   Xxh3 hash;
+//   while (more) hash.update(bytes);
+//   const std::string digest = hash.hex();
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "engine/io/bytes.h"
+
+namespace bochner {
+
+/// The hash of bytes that come piece by piece; how they are cut does not matter.
+class Xxh3 {
+ public:
+  Xxh3();
+  ~Xxh3();
+  Xxh3(const Xxh3&) = delete;
+  Xxh3& operator=(const Xxh3&) = delete;
+
+  void update(Bytes bytes);
+  /// 32 lower-case hexadecimal digits of what was put in so far; more may follow.
+  std::string hex() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Of bytes that are all there.
+std::string xxh3_of(Bytes bytes);
+/// Of a file, read in pieces; an Error where it can not be read.
+std::string xxh3_of_file(const std::filesystem::path& path);
+
+}  // namespace bochner
