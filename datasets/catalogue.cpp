@@ -115,6 +115,20 @@ const std::vector<KnownSet>& known_sets() {
   return sets;
 }
 
+std::vector<PublishedFile> published_as(const std::filesystem::path& file) {
+  const std::filesystem::path name = file.extension() == ".gz" ? file.stem() : file.filename();
+  std::vector<PublishedFile> found;
+  for (const KnownSet& set : known_sets()) {
+    for (const KnownFile& known : set.files) {
+      const std::filesystem::path path = known.path;
+      if (path.filename() != name) continue;
+      if (path.parent_path().filename() == file.parent_path().filename()) return {{set.name, known.sha256}};
+      found.push_back({set.name, known.sha256});
+    }
+  }
+  return found;
+}
+
 CheckedFile check_file(const std::filesystem::path& folder, const KnownFile& file) {
   const std::filesystem::path plain = folder / file.path;
   for (const std::filesystem::path& path : {plain, std::filesystem::path(plain.string() + ".gz")}) {

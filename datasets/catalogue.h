@@ -28,6 +28,15 @@ struct KnownSet {
 
 const std::vector<KnownSet>& known_sets();
 
+struct PublishedFile {
+  std::string set;
+  std::string sha256;  ///< of the unpacked bytes
+};
+
+/// The known files that are called as this one is, whatever its folder, plain or packed: where the folder has the name
+/// of one of these sets, that set's alone.
+std::vector<PublishedFile> published_as(const std::filesystem::path& file);
+
 struct CheckedFile {
   std::filesystem::path path;  ///< of the file found; where none is, of the one that should be there
   FileState state;

@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "engine/io/data_log.h"
+
 namespace bochner::sparsity {
 namespace {
 
@@ -37,6 +39,7 @@ Task task(const GeneratorOptions& options) {
 
 TaskData load_task(const GeneratorOptions& options) {
   const std::vector<uint8_t> all = generate(options);
+  log_generated("sparsity", {std::as_bytes(std::span(all))});
   TaskData data;
   data.task = task(options);
   data.train = part("sparsity train", all, 0, options.train, options.length);

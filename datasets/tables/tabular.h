@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/io/data_log.h"
 #include "engine/random.h"
 #include "engine/tensor.h"
 
@@ -62,6 +63,7 @@ struct NumericTable {
   int64_t label_column = 0;    ///< of the file, from 0
   std::vector<int64_t> order;  ///< example i was number order[i] of the file; empty: i
   bool from_cache = false;
+  DataRead source{};  ///< the text that the numbers come from, by way of a cache or not
 
   int64_t rows() const { return features.size(0); }
   /// `FILE: row R column C` of the label of example i, rows and columns from 1.

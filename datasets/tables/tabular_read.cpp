@@ -6,6 +6,7 @@
 #include "datasets/tables/any_rows.h"
 #include "datasets/tables/tabular.h"
 #include "engine/io/csv.h"
+#include "engine/io/data_log.h"
 #include "engine/io/rows.h"
 #include "engine/io/safetensors.h"
 #include "engine/parallel.h"
@@ -15,7 +16,7 @@ namespace {
 
 using namespace tables;  // NOLINT: one reader in two files
 
-constexpr const char* kCacheVersion = "3";
+constexpr const char* kCacheVersion = "4";
 constexpr const char* kCacheSuffix = ".bochner-cache";
 
 /// May the file be read as numbers alone, whatever is to be done with words in it?
@@ -66,6 +67,7 @@ std::optional<NumericTable> from_cache(const std::filesystem::path& path, const 
     table.first_row = format.header ? 2 : 1;
     table.label_column = std::stoll(stored.metadata.at("label"));
     table.from_cache = true;
+    table.source = {path.string(), std::stoll(stored.metadata.at("bytes")), stored.metadata.at("sha256")};
     const auto classes = static_cast<int64_t>(table.class_names.size());
     const bool fits = table.features.rank() == 2 && table.features.dtype() == DType::f32 &&
                       table.features.size(1) == static_cast<int64_t>(table.columns.size()) &&
@@ -91,7 +93,9 @@ void to_cache(const std::filesystem::path& path, const TableFormat& format, cons
                       {{"stamp", stamp_of(path, format)},
                        {"classes", joined(table.class_names)},
                        {"columns", joined(table.columns)},
-                       {"label", fmt::format("{}", table.label_column)}});
+                       {"label", fmt::format("{}", table.label_column)},
+                       {"bytes", fmt::format("{}", table.source.bytes)},
+                       {"sha256", table.source.sha256}});
   } catch (const Error& error) {
     if (say) say(fmt::format("no cache beside {}: {}", path.string(), error.what()));
   }
@@ -135,10 +139,7 @@ std::optional<Parsed> parse_plain(const std::filesystem::path& path, const Table
   return result;
 }
 
-}  // namespace
-
-NumericTable read_table(const std::filesystem::path& path, const TableFormat& format, const Say& say) {
-  if (auto cached = from_cache(path, format, say)) return std::move(*cached);
+NumericTable parse_table(const std::filesystem::path& path, const TableFormat& format) {
   NumericTable table;
   table.file = path.string();
   table.first_row = format.header ? 2 : 1;
@@ -202,8 +203,21 @@ NumericTable read_table(const std::filesystem::path& path, const TableFormat& fo
   for (int64_t& one : labels) one = place[static_cast<size_t>(one)];
   require_classes(table);
   table.labels = Tensor::from(labels, {rows});
-  to_cache(path, format, table, say);
   return table;
+}
+
+}  // namespace
+
+NumericTable read_table(const std::filesystem::path& path, const TableFormat& format, const Say& say) {
+  std::optional<NumericTable> table = from_cache(path, format, say);
+  if (!table) {
+    const DataLog text;  // what is read from a cache later was in this text
+    table = parse_table(path, format);
+    table->source = text.reads().back();
+    to_cache(path, format, *table, say);
+  }
+  DataLog::add(table->source);
+  return std::move(*table);
 }
 
 }  // namespace bochner

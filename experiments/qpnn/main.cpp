@@ -2,7 +2,8 @@
 // is trained until Schrodinger's equation holds with one energy everywhere.
 #include <cmath>
 
-#include "engine/io/file.h"
+#include "engine/io/data_log.h"
+#include "engine/io/elements.h"
 #include "engine/io/png.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/index.h"
@@ -73,6 +74,10 @@ Data observed(const Config& config) {
   data.train = at(config.points);
   data.valid = at(part);
   data.test = at(part);
+  for (const auto& [name, seen] : {std::pair{"train", &data.train}, {"valid", &data.valid}, {"test", &data.test}}) {
+    log_generated(fmt::format("{} {}", config.run.task, name),
+                  {bytes_of(seen->points), bytes_of(seen->psi), bytes_of(seen->kinetic)});
+  }
   return data;
 }
 
@@ -154,13 +159,8 @@ void run(Config& config, Session& session) {
   TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
   plan.best_by = "loss";
   plan.higher_is_better = false;
+  session.draw = [&](const RunRecord& record) { return std::vector{drawn(config, record)}; };
   train_runs(session, plan, [&] { return std::make_unique<Learner>(config, observed(config)); });
-  for (const RunRecord& record : session.records) {
-    const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
-    const std::string title =
-        fmt::format("{}: {}, {}, seed {}", session.experiment.name, record.task, record.attention, record.seed);
-    write_file_atomically(record.folder / "report.html", report_html(title, {record}, papers, {drawn(config, record)}));
-  }
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
-#include "engine/io/file.h"
 #include "engine/io/png.h"
 #include "engine/ops/index.h"
 #include "engine/ops/reduce.h"
@@ -123,13 +122,8 @@ void run(Config& config, Session& session) {
   session.log.info("{}: {} x {} pixels", config.run.data, picture.height(), picture.width());
   TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
   plan.best_by = "psnr";
+  session.draw = [&](const RunRecord& record) { return std::vector{drawn(config, picture, record)}; };
   train_runs(session, plan, [&] { return std::make_unique<Learner>(config, picture); });
-  for (const RunRecord& record : session.records) {
-    const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
-    const std::string title = fmt::format("{}: {}, seed {}", session.experiment.name, record.attention, record.seed);
-    write_file_atomically(record.folder / "report.html",
-                          report_html(title, {record}, papers, {drawn(config, picture, record)}));
-  }
 }
 
 }  // namespace

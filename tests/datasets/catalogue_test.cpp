@@ -18,6 +18,20 @@ std::string sha256(std::string_view text) {
   return hash.hex();
 }
 
+TEST(Catalogue, KnowsAPublishedFileByItsName) {
+  const auto sets = [](const char* path) {
+    std::vector<std::string> names;
+    for (const PublishedFile& file : published_as(path)) names.push_back(file.set);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(sets("data/mnist/train-labels-idx1-ubyte"), Names{"mnist"});
+  EXPECT_EQ(sets("fashion-mnist/train-labels-idx1-ubyte.gz"), Names{"fashion-mnist"});
+  EXPECT_EQ(sets("elsewhere/train-labels-idx1-ubyte.gz"), (Names{"mnist", "fashion-mnist"}));
+  EXPECT_EQ(sets("adult.data"), Names{"uci/adult"});
+  EXPECT_EQ(sets("my.csv"), Names{});
+}
+
 TEST(Catalogue, AFileIsRightPlainOrPacked) {
   const testing_::Folder folder;
   const std::string text = "a\tb\n1\t2\n";

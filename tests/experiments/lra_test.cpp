@@ -275,10 +275,10 @@ TEST_F(LraCheckpoint, OfAnotherModelIsRefused) {
   const std::string good = contents(last());
   ASSERT_EQ(interrupted({"--out=wide", "--model.hidden=24"}, "wide").code, 130);
   test::put(last(), contents(folder_ / "wide/checkpoint-last"));
-  expect_mistake(resume(), "but the model needs");
+  expect_mistake(resume(), "put the files of one run together again");
   ASSERT_EQ(interrupted({"--out=other", "--attention=linear-elu", "--model.layers=2"}, "other").code, 130);
   test::put(last(), contents(folder_ / "other/checkpoint-last"));
-  expect_mistake(resume(), "checkpoint-last: holds no ");
+  expect_mistake(resume(), "put the files of one run together again");
   test::put(last(), good);
   expect_mistake(Process({BOCHNER_LRA, "--resume", "--out=run", "--model.hidden=24"}, folder_.path()).wait(),
                  "model.hidden is 24 but was 16");

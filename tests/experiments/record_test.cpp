@@ -33,25 +33,35 @@ TEST(Metrics, ReadBackToTheSameBits) {
 TEST(Metrics, ACutLineAndLaterStepsAreCutOff) {
   const test::TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
+  std::vector<FileMark> marks;
   {
-    MetricsFile file(path, -1);
-    for (const int64_t step : {10, 20, 30}) file.write(step, "train", {{"loss", 1.0 / static_cast<double>(step)}});
+    MetricsFile file(path, {});
+    for (const int64_t step : {10, 20, 30}) {
+      file.write(step, "train", {{"loss", 1.0 / static_cast<double>(step)}});
+      marks.push_back(file.mark());
+    }
   }
   const std::string all = contents(path);
   test::put(path, all + "{\"step\": 40, \"spl");
   EXPECT_EQ(parse_metrics(contents(path)).lines.size(), 3U);
-  { const MetricsFile file(path, 40); }
+  { const MetricsFile file(path, marks[2]); }
   EXPECT_EQ(contents(path), all);
   {
-    MetricsFile file(path, 20);
+    MetricsFile file(path, marks[1]);
     file.write(21, "valid", {});
   }
   const auto lines = parse_metrics(contents(path)).lines;
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_EQ(lines[1].step, 20);
   EXPECT_EQ(lines[2].split, "valid");
-  { const MetricsFile file(path, -1); }
+  { const MetricsFile file(path, {}); }
   EXPECT_EQ(contents(path), "");
+  // What was changed or cut before the mark is refused, and left as it is.
+  for (const std::string& other : {all.substr(0, 9) + "4" + all.substr(10), all.substr(0, all.size() - 1)}) {
+    test::put(path, other);
+    EXPECT_THROW(MetricsFile(path, marks[2]), Error);
+    EXPECT_EQ(contents(path), other);
+  }
   test::put(path, all.substr(0, 40) + std::string(1, '\0') + all.substr(41));  // damage in the middle
   EXPECT_LT(parse_metrics(contents(path)).lines.size(), 3U);
 }
@@ -78,9 +88,13 @@ TEST(Events, RecordsAreThoseOfTensorBoard) {
 TEST(Events, ReadBackAndCutAtAStep) {
   const test::TemporaryFolder folder;
   const auto path = folder / "events.out.tfevents.bochner";
+  std::vector<FileMark> marks;
   {
-    EventsFile file(path, -1);
-    for (const int64_t step : {1, 2, 300}) file.write({.wall_time = 1.0, .step = step, .tag = "a/b", .value = 0.5F});
+    EventsFile file(path, {});
+    for (const int64_t step : {1, 2, 300}) {
+      file.write({.wall_time = 1.0, .step = step, .tag = "a/b", .value = 0.5F});
+      marks.push_back(file.mark());
+    }
   }
   const std::string all = contents(path);
   const Events events = parse_events(bytes_of(all));
@@ -90,7 +104,7 @@ TEST(Events, ReadBackAndCutAtAStep) {
   EXPECT_EQ(events.events[3].tag, "a/b");
   EXPECT_EQ(events.events[3].value, 0.5F);
   EXPECT_EQ(events.ends[3], static_cast<int64_t>(all.size()));
-  { const EventsFile file(path, 2); }
+  { const EventsFile file(path, marks[1]); }
   EXPECT_EQ(contents(path), all.substr(0, static_cast<size_t>(events.ends[2])));
   // Wherever it is cut and whichever byte is changed, the records before stay and nothing is read beyond.
   for (size_t cut = 0; cut < all.size(); ++cut) {

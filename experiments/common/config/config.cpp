@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/make_shared.hpp>
 #include <boost/program_options.hpp>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,6 +17,7 @@
 #include "experiments/common/config/ini.h"
 #include "experiments/common/config/suggest.h"
 #include "experiments/common/run/run_folder.h"
+#include "experiments/common/run/stored_run.h"
 
 extern char** environ;  // NOLINT: POSIX
 
@@ -218,6 +220,12 @@ Assignments from_preset(const Experiment& experiment, Fields& fields, const std:
   return result;
 }
 
+int64_t number_of_steps(const std::string& text) {
+  int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 bool value_is_true(const Assignments& assignments, const std::string& name) {
   std::string value;
   for (const Assignment& assignment : assignments) {
@@ -243,17 +251,24 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
                          std::span<const std::string> arguments, const Environment& environment) {
   ConfigReport report;
   const Assignments command_line = from_command_line(fields, arguments);
+  report.steps_given = std::any_of(command_line.begin(), command_line.end(),
+                                   [](const Assignment& assignment) { return assignment.name == "steps"; });
   const Assignments variables = from_environment(fields, environment, report);
 
   Assignments file;
   const std::string config = value_of("config", fields, {&command_line});
   const std::string out = value_of("out", fields, {&variables, &command_line});
   if (!config.empty()) {
-    file = from_ini(experiment, fields, read_config(config), config, false);
-  } else if (value_is_true(command_line, "resume") && !out.empty()) {
+    const std::string text = read_config(config);
+    file = from_ini(experiment, fields, text, config, false);
+    if (config_was_changed(text)) {
+      report.warnings.push_back(
+          fmt::format("{}: was changed since the run wrote it; this run goes by it as it is", config));
+    }
+  } else if (experiment.trains && value_is_true(command_line, "resume") && !out.empty()) {
     const std::string stored = (std::filesystem::path(out) / "config.ini").string();
-    if (std::filesystem::exists(stored)) {
-      file = from_ini(experiment, fields, read_config(stored), stored, false);
+    if (holds_run(out)) {
+      file = from_ini(experiment, fields, trusted_config(out), stored, false);
     } else if (!holds_runs(out)) {  // of several runs below, each is compared with its own config.ini
       fail("--resume: there is no run in {}: {} is missing", out, stored);
     }
@@ -290,18 +305,27 @@ std::string config_ini(const Experiment& experiment, const Fields& fields) {
   return fmt::format("# {}\nexperiment = {}\n{}", experiment.summary, experiment.name, fields.ini());
 }
 
-void require_same_config(const Fields& fields, const std::string& stored, const std::string& file) {
+bool require_same_config(const Fields& fields, const std::string& stored, const std::string& file, bool longer) {
   std::map<std::string, std::string> before;
   for (const IniEntry& entry : parse_ini(stored, file)) before[entry.name] = entry.value;
   std::vector<std::string> changes;
+  bool is_longer = false;
+  bool more = false;
   for (const Field& field : fields.all()) {
     const auto found = before.find(field.name());
     if (field.is_free_on_resume() || found == before.end() || found->second == field.text()) continue;
+    if (field.name() == "steps") {
+      more = number_of_steps(field.text()) > number_of_steps(found->second);
+      is_longer = longer && more;
+      if (is_longer) continue;
+    }
     changes.push_back(fmt::format("{} is {} but was {}", field.name(), field.text(), found->second));
   }
   if (!changes.empty()) {
-    fail("--resume: {}: {}; a run goes on as it began, start another with --out", file, listed(changes));
+    fail("--resume: {}: {}; a run goes on as it began{}, start another with --out", file, listed(changes),
+         more && changes.size() == 1 ? ", or with --steps on the command line longer" : "");
   }
+  return is_longer;
 }
 
 void assign_arguments(Fields& fields, std::span<const std::string> arguments) {

@@ -1,5 +1,5 @@
 // Loading a config from its five sources. Precedence, later wins:
-//   1. defaults in the struct   2. --preset   3. --config FILE (with --resume: the config.ini of the run folder)
+//   1. defaults in the struct   2. --preset   3. --config FILE (with --resume: what the run folder holds)
 //   4. environment: BOCHNER_MODEL_LAYERS for model.layers   5. command line: --model.layers=2
 #pragma once
 
@@ -25,6 +25,7 @@ struct ConfigReport {
   std::vector<std::pair<std::string, std::string>> overrides;
   /// Unknown environment variables and the like.
   std::vector<std::string> warnings;
+  bool steps_given = false;  ///< on the command line
 };
 
 /// Fills `fields`, which include those of `options`. An Error names the source (file and line, variable, or option),
@@ -36,8 +37,8 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
 std::string config_ini(const Experiment& experiment, const Fields& fields);
 
 /// Refuses to continue a run whose results would not be its own: an Error names each setting of `stored` (the text of
-/// a config.ini) that differs now and is not free to.
-void require_same_config(const Fields& fields, const std::string& stored, const std::string& file);
+/// a config.ini) that differs now and is not free to. With `longer`, there may be more steps; true where there are.
+bool require_same_config(const Fields& fields, const std::string& stored, const std::string& file, bool longer = false);
 
 /// Assigns `--name=value` arguments alone, for a program that is no experiment.
 void assign_arguments(Fields& fields, std::span<const std::string> arguments);

@@ -39,7 +39,8 @@ struct Experiment {
   /// Do its models store activations in bf16 under --precision=bf16 (layers/mixed_precision.h)? On the CPU, where no
   /// product rounds its factors, that precision is refused to others: it would change nothing.
   bool stores_bf16 = false;
-  /// Does it train? Where it only measures, --seeds, --resume and --bench are refused: they would change nothing.
+  /// Does it train? Where it only measures, --seeds, --resume, --init and --bench are refused: they would change
+  /// nothing.
   bool trains = true;
   /// Numbers that follow from a finished run, for its results.json.
   std::function<std::vector<std::pair<std::string, double>>(const RunRecord&)> derived = {};

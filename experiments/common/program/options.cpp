@@ -28,9 +28,14 @@ void RunOptions::fields(Fields& f) {
     "minutes between checkpoints, beside those of evaluations; 0: none; results do not depend on it")
       .at_least(0)
       .free_on_resume();
+  f("init", init, "begin with the weights of this run folder, or of this safetensors file, where names are the same");
   f("data", data, "folder of the data sets").free_on_resume();
   f("out", out, "run folder, or that of several runs; default runs/EXPERIMENT/NAME").of_invocation();
-  f("resume", resume, "continue the run in the run folder, bit for bit").command_line_only();
+  f("resume", resume,
+    "continue the run in the run folder, bit for bit; with --steps=N to N steps in all; =auto: where there is one, "
+    "else "
+    "start")
+      .command_line_only();
   f("quiet", quiet, "print warnings and errors only").of_invocation();
   f("log-level", log_level, "how much to print").one_of({"error", "warning", "info", "debug"}).of_invocation();
   f("dump-config", dump_config, "print all settings as an INI file, and stop").command_line_only();

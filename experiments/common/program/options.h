@@ -34,6 +34,7 @@ struct RunOptions {
   std::string out{};
   bool resume = false;
   double checkpoint_every = 0;
+  std::string init{};
   bool quiet = false;
   std::string log_level = "info";
   bool dump_config = false;

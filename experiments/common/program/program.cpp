@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -47,6 +48,12 @@ void print(const std::string& text) {
   flush_output();
 }
 
+constexpr const char* kResumeAuto = "--resume=auto";
+
+bool has_argument(const Arguments& arguments, const std::string& word) {
+  return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
+}
+
 /// `performer+softmax`, as long as that is short.
 std::string name_of(const std::vector<std::string>& names, const char* kind) {
   if (names.size() > 3) return fmt::format("{}-{}", names.size(), kind);
@@ -60,6 +67,7 @@ void check_measurement(const Experiment& experiment, const RunOptions& options) 
   if (experiment.trains) return;
   for (const auto& [name, asked] : {std::pair{"seeds", options.seeds > 1},
                                     {"resume", options.resume},
+                                    {"init", !options.init.empty()},
                                     {"bench", options.bench},
                                     {"checkpoint-every", options.checkpoint_every > 0}}) {
     if (asked) fail("--{}: {} trains nothing; measure again, with another --seed or --out", name, experiment.name);
@@ -94,6 +102,7 @@ class Program {
   void run() {
     const std::vector<std::string> tasks = compared(arguments_, "task");
     const std::vector<std::string> attentions = compared(arguments_, "attention");
+    if (has_argument(arguments_, kResumeAuto)) settle_resume(tasks, attentions);
     if (tasks.empty() && attentions.empty()) {
       launch(arguments_);
     } else {
@@ -109,6 +118,28 @@ class Program {
     if (options.version && !options.help) print(version_text());
     if (options.dump_config && !options.help && !options.version) print(config_ini(experiment_, fields));
     return options.help || options.version || options.dump_config;
+  }
+
+  /// `--resume=auto` becomes `--resume` where there is something to continue, and nothing where not.
+  void settle_resume(const std::vector<std::string>& tasks, const std::vector<std::string>& attentions) {
+    std::erase(arguments_, kResumeAuto);
+    Arguments first = arguments_;
+    if (!tasks.empty()) first = parts_by({{"", first}}, "task", tasks).front().arguments;
+    if (!attentions.empty()) first = parts_by({{"", first}}, "attention", attentions).front().arguments;
+    with_config_([&](Fields& fields, RunOptions& options, const Body&) {
+      load_config(experiment_, fields, options, first, bochner_environment());
+      options.resume = true;
+      if (holds_runs(folder_asked(options, tasks, attentions))) arguments_.emplace_back("--resume");
+    });
+  }
+
+  /// The folder that --out names, or else the latest of those that are named after the run or runs.
+  std::filesystem::path folder_asked(RunOptions options, const std::vector<std::string>& tasks,
+                                     const std::vector<std::string>& attentions) const {
+    if (!options.out.empty()) return options.out;
+    if (!tasks.empty()) options.task = name_of(tasks, "tasks");
+    if (!attentions.empty()) options.attention = name_of(attentions, "attentions");
+    return folder_of_runs(experiment_, options);
   }
 
   void launch(const Arguments& arguments) {
@@ -131,7 +162,7 @@ class Program {
         trace_ = options.trace;
         trace::start();
       }
-      Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides};
+      Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides, loaded.steps_given};
       body(session);
       records_.insert(records_.end(), session.records.begin(), session.records.end());
     });
@@ -167,10 +198,8 @@ class Program {
         load_config(experiment_, fields, options, part.arguments, bochner_environment());
         if (told || (told = tells(fields, options))) return;
         if (!folder_.empty()) return;
-        if (!tasks.empty()) options.task = name_of(tasks, "tasks");
-        if (!attentions.empty()) options.attention = name_of(attentions, "attentions");
         options.resume = resume;
-        gather_in(options.out.empty() ? folder_of_runs(experiment_, options) : std::filesystem::path(options.out));
+        gather_in(folder_asked(options, tasks, attentions));
       });
     }
     if (told) return;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,11 @@ struct Session {
   /// The command that continues all runs of this call after an interrupt; empty where there is one run.
   std::string go_on;
   std::vector<std::pair<std::string, std::string>> overrides;
+  bool steps_given = false;      ///< on the command line: a run that is continued may be made longer
+  DataLog data{};                ///< what was read for all runs of this call
+  std::set<std::string> told{};  ///< warnings, each once
+  /// More for report.html of one run, and files beside it: called when the run is finished.
+  std::function<std::vector<ReportFigure>(const RunRecord&)> draw{};
   std::vector<RunRecord> records{};  ///< of the runs that are finished; train_runs adds them
 };
 

@@ -3,17 +3,63 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <vector>
 
 #include "engine/io/file.h"
 
 namespace bochner {
 
-AppendFile::AppendFile(const std::filesystem::path& path, int64_t keep) : name_(path.string()) {
+namespace {
+
+/// Hashes the first bytes of a file; an Error where they are not those of the mark.
+void hash_through(const std::filesystem::path& path, const FileMark& mark, Xxh3& hash) {
+  const auto refuse = [&](const std::string& what) {
+    fail("{}: {}; bring it back from a copy, or remove it to go on with a record that begins here", path.string(),
+         what);
+  };
+  InputFile file(path);
+  if (file.size() < mark.bytes) {
+    refuse(fmt::format("has {} bytes, but had {} at the checkpoint; it was cut", file.size(), mark.bytes));
+  }
+  std::vector<std::byte> piece(static_cast<size_t>(std::min(mark.bytes, int64_t{1} << 20)));
+  for (int64_t at = 0; at < mark.bytes;) {
+    const std::span<std::byte> part =
+        std::span(piece).first(static_cast<size_t>(std::min(mark.bytes - at, std::ssize(piece))));
+    file.read_at(at, part);
+    hash.update(part);
+    at += std::ssize(part);
+  }
+  if (hash.hex() != mark.hash) {
+    refuse(fmt::format("its first {} bytes have the hash {}, but had {} at the checkpoint; it was changed", mark.bytes,
+                       hash.hex(), mark.hash));
+  }
+}
+
+}  // namespace
+
+std::string FileMark::text() const { return fmt::format("{} {}", bytes, hash); }
+
+FileMark FileMark::parse(const std::string& text, const std::string& file) {
+  FileMark mark;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, mark.bytes);
+  if (error != std::errc() || stop == end || *stop != ' ' || mark.bytes < 0) {
+    fail("{}: the length and hash of a file are damaged: '{}'", file, text);
+  }
+  mark.hash.assign(stop + 1, end);
+  return mark;
+}
+
+AppendFile::AppendFile(const std::filesystem::path& path, const FileMark& keep)
+    : name_(path.string()), bytes_(keep.bytes) {
+  if (keep.bytes > 0) hash_through(path, keep, hash_);
   descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail_to("open");
-  if (ftruncate(descriptor_, keep) != 0) {
+  if (ftruncate(descriptor_, keep.bytes) != 0) {
     const int error = errno;
     close(descriptor_);
     errno = error;
@@ -24,6 +70,8 @@ AppendFile::AppendFile(const std::filesystem::path& path, int64_t keep) : name_(
 AppendFile::~AppendFile() { close(descriptor_); }
 
 void AppendFile::append(std::string_view bytes) {
+  hash_.update(bytes_of(bytes));
+  bytes_ += std::ssize(bytes);
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;

@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "engine/error.h"
-#include "engine/io/file.h"
 
 namespace bochner {
 namespace {
@@ -120,15 +119,6 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-int64_t bytes_through(const std::filesystem::path& path, int64_t last_step) {
-  if (last_step < 0 || !std::filesystem::exists(path)) return 0;
-  const std::vector<std::byte> bytes = read_file(path);
-  const Events events = parse_events(bytes);
-  int64_t keep = 0;
-  for (size_t i = 0; i < events.events.size() && events.events[i].step <= last_step; ++i) keep = events.ends[i];
-  return keep;
-}
-
 }  // namespace
 
 uint32_t crc32c(std::string_view bytes) {
@@ -172,9 +162,8 @@ Events parse_events(Bytes bytes) {
   return result;
 }
 
-EventsFile::EventsFile(const std::filesystem::path& path, int64_t last_step)
-    : file_(path, bytes_through(path, last_step)) {
-  if (std::filesystem::file_size(path) == 0) write({.wall_time = now_seconds(), .step = 0, .tag = ""});
+EventsFile::EventsFile(const std::filesystem::path& path, const FileMark& keep) : file_(path, keep) {
+  if (keep.bytes == 0) write({.wall_time = now_seconds(), .step = 0, .tag = ""});
 }
 
 }  // namespace bochner

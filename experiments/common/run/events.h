@@ -41,10 +41,11 @@ Events parse_events(Bytes bytes);
 
 class EventsFile {
  public:
-  /// Keeps the events of an existing file up to `last_step`; -1 begins anew.
-  EventsFile(const std::filesystem::path& path, int64_t last_step);
+  /// Goes on behind `keep` (AppendFile); an empty mark begins anew.
+  EventsFile(const std::filesystem::path& path, const FileMark& keep);
   void write(const ScalarEvent& event) { file_.append(format_event(event)); }
   void sync() { file_.sync(); }
+  FileMark mark() const { return file_.mark(); }
 
  private:
   AppendFile file_;

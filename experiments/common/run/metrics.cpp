@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/error.h"
-#include "engine/io/file.h"
 
 namespace bochner {
 namespace {
@@ -47,15 +46,6 @@ bool parse_line(std::string_view text, MetricsLine& line) {
     if (name != "step" && name != "split" && number_of(value, number)) line.metrics.emplace_back(name, number);
   }
   return true;
-}
-
-int64_t bytes_through(const std::filesystem::path& path, int64_t last_step) {
-  if (last_step < 0 || !std::filesystem::exists(path)) return 0;
-  const std::vector<std::byte> bytes = read_file(path);
-  const MetricsText text = parse_metrics(text_of(bytes));
-  int64_t keep = 0;
-  for (size_t i = 0; i < text.lines.size() && text.lines[i].step <= last_step; ++i) keep = text.ends[i];
-  return keep;
 }
 
 }  // namespace
@@ -105,8 +95,7 @@ MetricsText parse_metrics(std::string_view text) {
   return result;
 }
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t last_step)
-    : file_(path, bytes_through(path, last_step)) {}
+MetricsFile::MetricsFile(const std::filesystem::path& path, const FileMark& keep) : file_(path, keep) {}
 
 void MetricsFile::write(int64_t step, std::string_view split, const Metrics& metrics) {
   Json json = {{"step", step}, {"split", split}};

@@ -41,10 +41,11 @@ MetricsText parse_metrics(std::string_view text);
 
 class MetricsFile {
  public:
-  /// Keeps the lines of an existing file up to `last_step`; -1 begins anew.
-  MetricsFile(const std::filesystem::path& path, int64_t last_step);
+  /// Goes on behind `keep` (AppendFile); an empty mark begins anew.
+  MetricsFile(const std::filesystem::path& path, const FileMark& keep);
   void write(int64_t step, std::string_view split, const Metrics& metrics);
   void sync() { file_.sync(); }
+  FileMark mark() const { return file_.mark(); }
 
  private:
   AppendFile file_;

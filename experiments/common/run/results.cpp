@@ -1,11 +1,19 @@
 #include "experiments/common/run/results.h"
 
+#include <fmt/chrono.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "engine/error.h"
 #include "engine/io/file.h"
+#include "engine/io/xxh3.h"
 #include "engine/parallel.h"
 #include "experiments/common/program/build_info.h"
+#include "experiments/common/run/data_record.h"
+#include "experiments/common/run/stored_run.h"
 
 namespace bochner {
 namespace {
@@ -18,6 +26,21 @@ std::string read_text(const std::filesystem::path& path) {
   constexpr int64_t kLargest = int64_t{1} << 30;
   const std::vector<std::byte> bytes = read_file(path, kLargest);
   return std::string(text_of(bytes));
+}
+
+/// `"xxh3_128": "..."\n}\n` ends the file: the hash of all of it with zeros for these digits.
+constexpr const char* kHashKey = "xxh3_128";
+constexpr size_t kHashDigits = 32;
+constexpr size_t kHashEnd = kHashDigits + 4;  ///< from the first digit to the end of the file
+
+void require_hash(const std::string& text, const Json& json, const std::string& file) {
+  const std::string stated = json.at(kHashKey).get<std::string>();
+  std::string zeros = text;
+  if (text.size() < kHashEnd || text.compare(text.size() - kHashEnd, kHashDigits, stated) != 0) {
+    fail("{}: does not end with its hash; the file was changed since it was written", file);
+  }
+  const std::string now = xxh3_of(bytes_of(zeros.replace(zeros.size() - kHashEnd, kHashDigits, kHashDigits, '0')));
+  if (now != stated) fail("{}: has the hash {}, but states {}; it was changed since it was written", file, now, stated);
 }
 
 }  // namespace
@@ -38,7 +61,15 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
   }
   Json baselines = Json::object();
   for (const Baseline& baseline : result.baselines) baselines[baseline.name] = json_of(baseline.test);
+  Json files = Json::object();
+  if (!run.folder.empty()) {
+    for (const auto& [name, hash] : hashes_of_files(run.folder)) files[name] = hash;
+  }
   Json json = {
+      {"schema", kResultsSchema},
+      {"run", run.id},
+      {"date", run.date},
+      {"host", run.host},
       {"experiment", run.experiment},
       {"task", run.task},
       {"protocol", run.protocol},
@@ -70,9 +101,25 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
         {"blas", build.blas},
         {"cuda", build.cuda}}},
       {"paper", paper},
+      {"init", Json::parse(run.init)},
+      {"data", Json::parse(data_json(run.data))},
+      {"files", files},
   };
   if (!result.inputs.empty()) json["inputs"] = result.inputs;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  json[kHashKey] = std::string(kHashDigits, '0');
+  std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string hash = xxh3_of(bytes_of(text));
+  return text.replace(text.size() - kHashEnd, kHashDigits, hash);
+}
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 RunRecord read_run(const std::filesystem::path& folder) {
@@ -80,7 +127,14 @@ RunRecord read_run(const std::filesystem::path& folder) {
   RunRecord run;
   run.folder = folder;
   try {
-    const Json json = Json::parse(read_text(file));
+    const std::string text = read_text(file);
+    const Json json = Json::parse(text);
+    if (json.contains("schema") || json.contains(kHashKey)) require_hash(text, json, file);
+    run.id = json.value("run", "");
+    run.date = json.value("date", "");
+    run.host = json.value("host", "");
+    if (json.contains("data")) run.data = parse_data_json(json["data"].dump(), file);
+    require_same_files(folder, json.value("files", std::map<std::string, std::string>()));
     const auto metrics = [&](const Json& value) { return parse_metrics_json(value.dump(), file); };
     run.experiment = json.at("experiment").get<std::string>();
     run.task = json.at("task").get<std::string>();

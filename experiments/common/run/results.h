@@ -25,16 +25,30 @@ struct RunRecord {
   std::string precision;
   std::string model = "{}";  ///< JSON of the settings of the model
   std::string config;        ///< text of config.ini
+  std::string id;            ///< of the run, in all its files
+  std::string date;          ///< when it finished: UTC, ISO 8601
+  std::string host;          ///< where
+  std::vector<DataRead> data;
+  std::string init = "null";  ///< JSON: where the first weights came from, if from another run
   TrainResult result;
   Metrics derived;  ///< from the above and the curves, as Experiment::derived says
   std::vector<MetricsLine> curves;
   std::filesystem::path folder;  ///< where all this lies
 };
 
-/// The text of results.json, with the paper's number for this run where the table has one.
+/// The version of what results.json holds; those of before it was counted have none.
+inline constexpr int kResultsSchema = 2;
+
+/// The text of results.json, with the paper's number for this run where the table has one, the hashes of the files in
+/// its folder as they are now, and, last, the hash of itself.
 std::string results_json(const RunRecord& run, const PaperTable& papers);
 
-/// Reads results.json, config.ini and metrics.jsonl of a finished run. An Error where one is missing or damaged.
+/// Reads results.json, config.ini and metrics.jsonl of a finished run. An Error where one is missing, or where a file
+/// of the run was changed since.
 RunRecord read_run(const std::filesystem::path& folder);
+
+/// `2026-11-22T09:04:05Z`
+std::string utc_now();
+std::string host_name();
 
 }  // namespace bochner

@@ -8,12 +8,16 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "engine/error.h"
 #include "engine/io/file.h"
 #include "experiments/common/program/bench.h"
 #include "experiments/common/program/interrupt.h"
 #include "experiments/common/report/comparison.h"
+#include "experiments/common/run/data_record.h"
+#include "experiments/common/run/init.h"
+#include "experiments/common/run/stored_run.h"
 
 namespace bochner {
 namespace {
@@ -27,6 +31,24 @@ RunFolder folder_of(const Session& session, bool many) {
   }
   return {options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out),
           options.resume};
+}
+
+/// Takes up the run in the folder: its id and config.ini, which must agree with what is asked for now. True where it is
+/// to be made longer.
+bool read_identity(const Session& session, const RunFolder& folder, RunIdentity& identity) {
+  const std::string file = (folder / "config.ini").string();
+  identity.config = trusted_config(folder.path());
+  identity.id = id_of_config(identity.config, file);
+  if (!require_same_config(session.fields, identity.config, file, session.steps_given)) return false;
+  identity.config_before =
+      std::exchange(identity.config, stamped_config(config_ini(session.experiment, session.fields), identity.id));
+  return true;
+}
+
+/// A finished run among others that are not must have learned from the same data.
+void require_data_of(const RunRecord& finished, std::vector<DataRead> now) {
+  if (now.size() > finished.data.size()) return;
+  require_same_data(now, {finished.data.begin(), finished.data.begin() + std::ssize(now)});
 }
 
 /// Sets an option for a while.
@@ -91,17 +113,35 @@ std::string means_text(const std::vector<RunRecord>& runs) {
 
 RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make) {
   const RunOptions& options = session.options;
-  if (std::filesystem::exists(folder / "config.ini")) {
-    const std::string file = (folder / "config.ini").string();
-    const std::vector<std::byte> stored = read_file(file);
-    require_same_config(session.fields, std::string(text_of(stored)), file);
-  }
+  RunIdentity identity;
+  const std::optional<StoredRun> stored = StoredRun::of(folder.path());
+  const bool resumes = stored || std::filesystem::exists(folder / "config.ini");
+  const bool longer = resumes && read_identity(session, folder, identity);
   if (std::filesystem::exists(folder / "results.json")) {
-    session.log.info("{} is finished already", folder.path().string());
-    return read_run(folder.path());
+    RunRecord finished = read_run(folder.path());
+    if (!longer) {
+      session.log.info("{} is finished already", folder.path().string());
+      require_data_of(finished, session.data.reads());
+      return finished;
+    }
   }
-  const std::string config = config_ini(session.experiment, session.fields);
+  if (!resumes) {
+    identity.id = new_run_id();
+    identity.config = stamped_config(config_ini(session.experiment, session.fields), identity.id);
+  }
+  const DataLog own;  // of what this run alone reads
   const std::unique_ptr<Trainable> model = make();
+  identity.data = session.data.reads();
+  for (const DataRead& read : own.reads()) identity.data.push_back(read);
+  for (const std::string& line : unpublished(identity.data)) {
+    if (session.told.insert(line).second) session.log.warning("{}", line);
+  }
+  if (stored) {
+    require_same_data(identity.data, stored->data);
+    identity.init = stored->init;
+  } else if (!options.init.empty()) {
+    identity.init = init_from(*model, options.init, session.log);
+  }
   session.log.info("{}: {} parameters, {} steps, into {}", run_name(options), model->parameters(), plan.steps,
                    folder.path().string());
   const std::string go_on = session.go_on.empty()
@@ -110,7 +150,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   const StopNote note("interrupted; go on with: " + go_on);
   TrainPlan timed = plan;
   timed.checkpoint_minutes = options.checkpoint_every;
-  Trainer trainer(*model, timed, folder, config, session.log, Device::named(options.device), go_on);
+  Trainer trainer(*model, timed, folder, identity, session.log, Device::named(options.device), go_on);
   RunRecord run;
   run.folder = folder.path();
   run.result = trainer.run();
@@ -123,15 +163,23 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   run.device = options.device;
   run.precision = options.precision;
   run.model = session.fields.json("model");
-  run.config = config;
+  run.config = identity.config;
+  run.id = identity.id;
+  run.date = utc_now();
+  run.host = host_name();
+  run.data = identity.data;
+  run.init = identity.init;
   const std::vector<std::byte> metrics = read_file(folder / "metrics.jsonl");
   run.curves = parse_metrics(text_of(metrics)).lines;
   if (session.experiment.derived) run.derived = session.experiment.derived(run);
 
+  std::vector<ReportFigure> figures = figures_of(session.experiment, {run});
+  if (session.draw) {
+    for (ReportFigure& figure : session.draw(run)) figures.push_back(std::move(figure));
+  }
   const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
   const std::string title = fmt::format("{}: {}", session.experiment.name, run_name(options));
-  write_file_atomically(folder / "report.html",
-                        report_html(title, {run}, papers, figures_of(session.experiment, {run})));
+  write_file_atomically(folder / "report.html", report_html(title, {run}, papers, figures));
   write_file_atomically(folder / "results.json", results_json(run, papers));  // last: it says that all is there
   return run;
 }

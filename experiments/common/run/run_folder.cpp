@@ -6,7 +6,11 @@
 #include "engine/io/temporary.h"
 
 namespace bochner {
-bool holds_run(const std::filesystem::path& path) { return std::filesystem::exists(path / "config.ini"); }
+// Any of them: where one was lost, a new run must not be mixed into what is left of the old one.
+bool holds_run(const std::filesystem::path& path) {
+  const auto exists = [&](const char* name) { return std::filesystem::exists(path / name); };
+  return exists("config.ini") || exists("checkpoint-last") || exists("results.json");
+}
 
 RunFolder::RunFolder(const std::filesystem::path& path, bool resume) : path_(path) {
   if (resume && !holds_run(path)) fail("--resume: there is no run in {}", path.string());

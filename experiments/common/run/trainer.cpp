@@ -14,6 +14,7 @@
 #include "engine/ops/unary.h"
 #include "experiments/common/program/interrupt.h"
 #include "experiments/common/program/progress.h"
+#include "experiments/common/run/data_record.h"
 #include "experiments/common/run/events.h"
 
 namespace bochner {
@@ -23,6 +24,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kLast = "checkpoint-last";
 constexpr const char* kBest = "checkpoint-best";
+constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kEvents = "events.out.tfevents.bochner";
+/// Begins the name of a value of checkpoint-last: how far a file had grown.
+constexpr const char* kMarkOf = "run.file.";
 
 /// Results on a card are read this often, and where they are logged or kept: a reader waits for the steps before it.
 constexpr double kSecondsBetweenReads = 1;
@@ -50,12 +55,12 @@ std::string ids_text(const std::vector<int64_t>& ids) {
 
 }  // namespace
 
-Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, std::string config, Log& log, Device device,
-                 std::string go_on)
+Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, RunIdentity identity, Log& log,
+                 Device device, std::string go_on)
     : model_(model),
       plan_(std::move(plan)),
       folder_(folder),
-      config_(std::move(config)),
+      identity_(std::move(identity)),
       log_(log),
       device_(device),
       go_on_(std::move(go_on)) {
@@ -68,12 +73,21 @@ Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, std:
 TrainResult Trainer::run() {
   const StopLater later;
   const bool resumed = std::filesystem::exists(folder_ / kLast);
-  if (resumed) restore(State::load(folder_ / kLast));
-  write_file_atomically(folder_ / "config.ini", config_);
-  const int64_t last_record = !resumed ? -1 : unevaluated_ ? step_ - 1 : step_;
-  MetricsFile metrics(folder_ / "metrics.jsonl", last_record);
-  EventsFile events(folder_ / "events.out.tfevents.bochner", last_record);
-  if (resumed) log_.info("continuing {} at step {}", folder_.path().string(), step_);
+  const State before = resumed ? State::load(folder_ / kLast) : State();
+  if (resumed) restore(before);
+  const bool longer = resumed && !identity_.config_before.empty() && before.text("run.config") != identity_.config;
+  if (longer) warn_of_schedule(before);
+  if (!resumed) write_file_atomically(folder_ / "config.ini", identity_.config);
+  MetricsFile metrics(folder_ / kMetrics, mark_of(before, kMetrics));
+  EventsFile events(folder_ / kEvents, mark_of(before, kEvents));
+  if (resumed) {
+    log_.info("continuing {} at step {}", folder_.path().string(), step_);
+    if (longer) {
+      std::filesystem::remove(folder_ / "results.json");  // which says that the run is finished
+      save_last(metrics, events);                         // knows config.ini as it is and as it will be
+    }
+    write_file_atomically(folder_ / "config.ini", identity_.config);
+  }
   Allocator::of(device_).reset_peak();
 
   Progress progress(log_);
@@ -119,7 +133,7 @@ TrainResult Trainer::run() {
       if (!saves) require_finite();
       metrics.sync();  // before the checkpoint: what it continues is then on the disk
       events.sync();
-      save_last();
+      save_last(metrics, events);
       latest_save = Clock::now();
     }
     if (stops && (unevaluated_ || !is_done())) {
@@ -210,16 +224,24 @@ void Trainer::save_best() {
   State state;
   model_.save_model(state);
   state.set("run.step", step_);
-  state.set("run.config", config_);
+  state.set("run.id", identity_.id);
+  state.set("run.config", identity_.config);
   state.set("run.valid", metrics_json(best_.valid));
   state.save(folder_ / kBest);
 }
 
-void Trainer::save_last() {
+void Trainer::save_last(const MetricsFile& metrics, const EventsFile& events) {
   State state;
   model_.save_model(state);
   model_.save_training(state);
-  state.set("run.config", config_);
+  state.set("run.id", identity_.id);
+  state.set("run.config", identity_.config);
+  state.set("run.config_before", identity_.config_before);
+  state.set("run.data", data_json(identity_.data));
+  state.set("run.init", identity_.init);
+  state.set(kMarkOf + std::string(kMetrics), metrics.mark().text());
+  state.set(kMarkOf + std::string(kEvents), events.mark().text());
+  state.set("run.extra", metrics_json(model_.extra()));
   state.set("run.step", step_);
   state.set("run.train_seconds", train_seconds_);
   state.set("run.loss_sum", loss_sum_);
@@ -249,6 +271,54 @@ void Trainer::restore(const State& state) {
            parse_metrics_json(state.text("run.best_valid"), state.file)};
   valid_last_ = parse_metrics_json(state.text("run.valid"), state.file);
   unevaluated_ = state.integer("run.unevaluated") != 0;
+  if (best_.step >= 0) require_best();
+}
+
+/// What finish() will load: better now than behind the rest of the training. It may be newer than checkpoint-last, of
+/// an evaluation that a crash followed.
+void Trainer::require_best() const {
+  const std::string file = (folder_ / kBest).string();
+  const std::string remedy =
+      "bring it back from a copy, or start another run from " + (folder_ / kLast).string() + " with --init";
+  if (!std::filesystem::exists(file)) fail("--resume: {} is missing; {}", file, remedy);
+  const SafetensorsFile best(file);
+  for (const std::string& name : best.tensor_names()) best.read(name);
+  State state;
+  state.values = best.metadata();
+  state.file = file;
+  if (state.text("run.id") != identity_.id) {
+    fail("--resume: {} is of the run {}, but this is the run {}; {}", file, state.text("run.id"), identity_.id, remedy);
+  }
+  const int64_t step = state.integer("run.step");
+  if (step != best_.step && step <= step_) {
+    fail("--resume: {} is of step {}, but the best one so far was step {}; {}", file, step, best_.step, remedy);
+  }
+}
+
+/// Where the file is to go on; at its begin where somebody removed it.
+FileMark Trainer::mark_of(const State& state, const std::string& file) const {
+  const auto found = state.values.find(kMarkOf + file);
+  if (found == state.values.end()) return {};
+  const FileMark mark = FileMark::parse(found->second, state.file);
+  if (mark.bytes == 0 || std::filesystem::exists(folder_ / file)) return mark;
+  log_.warning("{} is missing; it begins again at step {}", (folder_ / file).string(), step_);
+  return {};
+}
+
+/// Where a run is made longer: is it then the one that had been longer from the start?
+void Trainer::warn_of_schedule(const State& state) const {
+  const Metrics before = parse_metrics_json(state.text("run.extra"), state.file);
+  for (const auto& [name, now] : model_.extra()) {
+    const double* const then = find_metric(before, name);
+    if (then == nullptr || *then == now) continue;
+    log_.warning(
+        "{} of step {} was {:.4g}, in a run of {} steps it is {:.4g}: its schedule depends on the number of steps, so "
+        "this run will not equal one of {} steps without a break",
+        name, step_, *then, plan_.steps, now, plan_.steps);
+  }
+  if (step_ % plan_.evaluate_every == 0 && step_ % plan_.log_every == 0) return;
+  log_.warning("step {} was logged and evaluated as the last one; a run of {} steps without a break would not do so",
+               step_, plan_.steps);
 }
 
 std::string Trainer::which(const Blame& blame) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/io/data_log.h"
 #include "experiments/common/program/log.h"
 #include "experiments/common/run/metrics.h"
 #include "experiments/common/run/run_folder.h"
@@ -127,10 +128,19 @@ struct TrainResult {
   double per_second(int64_t count) const { return train_seconds > 0 ? static_cast<double>(count) / train_seconds : 0; }
 };
 
+/// What makes a run the one it is; its checkpoints hold it (stored_run.h).
+struct RunIdentity {
+  std::string id;
+  std::string config;            ///< text of config.ini
+  std::string config_before{};   ///< that of before the run is made longer; empty where it is not
+  std::vector<DataRead> data{};  ///< what it learns from
+  std::string init = "null";     ///< JSON: where its first weights came from, if from another run
+};
+
 class Trainer {
  public:
-  /// `config` is the text of config.ini. `go_on` is the command that continues an interrupted run.
-  Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, std::string config, Log& log, Device device,
+  /// `go_on` is the command that continues an interrupted run.
+  Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, RunIdentity identity, Log& log, Device device,
           std::string go_on);
 
   /// Trains to the end, from checkpoint-last where the folder holds one. Interrupted is thrown after a checkpoint,
@@ -147,7 +157,10 @@ class Trainer {
   bool is_multiple(int64_t interval) const { return interval > 0 && step_ % interval == 0; }
   void read_results();
   void restore(const State& state);
-  void save_last();
+  void require_best() const;
+  FileMark mark_of(const State& state, const std::string& file) const;
+  void warn_of_schedule(const State& state) const;
+  void save_last(const MetricsFile& metrics, const class EventsFile& events);
   void save_best();
   void log_training(MetricsFile& metrics, class EventsFile& events);
   Metrics measure(Split split, class Progress& progress);
@@ -164,7 +177,7 @@ class Trainer {
   Trainable& model_;
   TrainPlan plan_;
   const RunFolder& folder_;
-  std::string config_;
+  RunIdentity identity_;
   Log& log_;
   Device device_;
   std::string go_on_;

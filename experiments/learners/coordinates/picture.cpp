@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "engine/error.h"
+#include "engine/io/data_log.h"
+#include "engine/io/elements.h"
 #include "engine/io/png.h"
 #include "engine/random.h"
 
@@ -88,6 +90,7 @@ Picture still_life(int64_t size) {
       values.data<float>()[y * size + x] = static_cast<float>(2 * brightness(place(y, size), place(x, size), edge) - 1);
     }
   }
+  log_generated("still-life", {bytes_of(values)});
   return with_derivatives(values);
 }
 
@@ -131,6 +134,7 @@ Picture dead_leaves(int64_t size) {
           seen[static_cast<size_t>(i * n + j)] / static_cast<float>(kSamples * kSamples);
     }
   }
+  log_generated("dead-leaves", {bytes_of(values)});
   return with_derivatives(values);
 }
 

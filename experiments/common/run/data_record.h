@@ -1,0 +1,25 @@
+// Which data a run read, in results.json and in its checkpoints: so that a record tells which bytes its numbers are of,
+// and a run is not continued with others.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/io/data_log.h"
+
+namespace bochner {
+
+/// A JSON array, an object for each: {"file" or "generated", "bytes", "sha256", "published": the data set whose
+/// published file this is, or null}. Of a file that was not read to its end, "part": true.
+std::string data_json(const std::vector<DataRead>& reads);
+/// The reverse; an Error in the name of `file`.
+std::vector<DataRead> parse_data_json(std::string_view json, const std::string& file);
+
+/// A line for each file that has the name of a published one but other bytes, with both hashes.
+std::vector<std::string> unpublished(const std::vector<DataRead>& reads);
+
+/// An Error names what differs, and both hashes. Files may have moved: only bytes count, in the order of reading.
+void require_same_data(const std::vector<DataRead>& now, const std::vector<DataRead>& before);
+
+}  // namespace bochner

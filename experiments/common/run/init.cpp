@@ -1,0 +1,74 @@
+#include "experiments/common/run/init.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/error.h"
+#include "engine/io/xxh3.h"
+#include "engine/nearest.h"
+
+namespace bochner {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path weights_of(const fs::path& from) {
+  if (!fs::is_directory(from)) return from;
+  for (const char* name : {"checkpoint-best", "checkpoint-last"}) {
+    if (fs::exists(from / name)) return from / name;
+  }
+  fail("--init: {} holds no checkpoint; name the folder of a run, or a safetensors file", from.string());
+}
+
+/// Of many names, some.
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 8;
+  if (names.size() <= kShown) return listed(names);
+  return listed(std::span(names).first(kShown)) + fmt::format(" and {} more", names.size() - kShown);
+}
+
+}  // namespace
+
+std::string init_from(Trainable& model, const fs::path& from, Log& log) {
+  const fs::path file = weights_of(from);
+  const State stored = State::load(file);
+  State own;
+  model.save_model(own);
+  State training;  // of a checkpoint-last: nothing that one would miss
+  model.save_training(training);
+  State merged = own;
+  merged.file = stored.file;
+  std::vector<std::string> missing;
+  std::vector<std::string> left_over;
+  std::vector<std::string> different;
+  for (const auto& [name, tensor] : own.tensors) {
+    const auto found = stored.tensors.find(name);
+    if (found == stored.tensors.end()) {
+      missing.push_back(name);
+    } else if (!(found->second.shape() == tensor.shape()) || found->second.dtype() != tensor.dtype()) {
+      different.push_back(fmt::format("{} is {} there, {} here", name, found->second.str(), tensor.str()));
+    } else {
+      merged.tensors[name] = found->second;
+    }
+  }
+  for (const auto& [name, tensor] : stored.tensors) {
+    if (!own.tensors.contains(name) && !training.tensors.contains(name)) left_over.push_back(name);
+  }
+  if (!different.empty()) fail("--init: {}: {}", file.string(), some_of(different));
+  if (missing.size() == own.tensors.size()) {
+    fail("--init: {} holds none of the model's tensors; it has {}, the model {}", file.string(), some_of(left_over),
+         some_of(missing));
+  }
+  model.load_model(merged);
+  log.info("{} of {} tensors from {}", own.tensors.size() - missing.size(), own.tensors.size(), file.string());
+  if (!missing.empty()) log.warning("--init: {} lacks {}; begun as without it", file.string(), some_of(missing));
+  if (!left_over.empty()) log.warning("--init: of {} left over: {}", file.string(), some_of(left_over));
+
+  nlohmann::ordered_json json = {{"file", file.string()}, {"xxh3_128", xxh3_of_file(file)}};
+  if (stored.values.contains("run.id")) json["run"] = stored.text("run.id");
+  if (stored.values.contains("run.step")) json["step"] = stored.integer("run.step");
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace bochner
