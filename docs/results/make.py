@@ -30,7 +30,8 @@ import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXPERIMENTS = HERE.parent.parent / "experiments"
-VERDICTS = ("holds", "holds in part", "does not hold", "not run", "cannot be run here")
+VERDICTS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold", "not run": "were not run",
+            "cannot be run here": "cannot be run here"}  # of one claim: of several
 PAPERS = {"Skyformer": "SKY", "Learning the Transformer Kernel": "KL", "Performer": "PERF",
           "Scalable Neural Network Kernels": "SNNK"}
 
@@ -201,7 +202,7 @@ def scoreboard():
         for claim in (c for c in claims if c["paper"] == name):
             where = f"claims.csv, {name} {claim['where']}"
             if claim["verdict"] not in VERDICTS:
-                raise Wrong(f"{where}: the verdict {claim['verdict']!r} is none of {VERDICTS}")
+                raise Wrong(f"{where}: the verdict {claim['verdict']!r} is none of {list(VERDICTS)}")
             why = f": {claim['why']}" if claim["why"] else ""
             command = f"`{claim['command']}`" if claim["command"] else ""
             used.clear()
@@ -210,7 +211,7 @@ def scoreboard():
             rows.append([claim["where"], claim["claim"], filled_in(claim["printed"], where), ours,
                          f"**{claim['verdict']}**{why}", command])
         parts.append(f"## {name}\n\n" + str(Table(["where", "claim", "paper", "here", "verdict", "command"], rows)))
-    counts = ", ".join(f"{sum(c['verdict'] == v for c in claims)} {v}" for v in VERDICTS)
+    counts = ", ".join(f"{sum(c['verdict'] == v for c in claims)} {several}" for v, several in VERDICTS.items())
     return f"{len(claims)} claims, figures and tables: {counts}.\n\n" + "\n\n".join(parts)
 
 
