@@ -121,14 +121,14 @@ void reduce_all(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) {
 
 }  // namespace
 
-void reduce(Reduction op, int64_t outer, int64_t count, int64_t inner, const Tensor& x, const Tensor& y) {
+void reduce(Reducer op, int64_t outer, int64_t count, int64_t inner, const Tensor& x, const Tensor& y) {
   visit_numeric(x.dtype(), "reduce", [&]<class T>(TypeTag<T>) {
     switch (op) {
-      case Reduction::sum:
+      case Reducer::sum:
         return reduce_all<Sum>(outer, count, inner, x.data<T>(), y.data<T>());
-      case Reduction::max:
+      case Reducer::max:
         return reduce_all<Max>(outer, count, inner, x.data<T>(), y.data<T>());
-      case Reduction::min:
+      case Reducer::min:
         return reduce_all<Min>(outer, count, inner, x.data<T>(), y.data<T>());
     }
   });

@@ -112,14 +112,14 @@ void run(int64_t outer, int64_t count, int64_t inner, const S* x, R* y) {
 
 }  // namespace
 
-void reduce(Reduction op, int64_t outer, int64_t count, int64_t inner, const Tensor& x, const Tensor& y) {
+void reduce(Reducer op, int64_t outer, int64_t count, int64_t inner, const Tensor& x, const Tensor& y) {
   const auto of_type = [&]<class T>(TypeTag<T>) {
     switch (op) {
-      case Reduction::sum:
+      case Reducer::sum:
         return run<Sum>(outer, count, inner, x.data<T>(), y.data<T>());
-      case Reduction::max:
+      case Reducer::max:
         return run<Max>(outer, count, inner, x.data<T>(), y.data<T>());
-      case Reduction::min:
+      case Reducer::min:
         return run<Min>(outer, count, inner, x.data<T>(), y.data<T>());
     }
   };

@@ -10,7 +10,7 @@ namespace bochner {
 
 // x is contiguous (outer, count, inner); y is contiguous (outer, inner).
 // On a card, too, the order of a sum follows from the sizes.
-BOCHNER_KERNEL(kReduce, "reduce", reduce, Reduction op, int64_t outer, int64_t count, int64_t inner, const Tensor& x,
+BOCHNER_KERNEL(kReduce, "reduce", reduce, Reducer op, int64_t outer, int64_t count, int64_t inner, const Tensor& x,
                const Tensor& y);
 
 namespace {
@@ -22,7 +22,7 @@ std::array<bool, Dims::kMaxRank> chosen(const Tensor& x, const Dims& axes) {
   return reduced;
 }
 
-Tensor reduce(Reduction op, const Tensor& x, const Dims& axes, bool keep) {
+Tensor reduce(Reducer op, const Tensor& x, const Dims& axes, bool keep) {
   if (converts(x)) return rounded(reduce(op, wide(x), axes, keep));
   const auto reduced = chosen(x, axes);
   Shape kept;  // with reduced axes of size 1
@@ -74,7 +74,7 @@ void require_elements(const char* op, const Tensor& x, const Dims& axes) {
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Dims& axes, bool keep) { return reduce(Reduction::sum, x, axes, keep); }
+Tensor sum(const Tensor& x, const Dims& axes, bool keep) { return reduce(Reducer::sum, x, axes, keep); }
 
 Tensor mean(const Tensor& x, const Dims& axes, bool keep) {
   const Tensor total = sum(x, axes, keep);
@@ -83,12 +83,12 @@ Tensor mean(const Tensor& x, const Dims& axes, bool keep) {
 
 Tensor amax(const Tensor& x, const Dims& axes, bool keep) {
   require_elements("amax", x, axes);
-  return reduce(Reduction::max, x, axes, keep);
+  return reduce(Reducer::max, x, axes, keep);
 }
 
 Tensor amin(const Tensor& x, const Dims& axes, bool keep) {
   require_elements("amin", x, axes);
-  return reduce(Reduction::min, x, axes, keep);
+  return reduce(Reducer::min, x, axes, keep);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

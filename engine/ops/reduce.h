@@ -6,7 +6,8 @@
 
 namespace bochner {
 
-enum class Reduction : unsigned char { sum, max, min };
+/// What a reduction does with the elements of an axis.
+enum class Reducer : unsigned char { sum, max, min };
 
 /// y = sum over `axes` of x; no axes given: over all. Reduced axes vanish, or stay with size 1 (keep). f32, f64, bf16
 /// (summed in f32), i32, i64.
