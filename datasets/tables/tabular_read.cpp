@@ -126,7 +126,8 @@ std::optional<Parsed> parse_plain(const std::filesystem::path& path, const Table
     options.label = static_cast<int64_t>(*number);
   } else {
     options.label = std::find(names.begin(), names.end(), format.label) - names.begin();
-    if (options.label == options.fields) return std::nullopt;  // which the other way of reading tells
+    // None of that name, or several: the other way of reading tells.
+    if (std::count(names.begin(), names.end(), format.label) != 1) return std::nullopt;
   }
   PlainRowsResult found;
   const std::unique_ptr<ByteSource> source = open_unpacked(path);

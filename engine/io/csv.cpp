@@ -166,7 +166,7 @@ void CsvReader::split(char* begin, char* end, bool quotes) {
     } else {
       stop = find(begin, end, options_.separator);
       if (quotes && find(begin, stop, '"') != stop) {
-        fail_in(size(), "a quote inside the field {}; quote the whole field, or read without quotes",
+        fail_in(size(), "a quote inside the field {}; quote the whole field, its own quotes doubled",
                 shown({begin, static_cast<size_t>(stop - begin)}));
       }
       add_field(begin, stop);
@@ -184,14 +184,13 @@ char* CsvReader::split_quoted(char* begin, char* end) {
     char* quote = find(read, end, '"');
     std::memmove(write, read, static_cast<size_t>(quote - read));
     write += quote - read;
-    if (quote == end) fail_in(size(), "the quote that opens the field is not closed; close it, or read without quotes");
+    if (quote == end) fail_in(size(), "the quote that opens the field is not closed; close it");
     if (quote + 1 == end || quote[1] == options_.separator) {
       add_field(begin, write);
       return quote + 1;
     }
     if (quote[1] != '"') {
-      fail_in(size(), "{} follows the closing quote; double quotes inside a field, or read without quotes",
-              shown({quote + 1, 1}));
+      fail_in(size(), "{} follows the closing quote; quotes inside a quoted field are doubled", shown({quote + 1, 1}));
     }
     *write++ = '"';
     read = quote + 2;
@@ -245,7 +244,13 @@ void CsvReader::read_header() {
 
 int CsvReader::column(std::string_view name) const {
   const auto found = std::find(header_.begin(), header_.end(), name);
-  if (found != header_.end()) return static_cast<int>(found - header_.begin());
+  if (found != header_.end()) {
+    const auto again = std::find(found + 1, header_.end(), name);
+    if (again == header_.end()) return static_cast<int>(found - header_.begin());
+    fail("{}: row 1 column {}: columns {} and {} are both named {}; give one another name, or say its number",
+         source_->name(), again - header_.begin() + 1, found - header_.begin() + 1, again - header_.begin() + 1,
+         shown(name));
+  }
   std::string names;
   for (const std::string& known : header_) {
     if (names.size() > 200) {

@@ -41,7 +41,7 @@ struct Config {
     f("lengths", lengths, "numbers of tokens, of spectral; with --qkv the first tokens").at_least(1);
     f("scales", scales, "deviations of random queries and keys; empty: 0.5,0.7,1 of features, 0.5,1,2 of spectral")
         .above(0);
-    f("layers", layers, "deepest Transformer, of layers").at_least(1);
+    f("layers", layers, "deepest Transformer, of layers").at_least(1).at_most(1000);
     f("heads", heads, "attention heads, of layers").at_least(1);
     f("hidden", hidden, "hidden units of feed-forward blocks, of layers").at_least(1);
     f("methods", methods, "mechanisms that spectral compares, and nystrom: SKY Eqs. 4-6 on softmax's own matrix");

@@ -65,8 +65,9 @@ class Check {
   std::ptrdiff_t broken_ = 0;
 };
 
-void check(const Options& options) {
+void check(const Options& options, bool given) {
   namespace fs = std::filesystem;
+  if (given && !fs::exists(options.data)) fail("--data: there is no folder {}", options.data);
   if (fs::exists(options.data) && !fs::is_directory(options.data)) fail("--data: {} is no folder", options.data);
   Check report;
   const fs::path listops = fs::path(options.data) / "listops";
@@ -125,13 +126,17 @@ void run(std::vector<std::string> arguments) {
   if (command == "make" && !arguments.empty() && arguments.front() == "fashion-mnist") {
     fail("data: Fashion-MNIST is fetched with apt, by `./run data make fashion-mnist --data DIR`");
   }
+  if (command == "make" && !arguments.empty() && !arguments.front().starts_with('-')) {
+    fail("data make: '{}' is none of what can be made; without a name ListOps is, and fashion-mnist is fetched",
+         arguments.front());
+  }
   assign_arguments(fields, arguments);
   if (options.help || command.starts_with('-')) {
     if (!options.help && !arguments.empty()) fail("data: say `data check` or `data make` before the options");
     fmt::print("Usage: ./run data check|make [--OPTION=VALUE ...]\n\n{}", options_text(fields));
   } else if (command == "check") {
     set_threads(options.threads);
-    check(options);
+    check(options, fields.at("data").was_given());
   } else if (command == "make") {
     set_threads(options.threads);
     make(options);

@@ -43,7 +43,7 @@ struct Config {
     f("lengths", lengths, "tokens of a sequence").at_least(1);
     f("methods", methods, "mechanisms to compare; none returns V, the line X of PERF").one_of(attention_names());
     f("features", features, "of each method, in their order; empty: --mechanism.features for all").at_least(0);
-    f("layers", layers, "numbers of encoder blocks of the model").at_least(1);
+    f("layers", layers, "numbers of encoder blocks of the model").at_least(1).at_most(1000);
     f("dim", dim, "size of the residual stream").at_least(1);
     f("head-dim", head_dim, "size of a head; 0: dim / heads").at_least(0);
     f("heads", heads, "attention heads").at_least(1);

@@ -72,6 +72,10 @@ TEST(UciTypes, AFileThatIsNotThereIsNamed) {
                       "--task=higgs has files of its own, in which --label=-1 names nothing"));
   EXPECT_TRUE(mistake(uci(folder, {"--data=t.csv", "--label=-4"}), "there is no column -4 for the label"));
   EXPECT_TRUE(mistake(uci(folder, {"--data=t.csv", "--label=kind"}), "'kind'"));
+  EXPECT_TRUE(mistake(uci(folder, {"--data=t.csv", "--label=-1", "--csv.valid-share=0.5", "--csv.test-share=0.5"}),
+                      "--csv.valid-share=0.5 and --csv.test-share=0.5 leave no rows for training"));
+  put(folder / "twice.csv", rows("x,x,class\n"));
+  EXPECT_TRUE(mistake(uci(folder, {"--data=twice.csv", "--label=x"}), "columns 1 and 2 are both named 'x'"));
 }
 
 TEST(UciTypes, WhatIsHardlyMeantIsWarnedOf) {

@@ -111,6 +111,9 @@ void Config::fields(Fields& f) {
 /// A file and a label make it task csv; what would be passed over in silence is refused.
 void Config::settle(const Fields& given) {
   separator_of(csv.separator);
+  if (csv.valid_share + csv.test_share >= 1) {
+    fail("--csv.valid-share={} and --csv.test-share={} leave no rows for training", csv.valid_share, csv.test_share);
+  }
   const Field* const task = given.find("task");
   const bool other_task = task->was_given() && run.task != "csv";
   if (!label.empty() && other_task) {
