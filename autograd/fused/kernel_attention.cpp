@@ -1,15 +1,17 @@
 #include "autograd/fused/kernel_attention.h"
 
+#include <cmath>
 #include <limits>
-#include <map>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
+#include "engine/ops/binary.h"
 #include "engine/ops/hadamard.h"
 #include "engine/ops/index.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 
 namespace bochner {
 namespace composed {
@@ -42,12 +44,20 @@ Variable apply_function(FeatureMap::Function f, const Variable& u) {
       return tanh(u);
     case FeatureMap::Function::identity:
       return u;
+    case FeatureMap::Function::sgn:
+      return sign(u);
   }
   internal_failure("a known feature function", __FILE__, __LINE__);
 }
 
 /// (B, 1, L, 1) from (B, L)
 Tensor column(const Tensor& keys) { return keys.view({keys.size(0), 1, keys.size(1), 1}); }
+
+/// |x|^2 (B, H, L, 1), finite in f32 however far away a token lies: a padded one must not make NaN of others'
+/// derivatives.
+Variable squared_norm(const Variable& x) {
+  return minimum(sum(square(x), {-1}, true), Variable(Tensor::scalar(1e30, x.dtype(), x.device())));
+}
 
 /// The exponents of each token's features (B, H, L, M), or their common one (B, H, L, 1).
 Variable exponents(const FeatureMap& map, const Variable& u, const Variable& norm) {
@@ -56,63 +66,51 @@ Variable exponents(const FeatureMap& map, const Variable& u, const Variable& nor
   return u - norm * map.norm_factor;
 }
 
-/// The largest of each token (B, H, L, 1); the lowest number at padded tokens.
-Tensor largest_exponents(const Tensor& exponent, const Tensor& keys) {
-  const Tensor largest = amax(exponent, {-1}, true);
-  if (!keys.defined()) return largest;
-  const Tensor lowest = Tensor::scalar(std::numeric_limits<float>::lowest(), exponent.dtype(), exponent.device());
-  return where(column(keys), largest, lowest);
+Tensor lowest_of(const Tensor& x) {
+  return Tensor::scalar(std::numeric_limits<float>::lowest(), x.dtype(), x.device());
 }
 
-/// exp(exponent - shift): the shift is the largest exponent in its scope, over real tokens, and a constant.
-Variable shifted_exp(const Variable& exponent, bool shifts, bool is_key, const Tensor& keys) {
-  if (!shifts || exponent.size(-2) == 0) return exp(exponent);
-  if (!is_key) return exp(exponent - Variable(amax(exponent.value(), {-1}, true)));
-  Variable real = exponent;
-  if (keys.defined()) {
-    const Variable nothing =
-        Tensor::scalar(-std::numeric_limits<double>::infinity(), exponent.dtype(), exponent.device());
-    real = where(column(keys), exponent, nothing);
+/// The shift of each token (B, H, L, 1), a constant: the largest exponent of a query; of all real keys; or, where
+/// causal, of the real keys up to this one.
+enum class ShiftOf : unsigned char { query, keys, earlier_keys };
+Tensor shift_of(const FeatureMap& map, const Tensor& exponent, ShiftOf scope, const Tensor& keys) {
+  Tensor largest = amax(exponent, {-1}, true);
+  if (map.absolute_eps && map.eps > 0) {  // eps is the smallest that a feature can be
+    largest = maximum(largest, Tensor::scalar(std::log(map.eps), exponent.dtype(), exponent.device()));
   }
-  return exp(real - Variable(amax(largest_exponents(exponent.value(), keys), {-2}, true)));
+  if (scope == ShiftOf::query) return largest;
+  if (keys.defined()) largest = where(column(keys), largest, lowest_of(exponent));
+  if (scope == ShiftOf::keys) return amax(largest, {-2}, true);
+  const Tensor earlier = causal_mask(exponent.size(-2), exponent.size(-2), exponent.device());
+  return amax(where(earlier, largest.transpose(-2, -1), lowest_of(exponent)), {-1}, true);
 }
 
-/// Weights (B, H, Lq, Lk) of the causal form from those under one shift for all keys: query i is due the largest
-/// exponent among the keys it sees, so the exponentials, not their eps, are multiplied by what it is lower.
-Variable with_causal_shift(const KernelAttentionSpec& spec, const Variable& weights, const Variable& phi_q,
-                           const Variable& K, const Variable& Omega, const Tensor& keys, const Tensor& visible) {
-  if (K.size(-2) == 0) return weights;
-  const Variable x = K.value() * spec.scale;
-  const Variable u = Omega.defined() ? matmul(x, transpose(Omega.detach(), -2, -1)) : x;
-  const Tensor largest =
-      largest_exponents(exponents(spec.map, u, sum(square(x), {-1}, true)).value(), keys).transpose(-2, -1);
-  const Tensor lowest = Tensor::scalar(std::numeric_limits<float>::lowest(), K.dtype(), K.device());
-  const Tensor of_all = amax(largest, {-1}, true);                              // (B, H, 1, 1)
-  const Tensor of_visible = amax(where(visible, largest, lowest), {-1}, true);  // (B, H, Lq, 1)
-  const Tensor lower = of_all - where(less_equal(of_visible, lowest), of_all, of_visible);
-  const double eps = spec.map.kind == FeatureMap::Kind::softmax_trigonometric ? 0 : spec.map.eps;
-  const Variable of_eps = sum(phi_q, {-1}, true) * eps;  // (B, H, Lq, 1)
-  return (weights - of_eps) * Variable(exp(lower)) + of_eps;
-}
-
-}  // namespace
-
-Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys,
-                     bool shifts) {
+/// phi(x) under a shift, or, where that is undefined, as it stands.
+Variable features(const FeatureMap& map, const Variable& x, const Variable& Omega, const Tensor& shift,
+                  const Tensor& real) {
   using Kind = FeatureMap::Kind;
   const Variable u = Omega.defined() ? matmul(x, transpose(Omega, -2, -1)) : x;  // (B, H, L, M)
-  const Variable norm = sum(square(x), {-1}, true);                              // (B, H, L, 1)
+  const Variable norm = squared_norm(x);                                         // (B, H, L, 1)
+  Variable h;                                                                    // exponentials
+  if (map.has_exponent()) {
+    Variable exponent = exponents(map, u, norm);
+    if (shift.defined() && real.defined()) {
+      const double nothing = -std::numeric_limits<double>::infinity();
+      exponent = where(column(real), exponent, Variable(Tensor::scalar(nothing, x.dtype(), x.device())));
+    }
+    h = exp(shift.defined() ? exponent - Variable(shift) : exponent);
+  }
   Variable phi;
   switch (map.kind) {
     case Kind::positive:
     case Kind::hyperbolic:
-      phi = shifted_exp(exponents(map, u, norm), shifts, is_key, keys) + map.eps;
+      phi = map.absolute_eps && shift.defined() ? h + Variable(exp(-shift)) * map.eps : h + map.eps;
       break;
     case Kind::trigonometric:
       phi = concat({cos(u), sin(u)}, -1);
       break;
     case Kind::softmax_trigonometric:
-      phi = shifted_exp(exponents(map, u, norm), shifts, is_key, keys) * concat({cos(u), sin(u)}, -1);
+      phi = h * concat({cos(u), sin(u)}, -1);
       break;
     case Kind::elementwise:
       phi = apply_function(map.function, u) + map.eps;
@@ -122,6 +120,45 @@ Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& O
   Shape one = phi.shape();
   one[-1] = 1;
   return concat({phi, Tensor::full(one, map.constant, x.dtype(), x.device())}, -1);
+}
+
+/// The shift of each of x's tokens; undefined where the map needs none.
+Tensor shift_for(const FeatureMap& map, const Variable& x, const Variable& Omega, ShiftOf scope, const Tensor& keys) {
+  if (!map.has_exponent() || x.size(-2) == 0) return {};
+  const Variable held = x.detach();
+  const Variable u = Omega.defined() ? matmul(held, transpose(Omega.detach(), -2, -1)) : held;
+  return shift_of(map, exponents(map, u, squared_norm(held)).value(), scope, keys);
+}
+
+/// Weights (B, H, Lq, Lk) in which each key has the shift of the keys before it, m_j, from which query i is due m_i:
+/// what remains is e^(m_j - m_i), at most 1, for the exponentials, and for an eps that came after the shift nothing.
+Variable with_causal_shift(const Variable& weights, const Tensor& shift, const Variable& of_eps) {
+  const int64_t last = shift.size(-2) - 1;
+  const Tensor seen = minimum(Tensor::arange(weights.size(-2), DType::i64, shift.device()),
+                              Tensor::full({1}, static_cast<double>(last), DType::i64, shift.device()));
+  const Tensor due = take(shift, seen, 2);  // (B, H, Lq, 1)
+  const Tensor lower = minimum(shift.transpose(-2, -1) - due, Tensor::scalar(0, shift.dtype(), shift.device()));
+  return weights * Variable(exp(lower)) + of_eps;
+}
+
+/// sums / (total + eps), and 0 where that is 0 or has no inverse: a query without keys, or none that weighs.
+Variable quotient(const Variable& sums, const Variable& total, double eps) {
+  const Variable divisor = eps == 0 ? total : total + eps;
+  const Variable none = Tensor::scalar(0, divisor.dtype(), divisor.device());
+  const Variable one = Tensor::scalar(1, divisor.dtype(), divisor.device());
+  const double least =
+      divisor.dtype() == DType::f64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+  const Tensor empty = less(abs(divisor.value()), Tensor::scalar(least, divisor.dtype(), divisor.device()));
+  return where(empty, none, sums / where(empty, one, divisor));
+}
+
+}  // namespace
+
+Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys,
+                     bool shifts) {
+  if (!shifts) return features(map, x, Omega, {}, {});
+  const ShiftOf scope = is_key ? ShiftOf::keys : ShiftOf::query;
+  return features(map, x, Omega, shift_for(map, x, Omega, scope, keys), is_key ? keys : Tensor());
 }
 
 Variable fastfood_matrix(const KernelAttentionSpec& spec, const Variable& diagonals, int64_t dim) {
@@ -147,23 +184,33 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
     dense.permutation = Tensor();
     return composed::kernel_attention(dense, Q, K, V, fastfood_matrix(spec, Omega, Q.size(-1)), keys);
   }
-  const Variable phi_q = feature_map(spec.map, Q * spec.scale, Omega, false, keys, spec.shifts());  // (B, H, Lq, F)
-  Variable phi_k = feature_map(spec.map, K * spec.scale, Omega, true, keys, spec.shifts());         // (B, H, Lk, F)
-  if (keys.defined()) phi_k = phi_k * Variable(column(keys).cast(phi_k.dtype()));  // padded keys weigh nothing
+  const Variable q = Q * spec.scale;
+  const Variable k = K * spec.scale;
+  const Variable phi_q = feature_map(spec.map, q, Omega, false, keys, spec.shifts());  // (B, H, Lq, F)
   if (spec.causal) {
+    const bool rises = spec.shifts() && K.size(-2) > 0;
+    FeatureMap map = spec.map;
+    if (rises && !map.absolute_eps) map.eps = 0;  // which no shift scales: it comes with the weights
+    const Tensor shift = rises ? shift_for(map, k, Omega, ShiftOf::earlier_keys, keys) : Tensor();
+    const Variable phi_k = features(map, k, Omega, shift, keys);  // (B, H, Lk, F)
+    Variable weights = matmul(phi_q, transpose(phi_k, -2, -1));   // (B, H, Lq, Lk)
+    if (rises) {
+      const bool has_eps = spec.map.kind != FeatureMap::Kind::softmax_trigonometric && !spec.map.absolute_eps;
+      weights = with_causal_shift(weights, shift, sum(phi_q, {-1}, true) * (has_eps ? spec.map.eps : 0));
+    }
     const Tensor visible = causal_mask(Q.size(-2), K.size(-2), Q.device());
-    Variable weights = matmul(phi_q, transpose(phi_k, -2, -1));  // (B, H, Lq, Lk)
-    if (spec.shifts()) weights = with_causal_shift(spec, weights, phi_q, K, Omega, keys, visible);
     weights = weights * Variable(visible.cast(Q.dtype()));
     if (keys.defined()) weights = weights * Variable(column(keys).transpose(-2, -1).cast(Q.dtype()));
     const Variable sums = matmul(weights, V);  // (B, H, Lq, E)
-    return spec.renormalise ? sums / (sum(weights, {-1}, true) + spec.denominator_eps) : sums;
+    return spec.renormalise ? quotient(sums, sum(weights, {-1}, true), spec.denominator_eps) : sums;
   }
-  const Variable S = matmul(transpose(phi_k, -2, -1), V);  // (B, H, F, D)
-  Variable sums = matmul(phi_q, S);                        // (B, H, Lq, D)
+  Variable phi_k = feature_map(spec.map, k, Omega, true, keys, spec.shifts());     // (B, H, Lk, F)
+  if (keys.defined()) phi_k = phi_k * Variable(column(keys).cast(phi_k.dtype()));  // padded keys weigh nothing
+  const Variable S = matmul(transpose(phi_k, -2, -1), V);                          // (B, H, F, D)
+  const Variable sums = matmul(phi_q, S);                                          // (B, H, Lq, D)
   if (!spec.renormalise) return sums;
   const Variable z = unsqueeze(sum(phi_k, {-2}), -1);  // (B, H, F, 1)
-  return sums / (matmul(phi_q, z) + spec.denominator_eps);
+  return quotient(sums, matmul(phi_q, z), spec.denominator_eps);
 }
 
 }  // namespace composed

@@ -15,13 +15,17 @@ struct FeatureMap {
     softmax_trigonometric,  ///< exp(|x|^2 / 2 - shift) (cos u, sin u)                     (PERF Eq. 5)
     elementwise  ///< f(u) + eps                                                (PERF Eq. 5, generalised attention)
   };
-  enum class Function : uint8_t { elu_plus_one, relu, sigmoid, exp, abs, gelu, cos, tanh, identity };
+  enum class Function : uint8_t { elu_plus_one, relu, sigmoid, exp, abs, gelu, cos, tanh, identity, sgn };
 
   Kind kind = Kind::positive;
   Function function = Function::relu;  ///< of the elementwise kind
   double norm_factor = 0.5;            ///< c: 1/2 for the softmax kernel (PERF), 1 for KL's Gaussian one
-  double eps = 1e-6;                   ///< added to each feature
-  double constant = 0;                 ///< s: one more feature of this value, adding s^2 to the kernel (KL as released)
+  /// Added to each feature: to a shifted exponential after its shift, so that it is a share of the largest one. No
+  /// gradient flows through the shift: with this eps > 0 derivatives are those of a constant shift.
+  double eps = 1e-6;
+  /// eps is added before the shift: exp(u - c |x|^2) + eps, whose shift cancels wholly, in derivatives, too.
+  bool absolute_eps = false;
+  double constant = 0;  ///< s: one more feature of this value, adding s^2 to the kernel (KL as released)
 
   /// Does phi hold exponentials that depend on |x|^2?
   bool has_exponent() const {

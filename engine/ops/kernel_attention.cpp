@@ -73,11 +73,17 @@ double products_of(Spec spec, T Q, T K, T V, T Omega) {
   return heads * tokens * (projection + features * static_cast<double>(V.size(3)));
 }
 
+/// Is bf16 computed in f32? On the CPU always; elsewhere its kernels add one eps to all features.
+bool widens(Spec spec, T Q) {
+  const bool floors = spec.shifts() && spec.map.absolute_eps && spec.map.eps > 0;
+  return converts(Q) || (Q.dtype() == DType::bf16 && floors);
+}
+
 }  // namespace
 
 KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, T Omega, T keys) {
   check(spec, Q, K, V, Omega, keys);
-  if (converts(Q)) {
+  if (widens(spec, Q)) {
     KernelAttentionResult result = kernel_attention(spec, wide(Q), wide(K), wide(V), Omega, keys);
     const Tensor O = attention_output("kernel_attention", result.O.shape(), Q, {});
     O.copy_(result.O);
@@ -110,7 +116,7 @@ KernelAttentionGradients kernel_attention_backward(Spec spec, T dO, T Q, T K, T 
   }
   const AttentionGradients grads = attention_gradients("kernel_attention", Q, K, V, {});
   KernelAttentionGradients to{grads.dQ, grads.dK, grads.dV, {}};
-  if (converts(Q)) {
+  if (widens(spec, Q)) {
     KernelAttentionResult result = forward;
     result.O = wide(forward.O);
     const KernelAttentionGradients found =

@@ -46,9 +46,14 @@ struct MechanismConfig {
     f("mixture", mixture, "of gmm-*; tied: two Gaussians of one Sigma at mu and -mu, as KL's experiments")
         .one_of({"free", "tied"});
     f("sigma", options.sigma, "bandwidth of fastfood-* at first").above(0);
-    f("eps", options.eps, "added to positive features").at_least(0);
-    f("kernel-eps", options.kernel_eps, "added to generalised features f(Omega x)").at_least(0);
-    f("denominator-eps", options.denominator_eps, "added to sums of weights").at_least(0);
+    f("eps", options.eps,
+      "share of the largest exponential added to each feature of performer, -hyp and -reg; derivatives hold the "
+      "largest constant")
+        .at_least(0);
+    f("kernel-eps", options.kernel_eps, "added to generalised features f(omega x)").at_least(0);
+    f("denominator-eps", options.denominator_eps,
+      "added to sums of weights; where those are of exponentials, after these were divided by the largest")
+        .at_least(0);
     f("renormalise", options.renormalise, "divide by sums of weights");
     f("dropout", options.dropout, "dropout of attention weights, where there are such").at_least(0).below(1);
     f("streaming", options.streaming, "the fused kernels; no: the plain composition that they equal");

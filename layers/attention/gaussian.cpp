@@ -19,13 +19,22 @@ Variable full(const Variable& like, int64_t rows, int64_t columns, double value)
   return Tensor::full({like.size(0), like.size(1), rows, columns}, value, like.dtype(), like.device());
 }
 
+/// x with entries of at most 1e15, whose squares have sums in f32. A token so far away weighs nothing, and its
+/// derivatives are 0; without the bound they would be inf - inf, padded tokens included.
+Variable bounded(const Variable& x) {
+  const Variable most = Tensor::scalar(1e15, x.dtype(), x.device());
+  return minimum(maximum(x, -most), most);
+}
+
 }  // namespace
 
 Tensor identity(int64_t n, DType dtype, Device device) {
   return equal(places(n, 0, 2, device), places(n, 1, 2, device)).cast(dtype);
 }
 
-Variable gaussian_kernel(const Variable& x, const Variable& y) {
+Variable gaussian_kernel(const Variable& far_x, const Variable& far_y) {
+  const Variable x = bounded(far_x);
+  const Variable y = bounded(far_y);
   const Variable half_x = sum(square(x), {-1}, true) * 0.5;                     // (B, H, n, 1)
   const Variable half_y = transpose(sum(square(y), {-1}, true) * 0.5, -2, -1);  // (B, H, 1, m)
   return exp(minimum(matmul(x, transpose(y, -2, -1)) - half_x - half_y,         // -|x - y|^2 / 2, which rounding
@@ -39,7 +48,10 @@ Variable gaussian_kernel(const Variable& x, const Variable& y) {
 //
 // where nothing can overflow: the sink weighs at least 1 / (1 + L). Rounding of scores of 1e8 must not make it less;
 // half of that is the bound here, so that it cuts no derivative where all keys equal the query.
-Variable gaussian_attention(const Variable& Q, const Variable& K, const Variable& V, const Tensor& keys, bool causal) {
+Variable gaussian_attention(const Variable& far_Q, const Variable& far_K, const Variable& V, const Tensor& keys,
+                            bool causal) {
+  const Variable Q = bounded(far_Q);
+  const Variable K = bounded(far_K);
   const int64_t D = Q.size(3);
   const int64_t E = V.size(3);
   const Variable half_q = sum(square(Q), {-1}, true) * 0.5;

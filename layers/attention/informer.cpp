@@ -57,16 +57,14 @@ class Informer : public Mechanism {
  private:
   bool released() const { return options_.as == AttentionOptions::As::released; }
 
-  /// c ceil(ln n), at most n.
+  /// c ln n, rounded up, from 1 to n. As released (SKY) c = ceil(128 / ln n), and ln n is rounded up before it is
+  /// multiplied.
   int64_t few(int64_t n) const {
-    if (n == 0) return 0;
-    return std::min(
-        n, std::max<int64_t>(1, factor(n) * static_cast<int64_t>(std::ceil(std::log(static_cast<double>(n))))));
-  }
-  /// As released (SKY) c = ceil(128 / ln L).
-  int64_t factor(int64_t n) const {
-    if (!released()) return options_.factor;
-    return n < 2 ? 1 : static_cast<int64_t>(std::ceil(128 / std::log(static_cast<double>(n))));
+    if (n < 2) return n;
+    const double ln = std::log(static_cast<double>(n));
+    const double count =
+        released() ? std::ceil(128 / ln) * std::ceil(ln) : std::ceil(static_cast<double>(options_.factor) * ln);
+    return std::min(n, static_cast<int64_t>(count));
   }
 
   Variable mean_of(const Variable& V, const Tensor& keys) const {
@@ -133,13 +131,14 @@ class Informer : public Mechanism {
 }  // namespace
 
 void describe_informer(Mechanisms& list) {
-  list.push_back({"informer", 2021, "Zhou et al., Eqs. 3, 4",
-                  "O_i = softmax(q_i K^T / sqrt D) V for the c ln L least uniform queries, else the mean of V",
-                  "softmax", "L ln L D", false, "", "factor, as",
-                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
-                    return std::make_unique<Informer>(slot, options);
-                  },
-                  "SKY: all tokens count as real, c = ceil(128 / ln L), queries share one sample of keys"});
+  list.push_back(
+      {"informer", 2021, "Zhou et al., Eqs. 3, 4",
+       "O_i = softmax(q_i K^T / sqrt D) V for the c ln L least uniform queries, else the mean of V", "softmax",
+       "L ln L D", false, "", "factor, as",
+       [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
+         return std::make_unique<Informer>(slot, options);
+       },
+       "SKY: all tokens count as real, ceil(128 / ln L) ceil(ln L) queries, which share one sample of keys"});
 }
 
 }  // namespace bochner

@@ -25,15 +25,16 @@ constexpr KernelAttention::Inputs kScaled{.power = 0.25};
 /// The attention of that map.
 Made product(Slot slot, const Options& options, const FeatureMap& map, const KernelAttention::Inputs& inputs,
              const MakeDistribution& frequencies) {
-  const KernelAttentionSpec spec{
-      .map = map, .renormalise = options.renormalise, .denominator_eps = options.denominator_eps};
+  KernelAttentionSpec spec{.map = map, .renormalise = options.renormalise, .denominator_eps = options.denominator_eps};
+  // KL as released adds 1e-6, to sums whose features are over the constant.
+  if (map.constant != 0) spec.denominator_eps += 1e-6 * map.constant * map.constant;
   return std::make_unique<KernelAttention>(slot, spec, inputs, frequencies, options.streaming);
 }
 
 // ---- PERF
 
 const char* const kPerformerOptions =
-    "features, coupling, redraw, redraw_in_evaluation, eps, denominator_eps, renormalise, streaming";
+    "features, coupling, redraw, redraw_in_evaluation, denominator_eps, renormalise, streaming";
 
 MakeDistribution gaussian(const Options& options, int64_t dim, Norms norms, Generator& init) {
   using Coupling = Options::Coupling;
@@ -54,15 +55,16 @@ MakeDistribution gaussian(const Options& options, int64_t dim, Norms norms, Gene
 
 MechanismInfo performer(const std::string& name, const std::string& source, const std::string& equation,
                         const std::string& approximates, const FeatureMap& map, Norms norms = Norms::chi) {
+  const bool has_eps = map.kind != Kind::softmax_trigonometric;
   return {name,
           2021,
           source,
-          equation,
+          equation + (has_eps ? ", m the largest exponential of the query, or of all keys it may see" : ""),
           approximates,
           "L M D",
           true,
           "",
-          kPerformerOptions,
+          std::string(kPerformerOptions) + (has_eps ? ", eps" : ""),
           [map, norms](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
             FeatureMap chosen = map;
             if (map.kind != Kind::softmax_trigonometric) chosen.eps = options.eps;
@@ -70,37 +72,38 @@ MechanismInfo performer(const std::string& name, const std::string& source, cons
           }};
 }
 
-/// Generalised attention (PERF Eq. 5, A.4): phi(x) = f(Omega x) + eps. As released, phi(x) = f(x) + eps without Omega.
+/// Generalised attention (PERF Eq. 5, A.4): phi(x) = (f(Omega x) + eps) / sqrt M. As released, phi(x) = f(x) + eps
+/// without Omega.
 MechanismInfo generalised(const std::string& f, Function function) {
   return {"performer-" + f,
           2021,
           "PERF Eq. 5, A.4",
-          "phi(x) = " + f + "(Omega x) + eps",
+          "phi(x) = (" + f + "(omega x) + kernel-eps) / sqrt M, orthogonal omega ~ N(0, I)",
           "",
           "L M D",
           true,
           "",
-          std::string("features, coupling, redraw, redraw_in_evaluation, ") +
-              (function == Function::exp ? "eps" : "kernel_eps") + ", denominator_eps, renormalise, streaming, as",
+          std::string(kPerformerOptions) + ", kernel_eps, as",
           [function](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
             FeatureMap map = {.kind = Kind::elementwise, .function = function, .eps = options.kernel_eps};
-            // e^u overflows: as an exponential of u alone it is shifted by its maximum, which cancels but for the eps.
-            if (function == Function::exp) map = {.kind = Kind::positive, .norm_factor = 0, .eps = options.eps};
+            // e^u overflows: it is shifted by its maximum, and its eps with it.
+            if (function == Function::exp) {
+              map = {.kind = Kind::positive, .norm_factor = 0, .eps = options.kernel_eps, .absolute_eps = true};
+            }
             return product(slot, options, map, {},
                            released(options) ? MakeDistribution() : gaussian(options, dim, Norms::chi, init));
           },
-          "phi(x) = f(x) + eps, without Omega"};
+          "phi(x) = f(x) + kernel-eps, without Omega"};
 }
 
 // ---- KL
 
-const char* const kKlOptions =
-    "features, redraw, redraw_in_evaluation, eps, denominator_eps, renormalise, streaming, as";
+const char* const kKlOptions = "features, redraw, redraw_in_evaluation, denominator_eps, renormalise, streaming, as";
 
-/// What the released code does otherwise: all of them, and positive features or sinks.
+/// What the released code does otherwise: all of them, and sinks.
 std::string released_kl(bool is_positive, const std::string& more) {
   return std::string("draws at every forward, in evaluation too; ") +
-         (is_positive ? "no eps in features" : "one more feature adds the mean of 1 to the kernel") + "; " + more;
+         (is_positive ? "" : "one more feature adds the mean of 1 to the kernel; ") + more;
 }
 
 /// KL as released draws at every forward, in evaluation too (reference implementation's `redraw=1`), but where it is
@@ -116,10 +119,8 @@ FeatureMap sinks(const Options& options, int64_t draws) {
   return {.kind = Kind::trigonometric, .eps = 0, .constant = released(options) ? one : 0};
 }
 
-/// Positive features of KL Eq. 9, with |x|^2 where Performer has |x|^2 / 2. As released, without eps.
-FeatureMap positive(const Options& options) {
-  return {.kind = Kind::positive, .norm_factor = 1, .eps = released(options) ? 0 : options.eps};
-}
+/// Positive features of KL Eq. 9, with |x|^2 where Performer has |x|^2 / 2.
+constexpr FeatureMap kPositive{.kind = Kind::positive, .norm_factor = 1, .eps = 0};
 
 MakeDistribution mixture(int64_t heads, int64_t dim, bool is_positive, const Options& options, Generator& init) {
   return [=, &options, &init](Slot place) -> std::unique_ptr<SpectralDistribution> {
@@ -169,9 +170,9 @@ void describe_linear_elu(Mechanisms& list) {
 
 void describe_performers(Mechanisms& list) {
   const FeatureMap positive_map{.kind = Kind::positive, .norm_factor = 0.5};
-  MechanismInfo plain =
-      performer("performer", "PERF Eq. 4, Lemma 1",
-                "phi(x) = exp(omega x - |x|^2 / 2) / sqrt M, orthogonal omega ~ N(0, I)", "softmax", positive_map);
+  MechanismInfo plain = performer("performer", "PERF Eq. 4, Lemma 1",
+                                  "phi(x) = (exp(omega x - |x|^2 / 2) + eps m) / sqrt M, orthogonal omega ~ N(0, I)",
+                                  "softmax", positive_map);
   plain.options += ", as";
   plain.released =
       "SKY: q . k / D, as inputs are scaled twice; eps 1e-4; drawn once; padded keys count in the sums of weights";
@@ -190,15 +191,16 @@ void describe_performers(Mechanisms& list) {
                            "phi(x) = exp(|x|^2 / 2) (cos omega x, sin omega x) / sqrt M", "softmax",
                            {.kind = Kind::softmax_trigonometric, .eps = 0}));
   list.push_back(performer("performer-hyp", "PERF Lemma 1",
-                           "phi(x) = exp(-|x|^2 / 2) (exp(omega x), exp(-omega x)) / sqrt 2M", "softmax",
+                           "phi(x) = (exp(-|x|^2 / 2) (exp(omega x), exp(-omega x)) + eps m) / sqrt 2M", "softmax",
                            {.kind = Kind::hyperbolic, .norm_factor = 0.5}));
   list.push_back(performer("performer-reg", "PERF §2.3 (SMREG)",
-                           "phi(x) = exp(sqrt D omega x / |omega| - |x|^2 / 2) / sqrt M",
+                           "phi(x) = (exp(sqrt D omega x / |omega| - |x|^2 / 2) + eps m) / sqrt M",
                            "the regularised softmax kernel", positive_map, Norms::sqrt_dim));
   for (const auto& [name, function] :
        {std::pair{"relu", Function::relu}, std::pair{"sigmoid", Function::sigmoid}, std::pair{"exp", Function::exp},
         std::pair{"abs", Function::abs}, std::pair{"gelu", Function::gelu}, std::pair{"cos", Function::cos},
-        std::pair{"tanh", Function::tanh}, std::pair{"identity", Function::identity}}) {
+        std::pair{"tanh", Function::tanh}, std::pair{"identity", Function::identity},
+        std::pair{"sgn", Function::sgn}}) {
     list.push_back(generalised(name, function));
   }
 }
@@ -207,8 +209,8 @@ void describe_mixtures(Mechanisms& list) {
   const std::string kernel = "the kernel of a learnt Gaussian mixture";
   const std::string options = std::string(kKlOptions) + ", components, mixture, covariance";
   list.push_back({"gmm-rks", 2022, "KL Eqs. 4, 5",
-                  "phi(x) = (cos omega x, sin omega x), omega ~ sum_c N(mu_c, Sigma_c) / C", kernel, "L M D + M D^2",
-                  true, "mu, Sigma", options,
+                  "phi(x) = (cos omega x, sin omega x) / sqrt M, omega ~ sum_c N(mu_c, Sigma_c) / C", kernel,
+                  "L M D + M D^2", true, "mu, Sigma", options,
                   [](Slot slot, int64_t heads, int64_t dim, const Options& chosen, Generator& init) {
                     // Released: two frequencies for each of M / 2 draws.
                     return product(slot, chosen, sinks(chosen, chosen.features / 2), kScaled,
@@ -216,10 +218,10 @@ void describe_mixtures(Mechanisms& list) {
                   },
                   released_kl(false, "two Gaussians at +-mu with one full matrix and the same noise")});
   list.push_back({"gmm-prf", 2022, "KL Eqs. 9, 10",
-                  "phi(x) = exp(omega x - |x|^2), omega ~ sum_c N(mu_c, diag sigma_c^2) / C", kernel, "L M D", true,
-                  "mu, sigma", options,
+                  "phi(x) = exp(omega x - |x|^2) / sqrt M, omega ~ sum_c N(mu_c, diag sigma_c^2) / C", kernel, "L M D",
+                  true, "mu, sigma", options,
                   [](Slot slot, int64_t heads, int64_t dim, const Options& chosen, Generator& init) {
-                    return product(slot, chosen, positive(chosen), kScaled, mixture(heads, dim, true, chosen, init));
+                    return product(slot, chosen, kPositive, kScaled, mixture(heads, dim, true, chosen, init));
                   },
                   released_kl(true, "one Gaussian, omega = exp(sigma / 2) n + mu")});
 }
@@ -231,13 +233,13 @@ void describe_fastfood(Mechanisms& list) {
                                                 std::tuple{"-fixed", Learn::none, ""}}) {
       list.push_back({std::string(prf ? "fastfood-prf" : "fastfood-rks") + suffix, 2022,
                       std::string(prf ? "KL Eqs. 9, 12" : "KL Eq. 6") + (*suffix == 0 ? "" : ", D.1"),
-                      prf ? "phi(x) = exp(V x - |x|^2), V = S H G Pi H B / (sigma sqrt D)"
-                          : "phi(x) = (cos V x, sin V x), V = S H G Pi H B / (sigma sqrt D)",
+                      prf ? "phi(x) = exp(V x - |x|^2) / sqrt M, V = S H G Pi H B / (sigma sqrt D)"
+                          : "phi(x) = (cos V x, sin V x) / sqrt M, V = S H G Pi H B / (sigma sqrt D)",
                       learn == Learn::none ? "the Gaussian kernel" : "a learnt kernel", "L M log D, and L M D for V",
                       true, learns, std::string(kKlOptions) + ", sigma",
                       [prf, learn = learn](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
-                        return product(slot, options, prf ? positive(options) : sinks(options, options.features),
-                                       kScaled, fastfood(dim, learn, options, init));
+                        return product(slot, options, prf ? kPositive : sinks(options, options.features), kScaled,
+                                       fastfood(dim, learn, options, init));
                       },
                       released_kl(prf, "S, G, B ~ N(0, 1 / D) at first, where they learn")});
     }
@@ -247,11 +249,11 @@ void describe_fastfood(Mechanisms& list) {
 void describe_generative(Mechanisms& list) {
   for (const bool prf : {false, true}) {
     list.push_back({prf ? "generative-prf" : "generative-rks", 2022, prf ? "KL Eqs. 9, 11" : "KL Eqs. 7, 8",
-                    prf ? "phi(x) = exp(omega x - |x|^2), omega = g(n), n ~ N(0, I)"
-                        : "phi(x) = (cos omega x, sin omega x), omega = g(n), n ~ N(0, I)",
+                    prf ? "phi(x) = exp(omega x - |x|^2) / sqrt M, omega = g(n), n ~ N(0, I)"
+                        : "phi(x) = (cos omega x, sin omega x) / sqrt M, omega = g(n), n ~ N(0, I)",
                     "the kernel of a learnt distribution", "L M D + M D^2", true, "the generator g", kKlOptions,
                     [prf](Slot slot, int64_t, int64_t dim, const Options& options, Generator& init) {
-                      return product(slot, options, prf ? positive(options) : sinks(options, options.features), kScaled,
+                      return product(slot, options, prf ? kPositive : sinks(options, options.features), kScaled,
                                      generator(dim, options, init));
                     },
                     released_kl(prf, "noise of D / 2 numbers, hidden layers of 2 D and 4 D")});

@@ -47,12 +47,15 @@ struct AttentionOptions {
   enum class Covariance : unsigned char { paper, diagonal, full };
   Covariance covariance = Covariance::paper;
   double sigma = 1;          ///< of FastFood: frequencies are N(0, 1 / sigma^2) at first (KL Eq. 6)
-  double kernel_eps = 1e-3;  ///< added to generalised features f(Omega x) (PERF A.4)
+  double kernel_eps = 1e-3;  ///< added to generalised features f(Omega x) (PERF A.4), exponentials of them included
   bool renormalise = true;   ///< divide by the sum of weights (PERF §2.1; without: §D.4)
-  /// Added to positive features (PERF A.3) and to the sum of weights (KL). Both act after the shift of the exponents,
-  /// through which no gradient flows: 0 makes derivatives exact, but a query without keys is then 0 / 0.
+  /// The stabiliser of positive features (PERF A.3), added, as in its authors' code, to exponentials that are shifted:
+  /// of a query it is a share of its largest one, of keys of the largest among those it sees. Derivatives take that
+  /// largest one as a constant, which is true to the share alone: 0 makes them exact.
   double eps = 1e-6;
-  double denominator_eps = 1e-6;
+  /// Added to the sum of weights (KL as released). Of exponentials the sum is that of the shifted ones, and derivatives
+  /// take the shift as a constant: 0, as all papers write it, makes them exact. A query without keys gets zeros.
+  double denominator_eps = 0;
   double dropout = 0;     ///< of the attention weights, where there are such
   bool streaming = true;  ///< the fused kernels; else the plain composition
   As as = As::paper;      ///< where paper and released code differ

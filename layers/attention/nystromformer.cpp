@@ -71,17 +71,20 @@ class Nystromformer : public Mechanism {
                     const std::vector<std::vector<int64_t>>& keys, Device device) const {
     const auto batch = static_cast<int64_t>(of.size());
     const int64_t M = options_.features;
-    int64_t width = 1;
-    for (const auto& tokens : of) width = std::max(width, (static_cast<int64_t>(tokens.size()) + M - 1) / M);
+    const auto size = [](const std::vector<int64_t>& tokens) { return static_cast<int64_t>(tokens.size()); };
+    std::vector<int64_t> counts;  // of segments
+    int64_t width = 1;            // of the widest one
+    for (size_t b = 0; b < of.size(); ++b) {
+      counts.push_back(std::min({M, size(queries[b]), size(keys[b])}));
+      if (counts[b] > 0) width = std::max(width, (size(of[b]) + counts[b] - 1) / counts[b]);
+    }
     std::vector<int64_t> index(static_cast<size_t>(batch * M * width));
     std::vector<double> weights(index.size());
     std::vector<uint8_t> full(static_cast<size_t>(batch * M));
     for (int64_t b = 0; b < batch; ++b) {
       const auto& tokens = of[static_cast<size_t>(b)];
-      const auto n = static_cast<int64_t>(tokens.size());
-      const int64_t shorter = std::min(static_cast<int64_t>(queries[static_cast<size_t>(b)].size()),
-                                       static_cast<int64_t>(keys[static_cast<size_t>(b)].size()));
-      const int64_t count = std::min(M, shorter);
+      const int64_t n = size(tokens);
+      const int64_t count = counts[static_cast<size_t>(b)];
       for (int64_t m = 0; m < count; ++m) {
         const int64_t begin = m * n / count;
         const int64_t end = (m + 1) * n / count;

@@ -6,6 +6,7 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
+#include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "layers/attention/blocks.h"
 #include "layers/init.h"
@@ -47,7 +48,7 @@ class Sinkhorn : public Mechanism {
     const Variable R = sorting(k, real, context);  // (B, H, N, N)
     const auto sorted = [&](const Variable& x) {
       const Variable rows = reshape(x, {x.size(0), x.size(1), x.size(2), b * x.size(4)});
-      return reshape(matmul(R, rows), x.shape());
+      return reshape(matmul(R, rows), x.shape()) / share_of_filled(R, real);
     };
     // A place of a sorted block holds something where it does so in any block.
     const Tensor held = amax(real.cast(DType::i64), {2}, true);  // (B, 1, 1, 1, b)
@@ -59,6 +60,17 @@ class Sinkhorn : public Mechanism {
 
  private:
   bool released() const { return options_.as == AttentionOptions::As::released; }
+
+  /// (B, H, N, b, 1): how much of the weights in row n of R falls on blocks that hold a real token at place t. Where a
+  /// length divides nothing, the other blocks have nothing to give there, and the mean is that of those which have.
+  Variable share_of_filled(const Variable& R, const Tensor& real) const {
+    const Variable one = Tensor::scalar(1, R.dtype(), R.device());
+    if (released()) return one;  // sums, not means
+    const Variable filled = real.cast(R.dtype()).view({real.size(0), 1, real.size(2), real.size(4)});  // (B, 1, N, b)
+    const Variable share = matmul(R, filled) / sum(R, {-1}, true);                                     // (B, H, N, b)
+    const Variable none = Tensor::scalar(0, R.dtype(), R.device());
+    return unsqueeze(where(less(none.value(), share.value()), share, one), -1);
+  }
 
   /// R (B, H, N, N): log R = P(X) = relu(X_n W + b) B, X_n the sum of the keys of block n, with Gumbel noise in
   /// training, over the temperature, whose rows and columns are normalised in turn (Eqs. 1-4). As released (LRA),

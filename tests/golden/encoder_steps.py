@@ -85,14 +85,14 @@ class Model:
             if self.attention == "gmm-rks":
                 fq, fk = torch.cat([uq.cos(), uq.sin()], -1), torch.cat([uk.cos(), uk.sin()], -1)
             else:
-                c = 0.5 if self.attention == "performer" else 1.0
+                c, eps = (0.5, 1e-6) if self.attention == "performer" else (1.0, 0.0)
                 uq = uq - c * q.square().sum(-1, keepdim=True)
                 uk = uk - c * k.square().sum(-1, keepdim=True)
                 top = uk.detach().masked_fill(keys == 0, -math.inf).amax((-1, -2), keepdim=True)
-                fq = torch.exp(uq - uq.detach().amax(-1, keepdim=True)) + 1e-6
-                fk = torch.exp(uk - top) + 1e-6
+                fq = torch.exp(uq - uq.detach().amax(-1, keepdim=True)) + eps
+                fk = torch.exp(uk - top) + eps
         fk = fk * keys
-        return (fq @ (fk.transpose(-1, -2) @ v)) / (fq @ fk.sum(-2)[..., None] + 1e-6)
+        return (fq @ (fk.transpose(-1, -2) @ v)) / (fq @ fk.sum(-2)[..., None])
 
     def __call__(self, ids, mask):
         x = self.p["tokens.weight"][ids] + self.p["positions"]

@@ -14,9 +14,19 @@ import torch
 import torch.nn.functional as F
 
 torch.set_default_dtype(torch.float64)
-B, H, L, D, M = 2, 2, 10, 8, 8
-REAL = [10, 7]  # real tokens of each example
-KEYS = torch.arange(L)[None, :] < torch.tensor(REAL)[:, None]  # (B, L)
+B, H, D, M = 2, 2, 8, 8
+
+
+def setting(queries, keys, real, causal=False, noise=None, state=None):
+    """What the references below are computed for: lengths, the real keys of each example, and what is given beside Q,
+    K and V: a source of random draws, parameters and buffers by name."""
+    global L, LK, REAL, QREAL, KEYS, EVERY, CAUSAL, NOISE, STATE
+    L, LK, REAL, CAUSAL = queries, keys, real, causal
+    QREAL = real if queries == keys else [queries] * B  # queries are padded as the keys are, where they are the same
+    KEYS = torch.arange(keys)[None, :] < torch.tensor(real)[:, None]  # (B, LK)
+    EVERY = torch.ones(B, keys, dtype=torch.bool)
+    NOISE = noise or (lambda: Philox(7))
+    STATE = state or {}
 
 
 def fill(name, shape, scale=1.0):
@@ -39,34 +49,36 @@ class Parameters:
 # ---- kernel attention
 
 
-def linear_attention(q, k, v, phi_q, phi_k, causal=False, keys=KEYS):
-    phi_k = phi_k * keys[:, None, :, None]
+def linear_attention(q, k, v, phi_q, phi_k, causal=False, keys=None, eps=0.0):
+    phi_k = phi_k * (KEYS if keys is None else keys)[:, None, :, None]
     weights = phi_q @ phi_k.transpose(-1, -2)
-    if causal:
+    if causal or CAUSAL:
         weights = weights.tril()
-    return weights @ v / (weights.sum(-1, keepdim=True) + 1e-6)
+    return weights @ v / (weights.sum(-1, keepdim=True) + eps)
 
 
-EVERY = torch.ones(B, L, dtype=torch.bool)
-
-
-def exponentials(q, k, e_q, e_k, eps=1e-6, keys=KEYS):
-    """Features exp(exponent - shift) + eps: queries shifted each by its own largest exponent, keys by that of all."""
-    top = e_k.detach().masked_fill(~keys[:, None, :, None], -math.inf).amax((-1, -2), keepdim=True)
-    return torch.exp(e_q - e_q.detach().amax(-1, keepdim=True)) + eps, torch.exp(e_k - top) + eps
+def exponentials(v, e_q, e_k, eps, keys):
+    """Features exp(exponent - shift) + eps: queries shifted each by its own largest exponent, keys by that of all which
+    the query sees."""
+    seen = keys[:, None, None, :].expand(B, 1, L, LK)
+    seen = seen.tril() if CAUSAL else seen
+    top = e_k.detach().amax(-1)[:, :, None, :].expand(B, H, L, LK).masked_fill(~seen, -math.inf).amax(-1)
+    top = torch.nan_to_num(top, neginf=0.0)[..., None, None]  # (B, H, L, 1, 1)
+    phi_q = torch.exp(e_q - e_q.detach().amax(-1, keepdim=True)) + eps
+    weights = (phi_q[:, :, :, None] * (torch.exp(e_k[:, :, None] - top).clamp(max=1e300) + eps)).sum(-1) * seen
+    return weights @ v / weights.sum(-1, keepdim=True)
 
 
 def norm2(x):
     return x.square().sum(-1, keepdim=True)
 
 
-def positive(q, k, v, w, c, both=False, power=0.25, eps=1e-6, keys=KEYS):
+def positive(q, k, v, w, c, both=False, power=0.25, eps=1e-6, keys=None):
     q, k = q * D**-power, k * D**-power
     u_q, u_k = q @ w.transpose(-1, -2), k @ w.transpose(-1, -2)
     if both:
         u_q, u_k = torch.cat([u_q, -u_q], -1), torch.cat([u_k, -u_k], -1)
-    phi = exponentials(q, k, u_q - c * norm2(q), u_k - c * norm2(k), eps, keys)
-    return linear_attention(q, k, v, *phi, keys=keys)
+    return exponentials(v, u_q - c * norm2(q), u_k - c * norm2(k), eps, KEYS if keys is None else keys)
 
 
 def circle(q, k, v, w, softmax=False, constant=0.0):
@@ -78,11 +90,11 @@ def circle(q, k, v, w, softmax=False, constant=0.0):
         phi[1] = phi[1] * torch.exp(norm2(k) / 2 - h)
     if constant:
         phi = [F.pad(x, (0, 1), value=constant) for x in phi]
-    return linear_attention(q, k, v, *phi)
+    return linear_attention(q, k, v, *phi, eps=1e-6 * constant**2)  # as released: 1e-6 beside features over sqrt(draws)
 
 
 def frequencies(*shape):
-    return fill("frequencies.noise", shape)
+    return STATE["frequencies.noise"] if "frequencies.noise" in STATE else fill("frequencies.noise", shape)
 
 
 def generalised(f):
@@ -95,7 +107,7 @@ def generalised(f):
 
 def exponential_kernel(q, k, v, p):
     w = frequencies(1, M, D)
-    return linear_attention(q, k, v, *exponentials(q, k, q @ w.transpose(-1, -2), k @ w.transpose(-1, -2)))
+    return linear_attention(q, k, v, *(torch.exp(x @ w.transpose(-1, -2)) + 1e-3 for x in (q, k)))
 
 
 def hadamard(n):
@@ -106,9 +118,9 @@ def hadamard(n):
 
 
 def fastfood(p, learnt):
-    noise = fill("frequencies.noise", (1, 4, D))[0]
+    noise = frequencies(1, 4, D)[0]
     diag = {n: (p("frequencies." + n, 1, D)[0] if n in learnt else noise[i]) for i, n in enumerate("SGB")}
-    places = [(3 * i + 1) % D for i in range(D)]
+    places = [int(x) for x in noise[3]] if STATE else [(3 * i + 1) % D for i in range(D)]
     order = torch.zeros(D, D)
     for i, place in enumerate(places):
         order[i, place] = 1
@@ -117,7 +129,7 @@ def fastfood(p, learnt):
 
 
 def generated(p, widths=(D,) * 6):
-    x = fill("frequencies.noise", (M, widths[0]))
+    x = frequencies(M, widths[0])
     for i, (inputs, outputs) in enumerate(zip(widths, widths[1:])):
         n = f"frequencies.layers.{i}."
         x = F.linear(x, p(n + "weight", outputs, inputs), p(n + "bias", outputs))
@@ -133,7 +145,7 @@ RELEASED_WIDTHS = (D // 2, 2 * D, 4 * D, D)
 
 def mixture(p, full):
     """Two components that share their noise: Sigma_c n + mu_c, Sigma_c a matrix or a diagonal."""
-    mean, noise = p("frequencies.mean", H, 2, 1, D), fill("frequencies.noise", (1, 1, M // 2, D))
+    mean, noise = p("frequencies.mean", H, 2, 1, D), frequencies(1, 1, M // 2, D)
     if full:
         spread = torch.einsum("hcij,mj->hcmi", p("frequencies.scale", H, 2, D, D), noise[0, 0])
     else:
@@ -157,7 +169,7 @@ def performer_released(q, k, v, p):
 
 def unnormalised(q, k, v, p):
     phi_q, phi_k = (torch.relu(x @ frequencies(1, M, D).transpose(-1, -2)) + 1e-3 for x in (q, k))
-    return phi_q @ ((phi_k * KEYS[:, None, :, None]).transpose(-1, -2) @ v)
+    return phi_q @ ((phi_k * KEYS[:, None, :, None]).transpose(-1, -2) @ v) / M  # phi is over sqrt(M)
 
 
 MECHANISMS = {
@@ -165,7 +177,7 @@ MECHANISMS = {
     "performer": lambda q, k, v, p: positive(q, k, v, frequencies(1, M, D), 0.5),
     "performer-hyp": lambda q, k, v, p: positive(q, k, v, frequencies(1, M, D), 0.5, both=True),
     "performer-trig": lambda q, k, v, p: circle(q, k, v, frequencies(1, M, D), softmax=True),
-    "performer-reg": lambda q, k, v, p: positive(q, k, v, frequencies(1, M, D), 0.5),
+    "performer-reg": lambda q, k, v, p: positive(q, k, v, STATE.get("frequencies.noise", hadamard(D)[None]), 0.5),  # orthogonal, of norm sqrt(D)
     "performer-relu": generalised(F.relu),
     "performer-sigmoid": generalised(torch.sigmoid),
     "performer-exp": exponential_kernel,
@@ -174,25 +186,26 @@ MECHANISMS = {
     "performer-cos": generalised(torch.cos),
     "performer-tanh": generalised(torch.tanh),
     "performer-identity": generalised(lambda u: u),
+    "performer-sgn": generalised(torch.sign),
     "fastfood-rks": lambda q, k, v, p: circle(q, k, v, fastfood(p, "SGB")),
     "fastfood-rks-s": lambda q, k, v, p: circle(q, k, v, fastfood(p, "S")),
     "fastfood-rks-fixed": lambda q, k, v, p: circle(q, k, v, fastfood(p, "")),
-    "fastfood-prf": lambda q, k, v, p: positive(q, k, v, fastfood(p, "SGB"), 1.0),
-    "fastfood-prf-s": lambda q, k, v, p: positive(q, k, v, fastfood(p, "S"), 1.0),
-    "fastfood-prf-fixed": lambda q, k, v, p: positive(q, k, v, fastfood(p, ""), 1.0),
+    "fastfood-prf": lambda q, k, v, p: positive(q, k, v, fastfood(p, "SGB"), 1.0, eps=0),
+    "fastfood-prf-s": lambda q, k, v, p: positive(q, k, v, fastfood(p, "S"), 1.0, eps=0),
+    "fastfood-prf-fixed": lambda q, k, v, p: positive(q, k, v, fastfood(p, ""), 1.0, eps=0),
     "generative-rks": lambda q, k, v, p: circle(q, k, v, generated(p)),
-    "generative-prf": lambda q, k, v, p: positive(q, k, v, generated(p), 1.0),
+    "generative-prf": lambda q, k, v, p: positive(q, k, v, generated(p), 1.0, eps=0),
     "gmm-rks": lambda q, k, v, p: circle(q, k, v, mixture(p, True)),
     "gmm-rks diagonal": lambda q, k, v, p: circle(q, k, v, mixture(p, False)),
-    "gmm-prf": lambda q, k, v, p: positive(q, k, v, mixture(p, False), 1.0),
-    "gmm-prf full": lambda q, k, v, p: positive(q, k, v, mixture(p, True), 1.0),
+    "gmm-prf": lambda q, k, v, p: positive(q, k, v, mixture(p, False), 1.0, eps=0),
+    "gmm-prf full": lambda q, k, v, p: positive(q, k, v, mixture(p, True), 1.0, eps=0),
     "linear-elu causal": lambda q, k, v, p: linear_attention(q, k, v, F.elu(q) + 1, F.elu(k) + 1, causal=True),
     "performer-relu unnormalised": unnormalised,
     # as released
     "linear-elu released": lambda q, k, v, p: linear_attention(q, k, v, F.elu(q) + 1, F.elu(k) + 1, keys=EVERY),
     "performer released": performer_released,
     "performer-relu released": lambda q, k, v, p: linear_attention(q, k, v, F.relu(q) + 1e-3, F.relu(k) + 1e-3),
-    "performer-exp released": lambda q, k, v, p: linear_attention(q, k, v, *exponentials(q, k, q, k)),
+    "performer-exp released": lambda q, k, v, p: linear_attention(q, k, v, torch.exp(q) + 1e-3, torch.exp(k) + 1e-3),
     "gmm-rks released": lambda q, k, v, p: circle(q, k, v, released_mixture(p, True), constant=math.sqrt(M / 2)),
     "gmm-prf released": lambda q, k, v, p: positive(q, k, v, released_mixture(p, False), 1.0, eps=0),
     "fastfood-rks released": lambda q, k, v, p: circle(q, k, v, fastfood(p, "SGB"), constant=math.sqrt(M)),
@@ -257,7 +270,7 @@ def gaussian_kernel(x, y):
 def gaussian(causal=False):
     def run(q, k, v, p):
         c = gaussian_kernel(q * D**-0.25, k * D**-0.25) * KEYS[:, None, None, :]
-        return (c.tril() if causal else c) @ v
+        return (c.tril() if causal or CAUSAL else c) @ v
 
     return run
 
@@ -271,18 +284,18 @@ def iterated_inverse(a, s, steps=6):
 
 def skyformer(released=False, exact=False):
     def run(q, k, v, p):
-        noise = Philox(7)
+        noise = NOISE()
         u = [noise.uniform() for _ in range(M)]
         scale = 32**-0.25 if released else D**-0.25
         q, k = q * scale, k * scale
         if released:
             q, k = q * KEYS[:, None, :, None], k * KEYS[:, None, :, None]
         rows = []
-        for n in REAL:
+        for n, nq in zip(REAL, QREAL):
             if released:
                 rows.append([math.ceil(x * n) - 1 + (L if m >= M // 2 else 0) for m, x in enumerate(u)])
             else:
-                rows.append([i if i < n else i - n + L for i in (math.ceil(x * 2 * n) - 1 for x in u)])
+                rows.append([i if i < nq else i - nq + L for i in (math.ceil(x * (nq + n)) - 1 for x in u)])
         z = torch.stack([torch.cat([q, k], 2)[b][:, r] for b, r in enumerate(rows)])
         w = gaussian_kernel(z, z)
         value = (gaussian_kernel(z, k) * KEYS[:, None, None, :]) @ v
@@ -299,10 +312,10 @@ def skyformer(released=False, exact=False):
 
 def skyformer_softmax(q, k, v, p):
     """Entries of the middle matrix divided by the largest, against which gamma counts."""
-    noise = Philox(7)
+    noise = NOISE()
     u = [noise.uniform() for _ in range(M)]
     q, k = q * D**-0.25, k * D**-0.25
-    rows = [[i if i < n else i - n + L for i in (math.ceil(x * 2 * n) - 1 for x in u)] for n in REAL]
+    rows = [[i if i < nq else i - nq + L for i in (math.ceil(x * (nq + n)) - 1 for x in u)] for n, nq in zip(REAL, QREAL)]
     z = torch.stack([torch.cat([q, k], 2)[b][:, r] for b, r in enumerate(rows)])
     w = z @ z.transpose(-1, -2)
     w = torch.exp(w - w.amax((-1, -2), keepdim=True)) + 0.1 * torch.eye(M)
@@ -320,11 +333,9 @@ def nystromformer(released=False):
             q, k = q * real, k * real
         out = []
         for b in range(B):
-            n = L if released else REAL[b]
-            count = min(M, n)
-            cut = [range(m * n // count, (m + 1) * n // count) for m in range(count)]
-            qm = torch.stack([q[b][:, list(c)].mean(1) for c in cut], 1)
-            km = torch.stack([k[b][:, list(c)].mean(1) for c in cut], 1)
+            nq, nk = (L, LK) if released else (QREAL[b], REAL[b])
+            count = min(M, nq, nk)
+            qm, km = (torch.stack([x[b][:, m * n // count : (m + 1) * n // count].mean(1) for m in range(count)], 1) for x, n in ((q, nq), (k, nk)))
             root = math.sqrt(D)
             f = torch.softmax(q[b] @ km.transpose(-1, -2) / root, -1)
             a = torch.softmax(qm @ km.transpose(-1, -2) / root, -1)
@@ -334,7 +345,7 @@ def nystromformer(released=False):
         if released:
             top = torch.stack([a.sum(-2).amax() for _, a, _ in out]).amax()
         o = torch.stack([f @ iterated_inverse(a, top if released else a.sum(-2).amax(-1)[:, None, None]) @ x for f, a, x in out])
-        if released:
+        if released or L != LK:
             return o
         w = p("convolution", H, 3)
         u = F.pad(v * real, (0, 0, 1, 1))
@@ -351,11 +362,11 @@ def masked_softmax(scores, visible):
     return torch.nan_to_num(torch.softmax(scores.masked_fill(~visible, -math.inf), -1))
 
 
-def pattern(sees, real=REAL):
+def pattern(sees, every=False):
     """Softmax over the keys j of example b for which sees(i, j, n) holds, n being the number of its real tokens."""
 
     def run(q, k, v, p):
-        visible = torch.tensor([[[j < n and sees(i, j, n) for j in range(L)] for i in range(L)] for n in real])
+        visible = torch.tensor([[[j < n and sees(i, j, n) and not (CAUSAL and j > i) for j in range(LK)] for i in range(L)] for n in ([LK] * B if every else REAL)])
         return masked_softmax(q @ k.transpose(-1, -2) / math.sqrt(D), visible[:, None]) @ v
 
     return run
@@ -378,32 +389,45 @@ def bigbird(i, j, n):
     if i in (0, n - 1) or j in (0, n - 1) or abs(i - j) <= 1:
         return True
     others = [x for x in range(1, n - 1) if abs(i - x) > 1]
-    return bool(others) and others[Philox(3).fork(i).below(len(others))] == j
+    return bool(others) and others[Philox(int(STATE.get("seed", 3))).fork(i).below(len(others))] == j
 
 
-def informer(q, k, v, p):
-    noise = Philox(7).for_places()
-    out = []
-    for b, n in enumerate(REAL):
-        few = min(n, math.ceil(math.log(n)))  # factor 1
-        qs, ks, vs = q[b], k[b], v[b]
-        sampled = []
-        for i in range(L):
-            draw = noise.fork(i)
-            sampled.append([draw.below(n) for _ in range(few)])
-        s = torch.einsum("hid,hisd->his", qs, ks[:, torch.tensor(sampled)])
-        m = (s.amax(-1) - s.sum(-1) / n)[:, :n]
-        best = m.topk(few, -1).indices
-        o = vs[:, :n].mean(1, keepdim=True).expand(H, L, D).clone()
-        full = torch.softmax(qs @ ks[:, :n].transpose(-1, -2) / math.sqrt(D), -1) @ vs[:, :n]
-        active = torch.zeros(H, L, 1, dtype=torch.bool)
-        for h in range(H):
-            active[h, best[h]] = True
-        out.append(torch.where(active, full, o))
-    return torch.stack(out)
+def informer(few, share=False, every=False):
+    """`few` of n: queries that attend, and keys that judge each query."""
+
+    def run(q, k, v, p):
+        noise = NOISE().for_places()
+        out = []
+        for b in range(B):
+            nq, n = (L, LK) if every else (QREAL[b], REAL[b])
+            qs, ks, vs = q[b], k[b], v[b]
+            sampled = []
+            for i in range(L):
+                draw = noise.fork(0 if share else i)
+                sampled.append([draw.below(n) for _ in range(few(n))])
+            s = torch.einsum("hid,hisd->his", qs, ks[:, torch.tensor(sampled)])
+            m = (s.amax(-1) - s.sum(-1) / n)[:, :nq]
+            best = m.topk(few(nq), -1).indices
+            o = vs[:, :n].mean(1, keepdim=True).expand(H, L, v.shape[-1])
+            full = torch.softmax(qs @ ks[:, :n].transpose(-1, -2) / math.sqrt(D), -1) @ vs[:, :n]
+            active = torch.zeros(H, L, 1, dtype=torch.bool)
+            for h in range(H):
+                active[h, best[h]] = True
+            out.append(torch.where(active, full, o))
+        return torch.stack(out)
+
+    return run
 
 
-def reformer(chunk, real=REAL, rounds=2, noise=None, halves=None, scale=D**-0.5, self_counts=False):
+def few_of_paper(c):
+    return lambda n: min(n, max(1, math.ceil(c * math.log(n))))
+
+
+def few_of_sky(n):
+    return min(n, math.ceil(128 / math.log(n)) * math.ceil(math.log(n)))
+
+
+def reformer(chunk, every=False, rounds=2, noise=None, halves=None, scale=D**-0.5, self_counts=False):
     """Two hashes make the bucket where one had to choose among more than 2 chunk values."""
 
     def hashed(x, n, r, source):
@@ -422,10 +446,10 @@ def reformer(chunk, real=REAL, rounds=2, noise=None, halves=None, scale=D**-0.5,
         return list(zip(*reversed(found)))
 
     def run(q, k, v, p):
-        source = noise() if noise else Philox(7).for_places()
+        source = noise() if noise else NOISE().for_places()
         keys = q / (norm2(q) + 1e-12).sqrt()
         result = []
-        for b, n in enumerate(real):
+        for b, n in enumerate([L] * B if every else REAL):
             heads = []
             for h in range(H):
                 x = q[b, h, :n]
@@ -457,7 +481,7 @@ LENGTH = 12
 def linformer(q, k, v, p):
     e, f = p("E", H, M, LENGTH), p("F", H, M, LENGTH)
     real = KEYS[:, None, :, None]
-    return torch.softmax(q @ (e[..., :L] @ (k * real)).transpose(-1, -2) / math.sqrt(D), -1) @ (f[..., :L] @ (v * real))
+    return torch.softmax(q @ (e[..., :LK] @ (k * real)).transpose(-1, -2) / math.sqrt(D), -1) @ (f[..., :LK] @ (v * real))
 
 
 def linformer_released(q, k, v, p):
@@ -468,7 +492,7 @@ def linformer_released(q, k, v, p):
 def synthesizer(released=False, synthesis="random", causal=False):
     def run(q, k, v, p):
         if synthesis == "random":
-            r = p("R", H, LENGTH, LENGTH)[:, :L, :L].expand(B, H, L, L)
+            r = p("R", H, LENGTH, LENGTH)[:, :L, :LK].expand(B, H, L, LK)
         elif synthesis == "factorized":
             r1, r2 = (p(n, H, LENGTH, M)[:, :L] for n in ("R1", "R2"))
             r = (r1 @ r2.transpose(-1, -2)).expand(B, H, L, L)
@@ -476,17 +500,18 @@ def synthesizer(released=False, synthesis="random", causal=False):
             r = F.relu(q @ p("W1", H, D, D)) @ p("W2", H, D, LENGTH)[..., :L]
         if released:
             r = r + q @ k.transpose(-1, -2) / math.sqrt(D)
-        visible = KEYS[:, None, None, :].expand(B, 1, L, L)
-        return masked_softmax(r, visible.tril() if causal else visible) @ v
+        visible = KEYS[:, None, None, :].expand(B, 1, L, LK)
+        return masked_softmax(r, visible.tril() if causal or CAUSAL else visible) @ v
 
     return run
 
 
 def sinkhorn(released=False):
     def run(q, k, v, p):
-        """Blocks of 2."""
-        n = L // 2
-        real = KEYS[:, None, :, None]
+        """Blocks of 2; of an odd length the last one is filled up with nothing."""
+        n = (L + 1) // 2
+        q, k, v = (F.pad(x, (0, 0, 0, 2 * n - L)) for x in (q, k, v))
+        real = F.pad(KEYS, (0, 2 * n - L))[:, None, :, None]
 
         def blocks(x):  # as released block m holds tokens m and m + n
             return x.reshape(*x.shape[:2], 2, n, -1).transpose(2, 3) if released else x.reshape(*x.shape[:2], n, 2, -1)
@@ -510,10 +535,13 @@ def sinkhorn(released=False):
             r = torch.stack(rows)
         ks, vs = (torch.einsum("bhnm,bhmtd->bhntd", r, x) for x in (kb, vb))
         own = blocks(real)[..., 0][..., None, :]
+        if not released:  # each place of a sorted block is a mean over the blocks that hold a token there
+            share = r @ own[..., 0, :].to(r.dtype) / r.sum(-1, keepdim=True)
+            ks, vs = (x / torch.where(share > 0, share, torch.ones(()))[..., None] for x in (ks, vs))
         visible = torch.cat([own, own.any(2, keepdim=True).expand(B, 1, n, 1, 2)], -1)
         scores = blocks(q) @ torch.cat([kb, ks], 3).transpose(-1, -2) / math.sqrt(D)
         o = masked_softmax(scores, visible) @ torch.cat([vb, vs], 3)
-        return (o.transpose(2, 3) if released else o).reshape(B, H, L, D)
+        return (o.transpose(2, 3) if released else o).reshape(B, H, 2 * n, D)[:, :, :L]
 
     return run
 
@@ -532,11 +560,13 @@ MECHANISMS |= {
     "nystromformer released": nystromformer(released=True),
     "linformer": linformer,
     "linformer released": linformer_released,
-    "informer": informer,
-    "informer released": pattern(lambda i, j, n: True, [L] * B),  # 128 queries or more attend: here all
+    "informer": informer(few_of_paper(1)),
+    "informer c=3": informer(few_of_paper(3)),
+    "informer released long": informer(few_of_sky, share=True, every=True),
+    "informer released": pattern(lambda i, j, n: True, every=True),  # 128 queries or more attend: here all, beside "long"
     "reformer": reformer(chunk=2),
     "reformer wide": reformer(chunk=4),
-    "reformer released": reformer(1, [L] * B, rounds=1, noise=lambda: Philox(0), halves=5, scale=D**0.5, self_counts=True),
+    "reformer released": reformer(1, every=True, rounds=1, noise=lambda: Philox(0), halves=5, scale=D**0.5, self_counts=True),
     "bigbird": pattern(bigbird),
     "longformer": pattern(lambda i, j, n: abs(i - j) <= 2 or i < 1 or j < 1),
     "longformer causal": pattern(lambda i, j, n: j <= i and (i - j <= 2 or j < 1)),
@@ -558,22 +588,25 @@ MECHANISMS |= {
 }
 
 
-def numbers(x):
-    """Every third entry, which no shape here divides."""
-    return [float(f"{y:.12g}") for y in x.detach().flatten()[::3].tolist()]
+def numbers(x, step):
+    """Every third entry, which no shape here divides; fewer of long ones."""
+    return [float(f"{y:.12g}") for y in x.detach().flatten()[::step].tolist()]
 
 
-def golden(mechanism):
-    q, k, v = (fill(n, (B, H, L, D)).clone().requires_grad_() for n in "QKV")
+def golden(name, mechanism):
+    long = name.endswith(" long")
+    length, step = (200, 61) if long else (10, 3)
+    setting(length, length, [length, 7])
+    q, k, v = (fill(n, (B, H, length, D)).clone().requires_grad_() for n in "QKV")
     parameters = Parameters()
     o = mechanism(q, k, v, parameters)
-    o.backward(fill("dO", (B, H, L, D)))
+    o.backward(fill("dO", (B, H, length, D)))
     found = {"O": o, "dQ": q.grad, "dK": k.grad, "dV": v.grad}
-    found = {n: x if x is not None else torch.zeros(B, H, L, D) for n, x in found.items()}
-    return {n: numbers(x) for n, x in found.items()} | {
-        "d" + n: numbers(x.grad if x.grad is not None else torch.zeros_like(x)) for n, x in parameters.all.items()
+    found = {n: x if x is not None else torch.zeros(B, H, length, D) for n, x in found.items()}
+    return {n: numbers(x, step) for n, x in found.items()} | {
+        "d" + n: numbers(x.grad if x.grad is not None else torch.zeros_like(x), step) for n, x in parameters.all.items()
     }
 
 
 if __name__ == "__main__":
-    print("{" + ",\n".join(f'"{n}": {json.dumps(golden(m))}' for n, m in MECHANISMS.items()) + "}")
+    print("{" + ",\n".join(f'"{n}": {json.dumps(golden(n, m))}' for n, m in MECHANISMS.items()) + "}")

@@ -9,6 +9,8 @@
 
 #include "autograd/tape.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/hadamard.h"
+#include "engine/ops/matmul.h"
 #include "layers/attention/mechanism.h"
 
 namespace bochner {
@@ -49,6 +51,21 @@ void fill_by_formula(Mechanism& mechanism, bool fastfood) {
   }
 }
 
+/// Rows of performer-reg as they are drawn: in blocks of `dim` orthogonal, of norm sqrt(dim) (PERF §2.3).
+void expect_orthogonal_rows_of_one_norm(const Tensor& Omega) {
+  const std::vector<double> products = matmul(Omega, Omega.transpose(1, 2)).to_vector<double>();  // (1, M, M)
+  ASSERT_EQ(products.size(), static_cast<size_t>(kDim * kDim));
+  for (size_t i = 0; i < products.size(); ++i) {
+    EXPECT_NEAR(products[i], i % (kDim + 1) == 0 ? kDim : 0, 1e-5) << "product " << i;
+  }
+}
+
+/// Rows of +-1, orthogonal (1, kDim, kDim): frequencies that performer-reg might draw.
+Tensor hadamard_rows() {
+  return hadamard(equal(Tensor::arange(kDim).view({kDim, 1}), Tensor::arange(kDim).view({1, kDim})).cast(DType::f64))
+      .unsqueeze(0);
+}
+
 const nlohmann::json& golden() {
   static const nlohmann::json all = [] {
     std::ifstream file(BOCHNER_SOURCE_DIR "/tests/golden/mechanisms.json");
@@ -69,7 +86,9 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
   const std::string name = GetParam().substr(0, GetParam().find(' '));
   const auto is = [&](const char* variant) { return GetParam() == name + " " + variant; };
   AttentionOptions options{.features = 8, .redraw = 0};
-  if (is("released")) options.as = AttentionOptions::As::released;
+  const bool is_long = GetParam().ends_with(" long");
+  const int64_t length = is_long ? 200 : kLength;
+  if (is("released") || is_long) options.as = AttentionOptions::As::released;
   if (is("diagonal")) options.covariance = AttentionOptions::Covariance::diagonal;
   if (is("full")) options.covariance = AttentionOptions::Covariance::full;
   if (is("factorized")) options.synthesis = AttentionOptions::Synthesis::factorized;
@@ -78,23 +97,25 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
   options.renormalise = !is("unnormalised");
   options.exact_inverse = is("exact");
   options.convolution = 3;
-  options.length = 12;
+  options.length = is_long ? length : 12;
   options.block = name == "bigbird" ? 1 : (is("wide") ? 4 : 2);
   options.random_blocks = 1;
   options.summary = 1;
   options.hashes = 2;
-  options.factor = 1;
+  options.factor = is("c=3") ? 3 : 1;
   Generator init(5);
   const auto mechanism = mechanism_named(name).make({}, kHeads, kDim, options, init);
   mechanism->to(Device::cpu(), DType::f64);
+  if (name == "performer-reg") expect_orthogonal_rows_of_one_norm(mechanism->frequencies());
   fill_by_formula(*mechanism, name.starts_with("fastfood"));
+  if (name == "performer-reg") mechanism->state().at("frequencies.noise").copy_(hadamard_rows());
 
-  const Shape shape{kBatch, kHeads, kLength, kDim};
+  const Shape shape{kBatch, kHeads, length, kDim};
   Tape tape;
   const Variable Q = tape.watch(filled("Q", shape, 0, 1));
   const Variable K = tape.watch(filled("K", shape, 0, 1));
   const Variable V = tape.watch(filled("V", shape, 0, 1));
-  const Tensor keys = less(Tensor::arange(kLength).unsqueeze(0), Tensor::from<int64_t>({kLength, 7}, {kBatch, 1}));
+  const Tensor keys = less(Tensor::arange(length).unsqueeze(0), Tensor::from<int64_t>({length, 7}, {kBatch, 1}));
   Generator noise(7);
   // In training BatchNorm takes the samples' statistics, and the noise of the buffer serves once where each forward
   // draws anew.
@@ -117,10 +138,11 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
     ASSERT_TRUE(expected.contains(what)) << what;
     const std::vector<double> reference = expected.at(what);
     const std::vector<double> values = found.to_vector<double>();
-    ASSERT_EQ((values.size() + 2) / 3, reference.size()) << what;  // every third entry is written
+    const size_t step = is_long ? 61 : 3;  // as in mechanisms.py
+    ASSERT_EQ((values.size() + step - 1) / step, reference.size()) << what;
     for (size_t i = 0; i < reference.size(); ++i) {
       const double x = reference[i];
-      ASSERT_NEAR(values[3 * i], x, tolerance * std::max(1.0, std::abs(x))) << what << " at " << 3 * i;
+      ASSERT_NEAR(values[step * i], x, tolerance * std::max(1.0, std::abs(x))) << what << " at " << step * i;
     }
   };
   compare("O", O.value());

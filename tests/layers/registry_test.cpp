@@ -12,49 +12,10 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/parallel.h"
-#include "layers/attention/mechanism.h"
+#include "tests/layers/every_mechanism.h"
 
 namespace bochner {
 namespace {
-
-constexpr int64_t kHeads = 2;
-constexpr int64_t kDim = 6;
-
-class EveryMechanism : public testing::TestWithParam<size_t> {
- protected:
-  const MechanismInfo& info() const { return mechanisms()[GetParam()]; }
-
-  /// Small: 8 features, blocks of 4, for up to 130 tokens.
-  static AttentionOptions small(AttentionOptions options) {
-    options.features = 8;
-    options.block = 4;
-    options.summary = 1;
-    options.convolution = 5;
-    options.factor = 1;
-    options.length = 130;
-    return options;
-  }
-
-  std::unique_ptr<Mechanism> make(AttentionOptions options = {}) const {
-    options = small(options);
-    Generator init(3);
-    auto mechanism = info().make({}, kHeads, kDim, options, init);
-    mechanism->to(Device::cpu(), DType::f64);
-    return mechanism;
-  }
-
-  static Tensor values(const Shape& shape, uint64_t seed) {
-    Generator generator(seed);
-    return normal(shape, generator, 0, 1, DType::f64);
-  }
-
-  static std::vector<double> attend(Mechanism& mechanism, const Tensor& Q, const Tensor& K, const Tensor& V,
-                                    const Mask& mask, bool training = false) {
-    Generator noise(11);
-    Context context{noise, training};
-    return mechanism.forward(Q, K, V, mask, context).value().to_vector<double>();
-  }
-};
 
 TEST_P(EveryMechanism, KeepsTheShape) {
   for (const int64_t length : {1, 7, 64, 65, 130}) {
@@ -163,8 +124,8 @@ TEST_P(EveryMechanism, LaterTokensChangeNothingEarlierWhereCausal) {
   K.slice(2, 5, 8).fill_(0.3);
   V.slice(2, 5, 8).fill_(-2);
   const std::vector<double> after = early();
-  // The shift of positive features and their eps see all keys: a numerical trace, no information.
-  for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(after[i], before[i], 2e-5);
+  for (size_t i = 0; i < before.size(); ++i)
+    EXPECT_NEAR(after[i], before[i], 1e-13 * std::max(1.0, std::abs(before[i])));
 }
 
 TEST_P(EveryMechanism, RefusesACausalMaskWhereThereIsNoCausalForm) {
@@ -179,12 +140,6 @@ TEST_P(EveryMechanism, RefusesACausalMaskWhereThereIsNoCausalForm) {
               std::string::npos)
         << error.what();
   }
-}
-
-double apart(const std::vector<double>& a, const std::vector<double>& b) {
-  double most = 0;
-  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
-  return most;
 }
 
 TEST_P(EveryMechanism, DiffersFromEveryOther) {
@@ -252,14 +207,16 @@ TEST_P(EveryMechanism, ErrsLessWithMoreFeatures) {
     Generator init(seed);
     auto mechanism = info().make({}, kHeads, kDim, options, init);
     mechanism->to(Device::cpu(), DType::f64);
+    // The S of fastfood-*-s starts as what its own G makes of it, and with another G is no kernel of the same name.
+    for (Parameter* parameter : mechanism->parameters()) {
+      if (info().name.starts_with("fastfood") && info().name.ends_with("-s")) parameter->value.fill_(1);
+    }
     return mechanism;
   };
-  const auto output = [&](Mechanism& mechanism, int64_t features, uint64_t seed) {
+  const auto output = [&](Mechanism& mechanism, uint64_t seed) {
     Generator noise(seed);
     Context context{noise, false};
-    const Tensor O = mechanism.forward(Q, K, V, {}, context).value();
-    const int64_t draws = is_kernel ? (info().name == "performer-hyp" ? 2 : 1) * features : 1;
-    return (O * (1 / static_cast<double>(draws))).to_vector<double>();
+    return mechanism.forward(Q, K, V, {}, context).value().to_vector<double>();
   };
   constexpr int64_t kMany = 2048;
   const auto limit = made(kMany, 1);
@@ -274,23 +231,28 @@ TEST_P(EveryMechanism, ErrsLessWithMoreFeatures) {
     const auto exact = mechanism_named(name).make({}, kHeads, kDim, {}, init);
     truth = attend(*exact, Q, K, V, {});
   } else {
-    truth = output(*limit, kMany, 1);
+    truth = output(*limit, 1);
   }
   const auto error = [&](int64_t features) {
     double total = 0;
-    for (uint64_t seed = 2; seed < 14; ++seed) {
+    for (uint64_t seed = 2; seed < 102; ++seed) {
       const auto mechanism = made(features, seed);
       for (Parameter* parameter : mechanism->parameters()) {
         for (const Parameter* same : limit->parameters()) {
           if (same->name == parameter->name && same->shape() == parameter->shape()) parameter->value.copy_(same->value);
         }
       }
-      const std::vector<double> found = output(*mechanism, features, seed);
+      const std::vector<double> found = output(*mechanism, seed);
       for (size_t i = 0; i < found.size(); ++i) total += (found[i] - truth[i]) * (found[i] - truth[i]);
     }
     return total;
   };
-  EXPECT_GT(error(4), 2 * error(64));
+  // The mean over 16 times the draws has a 16th of the variance, but for chance. Rows of a FastFood block share their
+  // G: 64 rows of 8 are 8 blocks.
+  const double fewer = error(4);
+  const double more = error(64);
+  RecordProperty("ratio", std::to_string(fewer / more));
+  EXPECT_GT(fewer, (!is_kernel ? 2 : info().name.starts_with("fastfood") ? 4 : 10) * more) << fewer / more;
 }
 
 // What is held at once in forward and backward, at four times the length.
@@ -363,13 +325,8 @@ TEST_P(EveryMechanism, SurvivesACheckpoint) {
             attend(*mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {}));
 }
 
-std::string mechanism_name(const testing::TestParamInfo<size_t>& tested) {
-  std::string name = mechanisms()[tested.param].name;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Registry, EveryMechanism, testing::Range<size_t>(0, mechanisms().size()), mechanism_name);
+INSTANTIATE_TEST_SUITE_P(Registry, EveryMechanism, testing::Range<size_t>(0, mechanisms().size()),
+                         every_mechanism_name);
 
 TEST(Registry, NamesTheNearestForAMistypedName) {
   try {

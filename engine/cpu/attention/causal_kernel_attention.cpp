@@ -38,7 +38,7 @@ void attend_chunk(const KernelAttentionSpec& spec, const KernelAttentionSizes& s
     for (int64_t i = 0; i < chunk.count(); ++i) {
       factors[i] += chunk.feature_sums()[i] * *state.count;
       denominators[i] = factors[i] + static_cast<T>(spec.denominator_eps);
-      factors[i] = denominators[i] != 0 ? 1 / denominators[i] : T(0);
+      factors[i] = inverse_of_weights(denominators[i]);
     }
   }
   store_transposed<T>(Ot, factors, chunk.count(), E, O);

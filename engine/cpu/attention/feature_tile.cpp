@@ -45,6 +45,17 @@ struct Identity {
   }
 };
 
+struct Sgn {
+  template <class T>
+  T forward(T x) const {
+    return math::sign(x);
+  }
+  template <class T>
+  T derivative(T, T) const {
+    return T(0);
+  }
+};
+
 template <class Body>
 void with_function(FeatureMap::Function f, const Body& body) {
   switch (f) {
@@ -66,6 +77,8 @@ void with_function(FeatureMap::Function f, const Body& body) {
       return body(unary::Tanh{});
     case FeatureMap::Function::identity:
       return body(Identity{});
+    case FeatureMap::Function::sgn:
+      return body(Sgn{});
   }
 }
 
@@ -141,7 +154,10 @@ void FeatureTile<T>::project(Rows<const T> x, const KeyList& list, int64_t first
         const auto value = load<Vector<T>>(at + place);
         sum += value * value;
       },
-      [&](const Vector<T>& sum, int64_t i) { store(norms_ + i, sum * factor); });
+      // Finite however far away a token lies: a padded one must not make NaN of others' derivatives.
+      [&](const Vector<T>& sum, int64_t i) {
+        store(norms_ + i, min_of(Vector<T>{} + static_cast<T>(1e30), sum) * factor);
+      });
 }
 
 /// top[i] = max_m U(m, i), or max_m |U(m, i)| for hyperbolic maps
@@ -156,29 +172,31 @@ void FeatureTile<T>::largest(T* top) const {
   }
 }
 
-/// F = 2^(U - by) + eps and, for hyperbolic maps, 2^(-U - by) + eps; `by` holds a number for each token
+/// F = 2^(U - by) + eps and, for hyperbolic maps, 2^(-U - by) + eps; `by` and eps_ hold a number for each token
 template <class T>
-void FeatureTile<T>::shifted_exponentials(const T* by, T eps) {
-  eps_ = eps;
+void FeatureTile<T>::shifted_exponentials(const T* by) {
   T* F = F_;
   const int64_t half = frequencies_ * kTile;
-  const auto begin = [&](int64_t i) { return load<Vector<T>>(by + i); };
-  const auto end = [](const Vector<T>&, int64_t) {};
+  struct Token {
+    Vector<T> by, eps;
+  };
+  const auto begin = [&](int64_t i) { return Token{load<Vector<T>>(by + i), load<Vector<T>>(eps_ + i)}; };
+  const auto end = [](const Token&, int64_t) {};
   const auto run = [&](const auto& power) {
     if (map_.kind == Kind::positive) {
       down_columns<T>(
           frequencies_, columns_, begin,
-          [&](const Vector<T>& less, int64_t, int64_t at) {
-            store(F + at, power(load<Vector<T>>(F + at) - less) + eps);
+          [&](const Token& token, int64_t, int64_t at) {
+            store(F + at, power(load<Vector<T>>(F + at) - token.by) + token.eps);
           },
           end);
     } else {
       down_columns<T>(
           frequencies_, columns_, begin,
-          [&](const Vector<T>& less, int64_t, int64_t at) {
+          [&](const Token& token, int64_t, int64_t at) {
             const auto u = load<Vector<T>>(F + at);
-            store(F + at, power(u - less) + eps);
-            store(F + half + at, power(-u - less) + eps);
+            store(F + at, power(u - token.by) + token.eps);
+            store(F + half + at, power(-u - token.by) + token.eps);
           },
           end);
     }
@@ -198,7 +216,12 @@ void FeatureTile<T>::query_features() {
     case Kind::hyperbolic:
       // The norm is part of every exponent of a token, so it goes with the shift.
       if (shifts_) largest(by);
-      shifted_exponentials(shifts_ ? by : norms_, static_cast<T>(map_.eps));
+      std::fill_n(eps_, kTile, static_cast<T>(map_.eps));
+      for (int64_t i = 0; i < columns_ && floors(); ++i) {
+        by[i] = std::max(by[i], static_cast<T>(std::log2(map_.eps)) + norms_[i]);
+        eps_[i] *= std::exp2(norms_[i] - by[i]);
+      }
+      shifted_exponentials(shifts_ ? by : norms_);
       break;
     case Kind::softmax_trigonometric:
       for (int64_t i = 0; i < columns_; ++i) by[i] = shifts_ ? T(1) : std::exp2(norms_[i]);
@@ -231,6 +254,7 @@ void FeatureTile<T>::key_exponents(T* top) const {
   }
   largest(top);
   for (int64_t i = 0; i < columns_; ++i) top[i] -= norms_[i];
+  for (int64_t i = 0; i < columns_ && floors(); ++i) top[i] = std::max(top[i], static_cast<T>(std::log2(map_.eps)));
 }
 
 template <class T>
@@ -242,7 +266,9 @@ void FeatureTile<T>::key_features(T shift, bool with_eps) {
     if (circular) {
       circle<T>(F_, by, frequencies_, columns_, F_);
     } else {
-      shifted_exponentials(by, with_eps ? static_cast<T>(map_.eps) : T(0));
+      const T eps = static_cast<T>(map_.eps);
+      std::fill_n(eps_, kTile, floors() ? eps * std::exp2(-shift) : with_eps ? eps : T(0));
+      shifted_exponentials(by);
     }
     if (map_.constant != 0) std::fill_n(F_ + (features_ - 1) * kTile, kTile, static_cast<T>(map_.constant));
   } else {
@@ -259,12 +285,12 @@ void FeatureTile<T>::gradient(T* dF, const T* z, const T* weights, T* sums) cons
   using V = Vector<T>;
   const T* F = F_;
   const int64_t M = frequencies_;
-  const T eps = eps_;
   struct State {
     V weight;
+    V eps;
     V sum;
   };
-  const auto begin = [&](int64_t i) { return State{load<V>(weights + i), V{}}; };
+  const auto begin = [&](int64_t i) { return State{load<V>(weights + i), load<V>(eps_ + i), V{}}; };
   const auto end = [&](const State& state, int64_t i) { store(sums + i, state.sum); };
   const int64_t half = M * kTile;
   switch (map_.kind) {
@@ -272,7 +298,7 @@ void FeatureTile<T>::gradient(T* dF, const T* z, const T* weights, T* sums) cons
       down_columns<T>(
           M, columns_, begin,
           [&](State& state, int64_t m, int64_t at) {
-            const V d = (load<V>(dF + at) + z[m] * state.weight) * (load<V>(F + at) - eps);
+            const V d = (load<V>(dF + at) + z[m] * state.weight) * (load<V>(F + at) - state.eps);
             state.sum += d;
             store(dF + at, d);
           },
@@ -282,8 +308,8 @@ void FeatureTile<T>::gradient(T* dF, const T* z, const T* weights, T* sums) cons
       down_columns<T>(
           M, columns_, begin,
           [&](State& state, int64_t m, int64_t at) {
-            const V p = (load<V>(dF + at) + z[m] * state.weight) * (load<V>(F + at) - eps);
-            const V n = (load<V>(dF + half + at) + z[M + m] * state.weight) * (load<V>(F + half + at) - eps);
+            const V p = (load<V>(dF + at) + z[m] * state.weight) * (load<V>(F + at) - state.eps);
+            const V n = (load<V>(dF + half + at) + z[M + m] * state.weight) * (load<V>(F + half + at) - state.eps);
             state.sum += p + n;
             store(dF + at, p - n);
           },

@@ -47,8 +47,9 @@ class FeatureTile {
   const T* backward(T* dF, const T* z, const T* weights, T* dOmega);
 
  private:
-  void shifted_exponentials(const T* by, T eps);
+  void shifted_exponentials(const T* by);
   void largest(T* top) const;
+  bool floors() const { return shifts_ && map_.absolute_eps && map_.eps > 0; }
   bool plain() const { return Omega_ == nullptr && !fastfood_.has_value(); }  ///< U = X^T
   const T* elementwise_arguments() const { return plain() ? Xt_ : U_; }
   void gradient(T* dF, const T* z, const T* weights, T* sums) const;
@@ -62,7 +63,6 @@ class FeatureTile {
   bool shifts_;
   T unit_;  ///< log2 e where U is a logarithm to base 2, else 1
   T scale_;
-  T eps_ = 0;  ///< what was added to F
   int64_t count_ = 0;
   int64_t columns_ = 0;
   Rows<const T> x_{};  ///< the tokens as they came, or gathered
@@ -72,6 +72,7 @@ class FeatureTile {
   Buffer<T> U_;                 ///< for maps whose derivative needs it
   Buffer<T> F_;                 ///< holds U until features are made from it
   alignas(64) T norms_[kTile];  ///< c |x|^2, or |x|^2 / 2 for softmax_trigonometric
+  alignas(64) T eps_[kTile]{};  ///< what was added to exponentials
 };
 
 }  // namespace bochner::cpu

@@ -158,7 +158,7 @@ void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, 
         T* denominators = to.denominator.data<T>() + head * sizes.queries + i;
         for (int64_t c = 0; c < count; ++c) {
           denominators[c] = factors[c] + static_cast<T>(spec.denominator_eps);
-          factors[c] = denominators[c] != 0 ? 1 / denominators[c] : T(0);
+          factors[c] = inverse_of_weights(denominators[c]);
         }
       }
       store_transposed<T>(Ot, factors, count, E, {o[i], o.stride});

@@ -6,6 +6,7 @@
 #include "engine/cpu/attention/attention_tile.h"
 #include "engine/cpu/attention/feature_tile.h"
 #include "engine/ops/kernel_attention.h"
+#include "engine/ops/weight_sums.h"
 
 namespace bochner::cpu {
 
@@ -80,7 +81,8 @@ KernelState<T> state_of(const Tensor& states, const KernelAttentionSizes& sizes,
 
 /// Is eps left out of the keys' features while their shift is not final?
 inline bool eps_comes_later(const KernelAttentionSpec& spec) {
-  return spec.shifts() && spec.map.kind != FeatureMap::Kind::softmax_trigonometric && spec.map.eps != 0;
+  return spec.shifts() && spec.map.kind != FeatureMap::Kind::softmax_trigonometric && spec.map.eps != 0 &&
+         !spec.map.absolute_eps;
 }
 
 /// What flows into the numerators and denominators of a tile of queries:  G = dO / denominator,  g = -(dO . O) /
@@ -110,7 +112,7 @@ template <class T>
 void OutputGradient<T>::load(Rows<const T> dO, Rows<const T> O, const T* denominators, int64_t count) {
   T* G = G_;
   for (int64_t i = 0; i < count; ++i) {
-    const T inverse = !spec_.renormalise ? T(1) : (denominators[i] != 0 ? 1 / denominators[i] : T(0));
+    const T inverse = spec_.renormalise ? inverse_in_gradients(denominators[i]) : T(1);
     const T* from = dO[i];
     for (int64_t d = 0; d < value_dim_; ++d) G[i * value_dim_ + d] = from[d] * inverse;
   }

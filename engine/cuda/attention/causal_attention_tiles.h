@@ -322,8 +322,8 @@ struct CausalOutputs {
       }
       mine.o.each(mine.denominator, [&](int row, int column, float& value, float denominator) {
         if (token + row >= tokens.length) return;
-        const bool wanted = mask.real(b, token + row) && denominator != 0;
-        out.put(token + row, column, wanted ? value / denominator : 0.0f);
+        const float inverse = mask.real(b, token + row) ? inverse_of_weights(denominator) : 0.0f;
+        out.put(token + row, column, inverse != 0 ? value * inverse : 0.0f);
       });
     }
   }

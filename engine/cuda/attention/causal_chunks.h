@@ -188,7 +188,7 @@ struct CausalOutput {
       return within[at] + factor * entering[at] + weight * total[j];
     };
     const T denominator = renormalise ? value(value_dim) + eps : T(1);
-    const T inverse = denominator != T(0) ? T(1) / denominator : T(0);
+    const T inverse = inverse_of_weights(denominator);
     T* to = O.head(token.b, token.h) + token.token * O.stride;
     for (int64_t j = team.rank(); j < value_dim; j += team.size()) to[j] = value(j) * inverse;
     if (renormalise && team.rank() == 0) {

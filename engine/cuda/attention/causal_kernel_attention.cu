@@ -210,8 +210,8 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const AttentionSize
     slab.each_chunk(false, false, kChunk, W, F, slab.keys().F(), R, slab.scaled, false);
     launch_threads(slab.count() * sizes.value_dim, CausalValues<T>{key_place, slab.shifts(), mask, sizes.value_dim, W,
                                                                    entering, slab.scaled, t, Tokens<T>(to.dV)});
-    slab.queries.backward(true, KeyMask{Tensor()}, to.dQ, parts);
-    slab.keys().backward(!slab.rule().eps_later, mask, to.dK, parts);
+    slab.queries.backward(KeyMask{Tensor()}, to.dQ, parts);
+    slab.keys().backward(mask, to.dK, parts);
   }
   if (parts != nullptr) reduce_omega<T>(sizes, parts, to.dOmega);
 }

@@ -8,6 +8,7 @@
 #include "engine/cuda/parts/launch.h"
 #include "engine/ops/kernel_attention.h"
 #include "engine/ops/unary.h"
+#include "engine/ops/weight_sums.h"
 
 namespace bochner::cuda {
 
@@ -21,7 +22,7 @@ template <class T>
 struct FeatureRule {
   FeatureMap::Kind kind;
   FeatureMap::Function function;
-  bool exponent, shifts, eps_later;
+  bool exponent, shifts, eps_later, floors;
   int64_t frequencies, features;
   T norm_factor, eps, constant;
 
@@ -30,7 +31,9 @@ struct FeatureRule {
         function(spec.map.function),
         exponent(spec.map.has_exponent()),
         shifts(spec.shifts()),
-        eps_later(spec.shifts() && spec.map.kind != FeatureMap::Kind::softmax_trigonometric && spec.map.eps != 0),
+        eps_later(spec.shifts() && spec.map.kind != FeatureMap::Kind::softmax_trigonometric && spec.map.eps != 0 &&
+                  !spec.map.absolute_eps),
+        floors(spec.shifts() && spec.map.absolute_eps && spec.map.eps > 0),
         frequencies(rows_of_omega),
         features(spec.map.rows(rows_of_omega)),
         norm_factor(
@@ -64,6 +67,8 @@ struct FeatureRule {
         return math::cos(u);
       case FeatureMap::Function::tanh:
         return math::tanh(u);
+      case FeatureMap::Function::sgn:
+        return math::sign(u);
       case FeatureMap::Function::identity:
         break;
     }
@@ -87,6 +92,8 @@ struct FeatureRule {
         return -math::sin(u);
       case FeatureMap::Function::tanh:
         return unary::Tanh{}.derivative(u, math::tanh(u));
+      case FeatureMap::Function::sgn:
+        return T(0);
       case FeatureMap::Function::identity:
         break;
     }
@@ -110,7 +117,8 @@ struct RowExponents {
     const int64_t row = team.index();
     T squares = 0;
     for (int64_t i = team.rank(); i < dim; i += team.size()) squares += x[row * dim + i] * x[row * dim + i];
-    const T norm = rule.norm_factor * team.sum(squares);
+    squares = team.sum(squares);
+    const T norm = rule.norm_factor * (squares < T(1e30) ? squares : T(1e30));  // finite at padded tokens, too
     T largest = no_exponent<T>();
     if (rule.exponential()) {
       for (int64_t i = team.rank(); i < rule.frequencies; i += team.size()) {
@@ -122,6 +130,10 @@ struct RowExponents {
     }
     if (team.rank() != 0) return;
     norms[row] = norm;
+    if (rule.floors) {  // no feature is below eps
+      const T floor = math::log(rule.eps) + norm;
+      largest = largest > floor ? largest : floor;
+    }
     if (real == nullptr) {
       top[row] = largest;
     } else {
@@ -132,7 +144,8 @@ struct RowExponents {
 };
 
 /// F from u (the same memory where rule.in_place()): of queries, shifted by their own tops, or of keys, shifted by
-/// shift[row / rows_per_shift]. sums[row] = eps times the sum of the features, where wanted.
+/// shift[row / rows_per_shift]. added[row] = the eps that exponentials hold; sums[row] = eps times the sum of the
+/// features, where wanted.
 template <class T>
 struct RowFeatures {
   FeatureRule<T> rule;
@@ -143,7 +156,7 @@ struct RowFeatures {
   const T* real;  ///< of keys; rows with 0 become 0
   int64_t real_stride;
   const T* u;
-  T *F, *sums;
+  T *F, *added, *sums;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
@@ -164,7 +177,9 @@ struct RowFeatures {
         scale = rule.shifts ? T(1) : math::exp(norms[row]);
       }
     }
-    const T add = with_eps ? rule.eps : T(0);
+    const T share = rule.floors ? math::exp(norms[row] - less) : T(with_eps ? 1 : 0);
+    const T add = wanted ? rule.eps * share : T(0);
+    if (team.rank() == 0) added[row] = add;
     T sum = 0;
     for (int64_t m = team.rank(); m < M; m += team.size()) {
       const T value = from[m];
@@ -212,8 +227,8 @@ struct RowFeatures {
 template <class T>
 struct RowGradients {
   FeatureRule<T> rule;
-  bool with_eps;  ///< eps is part of F
   const T *u, *F;
+  const T* added;  ///< the eps that is part of F
   T *dF, *slopes;
 
   template <class Team>
@@ -222,7 +237,7 @@ struct RowGradients {
     const int64_t M = rule.frequencies;
     const T* f = F + row * rule.features;
     T* d = dF + row * rule.features;
-    const T eps = with_eps ? rule.eps : T(0);
+    const T eps = added[row];
     T sum = 0;
     for (int64_t m = team.rank(); m < M; m += team.size()) {
       switch (rule.kind) {

@@ -92,7 +92,7 @@ struct Output {
     if (!token.there) return;
     const T* row = from + team.index() * width;
     const T denominator = renormalise ? row[value_dim] + eps : T(1);
-    const T inverse = denominator != T(0) ? T(1) / denominator : T(0);
+    const T inverse = inverse_of_weights(denominator);
     T* to = O.head(token.b, token.h) + token.token * O.stride;
     for (int64_t j = team.rank(); j < value_dim; j += team.size()) to[j] = row[j] * inverse;
     if (renormalise && team.rank() == 0) {
@@ -192,7 +192,7 @@ void attend_backward(const KernelAttentionSpec& spec, const AttentionSizes& size
     slab.query_features(nullptr);
     products<T>(sizes.jobs, true, false, F, W, place.rows, slab.F(), values, dS, true);
     products<T>(sizes.jobs, false, true, place.rows, F, W, values, S, slab.dF(), false);
-    slab.backward(true, all, to.dQ, parts);
+    slab.backward(all, to.dQ, parts);
   }
   for (int64_t begin = 0; begin < sizes.keys; begin += rows) {
     const SlabPlace place{sizes.batch, sizes.heads, begin, sizes.keys, std::min(rows, sizes.keys - begin)};
@@ -204,7 +204,7 @@ void attend_backward(const KernelAttentionSpec& spec, const AttentionSizes& size
     products<T>(sizes.jobs, false, true, place.rows, F, W, values, dS, slab.dF(), false);
     launch_threads(count * sizes.value_dim,
                    UnpackValues<T>{place, Tokens<T>(to.dV), mask, sizes.value_dim, W, value_gradients});
-    slab.backward(true, mask, to.dK, parts);
+    slab.backward(mask, to.dK, parts);
   }
   if (parts != nullptr) reduce_omega<T>(sizes, parts, to.dOmega);
 }

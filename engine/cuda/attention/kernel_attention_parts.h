@@ -183,7 +183,7 @@ struct PackGradients {
     T dot = 0;
     if (denominators != nullptr) {
       const T denominator = denominators[(token.b * place.heads + token.h) * place.length + token.token];
-      inverse = denominator != T(0) ? T(1) / denominator : T(0);
+      inverse = inverse_in_gradients(denominator);
       for (int64_t j = team.rank(); j < value_dim; j += team.size()) dot += g[j] * o[j];
       dot = team.sum(dot);
     }
@@ -253,6 +253,7 @@ class FeatureSlab {
         f_(sizes.jobs * rows * sizes.features),
         norms_(sizes.jobs * rows),
         tops_(sizes.jobs * rows),
+        added_(sizes.jobs * rows),
         df_(backward ? sizes.jobs * rows * sizes.features : 1),
         dx_(backward ? sizes.jobs * rows * sizes.dim : 1),
         slopes_(backward ? sizes.jobs * rows : 1) {}
@@ -285,19 +286,19 @@ class FeatureSlab {
   /// F of queries; sums as in RowFeatures.
   void query_features(T* sums) {
     launch_rows(count_, sizes_.frequencies,
-                RowFeatures<T>{rule, false, true, norms_, tops_, nullptr, 1, nullptr, 0, u(), f_, sums});
+                RowFeatures<T>{rule, false, true, norms_, tops_, nullptr, 1, nullptr, 0, u(), f_, added_, sums});
   }
   void key_features(const T* shift, int64_t rows_per_shift, bool with_eps) {
     launch_rows(count_, sizes_.frequencies,
                 RowFeatures<T>{rule, true, with_eps, norms_, nullptr, shift, rows_per_shift, real(), sizes_.width, u(),
-                               f_, nullptr});
+                               f_, added_, nullptr});
   }
   /// From dF to the gradient of the tokens, and, where not null, to that of Omega: parts (jobs, M, D), added to.
-  void backward(bool with_eps, const KeyMask& mask, const Tensor& dx, T* omega_parts) {
+  void backward(const KeyMask& mask, const Tensor& dx, T* omega_parts) {
     const int64_t M = sizes_.frequencies;
     const int64_t D = sizes_.dim;
     const int64_t F = sizes_.features;
-    launch_rows(count_, M, RowGradients<T>{rule, with_eps, u(), f_, df_, slopes_});
+    launch_rows(count_, M, RowGradients<T>{rule, u(), f_, added_, df_, slopes_});
     const T* flow = df_;
     if (omega_.defined()) {
       const bool shared = omega_.size(0) == 1;
@@ -329,7 +330,7 @@ class FeatureSlab {
   SlabPlace place_{};
   const T* values_ = nullptr;
   int64_t count_ = 0;
-  DeviceBuffer<T> x_, u_, f_, norms_, tops_, df_, dx_, slopes_;
+  DeviceBuffer<T> x_, u_, f_, norms_, tops_, added_, df_, dx_, slopes_;
 };
 
 template <class T>

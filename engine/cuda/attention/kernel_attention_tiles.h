@@ -311,8 +311,8 @@ struct OutputsOfTokens {
       own.o.each(own.denominator, [&](int row, int column, float& value, float denominator) {
         if (token + row >= tokens.length) return;
         const float sum = value + (base == nullptr ? 0.0f : base[column]);
-        const bool wanted = mask.real(b, token + row) && denominator != 0;
-        out.put(token + row, column, wanted ? sum / denominator : 0.0f);
+        const float inverse = mask.real(b, token + row) ? inverse_of_weights(denominator) : 0.0f;
+        out.put(token + row, column, inverse != 0 ? sum * inverse : 0.0f);
       });
     }
   }

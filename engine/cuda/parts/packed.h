@@ -3,6 +3,7 @@
 
 #include "engine/cuda/parts/tile.h"
 #include "engine/dtype.h"
+#include "engine/ops/weight_sums.h"
 
 namespace bochner::cuda {
 
@@ -31,8 +32,7 @@ struct Pack {
     if (token < length && mask.real(job / heads, token)) {
       value = factor * x.head(job / heads, job % heads).get(token, column);
       if (denominators != nullptr) {
-        const float denominator = denominators[job * length + token];
-        value = denominator != 0 ? value / denominator : 0.0f;
+        value *= inverse_in_gradients(denominators[job * length + token]);
       }
     }
     to[i] = bfloat16(value);

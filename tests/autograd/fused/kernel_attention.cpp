@@ -24,11 +24,13 @@ void describe_kernel_attention(OpInfos& infos) {
               {}};
   std::vector<FeatureMap> maps = {{.kind = Kind::positive, .eps = 0},
                                   {.kind = Kind::positive, .norm_factor = 1, .eps = 0, .constant = 0.5},
+                                  {.kind = Kind::positive, .norm_factor = 0, .eps = 0.3, .absolute_eps = true},
                                   {.kind = Kind::hyperbolic, .eps = 0},
+                                  {.kind = Kind::hyperbolic, .eps = 0.1, .absolute_eps = true},
                                   {.kind = Kind::trigonometric, .eps = 0, .constant = 3},
                                   {.kind = Kind::softmax_trigonometric, .eps = 0, .constant = 3}};
   for (const Function f : {Function::elu_plus_one, Function::relu, Function::sigmoid, Function::exp, Function::abs,
-                           Function::gelu, Function::cos, Function::tanh, Function::identity}) {
+                           Function::gelu, Function::cos, Function::tanh, Function::identity, Function::sgn}) {
     maps.push_back({.kind = Kind::elementwise, .function = f, .eps = 3});
   }
   std::map<std::string, std::function<Variable(const std::vector<Variable>&)>> plain;  // by label
@@ -57,7 +59,7 @@ void describe_kernel_attention(OpInfos& infos) {
     }
   }
   for (const bool causal : {false, true}) {  // FastFood: two blocks of 4, of which 7 rows are used
-    KernelAttentionSpec spec{maps[static_cast<size_t>(causal ? 2 : 0)], 0.7, causal, true, 0};
+    KernelAttentionSpec spec{maps[static_cast<size_t>(causal ? 3 : 0)], 0.7, causal, true, 0};
     spec.permutation = Tensor::from<int64_t>({2, 0, 3, 1, 3, 1, 0, 2}, {2, 4});
     spec.frequencies = 7;
     const auto values = [&](const Shape& shape) { return sample_values(shape, ++seed, -1, 1, 0.05); };

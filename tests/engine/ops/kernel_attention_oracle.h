@@ -52,6 +52,8 @@ inline double function_of(Function f, double u) {
       return std::tanh(u);
     case Function::identity:
       return u;
+    case Function::sgn:
+      return static_cast<double>((u > 0) - (u < 0));
   }
   return 0;
 }
@@ -71,7 +73,8 @@ inline Values features_of(const FeatureMap& map, const Values& u, double norm, d
   Values phi;
   const Values e = map.has_exponent() ? exponents_of(map, u, norm) : Values();
   if (map.kind == Kind::positive || map.kind == Kind::hyperbolic) {
-    for (const double value : e) phi.push_back(std::exp(value - shift) + map.eps);
+    const double eps = map.absolute_eps ? map.eps * std::exp(-shift) : map.eps;
+    for (const double value : e) phi.push_back(std::exp(value - shift) + eps);
   } else if (map.kind == Kind::elementwise) {
     for (const double value : u) phi.push_back(function_of(map.function, value) + map.eps);
   } else {
@@ -110,6 +113,9 @@ inline Values reference(const Problem& p) {
     }
     return u;
   };
+  // An eps that is shifted, too, is no larger than 1 afterwards.
+  const bool floors = p.spec.map.absolute_eps && p.spec.map.eps > 0;
+  const double floor = floors ? std::log(p.spec.map.eps) : -std::numeric_limits<double>::infinity();
   for (int64_t bh = 0; bh < B * H; ++bh) {
     std::vector<Values> u(static_cast<size_t>(M));
     Values norms(u.size());
@@ -121,7 +127,7 @@ inline Values reference(const Problem& p) {
       const auto at = static_cast<size_t>(j);
       u[at] = token(K, bh * M + j, bh % H, norms[at]);
       const Values e = p.spec.map.has_exponent() ? exponents_of(p.spec.map, u[at], norms[at]) : Values{0};
-      tops[at] = *std::max_element(e.begin(), e.end());
+      tops[at] = std::max(*std::max_element(e.begin(), e.end()), floor);
     }
     for (int64_t i = 0; i < N; ++i) {
       double norm = 0;
@@ -133,7 +139,7 @@ inline Values reference(const Problem& p) {
         key_shift = visible(j) ? std::max(key_shift, tops[static_cast<size_t>(j)]) : key_shift;
       if (p.spec.shifts()) {
         const Values e = exponents_of(p.spec.map, uq, norm);
-        query_shift = *std::max_element(e.begin(), e.end());
+        query_shift = std::max(*std::max_element(e.begin(), e.end()), floor);
       } else {
         key_shift = 0;
       }
@@ -186,12 +192,15 @@ inline const std::vector<FeatureMap>& maps() {
                                    {.kind = Kind::trigonometric, .eps = 0, .constant = 4},
                                    {.kind = Kind::softmax_trigonometric, .eps = 0.3},
                                    {.kind = Kind::softmax_trigonometric, .eps = 0, .constant = 5}};
-    for (int f = 0; f <= static_cast<int>(Function::identity); ++f) {
+    for (int f = 0; f <= static_cast<int>(Function::sgn); ++f) {
       const auto function = static_cast<Function>(f);
       const bool signed_values = function == Function::identity || function == Function::tanh ||
-                                 function == Function::cos || function == Function::gelu;
+                                 function == Function::cos || function == Function::gelu || function == Function::sgn;
       all.push_back({.kind = Kind::elementwise, .function = function, .eps = signed_values ? 4.0 : 1e-3});
     }
+    // One that matters where exponentials are small, and one where it is above all of them.
+    all.push_back({.kind = Kind::positive, .norm_factor = 1, .eps = 1e-3, .absolute_eps = true});
+    all.push_back({.kind = Kind::hyperbolic, .eps = 30, .absolute_eps = true});
     return all;
   }();
   return list;
@@ -214,7 +223,7 @@ inline void check_gradients(const Problem& p, int64_t step) {
   // Smooth maps take large steps of fourth order, which lose fewer digits.
   const bool kinks = p.spec.map.kind == Kind::elementwise &&
                      (p.spec.map.function == Function::relu || p.spec.map.function == Function::abs ||
-                      p.spec.map.function == Function::elu_plus_one);
+                      p.spec.map.function == Function::elu_plus_one || p.spec.map.function == Function::sgn);
   const auto loss = [&] {
     const auto O = p.attend().O.to_vector<double>();
     const auto dO = p.dO.to_vector<double>();

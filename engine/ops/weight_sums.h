@@ -1,0 +1,26 @@
+// What attention divides by: the sum of a query's weights, which may be 0, or so small that its inverse overflows.
+#pragma once
+
+#include <limits>
+#include <type_traits>
+
+#include "engine/math.h"
+
+namespace bochner {
+
+/// 1 / sum; 0 where the sum is 0 or below the normal numbers, as of a query that sees no key or none that weighs.
+template <class T>
+BOCHNER_HD inline T inverse_of_weights(T sum) {
+  return math::abs(sum) >= std::numeric_limits<T>::min() ? T(1) / sum : T(0);
+}
+
+/// The same in gradients, where it is multiplied by more than weights: at most 1e24 (f64: 1e200), so that products with
+/// it stay finite. A query whose shifted weights have a smaller sum gets smaller derivatives than are due.
+template <class T>
+BOCHNER_HD inline T inverse_in_gradients(T sum) {
+  const T most = static_cast<T>(std::is_same_v<T, float> ? 1e24 : 1e200);
+  const T inverse = inverse_of_weights(sum);
+  return inverse > most ? most : (inverse < -most ? -most : inverse);
+}
+
+}  // namespace bochner

@@ -1,0 +1,254 @@
+// What every name of the attention registry promises in the forms that people forget: more queries than keys or fewer,
+// lengths that divide nothing, the plain composition, causal masks, inputs far from N(0, 1), and options.
+#include "autograd/gradcheck.h"
+#include "autograd/tape.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "tests/layers/every_mechanism.h"
+
+namespace bochner {
+namespace {
+
+class EveryForm : public EveryMechanism {
+ protected:
+  bool names(const std::string& option) const {
+    return (", " + info().options + ",").find(", " + option + ",") != std::string::npos;
+  }
+  bool has_signed_weights() const {
+    const std::string& name = info().name;
+    for (const char* part : {"-rks", "-trig", "-cos", "-tanh", "-identity", "-sgn", "-gelu"}) {
+      if (name.find(part) != std::string::npos) return true;
+    }
+    return false;
+  }
+  bool refuses_cross_attention() const {
+    const auto mechanism = make();
+    try {
+      attend(*mechanism, values({1, kHeads, 3, kDim}, 1), values({1, kHeads, 5, kDim}, 2),
+             values({1, kHeads, 5, kDim}, 3), {});
+      return false;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(info().name + ": 3 queries and 5 keys"), std::string::npos)
+          << error.what();
+      return true;
+    }
+  }
+  /// Queries and keys, of lengths that divide nothing.
+  std::vector<std::pair<int64_t, int64_t>> lengths() const {
+    if (refuses_cross_attention()) return {{11, 11}};
+    return {{11, 11}, {5, 13}, {13, 5}, {23, 3}, {1, 9}};
+  }
+  static Tensor ragged(int64_t length) {
+    return less(Tensor::arange(length).unsqueeze(0), Tensor::from<int64_t>({length, (length + 1) / 2}, {2, 1}));
+  }
+};
+
+/// O, dQ, dK and dV.
+std::vector<Tensor> results(Mechanism& mechanism, const std::vector<Tensor>& QKV, const Mask& mask, const Tensor& dO,
+                            bool training = false) {
+  Generator noise(11);
+  Context context{noise, training};
+  Tape tape;
+  const std::vector<Variable> in = {tape.watch(QKV[0]), tape.watch(QKV[1]), tape.watch(QKV[2])};
+  const Variable O = mechanism.forward(in[0], in[1], in[2], mask, context);
+  const Gradients gradients = tape.gradients({O}, {dO}, in);
+  return {O.value(), gradients[0].value(), gradients[1].value(), gradients[2].value()};
+}
+
+TEST_P(EveryForm, GradientsAgreeWithDifferencesAtAnyLengths) {
+  for (const auto& [queries, keys] : lengths()) {
+    for (const bool causal : {false, true}) {
+      if (causal && !info().causal) continue;
+      SCOPED_TRACE(fmt::format("{} queries, {} keys{}", queries, keys, causal ? ", causal" : ""));
+      // Sums of weights that may be negative are kept away from 0, where quotients have no derivative to speak of.
+      const bool is_trig = info().name == "performer-trig";
+      const bool has_signs = has_signed_weights() && !is_trig;
+      const auto mechanism =
+          make({.redraw = 0, .renormalise = !is_trig, .eps = 0, .denominator_eps = has_signs ? 400.0 : 0});
+      const Mask mask{ragged(keys), causal};
+      const auto f = [&](const std::vector<Variable>& in) {
+        Generator noise(1);
+        Context context{noise, false};
+        return mechanism->forward(in[0], in[1], in[2], mask, context);
+      };
+      EXPECT_EQ(gradcheck(f,
+                          {values({2, kHeads, queries, kDim}, 4), values({2, kHeads, keys, kDim}, 5),
+                           values({2, kHeads, keys, kDim}, 6)},
+                          {.tolerance = 1e-6}),
+                "");
+    }
+  }
+}
+
+TEST_P(EveryForm, PaddingChangesNothingAtAnyLengths) {
+  for (const auto& [queries, keys] : lengths()) {
+    if (queries == keys) continue;  // where queries are padded, too: registry_test.cpp
+    const auto mechanism = make();
+    const Tensor Q = values({1, kHeads, queries, kDim}, 21);
+    const Tensor K = values({1, kHeads, keys + 4, kDim}, 22) * 3.0;
+    const Tensor V = values({1, kHeads, keys + 4, kDim}, 23);
+    const Tensor real = less(Tensor::arange(keys + 4).unsqueeze(0), Tensor::from<int64_t>({keys}, {1, 1}));
+    EXPECT_LT(apart(attend(*mechanism, Q, K, V, {real, false}),
+                    attend(*mechanism, Q, K.slice(2, 0, keys).clone(), V.slice(2, 0, keys).clone(), {})),
+              1e-9)
+        << queries << " queries, " << keys << " keys";
+  }
+}
+
+// The composition is the text that people read, and the oracle of the fused kernels: eps, shifts and padding included.
+TEST_P(EveryForm, TheCompositionEqualsTheFusedKernel) {
+  if (!names("streaming")) GTEST_SKIP() << "it has one form";
+  for (const auto& [queries, keys] : lengths()) {
+    for (const bool causal : {false, true}) {
+      for (const double scale : {1.0, 3.0}) {
+        for (const bool is_padded : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} queries, {} keys{}, times {}{}", queries, keys, causal ? ", causal" : "", scale,
+                                   is_padded ? ", padded" : ""));
+          const std::vector<Tensor> QKV = {values({2, kHeads, queries, kDim}, 31) * scale,
+                                           values({2, kHeads, keys, kDim}, 32) * scale,
+                                           values({2, kHeads, keys, kDim}, 33)};
+          const Tensor dO = values({2, kHeads, queries, kDim}, 34);
+          const Mask mask{is_padded ? ragged(keys) : Tensor(), causal};
+          const auto run = [&](bool streaming) {
+            const auto mechanism = make({.eps = 1e-3, .streaming = streaming});
+            return results(*mechanism, QKV, mask, dO);
+          };
+          const std::vector<Tensor> fused = run(true);
+          const std::vector<Tensor> composed = run(false);
+          for (size_t i = 0; i < fused.size(); ++i) {
+            const double size = std::max(1.0, amax(abs(fused[i])).item());
+            EXPECT_LT(apart(fused[i].to_vector<double>(), composed[i].to_vector<double>()), 1e-10 * size)
+                << "of O, dQ, dK, dV number " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(EveryForm, PaddedTokensOfAnySizeLeaveTheGradientsOfOthersAlone) {
+  for (const bool streaming : {true, false}) {
+    if (!streaming && !names("streaming")) continue;
+    SCOPED_TRACE(streaming ? "streaming" : "composed");
+    const auto mechanism = make({.streaming = streaming});
+    mechanism->to(Device::cpu(), DType::f32);
+    const Shape shape{1, kHeads, 9, kDim};
+    const Mask mask{less(Tensor::arange(9).unsqueeze(0), Tensor::from<int64_t>({6}, {1, 1})), false};
+    const auto found = [&](double padding) {
+      std::vector<Tensor> in;
+      for (const uint64_t seed : {41, 42, 43, 44}) in.push_back(values(shape, seed).cast(DType::f32));
+      for (size_t i = 0; i < 3; ++i) in[i].slice(2, 6, 9).fill_(padding);
+      in[3].slice(2, 6, 9).fill_(0);
+      std::vector<double> all;
+      for (const Tensor& x : results(*mechanism, {in[0], in[1], in[2]}, mask, in[3])) {
+        for (const double entry : x.slice(2, 0, 6).to_vector<double>()) all.push_back(entry);
+      }
+      return all;
+    };
+    const std::vector<double> expected = found(0.5);
+    for (const double padding : {1e4, 1e30}) {
+      const std::vector<double> with = found(padding);
+      for (const double entry : with) ASSERT_TRUE(std::isfinite(entry)) << "padded with " << padding;
+      EXPECT_LT(apart(with, expected), 1e-4) << "padded with " << padding;
+    }
+  }
+}
+
+TEST_P(EveryForm, WithoutRenormalisationWeightsAreMeansOverDraws) {
+  if (!names("renormalise") || !names("features")) GTEST_SKIP() << "no frequencies, or always renormalised";
+  // The weight of a key that equals the query, with 64 features and with 128 of which each half is the same.
+  const Tensor x = values({1, kHeads, 1, kDim}, 51) * 0.3;
+  const auto weight = [&](int64_t features) {
+    double total = 0;
+    for (uint64_t seed = 1; seed < 9; ++seed) {
+      AttentionOptions options = small({.renormalise = false, .eps = 0});
+      options.features = features;
+      Generator init(seed);
+      const auto mechanism = info().make({}, kHeads, kDim, options, init);
+      mechanism->to(Device::cpu(), DType::f64);
+      for (Parameter* parameter : mechanism->parameters()) parameter->value.fill_(0.1);
+      total += attend(*mechanism, x, x, Tensor::full(x.shape(), 1, DType::f64), {})[0] / 8;
+    }
+    return total;
+  };
+  const double few = weight(64);
+  EXPECT_NEAR(weight(256), few, 0.3 * std::abs(few));
+}
+
+// What --show lists is what changes something, and nothing else does.
+TEST_P(EveryForm, ReadsTheOptionsThatItNamesAndNoOthers) {
+  using Options = AttentionOptions;
+  const auto outputs = [&](const Options& options) {
+    std::vector<double> all;
+    try {
+      Generator init(3);
+      const auto mechanism = info().make({}, kHeads, kDim, options, init);
+      mechanism->to(Device::cpu(), DType::f64);
+      for (const auto& [name, tensor] : mechanism->state()) all.push_back(static_cast<double>(tensor.size()));
+      const Shape shape{1, kHeads, 24, kDim};
+      for (const bool training : {false, false, true, true}) {
+        Generator noise(11 + all.size());
+        Context context{noise, training};
+        const Variable O = mechanism->forward(values(shape, 61), values(shape, 62), values(shape, 63), {}, context);
+        for (const double x : O.value().to_vector<double>()) all.push_back(x);
+      }
+    } catch (const Error&) {
+      return std::vector<double>();  // an option that can be refused is read
+    }
+    return all;
+  };
+  const std::vector<std::pair<std::string, std::vector<std::function<void(Options&)>>>> changes = {
+      {"features", {[](Options& o) { o.features = 16; }}},
+      {"coupling", {[](Options& o) { o.coupling = Options::Coupling::givens; }}},
+      {"redraw", {[](Options& o) { o.redraw = 1; }}},
+      {"redraw_in_evaluation", {[](Options& o) { o.redraw_in_evaluation = true; }}},
+      {"components", {[](Options& o) { o.components = 4; }}},
+      {"covariance",
+       {[](Options& o) { o.covariance = Options::Covariance::diagonal; },
+        [](Options& o) { o.covariance = Options::Covariance::full; }}},
+      {"sigma", {[](Options& o) { o.sigma = 2; }}},
+      {"kernel_eps", {[](Options& o) { o.kernel_eps = 0.5; }}},
+      {"renormalise", {[](Options& o) { o.renormalise = false; }}},
+      {"eps", {[](Options& o) { o.eps = 0.5; }}},
+      {"denominator_eps", {[](Options& o) { o.denominator_eps = 0.5; }}},
+      {"dropout", {[](Options& o) { o.dropout = 0.5; }}},
+      {"iterations", {[](Options& o) { o.iterations = 2; }}},
+      {"exact_inverse", {[](Options& o) { o.exact_inverse = true; }}},
+      {"gamma", {[](Options& o) { o.gamma = 0.5; }}},
+      {"kernel", {[](Options& o) { o.kernel = Options::Kernel::softmax; }}},
+      {"convolution", {[](Options& o) { o.convolution = 3; }}},
+      {"length", {[](Options& o) { o.length = 40; }}},
+      {"block", {[](Options& o) { o.block = 13; }}},
+      {"global_tokens", {[](Options& o) { o.global_tokens = 3; }}},
+      {"random_blocks", {[](Options& o) { o.random_blocks = 1; }}},
+      {"summary", {[](Options& o) { o.summary = 3; }}},
+      {"hashes", {[](Options& o) { o.hashes = 1; }}},
+      {"factor", {[](Options& o) { o.factor = 3; }}},
+      {"temperature", {[](Options& o) { o.temperature = 0.2; }}},
+      {"synthesis",
+       {[](Options& o) { o.synthesis = Options::Synthesis::dense; },
+        [](Options& o) { o.synthesis = Options::Synthesis::factorized; }}}};
+  // Whether an option is read may depend on another one: of the synthesizer, say, only one form has features.
+  std::vector<Options> starts = {small({})};
+  if (names("synthesis")) {
+    starts.push_back(starts[0]);
+    starts.back().synthesis = Options::Synthesis::factorized;
+  }
+  for (const auto& [name, ways] : changes) {
+    bool differs = false;
+    for (const Options& start : starts) {
+      for (const auto& change : ways) {
+        Options changed = start;
+        change(changed);
+        differs = differs || outputs(changed) != outputs(start);
+      }
+    }
+    EXPECT_EQ(differs, names(name)) << name << (differs ? " is read but not listed" : " is listed but not read");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryForm, testing::Range<size_t>(0, mechanisms().size()), every_mechanism_name);
+
+}  // namespace
+}  // namespace bochner
