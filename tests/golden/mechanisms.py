@@ -2,13 +2,22 @@
 """Outputs and gradients of every attention mechanism, in PyTorch, in float64.
 
   python3 tests/golden/mechanisms.py > tests/golden/mechanisms.json     (Debian: python3-torch, made with 1.13.1)
+  python3 tests/golden/mechanisms.py --compare                          after ./run build
+
+--compare computes every mechanism through `./run attention --io` as well, on random inputs of lengths that differ or
+divide nothing, padded or not, causal where there is such a form, streaming and composed, at N(0, 1) and three times
+that, and prints the largest relative difference of O and of each gradient. mechanisms-compared.txt holds what it printed.
 
 An independent implementation, written from the papers' equations and nothing else. Inputs, parameters and frequencies
 come from a formula over names and places (`fill`), random draws from an own Philox; tests/layers/mechanisms_golden_test.cpp
 holds the same formula and compares O, dQ, dK, dV and the gradient of each parameter for a fixed dO.
 """
+import itertools
 import json
 import math
+import subprocess
+import sys
+import tempfile
 
 import torch
 import torch.nn.functional as F
@@ -169,7 +178,8 @@ def performer_released(q, k, v, p):
 
 def unnormalised(q, k, v, p):
     phi_q, phi_k = (torch.relu(x @ frequencies(1, M, D).transpose(-1, -2)) + 1e-3 for x in (q, k))
-    return phi_q @ ((phi_k * KEYS[:, None, :, None]).transpose(-1, -2) @ v) / M  # phi is over sqrt(M)
+    weights = phi_q @ (phi_k * KEYS[:, None, :, None]).transpose(-1, -2) / M  # phi is over sqrt(M)
+    return (weights.tril() if CAUSAL else weights) @ v
 
 
 MECHANISMS = {
@@ -494,10 +504,10 @@ def synthesizer(released=False, synthesis="random", causal=False):
         if synthesis == "random":
             r = p("R", H, LENGTH, LENGTH)[:, :L, :LK].expand(B, H, L, LK)
         elif synthesis == "factorized":
-            r1, r2 = (p(n, H, LENGTH, M)[:, :L] for n in ("R1", "R2"))
-            r = (r1 @ r2.transpose(-1, -2)).expand(B, H, L, L)
+            r1, r2 = (p(name, H, LENGTH, M)[:, :n] for name, n in (("R1", L), ("R2", LK)))
+            r = (r1 @ r2.transpose(-1, -2)).expand(B, H, L, LK)
         else:
-            r = F.relu(q @ p("W1", H, D, D)) @ p("W2", H, D, LENGTH)[..., :L]
+            r = F.relu(q @ p("W1", H, D, D)) @ p("W2", H, D, LENGTH)[..., :LK]
         if released:
             r = r + q @ k.transpose(-1, -2) / math.sqrt(D)
         visible = KEYS[:, None, None, :].expand(B, 1, L, LK)
@@ -608,5 +618,118 @@ def golden(name, mechanism):
     }
 
 
+# ---- the same through the program `attention`
+
+
+def write_safetensors(path, tensors):
+    header, parts, at = {}, [], 0
+    for name, x in tensors.items():
+        raw = x.detach().contiguous().double().numpy().tobytes()
+        header[name] = {"dtype": "F64", "shape": list(x.shape), "data_offsets": [at, at + len(raw)]}
+        at += len(raw)
+        parts.append(raw)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + b"".join(parts))
+
+
+def read_safetensors(path):
+    kinds = {"F64": torch.float64, "F32": torch.float32, "I64": torch.int64, "U64": torch.int64}
+    with open(path, "rb") as file:
+        data = file.read()
+    start = 8 + int.from_bytes(data[:8], "little")
+    found = {}
+    for name, entry in json.loads(data[8:start]).items():
+        if name != "__metadata__":
+            begin, end = (start + x for x in entry["data_offsets"])
+            flat = torch.frombuffer(bytearray(data[begin:end]), dtype=kinds[entry["dtype"]]) if end > begin else torch.zeros(0)
+            found[name] = flat.view(entry["shape"]).double()
+    return found
+
+
+SMALL = "features=8 length=12 block=2 random-blocks=1 summary=1 hashes=2 factor=1 convolution=3"
+SELF_ONLY = {"none", "reformer", "bigbird", "longformer", "local", "sparse", "sinkhorn"}
+NO_CAUSAL = {"skyformer", "nystromformer", "linformer", "informer", "reformer", "bigbird", "sinkhorn"}
+ONE_FORM = NO_CAUSAL | {"none", "longformer", "local", "sparse", "synthesizer"}
+VARIANTS = {  # by the rest of their names
+    "diagonal": "covariance=diagonal", "full": "covariance=full", "factorized": "synthesis=factorized", "dense": "synthesis=dense",
+    "softmax": "kernel=softmax", "unnormalised": "renormalise=false", "wide": "block=4", "c=3": "factor=3",
+}
+
+
+def call(name, options, causal, tensors, folder):
+    write_safetensors(folder + "/in.safetensors", tensors)
+    command = ["build/bin/attention", "--io", folder + "/in.safetensors", "--out", folder + "/out.safetensors", "--attention", name]
+    command += ["--mechanism." + x for x in options.split()] + (["--causal"] if causal else [])
+    # BatchNorm by the statistics of its batch, as the references have it.
+    command += ["--training"] if name.startswith("generative") else []
+    answer = subprocess.run(command, capture_output=True, text=True)
+    if answer.returncode:
+        raise SystemExit(" ".join(command) + "\n" + answer.stderr)
+    return read_safetensors(folder + "/out.safetensors")
+
+
+def compared(name, reference, queries, keys, real, causal, scale, options, folder):
+    """The largest difference of each result, over the largest entry of the reference."""
+    torch.manual_seed(queries * 100 + keys)
+    q, k, v = (torch.randn(B, H, n, D) for n in (queries, keys, keys))
+    q, k = q * scale, k * scale
+    g = torch.randn(B, H, queries, D)
+    mask = torch.arange(keys)[None, :] < torch.tensor(real)[:, None]
+    found = call(name, options, causal, {"Q": q, "K": k, "V": v, "mask": mask.double(), "dO": g}, folder)
+    setting(queries, keys, real, causal, lambda: Philox(1).fork(1), found)
+    parameters = Parameters()
+    for x in (q, k, v):
+        x.requires_grad_()
+    parameters.all = {n[1:]: found[n[1:]].clone().requires_grad_() for n in found if n[1:] in found and n.startswith("d")}
+    o = reference(q, k, v, parameters)
+    o.backward(g)
+    expected = {"O": o.detach(), "dQ": q.grad, "dK": k.grad, "dV": v.grad} | {"d" + n: x.grad for n, x in parameters.all.items()}
+    # Padded queries have results that nobody reads.
+    seen = mask[:, None, :, None].double() if queries == keys else torch.ones(B, 1, queries, 1)
+    worst = {}
+    for n, x in expected.items():
+        x = torch.zeros_like(found[n]) if x is None else x
+        by = seen if n in ("O", "dQ") else 1.0
+        worst[n] = ((found[n] - x) * by).abs().max().item() / max(1.0, (x * by).abs().max().item())
+    return worst
+
+
+def compare():
+    total, bad = 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for full_name, reference in MECHANISMS.items():
+            name, _, variant = full_name.partition(" ")
+            if variant and variant not in VARIANTS or "released" in variant:
+                continue
+            options = SMALL + " " + VARIANTS.get(variant, "") + (" block=1" if name == "bigbird" else "")
+            options += " block=4" if name == "sparse" else ""
+            worst, where, count = {}, {}, 0
+            lengths = [(11, 11), (7, 7)] if name in SELF_ONLY else [(11, 11), (5, 11), (12, 3)]
+            forms = [""] if name in ONE_FORM else [" streaming=true", " streaming=false"]
+            causals = [False] if name in NO_CAUSAL else [False, True]
+            for (queries, keys), causal, form, scale in itertools.product(lengths, causals, forms, (1, 3)):
+                # Padded but for one pair of lengths. Where eps is not 0, both sides take the shift as a constant.
+                # At least 3 real keys: of 2, informer's samples are often one key twice, and its choice a tie.
+                real = [keys, keys if queries == 5 else max(3, (keys + 1) // 2)]
+                found = compared(name, reference, queries, keys, real, causal, scale, options + form, folder)
+                count += len(found)
+                for n, x in found.items():
+                    n = n if n in ("O", "dQ", "dK", "dV") else "parameters"
+                    if not x <= worst.get(n, 0):
+                        worst[n] = x
+                        where[n] = (queries, keys, real, causal, form, scale)
+            total += count
+            shown = "  ".join(f"{n} {x:.1e}" for n, x in worst.items())
+            largest = max(worst.values(), key=lambda x: math.inf if math.isnan(x) else x, default=0)
+            is_bad = not largest <= 1e-10
+            bad += is_bad
+            print(f"{full_name:<28} {count:>5} tensors  {shown or 'equal to the bit'}" + (f"  at {where}" if is_bad else ""), flush=True)
+    print(f"{total} tensors, {bad} mechanisms beyond 1e-10")
+
+
 if __name__ == "__main__":
-    print("{" + ",\n".join(f'"{n}": {json.dumps(golden(n, m))}' for n, m in MECHANISMS.items()) + "}")
+    if sys.argv[1:] == ["--compare"]:
+        compare()
+    else:
+        print("{" + ",\n".join(f'"{n}": {json.dumps(golden(n, m))}' for n, m in MECHANISMS.items()) + "}")
