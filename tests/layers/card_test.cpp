@@ -98,10 +98,13 @@ class EveryMechanismOnACard : public testing::TestWithParam<size_t> {
 
 TEST_P(EveryMechanismOnACard, EqualsTheCpu) {
   BOCHNER_NEEDS_CARD();
+  // sgn jumps: where omega . x is 0 but for rounding, f32 on another device may well have the other sign.
+  const bool jumps = info().name == "performer-sgn";
+  const std::vector<DType> types = jumps ? std::vector{DType::f64} : std::vector{DType::f64, DType::f32};
   for (const int64_t length : {1, 7, 65, 1023}) {
     for (const bool causal : {false, true}) {
       if (causal && !info().causal) continue;
-      for (const bool masked : {false, true}) expect_equal({length, causal, masked}, {DType::f64, DType::f32});
+      for (const bool masked : {false, true}) expect_equal({length, causal, masked}, types);
     }
   }
 }
@@ -113,10 +116,11 @@ TEST_P(EveryMechanismOnACard, EqualsTheCpuOnALongSequence) {
     GTEST_SKIP() << "its time grows with the square of the length, too much for an emulated card";
   }
   if (emulated) {
-    expect_equal({4097, info().causal, true, 1, 1}, {DType::f32});
+    expect_equal({4097, info().causal, true, 1, 1}, {info().name == "performer-sgn" ? DType::f64 : DType::f32});
   } else {
     for (const bool causal : {false, true}) {
-      if (!causal || info().causal) expect_equal({4097, causal, true}, {DType::f32});
+      if (causal && !info().causal) continue;
+      expect_equal({4097, causal, true}, {info().name == "performer-sgn" ? DType::f64 : DType::f32});
     }
   }
 }
