@@ -1,5 +1,9 @@
 #include "autograd/optim/optimizer.h"
 
+#include <set>
+
+#include "engine/error.h"
+
 namespace bochner {
 namespace {
 
@@ -13,14 +17,20 @@ std::vector<Tensor> gradients_of(const std::vector<Parameter*>& parameters) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<Parameter*> parameters, std::vector<std::string> moments)
-    : parameters_(std::move(parameters)), names_(std::move(moments)) {
-  for (const Parameter* parameter : parameters_) {
-    std::vector<Tensor> own;
-    for (size_t i = 0; i < names_.size(); ++i) {
-      own.push_back(Tensor::zeros(parameter->shape(), parameter->value.dtype(), parameter->value.device()));
+Optimizer::Optimizer(std::vector<ParameterGroup> groups, std::vector<std::string> moments)
+    : names_(std::move(moments)) {
+  std::set<const Parameter*> seen;
+  for (ParameterGroup& group : groups) {
+    Held held{std::move(group), {}, {}};
+    for (const Parameter* parameter : held.group.parameters) {
+      if (!seen.insert(parameter).second) fail("optimizer: the parameter '{}' is given twice", parameter->name);
+      std::vector<Tensor> own;
+      for (size_t i = 0; i < names_.size(); ++i) {
+        own.push_back(Tensor::zeros(parameter->shape(), parameter->value.dtype(), parameter->value.device()));
+      }
+      held.moments.push_back(own);
     }
-    moments_.push_back(own);
+    groups_.push_back(std::move(held));
   }
 }
 
@@ -30,30 +40,42 @@ void Optimizer::step(double rate, const GradientClip& clip) {
 }
 
 void Optimizer::prepare(double rate) {
-  const Tensor now = numbers(rate, ++steps_);
-  if (!numbers_.defined() && !parameters_.empty()) {
-    numbers_ = Tensor::empty(now.shape(), now.dtype(), parameters_.front()->value.device());
+  ++steps_;
+  for (Held& held : groups_) {
+    if (held.group.parameters.empty()) continue;
+    const Tensor now = numbers(rate * held.group.rate, held.group.weight_decay, steps_);
+    if (!held.numbers.defined()) {
+      held.numbers = Tensor::empty(now.shape(), now.dtype(), held.group.parameters.front()->value.device());
+    }
+    held.numbers.copy_(now);
   }
-  if (numbers_.defined()) numbers_.copy_(now);
 }
 
 void Optimizer::apply(const GradientClip& clip) {
-  std::vector<Slot> slots;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Parameter* parameter = parameters_[i];
-    if (parameter->trainable && parameter->grad.defined()) slots.push_back({parameter, &moments_[i]});
+  for (const Held& held : groups_) {
+    std::vector<Slot> slots;
+    for (size_t i = 0; i < held.group.parameters.size(); ++i) {
+      const Parameter* parameter = held.group.parameters[i];
+      if (parameter->trainable && parameter->grad.defined()) slots.push_back({parameter, &held.moments[i]});
+    }
+    if (!slots.empty()) update(slots, held.numbers, clip);
   }
-  update(slots, numbers_, clip);
 }
 
 void Optimizer::clear_gradients() {
-  for (Parameter* parameter : parameters_) parameter->grad = Tensor();
+  for (const Held& held : groups_) {
+    for (Parameter* parameter : held.group.parameters) parameter->grad = Tensor();
+  }
 }
 
 std::map<std::string, Tensor> Optimizer::state() const {
   std::map<std::string, Tensor> state{{"steps", Tensor::from<int64_t>({steps_}, {1})}};
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    for (size_t k = 0; k < names_.size(); ++k) state[parameters_[i]->name + "." + names_[k]] = moments_[i][k];
+  for (const Held& held : groups_) {
+    for (size_t i = 0; i < held.moments.size(); ++i) {
+      for (size_t k = 0; k < names_.size(); ++k) {
+        state[held.group.parameters[i]->name + "." + names_[k]] = held.moments[i][k];
+      }
+    }
   }
   return state;
 }
@@ -71,12 +93,12 @@ void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
   steps_ = state.at("steps").to_vector<int64_t>()[0];
 }
 
-Adam::Adam(std::vector<Parameter*> parameters, AdamOptions options)
-    : Optimizer(std::move(parameters), {"first_moment", "second_moment"}), options_(options) {}
+Adam::Adam(std::vector<ParameterGroup> groups, AdamOptions options)
+    : Optimizer(std::move(groups), {"first_moment", "second_moment"}), options_(options) {}
 
-Tensor Adam::numbers(double rate, int64_t steps) const {
-  return numbers_of(
-      AdamStep{rate, options_.beta1, options_.beta2, options_.eps, options_.weight_decay, decoupled_, steps});
+Tensor Adam::numbers(double rate, std::optional<double> weight_decay, int64_t steps) const {
+  return numbers_of(AdamStep{rate, options_.beta1, options_.beta2, options_.eps,
+                             weight_decay.value_or(options_.weight_decay), decoupled_, steps});
 }
 
 void Adam::update(const std::vector<Slot>& slots, const Tensor& numbers, const GradientClip& clip) {
@@ -86,15 +108,15 @@ void Adam::update(const std::vector<Slot>& slots, const Tensor& numbers, const G
   adam_step(numbers, tensors, clip);
 }
 
-AdamW::AdamW(std::vector<Parameter*> parameters, AdamOptions options) : Adam(std::move(parameters), options) {
+AdamW::AdamW(std::vector<ParameterGroup> groups, AdamOptions options) : Adam(std::move(groups), options) {
   decoupled_ = true;
 }
 
-Sgd::Sgd(std::vector<Parameter*> parameters, SgdOptions options)
-    : Optimizer(std::move(parameters), {"velocity"}), options_(options) {}
+Sgd::Sgd(std::vector<ParameterGroup> groups, SgdOptions options)
+    : Optimizer(std::move(groups), {"velocity"}), options_(options) {}
 
-Tensor Sgd::numbers(double rate, int64_t) const {
-  return numbers_of(SgdStep{rate, options_.momentum, options_.weight_decay, options_.nesterov});
+Tensor Sgd::numbers(double rate, std::optional<double> weight_decay, int64_t) const {
+  return numbers_of(SgdStep{rate, options_.momentum, weight_decay.value_or(options_.weight_decay), options_.nesterov});
 }
 
 void Sgd::update(const std::vector<Slot>& slots, const Tensor& numbers, const GradientClip& clip) {

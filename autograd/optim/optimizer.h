@@ -4,13 +4,16 @@
 //   AdamW optimizer(model.parameters(), {.weight_decay = 0.1});
 //   optimizer.step(1e-3);                  // the learning rate of this step, from a schedule
 //   optimizer.clear_gradients();
+//
+// Groups of parameters may have rates and decays of their own: groups.h.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "autograd/tape.h"
+#include "autograd/optim/groups.h"
 #include "engine/ops/optimizer_step.h"
 
 namespace bochner {
@@ -33,24 +36,30 @@ class Optimizer {
   int64_t steps() const { return steps_; }
 
  protected:
-  /// `moments` names the tensors kept beside each parameter, zeros at first.
-  Optimizer(std::vector<Parameter*> parameters, std::vector<std::string> moments);
+  /// `moments` names the tensors kept beside each parameter, zeros at first. An Error where a parameter is in two
+  /// groups.
+  Optimizer(std::vector<ParameterGroup> groups, std::vector<std::string> moments);
   /// A parameter that moves, and its moments in the order of the constructor.
   struct Slot {
     const Parameter* parameter;
     const std::vector<Tensor>* moments;
   };
-  /// What an update takes from the rate and the count of steps, which begins with 1: f64, on the CPU.
-  virtual Tensor numbers(double rate, int64_t steps) const = 0;
-  /// One update of all by those numbers, on the parameters' device.
+  /// What the update of a group takes from its rate, its own weight decay where it has one, and the count of steps,
+  /// which begins with 1: f64, on the CPU.
+  virtual Tensor numbers(double rate, std::optional<double> weight_decay, int64_t steps) const = 0;
+  /// One update of a group by those numbers, on the parameters' device.
   virtual void update(const std::vector<Slot>& slots, const Tensor& numbers, const GradientClip& clip) = 0;
 
  private:
-  std::vector<Parameter*> parameters_;
+  /// A group with the moments of each of its parameters.
+  struct Held {
+    ParameterGroup group;
+    std::vector<std::vector<Tensor>> moments;
+    Tensor numbers;  ///< of the step that was prepared, in one place on the device
+  };
+  std::vector<Held> groups_;
   std::vector<std::string> names_;
-  std::vector<std::vector<Tensor>> moments_;
   int64_t steps_ = 0;
-  Tensor numbers_;  ///< of the step that was prepared, in one place on the device
 };
 
 /// Hyper-parameters of Adam; PyTorch's defaults.
@@ -66,11 +75,13 @@ struct AdamOptions {
 ///   eps)
 class Adam : public Optimizer {
  public:
-  explicit Adam(std::vector<Parameter*> parameters, AdamOptions options = {});
+  explicit Adam(std::vector<ParameterGroup> groups, AdamOptions options = {});
+  explicit Adam(std::vector<Parameter*> parameters, AdamOptions options = {})
+      : Adam(one_group(std::move(parameters)), options) {}
   void set_beta1(double beta1) { options_.beta1 = beta1; }
 
  protected:
-  Tensor numbers(double rate, int64_t steps) const override;
+  Tensor numbers(double rate, std::optional<double> weight_decay, int64_t steps) const override;
   void update(const std::vector<Slot>& slots, const Tensor& numbers, const GradientClip& clip) override;
 
   AdamOptions options_;
@@ -80,7 +91,9 @@ class Adam : public Optimizer {
 /// AdamW (Loshchilov & Hutter, 2019): the decay is taken off the parameter instead, p -= rate wd p.
 class AdamW : public Adam {
  public:
-  explicit AdamW(std::vector<Parameter*> parameters, AdamOptions options = {.weight_decay = 0.01});
+  explicit AdamW(std::vector<ParameterGroup> groups, AdamOptions options = {.weight_decay = 0.01});
+  explicit AdamW(std::vector<Parameter*> parameters, AdamOptions options = {.weight_decay = 0.01})
+      : AdamW(one_group(std::move(parameters)), options) {}
 };
 
 struct SgdOptions {
@@ -92,10 +105,12 @@ struct SgdOptions {
 /// g += wd p,  u = momentum u + g,  p -= rate u  (nesterov: p -= rate (g + momentum u))
 class Sgd : public Optimizer {
  public:
-  explicit Sgd(std::vector<Parameter*> parameters, SgdOptions options = {});
+  explicit Sgd(std::vector<ParameterGroup> groups, SgdOptions options = {});
+  explicit Sgd(std::vector<Parameter*> parameters, SgdOptions options = {})
+      : Sgd(one_group(std::move(parameters)), options) {}
 
  protected:
-  Tensor numbers(double rate, int64_t steps) const override;
+  Tensor numbers(double rate, std::optional<double> weight_decay, int64_t steps) const override;
   void update(const std::vector<Slot>& slots, const Tensor& numbers, const GradientClip& clip) override;
 
  private:
