@@ -53,30 +53,6 @@ Batch Batch::to(Device device) const {
   return {ids.to(device), mask.to(device), lengths.to(device), labels.to(device), examples, position};
 }
 
-BatchPlace::BatchPlace(Device device, int64_t examples, int64_t ids, DType type) : device_(device) {
-  if (device.is_cpu()) return;
-  ids_ = Tensor::empty({ids}, type, device);
-  mask_ = Tensor::empty({ids}, DType::boolean, device);
-  lengths_ = Tensor::empty({ids}, DType::i64, device);
-  labels_ = Tensor::empty({examples}, DType::i64, device);
-}
-
-Batch BatchPlace::put(const Batch& batch) const {
-  if (device_.is_cpu()) return batch;
-  const auto in = [](const Tensor& memory, const Tensor& x) {
-    if (x.size() > memory.size()) fail("batch: {} does not fit into {} elements", x.str(), memory.size());
-    const Tensor there = memory.slice(0, 0, x.size()).view(x.shape());
-    there.copy_(x);
-    return there;
-  };
-  Batch there = batch;
-  there.ids = in(ids_, batch.ids);
-  there.mask = in(mask_, batch.mask);
-  there.lengths = in(lengths_, batch.lengths);
-  there.labels = in(labels_, batch.labels);
-  return there;
-}
-
 Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options)
     : dataset_(std::move(dataset)), options_(options) {
   if (dataset_ == nullptr) fail("loader: no data set was given");

@@ -50,20 +50,6 @@ struct Batch {
   Batch to(Device device) const;
 };
 
-/// Memory of a device where batch after batch is put, each in the place of the one before: there a recorded step
-/// (engine/step_graph.h) finds them.
-class BatchPlace {
- public:
-  /// For up to that many examples, and ids in all, of a type.
-  BatchPlace(Device device, int64_t examples, int64_t ids, DType type = DType::i64);
-  /// The batch on the device, until the next call; on the CPU it is left where it is.
-  Batch put(const Batch& batch) const;
-
- private:
-  Device device_;
-  Tensor ids_, mask_, lengths_, labels_;
-};
-
 struct LoaderOptions {
   int64_t batch_size = 32;
   /// Longer sequences keep their first `max_length` tokens; 0 keeps all.

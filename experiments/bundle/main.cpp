@@ -77,7 +77,7 @@ Trained trained_of(Of& of, const std::string& experiment, const std::string& pro
   result.data = load();
   Generator init(0);
   const MlpOptions options =
-      classifier::mlp_options(of.model, of.run.attention, result.data.train.features.size(1), result.data.classes);
+      rows::mlp_options(of.model, of.run.attention, result.data.train.features.size(1), result.data.classes);
   result.network = std::make_unique<Mlp>(Slot{}, options, init);
   const State best = State::load(folder / "checkpoint-best");
   for (const auto& [name, tensor] : result.network->state()) best.copy_to(name, tensor);

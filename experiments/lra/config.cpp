@@ -45,6 +45,7 @@ Config::Config() {
   run.attention = "performer";
   run.steps = 5000;
   run.batch = 32;
+  optim.rate = 1e-4;
 }
 
 void Config::fields(Fields& f) {

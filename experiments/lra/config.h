@@ -29,7 +29,7 @@ struct Config {
   RunOptions run;
   ListopsConfig listops;
   sequence::ModelConfig model;
-  sequence::OptimConfig optim;
+  OptimConfig optim;
 
   Config();
   void fields(Fields& f);

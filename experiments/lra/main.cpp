@@ -2,23 +2,12 @@
 #include "datasets/baselines.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/run.h"
-#include "experiments/learners/sequence/learner.h"
+#include "experiments/learners/sequence/problem.h"
 #include "experiments/lra/config.h"
 
 namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
-
-class ListopsLearner final : public sequence::Learner {
- public:
-  using Learner::Learner;
-  std::vector<Baseline> baselines() override {
-    std::vector<Baseline> all = Learner::baselines();
-    all.push_back(
-        {"best guess from the first operator", {{"accuracy", first_token_accuracy(*data().train, *data().test)}}});
-    return all;
-  }
-};
 
 EncoderOptions model_of(const lra::Config& config, const Task& task) {
   return encoder_options(config.model, config.run.attention, task);
@@ -36,9 +25,17 @@ void run(lra::Config& config, Session& session) {
   const TaskData data =
       listops::load_task(config.listops_options(), [&](const std::string& line) { session.log.info("{}", line); });
   config.listops.state_found(data);
-  const TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
+  const std::vector<std::string> metrics = {"loss", "accuracy"};
+  const TrainPlan plan = plan_by(metrics_named({"accuracy"})[0], config.run, config.optim);
   train_runs(session, plan, [&] {
-    return std::make_unique<ListopsLearner>(config.run, model_of(config, data.task), config.optim, data);
+    Problem problem = sequence::classification(config.run, model_of(config, data.task), data, metrics);
+    problem.baselines = [&, majority = problem.baselines] {
+      std::vector<Baseline> all = majority();
+      all.push_back(
+          {"best guess from the first operator", {{"accuracy", first_token_accuracy(*data.train, *data.test)}}});
+      return all;
+    };
+    return std::make_unique<Learner>(config.run, config.optim, std::move(problem));
   });
 }
 

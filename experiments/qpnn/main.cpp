@@ -13,7 +13,7 @@
 #include "experiments/common/program/program.h"
 #include "experiments/common/report/image.h"
 #include "experiments/common/run/run.h"
-#include "experiments/learners/coordinates/learner.h"
+#include "experiments/learners/coordinates/field.h"
 #include "experiments/learners/coordinates/quantum.h"
 
 namespace {
@@ -31,13 +31,13 @@ struct Config {
   int64_t points = 10000;
   double box = 2.5;
   double spring = 1;
-  fields::ModelConfig model;
-  classifier::OptimConfig optim;
+  coordinates::ModelConfig model;
+  SnnkOptimConfig optim;
 
   Config() {
     run.task = "two-body";
     run.tasks = {"harmonic", "two-body"};
-    run.attentions = fields::layer_names();
+    run.attentions = coordinates::layer_names();
     run.attention = "snnk-cos";
     run.steps = 5000;
     run.batch = 512;
@@ -87,42 +87,50 @@ Tensor density(const Tensor& psi) {
   return sum(square_psi / mean(square_psi, {0}), {1});
 }
 
-class Learner final : public fields::FieldLearner {
+Examples examples_of(const Observations& seen) {
+  return coordinates::points({{"points", seen.points}, {"psi", seen.psi}, {"kinetic", seen.kinetic}});
+}
+
+/// Schrodinger's equation at the points of a batch: its energies are means over them, so there are no parts of it.
+class Residual final : public Regression {
  public:
-  Learner(const Config& config, Data data)
-      : FieldLearner(config.run, fields::siren_options(config.model, config.run.attention, "tanh", 2), config.optim,
-                     data.train.points),
-        system_(config.system()),
-        data_(std::move(data)) {}
-
-  /// loss, and error: that of the potential where the particles are, relative to how much it varies there.
-  Metrics evaluate(Split split) override {
-    const Observations& seen = split == Split::valid ? data_.valid : data_.test;
-    const Tensor V = values(seen.points);
-    const Variable rest = schrodinger_residual(Variable(V.unsqueeze(1)), seen.psi, seen.kinetic);
-    const Tensor truth = system_.potential(seen.points.cast(DType::f64));
-    return {{"loss", rest.item()}, {"error", potential_error(V, truth, density(seen.psi)).relative}};
+  Variable loss(const Outputs& outputs, const Examples& examples) const override {
+    return schrodinger_residual(outputs[0], examples.at("psi"), examples.at("kinetic"));
   }
-
- protected:
-  Variable loss(const Variable& y, const Tensor& rows) const override {
-    const Observations& seen = data_.train;
-    if (rows.size() == seen.points.size(0)) return schrodinger_residual(y, seen.psi, seen.kinetic);
-    return schrodinger_residual(y, take(seen.psi, rows), take(seen.kinetic, rows));
+  Tensor terms(const Examples&) const override { return {}; }
+  void collect(const Outputs& outputs, const Examples&, Answers& to) const override {
+    for (const double value : outputs[0].value().to_vector<double>()) to.values.push_back(value);
   }
-
- private:
-  System system_;
-  Data data_;
 };
+
+/// loss, and error: that of the potential where the particles are, relative to how much it varies there.
+Problem problem_of(const Config& config, const Data& data) {
+  const auto model =
+      coordinates::siren_of(config.run, coordinates::siren_options(config.model, config.run.attention, "tanh", 2));
+  Problem problem = coordinates::of_field(config.run, model, config.optim, examples_of(data.train));
+  problem.objective = std::make_shared<Residual>();
+  problem.split = [data](Split split) {
+    const Observations& seen = split == Split::valid ? data.valid : data.test;
+    return std::make_unique<coordinates::PointsInOrder>(examples_of(seen), seen.points.size(0));
+  };
+  problem.metrics = metrics_named({"loss"});
+  problem.further = [data, system = config.system()](Split split, const Answers& answers, Metrics& metrics) {
+    const Observations& seen = split == Split::valid ? data.valid : data.test;
+    const Tensor V = Tensor::from(answers.values, {seen.points.size(0)});
+    const Tensor truth = system.potential(seen.points.cast(DType::f64));
+    metrics.emplace_back("error", potential_error(V, truth, density(seen.psi)).relative);
+  };
+  return problem;
+}
 
 /// The true potential, the learned one and where the particles are, as PNG files and for the report.
 ReportFigure drawn(Config& config, const RunRecord& record) {
   const uint64_t before = config.run.seed;
   config.run.seed = record.seed;
-  Learner learner(config, observed(config));
+  const auto model =
+      coordinates::siren_of(config.run, coordinates::siren_options(config.model, config.run.attention, "tanh", 2));
   config.run.seed = before;
-  learner.load_model(State::load(record.folder / "checkpoint-best"));
+  load_module(*model, State::load(record.folder / "checkpoint-best"));
   const System system = config.system();
   Tensor x = Tensor::empty({kPicture * kPicture, 2}, DType::f64);
   for (int64_t i = 0; i < x.size(0); ++i) {
@@ -138,7 +146,7 @@ ReportFigure drawn(Config& config, const RunRecord& record) {
   }
   const Tensor rho = density(stack(psi, 1));
   const Tensor truth = system.potential(x);
-  const Tensor V = learner.values(x.cast(DType::f32)).cast(DType::f64);
+  const Tensor V = coordinates::values(*model, x.cast(DType::f32)).cast(DType::f64);
   const double shift = potential_error(V, truth, rho).shift;
   const auto [low, high] = range_of(truth);
   std::string html;
@@ -156,11 +164,9 @@ ReportFigure drawn(Config& config, const RunRecord& record) {
 
 void run(Config& config, Session& session) {
   config.system();
-  TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
-  plan.best_by = "loss";
-  plan.higher_is_better = false;
   session.draw = [&](const RunRecord& record) { return std::vector{drawn(config, record)}; };
-  train_runs(session, plan, [&] { return std::make_unique<Learner>(config, observed(config)); });
+  train_runs(session, plan_by(metrics_named({"loss"})[0], config.run, config.optim),
+             [&] { return std::make_unique<Learner>(config.run, config.optim, problem_of(config, observed(config))); });
 }
 
 }  // namespace

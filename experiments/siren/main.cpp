@@ -1,16 +1,13 @@
 // Image fitting (SNNK G.1.2, Fig. 3): a SIREN, and the same with SNNK in place of its hidden layers, learn a picture;
 // their first and second derivatives are then those of the picture, too.
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/unary.h"
 #include "engine/io/png.h"
-#include "engine/ops/index.h"
+#include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/report/image.h"
 #include "experiments/common/run/run.h"
-#include "experiments/learners/coordinates/learner.h"
+#include "experiments/learners/coordinates/field.h"
 #include "experiments/learners/coordinates/picture.h"
 
 namespace {
@@ -20,17 +17,20 @@ using siren::Picture;
 using siren::psnr;
 
 constexpr double kPeak = 2;  // of pixels in [-1, 1]
+constexpr int64_t kPixelsAtOnce = 8192;
+
+const Metric kPsnr{.name = "psnr", .of = [](const Answers& a) { return psnr(a.values, a.truths, kPeak); }};
 
 struct Config {
   RunOptions run;
   int64_t size = 256;
-  fields::ModelConfig model;
-  classifier::OptimConfig optim;
+  coordinates::ModelConfig model;
+  SnnkOptimConfig optim;
 
   Config() {
     run.task = "image";
     run.tasks = {"image"};
-    run.attentions = fields::layer_names();
+    run.attentions = coordinates::layer_names();
     run.attention = "snnk-sin";
     run.steps = 500;
     run.batch = 65536;
@@ -52,51 +52,45 @@ struct Config {
   }
 };
 
-class Learner final : public fields::FieldLearner {
- public:
-  Learner(const Config& config, const Picture& picture)
-      : FieldLearner(config.run, fields::siren_options(config.model, config.run.attention, "sin", 2), config.optim,
-                     picture.coordinates()),
-        picture_(picture),
-        points_(picture.coordinates()),
-        pixels_(picture.values.reshape({picture.pixels(), 1})) {}
+Shape with_channels(const Shape& shape, int64_t channels) { return {shape[0], shape[1], channels}; }
 
-  /// psnr of the picture; of the test, which is the same picture, also those of gradient and Laplacian.
-  Metrics evaluate(Split split) override {
-    const Shape shape = picture_.values.shape();
-    if (split == Split::valid) return {{"psnr", psnr(values(points_).reshape(shape), picture_.values, kPeak)}};
-    const FieldDerivatives found = derivatives(points_);
+/// psnr of the picture; of the test, which is the same picture, also those of gradient and Laplacian.
+Problem problem_of(const Config& config, const Picture& picture) {
+  const auto model =
+      coordinates::siren_of(config.run, coordinates::siren_options(config.model, config.run.attention, "sin", 2));
+  const Examples pixels = coordinates::points(
+      {{"points", picture.coordinates()}, {"values", picture.values.reshape({picture.pixels(), 1})}});
+  Problem problem = coordinates::of_field(config.run, model, config.optim, pixels);
+  problem.objective = std::make_shared<Regression>();
+  problem.split = [pixels](Split) { return std::make_unique<coordinates::PointsInOrder>(pixels, kPixelsAtOnce); };
+  problem.metrics = {kPsnr};
+  problem.further = [model, &picture, device = Device::named(config.run.device)](Split split, const Answers&,
+                                                                                 Metrics& metrics) {
+    if (split == Split::valid) return;
+    const Shape shape = picture.values.shape();
+    const FieldDerivatives found = coordinates::derivatives(*model, picture.coordinates().to(device));
     const auto peak = [](const Tensor& field) {
       const auto [low, high] = range_of(field);
       return std::max(1e-12, high - low);
     };
-    return {{"psnr", psnr(found.value.reshape(shape), picture_.values, kPeak)},
-            {"psnr-gradient",
-             psnr(found.gradient.reshape({shape[0], shape[1], 2}), picture_.gradient, peak(picture_.gradient), 1)},
-            {"psnr-laplacian", psnr(found.laplacian.reshape(shape), picture_.laplacian, peak(picture_.laplacian), 1)}};
-  }
-
- protected:
-  Variable loss(const Variable& y, const Tensor& rows) const override {
-    const bool all = rows.size() == pixels_.size();
-    return mean(square(y - Variable(all ? pixels_ : take(pixels_, rows))));
-  }
-
- private:
-  const Picture& picture_;
-  Tensor points_;
-  Tensor pixels_;  ///< (n, 1)
-};
+    metrics.emplace_back("psnr-gradient", psnr(found.gradient.to(Device::cpu()).reshape(with_channels(shape, 2)),
+                                               picture.gradient, peak(picture.gradient), 1));
+    metrics.emplace_back("psnr-laplacian", psnr(found.laplacian.to(Device::cpu()).reshape(shape), picture.laplacian,
+                                                peak(picture.laplacian), 1));
+  };
+  return problem;
+}
 
 /// Lengths of gradients: (height, width)
 Tensor lengths(const Tensor& gradient) { return sqrt(sum(gradient * gradient, {2})); }
 
 /// The best model's picture and derivatives beside the true ones, as PNG files and for the report.
 ReportFigure drawn(const Config& config, const Picture& picture, const RunRecord& record) {
-  Learner learner(config, picture);
-  learner.load_model(State::load(record.folder / "checkpoint-best"));
+  const auto model =
+      coordinates::siren_of(config.run, coordinates::siren_options(config.model, config.run.attention, "sin", 2));
+  load_module(*model, State::load(record.folder / "checkpoint-best"));
   const Shape shape = picture.values.shape();
-  const FieldDerivatives found = learner.derivatives(picture.coordinates());
+  const FieldDerivatives found = coordinates::derivatives(*model, picture.coordinates());
   const Tensor slopes = lengths(picture.gradient);
   const double steepest = std::max(1e-12, range_of(slopes).second);
   const auto [low, high] = range_of(picture.laplacian);
@@ -112,7 +106,7 @@ ReportFigure drawn(const Config& config, const Picture& picture, const RunRecord
   html += "<br>";
   add("image.png", record.attention + ": image", grey_image(found.value.reshape(shape), -1, 1));
   add("gradient.png", "length of its gradient",
-      grey_image(lengths(found.gradient.reshape({shape[0], shape[1], 2})), 0, steepest));
+      grey_image(lengths(found.gradient.reshape(with_channels(shape, 2))), 0, steepest));
   add("laplacian.png", "its Laplacian", grey_image(found.laplacian.reshape(shape), -bend, bend));
   return {"Image, gradient and Laplacian: the true ones above, those of the network below", html};
 }
@@ -120,10 +114,9 @@ ReportFigure drawn(const Config& config, const Picture& picture, const RunRecord
 void run(Config& config, Session& session) {
   const Picture picture = config.picture();
   session.log.info("{}: {} x {} pixels", config.run.data, picture.height(), picture.width());
-  TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
-  plan.best_by = "psnr";
   session.draw = [&](const RunRecord& record) { return std::vector{drawn(config, picture, record)}; };
-  train_runs(session, plan, [&] { return std::make_unique<Learner>(config, picture); });
+  train_runs(session, plan_by(kPsnr, config.run, config.optim),
+             [&] { return std::make_unique<Learner>(config.run, config.optim, problem_of(config, picture)); });
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ Config::Config() {
   run.attention = "gmm-rks";
   run.steps = 5000;
   run.batch = 400;
+  optim.rate = 1e-4;
   model.layers = 3;
   model.heads = 4;
   model.hidden = 64;

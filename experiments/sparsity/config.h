@@ -24,7 +24,7 @@ struct Config {
   RunOptions run;
   PairsConfig pairs;
   sequence::ModelConfig model;
-  sequence::OptimConfig optim;
+  OptimConfig optim;
   GradientConfig gradients;
 
   Config();

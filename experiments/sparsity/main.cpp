@@ -2,7 +2,7 @@
 // learning curves, and the gradients that reach the classifier.
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/run.h"
-#include "experiments/learners/sequence/learner.h"
+#include "experiments/learners/sequence/problem.h"
 #include "experiments/learners/sequence/unit_gradients.h"
 #include "experiments/sparsity/config.h"
 #include "experiments/sparsity/figures.h"
@@ -12,31 +12,32 @@ namespace {
 using namespace bochner;            // NOLINT: a program, not a header
 using namespace bochner::sparsity;  // NOLINT
 
-class Learner final : public sequence::Learner {
- public:
-  Learner(const Config& config, const TaskData& data)
-      : sequence::Learner(config.run, config.encoder(), config.optim, data),
-        repetitions_(config.gradients.repetitions),
-        batch_(first(data.valid, config.gradients.examples)) {}
+constexpr uint64_t kGradientStream = 1;  // of that of evaluations
 
-  /// In validation also gradient-mean, gradient-deviation and gradient-noise: those of Table 14, at each evaluation.
-  Metrics evaluate(Split split) override {
-    Metrics metrics = sequence::Learner::evaluate(split);
-    if (split == Split::test) return metrics;
-    Generator noise = evaluation_noise().fork(kGradientStream);
+/// The sums over the positions that count. Validation tells also gradient-mean, gradient-deviation and gradient-noise:
+/// those of Table 14, at each evaluation.
+Problem problem_of(const Config& config, const TaskData& data) {
+  Problem problem = sequence::classification(config.run, config.encoder(), data, {"loss", "accuracy"});
+  LoaderOptions first;
+  first.batch_size = config.gradients.examples;
+  first.max_length = data.task.max_length;
+  first.pad_to_max = config.encoder().pooling == EncoderOptions::Pooling::mean_padded;
+  first.shuffle = false;
+  first.prefetch = 0;
+  const Batch batch = Loader(data.valid, first).next().to(Device::named(config.run.device));
+  problem.further = [batch, repetitions = config.gradients.repetitions, seed = config.run.seed,
+                     model = std::static_pointer_cast<SequenceClassifier>(problem.model)](Split split, const Answers&,
+                                                                                          Metrics& metrics) {
+    if (split == Split::test) return;
+    Generator noise = stream_of(seed, Stream::evaluation).fork(kGradientStream);
     const sequence::GradientStatistics found =
-        sequence::gradient_statistics(sequence::unit_gradients(model(), batch_, repetitions_, noise));
+        sequence::gradient_statistics(sequence::unit_gradients(*model, batch, repetitions, noise));
     metrics.emplace_back(kGradientMean, found.absolute_mean);
     metrics.emplace_back(kGradientDeviation, found.deviation);
     metrics.emplace_back(kGradientNoise, found.noise);
-    return metrics;
-  }
-
- private:
-  static constexpr uint64_t kGradientStream = 1;
-  int64_t repetitions_;
-  Batch batch_;
-};
+  };
+  return problem;
+}
 
 /// Refuses an impossible model before any data are made.
 void check_model(const Config& config) {
@@ -51,8 +52,8 @@ void run(Config& config, Session& session) {
   session.log.info("sparsity: making {} + {} + {} sequences of {}, of which a share of {} counts", pairs.train,
                    pairs.valid, pairs.test, pairs.length, pairs.relevant);
   const TaskData data = load_task(pairs);
-  const TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
-  train_runs(session, plan, [&] { return std::make_unique<Learner>(config, data); });
+  train_runs(session, plan_by(metrics_named({"accuracy"})[0], config.run, config.optim),
+             [&] { return std::make_unique<Learner>(config.run, config.optim, problem_of(config, data)); });
 }
 
 }  // namespace

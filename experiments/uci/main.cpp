@@ -1,7 +1,6 @@
 // UCI classification (SNNK 4.5): an MLP against the same with an SNNK layer in its middle.
 #include "experiments/common/program/program.h"
-#include "experiments/common/run/run.h"
-#include "experiments/learners/rows/learner.h"
+#include "experiments/learners/rows/train.h"
 #include "experiments/learners/rows/uci.h"
 
 namespace {
@@ -13,16 +12,7 @@ void run(uci_experiment::Config& config, Session& session) {
                                        [&](const std::string& line) { session.log.warning("{}", line); });
   session.log.info("{}: {} + {} + {} rows of {} columns, {} classes; split {}", config.run.task, data.train.rows(),
                    data.valid.rows(), data.test.rows(), data.train.features.size(1), data.classes, data.rule);
-  for (const std::string& note : data.notes) session.log.info("{}", note);
-  for (const std::string& doubt : classifier::doubts(config.run, data)) session.log.warning("{}", doubt);
-  TrainPlan plan{.steps = config.run.steps, .evaluate_every = config.optim.evaluate_every};
-  plan.best_by = "loss";
-  plan.higher_is_better = false;
-  const MakeTrainable make = [&] {
-    return std::make_unique<classifier::Learner>(config.run, config.model, config.optim, data);
-  };
-  if (config.sweep.asked()) return classifier::run_sweep(session, config.model, config.sweep, plan, make);
-  train_runs(session, plan, make);
+  rows::train(session, config.model, config.optim, config.sweep, data, "loss");
 }
 
 }  // namespace

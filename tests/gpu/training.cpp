@@ -59,7 +59,7 @@ EncoderOptions options_of(const Case& given) {
   return options;
 }
 
-/// Forward, backward and AdamW, as experiments/learners/sequence/learner.cpp makes a step.
+/// Forward, backward and AdamW, as experiments/learners/learner.cpp makes a step.
 class Training {
  public:
   Training(const Case& given, Device device)

@@ -71,7 +71,7 @@ class Bowl final : public Trainable {
       x[i] -= config_.rate * m[i];
     }
     if (step == config_.spoil_at) x[0] = std::numeric_limits<double>::quiet_NaN();
-    return {scalar(loss), scalar(right), config_.dim};
+    return {scalar(loss), scalar(right), config_.dim, config_.dim};
   }
   Metrics evaluate(Split split) override {
     const auto* const x = place_.data<double>();

@@ -9,6 +9,8 @@ void RunOptions::fields(Fields& f) {
   f("attention", attention, "attention mechanism; A,B,... trains with each and compares").one_of(attentions);
   f("steps", steps, "training steps").at_least(0);
   f("batch", batch, "examples in a step").at_least(1);
+  f("accumulate", accumulate, "parts that a step takes its batch in, one after the other: less memory, equal up to rounding")
+      .at_least(1);
   f("seed", seed, "seed of all random numbers");
   f("seeds", seeds, "runs, with the seeds seed, seed + 1, ...; their mean and deviation are reported")
       .at_least(1)

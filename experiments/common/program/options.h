@@ -23,6 +23,7 @@ struct RunOptions {
   std::string attention = "none";
   int64_t steps = 1000;
   int64_t batch = 32;
+  int64_t accumulate = 1;
   uint64_t seed = 1;
   int seeds = 1;
   int threads = 0;

@@ -66,6 +66,7 @@ std::string name_of(const std::vector<std::string>& names, const char* kind) {
 void check_measurement(const Experiment& experiment, const RunOptions& options) {
   if (experiment.trains) return;
   for (const auto& [name, asked] : {std::pair{"seeds", options.seeds > 1},
+                                    {"accumulate", options.accumulate > 1},
                                     {"resume", options.resume},
                                     {"init", !options.init.empty()},
                                     {"bench", options.bench},

@@ -157,7 +157,7 @@ void Trainer::read_results() {
     samples_ += result.count;
     if (!result.correct.defined()) continue;
     correct_ += static_cast<int64_t>(result.correct.item());
-    judged_ += result.count;
+    judged_ += result.judged;
   }
 }
 

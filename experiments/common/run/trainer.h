@@ -21,12 +21,13 @@
 namespace bochner {
 
 /// What one training step tells, in tensors of one element: where they lie on a card, the trainer reads them from time
-/// to time and steps wait for nothing. `count` is the number of samples, or of positions, of which `correct` were
-/// right; a task without accuracy leaves `correct` as it is.
+/// to time and steps wait for nothing. `count` is the number of samples. Of `judged` answers `correct` were
+/// right; a task without accuracy leaves both as they are.
 struct StepResult {
   Tensor loss;
   Tensor correct{};
   int64_t count = 0;
+  int64_t judged = 0;
 };
 
 /// What made a loss that is not finite.
@@ -46,6 +47,12 @@ enum class Split : unsigned char { valid, test };
 /// Is told how many examples of how many are measured.
 using EvaluationWatch = std::function<void(int64_t, int64_t)>;
 
+/// What a model says of one example.
+struct Prediction {
+  std::string answer;             ///< the class or the number
+  std::vector<double> numbers{};  ///< such as the probability of each class
+};
+
 /// A model with its optimizer, data and generators.
 class Trainable {
  public:
@@ -60,6 +67,8 @@ class Trainable {
   /// Measures the model on a split. Must leave everything that save_training() saves as it is, also where evaluated()
   /// throws.
   virtual Metrics evaluate(Split split) = 0;
+  /// Says what the model answers to each example of a split, in order; nothing where it answers no questions.
+  virtual void predict(Split, const std::function<void(const Prediction&)>&) {}
 
   /// The parameters and buffers, under the names of Hugging Face where the model has one.
   virtual void save_model(State& state) = 0;

@@ -1,6 +1,6 @@
 #include "experiments/learners/coordinates/config.h"
 
-namespace bochner::fields {
+namespace bochner::coordinates {
 
 void ModelConfig::fields(Fields& f) {
   f("width", width, "units of every hidden layer").at_least(1);
@@ -33,4 +33,4 @@ SirenOptions siren_options(const ModelConfig& model, const std::string& layer, c
   return options;
 }
 
-}  // namespace bochner::fields
+}  // namespace bochner::coordinates

@@ -1,10 +1,10 @@
 // The options of networks from coordinates to fields (siren, qpnn). `--attention` names the hidden layers.
 #pragma once
 
-#include "experiments/learners/rows/config.h"
+#include "experiments/learners/optim_config.h"
 #include "layers/models/siren.h"
 
-namespace bochner::fields {
+namespace bochner::coordinates {
 
 struct ModelConfig {
   int64_t width = 256;
@@ -27,4 +27,4 @@ std::vector<std::string> layer_names();
 SirenOptions siren_options(const ModelConfig& model, const std::string& layer, const std::string& activation,
                            int64_t inputs);
 
-}  // namespace bochner::fields
+}  // namespace bochner::coordinates

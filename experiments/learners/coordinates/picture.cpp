@@ -160,12 +160,15 @@ double psnr(const Tensor& field, const Tensor& truth, double peak, int64_t margi
   const auto inner = [margin](const Tensor& x) {
     return x.slice(0, margin, x.size(0) - margin).slice(1, margin, x.size(1) - margin).to_vector<double>();
   };
-  const std::vector<double> a = inner(field);
-  const std::vector<double> b = inner(truth);
+  return psnr(inner(field), inner(truth), peak);
+}
+
+double psnr(const std::vector<double>& values, const std::vector<double>& truths, double peak) {
+  BOCHNER_ASSERT(values.size() == truths.size());
   double square = 0;
-  for (size_t i = 0; i < a.size(); ++i) square += (a[i] - b[i]) * (a[i] - b[i]);
+  for (size_t i = 0; i < values.size(); ++i) square += (values[i] - truths[i]) * (values[i] - truths[i]);
   if (square == 0) return std::numeric_limits<double>::infinity();
-  return 10 * std::log10(peak * peak * static_cast<double>(a.size()) / square);
+  return 10 * std::log10(peak * peak * static_cast<double>(values.size()) / square);
 }
 
 }  // namespace bochner::siren

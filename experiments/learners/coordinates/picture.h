@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/tensor.h"
 
@@ -30,6 +31,8 @@ Picture dead_leaves(int64_t size);
 /// Any PNG; colours become luma (Rec. 601). An Error where it is smaller than 3 x 3.
 Picture read_picture(const std::string& file);
 
+/// 10 log10(peak^2 / mean square error) of two lists of as many values, in dB.
+double psnr(const std::vector<double>& values, const std::vector<double>& truths, double peak);
 /// 10 log10(peak^2 / mean square error) of fields of one shape, in dB. Within `margin` of the border nothing counts.
 double psnr(const Tensor& field, const Tensor& truth, double peak, int64_t margin = 0);
 

@@ -1,6 +1,6 @@
 #include "experiments/learners/rows/config.h"
 
-namespace bochner::classifier {
+namespace bochner::rows {
 
 void ModelConfig::fields(Fields& f) {
   f("first", first, "hidden units of the first layer, or of several, one behind the other").at_least(1);
@@ -15,16 +15,6 @@ void ModelConfig::fields(Fields& f) {
   f("start", start, "SNNK weights at first: Psi of a plain layer's, or spread as a plain layer's of so many inputs")
       .one_of({"psi", "spread"});
   f("damped", damped, "universal features without exp(t^2 |x|^2 / 2), which overflows for wide inputs: not SNNK Eq. 8");
-}
-
-void OptimConfig::fields(Fields& f) {
-  f("optimizer", optimizer, "adam adds weight decay to the gradient").one_of({"adamw", "adam"});
-  f("schedule", schedule, "learning-rate schedule").one_of({"constant", "linear", "rsqrt", "cosine", "one-cycle"});
-  f("rate", rate, "peak learning rate").above(0);
-  f("snnk-rate", snnk_rate, "rate of the weights of SNNK layers, as a multiple of the others'").above(0);
-  f("warmup", warmup, "steps of linear warm-up").at_least(0).warn_above("steps", "the rate never reaches its peak");
-  f("weight-decay", weight_decay, "weight decay").at_least(0);
-  f("evaluate-every", evaluate_every, "steps between validations").at_least(1).free_on_resume();
 }
 
 std::vector<std::string> layer_names() {
@@ -66,4 +56,4 @@ std::vector<std::string> doubts(const RunOptions& run, const TableSplits& data) 
   return lines;
 }
 
-}  // namespace bochner::classifier
+}  // namespace bochner::rows

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "autograd/optim/schedule.h"
 #include "datasets/tables/tabular.h"
 #include "experiments/common/program/options.h"
+#include "experiments/learners/optim_config.h"
 #include "layers/models/mlp.h"
 
-namespace bochner::classifier {
+namespace bochner::rows {
 
 struct ModelConfig {
   std::vector<int64_t> first = {512};  ///< hidden units of the plain layers, one or more
@@ -27,18 +27,6 @@ struct ModelConfig {
   void fields(Fields& f);
 };
 
-struct OptimConfig {
-  std::string optimizer = "adamw";
-  std::string schedule = "constant";
-  double rate = 1e-3;
-  double snnk_rate = 1;  ///< of the weights of SNNK layers, as a multiple of the rate
-  int64_t warmup = 0;
-  double weight_decay = 0.01;
-  int64_t evaluate_every = 500;
-
-  void fields(Fields& f);
-};
-
 /// `linear`, and `snnk-NAME` for each of snnk_activations().
 std::vector<std::string> layer_names();
 
@@ -48,4 +36,4 @@ MlpOptions mlp_options(const ModelConfig& model, const std::string& layer, int64
 /// What is hardly meant, to warn of: a batch above the training rows, classes of a few rows.
 std::vector<std::string> doubts(const RunOptions& run, const TableSplits& data);
 
-}  // namespace bochner::classifier
+}  // namespace bochner::rows

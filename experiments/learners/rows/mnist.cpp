@@ -55,7 +55,7 @@ TableSplit chosen(const TableSplit& from, const std::vector<int64_t>& rows) {
 Config::Config() {
   run.task = "mnist";
   run.tasks = {"mnist", "fashion-mnist"};
-  run.attentions = classifier::layer_names();
+  run.attentions = rows::layer_names();
   run.attention = "snnk-relu";
   run.steps = 35150;  // 25 epochs of 45,000 images
   run.batch = 32;

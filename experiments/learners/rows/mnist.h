@@ -9,9 +9,9 @@ namespace bochner::mnist {
 
 struct Config {
   RunOptions run;
-  classifier::ModelConfig model;
-  classifier::OptimConfig optim;
-  classifier::SweepConfig sweep;
+  rows::ModelConfig model;
+  SnnkOptimConfig optim;
+  rows::SweepConfig sweep;
 
   Config();
   void fields(Fields& f);

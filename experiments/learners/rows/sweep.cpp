@@ -14,7 +14,7 @@
 #include "experiments/common/report/report.h"
 #include "experiments/common/report/table.h"
 
-namespace bochner::classifier {
+namespace bochner::rows {
 namespace {
 
 /// One network of a sweep, and its runs, one a seed.
@@ -176,4 +176,4 @@ void run_sweep(Session& session, ModelConfig& model, SweepConfig& sweep, const T
   fmt::print("{}{}\n", table.text(), (folder / "report.html").string());
 }
 
-}  // namespace bochner::classifier
+}  // namespace bochner::rows

@@ -10,7 +10,7 @@
 #include "experiments/common/run/run.h"
 #include "experiments/learners/rows/config.h"
 
-namespace bochner::classifier {
+namespace bochner::rows {
 
 struct SweepConfig {
   std::vector<int64_t> hidden;
@@ -26,4 +26,4 @@ struct SweepConfig {
 void run_sweep(Session& session, ModelConfig& model, SweepConfig& sweep, const TrainPlan& plan,
                const MakeTrainable& make);
 
-}  // namespace bochner::classifier
+}  // namespace bochner::rows

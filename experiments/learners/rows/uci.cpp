@@ -89,7 +89,7 @@ void CsvConfig::fields(Fields& f) {
 Config::Config() {
   run.task = "covertype";
   run.tasks = {"covertype", "higgs", "hepmass", "adult", "csv"};
-  run.attentions = classifier::layer_names();
+  run.attentions = rows::layer_names();
   run.attention = "snnk-relu";
   run.steps = 5000;
   run.batch = 1024;

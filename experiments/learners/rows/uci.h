@@ -25,9 +25,9 @@ struct Config {
   RunOptions run;
   std::string label;
   CsvConfig csv;
-  classifier::ModelConfig model;
-  classifier::OptimConfig optim;
-  classifier::SweepConfig sweep;
+  rows::ModelConfig model;
+  SnnkOptimConfig optim;
+  rows::SweepConfig sweep;
 
   Config();
   void fields(Fields& f);

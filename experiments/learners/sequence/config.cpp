@@ -39,27 +39,6 @@ void ModelConfig::fields(Fields& f) {
   f.group("mechanism", mechanism);
 }
 
-void OptimConfig::fields(Fields& f) {
-  f("schedule", schedule, "learning-rate schedule").one_of({"constant", "linear", "rsqrt", "cosine", "one-cycle"});
-  f("rate", rate, "peak learning rate; of rsqrt: the base").above(0);
-  f("warmup", warmup, "steps of linear warm-up").at_least(0).warn_above("steps", "the rate never reaches its peak");
-  f("beta1", beta1, "AdamW's first decay").at_least(0).below(1);
-  f("cycle-beta1", cycle_beta1, "one-cycle moves beta1 0.95 to 0.85 and back against the rate, as SKY's code");
-  f("beta2", beta2, "AdamW's second decay").at_least(0).below(1);
-  f("eps", eps, "AdamW's epsilon").above(0);
-  f("weight-decay", weight_decay, "decoupled weight decay").at_least(0);
-  f("clip-norm", clip_norm, "largest norm of the gradient; 0: no limit").at_least(0);
-  f("clip-value", clip_value, "largest entry of the gradient; 0: no limit").at_least(0);
-  f("evaluate-every", evaluate_every, "steps between validations").at_least(1).free_on_resume();
-}
-
-Schedule OptimConfig::schedule_of(int64_t steps) const {
-  if (cycle_beta1 && schedule != "one-cycle") {
-    fail("optim.cycle-beta1: only the schedule one-cycle moves beta1, not {}", schedule);
-  }
-  return {Schedule::named(schedule), rate, warmup, steps};
-}
-
 EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data) {
   using Encoder = EncoderOptions;
   using Init = LinearOptions::Init;

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "autograd/optim/schedule.h"
 #include "datasets/task.h"
 #include "experiments/attention/mechanism_config.h"
 #include "experiments/common/program/options.h"
+#include "experiments/learners/optim_config.h"
 #include "layers/models/encoder.h"
 
 namespace bochner::sequence {
@@ -40,24 +40,6 @@ struct ModelConfig {
   } mechanism;
 
   void fields(Fields& f);
-};
-
-struct OptimConfig {
-  std::string schedule = "constant";
-  double rate = 1e-4;
-  int64_t warmup = 0;
-  double beta1 = 0.9;
-  bool cycle_beta1 = false;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0;
-  double clip_norm = 0;
-  double clip_value = 0;
-  int64_t evaluate_every = 500;
-
-  void fields(Fields& f);
-  /// An Error where settings do not go together.
-  Schedule schedule_of(int64_t steps) const;
 };
 
 /// All names of the registry.

@@ -1,0 +1,52 @@
+// A field over coordinates, learnt at a fixed set of points, as the parts of a Problem of the Learner.
+#pragma once
+
+#include "experiments/learners/coordinates/config.h"
+#include "experiments/learners/learner.h"
+
+namespace bochner::coordinates {
+
+/// Points and what is known at each: tensors by name, the first of them `points` (n, inputs). A batch is `count` of
+/// them, drawn anew each step, or all where there are no more.
+class PointFeed final : public Feed {
+ public:
+  PointFeed(Examples all, int64_t count, const Generator& draws);
+  Examples next() override;
+  void go_to(int64_t step) override;
+  int64_t steps_per_epoch() const override { return 1; }
+
+ private:
+  Examples all_;
+  int64_t count_;
+  Generator first_;
+  Generator draws_;
+};
+
+/// All points in pieces of that many, in order.
+class PointsInOrder final : public Feed {
+ public:
+  PointsInOrder(Examples all, int64_t piece);
+  Examples next() override;
+  void go_to(int64_t step) override { step_ = step; }
+  int64_t steps_per_epoch() const override { return (all_.size() + piece_ - 1) / piece_; }
+
+ private:
+  Examples all_;
+  int64_t piece_;
+  int64_t step_ = 0;
+};
+
+/// Examples of tensors with as many rows each.
+Examples points(std::vector<std::pair<std::string, Tensor>> tensors);
+
+/// The model, how it is moved, and its training points; objective, split and metrics are left to say.
+Problem of_field(const RunOptions& run, std::shared_ptr<Siren> model, const SnnkOptimConfig& optim, Examples train);
+
+/// The network for a run, as it is before training.
+std::shared_ptr<Siren> siren_of(const RunOptions& run, const SirenOptions& options);
+
+/// The field at x (n, inputs), and with its derivatives, taken in pieces of rows. On the device of the model.
+Tensor values(const Siren& model, const Tensor& x);
+FieldDerivatives derivatives(const Siren& model, const Tensor& x);
+
+}  // namespace bochner::coordinates

@@ -1,0 +1,65 @@
+// Examples side by side, and where they come from: what a Learner needs of data, whatever they are.
+//
+//   struct Examples        named tensors, each with the examples along its first axis
+//   class Feed             batch after batch of them, and a way back to any
+//   class ExamplesPlace    memory of a device where batch after batch is put
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/tensor.h"
+
+namespace bochner {
+
+struct Examples {
+  /// What the model and the objective find by name, such as `ids`, `mask` and `labels`.
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  std::vector<int64_t> numbers;  ///< of the examples in their data set
+
+  int64_t size() const { return static_cast<int64_t>(numbers.size()); }
+  /// An Error lists what there is.
+  const Tensor& at(std::string_view name) const;
+  Examples to(Device device) const;
+  /// Part i of `parts` that differ by one example at most.
+  Examples part(int64_t i, int64_t parts) const;
+  /// The shapes, as text: what a recorded step depends on.
+  std::string shapes() const;
+};
+
+/// Batches in an order that depends on nothing but the feed's own seed. Used by one thread at a time.
+class Feed {
+ public:
+  virtual ~Feed() = default;
+  Feed() = default;
+  Feed(const Feed&) = delete;
+  Feed& operator=(const Feed&) = delete;
+
+  /// Goes on from epoch to epoch without an end; on the CPU.
+  virtual Examples next() = 0;
+  /// next() is the batch of this step from here on, counted from 0 over all epochs.
+  virtual void go_to(int64_t step) = 0;
+  /// Batches until each example that takes part came once.
+  virtual int64_t steps_per_epoch() const = 0;
+};
+
+/// A recorded step (engine/step_graph.h) finds each batch where it found the one before.
+class ExamplesPlace {
+ public:
+  explicit ExamplesPlace(Device device) : device_(device) {}
+  /// The examples on the device, until the next call; on the CPU they are left where they are.
+  Examples put(const Examples& examples);
+  /// Changes where a batch did not fit, so that all lie elsewhere from then on.
+  int64_t moves() const { return moves_; }
+
+ private:
+  Device device_;
+  std::map<std::string, Tensor> memory_;
+  int64_t moves_ = 0;
+};
+
+}  // namespace bochner

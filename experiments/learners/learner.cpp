@@ -1,0 +1,199 @@
+#include "experiments/learners/learner.h"
+
+#include <algorithm>
+
+#include "autograd/ops/binary.h"
+#include "engine/error.h"
+#include "engine/ops/binary.h"
+
+namespace bochner {
+namespace {
+
+constexpr const char* kOptimizerPrefix = "optimizer.";
+
+std::vector<Parameter*> parameters_on(Device device, Module& model) {
+  model.to(device, DType::f32);
+  return model.parameters();
+}
+
+/// Refuses to take a batch in parts where it has none.
+Problem checked(Problem problem, const RunOptions& run) {
+  BOCHNER_ASSERT(problem.model && problem.forward && problem.objective && problem.train && problem.split);
+  if (run.accumulate == 1) return problem;
+  const Examples first = problem.train->next();
+  problem.train->go_to(0);
+  if (run.accumulate > first.size()) {
+    fail("--accumulate={}: a batch of {} examples has not so many parts", run.accumulate, first.size());
+  }
+  if (!problem.objective->terms(first).defined()) {
+    fail("--accumulate={}: this loss is no mean over examples, so a batch can not be taken in parts", run.accumulate);
+  }
+  return problem;
+}
+
+}  // namespace
+
+Generator stream_of(uint64_t seed, Stream stream) { return Generator(seed).fork(static_cast<uint64_t>(stream)); }
+
+TrainPlan plan_by(const Metric& metric, const RunOptions& run, const OptimConfig& optim) {
+  TrainPlan plan{.steps = run.steps, .evaluate_every = optim.evaluate_every};
+  plan.best_by = metric.name;
+  plan.higher_is_better = metric.higher_is_better;
+  return plan;
+}
+
+void load_module(Module& model, const State& state) {
+  for (const auto& [name, tensor] : model.state()) state.copy_to(name, tensor);
+}
+
+Learner::Learner(const RunOptions& run, const OptimConfig& optim, Problem problem)
+    : problem_(checked(std::move(problem), run)),
+      optim_(optim),
+      device_(Device::named(run.device)),
+      seed_(run.seed),
+      accumulate_(run.accumulate),
+      noise_(stream_of(run.seed, Stream::noise)),
+      parameters_(parameters_on(device_, *problem_.model)),
+      optimizer_(optim.optimizer_of(parameter_groups(parameters_, problem_.groups))),
+      schedule_(optim.schedule_of(run.steps)),
+      place_(device_),
+      loss_(Tensor::zeros({}, DType::f64, device_)),
+      correct_(Tensor::zeros({}, DType::f64, device_)),
+      loss_sum_(Tensor::zeros({}, DType::f64, device_)),
+      replays_(run.graphs),
+      graph_(device_, noise_) {
+  parameter_count_ = problem_.model->parameter_count();  // without frozen ones
+}
+
+StepResult Learner::step(int64_t step) {
+  if (step != next_) problem_.train->go_to(step);
+  batch_ = problem_.train->next();
+  next_ = step + 1;
+  const Examples batch = place_.put(batch_);
+  if (place_.moves() != moves_) graph_.clear();
+  moves_ = place_.moves();
+  if (optim_.cycle_beta1) optimizer_->set_beta1(one_cycle_beta1(schedule_, step));
+  optimizer_->prepare(schedule_.rate(step));
+  if (replays_ && !hook_) {
+    graph_.run(batch.shapes(), [&] { update(batch, step); });
+  } else {
+    update(batch, step);
+  }
+  StepResult result{.loss = loss_.clone(), .count = batch_.size()};
+  if (problem_.objective->judges()) {
+    result.correct = correct_.clone();
+    result.judged = problem_.objective->judged(batch_);
+  }
+  return result;
+}
+
+void Learner::update(const Examples& batch, int64_t step) {
+  const Tensor terms = accumulate_ > 1 ? problem_.objective->terms(batch) : Tensor();
+  for (int64_t part = 0; part < accumulate_; ++part) add_part(batch, step, part, terms);
+  add_(loss_sum_, loss_);
+  if (hook_) hook_(parameters_);
+  GradientClip clip = optim_.clip_norm > 0 ? clip_by_norm(parameters_, optim_.clip_norm) : GradientClip{};
+  if (optim_.clip_value > 0) clip.limit = optim_.clip_value;
+  clip.guard = loss_sum_;
+  optimizer_->apply(clip);
+  optimizer_->clear_gradients();
+}
+
+void Learner::add_part(const Examples& batch, int64_t step, int64_t part, const Tensor& terms) {
+  const Objective& objective = *problem_.objective;
+  const Examples examples = accumulate_ > 1 ? batch.part(part, accumulate_) : batch;
+  Context context{noise_, true, step};  // parts of one step see the same random features
+  Tape tape;
+  const Outputs outputs = problem_.forward(examples, context);
+  Variable loss = objective.loss(outputs, examples);
+  if (accumulate_ > 1) loss = loss * Variable((objective.terms(examples) / terms).cast(loss.value().dtype()));
+  if (part == 0) {
+    loss_.fill_(0);
+    correct_.fill_(0);
+  }
+  add_(loss_, loss.value().cast(DType::f64));
+  if (objective.judges()) add_(correct_, objective.correct(outputs, examples));
+  tape.backward(loss);
+}
+
+Blame Learner::blame(int64_t step) {
+  if (step + 1 != next_) {  // a card is some steps ahead
+    problem_.train->go_to(step);
+    batch_ = problem_.train->next();
+    next_ = step + 1;
+  }
+  Blame blame{.examples = batch_.numbers};
+  const Examples batch = place_.put(batch_);
+  try {
+    Tape tape({.check_finite = true});
+    Context context{noise_, true, step};
+    problem_.objective->loss(problem_.forward(batch, context), batch);
+  } catch (const Error& error) {
+    blame.layer = error.what();
+  }
+  return blame;
+}
+
+void Learner::answer(Split split, const std::function<void(const Examples&, const Outputs&)>& judge) {
+  const std::unique_ptr<Feed> feed = problem_.split(split);
+  Generator noise = stream_of(seed_, Stream::evaluation);
+  Context context{noise, false};
+  for (int64_t i = 0; i < feed->steps_per_epoch(); ++i) {
+    const Examples batch = feed->next().to(device_);
+    judge(batch, problem_.forward(batch, context));
+  }
+}
+
+Metrics Learner::evaluate(Split split) {
+  const Objective& objective = *problem_.objective;
+  Answers answers;
+  answer(split, [&](const Examples& batch, const Outputs& outputs) {
+    const Tensor counted = objective.terms(batch);
+    const double terms = counted.defined() ? counted.item() : static_cast<double>(batch.size());
+    if (terms > 0) answers.loss_sum += objective.loss(outputs, batch).item() * terms;
+    answers.terms += terms;
+    objective.collect(outputs, batch, answers);
+  });
+  Metrics metrics;
+  for (const Metric& metric : problem_.metrics) metrics.emplace_back(metric.name, metric.of(answers));
+  if (problem_.further) problem_.further(split, answers, metrics);
+  return metrics;
+}
+
+void Learner::predict(Split split, const std::function<void(const Prediction&)>& say) {
+  answer(split, [&](const Examples&, const Outputs& outputs) {
+    for (const Prediction& one : problem_.objective->predictions(outputs)) say(one);
+  });
+}
+
+std::vector<Baseline> Learner::baselines() {
+  return problem_.baselines ? problem_.baselines() : std::vector<Baseline>();
+}
+
+Metrics Learner::extra() { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_->steps() - 1))}}; }
+
+void Learner::save_model(State& state) {
+  for (const auto& [name, tensor] : problem_.model->state()) state.tensors[name] = tensor;
+}
+
+void Learner::load_model(const State& state) { load_module(*problem_.model, state); }
+
+void Learner::save_training(State& state) {
+  for (const auto& [name, tensor] : optimizer_->state()) state.tensors[kOptimizerPrefix + name] = tensor;
+  state.set("noise", noise_);
+  state.set("next_step", next_);
+}
+
+void Learner::load_training(const State& state) {
+  std::map<std::string, Tensor> moments;
+  const std::string prefix = kOptimizerPrefix;
+  for (const auto& [name, tensor] : state.tensors) {
+    if (name.starts_with(prefix)) moments[name.substr(prefix.size())] = tensor;
+  }
+  optimizer_->load_state(moments);
+  noise_ = state.generator("noise");
+  next_ = state.integer("next_step");
+  problem_.train->go_to(next_);
+}
+
+}  // namespace bochner

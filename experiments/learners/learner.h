@@ -1,0 +1,113 @@
+// Any model in training: the one Trainable (experiments/common/run/trainer.h) of all programs that learn from examples.
+//
+//   Problem problem{.model = model, .forward = ..., .objective = std::make_shared<Classification>(), ...};
+//   Learner learner(config.run, config.optim, std::move(problem));
+//
+// A program says what is to be learnt, as a Problem. The Learner does the rest: the step with its parts, clipping and
+// guard, recorded steps on a card, evaluation, predictions, what a checkpoint holds, and who is to blame for a loss
+// that is not finite.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/step_graph.h"
+#include "experiments/common/program/options.h"
+#include "experiments/common/run/trainer.h"
+#include "experiments/learners/examples.h"
+#include "experiments/learners/objective.h"
+#include "experiments/learners/optim_config.h"
+#include "layers/module.h"
+
+namespace bochner {
+
+/// What the seed of a run is split into. What belongs to one program begins at `own`.
+enum class Stream : uint64_t { init = 1, noise = 2, order = 3, evaluation = 4, own = 5 };
+Generator stream_of(uint64_t seed, Stream stream);
+
+/// What is learnt, in parts that know nothing of one another.
+struct Problem {
+  std::shared_ptr<Module> model;
+  /// What the model says of examples on its device.
+  std::function<Outputs(const Examples&, Context&)> forward;
+  std::shared_ptr<const Objective> objective;
+  std::unique_ptr<Feed> train;
+  /// The examples of a split, each once and in order.
+  std::function<std::unique_ptr<Feed>(Split)> split;
+  /// What evaluations tell; see metrics_named().
+  std::vector<Metric> metrics = {};
+  /// Which parameters have a rate or a decay of their own, or are frozen.
+  std::vector<GroupRule> groups = {};
+  std::function<std::vector<Baseline>()> baselines = {};
+  std::vector<std::string> inputs = {};  ///< their names, where they have some
+  /// What this program alone tells of a split, behind the metrics.
+  std::function<void(Split, const Answers&, Metrics&)> further = {};
+};
+
+/// How a plan chooses the best model: by one of the metrics.
+TrainPlan plan_by(const Metric& metric, const RunOptions& run, const OptimConfig& optim);
+
+/// Copies a checkpoint into a model; an Error names the tensor that does not fit.
+void load_module(Module& model, const State& state);
+
+class Learner final : public Trainable {
+ public:
+  /// Brings the model to --device. An Error where --accumulate asks for more parts than a batch has examples, or for
+  /// parts of a loss that has none.
+  Learner(const RunOptions& run, const OptimConfig& optim, Problem problem);
+
+  /// Forward and backward of each of --accumulate parts, then the hook, the clip, and the optimizer's step. Parts are
+  /// weighed by their terms, so the gradient is that of the whole batch, up to rounding; but noise is drawn part by
+  /// part.
+  StepResult step(int64_t step) override;
+  /// Without dropout; the noise of random features comes from a generator of its own, the same each time.
+  Metrics evaluate(Split split) override;
+  void predict(Split split, const std::function<void(const Prediction&)>& say) override;
+
+  void save_model(State& state) override;
+  void load_model(const State& state) override;
+  void save_training(State& state) override;
+  void load_training(const State& state) override;
+
+  int64_t parameters() override { return parameter_count_; }
+  Metrics extra() override;
+  std::vector<Baseline> baselines() override;
+  std::vector<std::string> inputs() override { return problem_.inputs; }
+  Blame blame(int64_t step) override;
+
+  /// Called in each step between backward and the optimizer with the parameters, whose gradients it may change: where
+  /// they are summed over processes. Steps are no longer recorded then, as the hook is host code.
+  using GradientHook = std::function<void(const std::vector<Parameter*>&)>;
+  void after_backward(GradientHook hook) { hook_ = std::move(hook); }
+
+ private:
+  /// All of a step but the optimizer's numbers, which are prepared, and the batch, which is on the device.
+  void update(const Examples& batch, int64_t step);
+  void add_part(const Examples& batch, int64_t step, int64_t part, const Tensor& terms);
+  /// Calls `judge` with each batch of a split and what the model says of it.
+  void answer(Split split, const std::function<void(const Examples&, const Outputs&)>& judge);
+
+  Problem problem_;
+  OptimConfig optim_;
+  Device device_;
+  uint64_t seed_;
+  int64_t accumulate_;
+  Generator noise_;
+  std::vector<Parameter*> parameters_;
+  int64_t parameter_count_;
+  std::unique_ptr<Adam> optimizer_;
+  Schedule schedule_;
+  GradientHook hook_;
+  int64_t next_ = 0;  ///< the step whose batch the feed gives next
+  Examples batch_;    ///< of the step before
+  ExamplesPlace place_;
+  int64_t moves_ = 0;  ///< of the place, when the graph's recordings began
+  Tensor loss_;        ///< of the latest step, f64
+  Tensor correct_;     ///< likewise
+  Tensor loss_sum_;    ///< of all steps, f64: nothing moves once it is not finite
+  bool replays_;       ///< steps on a card, where shapes come back
+  StepGraph graph_;
+};
+
+}  // namespace bochner

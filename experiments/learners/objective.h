@@ -1,0 +1,75 @@
+// What a model's outputs are to become: a loss to descend, and what evaluation and predictions read from them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/variable.h"
+#include "experiments/common/run/trainer.h"
+#include "experiments/learners/examples.h"
+#include "experiments/learners/metrics.h"
+
+namespace bochner {
+
+/// Of one forward pass, in an order that model and objective agree on; most models have one.
+using Outputs = std::vector<Variable>;
+
+/// Tokens and examples with this label count for nothing.
+inline constexpr int64_t kNoLabel = -100;
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  Objective() = default;
+  Objective(const Objective&) = delete;
+  Objective& operator=(const Objective&) = delete;
+
+  /// One number, the mean over the terms of a batch.
+  virtual Variable loss(const Outputs& outputs, const Examples& examples) const = 0;
+  /// How many terms that are: one f64 on the examples' device. Undefined where the loss is no mean over the examples,
+  /// so that a batch can not be taken in parts.
+  virtual Tensor terms(const Examples& examples) const = 0;
+  /// Are answers right or wrong? Then correct() is how many are right, one f64 on the outputs' device, of as many as
+  /// judged() says of the same examples on the CPU.
+  virtual bool judges() const { return false; }
+  virtual Tensor correct(const Outputs&, const Examples&) const { return {}; }
+  virtual int64_t judged(const Examples&) const { return 0; }
+  /// Adds the answers of a batch, but for loss and terms.
+  virtual void collect(const Outputs& outputs, const Examples& examples, Answers& to) const = 0;
+  /// What the model says of each example. Reads no labels.
+  virtual std::vector<Prediction> predictions(const Outputs& outputs) const = 0;
+};
+
+/// Cross-entropy of scores (n, classes), or (n, length, classes) where each token has a label. `labels`: i64, (n) or
+/// (n, length), kNoLabel where there is none.
+class Classification : public Objective {
+ public:
+  explicit Classification(std::string labels = "labels") : labels_(std::move(labels)) {}
+  Variable loss(const Outputs& outputs, const Examples& examples) const override;
+  Tensor terms(const Examples& examples) const override;
+  bool judges() const override { return true; }
+  Tensor correct(const Outputs& outputs, const Examples& examples) const override;
+  int64_t judged(const Examples& examples) const override;
+  void collect(const Outputs& outputs, const Examples& examples, Answers& to) const override;
+  /// The class and the probabilities of all; of tokens their classes alone.
+  std::vector<Prediction> predictions(const Outputs& outputs) const override;
+
+ private:
+  std::string labels_;
+};
+
+/// Mean squared error of numbers (n, 1) or (n). `values`: floats of the same count.
+class Regression : public Objective {
+ public:
+  explicit Regression(std::string values = "values") : values_(std::move(values)) {}
+  Variable loss(const Outputs& outputs, const Examples& examples) const override;
+  Tensor terms(const Examples& examples) const override;
+  void collect(const Outputs& outputs, const Examples& examples, Answers& to) const override;
+  std::vector<Prediction> predictions(const Outputs& outputs) const override;
+
+ private:
+  std::string values_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,46 @@
+#include "experiments/learners/optim_config.h"
+
+#include "engine/error.h"
+
+namespace bochner {
+
+void OptimConfig::fields(Fields& f) {
+  f("optimizer", optimizer, "adam adds weight decay to the gradient").one_of({"adamw", "adam"});
+  f("schedule", schedule, "learning-rate schedule").one_of({"constant", "linear", "rsqrt", "cosine", "one-cycle"});
+  f("rate", rate, "peak learning rate; of rsqrt: the base").above(0);
+  f("warmup", warmup, "steps of linear warm-up").at_least(0).warn_above("steps", "the rate never reaches its peak");
+  f("beta1", beta1, "Adam's first decay").at_least(0).below(1);
+  f("cycle-beta1", cycle_beta1, "one-cycle moves beta1 0.95 to 0.85 and back against the rate, as SKY's code");
+  f("beta2", beta2, "Adam's second decay").at_least(0).below(1);
+  f("eps", eps, "Adam's epsilon").above(0);
+  f("weight-decay", weight_decay, "weight decay").at_least(0);
+  f("clip-norm", clip_norm, "largest norm of the gradient; 0: no limit").at_least(0);
+  f("clip-value", clip_value, "largest entry of the gradient; 0: no limit").at_least(0);
+  f("evaluate-every", evaluate_every, "steps between validations").at_least(1).free_on_resume();
+}
+
+Schedule OptimConfig::schedule_of(int64_t steps) const {
+  if (cycle_beta1 && schedule != "one-cycle") {
+    fail("optim.cycle-beta1: only the schedule one-cycle moves beta1, not {}", schedule);
+  }
+  return {Schedule::named(schedule), rate, warmup, steps};
+}
+
+std::unique_ptr<Adam> OptimConfig::optimizer_of(std::vector<ParameterGroup> groups) const {
+  const AdamOptions options{beta1, beta2, eps, weight_decay};
+  if (optimizer == "adam") return std::make_unique<Adam>(std::move(groups), options);
+  return std::make_unique<AdamW>(std::move(groups), options);
+}
+
+void SnnkOptimConfig::fields(Fields& f) {
+  OptimConfig::fields(f);
+  f("snnk-rate", snnk_rate, "rate of the weights of SNNK layers, as a multiple of the others'").above(0);
+}
+
+std::vector<GroupRule> SnnkOptimConfig::rules(const std::vector<Parameter*>& snnk) const {
+  std::vector<GroupRule> rules;
+  for (const Parameter* parameter : snnk) rules.push_back({.pattern = parameter->name, .rate = snnk_rate});
+  return rules;
+}
+
+}  // namespace bochner

@@ -1,0 +1,44 @@
+// How a Learner moves its parameters, as it can be told: --optim.rate and so on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/optim/optimizer.h"
+#include "autograd/optim/schedule.h"
+#include "experiments/common/config/fields.h"
+
+namespace bochner {
+
+struct OptimConfig {
+  std::string optimizer = "adamw";
+  std::string schedule = "constant";
+  double rate = 1e-3;
+  int64_t warmup = 0;
+  double beta1 = 0.9;
+  bool cycle_beta1 = false;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double clip_norm = 0;
+  double clip_value = 0;
+  int64_t evaluate_every = 500;
+
+  void fields(Fields& f);
+  /// An Error where settings do not go together.
+  Schedule schedule_of(int64_t steps) const;
+  std::unique_ptr<Adam> optimizer_of(std::vector<ParameterGroup> groups) const;
+};
+
+/// Of networks with SNNK layers, whose weights have a rate of their own: they weigh features whose size is that of no
+/// Linear's inputs, and are not multiplied by a SIREN's omega.
+struct SnnkOptimConfig : OptimConfig {
+  double snnk_rate = 1;  ///< as a multiple of the rate
+
+  SnnkOptimConfig() { weight_decay = 0.01; }
+  void fields(Fields& f);
+  std::vector<GroupRule> rules(const std::vector<Parameter*>& snnk) const;
+};
+
+}  // namespace bochner

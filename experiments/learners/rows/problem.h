@@ -1,0 +1,28 @@
+// Classification of rows of numbers as a Problem of the Learner: an MLP, one of whose layers may be an SNNK layer.
+#pragma once
+
+#include "datasets/tables/tabular.h"
+#include "experiments/learners/learner.h"
+#include "experiments/learners/rows/config.h"
+
+namespace bochner::rows {
+
+/// Batches of a TableLoader: `x` (n, columns) and `labels` (n).
+class RowFeed final : public Feed {
+ public:
+  RowFeed(const TableSplit& split, int64_t batch, uint64_t seed, bool shuffle) : loader_(split, batch, seed, shuffle) {}
+  Examples next() override;
+  void go_to(int64_t step) override;
+  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+
+ private:
+  TableLoader loader_;
+};
+
+/// Of data that outlive it. Tells loss (cross-entropy), accuracy, for two classes auc; of the test also what the
+/// network costs: flops of a row and bytes, and after bundling flops-bundled, bytes-bundled and accuracy-bundled. The
+/// baseline is that of the majority class.
+Problem classification(const RunOptions& run, const ModelConfig& model, const SnnkOptimConfig& optim,
+                       const TableSplits& data);
+
+}  // namespace bochner::rows

@@ -1,0 +1,47 @@
+#include "experiments/learners/sequence/problem.h"
+
+#include "datasets/baselines.h"
+
+namespace bochner::sequence {
+
+Examples TokenFeed::next() {
+  Batch batch = loader_.next();
+  return {{{"ids", batch.ids}, {"mask", batch.mask}, {"labels", batch.labels}}, std::move(batch.examples)};
+}
+
+void TokenFeed::go_to(int64_t step) {
+  loader_.restore({step / loader_.steps_per_epoch(), step % loader_.steps_per_epoch()});
+}
+
+Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
+                       const std::vector<std::string>& metrics) {
+  Generator init = stream_of(run.seed, Stream::init);
+  const auto model = std::make_shared<SequenceClassifier>(options, init);
+  LoaderOptions in_order;
+  in_order.batch_size = run.batch;
+  in_order.max_length = data.task.max_length;
+  in_order.pad_to_max = options.pooling == EncoderOptions::Pooling::mean_padded;
+  in_order.shuffle = false;
+  in_order.seed = stream_of(run.seed, Stream::order).seed();
+  LoaderOptions shuffled = in_order;
+  shuffled.shuffle = true;
+  shuffled.drop_last = true;
+
+  Problem problem;
+  problem.model = model;
+  problem.forward = [model](const Examples& examples, Context& context) -> Outputs {
+    return {model->forward(examples.at("ids"), examples.at("mask"), context)};
+  };
+  problem.objective = std::make_shared<Classification>();
+  problem.train = std::make_unique<TokenFeed>(data.train, shuffled);
+  problem.split = [data, in_order](Split split) {
+    return std::make_unique<TokenFeed>(split == Split::valid ? data.valid : data.test, in_order);
+  };
+  problem.metrics = metrics_named(metrics, options.classes);
+  problem.baselines = [data]() -> std::vector<Baseline> {
+    return {{"majority class", {{"accuracy", majority_accuracy(*data.train, *data.test)}}}};
+  };
+  return problem;
+}
+
+}  // namespace bochner::sequence

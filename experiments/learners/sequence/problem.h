@@ -1,0 +1,31 @@
+// Classification of sequences of tokens, or of pairs of them, as a Problem of the Learner.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "datasets/loader.h"
+#include "datasets/task.h"
+#include "experiments/learners/learner.h"
+#include "layers/models/encoder.h"
+
+namespace bochner::sequence {
+
+/// Batches of a Loader: `ids` and `mask` (n, length), of pairs (n, 2, length), and `labels` (n).
+class TokenFeed final : public Feed {
+ public:
+  TokenFeed(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
+      : loader_(std::move(dataset), options) {}
+  Examples next() override;
+  void go_to(int64_t step) override;
+  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+
+ private:
+  Loader loader_;
+};
+
+/// An encoder of these options on the data. Tells metrics_named(metrics); the baseline is that of the majority class.
+Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
+                       const std::vector<std::string>& metrics);
+
+}  // namespace bochner::sequence

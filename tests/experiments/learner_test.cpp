@@ -1,0 +1,448 @@
+// The Learner on small problems of every shape: classes, pairs, a label for each token, numbers; taken in parts, with
+// frozen parameters, with a hook, and continued.
+#include "experiments/learners/learner.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/fused/cross_entropy.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/join.h"
+#include "autograd/ops/view.h"
+#include "engine/ops/reduce.h"
+#include "experiments/learners/rows/problem.h"
+#include "experiments/learners/sequence/problem.h"
+#include "layers/embedding.h"
+#include "layers/linear.h"
+
+namespace bochner {
+namespace {
+
+constexpr int64_t kVocabulary = 7;
+
+RunOptions options_of(int64_t batch, int64_t accumulate = 1) {
+  RunOptions run;
+  run.steps = 100;
+  run.batch = batch;
+  run.accumulate = accumulate;
+  return run;
+}
+
+/// Texts of 3 to 8 random tokens; the class of an example is 1 where its texts begin alike.
+std::shared_ptr<const Dataset> texts(int64_t examples, int sequences, uint64_t seed) {
+  Generator generator(seed);
+  std::vector<uint8_t> tokens;
+  std::vector<int64_t> offsets = {0};
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < examples; ++i) {
+    std::vector<int64_t> firsts;
+    for (int s = 0; s < sequences; ++s) {
+      firsts.push_back(1 + generator.below(2));
+      const int64_t length = 3 + generator.below(6);
+      for (int64_t k = 0; k < length; ++k) {
+        tokens.push_back(static_cast<uint8_t>(k == 0 ? firsts.back() : 3 + generator.below(kVocabulary - 3)));
+      }
+      offsets.push_back(static_cast<int64_t>(tokens.size()));
+    }
+    labels.push_back(firsts.front() == firsts.back() ? 1 : 0);
+    if (sequences == 1) labels.back() = static_cast<int32_t>(firsts[0] - 1);
+  }
+  return std::make_shared<PackedDataset<uint8_t>>("texts", tokens, offsets, labels, sequences);
+}
+
+TaskData task_of(int sequences) {
+  TaskData data;
+  data.task = {"texts", 2, kVocabulary, 8, sequences};
+  data.train = texts(64, sequences, 1);
+  data.valid = texts(40, sequences, 2);
+  data.test = texts(40, sequences, 3);
+  return data;
+}
+
+EncoderOptions encoder(const std::string& attention) {
+  EncoderOptions options{.vocabulary = kVocabulary, .length = 8, .classes = 2, .layers = 1, .dim = 8, .hidden = 8};
+  options.attention.attention = attention;
+  options.attention.heads = 2;
+  options.attention.mechanism.features = 4;
+  options.attention.mechanism.redraw = 2;
+  options.dropout = 0;
+  return options;
+}
+
+OptimConfig adamw(double rate = 1e-3) {
+  OptimConfig optim;
+  optim.rate = rate;
+  return optim;
+}
+
+std::map<std::string, std::vector<double>> weights_of(Learner& learner) {
+  State state;
+  learner.save_model(state);
+  std::map<std::string, std::vector<double>> values;
+  for (const auto& [name, tensor] : state.tensors) values[name] = tensor.to_vector<double>();
+  return values;
+}
+
+/// The largest difference of two models' weights.
+double apart(Learner& a, Learner& b) {
+  const auto left = weights_of(a);
+  const auto right = weights_of(b);
+  double most = 0;
+  for (const auto& [name, values] : left) {
+    for (size_t i = 0; i < values.size(); ++i) most = std::max(most, std::abs(values[i] - right.at(name)[i]));
+  }
+  return most;
+}
+
+/// A label for each token, namely the token before it, of those alone whose token is `asked`: how many there are
+/// differs from example to example.
+class TokenLabels final : public Feed {
+ public:
+  TokenLabels(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, int64_t asked)
+      : feed_(std::move(dataset), options), asked_(asked) {}
+  Examples next() override {
+    Examples examples = feed_.next();
+    const Tensor ids = examples.at("ids");
+    const Tensor labels = Tensor::full(ids.shape(), static_cast<double>(kNoLabel), DType::i64);
+    const auto* const id = ids.data<int64_t>();
+    for (int64_t i = 1; i < ids.size(); ++i) {
+      if (i % ids.size(1) != 0 && id[i] == asked_) labels.data<int64_t>()[i] = id[i - 1];
+    }
+    return {{{"ids", ids}, {"labels", labels}}, examples.numbers};
+  }
+  void go_to(int64_t step) override { feed_.go_to(step); }
+  int64_t steps_per_epoch() const override { return feed_.steps_per_epoch(); }
+
+ private:
+  sequence::TokenFeed feed_;
+  int64_t asked_;
+};
+
+/// Scores of each token from itself and the one before it: (n, length, vocabulary).
+class Bigrams final : public Module {
+ public:
+  explicit Bigrams(Generator& init)
+      : tokens_(sub("tokens"), kVocabulary, 6, 0.5, init), out_(sub("out"), 12, kVocabulary, init) {}
+  Variable forward(const Tensor& ids) const {
+    const Variable x = tokens_.forward(ids);
+    const int64_t length = x.size(1);
+    const Variable before = concat({slice(x, 1, 0, 1), slice(x, 1, 0, length - 1)}, 1);
+    return out_.forward(concat({x, before}, 2));
+  }
+
+ private:
+  Embedding tokens_;
+  Linear out_;
+};
+
+Problem of_tokens(const RunOptions& run) {
+  const TaskData data = task_of(1);
+  Generator init = stream_of(run.seed, Stream::init);
+  const auto model = std::make_shared<Bigrams>(init);
+  Problem problem;
+  problem.model = model;
+  problem.forward = [model](const Examples& examples, Context&) -> Outputs {
+    return {model->forward(examples.at("ids"))};
+  };
+  problem.objective = std::make_shared<Classification>();
+  problem.train = std::make_unique<TokenLabels>(data.train, LoaderOptions{.batch_size = run.batch, .seed = 5}, 4);
+  problem.split = [data, run](Split) {
+    return std::make_unique<TokenLabels>(data.test, LoaderOptions{.batch_size = 16, .shuffle = false}, 4);
+  };
+  problem.metrics = metrics_named({"loss", "accuracy"});
+  return problem;
+}
+
+/// y = 2 x_0 - x_1 + 3 of rows x.
+TableSplit line(int64_t rows, uint64_t seed) {
+  Generator generator(seed);
+  TableSplit split;
+  split.features = normal({rows, 2}, generator);
+  split.labels = Tensor::empty({rows});
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* const x = split.features.data<float>() + 2 * i;
+    split.labels.data<float>()[i] = 2 * x[0] - x[1] + 3;
+  }
+  return split;
+}
+
+/// Regression of `rows`, which outlive it.
+Problem of_numbers(const RunOptions& run, const TableSplit& rows) {
+  Generator init = stream_of(run.seed, Stream::init);
+  const auto model = std::make_shared<Linear>(Slot{}, 2, 1, init);
+  Problem problem;
+  problem.model = model;
+  problem.forward = [model](const Examples& examples, Context&) -> Outputs {
+    return {model->forward(examples.at("x"))};
+  };
+  problem.objective = std::make_shared<Regression>("labels");
+  problem.train = std::make_unique<rows::RowFeed>(rows, run.batch, 5, true);
+  problem.split = [&rows](Split) { return std::make_unique<rows::RowFeed>(rows, 16, 0, false); };
+  problem.metrics = metrics_named({"loss", "pearson", "spearman"});
+  return problem;
+}
+
+double metric(Learner& learner, const std::string& name) { return *find_metric(learner.evaluate(Split::test), name); }
+
+TEST(Learner, ABatchInPartsIsTheWholeBatch) {
+  const TaskData data = task_of(1);
+  OptimConfig optim = adamw();
+  optim.eps = 1e-3;  // keys' biases have no gradient but rounding, which Adam would make as large as any
+  for (const std::string attention : {"softmax", "performer", "gmm-prf"}) {  // redrawn at every second step
+    Learner whole(options_of(8), optim,
+                  sequence::classification(options_of(8), encoder(attention), data, {"accuracy"}));
+    Learner parts(options_of(8, 3), optim,
+                  sequence::classification(options_of(8, 3), encoder(attention), data, {"accuracy"}));
+    for (int64_t step = 0; step < 6; ++step) {
+      const StepResult a = whole.step(step);
+      const StepResult b = parts.step(step);
+      EXPECT_NEAR(a.loss.item(), b.loss.item(), 1e-6) << attention << " " << step;
+      EXPECT_EQ(a.correct.item(), b.correct.item()) << attention << " " << step;
+      EXPECT_EQ(b.count, 8);
+    }
+    EXPECT_LT(apart(whole, parts), 1e-6) << attention;  // a step moves by 1e-3
+  }
+}
+
+TEST(Learner, PartsAreWeighedByTheirTerms) {
+  Learner whole(options_of(8), adamw(), of_tokens(options_of(8)));
+  Learner parts(options_of(8, 4), adamw(), of_tokens(options_of(8, 4)));
+  for (int64_t step = 0; step < 4; ++step) {
+    EXPECT_NEAR(whole.step(step).loss.item(), parts.step(step).loss.item(), 1e-6);
+  }
+  EXPECT_LT(apart(whole, parts), 1e-5);
+}
+
+TEST(Learner, RefusesPartsThatThereAreNot) {
+  const TableSplit rows = line(64, 1);
+  const auto message = [](const RunOptions& run, Problem problem) -> std::string {
+    try {
+      const Learner learner(run, adamw(), std::move(problem));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const RunOptions many = options_of(8, 9);
+  EXPECT_EQ(message(many, of_numbers(many, rows)), "--accumulate=9: a batch of 8 examples has not so many parts");
+  class Whole final : public Regression {
+   public:
+    Whole() : Regression("labels") {}
+    Tensor terms(const Examples&) const override { return {}; }
+  };
+  Problem whole = of_numbers(options_of(8, 2), rows);
+  whole.objective = std::make_shared<Whole>();
+  EXPECT_NE(message(options_of(8, 2), std::move(whole)).find("no mean over examples"), std::string::npos);
+}
+
+TEST(Learner, LearnsWhetherTwoTextsBeginAlike) {
+  const TaskData data = task_of(2);
+  const RunOptions run = options_of(16);
+  Generator init = stream_of(run.seed, Stream::init);
+  /// Two towers that are one: (u, v, u v) of the first tokens' embeddings.
+  class Towers final : public Module {
+   public:
+    explicit Towers(Generator& init)
+        : tokens_(sub("tokens"), kVocabulary, 8, 0.5, init), out_(sub("out"), 24, 2, init) {}
+    Variable forward(const Tensor& ids) const {  // (n, 2, length)
+      const Variable first = select(tokens_.forward(ids), 2, 0);
+      const Variable u = select(first, 1, 0);
+      const Variable v = select(first, 1, 1);
+      return out_.forward(concat({u, v, u * v}, 1));
+    }
+
+   private:
+    Embedding tokens_;
+    Linear out_;
+  };
+  const auto model = std::make_shared<Towers>(init);
+  Problem problem;
+  problem.model = model;
+  problem.forward = [model](const Examples& examples, Context&) -> Outputs {
+    EXPECT_EQ(examples.at("ids").rank(), 3);
+    EXPECT_EQ(examples.at("mask").shape(), examples.at("ids").shape());
+    return {model->forward(examples.at("ids"))};
+  };
+  problem.objective = std::make_shared<Classification>();
+  problem.train = std::make_unique<sequence::TokenFeed>(data.train, LoaderOptions{.batch_size = 16, .seed = 5});
+  problem.split = [data](Split) {
+    return std::make_unique<sequence::TokenFeed>(data.test, LoaderOptions{.batch_size = 16, .shuffle = false});
+  };
+  problem.metrics = metrics_named({"accuracy", "f1", "mcc", "auc"});
+  Learner learner(run, adamw(1e-2), std::move(problem));
+  EXPECT_LT(metric(learner, "mcc"), 0.9);
+  for (int64_t step = 0; step < 200; ++step) learner.step(step);
+  for (const auto& [name, value] : learner.evaluate(Split::test)) EXPECT_EQ(value, 1) << name;
+}
+
+TEST(Learner, LearnsALabelForEachTokenThatHasOne) {
+  Learner learner(options_of(8), adamw(2e-2), of_tokens(options_of(8)));
+  const StepResult first = learner.step(0);
+  EXPECT_EQ(first.count, 8);
+  EXPECT_GT(first.judged, 0);
+  EXPECT_LT(first.judged, 8 * 8);
+  EXPECT_LE(first.correct.item(), static_cast<double>(first.judged));
+  for (int64_t step = 1; step < 200; ++step) learner.step(step);
+  EXPECT_EQ(metric(learner, "accuracy"), 1);  // of the tokens that have a label; no guess is right elsewhere
+  EXPECT_LT(metric(learner, "loss"), 0.1);
+  int64_t lines = 0;
+  learner.predict(Split::test, [&](const Prediction& one) {
+    ++lines;
+    EXPECT_TRUE(one.numbers.empty());
+    EXPECT_NE(one.answer.find(' '), std::string::npos);  // a class for each token
+  });
+  EXPECT_EQ(lines, 40);
+}
+
+TEST(Learner, LossOfASplitIsTheMeanOverAllItsTerms) {
+  Learner learner(options_of(8), adamw(), of_tokens(options_of(8)));
+  const auto model = [&] {  // the same weights, judged in one batch
+    Problem all = of_tokens(options_of(8));
+    all.split = [](Split) {
+      return std::make_unique<TokenLabels>(task_of(1).test, LoaderOptions{.batch_size = 40, .shuffle = false}, 4);
+    };
+    return std::make_unique<Learner>(options_of(8), adamw(), std::move(all));
+  }();
+  EXPECT_NEAR(metric(learner, "loss"), metric(*model, "loss"), 1e-6);
+  EXPECT_EQ(metric(learner, "accuracy"), metric(*model, "accuracy"));
+}
+
+TEST(Learner, LearnsNumbers) {
+  const TableSplit rows = line(64, 1);
+  Learner learner(options_of(16), adamw(5e-2), of_numbers(options_of(16), rows));
+  EXPECT_FALSE(learner.step(0).correct.defined());
+  for (int64_t step = 1; step < 400; ++step) learner.step(step);
+  EXPECT_LT(metric(learner, "loss"), 1e-3);
+  EXPECT_GT(metric(learner, "pearson"), 0.9999);
+  EXPECT_GT(metric(learner, "spearman"), 0.999);
+  const std::vector<double> truths = rows.labels.to_vector<double>();
+  size_t i = 0;
+  learner.predict(Split::test, [&](const Prediction& one) { EXPECT_NEAR(std::stod(one.answer), truths[i++], 0.2); });
+  EXPECT_EQ(i, truths.size());
+}
+
+TEST(Learner, PredictsTheClassAndItsProbabilities) {
+  const TaskData data = task_of(1);
+  const RunOptions run = options_of(16);
+  Learner learner(run, adamw(), sequence::classification(run, encoder("softmax"), data, {"accuracy"}));
+  int64_t right = 0;
+  int64_t i = 0;
+  learner.predict(Split::test, [&](const Prediction& one) {
+    ASSERT_EQ(one.numbers.size(), 2U);
+    EXPECT_NEAR(one.numbers[0] + one.numbers[1], 1, 1e-12);
+    EXPECT_EQ(one.answer, one.numbers[1] > one.numbers[0] ? "1" : "0");
+    right += std::stoll(one.answer) == data.test->label(i++) ? 1 : 0;
+  });
+  EXPECT_EQ(i, 40);
+  EXPECT_EQ(static_cast<double>(right) / 40, metric(learner, "accuracy"));
+}
+
+TEST(Learner, FrozenParametersStayAndAreNotCounted) {
+  const TaskData data = task_of(1);
+  const RunOptions run = options_of(8);
+  Problem problem = sequence::classification(run, encoder("softmax"), data, {"accuracy"});
+  const int64_t all = problem.model->parameter_count();
+  problem.groups = {{.pattern = "tokens.*", .frozen = true}, {.pattern = "blocks.*", .rate = 0}};
+  Learner learner(run, adamw(), std::move(problem));
+  EXPECT_EQ(learner.parameters(), all - kVocabulary * 8);
+  const auto before = weights_of(learner);
+  for (int64_t step = 0; step < 3; ++step) learner.step(step);
+  for (const auto& [name, values] : weights_of(learner)) {
+    const bool stays = name.starts_with("tokens.") || name.starts_with("blocks.");
+    EXPECT_EQ(values == before.at(name), stays) << name;
+  }
+  State state;
+  learner.save_training(state);
+  EXPECT_FALSE(state.tensors.contains("optimizer.tokens.weight.first_moment"));
+  EXPECT_TRUE(state.tensors.contains("optimizer.norm.weight.first_moment"));
+}
+
+TEST(Learner, TheHookComesBetweenBackwardAndTheOptimizer) {
+  // Two learners of half a batch each, whose hooks give both the mean of their gradients, are one of the whole batch.
+  const TableSplit rows = line(64, 1);
+  const auto of_half = [&](int64_t half) {
+    class Half final : public Feed {
+     public:
+      Half(const TableSplit& split, int64_t half) : feed_(split, 16, 5, true), half_(half) {}
+      Examples next() override { return feed_.next().part(half_, 2); }
+      void go_to(int64_t step) override { feed_.go_to(step); }
+      int64_t steps_per_epoch() const override { return feed_.steps_per_epoch(); }
+
+     private:
+      rows::RowFeed feed_;
+      int64_t half_;
+    };
+    Problem problem = of_numbers(options_of(8), rows);
+    problem.train = std::make_unique<Half>(rows, half);
+    return problem;
+  };
+  std::vector<Tensor> other;
+  Learner second(options_of(8), adamw(), of_half(1));
+  second.after_backward([&](const std::vector<Parameter*>& parameters) {
+    for (const Parameter* parameter : parameters) other.push_back(parameter->grad.clone());
+  });
+  second.step(0);
+  Learner first(options_of(8), adamw(), of_half(0));
+  first.after_backward([&](const std::vector<Parameter*>& parameters) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i]->grad = (parameters[i]->grad + other[i]) * 0.5;
+    }
+  });
+  Learner whole(options_of(16), adamw(), of_numbers(options_of(16), rows));
+  const auto before = weights_of(whole);
+  first.step(0);
+  whole.step(0);
+  EXPECT_NE(weights_of(whole), before);
+  EXPECT_LT(apart(first, whole), 1e-6);
+  Learner still(options_of(8), adamw(), of_numbers(options_of(8), rows));
+  still.after_backward([](const std::vector<Parameter*>& parameters) {
+    for (Parameter* parameter : parameters) parameter->grad = parameter->grad * 0;
+  });
+  const auto start = weights_of(still);
+  still.step(0);
+  EXPECT_EQ(weights_of(still), start);
+}
+
+TEST(Learner, GoesOnFromWhatItSavedBitForBit) {
+  const TaskData data = task_of(1);
+  const RunOptions run = options_of(8, 2);
+  const auto make = [&] {
+    EncoderOptions options = encoder("gmm-prf");
+    options.dropout = 0.1;
+    return std::make_unique<Learner>(run, adamw(), sequence::classification(run, options, data, {"accuracy"}));
+  };
+  const auto whole = make();
+  for (int64_t step = 0; step < 12; ++step) whole->step(step);  // over the end of an epoch of 8
+  const auto first = make();
+  for (int64_t step = 0; step < 5; ++step) first->step(step);
+  first->evaluate(Split::valid);
+  State state;
+  first->save_model(state);
+  first->save_training(state);
+  const auto second = make();
+  second->load_model(state);
+  second->load_training(state);
+  for (int64_t step = 5; step < 12; ++step) second->step(step);
+  EXPECT_EQ(weights_of(*second), weights_of(*whole));
+  EXPECT_EQ(second->blame(10).examples, whole->blame(10).examples);
+}
+
+TEST(Learner, ACheckpointWithoutItsPlaceIsRefusedInALine) {
+  const TableSplit rows = line(64, 1);
+  Learner learner(options_of(8), adamw(), of_numbers(options_of(8), rows));
+  State state;
+  learner.save_training(state);
+  state.values.erase("next_step");
+  state.file = "old-run/checkpoint-last";
+  try {
+    learner.load_training(state);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("old-run/checkpoint-last"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("next_step"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace bochner

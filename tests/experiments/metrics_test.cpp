@@ -1,0 +1,88 @@
+// Metrics of a whole split against scikit-learn's and SciPy's numbers: tests/golden/metrics.py.
+#include "experiments/learners/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "engine/error.h"
+
+namespace bochner {
+namespace {
+
+using nlohmann::json;
+constexpr double kClose = 1e-12;
+
+const json& golden() {
+  static const json all = json::parse(std::ifstream(BOCHNER_SOURCE_DIR "/tests/golden/metrics.json"));
+  return all;
+}
+
+/// Every metric that the oracle knows of a case, by its name in the list.
+void expect_as_expected(const json& one, const Answers& answers) {
+  for (const auto& [name, expected] : one["expected"].items()) {
+    const double found = metrics_named({name})[0].of(answers);
+    if (expected.is_string()) {
+      EXPECT_TRUE(std::isnan(found)) << one["name"] << ", " << name << ": " << found;
+    } else {
+      EXPECT_NEAR(found, expected.get<double>(), kClose) << one["name"] << ", " << name;
+    }
+  }
+}
+
+TEST(Metrics, OfClassesAreScikitLearns) {
+  ASSERT_EQ(golden()["classes"].size(), 8U);
+  for (const json& one : golden()["classes"]) {
+    Answers answers;
+    answers.guesses = one["guesses"].get<std::vector<int64_t>>();
+    answers.labels = one["labels"].get<std::vector<int64_t>>();
+    expect_as_expected(one, answers);
+  }
+}
+
+TEST(Metrics, OfScoresAreScikitLearns) {
+  ASSERT_EQ(golden()["scores"].size(), 3U);
+  for (const json& one : golden()["scores"]) {
+    Answers answers;
+    answers.values = one["values"].get<std::vector<double>>();
+    answers.labels = one["labels"].get<std::vector<int64_t>>();
+    expect_as_expected(one, answers);
+  }
+}
+
+TEST(Metrics, OfNumbersAreScipys) {
+  ASSERT_EQ(golden()["values"].size(), 5U);
+  for (const json& one : golden()["values"]) {
+    Answers answers;
+    answers.values = one["values"].get<std::vector<double>>();
+    answers.truths = one["truths"].get<std::vector<double>>();
+    expect_as_expected(one, answers);
+  }
+}
+
+TEST(Metrics, AreNanWhereAnAnswerIs) {
+  const double none = std::nan("");
+  EXPECT_TRUE(std::isnan(area_under_curve({1, none, 3}, {0, 1, 1})));
+  EXPECT_TRUE(std::isnan(pearson_correlation({1, none, 3}, {0, 1, 1})));
+  EXPECT_TRUE(std::isnan(spearman_correlation({1, none, 3}, {0, 1, 1})));
+  EXPECT_EQ(area_under_curve({1, std::numeric_limits<double>::infinity()}, {0, 1}), 1);
+  EXPECT_EQ(area_under_curve({3, 2}, {1, 1}), 0.5);  // scikit-learn has no answer to this
+}
+
+TEST(Metrics, AreRefusedByNameAndByCount) {
+  try {
+    metrics_named({"loss", "f2"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), "metrics: 'f2' is none of loss, accuracy, f1, mcc, auc, pearson, spearman");
+  }
+  EXPECT_EQ(metrics_named({"loss", "auc", "f1", "mcc"}, 10).size(), 2U);  // those of two classes are left out
+  EXPECT_THROW(accuracy({1}, {1, 0}), Error);
+  EXPECT_THROW(matthews_correlation({}, {}), Error);
+}
+
+}  // namespace
+}  // namespace bochner
