@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 
 #include "autograd/fused/cross_entropy.h"
 #include "engine/io/file.h"
@@ -63,10 +64,8 @@ std::string top_value(std::string_view ini, const std::string& name) {
   return {};
 }
 
-template <class Of>
-Trained trained_of(Of& of, const std::string& experiment, const std::string& protocol,
-                   const std::filesystem::path& folder, const std::string& tables,
-                   const std::function<TableSplits()>& load) {
+Trained trained_of(rows::Config& of, const std::string& experiment, const std::string& protocol,
+                   const std::filesystem::path& folder, const std::string& tables, Log& log) {
   Fields fields = Fields::of(of);
   std::vector<std::string> arguments = {"--config=" + (folder / "config.ini").string()};
   if (!tables.empty()) arguments.push_back("--data=" + tables);
@@ -74,13 +73,12 @@ Trained trained_of(Of& of, const std::string& experiment, const std::string& pro
   load_config({experiment, "", complete}, fields, of.run, arguments, {});
   Trained result;
   result.name = fmt::format("{} {} {}", experiment, of.run.task, of.run.attention);
-  result.data = load();
+  result.data = of.load(messages_to(log));
   Generator init(0);
   const MlpOptions options =
       rows::mlp_options(of.model, of.run.attention, result.data.train.features.size(1), result.data.classes);
   result.network = std::make_unique<Mlp>(Slot{}, options, init);
-  const State best = State::load(folder / "checkpoint-best");
-  for (const auto& [name, tensor] : result.network->state()) best.copy_to(name, tensor);
+  load_module(*result.network, State::load(folder / "checkpoint-best"));
   return result;
 }
 
@@ -91,18 +89,14 @@ Trained trained(const Config& config, Log& log) {
   const std::vector<std::byte> ini = read_file(folder / "config.ini");
   const std::string experiment = top_value(text_of(ini), "experiment");
   const std::string protocol = top_value(text_of(ini), "preset");
-  if (experiment == "uci") {
-    uci_experiment::Config of;
-    return trained_of(of, experiment, protocol, folder, config.tables, [&] {
-      return of.load([&](const std::string& line) { log.info("{}", line); },
-                     [&](const std::string& line) { log.warning("{}", line); });
-    });
+  uci_experiment::Config uci;
+  mnist::Config mnist;
+  const std::map<std::string, rows::Config*> known = {{"uci", &uci}, {"mnist", &mnist}};
+  const auto of = known.find(experiment);
+  if (of == known.end()) {
+    fail("bundle: {} is a run of '{}'; those of uci and mnist can be bundled", folder.string(), experiment);
   }
-  if (experiment == "mnist") {
-    mnist::Config of;
-    return trained_of(of, experiment, protocol, folder, config.tables, [&] { return of.load(); });
-  }
-  fail("bundle: {} is a run of '{}'; those of uci and mnist can be bundled", folder.string(), experiment);
+  return trained_of(*of->second, experiment, protocol, folder, config.tables, log);
 }
 
 /// A network before or after bundling.

@@ -1,5 +1,4 @@
 // Long Range Arena: trains a sequence classifier with any attention of the registry and tests it.
-#include "datasets/baselines.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/run.h"
 #include "experiments/learners/sequence/problem.h"
@@ -9,33 +8,21 @@ namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 
-EncoderOptions model_of(const lra::Config& config, const Task& task) {
-  return encoder_options(config.model, config.run.attention, task);
-}
-
 /// Refuses an impossible model or training before any data are made.
-void check(const lra::Config& config) {
+void check(const lra::Config& config, const Task& task) {
   config.optim.schedule_of(config.run.steps);
   Generator init(0);
-  const SequenceClassifier model(model_of(config, listops::task(config.listops_options())), init);
+  const SequenceClassifier model(encoder_options(config.model, config.run.attention, task), init);
 }
 
 void run(lra::Config& config, Session& session) {
-  check(config);
-  const TaskData data =
-      listops::load_task(config.listops_options(), [&](const std::string& line) { session.log.info("{}", line); });
-  config.listops.state_found(data);
-  const std::vector<std::string> metrics = {"loss", "accuracy"};
-  const TrainPlan plan = plan_by(metrics_named({"accuracy"})[0], config.run, config.optim);
-  train_runs(session, plan, [&] {
-    Problem problem = sequence::classification(config.run, model_of(config, data.task), data, metrics);
-    problem.baselines = [&, majority = problem.baselines] {
-      std::vector<Baseline> all = majority();
-      all.push_back(
-          {"best guess from the first operator", {{"accuracy", first_token_accuracy(*data.train, *data.test)}}});
-      return all;
-    };
-    return std::make_unique<Learner>(config.run, config.optim, std::move(problem));
+  const lra::ArenaTask& task = task_named(config.tasks, config.run.task);
+  check(config, task.about(config.run));
+  const TaskData data = task.load(config.run, messages_to(session.log));
+  const EncoderOptions options = encoder_options(config.model, config.run.attention, data.task);
+  train_runs(session, plan_by(task, config.run, config.optim), [&] {
+    return std::make_unique<Learner>(config.run, config.optim,
+                                     sequence::classification(config.run, options, data, task));
   });
 }
 

@@ -14,10 +14,16 @@ using namespace bochner::sparsity;  // NOLINT
 
 constexpr uint64_t kGradientStream = 1;  // of that of evaluations
 
+TaskEntry<TaskData> sums(const Config& config) {
+  TaskEntry<TaskData> task;
+  task.name = config.run.task;
+  return task;
+}
+
 /// The sums over the positions that count. Validation tells also gradient-mean, gradient-deviation and gradient-noise:
 /// those of Table 14, at each evaluation.
 Problem problem_of(const Config& config, const TaskData& data) {
-  Problem problem = sequence::classification(config.run, config.encoder(), data, {"loss", "accuracy"});
+  Problem problem = sequence::classification(config.run, config.encoder(), data, sums(config));
   LoaderOptions first;
   first.batch_size = config.gradients.examples;
   first.max_length = data.task.max_length;
@@ -52,7 +58,7 @@ void run(Config& config, Session& session) {
   session.log.info("sparsity: making {} + {} + {} sequences of {}, of which a share of {} counts", pairs.train,
                    pairs.valid, pairs.test, pairs.length, pairs.relevant);
   const TaskData data = load_task(pairs);
-  train_runs(session, plan_by(metrics_named({"accuracy"})[0], config.run, config.optim),
+  train_runs(session, plan_by(sums(config), config.run, config.optim),
              [&] { return std::make_unique<Learner>(config.run, config.optim, problem_of(config, data)); });
 }
 

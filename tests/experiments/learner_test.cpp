@@ -70,6 +70,12 @@ EncoderOptions encoder(const std::string& attention) {
   return options;
 }
 
+TaskEntry<TaskData> judged_by_accuracy() {
+  TaskEntry<TaskData> task;
+  task.metrics = {"accuracy"};
+  return task;
+}
+
 OptimConfig adamw(double rate = 1e-3) {
   OptimConfig optim;
   optim.rate = rate;
@@ -191,9 +197,9 @@ TEST(Learner, ABatchInPartsIsTheWholeBatch) {
   optim.eps = 1e-3;  // keys' biases have no gradient but rounding, which Adam would make as large as any
   for (const std::string attention : {"softmax", "performer", "gmm-prf"}) {  // redrawn at every second step
     Learner whole(options_of(8), optim,
-                  sequence::classification(options_of(8), encoder(attention), data, {"accuracy"}));
+                  sequence::classification(options_of(8), encoder(attention), data, judged_by_accuracy()));
     Learner parts(options_of(8, 3), optim,
-                  sequence::classification(options_of(8, 3), encoder(attention), data, {"accuracy"}));
+                  sequence::classification(options_of(8, 3), encoder(attention), data, judged_by_accuracy()));
     for (int64_t step = 0; step < 6; ++step) {
       const StepResult a = whole.step(step);
       const StepResult b = parts.step(step);
@@ -325,7 +331,7 @@ TEST(Learner, LearnsNumbers) {
 TEST(Learner, PredictsTheClassAndItsProbabilities) {
   const TaskData data = task_of(1);
   const RunOptions run = options_of(16);
-  Learner learner(run, adamw(), sequence::classification(run, encoder("softmax"), data, {"accuracy"}));
+  Learner learner(run, adamw(), sequence::classification(run, encoder("softmax"), data, judged_by_accuracy()));
   int64_t right = 0;
   int64_t i = 0;
   learner.predict(Split::test, [&](const Prediction& one) {
@@ -341,7 +347,7 @@ TEST(Learner, PredictsTheClassAndItsProbabilities) {
 TEST(Learner, FrozenParametersStayAndAreNotCounted) {
   const TaskData data = task_of(1);
   const RunOptions run = options_of(8);
-  Problem problem = sequence::classification(run, encoder("softmax"), data, {"accuracy"});
+  Problem problem = sequence::classification(run, encoder("softmax"), data, judged_by_accuracy());
   const int64_t all = problem.model->parameter_count();
   problem.groups = {{.pattern = "tokens.*", .frozen = true}, {.pattern = "blocks.*", .rate = 0}};
   Learner learner(run, adamw(), std::move(problem));
@@ -410,7 +416,7 @@ TEST(Learner, GoesOnFromWhatItSavedBitForBit) {
   const auto make = [&] {
     EncoderOptions options = encoder("gmm-prf");
     options.dropout = 0.1;
-    return std::make_unique<Learner>(run, adamw(), sequence::classification(run, options, data, {"accuracy"}));
+    return std::make_unique<Learner>(run, adamw(), sequence::classification(run, options, data, judged_by_accuracy()));
   };
   const auto whole = make();
   for (int64_t step = 0; step < 12; ++step) whole->step(step);  // over the end of an epoch of 8

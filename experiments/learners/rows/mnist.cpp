@@ -50,30 +50,7 @@ TableSplit chosen(const TableSplit& from, const std::vector<int64_t>& rows) {
   return split;
 }
 
-}  // namespace
-
-Config::Config() {
-  run.task = "mnist";
-  run.tasks = {"mnist", "fashion-mnist"};
-  run.attentions = rows::layer_names();
-  run.attention = "snnk-relu";
-  run.steps = 35150;  // 25 epochs of 45,000 images
-  run.batch = 32;
-  run.data = "data";
-  model.dropout = 0.2;
-  optim.optimizer = "adam";
-  optim.weight_decay = 0;
-  optim.evaluate_every = 1406;
-}
-
-void Config::fields(Fields& f) {
-  run.fields(f);
-  f.group("model", model);
-  f.group("optim", optim);
-  f.group("sweep", sweep);
-}
-
-TableSplits Config::load() const {
+TableSplits load(const RunOptions& run) {
   const std::filesystem::path below = std::filesystem::path(run.data) / run.task;
   const std::filesystem::path folder = std::filesystem::is_directory(below) ? below : std::filesystem::path(run.data);
   const std::string how = run.task == "fashion-mnist"
@@ -117,6 +94,30 @@ TableSplits Config::load() const {
     }
   }
   return splits;
+}
+
+rows::RowTask task(const std::string& name) {
+  rows::RowTask entry;
+  entry.name = name;
+  entry.load = [](const RunOptions& run, const Messages&) { return load(run); };
+  return entry;
+}
+
+}  // namespace
+
+Config::Config() {
+  tasks = {task("mnist"), task("fashion-mnist")};
+  run.tasks = names_of(tasks);
+  run.task = run.tasks.front();
+  run.attentions = rows::layer_names();
+  run.attention = "snnk-relu";
+  run.steps = 35150;  // 25 epochs of 45,000 images
+  run.batch = 32;
+  run.data = "data";
+  model.dropout = 0.2;
+  optim.optimizer = "adam";
+  optim.weight_decay = 0;
+  optim.evaluate_every = 1406;
 }
 
 }  // namespace bochner::mnist

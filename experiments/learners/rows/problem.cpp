@@ -54,7 +54,7 @@ void RowFeed::go_to(int64_t step) {
 }
 
 Problem classification(const RunOptions& run, const ModelConfig& model, const SnnkOptimConfig& optim,
-                       const TableSplits& data) {
+                       const TableSplits& data, const TaskEntry<TableSplits>& task) {
   Generator init = stream_of(run.seed, Stream::init);
   const MlpOptions options = mlp_options(model, run.attention, data.train.features.size(1), data.classes);
   const auto mlp = std::make_shared<Mlp>(Slot{}, options, init);
@@ -68,10 +68,15 @@ Problem classification(const RunOptions& run, const ModelConfig& model, const Sn
   problem.split = [&data](Split split) {
     return std::make_unique<RowFeed>(split == Split::valid ? data.valid : data.test, kEvaluationRows, 0, false);
   };
-  problem.metrics = metrics_named({"loss", "accuracy", "auc"}, data.classes);
+  problem.metrics = metrics_named(task.metrics, data.classes);
   problem.inputs = data.columns;
   problem.groups = optim.rules(mlp->snnk_weights());
-  problem.baselines = [&data] { return majority(data); };
+  problem.baselines = [&data, own = task.baselines] {
+    std::vector<Baseline> all = majority(data);
+    const std::vector<Baseline> more = own ? own(data) : std::vector<Baseline>();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
   problem.further = [&data, mlp, has_snnk = options.snnk.has_value(), device = Device::named(run.device)](
                         Split split, const Answers&, Metrics& metrics) {
     if (split == Split::test) add_costs(*mlp, has_snnk, data.test, device, metrics);

@@ -4,6 +4,7 @@
 #include "datasets/tables/tabular.h"
 #include "experiments/learners/learner.h"
 #include "experiments/learners/rows/config.h"
+#include "experiments/learners/task.h"
 
 namespace bochner::rows {
 
@@ -19,10 +20,10 @@ class RowFeed final : public Feed {
   TableLoader loader_;
 };
 
-/// Of data that outlive it. Tells loss (cross-entropy), accuracy, for two classes auc; of the test also what the
-/// network costs: flops of a row and bytes, and after bundling flops-bundled, bytes-bundled and accuracy-bundled. The
-/// baseline is that of the majority class.
+/// Of data that outlive it. Tells the task's metrics; of the test also what the network costs: flops of a row and
+/// bytes, and after bundling flops-bundled, bytes-bundled and accuracy-bundled. The baselines are that of the majority
+/// class and the task's own.
 Problem classification(const RunOptions& run, const ModelConfig& model, const SnnkOptimConfig& optim,
-                       const TableSplits& data);
+                       const TableSplits& data, const TaskEntry<TableSplits>& task);
 
 }  // namespace bochner::rows

@@ -4,16 +4,27 @@
 
 namespace bochner::rows {
 
-void train(Session& session, ModelConfig& model, const SnnkOptimConfig& optim, SweepConfig& sweep,
-           const TableSplits& data, const std::string& best_by) {
-  const RunOptions& run = session.options;
+void Config::fields(Fields& f) {
+  run.fields(f);
+  fields_of(tasks, f);
+  f.group("model", model);
+  f.group("optim", optim);
+  f.group("sweep", sweep);
+}
+
+void train(Config& config, Session& session) {
+  const RunOptions& run = config.run;
+  const RowTask& task = task_named(config.tasks, run.task);
+  const TableSplits data = config.load(messages_to(session.log));
+  session.log.info("{}: {} + {} + {} rows of {} columns, {} classes; split {}", run.task, data.train.rows(),
+                   data.valid.rows(), data.test.rows(), data.train.features.size(1), data.classes, data.rule);
   for (const std::string& note : data.notes) session.log.info("{}", note);
   for (const std::string& doubt : doubts(run, data)) session.log.warning("{}", doubt);
-  const TrainPlan plan = plan_by(metrics_named({best_by})[0], run, optim);
+  const TrainPlan plan = plan_by(task, run, config.optim);
   const MakeTrainable make = [&] {
-    return std::make_unique<Learner>(run, optim, classification(run, model, optim, data));
+    return std::make_unique<Learner>(run, config.optim, classification(run, config.model, config.optim, data, task));
   };
-  if (sweep.asked()) return run_sweep(session, model, sweep, plan, make);
+  if (config.sweep.asked()) return run_sweep(session, config.model, config.sweep, plan, make);
   train_runs(session, plan, make);
 }
 

@@ -3,12 +3,40 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <functional>
+#include <memory>
 
 #include "datasets/tables/header.h"
 #include "engine/nearest.h"
 
 namespace bochner::uci_experiment {
 namespace {
+
+struct CsvConfig {
+  std::string header = "auto";
+  std::string separator = ",";
+  std::vector<std::string> missing = {"?", "NA"};
+  std::vector<std::string> categories = {};
+  std::vector<std::string> leave_out = {};
+  double valid_share = 0.1;
+  double test_share = 0.1;
+  uint64_t split_seed = 0;
+  bool cache = true;
+
+  void fields(Fields& f) {
+    f("header", header, "task csv: does the file begin with the names of its columns; auto finds out, and says")
+        .one_of({"auto", "on", "off", "true", "false"});
+    f("separator", separator, "task csv: one character, tab or space");
+    f("missing", missing, "task csv: what stands for a missing value; an empty field does in any case");
+    f("categories", categories,
+      "task csv: columns whose numbers are names of categories; columns of words are so anyway");
+    f("leave-out", leave_out, "task csv: columns that are not read, such as identifiers");
+    f("valid-share", valid_share, "task csv: share of rows for validation").above(0).below(1);
+    f("test-share", test_share, "task csv: share of rows for testing").above(0).below(1);
+    f("split-seed", split_seed, "task csv: seed of the split");
+    f("cache", cache, "keep the numbers beside the file for the next start");
+  }
+};
 
 /// The first of the names below `folder` that exists, plain or gzip.
 std::filesystem::path found(const std::filesystem::path& folder, const std::vector<std::string>& names,
@@ -70,93 +98,122 @@ bool has_header(const CsvConfig& csv, const std::string& file, const std::string
   return header;
 }
 
-}  // namespace
-
-void CsvConfig::fields(Fields& f) {
-  f("header", header, "task csv: does the file begin with the names of its columns; auto finds out, and says")
-      .one_of({"auto", "on", "off", "true", "false"});
-  f("separator", separator, "task csv: one character, tab or space");
-  f("missing", missing, "task csv: what stands for a missing value; an empty field does in any case");
-  f("categories", categories,
-    "task csv: columns whose numbers are names of categories; columns of words are so anyway");
-  f("leave-out", leave_out, "task csv: columns that are not read, such as identifiers");
-  f("valid-share", valid_share, "task csv: share of rows for validation").above(0).below(1);
-  f("test-share", test_share, "task csv: share of rows for testing").above(0).below(1);
-  f("split-seed", split_seed, "task csv: seed of the split");
-  f("cache", cache, "keep the numbers beside the file for the next start");
+/// A task whose files lie in the folder --data.
+rows::RowTask of_folder(const std::string& name,
+                        const std::function<TableSplits(const std::filesystem::path&, const Messages&)>& load) {
+  rows::RowTask task;
+  task.name = name;
+  task.metrics = {"loss", "accuracy", "auc"};
+  task.best_by = "loss";
+  task.load = [load](const RunOptions& run, const Messages& messages) {
+    if (std::filesystem::is_regular_file(run.data)) {
+      fail("--data={} is a file; with --label=COLUMN it is read as a table, while --task={} reads a folder", run.data,
+           run.task);
+    }
+    return load(run.data, messages);
+  };
+  return task;
 }
 
+constexpr const char* kArchive = "https://archive.ics.uci.edu/dataset/";
+
+rows::RowTask covertype() {
+  return of_folder("covertype", [](const std::filesystem::path& data, const Messages& messages) {
+    const auto file = found(data, {"covtype.data", "covtype.first20000.data"}, std::string(kArchive) + "31/covertype");
+    return uci::covertype(file, messages.say);
+  });
+}
+
+rows::RowTask higgs() {
+  return of_folder("higgs", [](const std::filesystem::path& data, const Messages& messages) {
+    return uci::higgs(found(data, {"HIGGS.csv", "HIGGS.part7000.csv"}, std::string(kArchive) + "280/higgs"),
+                      messages.say);
+  });
+}
+
+rows::RowTask hepmass() {
+  return of_folder("hepmass", [](const std::filesystem::path& data, const Messages& messages) {
+    const std::string source = std::string(kArchive) + "347/hepmass";
+    const auto train = found(data, {"all_train.csv", "1000_train.csv", "not1000_train.csv"}, source);
+    const auto test = found(data, {"all_test.csv", "1000_test.csv", "not1000_test.csv"}, source);
+    return uci::hepmass(train, test, messages.say);
+  });
+}
+
+rows::RowTask adult() {
+  return of_folder("adult", [](const std::filesystem::path& data, const Messages& messages) {
+    const std::string source = std::string(kArchive) + "2/adult";
+    const auto train = found(data, {"adult.data"}, source);
+    return uci::adult(train, found(data, {"adult.test"}, source), messages.say);
+  });
+}
+
+/// The task csv, which a file and a label choose.
+struct CsvTask {
+  std::string label;
+  CsvConfig csv;
+
+  void fields(Fields& f, RunOptions& run) {
+    f("label", label,
+      "with --data=FILE, which makes it task csv: the column of the class, by name or by number from 0, from -1 "
+      "counted from the end");
+    f.group("csv", csv);
+    f.then([this, &run](const Fields& given) { settle(given, run); });
+  }
+
+  /// A file and a label make it task csv; what would be passed over in silence is refused.
+  void settle(const Fields& given, RunOptions& run) const {
+    separator_of(csv.separator);
+    if (csv.valid_share + csv.test_share >= 1) {
+      fail("--csv.valid-share={} and --csv.test-share={} leave no rows for training", csv.valid_share, csv.test_share);
+    }
+    const Field* const task = given.find("task");
+    const bool other_task = task->was_given() && run.task != "csv";
+    if (!label.empty() && other_task) {
+      fail("--task={} has files of its own, in which --label={} names nothing; leave out one of them", run.task, label);
+    }
+    if (!label.empty()) run.task = "csv";
+  }
+
+  TableSplits load(const RunOptions& run, const Messages& messages) const {
+    if (!std::filesystem::exists(run.data)) fail("--data={}: there is no such file", run.data);
+    if (!std::filesystem::is_regular_file(run.data)) {
+      fail("--data={} is no file; --task=csv, which --label stands for, reads one table", run.data);
+    }
+    if (label.empty()) fail("--task=csv needs --label, the column that holds the class: its name, or its number");
+    TableFormat format{.separator = separator_of(csv.separator), .label = label, .cache = csv.cache};
+    format.words = true;
+    format.missing = csv.missing;
+    format.categories = csv.categories;
+    format.leave_out = csv.leave_out;
+    format.header = has_header(csv, run.data, label, messages.say, messages.warn);
+    return split_at_random(read_table(run.data, format, messages.say), csv.valid_share, csv.test_share, csv.split_seed);
+  }
+};
+
+/// `run` is told that the task is csv.
+rows::RowTask any_table(RunOptions& run) {
+  const auto csv = std::make_shared<CsvTask>();
+  rows::RowTask task;
+  task.name = "csv";
+  task.metrics = {"loss", "accuracy", "auc"};
+  task.best_by = "loss";
+  task.fields = [csv, &run](Fields& f) { csv->fields(f, run); };
+  task.load = [csv](const RunOptions& of, const Messages& messages) { return csv->load(of, messages); };
+  return task;
+}
+
+}  // namespace
+
 Config::Config() {
-  run.task = "covertype";
-  run.tasks = {"covertype", "higgs", "hepmass", "adult", "csv"};
+  tasks = {covertype(), higgs(), hepmass(), adult(), any_table(run)};
+  run.tasks = names_of(tasks);
+  run.task = run.tasks.front();
   run.attentions = rows::layer_names();
   run.attention = "snnk-relu";
   run.steps = 5000;
   run.batch = 1024;
   run.data = "data/uci";
-}
-
-void Config::fields(Fields& f) {
-  run.fields(f);
-  f("label", label,
-    "with --data=FILE, which makes it task csv: the column of the class, by name or by number from 0, from -1 counted "
-    "from the end");
-  f.group("csv", csv);
-  f.group("model", model);
-  f.group("optim", optim);
-  f.group("sweep", sweep);
-  f.then([this](const Fields& given) { settle(given); });
-}
-
-/// A file and a label make it task csv; what would be passed over in silence is refused.
-void Config::settle(const Fields& given) {
-  separator_of(csv.separator);
-  if (csv.valid_share + csv.test_share >= 1) {
-    fail("--csv.valid-share={} and --csv.test-share={} leave no rows for training", csv.valid_share, csv.test_share);
-  }
-  const Field* const task = given.find("task");
-  const bool other_task = task->was_given() && run.task != "csv";
-  if (!label.empty() && other_task) {
-    fail("--task={} has files of its own, in which --label={} names nothing; leave out one of them", run.task, label);
-  }
-  if (!label.empty()) run.task = "csv";
-}
-
-TableSplits Config::load(const Say& say, const Say& warn) const {
-  const std::filesystem::path data = run.data;
-  if (run.task == "csv") return load_table(say, warn);
-  if (std::filesystem::is_regular_file(data)) {
-    fail("--data={} is a file; with --label=COLUMN it is read as a table, while --task={} reads a folder", run.data,
-         run.task);
-  }
-  const std::string archive = "https://archive.ics.uci.edu/dataset/";
-  if (run.task == "covertype") {
-    return uci::covertype(found(data, {"covtype.data", "covtype.first20000.data"}, archive + "31/covertype"), say);
-  }
-  if (run.task == "higgs") {
-    return uci::higgs(found(data, {"HIGGS.csv", "HIGGS.part7000.csv"}, archive + "280/higgs"), say);
-  }
-  if (run.task == "adult") {
-    return uci::adult(found(data, {"adult.data"}, archive + "2/adult"),
-                      found(data, {"adult.test"}, archive + "2/adult"), say);
-  }
-  return uci::hepmass(found(data, {"all_train.csv", "1000_train.csv", "not1000_train.csv"}, archive + "347/hepmass"),
-                      found(data, {"all_test.csv", "1000_test.csv", "not1000_test.csv"}, archive + "347/hepmass"), say);
-}
-
-TableSplits Config::load_table(const Say& say, const Say& warn) const {
-  if (!std::filesystem::exists(run.data)) fail("--data={}: there is no such file", run.data);
-  if (!std::filesystem::is_regular_file(run.data)) {
-    fail("--data={} is no file; --task=csv, which --label stands for, reads one table", run.data);
-  }
-  if (label.empty()) fail("--task=csv needs --label, the column that holds the class: its name, or its number");
-  TableFormat format{.separator = separator_of(csv.separator), .label = label, .cache = csv.cache};
-  format.words = true;
-  format.missing = csv.missing;
-  format.categories = csv.categories;
-  format.leave_out = csv.leave_out;
-  format.header = has_header(csv, run.data, label, say, warn);
-  return split_at_random(read_table(run.data, format, say), csv.valid_share, csv.test_share, csv.split_seed);
 }
 
 }  // namespace bochner::uci_experiment

@@ -14,7 +14,7 @@ void TokenFeed::go_to(int64_t step) {
 }
 
 Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
-                       const std::vector<std::string>& metrics) {
+                       const TaskEntry<TaskData>& task) {
   Generator init = stream_of(run.seed, Stream::init);
   const auto model = std::make_shared<SequenceClassifier>(options, init);
   LoaderOptions in_order;
@@ -37,9 +37,12 @@ Problem classification(const RunOptions& run, const EncoderOptions& options, con
   problem.split = [data, in_order](Split split) {
     return std::make_unique<TokenFeed>(split == Split::valid ? data.valid : data.test, in_order);
   };
-  problem.metrics = metrics_named(metrics, options.classes);
-  problem.baselines = [data]() -> std::vector<Baseline> {
-    return {{"majority class", {{"accuracy", majority_accuracy(*data.train, *data.test)}}}};
+  problem.metrics = metrics_named(task.metrics, options.classes);
+  problem.baselines = [data, own = task.baselines] {
+    std::vector<Baseline> all = {{"majority class", {{"accuracy", majority_accuracy(*data.train, *data.test)}}}};
+    const std::vector<Baseline> more = own ? own(data) : std::vector<Baseline>();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
   };
   return problem;
 }

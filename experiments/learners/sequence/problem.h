@@ -7,6 +7,7 @@
 #include "datasets/loader.h"
 #include "datasets/task.h"
 #include "experiments/learners/learner.h"
+#include "experiments/learners/task.h"
 #include "layers/models/encoder.h"
 
 namespace bochner::sequence {
@@ -24,8 +25,9 @@ class TokenFeed final : public Feed {
   Loader loader_;
 };
 
-/// An encoder of these options on the data. Tells metrics_named(metrics); the baseline is that of the majority class.
+/// An encoder of these options on the data of a task, whose metrics it tells. The baselines are that of the majority
+/// class and the task's own.
 Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
-                       const std::vector<std::string>& metrics);
+                       const TaskEntry<TaskData>& task);
 
 }  // namespace bochner::sequence

@@ -1,0 +1,80 @@
+// A task as an entry of its program's list: the program names none of them. To add one, write a function that returns
+// its entry, in a file of its own, and a line in the list (experiments/lra/tasks.cpp).
+//
+//   TaskEntry<TaskData> text_task() {
+//     const auto options = std::make_shared<TextConfig>();
+//     return {.name = "text",
+//             .fields = [options](Fields& f) { f.group("text", *options); },
+//             .about = [options](const RunOptions& run) { return text::task(...); },
+//             .load = [options](const RunOptions& run, const Messages& messages) { return text::load(...); }};
+//   }
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "datasets/task.h"
+#include "engine/error.h"
+#include "experiments/common/program/log.h"
+#include "experiments/common/program/options.h"
+#include "experiments/common/run/trainer.h"
+#include "experiments/learners/learner.h"
+
+namespace bochner {
+
+/// What is said while data are read or made.
+struct Messages {
+  std::function<void(const std::string&)> say;   ///< progress
+  std::function<void(const std::string&)> warn;  ///< what is hardly meant
+};
+inline Messages messages_to(Log& log) {
+  return {[&log](const std::string& line) { log.info("{}", line); },
+          [&log](const std::string& line) { log.warning("{}", line); }};
+}
+
+template <class Data>
+struct TaskEntry {
+  std::string name;  ///< as in --task=NAME
+  /// Adds the options that are this task's alone, in a group of its name.
+  std::function<void(Fields&)> fields = {};
+  /// What a model must know of the data, before any are read or made; undefined where only they tell.
+  std::function<Task(const RunOptions&)> about = {};
+  std::function<Data(const RunOptions&, const Messages&)> load = {};
+  /// What is reached without learning, beside the majority class.
+  std::function<std::vector<Baseline>(const Data&)> baselines = {};
+  std::vector<std::string> metrics = {"loss", "accuracy"};  ///< metrics_named()
+  std::string best_by = "accuracy";                         ///< the one that chooses the best model
+};
+
+template <class Data>
+std::vector<std::string> names_of(const std::vector<TaskEntry<Data>>& tasks) {
+  std::vector<std::string> names;
+  for (const TaskEntry<Data>& task : tasks) names.push_back(task.name);
+  return names;
+}
+
+/// The entry of that name, which is one of the list's.
+template <class Data>
+const TaskEntry<Data>& task_named(const std::vector<TaskEntry<Data>>& tasks, const std::string& name) {
+  const auto found = std::find_if(tasks.begin(), tasks.end(), [&](const auto& task) { return task.name == name; });
+  if (found == tasks.end()) fail("--task={}: there is no such task", name);
+  return *found;
+}
+
+/// The metric that chooses the best model.
+template <class Data>
+TrainPlan plan_by(const TaskEntry<Data>& task, const RunOptions& run, const OptimConfig& optim) {
+  return plan_by(metrics_named({task.best_by})[0], run, optim);
+}
+
+/// The fields of every task.
+template <class Data>
+void fields_of(const std::vector<TaskEntry<Data>>& tasks, Fields& f) {
+  for (const TaskEntry<Data>& task : tasks) {
+    if (task.fields) task.fields(f);
+  }
+}
+
+}  // namespace bochner

@@ -1,0 +1,11 @@
+#include "experiments/lra/tasks.h"
+
+namespace bochner::lra {
+
+std::vector<ArenaTask> arena_tasks() {
+  return {
+      listops_task(),
+  };
+}
+
+}  // namespace bochner::lra

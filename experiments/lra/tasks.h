@@ -1,0 +1,15 @@
+// The tasks of the Long Range Arena, each in a file of its own.
+#pragma once
+
+#include "experiments/learners/task.h"
+
+namespace bochner::lra {
+
+using ArenaTask = TaskEntry<TaskData>;
+
+ArenaTask listops_task();
+
+/// All of them, in the order of --help; the first is the default.
+std::vector<ArenaTask> arena_tasks();
+
+}  // namespace bochner::lra
