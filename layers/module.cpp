@@ -6,7 +6,8 @@ namespace bochner {
 
 Module::Module(Slot slot) : name_(slot.name), path_(slot.name) {
   if (slot.parent == nullptr) return;
-  if (!slot.parent->path_.empty()) path_ = slot.parent->path_ + "." + name_;
+  if (name_.empty()) path_ = slot.parent->path_;
+  if (!name_.empty() && !slot.parent->path_.empty()) path_ = slot.parent->path_ + "." + name_;
   slot.parent->children_.push_back(this);
 }
 

@@ -24,7 +24,8 @@ namespace bochner {
 
 class Module;
 
-/// A place in the tree: the parent, and what it calls the child. The root has neither.
+/// A place in the tree: the parent, and what it calls the child. The root has neither; what a child without a name
+/// holds is named as if it were the parent's own.
 struct Slot {
   Module* parent = nullptr;
   std::string name;

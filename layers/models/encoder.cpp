@@ -60,47 +60,48 @@ EncoderBlock::EncoderBlock(Slot slot, const EncoderOptions& options, Generator& 
 
 Variable EncoderBlock::forward(const Variable& x, const Mask& mask, Context& context) const {
   const Scope scope(name());
+  // Norms and residuals are handed to the products before and behind them, which take them along in one pass.
   Variable s;
-  if (block_ == EncoderOptions::Block::pre_norm) {
+  if (block_ == EncoderOptions::Block::pre_norm) {  // s = x + dropout(attend(LN x))
     s = attention_.forward(x, mask, context, {.norm = &norm1_, .residual = x, .dropout = dropout_});
-  } else {
+  } else {  // n = LN x,  s = n + dropout(attend(n))
     const Variable n = norm1_.forward(x);
     s = attention_.forward(n, mask, context, {.residual = n, .dropout = dropout_});
   }
-  return feed_forward_.forward(s, norm2_, context);
+  return feed_forward_.forward(s, norm2_, context);  // s + dropout(W2 dropout(act(W1 LN s)))
 }
 
-SequenceClassifier::SequenceClassifier(const EncoderOptions& options, Generator& init)
-    : options_(checked(options)),
+Encoder::Encoder(Slot slot, const EncoderOptions& options, Generator& init)
+    : Encoder(std::move(slot), options, init, TokensAlone{}) {
+  add_the_rest(init);
+}
+
+Encoder::Encoder(Slot slot, const EncoderOptions& options, Generator& init, TokensAlone)
+    : Module(std::move(slot)),
+      options_(checked(options)),
       tokens_(sub("tokens"), options.codes.defined() ? options.codes.size(1) : options.vocabulary, options.dim,
               options.embedding_deviation, init),
       cls_(options.pooling == EncoderOptions::Pooling::cls ? &parameter("cls", Tensor::zeros({1, 1, options.dim}))
                                                            : nullptr),
       learned_positions_(nullptr),
-      norm_(sub("norm"), options.dim, options.norm_eps),
-      hidden_(options.classifier > 0 ? std::make_unique<Linear>(sub("classifier.hidden"), options.dim,
-                                                                options.classifier, init, options.linear)
-                                     : nullptr),
-      classes_(sub("classifier.classes"), options.classifier > 0 ? options.classifier : options.dim, options.classes,
-               init, options.linear) {
-  const int64_t places = options.length + (cls_ != nullptr ? 1 : 0);
-  if (options.positions == EncoderOptions::Positions::learned) {
+      norm_(sub("norm"), options.dim, options.norm_eps) {}
+
+void Encoder::add_the_rest(Generator& init) {
+  const int64_t places = options_.length + (cls_ != nullptr ? 1 : 0);
+  if (options_.positions == EncoderOptions::Positions::learned) {
     learned_positions_ =
-        &parameter("positions", bochner::init::gaussian({places, options.dim}, options.position_deviation, init));
+        &parameter("positions", bochner::init::gaussian({places, options_.dim}, options_.position_deviation, init));
   } else {
-    sinusoids_ = sinusoidal_positions(places, options.dim);
+    sinusoids_ = sinusoidal_positions(places, options_.dim);
   }
-  EncoderOptions of_blocks = options;
+  EncoderOptions of_blocks = options_;
   if (of_blocks.attention.mechanism.length == 0) of_blocks.attention.mechanism.length = places;
-  for (int64_t i = 0; i < options.layers; ++i)
+  for (int64_t i = 0; i < options_.layers; ++i)
     blocks_.emplace_back(sub("blocks." + std::to_string(i)), of_blocks, init);
 }
 
-Variable SequenceClassifier::forward(const Tensor& ids, const Tensor& mask, Context& context) const {
-  return scores(units(ids, mask, context));
-}
-
-Variable SequenceClassifier::units(const Tensor& ids, const Tensor& keys, Context& context) const {
+Encoder::States Encoder::forward(const Tensor& ids, const Tensor& keys, Context& context) const {
+  const Scope scope(name());
   if (ids.rank() != 2) fail("encoder: ids must be (batch, length), got {}", ids.shape().str());
   if (ids.size(1) > options_.length) {
     fail("encoder: a sequence of {} tokens is longer than the model's {}", ids.size(1), options_.length);
@@ -124,26 +125,56 @@ Variable SequenceClassifier::units(const Tensor& ids, const Tensor& keys, Contex
     };
     x = options_.recompute ? recompute(run, {x}, context.generator) : run({x});
   }
-  const Variable pooled = pool(norm_.forward(x), mask);  // (B, dim)
-  return hidden_ != nullptr ? relu(hidden_->forward(pooled)) : pooled;
+  return {norm_.forward(x), mask};
 }
 
-Variable SequenceClassifier::sinusoids_beside(const Variable& x) const {
+Variable Encoder::sinusoids_beside(const Variable& x) const {
   if (!placed_sinusoids_.defined() || placed_sinusoids_.dtype() != x.dtype() ||
       placed_sinusoids_.device() != x.device())
     placed_sinusoids_ = sinusoids_.cast(x.dtype()).to(x.device());
   return placed_sinusoids_;
 }
 
-Variable SequenceClassifier::pool(const Variable& x, const Tensor& mask) const {
+Variable Encoder::pool(const States& states) const {
+  const Variable& x = states.x;
   const bool of_one =
       options_.pooling == EncoderOptions::Pooling::cls || options_.pooling == EncoderOptions::Pooling::first;
   if (of_one) return as_computed(select(x, 1, 0));
-  if (!mask.defined()) return as_computed(sum(x, {1})) * (1 / static_cast<double>(x.size(1)));
-  const Variable real = mask.cast(x.dtype()).unsqueeze(2);  // (B, L, 1)
-  const Variable total = as_computed(sum(x * real, {1}));   // (B, dim)
+  if (!states.mask.defined()) return as_computed(sum(x, {1})) * (1 / static_cast<double>(x.size(1)));
+  const Variable real = states.mask.cast(x.dtype()).unsqueeze(2);  // (B, L, 1)
+  const Variable total = as_computed(sum(x * real, {1}));          // (B, dim)
   if (options_.pooling == EncoderOptions::Pooling::mean_padded) return total / static_cast<double>(options_.length);
   return total / sum(as_computed(real), {1});
+}
+
+ClassifierHead::ClassifierHead(Slot slot, int64_t inputs, int64_t hidden, int64_t classes, const LinearOptions& linear,
+                               Generator& init)
+    : Module(std::move(slot)),
+      hidden_(hidden > 0 ? std::make_unique<Linear>(sub("hidden"), inputs, hidden, init, linear) : nullptr),
+      classes_(sub("classes"), hidden > 0 ? hidden : inputs, classes, init, linear) {}
+
+Variable ClassifierHead::units(const Variable& x) const {
+  const Scope scope(name());
+  return hidden_ != nullptr ? relu(hidden_->forward(x)) : x;
+}
+
+Variable ClassifierHead::scores(const Variable& units) const {
+  const Scope scope(name());
+  return classes_.forward(units);
+}
+
+SequenceClassifier::SequenceClassifier(const EncoderOptions& options, Generator& init)
+    : trunk_(sub(""), options, init, Encoder::TokensAlone{}),
+      head_(sub("classifier"), options.dim, options.classifier, options.classes, options.linear, init) {
+  trunk_.add_the_rest(init);
+}
+
+Variable SequenceClassifier::forward(const Tensor& ids, const Tensor& mask, Context& context) const {
+  return scores(units(ids, mask, context));
+}
+
+Variable SequenceClassifier::units(const Tensor& ids, const Tensor& mask, Context& context) const {
+  return head_.units(trunk_.pool(trunk_.forward(ids, mask, context)));
 }
 
 }  // namespace bochner

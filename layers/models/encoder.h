@@ -1,4 +1,4 @@
-// Transformer encoder for classifying sequences: the model of LRA, KL and SKY.
+// Transformer encoder, and on top of it the classifier of sequences: the model of LRA, KL and SKY.
 #pragma once
 
 #include <deque>
@@ -73,22 +73,31 @@ class EncoderBlock : public Module {
   FeedForward feed_forward_;
 };
 
-/// Token ids to class scores. Under Precision::bf16 tokens are in bf16 throughout the blocks
-/// (layers/mixed_precision.h), units and scores in f32.
-class SequenceClassifier : public Module {
+/// The trunk: token ids to a vector for each token. It reads of its options all but the head's, `classes` and
+/// `classifier`; of the pooling, whether there is a CLS vector. Under Precision::bf16 tokens are in bf16 throughout
+/// (layers/mixed_precision.h).
+class Encoder : public Module {
  public:
-  SequenceClassifier(const EncoderOptions& options, Generator& init);
-  /// ids i64 (batch, length); mask bool (batch, length), true at real tokens, undefined: all. -> (batch, classes)
-  Variable forward(const Tensor& ids, const Tensor& mask, Context& context) const;
-  /// forward in two halves: what the last layer sees, the hidden units of the head behind their ReLU where it has any
-  /// (batch, classifier or dim), ...
-  Variable units(const Tensor& ids, const Tensor& mask, Context& context) const;
-  /// ... and the scores of that.  (batch, classes)
-  Variable scores(const Variable& units) const { return classes_.forward(units); }
+  Encoder(Slot slot, const EncoderOptions& options, Generator& init);
+
+  /// A vector for each place, the CLS vector's first where there is one.
+  struct States {
+    Variable x;   ///< (batch, places, dim), behind the last norm
+    Tensor mask;  ///< bool (batch, places), true at real tokens; undefined: all
+  };
+  /// ids i64 (batch, length); mask bool (batch, length), true at real tokens, undefined: all.
+  States forward(const Tensor& ids, const Tensor& mask, Context& context) const;
+  /// One vector for each sequence, as options().pooling says, in f32.  (batch, dim)
+  Variable pool(const States& states) const;
   const EncoderOptions& options() const { return options_; }
 
  private:
-  Variable pool(const Variable& x, const Tensor& mask) const;
+  friend class SequenceClassifier;
+  struct TokensAlone {};
+  /// In two steps, so that a whole model can draw initial values in the order in which its published runs drew them:
+  /// tokens, head, positions, blocks.
+  Encoder(Slot slot, const EncoderOptions& options, Generator& init, TokensAlone);
+  void add_the_rest(Generator& init);
   Variable sinusoids_beside(const Variable& x) const;
 
   EncoderOptions options_;
@@ -99,8 +108,41 @@ class SequenceClassifier : public Module {
   mutable Tensor placed_sinusoids_;  ///< the same, in the type and on the device of the latest input
   std::deque<EncoderBlock> blocks_;
   LayerNormLayer norm_;
+};
+
+/// A head: from one vector a sequence to scores of classes, W relu(V x + a) + b, or W x + b where there are no hidden
+/// units.
+class ClassifierHead : public Module {
+ public:
+  ClassifierHead(Slot slot, int64_t inputs, int64_t hidden, int64_t classes, const LinearOptions& linear,
+                 Generator& init);
+  /// What the last layer sees: (batch, inputs) -> (batch, hidden or inputs)
+  Variable units(const Variable& x) const;
+  /// (batch, hidden or inputs) -> (batch, classes)
+  Variable scores(const Variable& units) const;
+
+ private:
   std::unique_ptr<Linear> hidden_;
   Linear classes_;
+};
+
+/// Token ids to class scores: trunk, pooling and head. In checkpoints the trunk's names stand alone, the head's begin
+/// with `classifier`.
+class SequenceClassifier : public Module {
+ public:
+  SequenceClassifier(const EncoderOptions& options, Generator& init);
+  /// ids i64 (batch, length); mask bool (batch, length), true at real tokens, undefined: all. -> (batch, classes)
+  Variable forward(const Tensor& ids, const Tensor& mask, Context& context) const;
+  /// forward in two halves: what the last layer sees (batch, classifier or dim), ...
+  Variable units(const Tensor& ids, const Tensor& mask, Context& context) const;
+  /// ... and the scores of that.  (batch, classes)
+  Variable scores(const Variable& units) const { return head_.scores(units); }
+  const EncoderOptions& options() const { return trunk_.options(); }
+  const Encoder& trunk() const { return trunk_; }
+
+ private:
+  Encoder trunk_;
+  ClassifierHead head_;
 };
 
 }  // namespace bochner

@@ -248,6 +248,74 @@ TEST(Encoder, RecomputingBlocksChangesNeitherTheLossNorTheGradients) {
   }
 }
 
+// Names are those that checkpoints had before trunk and head were apart.
+TEST(Encoder, TrunkAndHeadKeepTheNamesOfTheWholeModel) {
+  EncoderOptions options{.vocabulary = 9, .length = 6, .classes = 3, .layers = 1, .dim = 8, .hidden = 4};
+  options.classifier = 5;
+  options.pooling = EncoderOptions::Pooling::cls;
+  options.attention.attention = "softmax";
+  Generator init(1);
+  SequenceClassifier model(options, init);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : model.state()) names.push_back(name);
+  const std::vector<std::string> expected = {"blocks.0.attention.out.bias",
+                                             "blocks.0.attention.out.weight",
+                                             "blocks.0.attention.qkv.bias",
+                                             "blocks.0.attention.qkv.weight",
+                                             "blocks.0.feed_forward.in.bias",
+                                             "blocks.0.feed_forward.in.weight",
+                                             "blocks.0.feed_forward.out.bias",
+                                             "blocks.0.feed_forward.out.weight",
+                                             "blocks.0.norm1.bias",
+                                             "blocks.0.norm1.weight",
+                                             "blocks.0.norm2.bias",
+                                             "blocks.0.norm2.weight",
+                                             "classifier.classes.bias",
+                                             "classifier.classes.weight",
+                                             "classifier.hidden.bias",
+                                             "classifier.hidden.weight",
+                                             "cls",
+                                             "norm.bias",
+                                             "norm.weight",
+                                             "positions",
+                                             "tokens.weight"};
+  EXPECT_EQ(names, expected);
+}
+
+TEST(Encoder, ATrunkOfItsOwnIsThatOfTheWholeModel) {
+  for (const auto pooling :
+       {EncoderOptions::Pooling::cls, EncoderOptions::Pooling::mean, EncoderOptions::Pooling::mean_padded}) {
+    EncoderOptions options{.vocabulary = 9, .length = 6, .classes = 3, .layers = 2, .dim = 8, .hidden = 4};
+    options.classifier = 5;
+    options.pooling = pooling;
+    options.attention.attention = "softmax";
+    Generator init(1), other(2), noise(3);
+    SequenceClassifier whole(options, init);
+    /// Another model around a trunk, under a name.
+    class Tower final : public Module {
+     public:
+      Tower(const EncoderOptions& of, Generator& g)
+          : trunk(sub("trunk"), of, g), head(sub("head"), of.dim, of.classifier, of.classes, of.linear, g) {}
+      Encoder trunk;
+      ClassifierHead head;
+    } tower(options, other);
+    std::map<std::string, Tensor> named;
+    for (const auto& [name, value] : whole.state()) {
+      named[name.starts_with("classifier.") ? "head." + name.substr(11) : "trunk." + name] = value;
+    }
+    tower.load_state(named);
+    const Tensor ids = integers({2, 5}, 0, 9, noise);
+    const Tensor real = less(Tensor::arange(5).unsqueeze(0), Tensor::from<int64_t>({5, 3}, {2, 1}));
+    Context context{noise, false};
+    const Encoder::States states = tower.trunk.forward(ids, real, context);
+    const int64_t places = pooling == EncoderOptions::Pooling::cls ? 6 : 5;
+    ASSERT_EQ(states.x.shape(), (Shape{2, places, 8}));
+    ASSERT_EQ(states.mask.shape(), (Shape{2, places}));
+    const Variable scores = tower.head.scores(tower.head.units(tower.trunk.pool(states)));
+    EXPECT_EQ(scores.value().to_vector<double>(), whole.forward(ids, real, context).value().to_vector<double>());
+  }
+}
+
 TEST(Encoder, ImpossibleSizesAreRefused) {
   const auto message = [](auto&& change) -> std::string {
     EncoderOptions options = Small::base();
