@@ -9,7 +9,8 @@ void RunOptions::fields(Fields& f) {
   f("attention", attention, "attention mechanism; A,B,... trains with each and compares").one_of(attentions);
   f("steps", steps, "training steps").at_least(0);
   f("batch", batch, "examples in a step").at_least(1);
-  f("accumulate", accumulate, "parts that a step takes its batch in, one after the other: less memory, equal up to rounding")
+  f("accumulate", accumulate,
+    "parts that a step takes its batch in, one after the other: less memory, equal up to rounding")
       .at_least(1);
   f("seed", seed, "seed of all random numbers");
   f("seeds", seeds, "runs, with the seeds seed, seed + 1, ...; their mean and deviation are reported")
@@ -37,6 +38,10 @@ void RunOptions::fields(Fields& f) {
     "continue the run in the run folder, bit for bit; with --steps=N to N steps in all; =auto: where there is one, "
     "else "
     "start")
+      .command_line_only();
+  f("evaluate", evaluate, "measure the best model of this run folder again, on validation and test; trains nothing")
+      .command_line_only();
+  f("predict", predict, "write what it says of each test example, into the folder or to --out; trains nothing")
       .command_line_only();
   f("quiet", quiet, "print warnings and errors only").of_invocation();
   f("log-level", log_level, "how much to print").one_of({"error", "warning", "info", "debug"}).of_invocation();

@@ -36,6 +36,8 @@ struct RunOptions {
   bool resume = false;
   double checkpoint_every = 0;
   std::string init{};
+  std::string evaluate{};
+  std::string predict{};
   bool quiet = false;
   std::string log_level = "info";
   bool dump_config = false;

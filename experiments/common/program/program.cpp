@@ -67,6 +67,8 @@ void check_measurement(const Experiment& experiment, const RunOptions& options) 
   if (experiment.trains) return;
   for (const auto& [name, asked] : {std::pair{"seeds", options.seeds > 1},
                                     {"accumulate", options.accumulate > 1},
+                                    {"evaluate", !options.evaluate.empty()},
+                                    {"predict", !options.predict.empty()},
                                     {"resume", options.resume},
                                     {"init", !options.init.empty()},
                                     {"bench", options.bench},
@@ -101,6 +103,8 @@ class Program {
         arguments_(std::move(arguments)) {}
 
   void run() {
+    use_settings_of_run("evaluate");
+    use_settings_of_run("predict");
     const std::vector<std::string> tasks = compared(arguments_, "task");
     const std::vector<std::string> attentions = compared(arguments_, "attention");
     if (has_argument(arguments_, kResumeAuto)) settle_resume(tasks, attentions);
@@ -113,6 +117,19 @@ class Program {
   }
 
  private:
+  /// `--evaluate RUN` and `--predict RUN` are of the run's own config.
+  void use_settings_of_run(const std::string& option) {
+    const std::optional<std::string> folder = argument(arguments_, option);
+    if (!folder || !experiment_.trains) return;
+    for (const char* other : {"evaluate", "predict", "config", "preset"}) {
+      if (other != option && argument(arguments_, other)) {
+        fail("--{}={} has the settings of that run; leave out --{}", option, *folder, other);
+      }
+    }
+    if (!holds_run(*folder)) fail("--{}: there is no run in {}", option, *folder);
+    arguments_.push_back("--config=" + (std::filesystem::path(*folder) / "config.ini").string());
+  }
+
   /// Does the caller want to be told something, rather than a run?
   bool tells(const Fields& fields, const RunOptions& options) const {
     if (options.help) print(help_text(experiment_, fields));

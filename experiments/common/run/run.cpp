@@ -15,6 +15,7 @@
 #include "experiments/common/program/bench.h"
 #include "experiments/common/program/interrupt.h"
 #include "experiments/common/report/comparison.h"
+#include "experiments/common/run/answer.h"
 #include "experiments/common/run/data_record.h"
 #include "experiments/common/run/init.h"
 #include "experiments/common/run/stored_run.h"
@@ -191,6 +192,7 @@ void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& ma
     std::fflush(stdout);
     return;
   }
+  if (asks_a_run(options)) return answer(options, *make());
   const int count = options.seeds;
   const uint64_t first_seed = options.seed;
   const Setting<int> one(options.seeds, 1);

@@ -1,0 +1,61 @@
+#include "experiments/common/run/answer.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "engine/error.h"
+#include "engine/io/file.h"
+
+namespace bochner {
+namespace {
+
+/// The best checkpoint; of a run that was stopped before it had one, the last.
+State best_of(const std::filesystem::path& folder) {
+  const std::filesystem::path best = folder / "checkpoint-best";
+  const std::filesystem::path last = folder / "checkpoint-last";
+  if (!std::filesystem::exists(best) && !std::filesystem::exists(last)) {
+    fail("{} holds no checkpoint yet", folder.string());
+  }
+  return State::load(std::filesystem::exists(best) ? best : last);
+}
+
+std::string table_of(Trainable& model) {
+  std::string lines;
+  int64_t count = 0;
+  size_t numbers = 0;
+  model.predict(Split::test, [&](const Prediction& one) {
+    numbers = one.numbers.size();
+    lines += fmt::format("{}\t{}", count++, one.answer);
+    for (const double number : one.numbers) lines += fmt::format("\t{}", number);
+    lines += "\n";
+  });
+  if (count == 0) fail("--predict: this experiment answers no questions one by one");
+  std::string head = "index\tprediction";
+  for (size_t i = 0; i < numbers; ++i) head += fmt::format("\tp{}", i);
+  return head + "\n" + lines;
+}
+
+}  // namespace
+
+bool asks_a_run(const RunOptions& options) { return !options.evaluate.empty() || !options.predict.empty(); }
+
+void answer(const RunOptions& options, Trainable& model) {
+  const std::filesystem::path folder = options.evaluate.empty() ? options.predict : options.evaluate;
+  const State state = best_of(folder);
+  model.load_model(state);
+  if (options.evaluate.empty()) {
+    const std::filesystem::path file =
+        options.out.empty() ? folder / "predictions.tsv" : std::filesystem::path(options.out);
+    write_file_atomically(file, table_of(model));
+    fmt::print("{}\n", file.string());
+  } else {
+    fmt::print("{}, step {}\n", state.file, state.integer("run.step"));
+    for (const auto& [name, split] : {std::pair{"valid", Split::valid}, {"test", Split::test}}) {
+      fmt::print("{}: {}\n", name, metrics_text(model.evaluate(split)));
+    }
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace bochner

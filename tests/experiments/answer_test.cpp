@@ -1,0 +1,108 @@
+// --evaluate RUN and --predict RUN, as a person would call them.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "engine/io/csv.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::put;
+using test::run_toy;
+using test::TemporaryFolder;
+
+Ended run(const TemporaryFolder& folder, std::vector<std::string> command) {
+  return Process(std::move(command), folder.path()).wait();
+}
+
+/// The class is whether x is above 0.3.
+void put_table(const TemporaryFolder& folder) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) {
+    const double x = static_cast<double>(i * 37 % 200) / 100 - 1;
+    text += fmt::format("{:.2f},{}\n", x, x > 0.3 ? 1 : 0);
+  }
+  put(folder / "t.csv", text);
+}
+
+std::vector<std::string> uci(const std::vector<std::string>& more) {
+  std::vector<std::string> command = {BOCHNER_UCI, "--threads=1"};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+/// The lines of a table by tabs.
+std::vector<std::vector<std::string>> table(const std::string& text) {
+  std::vector<std::vector<std::string>> rows;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    rows.emplace_back();
+    std::istringstream cells(line);
+    for (std::string cell; std::getline(cells, cell, '\t');) rows.back().push_back(cell);
+  }
+  return rows;
+}
+
+TEST(Answers, OfAFinishedRunAreItsOwn) {
+  const TemporaryFolder folder;
+  put_table(folder);
+  const Ended trained =
+      run(folder, uci({"--data=t.csv", "--label=-1", "--csv.test-share=0.2", "--model.first=8", "--model.hidden=8",
+                       "--steps=40", "--batch=16", "--optim.rate=1e-2", "--optim.evaluate-every=10", "--out=out"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto metrics = nlohmann::json::parse(contents(folder / "out/results.json"))["metrics"];
+
+  const Ended evaluated = run(folder, uci({"--evaluate=out"}));
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  for (const char* split : {"valid", "test"}) {
+    std::string expected = fmt::format("{}: ", split);
+    const auto shown = [&](const char* name) {
+      return fmt::format("{} {:.4g}", name, metrics[split][name].get<double>());
+    };
+    expected += shown("loss") + ", " + shown("accuracy") + ", " + shown("auc");
+    EXPECT_NE(evaluated.out.find(expected), std::string::npos) << evaluated.out << "not: " << expected;
+  }
+  EXPECT_NE(evaluated.out.find(fmt::format("step {}\n", metrics["best_step"].get<int>())), std::string::npos);
+
+  const Ended predicted = run(folder, uci({"--predict=out", "--out=said.tsv"}));
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_EQ(predicted.out, "said.tsv\n");
+  const auto rows = table(contents(folder / "said.tsv"));
+  ASSERT_EQ(rows.size(), 1U + 40U);
+  EXPECT_EQ(rows[0], (std::vector<std::string>{"index", "prediction", "p0", "p1"}));
+  for (size_t i = 1; i < rows.size(); ++i) {
+    ASSERT_EQ(rows[i].size(), 4U);
+    EXPECT_EQ(rows[i][0], std::to_string(i - 1));
+    EXPECT_NEAR(std::stod(rows[i][2]) + std::stod(rows[i][3]), 1, 1e-9);
+    EXPECT_EQ(rows[i][1], std::stod(rows[i][3]) > 0.5 ? "1" : "0");
+  }
+  const Ended beside = run(folder, uci({"--predict=out"}));
+  ASSERT_EQ(beside.code, 0) << beside.err;
+  EXPECT_EQ(contents(folder / "out/predictions.tsv"), contents(folder / "said.tsv"));
+}
+
+TEST(Answers, MistakesAreOneLine) {
+  const TemporaryFolder folder;
+  const auto mistake = [&](const std::vector<std::string>& arguments, const std::string& telling) {
+    const Ended ended = run_toy(folder, arguments);
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_NE(ended.err.find(telling), std::string::npos) << ended.err;
+  };
+  mistake({"--evaluate=nowhere"}, "--evaluate: there is no run in nowhere");
+  ASSERT_EQ(run_toy(folder, {"--out=out"}).code, 0);
+  mistake({"--predict=out"}, "answers no questions");
+  mistake({"--predict=out", "--evaluate=out"}, "leave out --");
+  mistake({"--evaluate=out", "--preset=paper"}, "leave out --preset");
+  const Ended good = run_toy(folder, {"--evaluate=out"});
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_NE(good.out.find("test: loss "), std::string::npos) << good.out;
+}
+
+}  // namespace
+}  // namespace bochner
