@@ -45,6 +45,8 @@ class Feed {
   virtual void go_to(int64_t step) = 0;
   /// Batches until each example that takes part came once.
   virtual int64_t steps_per_epoch() const = 0;
+  /// Examples there are.
+  virtual int64_t examples() const = 0;
 };
 
 /// A recorded step (engine/step_graph.h) finds each batch where it found the one before.

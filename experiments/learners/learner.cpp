@@ -138,9 +138,12 @@ void Learner::answer(Split split, const std::function<void(const Examples&, cons
   const std::unique_ptr<Feed> feed = problem_.split(split);
   Generator noise = stream_of(seed_, Stream::evaluation);
   Context context{noise, false};
+  int64_t answered = 0;
   for (int64_t i = 0; i < feed->steps_per_epoch(); ++i) {
     const Examples batch = feed->next().to(device_);
     judge(batch, problem_.forward(batch, context));
+    answered += batch.size();
+    evaluated(answered, feed->examples());
   }
 }
 

@@ -119,6 +119,7 @@ class TokenLabels final : public Feed {
   }
   void go_to(int64_t step) override { feed_.go_to(step); }
   int64_t steps_per_epoch() const override { return feed_.steps_per_epoch(); }
+  int64_t examples() const override { return feed_.examples(); }
 
  private:
   sequence::TokenFeed feed_;
@@ -374,6 +375,7 @@ TEST(Learner, TheHookComesBetweenBackwardAndTheOptimizer) {
       Examples next() override { return feed_.next().part(half_, 2); }
       void go_to(int64_t step) override { feed_.go_to(step); }
       int64_t steps_per_epoch() const override { return feed_.steps_per_epoch(); }
+      int64_t examples() const override { return feed_.examples(); }
 
      private:
       rows::RowFeed feed_;

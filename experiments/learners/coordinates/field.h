@@ -14,6 +14,7 @@ class PointFeed final : public Feed {
   Examples next() override;
   void go_to(int64_t step) override;
   int64_t steps_per_epoch() const override { return 1; }
+  int64_t examples() const override { return all_.size(); }
 
  private:
   Examples all_;
@@ -29,6 +30,7 @@ class PointsInOrder final : public Feed {
   Examples next() override;
   void go_to(int64_t step) override { step_ = step; }
   int64_t steps_per_epoch() const override { return (all_.size() + piece_ - 1) / piece_; }
+  int64_t examples() const override { return all_.size(); }
 
  private:
   Examples all_;

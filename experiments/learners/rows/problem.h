@@ -11,13 +11,16 @@ namespace bochner::rows {
 /// Batches of a TableLoader: `x` (n, columns) and `labels` (n).
 class RowFeed final : public Feed {
  public:
-  RowFeed(const TableSplit& split, int64_t batch, uint64_t seed, bool shuffle) : loader_(split, batch, seed, shuffle) {}
+  RowFeed(const TableSplit& split, int64_t batch, uint64_t seed, bool shuffle)
+      : loader_(split, batch, seed, shuffle), rows_(split.rows()) {}
   Examples next() override;
   void go_to(int64_t step) override;
   int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+  int64_t examples() const override { return rows_; }
 
  private:
   TableLoader loader_;
+  int64_t rows_;
 };
 
 /// Of data that outlive it. Tells the task's metrics; of the test also what the network costs: flops of a row and

@@ -20,6 +20,7 @@ class TokenFeed final : public Feed {
   Examples next() override;
   void go_to(int64_t step) override;
   int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+  int64_t examples() const override { return loader_.dataset().size(); }
 
  private:
   Loader loader_;
