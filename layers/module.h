@@ -24,8 +24,7 @@ namespace bochner {
 
 class Module;
 
-/// A place in the tree: the parent, and what it calls the child. The root has neither; what a child without a name
-/// holds is named as if it were the parent's own.
+/// A place in the tree: the parent, and what it calls the child, if anything. The root has neither.
 struct Slot {
   Module* parent = nullptr;
   std::string name;
