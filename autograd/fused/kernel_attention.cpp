@@ -161,12 +161,15 @@ Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& O
   return features(map, x, Omega, shift_for(map, x, Omega, scope, keys), is_key ? keys : Tensor());
 }
 
-Variable fastfood_matrix(const KernelAttentionSpec& spec, const Variable& diagonals, int64_t dim) {
-  const int64_t blocks = spec.permutation.size(0);
-  const int64_t P = spec.permutation.size(1);
+Variable dense(const VariableFrequencies& Omega, int64_t dim) {
+  if (!Omega.fastfood.has_value()) return Omega.values;
+  const Variable& diagonals = Omega.values;
+  const Tensor& order = Omega.fastfood->permutation;
+  const int64_t blocks = order.size(0);
+  const int64_t P = order.size(1);
   const Tensor identity = equal(Tensor::arange(P).view({P, 1}), Tensor::arange(P).view({1, P})).cast(diagonals.dtype());
-  const Tensor H = hadamard(identity);                                                       // (P, P)
-  const Tensor PiH = take(H, spec.permutation.to(Device::cpu()), 0).to(diagonals.device());  // (blocks, P, P)
+  const Tensor H = hadamard(identity);                                            // (P, P)
+  const Tensor PiH = take(H, order.to(Device::cpu()), 0).to(diagonals.device());  // (blocks, P, P)
   const Variable SGB = reshape(diagonals, {diagonals.size(0), blocks, 3, P});
   const Variable S = unsqueeze(select(SGB, 2, 0), -1);  // (1 or H, blocks, P, 1)
   const Variable G = unsqueeze(select(SGB, 2, 1), -2);  // (1 or H, blocks, 1, P)
@@ -174,16 +177,12 @@ Variable fastfood_matrix(const KernelAttentionSpec& spec, const Variable& diagon
   const Variable HG = Variable(H.to(diagonals.device())) * G;
   const Variable V = S * matmul(HG, Variable(PiH)) * B;  // (1 or H, blocks, P, P)
   const Variable rows = reshape(V, {diagonals.size(0), blocks * P, P});
-  return slice(slice(rows, 1, 0, spec.frequencies), 2, 0, dim);
+  return slice(slice(rows, 1, 0, Omega.fastfood->count), 2, 0, dim);
 }
 
 Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
-                          const Variable& Omega, const Tensor& keys) {
-  if (spec.permutation.defined()) {
-    KernelAttentionSpec dense = spec;
-    dense.permutation = Tensor();
-    return composed::kernel_attention(dense, Q, K, V, fastfood_matrix(spec, Omega, Q.size(-1)), keys);
-  }
+                          const VariableFrequencies& frequencies, const Tensor& keys) {
+  const Variable Omega = dense(frequencies, Q.size(-1));
   const Variable q = Q * spec.scale;
   const Variable k = K * spec.scale;
   const Variable phi_q = feature_map(spec.map, q, Omega, false, keys, spec.shifts());  // (B, H, Lq, F)
@@ -216,17 +215,18 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
 }  // namespace composed
 
 Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
-                          const Variable& Omega, const Tensor& keys) {
-  const KernelAttentionResult forward = kernel_attention(spec, Q.value(), K.value(), V.value(), Omega.value(), keys);
-  return record("kernel_attention", forward.O, {&Q, &K, &V, &Omega}, [=](const Variable& g) -> Gradients {
+                          const VariableFrequencies& Omega, const Tensor& keys) {
+  const Frequencies held{Omega.values.value(), Omega.fastfood};
+  const KernelAttentionResult forward = kernel_attention(spec, Q.value(), K.value(), V.value(), held, keys);
+  return record("kernel_attention", forward.O, {&Q, &K, &V, &Omega.values}, [=](const Variable& g) -> Gradients {
     if (Tape* tape = Tape::current()) {
       const auto plain = [&](const std::vector<Variable>& in) {
-        return composed::kernel_attention(spec, in[0], in[1], in[2], in[3], keys);
+        return composed::kernel_attention(spec, in[0], in[1], in[2], {in[3], Omega.fastfood}, keys);
       };
-      return tape->pull_back(plain, {Q, K, V, Omega}, g);
+      return tape->pull_back(plain, {Q, K, V, Omega.values}, g);
     }
     const KernelAttentionGradients grads = kernel_attention_backward(spec, g.value(), Q.value(), K.value(), V.value(),
-                                                                     Omega.value(), keys, forward, Omega.tracked());
+                                                                     held, keys, forward, Omega.values.tracked());
     return {grads.dQ, grads.dK, grads.dV, grads.dOmega};
   });
 }

@@ -6,16 +6,17 @@
 
 namespace bochner {
 
-/// Q (B, H, Lq, D), K, V (B, H, Lk, D), Omega (1 or H, M, D) or undefined, keys bool (B, Lk) or undefined -> (B, H, Lq,
-/// D).
+using VariableFrequencies = FrequenciesOf<Variable>;
+
+/// Q (B, H, Lq, D), K, V (B, H, Lk, D), Omega dense (1 or H, M, D), FastFood (on the CPU) or undefined, keys bool (B,
+/// Lk) or undefined -> (B, H, Lq, D).
 Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
-                          const Variable& Omega, const Tensor& keys);
+                          const VariableFrequencies& Omega, const Tensor& keys);
 
 namespace composed {
 
-/// FastFood multiplied out: V = S H G Pi H B of spec.permutation's blocks, from their diagonals (1 or H, 3 blocks, P)
-/// -> (1 or H, spec.frequencies, dim), in the place of a dense Omega.
-Variable fastfood_matrix(const KernelAttentionSpec& spec, const Variable& diagonals, int64_t dim);
+/// Omega written out: FastFood's S H G Pi H B multiplied, (1 or H, M, dim); what is dense, or undefined, as it is.
+Variable dense(const VariableFrequencies& Omega, int64_t dim);
 /// phi(x) of shape (B, H, L, F): the features of x (B, H, L, D) in plain ops. Keys are shifted together, queries each
 /// alone.
 Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys,
@@ -23,7 +24,7 @@ Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& O
 /// The same attention in plain differentiable ops, as the papers write it: the teaching text, and the oracle of the
 /// fused kernel.
 Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
-                          const Variable& Omega, const Tensor& keys);
+                          const VariableFrequencies& Omega, const Tensor& keys);
 
 }  // namespace composed
 }  // namespace bochner

@@ -1,5 +1,7 @@
 #include "engine/ops/kernel_attention.h"
 
+#include <cmath>
+
 #include "engine/bf16.h"
 #include "engine/kernel.h"
 #include "engine/ops/attention_shapes.h"
@@ -7,21 +9,23 @@
 
 namespace bochner {
 
-// Rows of Q, K, V, dO, O, dQ, dK, dV are of one piece; Omega is contiguous. dOmega is overwritten where it is defined.
+// Rows of Q, K, V, dO, O, dQ, dK, dV are of one piece; the values of Omega are contiguous. dOmega is overwritten where
+// it is defined.
 BOCHNER_KERNEL(kForward, "kernel_attention", kernel_attention, const KernelAttentionSpec& spec, const Tensor& Q,
-               const Tensor& K, const Tensor& V, const Tensor& Omega, const Tensor& keys,
+               const Tensor& K, const Tensor& V, const Frequencies& Omega, const Tensor& keys,
                const KernelAttentionResult& to);
 BOCHNER_KERNEL(kBackward, "kernel_attention_backward", kernel_attention_backward, const KernelAttentionSpec& spec,
-               const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& Omega,
+               const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V, const Frequencies& Omega,
                const Tensor& keys, const KernelAttentionResult& forward, const KernelAttentionGradients& to);
 
 namespace {
 
 using T = const Tensor&;
 using Spec = const KernelAttentionSpec&;
+using W = const Frequencies&;
 
-void check_fastfood(Spec spec, T Q, T Omega) {
-  const Tensor& order = spec.permutation;
+void check_fastfood(const FastFoodRows& rows, T Q, T diagonals) {
+  const Tensor& order = rows.permutation;
   const int64_t D = Q.size(3);
   if (!Q.device().is_cpu())
     fail("kernel_attention: FastFood runs on the CPU; elsewhere multiply it out as a dense Omega");
@@ -32,12 +36,13 @@ void check_fastfood(Spec spec, T Q, T Omega) {
   if (P < D || P < 1 || (P & (P - 1)) != 0) {
     fail("kernel_attention: FastFood's size {} must be a power of two, at least the head size {}", P, D);
   }
-  if (spec.frequencies < 1 || spec.frequencies > order.size(0) * P) {
-    fail("kernel_attention: {} frequencies do not fit FastFood's {} rows", spec.frequencies, order.size(0) * P);
+  if (rows.count < 1 || rows.count > order.size(0) * P) {
+    fail("kernel_attention: {} frequencies do not fit FastFood's {} rows", rows.count, order.size(0) * P);
   }
-  const bool fits = Omega.defined() && Omega.rank() == 3 && (Omega.size(0) == 1 || Omega.size(0) == Q.size(1)) &&
-                    Omega.size(1) == 3 * order.size(0) && Omega.size(2) == P;
-  if (!fits || Omega.dtype() != computed(Q.dtype())) {
+  const bool fits = diagonals.defined() && diagonals.rank() == 3 &&
+                    (diagonals.size(0) == 1 || diagonals.size(0) == Q.size(1)) &&
+                    diagonals.size(1) == 3 * order.size(0) && diagonals.size(2) == P;
+  if (!fits || diagonals.dtype() != computed(Q.dtype())) {
     fail("kernel_attention: FastFood's diagonals must be {} (1 or {} heads, {}, {})", name_of(computed(Q.dtype())),
          Q.size(1), 3 * order.size(0), P);
   }
@@ -49,28 +54,48 @@ void check_fastfood(Spec spec, T Q, T Omega) {
   }
 }
 
-void check(Spec spec, T Q, T K, T V, T Omega, T keys) {
-  check_attention("kernel_attention", Q, K, V, keys);
-  if (spec.denominator_eps < 0) fail("kernel_attention: denominator_eps {} is negative", spec.denominator_eps);
-  if (spec.permutation.defined()) return check_fastfood(spec, Q, Omega);
-  if (Omega.defined() &&
-      (Omega.rank() != 3 || (Omega.size(0) != 1 && Omega.size(0) != Q.size(1)) || Omega.size(2) != Q.size(3))) {
+void check_dense(T Q, T Omega) {
+  if (!Omega.defined()) return;
+  if (Omega.rank() != 3 || (Omega.size(0) != 1 && Omega.size(0) != Q.size(1)) || Omega.size(2) != Q.size(3)) {
     fail("kernel_attention: Omega {} must be (1 or {} heads, features, {})", Omega.shape().str(), Q.size(1), Q.size(3));
   }
-  if (Omega.defined() && Omega.size(1) < 1)
-    fail("kernel_attention: {} has no features; at least 1 is needed", Omega.shape().str());
-  if (Omega.defined() && (Omega.dtype() != computed(Q.dtype()) || Omega.device() != Q.device())) {
+  if (Omega.size(1) < 1) fail("kernel_attention: {} has no features; at least 1 is needed", Omega.shape().str());
+  if (Omega.dtype() != computed(Q.dtype()) || Omega.device() != Q.device()) {
     fail("kernel_attention: Q {} and Omega {} differ in type or device; cast() or move one", Q.str(), Omega.str());
   }
 }
 
+void check(Spec spec, T Q, T K, T V, W Omega, T keys) {
+  check_attention("kernel_attention", Q, K, V, keys);
+  if (spec.denominator_eps < 0) fail("kernel_attention: denominator_eps {} is negative", spec.denominator_eps);
+  if (Omega.fastfood.has_value()) {
+    check_fastfood(*Omega.fastfood, Q, Omega.values);
+  } else {
+    check_dense(Q, Omega.values);
+  }
+}
+
+/// Multiplications of Omega by a token of size `dim`. An addition of FastFood's two transforms counts half.
+double products_of_projection(W Omega, int64_t dim) {
+  if (!Omega.defined()) return 0;
+  if (!Omega.fastfood.has_value()) return static_cast<double>(Omega.values.size(1) * dim);
+  const int64_t P = Omega.values.size(2);
+  const double block = static_cast<double>(P) * (3 + std::log2(static_cast<double>(P)));
+  return static_cast<double>(Omega.fastfood->permutation.size(0)) * block;
+}
+
+Frequencies contiguous(W Omega) {
+  Frequencies result = Omega;
+  if (Omega.defined()) result.values = Omega.values.contiguous();
+  return result;
+}
+
 /// Multiplications of Omega x for queries and keys, of phi(K)^T V and of phi(Q) S.
-double products_of(Spec spec, T Q, T K, T V, T Omega) {
+double products_of(Spec spec, T Q, T K, T V, W Omega) {
   const auto heads = static_cast<double>(Q.size(0) * Q.size(1));
   const auto tokens = static_cast<double>(Q.size(2) + K.size(2));
-  const auto features = static_cast<double>(spec.map.rows(Omega.defined() ? Omega.size(1) : Q.size(3)));
-  const double projection = Omega.defined() ? static_cast<double>(Omega.size(1) * Q.size(3)) : 0;
-  return heads * tokens * (projection + features * static_cast<double>(V.size(3)));
+  const auto features = static_cast<double>(spec.map.rows(Omega.count(Q.size(3))));
+  return heads * tokens * (products_of_projection(Omega, Q.size(3)) + features * static_cast<double>(V.size(3)));
 }
 
 /// Is bf16 computed in f32? On the CPU always; elsewhere its kernels add one eps to all features.
@@ -81,7 +106,7 @@ bool widens(Spec spec, T Q) {
 
 }  // namespace
 
-KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, T Omega, T keys) {
+KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, W Omega, T keys) {
   check(spec, Q, K, V, Omega, keys);
   if (widens(spec, Q)) {
     KernelAttentionResult result = kernel_attention(spec, wide(Q), wide(K), wide(V), Omega, keys);
@@ -93,22 +118,20 @@ KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, T Omega, T keys
   const int64_t B = Q.size(0);
   const int64_t H = Q.size(1);
   const int64_t Lq = Q.size(2);
-  const int64_t D = Q.size(3);
   const int64_t E = V.size(3);
-  const int64_t frequencies = spec.permutation.defined() ? spec.frequencies : Omega.defined() ? Omega.size(1) : D;
-  const int64_t F = spec.map.rows(frequencies);
+  const int64_t F = spec.map.rows(Omega.count(Q.size(3)));
   const int64_t states = spec.causal ? (Lq + kKernelAttentionSegment - 1) / kKernelAttentionSegment : 1;
   KernelAttentionResult result;
   result.O = attention_output("kernel_attention", {B, H, Lq, E}, Q, {});
   result.state = Tensor::empty({B, H, states, kernel_attention_state_size(F, E)}, computed(Q.dtype()), Q.device());
   if (spec.renormalise) result.denominator = Tensor::empty({B, H, Lq}, computed(Q.dtype()), Q.device());
   work::add_flops(2 * products_of(spec, Q, K, V, Omega));
-  kForward(Q.device(), spec, with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V),
-           Omega.defined() ? Omega.contiguous() : Omega, keys, result);
+  kForward(Q.device(), spec, with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), contiguous(Omega), keys,
+           result);
   return result;
 }
 
-KernelAttentionGradients kernel_attention_backward(Spec spec, T dO, T Q, T K, T V, T Omega, T keys,
+KernelAttentionGradients kernel_attention_backward(Spec spec, T dO, T Q, T K, T V, W Omega, T keys,
                                                    const KernelAttentionResult& forward, bool need_dOmega) {
   check(spec, Q, K, V, Omega, keys);
   if (!(dO.shape() == forward.O.shape()) || dO.dtype() != Q.dtype()) {
@@ -127,10 +150,12 @@ KernelAttentionGradients kernel_attention_backward(Spec spec, T dO, T Q, T K, T 
     to.dOmega = found.dOmega;
     return to;
   }
-  if (need_dOmega && Omega.defined()) to.dOmega = Tensor::empty(Omega.shape(), Omega.dtype(), Q.device());
+  if (need_dOmega && Omega.defined()) {
+    to.dOmega = Tensor::empty(Omega.values.shape(), Omega.values.dtype(), Q.device());
+  }
   work::add_flops(4 * products_of(spec, Q, K, V, Omega));
   kBackward(Q.device(), spec, with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V),
-            Omega.defined() ? Omega.contiguous() : Omega, keys, forward, to);
+            contiguous(Omega), keys, forward, to);
   return to;
 }
 

@@ -13,7 +13,8 @@
 // A chunk ends early where the shift rises by more than 2^40 within it.
 #pragma once
 
-#include "engine/ops/feature_map.h"
+#include "engine/ops/features/feature_map.h"
+#include "engine/ops/features/frequencies.h"
 #include "engine/tensor.h"
 
 namespace bochner {
@@ -24,12 +25,6 @@ struct KernelAttentionSpec {
   bool causal = false;         ///< query i sees keys 0 ... i
   bool renormalise = true;     ///< divide by the sum of weights
   double denominator_eps = 0;  ///< added to that sum
-  /// FastFood in place of a dense Omega (KL Eq. 6): u = scale S H G Pi H B x in each of several blocks, in O(M log D)
-  /// for a token. i64 (blocks, P), P a power of two not below D, x being padded by zeros: the row of H B x that Pi puts
-  /// at i. `Omega` then holds the diagonals S, G and B of each block, (1 or H, 3 blocks, P), and its gradient theirs.
-  /// CPU only.
-  Tensor permutation = {};
-  int64_t frequencies = 0;  ///< M of FastFood: rows of all blocks that are used, 0 < M <= blocks P
 
   /// Are exponents shifted? Only where the shift cancels: in a quotient of features that all carry it.
   bool shifts() const { return map.has_exponent() && renormalise && map.constant == 0; }
@@ -50,18 +45,19 @@ inline int64_t kernel_attention_state_size(int64_t features, int64_t value_dim) 
 }
 
 /// Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E), f32 or f64, or bf16 beside Omega and a state in f32, of any
-/// strides: views of a joint projection are read in place. Omega (1 or H, M, D), undefined: u = scale x. keys bool (B,
-/// Lk), true at real tokens, or undefined; other keys are never read. A query that sees no key gets zeros.
+/// strides: views of a joint projection are read in place. Omega is dense or, on the CPU, FastFood; undefined: u =
+/// scale x. keys bool (B, Lk), true at real tokens, or undefined; other keys are never read. A query that sees no key
+/// gets zeros.
 KernelAttentionResult kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K,
-                                       const Tensor& V, const Tensor& Omega, const Tensor& keys);
+                                       const Tensor& V, const Frequencies& Omega, const Tensor& keys);
 
 struct KernelAttentionGradients {
   Tensor dQ, dK, dV;  ///< views of one (B, L, 3, H, D) tensor where Lq = Lk and D = E
-  Tensor dOmega;      ///< as Omega; undefined unless asked for
+  Tensor dOmega;      ///< as the values of Omega; undefined unless asked for
 };
 
 KernelAttentionGradients kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO, const Tensor& Q,
-                                                   const Tensor& K, const Tensor& V, const Tensor& Omega,
+                                                   const Tensor& K, const Tensor& V, const Frequencies& Omega,
                                                    const Tensor& keys, const KernelAttentionResult& forward,
                                                    bool need_dOmega);
 

@@ -24,20 +24,14 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
   spec.scale = std::pow(static_cast<double>(Q.size(-1)), -inputs_.power);
   const Tensor keys = inputs_.sees_padding || inputs_.zeros_padding ? Tensor() : mask.keys;
   const Variable values = inputs_.zeros_padding ? without_padding(V, mask.keys) : V;
-  Variable Omega;    // (1 or H, M, D), or FastFood's diagonals
+  VariableFrequencies Omega;
   double draws = 1;  // phi is due 1 / sqrt(draws), which only a division by the sum of weights cancels
   if (distribution_ != nullptr) {
-    Frequencies drawn = distribution_->frequencies(context);
-    Omega = drawn.Omega;
-    spec.permutation = drawn.permutation;
-    spec.frequencies = drawn.count;
-    const int64_t rows = spec.permutation.defined() ? drawn.count : Omega.size(1);
+    Omega = distribution_->frequencies(context);
+    const int64_t rows = Omega.count(Q.size(-1));
     draws = static_cast<double>(spec.map.kind == FeatureMap::Kind::hyperbolic ? 2 * rows : rows);
     if (spec.map.constant != 0) draws = spec.map.constant * spec.map.constant;  // as released
-    if (spec.permutation.defined() && !Q.device().is_cpu()) {
-      Omega = composed::fastfood_matrix(spec, Omega, Q.size(-1));
-      spec.permutation = Tensor();
-    }
+    if (!Q.device().is_cpu()) Omega = composed::dense(Omega, Q.size(-1));       // whose kernels know no FastFood
   }
   const Variable O = streaming_ ? kernel_attention(spec, Q, K, values, Omega, keys)
                                 : composed::kernel_attention(spec, Q, K, values, Omega, keys);
@@ -47,12 +41,8 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
 Tensor KernelAttention::frequencies(bool training) {
   if (distribution_ == nullptr) return {};
   const NoTape constant;
-  const Frequencies current = distribution_->current(training);
-  if (!current.permutation.defined()) return current.Omega.value().contiguous();
-  KernelAttentionSpec spec;
-  spec.permutation = current.permutation;
-  spec.frequencies = current.count;
-  return composed::fastfood_matrix(spec, current.Omega, current.permutation.size(1)).value().contiguous();
+  const VariableFrequencies current = distribution_->current(training);
+  return composed::dense(current, current.values.size(-1)).value().contiguous();
 }
 
 }  // namespace bochner

@@ -1,5 +1,5 @@
-// The kernel attentions: products of a feature map (engine/ops/feature_map.h) and a distribution of frequencies
-// (layers/spectral). The six kernels of KL, Performer and linear attention differ in nothing else.
+// The kernel attentions: products of a feature map (engine/ops/features/feature_map.h) and a distribution of
+// frequencies (layers/spectral). The six kernels of KL, Performer and linear attention differ in nothing else.
 #include <cmath>
 
 #include "layers/attention/kernel.h"

@@ -43,14 +43,11 @@ void SpectralDistribution::count(const std::function<Tensor()>& drawn) {
   age_.fill_(static_cast<double>(due ? 1 : age + 1));
 }
 
-Frequencies SpectralDistribution::current(bool training) {
-  return {transform(noise_, training), permutation(noise_), count()};
-}
+VariableFrequencies SpectralDistribution::current(bool training) { return transform(noise_, training); }
 
-Frequencies SpectralDistribution::frequencies(Context& context) {
+VariableFrequencies SpectralDistribution::frequencies(Context& context) {
   const Scope scope(name());
-  const Tensor current = noise(context);
-  return {transform(current, context.training), permutation(current), count()};
+  return transform(noise(context), context.training);
 }
 
 GaussianFrequencies::GaussianFrequencies(Slot slot, int64_t features, int64_t dim, RedrawSchedule schedule,

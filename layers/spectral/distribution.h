@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "autograd/fused/kernel_attention.h"
 #include "layers/module.h"
 
 namespace bochner {
@@ -16,33 +17,22 @@ struct RedrawSchedule {
   bool each_forward = false;   ///< every forward pass in training counts as a step (KL as released)
 };
 
-/// Frequencies as kernel attention takes them (engine/ops/kernel_attention.h).
-struct Frequencies {
-  Variable Omega;      ///< (1 or heads, M, dim); of FastFood the diagonals, (1 or heads, 3 blocks, P)
-  Tensor permutation;  ///< of FastFood, i64 (blocks, P); undefined where Omega is dense
-  int64_t count = 0;   ///< M
-};
-
 class SpectralDistribution : public Module {
  public:
   SpectralDistribution(Slot slot, RedrawSchedule schedule);
 
   /// Where its schedule asks with new noise from the context's generator, else with the old one. Differentiable in the
   /// distribution's own parameters.
-  Frequencies frequencies(Context& context);
+  VariableFrequencies frequencies(Context& context);
   /// Those of the last draw, as an evaluation or a training step transforms them; the latter moves running statistics
   /// (generator.h).
-  Frequencies current(bool training = false);
+  VariableFrequencies current(bool training = false);
 
  protected:
   /// Noise of the shape this distribution needs; kept as the buffer `noise` until the next draw, so that it is in
   /// checkpoints.
   virtual Tensor draw(Generator& generator) = 0;
-  /// Omega from noise.
-  virtual Variable transform(const Tensor& noise, bool training) = 0;
-  /// FastFood's permutation from noise.
-  virtual Tensor permutation(const Tensor&) const { return {}; }
-  virtual int64_t count() const = 0;  ///< M
+  virtual VariableFrequencies transform(const Tensor& noise, bool training) = 0;
   /// The first draw; for constructors, once `draw` may be called.
   void start(Generator& init);
   /// The noise to use now: a new draw where the schedule asks for one. In memory of its own, as the next draw
@@ -67,8 +57,7 @@ class GaussianFrequencies : public SpectralDistribution {
 
  protected:
   Tensor draw(Generator& generator) override;
-  Variable transform(const Tensor& noise, bool) override { return noise; }
-  int64_t count() const override { return features_; }
+  VariableFrequencies transform(const Tensor& noise, bool) override { return noise; }
 
  private:
   int64_t features_;

@@ -63,14 +63,11 @@ Variable FastFoodFrequencies::diagonal(Parameter* learnt, const Tensor& noise, i
   return learnt != nullptr ? Variable(*learnt) : Variable(noise.select(1, row));  // (blocks, P)
 }
 
-Variable FastFoodFrequencies::transform(const Tensor& noise, bool) {
+VariableFrequencies FastFoodFrequencies::transform(const Tensor& noise, bool) {
   const double scale = 1 / (options_.sigma * std::sqrt(static_cast<double>(size_)));
   const Variable SGB = stack({diagonal(S_, noise, 0) * scale, diagonal(G_, noise, 1), diagonal(B_, noise, 2)}, 1);
-  return reshape(SGB, {1, 3 * blocks_, size_});
-}
-
-Tensor FastFoodFrequencies::permutation(const Tensor& noise) const {
-  return noise.select(1, 3).cast(DType::i64).contiguous();  // (blocks, P)
+  const Tensor permutation = noise.select(1, 3).cast(DType::i64).contiguous();  // (blocks, P)
+  return {reshape(SGB, {1, 3 * blocks_, size_}), FastFoodRows{permutation, features_}};
 }
 
 }  // namespace bochner

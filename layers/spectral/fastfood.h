@@ -27,9 +27,7 @@ class FastFoodFrequencies : public SpectralDistribution {
  protected:
   /// (blocks, 4, P): S, G, B and the places of Pi, which a float holds exactly.
   Tensor draw(Generator& generator) override;
-  Variable transform(const Tensor& noise, bool training) override;
-  Tensor permutation(const Tensor& noise) const override;
-  int64_t count() const override { return features_; }
+  VariableFrequencies transform(const Tensor& noise, bool training) override;
 
  private:
   Variable diagonal(Parameter* learnt, const Tensor& noise, int64_t row) const;

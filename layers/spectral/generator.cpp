@@ -26,7 +26,7 @@ GeneratedFrequencies::GeneratedFrequencies(Slot slot, int64_t features, int64_t 
 
 Tensor GeneratedFrequencies::draw(Generator& generator) { return normal({features_, noise_dim_}, generator); }
 
-Variable GeneratedFrequencies::transform(const Tensor& noise, bool training) {
+VariableFrequencies GeneratedFrequencies::transform(const Tensor& noise, bool training) {
   Variable x = noise;  // (M, noise_dim)
   for (size_t i = 0; i < norms_.size(); ++i) x = leaky_relu(norms_[i].forward(layers_[i].forward(x), training), 0.01);
   return unsqueeze(tanh(layers_.back().forward(x)), 0);  // (1, M, dim)

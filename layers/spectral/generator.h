@@ -25,8 +25,7 @@ class GeneratedFrequencies : public SpectralDistribution {
 
  protected:
   Tensor draw(Generator& generator) override;
-  Variable transform(const Tensor& noise, bool training) override;
-  int64_t count() const override { return features_; }
+  VariableFrequencies transform(const Tensor& noise, bool training) override;
 
  private:
   int64_t features_;

@@ -37,7 +37,7 @@ Tensor GaussianMixture::draw(Generator& generator) {
 }
 
 // omega_(c,m) = Sigma_c n_m + mu_c
-Variable GaussianMixture::transform(const Tensor& noise, bool /*training*/) {
+VariableFrequencies GaussianMixture::transform(const Tensor& noise, bool /*training*/) {
   const Variable n = noise;  // (1, 1, M/C, D)
   const bool diagonal = options_.covariance == MixtureOptions::Covariance::diagonal;
   const Variable spread = diagonal ? n * scale_ : matmul(n, transpose(scale_, -2, -1));  // (H, learnt, M/C, D)
@@ -65,7 +65,7 @@ Tensor ReleasedMixture::draw(Generator& generator) {
   return normal({1, positive_ ? features_ : features_ / 2, dim_}, generator);
 }
 
-Variable ReleasedMixture::transform(const Tensor& noise, bool /*training*/) {
+VariableFrequencies ReleasedMixture::transform(const Tensor& noise, bool /*training*/) {
   const Variable n = noise;
   if (positive_) return n * exp(reshape(sigma_, {heads_, 1, dim_}) * 0.5) + mean_;  // (H, M, D)
   const Variable spread = matmul(n, sigma_);                                        // rows are sigma^T n_m: (H, M/2, D)

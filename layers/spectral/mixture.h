@@ -24,8 +24,7 @@ class GaussianMixture : public SpectralDistribution {
 
  protected:
   Tensor draw(Generator& generator) override;
-  Variable transform(const Tensor& noise, bool) override;
-  int64_t count() const override { return features_; }
+  VariableFrequencies transform(const Tensor& noise, bool) override;
 
  private:
   int64_t heads_;
@@ -46,8 +45,7 @@ class ReleasedMixture : public SpectralDistribution {
 
  protected:
   Tensor draw(Generator& generator) override;
-  Variable transform(const Tensor& noise, bool) override;
-  int64_t count() const override { return features_; }
+  VariableFrequencies transform(const Tensor& noise, bool) override;
 
  private:
   int64_t heads_;

@@ -24,8 +24,7 @@ class OrthogonalFrequencies : public SpectralDistribution {
 
  protected:
   Tensor draw(Generator& generator) override;
-  Variable transform(const Tensor& noise, bool) override { return noise; }
-  int64_t count() const override { return features_; }
+  VariableFrequencies transform(const Tensor& noise, bool) override { return noise; }
 
  private:
   int64_t features_;

@@ -33,12 +33,12 @@ TEST(Spectral, GeneratedFrequenciesLieWithinTanh) {
   Context training{noise, true};
   Context evaluation{noise, false};
   const Tensor mean = network.state().at("norms.0.running_mean").clone();
-  const Tensor Omega = network.frequencies(training).Omega.value();
+  const Tensor Omega = network.frequencies(training).values.value();
   EXPECT_EQ(Omega.shape(), Shape({1, 32, 6}));
   EXPECT_LT(amax(abs(Omega)).item(), 1);
   EXPECT_NE(network.state().at("norms.0.running_mean").to_vector<float>(), mean.to_vector<float>());
-  EXPECT_EQ(network.frequencies(evaluation).Omega.value().to_vector<float>(),
-            network.frequencies(evaluation).Omega.value().to_vector<float>());
+  EXPECT_EQ(network.frequencies(evaluation).values.value().to_vector<float>(),
+            network.frequencies(evaluation).values.value().to_vector<float>());
   EXPECT_THROW(GeneratedFrequencies({}, 1, 6, {}, {0, false}, init), Error);
 }
 

@@ -17,7 +17,7 @@ template <class T>
 class Chunk {
  public:
   Chunk(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
-        const Tensor& V, const Tensor& Omega, const KeyList& list, int64_t b, int64_t h)
+        const Tensor& V, const Frequencies& Omega, const KeyList& list, int64_t b, int64_t h)
       : spec_(spec),
         sizes_(sizes),
         list_(list),

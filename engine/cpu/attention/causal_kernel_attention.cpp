@@ -48,7 +48,7 @@ void attend_chunk(const KernelAttentionSpec& spec, const KernelAttentionSizes& s
 
 template <class T>
 void attend_causal(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
-                   const Tensor& V, const Tensor& Omega, const KeyLists& lists, const KernelAttentionResult& to) {
+                   const Tensor& V, const Frequencies& Omega, const KeyLists& lists, const KernelAttentionResult& to) {
   parallel_for(sizes.batch * sizes.heads, 1, [&](int64_t head, int64_t) {
     const int64_t b = head / sizes.heads;
     const int64_t h = head % sizes.heads;
@@ -228,7 +228,7 @@ class CausalBackward {
 
 template <class T>
 void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& dO,
-                            const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& Omega,
+                            const Tensor& Q, const Tensor& K, const Tensor& V, const Frequencies& Omega,
                             const KeyLists& lists, const KernelAttentionResult& forward,
                             const KernelAttentionGradients& to) {
   const int64_t jobs = sizes.batch * sizes.heads;
@@ -289,13 +289,14 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttenti
   if (to.dOmega.defined()) reduce_omega<T>(omega_parts, sizes, 1, spec.scale, to.dOmega);
 }
 
-#define BOCHNER_INSTANTIATE(T)                                                                                         \
-  template void attend_causal<T>(const KernelAttentionSpec&, const KernelAttentionSizes&, const Tensor&,               \
-                                 const Tensor&, const Tensor&, const Tensor&, const KeyLists&,                         \
-                                 const KernelAttentionResult&);                                                        \
-  template void attend_causal_backward<T>(const KernelAttentionSpec&, const KernelAttentionSizes&, const Tensor&,      \
-                                          const Tensor&, const Tensor&, const Tensor&, const Tensor&, const KeyLists&, \
-                                          const KernelAttentionResult&, const KernelAttentionGradients&);
+#define BOCHNER_INSTANTIATE(T)                                                                                    \
+  template void attend_causal<T>(const KernelAttentionSpec&, const KernelAttentionSizes&, const Tensor&,          \
+                                 const Tensor&, const Tensor&, const Frequencies&, const KeyLists&,               \
+                                 const KernelAttentionResult&);                                                   \
+  template void attend_causal_backward<T>(const KernelAttentionSpec&, const KernelAttentionSizes&, const Tensor&, \
+                                          const Tensor&, const Tensor&, const Tensor&, const Frequencies&,        \
+                                          const KeyLists&, const KernelAttentionResult&,                          \
+                                          const KernelAttentionGradients&);
 BOCHNER_INSTANTIATE(float)
 BOCHNER_INSTANTIATE(double)
 #undef BOCHNER_INSTANTIATE

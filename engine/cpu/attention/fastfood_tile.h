@@ -6,7 +6,7 @@
 
 namespace bochner::cpu {
 
-/// Where a head's FastFood is found; see KernelAttentionSpec::permutation.
+/// Where a head's FastFood is found; see FastFoodRows.
 template <class T>
 struct FastFood {
   const T* diagonals;          ///< (blocks, 3, size): S, G and B of each block

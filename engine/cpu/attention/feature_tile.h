@@ -1,4 +1,4 @@
-// The feature maps of kernel attention (engine/ops/feature_map.h) on one tile of tokens, transposed:
+// The feature maps of kernel attention (engine/ops/features/feature_map.h) on one tile of tokens, transposed:
 //
 //   X^T (dim x kTile)  ->  U = Omega X^T (frequencies x kTile)  ->  F = phi (features x kTile)
 //
@@ -10,7 +10,7 @@
 
 #include "engine/cpu/attention/attention_tile.h"
 #include "engine/cpu/attention/fastfood_tile.h"
-#include "engine/ops/feature_map.h"
+#include "engine/ops/features/feature_map.h"
 
 namespace bochner::cpu {
 

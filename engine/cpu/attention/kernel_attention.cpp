@@ -107,7 +107,7 @@ struct Pieces {
 
 template <class T>
 void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
-            const Tensor& V, const Tensor& Omega, const KeyLists& lists, const KernelAttentionResult& to) {
+            const Tensor& V, const Frequencies& Omega, const KeyLists& lists, const KernelAttentionResult& to) {
   const int64_t jobs = sizes.batch * sizes.heads;
   const int64_t E = sizes.value_dim;
   const int64_t F = sizes.features;
@@ -170,7 +170,7 @@ void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, 
 ///                                       dV^T = dS^T F_k,          dF_k = dS V^T + dz 1^T
 template <class T>
 void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& dO,
-                     const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& Omega, const KeyLists& lists,
+                     const Tensor& Q, const Tensor& K, const Tensor& V, const Frequencies& Omega, const KeyLists& lists,
                      const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
   const int64_t jobs = sizes.batch * sizes.heads;
   const int64_t E = sizes.value_dim;
@@ -295,7 +295,7 @@ template void reduce_omega(const float*, const KernelAttentionSizes&, int64_t, d
 template void reduce_omega(const double*, const KernelAttentionSizes&, int64_t, double, const Tensor&);
 
 void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
-                      const Tensor& Omega, const Tensor& keys, const KernelAttentionResult& to) {
+                      const Frequencies& Omega, const Tensor& keys, const KernelAttentionResult& to) {
   const KernelAttentionSizes sizes(spec, Q, K, V, Omega);
   const KeyLists lists(keys, sizes.batch, sizes.keys);
   visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
@@ -308,7 +308,7 @@ void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Te
 }
 
 void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO, const Tensor& Q, const Tensor& K,
-                               const Tensor& V, const Tensor& Omega, const Tensor& keys,
+                               const Tensor& V, const Frequencies& Omega, const Tensor& keys,
                                const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
   const KernelAttentionSizes sizes(spec, Q, K, V, Omega);
   const KeyLists lists(keys, sizes.batch, sizes.keys);

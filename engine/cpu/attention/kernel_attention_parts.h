@@ -12,40 +12,39 @@ namespace bochner::cpu {
 
 struct KernelAttentionSizes {
   int64_t batch, heads, queries, keys, dim, value_dim, frequencies, features;
-  int64_t omega;  ///< elements of a head's Omega
+  int64_t omega;  ///< elements of a head's frequencies, as given
 
   KernelAttentionSizes(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
-                       const Tensor& Omega)
+                       const Frequencies& Omega)
       : batch(Q.size(0)),
         heads(Q.size(1)),
         queries(Q.size(2)),
         keys(K.size(2)),
         dim(Q.size(3)),
         value_dim(V.size(3)),
-        frequencies(spec.permutation.defined() ? spec.frequencies
-                    : Omega.defined()          ? Omega.size(1)
-                                               : dim),
+        frequencies(Omega.count(dim)),
         features(spec.map.rows(frequencies)),
-        omega(Omega.defined() ? Omega.size(1) * Omega.size(2) : 0) {}
+        omega(Omega.defined() ? Omega.values.size(1) * Omega.values.size(2) : 0) {}
 };
 
-/// The frequencies of a head, null if there are none.
+/// Those of a head, null if there are none.
 template <class T>
-const T* omega_of(const Tensor& Omega, int64_t h) {
+const T* values_of(const Frequencies& Omega, int64_t h) {
   if (!Omega.defined()) return nullptr;
-  return Omega.data<T>() + (Omega.size(0) == 1 ? 0 : h) * Omega.size(1) * Omega.size(2);
+  const Tensor& values = Omega.values;
+  return values.data<T>() + (values.size(0) == 1 ? 0 : h) * values.size(1) * values.size(2);
 }
 
 /// The tile of a head's queries or keys.
 template <class T>
-FeatureTile<T> feature_tile(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Omega,
-                            int64_t h) {
-  if (spec.permutation.defined()) {
-    const FastFood<T> fastfood{omega_of<T>(Omega, h), spec.permutation.data<int64_t>(), spec.permutation.size(0),
-                               spec.permutation.size(1)};
+FeatureTile<T> feature_tile(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes,
+                            const Frequencies& Omega, int64_t h) {
+  if (Omega.fastfood.has_value()) {
+    const Tensor& order = Omega.fastfood->permutation;
+    const FastFood<T> fastfood{values_of<T>(Omega, h), order.data<int64_t>(), order.size(0), order.size(1)};
     return {spec.map, fastfood, sizes.frequencies, sizes.dim, spec.scale, spec.shifts()};
   }
-  return {spec.map, omega_of<T>(Omega, h), sizes.frequencies, sizes.dim, spec.scale, spec.shifts()};
+  return {spec.map, values_of<T>(Omega, h), sizes.frequencies, sizes.dim, spec.scale, spec.shifts()};
 }
 
 /// Stands for the largest exponent of no keys.
@@ -130,10 +129,10 @@ void reduce_omega(const T* parts, const KernelAttentionSizes& sizes, int64_t pie
 
 template <class T>
 void attend_causal(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
-                   const Tensor& V, const Tensor& Omega, const KeyLists& lists, const KernelAttentionResult& to);
+                   const Tensor& V, const Frequencies& Omega, const KeyLists& lists, const KernelAttentionResult& to);
 template <class T>
 void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& dO,
-                            const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& Omega,
+                            const Tensor& Q, const Tensor& K, const Tensor& V, const Frequencies& Omega,
                             const KeyLists& lists, const KernelAttentionResult& forward,
                             const KernelAttentionGradients& to);
 

@@ -72,7 +72,7 @@ struct CausalGradientOfTokens {
       sizeof(bfloat16) * ((2 + kParts) * kTile * (D + kGap) + (D + kTile) * (kTile + kGap)) +
       sizeof(float) * kParts * kTile + TileScales::kBytes;
   Phi<form> phi;
-  Frequencies omega;
+  PackedFrequencies omega;
   CausalSide own, other;
   Slab slab;
   PackedSums sums;         ///< S_c, or R_(c+1), of each tile
@@ -181,7 +181,7 @@ struct CausalGradientOfOmega {
   static constexpr size_t kShared = sizeof(bfloat16) * (3 * kTile * (D + kGap) + (D + kTile) * (kTile + kGap)) +
                                     2 * TileScales::kBytes + sizeof(float) * kTile;
   Phi<form> phi;
-  Frequencies omega;
+  PackedFrequencies omega;
   CausalSide own, other;
   Slab slab;
   PackedSums sums;

@@ -10,7 +10,7 @@
 //   dv'_j  = e^(m_j - r_(c+1)) R_(c+1)^T F_k,j + sum_i A_ij G'_i + t_(c+1)
 //
 // Queries and keys go through the same kernels: `own` is one side, `other` the other, and the factor in front of what
-// comes from outside the chunk is `carry`. Frequencies, TokenSide, Phi and rounding are those of
+// comes from outside the chunk is `carry`. PackedFrequencies, TokenSide, Phi and rounding are those of
 // kernel_attention_tiles.h.
 #pragma once
 
@@ -65,7 +65,7 @@ struct TileSums {
   static constexpr int kParts = Phi<form>::kParts;
   static constexpr size_t kShared = sizeof(bfloat16) * (kTile * (D + kGap) + D * (kTile + kGap)) + TileScales::kBytes;
   Phi<form> phi;
-  Frequencies omega;
+  PackedFrequencies omega;
   CausalSide own;
   Slab slab;
   float* sums;
@@ -122,7 +122,7 @@ struct TileWeights {
   static constexpr size_t kShared =
       sizeof(bfloat16) * (kTile * (D + kGap) + kTile * (kTile + kGap)) + sizeof(float) * kTile;
   Phi<form> phi;
-  Frequencies omega;
+  PackedFrequencies omega;
   CausalSide queries, keys;
   Slab slab;
   float eps, square;  ///< square: s^2
@@ -220,7 +220,7 @@ struct CausalOutputs {
       sizeof(bfloat16) * (kTile * (D + kGap) + kParts * D * (kTile + kGap) + kOnes * (kTile + kGap)) +
       sizeof(float) * kParts * kTile;
   Phi<form> phi;
-  Frequencies omega;
+  PackedFrequencies omega;
   CausalSide own, other;
   Slab slab;
   PackedSums sums;         ///< of each tile of the slab

@@ -1,5 +1,5 @@
-// The feature maps of kernel attention (engine/ops/feature_map.h) on rows of projections u = scale Omega x, and back: a
-// team for each token. Exponents are in natural units; equations and the meaning of shifts are those of
+// The feature maps of kernel attention (engine/ops/features/feature_map.h) on rows of projections u = scale Omega x,
+// and back: a team for each token. Exponents are in natural units; equations and the meaning of shifts are those of
 // engine/cpu/attention/feature_tile.h.
 #pragma once
 

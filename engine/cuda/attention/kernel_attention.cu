@@ -212,7 +212,8 @@ void attend_backward(const KernelAttentionSpec& spec, const AttentionSizes& size
 }  // namespace
 
 void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
-                      const Tensor& Omega, const Tensor& keys, const KernelAttentionResult& to) {
+                      const Frequencies& frequencies, const Tensor& keys, const KernelAttentionResult& to) {
+  const Tensor& Omega = frequencies.values;  // dense: FastFood is the CPU's alone
   const AttentionSizes sizes(spec, Q, K, V, Omega);
   if (sizes.jobs == 0) return;
   if (kernel_attends_in_bf16(spec, Q, V)) {
@@ -234,8 +235,9 @@ void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Te
 }
 
 void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO, const Tensor& Q, const Tensor& K,
-                               const Tensor& V, const Tensor& Omega, const Tensor& keys,
+                               const Tensor& V, const Frequencies& frequencies, const Tensor& keys,
                                const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
+  const Tensor& Omega = frequencies.values;  // dense: FastFood is the CPU's alone
   const AttentionSizes sizes(spec, Q, K, V, Omega);
   if (sizes.jobs == 0) {
     if (to.dOmega.defined())

@@ -57,7 +57,7 @@ class KernelAttentionCall {
                              Omega.defined() ? Omega.data<float>() : nullptr, rows_, columns_});
   }
 
-  Frequencies omega() const {
+  PackedFrequencies omega() const {
     return {sizes.heads, sizes.frequencies, packed_frequencies, heads_of_omega_ == 1, rows_, columns_};
   }
   int64_t splits(int64_t length) const {

@@ -35,7 +35,7 @@ struct GradientOfTokens {
   static constexpr size_t kShared =
       sizeof(bfloat16) * ((1 + kParts) * kTile * (D + kGap) + D * (kTile + kGap)) + sizeof(float) * kParts * kTile;
   Phi<form> phi;
-  Frequencies omega;
+  PackedFrequencies omega;
   TokenSide tokens;
   PackedSums sums;
   KeyMask mask;
@@ -109,7 +109,7 @@ struct GradientOfOmega {
   static constexpr size_t kShared =
       sizeof(bfloat16) * (2 * kTile * (D + kGap) + D * (kTile + kGap)) + sizeof(float) * 3 * kTile;
   Phi<form> phi;
-  Frequencies omega;
+  PackedFrequencies omega;
   TokenSide tokens;
   PackedSums sums;
   int64_t jobs, tokens_each;

@@ -62,7 +62,7 @@ BOCHNER_DEVICE void each_part(const Body& body) {
 
 /// Packed frequencies. Rows beyond the last repeat earlier ones, so that no exponent is larger than that of a real one;
 /// sums are 0 there.
-struct Frequencies {
+struct PackedFrequencies {
   int64_t heads;                   ///< of the tokens
   int64_t count, padded;           ///< M, and that in whole tiles
   bool shared;                     ///< one Omega for all heads
@@ -88,13 +88,13 @@ struct PackedSums {
 
 /// In shared memory, frequencies m ... m + 63 of a job.
 template <int D, class Team>
-BOCHNER_DEVICE void load_frequencies(const Team& team, const Frequencies& omega, int64_t job, int64_t m,
+BOCHNER_DEVICE void load_frequencies(const Team& team, const PackedFrequencies& omega, int64_t job, int64_t m,
                                      bfloat16* tile) {
   copy_tile(team, omega.rows + (omega.place(job) + m) * D, D, kTile, D, tile, D + kGap);
 }
 /// The sums of these frequencies as outputs read them, and z: `index` is a job, or a tile of a slab.
 template <int D, int parts, class Team>
-BOCHNER_DEVICE void load_sums(const Team& team, const PackedSums& sums, int64_t index, const Frequencies& omega,
+BOCHNER_DEVICE void load_sums(const Team& team, const PackedSums& sums, int64_t index, const PackedFrequencies& omega,
                               int64_t m, bfloat16* columns, float* z) {
   for (int part = 0; part < parts; ++part) {
     const int64_t block = index * parts + part;
@@ -105,9 +105,9 @@ BOCHNER_DEVICE void load_sums(const Team& team, const PackedSums& sums, int64_t 
 }
 /// The frequencies, also transposed, and their sums, as gradients of tokens read them.
 template <int D, int parts, class Team>
-BOCHNER_DEVICE void load_for_gradients(const Team& team, const Frequencies& omega, int64_t job, const PackedSums& sums,
-                                       int64_t index, int64_t m, bfloat16* tile_omega, bfloat16* tile_columns,
-                                       bfloat16* tile_sums, float* z) {
+BOCHNER_DEVICE void load_for_gradients(const Team& team, const PackedFrequencies& omega, int64_t job,
+                                       const PackedSums& sums, int64_t index, int64_t m, bfloat16* tile_omega,
+                                       bfloat16* tile_columns, bfloat16* tile_sums, float* z) {
   load_frequencies<D>(team, omega, job, m, tile_omega);
   copy_tile(team, omega.columns + omega.place(job) * D + m, omega.padded, D, kTile, tile_columns, kTile + kGap);
   for (int part = 0; part < parts; ++part) {
@@ -121,7 +121,7 @@ BOCHNER_DEVICE void load_for_gradients(const Team& team, const Frequencies& omeg
 template <int D, Form form>
 struct TokenTops {
   static constexpr size_t kShared = sizeof(bfloat16) * kTile * (D + kGap);
-  Frequencies omega;
+  PackedFrequencies omega;
   TokenSide tokens;
   float* tops;
 
@@ -163,7 +163,7 @@ struct SumsOverTokens {
   static constexpr size_t kShared =
       sizeof(bfloat16) * (kTile * (D + kGap) + D * (kTile + kGap)) + sizeof(float) * 3 * kTile;
   Phi<form> phi;
-  Frequencies omega;
+  PackedFrequencies omega;
   TokenSide tokens;
   int64_t jobs, features, tokens_each;  ///< tokens_each: of a split
   float* parts;
@@ -243,7 +243,7 @@ struct OutputsOfTokens {
   static constexpr size_t kShared =
       sizeof(bfloat16) * (kTile * (D + kGap) + kParts * D * (kTile + kGap)) + sizeof(float) * kParts * kTile;
   Phi<form> phi;
-  Frequencies omega;
+  PackedFrequencies omega;
   TokenSide tokens;
   PackedSums sums;
   KeyMask mask;

@@ -59,17 +59,17 @@ void describe_kernel_attention(OpInfos& infos) {
     }
   }
   for (const bool causal : {false, true}) {  // FastFood: two blocks of 4, of which 7 rows are used
-    KernelAttentionSpec spec{maps[static_cast<size_t>(causal ? 3 : 0)], 0.7, causal, true, 0};
-    spec.permutation = Tensor::from<int64_t>({2, 0, 3, 1, 3, 1, 0, 2}, {2, 4});
-    spec.frequencies = 7;
+    const KernelAttentionSpec spec{maps[static_cast<size_t>(causal ? 3 : 0)], 0.7, causal, true, 0};
+    const FastFoodRows rows{Tensor::from<int64_t>({2, 0, 3, 1, 3, 1, 0, 2}, {2, 4}), 7};
     const auto values = [&](const Shape& shape) { return sample_values(shape, ++seed, -1, 1, 0.05); };
-    Sample sample{
-        fmt::format("FastFood{}", causal ? ", causal" : ""),
-        {values({2, 2, 5, 3}), values({2, 2, 5, 3}), values({2, 2, 5, 3}), values({causal ? 2 : 1, 6, 4})},
-        [spec](const std::vector<Variable>& in) { return kernel_attention(spec, in[0], in[1], in[2], in[3], {}); }};
+    Sample sample{fmt::format("FastFood{}", causal ? ", causal" : ""),
+                  {values({2, 2, 5, 3}), values({2, 2, 5, 3}), values({2, 2, 5, 3}), values({causal ? 2 : 1, 6, 4})},
+                  [=](const std::vector<Variable>& in) {
+                    return kernel_attention(spec, in[0], in[1], in[2], {in[3], rows}, {});
+                  }};
     info.samples.push_back(sample);
-    plain[sample.label] = [spec](const std::vector<Variable>& in) {
-      return composed::kernel_attention(spec, in[0], in[1], in[2], in[3], {});
+    plain[sample.label] = [=](const std::vector<Variable>& in) {
+      return composed::kernel_attention(spec, in[0], in[1], in[2], {in[3], rows}, {});
     };
   }
   for (const bool causal : {false, true}) {

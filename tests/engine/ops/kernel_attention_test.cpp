@@ -1,5 +1,8 @@
 // What holds for kernel attention in both forms, bidirectional and causal.
+#include <type_traits>
+
 #include "engine/parallel.h"
+#include "engine/work.h"
 #include "tests/engine/ops/kernel_attention_oracle.h"
 
 namespace bochner::testing_kernel_attention {
@@ -229,6 +232,49 @@ TEST(KernelAttention, RefusesWhatDoesNotFit) {
   refused([](Problem& w) { w.keys = Tensor::zeros({2, 69}, DType::boolean); });
   EXPECT_THROW(kernel_attention_backward(p.spec, p.dO.slice(2, 0, 3), p.Q, p.K, p.V, p.Omega, {}, p.attend(), true),
                Error);
+}
+
+// What is told of an attention is plain data; its tensors are arguments, FastFood's permutation among them.
+static_assert(std::is_trivially_copyable_v<KernelAttentionSpec>);
+
+struct WithFastFood {
+  Problem p = problem({}, {maps()[0], 1, false, true, 0}, DType::f32, 2);  // tokens of 8 entries
+  Tensor diagonals = Tensor::full({1, 6, 8}, 1, DType::f32);
+  FastFoodRows rows{Tensor::from<int64_t>({7, 6, 5, 4, 3, 2, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7}, {2, 8}), 11};
+
+  KernelAttentionResult attend() const { return kernel_attention(p.spec, p.Q, p.K, p.V, {diagonals, rows}, p.keys); }
+};
+
+TEST(KernelAttention, FastFoodTakesOnlyWhatFitsIt) {
+  const KernelAttentionResult made = WithFastFood().attend();
+  EXPECT_EQ(made.state.size(3), kernel_attention_state_size(11, made.O.size(3)));
+  const auto refused = [&](auto change) {
+    WithFastFood wrong;
+    change(wrong);
+    EXPECT_THROW(wrong.attend(), Error);
+  };
+  refused([](WithFastFood& w) { w.diagonals = Tensor::zeros({1, 5, 8}, DType::f32); });
+  refused([](WithFastFood& w) { w.diagonals = Tensor::zeros({3, 6, 8}, DType::f32); });
+  refused([](WithFastFood& w) { w.diagonals = w.diagonals.cast(DType::f64); });
+  refused([](WithFastFood& w) { w.diagonals = Tensor(); });
+  refused([](WithFastFood& w) { w.rows.count = 17; });
+  refused([](WithFastFood& w) { w.rows.count = 0; });
+  refused([](WithFastFood& w) { w.rows.permutation = Tensor(); });
+  refused([](WithFastFood& w) { w.rows.permutation = w.rows.permutation.view({4, 4}); });
+  refused([](WithFastFood& w) { w.rows.permutation = w.rows.permutation.cast(DType::f32); });
+  refused([](WithFastFood& w) { w.rows.permutation = Tensor::full({2, 8}, 8, DType::i64); });
+  refused([](WithFastFood& w) { w.rows.permutation = Tensor::full({2, 8}, -1, DType::i64); });
+}
+
+// Of each token: two blocks of 3 diagonals of 8 and two transforms of 8 log2 8 additions; then phi V, or phi S.
+TEST(KernelAttention, FastFoodCountsItsOwnWork) {
+  const WithFastFood attention;
+  const Problem& p = attention.p;
+  work::start();
+  attention.attend();
+  const auto tokens = static_cast<double>(p.Q.size(0) * p.Q.size(1) * (p.Q.size(2) + p.K.size(2)));
+  const double of_token = 2 * (2 * 3 * 8 + 11 * static_cast<double>(p.V.size(3))) + 2 * 2 * 8 * 3;
+  EXPECT_EQ(work::stop().flops, tokens * of_token);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ double gaussian(const Values& q, const Values& k) {
 Tensor omega(SpectralDistribution& distribution) {
   Generator unused(0);
   Context context{unused};
-  return distribution.frequencies(context).Omega.value().cast(DType::f64);
+  return distribution.frequencies(context).values.value().cast(DType::f64);
 }
 
 FeatureMap map_of(Kind kind, double norm_factor = 0.5) {
@@ -352,11 +352,7 @@ TEST(Kernels, FastFoodEstimatesTheGaussianKernel) {
       distribution.frequencies(training);
     }
     Context context{noise};
-    const Frequencies found = distribution.frequencies(context);
-    KernelAttentionSpec spec;
-    spec.permutation = found.permutation;
-    spec.frequencies = found.count;
-    return composed::fastfood_matrix(spec, found.Omega, kDim).value().cast(DType::f64);  // (1, M, dim)
+    return composed::dense(distribution.frequencies(context), kDim).value().cast(DType::f64);  // (1, M, dim)
   };
   const auto squares = [](const Tensor& V) { return grouped((V * V).to_vector<double>(), kDim * kDim); };
   using Learn = FastFoodOptions::Learn;

@@ -42,7 +42,7 @@ TEST(RegularisedKernel, TheRegularisedKernelIsALowerBoundOfSoftmaxAndNotFarBelow
         Generator init(static_cast<uint64_t>(10 * dim + point));
         constexpr int64_t kRows = 9600;
         OrthogonalFrequencies distribution({}, kRows, dim, {norms}, kNever, init);
-        const Tensor u = matmul(distribution.current().Omega.value().cast(DType::f64), Tensor::from(z, {dim, 1}));
+        const Tensor u = matmul(distribution.current().values.value().cast(DType::f64), Tensor::from(z, {dim, 1}));
         Values found = u.to_vector<double>();
         for (double& value : found) value = std::exp(value - dot(z, z) / 2);
         Values means;  // of blocks of orthogonal rows, which are independent

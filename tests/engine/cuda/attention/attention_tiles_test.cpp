@@ -72,7 +72,7 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
   for (int64_t i = 0; i < kTile * kDim; ++i) {
     PackOmega{kFrequencies, kTile, kDim, Omega.data(), omega_rows.data(), omega_columns.data()}(i);
   }
-  const Frequencies omega{1, kFrequencies, kTile, true, omega_rows.data(), omega_columns.data()};
+  const PackedFrequencies omega{1, kFrequencies, kTile, true, omega_rows.data(), omega_columns.data()};
 
   PackedSide queries(q, v, padded), keys(k, v, padded);
   const KeyMask all{Tensor()};
