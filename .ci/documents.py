@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs every command that a document prints, as a reader would: from the root of the sources, through ./run.
 
-    .ci/documents.py            all of them; exit code 1 if one fails, or can not be run
+    .ci/documents.py            all of them; exit code 1 if one fails, or cannot be run
     .ci/documents.py --list     what would be run, and where it stands
     .ci/documents.py TEXT       only commands of documents whose path holds TEXT
 

@@ -43,7 +43,7 @@ class StepGraph {
   /// Makes a step. `key` names all that a step's calls depend on and that differs between steps: the shapes. With spans
   /// of ops, work counts, debug-sync or memory guards asked for, every step runs op by op.
   Ran run(const std::string& key, const std::function<void()>& step);
-  /// Why the latest step that was observed can not be recorded; empty where it can.
+  /// Why the latest step that was observed cannot be recorded; empty where it can.
   const std::string& objection() const { return objection_; }
   /// Forgets all recordings.
   void clear();

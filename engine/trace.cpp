@@ -128,7 +128,7 @@ void write(const std::filesystem::path& path) {
   file << chrome_json();
   file.close();
   const int error = errno;
-  if (!file) fail_for(error, fmt::format("trace: can not write {}: {}", path.string(), std::strerror(error)));
+  if (!file) fail_for(error, fmt::format("trace: cannot write {}: {}", path.string(), std::strerror(error)));
 }
 
 std::vector<Share> shares() {

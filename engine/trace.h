@@ -58,7 +58,7 @@ void stop();
 std::vector<Event> events();
 /// The spans as Chrome's trace event format, JSON.
 std::string chrome_json();
-/// Writes chrome_json() to a file; an Error where it can not.
+/// Writes chrome_json() to a file; an Error where it cannot.
 void write(const std::filesystem::path& path);
 
 /// Time by name, largest first: own time (without the spans inside), its share of all own time, number of spans.

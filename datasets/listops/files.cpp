@@ -42,7 +42,7 @@ std::string join(const std::vector<Operator>& operators) {
 void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) fail("{}: the folder can not be made: {}", folder.string(), error.message());
+  if (error) fail("{}: the folder cannot be made: {}", folder.string(), error.message());
 }
 
 ManifestFile write_table(const fs::path& folder, const char* name, std::span<const Expression> expressions) {
@@ -182,7 +182,7 @@ class Maker {
   Maker(const fs::path& folder, const Say& say) {
     bool told = false;
     for (;;) {
-      FileLock lock(folder / kStagingLock, folder.string() + ": files can not be made there", "choose another folder");
+      FileLock lock(folder / kStagingLock, folder.string() + ": files cannot be made there", "choose another folder");
       if (lock.held()) {
         lock_.emplace(std::move(lock));
         removed_.emplace(folder / kStagingLock);

@@ -92,7 +92,7 @@ class AnyRows {
     std::vector<bool> left_out(static_cast<size_t>(reader.size()));
     for (const std::string& name : format_.leave_out) {
       const int column = column_of(reader, format_, name, "leaving out");
-      if (column == result_.label) reader.fail_in(column, "the label can not be left out");
+      if (column == result_.label) reader.fail_in(column, "the label cannot be left out");
       left_out[static_cast<size_t>(column)] = true;
     }
     for (int column = 0; column < reader.size(); ++column) {

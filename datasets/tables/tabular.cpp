@@ -22,7 +22,7 @@ void require_known(const TableSplit& train, const TableSplit& other, const Numer
   const std::vector<int64_t> labels = other.labels.to_vector<int64_t>();
   for (size_t i = 0; i < labels.size(); ++i) {
     if (known[static_cast<size_t>(labels[i])]) continue;
-    fail("{}: class '{}' of the {} split never comes in the training rows; a model can not know it",
+    fail("{}: class '{}' of the {} split never comes in the training rows; a model cannot know it",
          table.place_of_label(begin + static_cast<int64_t>(i)), table.class_names[static_cast<size_t>(labels[i])],
          split);
   }
@@ -68,7 +68,7 @@ void standardise(TableSplits& splits) {
 
 void require_rows(const std::string& file, int64_t rows, int64_t train, int64_t valid) {
   if (train < 1 || valid < 1 || rows - train - valid < 1) {
-    fail("{}: {} rows can not be split into {} for training, {} for validation and at least 1 for testing", file, rows,
+    fail("{}: {} rows cannot be split into {} for training, {} for validation and at least 1 for testing", file, rows,
          train, valid);
   }
 }
@@ -127,7 +127,7 @@ TableSplits split_of_files(NumericTable&& train, int64_t valid, NumericTable&& t
     const std::string& name = test.class_names[static_cast<size_t>(label)];
     const auto found = std::find(train.class_names.begin(), train.class_names.end(), name);
     if (found == train.class_names.end()) {
-      fail("{}: class '{}' never comes in {}; a model can not know it", test.place_of_label(i), name, train.file);
+      fail("{}: class '{}' never comes in {}; a model cannot know it", test.place_of_label(i), name, train.file);
     }
     label = found - train.class_names.begin();
   }

@@ -1,4 +1,4 @@
-// Bytes that came from outside: a cursor that can not leave them, and messages that name the place.
+// Bytes that came from outside: a cursor that cannot leave them, and messages that name the place.
 //
 //   ByteReader reader(bytes, "train-images-idx3-ubyte");
 //   const auto magic = reader.big<uint32_t>("the magic number");

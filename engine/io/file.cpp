@@ -55,7 +55,7 @@ void fail_for(int error, const std::string& message) {
 
 InputFile::InputFile(const std::filesystem::path& path) : name_(path.string()) {
   descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) fail("{}: can not be opened: {}", name_, reason(errno));
+  if (descriptor_ < 0) fail("{}: cannot be opened: {}", name_, reason(errno));
   struct stat status {};
   if (fstat(descriptor_, &status) == 0 && !S_ISDIR(status.st_mode)) {
     if (S_ISREG(status.st_mode)) size_ = status.st_size;
@@ -71,7 +71,7 @@ size_t InputFile::read(std::span<std::byte> to) {
   for (;;) {
     const ssize_t count = ::read(descriptor_, to.data(), std::min(to.size(), kPiece));
     if (count >= 0) return static_cast<size_t>(count);
-    if (errno != EINTR) fail("{}: can not be read: {}", name_, reason(errno));
+    if (errno != EINTR) fail("{}: cannot be read: {}", name_, reason(errno));
   }
 }
 
@@ -79,7 +79,7 @@ void InputFile::read_at(int64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     const ssize_t count = pread(descriptor_, to.data(), std::min(to.size(), kPiece), offset);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_at(name_, offset, "can not be read: {}", reason(errno));
+    if (count < 0) fail_at(name_, offset, "cannot be read: {}", reason(errno));
     if (count == 0) fail_at(name_, offset, "the file ends here, {} bytes early; is it still being written?", to.size());
     to = to.subspan(static_cast<size_t>(count));
     offset += count;
@@ -101,7 +101,7 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, int64_t limi
 AtomicFile::AtomicFile(const std::filesystem::path& path) : name_(path.string()), target_(path) {
   struct stat old {};
   const bool exists = stat(target_.c_str(), &old) == 0;
-  if (exists && !S_ISREG(old.st_mode)) fail("{}: is not a regular file and can not be replaced; choose a name", name_);
+  if (exists && !S_ISREG(old.st_mode)) fail("{}: is not a regular file and cannot be replaced; choose a name", name_);
   if (exists && std::filesystem::is_symlink(target_)) target_ = std::filesystem::canonical(target_);
   if (!target_.has_filename()) fail("{}: names a folder, not a file; add a file name", name_);
   const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
@@ -110,7 +110,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& path) : name_(path.string())
   descriptor_ = open_temporary(target_, temporary);
   if (descriptor_ < 0) {
     const int error = errno;
-    fail_for(error, fmt::format("{}: can not be written: {}", name_, reason(error)));
+    fail_for(error, fmt::format("{}: cannot be written: {}", name_, reason(error)));
   }
   temporary_.emplace(temporary);
   // Best effort: on file systems without permissions the new file has the default ones.

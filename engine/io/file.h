@@ -26,7 +26,7 @@ class DiskError : public Error {
 /// Throws the message as a DiskError where the errno is a disk's, such as ENOSPC, otherwise as an Error.
 [[noreturn]] void fail_for(int error, const std::string& message);
 
-/// A file open for reading. Errors name it and say why it can not be read.
+/// A file open for reading. Errors name it and say why it cannot be read.
 class InputFile final : public ByteSource {
  public:
   explicit InputFile(const std::filesystem::path& path);

@@ -1,6 +1,6 @@
 // A lock between processes: a file that one of them holds, which ends with the process however that comes about.
 //
-//   const FileLock lock("runs/lra/a/.lock", "can not write in runs/lra/a", "name another");
+//   const FileLock lock("runs/lra/a/.lock", "cannot write in runs/lra/a", "name another");
 //   if (!lock.held()) fail("in use by {}", lock.holder());
 #pragma once
 

@@ -175,7 +175,7 @@ void encode(ByteSink& sink, const Tensor& image) {
   if (!write_all(state, static_cast<png_uint_32>(shape[1]), static_cast<png_uint_32>(shape[0]), color_type,
                  rows.data())) {
     if (state.failure) std::rethrow_exception(state.failure);
-    fail("png: {} can not be written: {}", shape.str(), shown(state.message.data()));
+    fail("png: {} cannot be written: {}", shape.str(), shown(state.message.data()));
   }
 }
 
@@ -195,7 +195,7 @@ Tensor parse_png(Bytes bytes, std::string_view file) {
   if (!read_start(state)) refuse();
   const int64_t raw = static_cast<int64_t>(state.row_bytes) * state.height;  // below 2^23 * 2^20
   if (raw > kBestRatio * static_cast<int64_t>(bytes.size())) {
-    fail_at(file, 16, "png: {} x {} pixels can not come out of {} bytes; the file is damaged or cut short", state.width,
+    fail_at(file, 16, "png: {} x {} pixels cannot come out of {} bytes; the file is damaged or cut short", state.width,
             state.height, bytes.size());
   }
   if (png_get_bit_depth(state.png, state.info) == 16) {

@@ -19,7 +19,7 @@ constexpr std::string_view kHashKey = "bochner.hash";
 constexpr std::string_view kHashKind = "xxh3_128";
 constexpr std::string_view kHeaderKey = "bochner.hash.header";
 constexpr std::string_view kTensorKey = "bochner.hash.tensor.";
-/// As it stands in the header text. It can not be part of a JSON string: there its quotes would have backslashes.
+/// As it stands in the header text. It cannot be part of a JSON string: there its quotes would have backslashes.
 constexpr std::string_view kHeaderKeyText = "\"bochner.hash.header\":\"";
 
 std::string tensor_key(const std::string& name) { return std::string(kTensorKey) + name; }

@@ -28,7 +28,7 @@ class Sha256 {
   uint64_t total_ = 0;
 };
 
-/// The hash of a file, read in pieces; an Error where it can not be read.
+/// The hash of a file, read in pieces; an Error where it cannot be read.
 std::string sha256_of_file(const std::filesystem::path& path);
 
 /// The compression function over whole blocks of 64 bytes: in C++, and with the processor's SHA instructions where it

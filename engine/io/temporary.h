@@ -34,7 +34,7 @@ class Temporary {
 void remove_temporaries() noexcept;
 
 /// Opens a new file `TARGET.tmp-PID-N` for writing and locks it for as long as the descriptor stays open: this is how
-/// remove_leftovers() knows the file of a living process, on whichever machine. Returns -1 with errno where it can not.
+/// remove_leftovers() knows the file of a living process, on whichever machine. Returns -1 with errno where it cannot.
 int open_temporary(const std::filesystem::path& target, std::filesystem::path& path);
 
 /// Removes the `NAME.tmp-PID-N` in the folder whose process is gone; those of one NAME, or of any where it is empty.

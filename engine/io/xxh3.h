@@ -33,7 +33,7 @@ class Xxh3 {
 
 /// Of bytes that are all there.
 std::string xxh3_of(Bytes bytes);
-/// Of a file, read in pieces; an Error where it can not be read.
+/// Of a file, read in pieces; an Error where it cannot be read.
 std::string xxh3_of_file(const std::filesystem::path& path);
 
 }  // namespace bochner

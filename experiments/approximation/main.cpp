@@ -35,18 +35,18 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
-    f("length", length, "tokens, of features and layers").at_least(1);
+    f("length", length, "number of tokens, for features and layers").at_least(1);
     f("dim", dim, "size of a head").at_least(1);
     f("features", features, "numbers of random features, or of landmarks").at_least(1);
-    f("lengths", lengths, "numbers of tokens, of spectral; with --qkv the first tokens").at_least(1);
-    f("scales", scales, "deviations of random queries and keys; empty: 0.5,0.7,1 of features, 0.5,1,2 of spectral")
+    f("lengths", lengths, "numbers of tokens, for spectral; with --qkv the first tokens of the file").at_least(1);
+    f("scales", scales, "deviations of random queries and keys; empty: 0.5,0.7,1 for features, 0.5,1,2 for spectral")
         .above(0);
-    f("layers", layers, "deepest Transformer, of layers").at_least(1).at_most(1000);
-    f("heads", heads, "attention heads, of layers").at_least(1);
-    f("hidden", hidden, "hidden units of feed-forward blocks, of layers").at_least(1);
-    f("methods", methods, "mechanisms that spectral compares, and nystrom: SKY Eqs. 4-6 on softmax's own matrix");
-    f("repeats", repeats, "draws that each point is the mean of").at_least(1);
-    f("qkv", qkv, "safetensors file with Q, K, V (batch, heads, length, dim) for spectral, in place of random ones");
+    f("layers", layers, "layers of the deepest Transformer, for layers").at_least(1).at_most(1000);
+    f("heads", heads, "attention heads, for layers").at_least(1);
+    f("hidden", hidden, "hidden units of feed-forward blocks, for layers").at_least(1);
+    f("methods", methods, "mechanisms that spectral compares; nystrom is SKY Eqs. 4-6 on softmax's own matrix");
+    f("repeats", repeats, "number of draws of which each point is the mean").at_least(1);
+    f("qkv", qkv, "safetensors file with Q, K, V (batch, heads, length, dim) for spectral, instead of random ones");
   }
 };
 

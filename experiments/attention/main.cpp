@@ -33,9 +33,9 @@ struct Config {
     f("list", list, "print a table of all mechanisms").of_invocation();
     f("show", show, "print equation, shapes and options of this mechanism").of_invocation();
     f("io", io, "safetensors file with Q, K, V and maybe mask, dO and parameters; the result goes to --out");
-    f("matrix", matrix, "with --io: write the attention matrix A, too, found with one-hot values");
+    f("matrix", matrix, "with --io: also write the attention matrix A, found with one-hot values");
     f("causal", causal, "with --io: token i sees tokens 0 to i");
-    f("training", training, "with --io: as in a training step, with batch statistics, noise and dropout");
+    f("training", training, "with --io: run as in a training step, with batch statistics, noise and dropout");
     f.group("mechanism", mechanism);
   }
 };
@@ -60,7 +60,7 @@ void print_mechanism(const std::string& name, Config& config) {
   std::set<std::string> learnt;
   for (const Parameter* parameter : mechanism->parameters()) learnt.insert(parameter->name);
   const auto state = mechanism->state();
-  if (!state.empty()) fmt::print("\nTensors that --io may be given; here for 4 heads of 64 and 64 tokens:\n");
+  if (!state.empty()) fmt::print("\nTensors that the file of --io may hold, here for 4 heads of 64 and 64 tokens:\n");
   for (const auto& [key, tensor] : state) {
     fmt::print("  {} {}{}\n", key, tensor.shape().str(), learnt.count(key) > 0 ? ", learns" : "");
   }
@@ -85,8 +85,7 @@ std::filesystem::path output_of(const Config& config) {
     return out;
   }
   if (out.parent_path().extension() == ".safetensors") {  // as one of several mechanisms, each in a folder of its own
-    fail("--out={}: one file can not take the results of several mechanisms; name a folder",
-         out.parent_path().string());
+    fail("--out={}: one file cannot take the results of several mechanisms; name a folder", out.parent_path().string());
   }
   const std::string name =
       fmt::format("{}-{}.safetensors", std::filesystem::path(config.io).stem().string(), config.run.attention);
@@ -141,6 +140,6 @@ void run(Config& config, Session& session) {
 
 int main(int argc, char** argv) {
   return bochner::main_of<bochner::Config>(
-      {"attention", "Every attention of the registry, on tensors of one's own", bochner::embedded_resources()}, argc,
-      argv, bochner::run);
+      {"attention", "Every attention of the registry, on your own tensors", bochner::embedded_resources()}, argc, argv,
+      bochner::run);
 }

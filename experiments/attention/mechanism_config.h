@@ -28,12 +28,15 @@ struct MechanismConfig {
   std::string synthesis = "random";
 
   void fields(Fields& f) {
-    f("as", as, "where paper and released code differ").one_of({"paper", "released"});
-    f("features", options.features, "M, random features (rows of Omega), landmarks, or projected places").at_least(1);
+    f("as", as, "which to follow where the paper and its released code differ").one_of({"paper", "released"});
+    f("features", options.features, "M: number of random features (rows of Omega), landmarks, or projected positions")
+        .at_least(1);
     f("redraw", options.redraw, "training steps between draws of random features; 0: never").at_least(0);
-    f("redraw-in-evaluation", options.redraw_in_evaluation, "draw anew for every batch of an evaluation, too");
+    f("redraw-in-evaluation", options.redraw_in_evaluation,
+      "also draw new random features for every batch of an evaluation");
     f("components", options.components, "Gaussians of the mixture of gmm-*").at_least(1);
-    f("length", options.length, "longest sequence, for parameters of places; 0: as long as the input").at_least(0);
+    f("length", options.length, "longest sequence, for parameters that belong to positions; 0: as long as the input")
+        .at_least(0);
     further(f);
   }
 
@@ -41,11 +44,11 @@ struct MechanismConfig {
   void further(Fields& f) {
     f("coupling", coupling, "how rows of Omega depend on one another")
         .one_of({"independent", "orthogonal", "hadamard", "givens"});
-    f("covariance", covariance, "of gmm-*: as KL has it, full of gmm-rks and diagonal of gmm-prf")
+    f("covariance", covariance, "covariances of gmm-*; paper, as in KL: full for gmm-rks and diagonal for gmm-prf")
         .one_of({"paper", "diagonal", "full"});
-    f("mixture", mixture, "of gmm-*; tied: two Gaussians of one Sigma at mu and -mu, as KL's experiments")
+    f("mixture", mixture, "Gaussians of gmm-*; tied: two with the same Sigma at mu and -mu, as in KL's experiments")
         .one_of({"free", "tied"});
-    f("sigma", options.sigma, "bandwidth of fastfood-* at first").above(0);
+    f("sigma", options.sigma, "initial bandwidth of fastfood-*").above(0);
     f("eps", options.eps,
       "share of the largest exponential added to each feature of performer, -hyp and -reg; derivatives hold the "
       "largest constant")
@@ -55,21 +58,22 @@ struct MechanismConfig {
       "added to sums of weights; where those are of exponentials, after these were divided by the largest")
         .at_least(0);
     f("renormalise", options.renormalise, "divide by sums of weights");
-    f("dropout", options.dropout, "dropout of attention weights, where there are such").at_least(0).below(1);
-    f("streaming", options.streaming, "the fused kernels; no: the plain composition that they equal");
-    f("iterations", options.iterations, "of the Nystrom methods' inverse, or of sinkhorn's normalisation").at_least(0);
-    f("exact-inverse", options.exact_inverse, "a pseudo-inverse in place of the iteration");
+    f("dropout", options.dropout, "dropout of attention weights, in mechanisms that have them").at_least(0).below(1);
+    f("streaming", options.streaming, "use the fused kernels; no: the plain composition that they equal");
+    f("iterations", options.iterations, "iterations of the Nystrom methods' inverse, or of sinkhorn's normalisation")
+        .at_least(0);
+    f("exact-inverse", options.exact_inverse, "use a pseudo-inverse instead of the iteration");
     f("kernel", kernel, "what skyformer approximates: its own kernel, or softmax's").one_of({"gaussian", "softmax"});
     f("gamma", options.gamma, "added to skyformer's diagonal").above(0);
-    f("convolution", options.convolution, "places that nystromformer's convolution spans; 0: none").at_least(0);
-    f("block", options.block, "tokens of a block, chunk, stride or half window").at_least(1);
-    f("global-tokens", options.global_tokens, "of longformer").at_least(0);
-    f("random-blocks", options.random_blocks, "of bigbird").at_least(0);
-    f("summary", options.summary, "tokens of each block that all see (sparse)").at_least(1);
-    f("hashes", options.hashes, "rounds of reformer").at_least(1);
-    f("factor", options.factor, "of informer: c ln L queries attend").at_least(1);
-    f("temperature", options.temperature, "of sinkhorn's sorting").above(0);
-    f("synthesis", synthesis, "where synthesizer has its scores from").one_of({"random", "factorized", "dense"});
+    f("convolution", options.convolution, "positions that nystromformer's convolution spans; 0: none").at_least(0);
+    f("block", options.block, "number of tokens in a block, chunk, stride or half window").at_least(1);
+    f("global-tokens", options.global_tokens, "number of global tokens of longformer").at_least(0);
+    f("random-blocks", options.random_blocks, "number of random blocks of bigbird").at_least(0);
+    f("summary", options.summary, "sparse: number of tokens of each block that all tokens see").at_least(1);
+    f("hashes", options.hashes, "number of hashing rounds of reformer").at_least(1);
+    f("factor", options.factor, "c of informer, in which c ln L queries attend").at_least(1);
+    f("temperature", options.temperature, "temperature of sinkhorn's sorting").above(0);
+    f("synthesis", synthesis, "how synthesizer makes its scores").one_of({"random", "factorized", "dense"});
   }
 
   /// The options, with a length where they name none.

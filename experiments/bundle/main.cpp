@@ -36,11 +36,11 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
-    f("features", features, "of the SNNK layer that stands in for the last hidden layer of a plain network")
+    f("features", features, "features of the SNNK layer that replaces the last hidden layer of a plain network")
         .at_least(1);
-    f("ridge", ridge, "of the closed-form fit of a plain network's bundle, relative to the rows").at_least(0);
-    f("rows", rows, "numbers of rows at once, whose latency is measured").at_least(1);
-    f("rounds", rounds, "repetitions of each measurement of time, whose median counts").at_least(1);
+    f("ridge", ridge, "ridge of the closed-form fit of a plain network's bundle, relative to the rows").at_least(0);
+    f("rows", rows, "numbers of rows that are run at once to measure latency").at_least(1);
+    f("rounds", rounds, "repetitions of each measurement of time, of which the median counts").at_least(1);
     f("tables", tables, "where the run's data are now; empty: where they were");
   }
 };
@@ -84,7 +84,7 @@ Trained trained_of(rows::Config& of, const std::string& experiment, const std::s
 
 Trained trained(const Config& config, Log& log) {
   const std::filesystem::path folder = config.run.data;
-  if (config.run.data.empty()) fail("bundle: which run? name its folder with --data=runs/uci/NAME");
+  if (config.run.data.empty()) fail("bundle: no run is given; name its folder with --data=runs/uci/NAME");
   if (!holds_run(folder)) fail("bundle: {} holds no run; train one with ./run uci or ./run mnist", folder.string());
   const std::vector<std::byte> ini = read_file(folder / "config.ini");
   const std::string experiment = top_value(text_of(ini), "experiment");

@@ -24,7 +24,7 @@ struct Options {
 
   void fields(Fields& f) {
     f("data", data, "folder of the data sets");
-    f("seed", seed, "of the generator; the Long Range Arena's set is seed 0 here");
+    f("seed", seed, "seed of the generator; the Long Range Arena's set is seed 0 here");
     f("threads", threads, "CPU threads; 0: one per core; the files do not depend on it").at_least(0).at_most(1024);
     f("help", help, "print this, and stop");
   }
@@ -51,14 +51,14 @@ class Check {
 
   /// A set whose manifest itself is broken.
   void print_broken(const std::string& set, const std::string& what) {
-    fmt::print("{:<24} {:<10} remove the folder to have it made anew\n  {}\n", set, "BROKEN", what);
+    fmt::print("{:<24} {:<10} remove the folder, and it will be made again\n  {}\n", set, "BROKEN", what);
     ++broken_;
   }
 
   /// An Error where a file is broken.
   void finish() const {
     std::fflush(stdout);
-    if (broken_ > 0) fail("{} of the files found are broken; remove them, and get them anew", broken_);
+    if (broken_ > 0) fail("{} of the files found are broken; remove them and get them again", broken_);
   }
 
  private:
@@ -89,7 +89,7 @@ void check(const Options& options, bool given) {
     for (const fs::path& folder : made) {
       const std::string set = folder.filename().string();
       try {
-        report.print(set, check_manifest(folder), "remove the folder to have it made anew");
+        report.print(set, check_manifest(folder), "remove the folder, and it will be made again");
       } catch (const Error& error) {
         report.print_broken(set, error.what());
       }

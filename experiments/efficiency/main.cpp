@@ -40,20 +40,21 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
-    f("lengths", lengths, "tokens of a sequence").at_least(1);
+    f("lengths", lengths, "numbers of tokens in a sequence").at_least(1);
     f("methods", methods, "mechanisms to compare; none returns V, the line X of PERF").one_of(attention_names());
-    f("features", features, "of each method, in their order; empty: --mechanism.features for all").at_least(0);
-    f("layers", layers, "numbers of encoder blocks of the model").at_least(1).at_most(1000);
+    f("features", features, "random features of each method, in their order; empty: --mechanism.features for all").at_least(0);
+    f("layers", layers, "numbers of encoder blocks in the model").at_least(1).at_most(1000);
     f("dim", dim, "size of the residual stream").at_least(1);
     f("head-dim", head_dim, "size of a head; 0: dim / heads").at_least(0);
     f("heads", heads, "attention heads").at_least(1);
     f("hidden", hidden, "hidden units of the model's feed-forward blocks").at_least(1);
-    f("vocabulary", vocabulary, "tokens of the model").at_least(1);
-    f("repeats", repeats, "rounds, of which the shortest counts; all methods of a length take turns").at_least(1);
-    f("limit-seconds", limit_seconds, "a mechanism goes no further behind a pass that took longer").above(0);
-    f("budget-seconds", budget_seconds, "nor where it would take longer than this in all; 0: no such bound")
+    f("vocabulary", vocabulary, "number of different tokens").at_least(1);
+    f("repeats", repeats, "number of rounds, of which the fastest counts; all methods of a length take turns")
+        .at_least(1);
+    f("limit-seconds", limit_seconds, "a mechanism stops after a pass that took longer than this").above(0);
+    f("budget-seconds", budget_seconds, "a mechanism stops if it would take longer than this in all; 0: no limit")
         .at_least(0);
-    f("causal", causal, "of attention: token i sees tokens 0 to i");
+    f("causal", causal, "task attention: token i sees tokens 0 to i");
     f.group("mechanism", mechanism);
   }
 

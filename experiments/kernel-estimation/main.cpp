@@ -167,7 +167,7 @@ void run(Config& config, Session& session) {
 int main(int argc, char** argv) {
   return bochner::main_of<Config>(
       {.name = "kernel-estimation",
-       .summary = "How far SNNK layers are from the layers they stand for, by number of projections",
+       .summary = "How far SNNK layers are from the layers that they estimate, by number of projections",
        .resources = bochner::embedded_resources(),
        .trains = false},
       argc, argv, run);

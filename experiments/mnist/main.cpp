@@ -4,7 +4,7 @@
 
 int main(int argc, char** argv) {
   return bochner::main_of<bochner::mnist::Config>(
-      {"mnist", "MNIST and Fashion-MNIST: an MLP against the same with an SNNK layer in its middle",
+      {"mnist", "MNIST and Fashion-MNIST: an MLP, and the same network with an SNNK layer in its middle",
        bochner::embedded_resources()},
       argc, argv, bochner::rows::train);
 }

@@ -48,7 +48,7 @@ struct Config {
   void fields(Fields& f) {
     run.fields(f);
     f("states", states, "how many of the lowest states are observed, 1 to 4").at_least(1);
-    f("points", points, "points at which they are, for training; a fifth as many validate and test").at_least(10);
+    f("points", points, "training points at which they are observed; a fifth as many validate and test").at_least(10);
     f("box", box, "points are drawn from [-box, box]^2").above(0);
     f("spring", spring, "task two-body: strength of the spring between the particles").at_least(0);
     f.group("model", model);

@@ -42,7 +42,7 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
-    f("size", size, "--data=still-life or dead-leaves: pixels a side of the generated picture").at_least(3);
+    f("size", size, "pixels on each side of a generated picture (--data=still-life or dead-leaves)").at_least(3);
     f.group("model", model);
     f.group("optim", optim);
   }
@@ -122,7 +122,8 @@ void run(Config& config, Session& session) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return bochner::main_of<Config>({"siren", "Image fitting: a SIREN against the same with SNNK in its hidden layers",
-                                   bochner::embedded_resources()},
-                                  argc, argv, run);
+  return bochner::main_of<Config>(
+      {"siren", "Image fitting: a SIREN, and the same network with SNNK in its hidden layers",
+       bochner::embedded_resources()},
+      argc, argv, run);
 }

@@ -3,17 +3,17 @@
 namespace bochner::sparsity {
 
 void PairsConfig::fields(Fields& f) {
-  f("relevant", relevant, "share p of positions that count; 0: that of the task").at_least(0).below(1);
-  f("length", of.length, "pairs of a sequence").at_least(1);
+  f("relevant", relevant, "share p of positions that count; 0: the task's share").at_least(0).below(1);
+  f("length", of.length, "number of pairs in a sequence").at_least(1);
   f("train-examples", of.train, "sequences for training").at_least(1);
-  f("valid-examples", of.valid, "for the curves and the best checkpoint").at_least(1);
-  f("test-examples", of.test, "for the result").at_least(1);
+  f("valid-examples", of.valid, "sequences for validation, for the curves and the best checkpoint").at_least(1);
+  f("test-examples", of.test, "sequences for the test result").at_least(1);
   f("data-seed", of.seed, "seed of the generator of sequences");
 }
 
 void GradientConfig::fields(Fields& f) {
-  f("examples", examples, "of the validation set, the first ones").at_least(1);
-  f("repetitions", repetitions, "times that each passes, with new random features").at_least(1);
+  f("examples", examples, "how many of the first validation examples to use").at_least(1);
+  f("repetitions", repetitions, "how often each example is run, each time with new random features").at_least(1);
 }
 
 Config::Config() {

@@ -23,8 +23,8 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
-    f("input", input, "the tape at first; empty: that of the task's example");
-    f("machine", machine, "a file of rules `state symbol write next move` in the place of the task's machine");
+    f("input", input, "the initial tape; empty: that of the task's example");
+    f("machine", machine, "a file of rules `state symbol write next move` that replaces the task's machine");
   }
 };
 

@@ -4,7 +4,7 @@
 
 int main(int argc, char** argv) {
   return bochner::main_of<bochner::uci_experiment::Config>(
-      {"uci", "UCI classification: an MLP against the same with an SNNK layer in its middle",
+      {"uci", "UCI classification: an MLP, and the same network with an SNNK layer in its middle",
        bochner::embedded_resources()},
       argc, argv, bochner::rows::train);
 }

@@ -19,7 +19,7 @@ GaussianMixture::GaussianMixture(Slot slot, int64_t heads, int64_t features, int
       scale_(parameter("scale", Tensor::full({heads, learnt_, 1, dim}, 1))) {
   require_sizes("gaussian mixture", features, dim);
   if (options.tied && options.components != 2) {
-    fail("gaussian mixture: {} components can not be tied; a tied mixture has 2, at mu and -mu", options.components);
+    fail("gaussian mixture: {} components cannot be tied; a tied mixture has 2, at mu and -mu", options.components);
   }
   if (options.components < 1 || features % options.components != 0) {
     fail("gaussian mixture: {} features do not divide among {} components", features, options.components);

@@ -94,7 +94,7 @@ expect '--cuda, twice' "$(cat "$tree/configured")" 'cmake --preset default *-DBO
 program "$tree/tools/cmake" <<<'#!/bin/sh
 echo no compiler; exit 1'
 rm "$tree/build/build.ninja"
-expect 'a build that can not be configured' "$(run data)" $'run: first build: this takes some minutes\nno compiler\nrun: *exit 2'
+expect 'a build that cannot be configured' "$(run data)" $'run: first build: this takes some minutes\nno compiler\nrun: *exit 2'
 touch "$tree/build/build.ninja"
 
 # Of a build and of tests only what went wrong is shown, at once; how far they are is told once a minute at most.

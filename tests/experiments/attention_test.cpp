@@ -175,7 +175,7 @@ TEST(AttentionProgram, NumbersThatOverflowAreToldAndFail) {
   const Ended several =
       attention(folder, {"--io=in.safetensors", "--attention=softmax,linear-elu", "--out=both.safetensors"});
   EXPECT_EQ(several.code, 2);
-  EXPECT_NE(several.err.find("--out=both.safetensors: one file can not take the results of several"), std::string::npos)
+  EXPECT_NE(several.err.find("--out=both.safetensors: one file cannot take the results of several"), std::string::npos)
       << several.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "both.safetensors"));
 }

@@ -115,7 +115,7 @@ TEST(Config, PresetsLayerByTaskAndMechanism) {
             "--preset: 'one' says nothing of the task 'valley'; it has bowl");
   EXPECT_EQ(error_of({"--preset=papers"}),
             "--preset: there is no 'papers'; did you mean 'paper'? Valid: paper, one, nested");
-  EXPECT_EQ(error_of({"--preset=nested"}), "preset nested:1: 'preset' can not be set in a preset");
+  EXPECT_EQ(error_of({"--preset=nested"}), "preset nested:1: 'preset' cannot be set in a preset");
 }
 
 TEST(Config, OverridesOfAProtocolAreRecorded) {
@@ -222,7 +222,7 @@ TEST(Config, BadFilesAreRefusedWithLineAndReason) {
       {"[model]\nlayers = two\n", ":2: model.layers: 'two' is not a whole number"},
       {"steps = 1\nsteps = 2\n", ":2: steps was given before, in line 1"},
       {"experiment = lra\n", ":1: these are settings of the experiment 'lra', but this is 'toy'"},
-      {"resume = true\n", ":1: 'resume' can not be set in a file"},
+      {"resume = true\n", ":1: 'resume' cannot be set in a file"},
       {std::string("st\0eps = 1\n", 11), ":1: the line holds a control character; is this an INI file?"},
       {"task = \"bowl\n", ":1: the quote that opens is not closed"},
       {"task = \"bowl\" x\n", ":1: 'x' follows the closing quote; a quote within quotes is written twice"},
@@ -241,7 +241,7 @@ TEST(Config, BadFilesAreRefusedWithLineAndReason) {
   EXPECT_NE(error_of({"--config=" + file}).find("is this an INI file?"), std::string::npos);
   EXPECT_EQ(error_of({"--config=" + folder.path().string()}),
             "--config: " + folder.path().string() + " is a folder; name its config.ini");
-  EXPECT_NE(error_of({"--config=" + (folder / "none.ini").string()}).find("can not read"), std::string::npos);
+  EXPECT_NE(error_of({"--config=" + (folder / "none.ini").string()}).find("cannot read"), std::string::npos);
 }
 
 TEST(Config, CommentsQuotesAndLineEndsAreRead) {

@@ -50,7 +50,7 @@ TEST(Data, CheckTellsWhatIsMissingRightAndBroken) {
   EXPECT_EQ(broken.code, 2);
   EXPECT_NE(line_of(broken.out, "listops-5-30").find("BROKEN"), std::string::npos) << broken.out;
   EXPECT_NE(broken.out.find("basic_test.tsv: its SHA-256 is not the one it should have\n"), std::string::npos);
-  EXPECT_EQ(broken.err, "error: 1 of the files found are broken; remove them, and get them anew\n");
+  EXPECT_EQ(broken.err, "error: 1 of the files found are broken; remove them and get them again\n");
 }
 
 TEST(Data, ABrokenManifestHidesNothingElse) {
@@ -85,7 +85,7 @@ TEST(Data, MistakesAreToldInOneLine) {
   EXPECT_TRUE(help.out.starts_with("Usage: ./run data check|make")) << help.out;
   const Ended make = run_data(folder, {"make", "--data=file"});
   EXPECT_EQ(make.code, 2);
-  EXPECT_EQ(make.err, "error: file/listops: the folder can not be made: Not a directory\n");
+  EXPECT_EQ(make.err, "error: file/listops: the folder cannot be made: Not a directory\n");
 }
 
 }  // namespace

@@ -278,7 +278,7 @@ TEST(Life, OutputThatCanNotBeWrittenIsAFailure) {
         std::string(BOCHNER_TOY) + " --out=a --quiet --trace=/dev/full"}) {
     const Ended ended = Process({"/bin/sh", "-c", command}, folder.path()).wait();
     EXPECT_EQ(ended.code, 1) << command;
-    EXPECT_NE(ended.err.find("can not write "), std::string::npos) << ended.err;
+    EXPECT_NE(ended.err.find("cannot write "), std::string::npos) << ended.err;
   }
 }
 

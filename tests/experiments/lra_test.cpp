@@ -171,7 +171,7 @@ TEST(Lra, MistakesAreToldInOneLine) {
   expect_mistake(run_lra(folder, {"--optim.cycle-beta1"}), "only the schedule one-cycle moves beta1, not constant");
   EXPECT_FALSE(std::filesystem::exists(folder / "data"));
   expect_mistake(run_lra(folder, {"--listops.min-tokens=40"}), "length");
-  expect_mistake(run_lra(folder, {"--out=/proc/bochner/run"}), "can not make the run folder /proc/bochner/run");
+  expect_mistake(run_lra(folder, {"--out=/proc/bochner/run"}), "cannot make the run folder /proc/bochner/run");
   expect_mistake(run_lra(folder, {"--resume", "--out=nothing"}), "there is no run in nothing");
   test::put(folder / "other.ini", "experiment = uci\n");
   expect_mistake(run_lra(folder, {"--config=other.ini"}), "these are settings of the experiment 'uci'");
@@ -203,7 +203,7 @@ TEST(Lra, ARunFolderThatIsReadOnlyIsTold) {
     command[0] = "./lra";
   }
   expect_mistake(Process(command, folder.path(), {}, 0, user).wait(),
-                 "can not write in the run folder run: Permission denied");
+                 "cannot write in the run folder run: Permission denied");
   allow(folder / "run", 0755);
 }
 
@@ -218,7 +218,7 @@ TEST(Lra, AFullDiskKeepsTheLastCheckpoint) {
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   expect_same_run(folder / "whole", folder / "full");
   const std::string command = std::string(BOCHNER_LRA) + " --version >/dev/full";
-  expect_failure(Process({"/bin/sh", "-c", command}, folder.path()).wait(), 1, "can not write to standard output");
+  expect_failure(Process({"/bin/sh", "-c", command}, folder.path()).wait(), 1, "cannot write to standard output");
 }
 
 TEST(Lra, FilesWithoutAManifestAreTakenOnlyWhereAskedAndCounted) {

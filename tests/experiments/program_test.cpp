@@ -241,7 +241,7 @@ TEST(Program, AFolderThatCannotBeWrittenIsToldInOneLine) {
   const Ended ended = run_toy(folder, {"--out=file/run"});
   EXPECT_EQ(ended.code, 2);
   EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
-  EXPECT_NE(ended.err.find("can not make the run folder file/run: Not a directory"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("cannot make the run folder file/run: Not a directory"), std::string::npos) << ended.err;
 }
 
 TEST(Program, AFullDiskLosesNothing) {
@@ -279,7 +279,7 @@ TEST(Program, TraceIsWrittenWithATable) {
   EXPECT_NE(ended.out.find("share"), std::string::npos) << ended.out;
   const Ended nowhere = run_toy(folder, {"--trace=nowhere/out.json", "--out=traced"});
   EXPECT_EQ(nowhere.code, 2);
-  EXPECT_EQ(nowhere.err, "error: trace: can not write nowhere/out.json: No such file or directory\n");
+  EXPECT_EQ(nowhere.err, "error: trace: cannot write nowhere/out.json: No such file or directory\n");
   EXPECT_FALSE(std::filesystem::exists(folder / "traced"));
 }
 

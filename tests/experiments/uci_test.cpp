@@ -121,7 +121,7 @@ TEST(UciTypes, SeparatorsAreOneCharacterOrAName) {
   EXPECT_TRUE(mistake(wrong, "no column but the label's; are fields separated by something else than ','?"));
   EXPECT_TRUE(mistake(uci(folder, {"--csv.separator=ab"}), "--csv.separator: 'ab' is not one character, tab or space"));
   EXPECT_TRUE(mistake(uci(folder, {"--csv.separator="}), "--csv.separator: nothing follows the equals sign"));
-  EXPECT_TRUE(mistake(uci(folder, {"--csv.separator=1"}), "--csv.separator: '1' can not separate fields"));
+  EXPECT_TRUE(mistake(uci(folder, {"--csv.separator=1"}), "--csv.separator: '1' cannot separate fields"));
 }
 
 }  // namespace

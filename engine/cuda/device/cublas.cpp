@@ -15,7 +15,7 @@ void* library() {
   if (void* found = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return found;
   const std::string reason = dlerror();
   if (void* found = dlopen(BOCHNER_CUBLAS, RTLD_NOW | RTLD_LOCAL)) return found;
-  fail("cuda: can not load {}: {}; install cuBLAS of CUDA {}, or name its folder in LD_LIBRARY_PATH", name, reason,
+  fail("cuda: cannot load {}: {}; install cuBLAS of CUDA {}, or name its folder in LD_LIBRARY_PATH", name, reason,
        CUBLAS_VER_MAJOR);
 }
 

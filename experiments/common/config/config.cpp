@@ -144,7 +144,7 @@ Assignments from_ini(const Experiment& experiment, Fields& fields, std::string_v
       fail("{}: there is no option '{}'{}", where, entry.name, suggestion(entry.name, fields, "'"));
     }
     if (field->is_command_line_only() || (is_preset && entry.name == "preset")) {
-      fail("{}: '{}' can not be set in {}", where, entry.name, is_preset ? "a preset" : "a file");
+      fail("{}: '{}' cannot be set in {}", where, entry.name, is_preset ? "a preset" : "a file");
     }
     result.push_back({entry.name, entry.value, where});
   }
@@ -155,7 +155,7 @@ std::string read_config(const std::string& file) {
   constexpr std::streamsize kLargest = 1 << 20;
   if (std::filesystem::is_directory(file)) fail("--config: {} is a folder; name its config.ini", file);
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) fail("--config: can not read {}", file);
+  if (!stream) fail("--config: cannot read {}", file);
   std::string text(static_cast<size_t>(kLargest) + 1, '\0');
   stream.read(text.data(), kLargest + 1);
   if (stream.gcount() > kLargest) fail("--config: {} has more than {} bytes; is this an INI file?", file, kLargest);

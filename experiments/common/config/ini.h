@@ -6,7 +6,7 @@
 //   layers = 2        # model.layers
 //   name = "a value # with a blank before its hash, or blanks at its ends, stands in quotes; "" is one within them"
 //
-// Own, as the reader of Boost.Program_options can not say in which line a mistake is.
+// Own, as the reader of Boost.Program_options cannot say in which line a mistake is.
 #pragma once
 
 #include <string>

@@ -3,17 +3,17 @@
 namespace bochner {
 
 void RunOptions::fields(Fields& f) {
-  f("task", task, "what to learn; A,B,... runs each").one_of(tasks);
+  f("task", task, "the task to learn; A,B,... runs each of them").one_of(tasks);
   f("preset", preset, "the protocol whose settings to start from");
   f("config", config, "an INI file of settings, such as the config.ini of a run").command_line_only();
-  f("attention", attention, "attention mechanism; A,B,... trains with each and compares").one_of(attentions);
+  f("attention", attention, "attention mechanism; A,B,... trains with each and compares them").one_of(attentions);
   f("steps", steps, "training steps").at_least(0);
-  f("batch", batch, "examples in a step").at_least(1);
+  f("batch", batch, "examples in each step").at_least(1);
   f("accumulate", accumulate,
     "parts that a step takes its batch in, one after the other: less memory, equal up to rounding")
       .at_least(1);
   f("seed", seed, "seed of all random numbers");
-  f("seeds", seeds, "runs, with the seeds seed, seed + 1, ...; their mean and deviation are reported")
+  f("seeds", seeds, "number of runs, with the seeds seed, seed + 1, ...; reports their mean and deviation")
       .at_least(1)
       .at_most(10000);
   f("threads", threads, "CPU threads; 0: one per core; results do not depend on it")
@@ -22,18 +22,17 @@ void RunOptions::fields(Fields& f) {
       .free_on_resume();
   f("device", device, "cpu, cuda or cuda:N");
   f("precision", precision,
-    "bf16: encoders store activations in it; bf16 and, on a card only, tf32: factors of products")
+    "bf16: encoders store activations in bf16; bf16, or on a card tf32: type of the factors of matrix products")
       .one_of(precisions);
-  f("debug-sync", debug_sync, "wait after every op on a card, so that an error names its op").of_invocation();
-  f("graphs", graphs, "replay steps on a card as a whole where shapes come back; results are the same")
-      .free_on_resume();
+  f("debug-sync", debug_sync, "on a card, wait after every op, so that an error names its op").of_invocation();
+  f("graphs", graphs, "on a card, replay whole steps whose shapes occur again; results are the same").free_on_resume();
   f("checkpoint-every", checkpoint_every,
-    "minutes between checkpoints, beside those of evaluations; 0: none; results do not depend on it")
+    "minutes between extra checkpoints, besides those at evaluations; 0: none; results do not depend on it")
       .at_least(0)
       .free_on_resume();
-  f("init", init, "begin with the weights of this run folder, or of this safetensors file, where names are the same");
+  f("init", init, "start from the weights of this run folder or safetensors file, for parameters of the same name");
   f("data", data, "folder of the data sets").free_on_resume();
-  f("out", out, "run folder, or that of several runs; default runs/EXPERIMENT/NAME").of_invocation();
+  f("out", out, "folder of the run, or of several runs; default runs/EXPERIMENT/NAME").of_invocation();
   f("resume", resume,
     "continue the run in the run folder, bit for bit; with --steps=N to N steps in all; =auto: where there is one, "
     "else "
@@ -47,7 +46,7 @@ void RunOptions::fields(Fields& f) {
   f("log-level", log_level, "how much to print").one_of({"error", "warning", "info", "debug"}).of_invocation();
   f("dump-config", dump_config, "print all settings as an INI file, and stop").command_line_only();
   f("trace", trace, "write a Chrome trace to this file, and print the share of time per op").of_invocation();
-  f("bench", bench, "measure steps beside the least time they could take; trains nothing").of_invocation();
+  f("bench", bench, "time training steps and print the least time they could take; trains nothing").of_invocation();
   f("help", help, "print this, and stop").command_line_only();
   f("version", version, "print version, compiler, BLAS and CUDA, and stop").command_line_only();
 }

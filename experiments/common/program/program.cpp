@@ -40,7 +40,7 @@ void flush_output() {
     std::signal(SIGPIPE, SIG_DFL);
     std::raise(SIGPIPE);
   }
-  throw DiskError("can not write to standard output");
+  throw DiskError("cannot write to standard output");
 }
 
 void print(const std::string& text) {
@@ -176,7 +176,7 @@ class Program {
       const std::string advice = blas_advice();
       if (!advice.empty() && records_.empty()) log_.info("{}", advice);
       if (!options.trace.empty() && trace_.empty()) {
-        trace::write(options.trace);  // empty: that it can not be written shows now, not behind hours of training
+        trace::write(options.trace);  // empty: that it cannot be written shows now, not behind hours of training
         trace_ = options.trace;
         trace::start();
       }

@@ -86,7 +86,7 @@ void AppendFile::sync() {
 
 void AppendFile::fail_to(const char* action) const {
   const int error = errno;
-  fail_for(error, fmt::format("can not {} {}: {}; nothing that was saved is lost, make room and continue with --resume",
+  fail_for(error, fmt::format("cannot {} {}: {}; nothing that was saved is lost, make room and continue with --resume",
                               action, name_, std::strerror(error)));
 }
 

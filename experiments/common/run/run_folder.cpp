@@ -16,8 +16,8 @@ RunFolder::RunFolder(const std::filesystem::path& path, bool resume) : path_(pat
   if (resume && !holds_run(path)) fail("--resume: there is no run in {}", path.string());
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) fail("can not make the run folder {}: {}; name another with --out", path.string(), error.message());
-  lock_.emplace(path / ".lock", "can not write in the run folder " + path.string(), "name another with --out");
+  if (error) fail("cannot make the run folder {}: {}; name another with --out", path.string(), error.message());
+  lock_.emplace(path / ".lock", "cannot write in the run folder " + path.string(), "name another with --out");
   if (!lock_->held()) {
     fail("the run folder {} is in use by {}; wait for it, or name another with --out", path.string(), lock_->holder());
   }

@@ -42,7 +42,7 @@ std::optional<Parts> parted(const std::string& text) {
                text.substr(0, begin) + text.substr(end + 1)};
 }
 
-/// The id is hashed, too: one of another run can not be put in.
+/// The id is hashed, too: one of another run cannot be put in.
 std::string hash_of(const std::string& id, const std::string& rest) { return xxh3_of(bytes_of(id + '\n' + rest)); }
 
 bool is_intact(const Parts& parts) { return hash_of(parts.id, parts.rest) == parts.hash; }

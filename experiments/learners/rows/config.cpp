@@ -3,18 +3,20 @@
 namespace bochner::rows {
 
 void ModelConfig::fields(Fields& f) {
-  f("first", first, "hidden units of the first layer, or of several, one behind the other").at_least(1);
-  f("hidden", hidden, "hidden units of the last hidden layer, which SNNK stands in for").at_least(1);
-  f("features", features, "m of the SNNK layer, entries of Phi; universal ones are even, two of each projection")
+  f("first", first, "hidden units of the first layer, or of several layers one after the other").at_least(1);
+  f("hidden", hidden, "hidden units of the last hidden layer, which SNNK replaces").at_least(1);
+  f("features", features, "m of the SNNK layer, the size of Phi; even for universal features, two for each projection")
       .at_least(1);
-  f("dropout", dropout, "after each hidden layer").at_least(0).below(1);
-  f("orthogonal", orthogonal, "orthogonal projections in the SNNK layer");
-  f("scale-inputs", scale_inputs, "inputs and initial weights of the SNNK layer divided by inputs^(1/4)");
-  f("eta", eta, "what universal features multiply weights with and divide inputs by").above(0);
-  f("bias", bias, "ReLU features of (x, 1) and (w, b), not of x and w");
-  f("start", start, "SNNK weights at first: Psi of a plain layer's, or spread as a plain layer's of so many inputs")
+  f("dropout", dropout, "dropout after each hidden layer").at_least(0).below(1);
+  f("orthogonal", orthogonal, "use orthogonal projections in the SNNK layer");
+  f("scale-inputs", scale_inputs, "divide inputs and initial weights of the SNNK layer by inputs^(1/4)");
+  f("eta", eta, "factor by which universal features multiply weights and divide inputs").above(0);
+  f("bias", bias, "take ReLU features of (x, 1) and (w, b) instead of x and w");
+  f("start", start,
+    "initial SNNK weights: Psi of a plain layer's weights, or spread as those of a plain layer with as many inputs")
       .one_of({"psi", "spread"});
-  f("damped", damped, "universal features without exp(t^2 |x|^2 / 2), which overflows for wide inputs: not SNNK Eq. 8");
+  f("damped", damped,
+    "universal features without exp(t^2 |x|^2 / 2), which overflows for wide inputs; this is not SNNK Eq. 8");
 }
 
 std::vector<std::string> layer_names() {

@@ -117,10 +117,10 @@ std::string figure_of(const std::vector<Point>& points, const std::string& metri
 }  // namespace
 
 void SweepConfig::fields(Fields& f) {
-  f("hidden", hidden, "trains networks of all these widths of the last hidden layer, and compares")
+  f("hidden", hidden, "trains networks with each of these widths of the last hidden layer, and compares them")
       .at_least(1)
       .of_invocation();
-  f("features", features, "trains SNNK layers of all these numbers of features, and compares")
+  f("features", features, "trains SNNK layers with each of these numbers of features, and compares them")
       .at_least(1)
       .of_invocation();
 }

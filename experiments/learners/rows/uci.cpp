@@ -24,17 +24,17 @@ struct CsvConfig {
   bool cache = true;
 
   void fields(Fields& f) {
-    f("header", header, "task csv: does the file begin with the names of its columns; auto finds out, and says")
+    f("header", header, "task csv: whether the file begins with the names of its columns; auto finds out and prints what it found")
         .one_of({"auto", "on", "off", "true", "false"});
-    f("separator", separator, "task csv: one character, tab or space");
-    f("missing", missing, "task csv: what stands for a missing value; an empty field does in any case");
+    f("separator", separator, "task csv: what separates fields: one character, tab or space");
+    f("missing", missing, "task csv: words that mean a missing value; an empty field always does");
     f("categories", categories,
-      "task csv: columns whose numbers are names of categories; columns of words are so anyway");
-    f("leave-out", leave_out, "task csv: columns that are not read, such as identifiers");
+      "task csv: columns whose numbers are names of categories; columns of words always are");
+    f("leave-out", leave_out, "task csv: columns to leave out, such as identifiers");
     f("valid-share", valid_share, "task csv: share of rows for validation").above(0).below(1);
     f("test-share", test_share, "task csv: share of rows for testing").above(0).below(1);
     f("split-seed", split_seed, "task csv: seed of the split");
-    f("cache", cache, "keep the numbers beside the file for the next start");
+    f("cache", cache, "keep what was read in a file beside the table, for the next start");
   }
 };
 
@@ -61,7 +61,7 @@ char separator_of(const std::string& text) {
   if (text.size() != 1) fail("--csv.separator: '{}' is not one character, tab or space", text);
   const char c = text[0];
   if (std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("+-.\"").find(c) != std::string_view::npos) {
-    fail("--csv.separator: '{}' can not separate fields, as fields hold it", text);
+    fail("--csv.separator: '{}' cannot separate fields, as fields hold it", text);
   }
   return c;
 }

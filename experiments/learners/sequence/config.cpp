@@ -23,18 +23,18 @@ void ModelConfig::fields(Fields& f) {
   f("classifier", classifier, "hidden units of the classifier; 0: none").at_least(0);
   f("block", block, "kl-released takes the residual from the normalised input").one_of({"pre-norm", "kl-released"});
   f("positions", positions, "position encoding").one_of({"learned", "sinusoidal"});
-  f("pooling", pooling, "mean-padded divides by the padded length, as SKY's code")
+  f("pooling", pooling, "mean-padded divides by the padded length, as SKY's code does")
       .one_of({"mean", "mean-padded", "cls", "first"});
   f("init", init, "initial weights").one_of({"fan-in", "xavier", "normal"});
-  f("projection-bias", projection_bias, "do the projections of attention have a bias");
+  f("projection-bias", projection_bias, "give the projections of attention a bias");
   f("embedding-deviation", embedding_deviation, "standard deviation of initial embeddings").at_least(0);
-  f("dropout", dropout, "dropout everywhere but in attention weights").at_least(0).below(1);
+  f("dropout", dropout, "dropout everywhere except in attention weights").at_least(0).below(1);
   f("recompute", recompute, "run blocks again in backward: less memory, more time");
-  f("features", features, "M, random features (rows of Omega) of kernel attentions").at_least(1);
+  f("features", features, "M: number of random features (rows of Omega) of kernel attentions").at_least(1);
   f("components", components, "Gaussians of the mixture of gmm-*").at_least(1);
   f("redraw", redraw, "training steps between draws of random features; 0: never").at_least(0);
-  f("redraw-in-evaluation", redraw_in_evaluation, "draw random features for each evaluation batch, too");
-  f("as", as, "paper or released code, where an attention has both: ./run attention --show NAME")
+  f("redraw-in-evaluation", redraw_in_evaluation, "also draw new random features for every batch of an evaluation");
+  f("as", as, "which to follow where paper and released code differ: see ./run attention --show NAME")
       .one_of({"paper", "released"});
   f.group("mechanism", mechanism);
 }

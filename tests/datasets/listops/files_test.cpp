@@ -217,7 +217,7 @@ TEST(ListOpsFiles, TwoProcessesDoNotMakeThemAtOnce) {
 TEST(ListOpsFiles, AFolderThatCanNotBeMadeIsAnError) {
   const Folder folder;
   folder.put("file", "x");
-  EXPECT_NE(message_of([&] { write_files(folder / "file/data", small()); }).find("the folder can not be made"),
+  EXPECT_NE(message_of([&] { write_files(folder / "file/data", small()); }).find("the folder cannot be made"),
             std::string::npos);
 }
 

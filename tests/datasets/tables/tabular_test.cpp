@@ -170,7 +170,7 @@ TEST_F(Tabular, WordsAmongNumbersAreRefusedUnlessNamed) {
   format.leave_out = {"x"};
   EXPECT_EQ(read_table(path, format).columns, (std::vector<std::string>{"id"}));
   format.leave_out = {"y"};
-  EXPECT_NE(refusal([&] { read_table(path, format); }).find("the label can not be left out"), std::string::npos);
+  EXPECT_NE(refusal([&] { read_table(path, format); }).find("the label cannot be left out"), std::string::npos);
   std::string words = "w,y\n";
   for (int i = 0; i < 1001; ++i) words += fmt::format("w{},{}\n", i, i % 2);
   const std::string many =

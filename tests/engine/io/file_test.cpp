@@ -76,7 +76,7 @@ TEST(File, ErrorsSayWhyAFileCanNotBeRead) {
   const TempFolder folder;
   write_file_atomically(folder / "a", "0123456789");
   EXPECT_EQ(message_of([&] { read_file(folder / "b"); }),
-            (folder / "b").string() + ": can not be opened: No such file or directory; check the path");
+            (folder / "b").string() + ": cannot be opened: No such file or directory; check the path");
   EXPECT_EQ(message_of([&] { read_file(folder.path()); }),
             folder.path().string() + ": is a folder, not a file; name a file in it");
   EXPECT_NE(message_of([&] { read_file(folder / "a", 9); }).find("holds 10 bytes, more than the 9"), std::string::npos);
@@ -127,7 +127,7 @@ TEST(AtomicFile, KeepsPermissionsAndLinks) {
 TEST(AtomicFile, RefusesWhatItCanNotReplace) {
   const TempFolder folder;
   EXPECT_EQ(message_of([&] { write_file_atomically(folder / "no/a", "x"); }),
-            (folder / "no/a").string() + ": can not be written: No such file or directory; check the path");
+            (folder / "no/a").string() + ": cannot be written: No such file or directory; check the path");
   EXPECT_NE(message_of([&] { write_file_atomically(folder.path(), "x"); }).find("is not a regular file"),
             std::string::npos);
   EXPECT_NE(message_of([&] { write_file_atomically("/dev/null", "x"); }).find("is not a regular file"),
@@ -143,9 +143,9 @@ TEST(AtomicFile, AReadOnlyFolderIsNamed) {
     return message_of([&] { write_file_atomically(folder / "a", "x"); });
   });
   chmod(folder.path().c_str(), 0755);
-  if (message == "skip") GTEST_SKIP() << "root, and privileges can not be dropped";
+  if (message == "skip") GTEST_SKIP() << "root, and privileges cannot be dropped";
   EXPECT_EQ(message, (folder / "a").string() +
-                         ": can not be written: Permission denied; check the permissions of the file and its folder");
+                         ": cannot be written: Permission denied; check the permissions of the file and its folder");
 }
 
 TEST(AtomicFile, AFullDiskIsNamedAndTheOldFileStays) {

@@ -109,7 +109,7 @@ TEST(PlainRows, RoundsDigitsOfEveryLengthAsCsvReaderDoes) {
   EXPECT_EQ(found.rows.rows, 50000);
 }
 
-/// Ties between neighbouring f64, which the first 64 bits can not tell.
+/// Ties between neighbouring f64, which the first 64 bits cannot tell.
 TEST(PlainRows, RoundsTiesToEven) {
   for (const std::string text : {"9007199254740993", "9007199254740995", "0.5000000000000000277",
                                  "1.00000000000000011e0", "9.007199254740993e-7", "4503599627370497.5"}) {
