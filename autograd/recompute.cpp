@@ -69,8 +69,8 @@ Gradients Recomputation::again(const std::function<Variable(const std::vector<Va
   for (const Record::Used& used : record.parameters) {
     if (used.value.version() == used.version) continue;
     fail(
-        "recompute: parameter {} was overwritten between forward and backward, which runs the block again; go back "
-        "first",
+        "recompute: parameter {} was overwritten between forward and backward, which runs the block "
+        "again; run backward first",
         used.name);
   }
   const Generator now = std::exchange(record.generator, record.start);

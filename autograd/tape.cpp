@@ -71,8 +71,8 @@ void Tape::check_held(const Node& node) const {
   for (size_t i = node.first_held; i < node.first_held + node.held; ++i) {
     if (held_[i].holds()) continue;
     fail(
-        "{}: backward needs what it had at the forward pass, but a tensor of {} bytes was overwritten in place since; "
-        "go back first, or write to a copy",
+        "{}: backward needs what it had at the forward pass, but a tensor of {} bytes was overwritten in place "
+        "since; run backward first, or write to a copy",
         node.op, held_[i].storage->bytes());
   }
 }

@@ -146,7 +146,7 @@ Batch Loader::next() {
 
 void Loader::restore(LoaderPosition position) {
   if (position.epoch < 0 || position.step < 0 || position.step >= steps_) {
-    fail("loader: epoch {} step {} is no position of {}, whose epochs have {} steps; was the batch size another?",
+    fail("loader: epoch {} step {} is no position of {}, whose epochs have {} steps; was the batch size different?",
          position.epoch, position.step, dataset_->name(), steps_);
   }
   {

@@ -87,8 +87,8 @@ void check_same(const fs::path& folder, const Manifest& found, const std::map<st
     const auto other = found.options.find(name);
     if (other != found.options.end() && other->second == value) continue;
     fail(
-        "{}: holds listops made with {} {}, asked for is {}; choose another folder, or remove its files to have them "
-        "made anew",
+        "{}: holds listops made with {} {}, but {} is requested; choose another folder, or remove its files to "
+        "have them made again",
         folder.string(), name, other == found.options.end() ? "unknown" : shown(other->second), value);
   }
   fail("{}: holds listops made with options that are not known here; choose another folder", folder.string());
@@ -107,7 +107,7 @@ bool complete(const fs::path& folder, const Manifest& manifest) {
     const FileState state = state_of(folder, *file);
     if (state == FileState::missing) all = false;
     if (state == FileState::wrong_size || state == FileState::wrong_hash) {
-      fail("{}: its {} is not that of {}; remove the file to have it made anew, or the manifest to use it as it is",
+      fail("{}: its {} is not that of {}; remove the file to have it made again, or the manifest to use it as it is",
            (folder / name).string(), state == FileState::wrong_size ? "size" : "SHA-256",
            (folder / Manifest::kFileName).string());
     }

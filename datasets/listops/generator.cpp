@@ -64,7 +64,7 @@ void check(const GeneratorOptions& options) {
   within("the number of validation expressions", options.valid, 1, kMostExpressions);
   within("the number of test expressions", options.test, 1, kMostExpressions);
   if (options.max_length < options.min_length + 2) {
-    fail("listops: expressions must be longer than {} tokens and shorter than {}, which none is", options.min_length,
+    fail("listops: expressions must be longer than {} tokens and shorter than {}; no length is", options.min_length,
          options.max_length);
   }
   if (!(options.value_probability >= 0 && options.value_probability <= 1)) {

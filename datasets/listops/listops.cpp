@@ -169,7 +169,7 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
     say(fmt::format("listops: the files in {}, as they are", options.folder.string()));
   } else if (ensure_files(options.folder, options.generator, say) == Ensured::foreign) {
     fail(
-        "{}: the files have no manifest, so nothing tells how many were asked for and with which seed; take them as "
+        "{}: the files have no manifest, so it is unknown how many were requested and with which seed; take them as "
         "they "
         "are with --listops.found, or choose another folder with --data",
         options.folder.string());

@@ -144,13 +144,13 @@ class AnyRows {
     }
     if (format_.words && !number_of(text.starts_with('+') ? text.substr(1) : text)) {
       reader.fail_in(column,
-                     "{} is not a number, as other fields of the column are; mend it, or say that it stands for a "
+                     "{} is not a number, as other fields of the column are; correct it, or say that it stands for a "
                      "missing value (--csv.missing={}), or that the column holds categories (--csv.categories={})",
                      shown(text), text, column);
     }
     const auto value = static_cast<float>(reader.number(column));
     if (!std::isfinite(value)) {
-      reader.fail_in(column, "'{}' is no finite number of f32; mend or drop the row", text);
+      reader.fail_in(column, "'{}' is no finite number of f32; correct or drop the row", text);
     }
     return value;
   }

@@ -60,12 +60,12 @@ Coding coding_of(const TableSplit& train, const NumericTable& table, int64_t j, 
   const int64_t gaps = train.rows() - present;
   if (gaps == 0) return coding;
   coding.missing = add(name + " is missing", true);
-  splits.notes.push_back(categories.empty()
-                             ? fmt::format("'{}' is missing in {} of {} training rows: their mean {:g} stands for it, "
-                                           "and a column of 0 and 1 tells which they are",
-                                           name, gaps, train.rows(), coding.mean)
-                             : fmt::format("'{}' is missing in {} of {} training rows, which is a category of its own",
-                                           name, gaps, train.rows()));
+  splits.notes.push_back(
+      categories.empty() ? fmt::format("'{}' is missing in {} of {} training rows: it becomes their mean {:g}, and a "
+                                       "column of 0 and 1 marks these rows",
+                                       name, gaps, train.rows(), coding.mean)
+                         : fmt::format("'{}' is missing in {} of {} training rows, which is a category of its own",
+                                       name, gaps, train.rows()));
   return coding;
 }
 
@@ -144,10 +144,10 @@ void encode(TableSplits& splits, const NumericTable& table) {
                         strangers[j].unknown, split->rows(), name, table.columns[j]));
       }
       if (strangers[j].gaps > 0) {
-        splits.notes.push_back(fmt::format("'{}' is missing in {} of {} {} rows, but in no training row: {}",
-                                           table.columns[j], strangers[j].gaps, split->rows(), name,
-                                           codings[j].place.empty() ? "the mean of the training rows stands for it"
-                                                                    : "all columns of it are 0 there"));
+        splits.notes.push_back(fmt::format(
+            "'{}' is missing in {} of {} {} rows, but in no training row: {}", table.columns[j], strangers[j].gaps,
+            split->rows(), name,
+            codings[j].place.empty() ? "it becomes the mean of the training rows" : "all columns of it are 0 there"));
       }
     }
   }

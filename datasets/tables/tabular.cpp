@@ -22,7 +22,7 @@ void require_known(const TableSplit& train, const TableSplit& other, const Numer
   const std::vector<int64_t> labels = other.labels.to_vector<int64_t>();
   for (size_t i = 0; i < labels.size(); ++i) {
     if (known[static_cast<size_t>(labels[i])]) continue;
-    fail("{}: class '{}' of the {} split never comes in the training rows; a model cannot know it",
+    fail("{}: class '{}' of the {} split never occurs in the training rows; a model cannot know it",
          table.place_of_label(begin + static_cast<int64_t>(i)), table.class_names[static_cast<size_t>(labels[i])],
          split);
   }
@@ -113,8 +113,8 @@ TableSplits split_at_random(const NumericTable& table, double valid_share, doubl
 
 TableSplits split_of_files(NumericTable&& train, int64_t valid, NumericTable&& test, std::string rule) {
   if (train.features.size(1) != test.features.size(1)) {
-    fail("{}: {} columns beside the label, {} has {}; both files must be of one kind", test.file, test.features.size(1),
-         train.file, train.features.size(1));
+    fail("{}: {} columns beside the label, {} has {}; both files must have the same columns", test.file,
+         test.features.size(1), train.file, train.features.size(1));
   }
   require_rows(train.file, train.rows() + 1, train.rows() - valid, valid);
   number_as(train, test);
@@ -127,7 +127,7 @@ TableSplits split_of_files(NumericTable&& train, int64_t valid, NumericTable&& t
     const std::string& name = test.class_names[static_cast<size_t>(label)];
     const auto found = std::find(train.class_names.begin(), train.class_names.end(), name);
     if (found == train.class_names.end()) {
-      fail("{}: class '{}' never comes in {}; a model cannot know it", test.place_of_label(i), name, train.file);
+      fail("{}: class '{}' never occurs in {}; a model cannot know it", test.place_of_label(i), name, train.file);
     }
     label = found - train.class_names.begin();
   }

@@ -187,7 +187,7 @@ Measured through_layers(const Config& config, Log& log) {
         curve.points.emplace_back(i + 1, std::log10(sums[i]));
         row.push_back(fmt::format("{:.3f}", sums[i]));
       }
-      log.info("M = {}: {:.3f} behind one layer, {:.3f} behind {}", M, sums.front(), sums.back(), config.layers);
+      log.info("M = {}: {:.3f} after one layer, {:.3f} after {}", M, sums.front(), sums.back(), config.layers);
       figure.curves.push_back(curve);
       table.rows.push_back(row);
     }

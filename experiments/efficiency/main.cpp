@@ -232,8 +232,7 @@ std::vector<Row> measured(const Config& config, const std::vector<Method>& metho
     log.info("{:<20} L = {:<7} {:.3f} ms forward, {:.3f} ms with backward, {:.2f} MiB", methods[i].label, length,
              1e3 * forward.seconds, 1e3 * both.seconds, both.mebibytes);
     if (stops[i] == "limit") {
-      log.info("{:<20} goes no further: a pass took over {:g} s (--limit-seconds)", methods[i].label,
-               config.limit_seconds);
+      log.info("{:<20} stops here: a pass took over {:g} s (--limit-seconds)", methods[i].label, config.limit_seconds);
     }
   }
   return rows;
@@ -249,8 +248,7 @@ void keep_budget(const Config& config, const std::vector<Row>& last, int64_t nex
     const double least = growth * static_cast<double>(config.repeats + 1) * (forward.seconds + both.seconds);
     if (!stops[i].empty() || spent[i] + least <= config.budget_seconds) continue;
     stops[i] = "budget";
-    log.info("{:<20} goes no further: over {:g} s in all (--budget-seconds)", last[i].method->label,
-             config.budget_seconds);
+    log.info("{:<20} stops here: over {:g} s in all (--budget-seconds)", last[i].method->label, config.budget_seconds);
   }
 }
 
@@ -316,7 +314,7 @@ void run(Config& config, Session& session) {
   const std::string sizes = fmt::format(
       "Batch {}, {} heads of {}{}{}. The shortest of {} rounds, methods in turn; {} threads. Load of the machine over "
       "1, 5 and 15 minutes {} "
-      "before, {} behind.",
+      "before, {} after.",
       config.run.batch, config.heads, config.head_size(),
       config.features.empty() ? fmt::format(", {} features", config.mechanism.options.features) : "",
       config.is_model() ? fmt::format(", {} layers, model of {}, {} hidden units", depths, config.dim, config.hidden)
@@ -327,7 +325,7 @@ void run(Config& config, Session& session) {
   const auto says = [&](const char* why) {
     return std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.why_not == why; });
   };
-  if (says("limit")) title += fmt::format(" limit: not run, behind a pass of over {:g} s.", config.limit_seconds);
+  if (says("limit")) title += fmt::format(" limit: not run, after a pass of over {:g} s.", config.limit_seconds);
   if (says("budget")) title += fmt::format(" budget: not run, over {:g} s in all.", config.budget_seconds);
   const std::string x = "log2 of the length";
   std::vector<Figure> figures = {{"Time of forward", x, "log10 of seconds", {}, sizes},

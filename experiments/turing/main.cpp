@@ -76,7 +76,7 @@ void run(Config& config, Session& session) {
     ++steps;
   }
   const std::string summary = fmt::format(
-      "{} on {}: the same state, head, symbol and tape after each of {} steps, behind {} of copying the input; ends as "
+      "{} on {}: the same state, head, symbol and tape after each of {} steps, after {} of copying the input; ends as "
       "{} in {}.",
       machine.name, config.input.empty() ? example->input : config.input, steps, copied, turing::text(machine, truth),
       machine.states[static_cast<size_t>(truth.state)]);

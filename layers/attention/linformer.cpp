@@ -14,7 +14,7 @@ class Linformer : public Mechanism {
  public:
   Linformer(Slot slot, int64_t heads, const AttentionOptions& options, Generator& init)
       : Mechanism(std::move(slot)), length_(options.length), released_(options.as == AttentionOptions::As::released) {
-    if (options.length < 1) fail("linformer: its projections belong to places; tell it the longest length");
+    if (options.length < 1) fail("linformer: its projections belong to positions; give the longest length");
     if (options.features < 1) fail("linformer: {} projected places; at least 1 is needed", options.features);
     const double deviation = 1 / std::sqrt(static_cast<double>(options.features));  // of a Johnson-Lindenstrauss map
     const Shape shape{released_ ? 1 : heads, options.features, options.length};

@@ -19,7 +19,7 @@ class Sinkhorn : public Mechanism {
   Sinkhorn(Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init)
       : Mechanism(std::move(slot)), options_(options) {
     if (options.block < 1) fail("sinkhorn: a block of {} tokens; at least 1 is needed", options.block);
-    if (options.length < 1) fail("sinkhorn: its sorting network belongs to places; tell it the longest length");
+    if (options.length < 1) fail("sinkhorn: its sorting network belongs to positions; give the longest length");
     if (!(options.temperature > 0)) fail("sinkhorn: temperature {} must be positive", options.temperature);
     if (released()) return;
     const int64_t blocks = (options.length + options.block - 1) / options.block;

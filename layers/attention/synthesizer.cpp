@@ -17,7 +17,7 @@ class Synthesizer : public Mechanism {
   Synthesizer(Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init)
       : Mechanism(std::move(slot)), options_(options) {
     const int64_t L = options.length;
-    if (L < 1) fail("synthesizer: its scores belong to places; tell it the longest length");
+    if (L < 1) fail("synthesizer: its scores belong to positions; give the longest length");
     const auto weight = [&](const char* name, const Shape& shape) {
       const double bound = std::sqrt(6.0 / static_cast<double>(shape[-2] + shape[-1]));  // Glorot, for each head
       return &parameter(name, uniform(shape, init, -bound, bound));

@@ -45,7 +45,7 @@ Bundle::Bundle(Slot slot, const std::vector<const Module*>& run) : Module(std::m
       affine = {wide(snnk->weight.value), {}};
       dtype = snnk->weight.value.dtype();
     } else {
-      fail("bundle: layer '{}' is neither an Snnk nor a Linear; bundle the runs before and behind it",
+      fail("bundle: layer '{}' is neither an Snnk nor a Linear; bundle the layers before and after it",
            layer == nullptr ? "null" : layer->path());
     }
   }

@@ -73,7 +73,7 @@ std::unique_ptr<TwoTowerFeatures> make_features(Slot slot, int64_t inputs, const
   std::string names;
   for (const std::string& known : snnk_activations()) names += (names.empty() ? "" : ", ") + known;
   fail(
-      "snnk: no layer stands for '{}': it has no Fourier measure here; those that serve are {}, and any activation "
+      "snnk: there is no layer for '{}', as it has no Fourier measure here; there are {}, and any activation "
       "whose Fourier transform you give as a FourierMeasure",
       name, names);
 }

@@ -123,7 +123,7 @@ Projection TwoTowerFeatures::projection(const Tensor& W, const Tensor& b) const 
 }
 
 Tensor TwoTowerFeatures::project_weights(const Tensor& W, const Tensor& b) const {
-  if (composed_) fail("snnk: features behind another layer have no weights of their own; map those of the first one");
+  if (composed_) fail("snnk: features after another layer have no weights of their own; map those of the first one");
   if (W.rank() != 2 || W.size(1) != inputs() || (b.defined() && b.size() != W.size(0))) {
     fail("snnk: weights {}{} for features of {} inputs; they must be (outputs, inputs) and (outputs)", W.shape().str(),
          b.defined() ? " and biases " + b.shape().str() : "", inputs());

@@ -49,7 +49,7 @@ std::string after(const Write& write) {
 TEST(Overwrite, EveryWayToWriteInPlaceIsSeenThroughViews) {
   const std::string expected =
       "square: backward needs what it had at the forward pass, but a tensor of 128 bytes was overwritten in place "
-      "since; go back first, or write to a copy";
+      "since; run backward first, or write to a copy";
   const Tensor more = numbers({4, 4}, 2), row = numbers({4}, 3);
   const AdamStep adam{0.1, 0.9, 0.99, 1e-8, 0, true, 1};
   const SgdStep sgd{0.1, 0.9, 0, false};
@@ -126,7 +126,7 @@ TEST(Overwrite, AParameterOfABlockThatRunsAgainIsNamed) {
     written->value.fill_(1);
     EXPECT_EQ(message_of([&] { tape.backward(sum(y)); }),
               "recompute: parameter " + written->name +
-                  " was overwritten between forward and backward, which runs the block again; go back first");
+                  " was overwritten between forward and backward, which runs the block again; run backward first");
   }
 }
 

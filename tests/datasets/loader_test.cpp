@@ -178,7 +178,7 @@ TEST(Loader, RestoreRefusesAPositionThatIsNone) {
   EXPECT_EQ(message_of([&] {
               loader.restore({2, 3});
             }),
-            "loader: epoch 2 step 3 is no position of toy, whose epochs have 3 steps; was the batch size another?");
+            "loader: epoch 2 step 3 is no position of toy, whose epochs have 3 steps; was the batch size different?");
   EXPECT_THROW(loader.restore({-1, 0}), Error);
   EXPECT_THROW(loader.restore({0, -1}), Error);
   loader.restore({int64_t{1} << 60, 2});

@@ -112,7 +112,7 @@ TEST(Config, PresetsLayerByTaskAndMechanism) {
   EXPECT_EQ(layers({"--preset=paper", "--task=valley", "--attention=performer"}), 7);
   EXPECT_EQ(layers({"--preset=paper", "--attention=performer"}, {{"BOCHNER_TASK", "valley"}}), 7);
   EXPECT_EQ(error_of({"--preset=one", "--task=valley"}),
-            "--preset: 'one' says nothing of the task 'valley'; it has bowl");
+            "--preset: 'one' has no settings for the task 'valley'; it has bowl");
   EXPECT_EQ(error_of({"--preset=papers"}),
             "--preset: there is no 'papers'; did you mean 'paper'? Valid: paper, one, nested");
   EXPECT_EQ(error_of({"--preset=nested"}), "preset nested:1: 'preset' cannot be set in a preset");

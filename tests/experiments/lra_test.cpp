@@ -177,7 +177,7 @@ TEST(Lra, MistakesAreToldInOneLine) {
   expect_mistake(run_lra(folder, {"--config=other.ini"}), "these are settings of the experiment 'uci'");
   // The data of other options, damaged data.
   ASSERT_EQ(run_lra(folder, {"--out=good", "--steps=0", "--quiet"}).code, 0);
-  expect_mistake(run_lra(folder, {"--listops.data-seed=3"}), "holds listops made with seed '0', asked for is 3");
+  expect_mistake(run_lra(folder, {"--listops.data-seed=3"}), "holds listops made with seed '0', but 3 is requested");
   const std::filesystem::path table = folder / "data/listops-5-30/basic_test.tsv";
   std::string text = contents(table);
   text[text.size() / 2] = '!';

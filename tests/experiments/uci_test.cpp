@@ -90,7 +90,7 @@ TEST(UciTypes, WhatIsHardlyMeantIsWarnedOf) {
   for (int i = 0; i < 40; ++i) text += fmt::format("{},{}\n", i, i);
   put(folder / "many.csv", text);
   const Ended many = uci(folder, {"--data=many.csv", "--label=0", "--out=many"});
-  EXPECT_TRUE(mistake(many, "of the validation split never comes in the training rows")) << many.err;
+  EXPECT_TRUE(mistake(many, "of the validation split never occurs in the training rows")) << many.err;
 }
 
 TEST(UciTypes, TheRecordNamesTheColumnsThatWordsBecame) {

@@ -213,7 +213,7 @@ Assignments from_preset(const Experiment& experiment, Fields& fields, const std:
     for (const Resource& preset : experiment.resources.presets) {
       if (preset.name.starts_with(protocol + ".")) names.emplace_back(preset.name.substr(protocol.size() + 1));
     }
-    fail("--preset: '{}' says nothing of the task '{}'; it has {}", protocol, task, listed(names));
+    fail("--preset: '{}' has no settings for the task '{}'; it has {}", protocol, task, listed(names));
   }
   const std::string attention = value_of("attention", fields, {&result, &file, &environment, &command_line});
   add(protocol + "." + task + "." + attention);
@@ -263,7 +263,7 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
     file = from_ini(experiment, fields, text, config, false);
     if (config_was_changed(text)) {
       report.warnings.push_back(
-          fmt::format("{}: was changed since the run wrote it; this run goes by it as it is", config));
+          fmt::format("{}: was changed since the run wrote it; this run uses it as it is now", config));
     }
   } else if (experiment.trains && value_is_true(command_line, "resume") && !out.empty()) {
     const std::string stored = (std::filesystem::path(out) / "config.ini").string();
@@ -345,11 +345,11 @@ std::string help_text(const Experiment& experiment, const Fields& fields) {
                       experiment.summary, experiment.name);
   const std::vector<std::string> protocols = experiment.protocols();
   if (!protocols.empty()) text << fmt::format("Presets: {}\n", listed(protocols));
-  text << "Later wins: defaults, preset, config file, environment (BOCHNER_MODEL_LAYERS), command line.\n"
-          "Exit codes: 0 done, 1 failed while running, 2 a mistake in what was asked, 130 interrupted (Ctrl-C, "
+  text << "Later ones win: defaults, preset, config file, environment (BOCHNER_MODEL_LAYERS), command line.\n"
+          "Exit codes: 0 done, 1 failed while running, 2 a mistake in the command, 130 interrupted (Ctrl-C, "
           "SIGTERM,\n"
-          "SIGHUP), 75 interrupted by SIGUSR1 (from Slurm: requeue). An interrupted run is saved and goes on with "
-          "--resume.\n";
+          "SIGHUP), 75 interrupted by SIGUSR1 (from Slurm: requeue). An interrupted run is "
+          "saved and continues with --resume.\n";
   return text.str() + options_text(fields) + "\n";
 }
 

@@ -189,9 +189,9 @@ std::vector<std::string> charted(const std::vector<RunRecord>& runs) {
 std::string results_of(const std::vector<RunRecord>& runs, const PaperTable& papers) {
   std::string html = "<h2>Results</h2>\n<div class=\"wide\">" + results_table(runs, papers, false).html() + "</div>\n";
   html +=
-      "<p>Test results are those of the checkpoint that was best in validation; those of the last step stand beside "
-      "them. A paper's number stands under its own protocol: it compares with a run only where the data and the "
-      "settings are the same.</p>\n";
+      "<p>Test results are those of the checkpoint that was best in validation; those of the last step are beside "
+      "them. A paper's number was reached under the paper's own "
+      "protocol; it can be compared with a run only if the data and the settings are the same.</p>\n";
   html += "<h2>Curves</h2>\n<div class=\"charts\">\n";
   for (const std::string& metric : charted(runs)) html += chart_of(metric, runs);
   return html + "</div>\n";

@@ -18,7 +18,7 @@ namespace {
 /// Hashes the first bytes of a file; an Error where they are not those of the mark.
 void hash_through(const std::filesystem::path& path, const FileMark& mark, Xxh3& hash) {
   const auto refuse = [&](const std::string& what) {
-    fail("{}: {}; bring it back from a copy, or remove it to go on with a record that begins here", path.string(),
+    fail("{}: {}; restore it from a copy, or remove it to continue with a record that begins here", path.string(),
          what);
   };
   InputFile file(path);

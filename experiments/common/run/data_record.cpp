@@ -84,9 +84,8 @@ void require_same_data(const std::vector<DataRead>& now, const std::vector<DataR
     }
   }
   if (changes.empty()) return;
-  fail(
-      "--resume: the data are not those that the run began with: {}; bring these back, or start another run with --out",
-      listed(changes));
+  fail("--resume: the data are not those that the run began with: {}; restore them, or start another run with --out",
+       listed(changes));
 }
 
 }  // namespace bochner

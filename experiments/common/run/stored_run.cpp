@@ -108,7 +108,8 @@ std::optional<StoredRun> StoredRun::of(const fs::path& folder) {
   state.values = SafetensorsFile(path).metadata();
   if (!state.values.contains("run.id")) {
     fail(
-        "{}: is of an older version of Bochner, which did not note which data and files belong to it; start another "
+        "{}: was written by an older version of Bochner, which did not record which data and files belong to it; start "
+        "another "
         "run from its weights with --init",
         state.file);
   }
@@ -165,7 +166,7 @@ std::vector<std::string> require_same_files(const fs::path& folder, const std::m
     }
     const std::string now = xxh3_of_file(folder / name);
     if (now != hash) {
-      fail("{}: has the hash {}, but had {} when the run finished; bring it back from a copy, or remove it",
+      fail("{}: has the hash {}, but had {} when the run finished; restore it from a copy, or remove it",
            (folder / name).string(), now, hash);
     }
   }

@@ -279,7 +279,7 @@ void Trainer::restore(const State& state) {
 void Trainer::require_best() const {
   const std::string file = (folder_ / kBest).string();
   const std::string remedy =
-      "bring it back from a copy, or start another run from " + (folder_ / kLast).string() + " with --init";
+      "restore it from a copy, or start another run from " + (folder_ / kLast).string() + " with --init";
   if (!std::filesystem::exists(file)) fail("--resume: {} is missing; {}", file, remedy);
   const SafetensorsFile best(file);
   for (const std::string& name : best.tensor_names()) best.read(name);

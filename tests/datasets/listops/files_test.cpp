@@ -146,8 +146,8 @@ TEST(ListOpsFiles, EnsureRefusesOtherOptionsAndOtherData) {
   options.seed = 5;
   EXPECT_EQ(message_of([&] { ensure_files(folder.path(), options, told.say()); }),
             folder.path().string() +
-                ": holds listops made with seed '0', asked for is 5; choose another folder, or "
-                "remove its files to have them made anew");
+                ": holds listops made with seed '0', but 5 is requested; choose another folder, or "
+                "remove its files to have them made again");
   write_manifest(folder.path(), {"pathfinder", {}, {}});
   EXPECT_NE(message_of([&] { ensure_files(folder.path(), small(), told.say()); }).find("'pathfinder', not listops"),
             std::string::npos);

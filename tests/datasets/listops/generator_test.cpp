@@ -259,7 +259,7 @@ TEST(ListOpsGenerator, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_EQ(refused([](auto& o) { o.train = 0; }),
             "listops: the number of training expressions is 0, outside 1 ... 10000000");
   EXPECT_EQ(refused([](auto& o) { o.max_length = 6; }),
-            "listops: expressions must be longer than 5 tokens and shorter than 6, which none is");
+            "listops: expressions must be longer than 5 tokens and shorter than 6; no length is");
   EXPECT_EQ(refused([](auto& o) { o.value_probability = NAN; }),
             "listops: the probability nan of a value lies outside [0, 1]");
   EXPECT_EQ(refused([](auto& o) { o.operators.clear(); }), "listops: the list of operators is empty");
