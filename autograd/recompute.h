@@ -1,8 +1,8 @@
-// Memory for time, on long sequences: a block that runs a second time in backward, instead of keeping what it would
-// need.
+// Saves memory at the cost of time, on long sequences: a block runs a second time in backward, instead of keeping what
+// backward needs.
 //
-// The second run must do what the first one did. So its random numbers are the same ones, and what the block does to
-// its own state (it counts, draws features, moves running statistics) is done by the first run alone: see once().
+// The second run must do what the first one did. So it uses the same random numbers, and only the first run changes
+// the state of the block (counts, drawn features, running statistics): see once().
 #pragma once
 
 #include <functional>
@@ -13,18 +13,18 @@
 
 namespace bochner {
 
-/// y = f(inputs) without keeping what f remembers: backward runs f again. f draws its random numbers from `generator`,
+/// y = f(inputs) without keeping what backward needs: backward runs f again. f draws its numbers from `generator`,
 /// which is wound back for the second run and must outlive the tape. Gradients flow to `inputs` and to the parameters f
-/// uses, which must not change before backward: an Error names the one that did. The result cannot be differentiated
+/// uses; these must not change before backward, and an Error names one that did. The result cannot be differentiated
 /// twice.
 Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& f, const std::vector<Variable>& inputs,
                    Generator& generator);
 
-/// f(); but in the second run of a block, what f returned in the first one, without calling it. For all that changes a
-/// module's state in a forward pass, and for what is read of a state that may change before backward.
+/// Returns f(), but in the second run of a block, what f returned in the first one, without calling it. Use it for
+/// everything in a forward pass that changes a module's state or reads a state that may change before backward.
 Tensor once(const std::function<Tensor()>& f);
 
-/// A block that runs twice, while it runs.
+/// A block that runs twice, during its runs.
 class Recomputation {
  public:
   /// A parameter that the block uses.
@@ -45,7 +45,7 @@ class Recomputation {
   Recomputation* outer_;
   Record& record_;
   bool again_;
-  size_t next_ = 0;  ///< of what was done once, in the second run
+  size_t next_ = 0;  ///< in the second run: the next result of once() to return
 };
 
 }  // namespace bochner

@@ -1,11 +1,11 @@
 // Reverse-mode differentiation. A tape is an append-only list of nodes, one for each output of an op, in the order of
-// computation; backward is a loop over it from the end, in a fixed order. Without a tape ops only compute: inference.
+// computation; backward is a loop over it from the end, in a fixed order. Without a tape, ops only compute (inference).
 //
-// What an op keeps for its gradient must stay as it is until backward has gone over the op. Where it was overwritten in
-// place, backward refuses and names the op (Tensor::version()).
+// What an op keeps for its gradient must not change until backward has passed the op. If it was overwritten in place,
+// backward fails and names the op (Tensor::version()).
 //
 // A backward closure takes and returns Variables and is written in ops on Variables, so with `create_graph` it is
-// itself recorded and the derivative of a derivative comes for free. A fused op (autograd/fused) has a hand-made
+// itself recorded and the derivative of a derivative comes for free. A fused op (autograd/fused) has a hand-written
 // backward instead.
 #pragma once
 
@@ -30,16 +30,16 @@ struct Parameter {
   const Shape& shape() const { return value.shape(); }
 };
 
-/// One gradient for each input of an op, in order; undefined where none flows.
+/// One gradient for each input of an op, in order; undefined for inputs that get none.
 using Gradients = std::vector<Variable>;
-/// From the gradients of an op's outputs to those of its inputs. An output that nothing depends on has an undefined
-/// gradient.
+/// Computes the gradients of an op's inputs from those of its outputs. An output that nothing depends on has an
+/// undefined gradient.
 using Backward = std::function<Gradients(const Gradients&)>;
 
 class Tape {
  public:
   struct Options {
-    /// Check each op's output for NaN and Inf at once: an Error names the op and the module.
+    /// Check each op's output for NaN and Inf as soon as it is computed: an Error names the op and the module.
     bool check_finite = false;
   };
 
@@ -64,13 +64,15 @@ class Tape {
   /// sum_i dys_i . dy_i/dx for each x: the same with given gradients of the outputs.
   Gradients gradients(const std::vector<Variable>& ys, const Gradients& dys, const std::vector<Variable>& xs,
                       bool create_graph = false);
-  /// Adds dy/dp to the `grad` of every trainable parameter p that y depends on; frees as it goes and uses the tape up.
+  /// Adds dy/dp to the `grad` of every trainable parameter p that y depends on; frees memory on its way and uses the
+  /// tape up.
   void backward(const Variable& y);
   /// The same with given gradients of the outputs.
   void backward(const std::vector<Variable>& ys, const Gradients& dys);
 
-  /// The gradients that g, that of y = f(inputs), has at the inputs, as recorded ops on this tape: how a fused op
-  /// answers when a second derivative is asked of it, f being the plain composition that it equals.
+  /// The gradients at the inputs, given the gradient g of y = f(inputs), as recorded ops on this tape. A fused op uses
+  /// it
+  /// for second derivatives; f is then the plain composition that the op equals.
   Gradients pull_back(const std::function<Variable(const std::vector<Variable>&)>& f,
                       const std::vector<Variable>& inputs, const Variable& g);
 
@@ -85,8 +87,8 @@ class Tape {
   struct Node {
     const char* op = nullptr;
     std::vector<int64_t> inputs;  ///< nodes, -1 for constants
-    int outputs = 1;              ///< this node and the ones behind it belong to one op
-    Backward backward;            ///< empty for leaves and for all but the first output
+    int outputs = 1;              ///< this node and the ones after it belong to one op
+    Backward backward;            ///< empty for leaves and for all outputs but the first
     size_t first_held = 0;        ///< what it holds: held_[first_held, first_held + held)
     size_t held = 0;
     Parameter* parameter = nullptr;
@@ -102,11 +104,11 @@ class Tape {
   uint64_t serial_;
   Tape* previous_;
   std::vector<Node> nodes_;
-  std::vector<StorageVersion> held_;  ///< by backward closures, as it was when they were recorded
+  std::vector<StorageVersion> held_;  ///< what backward closures hold, with its version when they were recorded
   std::unordered_map<const Parameter*, Variable> leaves_;
 };
 
-/// While it lives, ops are not recorded.
+/// During its lifetime ops are not recorded.
 class NoTape {
  public:
   NoTape();
@@ -118,7 +120,7 @@ class NoTape {
   Tape* previous_;
 };
 
-/// The outputs of `op` as Variables: on the current tape if any input is, else constants.
+/// The outputs of `op` as Variables: on the current tape if any input is on it, otherwise constants.
 /// `backward` should skip the gradients of inputs that are not `tracked()`.
 std::vector<Variable> record(const char* op, std::vector<Tensor> outputs, std::initializer_list<const Variable*> inputs,
                              Backward backward);

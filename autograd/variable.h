@@ -1,5 +1,5 @@
-// A tensor and its place on the tape. Ops on Variables compute, and where an input is on the tape, remember how to go
-// back.
+// A tensor and its place on the tape. Ops on Variables compute a value and, if an input is on the tape, record their
+// backward function.
 //
 //   Tape tape;                                        // now ops are recorded
 //   Variable w = tape.watch(Tensor::scalar(3));
@@ -14,7 +14,7 @@ namespace bochner {
 class Variable {
  public:
   Variable() = default;
-  /// A constant: nothing flows back into it.
+  /// A constant, which gets no gradient.
   Variable(Tensor value) : value_(std::move(value)) {}  // NOLINT: a tensor is a constant variable
 
   const Tensor& value() const { return value_; }
@@ -27,7 +27,7 @@ class Variable {
   Device device() const { return value_.device(); }
   double item() const { return value_.item(); }
 
-  /// Was this computed from something that a tape watches?
+  /// Whether this was computed from something that a tape watches.
   bool tracked() const { return node_ >= 0; }
   /// The same value, as a constant.
   Variable detach() const { return value_; }

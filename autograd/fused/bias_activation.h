@@ -1,4 +1,4 @@
-// act(x + b) with a hand-made backward that keeps x alone; equation in engine/ops/bias_activation.h.
+// act(x + b) with a hand-written backward that keeps only x; the equation is in engine/ops/bias_activation.h.
 #pragma once
 
 #include "autograd/variable.h"
@@ -8,9 +8,9 @@ namespace bochner {
 
 /// y = act(x + b): x (..., n), b (n) or undefined.
 Variable bias_activation(const Variable& x, const Variable& bias, Activation activation);
-/// What it equals, in plain ops.
+/// The same in plain ops.
 Variable bias_activation_composed(const Variable& x, const Variable& bias, Activation activation);
-/// The activation alone, of plain ops.
+/// The activation alone, in plain ops.
 Variable activate(const Variable& x, Activation activation);
 
 }  // namespace bochner

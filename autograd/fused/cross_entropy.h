@@ -1,4 +1,4 @@
-// Losses with hand-made backwards; equations in engine/ops/cross_entropy.h. Each gives one number.
+// Losses with hand-written backwards; equations are in engine/ops/cross_entropy.h. Each returns one number.
 #pragma once
 
 #include "autograd/variable.h"
@@ -13,7 +13,7 @@ Variable binary_cross_entropy(const Variable& logits, const Tensor& targets);
 /// Mean over all elements of (x - t)^2.
 Variable mean_squared_error(const Variable& x, const Variable& targets);
 
-/// What they equal, in plain ops.
+/// The same in plain ops.
 Variable cross_entropy_composed(const Variable& logits, const Tensor& labels, const CrossEntropyOptions& options = {});
 Variable binary_cross_entropy_composed(const Variable& logits, const Tensor& targets);
 Variable mean_squared_error_composed(const Variable& x, const Variable& targets);

@@ -1,4 +1,4 @@
-// Dropout whose mask is drawn again in backward instead of being kept; equation in engine/ops/dropout.h.
+// Dropout whose mask is drawn again in backward instead of being kept; the equation is in engine/ops/dropout.h.
 #pragma once
 
 #include "autograd/variable.h"
@@ -11,7 +11,7 @@ Variable dropout(const Variable& x, double p, Generator& generator);
 /// The same with a given mask.
 Variable dropout_at(const Variable& x, const Dropout& drop);
 
-/// y = residual + dropout(x), in one pass; x and residual of one shape.
+/// y = residual + dropout(x), in one pass; x and residual have the same shape.
 Variable add_dropout(const Variable& x, const Variable& residual, double p, Generator& generator);
 Variable add_dropout_at(const Variable& x, const Variable& residual, const Dropout& drop);
 

@@ -5,13 +5,13 @@
 
 namespace bochner {
 
-/// y[..., :] = table[ids[...], :]. Nothing flows back to the row `padding`, if any.
+/// y[..., :] = table[ids[...], :]. The row `padding`, if any, gets no gradient.
 Variable embedding(const Variable& table, const Tensor& ids, int64_t padding = -1);
-/// y[b, i, :] = table[ids[b, i], :] + positions[first + i, :], in one pass.  ids (batch, length), positions (places,
-/// dim)
+/// y[b, i, :] = table[ids[b, i], :] + positions[first + i, :], in one pass.
+/// ids (batch, length), positions (places, dim)
 Variable embedding_at(const Variable& table, const Tensor& ids, const Variable& positions, int64_t first = 0,
                       int64_t padding = -1);
-/// What it equals, in plain ops.
+/// The same in plain ops.
 Variable embedding_at_composed(const Variable& table, const Tensor& ids, const Variable& positions, int64_t first = 0,
                                int64_t padding = -1);
 

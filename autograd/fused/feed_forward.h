@@ -1,4 +1,4 @@
-// The feed-forward block of a Transformer as one op; equation in engine/ops/feed_forward.h.
+// The feed-forward block of a Transformer as one op; the equation is in engine/ops/feed_forward.h.
 #pragma once
 
 #include "autograd/variable.h"
@@ -6,7 +6,7 @@
 
 namespace bochner {
 
-/// PyTorch's layout; gamma and beta are both undefined for a block without norm, biases may be undefined.
+/// PyTorch's layout. In a block without norm, gamma and beta are both undefined; biases may be undefined.
 struct FeedForwardVariables {
   Variable gamma, beta;  ///< (dim)
   Variable w1, b1;       ///< (hidden, dim), (hidden)
@@ -15,7 +15,7 @@ struct FeedForwardVariables {
 
 /// y = x + dropout(dropout(act(LayerNorm(x) W1^T + b1)) W2^T + b2):  x (..., dim) -> (..., dim)
 Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, const FeedForwardOptions& options = {});
-/// What it equals, in plain ops.
+/// The same in plain ops.
 Variable feed_forward_composed(const Variable& x, const FeedForwardVariables& weights,
                                const FeedForwardOptions& options = {});
 

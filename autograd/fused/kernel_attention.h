@@ -1,4 +1,4 @@
-// Kernel attention that never writes its features; equations in engine/ops/kernel_attention.h.
+// Kernel attention that never writes its features; equations are in engine/ops/kernel_attention.h.
 #pragma once
 
 #include "autograd/variable.h"
@@ -21,8 +21,8 @@ Variable dense(const VariableFrequencies& Omega, int64_t dim);
 /// alone.
 Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys,
                      bool shifts);
-/// The same attention in plain differentiable ops, as the papers write it: the teaching text, and the oracle of the
-/// fused kernel.
+/// The same attention in plain differentiable ops, as the papers write it. It is there to be read, and tests compare
+/// the fused kernel with it.
 Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
                           const VariableFrequencies& Omega, const Tensor& keys);
 

@@ -1,4 +1,4 @@
-// A linear layer with what stands around it in a Transformer block as one op; equation in engine/ops/linear.h.
+// A linear layer and its neighbours in a Transformer block as one op; the equation is in engine/ops/linear.h.
 #pragma once
 
 #include "autograd/variable.h"
@@ -6,7 +6,7 @@
 
 namespace bochner {
 
-/// PyTorch's layout; gamma and beta are both undefined for a layer without norm, b may be undefined.
+/// PyTorch's layout. In a layer without norm, gamma and beta are both undefined; b may be undefined.
 struct LinearVariables {
   Variable gamma, beta;  ///< (inputs)
   Variable w, b;         ///< (outputs, inputs), (outputs)
@@ -16,7 +16,7 @@ struct LinearVariables {
 /// y = dropout(relu(LayerNorm(x) W^T + b))
 Variable linear(const Variable& x, const LinearVariables& weights, const Variable& residual = {},
                 const LinearSpec& spec = {});
-/// What it equals, in plain ops.
+/// The same in plain ops.
 Variable linear_composed(const Variable& x, const LinearVariables& weights, const Variable& residual = {},
                          const LinearSpec& spec = {});
 

@@ -1,4 +1,4 @@
-// Normalisation with hand-made backwards; equations in engine/ops/norm.h.
+// Normalisation with hand-written backwards; equations are in engine/ops/norm.h.
 #pragma once
 
 #include "autograd/variable.h"
@@ -18,11 +18,11 @@ struct ResidualNorm {
 ResidualNorm residual_layer_norm(const Variable& x, const Variable& residual, const Variable& gamma,
                                  const Variable& beta, double eps = 1e-5, const Dropout& drop = Dropout());
 
-/// x (n, features) in training; moves running_mean and running_variance (features) in place, if defined.
+/// x (n, features), in training; updates running_mean and running_variance (features) in place, if they are defined.
 Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, const Tensor& running_mean = {},
                     const Tensor& running_variance = {}, double momentum = 0.1, double eps = 1e-5);
 
-/// What they equal, in plain ops.
+/// The same in plain ops.
 Variable layer_norm_composed(const Variable& x, const Variable& gamma, const Variable& beta, double eps = 1e-5);
 Variable batch_norm_composed(const Variable& x, const Variable& gamma, const Variable& beta, double eps = 1e-5);
 

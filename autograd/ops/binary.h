@@ -12,10 +12,10 @@ Variable operator*(const Variable& a, const Variable& b);
 Variable operator/(const Variable& a, const Variable& b);
 /// a^b for a > 0
 Variable pow(const Variable& a, const Variable& b);
-/// Where both are equal, each receives half of the gradient.
+/// If both are equal, each receives half of the gradient.
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
-/// a where condition, else b
+/// a where the condition is true, b elsewhere
 Variable where(const Tensor& condition, const Variable& a, const Variable& b);
 /// x, with `value` where the mask (bool, broadcast to x) is true.
 Variable masked_fill(const Variable& x, const Tensor& mask, double value);

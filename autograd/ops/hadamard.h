@@ -5,7 +5,7 @@
 
 namespace bochner {
 
-/// y = H x along the last axis, whose size must be a power of two; not normalised. Contract in engine/ops/hadamard.h.
+/// y = H x along the last axis, whose size must be a power of two; not normalised. See engine/ops/hadamard.h.
 Variable hadamard(const Variable& x);
 
 }  // namespace bochner

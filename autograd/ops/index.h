@@ -1,4 +1,4 @@
-// Elements of Variables chosen by index, and their adjoints; contracts in engine/ops/index.h. Indices are constants.
+// Elements of Variables chosen by index, and the adjoints; contracts are in engine/ops/index.h. Indices are constants.
 //
 //   take(table, words)                       // (vocabulary, dim), (batch, length) -> (batch, length, dim)
 //   gather(x, -1, argmax(x.value(), -1, true))   // the largest element of each row, and all of its gradient

@@ -1,4 +1,4 @@
-// Matrix products of Variables; contract in engine/ops/matmul.h.
+// Matrix products of Variables; the contract is in engine/ops/matmul.h.
 #pragma once
 
 #include "autograd/variable.h"

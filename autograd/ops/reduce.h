@@ -1,4 +1,4 @@
-// Reductions of Variables; contracts in engine/ops/reduce.h and engine/ops/softmax.h.
+// Reductions of Variables; contracts are in engine/ops/reduce.h and engine/ops/softmax.h.
 #pragma once
 
 #include "autograd/variable.h"

@@ -1,5 +1,5 @@
-// Variables in order. The order is a constant: each value passes its gradient on to the place it came from.
-// Contracts in engine/ops/sort.h. argmax has no derivative; with gather it chooses one that has.
+// Sorting Variables. The order is a constant: each value passes its gradient to the place it came from. Contracts are
+// in engine/ops/sort.h. argmax has no derivative, but gather can use its index to pick elements that have one.
 #pragma once
 
 #include "autograd/variable.h"
@@ -7,7 +7,7 @@
 namespace bochner {
 
 struct OrderedVariable {
-  Variable values;  ///< in order
+  Variable values;  ///< sorted
   Tensor indices;   ///< where they were, i64
 };
 

@@ -1,4 +1,4 @@
-// Elementwise functions of one Variable; equations in engine/ops/unary.h.
+// Elementwise functions of one Variable; equations are in engine/ops/unary.h.
 #pragma once
 
 #include "autograd/tape.h"

@@ -1,4 +1,4 @@
-// Views and rearrangements of Variables; contracts in engine/tensor.h. To put some together: autograd/ops/join.h.
+// Views and rearrangements of Variables; contracts are in engine/tensor.h. autograd/ops/join.h joins Variables.
 #pragma once
 
 #include "autograd/ops/join.h"

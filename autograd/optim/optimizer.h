@@ -1,5 +1,5 @@
-// Optimizers: one step moves every trainable parameter against its gradient. State is kept by parameter name, so that
-// it can be saved.
+// Optimizers: one step moves every trainable parameter against its gradient. The state is kept under the parameters'
+// names, so that it can be saved.
 //
 //   AdamW optimizer(model.parameters(), {.weight_decay = 0.1});
 //   optimizer.step(1e-3);                  // the learning rate of this step, from a schedule
@@ -22,11 +22,11 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Moves the parameters that have a gradient, all in one pass. `rate` is the learning rate; gradients are taken
-  /// clipped, at no pass of their own.
+  /// Moves the parameters that have a gradient, all in one pass. `rate` is the learning rate. Gradients are clipped in
+  /// the same pass.
   void step(double rate, const GradientClip& clip = {});
-  /// The two halves of step(): prepare() counts it and brings its rate to the device, apply() moves the parameters by
-  /// what it finds there. A recorded step (engine/step_graph.h) holds the second alone.
+  /// The two halves of step(): prepare() counts the step and copies its rate to the device, and apply() moves the
+  /// parameters by the numbers that it finds there. A recorded step (engine/step_graph.h) holds only the second half.
   void prepare(double rate);
   void apply(const GradientClip& clip = {});
   void clear_gradients();
@@ -71,8 +71,8 @@ struct AdamOptions {
 };
 
 /// Adam (Kingma & Ba, 2015); weight decay is added to the gradient:
-///   g += wd p,  m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,  p -= rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) +
-///   eps)
+///   g += wd p,  m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,
+///   p -= rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 class Adam : public Optimizer {
  public:
   explicit Adam(std::vector<ParameterGroup> groups, AdamOptions options = {});
@@ -88,7 +88,7 @@ class Adam : public Optimizer {
   bool decoupled_ = false;
 };
 
-/// AdamW (Loshchilov & Hutter, 2019): the decay is taken off the parameter instead, p -= rate wd p.
+/// AdamW (Loshchilov & Hutter, 2019): the decay is applied to the parameter instead, p -= rate wd p.
 class AdamW : public Adam {
  public:
   explicit AdamW(std::vector<ParameterGroup> groups, AdamOptions options = {.weight_decay = 0.01});
@@ -117,9 +117,9 @@ class Sgd : public Optimizer {
   SgdOptions options_;
 };
 
-/// The Euclidean norm of all gradients together, summed in a fixed order; read by the host.
+/// The Euclidean norm of all gradients together, summed in a fixed order and read by the host.
 double gradient_norm(const std::vector<Parameter*>& parameters);
-/// The clip that scales all gradients by min(1, limit / norm), for step(): found and kept on their device.
+/// The clip for step() that scales all gradients by min(1, limit / norm); computed and kept on their device.
 GradientClip clip_by_norm(const std::vector<Parameter*>& parameters, double limit);
 
 }  // namespace bochner

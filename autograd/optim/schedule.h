@@ -1,4 +1,4 @@
-// Learning-rate schedules of the four papers: the rate of a step that counts from 0.
+// Learning-rate schedules of the four papers: the rate of each step, counted from 0.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ struct Schedule {
   static Kind named(const std::string& name);
 };
 
-/// beta1 of SKY's released training: PyTorch's OneCycleLR cycles it 0.95 -> 0.85 -> 0.95 against the rate by default.
+/// beta1 in SKY's released training: PyTorch's OneCycleLR moves it 0.95 -> 0.85 -> 0.95 opposite to the rate by
+/// default.
 double one_cycle_beta1(const Schedule& schedule, int64_t step);
 
 }  // namespace bochner
