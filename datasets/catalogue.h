@@ -40,7 +40,7 @@ std::vector<PublishedFile> published_as(const std::filesystem::path& file);
 struct CheckedFile {
   std::filesystem::path path;  ///< of the file found; where none is, of the one that should be there
   FileState state;
-  std::string what;  ///< what is wrong, empty where all is right
+  std::string what;  ///< what is wrong, empty if all is right
 };
 
 /// Compares size and SHA-256 of the unpacked bytes. A damaged gzip file counts as one of a wrong hash.

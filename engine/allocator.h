@@ -1,4 +1,4 @@
-// Memory of one device, kept and reused: a training step in steady state asks the system for nothing.
+// Memory of one device, kept and reused: in steady state a training step asks the system for no memory.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  /// At least `bytes`, aligned to 64; not cleared. An Error names the bytes asked for and free where there are not
-  /// enough.
+  /// At least `bytes`, aligned to 64; not cleared. If there is not enough memory, an Error names the bytes requested
+  /// and free.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* pointer, size_t bytes) = 0;
   virtual MemoryStats stats() const = 0;

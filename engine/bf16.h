@@ -1,11 +1,11 @@
-// bf16 is a type to store in; what is computed from it is f32. A kernel that reads and writes bf16 has two types, that
-// of memory, S, and Computed<S>, and rounds once, where it writes. An op that has no such kernel converts at its
-// border:
+// bf16 is a type for storing numbers; computation is in f32. A kernel that reads and writes bf16 has two types: S, that
+// of memory, and Computed<S>. It rounds once, when it writes. An op that has no such kernel converts its inputs and
+// outputs:
 //
 //   if (converts(x)) return rounded(softmax(wide(x), axis));
 //
-// which is what the kernels for bf16 are measured by. The CPU has none: there every op converts. Parameters, their
-// gradients and statistics stand beside activations in bf16 as f32; products round the parameters they read.
+// The kernels for bf16 are compared with this. The CPU has none: there every op converts. When activations are bf16,
+// parameters, their gradients and statistics stay f32, and products round the parameters that they read.
 #pragma once
 
 #include <type_traits>
@@ -26,7 +26,7 @@ decltype(auto) visit_stored(DType dtype, const char* op, F&& f) {
   return visit_floating(dtype, op, f);
 }
 
-/// Does an op that has a kernel for bf16 on a card convert x at its border?
+/// Whether an op that has a kernel for bf16 on a card must convert x.
 inline bool converts(const Tensor& x) { return x.dtype() == DType::bf16 && x.device().is_cpu(); }
 /// x in the type it is computed in; undefined stays so.
 inline Tensor wide(const Tensor& x) { return x.defined() ? x.cast(computed(x.dtype())) : x; }

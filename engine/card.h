@@ -1,4 +1,4 @@
-// What a program asks of the cards of this machine, whether or not the build has a CUDA backend.
+// What programs need to know about the cards of this machine, whether or not the build has a CUDA backend.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ void set_debug_sync(bool on);
 /// is no card to use.
 std::string card_description();
 
-/// Can models store activations in bf16 there (engine/bf16.h)? The CPU can, and cards whose tensor cores multiply it
+/// Whether models can store activations in bf16 there (engine/bf16.h): on the CPU, and on cards whose tensor cores do
 /// (sm_80 and later).
 bool stores_bf16(Device device);
 
 /// For tests: from now on every block of a card's memory is handed out full of NaN and between two guards, which are
-/// looked at when it is given back. Slow.
+/// checked when it is returned. Slow.
 void set_card_guards(bool on);
 /// How many blocks were found written outside so far.
 int64_t broken_card_guards();

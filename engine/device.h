@@ -16,7 +16,7 @@ struct Device {
 
   static Device cpu() { return {}; }
   static Device cuda(int index = 0) { return {Kind::cuda, index}; }
-  /// `cpu`, `cuda` or `cuda:1`; an Error with the reason where this build or machine has no such device.
+  /// `cpu`, `cuda` or `cuda:1`; an Error with the reason if this build or machine has no such device.
   static Device named(std::string_view name);
 
   bool is_cpu() const { return kind == Kind::cpu; }

@@ -24,7 +24,7 @@ class InternalError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-/// Names the part of the program that is at work, for error messages, NaN reports and traces.
+/// Names the part of the program that is running, for error messages, NaN reports and traces.
 /// Scopes nest on the stack of each thread: `Scope a("encoder"); Scope b("2");` makes the path `encoder.2`.
 class Scope {
  public:
@@ -48,7 +48,7 @@ template <class... Args>
 
 [[noreturn]] void internal_failure(const char* condition, const char* file, int line);
 
-/// Checks what Bochner itself promises; a caller's mistake is told by `fail` instead.
+/// Checks what Bochner itself promises; for a caller's mistake use `fail` instead.
 #define BOCHNER_ASSERT(condition) \
   ((condition) ? static_cast<void>(0) : ::bochner::internal_failure(#condition, __FILE__, __LINE__))
 

@@ -1,13 +1,13 @@
-// Dispatch: one slot per kernel, filled at compile time, empty where a backend is not built. Every call is a span of
-// the trace. The slot stands in the op's own file, says what the kernel is given, and declares it for both backends:
+// Dispatch: one slot per kernel, filled at compile time, empty if a backend is not built. Every call is a span of
+// the trace. The slot is in the op's own file, states the kernel's parameters, and declares it for both backends:
 //
 //   // x and y (rows, columns), contiguous.
 //   BOCHNER_KERNEL(kSoftmax, "softmax", softmax, int64_t rows, int64_t columns, const Tensor& x, const Tensor& y);
 //   ...
 //   kSoftmax(x.device(), rows, columns, x, y);
 //
-// engine/cpu/softmax.cpp defines cpu::softmax, engine/cuda/softmax.cu cuda::softmax. A definition with other parameters
-// than those of the slot does not link.
+// engine/cpu/softmax.cpp defines cpu::softmax, engine/cuda/softmax.cu cuda::softmax. A definition whose parameters
+// differ from the slot's does not link.
 #pragma once
 
 #include <cstddef>

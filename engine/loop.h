@@ -1,6 +1,6 @@
-// The loop over the elements of several tensors of one shape: broadcast, with axes merged wherever memory allows,
-// innermost last. It is made once per call in engine/ops and read by the kernels of both backends, which never see a
-// shape or a tensor.
+// The loop over the elements of several tensors that broadcast to one shape. Axes are merged wherever memory allows;
+// the innermost is last. It is made once per call in engine/ops and read by the kernels of both backends, which never
+// see a shape or a tensor.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Scalar mathematics, written once for the CPU and CUDA and, in f32 on the CPU, so that loops over it vectorise: no
-// branches, no tables, no library calls. Errors against the exact value are a few units in the last place
+// Scalar mathematics, written once for the CPU and CUDA. In f32 it has no branches, tables or library calls, so that
+// loops on the CPU vectorise. Errors against the exact value are a few units in the last place
 // (tests/engine/math_test.cpp). The polynomials are those of the Cephes library (Moshier, 1989) and, for erf, of
 // Juffa's erff; f64 calls the C library.
 #pragma once
@@ -40,8 +40,8 @@ BOCHNER_HD inline float sqrt(float x) { return ::sqrtf(x); }
 BOCHNER_HD inline float abs(float x) { return ::fabsf(x); }
 BOCHNER_HD inline float pow(float x, float y) { return ::powf(x, y); }
 
-/// x y + z, rounded once where the machine can. Written out wherever a product is added, so that neither the compiler's
-/// choices (vector body or tail, optimised or not) nor the device change a bit.
+/// x y + z, rounded once if the machine can. Use it wherever a product is added, so that no bit depends on the
+/// compiler's choices (vector body or tail, optimised or not) or on the device.
 BOCHNER_HD inline float fma(float x, float y, float z) {
 #if defined(__FMA__) || defined(__CUDACC__)
   return ::fmaf(x, y, z);
@@ -129,7 +129,7 @@ BOCHNER_HD inline float expm1(float x) {
   return kept == 0.0f ? kept : (top ? 2.0f * y : y);
 }
 
-/// ln(1 + x) = ln u + (x - (u - 1)) / u, with u the rounded 1 + x and the rest what rounding took away.
+/// ln(1 + x) = ln u + (x - (u - 1)) / u, with u the rounded 1 + x; the second term corrects the rounding.
 BOCHNER_HD inline float log1p(float x) {
   const float u = 1.0f + x;
   const float rest = (x - (u - 1.0f)) / u;
@@ -137,8 +137,8 @@ BOCHNER_HD inline float log1p(float x) {
   return u == 1.0f || x == INFINITY ? x : (x == -1.0f ? -INFINITY : y);
 }
 
-/// The argument less a multiple of pi / 2, and that multiple mod 4: to the last bit of f32 for |x| < 2^31; beyond 2^51
-/// nothing is left of the angle but a number within the range.
+/// The argument minus a multiple of pi / 2, and that multiple mod 4. Exact to the last bit of f32 for |x| < 2^31;
+/// beyond 2^51 the result is only some number within the range.
 BOCHNER_HD inline float quarter_turn(float x, int32_t& quadrant) {
   const double shifted = fma(static_cast<double>(x), 0.63661977236758134, 6755399441055744.0);
   const double n = shifted - 6755399441055744.0;

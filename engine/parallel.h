@@ -1,10 +1,10 @@
 // Parallel loops on the CPU whose results do not depend on the number of threads.
 //
-// Work is cut into pieces whose bounds follow from the size of the problem alone; threads only share the pieces out.
+// Work is cut into pieces whose bounds depend on the size of the problem alone; the threads only share these pieces.
 // Reductions keep one partial result per piece and add them in the order of the pieces.
 //
-// The threads are the engine's own. One that comes late to a loop is not waited for, and one with nothing to do sleeps
-// after some microseconds: a busy machine, or several programs at once, slow a loop down in proportion and no more.
+// The threads are the engine's own. A loop does not wait for a thread that comes late, and an idle thread sleeps after
+// some microseconds, so a busy machine, or several programs at once, slow a loop down only in proportion.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace bochner {
 
-/// Number of threads that parallel loops use: at first OMP_NUM_THREADS where it is set, else one per core that this
-/// process may run on, which set_threads(0) chooses too.
+/// Number of threads that parallel loops use: at first OMP_NUM_THREADS if it is set, otherwise one per core that this
+/// process may run on, as with set_threads(0).
 int threads();
 void set_threads(int count);
 

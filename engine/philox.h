@@ -1,6 +1,6 @@
-// Philox4x32-10 itself (Salmon et al., SC 2011), for kernels of both backends that draw, or draw again, the word of a
-// place: word i of the stream of `seed` is lane i % 4 of philox(counter = i / 4, key = seed). Callers outside kernels
-// want engine/random.h.
+// Philox4x32-10 itself (Salmon et al., SC 2011), for kernels of both backends that draw, or draw again, the word at a
+// place: word i of the stream of `seed` is lane i % 4 of philox(counter = i / 4, key = seed). Code outside kernels uses
+// engine/random.h.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ BOCHNER_HD inline double uniform_from(uint32_t x, uint32_t y) {
 
 __extension__ typedef unsigned __int128 uint128;  // NOLINT: `using` takes no __extension__
 
-/// floor(x range / 2^64): an integer in [0, range) from 64 uniform bits. Off uniform by less than range / 2^64.
+/// floor(x range / 2^64): an integer in [0, range) from 64 uniform bits. Its bias is less than range / 2^64.
 BOCHNER_HD inline uint64_t scaled_to(uint64_t range, uint64_t x) {
   return static_cast<uint64_t>(static_cast<uint128>(x) * range >> 64);
 }

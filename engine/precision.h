@@ -1,7 +1,7 @@
-// How exactly a model is computed. On a card it says what the factors of matrix products of f32 tensors are rounded to;
-// the CPU multiplies those as they are. Under bf16 models also store their activations so (layers/mixed_precision.h),
-// on either device: the CPU then computes the same model from equally rounded activations and matrices, slowly, each op
-// converting. Parameters, and everything that is added up, stay in f32.
+// How exactly a model is computed. On a card, this says to what the factors of matrix products of f32 tensors are
+// rounded; the CPU does not round them. With bf16, models also store activations in bf16 (layers/mixed_precision.h), on
+// either device: the CPU then computes the same model from equally rounded activations and matrices, but slowly, as
+// each op converts. Parameters, and everything that is added up, stay in f32.
 #pragma once
 
 #include <cstdint>

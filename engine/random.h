@@ -1,7 +1,7 @@
 // Random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011),
 // laid out as cuRAND's curand_init(seed, subsequence = 0, offset): 32-bit word number i of the stream of `seed` is
-// lane i % 4 of philox(counter = i / 4, key = seed). The value at a place depends on the place alone, so any device
-// with any number of threads draws the same numbers, and a mask can be drawn again instead of being stored.
+// lane i % 4 of philox(counter = i / 4, key = seed). The value at a place depends on the place alone, so every device
+// draws the same numbers with any number of threads, and a mask can be drawn again instead of being stored.
 //
 //   Generator generator(42);
 //   Tensor noise = normal({128, 64}, generator);          // advances the generator's offset

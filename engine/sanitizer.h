@@ -1,4 +1,4 @@
-// Is this a build under AddressSanitizer? gcc and clang say it differently.
+// Whether this is a build with AddressSanitizer, which gcc and clang say in different ways.
 #pragma once
 
 #if defined(__has_feature)  // clang
@@ -10,7 +10,7 @@
 #endif
 
 namespace bochner {
-/// What is many and alike (cases of a test that differ in digits, unrolled sizes of a loop) is some of it here, where
-/// compiling and running take up to ten times as long: AddressSanitizer looks at places, not at digits.
+/// Builds with AddressSanitizer keep only some of many similar things (test cases with different numbers, unrolled loop
+/// sizes), as compiling and running take up to ten times as long, and it checks addresses, not numbers.
 inline constexpr bool kAddressSanitizer = BOCHNER_ADDRESS_SANITIZER;
 }  // namespace bochner

@@ -38,7 +38,7 @@ class Dims {
   void erase(int axis);
   bool operator==(const Dims& other) const;
 
-  /// `axis` made non-negative; an Error where it lies outside.
+  /// `axis` made non-negative; an Error if it lies outside.
   int checked(int axis) const {
     const int positive = axis < 0 ? axis + rank_ : axis;
     if (positive < 0 || positive >= rank_) bad_axis(axis);
@@ -69,7 +69,7 @@ class Shape : public Dims {
 
 /// The shape that both broadcast to (sizes match from the right, or are 1); an Error in the name of `op` if none is.
 Shape broadcast(const Shape& a, const Shape& b, const char* op);
-/// Does `from` broadcast to `to`?
+/// Whether `from` broadcasts to `to`.
 bool broadcasts_to(const Shape& from, const Shape& to);
 /// a * b, an Error on overflow.
 int64_t checked_multiply(int64_t a, int64_t b);

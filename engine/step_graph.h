@@ -1,6 +1,6 @@
-// A training step as one launch. Called op by op, a card idles between the small ones; a step whose shapes come back is
-// recorded instead (stream capture, CUDA graphs) and from then on replayed as a whole. All other steps, and all on the
-// CPU, run op by op. Results are the same bytes either way.
+// A training step as one launch. When ops are called one by one, a card idles between small ones. A step whose shapes
+// occur again is therefore recorded (stream capture, CUDA graphs) and from then on replayed as a whole. All other
+// steps, and all on the CPU, run op by op. Results are the same bytes either way.
 //
 //   StepGraph graph(device, noise);
 //   for (...) {
@@ -9,15 +9,15 @@
 //     graph.run(batch.ids.shape().str(), [&] { forward, backward, optimizer.apply(); });
 //   }
 //
-// A replay repeats what was done to memory, without the host's code. So what changes from step to step has to lie on
-// the device, where the caller puts it before run(): the batch, the optimizer's numbers. The place in the stream of
-// `noise` is moved on here. Tensors that outlive a step, parameters and what the step leaves behind, must stay where
-// they are; call clear() where they were replaced, and make their tapes within the step: a replay counts no versions
-// (Tensor::version). What the step itself makes and frees lies in memory of its own.
+// A replay repeats what was done to memory, without the host's code. So what changes from step to step must be on the
+// device, where the caller puts it before run(): the batch and the optimizer's numbers. The StepGraph itself advances
+// the place in the stream of `noise`. Tensors that outlive a step, such as parameters, must stay where they are; call
+// clear() if they were replaced, and make their tapes within the step, since a replay counts no versions
+// (Tensor::version). What the step itself makes and frees has its own memory.
 //
-// The first step of each key runs op by op under observation. It is not recorded, and the next one is observed again,
-// where it moved values between host and device, drew random numbers on the host or from another stream, or where
-// code in it raised an objection.
+// The first step of each key runs op by op and is observed. If it moved values between host and device, drew random
+// numbers on the host or from another stream, or if code in it raised an objection, it is not recorded, and the next
+// step is observed again.
 #pragma once
 
 #include <cstdint>
@@ -40,10 +40,10 @@ class StepGraph {
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
 
-  /// Makes a step. `key` names all that a step's calls depend on and that differs between steps: the shapes. With spans
-  /// of ops, work counts, debug-sync or memory guards asked for, every step runs op by op.
+  /// Runs a step. `key` names everything that differs between steps and changes their calls: the shapes. With spans
+  /// of ops, work counts, debug-sync or memory guards switched on, every step runs op by op.
   Ran run(const std::string& key, const std::function<void()>& step);
-  /// Why the latest step that was observed cannot be recorded; empty where it can.
+  /// Why the step that was observed last cannot be recorded; empty if it can.
   const std::string& objection() const { return objection_; }
   /// Forgets all recordings.
   void clear();
@@ -52,11 +52,11 @@ class StepGraph {
 
   /// A replay would not do what this code does.
   static void object(const char* reason);
-  /// This code moves `counter`, one i64 of the CPU, on by one, and does something else where it finds `limit` or more:
-  /// a replay moves it as often, and the step runs op by op where the counter has come that far.
+  /// This code adds one to `counter`, one i64 on the CPU, and does something else if it is `limit` or more:
+  /// a replay adds as much, and the step runs op by op once the counter has reached the limit.
   static void count(const Tensor& counter, int64_t limit);
-  /// For kernels that draw: while a step is recorded, the address on its device of how far the stream of `place` has
-  /// moved on at a replay; else null.
+  /// For kernels that draw: while a step is recorded, the address on its device of the number by which the stream of
+  /// `place` has advanced at a replay; otherwise null.
   static const uint64_t* shift(const Generator& place);
 
  private:

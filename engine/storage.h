@@ -1,7 +1,7 @@
 // Reference-counted bytes on one device; tensors are views of a storage.
 //
-// A storage counts how often its bytes were overwritten in place. By that count a tape finds out, before it goes back
-// over an op, that what the op kept for its gradient is no longer what it was.
+// A storage counts how often its bytes were overwritten in place. This tells a tape, before it runs the backward of an
+// op, whether what the op kept for its gradient has changed.
 #pragma once
 
 #include <atomic>
@@ -49,11 +49,11 @@ struct StorageVersion {
   bool holds() const { return storage->version() == version; }
 };
 
-/// A tensor's share of its storage. Copying one can be watched: that tells what a closure holds, as to copy a closure
-/// is to copy the tensors in it.
+/// A tensor's reference to its storage. Copies of it can be watched, which shows what a closure holds, since copying a
+/// closure copies the tensors in it.
 class SharedStorage {
  public:
-  /// While it lives, the storages of this thread's copies are added to `list`.
+  /// During its lifetime the storages of this thread's copies are added to `list`.
   class Watch {
    public:
     explicit Watch(std::vector<StorageVersion>& list) : outer_(std::exchange(list_, &list)) {}

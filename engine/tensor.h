@@ -1,5 +1,5 @@
 // Tensors: a view (offset, shape, element strides) of a reference-counted storage. Views are free; copies are explicit.
-// A tensor knows nothing of gradients: see autograd/variable.h.
+// A tensor knows nothing about gradients: see autograd/variable.h.
 //
 //   Tensor x = Tensor::from({1.f, 2.f, 3.f, 4.f}, {2, 2});
 //   Tensor y = matmul(x, x.transpose(0, 1));      // engine/ops/matmul.h
@@ -47,9 +47,9 @@ class Tensor {
   DType dtype() const { return dtype_; }
   Device device() const;
   bool is_contiguous() const;
-  /// Do both look at (some of) the same storage?
+  /// Whether both are views of the same storage.
   bool shares_storage(const Tensor& other) const { return defined() && storage_.get() == other.storage_.get(); }
-  /// Does no other tensor look at the same storage?
+  /// Whether no other tensor is a view of the same storage.
   bool is_alone() const { return storage_.is_only_share(); }
 
   /// The first element; T must be the tensor's type.
@@ -64,9 +64,9 @@ class Tensor {
 
   // ---- views: no element is copied
 
-  /// The same elements in another shape; one size may be -1. An Error where the strides do not allow a view.
+  /// The same elements in another shape; one size may be -1. An Error if the strides do not allow a view.
   Tensor view(const Shape& shape) const;
-  /// As view, but copies where it must.
+  /// As view, but makes a copy if it must.
   Tensor reshape(const Shape& shape) const;
   Tensor permute(const Dims& axes) const;
   Tensor transpose(int a, int b) const;
@@ -74,8 +74,8 @@ class Tensor {
   Tensor slice(int axis, int64_t begin, int64_t end, int64_t step = 1) const;
   /// Element `index` of an axis, which disappears.
   Tensor select(int axis, int64_t index) const;
-  /// The tensor x with x.select(axis, i) = parts[i], where those are views of one storage at equal distances: parts of
-  /// what was one tensor. Undefined where they are not; stack() copies.
+  /// The tensor x with x.select(axis, i) = parts[i], if the parts are views of one storage at equal distances, as parts
+  /// of one tensor are. Undefined if they are not; stack() copies.
   static Tensor unselect(const std::vector<Tensor>& parts, int axis);
   Tensor unsqueeze(int axis) const;
   Tensor squeeze(int axis) const;
@@ -84,7 +84,7 @@ class Tensor {
 
   // ---- copies
 
-  /// This, where contiguous already; else a contiguous copy.
+  /// This tensor if it is contiguous, otherwise a contiguous copy.
   Tensor contiguous() const;
   Tensor clone() const;
   Tensor cast(DType dtype) const;
@@ -92,10 +92,10 @@ class Tensor {
   /// Copies the elements of `source` (same shape, any strides and type, any device) into this.
   void copy_(const Tensor& source) const;
   void fill_(double value) const;
-  /// How often the storage was overwritten in place: by copy_, fill_, the engine's ops whose names end in _, steps of
-  /// optimizers and the running statistics of batch_norm.
+  /// How often the storage was overwritten in place: by copy_, fill_, the engine's ops whose names end in _, optimizer
+  /// steps and the running statistics of batch_norm.
   uint64_t version() const { return defined() ? storage_->version() : 0; }
-  /// Counts one more; for code that writes through data() to a tensor that was in use before.
+  /// Adds one to that count; for code that writes through data() to a tensor that was in use before.
   void overwritten() const { storage_->overwritten(); }
 
   /// The only element, converted.

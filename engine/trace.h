@@ -1,5 +1,5 @@
 // Where the time goes: named spans on each thread, as a Chrome trace (chrome://tracing, ui.perfetto.dev) and as a table
-// of each name's share. Costs one relaxed load per span while off.
+// of each name's share. While off, a span costs one relaxed load.
 //
 //   trace::start();
 //   { const trace::Span span("softmax"); ... }
@@ -58,7 +58,7 @@ void stop();
 std::vector<Event> events();
 /// The spans as Chrome's trace event format, JSON.
 std::string chrome_json();
-/// Writes chrome_json() to a file; an Error where it cannot.
+/// Writes chrome_json() to a file; an Error if it cannot.
 void write(const std::filesystem::path& path);
 
 /// Time by name, largest first: own time (without the spans inside), its share of all own time, number of spans.

@@ -1,5 +1,5 @@
-// How much there is to do: floating-point operations of matrix products, and bytes of the tensors made. Against what
-// a machine can do, they give the least time that a computation could take. Costs one relaxed load per op while off.
+// How much work a computation is: floating-point operations of matrix products, and bytes of the tensors made. With the
+// speed of a machine, they give the least time that it could take. While off, this costs one relaxed load per op.
 //
 //   work::start();
 //   step();
@@ -13,8 +13,8 @@ namespace bochner::work {
 
 struct Amount {
   double flops =
-      0;  ///< multiplications and additions that the equations ask for; none that backward does a second time
-  double bytes = 0;  ///< every tensor that is made, once written and once read
+      0;  ///< multiplications and additions that the equations need; without those that backward does a second time
+  double bytes = 0;  ///< every tensor that is made, written once and read once
 };
 
 namespace detail {

@@ -31,7 +31,7 @@ class BatchNorm1d : public Module {
 
   BatchNormOptions options_;
   int64_t features_;
-  Parameter* weight_;         ///< (features), ones at first; null where not affine
+  Parameter* weight_;         ///< (features), ones at first; null if not affine
   Parameter* bias_;           ///< (features), zeros at first
   Tensor& running_mean_;      ///< (features), zeros at first
   Tensor& running_variance_;  ///< (features), ones at first; `running_var` in checkpoints

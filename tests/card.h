@@ -14,7 +14,7 @@
 
 namespace bochner::testing_card {
 
-/// Why there is none; empty where there is one.
+/// Why there is none; empty if there is one.
 inline std::string missing() {
   try {
     Device::named("cuda");

@@ -94,7 +94,7 @@ void check_same(const fs::path& folder, const Manifest& found, const std::map<st
   fail("{}: holds listops made with options that are not known here; choose another folder", folder.string());
 }
 
-/// Are all files of the manifest there? An Error where one is there, but not as it should be.
+/// Are all files of the manifest there? An Error if one is there, but not as it should be.
 bool complete(const fs::path& folder, const Manifest& manifest) {
   bool all = manifest.files.size() == std::size(kFiles);
   for (const char* name : kFiles) {

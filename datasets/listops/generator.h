@@ -90,7 +90,7 @@ class Sampler {
 };
 
 /// total() different expressions, in order: first the training set, then valid, then test. They depend on the options
-/// alone, not on the number of threads. An Error where the options allow too few different ones.
+/// alone, not on the number of threads. An Error if the options allow too few different ones.
 std::vector<Expression> generate(const GeneratorOptions& options);
 
 }  // namespace bochner::listops

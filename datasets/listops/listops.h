@@ -47,7 +47,7 @@ struct TaskOptions {
 
 /// What a model must know of the data, without them. Its max_length is that of the read options.
 Task task(const TaskOptions& options);
-/// The task with its data, generated first where the folder has none (ensure_files). An Error where the folder holds
+/// The task with its data, generated first where the folder has none (ensure_files). An Error if the folder holds
 /// files that nobody can say how they were made and `found` is not set, and where it is set and there are none.
 TaskData load_task(const TaskOptions& options, const Say& say);
 

@@ -17,7 +17,7 @@ struct Coding {
   int64_t first = 0;           ///< place of its first column
   float mean = 0;              ///< that stands for missing numbers
   std::vector<int64_t> place;  ///< column of each category, -1 where training has not seen it; empty: numbers
-  int64_t missing = -1;        ///< column that tells gaps, -1 where there is none
+  int64_t missing = -1;        ///< column that tells gaps, -1 if there is none
 };
 
 /// The coding of column j, and the names of what it becomes.

@@ -18,7 +18,7 @@
 namespace bochner {
 
 /// Features of the splits as read_table gives them -> as the network takes them, with `columns`, `as_they_are` and
-/// `notes`. An Error where these would be more than 100,000 columns.
+/// `notes`. An Error if these would be more than 100,000 columns.
 void encode(TableSplits& splits, const NumericTable& table);
 
 /// The categories of `test` numbered as those of `train`; ones that `train` has not become -1. An Error names the

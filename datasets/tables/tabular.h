@@ -6,7 +6,7 @@
 //
 // A file is read row by row into f32 rows, and these are kept beside it in `FILE.bochner-cache` (safetensors with
 // hashes; engine/io/safetensors.h), so that a second start reads numbers rather than text. The cache names the file's
-// size and time, and is made anew where they differ. Where the folder cannot be written to, there is none.
+// size and time, and is made again where they differ. Where the folder cannot be written to, there is none.
 //
 // Columns of words and missing values become numbers by the rules of encode.h, where TableFormat::words allows them.
 //

@@ -131,7 +131,7 @@ class Forward {
   T *y_, *mean_ = nullptr, *rstd_ = nullptr;
 };
 
-/// The gradients of all weights one behind the other, as each piece of a backward pass sums them.
+/// The gradients of all weights one after the other, as each piece of a backward pass sums them.
 struct GradientLayout {
   explicit GradientLayout(const FeedForwardSizes& sizes)
       : w1(0),

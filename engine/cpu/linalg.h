@@ -5,7 +5,7 @@
 
 namespace bochner::cpu {
 
-// All tensors are contiguous, matrices row-major, one behind the other; sizes are positive. f32 or f64.
+// All tensors are contiguous, matrices row-major, one after the other; sizes are positive. f32 or f64.
 
 /// An Error in the name of `op` that names the first element that is NaN or infinite, if any.
 void check_finite(const Tensor& x, const char* op);

@@ -154,7 +154,7 @@ struct Slopes {
   }
 };
 
-/// Where each gradient lies in the sums of a piece of rows, one behind the other from dW on, and the size of all.
+/// Where each gradient lies in the sums of a piece of rows, one after the other from dW on, and the size of all.
 struct SumLayout {
   int64_t b, gamma, beta, size;
 

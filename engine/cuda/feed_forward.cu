@@ -15,7 +15,7 @@ constexpr int64_t kHeld = int64_t{1} << 26;
 
 int64_t rows_at_once(const FeedForwardSizes& sizes) { return std::max<int64_t>(1024, kHeld / sizes.hidden); }
 
-/// From u and dh: du = dh m act'(u + b) in place of dh, its column sums, and h = act(u + b) m in place of u.
+/// From u and dh: du = dh m act'(u + b) instead of dh, its column sums, and h = act(u + b) m instead of u.
 template <class S, class Act>
 struct HiddenBackward {
   using T = Computed<S>;

@@ -16,7 +16,7 @@ namespace bochner::cuda {
 
 /// Number of cards that can be used; 0 without a driver.
 int device_count();
-/// An Error with the reason where there is no such card.
+/// An Error with the reason if there is no such card.
 void require_device(int index);
 /// `CUDA 13.0, driver 580.65, NVIDIA H200 (sm_90, 141 GB)`, or why there is none.
 std::string description();

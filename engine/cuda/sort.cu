@@ -27,7 +27,7 @@ BOCHNER_DEVICE Bits<T> key_of(T x) {
   }
 }
 
-/// A key and the place that settles ties; the last of all where there is no element.
+/// A key and the place that settles ties; the last of all if there is no element.
 struct Pair {
   uint64_t key, place;
   BOCHNER_DEVICE bool operator<(const Pair& other) const {

@@ -1,11 +1,11 @@
-// Bytes that came from outside: a cursor that cannot leave them, and messages that name the place.
+// Bytes from outside: a cursor that cannot leave them, and messages that name the place.
 //
 //   ByteReader reader(bytes, "train-images-idx3-ubyte");
 //   const auto magic = reader.big<uint32_t>("the magic number");
 //   if (magic >> 16 != 0) reader.fail_before(4, "magic {:#x} is not that of an IDX file", magic);
 //
-// The rule of this folder: a number read from a file never sizes an allocation, a loop or an index before it was
-// compared with the bytes that are really there. Messages read `file: offset N: what is wrong; what to do`.
+// The rule of this folder: a number read from a file never sizes an allocation, a loop or an index before it has been
+// compared with the number of bytes really there. Messages read `file: offset N: what is wrong; what to do`.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ using Bytes = std::span<const std::byte>;
 inline Bytes bytes_of(std::string_view text) { return {reinterpret_cast<const std::byte*>(text.data()), text.size()}; }
 inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-/// Foreign text made fit for a message: in single quotes, on one line, control characters and bytes outside ASCII
+/// Foreign text prepared for a message: in single quotes, on one line, with control characters and bytes outside ASCII
 /// written as \x1b, and at most 80 characters long.
 std::string shown(std::string_view text);
 
@@ -49,7 +49,7 @@ template <class... Args>
   fail("{}: offset {}: {}", file, offset, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// A cursor over bytes of a file. Each step that would leave them is an Error with the offset and what was sought.
+/// A cursor over bytes of a file. A step that would leave them is an Error that names the offset and what was expected.
 class ByteReader {
  public:
   /// `file` is the name for messages. The bytes must outlive the reader.

@@ -25,11 +25,11 @@ struct CsvOptions {
   /// RFC 4180: a field in double quotes may hold separators, line ends, and quotes written twice. Without it a quote is
   /// a character like any other.
   bool quotes = true;
-  /// May rows differ in their number of fields?
+  /// Whether rows may differ in their number of fields.
   bool ragged = false;
-  /// Are lines without any character passed over, rather than rows of one empty field?
+  /// Are lines without any character skipped, rather than rows of one empty field?
   bool skip_empty_lines = false;
-  /// Lines that begin with it are passed over; 0: none are.
+  /// Lines that begin with it are skipped; 0: none are.
   char comment = 0;
   /// A longer row is refused: an unclosed quote would swallow the file.
   int64_t max_row_bytes = int64_t{16} << 20;
@@ -49,13 +49,13 @@ class CsvReader {
 
   /// Goes to the next row; false at the end.
   bool next();
-  /// Passes over a row without looking into it, as a title above the table; false at the end.
+  /// Skips a row without parsing it, such as a title above the table; false at the end.
   bool skip_row();
   /// Number of the current row, from 1, the header included; of empty lines only those that are rows count.
   int64_t row() const { return row_; }
   /// Fields of the current row.
   int size() const { return static_cast<int>(fields_.size()); }
-  /// A field as it stands, valid until next(). An Error where the row has no such column.
+  /// A field as it stands, valid until next(). An Error if the row has no such column.
   std::string_view operator[](int column) const;
   /// The field as a number, blanks around it ignored; anything else in it is an Error. `nan` and `inf` are numbers.
   double number(int column) const;
@@ -64,7 +64,7 @@ class CsvReader {
   /// Reads the first row as the names of columns.
   void read_header();
   const std::vector<std::string>& header() const { return header_; }
-  /// The column of that name; an Error lists the names where there is none.
+  /// The column of that name; an Error lists the names if there is none.
   int column(std::string_view name) const;
 
   /// The Error `file: row R column C: message` about a field of the current row.

@@ -1,13 +1,13 @@
-// Which data a program read, and what was in them: while a DataLog stands, the bytes of every file that
-// open_unpacked() (stream.h) opens are hashed as they pass, so nothing is read twice.
+// Which data a program read, and their hashes: while a DataLog exists, the bytes of every file that open_unpacked()
+// (stream.h) opens are hashed as they are read, so nothing is read twice.
 //
 //   const DataLog log;
 //   const Tensor images = read_idx("mnist/train-images-idx3-ubyte.gz");
 //   for (const DataRead& read : log.reads()) fmt::print("{}  {}\n", read.sha256, read.name);
 //
-// The hash is SHA-256, as publishers and `sha256sum` state it: with the processor's instructions it takes 0.6 s a
-// gigabyte, less than parsing; where there are none, 4 s. Of a gzip file it is that of the unpacked bytes, so that
-// packing a file changes nothing.
+// The hash is SHA-256, as publishers and `sha256sum` state it. It takes 0.6 s a gigabyte, less than parsing, with the
+// processor's instructions, and 4 s without. For a gzip file it is the hash of the unpacked bytes, so packing a file
+// does not change it.
 #pragma once
 
 #include <filesystem>

@@ -11,7 +11,7 @@
 
 namespace bochner {
 
-/// An element type of a file. The types after `boolean` are no types of Bochner: they are read into the smallest one
+/// An element type of a file. The types after `boolean` are not types of Bochner: they are read into the smallest one
 /// that holds all their values (f16 -> f32; i8, i16, u16 -> i32; u32 -> i64) and never written.
 enum class FileType : uint8_t { f32, f64, bf16, i32, i64, u8, boolean, f16, i8, i16, u16, u32 };
 
@@ -25,7 +25,7 @@ using FillBytes = std::function<void(std::span<std::byte> to)>;
 
 /// Puts the bytes of a file from an offset on into a span, all of it, or throws.
 using ReadAt = std::function<void(int64_t offset, std::span<std::byte> to)>;
-/// That of bytes in memory, which must outlive it; to read beyond them is a mistake of ours.
+/// The same for bytes in memory, which must outlive it; reading beyond them is an internal error.
 ReadAt reader_of(Bytes bytes);
 
 /// What a file says about a tensor, checked: at most 8 sizes, none negative, and a number of bytes that fits 63 bits

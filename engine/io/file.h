@@ -17,7 +17,7 @@
 
 namespace bochner {
 
-/// What was asked was right, but the disk refused: it is full, say, or broken.
+/// The request was right, but the disk refused it, for example because it is full or broken.
 class DiskError : public Error {
  public:
   using Error::Error;
@@ -36,7 +36,7 @@ class InputFile final : public ByteSource {
   size_t read(std::span<std::byte> to) override;
   /// Bytes of a regular file; 0 for pipes and devices.
   int64_t size() const { return size_; }
-  /// Fills `to` with the bytes from `offset` on; an Error where the file ends before. Leaves read() where it was.
+  /// Fills `to` with the bytes from `offset` on; an Error if the file ends before. Leaves read() where it was.
   void read_at(int64_t offset, std::span<std::byte> to) const;
 
  private:

@@ -1,5 +1,5 @@
-// gzip (RFC 1952) over zlib. Checksums are verified, files of several members are read to their end, and memory stays
-// at some 100 KiB whatever the file unpacks to.
+// gzip (RFC 1952) by zlib. Checksums are verified, files of several members are read to their end, and memory stays at
+// about 100 KiB, however large the unpacked file is.
 #pragma once
 
 #include <memory>

@@ -13,7 +13,7 @@
 
 namespace bochner {
 
-/// Reads a file, plain or gzip whatever its name. Signed bytes and short integers become i32.
+/// Reads a file, plain or gzip, whatever its name. Signed bytes and short integers become i32.
 Tensor read_idx(const std::filesystem::path& path);
 Tensor parse_idx(Bytes bytes, std::string_view file);
 

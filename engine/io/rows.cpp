@@ -234,7 +234,7 @@ const char* first_line(const char* begin, const char* end) {
   return begin;
 }
 
-/// The last line end in [begin, end) and past it; `begin` where there is none.
+/// The last line end in [begin, end) and past it; `begin` if there is none.
 const char* after_last_line(const char* begin, const char* end) {
   const void* found = memrchr(begin, '\n', static_cast<size_t>(end - begin));
   return found == nullptr ? begin : static_cast<const char*>(found) + 1;

@@ -4,8 +4,8 @@
 //   PlainRowsResult rows;
 //   if (!read_plain_rows(*open_unpacked(path), {.label = 54}, rows)) ...   // something in it needs CsvReader
 //
-// What is read equals bit for bit what CsvReader gives. Quotes, zero bytes, ragged rows, fields that are no finite
-// f32 and overlong rows are left to CsvReader, which reads them or names row and column.
+// The result equals that of CsvReader bit for bit. Quotes, zero bytes, ragged rows, fields that are not a finite f32
+// and overlong rows are left to CsvReader, which reads them or names row and column.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ struct PlainRowsOptions {
   char separator = ',';
   /// Number of the label's column from 0; from -1 counted from the end.
   int64_t label = -1;
-  /// Is the first row one of names, to be passed over?
+  /// Whether the first row holds names and is skipped.
   bool header = false;
   /// Fields of every row; 0: as many as the first one has.
   int64_t fields = 0;
@@ -42,8 +42,8 @@ struct PlainRowsResult {
   std::vector<std::string> classes;  ///< in the order of their first rows
 };
 
-/// Reads all rows of `source` from where it is. False where the rows are none of the plain kind; `result` is then of no
-/// use. Errors of the source (a gzip file cut short) are thrown.
+/// Reads all rows of `source` from its current position. False if some row is not of the plain kind; `result` is then
+/// meaningless. Errors of the source (a truncated gzip file) are thrown.
 bool read_plain_rows(ByteSource& source, const PlainRowsOptions& options, PlainRowsResult& result);
 
 }  // namespace bochner

@@ -12,9 +12,9 @@
 //   bochner.hash                  xxh3_128
 //   bochner.hash.header           hash of everything before the elements, with the 32 digits of this value taken as '0'
 //   bochner.hash.tensor.NAME      hash of the bytes of tensor NAME
-// each 32 hexadecimal digits, as `xxhsum -H2` prints them. Reading verifies them, so any byte changed in such a file is
-// noticed, and where it lies in a tensor, the tensor is named. Files without them (of other writers) are read without
-// this. A program that rewrites a file must drop or renew these keys.
+// each 32 hexadecimal digits, as `xxhsum -H2` prints them. Reading verifies them, so any changed byte in such a file is
+// noticed, and if it is part of a tensor, the tensor is named. Files of other writers, without hashes, are read without
+// this check. A program that rewrites a file must drop or renew these keys.
 #pragma once
 
 #include <filesystem>
@@ -33,14 +33,14 @@ class InputFile;
 using TensorMap = std::map<std::string, Tensor>;
 using Metadata = std::map<std::string, std::string>;
 
-/// What a file holds. The metadata are without the hashes.
+/// What a file holds; the metadata are given without the hashes.
 struct Safetensors {
   TensorMap tensors;
   Metadata metadata;
 };
 
 /// Reads all tensors to the CPU. F16 becomes f32; I8, I16, U16 become i32; U32 becomes i64; other types that Bochner
-/// has not are refused by name.
+/// does not have are refused by name.
 Safetensors read_safetensors(const std::filesystem::path& path);
 Safetensors parse_safetensors(Bytes bytes, std::string_view file);
 
@@ -50,7 +50,7 @@ Safetensors parse_safetensors(Bytes bytes, std::string_view file);
 void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors, const Metadata& metadata = {});
 std::vector<std::byte> format_safetensors(const TensorMap& tensors, const Metadata& metadata = {});
 
-/// A file of which tensors are read one by one, for those who need only some, or move them elsewhere as they go.
+/// A file whose tensors are read one by one, for callers that need only some, or that move each one elsewhere.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
@@ -64,7 +64,7 @@ class SafetensorsFile {
   const Shape& shape(const std::string& tensor) const { return entry(tensor).layout.shape(); }
   /// The type it will be read into.
   DType dtype(const std::string& tensor) const { return dtype_for(entry(tensor).layout.type()); }
-  /// Reads and verifies one tensor. An Error names the nearest names where there is no such tensor.
+  /// Reads and verifies one tensor. An Error names the nearest names if there is no such tensor.
   Tensor read(const std::string& tensor) const;
 
  private:
@@ -72,7 +72,7 @@ class SafetensorsFile {
   struct Entry {
     Layout layout;
     int64_t offset;    ///< of its first byte in the file
-    std::string hash;  ///< empty where the file has none
+    std::string hash;  ///< empty if the file has none
   };
 
   explicit SafetensorsFile(const std::shared_ptr<const InputFile>& file);

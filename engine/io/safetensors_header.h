@@ -1,4 +1,4 @@
-// The JSON header of a safetensors file, taken apart and checked. Private to safetensors.cpp and its tests.
+// Parses and checks the JSON header of a safetensors file. Private to safetensors.cpp and its tests.
 #pragma once
 
 #include <map>

@@ -14,7 +14,7 @@
 
 namespace bochner {
 
-/// The hash of bytes that come piece by piece; how they are cut does not matter.
+/// The hash of bytes that come in pieces; how they are cut does not matter.
 class Sha256 {
  public:
   void update(std::span<const std::byte> bytes);
@@ -28,7 +28,7 @@ class Sha256 {
   uint64_t total_ = 0;
 };
 
-/// The hash of a file, read in pieces; an Error where it cannot be read.
+/// The hash of a file, read in pieces; an Error if it cannot be read.
 std::string sha256_of_file(const std::filesystem::path& path);
 
 /// The compression function over whole blocks of 64 bytes: in C++, and with the processor's SHA instructions where it

@@ -1,5 +1,5 @@
-// Bytes in passing: sources to read from piece by piece, sinks to write to. A file, a piece of memory and gzip (gzip.h)
-// look the same from here, so that a format is written once.
+// Streams of bytes: sources to read from piece by piece, and sinks to write to. A file, a piece of memory and gzip
+// (gzip.h) have the same interface, so each format is implemented once.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Files and folders that stand for the length of a piece of work, and what killed processes leave of them.
+// Temporary files and folders, and the removal of those that killed processes left behind.
 //
 //   const Temporary staging(folder / ".making");   // removed at the end, and where a signal ends the program
 //
@@ -11,7 +11,7 @@
 namespace bochner {
 
 /// A file, or a folder that will be empty by then, that is removed when this object ends, unless keep() was called.
-/// While it lives it is on a list that a signal handler can work off.
+/// Until then it is on a list that a signal handler can go through.
 class Temporary {
  public:
   /// The path need not exist.

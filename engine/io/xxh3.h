@@ -1,5 +1,5 @@
-// XXH3-128 (https://github.com/Cyan4973/xxHash), for what a program writes and reads back itself: at memory speed it
-// finds damage, not malice. `xxhsum -H2` on the command line gives the same digits.
+// XXH3-128 (https://github.com/Cyan4973/xxHash), for files that a program writes and reads back itself. It finds
+// damage, not malice, at memory speed. `xxhsum -H2` on the command line gives the same digits.
 //
 //   Xxh3 hash;
 //   while (more) hash.update(bytes);
@@ -33,7 +33,7 @@ class Xxh3 {
 
 /// Of bytes that are all there.
 std::string xxh3_of(Bytes bytes);
-/// Of a file, read in pieces; an Error where it cannot be read.
+/// Of a file, read in pieces; an Error if it cannot be read.
 std::string xxh3_of_file(const std::filesystem::path& path);
 
 }  // namespace bochner

@@ -12,12 +12,12 @@ struct AttentionGradients {
 /// Refuses, in the name of `op`, inputs that are not Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E) of one type and
 /// device with a mask that is undefined or bool (B, Lk).
 void check_attention(const char* op, const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask);
-/// x itself where its rows are of one piece, else a copy.
+/// x itself if each of its rows is contiguous, otherwise a copy.
 Tensor with_whole_rows(const Tensor& x);
-/// `to` where defined (checked against the shape), else a new (B, H, L, E) tensor laid out as (B, L, H, E).
+/// `to` if defined (checked against the shape), otherwise a new (B, H, L, E) tensor laid out as (B, L, H, E).
 Tensor attention_output(const char* op, const Shape& shape, const Tensor& like, const Tensor& to);
-/// Where the gradients of Q, K and V go: the members of `to` where defined (checked), else new ones. If all are new and
-/// of one shape, they are views of one (B, L, 3, H, D) tensor, as a joint projection of Q, K and V wants them.
+/// Where the gradients of Q, K and V go: the members of `to` if defined (checked), otherwise new tensors. If all are
+/// new and have the same shape, they are views of one (B, L, 3, H, D) tensor, as a joint projection needs.
 AttentionGradients attention_gradients(const char* op, const Tensor& Q, const Tensor& K, const Tensor& V,
                                        const AttentionGradients& to);
 

@@ -1,4 +1,4 @@
-// y = act(x + b) in one pass over memory. Backward computes x + b again, so that of this op nothing but its input is
+// y = act(x + b) in one pass over memory. Backward computes x + b again, so nothing but the input of this op has to be
 // kept.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace bochner {
 
-/// Functions that a fused kernel can apply on its way; equations in engine/ops/unary.h.
+/// Functions that a fused kernel can apply in passing; equations are in engine/ops/unary.h.
 enum class Activation : uint8_t { identity, relu, gelu, gelu_tanh };
 
 std::string_view name_of(Activation activation);
@@ -20,7 +20,7 @@ Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation activatio
 
 struct BiasActivationGradients {
   Tensor dx;     ///< (..., n)
-  Tensor dbias;  ///< (n); undefined where the bias is
+  Tensor dbias;  ///< (n); undefined if the bias is
 };
 
 /// dx_ij = g_ij act'(x_ij + b_j),  db_j = sum_i dx_ij in fixed order.

@@ -88,7 +88,7 @@ inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 
 /// to += x (x broadcasts to the shape of `to`), in place.
 void add_(const Tensor& to, const Tensor& x);
-/// z = a where condition, else b; all broadcast. `condition` is bool.
+/// z = a where the condition is true, b elsewhere; all broadcast. `condition` is bool.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
 }  // namespace bochner

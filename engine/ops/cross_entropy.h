@@ -1,5 +1,5 @@
-// Losses as one number, each a mean, with hand-made backwards. Sums are taken in fixed order, across rows in double.
-// f32 and f64. In each backward, g is the gradient of the loss: a tensor of one element.
+// Losses that return one number, a mean, with hand-written backwards. Sums have a fixed order and, across rows, double
+// precision. f32 and f64. In each backward, g is the gradient of the loss, a tensor of one element.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,12 @@ namespace bochner {
 
 struct CrossEntropyOptions {
   double smoothing = 0;                ///< s: the target is (1 - s) onehot + s / classes
-  std::optional<int64_t> ignore = {};  ///< rows with this label count for nothing
+  std::optional<int64_t> ignore = {};  ///< rows with this label do not count
 };
 
 struct CrossEntropy {
   Tensor loss;       ///< ()
-  Tensor logsumexp;  ///< (...), all that backward needs beside its inputs
+  Tensor logsumexp;  ///< (...), all that backward needs besides its inputs
 };
 
 /// loss = 1/n sum_i (lse_i - (1 - s) x_(i, label_i) - s / c sum_j x_ij),  lse_i = ln sum_j e^(x_ij)
@@ -25,8 +25,8 @@ CrossEntropy cross_entropy(const Tensor& x, const Tensor& labels, const CrossEnt
 Tensor cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& logsumexp,
                               const CrossEntropyOptions& options = {});
 
-/// loss = 1/n sum_i (max(x_i, 0) - x_i t_i + ln(1 + e^-|x_i|)) = -1/n sum_i (t ln sigmoid(x) + (1 - t) ln(1 -
-/// sigmoid(x))) over all n elements; x and t of one shape.
+/// loss = 1/n sum_i (max(x_i, 0) - x_i t_i + ln(1 + e^-|x_i|)) over all n elements; x and t have the same shape. It is
+/// -1/n sum_i (t ln sigmoid(x) + (1 - t) ln(1 - sigmoid(x))).
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& targets);
 /// dx_i = g / n (sigmoid(x_i) - t_i)
 Tensor binary_cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& targets);

@@ -1,11 +1,11 @@
-// Dropout (Srivastava et al., JMLR 2014), whose mask is never stored: it follows from a place in a random stream and is
-// drawn again in backward.
+// Dropout (Srivastava et al., JMLR 2014), whose mask is never stored: it depends only on a place in a random stream,
+// and backward draws it again.
 //
 //   y_i = x_i keep_i scale,   keep_i = (h_i >= t),   t = round(65536 p),   scale = 65536 / (65536 - t)
 //
-// h_i is the 16-bit number i of the stream at the place, the lower half of a word before the upper one: half the random
-// words that a word for each element would take, at the price of a p rounded to 1/65536. The mean is exact, since the
-// scale follows the rounded p. p = 1 drops everything.
+// h_i is the 16-bit number i of the stream at the place, the lower half of a word before the upper one. This takes half
+// as many random words as a word for each element would, but rounds p to 1/65536. The mean is exact, since the scale
+// uses the rounded p. p = 1 drops everything.
 //
 //   const Dropout drop = Dropout::draw(0.1, x.size(), generator);
 //   Tensor y = dropout(x, drop);
@@ -17,7 +17,7 @@
 
 namespace bochner {
 
-/// What to drop: a threshold for 16-bit numbers and where in a stream those stand. The default drops nothing.
+/// What to drop: a threshold for 16-bit numbers, and the place of these in a stream. The default drops nothing.
 struct Dropout {
   uint32_t threshold = 0;  ///< t, 0 ... 65536
   Generator place = Generator();
@@ -33,9 +33,9 @@ struct Dropout {
 
 /// y_i = x_i keep_i scale; any shape, f32, f64 or bf16. It is its own backward.
 Tensor dropout(const Tensor& x, const Dropout& drop);
-/// y = residual + dropout(x), of one shape.
+/// y = residual + dropout(x), of the same shape.
 Tensor add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop);
-/// keep_i scale, as a tensor: what dropout multiplies with.
+/// keep_i scale, as a tensor: the factors of dropout.
 Tensor dropout_mask(const Shape& shape, const Dropout& drop, DType dtype = DType::f32, Device device = Device::cpu());
 
 }  // namespace bochner

@@ -12,10 +12,10 @@ Tensor embedding(const Tensor& table, const Tensor& ids);
 /// first + length <= places.
 Tensor embedding_at(const Tensor& table, const Tensor& ids, const Tensor& positions, int64_t first = 0);
 
-/// dtable[e, :] = sum of g over the places whose id is e, in an order that follows from the ids alone. Places with the
+/// dtable[e, :] = sum of g over the places whose id is e, in an order that depends on the ids alone. Places with the
 /// id `padding`, if any, add nothing. g (..., dim), ids (...).
 Tensor embedding_backward(const Tensor& g, const Tensor& ids, int64_t entries, int64_t padding = -1);
-/// dpositions[first + i, :] = sum_b g[b, i, :], 0 in the other of the `places` rows. g (batch, length, dim).
+/// dpositions[first + i, :] = sum_b g[b, i, :], and 0 in the other rows of `places`. g (batch, length, dim).
 Tensor positions_backward(const Tensor& g, int64_t places, int64_t first = 0);
 
 }  // namespace bochner

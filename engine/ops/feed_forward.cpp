@@ -11,7 +11,7 @@ namespace bochner {
 
 BOCHNER_KERNEL(kForward, "feed_forward", feed_forward, const FeedForwardSizes& sizes, const Tensor& x,
                const FeedForwardWeights& weights, const FeedForwardOptions& options, const FeedForwardResult& result);
-// Fills `result`, whose gamma and beta are undefined where those of `weights` are.
+// Fills `result`, whose gamma and beta are undefined if those of `weights` are.
 BOCHNER_KERNEL(kBackward, "feed_forward_backward", feed_forward_backward, const FeedForwardSizes& sizes,
                const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                const FeedForwardWeights& weights, const FeedForwardOptions& options,

@@ -3,11 +3,11 @@
 //
 //   n = LayerNorm(x),   h = dropout(act(n W1^T + b1)),   y = x + dropout(h W2^T + b2)
 //
-// The (rows x hidden) activations never reach memory: a tile's worth stays in the cache, and backward computes it
-// again. What is kept for backward is x and two numbers a row. Memory beyond inputs and outputs: a packed copy of the
-// weights, and in backward one copy of their gradients for each of a few fixed pieces of rows (at most 64 MB in all).
+// The (rows x hidden) activations never reach memory: those of one tile stay in the cache, and backward computes them
+// again. Backward needs x and two numbers a row. Memory beyond inputs and outputs: a packed copy of the weights, and
+// in backward one copy of their gradients for each of a few fixed pieces of rows (at most 64 MB in all).
 //
-// Made for many more rows than `hidden`; a few rows against large weights are better served by the plain composition.
+// Made for many more rows than `hidden`. For a few rows and large weights the plain composition is faster.
 #pragma once
 
 #include "engine/ops/bias_activation.h"
@@ -27,8 +27,8 @@ struct FeedForwardOptions {
   Activation activation = Activation::gelu;
   double eps = 1e-5;
   bool residual = true;       ///< add x
-  Dropout inner = Dropout();  ///< behind the activation: element (row, j) is number row * hidden + j
-  Dropout outer = Dropout();  ///< behind the second product: element (row, j) is number row * dim + j
+  Dropout inner = Dropout();  ///< after the activation: element (row, j) is number row * hidden + j
+  Dropout outer = Dropout();  ///< after the second product: element (row, j) is number row * dim + j
 };
 
 struct FeedForwardResult {
@@ -42,13 +42,13 @@ FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weight
 
 struct FeedForwardGradients {
   Tensor dx;                   ///< (..., dim)
-  FeedForwardWeights weights;  ///< undefined where the weight is
+  FeedForwardWeights weights;  ///< undefined if the weight is
 };
 
 /// With u = n W1^T + b1, m1 and m2 the dropout masks:
 ///   e = g m2,  db2 = sum e,  dW2 = e^T h,  du = (e W2) m1 act'(u),  db1 = sum du,  dW1 = du^T n,
 ///   dn = du W1,  dx = LayerNorm'(dn) + g
-/// u is computed again. Sums over rows are taken within fixed pieces of rows, and over these in order.
+/// u is computed again. Rows are summed within fixed pieces, and these sums are added in order.
 FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                                            const FeedForwardWeights& weights, const FeedForwardOptions& options = {});
 

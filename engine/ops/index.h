@@ -8,7 +8,7 @@
 
 namespace bochner {
 
-/// What the kernel of scatter_add is told: y (outer, bins, inner) and source (outer, count, inner), contiguous; strides
+/// Arguments of the kernel of scatter_add: y (outer, bins, inner) and source (outer, count, inner), contiguous; strides
 /// of the index, in elements, along each axis of source; inner_stride is 0 or 1.
 struct Scatter {
   int64_t outer, bins, count, inner;

@@ -1,4 +1,4 @@
-// Tensors put together: beside each other (concat), on top of each other (stack), within a frame (pad). Any type.
+// Joining tensors: along an axis (concat), along a new axis (stack), and padding them (pad). Any type.
 //
 //   concat({a, b}, -1)               // (8, 3) and (8, 5) -> (8, 8)
 //   pad(image, {0, 1, 1}, {0, 1, 1}) // (3, 32, 32) -> (3, 34, 34)

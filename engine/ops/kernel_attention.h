@@ -3,14 +3,14 @@
 //   O_i = phi(q_i)^T S / (phi(q_i)^T z + eps)                                                   (PERF Eq. 4, KL Eq. 1)
 //   S = sum_j phi(k_j) v_j^T  (F x D),   z = sum_j phi(k_j)
 //
-// Keys are walked in tiles that update S and z, then queries in tiles; the length x F features are never written.
-// Exponents of positive features are shifted by their maximum, which cancels but for the features' eps: of each query
-// over its features, of the keys of a (batch, head) over all real keys, kept as a running maximum while S and z are
-// rescaled. Backward computes the features again, tile by tile; no gradient flows through the shifts.
+// Tiles of keys update S and z, then queries follow in tiles; the length x F features are never written. Exponents of
+// positive features are shifted by their maximum, which cancels except for the features' eps. A query's shift is the
+// maximum over its features; the keys of a (batch, head) share the maximum over all real keys, a running maximum with
+// which S and z are rescaled. Backward computes the features again, tile by tile; the shifts get no gradient.
 //
-// The causal form walks chunks of up to 64 tokens, S and z being carried from one to the next. Its shift is the largest
-// exponent among the keys that the query sees, so that nothing of later tokens is left in a result, not even in eps.
-// A chunk ends early where the shift rises by more than 2^40 within it.
+// The causal form walks through chunks of up to 64 tokens and carries S and z from one to the next. Its shift is the
+// largest exponent among the keys that the query sees, so a result does not depend on later tokens, not even by eps.
+// A chunk ends early if the shift rises by more than 2^40 within it.
 #pragma once
 
 #include "engine/ops/features/feature_map.h"
@@ -30,7 +30,7 @@ struct KernelAttentionSpec {
   bool shifts() const { return map.has_exponent() && renormalise && map.constant == 0; }
 };
 
-/// What forward keeps for backward: little beside Q, K and V.
+/// What forward keeps for backward: little compared with Q, K and V.
 struct KernelAttentionResult {
   Tensor O;            ///< (B, H, Lq, E); lies in memory as (B, Lq, H, E)
   Tensor state;        ///< (B, H, 1, n): S, z and the shift of all keys; causal: before every 1024 tokens

@@ -48,9 +48,9 @@ Tensor triangular_solve(const Tensor& t, const Tensor& b, bool lower = true, boo
 /// X (.., n, r) with A X = B for any invertible A (.., n, n), by LU with row exchanges; an exactly singular A is an
 /// Error.
 Tensor solve(const Tensor& a, const Tensor& b);
-/// X (.., n, r) that minimises |A X - B|^2 + ridge |X|^2 with A (.., m, n), B (.., m, r): V diag(s / (s^2 + ridge)) U^T
-/// B, where singular values up to max(m, n) epsilon times the largest count as zero. With ridge 0, of all minimisers
-/// the shortest. Never forms A^T A, whose condition is that of A squared.
+/// X (.., n, r) that minimises |A X - B|^2 + ridge |X|^2 with A (.., m, n), B (.., m, r):
+/// X = V diag(s / (s^2 + ridge)) U^T B, where singular values up to max(m, n) epsilon times the largest count as zero.
+/// With ridge 0, the shortest of all minimisers. Never forms A^T A, whose condition is that of A squared.
 Tensor least_squares(const Tensor& a, const Tensor& b, double ridge = 0);
 
 }  // namespace bochner

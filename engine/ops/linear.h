@@ -1,9 +1,9 @@
-// A linear layer together with what stands around it in a Transformer block (Vaswani et al., 2017; norm in front:
-// Xiong et al., 2020), tile by tile of rows:
+// A linear layer together with its neighbours in a Transformer block (Vaswani et al., 2017; norm in front: Xiong et
+// al., 2020), computed tile by tile of rows:
 //
 //   n = LayerNorm(x) or x,   y = residual + dropout(n W^T + b)   or   y = dropout(relu(n W^T + b))
 //
-// Neither n nor n W^T is kept or written apart from y: backward makes n again from x and two numbers a row. Memory
+// Neither n nor n W^T is kept or written: backward computes n again from x and two numbers a row. Memory
 // beyond inputs and outputs: a packed copy of the weights, and in backward one copy of their gradients for each of a
 // few fixed pieces of rows (at most 64 MB in all).
 #pragma once
@@ -35,13 +35,13 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
                     const LinearSpec& spec = {});
 
 struct LinearGradients {
-  Tensor dx;              ///< (..., inputs); undefined where it is not needed and there is no norm
-  LinearWeights weights;  ///< undefined where the weight is
+  Tensor dx;              ///< (..., inputs); undefined if it is not needed and there is no norm
+  LinearWeights weights;  ///< undefined if the weight is
 };
 
-/// With the dropout mask m:  e = g m,  or g step(y) scale behind relu, where y > 0 says what was kept, too;
+/// With the dropout mask m:  e = g m,  or g step(y) scale after relu, where y > 0 also says what was kept;
 /// dW = e^T n,  db = sum e,  dn = e W,  dx = LayerNorm'(dn) or dn.  `made` is of linear(); its y is needed for relu.
-/// The gradient of the residual is g. Sums over rows are taken within fixed pieces of rows, and over these in order.
+/// The gradient of the residual is g. Rows are summed within fixed pieces, and these sums are added in order.
 LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearResult& made,
                                 const LinearWeights& weights, const LinearSpec& spec = {}, bool need_dx = true);
 

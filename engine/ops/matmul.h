@@ -5,7 +5,7 @@
 
 namespace bochner {
 
-/// One stored matrix: row-major with row stride `stride`, or the transpose of such a one.
+/// One stored matrix: row-major with row stride `stride`, or the transpose of such a matrix.
 struct MatrixLayout {
   bool transposed;
   int64_t stride;

@@ -1,8 +1,8 @@
 // Normalisation: LayerNorm over the last axis (Ba, Kiros, Hinton, 2016) and BatchNorm over the first (Ioffe, Szegedy,
-// ICML 2015), with hand-made backwards. f32 and f64; LayerNorm also bf16, its gamma, beta, statistics and their
+// ICML 2015), with hand-written backwards. f32 and f64; LayerNorm also bf16, its gamma, beta, statistics and their
 // gradients in f32.
 //
-// Neither keeps its output or the normalised x: backward makes them again from x, mean and rstd.
+// Neither keeps its output or the normalised x: backward computes them again from x, mean and rstd.
 #pragma once
 
 #include "engine/ops/dropout.h"
@@ -19,7 +19,7 @@ struct LayerNorm {
 /// y = (x - mean) rstd gamma + beta,  mean = sum x / d,  rstd = (sum (x - mean)^2 / d + eps)^(-1/2)
 /// x (..., d), gamma (d), beta (d); gamma and beta may be undefined: 1 and 0.
 LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-5);
-/// y alone, from x and the mean and rstd of a forward pass: so that a backward pass need not find y kept.
+/// y alone, from x and the mean and rstd of a forward pass, so that y need not be kept for backward.
 Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                         const Tensor& rstd);
 
@@ -39,7 +39,7 @@ struct LayerNormGradients {
 
 /// With xhat = (x - mean) rstd and h = g gamma:
 ///   dx = rstd (h - sum h / d - xhat sum(h xhat) / d) [+ residual],  dgamma = sum g xhat,  dbeta = sum g
-/// the last two over rows, in fixed order. `residual` (..., d), if defined, is what else flows back into x.
+/// the last two summed over rows, in fixed order. `residual` (..., d), if defined, is another gradient of x.
 LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                        const Tensor& rstd, const Tensor& residual = {});
 
@@ -49,8 +49,8 @@ struct BatchNorm {
 };
 
 /// BatchNorm1d in training: y = (x - mean) rstd gamma + beta with mean and (biased) variance over the first axis of
-/// x (n, f). running_mean and running_variance (f), if defined, are moved in place: r += momentum (new - r), the
-/// variance unbiased as in PyTorch. n = 1 has no variance and is refused.
+/// x (n, f). running_mean and running_variance (f), if defined, are updated in place: r += momentum (new - r), with the
+/// unbiased variance, as in PyTorch. n = 1 has no variance and is refused.
 BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
                      const Tensor& running_variance, double momentum = 0.1, double eps = 1e-5);
 /// The same with given statistics: y = (x - mean) / sqrt(variance + eps) gamma + beta.

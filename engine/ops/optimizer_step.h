@@ -1,9 +1,9 @@
-// One step of an optimizer over many parameters, in place and in one pass over memory; the pass also takes the gradient
-// clipped by a norm (as a factor) or by value, so that clipping costs no pass of its own. Small parameters share pieces
-// of work with large ones. f32, f64.
+// One step of an optimizer over many parameters, in place and in one pass over memory. The same pass clips gradients,
+// by a norm (as a factor) or by value, so clipping costs no pass of its own. Small parameters share pieces of work with
+// large ones. f32, f64.
 //
-// All that changes from step to step, down to the rate and the step count, is read from memory of the parameters'
-// device: the host waits for nothing, and a step that a card has recorded can be made again with other numbers.
+// Everything that changes from step to step, including the rate and the step count, is read from memory of the
+// parameters' device: the host does not wait, and a step that a card has recorded can be replayed with other numbers.
 //
 //   const Tensor numbers = numbers_of(step).to(device);
 //   adam_step(numbers, tensors, {.scale = clip_scale(gradients, limit)});
@@ -17,11 +17,11 @@
 
 namespace bochner {
 
-/// How gradients enter a step, and whether it is made at all.
+/// How gradients enter a step, and whether the step changes anything.
 struct GradientClip {
   Tensor scale{};  ///< one f64 on the parameters' device: g is multiplied by it first; undefined: by 1
   double limit = std::numeric_limits<double>::infinity();  ///< then cut to [-limit, limit]
-  Tensor guard{};  ///< one f64 beside it: where it is not finite, nothing moves; undefined: all moves
+  Tensor guard{};  ///< one f64, also there: if it is not finite, nothing changes; undefined: no such check
 };
 
 struct AdamStep {
@@ -61,7 +61,7 @@ struct SgdTensors {
 void sgd_step(const Tensor& numbers, const std::vector<SgdTensors>& tensors, const GradientClip& clip = {});
 void sgd_step(const SgdStep& step, const std::vector<SgdTensors>& tensors, const GradientClip& clip = {});
 
-/// What an element's update takes from a step, in double and as the kernels read it: f64, on the CPU.
+/// The numbers of a step that each element's update needs, as the kernels read them: f64, on the CPU.
 Tensor numbers_of(const AdamStep& step);
 Tensor numbers_of(const SgdStep& step);
 
@@ -102,7 +102,7 @@ struct SgdNumbers {
         ahead(static_cast<T>(from[3])),
         straight(static_cast<T>(from[4])) {}
 };
-/// GradientClip as kernels read it; null where undefined.
+/// GradientClip as kernels read it; null if undefined.
 struct ClipAddresses {
   const double* scale;
   const double* guard;
@@ -112,7 +112,7 @@ struct ClipAddresses {
       : scale(clip.scale.defined() ? clip.scale.data<double>() : nullptr),
         guard(clip.guard.defined() ? clip.guard.data<double>() : nullptr),
         limit(clip.limit) {}
-  /// May parameters move?
+  /// Whether parameters may change.
   BOCHNER_HD bool open() const { return guard == nullptr || (*guard - *guard == 0); }
   template <class T>
   BOCHNER_HD T scale_as() const {

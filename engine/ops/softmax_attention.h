@@ -2,14 +2,14 @@
 //
 //   O_i = sum_j P_ij v_j,   P_ij = exp(s_ij - lse_i),   s_ij = scale q_i . k_j,   lse_i = log sum_j exp(s_ij)
 //
-// Keys are walked in tiles; for each query a running maximum, a running sum and the running O are rescaled whenever the
+// Keys come in tiles; for each query a running maximum, a running sum and the running O are rescaled whenever the
 // maximum grows (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al.,
 // "FlashAttention", 2022). Backward computes the scores again, from lse:
 //
 //   dV_j = sum_i P_ij dO_i,   dS_ij = P_ij (dO_i . v_j - dO_i . O_i),   dQ = scale dS K,   dK = scale dS^T Q
 //
-// With dropout (engine/ops/dropout.h), P_ij of the value, not of lse, is multiplied by the factor of element
-// ((b H + h) Lq + i) Lk + j, which backward draws again.
+// With dropout (engine/ops/dropout.h), P_ij is multiplied by the factor of element ((b H + h) Lq + i) Lk + j in O, but
+// not in lse; backward draws the factor again.
 #pragma once
 
 #include "engine/ops/attention_shapes.h"

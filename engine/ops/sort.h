@@ -1,5 +1,5 @@
-// Order along one axis: sort, argsort, topk, argmax. Equal elements keep their order, so every result is determined;
-// NaN counts as larger than any number. f32, f64, i32, i64; indices are i64.
+// Order along one axis: sort, argsort, topk, argmax. Equal elements keep their order, so every result is unique; NaN
+// counts as larger than any number. f32, f64, i32, i64; indices are i64.
 #pragma once
 
 #include "engine/tensor.h"
@@ -7,7 +7,7 @@
 namespace bochner {
 
 struct Ordered {
-  Tensor values;   ///< in order
+  Tensor values;   ///< sorted
   Tensor indices;  ///< where they were: values = gather(x, axis, indices)
 };
 

@@ -1,10 +1,10 @@
-// Elementwise functions of one argument. Each is one struct: `forward(x)` for numbers of either precision on any
-// device, and `derivative(x, y)` = dy/dx at y = f(x), written in functions that exist for numbers (engine/math.h) and
-// for Variables alike, so that one text is both the fused backward kernel (g * derivative) and, composed of
-// differentiable ops, the way to higher derivatives.
+// Elementwise functions of one argument. Each is one struct with `forward(x)`, for numbers of either precision on any
+// device, and `derivative(x, y)` = dy/dx at y = f(x). The derivative uses functions that exist both for numbers
+// (engine/math.h) and for Variables, so the same code is the fused backward kernel (g * derivative) and, composed of
+// differentiable ops, gives higher derivatives.
 //
-// To add one: write the struct and put its name in the list at the end; the Tensor and Variable functions, both
-// backends' kernels and the gradient checks follow from it.
+// To add one, write the struct and put its name in the list at the end. The Tensor and Variable functions, the kernels
+// of both backends and the gradient checks are made from it.
 #pragma once
 
 #include "engine/math.h"
@@ -251,7 +251,7 @@ struct Clamp {
 
 }  // namespace unary
 
-// X(struct, function): ops without parameters; Y(struct): those that carry some.
+// X(struct, function): ops without parameters; Y(struct): ops with parameters.
 // clang-format off
 #define BOCHNER_PLAIN_UNARY_OPS(X)                                                                                    \
   X(Neg, neg)                                                                                                         \

@@ -54,7 +54,7 @@ void load(const TensorMap& given, const std::map<std::string, Tensor>& state) {
   }
 }
 
-/// Identity matrices in the place of V: attention is linear in V, so O is its matrix.
+/// Identity matrices instead of V: attention is linear in V, so O is its matrix.
 Tensor one_hot_values(const Tensor& K) {
   const int64_t L = K.size(2);
   const Tensor one = equal(Tensor::arange(L).view({L, 1}), Tensor::arange(L).view({1, L})).cast(K.dtype());

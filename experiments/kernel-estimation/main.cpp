@@ -51,7 +51,7 @@ struct Point {
   std::string series;
   int64_t projections;
   double mean, deviation;
-  double expected;  ///< the deviation of the estimate over its value, by formula; NaN where there is none
+  double expected;  ///< the deviation of the estimate over its value, by formula; NaN if there is none
 };
 
 double dot(const Tensor& a, const Tensor& b) { return sum(a.cast(DType::f64) * b.cast(DType::f64)).item(); }

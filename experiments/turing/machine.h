@@ -28,7 +28,7 @@ struct Machine {
   /// One rule a line, `state symbol write next move` with a move of L or R; the first line's state is the initial one,
   /// states without rules are final, `_` is the blank, `#` begins a remark. An Error names the line.
   static Machine parse(const std::string& name, std::string_view text);
-  /// The numbers of an input's symbols; an Error where one is unknown or a blank stands in it.
+  /// The numbers of an input's symbols; an Error if one is unknown or a blank stands in it.
   std::vector<int64_t> read(std::string_view input) const;
 };
 
@@ -44,7 +44,7 @@ struct Configuration {
 
 /// Initial state, the head on the last cell of the input (KL A.1), which must not be empty.
 Configuration start(const Machine& machine, const std::vector<int64_t>& input);
-/// One step. An Error where there is no rule, or where the head would leave the tape.
+/// One step. An Error if there is no rule, or where the head would leave the tape.
 void step(const Machine& machine, Configuration& at);
 /// `>01[1]_` : the tape with the head in brackets.
 std::string text(const Machine& machine, const Configuration& at);

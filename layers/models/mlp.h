@@ -2,7 +2,7 @@
 //
 //   h_0 = x,   h_i = dropout(relu(W_i h_(i-1) + b_i)),   logits = W h + b
 //
-// The SNNK layer stands in place of relu(W_i h + b_i). Behind it, where the rest is linear, it is bundled with the
+// The SNNK layer replaces relu(W_i h + b_i). Behind it, where the rest is linear, it is bundled with the
 // output layer: (classes, features) numbers are left of both.
 #pragma once
 
@@ -34,7 +34,7 @@ class Mlp : public Module {
   /// (n, inputs) -> (n, outputs)
   Variable forward(const Variable& x, Context& context) const;
 
-  /// The layers from the SNNK layer on as one, for inference. An Error where there is no SNNK layer, or where it is not
+  /// The layers from the SNNK layer on as one, for inference. An Error if there is no SNNK layer, or where it is not
   /// the last hidden one.
   std::unique_ptr<Bundle> bundle() const;
   /// The same of a network without SNNK layers, whose last hidden layer an SNNK layer of these options is made from
@@ -45,7 +45,7 @@ class Mlp : public Module {
   Variable before_bundle(const Variable& x) const;
   /// The weight of the SNNK layer, if there is one.
   std::vector<Parameter*> snnk_weights() const;
-  /// What forward gives in evaluation, with the bundle in place of the layers it was made of.
+  /// What forward gives in evaluation, with the bundle instead of the layers it was made of.
   Variable forward_bundled(const Variable& x, const Bundle& tail) const;
 
   /// Multiplications and additions of matrix products of one row, forward.

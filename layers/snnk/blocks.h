@@ -10,7 +10,7 @@ struct AdapterOptions {
   SnnkOptions snnk{.activation = "relu", .features = 16};
   /// The matrix W that is mapped into the initial A = Psi(W) is N(0, deviation^2).
   double deviation = 0.02;
-  /// Outputs of the SNNK layer, which a Linear brings back to dim in place of the gate; 0: none.
+  /// Outputs of the SNNK layer, which a Linear brings back to dim instead of the gate; 0: none.
   int64_t down = 0;
 };
 

@@ -52,7 +52,7 @@ class Bundle : public Module {
   int64_t bytes();
 
   Parameter& weight() { return *weight_; }
-  /// Null where no layer behind the last features had a bias, until fit().
+  /// Null if no layer behind the last features had a bias, until fit().
   Parameter* bias() { return bias_; }
 
  private:

@@ -47,7 +47,7 @@ class FourierMeasure {
   static FourierMeasure relu(double range = 4, double width = 0.25);
   /// A finite sum of exponentials. Frequencies must not be negative: fold FT(-xi) = conj FT(xi) into twice the weight.
   static FourierMeasure atoms(std::string name, std::vector<Atom> atoms);
-  /// A real f by its transform at xi in [0, limit], beyond which it counts as 0. An Error where it is not finite there,
+  /// A real f by its transform at xi in [0, limit], beyond which it counts as 0. An Error if it is not finite there,
   /// as that of tanh at 0.
   static FourierMeasure density(std::string name, const std::function<Complex(double)>& transform, double limit);
   /// The measure of `sin`, `cos`, `gaussian`, `sinc` or `relu` with its default values. An Error for other names tells

@@ -1,9 +1,9 @@
-// SNNK layers: y = W Phi(x) in place of f(W0 x + b0), with W (outputs, features) trained and Phi fixed (SNNK Eq. 4).
+// SNNK layers: y = W Phi(x) instead of f(W0 x + b0), with W (outputs, features) trained and Phi fixed (SNNK Eq. 4).
 //
 //   Generator generator(1);
-//   Snnk layer = Snnk::from(linear, "relu", 64, generator);   // in place of relu(linear.forward(x))
+//   Snnk layer = Snnk::from(linear, "relu", 64, generator);   // instead of relu(linear.forward(x))
 //
-// Parameters and time are O(outputs x features) and O(features (inputs + outputs)) in place of O(outputs x inputs).
+// Parameters and time are O(outputs x features) and O(features (inputs + outputs)) instead of O(outputs x inputs).
 // To freeze a layer: set_trainable(false), as of any module.
 #pragma once
 
@@ -22,7 +22,7 @@ struct SnnkOptions {
   ///   tanh            polynomial features (polynomial.h)
   ///   released-sine, released-cosine    what the published code calls so (released.h)
   std::string activation = "relu";
-  /// Universal random features of this measure, in place of the activation's own.
+  /// Universal random features of this measure, instead of the activation's own.
   std::optional<FourierMeasure> measure = {};
   int64_t features = 32;    ///< m: entries of Phi, columns of W; of universal features even, two of each projection
   bool orthogonal = false;  ///< projections

@@ -48,7 +48,7 @@ class TwoTowerFeatures : public Module {
  protected:
   TwoTowerFeatures(Slot slot, const Projection& projection, bool uses_norm);
 
-  /// Phi from u (n, rows) and s (n, 1), undefined where the map does not use it.
+  /// Phi from u (n, rows) and s (n, 1), undefined if the map does not use it.
   virtual Variable phi(const Variable& u, const Variable& s) const = 0;
   /// dPhi/dx (n, features, inputs) from these and ds/dx (n, inputs).
   virtual Tensor slope(const Tensor& u, const Tensor& s, const Tensor& ds) const = 0;

@@ -36,7 +36,7 @@ class FastFoodFrequencies : public SpectralDistribution {
   int64_t size_;  ///< P
   int64_t blocks_;
   FastFoodOptions options_;
-  Parameter* S_ = nullptr;  ///< (blocks, P), null where it does not learn
+  Parameter* S_ = nullptr;  ///< (blocks, P), null if it does not learn
   Parameter* G_ = nullptr;
   Parameter* B_ = nullptr;
 };

@@ -48,7 +48,7 @@ inline Variable softmax_attention(const SoftmaxAttentionOptions& options, const 
   return product(P, V);
 }
 
-/// The exponents of each token's features, (B, H, L, F) or (B, H, L, 1); undefined where the map has none.
+/// The exponents of each token's features, (B, H, L, F) or (B, H, L, 1); undefined if the map has none.
 inline Variable exponents(const FeatureMap& map, const Variable& x, const Variable& u) {
   if (!map.has_exponent()) return {};
   const Variable norm = sum(square(x), {-1}, true);

@@ -14,7 +14,7 @@ namespace {
 using testing_card::poison;
 using testing_card::squared_error;
 
-/// The value of a sample and its gradients under a fixed projection, one behind the other.
+/// The value of a sample and its gradients under a fixed projection, one after the other.
 std::vector<std::vector<double>> run(const Sample& sample, Device device, DType dtype) {
   Tape tape;
   std::vector<Variable> inputs;

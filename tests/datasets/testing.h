@@ -56,7 +56,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// A file of the real data, in $BOCHNER_DATA or in ../shared/data beside the sources; empty where there is none.
+/// A file of the real data, in $BOCHNER_DATA or in ../shared/data beside the sources; empty if there is none.
 inline std::filesystem::path shared_data(const char* name) {
   const char* chosen = std::getenv("BOCHNER_DATA");
   const std::filesystem::path beside = BOCHNER_SOURCE_DIR "/../shared/data";

@@ -15,7 +15,7 @@ namespace {
 using Call = KernelAttentionCall;
 
 constexpr int64_t kSegmentTiles = kKernelAttentionSegment / kTile;
-/// Bytes of the states of a slab, but for a slab of one segment: little where there is no card, so that tests see many.
+/// Bytes of the states of a slab, but for a slab of one segment: little if there is no card, so that tests see many.
 #if defined(__CUDACC__)
 constexpr int64_t kSlabBytes = int64_t{64} << 20;
 #else

@@ -157,7 +157,7 @@ struct Totals {
 struct FinishSums {
   int64_t features, dim, jobs, splits, stride;
   float eps, constant;
-  const float *parts, *totals;  ///< totals: null where both are 0
+  const float *parts, *totals;  ///< totals: null if both are 0
   float* sums;
   BOCHNER_DEVICE void operator()(int64_t i) const {
     const int64_t size = features * (dim + 1);

@@ -20,7 +20,7 @@ struct Cublas {
 /// The library; an Error says where it was looked for.
 const Cublas& cublas();
 
-/// An Error where the code is not that of success.
+/// An Error if the code is not that of success.
 void check(cublasStatus_t code, const char* what);
 
 }  // namespace bochner::cuda

@@ -26,7 +26,7 @@ struct Gemm {
 /// A and B are of type `factors`, C is of type `to`: f32 or f64 throughout, or bf16 into f32 or bf16, added up in f32.
 void gemm(DType factors, DType to, const Gemm& product);
 inline void gemm(DType dtype, const Gemm& product) { gemm(dtype, dtype, product); }
-/// As above, all of one type, with matrices at element offsets from a and b, and C one behind the other.
+/// As above, all of one type, with matrices at element offsets from a and b, and C one after the other.
 void gemm_at(DType dtype, const Gemm& product, const std::vector<int64_t>& a_offsets,
              const std::vector<int64_t>& b_offsets);
 

@@ -37,7 +37,7 @@ std::string describe();
 int current();
 void use(int index);
 
-/// Null where there is not enough.
+/// Null if there is not enough.
 void* allocate(size_t bytes);
 void release(void* pointer);
 struct Memory {

@@ -68,7 +68,7 @@ class Field {
   std::string environment_name() const;
   /// `N`, `X`, `NAME`, ... for --help.
   std::string placeholder() const;
-  /// `at least 1`, `one of a, b`; empty where anything goes.
+  /// `at least 1`, `one of a, b`; empty if anything goes.
   std::string rule() const;
 
   /// Parses and checks `text`. An Error names the field, the text and the rule; the value then stays as it was.
@@ -144,10 +144,10 @@ class Fields {
 
   std::deque<Field>& all() { return fields_; }
   const std::deque<Field>& all() const { return fields_; }
-  /// Null where there is none.
+  /// Null if there is none.
   Field* find(std::string_view name);
   const Field* find(std::string_view name) const;
-  /// The field of that name; an Error names the nearest one where there is none.
+  /// The field of that name; an Error names the nearest one if there is none.
   Field& at(std::string_view name);
   std::vector<std::string> names() const;
 

@@ -73,7 +73,7 @@ std::string marked(std::string_view name, std::string_view mark) {
   return fmt::format("{}{}{}", mark, name, mark == "--" ? "" : mark);
 }
 
-/// `--optim.rate or --model.rate`: the options whose names end so; empty where there is none.
+/// `--optim.rate or --model.rate`: the options whose names end so; empty if there is none.
 std::string options_ending_in(std::string_view ours, const Fields& fields, std::string_view mark) {
   std::string text;
   while (!ours.empty()) {

@@ -17,7 +17,7 @@ struct BuildInfo {
 BuildInfo build_info();
 
 /// One line where OpenBLAS runs kernels for a lesser CPU than this one, which costs up to half the speed: names both,
-/// and what to do. Empty where all is well.
+/// and what to do. Empty if all is well.
 std::string blas_advice();
 /// The same for a core name, whether OPENBLAS_CORETYPE is set, and the best name for the CPU.
 std::string blas_advice(const std::string& core, const char* setting, const std::string& best);

@@ -26,7 +26,7 @@ struct Resource {
 
 struct Resources {
   std::vector<Resource> presets;
-  std::string_view paper;  ///< paper.csv, empty where the experiment has none
+  std::string_view paper;  ///< paper.csv, empty if the experiment has none
 };
 
 /// Those of the program that is running. Each experiment's CMake target defines it.
@@ -49,7 +49,7 @@ struct Experiment {
 
   /// The names of protocols: the first parts of the presets' names, each once.
   std::vector<std::string> protocols() const;
-  /// Null where there is no such preset file.
+  /// Null if there is no such preset file.
   const Resource* preset(std::string_view file_name) const;
 };
 

@@ -29,7 +29,7 @@ struct Session {
   RunOptions& options;
   Log& log;
   std::string program;  ///< argv[0]
-  /// The command that continues all runs of this call after an interrupt; empty where there is one run.
+  /// The command that continues all runs of this call after an interrupt; empty if there is one run.
   std::string go_on;
   std::vector<std::pair<std::string, std::string>> overrides;
   bool steps_given = false;      ///< on the command line: a run that is continued may be made longer

@@ -18,7 +18,7 @@ namespace {
 /// What OpenBLAS maps for each of its threads in its constructor (its BUFFER_SIZE on x86-64).
 constexpr size_t kBlasBuffer = size_t{128} << 20;
 
-/// The number in an environment variable such as OMP_NUM_THREADS; 0 where there is none.
+/// The number in an environment variable such as OMP_NUM_THREADS; 0 if there is none.
 int threads_of(char** environment, const char* name) {
   const size_t length = std::strlen(name);
   for (; environment != nullptr && *environment != nullptr; ++environment) {

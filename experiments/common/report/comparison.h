@@ -21,7 +21,7 @@ bool has_flag(const Arguments& arguments, const std::string& name);
 Arguments without_argument(const Arguments& arguments, const std::string& name);
 Arguments without_flag(const Arguments& arguments, const std::string& name);
 
-/// The names of `--name=A,B`, each once; empty where it is given one, or none.
+/// The names of `--name=A,B`, each once; empty if it is given one, or none.
 std::vector<std::string> compared(const Arguments& arguments, const std::string& name);
 
 /// The command as one types it in a shell.

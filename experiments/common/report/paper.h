@@ -29,7 +29,7 @@ class PaperTable {
   static PaperTable parse(std::string_view csv);
 
   const std::vector<PaperNumber>& numbers() const { return numbers_; }
-  /// The number of this protocol for this task and mechanism, else of any protocol; null where there is none.
+  /// The number of this protocol for this task and mechanism, else of any protocol; null if there is none.
   const PaperNumber* find(std::string_view protocol, std::string_view task, std::string_view attention) const;
 
  private:

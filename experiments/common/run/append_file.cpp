@@ -15,7 +15,7 @@ namespace bochner {
 
 namespace {
 
-/// Hashes the first bytes of a file; an Error where they are not those of the mark.
+/// Hashes the first bytes of a file; an Error if they are not those of the mark.
 void hash_through(const std::filesystem::path& path, const FileMark& mark, Xxh3& hash) {
   const auto refuse = [&](const std::string& what) {
     fail("{}: {}; restore it from a copy, or remove it to continue with a record that begins here", path.string(),

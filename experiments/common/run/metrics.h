@@ -17,7 +17,7 @@ namespace bochner {
 /// Named numbers in the order in which they are shown.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-/// Null where there is none of that name.
+/// Null if there is none of that name.
 const double* find_metric(const Metrics& metrics, std::string_view name);
 /// `loss 0.4213, accuracy 0.812`.
 std::string metrics_text(const Metrics& metrics);

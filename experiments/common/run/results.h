@@ -43,7 +43,7 @@ inline constexpr int kResultsSchema = 2;
 /// its folder as they are now, and, last, the hash of itself.
 std::string results_json(const RunRecord& run, const PaperTable& papers);
 
-/// Reads results.json, config.ini and metrics.jsonl of a finished run. An Error where one is missing, or where a file
+/// Reads results.json, config.ini and metrics.jsonl of a finished run. An Error if one is missing, or where a file
 /// of the run was changed since.
 RunRecord read_run(const std::filesystem::path& folder);
 

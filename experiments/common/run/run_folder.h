@@ -17,7 +17,7 @@ namespace bochner {
 class RunFolder {
  public:
   /// Creates the folder, or enters it where `resume`, and locks it until this object ends, however that comes about.
-  /// An Error where it holds a run and `resume` is not set, where it holds none and `resume` is set, where another
+  /// An Error if it holds a run and `resume` is not set, where it holds none and `resume` is set, where another
   /// process holds it, and where it cannot be written. Temporary files of processes that were killed are removed.
   RunFolder(const std::filesystem::path& path, bool resume);
 

@@ -33,7 +33,7 @@ struct State {
   int64_t integer(const std::string& name) const;
   double real(const std::string& name) const;
   Generator generator(const std::string& name) const;
-  /// Copies the tensor of that name into `to`; an Error where there is none or its shape or type differs.
+  /// Copies the tensor of that name into `to`; an Error if there is none or its shape or type differs.
   void copy_to(const std::string& name, const Tensor& to) const;
 
   void save(const std::filesystem::path& path) const;

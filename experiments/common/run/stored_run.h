@@ -32,12 +32,12 @@ bool config_was_changed(const std::string& text);
 struct StoredRun {
   std::string id;
   std::string config;         ///< text of config.ini
-  std::string config_before;  ///< that of before the run was made longer; empty where it was not
+  std::string config_before;  ///< that of before the run was made longer; empty if it was not
   std::vector<DataRead> data;
   std::string init;  ///< JSON: where its first weights came from, if from another run, else null
   int64_t step = 0;
 
-  /// None where the folder has no checkpoint-last. An Error where that is damaged or of an older version.
+  /// None where the folder has no checkpoint-last. An Error if that is damaged or of an older version.
   static std::optional<StoredRun> of(const std::filesystem::path& folder);
 };
 
