@@ -26,7 +26,7 @@ Problem checked(Problem problem, const RunOptions& run) {
     fail("--accumulate={}: a batch of {} examples has not so many parts", run.accumulate, first.size());
   }
   if (!problem.objective->terms(first).defined()) {
-    fail("--accumulate={}: this loss is no mean over examples, so a batch can not be taken in parts", run.accumulate);
+    fail("--accumulate={}: this loss is no mean over examples, so a batch cannot be taken in parts", run.accumulate);
   }
   return problem;
 }

@@ -28,7 +28,7 @@ class Objective {
   /// One number, the mean over the terms of a batch.
   virtual Variable loss(const Outputs& outputs, const Examples& examples) const = 0;
   /// How many terms that are: one f64 on the examples' device. Undefined where the loss is no mean over the examples,
-  /// so that a batch can not be taken in parts.
+  /// so that a batch cannot be taken in parts.
   virtual Tensor terms(const Examples& examples) const = 0;
   /// Are answers right or wrong? Then correct() is how many are right, one f64 on the outputs' device, of as many as
   /// judged() says of the same examples on the CPU.

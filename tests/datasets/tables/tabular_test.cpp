@@ -145,7 +145,8 @@ TEST_F(Tabular, WordsAndGapsBecomeColumns) {
   near(splits.valid, {2 * ten, 0, 0, 0, 0, 1, 0});                                            // job c is unknown
   near(splits.test, {0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, -2 * ten, 0, 0, 0, 0, 0, 1});  // code 8, job d are
   const std::string notes = std::accumulate(splits.notes.begin(), splits.notes.end(), std::string());
-  EXPECT_NE(notes.find("'age' is missing in 1 of 6 training rows: their mean 20"), std::string::npos) << notes;
+  EXPECT_NE(notes.find("'age' is missing in 1 of 6 training rows: it becomes their mean 20"), std::string::npos)
+      << notes;
   EXPECT_NE(notes.find("'job' is missing in 1 of 6 training rows, which is a category of its own"), std::string::npos);
   EXPECT_NE(notes.find("2 of 3 columns hold categories"), std::string::npos);
   EXPECT_NE(notes.find("1 of 3 test rows hold a category of 'job' that no training row has"), std::string::npos);
