@@ -1,5 +1,5 @@
-// What a classifier reaches without understanding anything: numbers to stand beside a model's accuracy.
-// Both guess from the training set and are scored on another; a tie goes to the smaller class.
+// What a classifier reaches without understanding anything, for comparison with a model's accuracy.
+// Both baselines guess from the training set and are scored on another set; a tie goes to the smaller class.
 #pragma once
 
 #include "datasets/dataset.h"

@@ -4,8 +4,8 @@
 //   class Dataset            what a loader, a baseline and an experiment need
 //   class PackedDataset<T>   examples end to end in memory, in the smallest type that holds the ids
 //
-// Ids are the tokenizer's; 0 is padding, and no token of a text is 0. Whether a place is padding follows from the
-// lengths alone: a black pixel may well have id 0 and be real.
+// Ids are the tokenizer's; 0 is padding, and no token of a text is 0. But only the lengths say whether a place is
+// padding: a black pixel may have id 0 and be real.
 #pragma once
 
 #include <cstdint>

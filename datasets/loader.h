@@ -2,7 +2,7 @@
 //
 //   Loader loader(data.train, {.batch_size = 32, .max_length = 2000, .seed = seed});
 //   while (step < steps) {
-//     const Batch batch = loader.next();                 // goes on from epoch to epoch without an end
+//     const Batch batch = loader.next();                 // continues from epoch to epoch without end
 //     ...
 //     checkpoint.save(loader.position());
 //   }
@@ -11,8 +11,8 @@
 //   Loader test(data.test, {.batch_size = 32, .shuffle = false});
 //   for (int64_t i = 0; i < test.steps_per_epoch(); ++i) score(test.next());
 //
-// The order of epoch e is a permutation that depends on the size of the data set, `seed` and e, and on nothing else:
-// not on threads, not on prefetching, not on how the run came there.
+// The order of epoch e is a permutation that depends only on the size of the data set, `seed` and e, not on threads,
+// prefetching or how the run got there.
 #pragma once
 
 #include <condition_variable>

@@ -1,5 +1,5 @@
 // A manifest: which files a folder of data consists of, their SHA-256, and how they were made. It is a JSON file,
-// `manifest.json`, written after the files it speaks of, so where it stands they are complete.
+// `manifest.json`, written after the files that it lists, so if it exists they are complete.
 //
 //   {"dataset": "listops", "options": {"seed": "0", ...},
 //    "files": [{"name": "basic_train.tsv", "bytes": 634116231, "rows": 96000, "sha256": "..."}]}

@@ -1,4 +1,4 @@
-// A task: what an experiment must know of its data to build a model and to judge it.
+// A task: what an experiment must know about its data to build a model and to judge it.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
-// Dropout as a module; equation in engine/ops/dropout.h.
+// Dropout as a module; the equation is in engine/ops/dropout.h.
 #pragma once
 
 #include "layers/module.h"
 
 namespace bochner {
 
-/// In training each element is 0 with probability p, else divided by 1 - p; otherwise nothing changes. The noise is the
-/// context's.
+/// In training, each element becomes 0 with probability p and is otherwise divided by 1 - p. Outside training nothing
+/// changes. The noise comes from the context.
 class DropoutLayer : public Module {
  public:
   explicit DropoutLayer(Slot slot, double p = 0.1);

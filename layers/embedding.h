@@ -18,8 +18,8 @@ class Embedding : public Module {
   Parameter& weight_;  ///< (entries, dim)
 };
 
-/// P[i, 2j] = sin(i / 10000^(2j / dim)), P[i, 2j + 1] = cos(i / 10000^(2j / dim))  (Vaswani et al., 2017).  (length,
-/// dim)
+/// P[i, 2j] = sin(i / 10000^(2j / dim)), P[i, 2j + 1] = cos(i / 10000^(2j / dim))  (Vaswani et al., 2017).
+/// The shape is (length, dim).
 Tensor sinusoidal_positions(int64_t length, int64_t dim);
 
 }  // namespace bochner

@@ -6,7 +6,7 @@
 namespace bochner::init {
 
 /// U(-a, a), a = sqrt(6 / (fan_in + fan_out))  (Glorot & Bengio, 2010). A rank above 2 counts as PyTorch does: sizes
-/// behind the second axis multiply both fans.
+/// after the second axis multiply both fans.
 Tensor xavier_uniform(const Shape& shape, Generator& generator);
 /// U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)): PyTorch's default for Linear, weights and bias.
 Tensor fan_in_uniform(const Shape& shape, int64_t fan_in, Generator& generator);

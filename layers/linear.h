@@ -1,4 +1,4 @@
-// y = x W^T + b, and what stands around it in a Transformer block.
+// y = x W^T + b, and its neighbours in a Transformer block.
 #pragma once
 
 #include "layers/module.h"

@@ -1,17 +1,17 @@
-// Mixed precision, all of its policy. Under Precision::bf16 (engine/precision.h) a model stores in bf16 what grows with
-// the number of tokens: activations, from where the embedding is done to where tokens are pooled, and the gradients of
+// The whole policy of mixed precision. With Precision::bf16 (engine/precision.h) a model stores in bf16 what grows with
+// the number of tokens: activations, from the end of the embedding to the pooling of tokens, and the gradients of
 // these. Parameters, their gradients, the optimizer's state, statistics (means and deviations of LayerNorm,
-// log-sum-exp, the sums and maxima of kernel attention), the head and the loss are f32, and so is all that an op adds
-// up.
+// log-sum-exp, the sums and maxima of kernel attention), the head and the loss are f32, and so is everything that an
+// op adds up.
 //
-// An op gives the type that it is given (engine/bf16.h), so a model names only the places where the type changes:
+// An op returns the type that it is given (engine/bf16.h), so a model names only the places where the type changes:
 //
 //   Variable x = as_stored(dropout(tokens + positions));   // f32 -> bf16
 //   for (const EncoderBlock& block : blocks) x = block.forward(x);
 //   return head(as_computed(sum(x)));                      // bf16 -> f32
 //
-// A mechanism whose ops want f32 says so (Mechanism::reads_bf16) and is handed that. In f32 and f64 nothing changes.
-// Second derivatives want f32 or f64: the compositions that give them take one type.
+// A mechanism whose ops need f32 says so (Mechanism::reads_bf16) and is given f32. In f32 and f64 nothing changes.
+// Second derivatives need f32 or f64: the compositions that compute them take only one type.
 #pragma once
 
 #include "autograd/variable.h"

@@ -1,5 +1,5 @@
-// Modules: a tree of named parameters and buffers. A module is built in its place in the tree and never moves; children
-// are plain members, and their names are the dotted names of checkpoints.
+// Modules: a tree of named parameters and buffers. A module is built at its place in the tree and never moves. Children
+// are plain members, and their names make up the dotted names in checkpoints.
 //
 //   class FeedForward : public Module {
 //    public:

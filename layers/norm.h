@@ -1,4 +1,4 @@
-// Layer normalisation as a module; equation in engine/ops/norm.h.
+// Layer normalisation as a module; the equation is in engine/ops/norm.h.
 #pragma once
 
 #include "layers/module.h"

@@ -1,17 +1,17 @@
-// ListOps expressions in their official written form, and what they are worth (Nangia and Bowman, "ListOps: A
-// Diagnostic Dataset for Latent Tree Learning", NAACL SRW 2018).
+// ListOps expressions in their official written form, and their values (Nangia and Bowman, "ListOps: A Diagnostic
+// Dataset for Latent Tree Learning", NAACL SRW 2018).
 //
 //   evaluate("( ( ( [MAX 1 ) 2 ) ] )")  ->  2
 //
-// An expression is a digit, or an operator with one or more expressions. Written out it is a binary tree: the operator
-// takes its arguments one by one, each time inside another pair of parentheses, and `]` last, so that an operator with
-// n arguments is led by n + 1 opening parentheses. Tokens are separated by one blank.
+// An expression is a digit, or an operator with one or more expressions. It is written as a binary tree: the operator
+// takes its arguments one by one, each inside another pair of parentheses, and `]` last, so an operator with n
+// arguments follows n + 1 opening parentheses. Tokens are separated by one blank.
 //
 //   MIN, MAX   smallest, largest argument
 //   MED        median; for an even number of arguments the mean of the middle two, its fraction cut off
 //   SM         sum modulo 10
 //
-// This file is the reference that labels are checked with; the generator has its own arithmetic.
+// This file is the reference for checking labels; the generator has its own arithmetic.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 // The Long Range Arena's ListOps (Tay et al., "Long Range Arena: A Benchmark for Efficient Transformers", ICLR 2021):
 // random trees whose length lies between bounds.
 //
-//   node(depth) = a digit 0 ... 9                      with probability 0.75, and always at max_depth; the root has
-//   depth 1
+//   node(depth) = a digit 0 ... 9                      with probability 0.75, and always at max_depth
 //               = one of MIN MAX MED SM, with 2 ... max_args arguments node(depth + 1)    otherwise
 //
-// All choices are uniform. A digit has length 1 and an operator with its `]` has length 2; parentheses have none. A
-// tree is kept where min_length < length < max_length (8.3 % are, of mean length 1035), and where it is new.
+// The root has depth 1. All choices are uniform. A digit has length 1, an operator with its `]` has length 2, and
+// parentheses have length 0. A tree is kept if min_length < length < max_length (8.3 % are, with a mean length of 1035)
+// and if it is new.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // ListOps expressions as token ids, in the two ways that published results used. The names are those of
-// `--task.tokenisation`; results of one say nothing about the other.
+// `--listops.tokenisation`; results with one cannot be compared with results with the other.
 //
 //   text      ( ( ( [MAX 4 ) ( ( ( [SM 7 ) 5 ) ] ) ) ] )
 //   fixed     [MAX 4 [SM 7 5 ] ]          12 5 14 8 6 15 15

@@ -1,5 +1,5 @@
 // The data set of KL §4.2 and Appendix E, as a task: pairs of a score and a relevance, one token a pair. It is made in
-// memory from its seed each time; nothing lies on the disk.
+// memory from its seed each time; nothing is written to disk.
 //
 //   const TaskData data = sparsity::load_task({.relevant = 0.1});
 #pragma once

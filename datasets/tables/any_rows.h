@@ -1,4 +1,4 @@
-// Rows of a table that are not of numbers alone, and what both ways of reading share. Internal to tabular_read.cpp.
+// Rows of a table that hold more than numbers, and what both ways of reading share. Internal to tabular_read.cpp.
 #pragma once
 
 #include <filesystem>

@@ -1,13 +1,13 @@
-// Columns of words and columns with gaps as numbers that a network can take.
+// Turns columns of words and columns with gaps into numbers that a network can take.
 //
-//   column of numbers            itself; where a value is missing, the mean of those that training rows have, and a
-//                                column of 0 and 1, `NAME is missing`, behind it
+//   column of numbers            itself, with the mean of the training rows instead of a missing value; after it a
+//                                column of 0 and 1, `NAME is missing`
 //   column of categories         a column of 0 and 1, `NAME=CATEGORY`, for each category of the training rows, by value
 //                                where all are numbers, else by alphabet; then `NAME is missing`
 //
-// What decides is the training rows alone. The column `NAME is missing` is there only where a training row has a gap;
-// a gap of other rows is then the mean, or no category. A category that no training row has is none of the columns:
-// all of them are 0 there, and the notes count such rows.
+// The training rows alone decide. The column `NAME is missing` exists only if a training row has a gap; otherwise a
+// gap in other rows becomes the mean, or no category. A category that no training row has gets no column: all of them
+// are 0 for it, and the notes count such rows.
 #pragma once
 
 #include <string>

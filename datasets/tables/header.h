@@ -1,4 +1,4 @@
-// Does a table begin with the names of its columns?
+// Finds out whether a table begins with the names of its columns.
 #pragma once
 
 #include <filesystem>

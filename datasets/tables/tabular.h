@@ -5,10 +5,10 @@
 //   const TableBatch batch = loader.next();                                  // x (1024, 54), labels (1024)
 //
 // A file is read row by row into f32 rows, and these are kept beside it in `FILE.bochner-cache` (safetensors with
-// hashes; engine/io/safetensors.h), so that a second start reads numbers rather than text. The cache names the file's
-// size and time, and is made again where they differ. Where the folder cannot be written to, there is none.
+// hashes; engine/io/safetensors.h), so that a second start reads numbers rather than text. The cache states the file's
+// size and time, and is made again if they differ. If the folder cannot be written to, there is no cache.
 //
-// Columns of words and missing values become numbers by the rules of encode.h, where TableFormat::words allows them.
+// Columns of words and missing values become numbers by the rules of encode.h, if TableFormat::words allows them.
 //
 // Errors name file, row and column: a ragged row, text or NaN in a number field, a class of the other splits that
 // training has not seen, a missing label column, an empty file, a gzip file cut short.

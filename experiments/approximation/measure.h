@@ -1,4 +1,4 @@
-// How far attention by features or landmarks is from exact attention.
+// Measures how far attention by features or landmarks is from exact attention.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Any mechanism on tensors of the caller's own, from one safetensors file into another, so that it can be checked
-// against another implementation.
+// Runs any mechanism on the caller's own tensors, from one safetensors file into another, so that it can be compared
+// with another implementation.
 #pragma once
 
 #include <filesystem>

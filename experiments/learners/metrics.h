@@ -1,4 +1,4 @@
-// What a model is judged by on a split, computed from all its answers at once: not every metric is a mean over
+// Metrics of a model on a split, computed from all its answers at once, since not every metric is a mean over
 // examples.
 //
 // To add one, write its function of the answers and a line in the list of metrics.cpp; tasks then name it.

@@ -1,4 +1,4 @@
-// What a model's outputs are to become: a loss to descend, and what evaluation and predictions read from them.
+// What is done with a model's outputs: the loss to minimise, and what evaluation and predictions read from them.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// How a Learner moves its parameters, as it can be told: --optim.rate and so on.
+// The options of how a Learner updates its parameters: --optim.rate and so on.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The options of `sparsity`: the pairs, the model, its training, and how gradients are looked at.
+// The options of `sparsity`: the pairs, the model, its training, and how gradients are measured.
 #pragma once
 
 #include "datasets/sparsity/sparsity.h"

@@ -1,4 +1,4 @@
-// Turing machines, and a plain simulator of them: what the Transformer of construction.h is checked against.
+// Turing machines, and a plain simulator of them with which the Transformer of transformer.h is compared.
 #pragma once
 
 #include <cstdint>

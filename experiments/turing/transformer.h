@@ -1,7 +1,7 @@
-// KL Theorems 1 and 2 made to run: the encoder-decoder Transformer of KL Appendix A, whose weights are written down
+// Runs what KL Theorems 1 and 2 state: the encoder-decoder Transformer of KL Appendix A, whose weights are written down
 // rather than learnt, executes a Turing machine. Its attention is the hard form of Gaussian attention.
 //
-// A decoder's vector (KL Eq. 20) is, with one-hot codes in which the blank, and the state of copying the input, are 0:
+// A decoder's vector (KL Eq. 20), with one-hot codes that are 0 for the blank and for the state of copying the input:
 //
 //   q1  s1  x1  x2 | q2  s2  x3  x4  x5  x6 | x7  s4  x8 | x9  x10  x11  x12
 //

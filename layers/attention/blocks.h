@@ -1,5 +1,5 @@
-// What the attentions by patterns share: tokens in blocks, neighbours of a block, and a softmax over several sets of
-// keys.
+// What the attentions with fixed patterns share: tokens in blocks, neighbours of a block, and a softmax over several
+// sets of keys.
 #pragma once
 
 #include <vector>

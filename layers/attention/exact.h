@@ -1,4 +1,4 @@
-// Attention that computes what it names, without an approximation.
+// Attention without an approximation.
 #pragma once
 
 #include "layers/attention/mechanism.h"

@@ -5,8 +5,8 @@
 
 namespace bochner {
 
-/// O_i = sum_j exp(-|q_i - k_j|^2 / 2) v_j over real keys, (B, H, Lq, D), (B, H, Lk, D), (B, H, Lk, E) -> (B, H, Lq,
-/// E); causal: over j <= i. Streaming: the scores are never written.
+/// O_i = sum_j exp(-|q_i - k_j|^2 / 2) v_j over real keys, (B, H, Lq, D), (B, H, Lk, D), (B, H, Lk, E)
+/// -> (B, H, Lq, E); causal: over j <= i. Streaming: the scores are never written.
 Variable gaussian_attention(const Variable& Q, const Variable& K, const Variable& V, const Tensor& keys, bool causal);
 /// exp(-|x_i - y_j|^2 / 2): (B, H, n, D), (B, H, m, D) -> (B, H, n, m)
 Variable gaussian_kernel(const Variable& x, const Variable& y);
@@ -16,8 +16,8 @@ Tensor identity(int64_t n, DType dtype, Device device);
 
 /// A^-1, nearly, for square matrices A (..., n, n) by `iterations` of V <- V (13 I - A V (15 I - A V (7 I - A V))) / 4
 /// from V = A^T / s (Razavi et al., 2014; SKY §4.4, Nystromformer Eq. 11). Singular values far below s are hardly
-/// inverted: 6 iterations bring lambda = 0.05 to 94 %, 0.01 to 11 %. This damping is part of the models. s (broadcasts
-/// to A) must be at least the square of A's largest singular value.
+/// inverted: after 6 iterations lambda = 0.05 is at 94 %, and 0.01 at 11 %. This damping is part of the models. s
+/// (broadcasts to A) must be at least the square of A's largest singular value.
 Variable iterative_inverse(const Variable& A, const Variable& s, int64_t iterations);
 
 }  // namespace bochner

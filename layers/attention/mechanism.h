@@ -1,5 +1,5 @@
-// What attends: a mechanism maps Q, K, V of shape (batch, heads, length, dim) to the weighted means O of the same
-// shape. Projections stay in MultiHeadAttention, so a mechanism is the kernel alone. Adding one: write a class and its
+// An attention mechanism maps Q, K, V of shape (batch, heads, length, dim) to the weighted means O of the same shape.
+// Projections stay in MultiHeadAttention, so a mechanism is the kernel alone. To add one, write a class and its
 // describe_NAME in one file, and name it in registry.cpp.
 #pragma once
 
@@ -19,7 +19,7 @@ class Mechanism : public Module {
   /// Q (B, H, Lq, D), K, V (B, H, Lk, D) -> (B, H, Lq, D). A query that may look at no key gets zeros.
   virtual Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                            Context& context) = 0;
-  /// May Q, K, V be bf16, and O then, too? Else they are handed over in f32.
+  /// Whether Q, K, V may be bf16, and then O as well. Otherwise they are passed in f32.
   virtual bool reads_bf16() const { return false; }
   /// The frequencies that a forward pass uses where it does not draw, Omega (1 or heads, M, dim), of FastFood with as
   /// many columns as a power of two; undefined where there are none. Of the generative kernels those of training
@@ -27,7 +27,7 @@ class Mechanism : public Module {
   virtual Tensor frequencies(bool /*training*/ = false) { return {}; }
 };
 
-/// What a mechanism may be told. Each reads the fields that its line of the registry names under `options`.
+/// The options of mechanisms. Each reads the fields that its line of the registry names under `options`.
 struct AttentionOptions {
   enum class As : unsigned char { paper, released };
   /// How rows of Omega depend on one another: not at all, or orthogonal by one of three constructions (PERF §B.2).

@@ -1,4 +1,4 @@
-// Transformer encoder, and on top of it the classifier of sequences: the model of LRA, KL and SKY.
+// The Transformer encoder, and on top of it the classifier of sequences: the model of LRA, KL and SKY.
 #pragma once
 
 #include <deque>

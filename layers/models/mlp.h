@@ -2,8 +2,8 @@
 //
 //   h_0 = x,   h_i = dropout(relu(W_i h_(i-1) + b_i)),   logits = W h + b
 //
-// The SNNK layer replaces relu(W_i h + b_i). Behind it, where the rest is linear, it is bundled with the
-// output layer: (classes, features) numbers are left of both.
+// The SNNK layer replaces relu(W_i h + b_i). If everything after it is linear, it can be bundled with the output
+// layer, which leaves (classes, features) numbers of both.
 #pragma once
 
 #include <deque>

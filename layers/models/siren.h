@@ -3,9 +3,9 @@
 //
 //   h_0 = f(omega (W_0 x + b_0)),   h_i = f(omega (W_i h_(i-1) + b_i)),   y = W h + b,     f = sin (SIREN) or tanh
 //
-// With f = sin weights are drawn so that every h_i is distributed alike: U(+-1 / inputs) in the first layer and
-// U(+-sqrt(6 / inputs) / omega) in the others (SIREN, 3.2). An SNNK layer can replace a hidden one, f(omega ...)
-// and all.
+// With f = sin, weights are drawn so that every h_i has the same distribution: U(+-1 / inputs) in the first layer and
+// U(+-sqrt(6 / inputs) / omega) in the others (SIREN, 3.2). An SNNK layer can replace a hidden layer, including
+// f(omega ...).
 #pragma once
 
 #include <deque>

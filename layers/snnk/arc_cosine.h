@@ -1,11 +1,11 @@
 // ReLU-SNNK (SNNK 3.2, Theorem 3.2): features of the arc-cosine kernels of Cho & Saul.
 //
 //   Phi(v) = Psi(v) = max(G v, 0)^n / sqrt(m),  G (m, d) of N(0, 1):   E Phi(x).Psi(w) = K_n(x, w) / 2
-//   K_n(x, y) = |x|^n |y|^n J_n(angle(x, y)) / pi,   J_n(a) = (-1)^n sin(a)^(2n + 1) ((1 / sin a) d/da)^n ((pi - a) /
-//   sin a)
+//   K_n(x, y) = |x|^n |y|^n J_n(angle(x, y)) / pi
+//   J_n(a) = (-1)^n sin(a)^(2n + 1) ((1 / sin a) d/da)^n ((pi - a) / sin a)
 //
-// (the paper prints sin^(n + 1) and (v.omega)^n inside ReLU: the kernel of Cho & Saul has 2n + 1, and for even n the
-// power comes after the ReLU). n = 1 is the paper's layer; n = 0 are steps.
+// (the paper prints sin^(n + 1), and (v.omega)^n inside ReLU; the kernel of Cho & Saul has 2n + 1, and for even n the
+// power comes after the ReLU). n = 1 is the paper's layer; n = 0 gives steps.
 #pragma once
 
 #include "layers/snnk/two_tower_features.h"

@@ -1,9 +1,9 @@
-// Bundling (SNNK 3.3): runs of SNNK and linear layers as y = W Phi(x) + b, W the only matrix that holds parameters.
+// Bundling (SNNK 3.3): sequences of SNNK and linear layers as y = W Phi(x) + b, where only W and b hold parameters.
 //
-// A linear layer behind features joins W; one before features joins their projection, G (W x + b') = (G W) x + G b'
-// (two_tower_features.h). So a run of layers collapses exactly:
+// A linear layer after features is multiplied into W; one before features into their projection, as
+// G (W x + b') = (G W) x + G b' (two_tower_features.h). So a sequence of layers collapses exactly:
 //
-//   Bundle bundle({}, {&snnk1, &linear, &snnk2, &classifier});     // bundle.forward(x) = the run's, up to rounding
+//   Bundle bundle({}, {&snnk1, &linear, &snnk2, &classifier});     // bundle.forward(x) is the same, up to rounding
 //
 // A plain network f_L(W_L ... f_1(W_1 x + b_1) ... + b_L) is bundled in expectation, one layer after the other
 // (Eqs. 12-14): Phi = Phi_L(... Phi_1(x)), W = Psi_L(W_L Psi_L-1(... Psi_1(W_1, b_1) ...), b_L).

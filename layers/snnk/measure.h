@@ -1,4 +1,4 @@
-// Fourier measures of activations: what universal random features sample frequencies from (SNNK Eqs. 5-7).
+// Fourier measures of activations, from which universal random features draw their frequencies (SNNK Eqs. 5-7).
 //
 //   f(z) = int FT_f(xi) exp(2 pi i xi z) dxi,    FT_f(-xi) = conj FT_f(xi) as f is real
 //        = Re sum_k c_k exp(2 pi i xi_k z)                      (atoms: sine and cosine exactly)

@@ -4,7 +4,7 @@
 //   Phi_j(x) = sqrt(|a_N| / (P(N) m)) prod_(k = 1..N) r_k.(x, 1),   Psi_j(w, b) = sign(a_N) the same of (w, b)
 //
 // with r_k of random signs and a degree N drawn with P(n) ~ 2^-(n + 1) among those with a_n != 0. SNNK splits f into
-// two series of positive coefficients with the same signs r; a sign on Psi's side says the same in one.
+// two series of positive coefficients with the same signs r; a sign on Psi's side does the same with one series.
 #pragma once
 
 #include "layers/snnk/two_tower_features.h"

@@ -4,9 +4,9 @@
 //   Phi_j(v) = Psi_j(v) = a_j exp(a_j g_j.v - a_j^2 |v|^2 / 2) / sqrt(m),   g ~ N(0, I)
 //   E Phi(x).Psi(w) = a^2 exp(a^2 x.w):   0.0251 exp(0.0251 x.w) for sin, 0.9749 exp(0.9749 x.w) for cos
 //
-// (the cross terms of the two signs of a cancel): a positive, monotone kernel, without bias. Where the weights are
-// trained anyway, such a layer is a layer of exponentials. Kept under its own name, so that its results can be told
-// from those of sines.
+// (the cross terms of the two signs of a cancel): a positive, monotone kernel, without bias. If the weights are
+// trained anyway, such a layer is a layer of exponentials. It is kept under its own name, so that its results are not
+// confused with those of sines.
 #pragma once
 
 #include "layers/snnk/two_tower_features.h"

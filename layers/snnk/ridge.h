@@ -2,9 +2,9 @@
 //
 //   minimise over W, b:  sum_i |W phi_i + b - y_i|^2 + ridge |W|^2
 //
-// Rows come in pieces; of all seen so far only the triangular factor R of (Phi 1 Y) is kept, renewed by a QR of R
-// above the new rows. Memory is O((features + outputs)^2), and the normal matrix Phi^T Phi, whose condition is that of
-// Phi squared, is never formed.
+// Rows come in pieces. Of all rows so far only the triangular factor R of (Phi 1 Y) is kept, and a QR of R stacked on
+// the new rows updates it. Memory is O((features + outputs)^2), and the normal matrix Phi^T Phi, whose condition is
+// that of Phi squared, is never formed.
 #pragma once
 
 #include "engine/tensor.h"
@@ -13,7 +13,7 @@ namespace bochner {
 
 class RidgeFit {
  public:
-  /// `bias`: is there a b, which no ridge holds back?
+  /// `bias`: whether there is a b, to which the ridge does not apply.
   RidgeFit(int64_t features, int64_t outputs, bool bias = true);
 
   /// Phi (n, features), Y (n, outputs), f32 or f64.

@@ -1,8 +1,8 @@
 // What SNNK layers are made of: a pair of maps with f(w.x + b) = E[Phi(x).Psi(w, b)] (SNNK Eq. 2).
 //
-// Phi sees its input only through projections G x and, some of them, through |x|^2. Both stay such where an affine map
-// comes first, G (W x + b) = (G W) x + G b: so a linear layer before a feature map disappears into its projection,
-// exactly. That is what bundling rests on (SNNK 3.3).
+// Phi depends on its input only through projections G x and, for some maps, |x|^2. An affine map before it keeps this
+// form, G (W x + b) = (G W) x + G b, so a linear layer before a feature map can be absorbed in its projection, exactly.
+// Bundling relies on this (SNNK 3.3).
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct Projection {
   Tensor R = {};       ///< (k, inputs); undefined: s = scale^2 |x|^2
   Tensor r = {};       ///< (k)
   double scale = 1;
-  bool composed = false;  ///< does it hold another layer's weights?
+  bool composed = false;  ///< whether it holds another layer's weights
 
   /// The projection of z = W x + b by this one, as one of x; b may be undefined. In f64, rounded to the type of G.
   Projection after(const Tensor& W, const Tensor& b) const;

@@ -7,7 +7,7 @@
 //   Phi: (cos, sin)(t s g.x) exp(l + t^2 |x|^2 / 2),   s = sqrt(1 - 4A),  l = (d/4) ln(1 - 4A) + A |g|^2 - ln(m) / 2
 //   Psi: (Re, -Im)(c exp(2 pi i xi b)) exp(l + s eta g.w - eta^2 |w|^2 / 2)
 // so a projection makes two real features, and their dot product is the real part of the complex one. All factors are
-// added up as logarithms: (1 - 4A)^(d/4) alone overflows f32 at d = 768.
+// added as logarithms, since (1 - 4A)^(d/4) alone overflows f32 at d = 768.
 #pragma once
 
 #include <optional>

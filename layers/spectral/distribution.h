@@ -35,10 +35,10 @@ class SpectralDistribution : public Module {
   virtual VariableFrequencies transform(const Tensor& noise, bool training) = 0;
   /// The first draw; for constructors, once `draw` may be called.
   void start(Generator& init);
-  /// The noise to use now: a new draw where the schedule asks for one. In memory of its own, as the next draw
-  /// overwrites the buffer.
+  /// The noise to use now: a new draw if the schedule says so. It has its own memory, as the next draw overwrites the
+  /// buffer.
   Tensor noise(Context& context);
-  /// Counts a training step, and draws where it is time.
+  /// Counts a training step, and draws if it is time.
   void count(const std::function<Tensor()>& drawn);
   /// Refuses fewer than one feature or dimension, in the name of `what`.
   static void require_sizes(const char* what, int64_t features, int64_t dim);

@@ -5,10 +5,11 @@
 
 namespace bochner {
 
-/// A learnable mixture of C Gaussians for each head, of equal weights (KL Eqs. 4, 5, 10):  omega_(c,m) = Sigma_c n_m +
-/// mu_c, n_m ~ N(0, I); the M rows are shared out evenly among components, which share their noise.
+/// A learnable mixture of C Gaussians for each head, with equal weights (KL Eqs. 4, 5, 10):
+/// omega_(c,m) = Sigma_c n_m + mu_c, n_m ~ N(0, I). Each component has an equal share of the M rows; they share the
+/// noise.
 ///
-/// Tied, as in KL's experiments and Theorem 3 (footnote 2): C = 2, mu_1 = -mu_2 and Sigma_1 = Sigma_2, so that one mu
+/// Tied, as in KL's experiments and Theorem 3 (footnote 2): C = 2, mu_1 = -mu_2 and Sigma_1 = Sigma_2, so only one mu
 /// and one Sigma are learnt, and the kernel's spectrum is symmetric.
 struct MixtureOptions {
   enum class Covariance : unsigned char { full, diagonal };

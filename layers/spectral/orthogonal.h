@@ -37,8 +37,8 @@ class OrthogonalFrequencies : public SpectralDistribution {
 /// Uniform on the orthogonal group.
 Tensor haar_rows(int64_t features, int64_t dim, Generator& generator);
 /// Rows of H D1 H D2 H D3 / n^(3/2), D_i random signs, n = dim rounded up to a power of two (Choromanski, Rowland,
-/// Weller, 2017). Where n > dim, x counts as padded by zeros: rows are cut to dim and have norms of about sqrt(dim /
-/// n).
+/// Weller, 2017). If n > dim, x is taken as padded with zeros: rows are cut to dim and have norms of about
+/// sqrt(dim / n).
 Tensor hadamard_rows(int64_t features, int64_t dim, Generator& generator);
 /// dim ceil(log2 dim) rotations by uniform angles in uniformly random planes, of the identity (Choromanski et al.,
 /// 2019; Kac's walk, which tends to Haar).

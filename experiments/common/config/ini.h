@@ -1,6 +1,6 @@
 // INI files: `key = value` lines below `[section]` lines, which make the name `section.key`.
 //
-//   # a comment, also after a value where a blank precedes it
+//   # a comment, also after a value if a blank precedes it
 //   steps = 5000
 //   [model]
 //   layers = 2        # model.layers

@@ -1,5 +1,5 @@
-// What a person may have meant by an option that there is none of: a slip of the keyboard, or the name that other
-// programs give to it.
+// What a person may have meant by an option that does not exist: it may be mistyped, or be the name that other
+// programs use.
 #pragma once
 
 #include <string>

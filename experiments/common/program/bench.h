@@ -1,5 +1,5 @@
-// How fast training steps are, beside the least time that they could take on this machine: `--bench` of every
-// experiment.
+// Times training steps and compares them with the least time that they could take on this machine: `--bench` of
+// every experiment.
 #pragma once
 
 #include <string>

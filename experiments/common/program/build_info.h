@@ -1,4 +1,4 @@
-// What this program was built from and with, and on what it runs: for --version and for the record of each run.
+// What this program was built from and with, and what it runs on: for --version and for the record of each run.
 #pragma once
 
 #include <string>

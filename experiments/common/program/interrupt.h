@@ -1,9 +1,9 @@
 // Signals that ask a program to stop: Ctrl-C, SIGTERM, SIGHUP (a lost connection) and SIGUSR1 (from Slurm, before the
 // time of a job is over).
 //
-// By itself a program ends at once, with a word, and leaves nothing half-written. Where there is work to save, a
-// StopLater makes the signal a wish, which the training loop sees at the next step or batch of an evaluation: it writes
-// a checkpoint and throws Interrupted. There a second Ctrl-C ends the program at once.
+// Normally a program prints a message, ends at once and leaves nothing half-written. If there is work to save, a
+// StopLater turns the signal into a request, which the training loop sees at the next step or batch of an evaluation:
+// it writes a checkpoint and throws Interrupted. A second Ctrl-C then ends the program at once.
 #pragma once
 
 #include <stdexcept>

@@ -1,11 +1,11 @@
-// The frame around every experiment's main: options, --help and friends, signals, exit codes, the table at the end.
+// What every experiment's main shares: options, --help and the like, signals, exit codes, the table at the end.
 //
 //   int main(int argc, char** argv) {
 //     return bochner::main_of<Config>({"lra", "Long Range Arena", bochner::embedded_resources()}, argc, argv, train);
 //   }
 //   void train(Config& config, Session& session) { train_runs(session, ...); }
 //
-// `--attention=A,B` calls it once for each, see comparison.h; the report over all runs is written into the folder that
+// `--attention=A,B` calls it once for each, see comparison.h; the report on all runs is written into the folder that
 // holds theirs. Exit codes: 0 done; 1 failed while running, a full disk, or a bug; 2 the caller's mistake; 130
 // interrupted; 75 interrupted by SIGUSR1. Whatever goes wrong ends in one line on stderr.
 #pragma once

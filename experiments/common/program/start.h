@@ -1,4 +1,4 @@
-// What must be so before a program does anything: its standard streams are open, and there is address space for BLAS.
+// What a program ensures before it does anything: its standard streams are open, and BLAS has enough address space.
 #pragma once
 
 namespace bochner {

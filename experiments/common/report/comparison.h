@@ -1,8 +1,8 @@
-// One command line that stands for several runs: `--attention=performer,softmax` is a run of each, one after the other,
-// with a config and a folder of its own below --out, and one report over them all; so is `--task=A,B`, and with both,
-// each attention runs on each task.
+// One command line for several runs: `--attention=performer,softmax` runs each of them, one after the other, with its
+// own config and folder below --out, and writes one report on them all. `--task=A,B` does the same; with both, each
+// attention runs on each task.
 //
-// It works on the words of the command line: each run is what it would be if it were typed alone.
+// It works on the words of the command line: each run is the same as if it were typed alone.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// For experiments that train nothing but measure something: figures, as results.json and report.html of a run folder.
+// For experiments that only measure and train nothing: figures, as results.json and report.html of a run folder.
 #pragma once
 
 #include <string>

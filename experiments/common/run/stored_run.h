@@ -1,4 +1,4 @@
-// What a run folder says of the run in it, and whether it may be believed: `--resume` goes by the checkpoint, which
+// What a run folder says about its run, and whether that can be trusted: `--resume` relies on the checkpoint, which
 // hashes protect, and refuses a folder whose files do not agree with it.
 //
 //   config.ini begins with a comment that holds the run's id, new for each run, and a hash of all else in the file;

@@ -1,7 +1,7 @@
 // The training loop of every experiment: a fixed schedule of logs, evaluations and checkpoints, the best model by
-// validation, the test at the end, and a record from which a run that was stopped at any moment goes on bit for bit.
+// validation, the test at the end, and checkpoints from which a run that was stopped continues bit for bit.
 //
-// It knows nothing of models: what it drives is a Trainable.
+// It knows nothing about models: it drives a Trainable.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is fitted: a grey image with its derivatives.
+// The picture to fit: a grey image with its derivatives.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Quantum systems whose states are known in closed form: what a potential is learned from, and what it is held against.
+// Quantum systems whose states and potentials are known in closed form: potentials are learnt from the states.
 //
 // Both are two oscillators in coordinates u, v that are rotated against the particles' (mass and hbar are 1):
 //   H = -(d^2/du^2 + d^2/dv^2) / 2 + V,   V = (a^2 u^2 + b^2 v^2) / 2

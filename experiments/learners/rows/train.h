@@ -1,4 +1,4 @@
-// What every program does that classifies rows of numbers (uci, mnist): they differ in their tasks and defaults.
+// What all programs that classify rows of numbers do (uci, mnist); they differ in their tasks and defaults.
 #pragma once
 
 #include "datasets/tables/tabular.h"

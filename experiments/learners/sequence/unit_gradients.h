@@ -1,4 +1,4 @@
-// What KL Table 14 reports: the gradients that the hidden units of the classifier receive, over examples and over the
+// The gradients that KL Table 14 reports: those of the hidden units of the classifier, over examples and over the
 // noise of random features.
 //
 // The paper's words (Appendix E.3): "we pass the first 50 validation datapoints and record the gradients on the
@@ -10,10 +10,10 @@
 //   g_rnj = dL_n / dh_j = sum_c W_cj (p_c - [c = y_n]),   L_n the cross-entropy of example n alone
 //   m_j = mean_rn |g_rnj|,   s_j^2 = mean_rn (|g_rnj| - m_j)^2,   reported: mean_j m_j and mean_j s_j
 //
-// The deviation is that of absolute values, too: Table 14's is 0.56 to 0.58 of the mean at most rows, where signed
-// gradients of balanced classes, whose mean is about 0, have more than 1. And both numbers of its first row, 0.144 and
-// 0.083, are those of |W_cj| itself where W is Glorot's U(-0.287, 0.287) of a 64-to-9 layer, 0.143 and 0.083: so it is
-// one example's gradient, at the units.
+// The deviation is also that of absolute values: in most rows of Table 14 it is 0.56 to 0.58 of the mean, while for
+// signed gradients of balanced classes, whose mean is about 0, it would be more than 1. And the numbers of its first
+// row, 0.144 and 0.083, are those of |W_cj| itself for Glorot's U(-0.287, 0.287) of a 64-to-9 layer, 0.143 and 0.083.
+// So the gradients are those of one example, at the units.
 #pragma once
 
 #include "datasets/loader.h"
