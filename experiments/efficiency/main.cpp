@@ -42,7 +42,8 @@ struct Config {
     run.fields(f);
     f("lengths", lengths, "numbers of tokens in a sequence").at_least(1);
     f("methods", methods, "mechanisms to compare; none returns V, the line X of PERF").one_of(attention_names());
-    f("features", features, "random features of each method, in their order; empty: --mechanism.features for all").at_least(0);
+    f("features", features, "random features of each method, in their order; empty: --mechanism.features for all")
+        .at_least(0);
     f("layers", layers, "numbers of encoder blocks in the model").at_least(1).at_most(1000);
     f("dim", dim, "size of the residual stream").at_least(1);
     f("head-dim", head_dim, "size of a head; 0: dim / heads").at_least(0);

@@ -24,12 +24,12 @@ struct CsvConfig {
   bool cache = true;
 
   void fields(Fields& f) {
-    f("header", header, "task csv: whether the file begins with the names of its columns; auto finds out and prints what it found")
+    f("header", header,
+      "task csv: whether the file begins with the names of its columns; auto finds out and prints what it found")
         .one_of({"auto", "on", "off", "true", "false"});
     f("separator", separator, "task csv: what separates fields: one character, tab or space");
     f("missing", missing, "task csv: words that mean a missing value; an empty field always does");
-    f("categories", categories,
-      "task csv: columns whose numbers are names of categories; columns of words always are");
+    f("categories", categories, "task csv: columns whose numbers are names of categories; columns of words always are");
     f("leave-out", leave_out, "task csv: columns to leave out, such as identifiers");
     f("valid-share", valid_share, "task csv: share of rows for validation").above(0).below(1);
     f("test-share", test_share, "task csv: share of rows for testing").above(0).below(1);
