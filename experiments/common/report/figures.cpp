@@ -9,6 +9,7 @@
 #include "engine/io/file.h"
 #include "experiments/common/program/build_info.h"
 #include "experiments/common/report/report.h"
+#include "experiments/common/run/results.h"
 #include "experiments/common/run/run.h"
 #include "experiments/common/run/run_folder.h"
 
@@ -42,7 +43,10 @@ void write_figures(const Session& session, std::vector<Figure> figures, const st
   const RunFolder folder(
       options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out), false);
   const BuildInfo build = build_info();
-  nlohmann::ordered_json results = {{"experiment", session.experiment.name},
+  nlohmann::ordered_json results = {{"schema", kResultsSchema},
+                                    {"date", utc_now()},
+                                    {"host", host_name()},
+                                    {"experiment", session.experiment.name},
                                     {"task", options.task},
                                     {"protocol", options.preset.empty() ? "custom" : options.preset},
                                     {"seed", options.seed},
