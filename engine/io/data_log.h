@@ -5,9 +5,8 @@
 //   const Tensor images = read_idx("mnist/train-images-idx3-ubyte.gz");
 //   for (const DataRead& read : log.reads()) fmt::print("{}  {}\n", read.sha256, read.name);
 //
-// The hash is SHA-256, as publishers and `sha256sum` state it; with the processor's instructions it takes less time than
-// parsing does. For a gzip file it is the hash of the unpacked bytes, so packing a file
-// does not change it.
+// The hash is SHA-256, as publishers and `sha256sum` state it; with the processor's instructions it takes less time
+// than parsing does. For a gzip file it is the hash of the unpacked bytes, so packing a file does not change it.
 #pragma once
 
 #include <filesystem>

@@ -12,7 +12,6 @@
 #include "autograd/fused/linear.h"
 #include "autograd/fused/norm.h"
 #include "autograd/fused/softmax_attention.h"
-#include "tests/autograd/op_info.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
@@ -23,6 +22,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/unary.h"
 #include "engine/random.h"
+#include "tests/autograd/op_info.h"
 #include "tests/card.h"
 
 namespace bochner {

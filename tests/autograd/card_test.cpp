@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "tests/autograd/op_info.h"
 #include "autograd/tape.h"
 #include "engine/card.h"
+#include "tests/autograd/op_info.h"
 #include "tests/card.h"
 
 namespace bochner {

@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/autograd/op_info.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "autograd/tape.h"
+#include "tests/autograd/op_info.h"
 
 namespace bochner {
 namespace {

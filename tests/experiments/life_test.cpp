@@ -209,7 +209,7 @@ TEST(Life, ASecondInterruptEndsAtOnceButTwoAtATimeAreOne) {
   EXPECT_NE(saved.err.find("interrupted at step "), std::string::npos) << saved.err;
 
   Process stuck(toy({"--out=stuck", "--model.pause-ms=60000"}), folder.path());
-  ASSERT_TRUE(stuck.wait_for(folder / "stuck/config.ini", "steps"));
+  ASSERT_TRUE(stuck.wait_for(folder / "asleep", "step"));
   const auto begin = Clock::now();
   stuck.kill(SIGINT);
   sleep_for(0.4);

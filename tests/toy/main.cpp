@@ -1,6 +1,7 @@
 // The smallest experiment there is, for the tests of everything around one: walks down a quadratic bowl by noisy
 // gradients with momentum. Its state is a vector, a momentum and a generator.
 #include <unistd.h>
+#include <fstream>
 
 #include <cmath>
 #include <limits>
@@ -57,6 +58,7 @@ class Bowl final : public Trainable {
         momentum_(Tensor::zeros({config.model.dim}, DType::f64)) {}
 
   StepResult step(int64_t step) override {
+    if (config_.pause_ms >= 10000) std::ofstream("asleep") << "in a step\n";  // tests wait for it
     if (config_.pause_ms > 0) usleep(static_cast<useconds_t>(config_.pause_ms) * 1000);
     batch_ = {step * 2, step * 2 + 1};
     if (step == config_.nan_at) return {.loss = scalar(std::numeric_limits<double>::quiet_NaN())};
