@@ -58,6 +58,10 @@ SHORTER = [
     (r"\./run data check( --data data)?", "--data=elsewhere"),  # in data/ small files stand for the real ones
     (r"\./run data make fashion-mnist.*", "?Fashion-MNIST is in"),
     (r"\./run data make.*", "--help"),
+    (r"\./run tokenize --train.*", "=> ./run tokenize --train=README.md --to=vocab.txt --size=300 ?vocab.txt: 300 tokens"),
+    (r"\./run tokenize .*--print=tokens.*",
+     "=> printf 'Hello [MASK]' | ./run tokenize --vocab=tests/golden/wordpiece/vocab.txt --print=tokens ?hello \\[MASK\\] \\[SEP"),
+    (r"\./run tokenize --(pretrained|vocab).*", "=> printf 'a\\t[MASK]' | ./run tokenize --pretrained=tests/golden/wordpiece ?2 5 3 4 3"),
     (r"\./run attention --show NAME", "=> ./run attention --show softmax"),
     (r"\./run lra( --preset[= ](kl|skyformer).*)?", "--dump-config"),
     (r"\./run lra .*--(help|version)", ""),
@@ -93,6 +97,7 @@ SHORTER = [
     (r"build/bin/snnk.*", "=> build/bin/snnk --help"),
     (r"build/bin/training_step.*", "=> build/bin/training_step --help"),
     (r"tests/bench/compare\.py.*", "=> tests/bench/compare.py --help"),
+    (r"tests/golden/wordpiece\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/wordpiece.py\").read())'"),  # its oracle is no package of Debian
     (r"tests/gpu/all\.sh.*", "=> bash -n tests/gpu/all.sh"),  # it needs a card
     (r"tests/gpu/(pack|resources)\.sh.*", r"=> bash -n tests/gpu/\1.sh"),
 ]

@@ -1,0 +1,278 @@
+#include "datasets/tokenizers/vocabulary.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+#include "datasets/tokenizers/utf8.h"
+#include "engine/error.h"
+#include "engine/io/stream.h"
+
+namespace bochner {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kLargestFile = int64_t{64} << 20;
+constexpr size_t kMostTokens = 2'000'000;
+constexpr size_t kLongestToken = 1000;  ///< bytes
+
+std::string text_of_file(const std::filesystem::path& path) {
+  const auto source = open_unpacked(path);
+  const std::vector<std::byte> bytes = read_all(*source, kLargestFile);
+  return std::string(text_of(bytes));
+}
+
+void check_token(std::string_view token, const std::string& where) {
+  if (token.empty()) fail("{}: an empty token", where);
+  if (token.size() > kLongestToken) {
+    fail("{}: a token of {} bytes; the longest allowed has {}", where, token.size(), kLongestToken);
+  }
+  for (std::string_view rest = token; !rest.empty();) {
+    const unicode::Decoded next = unicode::decode(rest);
+    if (!next.valid) fail("{}: the token is not valid UTF-8", where);
+    rest.remove_prefix(next.bytes);
+  }
+}
+
+int32_t id_of(const WordpieceVocabulary& vocabulary, std::string_view token) {
+  const auto found = std::find(vocabulary.pieces.begin(), vocabulary.pieces.end(), token);
+  if (found != vocabulary.pieces.end()) return static_cast<int32_t>(found - vocabulary.pieces.begin());
+  for (const AddedToken& added : vocabulary.added) {
+    if (added.text == token) return added.id;
+  }
+  fail("{}: there is no {} among its {} tokens; a BERT vocabulary holds [PAD], [UNK], [CLS], [SEP] and [MASK]",
+       vocabulary.file, token, vocabulary.pieces.size());
+}
+
+/// Names of the five special tokens.
+struct Names {
+  std::string unknown = "[UNK]", begin = "[CLS]", end = "[SEP]", padding = "[PAD]", mask = "[MASK]";
+};
+
+void find_special(WordpieceVocabulary& vocabulary, const Names& names) {
+  vocabulary.unknown = id_of(vocabulary, names.unknown);
+  vocabulary.begin = id_of(vocabulary, names.begin);
+  vocabulary.end = id_of(vocabulary, names.end);
+  vocabulary.padding = id_of(vocabulary, names.padding);
+  vocabulary.mask = id_of(vocabulary, names.mask);
+}
+
+WordpieceVocabulary read_lines(const std::filesystem::path& path) {
+  WordpieceVocabulary vocabulary;
+  vocabulary.file = path.string();
+  const std::string text = text_of_file(path);
+  std::unordered_map<std::string_view, size_t> line_of;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view token = std::string_view(text).substr(begin, end - begin);
+    if (token.ends_with('\r')) token.remove_suffix(1);
+    const size_t line = vocabulary.pieces.size() + 1;
+    const std::string where = fmt::format("{}:{}", vocabulary.file, line);
+    if (line > kMostTokens) fail("{}: more than {} tokens", where, kMostTokens);
+    check_token(token, where);
+    const auto [first, is_new] = line_of.emplace(token, line);
+    if (!is_new) fail("{}: the token '{}' stands in line {} already", where, token, first->second);
+    vocabulary.pieces.emplace_back(token);
+    begin = end + 1;
+  }
+  return vocabulary;
+}
+
+/// A JSON object in a file. Names within an object that come twice, and depth, are refused.
+json read_json(const std::filesystem::path& path) {
+  const std::string text = text_of_file(path);
+  std::vector<std::set<std::string>> names;
+  const auto look = [&](int depth, json::parse_event_t event, json& value) {
+    if (depth > 50) fail("{}: nested too deep", path.string());
+    if (event == json::parse_event_t::object_start) names.emplace_back();
+    if (event == json::parse_event_t::object_end) names.pop_back();
+    if (event == json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second) {
+      fail("{}: '{}' comes twice", path.string(), value.get<std::string>());
+    }
+    return true;
+  };
+  try {
+    json root = json::parse(text, look);
+    if (!root.is_object()) fail("{}: not a JSON object", path.string());
+    return root;
+  } catch (const json::exception& error) {
+    std::string_view what = error.what();  // [json.exception.parse_error.101] parse error at line 1, column 9: ...
+    fail("{}: {}", path.string(), what.substr(std::min(what.find("] ") + 2, what.size())));
+  }
+}
+
+/// The members of an object that are there and not null; `where` is the file and the object.
+class Members {
+ public:
+  Members(const json& object, std::string where) : object_(object), where_(std::move(where)) {
+    if (!object.is_object()) fail("{}: is no object", where_);
+  }
+  const json* find(const char* name) const {
+    const auto found = object_.find(name);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+  const json& at(const char* name) const {
+    const json* value = find(name);
+    if (value == nullptr) fail("{}: there is no {}", where_, name);
+    return *value;
+  }
+  bool flag(const char* name, bool otherwise) const {
+    const json* value = find(name);
+    if (value != nullptr && !value->is_boolean())
+      fail("{}: {} is {}, neither true nor false", where_, name, value->dump());
+    return value == nullptr ? otherwise : value->get<bool>();
+  }
+  int64_t number(const char* name, int64_t least, int64_t most, int64_t otherwise) const {
+    const json* value = find(name);
+    if (value == nullptr) return otherwise;
+    const bool fits = value->is_number_unsigned() && value->get<uint64_t>() <= static_cast<uint64_t>(most);
+    if (!fits || value->get<int64_t>() < least) {
+      fail("{}: {} is {}, no number from {} to {}", where_, name, value->dump(), least, most);
+    }
+    return value->get<int64_t>();
+  }
+  std::string text(const char* name, const std::string& otherwise) const {
+    const json* value = find(name);
+    if (value != nullptr && !value->is_string()) fail("{}: {} is {}, no text", where_, name, value->dump());
+    return value == nullptr ? otherwise : value->get<std::string>();
+  }
+  void require(const char* name, const std::string& expected) const {
+    const std::string found = text(name, "");
+    if (found != expected) fail("{}: {} is '{}', and only {} is known here", where_, name, found, expected);
+  }
+
+ private:
+  const json& object_;
+  std::string where_;
+};
+
+void place(WordpieceVocabulary& vocabulary, const std::string& token, int64_t id) {
+  if (vocabulary.pieces.size() <= static_cast<size_t>(id)) vocabulary.pieces.resize(static_cast<size_t>(id) + 1);
+  std::string& at = vocabulary.pieces[static_cast<size_t>(id)];
+  if (!at.empty()) fail("{}: the id {} stands for '{}' and for '{}'", vocabulary.file, id, at, token);
+  at = token;
+}
+
+void read_added(WordpieceVocabulary& vocabulary, const json& list) {
+  if (!list.is_array()) fail("{}: added_tokens is no list", vocabulary.file);
+  for (const json& item : list) {
+    const std::string where = fmt::format("{}: added_tokens[{}]", vocabulary.file, vocabulary.added.size());
+    const Members members(item, where);
+    AddedToken added;
+    added.text = members.text("content", "");
+    check_token(added.text, where);
+    members.at("id");
+    added.id = static_cast<int32_t>(members.number("id", 0, kMostTokens, 0));
+    added.special = members.flag("special", false);
+    // lstrip and rstrip take white space into the token, which makes no piece in any case.
+    if (members.flag("single_word", false))
+      fail("{}: '{}' has single_word, which is not known here", where, added.text);
+    if (members.flag("normalized", !added.special)) {
+      fail("{}: '{}' has normalized, that is, it is looked for in text that was changed, which is not known here",
+           where, added.text);
+    }
+    vocabulary.added.push_back(std::move(added));
+  }
+}
+
+WordpieceVocabulary read_tokenizer_json(const std::filesystem::path& path, Names& names) {
+  WordpieceVocabulary vocabulary;
+  vocabulary.file = path.string();
+  const json root = read_json(path);
+  const Members all(root, vocabulary.file);
+  const Members model(all.at("model"), vocabulary.file + ": model");
+  model.require("type", "WordPiece");
+  vocabulary.options.prefix = model.text("continuing_subword_prefix", "##");
+  if (vocabulary.options.prefix.empty() || vocabulary.options.prefix.size() > 100) {
+    fail("{}: model.continuing_subword_prefix must have 1 to 100 bytes", vocabulary.file);
+  }
+  vocabulary.options.longest_word = static_cast<int32_t>(model.number("max_input_chars_per_word", 1, 10000, 100));
+  names.unknown = model.text("unk_token", names.unknown);
+  const json& pieces = model.at("vocab");
+  if (!pieces.is_object() || pieces.size() > kMostTokens) {
+    fail("{}: model.vocab is no object of at most {} tokens", vocabulary.file, kMostTokens);
+  }
+  for (const auto& [token, id] : pieces.items()) {
+    const std::string where = fmt::format("{}: model.vocab['{}']", vocabulary.file, token);
+    check_token(token, where);
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= kMostTokens) {
+      fail("{}: {} is no id from 0 to {}", where, id.dump(), kMostTokens - 1);
+    }
+    place(vocabulary, token, id.get<int64_t>());
+  }
+  if (const json* normalizer = all.find("normalizer")) {
+    const Members members(*normalizer, vocabulary.file + ": normalizer");
+    members.require("type", "BertNormalizer");
+    WordpieceOptions& options = vocabulary.options;
+    options.clean_text = members.flag("clean_text", true);
+    options.split_chinese = members.flag("handle_chinese_chars", true);
+    options.lower_case = members.flag("lowercase", true);
+    if (members.find("strip_accents") != nullptr) options.strip_accents = members.flag("strip_accents", true);
+  } else {
+    fail("{}: there is no normalizer; only BertNormalizer is known here", vocabulary.file);
+  }
+  Members(all.at("pre_tokenizer"), vocabulary.file + ": pre_tokenizer").require("type", "BertPreTokenizer");
+  if (const json* added = all.find("added_tokens")) read_added(vocabulary, *added);
+  return vocabulary;
+}
+
+/// A name in tokenizer_config.json is a text, or an object with the text as its content.
+void read_name(const Members& config, const char* key, const std::string& where, std::string& name) {
+  const json* value = config.find(key);
+  if (value == nullptr) return;
+  name = value->is_object() ? Members(*value, where + ": " + key).text("content", name) : config.text(key, name);
+}
+
+}  // namespace
+
+WordpieceVocabulary read_vocabulary(const std::filesystem::path& path, const WordpieceOptions& options) {
+  WordpieceVocabulary vocabulary = read_lines(path);
+  vocabulary.options = options;
+  find_special(vocabulary, {});
+  for (const int32_t id : {vocabulary.unknown, vocabulary.begin, vocabulary.end, vocabulary.padding, vocabulary.mask}) {
+    vocabulary.added.push_back({vocabulary.pieces[static_cast<size_t>(id)], id, true});
+  }
+  return vocabulary;
+}
+
+WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& folder) {
+  if (!std::filesystem::is_directory(folder)) fail("{}: is no folder", folder.string());
+  Names names;
+  WordpieceVocabulary vocabulary;
+  const bool has_json = std::filesystem::exists(folder / "tokenizer.json");
+  if (has_json) {
+    vocabulary = read_tokenizer_json(folder / "tokenizer.json", names);
+  } else {
+    const bool packed =
+        !std::filesystem::exists(folder / "vocab.txt") && std::filesystem::exists(folder / "vocab.txt.gz");
+    const auto path = folder / (packed ? "vocab.txt.gz" : "vocab.txt");
+    if (!std::filesystem::exists(path)) fail("{}: holds neither tokenizer.json nor vocab.txt", folder.string());
+    vocabulary = read_lines(path);
+  }
+  const auto config_path = folder / "tokenizer_config.json";
+  if (std::filesystem::exists(config_path)) {
+    const json root = read_json(config_path);
+    const Members config(root, config_path.string());
+    WordpieceOptions& options = vocabulary.options;
+    options.lower_case = config.flag("do_lower_case", options.lower_case);
+    if (config.find("strip_accents") != nullptr) options.strip_accents = config.flag("strip_accents", true);
+    options.split_chinese = config.flag("tokenize_chinese_chars", options.split_chinese);
+    read_name(config, "unk_token", config_path.string(), names.unknown);
+    read_name(config, "cls_token", config_path.string(), names.begin);
+    read_name(config, "sep_token", config_path.string(), names.end);
+    read_name(config, "pad_token", config_path.string(), names.padding);
+    read_name(config, "mask_token", config_path.string(), names.mask);
+  }
+  find_special(vocabulary, names);
+  if (!has_json) {
+    for (const std::string& name : {names.unknown, names.begin, names.end, names.padding, names.mask}) {
+      vocabulary.added.push_back({name, id_of(vocabulary, name), true});
+    }
+  }
+  return vocabulary;
+}
+
+}  // namespace bochner

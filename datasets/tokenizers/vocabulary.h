@@ -1,0 +1,48 @@
+// The vocabulary of a WordPiece tokenizer, and the options that come with it, from the files that BERT models are
+// published with. Files are not trusted: sizes are bounded, and an Error names file, line or token.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace bochner {
+
+/// What is done to text before it is cut into pieces, and how pieces are written. The defaults are those of
+/// bert-base-uncased.
+struct WordpieceOptions {
+  bool lower_case = true;
+  std::optional<bool> strip_accents;  ///< not set: as lower_case
+  bool clean_text = true;             ///< control characters are dropped
+  bool split_chinese = true;          ///< each Chinese character is a word
+  int32_t longest_word = 100;         ///< characters; a longer one is [UNK]
+  std::string prefix = "##";          ///< of pieces that continue a word
+};
+
+/// A token that is found in text as a whole, before anything is done to the text.
+struct AddedToken {
+  std::string text;
+  int32_t id = 0;
+  bool special = true;  ///< left alone where special tokens in text are switched off
+};
+
+struct WordpieceVocabulary {
+  std::string file;                 ///< for messages
+  std::vector<std::string> pieces;  ///< by id; empty where an id has none
+  std::vector<AddedToken> added;
+  int32_t unknown = 0, begin = 0, end = 0, padding = 0, mask = 0;  ///< ids of [UNK], [CLS], [SEP], [PAD], [MASK]
+  WordpieceOptions options;
+};
+
+/// `vocab.txt`, which may be packed with gzip: a token a line, its id the number of the line from 0. It must hold
+/// [PAD], [UNK], [CLS], [SEP] and [MASK], each token once, and be valid UTF-8.
+WordpieceVocabulary read_vocabulary(const std::filesystem::path& path, const WordpieceOptions& options = {});
+
+/// A folder as models are published in: `tokenizer.json` or, where there is none, `vocab.txt`. What
+/// `tokenizer_config.json` says of lower-casing, accents and Chinese characters is used before what tokenizer.json
+/// says.
+WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& folder);
+
+}  // namespace bochner

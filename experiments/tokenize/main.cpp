@@ -1,0 +1,171 @@
+// `tokenize`: see README.md.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <optional>
+
+#include "datasets/tokenizers/wordpiece_training.h"
+#include "engine/error.h"
+#include "engine/io/file.h"
+#include "engine/io/stream.h"
+#include "experiments/common/config/config.h"
+#include "experiments/common/program/program.h"
+
+namespace {
+
+using namespace bochner;  // NOLINT: a program, not a header
+
+struct Options {
+  std::string pretrained;
+  std::string vocab;
+  std::string lower_case = "auto";
+  std::string strip_accents = "auto";
+  bool special = true;
+  bool special_in_text = true;
+  int64_t longest = 0;
+  std::string print = "ids";
+  std::vector<std::string> train;
+  std::string to;
+  int64_t size = 30522;
+  int64_t least_count = 2;
+  int64_t characters = 1000;
+  bool help = false;
+
+  void fields(Fields& f) {
+    const std::vector<std::string> choices = {"auto", "yes", "no"};
+    f("pretrained", pretrained, "folder of a model, with tokenizer.json or vocab.txt");
+    f("vocab", vocab, "a vocab.txt instead, which may be packed with gzip");
+    f("lower-case", lower_case, "auto: as the files say, else yes").one_of(choices);
+    f("strip-accents", strip_accents, "auto: as the files say, else where letters become lower-case").one_of(choices);
+    f("special", special, "puts [CLS] and [SEP] around each text");
+    f("special-in-text", special_in_text, "[MASK] within a text is that token; false: a bracket, a word, a bracket");
+    f("longest", longest, "ids of a line at most, the longer text of a pair being cut first; 0: no limit").at_least(0);
+    f("print", print, "what is printed").one_of({"ids", "tokens"});
+    f("train", train, "text files, from which a vocabulary is made instead; may be packed with gzip");
+    f("to", to, "file of that vocabulary, a vocab.txt");
+    f("size", size, "tokens of that vocabulary at most").at_least(6).at_most(2e6);
+    f("least-count", least_count, "pieces that follow each other less often are not joined").at_least(1);
+    f("characters", characters, "different characters at most; words with others are left out").at_least(1);
+    f("help", help, "print this, and stop");
+  }
+};
+
+/// Lines of a source: without their ends, `\n` or `\r\n`, and not longer than 64 MiB.
+class Lines {
+ public:
+  explicit Lines(ByteSource& source) : source_(source) {}
+
+  /// Valid until the next call; nothing at the end.
+  std::optional<std::string_view> next() {
+    constexpr size_t kLongest = size_t{64} << 20U;
+    text_.erase(0, used_);
+    used_ = 0;
+    size_t looked = 0;
+    for (;;) {
+      const size_t end = text_.find('\n', looked);
+      if (end != std::string::npos) return line(end, end + 1);
+      looked = text_.size();
+      if (looked > kLongest) fail("{}: a line of more than 64 MiB", source_.name());
+      text_.resize(looked + 65536);
+      const size_t count = source_.read(std::as_writable_bytes(std::span(text_).subspan(looked)));
+      text_.resize(looked + count);
+      if (count == 0) break;
+    }
+    if (text_.empty()) return std::nullopt;
+    return line(text_.size(), text_.size());
+  }
+
+ private:
+  std::string_view line(size_t end, size_t used) {
+    used_ = used;
+    std::string_view line = std::string_view(text_).substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    return line;
+  }
+
+  ByteSource& source_;
+  std::string text_;
+  size_t used_ = 0;  ///< bytes of the line before
+};
+
+void tell_replaced(int64_t count) {
+  if (count > 0) fmt::print(stderr, "{} places were not UTF-8; each was read as U+FFFD\n", count);
+}
+
+void assign(WordpieceOptions& options, const Options& chosen) {
+  if (chosen.lower_case != "auto") options.lower_case = chosen.lower_case == "yes";
+  if (chosen.strip_accents != "auto") options.strip_accents = chosen.strip_accents == "yes";
+}
+
+void train(const Options& options) {
+  if (options.to.empty()) fail("--train: say with --to=FILE where the vocabulary goes");
+  WordpieceTrainingOptions training_options{options.size, options.least_count, options.characters, {}};
+  assign(training_options.text, options);
+  WordpieceTraining training(training_options);
+  for (const std::string& path : options.train) {
+    const auto source = open_unpacked(path);
+    Lines lines(*source);
+    while (const auto line = lines.next()) training.add(*line);
+  }
+  const std::vector<std::string> tokens = training.tokens();
+  write_vocabulary(options.to, tokens);
+  fmt::print("{}: {} tokens, from {} words\n", options.to, tokens.size(), training.words());
+  tell_replaced(training.replaced());
+}
+
+void tokenize(const Options& options) {
+  if (options.pretrained.empty() == options.vocab.empty()) {
+    fail("tokenize: say --pretrained=FOLDER or --vocab=FILE (or --train=FILES to make a vocabulary)");
+  }
+  WordpieceVocabulary vocabulary =
+      options.vocab.empty() ? read_pretrained_vocabulary(options.pretrained) : read_vocabulary(options.vocab);
+  assign(vocabulary.options, options);
+  const Wordpiece tokenizer(std::move(vocabulary), options.special_in_text);
+  Wordpiece::Encoder encoder(tokenizer);
+  const EncodeOptions encode{options.special, options.longest};
+  InputFile input("/dev/stdin");
+  Lines lines(input);
+  std::string out;
+  while (const auto line = lines.next()) {
+    const size_t tab = line->find('\t');
+    const Encoding encoding = tab == std::string_view::npos
+                                  ? encoder.encode(*line, encode)
+                                  : encoder.encode_pair(line->substr(0, tab), line->substr(tab + 1), encode);
+    out.clear();
+    for (const int32_t id : encoding.ids) {
+      if (!out.empty()) out += ' ';
+      if (options.print == "ids") {
+        fmt::format_to(std::back_inserter(out), "{}", id);
+      } else {
+        out += tokenizer.token(id);
+      }
+    }
+    out += '\n';
+    if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size()) fail("stdout: can not be written to");
+  }
+  if (std::fflush(stdout) != 0) fail("stdout: can not be written to");
+  tell_replaced(encoder.replaced());
+}
+
+void run(const std::vector<std::string>& arguments) {
+  Options options;
+  Fields fields = Fields::of(options);
+  assign_arguments(fields, arguments);
+  if (options.help) {
+    fmt::print(
+        "Usage: ./run tokenize --pretrained=FOLDER|--vocab=FILE [--OPTION=VALUE ...] < TEXT\n"
+        "       ./run tokenize --train=FILE,... --to=FILE [--OPTION=VALUE ...]\n\n{}",
+        options_text(fields));
+  } else if (!options.train.empty()) {
+    train(options);
+  } else {
+    tokenize(options);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bochner::Log log;
+  return bochner::exit_code_of(log, [&] { run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc)); });
+}
