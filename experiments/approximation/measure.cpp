@@ -46,15 +46,6 @@ Tensor nystrom_softmax(const Tensor& Q, const Tensor& K, const Tensor& V, int64_
 
 }  // namespace
 
-Spread spread_of(const std::vector<double>& values) {
-  Spread result;
-  const auto n = static_cast<double>(values.size());
-  for (const double value : values) result.mean += value / n;
-  for (const double value : values) result.deviation += (value - result.mean) * (value - result.mean);
-  result.deviation = values.size() < 2 ? 0 : std::sqrt(result.deviation / (n - 1));
-  return result;
-}
-
 KernelErrors kernel_errors(double length, double angle) {
   const double l2 = length * length;
   const double plus2 = 2 * l2 * (1 + std::cos(angle));   // |x + y|^2

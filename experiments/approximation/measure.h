@@ -5,16 +5,10 @@
 #include <vector>
 
 #include "engine/random.h"
+#include "experiments/common/report/spread.h"
 #include "layers/attention/mechanism.h"
 
 namespace bochner {
-
-/// Mean and standard deviation of repeated measurements.
-struct Spread {
-  double mean = 0;
-  double deviation = 0;
-};
-Spread spread_of(const std::vector<double>& values);
 
 /// PERF Lemma 2 for one random feature and two vectors of length l at the angle phi: the mean squared errors of the
 /// estimates of exp(x.y) from trigonometric and from positive features.

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "experiments/common/report/chart.h"
+#include "experiments/common/report/spread.h"
 #include "experiments/common/report/table.h"
 #include "experiments/common/run/run.h"
 

@@ -1,12 +1,9 @@
-// What a run writes down: metrics, TensorBoard events, state, report.
+// What a run writes down: metrics, TensorBoard events, state.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "experiments/common/program/build_info.h"
-#include "experiments/common/report/chart.h"
-#include "experiments/common/report/paper.h"
-#include "experiments/common/report/report.h"
 #include "experiments/common/run/events.h"
 #include "experiments/common/run/metrics.h"
 #include "experiments/common/run/run.h"
@@ -140,59 +137,6 @@ TEST(State, ComesBackFromItsFile) {
   EXPECT_THROW(static_cast<void>(back.text("none")), Error);
 }
 
-TEST(Papers, TheProtocolsOwnNumberComesFirst) {
-  const PaperTable table = PaperTable::parse(
-      "source,protocol,task,attention,metric,value,deviation\n\"A, Table 1\",a,text,softmax,accuracy,65.0,\n"
-      "B,b,text,softmax,accuracy,61.0,0.5\n");
-  ASSERT_EQ(table.numbers().size(), 2U);
-  EXPECT_EQ(table.find("b", "text", "softmax")->value, 61.0);
-  EXPECT_EQ(table.find("b", "text", "softmax")->deviation, 0.5);
-  EXPECT_EQ(table.find("c", "text", "softmax")->source, "A, Table 1");
-  EXPECT_EQ(table.find("a", "listops", "softmax"), nullptr);
-  EXPECT_THROW(PaperTable::parse("source,protocol\n"), Error);
-  EXPECT_TRUE(PaperTable::parse("").numbers().empty());
-}
-
-TEST(Chart, TicksAreRound) {
-  EXPECT_EQ(round_ticks(0, 1, 5), (std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1}));
-  EXPECT_EQ(round_ticks(3, 47, 5), (std::vector<double>{10, 20, 30, 40}));
-  EXPECT_EQ(round_ticks(2, 2, 5), (std::vector<double>{2}));
-}
-
-TEST(Chart, LeavesOutWhatIsNotFiniteAndStaysSmall) {
-  Curve curve{"a<b", 0, false, {}};
-  for (int i = 0; i < 100000; ++i) curve.points.emplace_back(i, i % 10 == 0 ? NAN : 1.0);
-  const std::string svg = line_chart("loss & more", "step", {curve});
-  EXPECT_LT(svg.size(), 60000U);
-  EXPECT_EQ(svg.find("nan"), std::string::npos);
-  EXPECT_NE(svg.find("a&lt;b"), std::string::npos);
-  EXPECT_NE(svg.find("loss &amp; more"), std::string::npos);
-  EXPECT_EQ(line_chart("empty", "step", {{"none", 0, false, {}}}).find("polyline"), std::string::npos);
-}
-
-TEST(Report, ShowsRunsSideBySideFromNothingOutside) {
-  std::vector<RunRecord> runs(2);
-  for (size_t i = 0; i < 2; ++i) {
-    runs[i].task = "text";
-    runs[i].protocol = "paper";
-    runs[i].attention = i == 0 ? "softmax" : "performer";
-    runs[i].config = "task = <script>\n";
-    runs[i].result.test = {{"accuracy", 0.5 + 0.1 * static_cast<double>(i)}};
-    runs[i].result.test_last = {{"accuracy", 0.4}};
-    runs[i].curves = {
-        {1, "train", {{"loss", 2}}}, {2, "train", {{"loss", 1}}}, {2, "valid", {{"loss", 1.5}, {"accuracy", 0.4}}}};
-  }
-  runs[1].overrides = {{"steps", "7"}};
-  const PaperTable papers = PaperTable::parse(
-      "source,protocol,task,attention,metric,value,deviation\nA paper,paper,text,softmax,accuracy,65.2,0.3\n");
-  const std::string html = report_html("Two runs", runs, papers);
-  for (const char* part : {"50.00", "60.00", "40.00", "65.2 ± 0.3 (A paper)", "performer, valid", "softmax, train",
-                           "paper, but steps = 7", "&lt;script&gt;", "prefers-color-scheme: dark"}) {
-    EXPECT_NE(html.find(part), std::string::npos) << part;
-  }
-  for (const char* part : {"http:", "https:", "<script", "src=", "url("}) EXPECT_EQ(html.find(part), std::string::npos);
-}
-
 TEST(BuildInfo, AdviceOnlyWhereACoreTypeIsLost) {
   EXPECT_EQ(
       blas_advice("Haswell", "Haswell", "SkylakeX"),
@@ -204,9 +148,7 @@ TEST(BuildInfo, AdviceOnlyWhereACoreTypeIsLost) {
   EXPECT_EQ(blas_advice("Nehalem", nullptr, ""), "");
 }
 
-TEST(Runs, MeansAndNames) {
-  EXPECT_EQ(mean_text({1, 2, 3}), "2 ± 1 (3 runs)");
-  EXPECT_EQ(mean_text({0.5}), "0.5 ± 0 (1 runs)");
+TEST(Runs, Names) {
   RunOptions options;
   options.task = "adult";
   EXPECT_EQ(run_name(options), "adult-seed1");

@@ -23,6 +23,8 @@
 #include "experiments/common/program/start.h"
 #include "experiments/common/report/comparison.h"
 #include "experiments/common/report/report.h"
+#include "experiments/common/report/results_table.h"
+#include "experiments/common/report/runs_shown.h"
 #include "experiments/common/run/run.h"
 
 namespace bochner {
@@ -74,6 +76,9 @@ void check_measurement(const Experiment& experiment, const RunOptions& options) 
                                     {"bench", options.bench},
                                     {"checkpoint-every", options.checkpoint_every > 0}}) {
     if (asked) fail("--{}: {} trains nothing; measure again, with another --seed or --out", name, experiment.name);
+  }
+  if (!options.out.empty() && std::filesystem::exists(options.out) && !std::filesystem::is_directory(options.out)) {
+    fail("--out={}: that is a file; name a folder, for results.json and report.html", options.out);
   }
   if (!options.out.empty() && holds_run(options.out)) {  // shows now, not behind the measurement
     fail("{} holds a run already; name another folder with --out", options.out);
@@ -256,11 +261,11 @@ class Program {
     std::filesystem::path report = records_.front().folder / "report.html";
     if (!folder_.empty()) {
       report = folder_ / "report.html";
-      const std::string title = fmt::format("{}: {}", experiment_.name, folder_.filename().string());
-      write_file_atomically(report, report_html(title, records_, papers, figures_of(experiment_, records_)));
+      write_file_atomically(report,
+                            report_html(title_of(records_), records_, papers, figures_of(experiment_, records_)));
     }
     if (!log_.shows(LogLevel::info)) return;
-    print(fmt::format("{}{}{}\n", results_text(records_, papers), means_text(records_), report.string()));
+    print(fmt::format("{}{}\n", results_text(records_), report.string()));
   }
 
   const Experiment& experiment_;

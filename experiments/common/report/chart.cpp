@@ -10,13 +10,18 @@ namespace {
 
 constexpr double kWidth = 640;
 constexpr double kHeight = 300;
-constexpr double kLeft = 62;
-constexpr double kRight = 12;
+constexpr double kLeast = 44;  ///< left of the axis
+constexpr double kRight = 16;
 constexpr double kTop = 30;
 constexpr double kBottom = 40;
+constexpr double kLegendTop = 8;
 constexpr double kLegendRow = 18;
 constexpr size_t kMostPoints = 1000;
 constexpr int kColours = 8;
+constexpr int kMarks = 8;
+constexpr double kMarksOnCurve = 8;
+constexpr double kCharacter = 7;  ///< about the width of one
+constexpr size_t kShortLabel = 40;
 
 /// A range of one axis and its place on the page.
 struct Axis {
@@ -48,7 +53,81 @@ std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<doubl
   return result;
 }
 
-std::string tick_text(double value) { return fmt::format("{:.6g}", std::abs(value) < 1e-300 ? 0.0 : value); }
+/// Texts of ticks, with as many digits as tell them apart.
+std::vector<std::string> tick_texts(const std::vector<double>& ticks) {
+  std::vector<std::string> texts;
+  for (int digits = 6; digits <= 15; ++digits) {
+    texts.clear();
+    for (const double tick : ticks) texts.push_back(fmt::format("{:.{}g}", std::abs(tick) < 1e-300 ? 0 : tick, digits));
+    if (std::adjacent_find(texts.begin(), texts.end()) == texts.end()) break;
+  }
+  return texts;
+}
+
+double width_of(const std::string& text) { return kCharacter * static_cast<double>(text.size()); }
+
+/// A mark around a place. Eight shapes, which one tells apart without colours.
+std::string mark(const Curve& curve, double x, double y) {
+  constexpr const char* kShapes[kMarks] = {"m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z",
+                                           "m-3.2 -3.2h6.4v6.4h-6.4z",
+                                           "m0 -4.2l4.2 7.4h-8.4z",
+                                           "m0 -4.6l4.6 4.6l-4.6 4.6l-4.6 -4.6z",
+                                           "m0 4.2l4.2 -7.4h-8.4z",
+                                           "m-4 0h8m-4 -4v8",
+                                           "m-3 -3l6 6m0 -6l-6 6",
+                                           "m-2 -4h4v8h-4z"};
+  // Behind eight curves the colours come back, with another shape each.
+  const int shape = (curve.colour + 3 * (curve.colour / kColours)) % kMarks;
+  return fmt::format("<path class=\"mark\" style=\"stroke:var(--c{0});fill:var({1})\" d=\"M{2:.1f} {3:.1f}{4}\"/>",
+                     curve.colour % kColours, curve.dashed ? "--bg" : fmt::format("--c{}", curve.colour % kColours), x,
+                     y, kShapes[shape]);
+}
+
+std::string style_of(const Curve& curve) {
+  return fmt::format("style=\"stroke:var(--c{})\"{}", curve.colour % kColours,
+                     curve.dashed ? " stroke-dasharray=\"5 4\"" : "");
+}
+
+/// The curve and its marks: on all points where they are few, else spread, each curve's at other places.
+std::string drawn(const Curve& curve, const std::vector<std::pair<double, double>>& points, const Axis& x_axis,
+                  const Axis& y_axis) {
+  if (points.empty()) return "";
+  std::string svg = fmt::format("<polyline class=\"curve\" {} points=\"", style_of(curve));
+  for (const auto& [x, y] : points) svg += fmt::format("{:.1f},{:.1f} ", x_axis.place(x), y_axis.place(y));
+  svg += "\"/>";
+  const auto count = static_cast<double>(points.size());
+  const double stride = std::max(1.0, count / kMarksOnCurve);
+  const double first = stride > 1 ? stride * (0.25 + 0.5 * (curve.colour % kMarks) / kMarks) : 0;
+  for (double i = first; i < count; i += stride) {
+    const auto& [x, y] = points[static_cast<size_t>(i)];
+    svg += mark(curve, x_axis.place(x), y_axis.place(y));
+  }
+  return svg + "\n";
+}
+
+/// Below the axes, a label once: in two columns where that fits. Returns its height.
+double add_legend(std::string& svg, const std::vector<Curve>& curves, double left) {
+  std::vector<const Curve*> named;
+  bool narrow = true;
+  for (const Curve& curve : curves) {
+    const auto same = [&](const Curve* other) { return other->label == curve.label; };
+    if (std::any_of(named.begin(), named.end(), same)) continue;
+    named.push_back(&curve);
+    narrow = narrow && curve.label.size() < kShortLabel;
+  }
+  const size_t columns = named.size() > 3 && narrow ? 2 : 1;
+  const size_t rows = (named.size() + columns - 1) / columns;
+  for (size_t i = 0; i < named.size(); ++i) {
+    const double x = left + static_cast<double>(i / rows) * (kWidth - left) / 2;
+    const double y = kHeight + kLegendTop + kLegendRow * (static_cast<double>(i % rows) + 0.5);
+    svg += fmt::format(
+        "<line class=\"curve\" {} x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>{}"
+        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+        style_of(*named[i]), x, y - 4, x + 28, y - 4, mark(*named[i], x + 14, y - 4), x + 36, y,
+        html_escaped(named[i]->label));
+  }
+  return kLegendTop + kLegendRow * static_cast<double>(rows);
+}
 
 }  // namespace
 
@@ -56,12 +135,9 @@ std::vector<double> round_ticks(double low, double high, int count) {
   if (!(high > low)) return {low};
   const double raw = (high - low) / std::max(count, 1);
   const double power = std::pow(10, std::floor(std::log10(raw)));
-  double step = 10 * power;
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= raw) {
-      step = factor * power;
-      break;
-    }
+  double step = power;
+  for (const double factor : {2.0, 5.0, 10.0}) {  // the nearest, as a ratio
+    if (factor * power * step <= raw * raw) step = factor * power;
   }
   std::vector<double> ticks;
   const double first = std::ceil(low / step - 1e-9);
@@ -110,42 +186,35 @@ std::string line_chart(const std::string& title, const std::string& x_label, con
   if (!(low_x <= high_x)) low_x = low_y = 0, high_x = high_y = 1;
   if (high_x == low_x) high_x = low_x + 1;
   const double margin = high_y > low_y ? 0.05 * (high_y - low_y) : std::max(std::abs(high_y), 1e-6) * 0.1;
-  const Axis x_axis{low_x, high_x, kLeft, kWidth - kRight};
   const Axis y_axis{low_y - margin, high_y + margin, kHeight - kBottom, kTop};
+  const std::vector<double> y_ticks = round_ticks(y_axis.low, y_axis.high, 5);
+  const std::vector<std::string> y_texts = tick_texts(y_ticks);
+  double left = kLeast;
+  for (const std::string& text : y_texts) left = std::max(left, width_of(text) + 14);
+  const Axis x_axis{low_x, high_x, left, kWidth - kRight};
 
-  const double height = kHeight + kLegendRow * static_cast<double>(curves.size());
-  std::string svg = fmt::format(
-      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n<text class=\"title\" x=\"{:.0f}\" "
-      "y=\"18\">{}</text>\n",
-      kWidth, height, html_escaped(title), kLeft, html_escaped(title));
-  for (const double tick : round_ticks(y_axis.low, y_axis.high, 5)) {
-    const double y = y_axis.place(tick);
+  std::string svg = fmt::format("<text class=\"title\" x=\"{:.0f}\" y=\"18\">{}</text>\n", left, html_escaped(title));
+  for (size_t i = 0; i < y_ticks.size(); ++i) {
+    const double y = y_axis.place(y_ticks[i]);
     svg += fmt::format(
         "<line class=\"grid\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>"
         "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-        kLeft, y, kWidth - kRight, y, kLeft - 6, y + 4, tick_text(tick));
+        left, y, kWidth - kRight, y, left - 9, y + 4, y_texts[i]);
   }
-  for (const double tick : round_ticks(low_x, high_x, 6)) {
-    svg += fmt::format("<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-                       x_axis.place(tick), kHeight - kBottom + 16, tick_text(tick));
+  const std::vector<double> x_ticks = round_ticks(low_x, high_x, 6);
+  const std::vector<std::string> x_texts = tick_texts(x_ticks);
+  for (size_t i = 0; i < x_ticks.size(); ++i) {
+    const double half = width_of(x_texts[i]) / 2;  // the text stays within the picture
+    const double x = std::clamp(x_axis.place(x_ticks[i]), half, kWidth - half);
+    svg += fmt::format("<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x,
+                       kHeight - kBottom + 16, x_texts[i]);
   }
   svg += fmt::format("<text class=\"tick\" text-anchor=\"end\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", kWidth - kRight,
                      kHeight - 6, html_escaped(x_label));
-  for (size_t i = 0; i < curves.size(); ++i) {
-    const std::string style = fmt::format("style=\"stroke:var(--c{})\"{}", curves[i].colour % kColours,
-                                          curves[i].dashed ? " stroke-dasharray=\"5 4\"" : "");
-    if (!lines[i].empty()) {
-      svg += fmt::format("<polyline class=\"curve\" {} points=\"", style);
-      for (const auto& [x, y] : lines[i]) svg += fmt::format("{:.1f},{:.1f} ", x_axis.place(x), y_axis.place(y));
-      svg += "\"/>\n";
-    }
-    const double y = kHeight + kLegendRow * (static_cast<double>(i) + 0.5);
-    svg += fmt::format(
-        "<line class=\"curve\" {} x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>"
-        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-        style, kLeft, y - 4, kLeft + 28, y - 4, kLeft + 36, y, html_escaped(curves[i].label));
-  }
-  return svg + "</svg>\n";
+  for (size_t i = 0; i < curves.size(); ++i) svg += drawn(curves[i], lines[i], x_axis, y_axis);
+  const double legend = add_legend(svg, curves, left);
+  return fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n", kWidth,
+                     kHeight + legend, html_escaped(title), svg);
 }
 
 }  // namespace bochner

@@ -1,4 +1,5 @@
-// Curves as SVG, drawn to be read in light and in dark: colours are CSS variables of the page.
+// Curves as SVG, drawn to be read in light, in dark and without colours: colours are CSS variables of the page, and
+// each has a mark of its own shape.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 namespace bochner {
 
 struct Curve {
-  std::string label;
-  int colour = 0;  ///< var(--c0) ... var(--c7)
+  std::string label;  ///< the legend shows it once where several curves have it
+  int colour = 0;     ///< from 0; behind eight the colours come back, with other marks
   bool dashed = false;
   std::vector<std::pair<double, double>> points;  ///< by x; those that are not finite are left out
 };

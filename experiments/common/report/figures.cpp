@@ -59,7 +59,7 @@ void write_figures(const Session& session, std::vector<Figure> figures, const st
     nlohmann::ordered_json curves = nlohmann::ordered_json::array();
     int colour = 0;
     for (Curve& curve : figure.curves) {
-      curve.colour = colour++ % 8;
+      curve.colour = colour++;
       curves.push_back({{"label", curve.label}, {"points", curve.points}});
     }
     results["figures"].push_back({{"title", figure.title},

@@ -1,5 +1,5 @@
-// report.html: one page without anything from outside that shows one run, or several side by side: results beside the
-// papers' numbers, curves, speed and memory, settings. Readable in light and dark.
+// report.html: one page without anything from outside that shows one run, or several side by side: the
+// sentence that matters, results beside the papers' numbers, curves, speed and memory, settings.
 #pragma once
 
 #include <string>
@@ -16,9 +16,6 @@ struct ReportFigure {
   std::string title;
   std::string html;
 };
-
-/// Test results of the runs, of what is reached without learning, and of the papers, for the terminal.
-std::string results_text(const std::vector<RunRecord>& runs, const PaperTable& papers);
 
 /// What the experiment itself adds to a report of these runs.
 std::vector<ReportFigure> figures_of(const Experiment& experiment, const std::vector<RunRecord>& runs);

@@ -15,9 +15,23 @@ size_t width(const std::string& utf8) {
       std::count_if(utf8.begin(), utf8.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-std::string html_row(const std::vector<std::string>& cells, const char* tag) {
+/// Does the column hold words, and not numbers?
+bool holds_words(const std::vector<std::vector<std::string>>& rows, size_t column) {
+  bool any = false;
+  for (const auto& row : rows) {
+    const std::string& cell = row[column];
+    if (cell.empty() || cell == "–") continue;
+    if (cell.find_first_of("0123456789") <= 1) return false;  // behind a sign at most
+    any = true;
+  }
+  return any;
+}
+
+std::string html_row(const std::vector<std::string>& cells, const std::vector<bool>& words, const char* tag) {
   std::string html = "<tr>";
-  for (const std::string& cell : cells) html += fmt::format("<{0}>{1}</{0}>", tag, html_escaped(cell));
+  for (size_t i = 0; i < cells.size(); ++i) {
+    html += fmt::format("<{0}{2}>{1}</{0}>", tag, html_escaped(cells[i]), words[i] ? " class=\"words\"" : "");
+  }
   return html + "</tr>";
 }
 
@@ -46,9 +60,11 @@ std::string Table::text() const {
 }
 
 std::string Table::html() const {
+  std::vector<bool> words(head.size(), false);
+  for (size_t i = 1; i < head.size(); ++i) words[i] = holds_words(rows, i);
   std::string body;
-  for (const auto& row : rows) body += html_row(row, "td") + "\n";
-  return fmt::format("<table><thead>{}</thead><tbody>\n{}</tbody></table>", html_row(head, "th"), body);
+  for (const auto& row : rows) body += html_row(row, words, "td") + "\n";
+  return fmt::format("<table><thead>{}</thead><tbody>\n{}</tbody></table>", html_row(head, words, "th"), body);
 }
 
 }  // namespace bochner

@@ -12,7 +12,7 @@ struct Table {
 
   /// One line for the head and one a row, columns two blanks apart: the first to the left, the others to the right.
   std::string text() const;
-  /// A <table> element with all cells escaped.
+  /// A <table> element with all cells escaped; columns of words stand to the left, and their lines are broken.
   std::string html() const;
 };
 

@@ -2,12 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <numeric>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "engine/error.h"
@@ -79,37 +75,6 @@ std::string run_name(const RunOptions& options) {
 
 std::filesystem::path folder_of_runs(const Experiment& experiment, const RunOptions& options) {
   return numbered_folder(std::filesystem::path("runs") / experiment.name, run_name(options), options.resume);
-}
-
-std::string mean_text(const std::vector<double>& values) {
-  const auto count = static_cast<double>(values.size());
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  const double deviation = values.size() > 1 ? std::sqrt(squares / (count - 1)) : 0;
-  return fmt::format("{:.4g} ± {:.2g} ({} runs)", mean, deviation, values.size());
-}
-
-std::string means_text(const std::vector<RunRecord>& runs) {
-  std::string text;
-  std::set<std::pair<std::string, std::string>> done;
-  const auto kind = [](const RunRecord& run) { return std::pair(run.task, run.attention); };
-  for (const RunRecord& first : runs) {
-    if (!done.insert(kind(first)).second) continue;
-    const bool several =
-        std::any_of(runs.begin(), runs.end(), [&](const RunRecord& r) { return r.task != first.task; });
-    const std::string name = several ? first.task + ", " + first.attention : first.attention;
-    for (const auto& metric : first.result.test) {
-      std::vector<double> values;
-      for (const RunRecord& run : runs) {
-        const double* const found = find_metric(run.result.test, metric.first);
-        if (kind(run) == kind(first) && found != nullptr) values.push_back(*found);
-      }
-      if (values.size() < 2) continue;
-      text += fmt::format("{}: test {} over the seeds: {}\n", name, metric.first, mean_text(values));
-    }
-  }
-  return text;
 }
 
 RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make) {

@@ -31,9 +31,4 @@ std::string run_name(const RunOptions& options);
 /// The folder below runs/ for runs with these options, where --out names none.
 std::filesystem::path folder_of_runs(const Experiment& experiment, const RunOptions& options);
 
-/// For each mechanism with several seeds, on each task, and each metric a line with mean_text of the test.
-std::string means_text(const std::vector<RunRecord>& runs);
-/// mean and sample standard deviation, in words: `0.812 ± 0.004 (3 runs)`.
-std::string mean_text(const std::vector<double>& values);
-
 }  // namespace bochner

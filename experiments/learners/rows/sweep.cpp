@@ -12,6 +12,7 @@
 #include "experiments/common/report/chart.h"
 #include "experiments/common/report/comparison.h"
 #include "experiments/common/report/report.h"
+#include "experiments/common/report/spread.h"
 #include "experiments/common/report/table.h"
 
 namespace bochner::rows {
@@ -107,7 +108,7 @@ std::string figure_of(const std::vector<Point>& points, const std::string& metri
   }
   std::vector<Curve> drawn;
   for (auto& [label, curve] : curves) {
-    curve.colour = static_cast<int>(drawn.size()) % 8;
+    curve.colour = static_cast<int>(drawn.size());
     std::sort(curve.points.begin(), curve.points.end());
     drawn.push_back(std::move(curve));
   }
@@ -171,7 +172,8 @@ void run_sweep(Session& session, ModelConfig& model, SweepConfig& sweep, const T
   write_file_atomically(folder / "report.html",
                         report_html(title, records, PaperTable::parse(session.experiment.resources.paper),
                                     {{fmt::format("Test {} against parameters", plan.best_by),
-                                      figure_of(points, plan.best_by) + table.html()}}));
+                                      "<div class=\"charts\">" + figure_of(points, plan.best_by) +
+                                          "</div>\n<div class=\"wide\">" + table.html() + "</div>"}}));
   if (!session.log.shows(LogLevel::info)) return;
   fmt::print("{}{}\n", table.text(), (folder / "report.html").string());
 }

@@ -1,0 +1,109 @@
+#include "experiments/common/report/learning_curves.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiments/common/report/chart.h"
+#include "experiments/common/report/runs_shown.h"
+
+namespace bochner {
+namespace {
+
+/// A unit in which a time is a number that one can read.
+struct TimeUnit {
+  const char* name;
+  double seconds;
+};
+
+TimeUnit unit_for(double longest) {
+  if (longest <= 300) return {"seconds", 1};
+  return longest <= 3 * 3600 ? TimeUnit{"minutes", 60} : TimeUnit{"hours", 3600};
+}
+
+/// The metrics of validation, first that which matters, and the loss of training.
+std::vector<std::string> charted(const std::vector<RunRecord>& runs) {
+  std::vector<std::string> metrics;
+  const auto add = [&](const std::string& name) {
+    if (std::find(metrics.begin(), metrics.end(), name) == metrics.end()) metrics.push_back(name);
+  };
+  for (const RunRecord& run : runs) {
+    for (const MetricsLine& line : run.curves) {
+      if (line.split != "valid") continue;
+      for (const auto& metric : line.metrics) add(metric.first);
+    }
+  }
+  std::stable_partition(metrics.begin(), metrics.end(), is_share);
+  add("loss");
+  return metrics;
+}
+
+/// `place` gives x of a step of a run, or nullopt.
+template <class Place>
+std::vector<Curve> curves_of(const std::vector<RunRecord>& runs, const std::string& metric, const Place& place) {
+  std::vector<Curve> curves;
+  const std::vector<RunGroup> groups = groups_of(runs);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const std::string prefix = groups.size() == 1 ? "" : groups[i].name + ", ";
+    for (const char* split : {"valid", "train"}) {
+      for (const RunRecord* run : groups[i].runs) {
+        Curve curve{prefix + split, static_cast<int>(i), split == std::string("train"), {}};
+        for (const MetricsLine& line : run->curves) {
+          const double* const value = find_metric(line.metrics, metric);
+          const std::optional<double> x = place(*run, line.step);
+          if (line.split != split || value == nullptr || !x) continue;
+          curve.points.emplace_back(*x, is_share(metric) ? 100 * *value : *value);
+        }
+        if (!curve.points.empty()) curves.push_back(std::move(curve));
+      }
+    }
+  }
+  return curves;
+}
+
+std::string chart(const std::string& metric, const char* against, const std::string& x_label,
+                  const std::vector<Curve>& curves) {
+  return curves.empty() ? "" : line_chart(fmt::format("{} against {}", shown_name(metric), against), x_label, curves);
+}
+
+}  // namespace
+
+std::optional<double> seconds_at(const RunRecord& run, int64_t step) {
+  int64_t before_step = 0;
+  double before = 0;
+  for (const MetricsLine& line : run.curves) {
+    const double* const seconds = find_metric(line.metrics, "seconds");
+    if (seconds == nullptr) continue;
+    if (line.step >= step) {
+      const int64_t between = line.step - before_step;
+      if (between <= 0) return *seconds;
+      return before + (*seconds - before) * static_cast<double>(step - before_step) / static_cast<double>(between);
+    }
+    before_step = line.step;
+    before = *seconds;
+  }
+  return std::nullopt;
+}
+
+std::string learning_curves(const std::vector<RunRecord>& runs) {
+  const auto by_step = [](const RunRecord&, int64_t step) { return std::optional(static_cast<double>(step)); };
+  double longest = 0;
+  for (const RunRecord& run : runs) longest = std::max(longest, run.result.train_seconds);
+  const TimeUnit unit = unit_for(longest);
+  const auto by_time = [&](const RunRecord& run, int64_t step) {
+    std::optional<double> seconds = seconds_at(run, step);
+    if (seconds) *seconds /= unit.seconds;
+    return seconds;
+  };
+  const std::vector<std::string> metrics = charted(runs);
+  std::string html;
+  for (const std::string& metric : metrics) {
+    html += chart(metric, "steps", "step", curves_of(runs, metric, by_step));
+    if (metric != metrics.front()) continue;
+    html += chart(metric, "time", fmt::format("{} of training, without evaluation", unit.name),
+                  curves_of(runs, metric, by_time));
+  }
+  return html;
+}
+
+}  // namespace bochner

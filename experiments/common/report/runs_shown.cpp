@@ -1,0 +1,110 @@
+#include "experiments/common/report/runs_shown.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace bochner {
+namespace {
+
+constexpr size_t kMostInTitle = 4;
+
+template <class Member>
+bool differs(const std::vector<RunRecord>& runs, Member member) {
+  return std::any_of(runs.begin(), runs.end(),
+                     [&](const RunRecord& run) { return run.*member != runs.front().*member; });
+}
+
+std::string name_of_group(const RunRecord& run, const std::vector<RunRecord>& all) {
+  std::string name = run.attention;
+  if (differs(all, &RunRecord::task)) name = name.empty() ? run.task : run.task + ", " + name;
+  if (differs(all, &RunRecord::protocol)) name += ", " + run.protocol;
+  return name.empty() ? run.task : name;
+}
+
+}  // namespace
+
+std::vector<double> RunGroup::tested(const std::string& metric) const {
+  std::vector<double> values;
+  for (const RunRecord* run : runs) {
+    if (const double* const value = find_metric(run->result.test, metric)) values.push_back(*value);
+  }
+  return values;
+}
+
+std::vector<RunGroup> groups_of(const std::vector<RunRecord>& runs) {
+  std::vector<RunGroup> groups;
+  for (const RunRecord& run : runs) {
+    const std::string name = name_of_group(run, runs);
+    auto found = std::find_if(groups.begin(), groups.end(), [&](const RunGroup& group) { return group.name == name; });
+    if (found == groups.end()) found = groups.insert(groups.end(), RunGroup{name, {}});
+    found->runs.push_back(&run);
+  }
+  return groups;
+}
+
+std::string name_of_run(const RunRecord& run, const std::vector<RunRecord>& all) {
+  const std::string name = name_of_group(run, all);
+  return differs(all, &RunRecord::seed) ? fmt::format("{}, seed {}", name, run.seed) : name;
+}
+
+std::string title_of(const std::vector<RunRecord>& runs) {
+  const auto named = [&](const std::string RunRecord::*member, const char* many) {
+    std::vector<std::string> names;
+    for (const RunRecord& run : runs) {
+      if (std::find(names.begin(), names.end(), run.*member) == names.end()) names.push_back(run.*member);
+    }
+    return names.size() > kMostInTitle ? fmt::format("{} {}", names.size(), many)
+                                       : fmt::format("{}", fmt::join(names, ", "));
+  };
+  const std::string attentions = named(&RunRecord::attention, "mechanisms");
+  return fmt::format("{}: {}{}", runs.front().experiment, named(&RunRecord::task, "tasks"),
+                     attentions.empty() ? "" : " with " + attentions);
+}
+
+std::vector<std::string> tested_metrics(const std::vector<RunRecord>& runs) {
+  std::vector<std::string> metrics;
+  for (const RunRecord& run : runs) {
+    for (const auto& [name, value] : run.result.test) {
+      if (std::find(metrics.begin(), metrics.end(), name) == metrics.end()) metrics.push_back(name);
+    }
+  }
+  std::stable_partition(metrics.begin(), metrics.end(), is_share);
+  return metrics;
+}
+
+std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs) {
+  std::vector<Baseline> all;
+  const bool tasks = !runs.empty() && differs(runs, &RunRecord::task);
+  for (const RunRecord& run : runs) {
+    for (Baseline baseline : run.result.baselines) {
+      if (tasks) baseline.name = run.task + ", " + baseline.name;
+      const auto same = [&](const Baseline& other) {
+        return other.name == baseline.name && other.test == baseline.test;
+      };
+      if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(baseline));
+    }
+  }
+  return all;
+}
+
+bool is_share(const std::string& metric) { return metric.find("accuracy") != std::string::npos; }
+
+std::string shown_name(const std::string& metric) { return is_share(metric) ? metric + " %" : metric; }
+
+std::string shown(const std::string& metric, double value) {
+  return is_share(metric) ? fmt::format("{:.2f}", 100 * value) : fmt::format("{:.4g}", value);
+}
+
+std::string shown(const std::string& metric, const Spread& spread) {
+  if (!is_share(metric) && spread.deviation == 0) return shown(metric, spread.mean);  // a count, such as of bytes
+  return is_share(metric) ? fmt::format("{:.2f} ± {:.2f}", 100 * spread.mean, 100 * spread.deviation)
+                          : fmt::format("{:.4g} ± {:.2g}", spread.mean, spread.deviation);
+}
+
+bool higher_is_better(const std::string& metric) {
+  return metric.find("loss") == std::string::npos && metric.find("error") == std::string::npos;
+}
+
+}  // namespace bochner

@@ -1,0 +1,45 @@
+// How the runs of one report are named, grouped and written in numbers: what its sentences, tables and curves share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/common/report/spread.h"
+#include "experiments/common/run/results.h"
+
+namespace bochner {
+
+/// Runs of one task, mechanism and protocol: they differ in their seed.
+struct RunGroup {
+  std::string name;  ///< of what differs between the groups
+  std::vector<const RunRecord*> runs;
+
+  /// Of a metric of the test, those runs that have it.
+  std::vector<double> tested(const std::string& metric) const;
+};
+/// In the order in which each has its first run. They point into `runs`.
+std::vector<RunGroup> groups_of(const std::vector<RunRecord>& runs);
+
+/// What tells a run from the others.
+std::string name_of_run(const RunRecord& run, const std::vector<RunRecord>& all);
+
+/// `lra: listops with performer, softmax`: what a report of these runs is called. There is at least one.
+std::string title_of(const std::vector<RunRecord>& runs);
+
+/// The metrics of the test, accuracies first.
+std::vector<std::string> tested_metrics(const std::vector<RunRecord>& runs);
+
+/// What is reached without learning, each number once: runs on the same data say the same.
+std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs);
+
+/// Accuracies are shown in percent, as papers print them.
+bool is_share(const std::string& metric);
+/// `accuracy %`
+std::string shown_name(const std::string& metric);
+std::string shown(const std::string& metric, double value);
+std::string shown(const std::string& metric, const Spread& spread);
+
+/// Of losses and errors a smaller one is better.
+bool higher_is_better(const std::string& metric);
+
+}  // namespace bochner

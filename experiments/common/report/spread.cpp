@@ -1,0 +1,24 @@
+#include "experiments/common/report/spread.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace bochner {
+
+Spread spread_of(const std::vector<double>& values) {
+  Spread result;
+  const auto n = static_cast<double>(values.size());
+  for (const double value : values) result.mean += value / n;
+  for (const double value : values) result.deviation += (value - result.mean) * (value - result.mean);
+  result.deviation = values.size() < 2 ? 0 : std::sqrt(result.deviation / (n - 1));
+  return result;
+}
+
+std::string mean_text(const std::vector<double>& values) {
+  const Spread spread = spread_of(values);
+  return fmt::format("{:.4g} ± {:.2g} ({} run{})", spread.mean, spread.deviation, values.size(),
+                     values.size() == 1 ? "" : "s");
+}
+
+}  // namespace bochner

@@ -1,0 +1,19 @@
+// Mean and deviation of measurements that were repeated.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace bochner {
+
+/// Mean and sample standard deviation, which is 0 for one value.
+struct Spread {
+  double mean = 0;
+  double deviation = 0;
+};
+Spread spread_of(const std::vector<double>& values);
+
+/// A spread in words: `0.812 ± 0.004 (3 runs)`.
+std::string mean_text(const std::vector<double>& values);
+
+}  // namespace bochner
