@@ -45,7 +45,7 @@ struct Config {
     f("heads", heads, "attention heads, for layers").at_least(1);
     f("hidden", hidden, "hidden units of feed-forward blocks, for layers").at_least(1);
     f("methods", methods, "mechanisms that spectral compares; nystrom is SKY Eqs. 4-6 on softmax's own matrix");
-    f("repeats", repeats, "number of draws of which each point is the mean").at_least(1);
+    f("repeats", repeats, "number of draws of which each point is the mean").at_least(1).at_most(10000);
     f("qkv", qkv, "safetensors file with Q, K, V (batch, heads, length, dim) for spectral, instead of random ones");
   }
 };
@@ -298,6 +298,7 @@ int main(int argc, char** argv) {
   return bochner::main_of<bochner::Config>({.name = "approximation",
                                             .summary = "How well features and landmarks approximate attention",
                                             .resources = bochner::embedded_resources(),
-                                            .trains = false},
+                                            .trains = false,
+                                            .unused = {"attention", "steps", "batch"}},
                                            argc, argv, bochner::run);
 }

@@ -140,6 +140,9 @@ void run(Config& config, Session& session) {
 
 int main(int argc, char** argv) {
   return bochner::main_of<bochner::Config>(
-      {"attention", "Every attention of the registry, on your own tensors", bochner::embedded_resources()}, argc, argv,
-      bochner::run);
+      {.name = "attention",
+       .summary = "Every attention of the registry, on your own tensors",
+       .resources = bochner::embedded_resources(),
+       .unused = {"steps", "batch", "seeds", "resume", "init", "bench", "checkpoint-every"}},
+      argc, argv, bochner::run);
 }

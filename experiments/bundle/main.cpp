@@ -40,7 +40,7 @@ struct Config {
         .at_least(1);
     f("ridge", ridge, "ridge of the closed-form fit of a plain network's bundle, relative to the rows").at_least(0);
     f("rows", rows, "numbers of rows that are run at once to measure latency").at_least(1);
-    f("rounds", rounds, "repetitions of each measurement of time, of which the median counts").at_least(1);
+    f("rounds", rounds, "repetitions of each measurement of time, of which the median counts").at_least(1).at_most(1e6);
     f("tables", tables, "where the run's data are now; empty: where they were");
   }
 };
@@ -221,6 +221,7 @@ int main(int argc, char** argv) {
       {.name = "bundle",
        .summary = "Size, operations, latency and accuracy of a network before and after bundling",
        .resources = bochner::embedded_resources(),
-       .trains = false},
+       .trains = false,
+       .unused = {"attention", "steps", "batch"}},
       argc, argv, run);
 }

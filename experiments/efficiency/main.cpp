@@ -51,7 +51,8 @@ struct Config {
     f("hidden", hidden, "hidden units of the model's feed-forward blocks").at_least(1);
     f("vocabulary", vocabulary, "number of different tokens").at_least(1);
     f("repeats", repeats, "number of rounds, of which the fastest counts; all methods of a length take turns")
-        .at_least(1);
+        .at_least(1)
+        .at_most(10000);
     f("limit-seconds", limit_seconds, "a mechanism stops after a pass that took longer than this").above(0);
     f("budget-seconds", budget_seconds, "a mechanism stops if it would take longer than this in all; 0: no limit")
         .at_least(0);
@@ -355,6 +356,7 @@ int main(int argc, char** argv) {
   return bochner::main_of<bochner::Config>({.name = "efficiency",
                                             .summary = "Time and memory of attention against the length",
                                             .resources = bochner::embedded_resources(),
-                                            .trains = false},
+                                            .trains = false,
+                                            .unused = {"attention", "steps"}},
                                            argc, argv, bochner::run);
 }

@@ -38,12 +38,12 @@ struct Config {
   void fields(Fields& f) {
     run.fields(f);
     f("dim", dim, "inputs d of the layer").at_least(1);
-    f("instantiations", instantiations, "independent draws of the features").at_least(2);
+    f("instantiations", instantiations, "independent draws of the features").at_least(2).at_most(1e6);
     f("projections", projections, "numbers of random projections").at_least(1);
     f("bias", bias, "b of the sine layer");
     f("orthogonal", orthogonal, "orthogonal projections");
     f("width", width, "task depth: units of each layer").at_least(1);
-    f("depth", depth, "task depth: sine layers of the deepest network").at_least(1);
+    f("depth", depth, "task depth: sine layers of the deepest network").at_least(1).at_most(1000);
   }
 };
 
@@ -169,6 +169,7 @@ int main(int argc, char** argv) {
       {.name = "kernel-estimation",
        .summary = "How far SNNK layers are from the layers that they estimate, by number of projections",
        .resources = bochner::embedded_resources(),
-       .trains = false},
+       .trains = false,
+       .unused = {"attention", "steps", "batch"}},
       argc, argv, run);
 }

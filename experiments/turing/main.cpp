@@ -100,6 +100,7 @@ int main(int argc, char** argv) {
       {.name = "turing",
        .summary = "A Transformer with hard Gaussian attention executes a Turing machine",
        .resources = bochner::embedded_resources(),
-       .trains = false},
+       .trains = false,
+       .unused = {"attention", "batch"}},
       argc, argv, bochner::run);
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "engine/io/file.h"
 #include "engine/io/safetensors.h"
 #include "experiments/approximation/measure.h"
 #include "tests/experiments/process.h"
@@ -82,13 +83,6 @@ Rows normed_sum(const Rows& A, const Rows& B) {
     for (double& value : result[i]) value = (value - mean) / std::sqrt(variance + 1e-5);
   }
   return result;
-}
-
-TEST(Approximation, MeanAndDeviation) {
-  const Spread spread = spread_of({1, 2, 3, 4});
-  EXPECT_DOUBLE_EQ(spread.mean, 2.5);
-  EXPECT_DOUBLE_EQ(spread.deviation, std::sqrt(5.0 / 3));
-  EXPECT_EQ(spread_of({7}).deviation, 0);
 }
 
 // omega.x for x of any dimension is |x| t with t ~ N(0, 1), so both errors are integrals over a line.
@@ -295,6 +289,25 @@ TEST(ApproximationProgram, NamesWhatIsWrong) {
   EXPECT_EQ(ended.code, 2);
   EXPECT_NE(ended.err.find("no tensor 'K'"), std::string::npos) << ended.err;
   EXPECT_EQ(approximation(folder, {"--task=features", "--scales=0"}).code, 2);
+}
+
+TEST(ApproximationProgram, RefusesWhatWouldChangeNothingOrNeverEnd) {
+  const TemporaryFolder folder;
+  for (const char* option : {"--steps=3", "--batch=3", "--attention=softmax"}) {
+    const Ended ended = approximation(folder, {"--task=regions", option});
+    EXPECT_EQ(ended.code, 2) << option;
+    EXPECT_NE(ended.err.find("leave it out; approximation has no use for it"), std::string::npos) << ended.err;
+  }
+  EXPECT_EQ(approximation(folder, {"--help"}).out.find("--batch"), std::string::npos);
+  for (const char* option : {"--repeats=1000000000", "--layers=1000000000"}) {
+    const Ended ended = approximation(folder, {"--task=regions", option});
+    EXPECT_EQ(ended.code, 2) << option;
+    EXPECT_NE(ended.err.find("at most"), std::string::npos) << ended.err;
+  }
+  write_file_atomically(folder / "file", "x");
+  const Ended ended = approximation(folder, {"--task=regions", "--out=file"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("--out=file: that is a file; name a folder"), std::string::npos) << ended.err;
 }
 
 }  // namespace

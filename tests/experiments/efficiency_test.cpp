@@ -101,5 +101,27 @@ TEST(EfficiencyProgram, RefusesWhatItCanNotMeasure) {
   EXPECT_EQ(efficiency(folder, {"--methods=softmax,none", "--features=8"}).code, 2);
 }
 
+TEST(Measurements, RefuseOptionsThatChangeNothingOrNeverEnd) {
+  const TemporaryFolder folder;
+  const std::vector<std::vector<std::string>> refused = {{BOCHNER_EFFICIENCY, "--steps=3"},
+                                                         {BOCHNER_EFFICIENCY, "--attention=performer"},
+                                                         {BOCHNER_KERNEL_ESTIMATION, "--batch=3"},
+                                                         {BOCHNER_KERNEL_ESTIMATION, "--steps=3"},
+                                                         {BOCHNER_ATTENTION, "--list", "--batch=3"},
+                                                         {BOCHNER_ATTENTION, "--list", "--steps=3"},
+                                                         {BOCHNER_BUNDLE, "--steps=3"},
+                                                         {BOCHNER_TURING, "--batch=3"}};
+  for (const std::vector<std::string>& command : refused) {
+    const Ended ended = Process(command, folder.path()).wait();
+    EXPECT_EQ(ended.code, 2) << command[0] << " " << command.back();
+    EXPECT_NE(ended.err.find("leave it out; "), std::string::npos) << ended.err;
+  }
+  for (const char* option : {"--repeats=1000000000", "--layers=1000000000"}) {
+    const Ended ended = Process({BOCHNER_EFFICIENCY, option}, folder.path()).wait();
+    EXPECT_EQ(ended.code, 2) << option;
+    EXPECT_NE(ended.err.find("at most"), std::string::npos) << ended.err;
+  }
+}
+
 }  // namespace
 }  // namespace bochner

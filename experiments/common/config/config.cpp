@@ -37,8 +37,8 @@ struct Assignment {
 };
 using Assignments = std::vector<Assignment>;
 
-/// Boost's description of the options; without `values` it says nothing of the present values.
-po::options_description described(const Fields& fields) {
+/// Boost's description of the options but those that are unused.
+po::options_description described(const Fields& fields, const std::vector<std::string>& unused = {}) {
   po::options_description all(kHelpWidth, kHelpWidth / 2);
   std::vector<std::string> captions;
   const auto group_of = [](const Field& field) { return field.name().substr(0, field.name().find('.')); };
@@ -54,6 +54,7 @@ po::options_description described(const Fields& fields) {
     po::options_description group(caption, kHelpWidth, kHelpWidth / 2);
     for (const Field& field : fields.all()) {
       if (caption_of(field) != caption) continue;
+      if (std::find(unused.begin(), unused.end(), field.name()) != unused.end()) continue;
       auto* const semantic = po::value<std::string>();
       const std::string shown = field.text();
       if (field.is_flag()) {
@@ -251,6 +252,10 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
                          std::span<const std::string> arguments, const Environment& environment) {
   ConfigReport report;
   const Assignments command_line = from_command_line(fields, arguments);
+  for (const Assignment& given : command_line) {
+    if (std::find(experiment.unused.begin(), experiment.unused.end(), given.name) == experiment.unused.end()) continue;
+    fail("--{}: leave it out; {} has no use for it, and it would change nothing", given.name, experiment.name);
+  }
   report.steps_given = std::any_of(command_line.begin(), command_line.end(),
                                    [](const Assignment& assignment) { return assignment.name == "steps"; });
   const Assignments variables = from_environment(fields, environment, report);
@@ -350,7 +355,8 @@ std::string help_text(const Experiment& experiment, const Fields& fields) {
           "SIGTERM,\n"
           "SIGHUP), 75 interrupted by SIGUSR1 (from Slurm: requeue). An interrupted run is "
           "saved and continues with --resume.\n";
-  return text.str() + options_text(fields) + "\n";
+  text << described(fields, experiment.unused) << "\n";
+  return text.str();
 }
 
 }  // namespace bochner

@@ -42,6 +42,8 @@ struct Experiment {
   /// Does it train? Where it only measures, --seeds, --resume, --init and --bench are refused: they would change
   /// nothing.
   bool trains = true;
+  /// Options of all programs that change nothing here: --help leaves them out, and the command line may not hold them.
+  std::vector<std::string> unused = {};
   /// Numbers that follow from a finished run, for its results.json.
   std::function<std::vector<std::pair<std::string, double>>(const RunRecord&)> derived = {};
   /// Pictures and tables for report.html: of one run, and of all runs of a call.
