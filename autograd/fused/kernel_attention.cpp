@@ -8,6 +8,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/features/functions.h"
 #include "engine/ops/hadamard.h"
 #include "engine/ops/index.h"
 #include "engine/ops/reduce.h"
@@ -22,32 +23,6 @@ Tensor causal_mask(int64_t queries, int64_t keys, Device device) {
   const Tensor i = Tensor::arange(queries, DType::i64, device).view({queries, 1});
   const Tensor j = Tensor::arange(keys, DType::i64, device).view({1, keys});
   return less_equal(j, i).view({1, 1, queries, keys});
-}
-
-Variable apply_function(FeatureMap::Function f, const Variable& u) {
-  switch (f) {
-    case FeatureMap::Function::elu_plus_one:
-      return elu(u) + 1;
-    case FeatureMap::Function::relu:
-      return relu(u);
-    case FeatureMap::Function::sigmoid:
-      return sigmoid(u);
-    case FeatureMap::Function::exp:
-      return exp(u);
-    case FeatureMap::Function::abs:
-      return abs(u);
-    case FeatureMap::Function::gelu:
-      return gelu(u);
-    case FeatureMap::Function::cos:
-      return cos(u);
-    case FeatureMap::Function::tanh:
-      return tanh(u);
-    case FeatureMap::Function::identity:
-      return u;
-    case FeatureMap::Function::sgn:
-      return sign(u);
-  }
-  internal_failure("a known feature function", __FILE__, __LINE__);
 }
 
 /// (B, 1, L, 1) from (B, L)
@@ -113,7 +88,7 @@ Variable features(const FeatureMap& map, const Variable& x, const Variable& Omeg
       phi = h * concat({cos(u), sin(u)}, -1);
       break;
     case Kind::elementwise:
-      phi = apply_function(map.function, u) + map.eps;
+      phi = with_feature_function(map.function, [&](const auto& f) { return f.composed(u); }) + map.eps;
       break;
   }
   if (map.constant == 0) return phi;

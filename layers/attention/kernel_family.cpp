@@ -196,11 +196,8 @@ void describe_performers(Mechanisms& list) {
   list.push_back(performer("performer-reg", "PERF §2.3 (SMREG)",
                            "phi(x) = (exp(sqrt D omega x / |omega| - |x|^2 / 2) + eps m) / sqrt M",
                            "the regularised softmax kernel", positive_map, Norms::sqrt_dim));
-  for (const auto& [name, function] :
-       {std::pair{"relu", Function::relu}, std::pair{"sigmoid", Function::sigmoid}, std::pair{"exp", Function::exp},
-        std::pair{"abs", Function::abs}, std::pair{"gelu", Function::gelu}, std::pair{"cos", Function::cos},
-        std::pair{"tanh", Function::tanh}, std::pair{"identity", Function::identity},
-        std::pair{"sgn", Function::sgn}}) {
+  for (const auto& [name, function] : kFeatureFunctions) {
+    if (function == Function::elu_plus_one) continue;  // linear-elu
     list.push_back(generalised(name, function));
   }
 }

@@ -2,27 +2,17 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "engine/cpu/parts/activation.h"
 #include "engine/cpu/parts/tile_product.h"
-#include "engine/ops/unary.h"
+#include "engine/ops/features/functions.h"
 
 namespace bochner::cpu {
 namespace {
 
 using Kind = FeatureMap::Kind;
 
-/// y = elu(x) + 1
-struct EluPlusOne {
-  template <class T>
-  T forward(T x) const {
-    return unary::Elu{}.forward(x) + T(1);
-  }
-  template <class T>
-  T derivative(T x, T y) const {
-    return unary::Elu{}.derivative(x, y - T(1));
-  }
-};
 /// In f32 by rational functions, where the definition's erf and exponential take ten times as long.
 struct Gelu {
   template <class T>
@@ -34,52 +24,17 @@ struct Gelu {
     return GeluActivation::derivative(x);
   }
 };
-struct Identity {
-  template <class T>
-  T forward(T x) const {
-    return x;
-  }
-  template <class T>
-  T derivative(T, T) const {
-    return T(1);
-  }
-};
 
-struct Sgn {
-  template <class T>
-  T forward(T x) const {
-    return math::sign(x);
-  }
-  template <class T>
-  T derivative(T, T) const {
-    return T(0);
-  }
-};
-
+/// body(f), where f's GELU is the fast one.
 template <class Body>
-void with_function(FeatureMap::Function f, const Body& body) {
-  switch (f) {
-    case FeatureMap::Function::elu_plus_one:
-      return body(EluPlusOne{});
-    case FeatureMap::Function::relu:
-      return body(unary::Relu{});
-    case FeatureMap::Function::sigmoid:
-      return body(unary::Sigmoid{});
-    case FeatureMap::Function::exp:
-      return body(unary::Exp{});
-    case FeatureMap::Function::abs:
-      return body(unary::Abs{});
-    case FeatureMap::Function::gelu:
-      return body(Gelu{});
-    case FeatureMap::Function::cos:
-      return body(unary::Cos{});
-    case FeatureMap::Function::tanh:
-      return body(unary::Tanh{});
-    case FeatureMap::Function::identity:
-      return body(Identity{});
-    case FeatureMap::Function::sgn:
-      return body(Sgn{});
-  }
+void with_function(FeatureMap::Function function, const Body& body) {
+  with_feature_function(function, [&]<class F>(const F& f) {
+    if constexpr (std::is_base_of_v<unary::Gelu, F>) {
+      body(Gelu{});
+    } else {
+      body(f);
+    }
+  });
 }
 
 inline math::SinCos<float> sin_cos(float x) {

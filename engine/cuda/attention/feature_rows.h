@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "engine/cuda/parts/launch.h"
+#include "engine/ops/features/functions.h"
 #include "engine/ops/kernel_attention.h"
-#include "engine/ops/unary.h"
 #include "engine/ops/weight_sums.h"
 
 namespace bochner::cuda {
@@ -49,55 +49,11 @@ struct FeatureRule {
     return kind == FeatureMap::Kind::softmax_trigonometric ? T(1) : T(-2) * norm_factor;
   }
 
-  BOCHNER_DEVICE T value(T u) const {
-    switch (function) {
-      case FeatureMap::Function::elu_plus_one:
-        return unary::Elu{}.forward(u) + T(1);
-      case FeatureMap::Function::relu:
-        return math::relu(u);
-      case FeatureMap::Function::sigmoid:
-        return math::sigmoid(u);
-      case FeatureMap::Function::exp:
-        return math::exp(u);
-      case FeatureMap::Function::abs:
-        return math::abs(u);
-      case FeatureMap::Function::gelu:
-        return unary::Gelu{}.forward(u);
-      case FeatureMap::Function::cos:
-        return math::cos(u);
-      case FeatureMap::Function::tanh:
-        return math::tanh(u);
-      case FeatureMap::Function::sgn:
-        return math::sign(u);
-      case FeatureMap::Function::identity:
-        break;
-    }
-    return u;
+  BOCHNER_HD T value(T u) const {
+    return with_feature_function(function, [&](const auto& f) { return f.forward(u); });
   }
-  BOCHNER_DEVICE T slope(T u) const {
-    switch (function) {
-      case FeatureMap::Function::elu_plus_one:
-        return unary::Elu{}.derivative(u, unary::Elu{}.forward(u));
-      case FeatureMap::Function::relu:
-        return math::step(u);
-      case FeatureMap::Function::sigmoid:
-        return unary::Sigmoid{}.derivative(u, math::sigmoid(u));
-      case FeatureMap::Function::exp:
-        return math::exp(u);
-      case FeatureMap::Function::abs:
-        return math::sign(u);
-      case FeatureMap::Function::gelu:
-        return unary::Gelu{}.derivative(u, u);
-      case FeatureMap::Function::cos:
-        return -math::sin(u);
-      case FeatureMap::Function::tanh:
-        return unary::Tanh{}.derivative(u, math::tanh(u));
-      case FeatureMap::Function::sgn:
-        return T(0);
-      case FeatureMap::Function::identity:
-        break;
-    }
-    return T(1);
+  BOCHNER_HD T slope(T u) const {
+    return with_feature_function(function, [&](const auto& f) { return f.derivative(u, f.forward(u)); });
   }
 };
 

@@ -7,6 +7,22 @@
 
 namespace bochner {
 
+// X(name, op, text): the functions f of elementwise features; `op` computes numbers (functions.h, unary.h), `text` is f
+// of a Variable u. The order is that in which mechanisms are listed.
+// clang-format off
+#define BOCHNER_FEATURE_FUNCTIONS(X)           \
+  X(elu_plus_one, EluPlusOne, elu(u) + 1)      \
+  X(relu, unary::Relu, relu(u))                \
+  X(sigmoid, unary::Sigmoid, sigmoid(u))       \
+  X(exp, unary::Exp, exp(u))                   \
+  X(abs, unary::Abs, abs(u))                   \
+  X(gelu, unary::Gelu, gelu(u))                \
+  X(cos, unary::Cos, cos(u))                   \
+  X(tanh, unary::Tanh, tanh(u))                \
+  X(identity, Identity, u)                     \
+  X(sgn, Sgn, sign(u))
+// clang-format on
+
 struct FeatureMap {
   enum class Kind : uint8_t {
     positive,       ///< exp(u - c |x|^2 - shift) + eps                            (PERF Lemma 1, KL Eq. 9)
@@ -15,7 +31,9 @@ struct FeatureMap {
     softmax_trigonometric,  ///< exp(|x|^2 / 2 - shift) (cos u, sin u)                     (PERF Eq. 5)
     elementwise  ///< f(u) + eps                                                (PERF Eq. 5, generalised attention)
   };
-  enum class Function : uint8_t { elu_plus_one, relu, sigmoid, exp, abs, gelu, cos, tanh, identity, sgn };
+#define BOCHNER_NAME(name, op, text) name,
+  enum class Function : uint8_t { BOCHNER_FEATURE_FUNCTIONS(BOCHNER_NAME) };
+#undef BOCHNER_NAME
 
   Kind kind = Kind::positive;
   Function function = Function::relu;  ///< of the elementwise kind
@@ -37,5 +55,14 @@ struct FeatureMap {
     return (pairs ? 2 : 1) * frequencies + (constant != 0 ? 1 : 0);
   }
 };
+
+/// Each function and its name.
+struct NamedFunction {
+  const char* name;
+  FeatureMap::Function function;
+};
+#define BOCHNER_NAMED(name, op, text) NamedFunction{#name, FeatureMap::Function::name},
+inline constexpr NamedFunction kFeatureFunctions[] = {BOCHNER_FEATURE_FUNCTIONS(BOCHNER_NAMED)};
+#undef BOCHNER_NAMED
 
 }  // namespace bochner

@@ -16,7 +16,6 @@ namespace bochner {
 
 void describe_kernel_attention(OpInfos& infos) {
   using Kind = FeatureMap::Kind;
-  using Function = FeatureMap::Function;
   OpInfo info{"kernel_attention",
               "O_i = phi(q_i)^T sum_j phi(k_j) v_j^T / (phi(q_i)^T sum_j phi(k_j) + eps)",
               "PERF Eq. 4, KL Eq. 1",
@@ -29,8 +28,7 @@ void describe_kernel_attention(OpInfos& infos) {
                                   {.kind = Kind::hyperbolic, .eps = 0.1, .absolute_eps = true},
                                   {.kind = Kind::trigonometric, .eps = 0, .constant = 3},
                                   {.kind = Kind::softmax_trigonometric, .eps = 0, .constant = 3}};
-  for (const Function f : {Function::elu_plus_one, Function::relu, Function::sigmoid, Function::exp, Function::abs,
-                           Function::gelu, Function::cos, Function::tanh, Function::identity, Function::sgn}) {
+  for (const auto& [name, f] : kFeatureFunctions) {
     maps.push_back({.kind = Kind::elementwise, .function = f, .eps = 3});
   }
   std::map<std::string, std::function<Variable(const std::vector<Variable>&)>> plain;  // by label

@@ -192,8 +192,7 @@ inline const std::vector<FeatureMap>& maps() {
                                    {.kind = Kind::trigonometric, .eps = 0, .constant = 4},
                                    {.kind = Kind::softmax_trigonometric, .eps = 0.3},
                                    {.kind = Kind::softmax_trigonometric, .eps = 0, .constant = 5}};
-    for (int f = 0; f <= static_cast<int>(Function::sgn); ++f) {
-      const auto function = static_cast<Function>(f);
+    for (const auto& [name, function] : kFeatureFunctions) {
       const bool signed_values = function == Function::identity || function == Function::tanh ||
                                  function == Function::cos || function == Function::gelu || function == Function::sgn;
       all.push_back({.kind = Kind::elementwise, .function = function, .eps = signed_values ? 4.0 : 1e-3});

@@ -1,6 +1,7 @@
 // What holds for kernel attention in both forms, bidirectional and causal.
 #include <type_traits>
 
+#include "engine/ops/features/functions.h"
 #include "engine/parallel.h"
 #include "engine/work.h"
 #include "tests/engine/ops/kernel_attention_oracle.h"
@@ -236,6 +237,21 @@ TEST(KernelAttention, RefusesWhatDoesNotFit) {
 
 // What is told of an attention is plain data; its tensors are arguments, FastFood's permutation among them.
 static_assert(std::is_trivially_copyable_v<KernelAttentionSpec>);
+
+TEST(FeatureFunctions, EveryLineOfTheListHasItsValueAndItsSlope) {
+  for (const auto& [name, function] : kFeatureFunctions) {
+    SCOPED_TRACE(name);
+    const auto value = [f = function](double u) {
+      return with_feature_function(f, [u](const auto& definition) { return definition.forward(u); });
+    };
+    for (const double u : {-3.5, -0.75, 0.25, 2.0}) {
+      const double slope = with_feature_function(
+          function, [u](const auto& definition) { return definition.derivative(u, definition.forward(u)); });
+      EXPECT_NEAR(value(u), function_of(function, u), 1e-12);
+      EXPECT_NEAR(slope, (function_of(function, u + 1e-5) - function_of(function, u - 1e-5)) / 2e-5, 1e-6);
+    }
+  }
+}
 
 struct WithFastFood {
   Problem p = problem({}, {maps()[0], 1, false, true, 0}, DType::f32, 2);  // tokens of 8 entries
