@@ -143,6 +143,9 @@ std::vector<CheckedFile> check_manifest(const std::filesystem::path& folder) {
     const std::filesystem::path path = folder / file.name;
     if (std::filesystem::is_regular_file(path)) {
       checked.push_back(compare(path, file.bytes, file.sha256));
+    } else if (std::filesystem::is_directory(path)) {
+      const FileState state = state_of(folder, file);
+      checked.push_back({path, state, state == FileState::right ? "" : "does not hold the files that it should"});
     } else {
       checked.push_back({path, FileState::missing, "is missing"});
     }

@@ -13,10 +13,23 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kLargestManifest = int64_t{16} << 20;
+/// Of the files of a folder that has one entry.
+constexpr int64_t kLargestSmallFile = int64_t{64} << 20;
 
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.find_first_of("/\\") == std::string::npos && name.find('\0') == std::string::npos &&
          name != "." && name != "..";
+}
+
+/// `imgs/17`: plain names with a slash between them.
+bool is_path_below(const std::string& name) {
+  size_t begin = 0;
+  for (;;) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    if (!is_plain_name(name.substr(begin, end - begin))) return false;
+    if (end == name.size()) return true;
+    begin = end + 1;
+  }
 }
 
 bool is_sha256(const std::string& digits) {
@@ -39,7 +52,7 @@ Manifest parse(const json& root) {
   for (const json& item : root.at("files")) {
     ManifestFile file = {item.at("name").get<std::string>(), count_of(item.at("bytes")), count_of(item.at("rows")),
                          item.at("sha256").get<std::string>()};
-    if (!is_plain_name(file.name)) fail("{} is no name of a file in this folder", shown(file.name));
+    if (!is_path_below(file.name)) fail("{} is no name of a file in this folder", shown(file.name));
     if (!is_sha256(file.sha256)) fail("{} is no SHA-256 in 64 lower-case digits", shown(file.sha256));
     manifest.files.push_back(std::move(file));
   }
@@ -87,11 +100,32 @@ void write_manifest(const std::filesystem::path& folder, const Manifest& manifes
   write_file_atomically(folder / Manifest::kFileName, format_manifest(manifest));
 }
 
+ManifestFile entry_of(const std::filesystem::path& folder, const std::string& name, int64_t rows) {
+  namespace fs = std::filesystem;
+  if (!fs::is_directory(folder / name)) {
+    return {name, InputFile(folder / name).size(), rows, sha256_of_file(folder / name)};
+  }
+  std::vector<std::string> names;
+  for (const auto& file : fs::directory_iterator(folder / name)) names.push_back(file.path().filename().string());
+  std::sort(names.begin(), names.end());
+  Sha256 hash;
+  int64_t bytes = 0;
+  for (const std::string& file : names) {
+    const std::vector<std::byte> content = read_file(folder / name / file, kLargestSmallFile);
+    hash.update(bytes_of(fmt::format("{} {}\n", file, content.size())));
+    hash.update(content);
+    bytes += static_cast<int64_t>(content.size());
+  }
+  return {name, bytes, rows, hash.hex()};
+}
+
 FileState state_of(const std::filesystem::path& folder, const ManifestFile& file) {
   const std::filesystem::path path = folder / file.name;
   if (!std::filesystem::exists(path)) return FileState::missing;
-  if (InputFile(path).size() != file.bytes) return FileState::wrong_size;
-  return sha256_of_file(path) == file.sha256 ? FileState::right : FileState::wrong_hash;
+  if (std::filesystem::is_regular_file(path) && InputFile(path).size() != file.bytes) return FileState::wrong_size;
+  const ManifestFile found = entry_of(folder, file.name, file.rows);
+  if (found.bytes != file.bytes) return FileState::wrong_size;
+  return found.sha256 == file.sha256 ? FileState::right : FileState::wrong_hash;
 }
 
 }  // namespace bochner

@@ -15,7 +15,7 @@
 namespace bochner {
 
 struct ManifestFile {
-  std::string name;  ///< in the manifest's folder
+  std::string name;  ///< below the manifest's folder: of a file, or of a folder of many small ones
   int64_t bytes = 0;
   int64_t rows = 0;  ///< examples
   std::string sha256;
@@ -40,6 +40,10 @@ Manifest parse_manifest(std::string_view text, std::string_view file);
 std::string format_manifest(const Manifest& manifest);
 Manifest read_manifest(const std::filesystem::path& folder);
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
+
+/// The entry of a file or folder on disk. The SHA-256 of a folder is that of all its files in the order of their names,
+/// each as `NAME BYTES`, a line feed, and what it holds.
+ManifestFile entry_of(const std::filesystem::path& folder, const std::string& name, int64_t rows);
 
 /// What a file of a manifest is like on disk.
 enum class FileState { right, missing, wrong_size, wrong_hash };

@@ -1,0 +1,227 @@
+#include "datasets/making.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "engine/error.h"
+#include "engine/io/bytes.h"
+#include "engine/io/file.h"
+#include "engine/io/file_lock.h"
+
+namespace bochner {
+namespace {
+
+namespace fs = std::filesystem;
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail("{}: the folder cannot be made: {}", folder.string(), error.message());
+}
+
+/// An Error that names the first option in which the two differ.
+void check_same(const fs::path& folder, const Manifest& found, const Recipe& wanted) {
+  if (found.dataset != wanted.dataset) {
+    fail("{}: holds the data set {}, not {}; choose another folder", folder.string(), shown(found.dataset),
+         wanted.dataset);
+  }
+  if (found.options == wanted.options) return;
+  for (const auto& [name, value] : wanted.options) {
+    const auto other = found.options.find(name);
+    if (other != found.options.end() && other->second == value) continue;
+    fail(
+        "{}: holds {} made with {} {}, but {} is requested; choose another folder, or remove its files to have them "
+        "made again",
+        folder.string(), wanted.dataset, name, other == found.options.end() ? "unknown" : shown(other->second), value);
+  }
+  fail("{}: holds {} made with options that are not known here; choose another folder", folder.string(),
+       wanted.dataset);
+}
+
+/// Are all files of the manifest there, and does it have all parts? An Error if one is not as it should be.
+bool complete(const fs::path& folder, const Manifest& manifest, const Recipe& recipe) {
+  bool all = std::all_of(recipe.parts.begin(), recipe.parts.end(), [&](const std::string& part) {
+    return std::any_of(manifest.files.begin(), manifest.files.end(), [&](const ManifestFile& file) {
+      return file.name == part || file.name.starts_with(part + "/");
+    });
+  });
+  for (const ManifestFile& file : manifest.files) {
+    const FileState state = state_of(folder, file);
+    if (state == FileState::missing) all = false;
+    if (state == FileState::wrong_size || state == FileState::wrong_hash) {
+      fail("{}: its {} is not that of {}; remove the file to have it made again, or the manifest to use it as it is",
+           (folder / file.name).string(), state == FileState::wrong_size ? "size" : "SHA-256",
+           (folder / Manifest::kFileName).string());
+    }
+  }
+  return all;
+}
+
+/// Looks for data that need not be made; nothing where they do.
+std::optional<Ensured> find_data(const fs::path& folder, const Recipe& recipe, const Say& say) {
+  if (has_manifest(folder)) {
+    const Manifest manifest = read_manifest(folder);
+    check_same(folder, manifest, recipe);
+    if (complete(folder, manifest, recipe)) {
+      say(fmt::format("{}: {} in {}, as their manifest says", recipe.dataset, recipe.found, folder.string()));
+      return Ensured::verified;
+    }
+    return std::nullopt;
+  }
+  const auto present = std::count_if(recipe.parts.begin(), recipe.parts.end(),
+                                     [&](const std::string& part) { return fs::exists(folder / part); });
+  if (present == std::ssize(recipe.parts)) {
+    say(fmt::format("{}: the files in {} have no manifest; left as they are", recipe.dataset, folder.string()));
+    return Ensured::foreign;
+  }
+  if (present > 0) {
+    fail("{}: holds {} of the {} and no manifest; add the others, or remove them to have all made", folder.string(),
+         present, recipe.parts_in_words);
+  }
+  return std::nullopt;
+}
+
+/// Where data are made, and the lock of who makes them.
+constexpr const char* kStaging = ".making";
+constexpr const char* kStagingLock = ".making.lock";
+
+/// Whoever makes the data of a folder, or clears up after one who was killed at it. One process at a time; the lock is
+/// removed in the end.
+class Maker {
+ public:
+  /// Waits for another one.
+  Maker(const fs::path& folder, const std::string& dataset, const Say& say) {
+    bool told = false;
+    for (;;) {
+      FileLock lock(folder / kStagingLock, folder.string() + ": files cannot be made there", "choose another folder");
+      if (lock.held()) {
+        lock_.emplace(std::move(lock));
+        removed_.emplace(folder / kStagingLock);
+        return;
+      }
+      if (!told)
+        say(fmt::format("{}: {} is making the files in {}; waiting for it", dataset, lock.holder(), folder.string()));
+      told = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+  }
+
+ private:
+  std::optional<FileLock> lock_;
+  std::optional<Temporary> removed_;  // before the lock is given up, as it is declared after it
+};
+
+/// Moves the parts of a finished staging folder to their place, the manifest last, from wherever that was interrupted.
+void install(const fs::path& folder, const Recipe& recipe) {
+  const fs::path staging = folder / kStaging;
+  std::vector<std::string> parts = recipe.parts;
+  parts.emplace_back(Manifest::kFileName);
+  for (const std::string& part : parts) {
+    if (!fs::exists(staging / part)) continue;
+    if (fs::is_directory(folder / part)) fs::remove_all(folder / part);  // no folder is moved onto another
+    fs::rename(staging / part, folder / part);
+  }
+  fs::remove(staging);
+}
+
+/// Clears up after a process that was killed: installs what it had finished, and removes what it had not.
+void clear_up(const fs::path& folder, const Recipe& recipe) {
+  const fs::path staging = folder / kStaging;
+  if (!fs::exists(staging)) return;
+  if (has_manifest(staging)) {  // written last: all is there, or moved already
+    install(folder, recipe);
+  } else {
+    fs::remove_all(staging);
+  }
+}
+
+/// Until everything that was written there is on the disk.
+void sync(const fs::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool done = descriptor >= 0 && syncfs(descriptor) == 0;
+  const int error = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (!done) fail_for(error, fmt::format("{}: cannot be written: {}", folder.string(), std::strerror(error)));
+}
+
+/// Removes a folder and all within it, unless kept.
+class Scaffold {
+ public:
+  explicit Scaffold(fs::path path) : path_(std::move(path)) { fs::create_directory(path_); }
+  ~Scaffold() {
+    std::error_code error;
+    if (removes_) fs::remove_all(path_, error);
+  }
+  Scaffold(const Scaffold&) = delete;
+  Scaffold& operator=(const Scaffold&) = delete;
+  void keep() { removes_ = false; }
+
+ private:
+  fs::path path_;
+  bool removes_ = true;
+};
+
+/// To be called by the Maker, where nothing is left of another.
+Manifest make_all(const fs::path& folder, const Recipe& recipe) {
+  const fs::path staging = folder / kStaging;
+  // What a signal removes; folders that are not empty then are left to the next start.
+  std::deque<Temporary> temporaries;
+  temporaries.emplace_back(staging);
+  for (const std::string& part : recipe.parts) temporaries.emplace_back(staging / part);
+  temporaries.emplace_back(staging / Manifest::kFileName);
+  Scaffold scaffold(staging);
+  Manifest manifest = recipe.make(staging);
+  sync(staging);
+  write_manifest(staging, manifest);
+  for (Temporary& temporary : temporaries) temporary.keep();  // from here on a signal leaves what the next start moves
+  scaffold.keep();
+  install(folder, recipe);
+  return manifest;
+}
+
+}  // namespace
+
+Manifest make_data(const fs::path& folder, const Recipe& recipe) {
+  make_folder(folder);
+  const Maker maker(folder, recipe.dataset, [](const std::string&) {});
+  clear_up(folder, recipe);
+  return make_all(folder, recipe);
+}
+
+Ensured ensure_made(const fs::path& folder, const Recipe& recipe, const Say& say) {
+  std::optional<Maker> maker;
+  const bool writable = access(folder.c_str(), W_OK) == 0;  // otherwise leftovers stay, and harm nobody
+  if (writable && (fs::exists(folder / kStaging) || fs::exists(folder / kStagingLock))) {
+    maker.emplace(folder, recipe.dataset, say);
+    clear_up(folder, recipe);
+  }
+  const std::optional<Ensured> found = find_data(folder, recipe, say);
+  if (found) return *found;
+  make_folder(folder);
+  if (!maker) {
+    maker.emplace(folder, recipe.dataset, say);
+    clear_up(folder, recipe);
+    // Another process may have made them meanwhile.
+    if (has_manifest(folder)) {
+      const std::optional<Ensured> now = find_data(folder, recipe, say);
+      if (now) return *now;
+    }
+  }
+  say(fmt::format("{}: making {} in {} ...", recipe.dataset, recipe.making, folder.string()));
+  const Manifest manifest = make_all(folder, recipe);
+  int64_t bytes = 0;
+  for (const ManifestFile& file : manifest.files) bytes += file.bytes;
+  say(fmt::format("{}: made, {:.1f} MB", recipe.dataset, static_cast<double>(bytes) / 1e6));
+  return Ensured::made;
+}
+
+}  // namespace bochner

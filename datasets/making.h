@@ -1,0 +1,52 @@
+// Generated data in a folder: all of it or nothing, made by one process at a time, with a manifest.
+//
+//   ensure_made("data/listops", {.dataset = "listops", .options = described(options), ...}, say);
+//
+// The data are made in `.making` within the folder, under a lock, and moved when they are complete. Of what a process
+// was killed at, the next call moves the rest, where it was complete, or removes it.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "datasets/manifest.h"
+
+namespace bochner {
+
+/// Receives single lines of news without a line end.
+using Say = std::function<void(const std::string&)>;
+
+/// What is made, and how.
+struct Recipe {
+  std::string dataset;  ///< as the manifest names it
+  /// As the manifest records them, with the version of the generator: equal options give equal files.
+  std::map<std::string, std::string> options;
+  /// Files and folders that the data consist of.
+  std::vector<std::string> parts;
+  std::string parts_in_words;  ///< `three files basic_{train,val,test}.tsv`
+  std::string found;           ///< `100000 expressions`
+  std::string making;          ///< `96000 + 2000 + 2000 expressions with seed 0`
+  /// Writes the parts into an empty folder; the manifest that is returned is written after it.
+  std::function<Manifest(const std::filesystem::path& folder)> make;
+};
+
+/// Makes the data, whatever the folder held of them before, and returns their manifest.
+Manifest make_data(const std::filesystem::path& folder, const Recipe& recipe);
+
+/// What ensure_made did.
+enum class Ensured {
+  made,      ///< there was nothing, or a file was missing: all were made (again)
+  verified,  ///< the files are those of the manifest, made with these options
+  foreign,   ///< all parts are there, without a manifest: somebody else's (the official ones, say), left alone
+};
+
+/// Sees to it that the data are in the folder, which is made if it is not there, and tells `say` what it finds and
+/// does. Where another process is making them, waits for it. An Error, and nothing touched, where a file is not what
+/// its manifest says, where the manifest is of other options, or where without a manifest only some of the parts are
+/// there.
+Ensured ensure_made(const std::filesystem::path& folder, const Recipe& recipe, const Say& say);
+
+}  // namespace bochner
