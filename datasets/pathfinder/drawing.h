@@ -1,0 +1,92 @@
+// Pictures of Pathfinder: two long contours of dashes among short ones, and two discs, each at an end of a long
+// contour. Do both discs lie on the same contour? (Linsley et al., "Learning long-range spatial dependencies with
+// horizontal gated recurrent units", NeurIPS 2018; Kim et al., ICLR 2020; in the Long Range Arena since Tay et al.,
+// ICLR 2021.)
+//
+//   const Drawing drawing = draw(parameters(32, Difficulty::hard), Generator(0).fork(7));
+//   const std::vector<uint8_t> pixels = render(drawing);          // 32 x 32, row by row
+//
+// A contour is a chain of straight dashes. The next dash begins `margin` behind a pivot that lies `margin` behind the
+// end of the last one, and turns by an angle of density cos^2(min(continuity * angle, pi / 2)):
+//
+//   from ----------- to    (margin)  pivot  (margin)    from ----------- to
+//
+// Dashes that do not follow each other keep 2 * margin + thickness between their centre lines, so whoever goes from
+// dash to dash over gaps of up to 2 * margin stays on one contour: this is what makes a label right.
+//
+// Everything is counted in integers, 64 units a pixel: the same stream gives the same picture on any machine.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/random.h"
+
+namespace bochner::pathfinder {
+
+inline constexpr int64_t kUnits = 64;  ///< of length in a pixel
+
+/// 6, 9 or 14 dashes in a contour. The Long Range Arena reports `hard`.
+enum class Difficulty { easy, intermediate, hard };
+
+/// `easy`, `intermediate`, `hard`; the other way round an Error names them.
+std::string_view name_of(Difficulty difficulty);
+Difficulty difficulty_named(std::string_view name);
+
+/// How pictures are drawn; lengths in units, contrasts in percent.
+struct Parameters {
+  int64_t size = 32;  ///< of the picture, in pixels
+  int64_t padding = 0;
+  int64_t seed_distance = 0;
+  std::vector<int64_t> margins;  ///< one of these, chosen for each picture
+  int64_t paddle_length = 0;     ///< of a dash
+  int64_t thickness = 0;
+  int64_t marker_radius = 0;      ///< of a disc
+  int64_t contour_length = 0;     ///< dashes of each of the two contours
+  int64_t distractor_length = 0;  ///< dashes of each other contour
+  int64_t distractors = 0;        ///< other contours, as many of them as find room
+  double continuity = 1;
+  int64_t contour_contrast = 100;     ///< of the two contours; discs have 100
+  int64_t distractor_contrast = 100;  ///< of the others
+};
+
+/// Those that the Long Range Arena gave to the generator of Linsley et al. for 32, 64, 128 and 256 pixels; an Error for
+/// other sizes.
+Parameters parameters(int64_t size, Difficulty difficulty);
+
+struct Point {
+  int64_t x = 0, y = 0;
+  bool operator==(const Point&) const = default;
+};
+
+struct Dash {
+  Point from, to;
+  bool operator==(const Dash&) const = default;
+};
+
+struct Drawing {
+  Parameters parameters;
+  int64_t margin = 0;
+  /// First the two long ones, then the others; dashes in the order in which they follow each other.
+  std::vector<std::vector<Dash>> contours;
+  std::array<Point, 2> discs;
+  int label = 0;  ///< 1 where both discs lie on the same contour
+};
+
+/// Do the two keep that distance from each other?
+bool apart(const Dash& a, const Dash& b, int64_t distance);
+
+/// A picture from the numbers of a stream. Labels 0 and 1 are equally likely.
+Drawing draw(const Parameters& parameters, Generator random);
+
+/// The picture before it is smoothed, with `scale` points to a pixel and side: 255 where a dash or disc is, else 0.
+std::vector<uint8_t> strokes(const Drawing& drawing, int64_t scale);
+
+/// The picture: size * size values of grey. Drawn twice as large, made smaller with a Lanczos filter, and stretched so
+/// that its darkest point is 0 and its brightest 255, as the published ones.
+std::vector<uint8_t> render(const Drawing& drawing);
+
+}  // namespace bochner::pathfinder

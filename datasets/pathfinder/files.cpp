@@ -1,0 +1,136 @@
+#include "datasets/pathfinder/files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "engine/error.h"
+#include "engine/io/file.h"
+#include "engine/io/png.h"
+#include "engine/parallel.h"
+
+namespace bochner::pathfinder {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// To be raised whenever the same options give other images.
+constexpr const char* kVersion = "1";
+
+constexpr int64_t kImagesPerPiece = 8;
+constexpr int64_t kMostImages = 10'000'000;
+
+/// A file of a folder that nobody reads before it is complete: hundreds of thousands are not synced one by one.
+void write_new_file(const fs::path& path, Bytes bytes) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  const ssize_t count = descriptor < 0 ? -1 : write(descriptor, bytes.data(), bytes.size());
+  const int error = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (count < 0) fail_for(error, fmt::format("{}: cannot be written: {}", path.string(), std::strerror(error)));
+  if (count < std::ssize(bytes)) fail_for(ENOSPC, fmt::format("{}: cannot be written: disk full", path.string()));
+}
+
+std::vector<std::byte> png_of(const Drawing& drawing) {
+  const int64_t size = drawing.parameters.size;
+  const std::vector<uint8_t> pixels = render(drawing);
+  const Tensor image = Tensor::empty({size, size}, DType::u8);
+  std::copy(pixels.begin(), pixels.end(), image.data<uint8_t>());
+  return format_png(image);
+}
+
+std::string pixels(int64_t units) { return fmt::format("{}", static_cast<double>(units) / kUnits); }
+
+/// One image with its line, but for what depends on where it stands.
+struct Sample {
+  std::vector<std::byte> png;
+  int label = 0;
+  int64_t margin = 0;
+};
+
+/// Makes the images of a numbered folder and its metadata.
+void write_batch(const fs::path& folder, const Parameters& p, int64_t batch, int64_t count, uint64_t seed) {
+  std::vector<Sample> samples(static_cast<size_t>(count));
+  parallel_for(count, kImagesPerPiece, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto stream = static_cast<uint64_t>(batch * kImagesPerFolder + i);
+      const Drawing drawing = draw(p, Generator(seed).fork(stream));
+      samples[static_cast<size_t>(i)] = {png_of(drawing), drawing.label, drawing.margin};
+    }
+  });
+  const std::string images = fmt::format("imgs/{}", batch);
+  fs::create_directory(folder / images);
+  std::string lines;
+  for (int64_t i = 0; i < count; ++i) {
+    const Sample& sample = samples[static_cast<size_t>(i)];
+    const std::string name = fmt::format("sample_{}.png", i);
+    write_new_file(folder / images / name, sample.png);
+    lines += fmt::format("{} {} {} {} {:.1f} {} {} {} {} {} 1\n", images, name, i, sample.label, p.continuity,
+                         p.contour_length, p.distractor_length, pixels(p.paddle_length), pixels(p.thickness),
+                         pixels(sample.margin));
+  }
+  write_new_file(folder / fmt::format("metadata/{}.npy", batch), bytes_of(lines));
+}
+
+Manifest write_all(const fs::path& folder, const GeneratorOptions& options) {
+  const Parameters p = parameters(options.size, options.difficulty);
+  fs::create_directory(folder / "imgs");
+  fs::create_directory(folder / "metadata");
+  Manifest manifest = {"pathfinder", described(options), {}};
+  for (int64_t first = 0; first < options.count; first += kImagesPerFolder) {
+    const int64_t batch = first / kImagesPerFolder;
+    const int64_t count = std::min(kImagesPerFolder, options.count - first);
+    write_batch(folder, p, batch, count, options.seed);
+    manifest.files.push_back(entry_of(folder, fmt::format("imgs/{}", batch), count));
+    manifest.files.push_back(entry_of(folder, fmt::format("metadata/{}.npy", batch), count));
+  }
+  return manifest;
+}
+
+Recipe recipe(const GeneratorOptions& options) {
+  return {.dataset = "pathfinder",
+          .options = described(options),
+          .parts = {"imgs", "metadata"},
+          .parts_in_words = "two folders imgs and metadata",
+          .found = fmt::format("{} images", options.count),
+          .making = fmt::format("{} images of {} x {}, {}, with seed {}", options.count, options.size, options.size,
+                                name_of(options.difficulty), options.seed),
+          .make = [options](const fs::path& folder) { return write_all(folder, options); }};
+}
+
+}  // namespace
+
+void check(const GeneratorOptions& options) {
+  parameters(options.size, options.difficulty);
+  if (options.count < 1 || options.count > kMostImages) {
+    fail("pathfinder: the number of images is {}, outside 1 ... {}", options.count, kMostImages);
+  }
+}
+
+fs::path folder_of(int64_t size, Difficulty difficulty) {
+  constexpr const char* kFolders[] = {"curv_baseline", "curv_contour_length_9", "curv_contour_length_14"};
+  return fs::path(fmt::format("pathfinder{}", size)) / kFolders[static_cast<size_t>(difficulty)];
+}
+
+std::map<std::string, std::string> described(const GeneratorOptions& options) {
+  return {{"count", fmt::format("{}", options.count)},
+          {"difficulty", std::string(name_of(options.difficulty))},
+          {"generator", kVersion},
+          {"seed", fmt::format("{}", options.seed)},
+          {"size", fmt::format("{}", options.size)}};
+}
+
+Manifest write_files(const fs::path& folder, const GeneratorOptions& options) {
+  check(options);
+  return make_data(folder, recipe(options));
+}
+
+Ensured ensure_files(const fs::path& folder, const GeneratorOptions& options, const Say& say) {
+  check(options);
+  return ensure_made(folder, recipe(options), say);
+}
+
+}  // namespace bochner::pathfinder

@@ -1,0 +1,83 @@
+#include "datasets/pathfinder/metadata.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "engine/io/file.h"
+
+namespace bochner::pathfinder {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The published ones have some 60 KB.
+constexpr int64_t kLargestFile = int64_t{64} << 20;
+/// Folder, name, number, label; what follows says how the image was drawn.
+constexpr size_t kFields = 4;
+
+std::vector<std::string_view> fields_of(std::string_view line) {
+  std::vector<std::string_view> fields;
+  while (!line.empty()) {
+    const size_t end = std::min(line.find(' '), line.size());
+    if (end > 0) fields.push_back(line.substr(0, end));
+    line.remove_prefix(std::min(line.size(), end + 1));
+  }
+  return fields;
+}
+
+/// `imgs/3`, but no way out of the folder.
+bool is_below(std::string_view path) {
+  const fs::path p(path);
+  return p.is_relative() && std::none_of(p.begin(), p.end(), [](const fs::path& part) { return part == ".."; });
+}
+
+void read_line(std::string_view line, Row& row) {
+  const std::vector<std::string_view> fields = fields_of(line);
+  if (fields.size() < kFields) {
+    row.fail_with("{} fields, but folder, name, number and label are the first {}", fields.size(), kFields);
+  }
+  if (!is_below(fields[0]) || !is_below(fields[1])) {
+    row.fail_with("{} in {} is no image in this folder", shown(fields[1]), shown(fields[0]));
+  }
+  if (fields[3] != "0" && fields[3] != "1") row.fail_with("the label {} is neither 0 nor 1", shown(fields[3]));
+  row.image = fmt::format("{}/{}", fields[0], fields[1]);
+  row.label = fields[3] == "1" ? 1 : 0;
+}
+
+void read_list(const fs::path& path, std::vector<Row>& rows) {
+  const std::vector<std::byte> bytes = read_file(path, kLargestFile);
+  std::string_view text = text_of(bytes);
+  if (text.find('\0') != std::string_view::npos) {
+    fail("{}: row 1: this is no text; the lists of the Long Range Arena are, though they are called .npy",
+         path.string());
+  }
+  for (int64_t number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    rows.push_back({path.string(), number, "", 0});
+    read_line(line, rows.back());
+    text.remove_prefix(std::min(text.size(), end + 1));
+  }
+}
+
+}  // namespace
+
+std::vector<Row> read_metadata(const fs::path& folder) {
+  std::vector<std::pair<int64_t, fs::path>> lists;
+  for (const auto& entry : fs::directory_iterator(folder / "metadata")) {
+    const std::string stem = entry.path().stem().string();
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), number);
+    if (entry.path().extension() != ".npy" || error != std::errc() || end != stem.data() + stem.size()) continue;
+    lists.emplace_back(number, entry.path());
+  }
+  std::sort(lists.begin(), lists.end());
+  std::vector<Row> rows;
+  for (const auto& [number, path] : lists) read_list(path, rows);
+  if (rows.empty()) fail("{}: row 1: no image is listed in 0.npy, 1.npy ...", (folder / "metadata").string());
+  return rows;
+}
+
+}  // namespace bochner::pathfinder

@@ -1,0 +1,65 @@
+// Pathfinder and Path-X of the Long Range Arena: do two discs lie on the same contour? Pictures read pixel by pixel,
+// row by row: 32 x 32 are 1,024 tokens (pathfinder), 128 x 128 are 16,384 (pathx).
+//
+//   const TaskData data = pathfinder::load_task({.folder = "data/pathfinder32/curv_contour_length_14"}, say);
+//
+// Reads the published tree as well as that of files.h. A token is a pixel, 0 ... 255; 0 is black and real, as masks
+// come from lengths.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "datasets/pathfinder/files.h"
+#include "datasets/task.h"
+
+namespace bochner::pathfinder {
+
+/// All images of a folder, packed as they are on disk, in the order of the metadata.
+struct Images {
+  int64_t size = 0;                ///< pixels of a side
+  std::vector<std::byte> png;      ///< end to end
+  std::vector<int64_t> offsets;    ///< of each in `png`, and the end
+  std::vector<uint8_t> labels;     ///< 0 or 1
+  std::vector<std::string> names;  ///< `imgs/3/sample_17.png`
+
+  int64_t count() const { return static_cast<int64_t>(labels.size()); }
+};
+
+struct ReadOptions {
+  int64_t size = 32;
+  /// Take fewer images than published, or than the manifest tells of.
+  bool partial = false;
+};
+
+/// Reads `metadata/0.npy`, `metadata/1.npy` ... and the images that they name, and looks at every one of them. The
+/// published empty image is left out, which `say` is told. Malformed lines, images that are missing, damaged, of
+/// another size or not grey, and a folder of fewer images than its manifest or, without one, the Long Range Arena has,
+/// are Errors with file, row and reason.
+std::shared_ptr<const Images> read(const std::filesystem::path& folder, const ReadOptions& options, const Say& say);
+
+/// How images become training, validation and test set: the first 80 %, the next 10 %, and the rest.
+enum class Split {
+  arena,     ///< in the order of the metadata, as the Long Range Arena's code takes them
+  shuffled,  ///< in a random order, as SKY and Nystroemformer do; theirs has no seed, here it has
+};
+
+/// `arena` or `shuffled`; the other way round an Error names both.
+std::string_view name_of(Split split);
+Split split_named(std::string_view name);
+
+struct TaskOptions {
+  std::filesystem::path folder = {};  ///< that of imgs and metadata
+  ReadOptions read = {};
+  Split split = Split::arena;
+  uint64_t seed = 0;  ///< of the shuffled split
+};
+
+/// What a model must know of the data, without them.
+Task task(const TaskOptions& options);
+/// The task with its data. Where there are none, an Error says where they are to be had and how they are made.
+TaskData load_task(const TaskOptions& options, const Say& say);
+
+}  // namespace bochner::pathfinder
