@@ -6,7 +6,10 @@
 
 #include "datasets/catalogue.h"
 #include "datasets/listops/files.h"
+#include "datasets/pathfinder/files.h"
+#include "datasets/pathfinder/samples.h"
 #include "engine/error.h"
+#include "engine/io/png.h"
 #include "engine/nearest.h"
 #include "engine/parallel.h"
 #include "experiments/common/config/config.h"
@@ -26,6 +29,37 @@ struct Options {
     f("data", data, "folder of the data sets");
     f("seed", seed, "seed of the generator; the Long Range Arena's set is seed 0 here");
     f("threads", threads, "CPU threads; 0: one per core; the files do not depend on it").at_least(0).at_most(1024);
+    f("help", help, "print this, and stop");
+  }
+};
+
+/// Of `make pathfinder`.
+struct PathfinderOptions : Options {
+  int64_t size = 32;
+  std::string difficulty = "hard";
+  int64_t count = pathfinder::kPublished;
+
+  void fields(Fields& f) {
+    f("size", size, "of the images, in pixels: 32 (Pathfinder), 64, 128 (Path-X) or 256");
+    f("difficulty", difficulty, "contours of 6, 9 or 14 dashes").one_of({"easy", "intermediate", "hard"});
+    f("count", count, "images to make").at_least(1).at_most(10000000);
+    Options::fields(f);
+  }
+};
+
+/// Of `show pathfinder`.
+struct SamplesOptions {
+  int64_t size = 32;
+  uint64_t seed = 0;
+  std::string out = "pathfinder.png";
+  int threads = 0;
+  bool help = false;
+
+  void fields(Fields& f) {
+    f("size", size, "of the images, in pixels: 32 (Pathfinder), 64, 128 (Path-X) or 256");
+    f("seed", seed, "of the generator");
+    f("out", out, "file of the picture");
+    f("threads", threads, "CPU threads; 0: one per core").at_least(0).at_most(1024);
     f("help", help, "print this, and stop");
   }
 };
@@ -65,7 +99,8 @@ class Check {
   std::ptrdiff_t broken_ = 0;
 };
 
-void check(const Options& options, bool given) {
+void check(const Options& options, Fields& fields) {
+  const bool given = fields.at("data").was_given();
   namespace fs = std::filesystem;
   if (given && !fs::exists(options.data)) fail("--data: there is no folder {}", options.data);
   if (fs::exists(options.data) && !fs::is_directory(options.data)) fail("--data: {} is no folder", options.data);
@@ -82,12 +117,18 @@ void check(const Options& options, bool given) {
   }
   if (fs::is_directory(options.data)) {
     std::vector<fs::path> made;
+    const auto look_into = [&](const fs::path& folder) {
+      for (const auto& entry : fs::directory_iterator(folder)) {
+        if (entry.is_directory() && has_manifest(entry.path())) made.push_back(entry.path());
+      }
+    };
+    look_into(options.data);
     for (const auto& entry : fs::directory_iterator(options.data)) {
-      if (entry.is_directory() && has_manifest(entry.path())) made.push_back(entry.path());
+      if (entry.is_directory() && entry.path().filename().string().starts_with("pathfinder")) look_into(entry.path());
     }
     std::sort(made.begin(), made.end());
     for (const fs::path& folder : made) {
-      const std::string set = folder.filename().string();
+      const std::string set = folder.lexically_relative(options.data).string();
       try {
         report.print(set, check_manifest(folder), "remove the folder, and it will be made again");
       } catch (const Error& error) {
@@ -108,40 +149,90 @@ void check(const Options& options, bool given) {
   report.finish();
 }
 
-void make(const Options& options) {
+void say(const std::string& line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+void make_listops(const Options& options, Fields&) {
   listops::GeneratorOptions generator;
   generator.seed = options.seed;
-  const std::filesystem::path folder = std::filesystem::path(options.data) / "listops";
-  listops::ensure_files(folder, generator, [](const std::string& line) {
-    fmt::print("{}\n", line);
-    std::fflush(stdout);
-  });
+  listops::ensure_files(std::filesystem::path(options.data) / "listops", generator, say);
+}
+
+void make_pathfinder(const PathfinderOptions& options, Fields&) {
+  const pathfinder::GeneratorOptions generator = {.size = options.size,
+                                                  .difficulty = pathfinder::difficulty_named(options.difficulty),
+                                                  .count = options.count,
+                                                  .seed = options.seed};
+  pathfinder::check(generator);
+  const std::filesystem::path below = pathfinder::folder_of(generator.size, generator.difficulty);
+  pathfinder::ensure_files(std::filesystem::path(options.data) / below, generator, say);
+}
+
+void show_pathfinder(const SamplesOptions& options, Fields&) {
+  write_png(options.out, pathfinder::samples(options.size, options.seed));
+  say(fmt::format("{}: images easy, intermediate and hard, from above; on the left both discs lie on one contour",
+                  options.out));
+}
+
+/// Reads the options of a command and carries it out, or tells which there are.
+template <class O>
+void carry_out(const std::string& command, const std::vector<std::string>& arguments, void (*body)(const O&, Fields&)) {
+  O options;
+  Fields fields = Fields::of(options);
+  assign_arguments(fields, arguments);
+  if (options.help) {
+    fmt::print("Usage: ./run data {} [--OPTION=VALUE ...]\n\n{}", command, options_text(fields));
+    return;
+  }
+  set_threads(options.threads);
+  body(options, fields);
+}
+
+/// The name of a command or set before the options, taken off; empty where there is none.
+std::string take_name(std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front().starts_with('-')) return "";
+  std::string name = arguments.front();
+  arguments.erase(arguments.begin());
+  return name;
+}
+
+void make(std::vector<std::string> arguments) {
+  const std::string set = take_name(arguments);
+  if (set == "fashion-mnist") {
+    fail("data: Fashion-MNIST is fetched with apt, by `./run data make fashion-mnist --data DIR`");
+  } else if (set.empty() || set == "listops") {
+    carry_out("make listops", arguments, make_listops);
+  } else if (set == "pathfinder") {
+    carry_out("make pathfinder", arguments, make_pathfinder);
+  } else {
+    const std::vector<std::string> sets = {"listops", "pathfinder", "fashion-mnist"};
+    fail("data make: '{}' is none of what can be made{}", set, valid_names(set, sets));
+  }
 }
 
 void run(std::vector<std::string> arguments) {
-  Options options;
-  Fields fields = Fields::of(options);
-  const std::string command = arguments.empty() ? "--help" : arguments.front();
-  if (!arguments.empty() && !command.starts_with('-')) arguments.erase(arguments.begin());
-  if (command == "make" && !arguments.empty() && arguments.front() == "fashion-mnist") {
-    fail("data: Fashion-MNIST is fetched with apt, by `./run data make fashion-mnist --data DIR`");
-  }
-  if (command == "make" && !arguments.empty() && !arguments.front().starts_with('-')) {
-    fail("data make: '{}' is none of what can be made; without a name ListOps is, and fashion-mnist is fetched",
-         arguments.front());
-  }
-  assign_arguments(fields, arguments);
-  if (options.help || command.starts_with('-')) {
-    if (!options.help && !arguments.empty()) fail("data: say `data check` or `data make` before the options");
-    fmt::print("Usage: ./run data check|make [--OPTION=VALUE ...]\n\n{}", options_text(fields));
-  } else if (command == "check") {
-    set_threads(options.threads);
-    check(options, fields.at("data").was_given());
+  const std::string command = take_name(arguments);
+  if (command == "check") {
+    carry_out("check", arguments, check);
   } else if (command == "make") {
-    set_threads(options.threads);
-    make(options);
+    make(std::move(arguments));
+  } else if (command == "show") {
+    const std::string set = take_name(arguments);
+    if (set != "pathfinder") fail("data: there are pictures of one set: ./run data show pathfinder");
+    carry_out("show pathfinder", arguments, show_pathfinder);
+  } else if (command.empty()) {
+    Options options;
+    Fields fields = Fields::of(options);
+    assign_arguments(fields, arguments);
+    if (!options.help && !arguments.empty()) fail("data: say `data check` or `data make` before the options");
+    fmt::print(
+        "Usage: ./run data check|make [--OPTION=VALUE ...]\n       ./run data make pathfinder --help\n       ./run "
+        "data show pathfinder --help\n\n{}",
+        options_text(fields));
   } else {
-    const std::vector<std::string> commands = {"check", "make"};
+    const std::vector<std::string> commands = {"check", "make", "show"};
     fail("data: there is no command '{}'{}", command, valid_names(command, commands));
   }
 }

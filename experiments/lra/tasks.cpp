@@ -5,6 +5,8 @@ namespace bochner::lra {
 std::vector<ArenaTask> arena_tasks() {
   return {
       listops_task(),
+      pathfinder_task(),
+      pathx_task(),
   };
 }
 

@@ -8,6 +8,8 @@ namespace bochner::lra {
 using ArenaTask = TaskEntry<TaskData>;
 
 ArenaTask listops_task();
+ArenaTask pathfinder_task();
+ArenaTask pathx_task();
 
 /// All of them, in the order of --help; the first is the default.
 std::vector<ArenaTask> arena_tasks();

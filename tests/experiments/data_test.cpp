@@ -72,7 +72,7 @@ TEST(Data, ABrokenManifestHidesNothingElse) {
 TEST(Data, MistakesAreToldInOneLine) {
   const TemporaryFolder folder;
   EXPECT_EQ(run_data(folder, {"chek"}).err,
-            "error: data: there is no command 'chek'; did you mean 'check'? Valid: check, make\n");
+            "error: data: there is no command 'chek'; did you mean 'check'? Valid: check, make, show\n");
   EXPECT_EQ(run_data(folder, {"check", "--dta=x"}).err,
             "error: --dta: there is no such option; did you mean --data?\n");
   test::put(folder / "file", "");

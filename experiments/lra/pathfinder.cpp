@@ -1,0 +1,57 @@
+// Pathfinder (32 x 32 pixels) and Path-X (128 x 128): do two discs lie on the same contour? The images are the
+// published ones, or those of `./run data make pathfinder`.
+#include "datasets/pathfinder/pathfinder.h"
+
+#include <filesystem>
+#include <memory>
+
+#include "experiments/lra/tasks.h"
+
+namespace bochner::lra {
+namespace {
+
+struct PathfinderConfig {
+  int64_t size = 32;
+  std::string difficulty = "hard";
+  std::string split = "arena";
+  uint64_t split_seed = 0;
+  bool partial = false;
+
+  void fields(Fields& f) {
+    f("difficulty", difficulty, "contours of 6, 9 or 14 dashes; the papers report hard")
+        .one_of({"easy", "intermediate", "hard"});
+    f("split", split,
+      "arena takes 80, 10 and 10 % of the images in their order; shuffled, as SKY does, in a random one")
+        .one_of({"arena", "shuffled"});
+    f("split-seed", split_seed, "seed of the shuffled split");
+    f("partial", partial, "take fewer images than the 200,000 published ones, or than the manifest tells of");
+  }
+
+  pathfinder::TaskOptions options(const RunOptions& run) const {
+    const std::filesystem::path below = pathfinder::folder_of(size, pathfinder::difficulty_named(difficulty));
+    return {.folder = std::filesystem::path(run.data) / below,
+            .read = {.size = size, .partial = partial},
+            .split = pathfinder::split_named(split),
+            .seed = split_seed};
+  }
+};
+
+ArenaTask task_of(const std::string& name, int64_t size) {
+  const auto config = std::make_shared<PathfinderConfig>();
+  config->size = size;
+  ArenaTask task;
+  task.name = name;
+  task.fields = [config, name](Fields& f) { f.group(name, *config); };
+  task.about = [config](const RunOptions& run) { return pathfinder::task(config->options(run)); };
+  task.load = [config](const RunOptions& run, const Messages& messages) {
+    return pathfinder::load_task(config->options(run), messages.say);
+  };
+  return task;
+}
+
+}  // namespace
+
+ArenaTask pathfinder_task() { return task_of("pathfinder", 32); }
+ArenaTask pathx_task() { return task_of("pathx", 128); }
+
+}  // namespace bochner::lra

@@ -1,0 +1,87 @@
+// Pathfinder through the programs: `data make pathfinder` and the arena's tasks that read what it makes.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/io/png.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::TemporaryFolder;
+
+Ended run(const TemporaryFolder& folder, std::vector<std::string> command) {
+  return Process(command, folder.path()).wait();
+}
+
+Ended train(const TemporaryFolder& folder, std::vector<std::string> arguments) {
+  const std::vector<std::string> small = {
+      BOCHNER_LRA,          "--model.layers=1", "--model.dim=16", "--model.hidden=16", "--model.classifier=0",
+      "--model.features=8", "--batch=4",        "--steps=3",      "--threads=1"};
+  arguments.insert(arguments.begin(), small.begin(), small.end());
+  return run(folder, arguments);
+}
+
+TEST(Pathfinder, IsMadeCheckedAndLearntFrom) {
+  const TemporaryFolder folder;
+  const Ended made = run(folder, {BOCHNER_DATA_PROGRAM, "make", "pathfinder", "--size", "32", "--difficulty", "easy",
+                                  "--count", "60", "--seed", "2"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(
+      made.out.find("pathfinder: making 60 images of 32 x 32, easy, with seed 2 in data/pathfinder32/curv_baseline"),
+      std::string::npos)
+      << made.out;
+  const Ended checked = run(folder, {BOCHNER_DATA_PROGRAM, "check"});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_NE(checked.out.find("pathfinder32/curv_baseline right      2 of 2 files"), std::string::npos) << checked.out;
+
+  const Ended trained = train(folder, {"--task=pathfinder", "--pathfinder.difficulty=easy", "--out=a"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto results = nlohmann::json::parse(contents(folder / "a/results.json"));
+  EXPECT_GE(results["baselines"]["majority class"]["accuracy"].get<double>(), 1.0 / 6);  // of 6 test images
+  EXPECT_EQ(results["steps"], 3);
+  const Ended missing = train(folder, {"--task=pathfinder", "--out=b"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.err.find("./run data make pathfinder --size 32"), std::string::npos) << missing.err;
+}
+
+TEST(Pathfinder, PathXIsOfTheFullSize) {
+  const TemporaryFolder folder;
+  const Ended made =
+      run(folder, {BOCHNER_DATA_PROGRAM, "make", "pathfinder", "--size=128", "--difficulty=easy", "--count=20"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Ended trained =
+      train(folder, {"--task=pathx", "--pathx.difficulty=easy", "--attention=performer", "--batch=1", "--out=a"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+}
+
+TEST(Pathfinder, PicturesOfTheDocumentsAreThoseOfTheProgram) {
+  const TemporaryFolder folder;
+  for (const std::string size : {"32", "128"}) {
+    const Ended shown = run(folder, {BOCHNER_DATA_PROGRAM, "show", "pathfinder", "--size=" + size, "--out=a.png"});
+    ASSERT_EQ(shown.code, 0) << shown.err;
+    const Tensor made = read_png(folder / "a.png");
+    const Tensor kept = read_png(BOCHNER_SOURCE_DIR "/docs/pathfinder" + size + ".png");
+    ASSERT_EQ(made.shape(), kept.shape());
+    EXPECT_TRUE(std::equal(made.data<uint8_t>(), made.data<uint8_t>() + made.size(), kept.data<uint8_t>())) << size;
+  }
+}
+
+TEST(Pathfinder, MistakesAreToldInOneLine) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(run(folder, {BOCHNER_DATA_PROGRAM, "make", "pathfinder", "--size=33"}).err,
+            "error: pathfinder: there are no pictures of 33 pixels a side; there are 32, 64, 128 and 256\n");
+  EXPECT_EQ(run(folder, {BOCHNER_DATA_PROGRAM, "make", "listops", "--size=32"}).err.substr(0, 30),
+            "error: --size: there is no suc");
+  EXPECT_EQ(run(folder, {BOCHNER_DATA_PROGRAM, "make", "pathfindr"}).err,
+            "error: data make: 'pathfindr' is none of what can be made; did you mean 'pathfinder'? Valid: listops, "
+            "pathfinder, fashion-mnist\n");
+  EXPECT_FALSE(std::filesystem::exists(folder / "data"));
+}
+
+}  // namespace
+}  // namespace bochner
