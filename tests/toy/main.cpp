@@ -58,8 +58,8 @@ class Bowl final : public Trainable {
         momentum_(Tensor::zeros({config.model.dim}, DType::f64)) {}
 
   StepResult step(int64_t step) override {
-    if (config_.pause_ms >= 10000) std::ofstream("asleep") << "in a step\n";  // tests wait for it
-    if (config_.pause_ms > 0) usleep(static_cast<useconds_t>(config_.pause_ms) * 1000);
+    if (config_.pause_ms >= 10000) std::ofstream("asleep") << "in a step\n";   // tests wait for it
+    std::this_thread::sleep_for(std::chrono::milliseconds(config_.pause_ms));  // to its end, whatever signals come
     batch_ = {step * 2, step * 2 + 1};
     if (step == config_.nan_at) return {.loss = scalar(std::numeric_limits<double>::quiet_NaN())};
     auto* const x = place_.data<double>();
