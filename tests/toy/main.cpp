@@ -1,10 +1,12 @@
 // The smallest experiment there is, for the tests of everything around one: walks down a quadratic bowl by noisy
 // gradients with momentum. Its state is a vector, a momentum and a generator.
 #include <unistd.h>
-#include <fstream>
 
+#include <chrono>
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <thread>
 
 #include "experiments/common/run/run.h"
 
