@@ -55,7 +55,7 @@ SHORTER = [
     (r"\./run( NAME( \[options\])?)?", "=> ./run lra --version"),
     (r"\./run NAME --help", "=> ./run lra --help ?Usage"),
     (r"\./run data check\|make.*", "=> ./run data"),
-    (r"\./run data check( --data data)?", "--data=elsewhere"),  # in data/ small files stand for the real ones
+    (r"\./run data check( --data data)?", "=> mkdir -p empty && ./run data check --data=empty"),  # in data/ small files stand for real ones
     (r"\./run data make fashion-mnist.*", "?Fashion-MNIST is in"),
     (r"\./run data make.*", "--help"),
     (r"\./run tokenize --train.*", "=> ./run tokenize --train=README.md --to=vocab.txt --size=300 ?vocab.txt: 300 tokens"),
@@ -64,6 +64,7 @@ SHORTER = [
     (r"\./run tokenize --(pretrained|vocab).*", "=> printf 'a\\t[MASK]' | ./run tokenize --pretrained=tests/golden/wordpiece ?2 5 3 4 3"),
     (r"\./run attention --show NAME", "=> ./run attention --show softmax"),
     (r"\./run lra( --preset[= ](kl|skyformer).*)?", "--dump-config"),
+    (r"\./run lra --task=path.*", "--dump-config"),  # the images are thousands, or 128 x 128
     (r"\./run lra .*--(help|version)", ""),
     (r"\./run lra .*", LRA),
     (r"\./run sparsity --preset=kl .*", "--dump-config"),

@@ -142,6 +142,10 @@ int main(int argc, char** argv) {
   int rounds = 200;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
+    if (word == "--help") {
+      fmt::print("Usage: snnk [--file TABLE.csv] [rounds]\n");
+      return 0;
+    }
     if (word == "--file" && i + 1 < argc) {
       file = argv[++i];
     } else if ((rounds = std::atoi(argv[i])) < 1) {
