@@ -43,7 +43,7 @@ bool is_limited(int resource) {
 }
 
 /// Runs before the constructors of the libraries, so nothing here may need one.
-void check_address_space(int, char**, char** environment) {
+[[maybe_unused]] void check_address_space(int, char**, char** environment) {
   if (!is_limited(RLIMIT_AS) && !is_limited(RLIMIT_DATA)) return;
   std::array<void*, 128> maps{};
   const int threads = blas_threads(environment);
@@ -58,8 +58,7 @@ void check_address_space(int, char**, char** environment) {
   if (mapped == threads) return;
   constexpr const char* kMessage =
       "error: the limit on memory (ulimit -v or -d) is too low: OpenBLAS needs 128 MiB for each thread; raise it, or "
-      "set "
-      "OMP_NUM_THREADS=1\n";
+      "set OMP_NUM_THREADS=1\n";
   if (write(STDERR_FILENO, kMessage, std::strlen(kMessage)) < 0) _exit(1);
   _exit(1);
 }
