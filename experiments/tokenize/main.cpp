@@ -9,6 +9,7 @@
 #include "engine/io/file.h"
 #include "engine/io/stream.h"
 #include "experiments/common/config/config.h"
+#include "experiments/common/program/build_info.h"
 #include "experiments/common/program/program.h"
 
 namespace {
@@ -30,6 +31,7 @@ struct Options {
   int64_t least_count = 2;
   int64_t characters = 1000;
   bool help = false;
+  bool version = false;
 
   void fields(Fields& f) {
     const std::vector<std::string> choices = {"auto", "yes", "no"};
@@ -47,6 +49,7 @@ struct Options {
     f("least-count", least_count, "pieces that follow each other less often are not joined").at_least(1);
     f("characters", characters, "different characters at most; words with others are left out").at_least(1);
     f("help", help, "print this, and stop");
+    f("version", version, "print what this program was built from, and stop");
   }
 };
 
@@ -151,6 +154,10 @@ void run(const std::vector<std::string>& arguments) {
   Options options;
   Fields fields = Fields::of(options);
   assign_arguments(fields, arguments);
+  if (options.version && !options.help) {
+    fmt::print("{}", version_text());
+    return;
+  }
   if (options.help) {
     fmt::print(
         "Usage: ./run tokenize --pretrained=FOLDER|--vocab=FILE [--OPTION=VALUE ...] < TEXT\n"
