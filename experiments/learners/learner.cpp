@@ -10,6 +10,7 @@ namespace bochner {
 namespace {
 
 constexpr const char* kOptimizerPrefix = "optimizer.";
+constexpr const char* kPredictions = "predictions.tsv";
 
 std::vector<Parameter*> parameters_on(Device device, Module& model) {
   model.to(device, DType::f32);
@@ -134,23 +135,22 @@ Blame Learner::blame(int64_t step) {
   return blame;
 }
 
-void Learner::answer(Split split, const std::function<void(const Examples&, const Outputs&)>& judge) {
-  const std::unique_ptr<Feed> feed = problem_.split(split);
+void Learner::answer(Feed& feed, const std::function<void(const Examples&, const Outputs&)>& judge) {
   Generator noise = stream_of(seed_, Stream::evaluation);
   Context context{noise, false};
   int64_t answered = 0;
-  for (int64_t i = 0; i < feed->steps_per_epoch(); ++i) {
-    const Examples batch = feed->next().to(device_);
+  for (int64_t i = 0; i < feed.steps_per_epoch(); ++i) {
+    const Examples batch = feed.next().to(device_);
     judge(batch, problem_.forward(batch, context));
     answered += batch.size();
-    evaluated(answered, feed->examples());
+    evaluated(answered, feed.examples());
   }
 }
 
 Metrics Learner::evaluate(Split split) {
   const Objective& objective = *problem_.objective;
   Answers answers;
-  answer(split, [&](const Examples& batch, const Outputs& outputs) {
+  answer(*problem_.split(split), [&](const Examples& batch, const Outputs& outputs) {
     const Tensor counted = objective.terms(batch);
     const double terms = counted.defined() ? counted.item() : static_cast<double>(batch.size());
     if (terms > 0) answers.loss_sum += objective.loss(outputs, batch).item() * terms;
@@ -163,8 +163,19 @@ Metrics Learner::evaluate(Split split) {
   return metrics;
 }
 
-void Learner::predict(Split split, const std::function<void(const Prediction&)>& say) {
-  answer(split, [&](const Examples&, const Outputs& outputs) {
+std::vector<std::string> Learner::answer_files() {
+  if (problem_.asked.empty()) return {kPredictions};
+  std::vector<std::string> files;
+  for (const Problem::Asked& asked : problem_.asked) files.push_back(asked.file);
+  return files;
+}
+
+void Learner::predict(const std::string& file, const std::function<void(const Prediction&)>& say) {
+  const auto asked = std::find_if(problem_.asked.begin(), problem_.asked.end(),
+                                  [&](const Problem::Asked& one) { return one.file == file; });
+  BOCHNER_ASSERT(asked != problem_.asked.end() || file == kPredictions);
+  const std::unique_ptr<Feed> feed = asked != problem_.asked.end() ? asked->examples() : problem_.split(Split::test);
+  answer(*feed, [&](const Examples&, const Outputs& outputs) {
     for (const Prediction& one : problem_.objective->predictions(outputs)) say(one);
   });
 }

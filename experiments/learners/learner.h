@@ -41,6 +41,12 @@ struct Problem {
   std::vector<GroupRule> groups = {};
   std::function<std::vector<Baseline>()> baselines = {};
   std::vector<std::string> inputs = {};  ///< their names, where they have some
+  /// Files of answers, with the examples that each is of. Empty: predictions.tsv, of the test split.
+  struct Asked {
+    std::string file;
+    std::function<std::unique_ptr<Feed>()> examples;
+  };
+  std::vector<Asked> asked = {};
   /// What this program alone tells of a split, behind the metrics.
   std::function<void(Split, const Answers&, Metrics&)> further = {};
 };
@@ -63,7 +69,8 @@ class Learner final : public Trainable {
   StepResult step(int64_t step) override;
   /// Without dropout; the noise of random features comes from a generator of its own, the same each time.
   Metrics evaluate(Split split) override;
-  void predict(Split split, const std::function<void(const Prediction&)>& say) override;
+  std::vector<std::string> answer_files() override;
+  void predict(const std::string& file, const std::function<void(const Prediction&)>& say) override;
 
   void save_model(State& state) override;
   void load_model(const State& state) override;
@@ -85,8 +92,8 @@ class Learner final : public Trainable {
   /// All of a step but the optimizer's numbers, which are prepared, and the batch, which is on the device.
   void update(const Examples& batch, int64_t step);
   void add_part(const Examples& batch, int64_t step, int64_t part, const Tensor& terms);
-  /// Calls `judge` with each batch of a split and what the model says of it.
-  void answer(Split split, const std::function<void(const Examples&, const Outputs&)>& judge);
+  /// Calls `judge` with each batch of a feed and what the model says of it.
+  void answer(Feed& feed, const std::function<void(const Examples&, const Outputs&)>& judge);
 
   Problem problem_;
   OptimConfig optim_;

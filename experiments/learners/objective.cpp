@@ -75,6 +75,10 @@ std::vector<Prediction> Classification::predictions(const Outputs& outputs) cons
     }
     return all;
   }
+  if (!names_.empty()) {
+    for (size_t i = 0; i < examples; ++i) all[i].answer = names_.at(static_cast<size_t>(guesses[i]));
+    return all;
+  }
   const std::vector<double> probabilities = softmax(scores.cast(DType::f64), 1).to_vector<double>();
   const auto classes = static_cast<std::ptrdiff_t>(scores.size(1));
   for (size_t i = 0; i < examples; ++i) {

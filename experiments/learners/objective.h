@@ -45,18 +45,21 @@ class Objective {
 /// (n, length), kNoLabel where there is none.
 class Classification : public Objective {
  public:
-  explicit Classification(std::string labels = "labels") : labels_(std::move(labels)) {}
+  /// `names`, where given, are those of the classes.
+  explicit Classification(std::string labels = "labels", std::vector<std::string> names = {})
+      : labels_(std::move(labels)), names_(std::move(names)) {}
   Variable loss(const Outputs& outputs, const Examples& examples) const override;
   Tensor terms(const Examples& examples) const override;
   bool judges() const override { return true; }
   Tensor correct(const Outputs& outputs, const Examples& examples) const override;
   int64_t judged(const Examples& examples) const override;
   void collect(const Outputs& outputs, const Examples& examples, Answers& to) const override;
-  /// The class and the probabilities of all; of tokens their classes alone.
+  /// The class and the probabilities of all; of tokens their classes alone. Of classes with names the name alone.
   std::vector<Prediction> predictions(const Outputs& outputs) const override;
 
  private:
   std::string labels_;
+  std::vector<std::string> names_;
 };
 
 /// Mean squared error of numbers (n, 1) or (n). `values`: floats of the same count.

@@ -118,7 +118,7 @@ TEST(Learner, LearnsALabelForEachTokenThatHasOne) {
   EXPECT_EQ(metric(learner, "accuracy"), 1);  // of the tokens that have a label; no guess is right elsewhere
   EXPECT_LT(metric(learner, "loss"), 0.1);
   int64_t lines = 0;
-  learner.predict(Split::test, [&](const Prediction& one) {
+  learner.predict("predictions.tsv", [&](const Prediction& one) {
     ++lines;
     EXPECT_TRUE(one.numbers.empty());
     EXPECT_NE(one.answer.find(' '), std::string::npos);  // a class for each token
@@ -149,7 +149,8 @@ TEST(Learner, LearnsNumbers) {
   EXPECT_GT(metric(learner, "spearman"), 0.999);
   const std::vector<double> truths = rows.labels.to_vector<double>();
   size_t i = 0;
-  learner.predict(Split::test, [&](const Prediction& one) { EXPECT_NEAR(std::stod(one.answer), truths[i++], 0.2); });
+  learner.predict("predictions.tsv",
+                  [&](const Prediction& one) { EXPECT_NEAR(std::stod(one.answer), truths[i++], 0.2); });
   EXPECT_EQ(i, truths.size());
 }
 
@@ -159,7 +160,7 @@ TEST(Learner, PredictsTheClassAndItsProbabilities) {
   Learner learner(run, adamw(), sequence::classification(run, encoder("softmax"), data, judged_by_accuracy()));
   int64_t right = 0;
   int64_t i = 0;
-  learner.predict(Split::test, [&](const Prediction& one) {
+  learner.predict("predictions.tsv", [&](const Prediction& one) {
     ASSERT_EQ(one.numbers.size(), 2U);
     EXPECT_NEAR(one.numbers[0] + one.numbers[1], 1, 1e-12);
     EXPECT_EQ(one.answer, one.numbers[1] > one.numbers[0] ? "1" : "0");
@@ -167,6 +168,32 @@ TEST(Learner, PredictsTheClassAndItsProbabilities) {
   });
   EXPECT_EQ(i, 40);
   EXPECT_EQ(static_cast<double>(right) / 40, metric(learner, "accuracy"));
+}
+
+TEST(Learner, AnswersInSeveralFilesWithTheNamesOfClasses) {
+  const TaskData data = task_of(1);
+  const RunOptions run = options_of(16);
+  Problem problem = sequence::classification(run, encoder("softmax"), data, judged_by_accuracy());
+  const auto feed_of = [](std::shared_ptr<const Dataset> set) {
+    return
+        [set] { return std::make_unique<sequence::TokenFeed>(set, LoaderOptions{.batch_size = 16, .shuffle = false}); };
+  };
+  problem.objective = std::make_shared<Classification>("labels", std::vector<std::string>{"no", "yes"});
+  problem.asked = {{"valid.tsv", feed_of(data.valid)}, {"train.tsv", feed_of(data.train)}};
+  Learner learner(run, adamw(), std::move(problem));
+  EXPECT_EQ(learner.answer_files(), (std::vector<std::string>{"valid.tsv", "train.tsv"}));
+  int64_t right = 0;
+  int64_t i = 0;
+  learner.predict("train.tsv", [&](const Prediction& one) {
+    EXPECT_TRUE(one.numbers.empty());
+    EXPECT_TRUE(one.answer == "no" || one.answer == "yes") << one.answer;
+    right += one.answer == (data.train->label(i++) == 1 ? "yes" : "no") ? 1 : 0;
+  });
+  EXPECT_EQ(i, 64);
+  Problem of_train = sequence::classification(run, encoder("softmax"), data, judged_by_accuracy());
+  of_train.split = [&](Split) { return feed_of(data.train)(); };
+  Learner same(run, adamw(), std::move(of_train));
+  EXPECT_EQ(static_cast<double>(right) / 64, metric(same, "accuracy"));
 }
 
 TEST(Learner, FrozenParametersStayAndAreNotCounted) {

@@ -20,11 +20,11 @@ State best_of(const std::filesystem::path& folder) {
   return State::load(std::filesystem::exists(best) ? best : last);
 }
 
-std::string table_of(Trainable& model) {
+std::string table_of(Trainable& model, const std::string& answers) {
   std::string lines;
   int64_t count = 0;
   size_t numbers = 0;
-  model.predict(Split::test, [&](const Prediction& one) {
+  model.predict(answers, [&](const Prediction& one) {
     numbers = one.numbers.size();
     lines += fmt::format("{}\t{}", count++, one.answer);
     for (const double number : one.numbers) lines += fmt::format("\t{}", number);
@@ -36,6 +36,20 @@ std::string table_of(Trainable& model) {
   return head + "\n" + lines;
 }
 
+/// Several files go into --out as a folder, which is made; one is --out itself.
+void write_answers(const RunOptions& options, const std::filesystem::path& folder, Trainable& model) {
+  const std::vector<std::string> files = model.answer_files();
+  if (files.empty()) fail("--predict: this experiment answers no questions one by one");
+  const bool is_folder = options.out.empty() || files.size() > 1;
+  const std::filesystem::path out = options.out.empty() ? folder : std::filesystem::path(options.out);
+  if (is_folder) std::filesystem::create_directories(out);
+  for (const std::string& name : files) {
+    const std::filesystem::path file = is_folder ? out / name : out;
+    write_file_atomically(file, table_of(model, name));
+    fmt::print("{}\n", file.string());
+  }
+}
+
 }  // namespace
 
 bool asks_a_run(const RunOptions& options) { return !options.evaluate.empty() || !options.predict.empty(); }
@@ -45,10 +59,7 @@ void answer(const RunOptions& options, Trainable& model) {
   const State state = best_of(folder);
   model.load_model(state);
   if (options.evaluate.empty()) {
-    const std::filesystem::path file =
-        options.out.empty() ? folder / "predictions.tsv" : std::filesystem::path(options.out);
-    write_file_atomically(file, table_of(model));
-    fmt::print("{}\n", file.string());
+    write_answers(options, folder, model);
   } else {
     fmt::print("{}, step {}\n", state.file, state.integer("run.step"));
     for (const auto& [name, split] : {std::pair{"valid", Split::valid}, {"test", Split::test}}) {

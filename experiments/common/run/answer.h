@@ -11,7 +11,7 @@ bool asks_a_run(const RunOptions& options);
 
 /// Gives them. The config must be that of the run, as Program loads it. Predictions are tab-separated, a line for each
 /// example, in order: its number from 0, the answer, and the probability of each class where the answer is one. They
-/// go to predictions.tsv in the run's folder, or to --out.
+/// go to the model's answer_files() in the run's folder, or to --out, which is the file, or the folder of several.
 void answer(const RunOptions& options, Trainable& model);
 
 }  // namespace bochner

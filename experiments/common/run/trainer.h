@@ -67,8 +67,11 @@ class Trainable {
   /// Measures the model on a split. Must leave everything that save_training() saves as it is, also where evaluated()
   /// throws.
   virtual Metrics evaluate(Split split) = 0;
-  /// Says what the model answers to each example of a split, in order; nothing where it answers no questions.
-  virtual void predict(Split, const std::function<void(const Prediction&)>&) {}
+  /// The files of answers that --predict writes, each to the examples of one set; none where the model answers no
+  /// questions.
+  virtual std::vector<std::string> answer_files() { return {}; }
+  /// Says what the model answers to each example of the set of one of these files, in order.
+  virtual void predict(const std::string& /*file*/, const std::function<void(const Prediction&)>&) {}
 
   /// The parameters and buffers, under the names of Hugging Face where the model has one.
   virtual void save_model(State& state) = 0;
