@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <unordered_map>
 
 #include "datasets/tokenizers/utf8.h"
 #include "engine/error.h"
+#include "engine/io/json_file.h"
 #include "engine/io/stream.h"
 
 namespace bochner {
@@ -81,74 +81,6 @@ WordpieceVocabulary read_lines(const std::filesystem::path& path) {
   return vocabulary;
 }
 
-/// A JSON object in a file. Names within an object that come twice, and depth, are refused.
-json read_json(const std::filesystem::path& path) {
-  const std::string text = text_of_file(path);
-  std::vector<std::set<std::string>> names;
-  const auto look = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > 50) fail("{}: nested too deep", path.string());
-    if (event == json::parse_event_t::object_start) names.emplace_back();
-    if (event == json::parse_event_t::object_end) names.pop_back();
-    if (event == json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second) {
-      fail("{}: '{}' comes twice", path.string(), value.get<std::string>());
-    }
-    return true;
-  };
-  try {
-    json root = json::parse(text, look);
-    if (!root.is_object()) fail("{}: not a JSON object", path.string());
-    return root;
-  } catch (const json::exception& error) {
-    std::string_view what = error.what();  // [json.exception.parse_error.101] parse error at line 1, column 9: ...
-    fail("{}: {}", path.string(), what.substr(std::min(what.find("] ") + 2, what.size())));
-  }
-}
-
-/// The members of an object that are there and not null; `where` is the file and the object.
-class Members {
- public:
-  Members(const json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object.is_object()) fail("{}: is no object", where_);
-  }
-  const json* find(const char* name) const {
-    const auto found = object_.find(name);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-  const json& at(const char* name) const {
-    const json* value = find(name);
-    if (value == nullptr) fail("{}: there is no {}", where_, name);
-    return *value;
-  }
-  bool flag(const char* name, bool otherwise) const {
-    const json* value = find(name);
-    if (value != nullptr && !value->is_boolean())
-      fail("{}: {} is {}, neither true nor false", where_, name, value->dump());
-    return value == nullptr ? otherwise : value->get<bool>();
-  }
-  int64_t number(const char* name, int64_t least, int64_t most, int64_t otherwise) const {
-    const json* value = find(name);
-    if (value == nullptr) return otherwise;
-    const bool fits = value->is_number_unsigned() && value->get<uint64_t>() <= static_cast<uint64_t>(most);
-    if (!fits || value->get<int64_t>() < least) {
-      fail("{}: {} is {}, no number from {} to {}", where_, name, value->dump(), least, most);
-    }
-    return value->get<int64_t>();
-  }
-  std::string text(const char* name, const std::string& otherwise) const {
-    const json* value = find(name);
-    if (value != nullptr && !value->is_string()) fail("{}: {} is {}, no text", where_, name, value->dump());
-    return value == nullptr ? otherwise : value->get<std::string>();
-  }
-  void require(const char* name, const std::string& expected) const {
-    const std::string found = text(name, "");
-    if (found != expected) fail("{}: {} is '{}', and only {} is known here", where_, name, found, expected);
-  }
-
- private:
-  const json& object_;
-  std::string where_;
-};
-
 void place(WordpieceVocabulary& vocabulary, const std::string& token, int64_t id) {
   if (vocabulary.pieces.size() <= static_cast<size_t>(id)) vocabulary.pieces.resize(static_cast<size_t>(id) + 1);
   std::string& at = vocabulary.pieces[static_cast<size_t>(id)];
@@ -160,7 +92,7 @@ void read_added(WordpieceVocabulary& vocabulary, const json& list) {
   if (!list.is_array()) fail("{}: added_tokens is no list", vocabulary.file);
   for (const json& item : list) {
     const std::string where = fmt::format("{}: added_tokens[{}]", vocabulary.file, vocabulary.added.size());
-    const Members members(item, where);
+    const JsonMembers members(item, where);
     AddedToken added;
     added.text = members.text("content", "");
     check_token(added.text, where);
@@ -181,9 +113,9 @@ void read_added(WordpieceVocabulary& vocabulary, const json& list) {
 WordpieceVocabulary read_tokenizer_json(const std::filesystem::path& path, Names& names) {
   WordpieceVocabulary vocabulary;
   vocabulary.file = path.string();
-  const json root = read_json(path);
-  const Members all(root, vocabulary.file);
-  const Members model(all.at("model"), vocabulary.file + ": model");
+  const json root = read_json_object(path, kLargestFile);
+  const JsonMembers all(root, vocabulary.file);
+  const JsonMembers model(all.at("model"), vocabulary.file + ": model");
   model.require("type", "WordPiece");
   vocabulary.options.prefix = model.text("continuing_subword_prefix", "##");
   if (vocabulary.options.prefix.empty() || vocabulary.options.prefix.size() > 100) {
@@ -204,7 +136,7 @@ WordpieceVocabulary read_tokenizer_json(const std::filesystem::path& path, Names
     place(vocabulary, token, id.get<int64_t>());
   }
   if (const json* normalizer = all.find("normalizer")) {
-    const Members members(*normalizer, vocabulary.file + ": normalizer");
+    const JsonMembers members(*normalizer, vocabulary.file + ": normalizer");
     members.require("type", "BertNormalizer");
     WordpieceOptions& options = vocabulary.options;
     options.clean_text = members.flag("clean_text", true);
@@ -214,16 +146,16 @@ WordpieceVocabulary read_tokenizer_json(const std::filesystem::path& path, Names
   } else {
     fail("{}: there is no normalizer; only BertNormalizer is known here", vocabulary.file);
   }
-  Members(all.at("pre_tokenizer"), vocabulary.file + ": pre_tokenizer").require("type", "BertPreTokenizer");
+  JsonMembers(all.at("pre_tokenizer"), vocabulary.file + ": pre_tokenizer").require("type", "BertPreTokenizer");
   if (const json* added = all.find("added_tokens")) read_added(vocabulary, *added);
   return vocabulary;
 }
 
 /// A name in tokenizer_config.json is a text, or an object with the text as its content.
-void read_name(const Members& config, const char* key, const std::string& where, std::string& name) {
+void read_name(const JsonMembers& config, const char* key, const std::string& where, std::string& name) {
   const json* value = config.find(key);
   if (value == nullptr) return;
-  name = value->is_object() ? Members(*value, where + ": " + key).text("content", name) : config.text(key, name);
+  name = value->is_object() ? JsonMembers(*value, where + ": " + key).text("content", name) : config.text(key, name);
 }
 
 }  // namespace
@@ -254,8 +186,8 @@ WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& fold
   }
   const auto config_path = folder / "tokenizer_config.json";
   if (std::filesystem::exists(config_path)) {
-    const json root = read_json(config_path);
-    const Members config(root, config_path.string());
+    const json root = read_json_object(config_path, kLargestFile);
+    const JsonMembers config(root, config_path.string());
     WordpieceOptions& options = vocabulary.options;
     options.lower_case = config.flag("do_lower_case", options.lower_case);
     if (config.find("strip_accents") != nullptr) options.strip_accents = config.flag("strip_accents", true);

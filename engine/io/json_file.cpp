@@ -1,0 +1,92 @@
+#include "engine/io/json_file.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "engine/error.h"
+#include "engine/io/stream.h"
+
+namespace bochner {
+
+using nlohmann::json;
+
+json read_json_object(const std::filesystem::path& path, int64_t limit) {
+  const auto source = open_unpacked(path);
+  const std::vector<std::byte> bytes = read_all(*source, limit);
+  std::vector<std::set<std::string>> names;
+  const auto look = [&](int depth, json::parse_event_t event, json& value) {
+    if (depth > 50) fail("{}: nested too deep", path.string());
+    if (event == json::parse_event_t::object_start) names.emplace_back();
+    if (event == json::parse_event_t::object_end) names.pop_back();
+    if (event == json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second) {
+      fail("{}: '{}' comes twice", path.string(), value.get<std::string>());
+    }
+    return true;
+  };
+  try {
+    json root = json::parse(text_of(bytes), look);
+    if (!root.is_object()) fail("{}: not a JSON object", path.string());
+    return root;
+  } catch (const json::exception& error) {
+    std::string_view what = error.what();  // [json.exception.parse_error.101] parse error at line 1, column 9: ...
+    fail("{}: {}", path.string(), what.substr(std::min(what.find("] ") + 2, what.size())));
+  }
+}
+
+JsonMembers::JsonMembers(const json& object, std::string where) : object_(object), where_(std::move(where)) {
+  if (!object.is_object()) fail("{}: is no object", where_);
+}
+
+const json* JsonMembers::find(const char* name) const {
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+const json& JsonMembers::at(const char* name) const {
+  const json* value = find(name);
+  if (value == nullptr) fail("{}: there is no {}", where_, name);
+  return *value;
+}
+
+bool JsonMembers::flag(const char* name, bool otherwise) const {
+  const json* value = find(name);
+  if (value != nullptr && !value->is_boolean())
+    fail("{}: {} is {}, neither true nor false", where_, name, value->dump());
+  return value == nullptr ? otherwise : value->get<bool>();
+}
+
+int64_t JsonMembers::number(const char* name, int64_t least, int64_t most, int64_t otherwise) const {
+  const json* value = find(name);
+  if (value == nullptr) return otherwise;
+  const bool fits = value->is_number_unsigned() && value->get<uint64_t>() <= static_cast<uint64_t>(most);
+  if (!fits || value->get<int64_t>() < least) {
+    fail("{}: {} is {}, no number from {} to {}", where_, name, value->dump(), least, most);
+  }
+  return value->get<int64_t>();
+}
+
+double JsonMembers::real(const char* name, double least, double most, double otherwise) const {
+  const json* value = find(name);
+  if (value == nullptr) return otherwise;
+  const double number = value->is_number() ? value->get<double>() : least - 1;
+  if (!(number >= least && number <= most)) {
+    fail("{}: {} is {}, no number from {} to {}", where_, name, value->dump(), least, most);
+  }
+  return number;
+}
+
+std::string JsonMembers::text(const char* name, const std::string& otherwise) const {
+  const json* value = find(name);
+  if (value != nullptr && !value->is_string()) fail("{}: {} is {}, no text", where_, name, value->dump());
+  return value == nullptr ? otherwise : value->get<std::string>();
+}
+
+void JsonMembers::require(const char* name, const std::string& expected) const {
+  const std::string found = text(name, "");
+  if (found != expected) fail("{}: {} is '{}', and only {} is known here", where_, name, found, expected);
+}
+
+}  // namespace bochner

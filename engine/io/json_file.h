@@ -1,0 +1,47 @@
+// JSON files of other programs, such as config.json and tokenizer.json: read with bounds, and their members with
+// checks. For source files only, which then include <nlohmann/json.hpp>.
+//
+//   const nlohmann::json root = read_json_object(path, kLargest);
+//   const JsonMembers config(root, path.string());
+//   const int64_t layers = config.number("num_hidden_layers", 1, 1000, 12);
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace bochner {
+
+/// The object in a file, which may be packed with gzip. More than `limit` bytes, other JSON than an object, depth above
+/// 50 and names that come twice within an object are an Error that names the file.
+nlohmann::json read_json_object(const std::filesystem::path& path, int64_t limit);
+
+/// The members of an object that are there and not null. Each Error begins with `where`.
+class JsonMembers {
+ public:
+  /// `object` must outlive this. `where`: the file, and the place of the object in it.
+  JsonMembers(const nlohmann::json& object, std::string where);
+
+  /// Null where there is none.
+  const nlohmann::json* find(const char* name) const;
+  const nlohmann::json& at(const char* name) const;
+
+  // The value, or `otherwise` where there is none. Another type is an Error.
+
+  bool flag(const char* name, bool otherwise) const;
+  /// An integer from `least` to `most`, `least` not below 0.
+  int64_t number(const char* name, int64_t least, int64_t most, int64_t otherwise) const;
+  /// Any number from `least` to `most`.
+  double real(const char* name, double least, double most, double otherwise) const;
+  std::string text(const char* name, const std::string& otherwise) const;
+
+  /// An Error unless the text `name` is `expected`.
+  void require(const char* name, const std::string& expected) const;
+
+ private:
+  const nlohmann::json& object_;
+  std::string where_;
+};
+
+}  // namespace bochner
