@@ -9,18 +9,18 @@
 namespace bochner {
 
 Embedding::Embedding(Slot slot, int64_t entries, int64_t dim, double deviation, Generator& init)
-    : Module(std::move(slot)), weight_(parameter("weight", bochner::init::gaussian({entries, dim}, deviation, init))) {}
+    : Module(std::move(slot)), weight(parameter("weight", bochner::init::gaussian({entries, dim}, deviation, init))) {}
 
 Variable Embedding::forward(const Tensor& ids) const {
   const Scope scope(name());
-  return embedding(weight_, ids);
+  return embedding(weight, ids);
 }
 
 Variable Embedding::forward(const Tensor& ids, const Tensor& codes) const {
   if (!codes.defined()) return forward(ids);
   const Scope scope(name());
-  const Tensor sums = codes.to(weight_.value.device()).cast(weight_.value.dtype());
-  return embedding(matmul(Variable(sums), weight_), ids);
+  const Tensor sums = codes.to(weight.value.device()).cast(weight.value.dtype());
+  return embedding(matmul(Variable(sums), weight), ids);
 }
 
 Tensor sinusoidal_positions(int64_t length, int64_t dim) {

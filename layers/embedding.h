@@ -14,8 +14,7 @@ class Embedding : public Module {
   /// Token i is a sum of entries, codes[i] W: many-hot inputs. codes (tokens, entries); undefined: as above.
   Variable forward(const Tensor& ids, const Tensor& codes) const;
 
- private:
-  Parameter& weight_;  ///< (entries, dim)
+  Parameter& weight;  ///< (entries, dim)
 };
 
 /// P[i, 2j] = sin(i / 10000^(2j / dim)), P[i, 2j + 1] = cos(i / 10000^(2j / dim))  (Vaswani et al., 2017).

@@ -7,7 +7,7 @@
 // An op returns the type that it is given (engine/bf16.h), so a model names only the places where the type changes:
 //
 //   Variable x = as_stored(dropout(tokens + positions));   // f32 -> bf16
-//   for (const EncoderBlock& block : blocks) x = block.forward(x);
+//   for (const TransformerBlock& block : blocks) x = block.forward(x);
 //   return head(as_computed(sum(x)));                      // bf16 -> f32
 //
 // A mechanism whose ops need f32 says so (Mechanism::reads_bf16) and is given f32. In f32 and f64 nothing changes.

@@ -1,11 +1,9 @@
 #include "layers/models/encoder.h"
 
 #include "autograd/fused/dropout.h"
-#include "autograd/fused/feed_forward.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
-#include "autograd/recompute.h"
 #include "engine/ops/reduce.h"
 #include "layers/init.h"
 #include "layers/mixed_precision.h"
@@ -30,47 +28,6 @@ const EncoderOptions& checked(const EncoderOptions& options) {
 
 }  // namespace
 
-FeedForward::FeedForward(Slot slot, const EncoderOptions& options, Generator& init)
-    : Module(std::move(slot)),
-      activation_(options.activation),
-      dropout_(options.dropout),
-      in_(sub("in"), options.dim, options.hidden, init, options.linear),
-      out_(sub("out"), options.hidden, options.dim, init, options.linear) {}
-
-Variable FeedForward::forward(const Variable& x, const LayerNormLayer& norm, Context& context) const {
-  const Scope scope(name());
-  const FeedForwardVariables weights{norm.weight,        norm.bias,   in_.weight,
-                                     in_.bias_or_none(), out_.weight, out_.bias_or_none()};
-  FeedForwardOptions options{.activation = activation_, .eps = norm.eps()};
-  if (context.training) {
-    options.inner = Dropout::draw(dropout_, x.size() / in_.inputs() * in_.outputs(), context.generator);
-    options.outer = Dropout::draw(dropout_, x.size(), context.generator);
-  }
-  return feed_forward(x, weights, options);
-}
-
-EncoderBlock::EncoderBlock(Slot slot, const EncoderOptions& options, Generator& init)
-    : Module(std::move(slot)),
-      block_(options.block),
-      dropout_(options.dropout),
-      norm1_(sub("norm1"), options.dim, options.norm_eps),
-      attention_(sub("attention"), options.dim, options.attention, init),
-      norm2_(sub("norm2"), options.dim, options.norm_eps),
-      feed_forward_(sub("feed_forward"), options, init) {}
-
-Variable EncoderBlock::forward(const Variable& x, const Mask& mask, Context& context) const {
-  const Scope scope(name());
-  // Norms and residuals are handed to the products before and behind them, which take them along in one pass.
-  Variable s;
-  if (block_ == EncoderOptions::Block::pre_norm) {  // s = x + dropout(attend(LN x))
-    s = attention_.forward(x, mask, context, {.norm = &norm1_, .residual = x, .dropout = dropout_});
-  } else {  // n = LN x,  s = n + dropout(attend(n))
-    const Variable n = norm1_.forward(x);
-    s = attention_.forward(n, mask, context, {.residual = n, .dropout = dropout_});
-  }
-  return feed_forward_.forward(s, norm2_, context);  // s + dropout(W2 dropout(act(W1 LN s)))
-}
-
 Encoder::Encoder(Slot slot, const EncoderOptions& options, Generator& init)
     : Encoder(std::move(slot), options, init, TokensAlone{}) {
   add_the_rest(init);
@@ -94,10 +51,18 @@ void Encoder::add_the_rest(Generator& init) {
   } else {
     sinusoids_ = sinusoidal_positions(places, options_.dim);
   }
-  EncoderOptions of_blocks = options_;
-  if (of_blocks.attention.mechanism.length == 0) of_blocks.attention.mechanism.length = places;
-  for (int64_t i = 0; i < options_.layers; ++i)
-    blocks_.emplace_back(sub("blocks." + std::to_string(i)), of_blocks, init);
+  BlockOptions block{.dim = options_.dim,
+                     .hidden = options_.hidden,
+                     .order = options_.block,
+                     .attention = options_.attention,
+                     .activation = options_.activation,
+                     .linear = options_.linear,
+                     .dropout = options_.dropout,
+                     .hidden_dropout = options_.dropout,
+                     .norm_eps = options_.norm_eps};
+  if (block.attention.mechanism.length == 0) block.attention.mechanism.length = places;
+  blocks_ =
+      std::make_unique<TransformerBlocks>(sub("blocks"), blocks_like(block, options_.layers), options_.recompute, init);
 }
 
 Encoder::States Encoder::forward(const Tensor& ids, const Tensor& keys, Context& context) const {
@@ -117,14 +82,7 @@ Encoder::States Encoder::forward(const Tensor& ids, const Tensor& keys, Context&
   }
   const Variable positions = learned_positions_ != nullptr ? Variable(*learned_positions_) : sinusoids_beside(x);
   x = as_stored(drop(x + slice(positions, 0, 0, x.size(1)), options_.dropout, context));
-  const Mask attended{mask, false};
-  for (const EncoderBlock& block : blocks_) {
-    const auto run = [&block, attended, context](const std::vector<Variable>& in) {
-      Context here = context;  // backward may come when the caller's is gone
-      return block.forward(in[0], attended, here);
-    };
-    x = options_.recompute ? recompute(run, {x}, context.generator) : run({x});
-  }
+  x = blocks_->forward(x, {mask, false}, context);
   return {norm_.forward(x), mask};
 }
 

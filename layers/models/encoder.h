@@ -1,21 +1,13 @@
 // The Transformer encoder, and on top of it the classifier of sequences: the model of LRA, KL and SKY.
 #pragma once
 
-#include <deque>
-#include <string>
-
-#include "engine/ops/bias_activation.h"
-#include "layers/attention/multi_head.h"
 #include "layers/embedding.h"
-#include "layers/norm.h"
+#include "layers/models/block.h"
 
 namespace bochner {
 
 struct EncoderOptions {
-  enum class Block : unsigned char {
-    pre_norm,    ///< x + attend(LN x), then x + FFN(LN x)
-    kl_released  ///< the residual is taken from the normalised input: n = LN x, s = n + attend(n), s + FFN(LN s)
-  };
+  using Block = BlockOptions::Order;
   enum class Positions : unsigned char { sinusoidal, learned };
   enum class Pooling : unsigned char {
     cls,         ///< a learned vector in front of the sequence (zeros at first), read at the end
@@ -43,34 +35,6 @@ struct EncoderOptions {
   double dropout = 0.1;
   double norm_eps = 1e-5;
   bool recompute = false;  ///< run each block again in backward instead of keeping its activations
-};
-
-/// x + W2 act(W1 LayerNorm(x)), with dropout behind the activation and behind the second product.
-class FeedForward : public Module {
- public:
-  FeedForward(Slot slot, const EncoderOptions& options, Generator& init);
-  Variable forward(const Variable& x, const LayerNormLayer& norm, Context& context) const;
-
- private:
-  Activation activation_;
-  double dropout_;
-  Linear in_;
-  Linear out_;
-};
-
-class EncoderBlock : public Module {
- public:
-  EncoderBlock(Slot slot, const EncoderOptions& options, Generator& init);
-  /// (batch, length, dim) -> the same
-  Variable forward(const Variable& x, const Mask& mask, Context& context) const;
-
- private:
-  EncoderOptions::Block block_;
-  double dropout_;
-  LayerNormLayer norm1_;
-  MultiHeadAttention attention_;
-  LayerNormLayer norm2_;
-  FeedForward feed_forward_;
 };
 
 /// The trunk: token ids to a vector for each token. It reads of its options all but the head's, `classes` and
@@ -106,7 +70,7 @@ class Encoder : public Module {
   Parameter* learned_positions_;
   Tensor sinusoids_;
   mutable Tensor placed_sinusoids_;  ///< the same, in the type and on the device of the latest input
-  std::deque<EncoderBlock> blocks_;
+  std::unique_ptr<TransformerBlocks> blocks_;
   LayerNormLayer norm_;
 };
 

@@ -1,0 +1,121 @@
+#include "layers/models/block.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string>
+
+#include "autograd/fused/feed_forward.h"
+#include "autograd/recompute.h"
+
+namespace bochner {
+
+std::vector<int64_t> block_numbers(std::string_view text, int64_t count) {
+  std::set<int64_t> numbers;
+  const auto number = [&](std::string_view part) {
+    int64_t value = -1;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc() || end != part.data() + part.size())
+      fail("blocks '{}': '{}' is no number; write for example 8-11 or 0,2,5-7", text, part);
+    if (value < 0 || value >= count)
+      fail("blocks '{}': there is no block {}; they are 0 to {}", text, value, count - 1);
+    return value;
+  };
+  for (std::string_view rest = text;;) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    const size_t dash = part.find('-');
+    const int64_t first = number(part.substr(0, dash));
+    const int64_t last = dash == std::string_view::npos ? first : number(part.substr(dash + 1));
+    if (first > last) fail("blocks '{}': {} comes behind {}", text, first, last);
+    for (int64_t i = first; i <= last; ++i) numbers.insert(i);
+    if (part.size() == rest.size()) break;
+    rest.remove_prefix(part.size() + 1);
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+std::vector<BlockOptions> blocks_like(const BlockOptions& block, int64_t count, const std::vector<int64_t>& with) {
+  std::vector<BlockOptions> blocks(static_cast<size_t>(count), block);
+  for (const int64_t i : with) {
+    if (i < 0 || i >= count) fail("attention '{}': there is no block {} of {}", block.attention.attention, i, count);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const bool listed = with.empty() || std::find(with.begin(), with.end(), i) != with.end();
+    if (!listed) blocks[static_cast<size_t>(i)].attention.attention = "softmax";
+  }
+  return blocks;
+}
+
+FeedForward::FeedForward(Slot slot, const BlockOptions& options, Generator& init)
+    : Module(std::move(slot)),
+      activation_(options.activation),
+      dropout_(options.dropout),
+      hidden_dropout_(options.hidden_dropout),
+      in_(sub("in"), options.dim, options.hidden, init, options.linear),
+      out_(sub("out"), options.hidden, options.dim, init, options.linear) {}
+
+Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Context& context) const {
+  const Scope scope(name());
+  FeedForwardVariables weights{{}, {}, in_.weight, in_.bias_or_none(), out_.weight, out_.bias_or_none()};
+  FeedForwardOptions options{.activation = activation_};
+  if (norm != nullptr) {
+    weights.gamma = norm->weight;
+    weights.beta = norm->bias;
+    options.eps = norm->eps();
+  }
+  if (context.training) {
+    options.inner = Dropout::draw(hidden_dropout_, x.size() / in_.inputs() * in_.outputs(), context.generator);
+    options.outer = Dropout::draw(dropout_, x.size(), context.generator);
+  }
+  return feed_forward(x, weights, options);
+}
+
+TransformerBlock::TransformerBlock(Slot slot, const BlockOptions& options, Generator& init)
+    : Module(std::move(slot)),
+      order_(options.order),
+      dropout_(options.dropout),
+      norm1_(sub("norm1"), options.dim, options.norm_eps),
+      attention_(sub("attention"), options.dim, options.attention, init),
+      norm2_(sub("norm2"), options.dim, options.norm_eps),
+      feed_forward_(sub("feed_forward"), options, init) {}
+
+Variable TransformerBlock::forward(const Variable& x, const Mask& mask, Context& context) const {
+  const Scope scope(name());
+  // Norms in front and residuals are handed to the products beside them, which take them along in one pass.
+  if (order_ == BlockOptions::Order::post_norm) {
+    const Variable s = attention_.forward(x, mask, context, {.residual = x, .dropout = dropout_});
+    return norm2_.forward(feed_forward_.forward(norm1_.forward(s), nullptr, context));
+  }
+  Variable s;
+  if (order_ == BlockOptions::Order::pre_norm) {  // s = x + dropout(attend(LN x))
+    s = attention_.forward(x, mask, context, {.norm = &norm1_, .residual = x, .dropout = dropout_});
+  } else {  // n = LN x,  s = n + dropout(attend(n))
+    const Variable n = norm1_.forward(x);
+    s = attention_.forward(n, mask, context, {.residual = n, .dropout = dropout_});
+  }
+  return feed_forward_.forward(s, &norm2_, context);  // s + dropout(W2 dropout(act(W1 LN s)))
+}
+
+TransformerBlocks::TransformerBlocks(Slot slot, const std::vector<BlockOptions>& options, bool recompute,
+                                     Generator& init)
+    : Module(std::move(slot)), recompute_(recompute) {
+  for (const BlockOptions& each : options) blocks_.emplace_back(sub(std::to_string(blocks_.size())), each, init);
+}
+
+Variable TransformerBlocks::forward(const Variable& x, const Mask& mask, Context& context,
+                                    std::vector<Variable>* states) const {
+  const Scope scope(name());
+  Variable y = x;
+  if (states != nullptr) states->push_back(y);
+  for (const TransformerBlock& block : blocks_) {
+    const auto run = [&block, mask, context](const std::vector<Variable>& in) {
+      Context here = context;  // backward may come when the caller's is gone
+      return block.forward(in[0], mask, here);
+    };
+    y = recompute_ ? recompute(run, {y}, context.generator) : run({y});
+    if (states != nullptr) states->push_back(y);
+  }
+  return y;
+}
+
+}  // namespace bochner

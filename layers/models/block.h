@@ -1,0 +1,84 @@
+// The block of a Transformer, attention and a feed-forward network with their norms and residuals, and stacks of such
+// blocks: what Encoder, Bert and Vit have in common.
+#pragma once
+
+#include <deque>
+#include <string_view>
+#include <vector>
+
+#include "engine/ops/bias_activation.h"
+#include "layers/attention/multi_head.h"
+#include "layers/norm.h"
+
+namespace bochner {
+
+struct BlockOptions {
+  enum class Order : unsigned char {
+    pre_norm,    ///< s = x + attend(LN x), then s + FFN(LN s)  (Xiong et al., 2020)
+    post_norm,   ///< s = LN(x + attend(x)), then LN(s + FFN(s))  (Vaswani et al., 2017; BERT)
+    kl_released  ///< the residual is taken from the normalised input: n = LN x, s = n + attend(n), s + FFN(LN s)
+  };
+
+  int64_t dim = 64;
+  int64_t hidden = 128;  ///< of the feed-forward network
+  Order order = Order::pre_norm;
+  MultiHeadOptions attention = {};
+  Activation activation = Activation::gelu;
+  LinearOptions linear = {};  ///< initial values of the feed-forward network
+  double dropout = 0.1;       ///< behind attention, and behind the second product of the feed-forward network
+  double hidden_dropout = 0;  ///< behind the activation
+  double norm_eps = 1e-5;
+};
+
+/// Numbers of blocks from a text such as `8-11` or `0,2,5-7`, in order, each once. An Error names what is no number, or
+/// none of `count` blocks.
+std::vector<int64_t> block_numbers(std::string_view text, int64_t count);
+/// `count` blocks like this one. Where `with` is not empty, only those blocks have its attention, the others softmax.
+std::vector<BlockOptions> blocks_like(const BlockOptions& block, int64_t count, const std::vector<int64_t>& with = {});
+
+/// x + W2 act(W1 LayerNorm(x)), with dropout behind the activation and behind the second product; without norm,
+/// x + W2 act(W1 x).
+class FeedForward : public Module {
+ public:
+  FeedForward(Slot slot, const BlockOptions& options, Generator& init);
+  /// (..., dim) -> (..., dim); `norm` null: none
+  Variable forward(const Variable& x, const LayerNormLayer* norm, Context& context) const;
+
+ private:
+  Activation activation_;
+  double dropout_;
+  double hidden_dropout_;
+  Linear in_;
+  Linear out_;
+};
+
+class TransformerBlock : public Module {
+ public:
+  TransformerBlock(Slot slot, const BlockOptions& options, Generator& init);
+  /// (batch, length, dim) -> the same
+  Variable forward(const Variable& x, const Mask& mask, Context& context) const;
+
+ private:
+  BlockOptions::Order order_;
+  double dropout_;
+  LayerNormLayer norm1_;
+  MultiHeadAttention attention_;
+  LayerNormLayer norm2_;
+  FeedForward feed_forward_;
+};
+
+/// Blocks one after the other, named 0, 1, ...
+class TransformerBlocks : public Module {
+ public:
+  /// One block for each of `options`. `recompute`: each runs again in backward instead of keeping its activations.
+  TransformerBlocks(Slot slot, const std::vector<BlockOptions>& options, bool recompute, Generator& init);
+  /// (batch, length, dim) -> the same. `states`, where given, receives x and then what each block makes of it.
+  Variable forward(const Variable& x, const Mask& mask, Context& context,
+                   std::vector<Variable>* states = nullptr) const;
+
+ private:
+  bool recompute_;
+  std::deque<TransformerBlock> blocks_;
+};
+
+}  // namespace bochner
