@@ -1,4 +1,4 @@
-// The numbers of tests/golden/layers.py, and the formula that their inputs follow from.
+// The numbers of scripts in tests/golden, and the formula that their inputs follow from.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ inline Tensor wave(double phase, const Shape& shape) {
   return Tensor::from(values, shape);
 }
 
-inline nlohmann::json golden(const std::string& part) {
-  std::ifstream file(BOCHNER_SOURCE_DIR "/tests/golden/layers.json");
+inline nlohmann::json golden(const std::string& part, const std::string& name = "layers.json") {
+  std::ifstream file(BOCHNER_SOURCE_DIR "/tests/golden/" + name);
   return nlohmann::json::parse(file).at(part);
 }
 

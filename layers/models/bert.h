@@ -1,0 +1,101 @@
+// BERT (Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding", 2019): token
+// ids to a state for each token and one for the whole text, and the heads that stand on these. Any attention of the
+// registry may take the place of softmax, in all blocks or in some.
+//
+//   BertOptions options = {.classes = 2};                      // BERT-base with a classifier
+//   Bert bert({}, options, init);
+//   const Variable x = bert.forward({ids, mask, types}, context);
+//   const Variable logits = bert.class_scores(bert.pool(x), context);
+//
+// layers/models/hugging_face.h reads and writes weights.
+#pragma once
+
+#include <memory>
+
+#include "layers/dropout.h"
+#include "layers/embedding.h"
+#include "layers/models/block.h"
+
+namespace bochner {
+
+/// The defaults are those of BERT-base, uncased.
+struct BertOptions {
+  int64_t vocabulary = 30522;
+  int64_t padding = 0;   ///< the token whose vector is never trained as an input; -1: none
+  int64_t length = 512;  ///< longest sequence
+  int64_t types = 2;     ///< of segments: 0 for the first text of a pair, 1 for the second
+  int64_t layers = 12;
+  int64_t dim = 768;
+  int64_t hidden = 3072;                                                      ///< of the feed-forward networks
+  MultiHeadOptions attention = {.heads = 12, .mechanism = {.dropout = 0.1}};  ///< its initial values are not read
+  std::vector<int64_t> attention_blocks = {};  ///< blocks with that attention, the others have softmax; empty: all
+  Activation activation = Activation::gelu;
+  double dropout = 0.1;  ///< of embeddings, and behind each half of a block
+  double norm_eps = 1e-12;
+  double deviation = 0.02;  ///< of all initial weights; biases are 0
+  bool recompute = false;   ///< run each block again in backward instead of keeping its activations
+
+  // Heads.
+  bool pooler = true;
+  bool masked_tokens = false;
+  bool next_sentence = false;       ///< needs the pooler
+  int64_t classes = 0;              ///< 0: no classifier; 1: a regression. Needs the pooler
+  double classifier_dropout = 0.1;  ///< of what the classifier reads
+};
+
+/// Scores of all tokens at a place: LayerNorm(act(W x + a)) E^T + b, E being the table of token embeddings.
+class MaskedTokenHead : public Module {
+ public:
+  MaskedTokenHead(Slot slot, const BertOptions& options, Generator& init);
+  /// x (..., dim), E (vocabulary, dim) -> (..., vocabulary)
+  Variable forward(const Variable& x, const Variable& embeddings) const;
+
+ private:
+  Activation activation_;
+  Linear dense_;
+  LayerNormLayer norm_;
+  Parameter& bias_;
+};
+
+class Bert : public Module {
+ public:
+  Bert(Slot slot, const BertOptions& options, Generator& init);
+
+  struct Input {
+    Tensor ids;         ///< i64 (batch, length)
+    Tensor mask = {};   ///< bool (batch, length), true at real tokens; undefined: all are
+    Tensor types = {};  ///< i64 (batch, length); undefined: all 0
+  };
+  /// The state of each token.  (batch, length, dim)
+  /// `states`, where given, receives the embeddings and then what each block makes of them.
+  Variable forward(const Input& input, Context& context, std::vector<Variable>* states = nullptr) const;
+  /// tanh(W x_0 + b), from the state of the first token, in f32.  (batch, length, dim) -> (batch, dim)
+  Variable pool(const Variable& x) const;
+
+  // Each of these is an Error where the model has no such head.
+
+  /// (..., dim) -> (..., vocabulary), in f32. Give it the states of the masked tokens alone, to save time and memory.
+  Variable token_scores(const Variable& x) const;
+  /// Does the second text follow the first? Score 0: yes, 1: no.  (batch, dim) -> (batch, 2)
+  Variable next_sentence_scores(const Variable& pooled) const;
+  /// (batch, dim) -> (batch, classes)
+  Variable class_scores(const Variable& pooled, Context& context) const;
+
+  const BertOptions& options() const { return options_; }
+
+ private:
+  BertOptions options_;
+  Embedding tokens_;
+  Embedding positions_;
+  Embedding types_;
+  LayerNormLayer norm_;
+  DropoutLayer dropout_;
+  TransformerBlocks blocks_;
+  std::unique_ptr<Linear> pooler_;
+  std::unique_ptr<MaskedTokenHead> masked_tokens_;
+  std::unique_ptr<Linear> next_sentence_;
+  DropoutLayer classifier_dropout_;
+  std::unique_ptr<Linear> classifier_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,260 @@
+#include "layers/models/hugging_face.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "engine/io/file.h"
+#include "engine/io/safetensors.h"
+#include "engine/nearest.h"
+
+namespace bochner {
+namespace {
+
+// ---- names
+
+/// A module or parameter here, and its name in files. `#` stands for the number of a block; `%` for query, key and
+/// value, which lie one after the other in the rows here.
+struct Row {
+  enum class Part : unsigned char {
+    trunk,    ///< must be in a file
+    pooler,   ///< of the trunk, but may be missing
+    learned,  ///< of an attention mechanism, as the pooler
+    head      ///< may be missing, and has no prefix
+  };
+  std::string_view ours, theirs;
+  Part part = Part::trunk;
+};
+
+struct Naming {
+  std::string prefix;  ///< of the trunk in files with heads
+  std::vector<Row> rows;
+};
+
+const Naming& naming_of(const Bert& /*model*/) {
+  using Part = Row::Part;
+  static const Naming naming{"bert.",
+                             {{"embeddings.tokens", "embeddings.word_embeddings"},
+                              {"embeddings.positions", "embeddings.position_embeddings"},
+                              {"embeddings.types", "embeddings.token_type_embeddings"},
+                              {"embeddings.norm", "embeddings.LayerNorm"},
+                              {"blocks.#.attention.qkv", "encoder.layer.#.attention.self.%"},
+                              {"blocks.#.attention.out", "encoder.layer.#.attention.output.dense"},
+                              {"blocks.#.attention.mechanism", "encoder.layer.#.attention.mechanism", Part::learned},
+                              {"blocks.#.norm1", "encoder.layer.#.attention.output.LayerNorm"},
+                              {"blocks.#.feed_forward.in", "encoder.layer.#.intermediate.dense"},
+                              {"blocks.#.feed_forward.out", "encoder.layer.#.output.dense"},
+                              {"blocks.#.norm2", "encoder.layer.#.output.LayerNorm"},
+                              {"pooler", "pooler.dense", Part::pooler},
+                              {"masked_tokens.dense", "cls.predictions.transform.dense", Part::head},
+                              {"masked_tokens.norm", "cls.predictions.transform.LayerNorm", Part::head},
+                              {"masked_tokens.bias", "cls.predictions.bias", Part::head},
+                              {"next_sentence", "cls.seq_relationship", Part::head},
+                              {"classifier", "classifier", Part::head}}};
+  return naming;
+}
+
+const Naming& naming_of(const Vit& /*model*/) {
+  using Part = Row::Part;
+  static const Naming naming{"vit.",
+                             {{"embeddings.cls", "embeddings.cls_token"},
+                              {"embeddings.patches", "embeddings.patch_embeddings.projection"},
+                              {"embeddings.positions", "embeddings.position_embeddings"},
+                              {"blocks.#.norm1", "encoder.layer.#.layernorm_before"},
+                              {"blocks.#.attention.qkv", "encoder.layer.#.attention.attention.%"},
+                              {"blocks.#.attention.out", "encoder.layer.#.attention.output.dense"},
+                              {"blocks.#.attention.mechanism", "encoder.layer.#.attention.mechanism", Part::learned},
+                              {"blocks.#.norm2", "encoder.layer.#.layernorm_after"},
+                              {"blocks.#.feed_forward.in", "encoder.layer.#.intermediate.dense"},
+                              {"blocks.#.feed_forward.out", "encoder.layer.#.output.dense"},
+                              {"norm", "layernorm"},
+                              {"pooler", "pooler.dense", Part::pooler},
+                              {"classifier", "classifier", Part::head}}};
+  return naming;
+}
+
+/// Shapes in files where they are not those here.
+Shape shape_in_file(const Bert& /*model*/, const std::string& /*ours*/, const Shape& shape) { return shape; }
+Shape shape_in_file(const Vit& model, const std::string& ours, const Shape& shape) {
+  const VitOptions& options = model.options();
+  if (ours == "embeddings.patches.weight") return {options.dim, options.channels, options.patch, options.patch};
+  if (ours == "embeddings.positions") return {1, shape[0], shape[1]};
+  return shape;
+}
+
+/// What stands for `#` in a name, and what follows the pattern; nothing where the pattern does not match.
+struct Match {
+  std::string number, rest;
+};
+std::optional<Match> match(std::string_view pattern, std::string_view name) {
+  Match found;
+  const size_t hash = pattern.find('#');
+  const std::string_view head = pattern.substr(0, hash);
+  if (!name.starts_with(head)) return std::nullopt;
+  name.remove_prefix(head.size());
+  if (hash != std::string_view::npos) {
+    const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    found.number = name.substr(0, digits);
+    name.remove_prefix(digits);
+    const std::string_view tail = pattern.substr(hash + 1);
+    if (digits == 0 || !name.starts_with(tail)) return std::nullopt;
+    name.remove_prefix(tail.size());
+  }
+  if (!name.empty() && name.front() != '.') return std::nullopt;
+  found.rest = name;
+  return found;
+}
+
+void replace(std::string& text, std::string_view what, std::string_view with) {
+  if (const size_t at = text.find(what); at != std::string::npos) text.replace(at, what.size(), with);
+}
+
+/// A tensor as files have it: a view of the model's.
+struct FileTensor {
+  std::string name;  ///< without prefix
+  Row::Part part;
+  Tensor view;
+};
+
+template <class Model>
+std::vector<FileTensor> file_tensors(const Model& model, const std::string& ours, const Tensor& value) {
+  for (const Row& row : naming_of(model).rows) {
+    const std::optional<Match> found = match(row.ours, ours);
+    if (!found) continue;
+    std::string name(row.theirs);
+    replace(name, "#", found->number);
+    name += found->rest;
+    if (name.find('%') == std::string::npos)
+      return {{name, row.part, value.view(shape_in_file(model, ours, value.shape()))}};
+    std::vector<FileTensor> parts;
+    const int64_t rows = value.size(0) / 3;
+    for (const char* part : {"query", "key", "value"}) {
+      std::string named = name;
+      replace(named, "%", part);
+      const auto i = static_cast<int64_t>(parts.size());
+      parts.push_back({named, row.part, value.slice(0, i * rows, (i + 1) * rows)});
+    }
+    return parts;
+  }
+  internal_failure("a name in files for every parameter", __FILE__, __LINE__);
+}
+
+template <class Model>
+std::vector<FileTensor> file_tensors(const Model& model, const std::map<std::string, Tensor>& named) {
+  std::vector<FileTensor> all;
+  for (const auto& [name, value] : named) {
+    for (FileTensor& each : file_tensors(model, name, value)) all.push_back(std::move(each));
+  }
+  return all;
+}
+
+bool has_heads(const Bert& model) {
+  const BertOptions& options = model.options();
+  return options.masked_tokens || options.next_sentence || options.classes > 0;
+}
+bool has_heads(const Vit& model) { return model.options().classes > 0; }
+
+/// As transformers writes them: the trunk has a prefix where there are heads.
+template <class Model>
+TensorMap with_prefix(const Model& model, const std::vector<FileTensor>& tensors) {
+  TensorMap named;
+  for (const FileTensor& each : tensors) {
+    const bool prefixed = has_heads(model) && each.part != Row::Part::head;
+    named[(prefixed ? naming_of(model).prefix : "") + each.name] = each.view;
+  }
+  return named;
+}
+
+/// The name of a tensor in this file, or nothing: with or without prefix, in the new or the old spelling.
+std::optional<std::string> spelled(const SafetensorsFile& file, const FileTensor& tensor, const std::string& prefix) {
+  std::string old = tensor.name;
+  replace(old, "LayerNorm.weight", "LayerNorm.gamma");
+  replace(old, "LayerNorm.bias", "LayerNorm.beta");
+  std::vector<std::string> names = {tensor.name, old};
+  if (tensor.part != Row::Part::head) names = {prefix + tensor.name, prefix + old, tensor.name, old};
+  for (const std::string& name : names) {
+    if (file.contains(name)) return name;
+  }
+  return std::nullopt;
+}
+
+template <class Model>
+LoadedTensors load(Model& model, const std::filesystem::path& folder) {
+  const SafetensorsFile file(pretrained_weights(folder));
+  const std::string& prefix = naming_of(model).prefix;
+  LoadedTensors loaded;
+  std::set<std::string> left;
+  for (const std::string& name : file.tensor_names()) left.insert(name);
+  std::vector<std::pair<Tensor, std::string>> copies;
+  for (const FileTensor& tensor : file_tensors(model, model.state())) {
+    const std::optional<std::string> name = spelled(file, tensor, prefix);
+    if (!name && tensor.part == Row::Part::trunk)
+      fail("{}: holds no tensor {}{}; is it another model's?", file.name(), prefix, tensor.name);
+    if (!name) {
+      loaded.made_new.push_back(tensor.name);
+      continue;
+    }
+    if (!(file.shape(*name) == tensor.view.shape())) {
+      fail("{}: tensor {} is {}, the model needs {}", file.name(), *name, file.shape(*name).str(),
+           tensor.view.shape().str());
+    }
+    if (is_floating(tensor.view.dtype()) != is_floating(file.dtype(*name))) {
+      fail("{}: tensor {} is {}, the model needs {}", file.name(), *name, name_of(file.dtype(*name)),
+           name_of(tensor.view.dtype()));
+    }
+    left.erase(*name);
+    loaded.read.push_back(*name);
+    copies.emplace_back(tensor.view, *name);
+  }
+  std::vector<Tensor> values;  // all are read, and so verified, before the first is copied
+  values.reserve(copies.size());
+  for (const auto& [view, name] : copies) values.push_back(file.read(name));
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const Tensor& view = copies[i].first;
+    view.copy_(values[i].cast(view.dtype()).to(view.device()));
+  }
+  loaded.left_over.assign(left.begin(), left.end());
+  std::sort(loaded.read.begin(), loaded.read.end());
+  std::sort(loaded.made_new.begin(), loaded.made_new.end());
+  return loaded;
+}
+
+template <class Model>
+void save(Model& model, const std::filesystem::path& folder, const std::filesystem::path& from) {
+  const std::string config = pretrained_config(model);
+  const TensorMap tensors = with_prefix(model, file_tensors(model, model.state()));
+  std::filesystem::create_directories(folder);
+  write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});  // without it transformers refuses
+  write_file_atomically(folder / "config.json", config);
+  if (from.empty() || std::filesystem::equivalent(from, folder)) return;
+  for (const char* name : {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                           "preprocessor_config.json"}) {
+    if (std::filesystem::exists(from / name)) write_file_atomically(folder / name, read_file(from / name));
+  }
+}
+
+}  // namespace
+
+std::string LoadedTensors::text() const {
+  const auto names = [](const std::vector<std::string>& list) { return list.empty() ? "none" : listed(list); };
+  return fmt::format("{} tensors read; made new: {}; left over: {}", read.size(), names(made_new), names(left_over));
+}
+
+LoadedTensors load_pretrained(Bert& model, const std::filesystem::path& folder) { return load(model, folder); }
+LoadedTensors load_pretrained(Vit& model, const std::filesystem::path& folder) { return load(model, folder); }
+
+std::map<std::string, Tensor> pretrained_tensors(const Bert& model, const std::map<std::string, Tensor>& named) {
+  return with_prefix(model, file_tensors(model, named));
+}
+std::map<std::string, Tensor> pretrained_tensors(const Vit& model, const std::map<std::string, Tensor>& named) {
+  return with_prefix(model, file_tensors(model, named));
+}
+
+void save_pretrained(Bert& model, const std::filesystem::path& folder, const std::filesystem::path& from) {
+  save(model, folder, from);
+}
+void save_pretrained(Vit& model, const std::filesystem::path& folder, const std::filesystem::path& from) {
+  save(model, folder, from);
+}
+
+}  // namespace bochner

@@ -1,0 +1,65 @@
+// Models in the folders of Hugging Face's transformers: config.json and model.safetensors, in and out.
+//
+//   const BertOptions options = read_bert_options(folder);
+//   Bert bert({}, options, init);
+//   const LoadedTensors loaded = load_pretrained(bert, folder);   // loaded.text() says what came from where
+//   save_pretrained(bert, "mine", folder);                        // BertModel.from_pretrained("mine") in Python
+//
+// Of BERT the architectures BertModel, BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction and
+// BertForSequenceClassification are known, of ViT ViTModel and ViTForImageClassification. Names of tensors are those
+// that files have, with or without the prefix `bert.` or `vit.`, and the older `LayerNorm.gamma` and `LayerNorm.beta`.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "layers/models/bert.h"
+#include "layers/models/vit.h"
+
+namespace bochner {
+
+/// What came of the tensors of a model and of a file.
+struct LoadedTensors {
+  std::vector<std::string> read;       ///< names in the file
+  std::vector<std::string> made_new;   ///< names that the file lacks: their initial values stay
+  std::vector<std::string> left_over;  ///< names in the file that the model has no use for
+  /// `103 tensors read; made new: classifier.bias, classifier.weight; left over: none`
+  std::string text() const;
+};
+
+/// `bert` or `vit`: the model_type in config.json. An Error for any other.
+std::string pretrained_type(const std::filesystem::path& folder);
+
+/// The model that config.json describes, with the heads of its architecture. An Error names what is not known here,
+/// such as another activation, and numbers for which model.safetensors is too small.
+BertOptions read_bert_options(const std::filesystem::path& folder);
+VitOptions read_vit_options(const std::filesystem::path& folder);
+
+/// Copies the tensors of model.safetensors into a model. What the file lacks of heads, pooler and attention mechanism
+/// is made new. An Error names a tensor of another size, with both, and one of the trunk that is missing; the model is
+/// then as before.
+LoadedTensors load_pretrained(Bert& model, const std::filesystem::path& folder);
+LoadedTensors load_pretrained(Vit& model, const std::filesystem::path& folder);
+
+/// The path of model.safetensors. An Error where there is none says what to do.
+std::filesystem::path pretrained_weights(const std::filesystem::path& folder);
+
+/// Tensors under the names and in the shapes that files have, from tensors under the names of the model: its state, or
+/// gradients of its parameters. Q, K and V, one matrix here, are three there. They are views.
+std::map<std::string, Tensor> pretrained_tensors(const Bert& model, const std::map<std::string, Tensor>& named);
+std::map<std::string, Tensor> pretrained_tensors(const Vit& model, const std::map<std::string, Tensor>& named);
+
+/// The text of config.json. Errors are those of save_pretrained.
+std::string pretrained_config(const Bert& model);
+std::string pretrained_config(const Vit& model);
+
+/// Writes config.json and model.safetensors into `folder`, which is made where it is not there, and copies the files of
+/// the tokenizer and of images' preparation from the folder `from` where it has them. An Error where a block has
+/// another attention than softmax, or the model has heads of two architectures: transformers would compute something
+/// else.
+void save_pretrained(Bert& model, const std::filesystem::path& folder, const std::filesystem::path& from = {});
+void save_pretrained(Vit& model, const std::filesystem::path& folder, const std::filesystem::path& from = {});
+
+}  // namespace bochner

@@ -1,0 +1,244 @@
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "engine/io/json_file.h"
+#include "engine/nearest.h"
+#include "layers/models/hugging_face.h"
+
+namespace bochner {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr int64_t kLargestConfig = int64_t{16} << 20;
+
+struct Config {
+  explicit Config(const std::filesystem::path& folder)
+      : path((folder / "config.json").string()), root(read_json_object(path, kLargestConfig)), members(root, path) {}
+
+  std::string path;
+  json root;
+  JsonMembers members;
+
+  Activation activation() const {
+    const std::string name = members.text("hidden_act", "gelu");
+    for (const auto& [theirs, ours] : kActivations) {
+      if (theirs == name) return ours;
+    }
+    fail("{}: hidden_act is '{}'; known here are {}", path, name, listed(names_of_activations()));
+  }
+  static std::vector<std::string> names_of_activations() {
+    std::vector<std::string> names;
+    for (const auto& [theirs, ours] : kActivations) names.emplace_back(theirs);
+    return names;
+  }
+  double share(const char* name, double otherwise) const { return members.real(name, 0, 1, otherwise); }
+  int64_t size(const char* name, int64_t otherwise) const { return members.number(name, 1, 1 << 24, otherwise); }
+  std::string architecture(const std::string& otherwise) const {
+    const json* list = members.find("architectures");
+    if (list == nullptr) return otherwise;
+    if (!list->is_array() || list->size() != 1 || !(*list)[0].is_string())
+      fail("{}: architectures is {}, not a list of one name", path, list->dump());
+    return (*list)[0].get<std::string>();
+  }
+  int64_t labels() const {
+    const json* labels = members.find("id2label");
+    if (labels == nullptr) return members.number("num_labels", 1, 1 << 24, 2);
+    if (!labels->is_object() || labels->empty()) fail("{}: id2label is no object with names of labels", path);
+    return static_cast<int64_t>(labels->size());
+  }
+  void refuse_unless(bool known, const char* name) const {
+    if (!known) fail("{}: {} is {}, which is not known here", path, name, members.at(name).dump());
+  }
+
+  static constexpr std::array<std::pair<std::string_view, Activation>, 5> kActivations = {
+      {{"gelu", Activation::gelu},
+       {"gelu_new", Activation::gelu_tanh},
+       {"gelu_pytorch_tanh", Activation::gelu_tanh},
+       {"gelu_fast", Activation::gelu_tanh},
+       {"relu", Activation::relu}}};
+};
+
+/// What BertOptions and VitOptions have in common.
+template <class Options>
+void read_trunk(const Config& config, Options& options) {
+  options.layers = config.members.number("num_hidden_layers", 0, 4096, options.layers);
+  options.dim = config.members.number("hidden_size", 1, 1 << 16, options.dim);
+  options.hidden = config.members.number("intermediate_size", 1, 1 << 20, options.hidden);
+  options.attention.heads = config.members.number("num_attention_heads", 1, 1 << 16, options.attention.heads);
+  options.attention.mechanism.dropout =
+      config.share("attention_probs_dropout_prob", options.attention.mechanism.dropout);
+  options.activation = config.activation();
+  options.dropout = config.share("hidden_dropout_prob", options.dropout);
+  options.norm_eps = config.members.real("layer_norm_eps", 0, 1, options.norm_eps);
+  options.deviation = config.members.real("initializer_range", 0, 1e3, options.deviation);
+  if (options.dim % options.attention.heads != 0) {
+    fail("{}: {} heads do not divide hidden_size {}", config.path, options.attention.heads, options.dim);
+  }
+}
+
+/// Refuses numbers for which the weights have too few bytes, before a model of that size is made.
+template <class Options>
+void check_bytes(const Config& config, const std::filesystem::path& folder, const Options& options, int64_t rows) {
+  const std::filesystem::path weights = pretrained_weights(folder);
+  const int64_t least = rows * options.dim + options.layers * 2 * options.dim * (2 * options.dim + options.hidden);
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(weights));
+  if (least > bytes) {
+    fail("{}: its sizes ask for at least {} numbers, but {} has {} bytes", config.path, least, weights.string(), bytes);
+  }
+}
+
+std::string activation_in_file(Activation activation) {
+  for (const auto& [theirs, ours] : Config::kActivations) {
+    if (ours == activation) return std::string(theirs);
+  }
+  fail("save_pretrained: transformers has no name for the activation {}", name_of(activation));
+}
+
+ordered_json labels_of(int64_t classes) {
+  ordered_json labels = ordered_json::object();
+  for (int64_t i = 0; i < classes; ++i) labels[std::to_string(i)] = "LABEL_" + std::to_string(i);
+  return labels;
+}
+
+template <class Options>
+ordered_json trunk_config(const Options& options, const char* type, const std::string& architecture) {
+  if (options.attention.attention != "softmax" && options.layers > 0) {
+    fail(
+        "save_pretrained: blocks have the attention {}, which transformers does not know; only softmax can be exported",
+        options.attention.attention);
+  }
+  if (options.attention.head_dim > 0 && options.attention.heads * options.attention.head_dim != options.dim) {
+    fail("save_pretrained: {} heads of {} are not the model's size {}, as transformers wants", options.attention.heads,
+         options.attention.head_dim, options.dim);
+  }
+  ordered_json config;
+  config["architectures"] = {architecture};
+  config["model_type"] = type;
+  config["hidden_size"] = options.dim;
+  config["num_hidden_layers"] = options.layers;
+  config["num_attention_heads"] = options.attention.heads;
+  config["intermediate_size"] = options.hidden;
+  config["hidden_act"] = activation_in_file(options.activation);
+  config["hidden_dropout_prob"] = options.dropout;
+  config["attention_probs_dropout_prob"] = options.attention.mechanism.dropout;
+  config["layer_norm_eps"] = options.norm_eps;
+  config["initializer_range"] = options.deviation;
+  if (options.classes > 0) config["id2label"] = labels_of(options.classes);
+  if (options.classes == 1) config["problem_type"] = "regression";
+  return config;
+}
+
+}  // namespace
+
+std::filesystem::path pretrained_weights(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "model.safetensors";
+  if (std::filesystem::exists(path)) return path;
+  for (const char* other : {"model.safetensors.index.json", "pytorch_model.bin"}) {
+    if (std::filesystem::exists(folder / other)) {
+      fail("{}: holds {} and no model.safetensors; in transformers, save_pretrained writes one", folder.string(),
+           other);
+    }
+  }
+  fail("{}: holds no model.safetensors", folder.string());
+}
+
+std::string pretrained_type(const std::filesystem::path& folder) {
+  const Config config(folder);
+  const std::string type = config.members.text("model_type", "");
+  if (type != "bert" && type != "vit") fail("{}: model_type is '{}'; known here are bert and vit", config.path, type);
+  return type;
+}
+
+BertOptions read_bert_options(const std::filesystem::path& folder) {
+  const Config config(folder);
+  const JsonMembers& members = config.members;
+  members.require("model_type", "bert");
+  config.refuse_unless(members.text("position_embedding_type", "absolute") == "absolute", "position_embedding_type");
+  config.refuse_unless(!members.flag("is_decoder", false), "is_decoder");
+  config.refuse_unless(!members.flag("add_cross_attention", false), "add_cross_attention");
+  config.refuse_unless(members.flag("tie_word_embeddings", true), "tie_word_embeddings");
+  BertOptions options;
+  read_trunk(config, options);
+  options.vocabulary = config.size("vocab_size", options.vocabulary);
+  options.length = config.size("max_position_embeddings", options.length);
+  options.types = config.size("type_vocab_size", options.types);
+  const bool unpadded = config.root.contains("pad_token_id") && members.find("pad_token_id") == nullptr;
+  options.padding = unpadded ? -1 : members.number("pad_token_id", 0, options.vocabulary - 1, 0);
+  options.classifier_dropout = config.share("classifier_dropout", options.dropout);
+  const std::string architecture = config.architecture("BertModel");
+  const bool both = architecture == "BertForPreTraining";
+  options.masked_tokens = both || architecture == "BertForMaskedLM";
+  options.next_sentence = both || architecture == "BertForNextSentencePrediction";
+  options.classes = architecture == "BertForSequenceClassification" ? config.labels() : 0;
+  options.pooler = architecture != "BertForMaskedLM";
+  if (!options.masked_tokens && !options.next_sentence && options.classes == 0 && architecture != "BertModel") {
+    fail(
+        "{}: the architecture {} is not known here; known are BertModel, BertForPreTraining, BertForMaskedLM, "
+        "BertForNextSentencePrediction and BertForSequenceClassification",
+        config.path, architecture);
+  }
+  check_bytes(config, folder, options, options.vocabulary + options.length + options.types);
+  return options;
+}
+
+VitOptions read_vit_options(const std::filesystem::path& folder) {
+  const Config config(folder);
+  const JsonMembers& members = config.members;
+  members.require("model_type", "vit");
+  config.refuse_unless(members.flag("qkv_bias", true), "qkv_bias");
+  config.refuse_unless(members.text("pooler_act", "tanh") == "tanh", "pooler_act");
+  VitOptions options;
+  read_trunk(config, options);
+  config.refuse_unless(members.number("pooler_output_size", 1, 1 << 24, options.dim) == options.dim,
+                       "pooler_output_size");
+  options.image = members.number("image_size", 1, 1 << 14, options.image);
+  options.patch = members.number("patch_size", 1, 1 << 14, options.patch);
+  options.channels = members.number("num_channels", 1, 1 << 12, options.channels);
+  const std::string architecture = config.architecture("ViTModel");
+  options.classes = architecture == "ViTForImageClassification" ? config.labels() : 0;
+  options.pooler = architecture == "ViTModel";
+  if (!options.pooler && options.classes == 0) {
+    fail("{}: the architecture {} is not known here; known are ViTModel and ViTForImageClassification", config.path,
+         architecture);
+  }
+  const int64_t side = options.image / options.patch;
+  check_bytes(config, folder, options, side * side + options.channels * options.patch * options.patch);
+  return options;
+}
+
+std::string pretrained_config(const Bert& model) {
+  const BertOptions& options = model.options();
+  const bool pretraining = options.masked_tokens || options.next_sentence;
+  if (pretraining && options.classes > 0)
+    fail("save_pretrained: a classifier beside the heads of pretraining; transformers has no such architecture");
+  const char* architecture = options.masked_tokens && options.next_sentence ? "BertForPreTraining"
+                             : options.masked_tokens                        ? "BertForMaskedLM"
+                             : options.next_sentence                        ? "BertForNextSentencePrediction"
+                             : options.classes > 0                          ? "BertForSequenceClassification"
+                                                                            : "BertModel";
+  ordered_json config = trunk_config(options, "bert", architecture);
+  config["vocab_size"] = options.vocabulary;
+  config["max_position_embeddings"] = options.length;
+  config["type_vocab_size"] = options.types;
+  config["pad_token_id"] = options.padding >= 0 ? ordered_json(options.padding) : ordered_json();
+  config["classifier_dropout"] = options.classifier_dropout;
+  config["tie_word_embeddings"] = true;
+  return config.dump(2) + "\n";
+}
+
+std::string pretrained_config(const Vit& model) {
+  const VitOptions& options = model.options();
+  if (options.pooler && options.classes > 0)
+    fail("save_pretrained: a classifier beside a pooler; transformers has no such architecture");
+  ordered_json config = trunk_config(options, "vit", options.classes > 0 ? "ViTForImageClassification" : "ViTModel");
+  config["image_size"] = options.image;
+  config["patch_size"] = options.patch;
+  config["num_channels"] = options.channels;
+  config["qkv_bias"] = true;
+  return config.dump(2) + "\n";
+}
+
+}  // namespace bochner

@@ -1,0 +1,65 @@
+// The Vision Transformer (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2021): an image cut into patches, each a
+// token, with a learned vector in front that is read at the end.
+//
+//   Vit vit({}, {.classes = 10}, init);                                 // ViT-B/16 with a classifier
+//   const Variable logits = vit.class_scores(vit.forward(pixels, context));
+//
+// layers/models/hugging_face.h reads and writes weights.
+#pragma once
+
+#include <memory>
+
+#include "layers/dropout.h"
+#include "layers/models/block.h"
+
+namespace bochner {
+
+/// The defaults are those of ViT-B/16.
+struct VitOptions {
+  int64_t image = 224;  ///< height and width, in pixels
+  int64_t patch = 16;   ///< the same of a patch, which must divide it
+  int64_t channels = 3;
+  int64_t layers = 12;
+  int64_t dim = 768;
+  int64_t hidden = 3072;                       ///< of the feed-forward networks
+  MultiHeadOptions attention = {.heads = 12};  ///< its initial values are not read
+  std::vector<int64_t> attention_blocks = {};  ///< blocks with that attention, the others have softmax; empty: all
+  Activation activation = Activation::gelu;
+  double dropout = 0;  ///< of embeddings, and behind each half of a block
+  double norm_eps = 1e-12;
+  double deviation = 0.02;  ///< of all initial weights; biases are 0
+  bool recompute = false;   ///< run each block again in backward instead of keeping its activations
+
+  // Heads.
+  bool pooler = false;
+  int64_t classes = 0;  ///< 0: no classifier; 1: a regression
+};
+
+class Vit : public Module {
+ public:
+  Vit(Slot slot, const VitOptions& options, Generator& init);
+
+  /// The state of the vector in front and of each patch, row by row of the image, behind the last norm.
+  /// pixels (batch, channels, image, image) -> (batch, 1 + patches, dim)
+  /// `states`, where given, receives the embeddings and then what each block makes of them, without that norm.
+  Variable forward(const Variable& pixels, Context& context, std::vector<Variable>* states = nullptr) const;
+  /// tanh(W x_0 + b), in f32.  (batch, 1 + patches, dim) -> (batch, dim). An Error in a model without pooler.
+  Variable pool(const Variable& x) const;
+  /// W x_0 + b, in f32.  (batch, 1 + patches, dim) -> (batch, classes). An Error in a model without classifier.
+  Variable class_scores(const Variable& x) const;
+
+  const VitOptions& options() const { return options_; }
+
+ private:
+  VitOptions options_;
+  Parameter& cls_;        ///< (1, 1, dim)
+  Linear patches_;        ///< inputs: channel by channel, row by row of a patch
+  Parameter& positions_;  ///< (1 + patches, dim)
+  DropoutLayer dropout_;
+  TransformerBlocks blocks_;
+  LayerNormLayer norm_;
+  std::unique_ptr<Linear> pooler_;
+  std::unique_ptr<Linear> classifier_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,196 @@
+// What BERT and ViT do beside what transformers does: other attentions in some blocks, training, bf16, refusals.
+// Their numbers are tested in hugging_face_test.cpp.
+#include "layers/models/bert.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "autograd/fused/cross_entropy.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/view.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "engine/precision.h"
+#include "layers/models/vit.h"
+
+namespace bochner {
+namespace {
+
+BertOptions small() {
+  BertOptions options{.vocabulary = 11, .length = 12, .layers = 3, .dim = 8, .hidden = 6, .classes = 2};
+  options.attention.heads = 2;
+  options.attention.mechanism.features = 8;
+  options.deviation = 0.3;
+  return options;
+}
+
+Tensor some_ids(const Shape& shape) {
+  Generator generator(7);
+  return integers(shape, 1, 11, generator);
+}
+
+double largest(const Tensor& x) { return amax(abs(x)).item(); }
+
+TEST(BlockNumbers, AreReadFromText) {
+  EXPECT_EQ(block_numbers("8-11", 12), (std::vector<int64_t>{8, 9, 10, 11}));
+  EXPECT_EQ(block_numbers("5-6,0,2,5", 12), (std::vector<int64_t>{0, 2, 5, 6}));
+  for (const char* bad : {"", "a", "1-", "-1", "12", "3-2", "1,,2", "1;2", "1 ", "99999999999999999999"})
+    EXPECT_THROW(block_numbers(bad, 12), Error) << bad;
+}
+
+TEST(Bert, AttentionOfTheRegistryStandsInTheBlocksNamed) {
+  BertOptions options = small();
+  options.attention.attention = "gmm-prf";
+  options.attention_blocks = {1};
+  Generator init(1);
+  Bert bert({}, options, init);
+  std::set<std::string> blocks;
+  for (const auto& [name, tensor] : bert.state()) {
+    if (name.find("mechanism") != std::string::npos) blocks.insert(name.substr(0, 9));
+  }
+  EXPECT_EQ(blocks, (std::set<std::string>{"blocks.1."}));
+  options.attention_blocks = {};
+  Bert all({}, options, init);
+  blocks.clear();
+  for (const auto& [name, tensor] : all.state()) {
+    if (name.find("mechanism") != std::string::npos) blocks.insert(name.substr(0, 9));
+  }
+  EXPECT_EQ(blocks.size(), 3U);
+  options.attention_blocks = {3};
+  EXPECT_THROW(Bert({}, options, init), Error);
+}
+
+TEST(Bert, ReadsNothingOfPaddedTokens) {
+  for (const char* attention : {"softmax", "performer", "gaussian"}) {
+    BertOptions options = small();
+    options.attention.attention = attention;
+    Generator init(1), noise(2);
+    Bert bert({}, options, init);
+    bert.to(Device::cpu(), DType::f64);
+    Context context{noise, false};
+    const Tensor ids = some_ids({2, 9});
+    const Tensor mask = less(Tensor::arange(9).unsqueeze(0), Tensor::from<int64_t>({5, 5}, {2, 1}));
+    const Variable padded = bert.forward({ids, mask}, context);
+    const Variable alone = bert.forward({ids.slice(1, 0, 5).contiguous()}, context);
+    EXPECT_LT(largest(slice(padded, 1, 0, 5).value() - alone.value()), 1e-10) << attention;
+  }
+}
+
+/// The loss after each of so many steps down the gradient.
+template <class Loss>
+std::vector<double> descend(Module& model, const Loss& loss, int steps, double rate) {
+  std::vector<double> losses;
+  for (int step = 0; step < steps; ++step) {
+    Tape tape;
+    const Variable y = loss();
+    losses.push_back(y.item());
+    tape.backward(y);
+    for (Parameter* parameter : model.parameters()) {
+      if (parameter->grad.defined()) parameter->value.copy_(parameter->value - parameter->grad * rate);
+    }
+    model.clear_gradients();
+  }
+  return losses;
+}
+
+TEST(Bert, TrainsWithDropoutInF32AndBf16AndWithRecomputation) {
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    set_precision(precision);
+    std::vector<std::vector<double>> runs;
+    for (const bool recompute : {false, true}) {
+      BertOptions options = small();
+      options.recompute = recompute;
+      Generator init(1), noise(2);
+      Bert bert({}, options, init);
+      Context context{noise, true};
+      const Tensor ids = some_ids({8, 9}), types = Tensor::zeros({8, 9}, DType::i64);
+      const Tensor labels = Tensor::from<int64_t>({0, 1, 0, 1, 1, 1, 0, 0}, {8});
+      runs.push_back(descend(
+          bert,
+          [&] {
+            const Variable scores = bert.class_scores(bert.pool(bert.forward({ids, {}, types}, context)), context);
+            EXPECT_EQ(scores.dtype(), DType::f32);
+            return cross_entropy(scores, labels);
+          },
+          60, 0.3));
+      EXPECT_LT(runs.back().back(), 0.5 * runs.back().front());
+    }
+    EXPECT_EQ(runs[0], runs[1]);
+  }
+  set_precision(Precision::f32);
+}
+
+TEST(Bert, TheVectorOfThePaddingTokenIsNotTrainedAsAnInput) {
+  BertOptions options = small();
+  options.masked_tokens = true;
+  Generator init(1), noise(2);
+  Bert bert({}, options, init);
+  EXPECT_EQ(largest(bert.state().at("embeddings.tokens.weight").select(0, 0)), 0);
+  Context context{noise, false};
+  const Tensor ids = Tensor::from<int64_t>({1, 0, 2, 0}, {1, 4});
+  const auto gradient_of = [&](const auto& output) {
+    bert.clear_gradients();
+    Tape tape;
+    const Variable y = output(bert.forward({ids}, context));
+    tape.backward({y}, {Tensor::full(y.shape(), 1)});
+    for (const Parameter* parameter : bert.parameters()) {
+      if (parameter->name == "embeddings.tokens.weight") return parameter->grad.clone();
+    }
+    return Tensor();
+  };
+  const Tensor of_inputs = gradient_of([&](const Variable& x) { return bert.pool(x); });
+  EXPECT_EQ(largest(of_inputs.select(0, 0)), 0);
+  EXPECT_GT(largest(of_inputs.select(0, 2)), 0);
+  const Tensor tied = gradient_of([&](const Variable& x) { return bert.token_scores(x); });
+  EXPECT_GT(largest(tied.select(0, 0)), 0) << "as an output it is";
+}
+
+TEST(Bert, RefusesWhatDoesNotFit) {
+  Generator init(1), noise(2);
+  Bert bert({}, small(), init);
+  Context context{noise, false};
+  EXPECT_THROW(bert.forward({some_ids({9})}, context), Error);
+  EXPECT_THROW(bert.forward({some_ids({1, 13})}, context), Error);
+  EXPECT_THROW(bert.forward({some_ids({2, 9}), Tensor::full({2, 8}, 1, DType::boolean)}, context), Error);
+  EXPECT_THROW(bert.forward({some_ids({2, 9}), {}, some_ids({1, 9})}, context), Error);
+  EXPECT_THROW(bert.forward({Tensor::full({1, 3}, 11, DType::i64)}, context), Error);
+  EXPECT_THROW(bert.forward({some_ids({1, 3}), {}, Tensor::full({1, 3}, 2, DType::i64)}, context), Error);
+  const Variable x = bert.forward({some_ids({2, 9})}, context);
+  EXPECT_THROW(bert.token_scores(x), Error);
+  EXPECT_THROW(bert.next_sentence_scores(bert.pool(x)), Error);
+  const auto refused = [&](const auto& change) {
+    BertOptions options = small();
+    change(options);
+    EXPECT_THROW(Bert({}, options, init), Error);
+  };
+  refused([](BertOptions& o) { o.pooler = false; });
+  refused([](BertOptions& o) { o.types = 0; });
+  refused([](BertOptions& o) { o.padding = 11; });
+  refused([](BertOptions& o) { o.attention.heads = 3; });
+}
+
+TEST(Vit, TrainsAndRefusesWhatDoesNotFit) {
+  VitOptions options{.image = 6, .patch = 3, .channels = 2, .layers = 2, .dim = 8, .hidden = 6};
+  options.attention.heads = 2;
+  options.dropout = 0.1;
+  options.classes = 2;
+  options.deviation = 0.3;
+  Generator init(1), noise(2);
+  Vit vit({}, options, init);
+  Context context{noise, true};
+  const Tensor pixels = normal({6, 2, 6, 6}, noise);
+  const Tensor labels = Tensor::from<int64_t>({0, 1, 0, 1, 1, 0}, {6});
+  const std::vector<double> losses = descend(
+      vit, [&] { return cross_entropy(vit.class_scores(vit.forward(pixels, context)), labels); }, 60, 0.1);
+  EXPECT_LT(losses.back(), 0.5 * losses.front());
+  EXPECT_THROW(vit.forward(normal({6, 2, 6, 7}, noise), context), Error);
+  EXPECT_THROW(vit.forward(normal({2, 6, 6}, noise), context), Error);
+  EXPECT_THROW(vit.pool(vit.forward(pixels, context)), Error);
+  options.patch = 4;
+  EXPECT_THROW(Vit({}, options, init), Error);
+}
+
+}  // namespace
+}  // namespace bochner

@@ -1,0 +1,301 @@
+// BERT and ViT against transformers (tests/golden/bert.py): weights read by name, outputs, gradients, and the way back.
+#include "layers/models/hugging_face.h"
+
+#include <gtest/gtest.h>
+
+#include "autograd/fused/cross_entropy.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
+#include "autograd/ops/view.h"
+#include "engine/ops/index.h"
+#include "tests/layers/models/pretrained.h"
+
+namespace bochner {
+namespace {
+
+using nlohmann::json;
+using test::golden_model;
+using test::input_of;
+using test::TemporaryFolder;
+using test::tensors_of;
+using test::write_model;
+
+constexpr double kTolerance = 1e-9;
+
+std::vector<double> values_of(const Tensor& x) { return x.to_vector<double>(); }
+
+/// What a model gave, and the loss of tests/golden/bert.py.
+struct Outputs {
+  std::map<std::string, Variable> named;
+  std::vector<Variable> states;
+  Variable loss;
+};
+
+Variable sum_of_squares(const Variable& x, const Variable& pooled) { return sum(square(x)) + sum(pooled); }
+
+/// Cross-entropy over the places whose label is not -100.
+Variable cross_entropy_of_marked(const Variable& scores, const json& labels) {
+  const auto values = labels.get<std::vector<int64_t>>();
+  return cross_entropy(reshape(scores, {-1, scores.size(-1)}),
+                       Tensor::from(values, {static_cast<int64_t>(values.size())}), {.ignore = -100});
+}
+
+Outputs outputs_of(Bert& bert, const std::string& architecture, const json& model) {
+  Generator noise(1);
+  Context context{noise, false};
+  Bert::Input input{input_of(model, "input_ids"), input_of(model, "attention_mask"), input_of(model, "token_type_ids")};
+  if (input.mask.defined()) input.mask = input.mask.cast(DType::boolean);
+  Outputs out;
+  const Variable x = bert.forward(input, context, &out.states);
+  const auto label = [](const std::vector<int64_t>& labels) {
+    return Tensor::from(labels, {static_cast<int64_t>(labels.size())});
+  };
+  if (architecture == "BertModel") {
+    out.named = {{"last_hidden_state", x}, {"pooler_output", bert.pool(x)}};
+    out.loss = sum_of_squares(x, out.named["pooler_output"]);
+  } else if (architecture == "BertForPreTraining") {
+    out.named = {{"prediction_logits", bert.token_scores(x)},
+                 {"seq_relationship_logits", bert.next_sentence_scores(bert.pool(x))}};
+    out.loss = cross_entropy_of_marked(out.named["prediction_logits"], golden("labels", "bert.json")) +
+               cross_entropy(out.named["seq_relationship_logits"], label({0, 1, 1}));
+  } else if (architecture == "BertForMaskedLM") {
+    out.named = {{"logits", bert.token_scores(x)}};
+    std::vector<int64_t> labels(18);
+    for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i * 7 + 3) % 11;
+    out.loss = cross_entropy_of_marked(out.named["logits"], labels);
+  } else {
+    out.named = {{"logits", bert.class_scores(bert.pool(x), context)}};
+    out.loss = cross_entropy(out.named["logits"], label({0, 2, 1}));
+  }
+  return out;
+}
+
+Outputs outputs_of(Vit& vit, const std::string& architecture, const json& model) {
+  Generator noise(1);
+  Context context{noise, false};
+  Outputs out;
+  const Variable x = vit.forward(input_of(model, "pixel_values"), context, &out.states);
+  if (architecture == "ViTModel") {
+    out.named = {{"last_hidden_state", x}, {"pooler_output", vit.pool(x)}};
+    out.loss = sum_of_squares(x, out.named["pooler_output"]);
+  } else {
+    out.named = {{"logits", vit.class_scores(x)}};
+    out.loss = cross_entropy(out.named["logits"], Tensor::from<int64_t>({2, 0}, {2}));
+  }
+  return out;
+}
+
+void expect_outputs(const Outputs& out, const json& model) {
+  const json& expected = model.at("outputs");
+  for (const auto& [name, value] : out.named) expect_near(value.value(), expected.at(name), kTolerance, name);
+  ASSERT_EQ(out.states.size(), expected.at("hidden_states").size());
+  for (size_t i = 0; i < out.states.size(); ++i)
+    expect_near(out.states[i].value(), expected.at("hidden_states")[i], kTolerance, "state " + std::to_string(i));
+}
+
+template <class Model, class Options>
+void check(const std::string& architecture, Options (*read_options)(const std::filesystem::path&)) {
+  const json model = golden_model(architecture);
+  const TemporaryFolder folder;
+  write_model(folder.path(), model.at("config"), tensors_of(model));
+  Generator init(1);
+  Model ours({}, read_options(folder.path()), init);
+  ours.to(Device::cpu(), DType::f64);
+  const LoadedTensors loaded = load_pretrained(ours, folder.path());
+  EXPECT_EQ(loaded.read.size(), model.at("shapes").size());
+  EXPECT_TRUE(loaded.made_new.empty() && loaded.left_over.empty()) << loaded.text();
+  {
+    Tape tape;
+    const Outputs out = outputs_of(ours, architecture, model);
+    expect_outputs(out, model);
+    EXPECT_NEAR(out.loss.item(), model.at("loss"), kTolerance * std::abs(out.loss.item()));
+    tape.backward(out.loss);
+  }
+  std::map<std::string, Tensor> gradients;
+  for (Parameter* parameter : ours.parameters()) {
+    gradients[parameter->name] =
+        parameter->grad.defined() ? parameter->grad : Tensor::zeros(parameter->shape(), DType::f64);
+  }
+  const TensorMap named = pretrained_tensors(ours, gradients);
+  ASSERT_EQ(named.size(), model.at("gradients").size());
+  for (const auto& [name, expected] : model.at("gradients").items()) {
+    const Variable g = named.at(name).contiguous();
+    const double norm = std::sqrt(sum(square(g)).item());
+    EXPECT_NEAR(sum(g * Variable(wave(9, g.shape()))).item(), expected[0], kTolerance * std::max(1.0, norm)) << name;
+    EXPECT_NEAR(norm, expected[1], kTolerance * std::max(1.0, norm)) << name;
+  }
+  // And back: the same tensors under the same names, and a config.json that says the same.
+  save_pretrained(ours, folder / "mine");
+  const TensorMap written = read_safetensors(folder / "mine/model.safetensors").tensors;
+  ASSERT_EQ(written.size(), model.at("shapes").size());
+  for (const auto& [name, value] : tensors_of(model)) {
+    ASSERT_TRUE(written.contains(name)) << name;
+    EXPECT_EQ(written.at(name).shape(), value.shape()) << name;
+    EXPECT_EQ(values_of(written.at(name)), values_of(value)) << name;
+  }
+  const json config = json::parse(test::contents(folder / "mine/config.json"));
+  for (const auto& [key, value] : config.items()) {
+    if (key == "id2label" && value.size() == 3) {
+      EXPECT_EQ(value, model.at("config").at(key));
+    } else if (key == "classifier_dropout") {
+      EXPECT_EQ(value, model.at("config").at("hidden_dropout_prob"));  // what null stands for
+    } else {
+      EXPECT_EQ(value, model.at("config").at(key)) << key;
+    }
+  }
+  Model again({}, read_options(folder / "mine"), init);
+  EXPECT_TRUE(load_pretrained(again, folder / "mine").left_over.empty());
+}
+
+class PretrainedBert : public testing::TestWithParam<const char*> {};
+TEST_P(PretrainedBert, EqualsTransformers) { check<Bert>(GetParam(), &read_bert_options); }
+INSTANTIATE_TEST_SUITE_P(Architectures, PretrainedBert,
+                         testing::Values("BertModel", "BertForPreTraining", "BertForMaskedLM",
+                                         "BertForSequenceClassification"));
+
+class PretrainedVit : public testing::TestWithParam<const char*> {};
+TEST_P(PretrainedVit, EqualsTransformers) { check<Vit>(GetParam(), &read_vit_options); }
+INSTANTIATE_TEST_SUITE_P(Architectures, PretrainedVit, testing::Values("ViTModel", "ViTForImageClassification"));
+
+/// The folder of BertModel, to be spoilt.
+struct Folder {
+  Folder() { write(); }
+  void write() const { write_model(folder.path(), config, tensors); }
+  /// The message of the Error on reading options and weights; empty where there is none.
+  std::string refusal() const {
+    write();
+    try {
+      Generator init(1);
+      Bert bert({}, read_bert_options(folder.path()), init);
+      load_pretrained(bert, folder.path());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  TemporaryFolder folder;
+  json config = golden_model("BertModel").at("config");
+  TensorMap tensors = tensors_of(golden_model("BertModel"));
+};
+
+TEST(HuggingFace, OldNamesPrefixesAndHalfPrecisionAreRead) {
+  Folder one;
+  TensorMap old;
+  for (const auto& [name, tensor] : one.tensors) {
+    std::string renamed = "bert." + name;
+    for (const auto& [now, then] : {std::pair<std::string, std::string>{"LayerNorm.weight", "LayerNorm.gamma"},
+                                    {"LayerNorm.bias", "LayerNorm.beta"}}) {
+      if (renamed.ends_with(now)) renamed.replace(renamed.size() - now.size(), now.size(), then);
+    }
+    old[renamed] = tensor.cast(DType::bf16);
+  }
+  old["cls.seq_relationship.bias"] = Tensor::zeros({2});
+  old.erase("bert.pooler.dense.bias");
+  one.tensors = old;
+  one.write();
+  Generator init(1);
+  Bert bert({}, read_bert_options(one.folder.path()), init);
+  const LoadedTensors loaded = load_pretrained(bert, one.folder.path());
+  EXPECT_EQ(loaded.text(), "38 tensors read; made new: pooler.dense.bias; left over: cls.seq_relationship.bias");
+  EXPECT_NEAR(bert.state().at("embeddings.norm.weight").to_vector<double>()[0],
+              test::filled("embeddings.LayerNorm.weight", {12}).to_vector<double>()[0], 1.0 / 256);
+}
+
+TEST(HuggingFace, WhatIsNotKnownIsRefusedByName) {
+  const auto refusal_with = [](const char* key, const json& value) {
+    Folder one;
+    one.config[key] = value;
+    return one.refusal();
+  };
+  const auto says = [](const std::string& message, const std::string& part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  says(refusal_with("hidden_act", "swish"), "config.json: hidden_act is 'swish'; known here are");
+  says(refusal_with("architectures", {"BertForQuestionAnswering"}),
+       "architecture BertForQuestionAnswering is not known");
+  says(refusal_with("architectures", 3), "architectures is 3, not a list of one name");
+  says(refusal_with("model_type", "roberta"), "model_type is 'roberta', and only bert is known here");
+  says(refusal_with("position_embedding_type", "relative_key"), "position_embedding_type is \"relative_key\"");
+  says(refusal_with("is_decoder", true), "is_decoder is true");
+  says(refusal_with("tie_word_embeddings", false), "tie_word_embeddings is false");
+  says(refusal_with("num_attention_heads", 5), "5 heads do not divide hidden_size 12");
+  says(refusal_with("num_hidden_layers", -1), "num_hidden_layers is -1, no number from 0 to 4096");
+  says(refusal_with("layer_norm_eps", "tiny"), "layer_norm_eps is \"tiny\", no number");
+  says(refusal_with("vocab_size", 16777216), "its sizes ask for at least");
+  says(refusal_with("num_hidden_layers", 3), "holds no tensor bert.encoder.layer.2.");
+  says(refusal_with("vocab_size", 12),
+       "tensor embeddings.word_embeddings.weight is (13, 12), the model needs (12, 12)");
+  says(refusal_with("intermediate_size", 11),
+       "encoder.layer.0.intermediate.dense.bias is (10,), the model needs (11,)");
+  EXPECT_EQ(refusal_with("hidden_act", "gelu_new"), "");
+}
+
+TEST(HuggingFace, OtherFilesAreRefusedByName) {
+  Folder one;
+  one.tensors = {{"weight", Tensor::zeros({3000})}};
+  EXPECT_NE(one.refusal().find("model.safetensors: holds no tensor bert."), std::string::npos) << one.refusal();
+  one.tensors = tensors_of(golden_model("BertModel"));
+  one.tensors["pooler.dense.bias"] = Tensor::zeros({12}, DType::i64);
+  EXPECT_NE(one.refusal().find("tensor pooler.dense.bias is i64, the model needs f32"), std::string::npos);
+
+  const TemporaryFolder folder;
+  test::put(folder / "config.json", "[1]");
+  EXPECT_THROW(pretrained_type(folder.path()), Error);
+  test::put(folder / "config.json", R"({"model_type": "gpt2"})");
+  EXPECT_THROW(pretrained_type(folder.path()), Error);
+  test::put(folder / "config.json", R"({"model_type": "vit"})");
+  EXPECT_EQ(pretrained_type(folder.path()), "vit");
+  test::put(folder / "pytorch_model.bin", "");
+  try {
+    read_vit_options(folder.path());
+    ADD_FAILURE() << "weights in another format were read";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("holds pytorch_model.bin and no model.safetensors"), std::string::npos);
+  }
+}
+
+TEST(HuggingFace, ARefusedFileLeavesTheModelAsItWas) {
+  Folder one;
+  one.tensors["pooler.dense.weight"] = Tensor::zeros({12, 11});
+  one.write();
+  BertOptions options = read_bert_options(one.folder.path());
+  Generator init(1);
+  Bert bert({}, options, init);
+  std::map<std::string, std::vector<double>> before;
+  for (const auto& [name, tensor] : bert.state()) before[name] = tensor.to_vector<double>();
+  EXPECT_THROW(load_pretrained(bert, one.folder.path()), Error);
+  for (const auto& [name, tensor] : bert.state()) EXPECT_EQ(tensor.to_vector<double>(), before[name]) << name;
+}
+
+TEST(HuggingFace, WhatTransformersWouldComputeDifferentlyIsNotWritten) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const auto& change) {
+    BertOptions options{.vocabulary = 7, .length = 5, .layers = 1, .dim = 4, .hidden = 4};
+    options.attention.heads = 2;
+    change(options);
+    Generator init(1);
+    Bert bert({}, options, init);
+    EXPECT_THROW(save_pretrained(bert, folder / "mine"), Error);
+    EXPECT_FALSE(std::filesystem::exists(folder / "mine"));
+  };
+  refused([](BertOptions& o) { o.attention.attention = "performer"; });
+  refused([](BertOptions& o) { o.attention.head_dim = 3; });
+  refused([](BertOptions& o) { o.masked_tokens = true, o.classes = 2; });
+  refused([](BertOptions& o) { o.activation = Activation::identity; });
+}
+
+TEST(HuggingFace, TokenizersComeAlong) {
+  const TemporaryFolder from, to;
+  test::put(from / "vocab.txt", "[PAD]\n");
+  Generator init(1);
+  Vit vit({}, {.image = 4, .patch = 2, .layers = 1, .dim = 4, .hidden = 4, .attention = {.heads = 2}}, init);
+  save_pretrained(vit, to / "mine", from.path());
+  EXPECT_EQ(test::contents(to / "mine/vocab.txt"), "[PAD]\n");
+  save_pretrained(vit, to / "mine", to / "mine");  // over itself
+  EXPECT_EQ(test::contents(to / "mine/vocab.txt"), "[PAD]\n");
+}
+
+}  // namespace
+}  // namespace bochner
