@@ -28,8 +28,6 @@ void fill_ids(const Dataset& dataset, const Batch& batch, int64_t width, int64_t
   }
 }
 
-int64_t rounded_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-
 void check(const Dataset& dataset, const LoaderOptions& options) {
   const std::string& name = dataset.name();
   if (dataset.size() == 0) fail("loader: {} has no examples", name);
@@ -113,7 +111,7 @@ Batch Loader::make(LoaderPosition position) {
       width = std::max(width, length);
     }
   }
-  width = rounded_up(width, options_.multiple_of);
+  width = round_up(width, options_.multiple_of);
   shape.push_back(width);
   batch.ids = Tensor::empty(shape, options_.ids);
   batch.mask = Tensor::empty(shape, DType::boolean);

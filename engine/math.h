@@ -1,5 +1,5 @@
-// Scalar mathematics, written once for the CPU and CUDA. In f32 it has no branches, tables or library calls, so that
-// loops on the CPU vectorise. Errors against the exact value are a few units in the last place
+// Scalar mathematics, written once for the CPU and CUDA. The functions in f32 have no branches, tables or library
+// calls, so that loops on the CPU vectorise. Their errors against the exact value are a few units in the last place
 // (tests/engine/math_test.cpp). The polynomials are those of the Cephes library (Moshier, 1989) and, for erf, of
 // Juffa's erff; f64 calls the C library.
 #pragma once
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <numbers>
+#include <type_traits>
 
 #if defined(__CUDACC__)
 #define BOCHNER_HD __host__ __device__
@@ -15,7 +16,20 @@
 #define BOCHNER_HD
 #endif
 
-namespace bochner::math {
+namespace bochner {
+
+/// count / unit, rounded up, for count >= 0 and unit > 0.
+template <class Integer>
+BOCHNER_HD constexpr Integer ceil_div(Integer count, std::type_identity_t<Integer> unit) {
+  return (count + unit - 1) / unit;
+}
+/// The least multiple of unit that is not below count.
+template <class Integer>
+BOCHNER_HD constexpr Integer round_up(Integer count, std::type_identity_t<Integer> unit) {
+  return ceil_div(count, unit) * unit;
+}
+
+namespace math {
 
 template <class To, class From>
 BOCHNER_HD inline To bits_as(From from) {
@@ -241,4 +255,5 @@ BOCHNER_HD inline T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
 
-}  // namespace bochner::math
+}  // namespace math
+}  // namespace bochner

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/math.h"
+
 namespace bochner {
 
 /// Number of threads that parallel loops use: at first OMP_NUM_THREADS if it is set, otherwise one per core that this
@@ -28,8 +30,9 @@ template <class Body>
 void parallel_for(int64_t count, int64_t grain, const Body& body) {
   if (count <= 0) return;
   const auto piece = [&](int64_t i) { body(i * grain, std::min(count, (i + 1) * grain)); };
-  parallel::run((count + grain - 1) / grain,
-                [](const void* context, int64_t i) { (*static_cast<const decltype(piece)*>(context))(i); }, &piece);
+  parallel::run(
+      ceil_div(count, grain),
+      [](const void* context, int64_t i) { (*static_cast<const decltype(piece)*>(context))(i); }, &piece);
 }
 
 }  // namespace bochner

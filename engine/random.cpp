@@ -27,7 +27,7 @@ namespace {
 /// Words that `count` elements of one or two words take; pairs of elements are made whole.
 uint64_t words_for(int64_t count, DType dtype) {
   const uint64_t each = dtype == DType::f32 ? 1 : 2;
-  return (static_cast<uint64_t>(count) + 1) / 2 * 2 * each;
+  return round_up(static_cast<uint64_t>(count), 2) * each;
 }
 
 void check_floating(DType dtype, const char* op) {

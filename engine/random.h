@@ -32,7 +32,7 @@ class Generator {
   /// Reserves `words` words, rounded up to whole blocks of four, and returns the place of the first.
   Generator reserve(uint64_t words) {
     const Generator place(seed_, offset_);
-    offset_ += (words + 3) / 4 * 4;
+    offset_ += round_up(words, 4);
     return place;
   }
   /// An independent generator for a named purpose: its seed is a hash of this seed and `stream`.

@@ -87,10 +87,10 @@ bool StepGraph::may_record() const {
          !cuda::guards() && watch_ == nullptr;
 }
 
-StepGraph::Ran StepGraph::run(const std::string& key, const std::function<void()>& step) {
+StepGraph::Mode StepGraph::run(const std::string& key, const std::function<void()>& step) {
   if (!may_record()) {
     step();
-    return Ran::op_by_op;
+    return Mode::op_by_op;
   }
   if (noise_.seed() != seed_) clear();
   seed_ = noise_.seed();
@@ -100,11 +100,11 @@ StepGraph::Ran StepGraph::run(const std::string& key, const std::function<void()
   entry.latest = ++runs_;
   if (entry.recording != nullptr && entry.holds()) {
     replay(entry);
-    return Ran::replayed;
+    return Mode::replayed;
   }
   if (entry.recording == nullptr && entry.can_be_recorded && entry.holds()) {
     record(entry, step);
-    return Ran::recorded;
+    return Mode::recorded;
   }
   Watch watch{seed_};
   {
@@ -116,7 +116,7 @@ StepGraph::Ran StepGraph::run(const std::string& key, const std::function<void()
     entry.can_be_recorded = objection_.empty();
     entry.counters = std::move(watch.counters);
   }
-  return Ran::op_by_op;
+  return Mode::op_by_op;
 }
 
 void StepGraph::record(Entry& entry, const std::function<void()>& step) {
@@ -171,9 +171,9 @@ void StepGraph::clear() {
 
 struct StepGraph::Entry {};
 
-StepGraph::Ran StepGraph::run(const std::string&, const std::function<void()>& step) {
+StepGraph::Mode StepGraph::run(const std::string&, const std::function<void()>& step) {
   step();
-  return Ran::op_by_op;
+  return Mode::op_by_op;
 }
 
 void StepGraph::clear() {}

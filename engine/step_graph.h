@@ -32,7 +32,8 @@ namespace bochner {
 
 class StepGraph {
  public:
-  enum class Ran : uint8_t { op_by_op, recorded, replayed };
+  /// How a step ran.
+  enum class Mode : uint8_t { op_by_op, recorded, replayed };
 
   /// `noise` is the one generator that steps draw from.
   StepGraph(Device device, Generator& noise);
@@ -42,7 +43,7 @@ class StepGraph {
 
   /// Runs a step. `key` names everything that differs between steps and changes their calls: the shapes. With spans
   /// of ops, work counts, debug-sync or memory guards switched on, every step runs op by op.
-  Ran run(const std::string& key, const std::function<void()>& step);
+  Mode run(const std::string& key, const std::function<void()>& step);
   /// Why the step that was observed last cannot be recorded; empty if it can.
   const std::string& objection() const { return objection_; }
   /// Forgets all recordings.

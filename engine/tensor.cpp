@@ -162,7 +162,7 @@ Tensor Tensor::slice(int axis, int64_t begin, int64_t end, int64_t step) const {
     fail("slice: [{}, {}) does not lie within axis {} of {}", begin, end, axis, shape_.str());
   }
   Tensor result = *this;
-  result.shape_[axis] = (end - begin + step - 1) / step;
+  result.shape_[axis] = ceil_div(end - begin, step);
   result.offset_ += begin * strides_[axis];
   result.strides_[axis] *= step;
   result.size_ = result.shape_.size();

@@ -45,18 +45,18 @@ Variable Linear::forward(const Variable& x) const {
   return linear(x, {{}, {}, weight, bias_or_none()});
 }
 
-Variable Linear::forward(const Variable& x, const Around& around, Context& context) const {
+Variable Linear::forward(const Variable& x, const LinearFusion& fusion, Context& context) const {
   const Scope scope(name());
   LinearVariables weights{{}, {}, weight, bias_or_none()};
   LinearSpec spec;
-  spec.relu = around.relu;
-  if (around.norm != nullptr) {
-    weights.gamma = around.norm->weight;
-    weights.beta = around.norm->bias;
-    spec.eps = around.norm->eps();
+  spec.relu = fusion.relu;
+  if (fusion.norm != nullptr) {
+    weights.gamma = fusion.norm->weight;
+    weights.beta = fusion.norm->bias;
+    spec.eps = fusion.norm->eps();
   }
-  if (context.training) spec.drop = Dropout::draw(around.dropout, x.size() / inputs() * outputs(), context.generator);
-  return linear(x, weights, around.residual, spec);
+  if (context.training) spec.drop = Dropout::draw(fusion.dropout, x.size() / inputs() * outputs(), context.generator);
+  return linear(x, weights, fusion.residual, spec);
 }
 
 }  // namespace bochner

@@ -17,9 +17,9 @@ struct LinearOptions {
   double deviation = 0.02;
 };
 
-/// What a Linear does on the way, in one pass: y = residual + dropout(LayerNorm(x) W^T + b), or
-/// y = dropout(relu(LayerNorm(x) W^T + b))
-struct Around {
+/// What a Linear computes in the same pass:
+///   y = residual + dropout(LayerNorm(x) W^T + b)   or   y = dropout(relu(LayerNorm(x) W^T + b))
+struct LinearFusion {
   const LayerNormLayer* norm = nullptr;  ///< of x; null: none
   Variable residual = {};                ///< (..., outputs); undefined: none; not together with relu
   bool relu = false;
@@ -32,7 +32,7 @@ class Linear : public Module {
 
   /// (..., inputs) -> (..., outputs)
   Variable forward(const Variable& x) const;
-  Variable forward(const Variable& x, const Around& around, Context& context) const;
+  Variable forward(const Variable& x, const LinearFusion& fusion, Context& context) const;
 
   /// The bias, undefined without one.
   Variable bias_or_none() const { return bias == nullptr ? Variable() : *bias; }

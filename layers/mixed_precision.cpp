@@ -12,6 +12,6 @@ Variable as_stored(const Variable& x) {
   return rounds ? cast(x, DType::bf16) : x;
 }
 
-Variable as_computed(const Variable& x) { return x.dtype() == DType::bf16 ? cast(x, computed(x.dtype())) : x; }
+Variable as_computed(const Variable& x) { return x.dtype() == DType::bf16 ? cast(x, compute_dtype(x.dtype())) : x; }
 
 }  // namespace bochner

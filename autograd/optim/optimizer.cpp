@@ -21,16 +21,16 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, std::vector<std::string
     : names_(std::move(moments)) {
   std::set<const Parameter*> seen;
   for (ParameterGroup& group : groups) {
-    Held held{std::move(group), {}, {}};
-    for (const Parameter* parameter : held.group.parameters) {
+    GroupState state{std::move(group), {}, {}};
+    for (const Parameter* parameter : state.group.parameters) {
       if (!seen.insert(parameter).second) fail("optimizer: the parameter '{}' is given twice", parameter->name);
       std::vector<Tensor> own;
       for (size_t i = 0; i < names_.size(); ++i) {
         own.push_back(Tensor::zeros(parameter->shape(), parameter->value.dtype(), parameter->value.device()));
       }
-      held.moments.push_back(own);
+      state.moments.push_back(own);
     }
-    groups_.push_back(std::move(held));
+    groups_.push_back(std::move(state));
   }
 }
 
@@ -41,43 +41,43 @@ void Optimizer::step(double rate, const GradientClip& clip) {
 
 void Optimizer::prepare(double rate) {
   ++steps_;
-  for (Held& held : groups_) {
-    if (held.group.parameters.empty()) continue;
-    const Tensor now = numbers(rate * held.group.rate, held.group.weight_decay, steps_);
-    if (!held.numbers.defined()) {
-      held.numbers = Tensor::empty(now.shape(), now.dtype(), held.group.parameters.front()->value.device());
+  for (GroupState& state : groups_) {
+    if (state.group.parameters.empty()) continue;
+    const Tensor now = numbers(rate * state.group.rate, state.group.weight_decay, steps_);
+    if (!state.numbers.defined()) {
+      state.numbers = Tensor::empty(now.shape(), now.dtype(), state.group.parameters.front()->value.device());
     }
-    held.numbers.copy_(now);
+    state.numbers.copy_(now);
   }
 }
 
 void Optimizer::apply(const GradientClip& clip) {
-  for (const Held& held : groups_) {
+  for (const GroupState& state : groups_) {
     std::vector<Slot> slots;
-    for (size_t i = 0; i < held.group.parameters.size(); ++i) {
-      const Parameter* parameter = held.group.parameters[i];
-      if (parameter->trainable && parameter->grad.defined()) slots.push_back({parameter, &held.moments[i]});
+    for (size_t i = 0; i < state.group.parameters.size(); ++i) {
+      const Parameter* parameter = state.group.parameters[i];
+      if (parameter->trainable && parameter->grad.defined()) slots.push_back({parameter, &state.moments[i]});
     }
-    if (!slots.empty()) update(slots, held.numbers, clip);
+    if (!slots.empty()) update(slots, state.numbers, clip);
   }
 }
 
 void Optimizer::clear_gradients() {
-  for (const Held& held : groups_) {
-    for (Parameter* parameter : held.group.parameters) parameter->grad = Tensor();
+  for (const GroupState& state : groups_) {
+    for (Parameter* parameter : state.group.parameters) parameter->grad = Tensor();
   }
 }
 
 std::map<std::string, Tensor> Optimizer::state() const {
-  std::map<std::string, Tensor> state{{"steps", Tensor::from<int64_t>({steps_}, {1})}};
-  for (const Held& held : groups_) {
-    for (size_t i = 0; i < held.moments.size(); ++i) {
+  std::map<std::string, Tensor> result{{"steps", Tensor::from<int64_t>({steps_}, {1})}};
+  for (const GroupState& state : groups_) {
+    for (size_t i = 0; i < state.moments.size(); ++i) {
       for (size_t k = 0; k < names_.size(); ++k) {
-        state[held.group.parameters[i]->name + "." + names_[k]] = held.moments[i][k];
+        result[state.group.parameters[i]->name + "." + names_[k]] = state.moments[i][k];
       }
     }
   }
-  return state;
+  return result;
 }
 
 void Optimizer::load_state(const std::map<std::string, Tensor>& state) {

@@ -52,12 +52,12 @@ class Optimizer {
 
  private:
   /// A group with the moments of each of its parameters.
-  struct Held {
+  struct GroupState {
     ParameterGroup group;
     std::vector<std::vector<Tensor>> moments;
     Tensor numbers;  ///< of the step that was prepared, in one place on the device
   };
-  std::vector<Held> groups_;
+  std::vector<GroupState> groups_;
   std::vector<std::string> names_;
   int64_t steps_ = 0;
 };

@@ -89,7 +89,7 @@ class Reader {
 
   void work(Round& round) {
     const auto count = static_cast<int64_t>(round.rows.size());
-    std::vector<Piece> pieces(static_cast<size_t>((count + kRowsPerPiece - 1) / kRowsPerPiece));
+    std::vector<Piece> pieces(static_cast<size_t>(ceil_div(count, kRowsPerPiece)));
     parallel_for(count, kRowsPerPiece, [&](int64_t begin, int64_t end) {
       Piece& piece = pieces[static_cast<size_t>(begin / kRowsPerPiece)];
       try {

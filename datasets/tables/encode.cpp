@@ -69,14 +69,13 @@ Coding coding_of(const TableSplit& train, const NumericTable& table, int64_t j, 
   return coding;
 }
 
-/// What of a split training rows give no column for.
-struct Strangers {
-  int64_t unknown = 0;  ///< rows of categories that training has not seen
-  int64_t gaps = 0;     ///< rows without a value, where training has none such
+/// What one column of a split has that the training rows do not.
+struct Unseen {
+  int64_t unknown = 0;  ///< rows whose category no training row has
+  int64_t gaps = 0;     ///< rows without a value, where every training row has one
 };
 
-Tensor encoded(const Tensor& raw, const std::vector<Coding>& codings, int64_t inputs,
-               std::vector<Strangers>& strangers) {
+Tensor encoded(const Tensor& raw, const std::vector<Coding>& codings, int64_t inputs, std::vector<Unseen>& unseen) {
   const int64_t rows = raw.size(0);
   const auto columns = static_cast<int64_t>(codings.size());
   Tensor result = Tensor::zeros({rows, inputs});
@@ -99,7 +98,7 @@ Tensor encoded(const Tensor& raw, const std::vector<Coding>& codings, int64_t in
   });
   for (int64_t j = 0; j < columns; ++j) {
     const Coding& coding = codings[static_cast<size_t>(j)];
-    Strangers& of = strangers[static_cast<size_t>(j)];
+    Unseen& of = unseen[static_cast<size_t>(j)];
     for (int64_t i = 0; i < rows; ++i) {
       const float value = x[i * columns + j];
       if (std::isnan(value)) {
@@ -134,18 +133,18 @@ void encode(TableSplits& splits, const NumericTable& table) {
   }
   for (auto [split, name] :
        {std::pair{&splits.train, "training"}, {&splits.valid, "validation"}, {&splits.test, "test"}}) {
-    std::vector<Strangers> strangers(codings.size());
-    split->features = encoded(split->features, codings, static_cast<int64_t>(splits.columns.size()), strangers);
+    std::vector<Unseen> unseen(codings.size());
+    split->features = encoded(split->features, codings, static_cast<int64_t>(splits.columns.size()), unseen);
     for (size_t j = 0; j < codings.size(); ++j) {
-      if (strangers[j].unknown > 0) {
+      if (unseen[j].unknown > 0) {
         splits.notes.push_back(
             fmt::format("{} of {} {} rows hold a category of '{}' that no training row has: all "
                         "columns of it are 0 there",
-                        strangers[j].unknown, split->rows(), name, table.columns[j]));
+                        unseen[j].unknown, split->rows(), name, table.columns[j]));
       }
-      if (strangers[j].gaps > 0) {
+      if (unseen[j].gaps > 0) {
         splits.notes.push_back(fmt::format(
-            "'{}' is missing in {} of {} {} rows, but in no training row: {}", table.columns[j], strangers[j].gaps,
+            "'{}' is missing in {} of {} {} rows, but in no training row: {}", table.columns[j], unseen[j].gaps,
             split->rows(), name,
             codings[j].place.empty() ? "it becomes the mean of the training rows" : "all columns of it are 0 there"));
       }

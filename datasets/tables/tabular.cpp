@@ -195,7 +195,7 @@ TableLoader::TableLoader(const TableSplit& split, int64_t batch, uint64_t seed, 
 }
 
 int64_t TableLoader::steps_per_epoch() const {
-  return shuffle_ ? split_.rows() / batch_ : (split_.rows() + batch_ - 1) / batch_;
+  return shuffle_ ? split_.rows() / batch_ : ceil_div(split_.rows(), batch_);
 }
 
 void TableLoader::restore(Position position) {

@@ -66,7 +66,7 @@ struct Pieces {
 class Joining {
  public:
   Joining(std::vector<Word> words, Pieces& pieces, std::string prefix)
-      : words_(std::move(words)), pieces_(pieces), prefix_(std::move(prefix)), first_(Later{&pieces}) {
+      : words_(std::move(words)), pieces_(pieces), prefix_(std::move(prefix)), first_(LowerPriority{&pieces}) {
     for (size_t i = 0; i < words_.size(); ++i) count(i, 1);
     push_changed();
   }
@@ -74,7 +74,7 @@ class Joining {
   /// The most frequent pair becomes one piece; false where none comes `least` times.
   bool join(int64_t least) {
     while (!first_.empty()) {
-      const Waiting top = first_.top();
+      const QueuedPair top = first_.top();
       first_.pop();
       const auto found = pairs_.find(top.pair);
       const int64_t now = found == pairs_.end() ? 0 : found->second.count;
@@ -94,13 +94,13 @@ class Joining {
     int64_t count = 0;
     std::vector<uint32_t> words;  ///< where it is or was
   };
-  struct Waiting {
+  struct QueuedPair {
     int64_t count;
     Pair pair;
   };
-  struct Later {
+  struct LowerPriority {
     const Pieces* pieces;
-    bool operator()(const Waiting& a, const Waiting& b) const {
+    bool operator()(const QueuedPair& a, const QueuedPair& b) const {
       if (a.count != b.count) return a.count < b.count;
       const auto text = [&](int32_t number) -> const std::string& {
         return pieces->texts[static_cast<size_t>(number)];
@@ -157,7 +157,7 @@ class Joining {
   Pieces& pieces_;
   std::string prefix_;
   std::unordered_map<Pair, Occurrences, PairHash> pairs_;
-  std::priority_queue<Waiting, std::vector<Waiting>, Later> first_;
+  std::priority_queue<QueuedPair, std::vector<QueuedPair>, LowerPriority> first_;
   std::set<Pair> changed_;
 };
 

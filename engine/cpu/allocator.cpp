@@ -8,6 +8,7 @@
 #include <fstream>
 #include <new>
 
+#include "engine/math.h"
 #include "engine/sanitizer.h"
 
 namespace bochner::cpu {
@@ -21,7 +22,8 @@ constexpr size_t kSmallestReservation = size_t{1} << 30;
 // Under AddressSanitizer every tensor gets a block of its own, so that writes outside it are seen.
 constexpr bool kSystemMemory = BOCHNER_ADDRESS_SANITIZER;
 
-size_t rounded(size_t bytes, size_t unit) { return (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit; }
+/// The size of the block for a request; blocks are not empty.
+size_t block_bytes(size_t bytes) { return round_up(std::max<size_t>(bytes, 1), kAlignment); }
 
 /// Bytes that the system can still give without swapping.
 size_t available_memory() {
@@ -43,7 +45,7 @@ Arena::Arena() {
     void* place = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) continue;
     const auto address = reinterpret_cast<uintptr_t>(place);
-    const uintptr_t aligned = (address + kHugePage - 1) / kHugePage * kHugePage;
+    const uintptr_t aligned = round_up(address, kHugePage);
     base_ = reinterpret_cast<std::byte*>(aligned);
     reserved_ = size - (aligned - address);
     madvise(base_, reserved_, MADV_HUGEPAGE);
@@ -60,7 +62,7 @@ void Arena::grow(size_t bytes) {
     const auto last = std::prev(free_.end());
     if (last->first + last->second == touched_) tail = last->second;
   }
-  const size_t more = rounded(bytes - tail, kHugePage);
+  const size_t more = round_up(bytes - tail, kHugePage);
   const size_t available = more > 16 * kHugePage ? available_memory() : SIZE_MAX;
   if (more > available || touched_ + more > reserved_) {
     fail("memory: out of memory on cpu: {} bytes asked for, {} in use, {} free", bytes, stats_.current_bytes,
@@ -98,7 +100,7 @@ void Arena::remove_free(std::map<Offset, size_t>::iterator block) {
 }
 
 void* Arena::allocate(size_t asked) {
-  const size_t bytes = rounded(asked, kAlignment);
+  const size_t bytes = block_bytes(asked);
   const std::scoped_lock lock(mutex_);
   void* result = nullptr;
   if (kSystemMemory) {
@@ -122,7 +124,7 @@ void* Arena::allocate(size_t asked) {
 }
 
 void Arena::release(void* pointer, size_t asked) {
-  const size_t bytes = rounded(asked, kAlignment);
+  const size_t bytes = block_bytes(asked);
   const std::scoped_lock lock(mutex_);
   stats_.current_bytes -= static_cast<int64_t>(bytes);
   if (kSystemMemory) {

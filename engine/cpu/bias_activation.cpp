@@ -18,13 +18,13 @@ void bias_activation(int64_t rows, int64_t columns, const Tensor& x, const Tenso
   visit_floating(x.dtype(), "bias_activation", [&]<class T>(TypeTag<T>) {
     visit_activation(activation, [&](const auto act) {
       const auto piece = [=, xs = x.data<T>(), b = shift.data<T>(), ys = y.data<T>()](int64_t begin, int64_t end) {
-        Outlet<T> outlet(ys + begin * columns, rows * columns);
+        BlockWriter<T> writer(ys + begin * columns, rows * columns);
         for (int64_t row = begin; row < end; ++row) {
           for (int64_t first = 0; first < columns; first += kColumns) {
             const int64_t count = std::min(kColumns, columns - first);
             const T* from = xs + row * columns + first;
             const T* add = b + first;
-            T* to = outlet.block(count);
+            T* to = writer.block(count);
             for (int64_t j = 0; j < count; ++j) to[j] = act.forward(from[j] + add[j]);
           }
         }
@@ -39,20 +39,20 @@ void bias_activation_backward(int64_t rows, int64_t columns, const Tensor& g, co
   const Tensor shift = bias.defined() ? bias : Tensor::zeros({columns}, x.dtype());
   visit_floating(x.dtype(), "bias_activation", [&]<class T>(TypeTag<T>) {
     const int64_t grain = rows_per_piece(rows, columns);
-    const int64_t pieces = (rows + grain - 1) / grain;
+    const int64_t pieces = ceil_div(rows, grain);
     const Tensor parts = dbias.defined() ? Tensor::zeros({pieces, columns}, x.dtype()) : Tensor();
     T* sums = dbias.defined() ? parts.data<T>() : nullptr;
     visit_activation(activation, [&](const auto act) {
       const auto piece = [=, gs = g.data<T>(), xs = x.data<T>(), b = shift.data<T>(), dxs = dx.data<T>()](int64_t begin,
                                                                                                           int64_t end) {
-        Outlet<T> outlet(dxs + begin * columns, rows * columns);
+        BlockWriter<T> writer(dxs + begin * columns, rows * columns);
         for (int64_t row = begin; row < end; ++row) {
           for (int64_t first = 0; first < columns; first += kColumns) {
             const int64_t count = std::min(kColumns, columns - first);
             const T* gradient = gs + row * columns + first;
             const T* from = xs + row * columns + first;
             const T* add = b + first;
-            T* to = outlet.block(count);
+            T* to = writer.block(count);
             for (int64_t j = 0; j < count; ++j) to[j] = gradient[j] * act.derivative(from[j] + add[j]);
             if (sums != nullptr) add_rows(1, count, to, count, sums + begin / grain * columns + first);
           }
@@ -68,9 +68,9 @@ void column_sum(int64_t rows, int64_t columns, const Tensor& x, const Tensor& su
   visit_floating(x.dtype(), "column_sum", [&]<class T>(TypeTag<T>) {
     // Pieces of at least 64 rows over strips of columns: what they leave is small beside x, whatever its shape.
     const int64_t strip = std::min<int64_t>(columns, 2048);
-    const int64_t strips = (columns + strip - 1) / strip;
-    const int64_t grain = std::max<int64_t>({64, (rows + 63) / 64, 16384 / strip});
-    const int64_t pieces = (rows + grain - 1) / grain;
+    const int64_t strips = ceil_div(columns, strip);
+    const int64_t grain = std::max<int64_t>({64, ceil_div(rows, 64), 16384 / strip});
+    const int64_t pieces = ceil_div(rows, grain);
     const Tensor parts = Tensor::zeros({pieces, columns}, x.dtype());
     parallel_for(pieces * strips, 1, [=, xs = x.data<T>(), sums = parts.data<T>()](int64_t begin, int64_t) {
       const int64_t first = begin / strips * grain;

@@ -52,7 +52,7 @@ int64_t check_labels(const int64_t* labels, int64_t rows, int64_t classes, const
 /// sum over [0, count) of term(begin, end), a double for each piece, added in order.
 template <class Term>
 double sum_of_pieces(int64_t count, int64_t grain, const Term& term) {
-  std::vector<double> parts(static_cast<size_t>((count + grain - 1) / grain));
+  std::vector<double> parts(static_cast<size_t>(ceil_div(count, grain)));
   parallel_for(count, grain,
                [&](int64_t begin, int64_t end) { parts[static_cast<size_t>(begin / grain)] = term(begin, end); });
   double total = 0;

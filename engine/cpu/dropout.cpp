@@ -14,9 +14,9 @@ template <class T, class F>
 void make(const Dropout& drop, T* y, int64_t size, const F& f) {
   parallel_for(size, kGrain, [&](int64_t begin, int64_t end) {
     DropoutWindow<T> window(drop);
-    Outlet<T> outlet(y + begin, size);
+    BlockWriter<T> writer(y + begin, size);
     window.for_each_run(begin, end - begin, [&](int64_t run, const auto& factor, int64_t count) {
-      T* to = outlet.block(count);
+      T* to = writer.block(count);
       const int64_t first = begin + run;
       for (int64_t j = 0; j < count; ++j) to[j] = f(factor(j), first + j);
     });

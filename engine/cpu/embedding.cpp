@@ -29,8 +29,8 @@ constexpr int64_t kSmallTable = int64_t{1} << 19;  // bytes
 template <class T>
 void add_into_tables(const T* g, const int64_t* ids, int64_t count, int64_t entries, int64_t dim, int64_t padding,
                      T* to) {
-  const int64_t grain = (count + kPieces - 1) / kPieces;
-  const int64_t pieces = (count + grain - 1) / grain;
+  const int64_t grain = ceil_div(count, kPieces);
+  const int64_t pieces = ceil_div(count, grain);
   const Tensor tables = Tensor::zeros({pieces, entries, dim}, dtype_of<T>);
   T* all = tables.data<T>();
   parallel_for(count, grain, [=](int64_t begin, int64_t end) {
@@ -60,7 +60,7 @@ void add_by_id(const T* g, const int64_t* ids, int64_t count, int64_t entries, i
 
   const auto sorted = static_cast<int64_t>(order.size());
   const int64_t grain = std::max<int64_t>(64, 16384 / dim);
-  const int64_t pieces = (sorted + grain - 1) / grain;
+  const int64_t pieces = ceil_div(sorted, grain);
   // For each piece the id that came in from the left and the one that goes on to the right, or -1.
   std::vector<int64_t> split(2 * static_cast<size_t>(pieces), -1);
   const Tensor aside = Tensor::zeros({2 * pieces, dim}, dtype_of<T>);
@@ -97,10 +97,10 @@ void embedding(const Tensor& table, const Tensor& ids, const Tensor& positions, 
     const T* places = positions.defined() ? positions.data<T>() : nullptr;
     const int64_t length = positions.defined() ? positions.size(0) : 1;
     const auto piece = [=, rows = table.data<T>(), ys = y.data<T>()](int64_t begin, int64_t end) {
-      Outlet<T> outlet(ys + begin * dim, count * dim);
+      BlockWriter<T> writer(ys + begin * dim, count * dim);
       for (int64_t i = begin; i < end; ++i) {
         const T* row = rows + id[i] * dim;
-        T* to = outlet.block(dim);
+        T* to = writer.block(dim);
         if (places == nullptr) {
           for_lanes<T>(dim, [=]<class V>(TypeTag<V>, int64_t j) { store<V>(to + j, load<V>(row + j)); });
         } else {

@@ -14,7 +14,7 @@ constexpr int64_t kChunk = 128;
 /// Rows of a tile: enough to make use of the weights that pass through the caches, few enough to stay there themselves.
 int64_t tile_rows(const FeedForwardSizes& sizes) { return sizes.dim > 128 && sizes.dim <= 512 ? 96 : 64; }
 int64_t chunk_width(const FeedForwardSizes& sizes) { return std::min(sizes.hidden, kChunk); }
-int64_t chunks_of(const FeedForwardSizes& sizes) { return (sizes.hidden + kChunk - 1) / kChunk; }
+int64_t chunks_of(const FeedForwardSizes& sizes) { return ceil_div(sizes.hidden, kChunk); }
 
 /// The weights in the layouts that products of tiles read, chunk by chunk of the hidden layer.
 template <class T>
@@ -201,7 +201,7 @@ class BackwardPass {
                               T* u = h + r * h_stride;
                               T* d = du + r * h_stride;
                               for (int64_t j = 0; j < width; ++j) {
-                                const ValueAndSlope<T> y = act_.both(u[j] + b[j]);
+                                const ValueAndSlope<T> y = act_.value_and_slope(u[j] + b[j]);
                                 const T keep = factor(j);
                                 u[j] = y.value * keep;
                                 d[j] *= y.slope * keep;

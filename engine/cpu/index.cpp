@@ -34,7 +34,7 @@ template <class T>
 void scatter_add_strips(const Scatter& s, const int64_t* index, const T* source, T* y) {
   // Threads share out columns: each sees all rows, in order, and no two write to one place.
   constexpr int64_t kStrip = kStripBytes / static_cast<int64_t>(sizeof(T));
-  const int64_t strips = (s.inner + kStrip - 1) / kStrip;
+  const int64_t strips = ceil_div(s.inner, kStrip);
   const int64_t grain = std::max<int64_t>(1, kPiece / (s.count * std::min(s.inner, kStrip)));
   parallel_for(s.outer * strips, grain, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {

@@ -29,7 +29,7 @@ class PackedTranspose {
  public:
   PackedTranspose(const LinearSizes& sizes, const T* w)
       : inputs_(sizes.inputs), stride_(padded<T>(std::min(sizes.outputs, kChunk))) {
-    const int64_t chunks = (sizes.outputs + kChunk - 1) / kChunk;
+    const int64_t chunks = ceil_div(sizes.outputs, kChunk);
     memory_ = Tensor::empty({chunks * inputs_ * stride_}, dtype_of<T>);
     parallel_for(chunks, 1, [&](int64_t c, int64_t) {
       const int64_t width = std::min(kChunk, sizes.outputs - c * kChunk);
@@ -178,7 +178,7 @@ template <class T>
 bool is_plain(const LinearSizes& sizes, const LinearWeights& weights, const LinearSpec& spec) {
   if (weights.gamma.defined() || (!spec.relu && spec.drop.active())) return false;
   const int64_t grain = rows_per_sum<T>(sizes);
-  const int64_t sums = (sizes.rows + grain - 1) / grain;
+  const int64_t sums = ceil_div(sizes.rows, grain);
   return 2 * sums * sizes.outputs * sizes.inputs > sizes.rows * (sizes.outputs + sizes.inputs);
 }
 template <class T>

@@ -41,12 +41,12 @@ class Right {
     std::vector<int64_t> distinct = offsets;
     std::sort(distinct.begin(), distinct.end());
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    const int64_t panels = (n + kPanel - 1) / kPanel;
+    const int64_t panels = ceil_div(n, kPanel);
     stride_ = padded<T>(std::min(n, kPanel));
     panel_size_ = k * stride_;
     const auto count = static_cast<int64_t>(distinct.size());
     packed_ = Tensor::empty({count * panels * panel_size_}, dtype_of<T>);
-    const int64_t cuts = (k + kDepth - 1) / kDepth;
+    const int64_t cuts = ceil_div(k, kDepth);
     parallel_for(count * panels * cuts, 1, [&](int64_t piece, int64_t) {
       const int64_t first = piece % cuts * kDepth;
       const int64_t depth = std::min(kDepth, k - first);
@@ -108,12 +108,12 @@ void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_lay
             const std::vector<int64_t>& a_offsets, const Tensor& b, MatrixLayout b_layout,
             const std::vector<int64_t>& b_offsets, const Tensor& c) {
   const auto batch = static_cast<int64_t>(a_offsets.size());
-  const int64_t row_tiles = (m + kTileRows - 1) / kTileRows;
+  const int64_t row_tiles = ceil_div(m, kTileRows);
   const int64_t tile_columns = batch * row_tiles < kFewTiles ? kPanel : kTileColumns;
-  const int64_t column_tiles = (n + tile_columns - 1) / tile_columns;
+  const int64_t column_tiles = ceil_div(n, tile_columns);
   const int64_t tiles = batch * row_tiles * column_tiles;
   const int64_t parts = tiles < kEnoughTiles ? std::max<int64_t>(1, k / kPartDepth) : 1;
-  const int64_t depth = (k + parts - 1) / parts;
+  const int64_t depth = ceil_div(k, parts);
   const int64_t grain = std::max<int64_t>(1, kPieceWork / (std::min(m, kTileRows) * std::min(n, tile_columns) * depth));
   visit_floating(c.dtype(), "matmul", [&]<class T>(TypeTag<T>) {
     const Right<T> right(m, n, k, b.data<T>(), b_layout, b_offsets);

@@ -6,23 +6,18 @@
 #include "engine/cpu/parts/stream.h"
 
 namespace bochner::cpu {
-namespace {
-
-int64_t pieces_of(int64_t count, int64_t grain) { return (count + grain - 1) / grain; }
-
-}  // namespace
 
 void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                 const Tensor& y, const Tensor& mean, const Tensor& rstd) {
   visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
     const auto piece = [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<T>(),
                         means = mean.data<T>(), rstds = rstd.data<T>()](int64_t begin, int64_t end) {
-      Outlet<T> outlet(ys + begin * columns, rows * columns);
+      BlockWriter<T> writer(ys + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; row += kRowBlock) {
         const int64_t count = std::min<int64_t>(kRowBlock, end - row);
         const T* from = xs + row * columns;
         row_moments(from, count, columns, static_cast<T>(eps), means + row, rstds + row);
-        normalise_rows(from, count, columns, means + row, rstds + row, scale, shift, outlet.block(count * columns),
+        normalise_rows(from, count, columns, means + row, rstds + row, scale, shift, writer.block(count * columns),
                        columns);
       }
     };
@@ -35,11 +30,11 @@ void layer_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tens
   visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
     const auto piece = [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<T>(),
                         means = mean.data<T>(), rstds = rstd.data<T>()](int64_t begin, int64_t end) {
-      Outlet<T> outlet(ys + begin * columns, rows * columns);
+      BlockWriter<T> writer(ys + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; row += kRowBlock) {
         const int64_t count = std::min<int64_t>(kRowBlock, end - row);
         normalise_rows(xs + row * columns, count, columns, means + row, rstds + row, scale, shift,
-                       outlet.block(count * columns), columns);
+                       writer.block(count * columns), columns);
       }
     };
     parallel_for(rows, rows_per_piece(rows, columns), piece);
@@ -56,13 +51,13 @@ void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const T
                         shift = beta.data<T>(), sums = sum.data<T>(), ys = y.data<T>(), means = mean.data<T>(),
                         rstds = rstd.data<T>()](int64_t begin, int64_t end) {
       DropoutWindow<T> window(drop);
-      Outlet<T> sum_outlet(sums + begin * columns, rows * columns);
-      Outlet<T> outlet(ys + begin * columns, rows * columns);
+      BlockWriter<T> sum_writer(sums + begin * columns, rows * columns);
+      BlockWriter<T> writer(ys + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; row += block) {
         const int64_t count = std::min(block, end - row);
         const T* a = xs + row * columns;
         const T* b = others + row * columns;
-        T* s = sum_outlet.block(count * columns);
+        T* s = sum_writer.block(count * columns);
         if (drop.active()) {
           window.for_each_run(row * columns, count * columns, [=](int64_t run, const auto& factor, int64_t length) {
             for (int64_t j = 0; j < length; ++j) s[run + j] = math::fma(a[run + j], factor(j), b[run + j]);
@@ -72,7 +67,7 @@ void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const T
                        [=]<class V>(TypeTag<V>, int64_t i) { store<V>(s + i, load<V>(a + i) + load<V>(b + i)); });
         }
         row_moments(s, count, columns, static_cast<T>(eps), means + row, rstds + row);
-        normalise_rows(s, count, columns, means + row, rstds + row, scale, shift, outlet.block(count * columns),
+        normalise_rows(s, count, columns, means + row, rstds + row, scale, shift, writer.block(count * columns),
                        columns);
       }
     };
@@ -85,7 +80,7 @@ void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
                          const Tensor& dgamma, const Tensor& dbeta) {
   visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
     const int64_t grain = rows_per_piece(rows, columns);
-    const int64_t pieces = pieces_of(rows, grain);
+    const int64_t pieces = ceil_div(rows, grain);
     const Tensor parts = Tensor::zeros({2, pieces, columns}, x.dtype());
     T* dgamma_parts = parts.data<T>();
     T* dbeta_parts = dgamma_parts + pieces * columns;
@@ -93,12 +88,12 @@ void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
                         xs = x.data<T>(), scale = gamma.data<T>(), means = mean.data<T>(), rstds = rstd.data<T>(),
                         dxs = dx.data<T>()](int64_t begin, int64_t end) {
       const int64_t part = begin / grain * columns;
-      Outlet<T> outlet(dxs + begin * columns, rows * columns);
+      BlockWriter<T> writer(dxs + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; row += kRowBlock) {
         const int64_t count = std::min<int64_t>(kRowBlock, end - row);
         const int64_t at = row * columns;
         normalise_rows_backward(gs + at, xs + at, count, columns, means + row, rstds + row, scale,
-                                others == nullptr ? nullptr : others + at, outlet.block(count * columns),
+                                others == nullptr ? nullptr : others + at, writer.block(count * columns),
                                 dgamma_parts + part, dbeta_parts + part);
       }
     };
@@ -113,7 +108,7 @@ void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
 void column_moments(int64_t rows, int64_t columns, const Tensor& x, const Tensor& mean, const Tensor& variance) {
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
     const int64_t grain = rows_per_piece(rows, columns);
-    const int64_t pieces = pieces_of(rows, grain);
+    const int64_t pieces = ceil_div(rows, grain);
     const Tensor parts = Tensor::zeros({2, pieces, columns}, x.dtype());
     T* means = parts.data<T>();
     T* squares = means + pieces * columns;
@@ -153,10 +148,10 @@ void batch_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tens
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
     const auto piece = [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), means = mean.data<T>(),
                         rstds = rstd.data<T>(), ys = y.data<T>()](int64_t begin, int64_t end) {
-      Outlet<T> outlet(ys + begin * columns, rows * columns);
+      BlockWriter<T> writer(ys + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; ++row) {
         const T* from = xs + row * columns;
-        T* to = outlet.block(columns);
+        T* to = writer.block(columns);
         for_lanes<T>(columns, [=]<class V>(TypeTag<V>, int64_t j) {
           const V xhat = (load<V>(from + j) - load<V>(means + j)) * load<V>(rstds + j);
           store<V>(to + j, xhat * load<V>(scale + j) + load<V>(shift + j));
@@ -172,7 +167,7 @@ void batch_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
                          const Tensor& dbeta) {
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
     const int64_t grain = rows_per_piece(rows, columns);
-    const int64_t pieces = pieces_of(rows, grain);
+    const int64_t pieces = ceil_div(rows, grain);
     const Tensor parts = Tensor::zeros({2, pieces, columns}, x.dtype());
     T* dgamma_parts = parts.data<T>();
     T* dbeta_parts = dgamma_parts + pieces * columns;
@@ -196,10 +191,10 @@ void batch_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
     const auto spread = [=, share = T(1) / static_cast<T>(rows), gs = g.data<T>(), scale = gamma.data<T>(),
                          rstds = rstd.data<T>(), sum_gx = dgamma.data<T>(), sum_g = dbeta.data<T>(),
                          dxs = dx.data<T>()](int64_t begin, int64_t end) {
-      Outlet<T> outlet(dxs + begin * columns, rows * columns);
+      BlockWriter<T> writer(dxs + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; ++row) {
         const T* gradient = gs + row * columns;
-        T* to = outlet.block(columns);
+        T* to = writer.block(columns);
         for_lanes<T>(columns, [=]<class V>(TypeTag<V> tag, int64_t j) {
           const V mean_part = load<V>(sum_g + j) + xhat_at(tag, row, j) * load<V>(sum_gx + j);
           store<V>(to + j, (load<V>(gradient + j) - mean_part * share) * (load<V>(rstds + j) * load<V>(scale + j)));

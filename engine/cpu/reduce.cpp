@@ -80,7 +80,7 @@ void reduce_rows(const T* x, int64_t count, int64_t stride, int64_t columns, T* 
 /// Wide: pieces are blocks of columns, each reduced over all rows.
 template <class Op, class T>
 void reduce_wide(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) {
-  const int64_t blocks = (inner + kColumns - 1) / kColumns;
+  const int64_t blocks = ceil_div(inner, kColumns);
   parallel_for(outer * blocks, std::max<int64_t>(1, kPiece / (kColumns * std::max<int64_t>(1, count))),
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i) {
@@ -95,7 +95,7 @@ void reduce_wide(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) 
 template <class Op, class T>
 void reduce_long(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) {
   const int64_t rows = std::max<int64_t>(16, kPiece / inner);  // of one piece
-  const int64_t pieces = std::max<int64_t>(1, (count + rows - 1) / rows);
+  const int64_t pieces = std::max<int64_t>(1, ceil_div(count, rows));
   const Tensor partial = pieces > 1 ? Tensor::empty({outer * pieces, inner}, dtype_of<T>) : Tensor();
   T* const parts = pieces > 1 ? partial.data<T>() : y;
   const int64_t grain = std::max<int64_t>(1, kPiece / std::max<int64_t>(1, std::min(rows, count) * inner));

@@ -45,7 +45,7 @@ void scan_strip(const T* x, T* y, int64_t count, int64_t step, int64_t columns) 
 
 template <class T, bool exclusive>
 void scan(int64_t outer, int64_t count, int64_t inner, bool reverse, const T* x, T* y) {
-  const int64_t strips = (inner + kStrip - 1) / kStrip;
+  const int64_t strips = ceil_div(inner, kStrip);
   const int64_t grain = std::max<int64_t>(1, kPiece / (count * std::min(inner, kStrip)));
   const int64_t start = reverse ? (count - 1) * inner : 0;
   parallel_for(outer * strips, grain, [&](int64_t begin, int64_t end) {

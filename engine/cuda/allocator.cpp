@@ -7,11 +7,13 @@
 
 #include "engine/cuda/parts/platform.h"
 #include "engine/cuda/runtime.h"
+#include "engine/math.h"
 
 namespace bochner::cuda {
 namespace {
 
 constexpr size_t kAlignment = 512;                   // of every block
+constexpr size_t kPage = size_t{2} << 20;            // the driver gives whole pages
 constexpr size_t kSmallSegment = size_t{32} << 20;   // the least that the driver is asked for
 constexpr size_t kLargeSegment = size_t{256} << 20;  // requests above this get a segment of their own size
 
@@ -19,14 +21,12 @@ constexpr unsigned char kGuard = 0xA5;
 std::atomic<bool> guarding{false};
 std::atomic<int64_t> broken{0};
 
-size_t rounded(size_t bytes, size_t unit) { return std::max<size_t>(1, (bytes + unit - 1) / unit) * unit; }
-
 }  // namespace
 
 void* CachingAllocator::allocate(size_t bytes) {
   const std::lock_guard lock(mutex_);
   const bool guarded = guarding;
-  const auto block = take(rounded(bytes, kAlignment) + (guarded ? 2 * kAlignment : 0));
+  const auto block = take(round_up(std::max<size_t>(bytes, 1), kAlignment) + (guarded ? 2 * kAlignment : 0));
   block->second.used = true;
   stats_.current_bytes += static_cast<int64_t>(block->second.bytes);
   stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.current_bytes);
@@ -80,11 +80,11 @@ CachingAllocator::Blocks::iterator CachingAllocator::grow(size_t bytes) {
   platform::use(device_);
   const size_t wanted =
       bytes <= kSmallSegment / 4 ? kSmallSegment : std::max(bytes, std::min(2 * bytes, kLargeSegment));
-  size_t size = rounded(wanted, size_t{2} << 20);
+  size_t size = round_up(wanted, kPage);
   void* memory = platform::allocate(size);
   if (memory == nullptr && !platform::is_recording()) {
     give_back_whole_segments();
-    size = rounded(bytes, size_t{2} << 20);
+    size = round_up(bytes, kPage);
     memory = platform::allocate(size);
   }
   if (memory == nullptr) {

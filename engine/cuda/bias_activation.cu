@@ -11,7 +11,7 @@ namespace {
 /// y = act(x + b), four elements to each thread; columns are a multiple of 4 where `vectors`.
 template <class S, class Act>
 struct Forward {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   Act act;
   int64_t columns, count;
   bool vectors;
@@ -41,7 +41,7 @@ struct Forward {
 /// dx = g act'(x + b), and its column sums.
 template <class S, class Act>
 struct Backward {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   Act act;
   int64_t columns;
   const S *g, *x;
@@ -62,14 +62,14 @@ template <class S, class Act>
 struct BackwardElements {
   Backward<S, Act> backward;
   BOCHNER_DEVICE void operator()(int64_t i) const {
-    Computed<S> sums[1] = {};
+    ComputeType<S> sums[1] = {};
     backward(i / backward.columns, i % backward.columns, sums);
   }
 };
 
 template <class S>
 struct Term {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   int64_t columns;
   const S* x;
   BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
@@ -82,12 +82,12 @@ struct Term {
 void bias_activation(int64_t rows, int64_t columns, const Tensor& x, const Tensor& bias, Activation activation,
                      const Tensor& y) {
   visit_stored(x.dtype(), "bias_activation", [&]<class S>(TypeTag<S>) {
-    using T = Computed<S>;
+    using T = ComputeType<S>;
     visit_activation(activation, [&]<class Act>(Act act) {
       const S* from = x.data<S>();
       const T* add = bias.defined() ? bias.data<T>() : nullptr;
       const bool vectors = columns % 4 == 0 && aligned(from) && aligned(y.data<S>()) && aligned(add);
-      launch_threads((rows * columns + 3) / 4,
+      launch_threads(ceil_div(rows * columns, 4),
                      Forward<S, Act>{act, columns, rows * columns, vectors, from, add, y.data<S>()});
     });
   });
@@ -96,7 +96,7 @@ void bias_activation(int64_t rows, int64_t columns, const Tensor& x, const Tenso
 void bias_activation_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& bias,
                               Activation activation, const Tensor& dx, const Tensor& dbias) {
   visit_stored(x.dtype(), "bias_activation", [&]<class S>(TypeTag<S>) {
-    using T = Computed<S>;
+    using T = ComputeType<S>;
     visit_activation(activation, [&]<class Act>(Act act) {
       const Backward<S, Act> backward{
           act, columns, g.data<S>(), x.data<S>(), bias.defined() ? bias.data<T>() : nullptr, dx.data<S>()};
@@ -111,7 +111,7 @@ void bias_activation_backward(int64_t rows, int64_t columns, const Tensor& g, co
 
 void column_sum(int64_t rows, int64_t columns, const Tensor& x, const Tensor& sum) {
   visit_stored(x.dtype(), "column_sum", [&]<class S>(TypeTag<S>) {
-    using T = Computed<S>;
+    using T = ComputeType<S>;
     strip_sums<1, T>(rows, columns, Term<S>{columns, x.data<S>()}, {sum.data<T>()});
   });
 }

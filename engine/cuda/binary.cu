@@ -9,7 +9,7 @@ template <class Op, class T, class R>
 struct Apply {
   Op op;
   BOCHNER_DEVICE R operator()(T a, T b) const {
-    return static_cast<R>(op.forward(static_cast<Computed<T>>(a), static_cast<Computed<T>>(b)));
+    return static_cast<R>(op.forward(static_cast<ComputeType<T>>(a), static_cast<ComputeType<T>>(b)));
   }
 };
 
@@ -22,7 +22,7 @@ struct Choose {
 
 template <class T, class Op>
 void apply(const Op& op, const Loop& loop) {
-  using Found = decltype(op.forward(Computed<T>{}, Computed<T>{}));
+  using Found = decltype(op.forward(ComputeType<T>{}, ComputeType<T>{}));
   using R = std::conditional_t<std::is_same_v<Found, bool>, bool, T>;
   elementwise2<R, T, T>(loop, Apply<Op, T, R>{op});
 }

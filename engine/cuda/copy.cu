@@ -82,8 +82,8 @@ bool transposed(const Loop& loop) {
   }
   const int64_t batch = loop.rank == 3 ? loop.sizes[0] : 1;
   constexpr int64_t kTile = Transpose<T>::kTile;
-  const int64_t row_tiles = (loop.sizes[r] + kTile - 1) / kTile;
-  const int64_t column_tiles = (loop.sizes[c] + kTile - 1) / kTile;
+  const int64_t row_tiles = ceil_div(loop.sizes[r], kTile);
+  const int64_t column_tiles = ceil_div(loop.sizes[c], kTile);
   launch_blocks<256>(batch * row_tiles * column_tiles, kTile * (kTile + 1) * sizeof(T),
                      Transpose<T>{loop.sizes[r], loop.sizes[c], row_tiles, column_tiles,
                                   loop.rank == 3 ? loop.strides[0][0] : 0, loop.rank == 3 ? loop.strides[1][0] : 0,

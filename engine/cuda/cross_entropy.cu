@@ -38,7 +38,7 @@ constexpr int64_t kPiece = 8192;
 /// *to = sum of term(i) over [0, count), in an order that follows from count.
 template <class Term>
 void sum_terms(int64_t count, const Term& term, double* to) {
-  const int64_t pieces = std::max<int64_t>(1, (count + kPiece - 1) / kPiece);
+  const int64_t pieces = std::max<int64_t>(1, ceil_div(count, kPiece));
   if (pieces == 1) {
     launch_blocks<256>(1, 0, PieceSum<Term>{count, kPiece, term, to});
     return;

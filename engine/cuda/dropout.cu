@@ -9,7 +9,7 @@ namespace {
 /// y = x factor [+ residual], eight elements to each thread; x and residual may be null: 1 and 0.
 template <class S>
 struct Drop {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   typename FactorReader<T>::Params drop;
   int64_t count;
   const S* x;
@@ -34,8 +34,8 @@ struct Drop {
 void run(const Dropout& drop, const Tensor* x, const Tensor* residual, const Tensor& y) {
   visit_stored(y.dtype(), "dropout", [&]<class S>(TypeTag<S>) {
     launch_threads(
-        (y.size() + kFactors - 1) / kFactors,
-        Drop<S>{typename FactorReader<Computed<S>>::Params(drop), y.size(), x == nullptr ? nullptr : x->data<S>(),
+        ceil_div(y.size(), kFactors),
+        Drop<S>{typename FactorReader<ComputeType<S>>::Params(drop), y.size(), x == nullptr ? nullptr : x->data<S>(),
                 residual == nullptr ? nullptr : residual->data<S>(), y.data<S>()});
   });
 }

@@ -18,7 +18,7 @@ int64_t rows_at_once(const FeedForwardSizes& sizes) { return std::max<int64_t>(1
 /// From u and dh: du = dh m act'(u + b) instead of dh, its column sums, and h = act(u + b) m instead of u.
 template <class S, class Act>
 struct HiddenBackward {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   Act act;
   bool drops;
   typename FactorReader<T>::Params drop;
@@ -39,7 +39,7 @@ struct HiddenBackward {
 
 template <class S>
 struct AddTo {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   const S* from;
   S* to;
   BOCHNER_DEVICE void operator()(int64_t i) const {
@@ -101,7 +101,7 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
   const Tensor w1 = weights.w1.cast(x.dtype());
   const Tensor w2 = weights.w2.cast(x.dtype());
   visit_stored(x.dtype(), "feed_forward", [&]<class S>(TypeTag<S>) {
-    using T = Computed<S>;
+    using T = ComputeType<S>;
     const Tensor sums = Tensor::empty({sizes.hidden + sizes.dim}, dtype_of<T>, x.device());
     T* const db1 = sums.data<T>();
     T* const db2 = db1 + sizes.hidden;

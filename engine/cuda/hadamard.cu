@@ -130,7 +130,7 @@ void hadamard(int64_t rows, int64_t n, const Tensor& from, const Tensor& to) {
     const int64_t total = rows * n;
     const int64_t tile = std::min(n, kTile);
     const int64_t chunk = std::max<int64_t>(tile, 2048);
-    launch_blocks<256>((total + chunk - 1) / chunk, static_cast<size_t>(chunk + chunk / 32) * sizeof(T),
+    launch_blocks<256>(ceil_div(total, chunk), static_cast<size_t>(chunk + chunk / 32) * sizeof(T),
                        NearStages<T>{tile, chunk, total, from.data<T>(), to.data<T>()});
     for (int64_t stride = tile; stride < n;) {
       const int radix = static_cast<int>(std::min<int64_t>(8, n / stride));

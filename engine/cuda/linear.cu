@@ -33,7 +33,7 @@ void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x,
   }
   Tensor e = g.view({sizes.rows, sizes.outputs});
   visit_stored(x.dtype(), "linear", [&]<class S>(TypeTag<S>) {
-    using T = Computed<S>;
+    using T = ComputeType<S>;
     const bool masks = spec.relu || spec.drop.active();
     if (masks || result.weights.b.defined()) {
       const Tensor sums =

@@ -14,7 +14,7 @@ template <class T>
 struct Moments {
   T mean, rstd;
 };
-template <class S, class Team, class T = Computed<S>>
+template <class S, class Team, class T = ComputeType<S>>
 BOCHNER_DEVICE Moments<T> moments(const Team& team, const S* x, int64_t count, T eps) {
   const T share = T(1) / static_cast<T>(count);
   T sum = 0;
@@ -28,7 +28,7 @@ BOCHNER_DEVICE Moments<T> moments(const Team& team, const S* x, int64_t count, T
   return {mean, T(1) / math::sqrt(team.sum(squares) * share + eps)};
 }
 
-template <class S, class Team, class T = Computed<S>>
+template <class S, class Team, class T = ComputeType<S>>
 BOCHNER_DEVICE void normalise(const Team& team, const S* x, int64_t count, const Moments<T>& row, const T* gamma,
                               const T* beta, S* y) {
   for (int64_t i = team.rank(); i < count; i += team.size()) {
@@ -38,7 +38,7 @@ BOCHNER_DEVICE void normalise(const Team& team, const S* x, int64_t count, const
 
 template <class S>
 struct LayerNormRows {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   int64_t columns;
   const S* x;
   const T *gamma, *beta;
@@ -61,7 +61,7 @@ struct LayerNormRows {
 /// As LayerNormRows, or, with a residual, ResidualRows, the row being held in registers.
 template <class S, int K, bool residual>
 struct HeldLayerNormRows {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   int64_t columns;
   bool drops;
   typename FactorReader<T>::Params drop;
@@ -117,7 +117,7 @@ struct HeldLayerNormRows {
 
 template <class S>
 struct ApplyRows {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   int64_t columns;
   const S* x;
   const T *gamma, *beta, *mean, *rstd;
@@ -133,7 +133,7 @@ struct ApplyRows {
 /// s = residual + dropout(x), y = LayerNorm(s): each thread has the same elements throughout.
 template <class S>
 struct ResidualRows {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   int64_t columns;
   bool drops;
   typename FactorReader<T>::Params drop;
@@ -164,7 +164,7 @@ struct ResidualRows {
 
 template <class S>
 struct BackwardRows {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   int64_t columns;
   const S *g, *x;
   const T *gamma, *mean, *rstd;
@@ -201,7 +201,7 @@ constexpr int64_t kBackwardWarps = 1056;
 /// are read once.
 template <class S, int K>
 struct HeldBackwardRows {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   int64_t rows, columns, warps;
   const S *g, *x;
   const T *gamma, *mean, *rstd;
@@ -271,7 +271,7 @@ struct PartTerms {
 void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                 const Tensor& y, const Tensor& mean, const Tensor& rstd) {
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
-    using T = Computed<S>;
+    using T = ComputeType<S>;
     const bool held = with_held_rows<T>(
         columns, {x.data<S>(), gamma.data<T>(), beta.data<T>(), y.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
@@ -290,7 +290,7 @@ void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& ga
 void layer_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
                       const Tensor& mean, const Tensor& rstd, const Tensor& y) {
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
-    using T = Computed<S>;
+    using T = ComputeType<S>;
     launch_rows(rows, columns,
                 ApplyRows<S>{columns, x.data<S>(), gamma.data<T>(), beta.data<T>(), mean.data<T>(), rstd.data<T>(),
                              y.data<S>()});
@@ -301,7 +301,7 @@ void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const T
                          const Tensor& gamma, const Tensor& beta, double eps, const Tensor& sum, const Tensor& y,
                          const Tensor& mean, const Tensor& rstd) {
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
-    using T = Computed<S>;
+    using T = ComputeType<S>;
     const bool held = with_held_rows<T>(
         columns, {x.data<S>(), residual.data<S>(), gamma.data<T>(), beta.data<T>(), sum.data<S>(), y.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
@@ -322,7 +322,7 @@ void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, const Tensor& dx,
                          const Tensor& dgamma, const Tensor& dbeta) {
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
-    using T = Computed<S>;
+    using T = ComputeType<S>;
     const S* others = residual.defined() ? residual.data<S>() : nullptr;
     const bool held = with_held_rows<T>(
         columns, {g.data<S>(), x.data<S>(), gamma.data<T>(), others, dx.data<S>()},

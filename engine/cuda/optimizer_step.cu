@@ -188,7 +188,7 @@ void sgd_step(const Tensor& numbers, const GradientClip& clip, const std::vector
 
 void sum_of_squares(const std::vector<Tensor>& tensors, const Tensor& sum) {
   int64_t pieces = 0;
-  for (const Tensor& one : tensors) pieces += (one.size() + kPiece - 1) / kPiece;
+  for (const Tensor& one : tensors) pieces += ceil_div(one.size(), kPiece);
   const Tensor parts = Tensor::empty({pieces}, DType::f64, sum.device());
   auto* next = parts.data<double>();
   by_type(

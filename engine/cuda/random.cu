@@ -34,8 +34,7 @@ struct Fill {
 template <class T, class Make>
 void fill(void* to, int64_t count, const Generator& place, const Make& make) {
   using Kernel = Fill<T, Make>;
-  launch_threads((count + Kernel::kEach - 1) / Kernel::kEach,
-                 Kernel{make, StreamPlace(place), count, static_cast<T*>(to)});
+  launch_threads(ceil_div(count, Kernel::kEach), Kernel{make, StreamPlace(place), count, static_cast<T*>(to)});
 }
 
 struct Uniform32 {

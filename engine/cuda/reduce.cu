@@ -45,7 +45,7 @@ struct Min {
 /// inner = 1: a team for each piece of a row. S and R are the types of x and y in memory.
 template <class Op, class S, class R>
 struct Rows {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   int64_t count, pieces, chunk;
   const S* x;
   R* y;
@@ -66,7 +66,7 @@ struct Rows {
 /// inner > 1: a thread for each column of a piece.
 template <class Op, class S, class R>
 struct Columns {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   int64_t count, inner, pieces, chunk;
   const S* x;
   R* y;
@@ -88,14 +88,14 @@ constexpr int64_t kThreads = 1 << 17;  // about as many as a card runs at once
 
 template <class Op, class S, class R>
 void run(int64_t outer, int64_t count, int64_t inner, const S* x, R* y) {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   int64_t chunk = std::max<int64_t>(count, 1);
   if (inner == 1 && outer < 1024) {
     chunk = std::min<int64_t>(chunk, 8192);
   } else if (inner > 1) {
     chunk = std::min(chunk, std::max<int64_t>(32, count / std::max<int64_t>(1, kThreads / (outer * inner))));
   }
-  const int64_t pieces = (std::max<int64_t>(count, 1) + chunk - 1) / chunk;
+  const int64_t pieces = ceil_div(std::max<int64_t>(count, 1), chunk);
   const Tensor parts =
       pieces > 1 ? Tensor::empty({outer * pieces * inner}, dtype_of<T>, Device::cuda(platform::current())) : Tensor();
   const auto pass = [&]<class To>(To* to) {

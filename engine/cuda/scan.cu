@@ -43,7 +43,7 @@ struct Chunks {
 template <class T>
 void scan(int64_t outer, int64_t count, int64_t inner, bool exclusive, bool reverse, const T* x, T* y) {
   using Sum = SumOf<T>;
-  const int64_t chunks = (count + kChunk - 1) / kChunk;
+  const int64_t chunks = ceil_div(count, kChunk);
   const int64_t threads = outer * chunks * inner;
   if (chunks == 1) {
     launch_threads(threads, Chunks<T, Sum>{count, inner, chunks, exclusive, reverse, x, y, nullptr});

@@ -86,7 +86,7 @@ struct Smaller {
 };
 
 template <class T>
-struct Extreme {
+struct ArgExtreme {
   int64_t columns;
   bool largest;
   const T* x;
@@ -131,7 +131,7 @@ void sort(int64_t rows, int64_t columns, int64_t k, bool descending, const Tenso
 
 void argmax(int64_t rows, int64_t columns, bool largest, const Tensor& x, const Tensor& places) {
   visit_numeric(x.dtype(), "argmax", [&]<class T>(TypeTag<T>) {
-    launch_rows(rows, columns, Extreme<T>{columns, largest, x.data<T>(), places.data<int64_t>()});
+    launch_rows(rows, columns, ArgExtreme<T>{columns, largest, x.data<T>(), places.data<int64_t>()});
   });
 }
 

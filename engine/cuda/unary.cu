@@ -8,14 +8,14 @@ namespace {
 template <class Op, class T>
 struct Forward {
   Op op;
-  BOCHNER_DEVICE T operator()(T x) const { return static_cast<T>(op.forward(static_cast<Computed<T>>(x))); }
+  BOCHNER_DEVICE T operator()(T x) const { return static_cast<T>(op.forward(static_cast<ComputeType<T>>(x))); }
 };
 
 template <class Op, class T>
 struct Backward {
   Op op;
   BOCHNER_DEVICE T operator()(T g, T x, T y) const {
-    using C = Computed<T>;
+    using C = ComputeType<T>;
     return static_cast<T>(static_cast<C>(g) * op.derivative(static_cast<C>(x), static_cast<C>(y)));
   }
 };

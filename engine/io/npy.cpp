@@ -201,7 +201,7 @@ void encode(ByteSink& sink, const Tensor& tensor) {
   std::string header =
       fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, tensor.shape().str());
   const size_t before = kMagic.size() + 4;
-  header.resize((before + header.size() + 1 + 63) / 64 * 64 - before, ' ');
+  header.resize(round_up(before + header.size() + 1, 64) - before, ' ');
   header.back() = '\n';
   sink.write(kMagic);
   sink.write(std::string_view("\x01\x00", 2));

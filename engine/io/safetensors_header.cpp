@@ -244,7 +244,7 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
   } catch (const json::exception&) {
     fail("safetensors: a tensor name or a metadata string is not UTF-8; only UTF-8 can be saved");
   }
-  result.resize((result.size() + 7) / 8 * 8, ' ');
+  result.resize(round_up(result.size(), 8), ' ');
   return result;
 }
 

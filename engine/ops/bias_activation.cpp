@@ -33,9 +33,9 @@ int64_t columns_of(const char* op, const Tensor& x) {
 
 void check_bias(const Tensor& bias, const Tensor& x) {
   if (!bias.defined()) return;
-  if (!(bias.shape() == Shape{x.size(-1)}) || bias.dtype() != computed(x.dtype()))
+  if (!(bias.shape() == Shape{x.size(-1)}) || bias.dtype() != compute_dtype(x.dtype()))
     fail("bias_activation: bias {} does not fit {}; it must be {} ({})", bias.str(), x.str(),
-         name_of(computed(x.dtype())), x.size(-1));
+         name_of(compute_dtype(x.dtype())), x.size(-1));
 }
 
 Tensor contiguous_or_none(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
@@ -54,7 +54,7 @@ Activation activation_named(std::string_view name) {
 Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation activation) {
   const int64_t columns = columns_of("bias_activation", x);
   check_bias(bias, x);
-  if (converts(x)) return rounded(bias_activation(wide(x), bias, activation));
+  if (must_convert(x)) return to_bf16(bias_activation(to_f32(x), bias, activation));
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   if (x.size() > 0) {
     kBiasActivation(x.device(), x.size() / columns, columns, x.contiguous(), contiguous_or_none(bias), activation, y);
@@ -68,13 +68,13 @@ BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& 
   check_bias(bias, x);
   if (!(g.shape() == x.shape()) || g.dtype() != x.dtype())
     fail("bias_activation: gradient {} does not fit {}", g.str(), x.str());
-  if (converts(x)) {
-    const BiasActivationGradients found = bias_activation_backward(wide(g), wide(x), bias, activation);
-    return {rounded(found.dx), found.dbias};
+  if (must_convert(x)) {
+    const BiasActivationGradients found = bias_activation_backward(to_f32(g), to_f32(x), bias, activation);
+    return {to_bf16(found.dx), found.dbias};
   }
   const BiasActivationGradients result{
       Tensor::empty(x.shape(), x.dtype(), x.device()),
-      bias.defined() ? Tensor::zeros({columns}, computed(x.dtype()), x.device()) : Tensor()};
+      bias.defined() ? Tensor::zeros({columns}, compute_dtype(x.dtype()), x.device()) : Tensor()};
   if (x.size() > 0) {
     kBiasActivationBackward(x.device(), x.size() / columns, columns, g.contiguous(), x.contiguous(),
                             contiguous_or_none(bias), activation, result.dx, result.dbias);
@@ -84,8 +84,8 @@ BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& 
 
 Tensor column_sum(const Tensor& x) {
   const int64_t columns = columns_of("column_sum", x);
-  if (converts(x)) return column_sum(wide(x));
-  const Tensor sum = Tensor::zeros({columns}, computed(x.dtype()), x.device());
+  if (must_convert(x)) return column_sum(to_f32(x));
+  const Tensor sum = Tensor::zeros({columns}, compute_dtype(x.dtype()), x.device());
   if (x.size() > 0) kColumnSum(x.device(), x.size() / columns, columns, x.contiguous(), sum);
   return sum;
 }

@@ -23,12 +23,12 @@ Dropout Dropout::at(double p, const Generator& place) {
 Dropout Dropout::draw(double p, int64_t count, Generator& generator) {
   const Dropout drop = at(p, generator);
   if (!drop.active()) return drop;
-  return {drop.threshold, generator.reserve((static_cast<uint64_t>(count) + 1) / 2)};
+  return {drop.threshold, generator.reserve(ceil_div(static_cast<uint64_t>(count), 2))};
 }
 
 Tensor dropout(const Tensor& x, const Dropout& drop) {
   if (!drop.active()) return x;
-  if (converts(x)) return rounded(dropout(wide(x), drop));
+  if (must_convert(x)) return to_bf16(dropout(to_f32(x), drop));
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   kApply(x.device(), x.contiguous(), drop, y);
   return y;
@@ -38,14 +38,14 @@ Tensor add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop)
   if (!(x.shape() == residual.shape()) || x.dtype() != residual.dtype())
     fail("dropout: {} does not fit the residual {}", x.str(), residual.str());
   if (!drop.active()) return x + residual;
-  if (converts(x)) return rounded(add_dropout(wide(x), wide(residual), drop));
+  if (must_convert(x)) return to_bf16(add_dropout(to_f32(x), to_f32(residual), drop));
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   kAdd(x.device(), x.contiguous(), residual.contiguous(), drop, y);
   return y;
 }
 
 Tensor dropout_mask(const Shape& shape, const Dropout& drop, DType dtype, Device device) {
-  if (dtype == DType::bf16) return rounded(dropout_mask(shape, drop, DType::f32, device));
+  if (dtype == DType::bf16) return to_bf16(dropout_mask(shape, drop, DType::f32, device));
   const Tensor y = Tensor::empty(shape, dtype, device);
   kMask(device, drop, y);
   return y;

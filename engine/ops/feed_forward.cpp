@@ -21,7 +21,7 @@ namespace {
 
 FeedForwardSizes checked_sizes(const Tensor& x, const FeedForwardWeights& weights) {
   visit_stored(x.dtype(), "feed_forward", [](auto) {});
-  const DType dtype = computed(x.dtype());
+  const DType dtype = compute_dtype(x.dtype());
   if (x.rank() == 0 || !weights.w1.defined() || weights.w1.rank() != 2 || weights.w1.size(1) != x.size(-1))
     fail("feed_forward: W1 {} must be (hidden, dim) for x {}", weights.w1.str(), x.str());
   const int64_t dim = x.size(-1);
@@ -43,7 +43,7 @@ FeedForwardSizes checked_sizes(const Tensor& x, const FeedForwardWeights& weight
 }
 
 Tensor contiguous_or(const Tensor& given, const Shape& shape, const Tensor& x) {
-  return given.defined() ? given.contiguous() : Tensor::zeros(shape, computed(x.dtype()), x.device());
+  return given.defined() ? given.contiguous() : Tensor::zeros(shape, compute_dtype(x.dtype()), x.device());
 }
 
 /// Contiguous, biases filled in.
@@ -68,11 +68,11 @@ Shape rows_of(const Tensor& x) {
 
 Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
 
-/// W1 and W2 as products beside bf16 see them.
-FeedForwardWeights rounded_weights(const FeedForwardWeights& weights) {
+/// The weights with W1 and W2 rounded to bf16, as the kernels for bf16 read them.
+FeedForwardWeights rounded_to_bf16(const FeedForwardWeights& weights) {
   FeedForwardWeights result = weights;
-  result.w1 = wide(rounded(weights.w1));
-  result.w2 = wide(rounded(weights.w2));
+  result.w1 = to_f32(to_bf16(weights.w1));
+  result.w2 = to_f32(to_bf16(weights.w2));
   return result;
 }
 
@@ -87,15 +87,15 @@ bool has_work(const FeedForwardSizes& sizes) { return sizes.rows > 0 && sizes.di
 FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weights, const FeedForwardOptions& options) {
   const FeedForwardSizes sizes = checked_sizes(x, weights);
   if (sizes.rows > 0 && sizes.hidden == 0) fail("feed_forward: a hidden layer of size 0 computes nothing");
-  if (converts(x)) {
-    FeedForwardResult result = feed_forward(wide(x), rounded_weights(weights), options);
-    result.y = rounded(result.y);
+  if (must_convert(x)) {
+    FeedForwardResult result = feed_forward(to_f32(x), rounded_to_bf16(weights), options);
+    result.y = to_bf16(result.y);
     return result;
   }
   FeedForwardResult result{Tensor::empty(x.shape(), x.dtype(), x.device()), {}, {}};
   if (weights.gamma.defined()) {
-    result.mean = Tensor::zeros(rows_of(x), computed(x.dtype()), x.device());
-    result.rstd = Tensor::zeros(rows_of(x), computed(x.dtype()), x.device());
+    result.mean = Tensor::zeros(rows_of(x), compute_dtype(x.dtype()), x.device());
+    result.rstd = Tensor::zeros(rows_of(x), compute_dtype(x.dtype()), x.device());
   }
   if (has_work(sizes)) {
     work::add_flops(4 * products_of(sizes));
@@ -112,10 +112,10 @@ FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, con
   const bool norm = weights.gamma.defined();
   if (norm && (!(mean.shape() == rows_of(x)) || !(rstd.shape() == rows_of(x))))
     fail("feed_forward: mean {} and rstd {} do not fit x {}", mean.str(), rstd.str(), x.str());
-  if (converts(x)) {
+  if (must_convert(x)) {
     FeedForwardGradients result =
-        feed_forward_backward(wide(g), wide(x), mean, rstd, rounded_weights(weights), options);
-    result.dx = rounded(result.dx);
+        feed_forward_backward(to_f32(g), to_f32(x), mean, rstd, rounded_to_bf16(weights), options);
+    result.dx = to_bf16(result.dx);
     return result;
   }
   const FeedForwardGradients result{zeros_like(x),

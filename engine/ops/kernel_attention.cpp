@@ -42,8 +42,8 @@ void check_fastfood(const FastFoodRows& rows, T Q, T diagonals) {
   const bool fits = diagonals.defined() && diagonals.rank() == 3 &&
                     (diagonals.size(0) == 1 || diagonals.size(0) == Q.size(1)) &&
                     diagonals.size(1) == 3 * order.size(0) && diagonals.size(2) == P;
-  if (!fits || diagonals.dtype() != computed(Q.dtype())) {
-    fail("kernel_attention: FastFood's diagonals must be {} (1 or {} heads, {}, {})", name_of(computed(Q.dtype())),
+  if (!fits || diagonals.dtype() != compute_dtype(Q.dtype())) {
+    fail("kernel_attention: FastFood's diagonals must be {} (1 or {} heads, {}, {})", name_of(compute_dtype(Q.dtype())),
          Q.size(1), 3 * order.size(0), P);
   }
   const int64_t* places = order.data<int64_t>();
@@ -60,7 +60,7 @@ void check_dense(T Q, T Omega) {
     fail("kernel_attention: Omega {} must be (1 or {} heads, features, {})", Omega.shape().str(), Q.size(1), Q.size(3));
   }
   if (Omega.size(1) < 1) fail("kernel_attention: {} has no features; at least 1 is needed", Omega.shape().str());
-  if (Omega.dtype() != computed(Q.dtype()) || Omega.device() != Q.device()) {
+  if (Omega.dtype() != compute_dtype(Q.dtype()) || Omega.device() != Q.device()) {
     fail("kernel_attention: Q {} and Omega {} differ in type or device; cast() or move one", Q.str(), Omega.str());
   }
 }
@@ -99,17 +99,17 @@ double products_of(Spec spec, T Q, T K, T V, W Omega) {
 }
 
 /// Is bf16 computed in f32? On the CPU always; elsewhere its kernels add one eps to all features.
-bool widens(Spec spec, T Q) {
+bool computes_in_f32(Spec spec, T Q) {
   const bool floors = spec.shifts() && spec.map.absolute_eps && spec.map.eps > 0;
-  return converts(Q) || (Q.dtype() == DType::bf16 && floors);
+  return must_convert(Q) || (Q.dtype() == DType::bf16 && floors);
 }
 
 }  // namespace
 
 KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, W Omega, T keys) {
   check(spec, Q, K, V, Omega, keys);
-  if (widens(spec, Q)) {
-    KernelAttentionResult result = kernel_attention(spec, wide(Q), wide(K), wide(V), Omega, keys);
+  if (computes_in_f32(spec, Q)) {
+    KernelAttentionResult result = kernel_attention(spec, to_f32(Q), to_f32(K), to_f32(V), Omega, keys);
     const Tensor O = attention_output("kernel_attention", result.O.shape(), Q, {});
     O.copy_(result.O);
     result.O = O;
@@ -120,11 +120,11 @@ KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, W Omega, T keys
   const int64_t Lq = Q.size(2);
   const int64_t E = V.size(3);
   const int64_t F = spec.map.rows(Omega.count(Q.size(3)));
-  const int64_t states = spec.causal ? (Lq + kKernelAttentionSegment - 1) / kKernelAttentionSegment : 1;
+  const int64_t states = spec.causal ? ceil_div(Lq, kKernelAttentionSegment) : 1;
   KernelAttentionResult result;
   result.O = attention_output("kernel_attention", {B, H, Lq, E}, Q, {});
-  result.state = Tensor::empty({B, H, states, kernel_attention_state_size(F, E)}, computed(Q.dtype()), Q.device());
-  if (spec.renormalise) result.denominator = Tensor::empty({B, H, Lq}, computed(Q.dtype()), Q.device());
+  result.state = Tensor::empty({B, H, states, kernel_attention_state_size(F, E)}, compute_dtype(Q.dtype()), Q.device());
+  if (spec.renormalise) result.denominator = Tensor::empty({B, H, Lq}, compute_dtype(Q.dtype()), Q.device());
   work::add_flops(2 * products_of(spec, Q, K, V, Omega));
   kForward(Q.device(), spec, with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), contiguous(Omega), keys,
            result);
@@ -139,11 +139,11 @@ KernelAttentionGradients kernel_attention_backward(Spec spec, T dO, T Q, T K, T 
   }
   const AttentionGradients grads = attention_gradients("kernel_attention", Q, K, V, {});
   KernelAttentionGradients to{grads.dQ, grads.dK, grads.dV, {}};
-  if (widens(spec, Q)) {
+  if (computes_in_f32(spec, Q)) {
     KernelAttentionResult result = forward;
-    result.O = wide(forward.O);
+    result.O = to_f32(forward.O);
     const KernelAttentionGradients found =
-        kernel_attention_backward(spec, wide(dO), wide(Q), wide(K), wide(V), Omega, keys, result, need_dOmega);
+        kernel_attention_backward(spec, to_f32(dO), to_f32(Q), to_f32(K), to_f32(V), Omega, keys, result, need_dOmega);
     to.dQ.copy_(found.dQ);
     to.dK.copy_(found.dK);
     to.dV.copy_(found.dV);

@@ -20,7 +20,7 @@ namespace {
 
 LinearSizes checked_sizes(const Tensor& x, const LinearWeights& weights) {
   visit_stored(x.dtype(), "linear", [](auto) {});
-  const DType dtype = computed(x.dtype());
+  const DType dtype = compute_dtype(x.dtype());
   if (!weights.w.defined() || weights.w.rank() != 2 || x.rank() == 0 || weights.w.size(1) != x.size(-1)) {
     fail("linear: W {} must be (outputs, inputs) for x {}", weights.w.defined() ? weights.w.str() : "(undefined)",
          x.str());
@@ -57,16 +57,16 @@ Tensor contiguous_or_undefined(const Tensor& x) { return x.defined() ? x.contigu
 
 /// Contiguous, with a bias.
 LinearWeights complete(const LinearWeights& weights, const LinearSizes& sizes, const Tensor& x) {
-  return {
-      contiguous_or_undefined(weights.gamma), contiguous_or_undefined(weights.beta), weights.w.contiguous(),
-      weights.b.defined() ? weights.b.contiguous() : Tensor::zeros({sizes.outputs}, computed(x.dtype()), x.device())};
+  return {contiguous_or_undefined(weights.gamma), contiguous_or_undefined(weights.beta), weights.w.contiguous(),
+          weights.b.defined() ? weights.b.contiguous()
+                              : Tensor::zeros({sizes.outputs}, compute_dtype(x.dtype()), x.device())};
 }
 
 Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
 
-/// W as products beside bf16 see it.
-LinearWeights rounded_weights(const LinearWeights& weights) {
-  return {weights.gamma, weights.beta, wide(rounded(weights.w)), weights.b};
+/// The weights with W rounded to bf16, as the kernels for bf16 read it.
+LinearWeights rounded_to_bf16(const LinearWeights& weights) {
+  return {weights.gamma, weights.beta, to_f32(to_bf16(weights.w)), weights.b};
 }
 
 double products_of(const LinearSizes& sizes) {
@@ -85,15 +85,15 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
   if (spec.relu && residual.defined())
     fail("linear: relu together with a residual; add the residual to what this returns");
   if (sizes.rows > 0 && sizes.inputs == 0) fail("linear: x {} has no inputs to compute with", x.str());
-  if (converts(x)) {
-    LinearResult result = linear(wide(x), rounded_weights(weights), wide(residual), spec);
-    result.y = rounded(result.y);
+  if (must_convert(x)) {
+    LinearResult result = linear(to_f32(x), rounded_to_bf16(weights), to_f32(residual), spec);
+    result.y = to_bf16(result.y);
     return result;
   }
   LinearResult result{Tensor::empty(shape, x.dtype(), x.device()), {}, {}};
   if (weights.gamma.defined()) {
-    result.mean = Tensor::empty(rows_of(x), computed(x.dtype()), x.device());
-    result.rstd = Tensor::empty(rows_of(x), computed(x.dtype()), x.device());
+    result.mean = Tensor::empty(rows_of(x), compute_dtype(x.dtype()), x.device());
+    result.rstd = Tensor::empty(rows_of(x), compute_dtype(x.dtype()), x.device());
   }
   if (has_work(sizes)) {
     work::add_flops(2 * products_of(sizes));
@@ -113,10 +113,10 @@ LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearRe
     fail("linear: mean {} and rstd {} do not fit x {}", made.mean.str(), made.rstd.str(), x.str());
   if (spec.relu && (!made.y.defined() || !(made.y.shape() == g.shape())))
     fail("linear: behind relu the y of {} is needed; pass what linear() returned", g.shape().str());
-  if (converts(x)) {
-    LinearGradients result = linear_backward(wide(g), wide(x), {wide(made.y), made.mean, made.rstd},
-                                             rounded_weights(weights), spec, need_dx);
-    result.dx = rounded(result.dx);
+  if (must_convert(x)) {
+    LinearGradients result = linear_backward(to_f32(g), to_f32(x), {to_f32(made.y), made.mean, made.rstd},
+                                             rounded_to_bf16(weights), spec, need_dx);
+    result.dx = to_bf16(result.dx);
     return result;
   }
   if (!has_work(sizes)) {

@@ -48,7 +48,7 @@ Rows rows_of(const char* op, const Tensor& x) {
 
 /// gamma or beta, contiguous; where undefined, `value` everywhere.
 Tensor scale_of(const char* op, const char* name, const Tensor& given, double value, const Tensor& x) {
-  const DType dtype = computed(x.dtype());
+  const DType dtype = compute_dtype(x.dtype());
   if (!given.defined()) return Tensor::full({x.size(-1)}, value, dtype, x.device());
   if (!(given.shape() == Shape{x.size(-1)}) || given.dtype() != dtype) {
     fail("{}: {} {} does not fit x {}; it must be {} ({})", op, name, given.str(), x.str(), name_of(dtype), x.size(-1));
@@ -75,14 +75,14 @@ void check_statistics(const char* op, const Tensor& mean, const Tensor& rstd, co
 Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
 
 /// One number for each row, in the type that x is computed in.
-Tensor statistics_of(const Tensor& x) { return Tensor::zeros(without_last(x), computed(x.dtype()), x.device()); }
+Tensor statistics_of(const Tensor& x) { return Tensor::zeros(without_last(x), compute_dtype(x.dtype()), x.device()); }
 
 }  // namespace
 
 LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
-  if (converts(x)) {
-    LayerNorm result = layer_norm(wide(x), gamma, beta, eps);
-    result.y = rounded(result.y);
+  if (must_convert(x)) {
+    LayerNorm result = layer_norm(to_f32(x), gamma, beta, eps);
+    result.y = to_bf16(result.y);
     return result;
   }
   const auto [rows, columns] = rows_of("layer_norm", x);
@@ -94,7 +94,7 @@ LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, d
 
 Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                         const Tensor& rstd) {
-  if (converts(x)) return rounded(layer_norm_apply(wide(x), gamma, beta, mean, rstd));
+  if (must_convert(x)) return to_bf16(layer_norm_apply(to_f32(x), gamma, beta, mean, rstd));
   const auto [rows, columns] = rows_of("layer_norm", x);
   check_statistics("layer_norm", mean, rstd, without_last(x));
   const Tensor y = empty_like(x);
@@ -107,7 +107,7 @@ ResidualLayerNorm residual_layer_norm(const Tensor& x, const Tensor& residual, c
                                       double eps, const Dropout& drop) {
   const auto [rows, columns] = rows_of("layer_norm", x);
   check_same("layer_norm", "residual", residual, x);
-  if (converts(x)) {  // the norm is that of the sum as it is kept
+  if (must_convert(x)) {  // the norm is that of the sum as it is kept
     const Tensor sum = add_dropout(x, residual, drop);
     const LayerNorm of_sum = layer_norm(sum, gamma, beta, eps);
     return {sum, of_sum.y, of_sum.mean, of_sum.rstd};
@@ -125,12 +125,12 @@ LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const T
   check_same("layer_norm", "gradient", g, x);
   check_statistics("layer_norm", mean, rstd, without_last(x));
   if (residual.defined()) check_same("layer_norm", "residual gradient", residual, x);
-  if (converts(x)) {
-    LayerNormGradients result = layer_norm_backward(wide(g), wide(x), gamma, mean, rstd, wide(residual));
-    result.dx = rounded(result.dx);
+  if (must_convert(x)) {
+    LayerNormGradients result = layer_norm_backward(to_f32(g), to_f32(x), gamma, mean, rstd, to_f32(residual));
+    result.dx = to_bf16(result.dx);
     return result;
   }
-  const DType dtype = computed(x.dtype());
+  const DType dtype = compute_dtype(x.dtype());
   const LayerNormGradients result{empty_like(x), Tensor::zeros({columns}, dtype, x.device()),
                                   Tensor::zeros({columns}, dtype, x.device())};
   kLayerNormBackward(x.device(), rows, columns, g.contiguous(), x.contiguous(),

@@ -23,7 +23,7 @@ std::array<bool, Dims::kMaxRank> chosen(const Tensor& x, const Dims& axes) {
 }
 
 Tensor reduce(Reducer op, const Tensor& x, const Dims& axes, bool keep) {
-  if (converts(x)) return rounded(reduce(op, wide(x), axes, keep));
+  if (must_convert(x)) return to_bf16(reduce(op, to_f32(x), axes, keep));
   const auto reduced = chosen(x, axes);
   Shape kept;  // with reduced axes of size 1
   Shape result;

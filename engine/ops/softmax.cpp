@@ -12,7 +12,7 @@ BOCHNER_KERNEL(kSoftmaxBackward, "softmax_backward", softmax_backward, int64_t r
 BOCHNER_KERNEL(kLogSumExp, "logsumexp", logsumexp, int64_t rows, int64_t columns, const Tensor& x, const Tensor& y);
 
 Tensor softmax(const Tensor& x, int axis) {
-  if (x.dtype() == DType::bf16) return rounded(softmax(wide(x), axis));
+  if (x.dtype() == DType::bf16) return to_bf16(softmax(to_f32(x), axis));
   const Tensor rows = x.transpose(axis, -1).contiguous();
   Tensor y = Tensor::empty(rows.shape(), x.dtype(), x.device());
   if (x.size() > 0) kSoftmax(x.device(), x.size() / rows.size(-1), rows.size(-1), rows, y);
@@ -20,7 +20,7 @@ Tensor softmax(const Tensor& x, int axis) {
 }
 
 Tensor softmax_backward(const Tensor& g, const Tensor& y, int axis) {
-  if (y.dtype() == DType::bf16) return rounded(softmax_backward(wide(g), wide(y), axis));
+  if (y.dtype() == DType::bf16) return to_bf16(softmax_backward(to_f32(g), to_f32(y), axis));
   const Tensor rows = y.transpose(axis, -1).contiguous();
   const Tensor gradient = g.transpose(axis, -1).contiguous();
   Tensor dx = Tensor::empty(rows.shape(), y.dtype(), y.device());
@@ -29,7 +29,7 @@ Tensor softmax_backward(const Tensor& g, const Tensor& y, int axis) {
 }
 
 Tensor logsumexp(const Tensor& x, int axis, bool keep) {
-  if (x.dtype() == DType::bf16) return rounded(logsumexp(wide(x), axis, keep));
+  if (x.dtype() == DType::bf16) return to_bf16(logsumexp(to_f32(x), axis, keep));
   const Tensor rows = x.transpose(axis, -1).contiguous();
   Shape shape = rows.shape();
   shape[-1] = 1;

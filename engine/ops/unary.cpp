@@ -26,7 +26,7 @@ void unary_backward(const Op& op, const Loop& loop, DType dtype);
 template <class Op>
 Tensor apply(const Op& op, const Tensor& x) {
   static constexpr Kernel kernel{Op::name, &cpu::unary<Op>, CUDA_KERNEL(unary<Op>)};
-  if (converts(x)) return rounded(apply(op, wide(x)));
+  if (must_convert(x)) return to_bf16(apply(op, to_f32(x)));
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   kernel(x.device(), op, make_loop({&y, &x}), x.dtype());
   return y;
@@ -35,7 +35,7 @@ Tensor apply(const Op& op, const Tensor& x) {
 template <class Op>
 Tensor apply_backward(const Op& op, const Tensor& g, const Tensor& x, const Tensor& y) {
   static constexpr Kernel kernel{Op::name, &cpu::unary_backward<Op>, CUDA_KERNEL(unary_backward<Op>)};
-  if (converts(x)) return rounded(apply_backward(op, wide(g), wide(x), wide(y)));
+  if (must_convert(x)) return to_bf16(apply_backward(op, to_f32(g), to_f32(x), to_f32(y)));
   Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
   kernel(x.device(), op, make_loop({&dx, &g, &x, &y}), x.dtype());
   return dx;

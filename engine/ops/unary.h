@@ -251,17 +251,37 @@ struct Clamp {
 
 }  // namespace unary
 
-// X(struct, function): ops without parameters; Y(struct): ops with parameters.
+// The list of all functions: X(struct, function) without parameters, Y(struct) with parameters.
 // clang-format off
-#define BOCHNER_PLAIN_UNARY_OPS(X)                                                                                    \
-  X(Neg, neg)                                                                                                         \
-  X(Abs, abs)                                                                                                         \
-  X(Sign, sign)                                                                                                       \
-  X(Step, step) X(Square, square) X(Sqrt, sqrt) X(Reciprocal, reciprocal) X(Exp, exp) X(Expm1, expm1) X(Log, log)     \
-      X(Log1p, log1p) X(Sin, sin) X(Cos, cos) X(Tanh, tanh) X(Sigmoid, sigmoid) X(Erf, erf) X(Relu, relu) X(Elu, elu) \
-          X(Gelu, gelu) X(GeluTanh, gelu_tanh) X(Softplus, softplus)
+#define BOCHNER_PLAIN_UNARY_OPS(X) \
+  X(Neg, neg)                      \
+  X(Abs, abs)                      \
+  X(Sign, sign)                    \
+  X(Step, step)                    \
+  X(Square, square)                \
+  X(Sqrt, sqrt)                    \
+  X(Reciprocal, reciprocal)        \
+  X(Exp, exp)                      \
+  X(Expm1, expm1)                  \
+  X(Log, log)                      \
+  X(Log1p, log1p)                  \
+  X(Sin, sin)                      \
+  X(Cos, cos)                      \
+  X(Tanh, tanh)                    \
+  X(Sigmoid, sigmoid)              \
+  X(Erf, erf)                      \
+  X(Relu, relu)                    \
+  X(Elu, elu)                      \
+  X(Gelu, gelu)                    \
+  X(GeluTanh, gelu_tanh)           \
+  X(Softplus, softplus)
+#define BOCHNER_PARAMETRIC_UNARY_OPS(Y) \
+  Y(LeakyRelu)                          \
+  Y(AddScalar)                          \
+  Y(MulScalar)                          \
+  Y(PowScalar)                          \
+  Y(Clamp)
 // clang-format on
-#define BOCHNER_PARAMETRIC_UNARY_OPS(Y) Y(LeakyRelu) Y(AddScalar) Y(MulScalar) Y(PowScalar) Y(Clamp)
 
 /// y = op(x) for f32, f64 and bf16; Op is a struct of namespace unary. Shape: any, kept.
 template <class Op>

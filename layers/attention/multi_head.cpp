@@ -38,12 +38,12 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
 }
 
 Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Context& context,
-                                     const Around& around) const {
+                                     const LinearFusion& fusion) const {
   const Scope scope(name());
   const int64_t batch = x.size(0);
   const int64_t length = x.size(1);
   const Variable joined =
-      reshape(qkv_.forward(x, {.norm = around.norm}, context), {batch, length, 3, heads_, head_dim_});
+      reshape(qkv_.forward(x, {.norm = fusion.norm}, context), {batch, length, 3, heads_, head_dim_});
   std::vector<Variable> parts = unbind(joined, 2);            // 3 x (B, L, H, D)
   for (Variable& part : parts) part = transpose(part, 1, 2);  // 3 x (B, H, L, D)
   if (!mechanism_->reads_bf16()) {
@@ -52,7 +52,7 @@ Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Contex
   Variable O = mechanism_->forward(parts[0], parts[1], parts[2], mask, context);  // (B, H, L, D)
   if (O.dtype() != x.dtype()) O = cast(O, x.dtype());
   return out_.forward(reshape(transpose(O, 1, 2), {batch, length, heads_ * head_dim_}),
-                      {.residual = around.residual, .dropout = around.dropout}, context);  // (B, L, dim)
+                      {.residual = fusion.residual, .dropout = fusion.dropout}, context);  // (B, L, dim)
 }
 
 }  // namespace bochner

@@ -1,4 +1,4 @@
-// Multi-head attention: projections around a mechanism.
+// Multi-head attention: projections fusion a mechanism.
 #pragma once
 
 #include <memory>
@@ -18,12 +18,12 @@ struct MultiHeadOptions {
 };
 
 /// O = concat_h(attend(n Wq_h, n Wk_h, n Wv_h)) Wo  (Vaswani et al., 2017, §3.2.2), n = LayerNorm(x) or x,
-/// y = residual + dropout(O): the norm and the residual of a block as `around` says
+/// y = residual + dropout(O): the norm and the residual of a block as `fusion` says
 class MultiHeadAttention : public Module {
  public:
   MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOptions& options, Generator& init);
   /// x (batch, length, dim) -> (batch, length, dim)
-  Variable forward(const Variable& x, const Mask& mask, Context& context, const Around& around = {}) const;
+  Variable forward(const Variable& x, const Mask& mask, Context& context, const LinearFusion& fusion = {}) const;
 
  private:
   int64_t heads_;

@@ -12,19 +12,19 @@ namespace {
 
 constexpr int64_t kFitRows = 4096;
 
-Tensor wide(const Tensor& x) { return x.cast(DType::f64); }
+Tensor to_f64(const Tensor& x) { return x.cast(DType::f64); }
 
 /// An affine map x -> W x + b between two stages, f64; nothing defined: the identity.
 struct Affine {
   Tensor W, b;
 
   void then(const Linear& linear) {
-    const Tensor weight = wide(linear.weight.value);
+    const Tensor weight = to_f64(linear.weight.value);
     if (W.defined() && W.size(0) != weight.size(1)) {
       fail("bundle: a layer of {} outputs before {} of {} inputs", W.size(0), linear.path(), weight.size(1));
     }
     if (b.defined()) b = matmul(weight, b.reshape({b.size(), 1})).reshape({weight.size(0)});
-    if (linear.bias != nullptr) b = b.defined() ? b + wide(linear.bias->value) : wide(linear.bias->value);
+    if (linear.bias != nullptr) b = b.defined() ? b + to_f64(linear.bias->value) : to_f64(linear.bias->value);
     W = W.defined() ? matmul(weight, W) : weight;
   }
 };
@@ -42,7 +42,7 @@ Bundle::Bundle(Slot slot, const std::vector<const Module*>& run) : Module(std::m
     } else if (const auto* snnk = dynamic_cast<const Snnk*>(layer)) {
       const std::string name = fmt::format("features{}", stages_.size());
       stages_.push_back(snnk->features().after(sub(name), affine.W, affine.b));
-      affine = {wide(snnk->weight.value), {}};
+      affine = {to_f64(snnk->weight.value), {}};
       dtype = snnk->weight.value.dtype();
     } else {
       fail("bundle: layer '{}' is neither an Snnk nor a Linear; bundle the layers before and after it",

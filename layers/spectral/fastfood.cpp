@@ -15,7 +15,7 @@ FastFoodFrequencies::FastFoodFrequencies(Slot slot, int64_t features, int64_t di
     : SpectralDistribution(std::move(slot), schedule),
       features_(features),
       size_(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(dim, 1))))),
-      blocks_((features + size_ - 1) / size_),
+      blocks_(ceil_div(features, size_)),
       options_(options) {
   require_sizes("fastfood", features, dim);
   if (!(options.sigma > 0)) fail("fastfood: sigma {} must be positive", options.sigma);

@@ -12,7 +12,7 @@ namespace bochner {
 Tensor haar_rows(int64_t features, int64_t dim, Generator& generator) {
   // G^T = Q R of a Gaussian G with a positive diagonal of R is unique, so Q is as likely as any rotation of it
   // (Mezzadri, 2007); QR as LAPACK leaves it is not.
-  const int64_t blocks = (features + dim - 1) / dim;
+  const int64_t blocks = ceil_div(features, dim);
   const Tensor G = normal({blocks, dim, dim}, generator, 0, 1, DType::f64);
   const Tensor rows = qr(G.transpose(-2, -1), true).q.transpose(-2, -1);  // (blocks, dim, dim)
   return rows.cast(DType::f32).view({blocks * dim, dim}).slice(0, 0, features);

@@ -20,12 +20,12 @@
 
 namespace bochner::in_bf16 {
 
-inline Tensor rounded(const Tensor& x) { return x.cast(DType::bf16).cast(x.dtype()); }
+inline Tensor round_to_bf16(const Tensor& x) { return x.cast(DType::bf16).cast(x.dtype()); }
 
 /// x as bf16 holds it; what flows back is held so, too.
 inline Variable stored(const Variable& x) {
-  return record("stored", rounded(x.value()), {&x},
-                [](const Variable& g) -> Gradients { return {rounded(g.value())}; });
+  return record("stored", round_to_bf16(x.value()), {&x},
+                [](const Variable& g) -> Gradients { return {round_to_bf16(g.value())}; });
 }
 inline Variable product(const Variable& a, const Variable& b) { return stored(matmul(stored(a), stored(b))); }
 

@@ -109,6 +109,16 @@ TEST_P(MathFunction, KeepsNaN) {
 INSTANTIATE_TEST_SUITE_P(All, MathFunction, testing::ValuesIn(kFunctions),
                          [](const auto& test) { return std::string(test.param.name); });
 
+TEST(CeilDiv, RoundsUp) {
+  EXPECT_EQ(ceil_div(0, 4), 0);
+  EXPECT_EQ(ceil_div(1, 4), 1);
+  EXPECT_EQ(ceil_div(4, 4), 1);
+  EXPECT_EQ(ceil_div(int64_t{5}, 4), 2);
+  EXPECT_EQ(round_up(0, 16), 0);
+  EXPECT_EQ(round_up(16, 16), 16);
+  EXPECT_EQ(round_up(size_t{17}, 16), 32U);
+}
+
 TEST(Math, EndsOfTheRange) {
   EXPECT_EQ(math::exp(kInf), kInf);
   EXPECT_EQ(math::exp(-kInf), 0.0F);

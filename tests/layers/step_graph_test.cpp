@@ -19,7 +19,7 @@
 namespace bochner {
 namespace {
 
-using Ran = StepGraph::Ran;
+using Mode = StepGraph::Mode;
 using Bytes = std::vector<std::vector<double>>;
 
 /// A small encoder in training on a device: dropout, a rate that changes, clipping, two lengths of batches.
@@ -39,7 +39,7 @@ class Training {
     sum_ = Tensor::zeros({}, DType::f64, device);
   }
 
-  Ran step(int64_t number, bool graph) {
+  Mode step(int64_t number, bool graph) {
     const int64_t length = number % 3 == 2 ? 7 : kLength;
     Generator batch(100 + static_cast<uint64_t>(number));
     const Tensor ids = ids_.slice(0, 0, kBatch * length).view({kBatch, length});
@@ -62,7 +62,7 @@ class Training {
     };
     if (graph) return graph_.run(ids.shape().str(), update);
     update();
-    return Ran::op_by_op;
+    return Mode::op_by_op;
   }
 
   /// All that a checkpoint would hold.
@@ -107,8 +107,8 @@ class Training {
 };
 
 /// What the steps of a training were, while tensors come and go between them.
-std::vector<Ran> train(Training& training, int64_t steps, bool graph) {
-  std::vector<Ran> ran;
+std::vector<Mode> train(Training& training, int64_t steps, bool graph) {
+  std::vector<Mode> ran;
   std::vector<Tensor> between;
   for (int64_t i = 0; i < steps; ++i) {
     ran.push_back(training.step(i, graph));
@@ -132,9 +132,9 @@ TEST_P(EveryMechanismRecordedOnACard, TrainsToTheSameBytes) {
   Training plain(name, 0, Device::cuda());
   Training recorded(name, 0, Device::cuda());
   train(plain, 8, false);
-  const std::vector<Ran> ran = train(recorded, 8, true);
+  const std::vector<Mode> ran = train(recorded, 8, true);
   EXPECT_EQ(plain.state(), recorded.state()) << recorded.graph().objection();
-  const auto replayed = std::count(ran.begin(), ran.end(), Ran::replayed);
+  const auto replayed = std::count(ran.begin(), ran.end(), Mode::replayed);
   if (replayed == 0) {
     EXPECT_FALSE(recorded.graph().objection().empty());
   }
@@ -159,11 +159,11 @@ TEST(StepGraphOnACard, DrawsNewFeaturesWhenTheyAreDue) {
   Training plain("performer", 5, Device::cuda());
   Training recorded("performer", 5, Device::cuda());
   train(plain, 20, false);
-  const std::vector<Ran> ran = train(recorded, 20, true);
+  const std::vector<Mode> ran = train(recorded, 20, true);
   EXPECT_EQ(plain.state(), recorded.state());
-  EXPECT_EQ(ran[5], Ran::op_by_op);  // after five steps with the first features
-  EXPECT_EQ(ran[10], Ran::op_by_op);
-  EXPECT_EQ(ran[6], Ran::replayed);
+  EXPECT_EQ(ran[5], Mode::op_by_op);  // after five steps with the first features
+  EXPECT_EQ(ran[10], Mode::op_by_op);
+  EXPECT_EQ(ran[6], Mode::replayed);
 }
 
 TEST(StepGraphOnACard, FindsPlaceRateAndStepCountInMemoryOfTheDevice) {
@@ -177,14 +177,14 @@ TEST(StepGraphOnACard, FindsPlaceRateAndStepCountInMemoryOfTheDevice) {
     const Tensor normals = Tensor::empty({50}, DType::f64, device);
     for (int i = 0; i < 6; ++i) {
       optimizer.prepare(0.1 * (i + 1));
-      const Ran ran = graph.run("", [&] {
+      const Mode ran = graph.run("", [&] {
         mask.copy_(dropout_mask({50}, Dropout::draw(0.4, 50, noise), DType::f64, device));
         normals.copy_(normal({50}, noise, 0, 1, DType::f64, device));
         parameter.grad = mask + normals;
         optimizer.apply();
         optimizer.clear_gradients();
       });
-      EXPECT_EQ(ran, device.is_cpu() || i == 0 ? Ran::op_by_op : (i == 1 ? Ran::recorded : Ran::replayed));
+      EXPECT_EQ(ran, device.is_cpu() || i == 0 ? Mode::op_by_op : (i == 1 ? Mode::recorded : Mode::replayed));
       masks.push_back(mask.to(Device::cpu()).clone());
     }
     EXPECT_EQ(noise.offset(), 40 + 6 * (28 + 100));
@@ -209,7 +209,7 @@ TEST(StepGraphOnACard, StepsThatNeedTheHostAreNotRecorded) {
   const Variable rows(Tensor::zeros({3, 4}, DType::f32, Device::cuda()));
   const auto objection_to = [&](const std::function<void()>& step) {
     StepGraph graph(Device::cuda(), noise);
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(graph.run("", step), Ran::op_by_op);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(graph.run("", step), Mode::op_by_op);
     return graph.objection();
   };
   EXPECT_EQ(objection_to([&] { x.to_vector<float>(); }), "has the host read values");
@@ -226,19 +226,19 @@ TEST(StepGraphOnACard, StepsThatNeedTheHostAreNotRecorded) {
     x.fill_(1);
     if (reads) x.to_vector<float>();
   };
-  EXPECT_EQ(graph.run("", step), Ran::op_by_op);
+  EXPECT_EQ(graph.run("", step), Mode::op_by_op);
   reads = true;
   EXPECT_THROW(graph.run("", step), Error);
   reads = false;
-  EXPECT_EQ(graph.run("", step), Ran::op_by_op);
-  EXPECT_EQ(graph.run("", step), Ran::recorded);
-  EXPECT_EQ(graph.run("", step), Ran::replayed);
+  EXPECT_EQ(graph.run("", step), Mode::op_by_op);
+  EXPECT_EQ(graph.run("", step), Mode::recorded);
+  EXPECT_EQ(graph.run("", step), Mode::replayed);
   EXPECT_EQ(x.to_vector<float>(), std::vector<float>(4, 1));
   set_debug_sync(true);
-  EXPECT_EQ(graph.run("", step), Ran::op_by_op);
+  EXPECT_EQ(graph.run("", step), Mode::op_by_op);
   set_debug_sync(false);
   graph.clear();
-  EXPECT_EQ(graph.run("", step), Ran::op_by_op);
+  EXPECT_EQ(graph.run("", step), Mode::op_by_op);
 }
 
 TEST(StepGraphOnACard, TablesOfProductsArePartOfTheRecord) {

@@ -99,12 +99,12 @@ inline int64_t pieces_per_head(int64_t heads, int64_t most) {
   return std::clamp<int64_t>((32 + heads - 1) / std::max<int64_t>(heads, 1), 1, std::max<int64_t>(most, 1));
 }
 
-inline int64_t tiles_of(int64_t length) { return (length + kTile - 1) / kTile; }
+inline int64_t tiles_of(int64_t length) { return ceil_div(length, kTile); }
 
 /// Columns of a tile of `count` tokens that are computed: whole vectors.
 template <class T>
 int64_t columns_of(int64_t count) {
-  return (count + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+  return round_up(count, kLanes<T>);
 }
 
 // ---- loops over tiles

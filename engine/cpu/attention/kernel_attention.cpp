@@ -16,7 +16,7 @@ template <class T>
 class PartialState {
  public:
   static int64_t size(const KernelAttentionSizes& s) {
-    return s.features * (s.value_dim + kLanes<T>)+(s.value_dim + 3 + 15) / 16 * 16;
+    return s.features * (s.value_dim + kLanes<T>)+round_up(s.value_dim + 3, 16);
   }
   PartialState(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, T* memory)
       : spec_(spec),

@@ -24,7 +24,7 @@ struct IdentityActivation {
     return T(1);
   }
   template <class T>
-  ValueAndSlope<T> both(T x) const {
+  ValueAndSlope<T> value_and_slope(T x) const {
     return {x, T(1)};
   }
 };
@@ -39,7 +39,7 @@ struct ReluActivation {
     return math::step(x);
   }
   template <class T>
-  ValueAndSlope<T> both(T x) const {
+  ValueAndSlope<T> value_and_slope(T x) const {
     return {math::relu(x), math::step(x)};
   }
 };
@@ -67,7 +67,7 @@ struct GeluActivation {
     return z > 29.16f ? end : x * p / q;
   }
   static float forward(float x) { return math::fma(x, centred_cdf(x), 0.5f * x); }
-  static ValueAndSlope<float> both(float x) {
+  static ValueAndSlope<float> value_and_slope(float x) {
     const float h = centred_cdf(x);
     const float density = 0.398942280f * math::exp(-0.5f * x * x);
     return {math::fma(x, h, 0.5f * x), math::fma(x, density, h + 0.5f)};
@@ -91,7 +91,7 @@ struct GeluActivation {
   }
   static double forward(double x) { return unary::Gelu{}.forward(x); }
   static double derivative(double x) { return unary::Gelu{}.derivative(x, x); }
-  static ValueAndSlope<double> both(double x) { return {forward(x), derivative(x)}; }
+  static ValueAndSlope<double> value_and_slope(double x) { return {forward(x), derivative(x)}; }
 };
 
 /// (1 + tanh u) / 2 = s with s = 1 / (1 + e^-2u) and u = sqrt(2/pi) (x + 0.044715 x^3), so
@@ -118,10 +118,10 @@ struct GeluTanhActivation {
   }
   template <class T>
   T derivative(T x) const {
-    return both(x).slope;
+    return value_and_slope(x).slope;
   }
   template <class T>
-  ValueAndSlope<T> both(T x) const {
+  ValueAndSlope<T> value_and_slope(T x) const {
     const Gate<T> g = gate(x);
     return {x * g.s, math::fma(g.slope * g.s, T(1) - g.s, g.s)};
   }

@@ -17,18 +17,18 @@ class Scratch {
  public:
   explicit Scratch(std::initializer_list<int64_t> sizes) {
     int64_t total = 0;
-    for (const int64_t size : sizes) total += rounded(size);
+    for (const int64_t size : sizes) total += round_up(size, kAlignment);
     memory_ = Tensor::empty({total}, dtype_of<T>);
     next_ = memory_.data<T>();
   }
   T* take(int64_t size) {
     T* const place = next_;
-    next_ += rounded(size);
+    next_ += round_up(size, kAlignment);
     return place;
   }
 
  private:
-  static int64_t rounded(int64_t size) { return (size + 15) / 16 * 16; }
+  static constexpr int64_t kAlignment = 16;  // elements
   Tensor memory_;
   T* next_;
 };
@@ -69,14 +69,14 @@ int64_t rows_per_gradient(int64_t rows, int64_t size, int64_t tile) {
   constexpr int64_t kBytes = int64_t{64} << 20;
   const int64_t affordable = kBytes / static_cast<int64_t>(sizeof(T)) / std::max<int64_t>(1, size);
   const int64_t pieces = std::clamp<int64_t>(affordable, 2, 32);
-  const int64_t tiles = (rows + tile - 1) / tile;
-  return std::max<int64_t>((tiles + pieces - 1) / pieces, 1) * tile;
+  const int64_t tiles = ceil_div(rows, tile);
+  return std::max<int64_t>(ceil_div(tiles, pieces), 1) * tile;
 }
 
 /// The sum over pieces of `grain` rows of what body(begin, end, sums) adds to its `size` zeros.
 template <class T, class Body>
 Tensor sum_gradients(int64_t rows, int64_t grain, int64_t size, const Body& body) {
-  const int64_t pieces = (rows + grain - 1) / grain;
+  const int64_t pieces = ceil_div(rows, grain);
   const Tensor parts = Tensor::empty({pieces, size}, dtype_of<T>);
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
     T* const sums = parts.data<T>() + begin / grain * size;

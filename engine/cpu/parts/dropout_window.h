@@ -22,7 +22,7 @@ class DropoutWindow {
   /// draw.
   auto draw(int64_t first, int64_t count) {
     const auto place = static_cast<uint64_t>(first);
-    const uint32_t* words = window_.draw(place_.seed(), place_.offset() + place / 2, (first % 2 + count + 1) / 2);
+    const uint32_t* words = window_.draw(place_.seed(), place_.offset() + place / 2, ceil_div(first % 2 + count, 2));
     const auto* bytes = reinterpret_cast<const unsigned char*>(words) + 2 * (place % 2);
     return [threshold = threshold_, scale = scale_, bytes](int64_t j) {
       uint16_t half = 0;

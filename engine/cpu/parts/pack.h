@@ -14,7 +14,7 @@ namespace bochner::cpu {
 template <class T>
 constexpr int64_t padded(int64_t columns) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
-  const int64_t lines = (columns + kLine - 1) / kLine;
+  const int64_t lines = ceil_div(columns, kLine);
   return (lines + 1 - lines % 2) * kLine;
 }
 

@@ -32,7 +32,7 @@ void for_each_row(const Loop& loop, const Body& body) {
   const auto inner_axis = static_cast<size_t>(loop.rank - 1);
   const int64_t inner = loop.sizes[inner_axis];
   const int64_t outer = loop.size / inner;
-  const int64_t splits = (inner + kPiece - 1) / kPiece;
+  const int64_t splits = ceil_div(inner, kPiece);
   const int64_t grain = splits > 1 ? 1 : std::max<int64_t>(1, kPiece / inner);
   parallel_for(outer * splits, grain, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {

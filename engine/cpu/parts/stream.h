@@ -1,4 +1,4 @@
-// Writing around the caches, for kernels whose output is larger than those are.
+// Stores that bypass the caches, for kernels whose output is larger than the caches.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 
 namespace bochner::cpu {
 
-/// Outputs of more bytes than this are written around the caches: they would be gone before anyone reads them, and a
-/// plain store first reads the line that it overwrites.
+/// Outputs of more bytes than this bypass the caches: they would be evicted before anyone reads them, and a plain
+/// store first reads the line that it overwrites.
 inline constexpr int64_t kStreamBytes = int64_t{8} << 20;
 
-/// to[i] = from[i] around the caches; to and from do not overlap. Call stream_fence before another thread may look.
+/// to[i] = from[i], bypassing the caches; to and from do not overlap. Call stream_fence before another thread reads.
 template <class T>
 inline void stream(T* to, const T* from, int64_t count) {
 #if defined(__AVX512F__)
@@ -41,18 +41,18 @@ inline void stream_fence() {
 /// Output that is made in blocks of at most kBlock elements: `block(n)` is where to write the next n elements, which
 /// go to memory when the next block is asked for. Streamed or plain, the caller writes the same bytes.
 template <class T>
-class Outlet {
+class BlockWriter {
  public:
   static constexpr int64_t kBlock = 16384 / static_cast<int64_t>(sizeof(T));
 
   /// Elements from `to` on, of an output of `total` elements.
-  Outlet(T* to, int64_t total) : to_(to), streamed_(total * static_cast<int64_t>(sizeof(T)) > kStreamBytes) {}
-  ~Outlet() {
+  BlockWriter(T* to, int64_t total) : to_(to), streamed_(total * static_cast<int64_t>(sizeof(T)) > kStreamBytes) {}
+  ~BlockWriter() {
     flush();
     if (streamed_) stream_fence();
   }
-  Outlet(const Outlet&) = delete;
-  Outlet& operator=(const Outlet&) = delete;
+  BlockWriter(const BlockWriter&) = delete;
+  BlockWriter& operator=(const BlockWriter&) = delete;
 
   T* block(int64_t count) {
     if (!streamed_ || count > kBlock) {

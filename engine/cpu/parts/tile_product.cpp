@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/cpu/parts/vector.h"
+#include "engine/math.h"
 #include "engine/sanitizer.h"
 
 namespace bochner::cpu {
@@ -33,7 +34,7 @@ void block(int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t
            bool accumulate) {
   using Vec = Vector<T, W>;
   // Rows are reached from one pointer for every four: base, + 1, + 2 and + 3 strides are addresses in themselves.
-  constexpr int kGroups = (R + 3) / 4;
+  constexpr int kGroups = ceil_div(R, 4);
   const T* group[kGroups];
   for (int i = 0; i < kGroups; ++i) group[i] = a + 4 * i * a_strides.row;
   if (accumulate && depth > kTileDepth) {  // part of a large product, whose C lies far away: it is asked for now
@@ -85,7 +86,7 @@ constexpr auto blocks_of = []<int... R>(std::integer_sequence<int, R...>) {
 template <class T, int W, int V>
 void strip(int64_t rows, int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb, T* c, int64_t ldc,
            int64_t last, bool accumulate) {
-  const int64_t count = (rows + max_rows(V) - 1) / max_rows(V);
+  const int64_t count = ceil_div(rows, max_rows(V));
   for (int64_t i = 0; i < count; ++i) {
     const int64_t begin = rows * i / count;
     const int64_t size = rows * (i + 1) / count - begin;
@@ -106,8 +107,8 @@ void product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides 
       return;
     }
   }
-  const int64_t vectors = (cols + W - 1) / W;
-  const int64_t strips = (vectors + Most - 1) / Most;
+  const int64_t vectors = ceil_div(cols, W);
+  const int64_t strips = ceil_div(vectors, Most);
   for (int64_t s = 0; s < strips; ++s) {
     // Widest last: only it may hold an overlap, for which it needs two vectors.
     const int64_t first = vectors * s / strips;
@@ -141,7 +142,7 @@ void tile_product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStr
   if (rows <= 0 || cols <= 0) return;
   const int64_t panel_cols = std::min<int64_t>(cols, kMaxVectors * kLanes<T>);
   const int64_t longest = std::max<int64_t>(64, kPanelBytes / static_cast<int64_t>(sizeof(T)) / panel_cols);
-  const int64_t parts = std::max<int64_t>(1, (depth + longest - 1) / longest);
+  const int64_t parts = std::max<int64_t>(1, ceil_div(depth, longest));
   for (int64_t i = 0; i < parts; ++i) {
     const int64_t begin = depth * i / parts;
     const int64_t size = depth * (i + 1) / parts - begin;

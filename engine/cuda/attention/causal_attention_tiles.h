@@ -95,7 +95,7 @@ struct TileSums {
           Sum<kTile / 8> f = u;
           f.each([&](int, int column, float& value) {
             const float feature = phi.template at<part()>(value, scales.less[column], scales.weight[column]).value;
-            value = rounded((feature + own.eps) * scales.carry[column]);
+            value = round_to_bf16((feature + own.eps) * scales.carry[column]);
           });
           Sum<D / 8> sum;
           sum.clear();
@@ -185,7 +185,7 @@ struct TileWeights {
           Sum<kTile / 8> f = own.uq;
           f.zip([&](Place place, float& value) {
             const auto feature = phi.template at<part()>(value, own.less_q.at(place), own.weight_q.at(place));
-            value = from + place.column < omega.count ? rounded(feature.value + queries.eps) : 0.0f;
+            value = from + place.column < omega.count ? round_to_bf16(feature.value + queries.eps) : 0.0f;
           });
           own.sum = RowValues::of(own.sum, f.rows(Plus{}), Plus{});
           multiply(own.a, Left<kTile / 16>::of(f), tile_phi, kTile + kGap);
@@ -270,7 +270,7 @@ struct CausalOutputs {
         each_part<kParts>([&](auto part) {
           Sum<kTile / 8> f = u;
           f.zip([&](Place at, float& value) {
-            value = rounded(phi.template at<part()>(value, mine.less.at(at), mine.weight.at(at)).value + own.eps);
+            value = round_to_bf16(phi.template at<part()>(value, mine.less.at(at), mine.weight.at(at)).value + own.eps);
           });
           multiply(mine.o, Left<kTile / 16>::of(f), tile_sums + part() * D * (kTile + kGap), kTile + kGap);
           f.each([&](int, int column, float& value) { value *= z[part() * kTile + column]; });

@@ -7,8 +7,6 @@ namespace bochner::cuda {
 
 constexpr int64_t kChunk = 64;  // tokens
 
-inline int64_t rounded_up(int64_t count) { return (count + kChunk - 1) / kChunk * kChunk; }
-
 /// What all kernels of a slab know of it: m and where its chunks are.
 template <class T>
 struct Shifts {

@@ -62,7 +62,7 @@ class CausalSlab {
   }
   /// Features, the states before each chunk, and A.
   void load(int64_t begin, int64_t end) {
-    place = {sizes_.batch, sizes_.heads, begin, sizes_.queries, rounded_up(end - begin)};
+    place = {sizes_.batch, sizes_.heads, begin, sizes_.queries, round_up(end - begin, kChunk)};
     SlabPlace key_place = place;
     key_place.length = sizes_.keys;
     const int64_t F = sizes_.features;
@@ -130,7 +130,7 @@ template <class T>
 void attend_causal(const KernelAttentionSpec& spec, const AttentionSizes& sizes, const Tensor& Q, const Tensor& K,
                    const Tensor& V, const Tensor& Omega, const Tensor& keys, const KernelAttentionResult& to) {
   const int64_t W = sizes.width;
-  const int64_t rows = rounded_up(std::min(kKernelAttentionSegment, sizes.queries));
+  const int64_t rows = round_up(std::min(kKernelAttentionSegment, sizes.queries), kChunk);
   CausalSlab<T> slab(spec, sizes, Q, K, V, Omega, keys, rows, false);
   const DeviceBuffer<T> within(sizes.jobs * rows * W);
   for (int64_t index = 0; index * kKernelAttentionSegment < sizes.queries; ++index) {
@@ -153,7 +153,7 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const AttentionSize
                             const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
   const int64_t W = sizes.width;
   const int64_t F = sizes.features;
-  const int64_t rows = rounded_up(std::min(kKernelAttentionSegment, sizes.queries));
+  const int64_t rows = round_up(std::min(kKernelAttentionSegment, sizes.queries), kChunk);
   const int64_t chunks = rows / kChunk;
   const KeyMask mask(keys);
   CausalSlab<T> slab(spec, sizes, Q, K, V, Omega, keys, rows, true);

@@ -186,12 +186,12 @@ class States {
 /// Tiles of a slab at most: whole segments.
 int64_t slab_tiles(const Call& call) {
   const int64_t state = call.sizes.jobs * call.sizes.features * (call.sizes.dim + 1) * int64_t{sizeof(float)};
-  const int64_t all = (call.sizes.queries + kTile - 1) / kTile;
+  const int64_t all = ceil_div(call.sizes.queries, kTile);
   return std::min(all, std::max<int64_t>(1, kSlabBytes / (state * kSegmentTiles)) * kSegmentTiles);
 }
 
 Slab slab_at(const Call& call, int64_t first) {
-  return {first, std::min(slab_tiles(call), (call.sizes.queries + kTile - 1) / kTile - first)};
+  return {first, std::min(slab_tiles(call), ceil_div(call.sizes.queries, kTile) - first)};
 }
 
 /// The weights of each tile of a slab, A or its transpose, and of what eps and constant see, w.
@@ -331,7 +331,7 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
                                           sums.view(),
                                           within,
                                           sizes.jobs,
-                                          (slab.count + splits - 1) / splits,
+                                          ceil_div(slab.count, splits),
                                           parts});
         };
         for (int64_t first = (sizes.queries - 1) / kTile / tiles * tiles; first >= 0; first -= tiles) {

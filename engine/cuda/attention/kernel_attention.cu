@@ -222,7 +222,7 @@ void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Te
   if (Q.dtype() == DType::bf16) {
     KernelAttentionResult found = to;
     found.O = Tensor::empty(to.O.shape(), DType::f32, Q.device());
-    kernel_attention(spec, wide(Q), wide(K), wide(V), Omega, keys, found);
+    kernel_attention(spec, to_f32(Q), to_f32(K), to_f32(V), Omega, keys, found);
     return to.O.copy_(found.O);
   }
   visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
@@ -252,8 +252,8 @@ void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO
     const auto in_f32 = [](const Tensor& x) { return Tensor::empty(x.shape(), DType::f32, x.device()); };
     const KernelAttentionGradients found{in_f32(to.dQ), in_f32(to.dK), in_f32(to.dV), to.dOmega};
     KernelAttentionResult result = forward;
-    result.O = wide(forward.O);
-    kernel_attention_backward(spec, wide(dO), wide(Q), wide(K), wide(V), Omega, keys, result, found);
+    result.O = to_f32(forward.O);
+    kernel_attention_backward(spec, to_f32(dO), to_f32(Q), to_f32(K), to_f32(V), Omega, keys, result, found);
     to.dQ.copy_(found.dQ);
     to.dK.copy_(found.dK);
     return to.dV.copy_(found.dV);

@@ -47,7 +47,7 @@ class KernelAttentionCall {
         exponential(rule.kind == FeatureMap::Kind::positive || rule.kind == FeatureMap::Kind::hyperbolic),
         eps(static_cast<float>(exponential || rule.kind == FeatureMap::Kind::elementwise ? given.map.eps : 0)),
         constant(static_cast<float>(given.map.constant)),
-        packed_frequencies((sizes.frequencies + kTile - 1) / kTile * kTile),
+        packed_frequencies(round_up(sizes.frequencies, kTile)),
         state_stride(kernel_attention_state_size(sizes.features, sizes.dim)),
         heads_of_omega_(Omega.defined() ? Omega.size(0) : 1),
         rows_(heads_of_omega_ * packed_frequencies * sizes.dim),
@@ -61,14 +61,14 @@ class KernelAttentionCall {
     return {sizes.heads, sizes.frequencies, packed_frequencies, heads_of_omega_ == 1, rows_, columns_};
   }
   int64_t splits(int64_t length) const {
-    const int64_t tiles = (length + kTile - 1) / kTile;
+    const int64_t tiles = ceil_div(length, kTile);
     const int64_t blocks = sizes.jobs * packed_frequencies / kTile;
     return std::clamp<int64_t>(kBlocks / blocks, 1, std::max<int64_t>(tiles, 1));
   }
   /// Tokens of a split, in whole tiles.
   int64_t tokens_each(int64_t length) const {
-    const int64_t tiles = (length + kTile - 1) / kTile;
-    return (tiles + splits(length) - 1) / splits(length) * kTile;
+    const int64_t tiles = ceil_div(length, kTile);
+    return ceil_div(tiles, splits(length)) * kTile;
   }
   bool has_base() const { return eps != 0 || constant != 0; }
   /// Features of a frequency.

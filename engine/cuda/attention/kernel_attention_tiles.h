@@ -213,7 +213,7 @@ struct SumsOverTokens {
         each_part<kParts>([&](auto part) {
           Sum<kTile / 8> f = u;
           f.each([&](int, int column, float& value) {
-            value = rounded(phi.template at<part()>(value, less[column], weight[column]).value);
+            value = round_to_bf16(phi.template at<part()>(value, less[column], weight[column]).value);
           });
           multiply(own.sum[part()], Left<kTile / 16>::of(f), tile_yt, kTile + kGap);
           f.each([&](int, int column, float& value) { value *= last[column]; });
@@ -286,7 +286,7 @@ struct OutputsOfTokens {
         each_part<kParts>([&](auto part) {
           Sum<kTile / 8> f = u;
           f.zip([&](Place at, float& value) {
-            value = rounded(phi.template at<part()>(value, own.less.at(at), own.weight.at(at)).value);
+            value = round_to_bf16(phi.template at<part()>(value, own.less.at(at), own.weight.at(at)).value);
           });
           multiply(own.o, Left<kTile / 16>::of(f), tile_sums + part() * D * (kTile + kGap), kTile + kGap);
           f.each([&](int, int column, float& value) { value *= z[part() * kTile + column]; });

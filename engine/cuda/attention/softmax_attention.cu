@@ -25,7 +25,7 @@ struct Forward {
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t tiles = (p.queries + p.query_tile - 1) / p.query_tile;
+    const int64_t tiles = ceil_div(p.queries, p.query_tile);
     const int64_t head = team.index() / tiles;
     const int64_t b = head / p.heads;
     const int64_t h = head % p.heads;
@@ -33,16 +33,16 @@ struct Forward {
     const int rows = p.query_tile;
     const int columns = p.key_tile;
     const T kNothing = -std::numeric_limits<T>::infinity();
-    Carver<T> carver(team.template shared<T>());
-    T* const q = carver.tile(rows, p.dim);
-    T* const kv = carver.tile(columns, p.dim > p.value_dim ? p.dim : p.value_dim);
-    T* const s = carver.tile(rows, columns);
-    T* const o = carver.tile(rows, p.value_dim);
-    T* const top = carver.take(rows);
-    T* const sum = carver.take(rows);
-    T* const factor = carver.take(rows);
-    T* const part_top = carver.take(rows * kParts);
-    T* const part_sum = carver.take(rows * kParts);
+    SharedMemory<T> shared(team.template shared<T>());
+    T* const q = shared.tile(rows, p.dim);
+    T* const kv = shared.tile(columns, p.dim > p.value_dim ? p.dim : p.value_dim);
+    T* const s = shared.tile(rows, columns);
+    T* const o = shared.tile(rows, p.value_dim);
+    T* const top = shared.take(rows);
+    T* const sum = shared.take(rows);
+    T* const factor = shared.take(rows);
+    T* const part_top = shared.take(rows * kParts);
+    T* const part_sum = shared.take(rows * kParts);
     const int lds = tile_stride(columns);
     const int ldo = tile_stride(p.value_dim);
 
@@ -182,7 +182,7 @@ struct GradientTiles {
   }
 
   BOCHNER_DEVICE GradientTiles(const AttentionProblem<T>& problem, const Tokens<const T>& gradient, const T* logsumexp_,
-                               const T* delta_, int64_t head_, Carver<T>& carver)
+                               const T* delta_, int64_t head_, SharedMemory<T>& shared)
       : p(problem),
         dO(gradient),
         logsumexp(logsumexp_ + head_ * problem.queries),
@@ -190,14 +190,14 @@ struct GradientTiles {
         head(head_),
         b(head_ / problem.heads),
         h(head_ % problem.heads),
-        q(carver.tile(p.query_tile, p.dim)),
-        g(carver.tile(p.query_tile, p.value_dim)),
-        k(carver.tile(p.key_tile, p.dim)),
-        v(carver.tile(p.key_tile, p.value_dim)),
-        s(carver.tile(p.query_tile, p.key_tile)),
-        ds(carver.tile(p.query_tile, p.key_tile)),
-        lse(carver.take(p.query_tile)),
-        less(carver.take(p.query_tile)) {}
+        q(shared.tile(p.query_tile, p.dim)),
+        g(shared.tile(p.query_tile, p.value_dim)),
+        k(shared.tile(p.key_tile, p.dim)),
+        v(shared.tile(p.key_tile, p.value_dim)),
+        s(shared.tile(p.query_tile, p.key_tile)),
+        ds(shared.tile(p.query_tile, p.key_tile)),
+        lse(shared.take(p.query_tile)),
+        less(shared.take(p.query_tile)) {}
 
   template <class Team>
   BOCHNER_DEVICE void load_queries(const Team& team, int64_t first) {
@@ -265,12 +265,12 @@ struct QueryGradients {
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t tiles = (p.queries + p.query_tile - 1) / p.query_tile;
+    const int64_t tiles = ceil_div(p.queries, p.query_tile);
     const int64_t first = team.index() % tiles * p.query_tile;
     const int rows = p.query_tile;
-    Carver<T> carver(team.template shared<T>());
-    GradientTiles<T> own(p, dO, logsumexp, delta, team.index() / tiles, carver);
-    T* const dq = carver.tile(rows, p.dim);
+    SharedMemory<T> shared(team.template shared<T>());
+    GradientTiles<T> own(p, dO, logsumexp, delta, team.index() / tiles, shared);
+    T* const dq = shared.tile(rows, p.dim);
     own.load_queries(team, first);
     for (int i = team.rank(); i < rows * tile_stride(p.dim); i += team.size()) dq[i] = 0;
     const int64_t visible = p.visible_before(first + rows < p.queries ? first + rows : p.queries);
@@ -300,14 +300,14 @@ struct KeyGradients {
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t tiles = (p.keys + p.key_tile - 1) / p.key_tile;
+    const int64_t tiles = ceil_div(p.keys, p.key_tile);
     const int64_t key = team.index() % tiles * p.key_tile;
     const int rows = p.query_tile;
     const int columns = p.key_tile;
-    Carver<T> carver(team.template shared<T>());
-    GradientTiles<T> own(p, dO, logsumexp, delta, team.index() / tiles, carver);
-    T* const dk = carver.tile(columns, p.dim);
-    T* const dv = carver.tile(columns, p.value_dim);
+    SharedMemory<T> shared(team.template shared<T>());
+    GradientTiles<T> own(p, dO, logsumexp, delta, team.index() / tiles, shared);
+    T* const dk = shared.tile(columns, p.dim);
+    T* const dv = shared.tile(columns, p.value_dim);
     own.load_keys(team, key);
     for (int i = team.rank(); i < columns * tile_stride(p.dim); i += team.size()) dk[i] = 0;
     for (int i = team.rank(); i < columns * tile_stride(p.value_dim); i += team.size()) dv[i] = 0;
@@ -336,7 +336,7 @@ void softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const 
   if (attends_in_bf16(Q, V)) return softmax_attention_bf16(Q, K, V, key_mask, options, O, logsumexp);
   if (Q.dtype() == DType::bf16) {
     const Tensor in_f32 = Tensor::empty(O.shape(), DType::f32, O.device());
-    softmax_attention(wide(Q), wide(K), wide(V), key_mask, options, in_f32, logsumexp);
+    softmax_attention(to_f32(Q), to_f32(K), to_f32(V), key_mask, options, in_f32, logsumexp);
     return O.copy_(in_f32);
   }
   visit_floating(Q.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {
@@ -361,8 +361,8 @@ void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor&
   if (Q.dtype() == DType::bf16) {
     const auto in_f32 = [](const Tensor& x) { return Tensor::empty(x.shape(), DType::f32, x.device()); };
     const AttentionGradients found{in_f32(grads.dQ), in_f32(grads.dK), in_f32(grads.dV)};
-    cuda::softmax_attention_backward(wide(dO), wide(Q), wide(K), wide(V), key_mask,
-                                     {wide(attended.O), attended.logsumexp}, options, found);
+    cuda::softmax_attention_backward(to_f32(dO), to_f32(Q), to_f32(K), to_f32(V), key_mask,
+                                     {to_f32(attended.O), attended.logsumexp}, options, found);
     grads.dQ.copy_(found.dQ);
     grads.dK.copy_(found.dK);
     return grads.dV.copy_(found.dV);

@@ -97,7 +97,7 @@ struct Forward {
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     constexpr float kNothing = -std::numeric_limits<float>::infinity();
-    const int64_t tiles = (a.queries + kRows - 1) / kRows;
+    const int64_t tiles = ceil_div(a.queries, kRows);
     const int64_t job = team.index() / tiles;
     const int64_t first = team.index() % tiles * kRows;
     auto* memory = team.template shared<bfloat16>();
@@ -185,7 +185,7 @@ struct QueryGradients {
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t tiles = (a.queries + kRows - 1) / kRows;
+    const int64_t tiles = ceil_div(a.queries, kRows);
     const int64_t job = team.index() / tiles;
     const int64_t first = team.index() % tiles * kRows;
     auto* tile_k = team.template shared<bfloat16>();
@@ -268,7 +268,7 @@ struct KeyGradients {
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t tiles = (a.keys + kRows - 1) / kRows;
+    const int64_t tiles = ceil_div(a.keys, kRows);
     const int64_t job = team.index() / tiles;
     const int64_t key = team.index() % tiles * kRows;
     auto* tile_q = team.template shared<bfloat16>();
@@ -356,8 +356,6 @@ void with_case(int64_t dim, bool drops, const Body& body) {
   }
 }
 
-int64_t blocks_of(int64_t length, int64_t rows) { return (length + rows - 1) / rows; }
-
 }  // namespace
 
 bool attends_in_bf16(const Tensor& Q, const Tensor& V) {
@@ -376,7 +374,7 @@ void softmax_attention_bf16(const Tensor& Q, const Tensor& K, const Tensor& V, c
             [&]<int D, bool drops>(std::integral_constant<int, D>, std::bool_constant<drops>) {
               using Kernel = Forward<D, drops>;
               launch_blocks<32 * kForwardWarps>(
-                  Q.size(0) * Q.size(1) * blocks_of(a.queries, Kernel::kRows), Kernel::kShared,
+                  Q.size(0) * Q.size(1) * ceil_div(a.queries, Kernel::kRows), Kernel::kShared,
                   Kernel{a, q.data(), k.data(), vt.data(), StoredTokens(O), logsumexp.data<float>()});
             });
 }
@@ -397,7 +395,7 @@ void softmax_attention_backward_bf16(const Tensor& dO, const Tensor& Q, const Te
                 using Kernel = QueryGradients<D, drops>;
                 const Packed kt(K, 1, true, key_mask);
                 launch_blocks<32 * kBackwardWarps>(
-                    jobs * blocks_of(a.queries, Kernel::kRows), Kernel::kShared,
+                    jobs * ceil_div(a.queries, Kernel::kRows), Kernel::kShared,
                     Kernel{a, scale, q.data(), g.data(), k.data(), v.data(), kt.data(), logsumexp.data<float>(),
                            delta.data<float>(), StoredTokens(grads.dQ)});
               }
@@ -405,7 +403,7 @@ void softmax_attention_backward_bf16(const Tensor& dO, const Tensor& Q, const Te
               const Packed qt(Q, scale * kLog2E, true);
               const Packed gt(dO, 1, true);
               launch_blocks<32 * kBackwardWarps>(
-                  jobs * blocks_of(a.keys, Kernel::kRows), Kernel::kShared,
+                  jobs * ceil_div(a.keys, Kernel::kRows), Kernel::kShared,
                   Kernel{a, q.data(), g.data(), k.data(), v.data(), qt.data(), gt.data(), logsumexp.data<float>(),
                          delta.data<float>(), StoredTokens(grads.dK), StoredTokens(grads.dV)});
             });

@@ -38,8 +38,8 @@ struct AttentionProblem {
         V(v),
         mask(key_mask) {}
 
-  int64_t query_tiles() const { return (queries + query_tile - 1) / query_tile; }
-  int64_t key_tiles() const { return (keys + key_tile - 1) / key_tile; }
+  int64_t query_tiles() const { return ceil_div(queries, query_tile); }
+  int64_t key_tiles() const { return ceil_div(keys, key_tile); }
 
   BOCHNER_DEVICE bool hidden(int64_t b, int64_t query, int64_t key) const {
     return query >= queries || key >= keys || (causal && key > query) || !mask.real(b, key);
@@ -54,9 +54,9 @@ struct AttentionProblem {
 
 /// Shared memory, handed out piece by piece.
 template <class T>
-class Carver {
+class SharedMemory {
  public:
-  BOCHNER_DEVICE explicit Carver(T* memory) : next_(memory) {}
+  BOCHNER_DEVICE explicit SharedMemory(T* memory) : next_(memory) {}
   BOCHNER_DEVICE T* tile(int rows, int columns) { return take(rows * tile_stride(columns)); }
   BOCHNER_DEVICE T* take(int count) {
     T* const place = next_;

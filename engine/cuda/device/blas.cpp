@@ -50,16 +50,16 @@ cublasComputeType_t compute_type(DType factors) {
 }
 
 struct Scalars {
-  double wide[2];
-  float narrow[2];
-  bool is_wide;
+  double f64[2];
+  float f32[2];
+  bool is_f64;
 
   Scalars(DType dtype, const Gemm& p)
-      : wide{p.alpha, p.beta},
-        narrow{static_cast<float>(p.alpha), static_cast<float>(p.beta)},
-        is_wide(dtype == DType::f64) {}
-  const void* alpha() const { return is_wide ? static_cast<const void*>(wide) : narrow; }
-  const void* beta() const { return is_wide ? static_cast<const void*>(wide + 1) : narrow + 1; }
+      : f64{p.alpha, p.beta},
+        f32{static_cast<float>(p.alpha), static_cast<float>(p.beta)},
+        is_f64(dtype == DType::f64) {}
+  const void* alpha() const { return is_f64 ? static_cast<const void*>(f64) : f32; }
+  const void* beta() const { return is_f64 ? static_cast<const void*>(f64 + 1) : f32 + 1; }
 };
 
 cudaDataType_t type_of(DType dtype) {

@@ -11,7 +11,7 @@ namespace {
 
 template <class S, class R>
 void run(const Gemm& p, const S* a, const S* b, R* c) {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   parallel_for(p.m, 16, [&](int64_t begin, int64_t end) {
     std::vector<T> row(static_cast<size_t>(p.n));
     for (int64_t i = begin; i < end; ++i) {
@@ -43,7 +43,7 @@ void gemm(DType factors, DType to, const Gemm& p) {
     });
   };
   visit_stored(factors, "matmul", [&]<class S>(TypeTag<S> type) {
-    to == factors ? with_types(type, type) : with_types(type, TypeTag<Computed<S>>{});
+    to == factors ? with_types(type, type) : with_types(type, TypeTag<ComputeType<S>>{});
   });
 }
 

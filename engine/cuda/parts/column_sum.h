@@ -15,9 +15,9 @@ inline constexpr int kStripRows = 8;
 
 /// Rows of a piece: enough pieces to keep a card busy, few enough that their sums are little beside the matrix.
 inline int64_t strip_rows_per_piece(int64_t rows, int64_t columns) {
-  const int64_t strips = (columns + kStrip - 1) / kStrip;
+  const int64_t strips = ceil_div(columns, kStrip);
   const int64_t pieces = std::max<int64_t>(1, 2048 / strips);
-  return std::max<int64_t>(4 * kStripRows, (rows + pieces - 1) / pieces);
+  return std::max<int64_t>(4 * kStripRows, ceil_div(rows, pieces));
 }
 
 /// A block for each strip of columns of each piece of rows: parts[piece][c][column] = sum over the rows of the piece of
@@ -75,9 +75,9 @@ struct AddPieces {
 template <int count, class T, class Term>
 void strip_sums(int64_t rows, int64_t columns, const Term& term, T* const (&to)[count]) {
   if (columns == 0) return;
-  const int64_t strips = (columns + kStrip - 1) / kStrip;
+  const int64_t strips = ceil_div(columns, kStrip);
   const int64_t piece_rows = strip_rows_per_piece(rows, columns);
-  const int64_t pieces = std::max<int64_t>(1, (rows + piece_rows - 1) / piece_rows);
+  const int64_t pieces = std::max<int64_t>(1, ceil_div(rows, piece_rows));
   const Tensor parts = Tensor::empty({pieces * count * columns}, dtype_of<T>, Device::cuda(platform::current()));
   launch_blocks<kStrip * kStripRows>(
       pieces * strips, count * kStrip * kStripRows * sizeof(T),

@@ -253,7 +253,7 @@ template <class R, class F>
 void elementwise0(const Loop& loop, const F& f) {
   if (is_linear<1>(loop)) {
     R* r = loop.at<R>(0);
-    launch_threads((loop.size + 3) / 4, Linear0<F, R>{f, loop.size, aligned(r), r});
+    launch_threads(ceil_div(loop.size, 4), Linear0<F, R>{f, loop.size, aligned(r), r});
     return;
   }
   for_each_piece<1>(loop,
@@ -267,7 +267,7 @@ void elementwise1(const Loop& loop, const F& f) {
   if (is_linear<2>(loop)) {
     R* r = loop.at<R>(0);
     const A* a = loop.at<A>(1);
-    launch_threads((loop.size + 3) / 4, Linear1<F, R, A>{f, loop.size, aligned(r) && aligned(a), r, a});
+    launch_threads(ceil_div(loop.size, 4), Linear1<F, R, A>{f, loop.size, aligned(r) && aligned(a), r, a});
     return;
   }
   for_each_piece<2>(loop,
@@ -282,7 +282,7 @@ void elementwise2(const Loop& loop, const F& f) {
     R* r = loop.at<R>(0);
     const A* a = loop.at<A>(1);
     const B* b = loop.at<B>(2);
-    launch_threads((loop.size + 3) / 4,
+    launch_threads(ceil_div(loop.size, 4),
                    Linear2<F, R, A, B>{f, loop.size, aligned(r) && aligned(a) && aligned(b), r, a, b});
     return;
   }
@@ -301,7 +301,7 @@ void elementwise3(const Loop& loop, const F& f) {
     const B* b = loop.at<B>(2);
     const C* c = loop.at<C>(3);
     launch_threads(
-        (loop.size + 3) / 4,
+        ceil_div(loop.size, 4),
         Linear3<F, R, A, B, C>{f, loop.size, aligned(r) && aligned(a) && aligned(b) && aligned(c), r, a, b, c});
     return;
   }

@@ -13,7 +13,7 @@ namespace bochner::cuda {
 /// to = act(u + b) m [+ residual], eight elements to each thread; `first` is the number of the first element.
 template <class S, class Act>
 struct Epilogue {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   Act act;
   bool drops;
   typename FactorReader<T>::Params drop;
@@ -38,7 +38,7 @@ struct Epilogue {
 /// e = g m, or g step(y) scale where y is not null, written where e is not null, and its column sums.
 template <class S>
 struct Masked {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   bool drops;
   typename FactorReader<T>::Params drop;
   int64_t first, columns;
@@ -71,9 +71,9 @@ inline void multiply(const Tensor& a, bool transpose_a, const Tensor& b, bool tr
 template <class S, class Act>
 void epilogue(Act act, const Dropout& drop, int64_t first, const Tensor& u, const Tensor& bias, const Tensor& residual,
               const Tensor& to) {
-  launch_threads((u.size() + kFactors - 1) / kFactors,
-                 Epilogue<S, Act>{act, drop.active(), typename FactorReader<Computed<S>>::Params(drop), first, u.size(),
-                                  u.size(1), u.data<S>(), bias.data<Computed<S>>(),
+  launch_threads(ceil_div(u.size(), kFactors),
+                 Epilogue<S, Act>{act, drop.active(), typename FactorReader<ComputeType<S>>::Params(drop), first,
+                                  u.size(), u.size(1), u.data<S>(), bias.data<ComputeType<S>>(),
                                   residual.defined() ? residual.data<S>() : nullptr, to.data<S>()});
 }
 

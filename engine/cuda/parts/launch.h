@@ -21,6 +21,7 @@
 
 #include "engine/cuda/parts/platform.h"
 #include "engine/error.h"
+#include "engine/math.h"
 
 #if defined(__CUDACC__)
 #include "engine/cuda/parts/stream.h"
@@ -148,14 +149,14 @@ template <class F>
 void launch_threads(int64_t count, const F& f) {
   constexpr int kThreads = 256;
   if (count > 0) {
-    run_threads<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0, stream()>>>(f, count);
+    run_threads<<<static_cast<unsigned>(ceil_div(count, kThreads)), kThreads, 0, stream()>>>(f, count);
   }
 }
 /// f(team) with team.index() in [0, count), a warp each.
 template <class F>
 void launch_warps(int64_t count, const F& f) {
   constexpr int kThreads = 128;
-  if (count > 0) run_warps<<<static_cast<unsigned>((count + 3) / 4), kThreads, 0, stream()>>>(f, count);
+  if (count > 0) run_warps<<<static_cast<unsigned>(ceil_div(count, 4)), kThreads, 0, stream()>>>(f, count);
 }
 /// f(team) with team.index() in [0, count), a block of `threads` each, with so many bytes of shared memory.
 template <int threads, class F>
@@ -231,7 +232,7 @@ void launch_blocks(int64_t count, size_t shared, const F& f) {
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       // A fresh block of memory of just that size, full of NaN: a sanitizer, or the result, shows a wrong access.
       for (int64_t i = begin; i < end; ++i) {
-        std::vector<uint64_t> memory((shared + 7) / 8, ~uint64_t{0});
+        std::vector<uint64_t> memory(ceil_div(shared, 8), ~uint64_t{0});
         f(HostTeam(i, memory.data()));
       }
     });

@@ -9,7 +9,7 @@ namespace bochner::cuda {
 /// sums: g xhat and g; xhat with the mean and rstd of the row, or of the column.
 template <class S, bool per_row>
 struct GradientTerms {
-  using T = Computed<S>;
+  using T = ComputeType<S>;
   int64_t columns;
   const S *g, *x;
   const T *mean, *rstd;

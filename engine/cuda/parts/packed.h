@@ -12,7 +12,7 @@ constexpr int kPadding = 128;  // packed lengths are multiples of this
 constexpr int kGap = 8;        // behind each row of a tile: then rows begin in different banks
 constexpr float kLog2E = 1.44269504f;
 
-inline int64_t padded_length(int64_t length) { return (length + kPadding - 1) / kPadding * kPadding; }
+inline int64_t padded_length(int64_t length) { return round_up(length, kPadding); }
 
 /// to (jobs, padded, D) = factor * x, or (jobs, D, padded) where transposed; 0 beyond the length and at hidden keys.
 struct Pack {

@@ -163,7 +163,7 @@ void add_by_bin(const BinSums& sums, const T* source, T* y, bool adds = true) {
   launch_threads(orders * padded, MakeBinEntries{sums, padded, sorted});
   sort_rows_of_entries(orders, padded, sorted);
   launch_threads(orders * (sums.count + 1), FindStarts{sums.bins, sums.count, padded, sorted, start.data<int64_t>()});
-  const int64_t pieces = (sums.count + kBinPiece - 1) / kBinPiece;
+  const int64_t pieces = ceil_div(sums.count, kBinPiece);
   const Tensor aside = Tensor::empty({jobs * pieces * 2 * sums.width}, dtype_of<T>, device);
   const BinPlaces<T> places{sums,   padded, pieces,          orders == 1, sorted, start.data<int64_t>(),
                             source, y,      aside.data<T>(), adds};

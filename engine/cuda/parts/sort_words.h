@@ -63,7 +63,7 @@ struct SortStep {
 template <class Entry>
 void sort_rows_of_entries(int64_t rows, int64_t padded, Entry* entries) {
   const int64_t total = rows * padded;
-  const int64_t blocks = (total + kSortedInBlock - 1) / kSortedInBlock;
+  const int64_t blocks = ceil_div(total, kSortedInBlock);
   const size_t shared = kSortedInBlock * sizeof(Entry);
   launch_blocks<512>(blocks, shared,
                      SortWithinBlocks<Entry>{padded, total, 2, std::min(padded, kSortedInBlock), entries});

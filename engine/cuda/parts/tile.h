@@ -37,7 +37,7 @@ struct StoredTokens {
         batch_stride(x.strides()[0]),
         head_stride(x.strides()[1]),
         stride(x.strides()[2]) {
-    BOCHNER_ASSERT(computed(x.dtype()) == DType::f32);
+    BOCHNER_ASSERT(compute_dtype(x.dtype()) == DType::f32);
   }
 
   /// Those of one (batch, head).
@@ -115,8 +115,8 @@ BOCHNER_DEVICE Matrix<T> transposed(const T* tile, int columns) {
 /// after.
 template <bool adds, class T, class Team>
 BOCHNER_DEVICE void multiply(const Team& team, int m, int n, int k, Matrix<T> a, Matrix<T> b, T* c, int ldc) {
-  const int row_step = (m + 3) / 4;
-  const int column_step = (n + 3) / 4;
+  const int row_step = ceil_div(m, 4);
+  const int column_step = ceil_div(n, 4);
   for (int patch = team.rank(); patch < row_step * column_step; patch += team.size()) {
     const int first_row = patch / column_step;
     const int first_column = patch - first_row * column_step;

@@ -25,7 +25,7 @@ __device__ inline uint32_t packed(float low, float high) {
 }
 
 /// x as the tensor cores see it.
-__device__ inline float rounded(float x) { return __uint_as_float(packed(0, x) & 0xFFFF0000U); }
+__device__ inline float round_to_bf16(float x) { return __uint_as_float(packed(0, x) & 0xFFFF0000U); }
 
 /// 2^x to 22 bits or so.
 __device__ inline float fast_exp2(float x) {
@@ -200,7 +200,7 @@ __device__ int warp_of(const Team& team, int) {
 
 #else
 
-inline float rounded(float x) { return static_cast<float>(bfloat16(x)); }
+inline float round_to_bf16(float x) { return static_cast<float>(bfloat16(x)); }
 inline float fast_exp2(float x) { return std::exp2(x); }
 inline void fast_sincos(float x, float& sine, float& cosine) {
   sine = std::sin(x);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/math.h"
+
 namespace bochner {
 namespace {
 
@@ -41,7 +43,7 @@ bool is_finite(const std::pair<double, double>& point) {
 std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points) {
   std::vector<std::pair<double, double>> finite;
   std::copy_if(points.begin(), points.end(), std::back_inserter(finite), is_finite);
-  const size_t stride = (finite.size() + kMostPoints - 1) / kMostPoints;
+  const size_t stride = ceil_div(finite.size(), kMostPoints);
   if (stride <= 1) return finite;
   std::vector<std::pair<double, double>> result;
   for (size_t i = 0; i < finite.size(); i += stride) {
@@ -116,7 +118,7 @@ double add_legend(std::string& svg, const std::vector<Curve>& curves, double lef
     narrow = narrow && curve.label.size() < kShortLabel;
   }
   const size_t columns = named.size() > 3 && narrow ? 2 : 1;
-  const size_t rows = (named.size() + columns - 1) / columns;
+  const size_t rows = ceil_div(named.size(), columns);
   for (size_t i = 0; i < named.size(); ++i) {
     const double x = left + static_cast<double>(i / rows) * (kWidth - left) / 2;
     const double y = kHeight + kLegendTop + kLegendRow * (static_cast<double>(i % rows) + 0.5);

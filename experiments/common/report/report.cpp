@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostShown = 12;  ///< rows of what papers report, that are not folded up
 
-std::string wide(const Table& table) { return "<div class=\"wide\">" + table.html() + "</div>\n"; }
+std::string scrollable(const Table& table) { return "<div class=\"wide\">" + table.html() + "</div>\n"; }
 
 /// What training gave: in a sentence, as a table, and as curves.
 std::string results_of(const std::vector<RunRecord>& runs, const PaperTable& papers) {
@@ -28,7 +28,7 @@ std::string results_of(const std::vector<RunRecord>& runs, const PaperTable& pap
         fmt::format("<p class=\"lead\"><strong>{}</strong><br>{}</p>\n", html_escaped(result), html_escaped(meaning));
   }
   const Table table = results_table(runs, papers);
-  html += "<h2>Results</h2>\n" + wide(table);
+  html += "<h2>Results</h2>\n" + scrollable(table);
   html += "<p>Test results are those of the checkpoint that was best in validation";
   const auto has = [&](const char* head) {
     return std::find(table.head.begin(), table.head.end(), head) != table.head.end();
@@ -41,7 +41,7 @@ std::string results_of(const std::vector<RunRecord>& runs, const PaperTable& pap
         "and the settings are the same.";
   }
   html += "</p>\n<h2>Curves</h2>\n<div class=\"charts\">\n" + learning_curves(runs) + "</div>\n";
-  return html + "<h2>Time and memory</h2>\n" + wide(costs_table(runs));
+  return html + "<h2>Time and memory</h2>\n" + scrollable(costs_table(runs));
 }
 
 std::string reported_by_papers(const std::vector<RunRecord>& runs, const PaperTable& papers) {
@@ -51,7 +51,7 @@ std::string reported_by_papers(const std::vector<RunRecord>& runs, const PaperTa
   for (const RunRecord& run : runs) tasks.insert(run.task);
   return fmt::format("<h2>What the papers report for {}</h2>\n<details{}><summary>{} numbers</summary>{}</details>\n",
                      html_escaped(fmt::format("{}", fmt::join(tasks, ", "))),
-                     table.rows.size() <= kMostShown ? " open" : "", table.rows.size(), wide(table));
+                     table.rows.size() <= kMostShown ? " open" : "", table.rows.size(), scrollable(table));
 }
 
 std::string settings(const std::vector<RunRecord>& runs) {

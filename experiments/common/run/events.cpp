@@ -18,7 +18,7 @@ constexpr int kSummaryValue = 1;
 constexpr int kTag = 1;
 constexpr int kSimpleValue = 2;
 
-enum class Wire : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+enum class WireType : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 constexpr std::array<uint32_t, 256> crc_table() {
   std::array<uint32_t, 256> table{};
@@ -43,12 +43,12 @@ std::string varint(uint64_t value) {
   return text += static_cast<char>(value);
 }
 
-std::string key(int field, Wire wire) {
+std::string key(int field, WireType wire) {
   return varint(static_cast<uint64_t>(field) << 3 | static_cast<uint64_t>(wire));
 }
 
 std::string message(int field, std::string_view bytes) {
-  return key(field, Wire::bytes).append(varint(bytes.size())).append(bytes);
+  return key(field, WireType::bytes).append(varint(bytes.size())).append(bytes);
 }
 
 std::string record(std::string_view bytes) {
@@ -72,19 +72,19 @@ void for_each_field(Bytes bytes, const F& f) {
   ByteReader reader(bytes, "event");
   while (reader.remaining() > 0) {
     const uint64_t tag = read_varint(reader);
-    const auto wire = static_cast<Wire>(tag & 7U);
+    const auto wire = static_cast<WireType>(tag & 7U);
     const auto field = static_cast<int>(std::min<uint64_t>(tag >> 3, 1U << 29));
     switch (wire) {
-      case Wire::varint:
+      case WireType::varint:
         f(field, wire, read_varint(reader), Bytes());
         break;
-      case Wire::fixed64:
+      case WireType::fixed64:
         f(field, wire, reader.little<uint64_t>("a double"), Bytes());
         break;
-      case Wire::fixed32:
+      case WireType::fixed32:
         f(field, wire, reader.little<uint32_t>("a float"), Bytes());
         break;
-      case Wire::bytes: {
+      case WireType::bytes: {
         const uint64_t length = read_varint(reader);
         if (length > static_cast<uint64_t>(reader.remaining())) reader.fail_here("a field passes the end");
         f(field, wire, uint64_t{0}, reader.take(static_cast<int64_t>(length), "a field"));
@@ -98,15 +98,15 @@ void for_each_field(Bytes bytes, const F& f) {
 
 ScalarEvent parse_event(Bytes bytes) {
   ScalarEvent event;
-  for_each_field(bytes, [&](int field, Wire wire, uint64_t number, Bytes inside) {
-    if (field == kWallTime && wire == Wire::fixed64) event.wall_time = std::bit_cast<double>(number);
-    if (field == kStep && wire == Wire::varint) event.step = static_cast<int64_t>(number);
-    if (field != kSummary || wire != Wire::bytes) return;
-    for_each_field(inside, [&](int part, Wire part_wire, uint64_t, Bytes value) {
-      if (part != kSummaryValue || part_wire != Wire::bytes) return;
-      for_each_field(value, [&](int leaf, Wire leaf_wire, uint64_t bits, Bytes text) {
-        if (leaf == kTag && leaf_wire == Wire::bytes) event.tag = std::string(text_of(text));
-        if (leaf == kSimpleValue && leaf_wire == Wire::fixed32) {
+  for_each_field(bytes, [&](int field, WireType wire, uint64_t number, Bytes inside) {
+    if (field == kWallTime && wire == WireType::fixed64) event.wall_time = std::bit_cast<double>(number);
+    if (field == kStep && wire == WireType::varint) event.step = static_cast<int64_t>(number);
+    if (field != kSummary || wire != WireType::bytes) return;
+    for_each_field(inside, [&](int part, WireType part_wire, uint64_t, Bytes value) {
+      if (part != kSummaryValue || part_wire != WireType::bytes) return;
+      for_each_field(value, [&](int leaf, WireType leaf_wire, uint64_t bits, Bytes text) {
+        if (leaf == kTag && leaf_wire == WireType::bytes) event.tag = std::string(text_of(text));
+        if (leaf == kSimpleValue && leaf_wire == WireType::fixed32) {
           event.value = std::bit_cast<float>(static_cast<uint32_t>(bits));
         }
       });
@@ -133,11 +133,11 @@ uint32_t masked_crc32c(std::string_view bytes) {
 }
 
 std::string format_event(const ScalarEvent& event) {
-  std::string bytes = key(kWallTime, Wire::fixed64).append(little(std::bit_cast<uint64_t>(event.wall_time)));
-  bytes.append(key(kStep, Wire::varint)).append(varint(static_cast<uint64_t>(event.step)));
+  std::string bytes = key(kWallTime, WireType::fixed64).append(little(std::bit_cast<uint64_t>(event.wall_time)));
+  bytes.append(key(kStep, WireType::varint)).append(varint(static_cast<uint64_t>(event.step)));
   if (event.tag.empty()) return record(bytes.append(message(kVersion, kFileVersion)));
   const std::string value = message(kTag, event.tag)
-                                .append(key(kSimpleValue, Wire::fixed32))
+                                .append(key(kSimpleValue, WireType::fixed32))
                                 .append(little(std::bit_cast<uint32_t>(event.value)));
   return record(bytes.append(message(kSummary, message(kSummaryValue, value))));
 }

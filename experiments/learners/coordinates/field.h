@@ -29,7 +29,7 @@ class PointsInOrder final : public Feed {
   PointsInOrder(Examples all, int64_t piece);
   Examples next() override;
   void go_to(int64_t step) override { step_ = step; }
-  int64_t steps_per_epoch() const override { return (all_.size() + piece_ - 1) / piece_; }
+  int64_t steps_per_epoch() const override { return ceil_div(all_.size(), piece_); }
   int64_t examples() const override { return all_.size(); }
 
  private:
