@@ -5,6 +5,7 @@
 #include "engine/io/data_log.h"
 #include "engine/io/file.h"
 #include "engine/io/gzip.h"
+#include "engine/io/zstd.h"
 
 namespace bochner {
 namespace {
@@ -40,17 +41,14 @@ size_t MemorySource::read(std::span<std::byte> to) {
 }
 
 std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
-  std::vector<std::byte> first(2);
-  size_t count = 0;
-  while (count < first.size()) {
-    const size_t more = source->read(std::span(first).subspan(count));
-    if (more == 0) break;
-    count += more;
-  }
-  first.resize(count);
-  const bool gzip = count == 2 && first[0] == std::byte{0x1f} && first[1] == std::byte{0x8b};
+  constexpr std::string_view kGzip = "\x1f\x8b";
+  constexpr std::string_view kZstd = "\x28\xb5\x2f\xfd";
+  std::vector<std::byte> first = read_up_to(*source, std::ssize(kZstd));
+  const bool gzip = text_of(first).starts_with(kGzip);
+  const bool zstd = text_of(first) == kZstd;
   auto whole = std::make_unique<PrefixedSource>(std::move(first), std::move(source));
   if (gzip) return std::make_unique<GzipSource>(std::move(whole));
+  if (zstd) return std::make_unique<ZstdSource>(std::move(whole));
   return whole;
 }
 

@@ -1,5 +1,5 @@
-// Streams of bytes: sources to read from piece by piece, and sinks to write to. A file, a piece of memory and gzip
-// (gzip.h) have the same interface, so each format is implemented once.
+// Streams of bytes: sources to read from piece by piece, and sinks to write to. A file, a piece of memory, gzip
+// (gzip.h) and Zstandard (zstd.h) have the same interface, so each format is implemented once.
 #pragma once
 
 #include <filesystem>
@@ -60,10 +60,10 @@ class MemorySink final : public ByteSink {
   std::vector<std::byte> bytes_;
 };
 
-/// `source` itself, or what it unpacks to where it begins as a gzip file does.
+/// `source` itself, or what it unpacks to where it begins as a gzip or Zstandard file does.
 std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source);
-/// A file to be read from its start, unpacked where it is gzip, whatever its name. What is read is told to the DataLog
-/// that stands (data_log.h).
+/// A file to be read from its start, unpacked where it is gzip or Zstandard, whatever its name. What is read is told to
+/// the DataLog that stands (data_log.h).
 std::unique_ptr<ByteSource> open_unpacked(const std::filesystem::path& path);
 /// The next `count` bytes, fewer only at the end. Memory grows with what is really there, not with `count`.
 std::vector<std::byte> read_up_to(ByteSource& source, int64_t count);

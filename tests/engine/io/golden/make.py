@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """Writes the files that the tests of engine/io read, with other people's implementations of the formats.
 
-Needs numpy, Pillow and safetensors (numpy 1.24, Pillow 9.4, safetensors 0.8 made the files that are stored here).
+Needs numpy, Pillow, safetensors and the program zstd (numpy 1.24, Pillow 9.4, safetensors 0.8 and zstd 1.5 made the files
+that are stored here).
 Run it in this folder; the tests know the values.
 """
 
 import gzip
+import io
 import struct
+import subprocess
+import tarfile
+import zipfile
 
 import numpy as np
 from PIL import Image
@@ -63,3 +68,51 @@ Image.merge("LA", (Image.fromarray(grey), Image.fromarray(255 - grey))).save("gr
 # MNIST's own layout: 2 images of 2 x 3, then labels.
 with open("images.idx", "wb") as f:
     f.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 2, 2, 3) + bytes(range(12)))
+
+# Archives: a folder, files with a long name, without bytes, with a name and bytes beyond ASCII, and a link to pass over.
+packed = [
+    ("set/a.txt", b"hello\n"),
+    ("set/empty", b""),
+    ("set/long.txt", b"".join(b"line %d\n" % i for i in range(3000))),
+    ("set/" + 120 * "n" + ".txt", b"a long name"),
+    ("set/größe.txt", b"bytes \xff\xfe are bytes"),
+]
+
+
+def write_tar(name, form):
+    with tarfile.open(name, "w", format=form) as archive:
+        folder = tarfile.TarInfo("set")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        for path, content in packed:
+            info = tarfile.TarInfo(path)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        link = tarfile.TarInfo("set/link")
+        link.type = tarfile.SYMTYPE
+        link.linkname = "a.txt"
+        archive.addfile(link)
+
+
+write_tar("files.tar", tarfile.PAX_FORMAT)
+write_tar("files.gnu.tar", tarfile.GNU_FORMAT)
+with open("files.tar", "rb") as f:
+    tar = f.read()
+with open("files.tar.gz", "wb") as f:
+    f.write(gzip.compress(tar, 9, mtime=0))
+with zipfile.ZipFile("files.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+    archive.writestr(zipfile.ZipInfo("set/"), b"")
+    for path, content in packed:
+        info = zipfile.ZipInfo(path)
+        info.compress_type = zipfile.ZIP_DEFLATED if len(content) > 100 else zipfile.ZIP_STORED
+        archive.writestr(info, content)
+
+
+def write_zstd(name, content):
+    with open(name, "wb") as f:
+        f.write(subprocess.run(["zstd", "-19", "--check", "-c"], input=content, check=True, stdout=subprocess.PIPE).stdout)
+
+
+write_zstd("files.tar.zst", tar)
+write_zstd("letters.zst", bytes(ord("a") + i % 7 + i % 11 for i in range(50000)))
+write_zstd("nothing.zst", b"")

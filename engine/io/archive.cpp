@@ -1,0 +1,120 @@
+#include "engine/io/archive.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <locale.h>  // NOLINT: POSIX's, with uselocale
+
+#include <algorithm>
+
+#include "engine/io/libarchive.h"
+
+namespace bochner {
+namespace {
+
+/// With so many zeros a tar archive ends: two blocks (POSIX, ustar Interchange Format). One that lacks them is cut.
+constexpr int64_t kTarEnd = 1024;
+
+/// While it stands, this thread's locale has UTF-8, whatever the program's is: libarchive gives no names of a zip
+/// archive that the locale cannot write.
+class WithUtf8 {
+ public:
+  WithUtf8() : before_(uselocale(utf8())) {}
+  ~WithUtf8() { uselocale(before_); }
+  WithUtf8(const WithUtf8&) = delete;
+  WithUtf8& operator=(const WithUtf8&) = delete;
+
+ private:
+  static locale_t utf8() {
+    static const locale_t locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+    return locale;
+  }
+
+  locale_t before_;
+};
+
+}  // namespace
+
+ArchiveReader::ArchiveReader(const std::filesystem::path& path) : ArchiveReader(open_unpacked(path), Unpacked{}) {}
+
+ArchiveReader::ArchiveReader(std::unique_ptr<ByteSource> source)
+    : ArchiveReader(unpacked(std::move(source)), Unpacked{}) {}
+
+ArchiveReader::ArchiveReader(std::unique_ptr<ByteSource> source, Unpacked)
+    : input_(std::make_unique<LibarchiveInput>(std::move(source))) {
+  archive* const a = input_->handle();
+  archive_read_support_format_tar(a);
+  archive_read_support_format_zip_streamable(a);
+  archive_read_set_options(a,
+                           "tar:read_concatenated_archives");  // zeros between two that were put together end nothing
+  input_->open();
+}
+
+ArchiveReader::~ArchiveReader() = default;
+
+std::string ArchiveReader::place() const {
+  return name_.empty() ? "before its first file" : fmt::format("in or behind {}", shown(name_));
+}
+
+bool ArchiveReader::next() {
+  archive* const a = input_->handle();
+  while (!ended_) {
+    archive_entry* entry = nullptr;
+    const WithUtf8 names;
+    const int status = archive_read_next_header(a, &entry);
+    if (status == ARCHIVE_EOF) {
+      ended_ = true;
+      input_->drain();
+      const bool tar = (archive_format(a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
+      if (tar && input_->zeros_at_end() < kTarEnd) {
+        fail("{}: {}: the archive is cut short; fetch it again", input_->name(), place());
+      }
+      return false;
+    }
+    if (status != ARCHIVE_OK && status != ARCHIVE_WARN) input_->refuse(place(), "it is no tar or zip archive");
+    if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr) continue;
+    const char* const path = archive_entry_pathname(entry);
+    if (path == nullptr || *path == '\0') {
+      fail("{}: {}: a file without a name; the archive is damaged: fetch it again", input_->name(), place());
+    }
+    name_ = path;
+    // A sparse file holds gaps of any size that take no byte of the archive.
+    if (archive_entry_sparse_reset(entry) > 0) {
+      fail("{}: {}: is stored as a sparse file, which is not read here; pack it as it is", input_->name(),
+           shown(name_));
+    }
+    size_.reset();
+    if (archive_entry_size_is_set(entry) != 0) size_ = archive_entry_size(entry);
+    return true;
+  }
+  return false;
+}
+
+std::vector<std::byte> ArchiveReader::read(int64_t limit) {
+  constexpr size_t kPiece = size_t{1} << 16;
+  const auto refuse_size = [&] {
+    fail("{}: {}: holds more than the {} bytes that are allowed here; is it the right archive?", input_->name(),
+         shown(name_), limit);
+  };
+  if (size_ && *size_ > limit) refuse_size();
+  std::vector<std::byte> bytes;
+  size_t there = 0;
+  for (;;) {
+    if (there == bytes.size()) {
+      bytes.resize(std::max(kPiece, 2 * there));
+      if (size_ && *size_ >= 0) bytes.resize(std::min(bytes.size(), static_cast<size_t>(*size_) + 1));
+    }
+    const auto count = archive_read_data(input_->handle(), bytes.data() + there, bytes.size() - there);
+    if (count < 0) input_->refuse(place(), "it cannot be unpacked");
+    if (count == 0) break;
+    there += static_cast<size_t>(count);
+    if (static_cast<int64_t>(there) > limit) refuse_size();
+  }
+  bytes.resize(there);
+  if (size_ && *size_ != static_cast<int64_t>(there)) {
+    fail("{}: {}: holds {} of its {} bytes; the archive is damaged: fetch it again", input_->name(), shown(name_),
+         there, *size_);
+  }
+  return bytes;
+}
+
+}  // namespace bochner

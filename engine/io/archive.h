@@ -1,0 +1,56 @@
+// Archives: tar, plain or packed with gzip or Zstandard, and zip, read as they are published, file by file, over
+// libarchive.
+//
+//   ArchiveReader archive("imdb/aclImdb_v1.tar.gz");
+//   while (archive.next()) {
+//     if (archive.name().ends_with(".txt")) use(archive.name(), archive.read(1 << 20));
+//   }
+//
+// Nothing is written anywhere, so names may be anything. An archive that is cut or damaged is an Error that names it,
+// the file within it and what is wrong. A zip archive is read from front to back, without its directory at the end.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/io/stream.h"
+
+namespace bochner {
+
+class LibarchiveInput;
+
+class ArchiveReader {
+ public:
+  /// What is read is told to the DataLog that stands, unpacked where it is gzip or Zstandard (open_unpacked).
+  explicit ArchiveReader(const std::filesystem::path& path);
+  /// The same for a source of the bytes, which is unpacked where it is gzip or Zstandard.
+  explicit ArchiveReader(std::unique_ptr<ByteSource> source);
+  ~ArchiveReader();
+  ArchiveReader(const ArchiveReader&) = delete;
+  ArchiveReader& operator=(const ArchiveReader&) = delete;
+
+  /// Goes to the next regular file; folders, links and the like are passed over. False at the end.
+  bool next();
+  /// The file's path in the archive, in whatever bytes it is written there.
+  const std::string& name() const { return name_; }
+  /// Its bytes, where the archive says before them how many there are.
+  std::optional<int64_t> size() const { return size_; }
+  /// All its bytes; more than `limit` of them are an Error. Memory grows with what is really there.
+  std::vector<std::byte> read(int64_t limit);
+
+ private:
+  std::string place() const;
+
+  struct Unpacked {};
+  ArchiveReader(std::unique_ptr<ByteSource> source, Unpacked);
+
+  std::unique_ptr<LibarchiveInput> input_;
+  std::string name_;
+  std::optional<int64_t> size_;
+  bool ended_ = false;
+};
+
+}  // namespace bochner
