@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "datasets/dataset.h"
 
@@ -24,6 +25,8 @@ struct TaskData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> valid;
   std::shared_ptr<const Dataset> test;
+  /// What must stand beside every number that comes of these data, such as `validation is the test set`.
+  std::vector<std::string> remarks = {};
 };
 
 }  // namespace bochner

@@ -1,6 +1,7 @@
 #include "experiments/learners/learner.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "autograd/ops/binary.h"
 #include "engine/error.h"
@@ -68,7 +69,9 @@ Learner::Learner(const RunOptions& run, const OptimConfig& optim, Problem proble
 
 StepResult Learner::step(int64_t step) {
   if (step != next_) problem_.train->go_to(step);
+  const auto began = std::chrono::steady_clock::now();
   batch_ = problem_.train->next();
+  waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   next_ = step + 1;
   const Examples batch = place_.put(batch_);
   if (place_.moves() != moves_) graph_.clear();

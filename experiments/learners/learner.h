@@ -40,7 +40,8 @@ struct Problem {
   /// Which parameters have a rate or a decay of their own, or are frozen.
   std::vector<GroupRule> groups = {};
   std::function<std::vector<Baseline>()> baselines = {};
-  std::vector<std::string> inputs = {};  ///< their names, where they have some
+  std::vector<std::string> inputs = {};   ///< their names, where they have some
+  std::vector<std::string> remarks = {};  ///< on the data, to stand beside every number
   /// Files of answers, with the examples that each is of. Empty: predictions.tsv, of the test split.
   struct Asked {
     std::string file;
@@ -81,6 +82,8 @@ class Learner final : public Trainable {
   Metrics extra() override;
   std::vector<Baseline> baselines() override;
   std::vector<std::string> inputs() override { return problem_.inputs; }
+  std::vector<std::string> remarks() override { return problem_.remarks; }
+  double waited() override { return waited_; }
   Blame blame(int64_t step) override;
 
   /// Called in each step between backward and the optimizer with the parameters, whose gradients it may change: where
@@ -106,8 +109,9 @@ class Learner final : public Trainable {
   std::unique_ptr<Adam> optimizer_;
   Schedule schedule_;
   GradientHook hook_;
-  int64_t next_ = 0;  ///< the step whose batch the feed gives next
-  Examples batch_;    ///< of the step before
+  int64_t next_ = 0;   ///< the step whose batch the feed gives next
+  double waited_ = 0;  ///< for batches, in seconds
+  Examples batch_;     ///< of the step before
   ExamplesPlace place_;
   int64_t moves_ = 0;  ///< of the place, when the graph's recordings began
   Tensor loss_;        ///< of the latest step, f64

@@ -111,6 +111,7 @@ Headline headline_of(const std::vector<RunRecord>& runs, const std::string& metr
   headline.meaning = fmt::format("Test {} on {} after {} steps, {}.", metric, runs.front().task, steps,
                                  most == 1 && standings.size() > 1 ? seeds + " each" : seeds);
   if (standings.size() > 1) headline.meaning += order_of(standings);
+  for (const std::string& remark : remarks_of(runs)) headline.meaning += fmt::format(" Note: {}.", remark);
   if (guess != nullptr && sign * standings.front().spread.mean <= sign * *find_metric(guess->test, metric)) {
     headline.meaning += " Nothing here is better than what needs no learning.";
   }

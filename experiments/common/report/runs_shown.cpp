@@ -89,6 +89,16 @@ std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs) {
   return all;
 }
 
+std::vector<std::string> remarks_of(const std::vector<RunRecord>& runs) {
+  std::vector<std::string> all;
+  for (const RunRecord& run : runs) {
+    for (const std::string& remark : run.result.remarks) {
+      if (std::find(all.begin(), all.end(), remark) == all.end()) all.push_back(remark);
+    }
+  }
+  return all;
+}
+
 bool is_share(const std::string& metric) { return metric.find("accuracy") != std::string::npos; }
 
 std::string shown_name(const std::string& metric) { return is_share(metric) ? metric + " %" : metric; }

@@ -32,6 +32,9 @@ std::vector<std::string> tested_metrics(const std::vector<RunRecord>& runs);
 /// What is reached without learning, each number once: runs on the same data say the same.
 std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs);
 
+/// What is to stand beside the numbers of any of the runs, each remark once.
+std::vector<std::string> remarks_of(const std::vector<RunRecord>& runs);
+
 /// Accuracies are shown in percent, as papers print them.
 bool is_share(const std::string& metric);
 /// `accuracy %`

@@ -106,6 +106,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
       {"files", files},
   };
   if (!result.inputs.empty()) json["inputs"] = result.inputs;
+  if (!result.remarks.empty()) json["remarks"] = result.remarks;
   json[kHashKey] = std::string(kHashDigits, '0');
   std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   const std::string hash = xxh3_of(bytes_of(text));
@@ -163,6 +164,7 @@ RunRecord read_run(const std::filesystem::path& folder) {
       run.result.baselines.push_back({name, metrics(value)});
     }
     run.result.inputs = json.value("inputs", std::vector<std::string>());
+    run.result.remarks = json.value("remarks", std::vector<std::string>());
     run.derived = metrics(json.value("derived", Json::object()));
   } catch (const Json::exception& error) {
     fail("{}: {}", file, error.what());

@@ -102,6 +102,10 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   for (const std::string& line : unpublished(identity.data)) {
     if (session.told.insert(line).second) session.log.warning("{}", line);
   }
+  for (const std::string& remark : model->remarks()) {
+    const std::string line = fmt::format("{}: {}", options.task, remark);
+    if (session.told.insert(line).second) session.log.warning("{}", line);
+  }
   if (stored) {
     require_same_data(identity.data, stored->data);
     identity.init = stored->init;

@@ -141,6 +141,11 @@ TrainResult Trainer::run() {
       throw Interrupted(fmt::format("interrupted at step {} of {}; go on with: {}", step_, plan_.steps, go_on_));
     }
   }
+  if (model_.waited() > 0) {
+    const double trained = train_seconds_ - seconds_before;
+    log_.info("{:.1f} s of training, of which steps waited {:.2f} s ({:.2f} %) for their batches", trained,
+              model_.waited(), 100 * model_.waited() / trained);
+  }
   TrainResult result = finish(progress);
   progress.finish();
   return result;
@@ -370,6 +375,7 @@ TrainResult Trainer::finish(Progress& progress) {
   }
   result.baselines = model_.baselines();
   result.inputs = model_.inputs();
+  result.remarks = model_.remarks();
   result.peak_memory_bytes = Allocator::of(device_).stats().peak_bytes;
   return result;
 }

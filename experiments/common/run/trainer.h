@@ -89,6 +89,10 @@ class Trainable {
   virtual std::vector<Baseline> baselines() { return {}; }
   /// The names of the model's inputs, where they have some, as columns of a table do.
   virtual std::vector<std::string> inputs() { return {}; }
+  /// What must stand beside every number of this run, such as that its test set is a part of the published one.
+  virtual std::vector<std::string> remarks() { return {}; }
+  /// Seconds that steps waited for their batches; 0 where no batches are made beside them.
+  virtual double waited() { return 0; }
   /// Called once where the loss of `step`, the latest one or one shortly before it, is not finite.
   virtual Blame blame(int64_t) { return {}; }
 
@@ -127,7 +131,8 @@ struct TrainResult {
   Metrics valid, test;            ///< of the best checkpoint
   Metrics valid_last, test_last;  ///< of the last one
   std::vector<Baseline> baselines;
-  std::vector<std::string> inputs;  ///< names, where they have some
+  std::vector<std::string> inputs;   ///< names, where they have some
+  std::vector<std::string> remarks;  ///< to stand beside every number
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;
   double train_seconds = 0;  ///< in steps alone, over all sessions of the run

@@ -38,6 +38,7 @@ Problem classification(const RunOptions& run, const EncoderOptions& options, con
     return std::make_unique<TokenFeed>(split == Split::valid ? data.valid : data.test, in_order);
   };
   problem.metrics = metrics_named(task.metrics, options.classes);
+  problem.remarks = data.remarks;
   problem.baselines = [data, own = task.baselines] {
     std::vector<Baseline> all = {{"majority class", {{"accuracy", majority_accuracy(*data.train, *data.test)}}}};
     const std::vector<Baseline> more = own ? own(data) : std::vector<Baseline>();
