@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "datasets/text/imdb.h"
 #include "engine/error.h"
 #include "engine/io/gzip.h"
 #include "engine/io/sha256.h"
@@ -112,6 +113,12 @@ const std::vector<KnownSet>& known_sets() {
        "Merity et al., \"Pointer Sentinel Mixture Models\", 2017",
        {{"wikitext-2/wiki.valid.tokens", 1121681, "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8"},
         {"wikitext-2/wiki.test.tokens", 1256449, "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0"}}},
+      {"imdb",
+       "ai.stanford.edu/~amaas/data/sentiment",
+       {{"imdb/train-reviews", 33132823, "1d78f8cfcf79da1021ec70c155b0c383194e2a578805a99bcff59c1dfd708d45"},
+        {"imdb/test-reviews", 32350685, "2d03aef9cb3cf222757f2b592eac140456b1aa9a58a9c4d4bd0ab1e25646b552"}},
+       "put aclImdb_v1.tar.gz as it is, or unpacked,",
+       text::check_imdb},
       {"bert",
        "huggingface.co/bert-base-uncased",
        {{"bert/vocab.txt", 231508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"}}},
@@ -120,7 +127,8 @@ const std::vector<KnownSet>& known_sets() {
 }
 
 std::vector<PublishedFile> published_as(const std::filesystem::path& file) {
-  const std::filesystem::path name = file.extension() == ".gz" ? file.stem() : file.filename();
+  const bool packed = file.extension() == ".gz" || file.extension() == ".zst";
+  const std::filesystem::path name = packed ? file.stem() : file.filename();
   std::vector<PublishedFile> found;
   for (const KnownSet& set : known_sets()) {
     for (const KnownFile& known : set.files) {
@@ -135,10 +143,18 @@ std::vector<PublishedFile> published_as(const std::filesystem::path& file) {
 
 CheckedFile check_file(const std::filesystem::path& folder, const KnownFile& file) {
   const std::filesystem::path plain = folder / file.path;
-  for (const std::filesystem::path& path : {plain, std::filesystem::path(plain.string() + ".gz")}) {
+  for (const char* ending : {"", ".gz", ".zst"}) {
+    const std::filesystem::path path = plain.string() + ending;
     if (std::filesystem::is_regular_file(path)) return compare(path, file.bytes, file.sha256);
   }
   return {plain, FileState::missing, "is missing"};
+}
+
+std::vector<CheckedFile> check_set(const std::filesystem::path& folder, const KnownSet& set) {
+  if (set.check != nullptr) return set.check(folder, set.files);
+  std::vector<CheckedFile> checked;
+  for (const KnownFile& file : set.files) checked.push_back(check_file(folder, file));
+  return checked;
 }
 
 std::vector<CheckedFile> check_manifest(const std::filesystem::path& folder) {

@@ -14,8 +14,14 @@
 
 namespace bochner {
 
+struct CheckedFile {
+  std::filesystem::path path;  ///< of the file found; where none is, of the one that should be there
+  FileState state;
+  std::string what;  ///< what is wrong, empty if all is right
+};
+
 struct KnownFile {
-  std::string path;  ///< below the folder of the data sets; the same with `.gz` behind it serves as well
+  std::string path;  ///< below the folder of the data sets; the same with `.gz` or `.zst` behind it serves as well
   int64_t bytes;     ///< unpacked
   std::string sha256;
 };
@@ -24,6 +30,10 @@ struct KnownSet {
   std::string name;
   std::string source;  ///< where its files are to be had
   std::vector<KnownFile> files;
+  /// What is to be put where, if not the files as they are listed.
+  std::string remedy = {};
+  /// Checks them where they are parts of an archive rather than files.
+  std::vector<CheckedFile> (*check)(const std::filesystem::path& folder, const std::vector<KnownFile>& files) = nullptr;
 };
 
 const std::vector<KnownSet>& known_sets();
@@ -37,14 +47,10 @@ struct PublishedFile {
 /// of one of these sets, that set's alone.
 std::vector<PublishedFile> published_as(const std::filesystem::path& file);
 
-struct CheckedFile {
-  std::filesystem::path path;  ///< of the file found; where none is, of the one that should be there
-  FileState state;
-  std::string what;  ///< what is wrong, empty if all is right
-};
-
-/// Compares size and SHA-256 of the unpacked bytes. A damaged gzip file counts as one of a wrong hash.
+/// Compares size and SHA-256 of the unpacked bytes. A damaged packed file counts as one of a wrong hash.
 CheckedFile check_file(const std::filesystem::path& folder, const KnownFile& file);
+/// All files of a set.
+std::vector<CheckedFile> check_set(const std::filesystem::path& folder, const KnownSet& set);
 
 /// A folder with a manifest: each file of it.
 std::vector<CheckedFile> check_manifest(const std::filesystem::path& folder);

@@ -137,14 +137,14 @@ void check(const Options& options, Fields& fields) {
     }
   }
   for (const KnownSet& set : known_sets()) {
-    std::vector<CheckedFile> files;
     std::string names;
     for (const KnownFile& file : set.files) {
-      files.push_back(check_file(options.data, file));
       names += (names.empty() ? "" : ", ") + fs::path(file.path).filename().string();
     }
     const fs::path folder = fs::path(options.data) / fs::path(set.files.front().path).parent_path();
-    report.print(set.name, files, fmt::format("put {} into {}, from {}", names, folder.string(), set.source));
+    const std::string remedy = set.remedy.empty() ? "put " + names : set.remedy;
+    report.print(set.name, check_set(options.data, set),
+                 fmt::format("{} into {}, from {}", remedy, folder.string(), set.source));
   }
   report.finish();
 }

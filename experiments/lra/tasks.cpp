@@ -7,6 +7,7 @@ std::vector<ArenaTask> arena_tasks() {
       listops_task(),
       pathfinder_task(),
       pathx_task(),
+      text_task(),
   };
 }
 

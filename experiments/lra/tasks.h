@@ -10,6 +10,7 @@ using ArenaTask = TaskEntry<TaskData>;
 ArenaTask listops_task();
 ArenaTask pathfinder_task();
 ArenaTask pathx_task();
+ArenaTask text_task();
 
 /// All of them, in the order of --help; the first is the default.
 std::vector<ArenaTask> arena_tasks();

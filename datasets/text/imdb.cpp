@@ -1,0 +1,257 @@
+#include "datasets/text/imdb.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <tuple>
+
+#include "engine/io/archive.h"
+#include "engine/io/data_log.h"
+#include "engine/io/file.h"
+#include "engine/io/sha256.h"
+
+namespace bochner::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The longest published review has 13,704 bytes, the longest list of addresses 700,000.
+constexpr int64_t kLargestReview = int64_t{1} << 20;
+constexpr int64_t kLargestList = int64_t{16} << 20;
+constexpr const char* kSource = "ai.stanford.edu/~amaas/data/sentiment";
+
+struct Review {
+  int32_t number;
+  int score;
+  std::string text;
+};
+
+/// All that was found of a half, in any order.
+struct Found {
+  std::vector<Review> reviews[2];  ///< negative, positive
+  std::vector<std::string> urls[2];
+};
+
+/// `train/neg/0_3.txt` of a longer path, in its parts; nothing where it is another file.
+struct Place {
+  int half;                       ///< 0: train, 1: test
+  std::optional<int> positive{};  ///< of a review
+  std::optional<int> urls{};      ///< of a list: 0 negative, 1 positive
+  std::string name;
+};
+
+std::optional<int> one_of(std::string_view text, std::string_view first, std::string_view second) {
+  if (text == first) return 0;
+  if (text == second) return 1;
+  return std::nullopt;
+}
+
+std::optional<Place> place_of(std::string_view path) {
+  std::vector<std::string_view> parts;
+  while (!path.empty()) {
+    const size_t slash = std::min(path.find('/'), path.size());
+    parts.push_back(path.substr(0, slash));
+    path.remove_prefix(std::min(slash + 1, path.size()));
+  }
+  const size_t n = parts.size();
+  if (n >= 3) {
+    const std::optional<int> half = one_of(parts[n - 3], "train", "test");
+    const std::optional<int> positive = one_of(parts[n - 2], "neg", "pos");
+    if (half && positive) return Place{*half, positive, {}, std::string(parts[n - 1])};
+  }
+  if (n >= 2) {
+    const std::optional<int> half = one_of(parts[n - 2], "train", "test");
+    const std::optional<int> urls = one_of(parts[n - 1], "urls_neg.txt", "urls_pos.txt");
+    if (half && urls) return Place{*half, {}, urls, std::string(parts[n - 1])};
+  }
+  return std::nullopt;
+}
+
+/// `12_9.txt`: number and score.
+std::optional<std::pair<int32_t, int>> numbers_in(std::string_view name) {
+  const auto number = [](std::string_view digits) -> std::optional<int32_t> {
+    int32_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size() || value < 0) return std::nullopt;
+    return value;
+  };
+  const size_t line = name.find('_');
+  if (!name.ends_with(".txt") || line == std::string_view::npos) return std::nullopt;
+  const std::optional<int32_t> first = number(name.substr(0, line));
+  const std::optional<int32_t> second = number(name.substr(line + 1, name.size() - 4 - line - 1));
+  if (!first || !second) return std::nullopt;
+  return std::pair(*first, *second);
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+/// Takes one file of the set: `read` gives its bytes, `where` names it in messages.
+template <class Read>
+void take(std::string_view path, const std::string& where, const Read& read, std::array<Found, 2>& found) {
+  const std::optional<Place> place = place_of(path);
+  if (!place) return;
+  Found& half = found.at(static_cast<size_t>(place->half));
+  if (place->urls) {
+    half.urls[*place->urls] = lines_of(text_of(read(kLargestList)));
+    return;
+  }
+  const auto numbers = numbers_in(place->name);
+  if (!numbers) fail("{}: the name is not NUMBER_SCORE.txt, as those of reviews are; remove it", where);
+  const auto [number, score] = *numbers;
+  if (*place->positive == 1 ? score < 7 || score > 10 : score < 1 || score > 4) {
+    fail("{}: a score of {} is not that of a {} review", where, score, *place->positive == 1 ? "positive" : "negative");
+  }
+  const std::vector<std::byte> bytes = read(kLargestReview);
+  if (bytes.empty()) fail("{}: the review is empty; fetch it again from {}", where, kSource);
+  half.reviews[*place->positive].push_back({number, score, std::string(text_of(bytes))});
+}
+
+void take_archive(const fs::path& path, std::array<Found, 2>& found) {
+  // What is told to a log is the reviews, not how they were packed.
+  ArchiveReader archive(std::make_unique<InputFile>(path));
+  while (archive.next()) {
+    const auto read = [&](int64_t limit) { return archive.read(limit); };
+    take(archive.name(), fmt::format("{}: {}", path.string(), shown(archive.name())), read, found);
+  }
+}
+
+void take_folder(const fs::path& folder, std::array<Found, 2>& found) {
+  for (const char* half : {"train", "test"}) {
+    for (const char* below : {"", "neg", "pos"}) {
+      const fs::path at = folder / half / below;
+      if (!fs::is_directory(at)) continue;
+      for (const auto& entry : fs::directory_iterator(at)) {
+        if (!entry.is_regular_file()) continue;
+        const std::string path = entry.path().string();
+        take(
+            path, path, [&](int64_t limit) { return read_file(path, limit); }, found);
+      }
+    }
+  }
+}
+
+/// The first of the names, with the ending of an archive, that is there.
+std::optional<fs::path> archive_in(const fs::path& folder, const std::string& name) {
+  for (const char* ending : {".tar.gz", ".tar.zst", ".tar", ".zip"}) {
+    const fs::path path = folder / (name + ending);
+    if (fs::is_regular_file(path)) return path;
+  }
+  return std::nullopt;
+}
+
+std::array<Found, 2> find(const fs::path& folder) {
+  std::array<Found, 2> found;
+  if (const auto whole = archive_in(folder, "aclImdb_v1")) {
+    take_archive(*whole, found);
+    return found;
+  }
+  const auto train = archive_in(folder, "aclImdb_train");
+  const auto test = archive_in(folder, "aclImdb_test");
+  if (train || test) {
+    if (!train || !test) {
+      fail("{}: there is {}, but no aclImdb_{}; put both there", folder.string(),
+           (train ? *train : *test).filename().string(), train ? "test" : "train");
+    }
+    take_archive(*train, found);
+    take_archive(*test, found);
+    return found;
+  }
+  if (!fs::is_directory(folder / "aclImdb")) {
+    fail("{}: there are no reviews; put aclImdb_v1.tar.gz there as it is, or unpacked, from {}", folder.string(),
+         kSource);
+  }
+  take_folder(folder / "aclImdb", found);
+  return found;
+}
+
+Half half_of(Found found, const std::string& name, const fs::path& folder, bool partial) {
+  Half half;
+  Sha256 hash;
+  for (const int positive : {0, 1}) {
+    std::vector<Review>& reviews = found.reviews[positive];
+    std::sort(reviews.begin(), reviews.end(), [](const Review& a, const Review& b) {
+      return std::tie(a.number, a.score) < std::tie(b.number, b.score);
+    });
+    const std::string part = fmt::format("{}/{}", name, positive == 1 ? "pos" : "neg");
+    const auto count = static_cast<int64_t>(reviews.size());
+    if (partial ? count < 1 : count != kReviewsPerClass) {
+      fail("{}: {} holds {} reviews, not {}; fetch the set again from {}{}", folder.string(), part, count,
+           partial ? "at least one" : fmt::format("the {} that are published", kReviewsPerClass), kSource,
+           partial ? "" : ", or take what is there with the option partial");
+    }
+    for (size_t i = 0; i < reviews.size(); ++i) {
+      const Review& review = reviews[i];
+      if (i > 0 && reviews[i - 1].number == review.number) {
+        fail("{}: {} holds two reviews of number {}; fetch the set again from {}", folder.string(), part, review.number,
+             kSource);
+      }
+      hash.update(bytes_of(fmt::format("{}/{}_{}.txt {}\n", part, review.number, review.score, review.text.size())));
+      hash.update(bytes_of(review.text));
+      half.texts.add(review.text);
+      half.positive.push_back(static_cast<uint8_t>(positive));
+      half.numbers.push_back(review.number);
+    }
+  }
+  half.urls_negative = std::move(found.urls[0]);
+  half.urls_positive = std::move(found.urls[1]);
+  DataLog::add(
+      {.name = (folder / (name + "-reviews")).string(), .bytes = std::ssize(half.texts.bytes), .sha256 = hash.hex()});
+  return half;
+}
+
+}  // namespace
+
+int64_t Half::negatives() const { return std::count(positive.begin(), positive.end(), 0); }
+
+Reviews read_imdb(const fs::path& folder, bool partial) {
+  std::array<Found, 2> found = find(folder);
+  Reviews reviews;
+  reviews.train = half_of(std::move(found[0]), "train", folder, partial);
+  reviews.test = half_of(std::move(found[1]), "test", folder, partial);
+  return reviews;
+}
+
+std::vector<CheckedFile> check_imdb(const fs::path& folder, const std::vector<KnownFile>& halves) {
+  std::vector<CheckedFile> checked;
+  const fs::path imdb = folder / "imdb";
+  const bool there = archive_in(imdb, "aclImdb_v1") || archive_in(imdb, "aclImdb_train") ||
+                     archive_in(imdb, "aclImdb_test") || fs::is_directory(imdb / "aclImdb");
+  const DataLog log;
+  std::string problem;
+  try {
+    if (there) read_imdb(imdb);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  for (const KnownFile& half : halves) {
+    const fs::path path = folder / half.path;
+    if (!there) {
+      checked.push_back({path, FileState::missing, "is missing"});
+      continue;
+    }
+    if (!problem.empty()) {
+      checked.push_back({path, FileState::wrong_hash, problem});
+      continue;
+    }
+    const std::vector<DataRead> reads = log.reads();
+    const auto read = std::find_if(reads.begin(), reads.end(), [&](const auto& r) { return r.name == path.string(); });
+    const bool right = read != reads.end() && read->sha256 == half.sha256 && read->bytes == half.bytes;
+    checked.push_back({path, right ? FileState::right : FileState::wrong_hash,
+                       right ? "" : "its reviews are not those that are published"});
+  }
+  return checked;
+}
+
+}  // namespace bochner::text

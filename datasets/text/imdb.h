@@ -1,0 +1,53 @@
+// The labelled reviews of films of IMDb (Maas et al., Learning Word Vectors for Sentiment Analysis, ACL 2011): 12,500
+// negative and 12,500 positive ones for training, as many for testing.
+//
+//   const Reviews reviews = read_imdb("data/imdb");
+//   reviews.train.texts[0];          // "Story of a man who has unnatural feelings for a pig. ..."
+//
+// They are read as they are published, `{train,test}/{neg,pos}/NUMBER_SCORE.txt`, from the archive or unpacked:
+//
+//   aclImdb_v1.tar.gz                               (or .tar, .tar.zst, .zip)
+//   aclImdb_train.tar.zst and aclImdb_test.tar.zst  (or .tar, .tar.gz, .zip)
+//   aclImdb/train/neg/0_3.txt ...
+//
+// All of these give the same reviews in the same order and the same hash in a run's record.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "datasets/catalogue.h"
+#include "datasets/text/byte_texts.h"
+
+namespace bochner::text {
+
+/// The reviews of one half: first the negative ones, then the positive ones, each in the order of their numbers.
+struct Half {
+  Texts texts;
+  std::vector<uint8_t> positive;  ///< 0 or 1
+  std::vector<int32_t> numbers;   ///< as in their file's name
+  /// The lines of urls_neg.txt and urls_pos.txt: line NUMBER is the page of that review's film. Empty where they are
+  /// not there.
+  std::vector<std::string> urls_negative, urls_positive;
+
+  int64_t count() const { return texts.count(); }
+  /// How many of them are negative: these come first.
+  int64_t negatives() const;
+};
+
+struct Reviews {
+  Half train, test;
+};
+
+/// Reviews of each class in each half, as published.
+inline constexpr int64_t kReviewsPerClass = 12'500;
+
+/// Reads what lies in the folder. Reviews that are missing (unless `partial` takes what there is), doubled, empty or
+/// wrongly named, a damaged archive and a folder without any are Errors that name the file and what is to be done.
+Reviews read_imdb(const std::filesystem::path& folder, bool partial = false);
+
+/// The reviews in `folder`, which holds the folder imdb, beside the published ones: an entry for each half.
+std::vector<CheckedFile> check_imdb(const std::filesystem::path& folder, const std::vector<KnownFile>& halves);
+
+}  // namespace bochner::text

@@ -1,0 +1,48 @@
+// Text: is a review of IMDb positive? Byte by byte.
+#include "datasets/text/text.h"
+
+#include <filesystem>
+#include <memory>
+
+#include "experiments/lra/tasks.h"
+
+namespace bochner::lra {
+namespace {
+
+struct TextConfig {
+  int64_t max_length = 4000;
+  std::string split = "held-out";
+  bool partial = false;
+
+  void fields(Fields& f) {
+    f("max-length", max_length, "bytes of the longest sequence; longer reviews are cut").at_least(1);
+    f("split", split,
+      "held-out validates on the last tenth of each class of the training set; arena, kl and skyformer on the test "
+      "set, as these papers do")
+        .one_of({"held-out", "arena", "kl", "skyformer"});
+    f("partial", partial, "take fewer reviews than the 25,000 + 25,000 published ones");
+  }
+
+  text::TaskOptions options(const RunOptions& run) const {
+    return {.folder = std::filesystem::path(run.data) / "imdb",
+            .max_length = max_length,
+            .split = text::split_named(split),
+            .partial = partial};
+  }
+};
+
+}  // namespace
+
+ArenaTask text_task() {
+  const auto config = std::make_shared<TextConfig>();
+  ArenaTask task;
+  task.name = "text";
+  task.fields = [config](Fields& f) { f.group("text", *config); };
+  task.about = [config](const RunOptions& run) { return text::task(config->options(run)); };
+  task.load = [config](const RunOptions& run, const Messages& messages) {
+    return text::load_task(config->options(run), messages.say);
+  };
+  return task;
+}
+
+}  // namespace bochner::lra

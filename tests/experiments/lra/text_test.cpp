@@ -1,0 +1,66 @@
+// The arena's tasks on texts, through the program, on small files that the tests write.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/io/file.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::TemporaryFolder;
+
+Ended train(const TemporaryFolder& folder, std::vector<std::string> arguments) {
+  const std::vector<std::string> small = {
+      BOCHNER_LRA,          "--model.layers=1", "--model.dim=16", "--model.hidden=16", "--model.classifier=0",
+      "--model.features=8", "--batch=4",        "--steps=3",      "--threads=1"};
+  arguments.insert(arguments.begin(), small.begin(), small.end());
+  return Process(arguments, folder.path()).wait();
+}
+
+void write_reviews(const TemporaryFolder& folder) {
+  for (const char* half : {"train", "test"}) {
+    for (const char* sentiment : {"neg", "pos"}) {
+      const auto below = std::filesystem::path(folder / "data/imdb/aclImdb") / half / sentiment;
+      std::filesystem::create_directories(below);
+      for (int i = 0; i < 10; ++i) {
+        write_file_atomically(below / fmt::format("{}_{}.txt", i, sentiment[0] == 'n' ? 2 : 9),
+                              fmt::format("{} review {} \xff", sentiment, i));
+      }
+    }
+  }
+}
+
+TEST(TextTask, ThreeStepsAndTheRemarkBesideTheNumbers) {
+  const TemporaryFolder folder;
+  write_reviews(folder);
+  const Ended trained =
+      train(folder, {"--task=text", "--text.partial=true", "--text.split=kl", "--attention=performer", "--out=a"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_NE(trained.err.find("warning: text: validation is the test set"), std::string::npos) << trained.err;
+  EXPECT_NE(trained.err.find("of which steps waited"), std::string::npos) << trained.err;
+  EXPECT_NE(trained.out.find("Note: only 20 + 20 of the 25000 + 25000 published reviews."), std::string::npos)
+      << trained.out;
+  const auto results = nlohmann::json::parse(contents(folder / "a/results.json"));
+  EXPECT_EQ(results["steps"], 3);
+  EXPECT_EQ(results["remarks"].size(), 2U);
+  EXPECT_EQ(results["metrics"]["valid"], results["metrics"]["test"]);
+  ASSERT_EQ(results["data"].size(), 2U);
+  EXPECT_EQ(results["data"][0]["file"], "data/imdb/train-reviews");
+  EXPECT_NE(contents(folder / "a/report.html").find("validation is the test set"), std::string::npos);
+}
+
+TEST(TextTask, MissingReviewsAreToldInOneLine) {
+  const TemporaryFolder folder;
+  const Ended missing = train(folder, {"--task=text", "--out=a"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.err.find("data/imdb: there are no reviews; put aclImdb_v1.tar.gz there"), std::string::npos)
+      << missing.err;
+}
+
+}  // namespace
+}  // namespace bochner
