@@ -29,7 +29,7 @@ struct TileGradients {
     auto* tile_v = team.template shared<bfloat16>();
     auto* tops = reinterpret_cast<float*>(tile_v + kTile * (D + kGap));
     float* last = tops + kTile;
-    copy_tile(team, keys.tokens.y + at * D, D, kTile, D, tile_v, D + kGap);
+    load_rows<D>(team, keys.tokens.y + at * D, tile_v);
     for (int i = team.rank(); i < kTile; i += team.size()) {
       tops[i] = m[at + i];
       last[i] = keys.tokens.last[at + i];
@@ -39,11 +39,9 @@ struct TileGradients {
       const int first = 16 * warp_of(team, s);
       Rows own;
       own.g.load(queries.tokens.y + (at + first) * D, D);
-      own.last.each([&](int row, float& value) { value = queries.tokens.last[at + first + row]; });
-      own.m.each([&](int row, float& value) { value = m[at + first + row]; });
-      Sum<kTile / 8> d;
-      d.clear();
-      multiply(d, own.g, tile_v, D + kGap);
+      own.last = RowValues::load(queries.tokens.last + at + first);
+      own.m = RowValues::load(m + at + first);
+      auto d = product<kTile / 8>(own.g, tile_v, D + kGap);
       d.zip([&](Place place, float& value) {
         const bool visible = place.column <= first + place.row;
         value = visible ? value + own.last.at(place) * last[place.column] : 0.0f;
@@ -70,7 +68,7 @@ struct CausalGradientOfTokens {
   static constexpr int kParts = Phi<form>::kParts;
   static constexpr size_t kShared =
       sizeof(bfloat16) * ((2 + kParts) * kTile * (D + kGap) + (D + kTile) * (kTile + kGap)) +
-      sizeof(float) * kParts * kTile + TileScales::kBytes;
+      sizeof(float) * kParts * kTile + CarriedScales::kBytes;
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide own, other;
@@ -98,17 +96,17 @@ struct CausalGradientOfTokens {
     bfloat16* tile_columns = tile_sums + kParts * kTile * (D + kGap);
     bfloat16* tile_phi = tile_columns + D * (kTile + kGap);
     auto* z = reinterpret_cast<float*>(tile_phi + kTile * (kTile + kGap));
-    const TileScales scales(z + kParts * kTile);
-    copy_tile(team, other.tokens.x + start * D, D, kTile, D, tile_other, D + kGap);
+    const CarriedScales scales(z + kParts * kTile);
+    load_rows<D>(team, other.tokens.x + start * D, tile_other);
     scales.load(team, other, start);
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
       const int64_t at = start + 16 * warp_of(team, s);
       rows[s].dx.clear();
-      rows[s].less.each([&](int row, float& value) { value = tokens.less[at + row]; });
-      rows[s].weight.each([&](int row, float& value) { value = tokens.weight[at + row]; });
-      rows[s].last.each([&](int row, float& value) { value = tokens.last[at + row]; });
-      rows[s].carry.each([&](int row, float& value) { value = own.carry[at + row]; });
+      rows[s].less = RowValues::load(tokens.less + at);
+      rows[s].weight = RowValues::load(tokens.weight + at);
+      rows[s].last = RowValues::load(tokens.last + at);
+      rows[s].carry = RowValues::load(own.carry + at);
       rows[s].flow.each([&](int row, float& value) { value = own.flow == nullptr ? 0.0f : own.flow[at + row]; });
       rows[s].slope = RowValues::filled(0);
     }
@@ -129,9 +127,7 @@ struct CausalGradientOfTokens {
           const int first = 16 * warp_of(team, s);
           Left<D / 16> frequencies;
           frequencies.load(tile_omega + first * (D + kGap), D + kGap);
-          Sum<kTile / 8> f;
-          f.clear();
-          multiply(f, frequencies, tile_other, D + kGap);
+          auto f = product<kTile / 8>(frequencies, tile_other, D + kGap);
           f.each([&](int row, int column, float& value) {
             const auto feature = phi.template at<part()>(value, scales.less[column], scales.weight[column]);
             const bool there = m + first + row < omega.count;
@@ -179,7 +175,7 @@ template <int D, Form form>
 struct CausalGradientOfOmega {
   static constexpr int kParts = Phi<form>::kParts;
   static constexpr size_t kShared = sizeof(bfloat16) * (3 * kTile * (D + kGap) + (D + kTile) * (kTile + kGap)) +
-                                    2 * TileScales::kBytes + sizeof(float) * kTile;
+                                    2 * CarriedScales::kBytes + sizeof(float) * kTile;
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide own, other;
@@ -202,8 +198,8 @@ struct CausalGradientOfOmega {
     bfloat16* tile_xt = tile_other + kTile * (D + kGap);
     bfloat16* tile_within = tile_xt + D * (kTile + kGap);
     auto* flow = reinterpret_cast<float*>(tile_within + kTile * (kTile + kGap));
-    const TileScales scales(flow + kTile);
-    const TileScales other_scales(flow + kTile + TileScales::kBytes / sizeof(float));
+    const CarriedScales scales(flow + kTile);
+    const CarriedScales other_scales(flow + kTile + CarriedScales::kBytes / sizeof(float));
     Sum<D / 8> domega[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) domega[s].clear();
     const int64_t end = (split + 1) * tiles_each < slab.count ? (split + 1) * tiles_each : slab.count;
@@ -211,10 +207,10 @@ struct CausalGradientOfOmega {
       const Slab::Tile tile = slab.at(job * slab.count + i);
       const int64_t at = job * tokens.padded + tile.token;
       team.sync();
-      copy_tile(team, tokens.x + at * D, D, kTile, D, tile_x, D + kGap);
-      copy_tile(team, tokens.y + at * D, D, kTile, D, tile_y, D + kGap);
-      copy_tile(team, other.tokens.x + at * D, D, kTile, D, tile_other, D + kGap);
-      copy_tile(team, tokens.xt + job * D * tokens.padded + tile.token, tokens.padded, D, kTile, tile_xt, kTile + kGap);
+      load_rows<D>(team, tokens.x + at * D, tile_x);
+      load_rows<D>(team, tokens.y + at * D, tile_y);
+      load_rows<D>(team, other.tokens.x + at * D, tile_other);
+      load_columns<D>(team, tokens.xt + job * D * tokens.padded + tile.token, tokens.padded, tile_xt);
       copy_tile(team, within + tile.index * kTile * kTile, kTile, kTile, kTile, tile_within, kTile + kGap);
       scales.load(team, own, at);
       other_scales.load(team, other, at);
@@ -233,17 +229,12 @@ struct CausalGradientOfOmega {
           const int64_t from = (tile.index * kParts + part()) * omega.padded + first;
           Left<D / 16> state;
           state.load(sums.rows + from * D, D);
-          RowValues z;
-          z.each([&](int row, float& value) { value = sums.z[from + row]; });
-          Sum<kTile / 8> df;
-          df.clear();
-          multiply(df, state, tile_y, D + kGap);
+          RowValues z = RowValues::load(sums.z + from);
+          auto df = product<kTile / 8>(state, tile_y, D + kGap);
           df.zip([&](Place place, float& value) {
             value = (value + z.at(place) * scales.last[place.column]) * scales.carry[place.column];
           });
-          Sum<kTile / 8> f;
-          f.clear();
-          multiply(f, frequencies, tile_other, D + kGap);
+          auto f = product<kTile / 8>(frequencies, tile_other, D + kGap);
           f.each([&](int, int column, float& value) {
             value = phi.template at<part()>(value, other_scales.less[column], other_scales.weight[column]).value +
                     other.eps;

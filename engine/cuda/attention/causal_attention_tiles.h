@@ -41,21 +41,16 @@ struct Times {
   BOCHNER_DEVICE float operator()(float a, float b) const { return a * b; }
 };
 
-/// A token's numbers, in shared memory.
-struct TileScales {
-  float *less, *weight, *last, *carry;
-  static constexpr size_t kBytes = sizeof(float) * 4 * kTile;
+/// TileScales with `carry`.
+struct CarriedScales : TileScales {
+  float* carry;
+  static constexpr size_t kBytes = TileScales::kBytes + sizeof(float) * kTile;
 
-  BOCHNER_DEVICE explicit TileScales(float* memory)
-      : less(memory), weight(memory + kTile), last(memory + 2 * kTile), carry(memory + 3 * kTile) {}
+  BOCHNER_DEVICE explicit CarriedScales(float* memory) : TileScales(memory), carry(last + kTile) {}
   template <class Team>
   BOCHNER_DEVICE void load(const Team& team, const CausalSide& side, int64_t at) const {
-    for (int i = team.rank(); i < kTile; i += team.size()) {
-      less[i] = side.tokens.less[at + i];
-      weight[i] = side.tokens.weight[at + i];
-      last[i] = side.tokens.last[at + i];
-      carry[i] = side.carry[at + i];
-    }
+    TileScales::load(team, side.tokens, at);
+    for (int i = team.rank(); i < kTile; i += team.size()) carry[i] = side.carry[at + i];
   }
 };
 
@@ -63,7 +58,8 @@ struct TileScales {
 template <int D, Form form>
 struct TileSums {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr size_t kShared = sizeof(bfloat16) * (kTile * (D + kGap) + D * (kTile + kGap)) + TileScales::kBytes;
+  static constexpr size_t kShared =
+      sizeof(bfloat16) * (kTile * (D + kGap) + D * (kTile + kGap)) + CarriedScales::kBytes;
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide own;
@@ -77,10 +73,9 @@ struct TileSums {
     const int64_t at = tile.job * tokens.padded + tile.token;
     auto* tile_x = team.template shared<bfloat16>();
     bfloat16* tile_yt = tile_x + kTile * (D + kGap);
-    const TileScales scales(reinterpret_cast<float*>(tile_yt + D * (kTile + kGap)));
-    copy_tile(team, tokens.x + at * D, D, kTile, D, tile_x, D + kGap);
-    copy_tile(team, tokens.yt + tile.job * D * tokens.padded + tile.token, tokens.padded, D, kTile, tile_yt,
-              kTile + kGap);
+    const CarriedScales scales(reinterpret_cast<float*>(tile_yt + D * (kTile + kGap)));
+    load_rows<D>(team, tokens.x + at * D, tile_x);
+    load_columns<D>(team, tokens.yt + tile.job * D * tokens.padded + tile.token, tokens.padded, tile_yt);
     scales.load(team, own, at);
     team.sync();
     for (int64_t m = 0; m < omega.padded; m += kTile) {
@@ -88,27 +83,17 @@ struct TileSums {
         const int64_t first = m + 16 * warp_of(team, s);
         Left<D / 16> frequencies;
         frequencies.load(omega.rows + (omega.place(tile.job) + first) * D, D);
-        Sum<kTile / 8> u;
-        u.clear();
-        multiply(u, frequencies, tile_x, D + kGap);
+        auto u = product<kTile / 8>(frequencies, tile_x, D + kGap);
         each_part<kParts>([&](auto part) {
           Sum<kTile / 8> f = u;
           f.each([&](int, int column, float& value) {
             const float feature = phi.template at<part()>(value, scales.less[column], scales.weight[column]).value;
             value = round_to_bf16((feature + own.eps) * scales.carry[column]);
           });
-          Sum<D / 8> sum;
-          sum.clear();
-          multiply(sum, Left<kTile / 16>::of(f), tile_yt, kTile + kGap);
+          auto sum = product<D / 8>(Left<kTile / 16>::of(f), tile_yt, kTile + kGap);
           f.each([&](int, int column, float& value) { value *= scales.last[column]; });
           RowValues z = f.rows(Plus{});
-          float* to = sums + ((tile.index * kParts + part()) * omega.count + first) * (D + 1);
-          sum.each([&](int row, int column, float& value) {
-            if (first + row < omega.count) to[row * (D + 1) + column] = value;
-          });
-          z.each([&](int row, float& value) {
-            if (RowValues::first() && first + row < omega.count) to[row * (D + 1) + D] = value;
-          });
+          write_sums<D>(sum, z, first, omega.count, sums + (tile.index * kParts + part()) * omega.count * (D + 1));
         });
       }
     }
@@ -151,11 +136,11 @@ struct TileWeights {
       const int64_t first = at + 16 * warp_of(team, s);
       own.q.load(queries.tokens.x + first * D, D);
       own.k.load(keys.tokens.x + first * D, D);
-      own.less_q.each([&](int row, float& value) { value = queries.tokens.less[first + row]; });
-      own.weight_q.each([&](int row, float& value) { value = queries.tokens.weight[first + row]; });
-      own.less_k.each([&](int row, float& value) { value = keys.tokens.less[first + row]; });
-      own.weight_k.each([&](int row, float& value) { value = keys.tokens.weight[first + row]; });
-      own.m.each([&](int row, float& value) { value = m[first + row]; });
+      own.less_q = RowValues::load(queries.tokens.less + first);
+      own.weight_q = RowValues::load(queries.tokens.weight + first);
+      own.less_k = RowValues::load(keys.tokens.less + first);
+      own.weight_k = RowValues::load(keys.tokens.weight + first);
+      own.m = RowValues::load(m + first);
       own.sum = RowValues::filled(0);
       own.a.clear();
     }
@@ -216,9 +201,7 @@ template <int D, Form form>
 struct CausalOutputs {
   static constexpr int kParts = Phi<form>::kParts;
   static constexpr int kOnes = 8;  ///< rows of a tile whose first is `last` of the other side
-  static constexpr size_t kShared =
-      sizeof(bfloat16) * (kTile * (D + kGap) + kParts * D * (kTile + kGap) + kOnes * (kTile + kGap)) +
-      sizeof(float) * kParts * kTile;
+  static constexpr size_t kShared = kOutputTiles<D, kParts> + sizeof(bfloat16) * kOnes * (kTile + kGap);
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide own, other;
@@ -232,66 +215,36 @@ struct CausalOutputs {
   float* denominators;  ///< (jobs, length), or null: the outputs are not divided
   StoredTokens to;
 
-  struct Rows {
-    Left<D / 16> x;
-    Sum<D / 8> o;
-    RowValues less, weight, carry, w, denominator;
+  struct Rows : RunningOutputs<D> {
+    RowValues carry, w;
   };
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const Slab::Tile tile = slab.at(team.index());
     const TokenSide& tokens = own.tokens;
-    auto* tile_omega = team.template shared<bfloat16>();
-    bfloat16* tile_sums = tile_omega + kTile * (D + kGap);
-    bfloat16* ones = tile_sums + kParts * D * (kTile + kGap);
-    auto* z = reinterpret_cast<float*>(ones + kOnes * (kTile + kGap));
+    auto* memory = team.template shared<bfloat16>();
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
       const int64_t at = tile.job * tokens.padded + tile.token + 16 * warp_of(team, s);
-      rows[s].x.load(tokens.x + at * D, D);
-      rows[s].o.clear();
-      rows[s].less.each([&](int row, float& value) { value = tokens.less[at + row]; });
-      rows[s].weight.each([&](int row, float& value) { value = tokens.weight[at + row]; });
-      rows[s].carry.each([&](int row, float& value) { value = own.carry[at + row]; });
-      rows[s].w.each([&](int row, float& value) { value = w == nullptr ? 1.0f : w[at + row]; });
-      rows[s].denominator = RowValues::filled(0);
+      rows[s].load(tokens, at);
+      rows[s].carry = RowValues::load(own.carry + at);
+      rows[s].w = w == nullptr ? RowValues::filled(1) : RowValues::load(w + at);
     }
-    for (int64_t m = 0; m < omega.padded; m += kTile) {
-      team.sync();
-      load_frequencies<D>(team, omega, tile.job, m, tile_omega);
-      load_sums<D, kParts>(team, sums, tile.index, omega, m, tile_sums, z);
-      team.sync();
-      for (int s = 0; s < kTokenShare; ++s) {
-        Rows& mine = rows[s];
-        Sum<kTile / 8> u;
-        u.clear();
-        multiply(u, mine.x, tile_omega, D + kGap);
-        each_part<kParts>([&](auto part) {
-          Sum<kTile / 8> f = u;
-          f.zip([&](Place at, float& value) {
-            value = round_to_bf16(phi.template at<part()>(value, mine.less.at(at), mine.weight.at(at)).value + own.eps);
-          });
-          multiply(mine.o, Left<kTile / 16>::of(f), tile_sums + part() * D * (kTile + kGap), kTile + kGap);
-          f.each([&](int, int column, float& value) { value *= z[part() * kTile + column]; });
-          mine.denominator = RowValues::of(mine.denominator, f.rows(Plus{}), Plus{});
-        });
-      }
-    }
+    add_outputs<D>(
+        team, phi, omega, tile.job, sums, tile.index, [&](float value) { return value + own.eps; }, memory, rows);
     // the chunk itself
     team.sync();
-    bfloat16* tile_yt = tile_sums;
+    bfloat16* tile_yt = memory + kTile * (D + kGap);
+    bfloat16* ones = memory + kOutputTiles<D, kParts> / sizeof(bfloat16);
     const int64_t at = tile.job * tokens.padded + tile.token;
-    copy_tile(team, other.tokens.yt + tile.job * D * tokens.padded + tile.token, tokens.padded, D, kTile, tile_yt,
-              kTile + kGap);
+    load_columns<D>(team, other.tokens.yt + tile.job * D * tokens.padded + tile.token, tokens.padded, tile_yt);
     for (int i = team.rank(); i < kOnes * kTile; i += team.size()) {
       const float value = i < kTile ? other.tokens.last[at + i] : 0.0f;
       ones[i / kTile * (kTile + kGap) + i % kTile] = bfloat16(value);
     }
     team.sync();
     const float* total = totals == nullptr ? nullptr : totals + tile.index * (D + 1);
-    const int64_t b = tile.job / omega.heads;
-    const StoredTokens::Head out = to.head(b, tile.job % omega.heads);
     for (int s = 0; s < kTokenShare; ++s) {
       Rows& mine = rows[s];
       const int64_t token = tile.token + 16 * warp_of(team, s);
@@ -302,9 +255,7 @@ struct CausalOutputs {
       if (total != nullptr) {
         mine.o.zip([&](Place place, float& value) { value += mine.w.at(place) * total[place.column]; });
       }
-      if (denominators == nullptr) {
-        mine.denominator = RowValues::filled(1);
-      } else {
+      if (denominators != nullptr) {
         Sum<1> sum;
         sum.clear();
         multiply(sum, weights, ones, kTile + kGap);
@@ -314,17 +265,9 @@ struct CausalOutputs {
           mine.w.each([&](int, float& value) { value *= total[D]; });
           mine.denominator = RowValues::of(mine.denominator, mine.w, Plus{});
         }
-        mine.denominator.each([&](int row, float& value) {
-          value += eps;
-          if (RowValues::first() && token + row < tokens.length)
-            denominators[tile.job * tokens.length + token + row] = value;
-        });
+        mine.denominator.each([&](int, float& value) { value += eps; });
       }
-      mine.o.each(mine.denominator, [&](int row, int column, float& value, float denominator) {
-        if (token + row >= tokens.length) return;
-        const float inverse = mask.real(b, token + row) ? inverse_of_weights(denominator) : 0.0f;
-        out.put(token + row, column, inverse != 0 ? value * inverse : 0.0f);
-      });
+      OutputRows<D>{omega.heads, tokens, mask, denominators, to}.write(tile.job, token, mine);
     }
   }
 };

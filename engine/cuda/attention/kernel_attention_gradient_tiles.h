@@ -62,9 +62,9 @@ struct GradientOfTokens {
       rows[s].x.load(tokens.x + at * D, D);
       rows[s].y.load(tokens.y + at * D, D);
       rows[s].dx.clear();
-      rows[s].less.each([&](int row, float& value) { value = tokens.less[at + row]; });
-      rows[s].weight.each([&](int row, float& value) { value = tokens.weight[at + row]; });
-      rows[s].last.each([&](int row, float& value) { value = tokens.last[at + row]; });
+      rows[s].less = RowValues::load(tokens.less + at);
+      rows[s].weight = RowValues::load(tokens.weight + at);
+      rows[s].last = RowValues::load(tokens.last + at);
       rows[s].slope = RowValues::filled(0);
     }
     for (int64_t m = 0; m < omega.padded; m += kTile) {
@@ -107,7 +107,7 @@ template <int D, Form form>
 struct GradientOfOmega {
   static constexpr int kParts = Phi<form>::kParts;
   static constexpr size_t kShared =
-      sizeof(bfloat16) * (2 * kTile * (D + kGap) + D * (kTile + kGap)) + sizeof(float) * 3 * kTile;
+      sizeof(bfloat16) * (2 * kTile * (D + kGap) + D * (kTile + kGap)) + TileScales::kBytes;
   Phi<form> phi;
   PackedFrequencies omega;
   TokenSide tokens;
@@ -130,9 +130,7 @@ struct GradientOfOmega {
     auto* tile_x = team.template shared<bfloat16>();
     bfloat16* tile_y = tile_x + kTile * (D + kGap);
     bfloat16* tile_xt = tile_y + kTile * (D + kGap);
-    auto* less = reinterpret_cast<float*>(tile_xt + D * (kTile + kGap));
-    float* weight = less + kTile;
-    float* last = weight + kTile;
+    const TileScales scales(reinterpret_cast<float*>(tile_xt + D * (kTile + kGap)));
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
       const int64_t own = m + 16 * warp_of(team, s);
@@ -140,7 +138,7 @@ struct GradientOfOmega {
       each_part<kParts>([&](auto part) {
         const int64_t from = (job * kParts + part()) * omega.padded + own;
         rows[s].sums[part()].load(sums.rows + from * D, D);
-        rows[s].z[part()].each([&](int row, float& value) { value = sums.z[from + row]; });
+        rows[s].z[part()] = RowValues::load(sums.z + from);
       });
       rows[s].domega.clear();
     }
@@ -148,14 +146,10 @@ struct GradientOfOmega {
     for (int64_t token = split * tokens_each; token < end; token += kTile) {
       const int64_t at = job * tokens.padded + token;
       team.sync();
-      copy_tile(team, tokens.x + at * D, D, kTile, D, tile_x, D + kGap);
-      copy_tile(team, tokens.y + at * D, D, kTile, D, tile_y, D + kGap);
-      copy_tile(team, tokens.xt + job * D * tokens.padded + token, tokens.padded, D, kTile, tile_xt, kTile + kGap);
-      for (int i = team.rank(); i < kTile; i += team.size()) {
-        less[i] = tokens.less[at + i];
-        weight[i] = tokens.weight[at + i];
-        last[i] = tokens.last[at + i];
-      }
+      load_rows<D>(team, tokens.x + at * D, tile_x);
+      load_rows<D>(team, tokens.y + at * D, tile_y);
+      load_columns<D>(team, tokens.xt + job * D * tokens.padded + token, tokens.padded, tile_xt);
+      scales.load(team, tokens, at);
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         Rows& own = rows[s];
@@ -165,14 +159,12 @@ struct GradientOfOmega {
         multiply(u, own.omega, tile_x, D + kGap);
         du.clear();
         each_part<kParts>([&](auto part) {
-          Sum<kTile / 8> df;
-          df.clear();
-          multiply(df, own.sums[part()], tile_y, D + kGap);
+          auto df = product<kTile / 8>(own.sums[part()], tile_y, D + kGap);
           df.zip(
               [&](Place place, float flow, float value, float& into) {
                 const int column = place.column;
-                const auto f = phi.template at<part()>(value, less[column], weight[column]);
-                into += (flow + own.z[part()].at(place) * last[column]) * f.slope;
+                const auto f = phi.template at<part()>(value, scales.less[column], scales.weight[column]);
+                into += (flow + own.z[part()].at(place) * scales.last[column]) * f.slope;
               },
               u, du);
         });

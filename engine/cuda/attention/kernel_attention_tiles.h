@@ -86,11 +86,20 @@ struct PackedSums {
   const float* base;  ///< (jobs, D + 1): what is added to each output, or null
 };
 
-/// In shared memory, frequencies m ... m + 63 of a job.
+/// A tile of 64 rows in shared memory, and of 64 columns of (D, stride).
+template <int D, class Team>
+BOCHNER_DEVICE void load_rows(const Team& team, const bfloat16* rows, bfloat16* tile) {
+  copy_tile(team, rows, D, kTile, D, tile, D + kGap);
+}
+template <int D, class Team>
+BOCHNER_DEVICE void load_columns(const Team& team, const bfloat16* columns, int64_t stride, bfloat16* tile) {
+  copy_tile(team, columns, stride, D, kTile, tile, kTile + kGap);
+}
+/// Frequencies m ... m + 63 of a job in shared memory.
 template <int D, class Team>
 BOCHNER_DEVICE void load_frequencies(const Team& team, const PackedFrequencies& omega, int64_t job, int64_t m,
                                      bfloat16* tile) {
-  copy_tile(team, omega.rows + (omega.place(job) + m) * D, D, kTile, D, tile, D + kGap);
+  load_rows<D>(team, omega.rows + (omega.place(job) + m) * D, tile);
 }
 /// The sums of these frequencies as outputs read them, and z: `index` is a job, or a tile of a slab.
 template <int D, int parts, class Team>
@@ -98,8 +107,8 @@ BOCHNER_DEVICE void load_sums(const Team& team, const PackedSums& sums, int64_t 
                               int64_t m, bfloat16* columns, float* z) {
   for (int part = 0; part < parts; ++part) {
     const int64_t block = index * parts + part;
-    copy_tile(team, sums.columns + block * D * omega.padded + m, omega.padded, D, kTile,
-              columns + part * D * (kTile + kGap), kTile + kGap);
+    load_columns<D>(team, sums.columns + block * D * omega.padded + m, omega.padded,
+                    columns + part * D * (kTile + kGap));
     for (int i = team.rank(); i < kTile; i += team.size()) z[part * kTile + i] = sums.z[block * omega.padded + m + i];
   }
 }
@@ -109,13 +118,119 @@ BOCHNER_DEVICE void load_for_gradients(const Team& team, const PackedFrequencies
                                        const PackedSums& sums, int64_t index, int64_t m, bfloat16* tile_omega,
                                        bfloat16* tile_columns, bfloat16* tile_sums, float* z) {
   load_frequencies<D>(team, omega, job, m, tile_omega);
-  copy_tile(team, omega.columns + omega.place(job) * D + m, omega.padded, D, kTile, tile_columns, kTile + kGap);
+  load_columns<D>(team, omega.columns + omega.place(job) * D + m, omega.padded, tile_columns);
   for (int part = 0; part < parts; ++part) {
     const int64_t from = (index * parts + part) * omega.padded + m;
-    copy_tile(team, sums.rows + from * D, D, kTile, D, tile_sums + part * kTile * (D + kGap), D + kGap);
+    load_rows<D>(team, sums.rows + from * D, tile_sums + part * kTile * (D + kGap));
     for (int i = team.rank(); i < kTile; i += team.size()) z[part * kTile + i] = sums.z[from + i];
   }
 }
+
+/// `less`, `weight` and `last` of a tile of tokens, in shared memory.
+struct TileScales {
+  float *less, *weight, *last;
+  static constexpr size_t kBytes = sizeof(float) * 3 * kTile;
+
+  BOCHNER_DEVICE explicit TileScales(float* memory) : less(memory), weight(less + kTile), last(weight + kTile) {}
+  template <class Team>
+  BOCHNER_DEVICE void load(const Team& team, const TokenSide& tokens, int64_t at) const {
+    for (int i = team.rank(); i < kTile; i += team.size()) {
+      less[i] = tokens.less[at + i];
+      weight[i] = tokens.weight[at + i];
+      last[i] = tokens.last[at + i];
+    }
+  }
+};
+
+/// Writes a warp's rows of sums: those from `first` on of (count, D + 1), z being the last column.
+template <int D>
+BOCHNER_DEVICE void write_sums(Sum<D / 8>& sum, RowValues& z, int64_t first, int64_t count, float* to) {
+  to += first * (D + 1);
+  sum.each([&](int row, int column, float& value) {
+    if (first + row < count) to[row * (D + 1) + column] = value;
+  });
+  z.each([&](int row, float& value) {
+    if (RowValues::first() && first + row < count) to[row * (D + 1) + D] = value;
+  });
+}
+
+/// A warp's 16 tokens, and what their outputs and denominators have added up to.
+template <int D>
+struct RunningOutputs {
+  Left<D / 16> x;
+  Sum<D / 8> o;
+  RowValues less, weight, denominator;
+
+  BOCHNER_DEVICE void load(const TokenSide& tokens, int64_t at) {
+    x.load(tokens.x + at * D, D);
+    o.clear();
+    less = RowValues::load(tokens.less + at);
+    weight = RowValues::load(tokens.weight + at);
+    denominator = RowValues::filled(0);
+  }
+};
+
+/// Bytes of shared memory that add_outputs takes.
+template <int D, int parts>
+inline constexpr size_t kOutputTiles =
+    sizeof(bfloat16) * (kTile * (D + kGap) + parts * D * (kTile + kGap)) + parts * sizeof(float) * kTile;
+/// For all tokens of a block: o_i += sum_f F_if S'_f and denominator_i += sum_f F_if z_f with F = feature(phi(x)).
+/// `index` is that of load_sums.
+template <int D, Form form, class Team, class Rows, class Feature>
+BOCHNER_DEVICE void add_outputs(const Team& team, const Phi<form>& phi, const PackedFrequencies& omega, int64_t job,
+                                const PackedSums& sums, int64_t index, const Feature& feature, bfloat16* memory,
+                                Rows* rows) {
+  constexpr int kParts = Phi<form>::kParts;
+  bfloat16* tile_omega = memory;
+  bfloat16* tile_sums = tile_omega + kTile * (D + kGap);
+  auto* z = reinterpret_cast<float*>(tile_sums + kParts * D * (kTile + kGap));
+  for (int64_t m = 0; m < omega.padded; m += kTile) {
+    team.sync();
+    load_frequencies<D>(team, omega, job, m, tile_omega);
+    load_sums<D, kParts>(team, sums, index, omega, m, tile_sums, z);
+    team.sync();
+    for (int s = 0; s < kTokenShare; ++s) {
+      Rows& own = rows[s];
+      const auto u = product<kTile / 8>(own.x, tile_omega, D + kGap);
+      each_part<kParts>([&](auto part) {
+        Sum<kTile / 8> f = u;
+        f.zip([&](Place at, float& value) {
+          value = round_to_bf16(feature(phi.template at<part()>(value, own.less.at(at), own.weight.at(at)).value));
+        });
+        multiply(own.o, Left<kTile / 16>::of(f), tile_sums + part() * D * (kTile + kGap), kTile + kGap);
+        f.each([&](int, int column, float& value) { value *= z[part() * kTile + column]; });
+        own.denominator = RowValues::of(own.denominator, f.rows(Plus{}), Plus{});
+      });
+    }
+  }
+}
+
+/// Where O of queries, or dV of keys, goes.
+template <int D>
+struct OutputRows {
+  int64_t heads;
+  const TokenSide& tokens;
+  const KeyMask& mask;
+  float* denominators;  ///< (jobs, length), or null: the outputs are not divided
+  const StoredTokens& to;
+
+  BOCHNER_DEVICE void write(int64_t job, int64_t token, RunningOutputs<D>& rows) const {
+    const int64_t b = job / heads;
+    const StoredTokens::Head out = to.head(b, job % heads);
+    rows.denominator.each([&](int row, float& value) {
+      if (denominators == nullptr) {
+        value = 1;
+      } else if (RowValues::first() && token + row < tokens.length) {
+        denominators[job * tokens.length + token + row] = value;
+      }
+    });
+    rows.o.each(rows.denominator, [&](int row, int column, float& value, float denominator) {
+      if (token + row >= tokens.length) return;
+      const float inverse = mask.real(b, token + row) ? inverse_of_weights(denominator) : 0.0f;
+      out.put(token + row, column, inverse != 0 ? value * inverse : 0.0f);
+    });
+  }
+};
 
 /// tops (jobs, padded) = the largest u, or |u|, of each token.
 template <int D, Form form>
@@ -141,9 +256,7 @@ struct TokenTops {
       load_frequencies<D>(team, omega, job, m, tile);
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
-        Sum<kTile / 8> u;
-        u.clear();
-        multiply(u, x[s], tile, D + kGap);
+        auto u = product<kTile / 8>(x[s], tile, D + kGap);
         if constexpr (form == Form::hyperbolic) u.each([](int, int, float& value) { value = math::abs(value); });
         top[s] = RowValues::of(top[s], u.rows(Larger{}), Larger{});
       }
@@ -160,8 +273,7 @@ struct TokenTops {
 template <int D, Form form>
 struct SumsOverTokens {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr size_t kShared =
-      sizeof(bfloat16) * (kTile * (D + kGap) + D * (kTile + kGap)) + sizeof(float) * 3 * kTile;
+  static constexpr size_t kShared = sizeof(bfloat16) * (kTile * (D + kGap) + D * (kTile + kGap)) + TileScales::kBytes;
   Phi<form> phi;
   PackedFrequencies omega;
   TokenSide tokens;
@@ -182,9 +294,7 @@ struct SumsOverTokens {
     const int64_t split = team.index() / tiles / jobs;
     auto* tile_x = team.template shared<bfloat16>();
     bfloat16* tile_yt = tile_x + kTile * (D + kGap);
-    auto* less = reinterpret_cast<float*>(tile_yt + D * (kTile + kGap));
-    float* weight = less + kTile;
-    float* last = weight + kTile;
+    const TileScales scales(reinterpret_cast<float*>(tile_yt + D * (kTile + kGap)));
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
       rows[s].omega.load(omega.rows + (omega.place(job) + m + 16 * warp_of(team, s)) * D, D);
@@ -197,26 +307,20 @@ struct SumsOverTokens {
     for (int64_t token = split * tokens_each; token < end; token += kTile) {
       const int64_t at = job * tokens.padded + token;
       team.sync();
-      copy_tile(team, tokens.x + at * D, D, kTile, D, tile_x, D + kGap);
-      copy_tile(team, tokens.yt + job * D * tokens.padded + token, tokens.padded, D, kTile, tile_yt, kTile + kGap);
-      for (int i = team.rank(); i < kTile; i += team.size()) {
-        less[i] = tokens.less[at + i];
-        weight[i] = tokens.weight[at + i];
-        last[i] = tokens.last[at + i];
-      }
+      load_rows<D>(team, tokens.x + at * D, tile_x);
+      load_columns<D>(team, tokens.yt + job * D * tokens.padded + token, tokens.padded, tile_yt);
+      scales.load(team, tokens, at);
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         Rows& own = rows[s];
-        Sum<kTile / 8> u;
-        u.clear();
-        multiply(u, own.omega, tile_x, D + kGap);
+        auto u = product<kTile / 8>(own.omega, tile_x, D + kGap);
         each_part<kParts>([&](auto part) {
           Sum<kTile / 8> f = u;
           f.each([&](int, int column, float& value) {
-            value = round_to_bf16(phi.template at<part()>(value, less[column], weight[column]).value);
+            value = round_to_bf16(phi.template at<part()>(value, scales.less[column], scales.weight[column]).value);
           });
           multiply(own.sum[part()], Left<kTile / 16>::of(f), tile_yt, kTile + kGap);
-          f.each([&](int, int column, float& value) { value *= last[column]; });
+          f.each([&](int, int column, float& value) { value *= scales.last[column]; });
           own.z[part()] = RowValues::of(own.z[part()], f.rows(Plus{}), Plus{});
         });
       }
@@ -224,13 +328,8 @@ struct SumsOverTokens {
     for (int s = 0; s < kTokenShare; ++s) {
       const int64_t own = m + 16 * warp_of(team, s);
       each_part<kParts>([&](auto part) {
-        float* to = parts + ((split * jobs + job) * features + part() * omega.count + own) * (D + 1);
-        rows[s].sum[part()].each([&](int row, int column, float& value) {
-          if (own + row < omega.count) to[row * (D + 1) + column] = value;
-        });
-        rows[s].z[part()].each([&](int row, float& value) {
-          if (RowValues::first() && own + row < omega.count) to[row * (D + 1) + D] = value;
-        });
+        write_sums<D>(rows[s].sum[part()], rows[s].z[part()], own, omega.count,
+                      parts + ((split * jobs + job) * features + part() * omega.count) * (D + 1));
       });
     }
   }
@@ -240,8 +339,7 @@ struct SumsOverTokens {
 template <int D, Form form>
 struct OutputsOfTokens {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr size_t kShared =
-      sizeof(bfloat16) * (kTile * (D + kGap) + kParts * D * (kTile + kGap)) + sizeof(float) * kParts * kTile;
+  static constexpr size_t kShared = kOutputTiles<D, kParts>;
   Phi<form> phi;
   PackedFrequencies omega;
   TokenSide tokens;
@@ -251,69 +349,19 @@ struct OutputsOfTokens {
   float* denominators;  ///< (jobs, length), or null: the outputs are not divided
   StoredTokens to;
 
-  struct Rows {
-    Left<D / 16> x;
-    Sum<D / 8> o;
-    RowValues less, weight, denominator;
-  };
-
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const int64_t job = team.index() / (tokens.padded / kTile);
     const int64_t first = team.index() % (tokens.padded / kTile) * kTile;
-    auto* tile_omega = team.template shared<bfloat16>();
-    bfloat16* tile_sums = tile_omega + kTile * (D + kGap);
-    auto* z = reinterpret_cast<float*>(tile_sums + kParts * D * (kTile + kGap));
-    Rows rows[kTokenShare];
-    for (int s = 0; s < kTokenShare; ++s) {
-      const int64_t at = job * tokens.padded + first + 16 * warp_of(team, s);
-      rows[s].x.load(tokens.x + at * D, D);
-      rows[s].o.clear();
-      rows[s].less.each([&](int row, float& value) { value = tokens.less[at + row]; });
-      rows[s].weight.each([&](int row, float& value) { value = tokens.weight[at + row]; });
-      rows[s].denominator = RowValues::filled(0);
-    }
-    for (int64_t m = 0; m < omega.padded; m += kTile) {
-      team.sync();
-      load_frequencies<D>(team, omega, job, m, tile_omega);
-      load_sums<D, kParts>(team, sums, job, omega, m, tile_sums, z);
-      team.sync();
-      for (int s = 0; s < kTokenShare; ++s) {
-        Rows& own = rows[s];
-        Sum<kTile / 8> u;
-        u.clear();
-        multiply(u, own.x, tile_omega, D + kGap);
-        each_part<kParts>([&](auto part) {
-          Sum<kTile / 8> f = u;
-          f.zip([&](Place at, float& value) {
-            value = round_to_bf16(phi.template at<part()>(value, own.less.at(at), own.weight.at(at)).value);
-          });
-          multiply(own.o, Left<kTile / 16>::of(f), tile_sums + part() * D * (kTile + kGap), kTile + kGap);
-          f.each([&](int, int column, float& value) { value *= z[part() * kTile + column]; });
-          own.denominator = RowValues::of(own.denominator, f.rows(Plus{}), Plus{});
-        });
-      }
-    }
+    RunningOutputs<D> rows[kTokenShare];
+    for (int s = 0; s < kTokenShare; ++s) rows[s].load(tokens, job * tokens.padded + first + 16 * warp_of(team, s));
+    add_outputs<D>(
+        team, phi, omega, job, sums, job, [](float value) { return value; }, team.template shared<bfloat16>(), rows);
     const float* base = sums.base == nullptr ? nullptr : sums.base + job * (D + 1);
-    const int64_t b = job / omega.heads;
-    const StoredTokens::Head out = to.head(b, job % omega.heads);
     for (int s = 0; s < kTokenShare; ++s) {
-      Rows& own = rows[s];
-      const int64_t token = first + 16 * warp_of(team, s);
-      own.denominator.each([&](int row, float& value) {
-        value += eps + (base == nullptr ? 0.0f : base[D]);
-        if (denominators == nullptr) {
-          value = 1;
-        } else if (RowValues::first() && token + row < tokens.length) {
-          denominators[job * tokens.length + token + row] = value;
-        }
-      });
-      own.o.each(own.denominator, [&](int row, int column, float& value, float denominator) {
-        if (token + row >= tokens.length) return;
-        const float sum = value + (base == nullptr ? 0.0f : base[column]);
-        const float inverse = mask.real(b, token + row) ? inverse_of_weights(denominator) : 0.0f;
-        out.put(token + row, column, inverse != 0 ? sum * inverse : 0.0f);
-      });
+      rows[s].denominator.each([&](int, float& value) { value += eps + (base == nullptr ? 0.0f : base[D]); });
+      if (base != nullptr) rows[s].o.each([&](int, int column, float& value) { value += base[column]; });
+      OutputRows<D>{omega.heads, tokens, mask, denominators, to}.write(job, first + 16 * warp_of(team, s), rows[s]);
     }
   }
 };

@@ -3,8 +3,8 @@
 // all, so that kernels written in these terms are tested without a card.
 //
 //   Left<4> q; q.load(rows, stride);                 // 16 x 64, bf16
-//   Sum<8> s; s.clear();                             // 16 x 64, f32
-//   multiply(s, q, keys, stride);                    // s += q keys^T, keys (64 x 64) bf16, in shared memory
+//   Sum<8> s = product<8>(q, keys, stride);          // q keys^T (16 x 64, f32), keys (64 x 64) bf16 in shared memory
+//   multiply(s, q, keys, stride);                    // s += q keys^T
 //   s.each([&](int row, int column, float& x) { ... });
 //   const RowValues top = s.rows([](float a, float b) { return a > b ? a : b; });
 #pragma once
@@ -50,6 +50,11 @@ struct RowValues {
   __device__ float& at(Place place) { return v[place.slot]; }
 
   __device__ static RowValues filled(float x) { return {{x, x}}; }
+  /// 16 numbers from memory.
+  __device__ static RowValues load(const float* values) {
+    const int row = static_cast<int>(threadIdx.x) % 32 / 4;
+    return {{values[row], values[row + 8]}};
+  }
   template <class F>
   __device__ void each(const F& f) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -221,6 +226,11 @@ struct RowValues {
     for (float& value : result.v) value = x;
     return result;
   }
+  static RowValues load(const float* values) {
+    RowValues result{};
+    for (int row = 0; row < 16; ++row) result.v[row] = values[row];
+    return result;
+  }
   template <class F>
   void each(const F& f) {
     for (int row = 0; row < 16; ++row) f(row, v[row]);
@@ -317,6 +327,15 @@ int warp_of(const Team&, int s) {
 }
 
 #endif
+
+/// a b^T with b (8 N x 16 K) in shared memory, rows `stride` apart.
+template <int N, int K>
+BOCHNER_DEVICE Sum<N> product(const Left<K>& a, const bfloat16* b, int stride) {
+  Sum<N> c;
+  c.clear();
+  multiply(c, a, b, stride);
+  return c;
+}
 
 /// Eight bf16 numbers, moved at once.
 struct alignas(16) Eight {
