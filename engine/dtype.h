@@ -87,7 +87,7 @@ decltype(auto) visit_floating(DType dtype, const char* op, F&& f) {
   }
 }
 
-/// As visit_floating, for f32, f64, i32, i64.
+/// Like visit_floating, for f32, f64, i32 and i64.
 template <class F>
 decltype(auto) visit_numeric(DType dtype, const char* op, F&& f) {
   switch (dtype) {
@@ -104,7 +104,7 @@ decltype(auto) visit_numeric(DType dtype, const char* op, F&& f) {
   }
 }
 
-/// As visit_floating, for every type.
+/// Like visit_floating, for every type.
 template <class F>
 decltype(auto) visit_all(DType dtype, F&& f) {
   switch (dtype) {

@@ -48,7 +48,7 @@ template <class... Args>
 
 [[noreturn]] void internal_failure(const char* condition, const char* file, int line);
 
-/// Checks what Bochner itself promises; for a caller's mistake use `fail` instead.
+/// Checks a promise of Bochner itself; for a caller's mistake use `fail` instead.
 #define BOCHNER_ASSERT(condition) \
   ((condition) ? static_cast<void>(0) : ::bochner::internal_failure(#condition, __FILE__, __LINE__))
 

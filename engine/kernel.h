@@ -6,8 +6,8 @@
 //   ...
 //   kSoftmax(x.device(), rows, columns, x, y);
 //
-// engine/cpu/softmax.cpp defines cpu::softmax, engine/cuda/softmax.cu cuda::softmax. A definition whose parameters
-// differ from the slot's does not link.
+// engine/cpu/softmax.cpp defines cpu::softmax, and engine/cuda/softmax.cu defines cuda::softmax. A definition whose
+// parameters differ from the slot's does not link.
 #pragma once
 
 #include <cstddef>

@@ -54,8 +54,8 @@ BOCHNER_HD inline float sqrt(float x) { return ::sqrtf(x); }
 BOCHNER_HD inline float abs(float x) { return ::fabsf(x); }
 BOCHNER_HD inline float pow(float x, float y) { return ::powf(x, y); }
 
-/// x y + z, rounded once if the machine can. Use it wherever a product is added, so that no bit depends on the
-/// compiler's choices (vector body or tail, optimised or not) or on the device.
+/// x y + z, rounded once where the machine has the instruction. Use it for every sum of a product and a term, so that
+/// no bit depends on the compiler's choices (vector body or tail, optimised or not) or on the device.
 BOCHNER_HD inline float fma(float x, float y, float z) {
 #if defined(__FMA__) || defined(__CUDACC__)
   return ::fmaf(x, y, z);
@@ -136,7 +136,7 @@ BOCHNER_HD inline float expm1(float x) {
   p = fma(p, r, 5.0000001201e-1f);
   p = fma(p, r * r, r);
   const int32_t exponent = bits_as<int32_t>(shifted) - bits_as<int32_t>(12582912.0f);
-  const bool top = exponent == 128;  // 2^128 is no float: half of it, doubled at the end
+  const bool top = exponent == 128;  // 2^128 is not a float: take half of it and double at the end
   const int32_t biased = exponent - (top ? 1 : 0) + 127;
   const float scale = bits_as<float>((biased < 0 ? 0 : biased) << 23);
   const float y = fma(scale, p, scale - (top ? 0.0f : 1.0f));

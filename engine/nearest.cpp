@@ -7,7 +7,7 @@
 namespace bochner {
 
 int edit_distance(std::string_view a, std::string_view b) {
-  // Row i holds the distances of the first i characters of a to each beginning of b; three rows suffice.
+  // Row i holds the distances from the first i characters of a to each prefix of b; three rows suffice.
   std::vector<int> before_last(b.size() + 1);
   std::vector<int> last(b.size() + 1);
   std::vector<int> row(b.size() + 1);
@@ -49,7 +49,7 @@ std::string near_name(std::string_view name, std::span<const std::string> candid
   const std::string best = nearest(name, candidates);
   const std::string_view part = std::string_view(best).substr(best.rfind('.') + 1);
   const int distance = std::min(edit_distance(name, best), edit_distance(name, part));
-  constexpr size_t kBeginning = 3;  // characters that tell a name
+  constexpr size_t kBeginning = 3;  // characters that are enough to recognise a name
   const auto begins = [](std::string_view longer, std::string_view shorter) {
     return shorter.size() >= kBeginning && longer.starts_with(shorter);
   };

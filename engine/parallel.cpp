@@ -20,8 +20,8 @@
 namespace bochner {
 namespace {
 
-/// How often a thread looks for work before it sleeps: up to 100 microseconds, longer than most serial parts between
-/// two loops of a training step.
+/// How often a thread looks for work before it sleeps. This takes up to 100 microseconds, longer than most serial parts
+/// between two loops of a training step.
 constexpr int kLooks = 2000;
 
 void pause() {
@@ -89,7 +89,7 @@ class Work {
 /// Helpers sleep until the process ends, and a Team is never destroyed: after a fork there is nobody to join.
 class Team {
  public:
-  /// Threads of this program take turns; false where one of them is in a loop.
+  /// Returns false without running if another thread of this program is in a loop.
   bool try_run(Work& work, int helpers) {
     const std::unique_lock turn(turn_, std::try_to_lock);
     if (!turn) return false;
@@ -120,7 +120,7 @@ class Team {
     }
   }
 
-  /// Returns once the round is another than `seen`.
+  /// Waits until the round is no longer `seen`, and returns it.
   uint32_t next_round(uint32_t seen) {
     for (int looks = 0; looks < kLooks; ++looks) {
       if (const uint32_t now = round_.load(); now != seen) return now;

@@ -14,8 +14,8 @@
 
 namespace bochner {
 
-/// Number of threads that parallel loops use: at first OMP_NUM_THREADS if it is set, otherwise one per core that this
-/// process may run on, as with set_threads(0).
+/// Number of threads that parallel loops use: at first OMP_NUM_THREADS if it is set, otherwise one for each core that
+/// this process may run on, as after set_threads(0).
 int threads();
 void set_threads(int count);
 

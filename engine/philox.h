@@ -1,5 +1,5 @@
-// Philox4x32-10 itself (Salmon et al., SC 2011), for kernels of both backends that draw, or draw again, the word at a
-// place: word i of the stream of `seed` is lane i % 4 of philox(counter = i / 4, key = seed). Code outside kernels uses
+// Philox4x32-10 itself (Salmon et al., SC 2011), for kernels of both backends that draw the word at a place, or draw it
+// again: word i of the stream of `seed` is lane i % 4 of philox(counter = i / 4, key = seed). Code outside kernels uses
 // engine/random.h.
 #pragma once
 
@@ -55,7 +55,7 @@ BOCHNER_HD inline uint32_t philox_word(uint64_t seed, uint64_t place) {
 /// (x + 1/2) 2^-32, in (0, 1].
 BOCHNER_HD inline float uniform_from(uint32_t x) { return math::fma(static_cast<float>(x), 0x1p-32f, 0x1p-33f); }
 
-/// (z + 1/2) 2^-53 with the 53 bits z of two words, in (0, 1].
+/// (z + 1/2) 2^-53 with z of 53 bits from two words, in (0, 1].
 BOCHNER_HD inline double uniform_from(uint32_t x, uint32_t y) {
   const uint64_t z = x ^ (static_cast<uint64_t>(y) << 21);
   return static_cast<double>(z) * 0x1p-53 + 0x1p-54;
@@ -73,8 +73,8 @@ struct NormalPair {
   T first, second;
 };
 
-/// sqrt(-2 ln u) (sin, cos)(2 pi v), with u and v uniform from x and y (Box and Muller, 1958). The quarter turns are
-/// taken off y as an integer, so the angle loses no bits.
+/// sqrt(-2 ln u) (sin, cos)(2 pi v), with u and v uniform from x and y (Box and Muller, 1958). Quarter turns are
+/// subtracted from y as integers, so the angle loses no bits.
 BOCHNER_HD inline NormalPair<float> normal_pair(uint32_t x, uint32_t y) {
   const float radius = math::sqrt(-2.0f * math::log(uniform_from(x)));
   const uint32_t quadrant = (y + 0x20000000U) >> 30;
@@ -84,7 +84,7 @@ BOCHNER_HD inline NormalPair<float> normal_pair(uint32_t x, uint32_t y) {
   return {radius * unit.sin, radius * unit.cos};
 }
 
-/// As above from 53 bits each.
+/// The same in f64, with u and v of 53 bits each.
 BOCHNER_HD inline NormalPair<double> normal_pair(uint32_t x0, uint32_t x1, uint32_t y0, uint32_t y1) {
   const double radius = math::sqrt(-2.0 * math::log(uniform_from(x0, x1)));
   const double angle = 6.283185307179586 * uniform_from(y0, y1);

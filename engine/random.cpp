@@ -9,7 +9,8 @@
 
 namespace bochner {
 
-// Each fills `count` contiguous elements from the words at `place` on. f32 takes one word an element, f64 and i64 two.
+// Each fills `count` contiguous elements from the words that begin at `place`: one word for each f32, two for each f64
+// or i64.
 
 BOCHNER_KERNEL(uniform_kernel, "uniform", uniform, void* to, int64_t count, DType dtype, Generator place, double low,
                double high);
@@ -24,7 +25,7 @@ BOCHNER_KERNEL(integers_kernel, "integers", integers, int64_t* to, int64_t count
 
 namespace {
 
-/// Words that `count` elements of one or two words take; pairs of elements are made whole.
+/// How many words `count` elements take, one or two each; an odd number of elements takes the words of one more.
 uint64_t words_for(int64_t count, DType dtype) {
   const uint64_t each = dtype == DType::f32 ? 1 : 2;
   return round_up(static_cast<uint64_t>(count), 2) * each;
@@ -53,8 +54,8 @@ uint32_t Generator::next() {
   return philox_word(seed_, offset_++);
 }
 
-// Lemire, "Fast random integer generation in an interval", 2019: the upper half of x * bound, where the few lower
-// halves that come once too often are drawn again.
+// Lemire, "Fast random integer generation in an interval", 2019: the upper half of x * bound; x is drawn again if the
+// lower half is one of the few that would bias the result.
 int64_t Generator::below(int64_t bound) {
   if (bound <= 0) fail("below: bound {} must be positive", bound);
   if (bound <= int64_t{1} << 32) {

@@ -38,7 +38,7 @@ class Dims {
   void erase(int axis);
   bool operator==(const Dims& other) const;
 
-  /// `axis` made non-negative; an Error if it lies outside.
+  /// `axis` counted from the front; an Error if there is no such axis.
   int checked(int axis) const {
     const int positive = axis < 0 ? axis + rank_ : axis;
     if (positive < 0 || positive >= rank_) bad_axis(axis);
@@ -71,7 +71,7 @@ class Shape : public Dims {
 Shape broadcast(const Shape& a, const Shape& b, const char* op);
 /// Whether `from` broadcasts to `to`.
 bool broadcasts_to(const Shape& from, const Shape& to);
-/// a * b, an Error on overflow.
+/// a * b; an Error if it overflows.
 int64_t checked_multiply(int64_t a, int64_t b);
 
 }  // namespace bochner

@@ -14,7 +14,7 @@
 
 namespace bochner {
 
-/// What is seen of a step of this thread.
+/// What is observed of a step of this thread.
 struct StepGraph::Watch {
   uint64_t seed;
   const uint64_t* shift = nullptr;  ///< while recording
@@ -141,7 +141,7 @@ void StepGraph::record(Entry& entry, const std::function<void()>& step) {
   cuda::use_pool(device_.index, 0);
   entry.words = noise_.offset() - entry.begin;
   entry.counters = std::move(watch.counters);
-  shift_.fill_(0);  // the host's code has moved all else on
+  shift_.fill_(0);  // the code of the step has advanced everything else
   entry.recording->replay();
 }
 

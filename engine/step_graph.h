@@ -53,11 +53,11 @@ class StepGraph {
 
   /// A replay would not do what this code does.
   static void object(const char* reason);
-  /// This code adds one to `counter`, one i64 on the CPU, and does something else if it is `limit` or more:
-  /// a replay adds as much, and the step runs op by op once the counter has reached the limit.
+  /// This code adds one to `counter`, one i64 on the CPU, and takes another path once the counter is `limit` or more. A
+  /// replay adds the same number, and from the limit on the step runs op by op.
   static void count(const Tensor& counter, int64_t limit);
-  /// For kernels that draw: while a step is recorded, the address on its device of the number by which the stream of
-  /// `place` has advanced at a replay; otherwise null.
+  /// For kernels that draw random numbers: while a step is recorded, the device address of the number of words by which
+  /// a replay advances the stream of `place`; otherwise null.
   static const uint64_t* shift(const Generator& place);
 
  private:

@@ -84,11 +84,11 @@ Shape with_inferred_size(const Shape& wanted, int64_t size, const Shape& from) {
   return shape;
 }
 
-/// Strides with which `to` views elements laid out as (from, strides), or nothing.
+/// Finds strides with which `to` is a view of elements laid out as (from, strides); false if there are none.
 bool view_strides(const Shape& from, const Dims& strides, const Shape& to, Dims& result) {
   result = to.row_major();
   if (to.size() == 0) return true;
-  Dims sizes;  // of the axes that count: the stride of a size of 1 means nothing
+  Dims sizes;  // of the axes that matter: the stride of an axis of size 1 means nothing
   Dims steps;
   for (int axis = 0; axis < from.rank(); ++axis) {
     if (from[axis] == 1) continue;
@@ -97,7 +97,7 @@ bool view_strides(const Shape& from, const Dims& strides, const Shape& to, Dims&
   }
   int t = to.rank() - 1;
   for (int f = sizes.rank() - 1; f >= 0; --f) {
-    // A run of source axes that lie behind one another in memory is one long axis.
+    // Source axes that follow one another in memory form one long axis.
     const int64_t inner = steps[f];
     int64_t chunk = sizes[f];
     while (f > 0 && steps[f - 1] == steps[f] * sizes[f]) chunk *= sizes[--f];

@@ -66,7 +66,7 @@ class Tensor {
 
   /// The same elements in another shape; one size may be -1. An Error if the strides do not allow a view.
   Tensor view(const Shape& shape) const;
-  /// As view, but makes a copy if it must.
+  /// Like view, but copies if no view exists.
   Tensor reshape(const Shape& shape) const;
   Tensor permute(const Dims& axes) const;
   Tensor transpose(int a, int b) const;
@@ -75,7 +75,7 @@ class Tensor {
   /// Element `index` of an axis, which disappears.
   Tensor select(int axis, int64_t index) const;
   /// The tensor x with x.select(axis, i) = parts[i], if the parts are views of one storage at equal distances, as parts
-  /// of one tensor are. Undefined if they are not; stack() copies.
+  /// of one tensor are; otherwise undefined. stack() copies instead.
   static Tensor unselect(const std::vector<Tensor>& parts, int axis);
   Tensor unsqueeze(int axis) const;
   Tensor squeeze(int axis) const;
@@ -95,7 +95,7 @@ class Tensor {
   /// How often the storage was overwritten in place: by copy_, fill_, the engine's ops whose names end in _, optimizer
   /// steps and the running statistics of batch_norm.
   uint64_t version() const { return defined() ? storage_->version() : 0; }
-  /// Adds one to that count; for code that writes through data() to a tensor that was in use before.
+  /// Adds one to that count: for code that writes through data() to a tensor that others may have used.
   void overwritten() const { storage_->overwritten(); }
 
   /// The only element, converted.

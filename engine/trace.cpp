@@ -104,7 +104,7 @@ std::vector<Event> events() {
   const std::lock_guard lock(all.mutex);
   std::vector<Event> result;
   for (const auto& buffer : all.buffers) result.insert(result.end(), buffer->events.begin(), buffer->events.end());
-  // At equal begins the longer span is the outer one.
+  // Of two spans with the same begin, the longer one is the outer one.
   std::stable_sort(result.begin(), result.end(), [](const Event& a, const Event& b) {
     return std::tuple(a.thread, a.begin_ns, -a.length_ns) < std::tuple(b.thread, b.begin_ns, -b.length_ns);
   });
@@ -132,7 +132,7 @@ void write(const std::filesystem::path& path) {
 }
 
 std::vector<Share> shares() {
-  // Spans of a thread nest: a stack of those still open gives each one's time to itself alone.
+  // Spans of a thread nest. A stack of the open ones gives the time that each spends outside the spans within it.
   std::map<std::string, Share> by_name;
   std::vector<Event> open;
   for (const Event& event : events()) {

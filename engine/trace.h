@@ -54,7 +54,7 @@ class Span {
 void start();
 void stop();
 
-/// The finished spans, by thread, then by begin. Must not run beside spans that are recorded.
+/// The finished spans, ordered by thread, then by begin. Must not run while spans are recorded.
 std::vector<Event> events();
 /// The spans as Chrome's trace event format, JSON.
 std::string chrome_json();
@@ -69,7 +69,7 @@ struct Share {
   double share = 0;
 };
 std::vector<Share> shares();
-/// The same as a text table, with a note where spans were dropped because there were too many.
+/// The same as a text table, with a note if spans were dropped because there were too many.
 std::string table();
 
 }  // namespace bochner::trace

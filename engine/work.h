@@ -13,8 +13,8 @@ namespace bochner::work {
 
 struct Amount {
   double flops =
-      0;  ///< multiplications and additions that the equations need; without those that backward does a second time
-  double bytes = 0;  ///< every tensor that is made, written once and read once
+      0;  ///< multiplications and additions in the equations, not counting what backward computes a second time
+  double bytes = 0;  ///< of every new tensor, written once and read once
 };
 
 namespace detail {

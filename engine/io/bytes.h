@@ -1,4 +1,4 @@
-// Bytes from outside: a cursor that cannot leave them, and messages that name the place.
+// Bytes from outside, read by a cursor that cannot run past them, with messages that name the place.
 //
 //   ByteReader reader(bytes, "train-images-idx3-ubyte");
 //   const auto magic = reader.big<uint32_t>("the magic number");
@@ -33,7 +33,7 @@ inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const ch
 /// written as \x1b, and at most 80 characters long.
 std::string shown(std::string_view text);
 
-/// a + b and a * b of non-negative numbers, or nothing where they do not fit 63 bits.
+/// a + b and a * b of non-negative numbers, or nothing if the result does not fit 63 bits.
 inline std::optional<int64_t> try_add(int64_t a, int64_t b) {
   int64_t result = 0;
   return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
@@ -49,7 +49,7 @@ template <class... Args>
   fail("{}: offset {}: {}", file, offset, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// A cursor over bytes of a file. A step that would leave them is an Error that names the offset and what was expected.
+/// A cursor over the bytes of a file. A step past their end is an Error that names the offset and what was expected.
 class ByteReader {
  public:
   /// `file` is the name for messages. The bytes must outlive the reader.
@@ -60,7 +60,7 @@ class ByteReader {
   int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
   int64_t remaining() const { return size() - offset_; }
 
-  /// The next `count` bytes; `what` they are is for the message.
+  /// The next `count` bytes; `what` names them in the message.
   Bytes take(int64_t count, std::string_view what) {
     if (count < 0 || count > remaining()) too_short(count, what);
     const Bytes taken = bytes_.subspan(static_cast<size_t>(offset_), static_cast<size_t>(count));
@@ -79,12 +79,12 @@ class ByteReader {
     return integer<T>(what, std::endian::big);
   }
 
-  /// The Error `file: offset N: message`, N being where the cursor stands.
+  /// Throws the Error `file: offset N: message`, where N is the position of the cursor.
   template <class... Args>
   [[noreturn]] void fail_here(fmt::format_string<Args...> format, Args&&... args) const {
     fail_at(file_, offset_, format, std::forward<Args>(args)...);
   }
-  /// The same for what lies `back` bytes before the cursor.
+  /// The same for the offset `back` bytes before the cursor.
   template <class... Args>
   [[noreturn]] void fail_before(int64_t back, fmt::format_string<Args...> format, Args&&... args) const {
     fail_at(file_, offset_ - back, format, std::forward<Args>(args)...);

@@ -28,7 +28,7 @@ char* find(char* begin, char* end, char c) {
   return const_cast<char*>(find(static_cast<const char*>(begin), static_cast<const char*>(end), c));
 }
 
-/// Blanks and one plus sign, which from_chars does not take, removed.
+/// Removes blanks and one plus sign, which from_chars does not accept.
 std::string_view digits_of(std::string_view text) {
   text = trimmed(text);
   if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
@@ -53,7 +53,7 @@ CsvReader::CsvReader(std::unique_ptr<ByteSource> source, CsvOptions options)
   skip_mark();
 }
 
-/// Gets at least one byte behind end_, moving and enlarging the buffer as needed; false at the end of the file.
+/// Reads at least one byte behind end_, moving and enlarging the buffer as needed; false at the end of the file.
 bool CsvReader::read_more() {
   if (exhausted_) return false;
   if (end_ == buffer_.size()) {
@@ -78,8 +78,8 @@ void CsvReader::skip_mark() {
   }
 }
 
-/// The length of the row that begins at begin_, how many bytes to go on to the one after, and whether the row holds
-/// quotes that count. False at the end.
+/// The length of the row that begins at begin_, the number of bytes to the next row, and whether the row has quotes
+/// that count. False at the end.
 bool CsvReader::find_row(size_t& length, size_t& next, bool& quotes) {
   size_t seen = 0;      // bytes of the row looked at
   bool inside = false;  // a quoted field: an odd number of quotes so far
@@ -176,7 +176,7 @@ void CsvReader::split(char* begin, char* end, bool quotes) {
   }
 }
 
-/// Takes the field that begins with the quote at `begin`, doubled quotes made single in place; returns where it stops.
+/// Takes the field that begins with the quote at `begin`, halving doubled quotes in place; returns where it ends.
 char* CsvReader::split_quoted(char* begin, char* end) {
   char* read = begin + 1;
   char* write = begin;
@@ -218,7 +218,7 @@ double CsvReader::number(int column) const {
     fail_in(column, "{} is not a number", shown((*this)[column]));
   }
   if (error == std::errc::result_out_of_range) {
-    value = std::strtod(std::string(text).c_str(), nullptr);  // tells too large from too small
+    value = std::strtod(std::string(text).c_str(), nullptr);  // too large or too small?
     if (std::isinf(value)) fail_in(column, "{} is too large for a number", shown((*this)[column]));
   }
   return value;
@@ -291,7 +291,7 @@ std::string format_row(std::span<const std::string_view> fields, const CsvOption
   for (size_t i = 0; i < fields.size(); ++i) {
     const std::string_view field = fields[i];
     if (i > 0) row += options.separator;
-    const bool lone_and_empty = fields.size() == 1 && field.empty();  // would be taken for an empty line
+    const bool lone_and_empty = fields.size() == 1 && field.empty();  // would read as an empty line
     const bool special = field.find(options.separator) != std::string_view::npos ||
                          field.find_first_of(options.quotes ? "\"\r\n" : "\r\n") != std::string_view::npos;
     if (field.find('\0') != std::string_view::npos) fail("csv: a zero byte in the field {}; remove it", shown(field));

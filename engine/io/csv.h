@@ -5,8 +5,8 @@
 //   const int label = table.column("label");
 //   while (table.next()) use(table[0], table.integer(label));
 //
-// Errors name file, row and column, both counted from 1 as editors do: `train.tsv: row 17 column 2: 'x' is not an
-// integer`. In the interface columns count from 0.
+// Errors name the file, row and column, counted from 1 as editors do: `train.tsv: row 17 column 2: 'x' is not an
+// integer`. Functions count columns from 0.
 #pragma once
 
 #include <filesystem>
@@ -39,8 +39,8 @@ struct CsvOptions {
   static CsvOptions tsv() { return {.separator = '\t', .quotes = false}; }
 };
 
-/// Reads a table row by row. Lines end with LF or CRLF, the last one may lack it; a UTF-8 byte order mark is passed
-/// over.
+/// Reads a table row by row. Lines end with LF or CRLF, which the last one may lack; a UTF-8 byte order mark is
+/// skipped.
 class CsvReader {
  public:
   explicit CsvReader(const std::filesystem::path& path, CsvOptions options = {});
@@ -51,7 +51,7 @@ class CsvReader {
   bool next();
   /// Skips a row without parsing it, such as a title above the table; false at the end.
   bool skip_row();
-  /// Number of the current row, from 1, the header included; of empty lines only those that are rows count.
+  /// The number of the current row, counted from 1 and including the header; skipped empty lines do not count.
   int64_t row() const { return row_; }
   /// Fields of the current row.
   int size() const { return static_cast<int>(fields_.size()); }
@@ -102,7 +102,7 @@ class CsvWriter {
   explicit CsvWriter(const std::filesystem::path& path, CsvOptions options = {});
   ~CsvWriter();
 
-  /// Quotes what needs it; without quotes a field with a separator or a line end is an Error.
+  /// Quotes the fields that need it. In a format without quotes, a field with a separator or a line end is an Error.
   void write_row(std::span<const std::string_view> fields);
   void write_row(std::initializer_list<std::string_view> fields) {
     write_row(std::span<const std::string_view>(fields.begin(), fields.size()));

@@ -69,7 +69,7 @@ void DataLog::add(const DataRead& read) {
   if (innermost == nullptr) return;
   std::vector<DataRead>& reads = innermost->reads_;
   const auto same = [&](const DataRead& other) { return other.name == read.name && other.generated == read.generated; };
-  if (!read.whole && std::any_of(reads.begin(), reads.end(), same)) return;  // was read before, or looked into
+  if (!read.whole && std::any_of(reads.begin(), reads.end(), same)) return;  // is listed already
   std::erase_if(reads, [&](const DataRead& other) { return same(other) && (!other.whole || other == read); });
   reads.push_back(read);
 }

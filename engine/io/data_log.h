@@ -20,16 +20,16 @@
 namespace bochner {
 
 struct DataRead {
-  std::string name;  ///< the file, as it was named; of data made in memory what they are
+  std::string name;  ///< the file as it was named, or a description of data made in memory
   int64_t bytes = 0;
   std::string sha256{};
-  bool generated = false;  ///< made in memory: `sha256` is that of their bytes there
-  bool whole = true;       ///< was it read to its end? Else these are its first `bytes` bytes
+  bool generated = false;  ///< made in memory: `sha256` is the hash of the bytes in memory
+  bool whole = true;       ///< whether it was read to its end; if not, this is about its first `bytes` bytes
 
   bool operator==(const DataRead&) const = default;
 };
 
-/// Collects what is read while it stands. Where several do, the innermost has it.
+/// Collects what is read while it exists. If several exist, the innermost one collects.
 class DataLog {
  public:
   DataLog();
@@ -37,11 +37,12 @@ class DataLog {
   DataLog(const DataLog&) = delete;
   DataLog& operator=(const DataLog&) = delete;
 
-  /// In the order in which reading ended, each once; what was looked into and then read whole, as whole.
+  /// In the order in which reading ended, each file once; a file that was first read in part and then whole is listed
+  /// as whole.
   std::vector<DataRead> reads() const;
 
   static bool stands();
-  /// Tells the innermost log, if one stands. Files tell by themselves; this is for what comes from elsewhere.
+  /// Adds to the innermost log, if there is one. Files are added without it; this is for data from elsewhere.
   static void add(const DataRead& read);
 
  private:
@@ -49,10 +50,11 @@ class DataLog {
   std::vector<DataRead> reads_;
 };
 
-/// Tells of data made in memory, which are these bytes one after the other. Nothing is hashed where no log stands.
+/// Adds data made in memory, which are these bytes one after the other. Nothing is hashed if there is no log.
 void log_generated(const std::string& name, std::initializer_list<Bytes> bytes);
 
-/// `source`, which tells the log at its end, or when it is given up, what was read from it as the file `path`.
+/// A source that reads `source` and, at its end or when it is destroyed, adds what was read from the file `path` to the
+/// log.
 std::unique_ptr<ByteSource> logged(std::unique_ptr<ByteSource> source, const std::filesystem::path& path);
 
 }  // namespace bochner

@@ -95,7 +95,8 @@ Layout::Layout(FileType type, std::span<const int64_t> sizes, std::string_view w
     fail_at(file, offset, "{} has {} axes, Bochner's tensors have at most {}; reshape it before it is saved", what,
             sizes.size(), Dims::kMaxRank);
   }
-  // Strides are products of all sizes but those of 0, so these must fit too. The tensor may be wider than the file.
+  // Strides are products of the sizes other than 0, so these products must fit too. An element of the tensor may be
+  // larger than one of the file.
   std::optional<int64_t> reach = std::max(size_of(type), static_cast<int64_t>(size_of(dtype_for(type))));
   for (const int64_t size : sizes) {
     if (size < 0) fail_at(file, offset, "{} has the negative size {}; the file is damaged", what, size);

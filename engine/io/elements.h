@@ -20,10 +20,10 @@ int64_t size_of(FileType type);
 DType dtype_for(FileType type);
 FileType file_type_of(DType dtype);
 
-/// Puts the next bytes of a file into a span, all of it, or throws.
+/// Fills the whole span with the next bytes of a file, or throws.
 using FillBytes = std::function<void(std::span<std::byte> to)>;
 
-/// Puts the bytes of a file from an offset on into a span, all of it, or throws.
+/// Fills the whole span with the bytes of a file that begin at an offset, or throws.
 using ReadAt = std::function<void(int64_t offset, std::span<std::byte> to)>;
 /// The same for bytes in memory, which must outlive it; reading beyond them is an internal error.
 ReadAt reader_of(Bytes bytes);
@@ -44,8 +44,8 @@ class Layout {
   int64_t bytes_ = 0;
 };
 
-/// A contiguous CPU tensor of the elements that `fill` delivers. The caller has compared layout.bytes() with the bytes
-/// that are there: only then may it be allocated. A bool other than 0 and 1 is an Error at `offset`.
+/// A contiguous CPU tensor of the elements that `fill` delivers. The caller must have compared layout.bytes() with the
+/// size of the file, since this allocates as much. A bool other than 0 and 1 is an Error at `offset`.
 Tensor read_elements(const Layout& layout, std::endian order, const FillBytes& fill, std::string_view what,
                      std::string_view file, int64_t offset);
 

@@ -11,7 +11,7 @@
 namespace bochner {
 namespace {
 
-/// The largest piece that one system call is asked for; Linux itself stops short of 2 GiB.
+/// The most bytes to ask of one system call; Linux itself stops short of 2 GiB.
 constexpr size_t kPiece = size_t{1} << 30;
 
 std::string reason(int error) {
@@ -92,7 +92,7 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, int64_t limi
     fail("{}: holds {} bytes, more than the {} that are allowed here; is it the right file?", file.name(), file.size(),
          limit);
   }
-  if (file.size() == 0) return read_all(file, limit);  // a pipe or a device, which tell no size
+  if (file.size() == 0) return read_all(file, limit);  // a pipe or a device, whose size is unknown
   std::vector<std::byte> bytes(static_cast<size_t>(file.size()));
   file.read_at(0, bytes);
   return bytes;
@@ -147,7 +147,7 @@ void AtomicFile::commit() {
   BOCHNER_ASSERT(descriptor_ >= 0);
   if (fsync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) give_up("syncing failed", errno);
   // On network file systems a full disk may show only here.
-  const int lock = dup(descriptor_);  // until it is renamed, so that nobody takes it for a leftover
+  const int lock = dup(descriptor_);  // holds the lock until the rename, so that nobody removes the file as a leftover
   const int closed = close(std::exchange(descriptor_, -1));
   const bool placed = closed == 0 && rename(temporary_->path().c_str(), target_.c_str()) == 0;
   const int failure = errno;
@@ -159,7 +159,7 @@ void AtomicFile::commit() {
   temporary_->keep();
   const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // a folder that may be written but not read: nothing more can be done
+  if (descriptor < 0) return;  // the folder can be written but not read, so it cannot be synced
   const int synced = fsync(descriptor);
   const int error = errno;
   close(descriptor);

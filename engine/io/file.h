@@ -17,13 +17,13 @@
 
 namespace bochner {
 
-/// The request was right, but the disk refused it, for example because it is full or broken.
+/// A disk that failed although the request was right: it is full, for example, or broken.
 class DiskError : public Error {
  public:
   using Error::Error;
 };
 
-/// Throws the message as a DiskError where the errno is a disk's, such as ENOSPC, otherwise as an Error.
+/// Throws the message, as a DiskError if the errno comes from a disk, such as ENOSPC, and otherwise as an Error.
 [[noreturn]] void fail_for(int error, const std::string& message);
 
 /// A file open for reading. Errors name it and say why it cannot be read.
@@ -51,8 +51,8 @@ std::vector<std::byte> read_file(const std::filesystem::path& path,
 
 /// A new file that takes the place of `path` at commit(): it is written under a temporary name (`NAME.tmp-PID-N`) in
 /// the same folder, synced, renamed, and the folder synced. Without commit() the temporary file is removed, as are
-/// those that killed processes left of this file. An existing file keeps its permissions; a symbolic link keeps
-/// pointing where it did. The folder must exist. A disk that is full is a DiskError.
+/// those that killed processes left of this file. An existing file keeps its permissions, and a symbolic link its
+/// target. The folder must exist. A full disk is a DiskError.
 class AtomicFile final : public ByteSink {
  public:
   explicit AtomicFile(const std::filesystem::path& path);

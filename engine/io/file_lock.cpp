@@ -23,11 +23,11 @@ FileLock::FileLock(const std::filesystem::path& path, const std::string& what, c
     struct stat there {};
     const bool same = fstat(descriptor_, &mine) == 0 && stat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino;
     if (same) break;
-    close(descriptor_);  // the holder before removed the file
+    close(descriptor_);  // the previous holder removed the file
   }
   held_ = true;
   const std::string process = fmt::format("{}", getpid());
-  // Only a courtesy to whom the lock refuses: a full disk shows where it matters.
+  // Only helps the message of those whom the lock refuses, so a full disk is no error here.
   if (ftruncate(descriptor_, 0) != 0 || pwrite(descriptor_, process.data(), process.size(), 0) < 0) return;
 }
 

@@ -1,4 +1,4 @@
-// A lock between processes: a file that one of them holds until the process ends, in whatever way.
+// A lock between processes: a file that one process holds until it ends, in whatever way.
 //
 //   const FileLock lock("runs/lra/a/.lock", "cannot write in runs/lra/a", "name another");
 //   if (!lock.held()) fail("in use by {}", lock.holder());
@@ -11,8 +11,8 @@ namespace bochner {
 
 class FileLock {
  public:
-  /// Makes the file where it is missing, and takes the lock unless another process has it. An Error if the file can
-  /// not be made: `WHAT: REASON; ADVICE`.
+  /// Creates the file if it is missing, and takes the lock unless another process has it. If the file cannot be
+  /// created, the Error is `WHAT: REASON; ADVICE`.
   FileLock(const std::filesystem::path& path, const std::string& what, const std::string& advice);
   ~FileLock();
   FileLock(FileLock&& other) noexcept;

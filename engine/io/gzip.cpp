@@ -10,7 +10,7 @@ namespace bochner {
 namespace {
 
 constexpr size_t kPiece = size_t{1} << 15;
-constexpr int kGzipOnly = 16 + MAX_WBITS;  // for zlib: gzip header and trailer, neither zlib's own nor raw
+constexpr int kGzipOnly = 16 + MAX_WBITS;  // tells zlib to expect a gzip header and trailer
 
 uInt limited(size_t size) { return static_cast<uInt>(std::min<size_t>(size, std::numeric_limits<uInt>::max())); }
 
@@ -47,7 +47,7 @@ bool GzipSource::refill() {
   return count > 0;
 }
 
-/// Between members: false at the end of the file. Zeros may pad it, as on tapes.
+/// Begins the next member; false at the end of the file, which may be padded with zeros, as on tapes.
 bool GzipSource::begin_member() {
   const bool first = state_->offset() == 0;
   for (;;) {
@@ -110,7 +110,7 @@ GzipSink::GzipSink(ByteSink& packed, int level) : packed_(packed), state_(std::m
 
 GzipSink::~GzipSink() { deflateEnd(&state_->zlib); }
 
-/// Lets zlib work until it has taken all input (or, for Z_FINISH, has ended), and passes on what comes out.
+/// Runs zlib until it has taken all input (with Z_FINISH: until it has ended), and passes its output on.
 void GzipSink::drive(int flush) {
   z_stream& zlib = state_->zlib;
   do {

@@ -10,8 +10,8 @@
 
 namespace bochner {
 
-/// What a gzip source unpacks to. A wrong magic number, damaged data, a wrong checksum or length, a file cut short and
-/// bytes after the last member (other than zeros) are Errors with the offset in the packed file.
+/// The unpacked bytes of a gzip source. A wrong magic number, damaged data, a wrong checksum or length, a truncated
+/// file and bytes after the last member (other than zeros) are Errors with the offset in the packed file.
 class GzipSource final : public ByteSource {
  public:
   explicit GzipSource(std::unique_ptr<ByteSource> packed);
@@ -40,7 +40,7 @@ class GzipSink final : public ByteSink {
 
   using ByteSink::write;
   void write(Bytes bytes) override;
-  /// Ends the member; nothing may be written after. Without it the packed bytes are cut short.
+  /// Ends the member; nothing may be written after it. Without it the packed bytes are truncated.
   void finish();
 
  private:
@@ -52,7 +52,7 @@ class GzipSink final : public ByteSink {
   std::unique_ptr<State> state_;
 };
 
-/// All that the bytes of a gzip file unpack to; more than `limit` bytes are an Error.
+/// The unpacked bytes of a whole gzip file; more than `limit` bytes are an Error.
 std::vector<std::byte> parse_gzip(Bytes packed, std::string_view file, int64_t limit);
 std::vector<std::byte> format_gzip(Bytes bytes, int level = 6);
 

@@ -55,7 +55,7 @@ Tensor read(ByteSource& source) {
     fail_at(file, 4, "the array {} takes {} bytes, more than the {} that are read; is it an IDX file?",
             layout.shape().str(), layout.bytes(), kLargestArray);
   }
-  // A packed file tells its size only by its end: memory grows with what really comes.
+  // The size of a packed file is known only at its end, so memory grows with the bytes that are really there.
   bytes = read_up_to(source, layout.bytes());
   if (static_cast<int64_t>(bytes.size()) < layout.bytes()) {
     fail_at(file, data, "the array {} takes {} bytes, only {} follow; the file is cut short: fetch it again",

@@ -103,7 +103,7 @@ class HeaderParser {
     return value;
   }
 
-  /// The next character that is no blank, or zero at the end.
+  /// The next character that is not a blank, or zero at the end.
   char peek() {
     at_ = std::min(text_.find_first_not_of(" \t\n\r", at_), text_.size());
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -134,7 +134,7 @@ class HeaderParser {
 FileType type_of(std::string_view descr, std::string_view file, int64_t offset) {
   std::string known;
   for (const auto& [name, type] : kTypes) {
-    // The order of bytes means nothing where there is one; '=' is the order of this machine.
+    // The byte order means nothing for types of one byte; '=' is the order of this machine.
     const bool same_order = descr.starts_with(name[0]) || descr.starts_with('=') || name[0] == '|';
     if (descr.size() == 3 && same_order && descr.substr(1) == name.substr(1)) return type;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
@@ -197,7 +197,7 @@ void encode(ByteSink& sink, const Tensor& tensor) {
     if (type == file_type_of(tensor.dtype())) descr = name;
   }
   if (descr.empty()) fail("npy: NumPy has no type {}; cast the tensor to f32 first", name_of(tensor.dtype()));
-  // Shapes print as Python's tuples do. Padding aligns the data to 64 bytes, the last character is a line end.
+  // Shapes print like Python's tuples. Padding aligns the data to 64 bytes; the last character is a line end.
   std::string header =
       fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, tensor.shape().str());
   const size_t before = kMagic.size() + 4;

@@ -12,9 +12,9 @@
 #include "engine/io/elements.h"
 #include "engine/io/file.h"
 
-// libpng reports an error by a jump out of its depths. No C++ object may live in a function that is jumped over: all
-// state is in a plain struct, the functions that call setjmp hold no local variables that need a destructor, and what
-// has one (tensor, row pointers, the owner of the struct) lives in their callers.
+// libpng reports an error by longjmp. No C++ object may live in a function that is jumped over, so all state is in a
+// plain struct, the functions that call setjmp have no local variables with destructors, and objects with one (tensor,
+// row pointers, the owner of the struct) live in their callers.
 
 namespace bochner {
 namespace {
@@ -23,7 +23,7 @@ constexpr png_uint_32 kLargestSide = 1U << 20;
 constexpr int64_t kLargestImage = int64_t{1} << 30;  ///< bytes
 constexpr int64_t kBestRatio = 1032;                 ///< deflate packs 258 bytes into 2 bits at best
 
-/// What reading and writing share: libpng's own state, and where an error jumps to.
+/// What reading and writing share: libpng's own state, and the target of its longjmp.
 struct Png {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -86,7 +86,7 @@ void on_write(png_structp png, png_bytep bytes, size_t count) {
 
 void on_flush(png_structp) {}
 
-/// Reads up to the pixels; false where libpng reports an error.
+/// Reads up to the pixels; false if libpng reports an error.
 bool read_start(PngReader& state) {
   if (setjmp(state.back) != 0) return false;
   state.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, static_cast<Png*>(&state), on_error, on_warning);
@@ -98,7 +98,7 @@ bool read_start(PngReader& state) {
   png_set_chunk_malloc_max(state.png, png_alloc_size_t{1} << 20);
   png_set_crc_action(state.png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
   png_set_benign_errors(state.png, 0);
-  // Chunks that change nothing of the pixels are not looked into, only their checksums are.
+  // Of chunks that do not change pixels only the checksums are read.
   png_set_keep_unknown_chunks(state.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(state.png, state.info);
   state.width = png_get_image_width(state.png, state.info);
@@ -107,7 +107,7 @@ bool read_start(PngReader& state) {
   return true;
 }
 
-/// Makes all forms of pixels 8 bits of grey, RGB or RGBA; false where libpng reports an error.
+/// Converts all forms of pixels to 8 bits of grey, RGB or RGBA; false if libpng reports an error.
 bool choose_form(PngReader& state) {
   if (setjmp(state.back) != 0) return false;
   const int type = png_get_color_type(state.png, state.info);

@@ -15,8 +15,8 @@ namespace bochner {
 
 /// Reads an image as (height, width, channels): grey 1, RGB 3, RGBA 4. Palettes become RGB, grey of 1, 2 or 4 bits
 /// becomes 8 bits over the full range, grey with transparency becomes RGBA. Samples are taken as stored: gamma and
-/// colour profiles are skipped. 16 bits per channel, any damage that libpng or a checksum shows, and images larger
-/// than the file can hold or than 2^30 bytes are Errors.
+/// colour profiles are skipped. 16 bits per channel, damage that libpng or a checksum detects, images larger than the
+/// file can hold and images of more than 2^30 bytes are Errors.
 Tensor read_png(const std::filesystem::path& path);
 Tensor parse_png(Bytes bytes, std::string_view file);
 

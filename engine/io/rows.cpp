@@ -17,7 +17,7 @@ namespace bochner {
 namespace {
 
 constexpr size_t kPieces = 32;  // of a block, each for one thread
-constexpr size_t kBehind = 16;  // bytes behind a block that may be looked at
+constexpr size_t kBehind = 16;  // bytes behind a block that may be read
 constexpr int64_t kMostColumns = int64_t{1} << 20;
 
 constexpr std::array<double, 23> kPowers = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
@@ -45,7 +45,7 @@ constexpr auto kReciprocals = [] {
 
 bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
 
-/// The value of eight decimal digits, a byte each, the first one lowest.
+/// The value of eight decimal digits, one per byte, the first in the lowest byte.
 uint64_t joined(uint64_t word) {
   word = (word * 10 + (word >> 8)) & 0x00FF00FF00FF00FF;
   word = (word * 100 + (word >> 16)) & 0x0000FFFF0000FFFF;
@@ -58,7 +58,7 @@ const char* take_digits(const char* at, uint64_t& number) {
     uint64_t word = 0;
     std::memcpy(&word, at, sizeof word);
     if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
-    // The lowest byte below '0', or above '9', has its top bit set; those before it carry nothing over.
+    // The top bit is set in the lowest byte that is below '0' or above '9'; the bytes before it carry nothing over.
     const uint64_t others = ((word - 0x3030303030303030) | (word + 0x4646464646464646)) & 0x8080808080808080;
     if (others == 0) {
       number = number * 100000000 + joined(word & 0x0F0F0F0F0F0F0F0F);
@@ -72,7 +72,7 @@ const char* take_digits(const char* at, uint64_t& number) {
   }
 }
 
-/// digits * 10^exponent, rounded once; false where that takes more than a few instructions.
+/// digits * 10^exponent, rounded once; false if that takes more than a few instructions.
 bool scaled(uint64_t digits, int64_t exponent, double& value) {
   if (digits <= uint64_t{1} << 53 && exponent >= -22 && exponent <= 22) {  // both factors are exact in f64
     const auto whole = static_cast<double>(digits);
@@ -81,8 +81,8 @@ bool scaled(uint64_t digits, int64_t exponent, double& value) {
     return true;
   }
   if (digits == 0 || exponent >= 0 || -exponent >= static_cast<int64_t>(kReciprocals.size())) return false;
-  // 64 leading bits of the quotient, which is less than 3 units of the last of them larger: enough to round to 53
-  // unless the rest may be one half.
+  // The leading 64 bits of the quotient, which exceeds them by less than 3 units in the last place: enough to round to
+  // 53 bits unless the remainder may be one half.
   const Reciprocal& power = kReciprocals[static_cast<size_t>(-exponent)];
   const int zeros = std::countl_zero(digits);
   const auto leading = static_cast<uint64_t>((Wide{digits << zeros} * power.mantissa) >> 64);
@@ -96,11 +96,10 @@ bool scaled(uint64_t digits, int64_t exponent, double& value) {
   return true;
 }
 
-/// Is a number within the range of f32?
+/// Whether a number is within the range of f32.
 bool fits(double value) { return std::isfinite(static_cast<float>(value)); }
 
-/// The number that is the whole of a field, as CsvReader::number reads it; false where that is no finite f32, or
-/// refuses.
+/// Reads a whole field as a number, as CsvReader::number does; false if that refuses it or it is not a finite f32.
 bool exact_number(const char* begin, const char* end, double& value) {
   std::string_view text = trimmed({begin, static_cast<size_t>(end - begin)});
   if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
@@ -108,10 +107,10 @@ bool exact_number(const char* begin, const char* end, double& value) {
   return error == std::errc() && stop == text.data() + text.size() && fits(value);
 }
 
-/// Reads the number at `at` and moves there where its field ends, which must be at `expected`, the separator or the
-/// line end. A line end follows in any case.
+/// Reads the number at `at` and moves `at` to the end of its field, where `expected` must stand: the separator or the
+/// line end. Some line end always follows.
 inline bool read_number(const char*& at, char separator, char expected, float& result) {
-  if (is_digit(at[0]) && at[1] == expected) {  // most fields of tables of categories
+  if (is_digit(at[0]) && at[1] == expected) {  // the usual field in tables of categories
     result = static_cast<float>(*at++ - '0');
     return true;
   }
@@ -155,12 +154,12 @@ inline bool read_number(const char*& at, char separator, char expected, float& r
   return true;
 }
 
-/// Classes as a thread meets them.
+/// Classes in the order in which a thread meets them.
 class Classes {
  public:
   explicit Classes(int64_t most) : most_(most) {}
 
-  /// The number of a class; -1 where there would be too many, or its name is none of a plain row.
+  /// The number of a class; -1 if there would be too many, or if a plain row cannot hold the name.
   int64_t operator[](std::string_view name) {
     if (latest_ >= 0 && names_[static_cast<size_t>(latest_)] == name) return latest_;
     auto found = numbers_.find(name);
@@ -183,7 +182,7 @@ class Classes {
 
 /// Line ends in [at, end).
 int64_t line_ends(const char* at, const char* end) {
-  constexpr std::ptrdiff_t kRun = 128;  // counted in bytes, which compilers turn into vector instructions
+  constexpr std::ptrdiff_t kRun = 128;  // counted in a byte, so that compilers use vector instructions
   int64_t count = 0;
   for (; end - at >= kRun; at += kRun) {
     uint8_t here = 0;
@@ -193,13 +192,14 @@ int64_t line_ends(const char* at, const char* end) {
   return count + std::count(at, end, '\n');
 }
 
-/// Bytes of the empty line at `at`, LF or CRLF; 0 where the line is none.
+/// The length of the empty line at `at`, LF or CRLF; 0 if the line is not empty.
 int empty_line(const char* at) { return *at == '\n' ? 1 : *at == '\r' && at[1] == '\n' ? 2 : 0; }
 
-/// Whole lines -> their numbers; false where a row is not plain. The last line ends with a line end, too.
+/// Reads the numbers of whole lines, all of which end with a line end; false if a row is not plain.
 bool read_lines(const char* at, const char* end, int64_t fields, int64_t label, char separator, RowPiece& piece,
                 Classes& classes) {
-  // Each field takes two bytes at least, so a file of short lines behind a long one claims no more than it can fill.
+  // Each field takes at least two bytes, so a file of short lines after a long one gets no more memory than it can
+  // fill.
   const int64_t most = std::min<int64_t>(line_ends(at, end), (end - at) / (2 * fields) + 1);
   piece.values.resize(static_cast<size_t>(most * (fields - 1)));
   piece.labels.reserve(static_cast<size_t>(most));
@@ -228,13 +228,13 @@ bool read_lines(const char* at, const char* end, int64_t fields, int64_t label, 
   return true;
 }
 
-/// Past the empty lines at `begin`. A line end stands before `end`.
+/// Skips the empty lines at `begin`. The byte before `end` is a line end.
 const char* first_line(const char* begin, const char* end) {
   while (begin != end && empty_line(begin) > 0) begin += empty_line(begin);
   return begin;
 }
 
-/// The last line end in [begin, end) and past it; `begin` if there is none.
+/// The position after the last line end in [begin, end); `begin` if there is none.
 const char* after_last_line(const char* begin, const char* end) {
   const void* found = memrchr(begin, '\n', static_cast<size_t>(end - begin));
   return found == nullptr ? begin : static_cast<const char*>(found) + 1;
@@ -271,7 +271,7 @@ bool read_plain_rows(ByteSource& source, const PlainRowsOptions& options, PlainR
       const char* line = first_line(begin, end);
       if (options.header && line != end) {
         const char* const stop = std::find(line, end, '\n');
-        if (std::count(line, stop, '"') % 2 != 0) return false;  // the row of names goes on
+        if (std::count(line, stop, '"') % 2 != 0) return false;  // the row of names continues
         begin = stop == end ? end : stop + 1;
         line = first_line(begin, end);
       }
@@ -284,7 +284,7 @@ bool read_plain_rows(ByteSource& source, const PlainRowsOptions& options, PlainR
       label = options.label < 0 ? options.label + fields : options.label;
       if (label < 0 || label >= fields || fields > kMostColumns) return false;
     }
-    // Pieces of whole lines, whose bounds follow from the bytes alone.
+    // Pieces of whole lines, with bounds that depend on the bytes alone.
     std::vector<const char*> bounds = {begin};
     while (bounds.back() != end) {
       const char* next = static_cast<size_t>(end - bounds.back()) <= piece ? end : bounds.back() + piece;

@@ -2,7 +2,7 @@
 // reads, at memory speed.
 //
 //   PlainRowsResult rows;
-//   if (!read_plain_rows(*open_unpacked(path), {.label = 54}, rows)) ...   // something in it needs CsvReader
+//   if (!read_plain_rows(*open_unpacked(path), {.label = 54}, rows)) ...   // something in the file needs CsvReader
 //
 // The result equals that of CsvReader bit for bit. Quotes, zero bytes, ragged rows, fields that are not a finite f32
 // and overlong rows are left to CsvReader, which reads them or names row and column.
@@ -18,14 +18,14 @@ namespace bochner {
 
 struct PlainRowsOptions {
   char separator = ',';
-  /// Number of the label's column from 0; from -1 counted from the end.
+  /// The label's column, counted from 0, or from the end by -1, -2, ...
   int64_t label = -1;
   /// Whether the first row holds names and is skipped.
   bool header = false;
-  /// Fields of every row; 0: as many as the first one has.
+  /// Fields of every row; 0: as many as in the first one.
   int64_t fields = 0;
   int64_t max_classes = 10000;
-  /// Bytes read at once, shared out among the threads; a longer row is left to CsvReader.
+  /// Bytes read at once and divided among the threads; a longer row is left to CsvReader.
   int64_t block = int64_t{4} << 20;
 };
 
@@ -42,8 +42,8 @@ struct PlainRowsResult {
   std::vector<std::string> classes;  ///< in the order of their first rows
 };
 
-/// Reads all rows of `source` from its current position. False if some row is not of the plain kind; `result` is then
-/// meaningless. Errors of the source (a truncated gzip file) are thrown.
+/// Reads all rows of `source` from its current position. False if some row is not plain; `result` is then meaningless.
+/// Errors of the source, such as a truncated gzip file, are thrown.
 bool read_plain_rows(ByteSource& source, const PlainRowsOptions& options, PlainRowsResult& result);
 
 }  // namespace bochner

@@ -19,14 +19,14 @@ constexpr std::string_view kHashKey = "bochner.hash";
 constexpr std::string_view kHashKind = "xxh3_128";
 constexpr std::string_view kHeaderKey = "bochner.hash.header";
 constexpr std::string_view kTensorKey = "bochner.hash.tensor.";
-/// As it stands in the header text. It cannot be part of a JSON string: there its quotes would have backslashes.
+/// The key as the header text has it. It cannot be part of a JSON string, where its quotes would have backslashes.
 constexpr std::string_view kHeaderKeyText = "\"bochner.hash.header\":\"";
 
 std::string tensor_key(const std::string& name) { return std::string(kTensorKey) + name; }
 
 std::string little_text(uint64_t value) { return std::string(text_of(little_bytes(value))); }
 
-/// Where the digits of the header's hash stand in the header text, or npos.
+/// The position of the digits of the header's hash in the header text, or npos.
 size_t header_digits(std::string_view header) {
   const size_t key = header.find(kHeaderKeyText);
   if (key == std::string_view::npos) return key;
@@ -34,7 +34,7 @@ size_t header_digits(std::string_view header) {
   return digits + kDigits < header.size() && header[digits + kDigits] == '"' ? digits : std::string_view::npos;
 }
 
-/// The hash of everything before the elements, the digits at `digits` taken as '0'.
+/// The hash of everything before the elements, with the digits at `digits` read as '0'.
 std::string header_hash(std::string header, size_t digits) {
   header.replace(digits, kDigits, kDigits, '0');
   return xxh3_of(bytes_of(little_text(header.size()) + header));
@@ -101,7 +101,7 @@ void encode(ByteSink& sink, const TensorMap& tensors, const Metadata& metadata) 
 
 // ---- reading
 
-/// The JSON text, its length compared with the size of the file.
+/// The JSON text, whose length has been compared with the size of the file.
 std::string read_header(std::string_view file, int64_t size, const ReadAt& read_at) {
   std::array<std::byte, kLengthBytes> first{};
   const auto there = static_cast<size_t>(std::min(size, kLengthBytes));
@@ -122,7 +122,7 @@ std::string read_header(std::string_view file, int64_t size, const ReadAt& read_
   return header;
 }
 
-/// Compares the hash of the header, if it has one, before its meaning is looked at. Says whether it has.
+/// Verifies the hash of the header, if it has one, before the header is parsed. Returns whether it has one.
 bool verify_header(std::string_view file, const std::string& header) {
   const size_t digits = header_digits(header);
   if (digits == std::string::npos) return false;
@@ -151,7 +151,7 @@ SafetensorsFile::SafetensorsFile(std::string name, int64_t size, ReadAt read_at)
             "copy, or drop these keys if another program rewrote it");
   }
 
-  // Tensors must fill the file: no gaps, no overlaps, nothing behind the last.
+  // Tensors must fill the file: no gaps, no overlaps, and nothing after the last one.
   std::sort(header.items.begin(), header.items.end(),
             [](const auto& a, const auto& b) { return a.data_offsets < b.data_offsets; });
   int64_t end = 0;

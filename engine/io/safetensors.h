@@ -6,15 +6,15 @@
 //
 // Layout (https://huggingface.co/docs/safetensors): 8 bytes, the length N of the header, least significant byte first;
 // N bytes of JSON, `{"__metadata__": {string: string}, NAME: {"dtype", "shape", "data_offsets": [begin, end]}, ...}`,
-// padded with spaces; then the elements, row-major, tensors without gaps and in any order.
+// padded with spaces; then the row-major elements of the tensors, in any order and without gaps.
 //
 // Files written here also carry hashes among their metadata, which other readers see as strings and may ignore:
 //   bochner.hash                  xxh3_128
-//   bochner.hash.header           hash of everything before the elements, with the 32 digits of this value taken as '0'
+//   bochner.hash.header           hash of everything before the elements, with the 32 digits of this value read as '0'
 //   bochner.hash.tensor.NAME      hash of the bytes of tensor NAME
-// each 32 hexadecimal digits, as `xxhsum -H2` prints them. Reading verifies them, so any changed byte in such a file is
-// noticed, and if it is part of a tensor, the tensor is named. Files of other writers, without hashes, are read without
-// this check. A program that rewrites a file must drop or renew these keys.
+// each 32 hexadecimal digits, as `xxhsum -H2` prints them. Reading verifies them, so any changed byte of such a file is
+// detected, and a damaged tensor is named. Files of other programs have no hashes and are read without this check. A
+// program that rewrites a file must drop or renew these keys.
 #pragma once
 
 #include <filesystem>
@@ -50,7 +50,7 @@ Safetensors parse_safetensors(Bytes bytes, std::string_view file);
 void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors, const Metadata& metadata = {});
 std::vector<std::byte> format_safetensors(const TensorMap& tensors, const Metadata& metadata = {});
 
-/// A file whose tensors are read one by one, for callers that need only some, or that move each one elsewhere.
+/// A file whose tensors are read one by one, for callers that need only some of them or move each one elsewhere.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
@@ -62,7 +62,7 @@ class SafetensorsFile {
   std::vector<std::string> tensor_names() const;
   bool contains(const std::string& tensor) const { return entries_.contains(tensor); }
   const Shape& shape(const std::string& tensor) const { return entry(tensor).layout.shape(); }
-  /// The type it will be read into.
+  /// The type that the tensor is read as.
   DType dtype(const std::string& tensor) const { return dtype_for(entry(tensor).layout.type()); }
   /// Reads and verifies one tensor. An Error names the nearest names if there is no such tensor.
   Tensor read(const std::string& tensor) const;

@@ -26,7 +26,7 @@ constexpr std::array<std::pair<std::string_view, FileType>, 12> kNames = {{{"F32
 
 constexpr int64_t kHeaderStart = 8;
 
-/// A cursor over text that tells a counter how far it came: the parser itself reports no places.
+/// An iterator over text that counts how far the parser has come, since the parser does not report positions.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -54,8 +54,8 @@ class CountingIterator {
   const char** furthest_;
 };
 
-/// Takes the events of the JSON parser and accepts exactly the form of a header. No tree is built, so depth costs
-/// nothing and hostile text no more memory than its length.
+/// Handles the events of the JSON parser and accepts exactly the form of a header. No tree is built, so nesting costs
+/// nothing, and hostile text costs no more memory than its length.
 class Handler final : public json::json_sax_t {
  public:
   Handler(std::string_view text, std::string_view file) : text_(text), file_(file), furthest_(text.data()) {}
@@ -212,7 +212,7 @@ class Handler final : public json::json_sax_t {
   const char* furthest_;
   Place place_ = Place::nothing;
   std::string key_;
-  std::string name_;  ///< key of the entry at work
+  std::string name_;  ///< key of the current entry
   std::set<std::string> names_;
   std::set<std::string> item_keys_;
   SafetensorsHeader header_;
@@ -221,7 +221,7 @@ class Handler final : public json::json_sax_t {
 }  // namespace
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::string_view file) {
-  if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {  // the parser would take it for the end
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {  // the parser would stop there
     fail_at(file, kHeaderStart + static_cast<int64_t>(zero),
             "safetensors header: a zero byte; the file is damaged or no safetensors file");
   }

@@ -22,15 +22,15 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// Parses the header text, which begins at byte 8 of `file`. JSON that is not UTF-8, not of this form, nested deeper
-/// than the form, or that names something twice is an Error with the offset. Offsets and shapes are only known to be
-/// non-negative integers.
+/// Parses the header text, which begins at byte 8 of `file`. JSON that is not UTF-8, does not have this form, is nested
+/// deeper or names something twice is an Error with the offset. Offsets and shapes are checked only to be non-negative
+/// integers.
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::string_view file);
 
 /// The header text for these items, padded so that the elements begin at a multiple of 8 bytes.
 std::string format_safetensors_header(const SafetensorsHeader& header);
 
-/// `F32`, ... and back; an Error lists those that are known.
+/// Converts names such as `F32`; an Error lists the known ones.
 std::string_view safetensors_name(FileType type);
 FileType safetensors_type(std::string_view name, std::string_view tensor, std::string_view file, int64_t offset);
 

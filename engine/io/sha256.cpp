@@ -65,7 +65,7 @@ void sha256_blocks_portable(std::array<uint32_t, 8>& state, const std::byte* blo
 
 #if defined(__SHA__) && defined(__SSE4_1__)
 
-// The instructions hold the state as (a, b, e, f) and (c, d, g, h), and do four rounds with four words of the schedule.
+// The instructions keep the state as (a, b, e, f) and (c, d, g, h), and do four rounds with four words of the schedule.
 void sha256_blocks(std::array<uint32_t, 8>& state, const std::byte* blocks, size_t count) {
   const auto order = [](const uint32_t* s, size_t i, size_t j, size_t k, size_t l) {
     return _mm_set_epi32(static_cast<int>(s[i]), static_cast<int>(s[j]), static_cast<int>(s[k]),

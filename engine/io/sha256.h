@@ -14,11 +14,11 @@
 
 namespace bochner {
 
-/// The hash of bytes that come in pieces; how they are cut does not matter.
+/// The hash of bytes that come in pieces of any size.
 class Sha256 {
  public:
   void update(std::span<const std::byte> bytes);
-  /// 64 lower-case hexadecimal digits of what was put in so far; more may follow.
+  /// 64 lower-case hexadecimal digits for the bytes so far; more may follow.
   std::string hex() const;
 
  private:
@@ -31,8 +31,8 @@ class Sha256 {
 /// The hash of a file, read in pieces; an Error if it cannot be read.
 std::string sha256_of_file(const std::filesystem::path& path);
 
-/// The compression function over whole blocks of 64 bytes: in C++, and with the processor's SHA instructions where it
-/// was compiled for them (else the same). For Sha256 and for tests.
+/// The compression function over whole blocks of 64 bytes, in plain C++ and with the processor's SHA instructions
+/// (without them, both are the same). For Sha256 and for tests.
 void sha256_blocks_portable(std::array<uint32_t, 8>& state, const std::byte* blocks, size_t count);
 void sha256_blocks(std::array<uint32_t, 8>& state, const std::byte* blocks, size_t count);
 

@@ -60,12 +60,12 @@ class MemorySink final : public ByteSink {
   std::vector<std::byte> bytes_;
 };
 
-/// `source` itself, or what it unpacks to where it begins as a gzip or Zstandard file does.
+/// `source` itself, or its unpacked bytes if it begins like a gzip or Zstandard file.
 std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source);
-/// A file to be read from its start, unpacked where it is gzip or Zstandard, whatever its name. What is read is told to
-/// the DataLog that stands (data_log.h).
+/// Opens a file at its start and unpacks gzip and Zstandard, whatever the name. What is read is added to the current
+/// DataLog (data_log.h).
 std::unique_ptr<ByteSource> open_unpacked(const std::filesystem::path& path);
-/// The next `count` bytes, fewer only at the end. Memory grows with what is really there, not with `count`.
+/// The next `count` bytes, fewer only at the end. Memory grows with the bytes that are really there, not with `count`.
 std::vector<std::byte> read_up_to(ByteSource& source, int64_t count);
 /// All bytes that are left; more than `limit` of them are an Error.
 std::vector<std::byte> read_all(ByteSource& source, int64_t limit);

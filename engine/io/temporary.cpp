@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kMark = ".tmp-";
 
-/// A path where a signal handler finds it: no memory that could be freed meanwhile.
+/// A path that a signal handler can read: its memory is never freed.
 struct Place {
   enum State : int { free, changing, used };
   std::atomic<int> state = free;
@@ -28,14 +28,14 @@ struct Place {
 };
 static_assert(std::atomic<int>::is_always_lock_free);
 
-/// One more than that at a time is a Temporary that only its destructor removes.
+/// If there are more at a time, only their destructors remove them.
 std::array<Place, 64> places;
 
 bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Is it NAME.tmp-PID-N? Any NAME will do where that is empty.
+/// Whether the file is called NAME.tmp-PID-N, with any NAME if `name` is empty.
 bool is_temporary(std::string_view file, std::string_view name) {
   const size_t mark = file.rfind(kMark);
   if (mark == std::string_view::npos || mark == 0 || (!name.empty() && file.substr(0, mark) != name)) return false;
@@ -95,10 +95,10 @@ int open_temporary(const std::filesystem::path& target, std::filesystem::path& p
     const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0 && errno == EEXIST) continue;
     if (descriptor < 0) return -1;
-    flock(descriptor, LOCK_EX | LOCK_NB);  // best effort: some file systems have no locks, and there nobody removes
+    flock(descriptor, LOCK_EX | LOCK_NB);  // best effort: some file systems have no locks, and nothing is removed there
     struct stat status {};
     if (fstat(descriptor, &status) != 0 || status.st_nlink > 0) return descriptor;
-    close(descriptor);  // taken for a leftover in the moment before it was locked
+    close(descriptor);  // was removed as a leftover before it could be locked
   }
 }
 

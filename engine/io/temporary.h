@@ -1,6 +1,6 @@
 // Temporary files and folders, and the removal of those that killed processes left behind.
 //
-//   const Temporary staging(folder / ".making");   // removed at the end, and where a signal ends the program
+//   const Temporary staging(folder / ".making");   // removed at the end, also if a signal ends the program
 //
 //   remove_leftovers("runs/lra/a");                // NAME.tmp-PID-N of processes that were killed
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace bochner {
 
-/// A file, or a folder that will be empty by then, that is removed when this object ends, unless keep() was called.
-/// Until then it is on a list that a signal handler can go through.
+/// A file or an empty folder that is removed when this object is destroyed, unless keep() was called. Until then it is
+/// on a list that a signal handler can read.
 class Temporary {
  public:
   /// The path need not exist.
@@ -21,7 +21,7 @@ class Temporary {
   Temporary& operator=(const Temporary&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// It stays.
+  /// The file or folder stays.
   void keep();
 
  private:
@@ -30,14 +30,14 @@ class Temporary {
   bool removes_ = true;
 };
 
-/// Removes what every living Temporary names, the newest first. Safe in a signal handler that ends the process.
+/// Removes the file or folder of every Temporary, newest first. Safe in a signal handler that ends the process.
 void remove_temporaries() noexcept;
 
 /// Opens a new file `TARGET.tmp-PID-N` for writing and locks it for as long as the descriptor stays open: this is how
-/// remove_leftovers() knows the file of a living process, on whichever machine. Returns -1 with errno where it cannot.
+/// remove_leftovers() knows the file of a living process, on whichever machine. Returns -1 with errno on failure.
 int open_temporary(const std::filesystem::path& target, std::filesystem::path& path);
 
-/// Removes the `NAME.tmp-PID-N` in the folder whose process is gone; those of one NAME, or of any where it is empty.
+/// Removes the files `NAME.tmp-PID-N` in the folder whose process is gone: those of one NAME, or of any if it is empty.
 void remove_leftovers(const std::filesystem::path& folder, const std::string& name = "");
 
 }  // namespace bochner

@@ -14,7 +14,7 @@
 
 namespace bochner {
 
-/// The hash of bytes that come piece by piece; how they are cut does not matter.
+/// The hash of bytes that come in pieces of any size.
 class Xxh3 {
  public:
   Xxh3();
@@ -23,7 +23,7 @@ class Xxh3 {
   Xxh3& operator=(const Xxh3&) = delete;
 
   void update(Bytes bytes);
-  /// 32 lower-case hexadecimal digits of what was put in so far; more may follow.
+  /// 32 lower-case hexadecimal digits for the bytes so far; more may follow.
   std::string hex() const;
 
  private:
@@ -31,9 +31,9 @@ class Xxh3 {
   std::unique_ptr<State> state_;
 };
 
-/// Of bytes that are all there.
+/// The hash of bytes in memory.
 std::string xxh3_of(Bytes bytes);
-/// Of a file, read in pieces; an Error if it cannot be read.
+/// The hash of a file, read in pieces; an Error if it cannot be read.
 std::string xxh3_of_file(const std::filesystem::path& path);
 
 }  // namespace bochner

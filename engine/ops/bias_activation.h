@@ -1,5 +1,4 @@
-// y = act(x + b) in one pass over memory. Backward computes x + b again, so nothing but the input of this op has to be
-// kept.
+// y = act(x + b) in one pass over memory. Backward computes x + b again, so only the input of this op is kept.
 #pragma once
 
 #include <string_view>
@@ -8,7 +7,7 @@
 
 namespace bochner {
 
-/// Functions that a fused kernel can apply in passing; equations are in engine/ops/unary.h.
+/// The functions that fused kernels can apply; equations are in engine/ops/unary.h.
 enum class Activation : uint8_t { identity, relu, gelu, gelu_tanh };
 
 std::string_view name_of(Activation activation);

@@ -7,7 +7,8 @@ namespace bochner {
 
 #if defined(BOCHNER_CUDA)
 namespace cuda {
-/// Of one shape, on two devices, at least one of them a card; any strides and types. Waits where `to` is on the CPU.
+/// Copies between tensors of one shape on two devices, at least one of them a card; any strides and types. Waits if
+/// `to` is on the CPU.
 void copy_between_devices(const Tensor& from, const Tensor& to);
 }  // namespace cuda
 #endif

@@ -45,7 +45,7 @@ void check_pair(const char* op, const Tensor& x, const Tensor& targets) {
     fail("{}: targets {} do not fit {}", op, targets.str(), x.str());
 }
 
-/// The gradient of a loss as x's type.
+/// The gradient of a loss in the type of x.
 Tensor loss_gradient(const char* op, const Tensor& g, const Tensor& x) {
   if (g.size() != 1) fail("{}: the gradient of a loss has one element, got {}", op, g.str());
   return g.cast(x.dtype()).contiguous();

@@ -7,8 +7,8 @@ namespace bochner {
 
 // All contiguous: table, dtable (entries, dim), ids i64 (count), y, g (count, dim). Ids are checked.
 
-// Adds positions (length, dim) in turn, place i getting row i mod length, if defined.
-// On a card, an id outside the table becomes an Error at the next read by the host, and gives zeros.
+// Adds row i mod length of positions (length, dim), if defined, to place i. On a card, an id outside the table gives
+// zeros, and an Error at the next read by the host.
 BOCHNER_KERNEL(kForward, "embedding", embedding, const Tensor& table, const Tensor& ids, const Tensor& positions,
                const Tensor& y);
 BOCHNER_KERNEL(kBackward, "embedding_backward", embedding_backward, const Tensor& g, const Tensor& ids, int64_t padding,
@@ -16,7 +16,7 @@ BOCHNER_KERNEL(kBackward, "embedding_backward", embedding_backward, const Tensor
 
 namespace {
 
-/// As i64, contiguous.
+/// The ids as contiguous i64.
 Tensor checked_ids(const Tensor& ids) {
   if (ids.dtype() != DType::i64 && ids.dtype() != DType::i32)
     fail("embedding: ids must be i64 or i32, got {}", name_of(ids.dtype()));

@@ -4,10 +4,11 @@
 //   n = LayerNorm(x),   h = dropout(act(n W1^T + b1)),   y = x + dropout(h W2^T + b2)
 //
 // The (rows x hidden) activations never reach memory: those of one tile stay in the cache, and backward computes them
-// again. Backward needs x and two numbers a row. Memory beyond inputs and outputs: a packed copy of the weights, and
-// in backward one copy of their gradients for each of a few fixed pieces of rows (at most 64 MB in all).
+// again. Backward needs x and two numbers per row. Beyond inputs and outputs it takes memory for a packed copy of the
+// weights and, in backward, for one copy of their gradients for each of a few fixed pieces of rows (at most 64 MB in
+// all).
 //
-// Made for many more rows than `hidden`. For a few rows and large weights the plain composition is faster.
+// It is made for many more rows than `hidden`. With few rows and large weights the plain composition is faster.
 #pragma once
 
 #include "engine/ops/bias_activation.h"

@@ -5,9 +5,8 @@
 
 namespace bochner {
 
-// An Error in the name of `op` unless every element of `index` (i64, contiguous) lies in [0, bound).
-// On a card, an element out of range becomes an Error at the next read by the host; what follows leaves such elements
-// out.
+// An Error in the name of `op` unless every element of `index` (i64, contiguous) lies in [0, bound). On a card, an
+// element out of range becomes an Error at the next read by the host, and the kernels that follow skip it.
 BOCHNER_KERNEL(kCheckIndex, "index", check_index, const Tensor& index, int64_t bound, const char* op);
 // Operands y, x, index (i64): y = x[index * stride], with x at index 0. `bytes` is the size of an element of x and y.
 BOCHNER_KERNEL(kGather, "gather", gather, const Loop& loop, size_t bytes, int64_t stride);
@@ -114,7 +113,7 @@ void scatter_add_(const Tensor& y, int axis, const Tensor& index, const Tensor& 
          source.shape().str());
   }
   check(index, y.size(axis), y.device(), "scatter_add");
-  Shape chosen = source.shape();  // of the index, with its trailing axes of size 1 left so: they choose whole rows
+  Shape chosen = source.shape();  // of the index; trailing axes of size 1 stay: whole rows
   bool whole_rows = true;
   for (int a = axis + 1; a < y.rank(); ++a) whole_rows = whole_rows && index.size(a) == 1;
   for (int a = axis + 1; a < y.rank() && whole_rows; ++a) chosen[a] = 1;

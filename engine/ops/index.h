@@ -8,8 +8,8 @@
 
 namespace bochner {
 
-/// Arguments of the kernel of scatter_add: y (outer, bins, inner) and source (outer, count, inner), contiguous; strides
-/// of the index, in elements, along each axis of source; inner_stride is 0 or 1.
+/// Arguments of the kernel of scatter_add: y (outer, bins, inner) and source (outer, count, inner) are contiguous; the
+/// strides are those of the index, in elements, along each axis of source; inner_stride is 0 or 1.
 struct Scatter {
   int64_t outer, bins, count, inner;
   int64_t outer_stride, count_stride, inner_stride;
@@ -35,7 +35,7 @@ Tensor take_add(const Shape& shape, const Tensor& index, const Tensor& source, i
 void take_add_(const Tensor& y, const Tensor& index, const Tensor& source, int axis = 0);
 
 /// y[p.., index[p.., i, q..], q..] += source[p.., i, q..], the adjoint of gather: index broadcasts to source, and
-/// source has the sizes of y but along `axis`. Types and order as for take_add.
+/// source has the sizes of y except along `axis`. Types and order are those of take_add.
 Tensor scatter_add(const Shape& shape, int axis, const Tensor& index, const Tensor& source);
 void scatter_add_(const Tensor& y, int axis, const Tensor& index, const Tensor& source);
 

@@ -67,7 +67,7 @@ Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value)
     shape[axis] = checked_add(checked_add(before[axis], x.size(axis), "pad"), after[axis], "pad");
   }
   const Tensor y = Tensor::empty(shape, x.dtype(), x.device());
-  // The frame, axis by axis: what lies beyond x along this axis, within x along those before it.
+  // Fills the frame axis by axis: what lies outside x along this axis, and inside x along the axes before it.
   Tensor inside = y;
   for (int axis = 0; axis < x.rank(); ++axis) {
     const int64_t end = before[axis] + x.size(axis);

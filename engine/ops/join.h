@@ -10,10 +10,10 @@
 
 namespace bochner {
 
-/// y[.., o_t + i, ..] = x_t[.., i, ..] with o_t the sizes before t summed. At least one tensor; equal types, devices
-/// and sizes but along `axis`.
+/// y[.., o_t + i, ..] = x_t[.., i, ..] with o_t the sum of the sizes before t. Needs at least one tensor; types,
+/// devices and sizes must be equal, except the sizes along `axis`.
 Tensor concat(const std::vector<Tensor>& tensors, int axis);
-/// y[.., t, ..] = x_t[.., ..]: a new axis before `axis` (-1: the last). Equal shapes, types and devices.
+/// y[.., t, ..] = x_t[.., ..]: a new axis before `axis` (-1: after the last). Shapes, types and devices must be equal.
 Tensor stack(const std::vector<Tensor>& tensors, int axis = 0);
 /// `before[a]` and `after[a]` elements of `value` at the ends of every axis a; neither is negative.
 Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value = 0);

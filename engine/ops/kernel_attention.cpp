@@ -9,8 +9,8 @@
 
 namespace bochner {
 
-// Rows of Q, K, V, dO, O, dQ, dK, dV are of one piece; the values of Omega are contiguous. dOmega is overwritten where
-// it is defined.
+// Each row of Q, K, V, dO, O, dQ, dK and dV is contiguous, and so are the values of Omega. dOmega is overwritten if it
+// is defined.
 BOCHNER_KERNEL(kForward, "kernel_attention", kernel_attention, const KernelAttentionSpec& spec, const Tensor& Q,
                const Tensor& K, const Tensor& V, const Frequencies& Omega, const Tensor& keys,
                const KernelAttentionResult& to);
@@ -98,7 +98,8 @@ double products_of(Spec spec, T Q, T K, T V, W Omega) {
   return heads * tokens * (products_of_projection(Omega, Q.size(3)) + features * static_cast<double>(V.size(3)));
 }
 
-/// Is bf16 computed in f32? On the CPU always; elsewhere its kernels add one eps to all features.
+/// Whether bf16 is computed in f32: always on the CPU, and on a card if eps is added before the shift, since the
+/// kernels for bf16 add one eps to all features.
 bool computes_in_f32(Spec spec, T Q) {
   const bool floors = spec.shifts() && spec.map.absolute_eps && spec.map.eps > 0;
   return must_convert(Q) || (Q.dtype() == DType::bf16 && floors);

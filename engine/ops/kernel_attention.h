@@ -9,8 +9,8 @@
 // which S and z are rescaled. Backward computes the features again, tile by tile; the shifts get no gradient.
 //
 // The causal form walks through chunks of up to 64 tokens and carries S and z from one to the next. Its shift is the
-// largest exponent among the keys that the query sees, so a result does not depend on later tokens, not even by eps.
-// A chunk ends early if the shift rises by more than 2^40 within it.
+// largest exponent among the keys that the query sees, so a result does not depend on later tokens, not even through
+// eps. A chunk ends early if the shift rises by more than 40 powers of two within it.
 #pragma once
 
 #include "engine/ops/features/feature_map.h"
@@ -45,9 +45,9 @@ inline int64_t kernel_attention_state_size(int64_t features, int64_t value_dim) 
 }
 
 /// Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E), f32 or f64, or bf16 beside Omega and a state in f32, of any
-/// strides: views of a joint projection are read in place. Omega is dense or, on the CPU, FastFood; undefined: u =
-/// scale x. keys bool (B, Lk), true at real tokens, or undefined; other keys are never read. A query that sees no key
-/// gets zeros.
+/// strides: views of a joint projection are read in place. Omega is dense or, on the CPU, FastFood; if it is undefined,
+/// u = scale x. keys bool (B, Lk) is true at real tokens, or undefined; other keys are never read. A query that sees no
+/// key gets zeros.
 KernelAttentionResult kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K,
                                        const Tensor& V, const Frequencies& Omega, const Tensor& keys);
 

@@ -46,7 +46,7 @@ Shape matrix(Shape batch, int64_t m, int64_t n) {
   return batch;
 }
 
-/// Both sides of a linear system, of one type and device, their batch axes broadcast.
+/// Both sides of a linear system, of one type and device, with batch axes broadcast.
 struct System {
   Tensor a, b;
 };

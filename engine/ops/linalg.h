@@ -37,20 +37,20 @@ Svd svd(const Tensor& a);
 /// the largest count as zero. A negative cutoff chooses max(m, n) times the type's epsilon.
 Tensor pinv(const Tensor& a, double cutoff = -1);
 
-/// L (.., n, n), lower triangular with a positive diagonal, A = L L^T with A symmetric and positive definite, else an
-/// Error; only its lower triangle is read.
+/// L (.., n, n), lower triangular with a positive diagonal, such that A = L L^T. A is symmetric and positive definite,
+/// otherwise an Error; only its lower triangle is read.
 Tensor cholesky(const Tensor& a);
 /// X (.., n, r) with L L^T X = B, for L as from cholesky. The batch axes of both broadcast.
 Tensor cholesky_solve(const Tensor& l, const Tensor& b);
-/// X with T X = B, or T^T X = B (transposed): T (.., n, n) is lower or upper triangular, its other triangle is not
-/// read. An exact zero on the diagonal is an Error. The batch axes of both broadcast.
+/// X with T X = B, or T^T X = B (transposed). T (.., n, n) is lower or upper triangular; its other triangle is not
+/// read. A zero on the diagonal is an Error. The batch axes of both broadcast.
 Tensor triangular_solve(const Tensor& t, const Tensor& b, bool lower = true, bool transposed = false);
 /// X (.., n, r) with A X = B for any invertible A (.., n, n), by LU with row exchanges; an exactly singular A is an
 /// Error.
 Tensor solve(const Tensor& a, const Tensor& b);
-/// X (.., n, r) that minimises |A X - B|^2 + ridge |X|^2 with A (.., m, n), B (.., m, r):
-/// X = V diag(s / (s^2 + ridge)) U^T B, where singular values up to max(m, n) epsilon times the largest count as zero.
-/// With ridge 0, the shortest of all minimisers. Never forms A^T A, whose condition is that of A squared.
+/// X (.., n, r) that minimises |A X - B|^2 + ridge |X|^2 with A (.., m, n), B (.., m, r): X = V diag(s / (s^2 + ridge))
+/// U^T B, where singular values up to max(m, n) epsilon times the largest count as zero. With ridge 0, X is the
+/// shortest of all minimisers. A^T A, whose condition number is that of A squared, is never formed.
 Tensor least_squares(const Tensor& a, const Tensor& b, double ridge = 0);
 
 }  // namespace bochner

@@ -11,7 +11,7 @@ namespace bochner {
 
 BOCHNER_KERNEL(kForward, "linear", linear, const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights,
                const Tensor& residual, const LinearSpec& spec, const LinearResult& result);
-// Fills `result`, whose gamma, beta and b are undefined if those are not asked for; made.y is defined behind relu.
+// Fills `result`, whose gamma, beta and b are undefined if they are not needed; made.y is defined if spec.relu.
 BOCHNER_KERNEL(kBackward, "linear_backward", linear_backward, const LinearSizes& sizes, const Tensor& g,
                const Tensor& x, const LinearResult& made, const LinearWeights& weights, const LinearSpec& spec,
                const LinearGradients& result);

@@ -3,9 +3,9 @@
 //
 //   n = LayerNorm(x) or x,   y = residual + dropout(n W^T + b)   or   y = dropout(relu(n W^T + b))
 //
-// Neither n nor n W^T is kept or written: backward computes n again from x and two numbers a row. Memory
-// beyond inputs and outputs: a packed copy of the weights, and in backward one copy of their gradients for each of a
-// few fixed pieces of rows (at most 64 MB in all).
+// Neither n nor n W^T is kept or written: backward computes n again from x and two numbers per row. Beyond inputs and
+// outputs it takes memory for a packed copy of the weights and, in backward, for one copy of their gradients for each
+// of a few fixed pieces of rows (at most 64 MB in all).
 #pragma once
 
 #include "engine/ops/dropout.h"
@@ -39,7 +39,7 @@ struct LinearGradients {
   LinearWeights weights;  ///< undefined if the weight is
 };
 
-/// With the dropout mask m:  e = g m,  or g step(y) scale after relu, where y > 0 also says what was kept;
+/// With the dropout mask m:  e = g m,  or g step(y) scale after relu, where y > 0 also tells what was kept;
 /// dW = e^T n,  db = sum e,  dn = e W,  dx = LayerNorm'(dn) or dn.  `made` is of linear(); its y is needed for relu.
 /// The gradient of the residual is g. Rows are summed within fixed pieces, and these sums are added in order.
 LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearResult& made,

@@ -15,7 +15,7 @@ namespace {
 
 using Offsets = std::vector<int64_t>;
 
-/// x as BLAS can read it: one of the last two axes has stride 1; copied where neither has.
+/// x as BLAS can read it, with stride 1 along one of the last two axes; a copy if neither has stride 1.
 Tensor readable(const Tensor& x, MatrixLayout& layout) {
   const int64_t rows = x.size(-2);
   const int64_t columns = x.size(-1);

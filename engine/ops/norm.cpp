@@ -46,7 +46,7 @@ Rows rows_of(const char* op, const Tensor& x) {
   return {columns == 0 ? 0 : x.size() / columns, columns};
 }
 
-/// gamma or beta, contiguous; where undefined, `value` everywhere.
+/// gamma or beta, contiguous; if undefined, filled with `value`.
 Tensor scale_of(const char* op, const char* name, const Tensor& given, double value, const Tensor& x) {
   const DType dtype = compute_dtype(x.dtype());
   if (!given.defined()) return Tensor::full({x.size(-1)}, value, dtype, x.device());
@@ -107,7 +107,7 @@ ResidualLayerNorm residual_layer_norm(const Tensor& x, const Tensor& residual, c
                                       double eps, const Dropout& drop) {
   const auto [rows, columns] = rows_of("layer_norm", x);
   check_same("layer_norm", "residual", residual, x);
-  if (must_convert(x)) {  // the norm is that of the sum as it is kept
+  if (must_convert(x)) {  // the norm is that of the sum after rounding
     const Tensor sum = add_dropout(x, residual, drop);
     const LayerNorm of_sum = layer_norm(sum, gamma, beta, eps);
     return {sum, of_sum.y, of_sum.mean, of_sum.rstd};

@@ -1,6 +1,6 @@
-// Normalisation: LayerNorm over the last axis (Ba, Kiros, Hinton, 2016) and BatchNorm over the first (Ioffe, Szegedy,
-// ICML 2015), with hand-written backwards. f32 and f64; LayerNorm also bf16, its gamma, beta, statistics and their
-// gradients in f32.
+// Normalisation: LayerNorm over the last axis (Ba, Kiros, Hinton, 2016) and BatchNorm over the first
+// (Ioffe, Szegedy, ICML 2015), with hand-written backwards. f32 and f64; LayerNorm also bf16, with gamma, beta,
+// statistics and their gradients in f32.
 //
 // Neither keeps its output or the normalised x: backward computes them again from x, mean and rstd.
 #pragma once

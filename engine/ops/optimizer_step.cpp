@@ -17,7 +17,7 @@ BOCHNER_KERNEL(kSumOfSquares, "global_norm", sum_of_squares, const std::vector<T
 
 namespace {
 
-/// All on the device of the first parameter, `first`.
+/// Refuses tensors that are not on the device of the first parameter, `first`.
 void require_alike(const char* op, const Tensor& first, std::initializer_list<const Tensor*> tensors) {
   const Tensor& p = **tensors.begin();
   for (const Tensor* tensor : tensors) {
@@ -28,7 +28,7 @@ void require_alike(const char* op, const Tensor& first, std::initializer_list<co
   }
 }
 
-/// `count` f64 on the device of the parameters.
+/// Refuses anything but `count` f64 on the device of the parameters.
 void require_numbers(const char* op, const char* what, const Tensor& numbers, int64_t count, const Tensor& first) {
   if (numbers.size() != count || numbers.dtype() != DType::f64 || !numbers.is_contiguous() ||
       numbers.device() != first.device()) {
@@ -109,7 +109,7 @@ double global_norm(const std::vector<Tensor>& tensors) {
 Tensor clip_scale(const std::vector<Tensor>& tensors, double limit) {
   if (!(limit > 0)) fail("clip_scale: the limit {} must be positive", limit);
   const Tensor norm = sqrt(sum_of_squares(tensors));
-  // Just 1 up to the limit; NaN where the norm is.
+  // Exactly 1 up to the limit; NaN if the norm is NaN.
   const Tensor most = Tensor::scalar(limit, DType::f64, norm.device());
   return most / maximum(most, norm);
 }

@@ -19,9 +19,9 @@ namespace bochner {
 
 /// How gradients enter a step, and whether the step changes anything.
 struct GradientClip {
-  Tensor scale{};  ///< one f64 on the parameters' device: g is multiplied by it first; undefined: by 1
+  Tensor scale{};  ///< one f64 on the parameters' device that g is multiplied by first; undefined: 1
   double limit = std::numeric_limits<double>::infinity();  ///< then cut to [-limit, limit]
-  Tensor guard{};  ///< one f64, also there: if it is not finite, nothing changes; undefined: no such check
+  Tensor guard{};  ///< one f64 on that device: if it is not finite, nothing changes; undefined: no check
 };
 
 struct AdamStep {
@@ -68,7 +68,7 @@ Tensor numbers_of(const SgdStep& step);
 /// The sum of the squares of all elements of all tensors, added in fixed order, across pieces in double: one f64 on
 /// their device. At least one tensor.
 Tensor sum_of_squares(const std::vector<Tensor>& tensors);
-/// The root of that sum, read by the host; 0 of no tensors.
+/// The root of that sum, read by the host; 0 if there are no tensors.
 double global_norm(const std::vector<Tensor>& tensors);
 /// min(1, limit / norm) with the norm of all tensors together, for GradientClip: one f64 on their device. limit > 0.
 Tensor clip_scale(const std::vector<Tensor>& tensors, double limit);

@@ -9,7 +9,7 @@
 namespace bochner {
 
 // x is contiguous (outer, count, inner); y is contiguous (outer, inner).
-// On a card, too, the order of a sum follows from the sizes.
+// The order of a sum follows from the sizes alone, on a card too.
 BOCHNER_KERNEL(kReduce, "reduce", reduce, Reducer op, int64_t outer, int64_t count, int64_t inner, const Tensor& x,
                const Tensor& y);
 

@@ -9,8 +9,8 @@ namespace bochner {
 /// What a reduction does with the elements of an axis.
 enum class Reducer : unsigned char { sum, max, min };
 
-/// y = sum over `axes` of x; no axes given: over all. Reduced axes vanish, or stay with size 1 (keep). f32, f64, bf16
-/// (summed in f32), i32, i64.
+/// y = sum of x over `axes`, or over all axes if none are given. Reduced axes are removed, or stay with size 1 (keep).
+/// f32, f64, bf16 (summed in f32), i32, i64.
 Tensor sum(const Tensor& x, const Dims& axes = {}, bool keep = false);
 /// y = sum / number of elements summed. f32, f64, bf16.
 Tensor mean(const Tensor& x, const Dims& axes = {}, bool keep = false);

@@ -4,7 +4,7 @@
 
 namespace bochner {
 
-// x and y (outer, count, inner), contiguous; sums run along the middle.
+// x and y (outer, count, inner), contiguous; sums run along the middle axis.
 BOCHNER_KERNEL(kCumsum, "cumsum", cumsum, int64_t outer, int64_t count, int64_t inner, bool exclusive, bool reverse,
                const Tensor& x, const Tensor& y);
 

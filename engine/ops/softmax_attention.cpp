@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kOp = "softmax_attention";
 
-/// Multiplications of Q K^T and P V; half of them where later keys are hidden.
+/// Multiplications of Q K^T and P V; half of them if later keys are hidden.
 double products_of(const Tensor& Q, const Tensor& K, const Tensor& V, const SoftmaxAttentionOptions& options) {
   const auto pairs = static_cast<double>(Q.size(0) * Q.size(1)) * static_cast<double>(Q.size(2) * K.size(2));
   return (options.causal ? 0.5 : 1) * pairs * static_cast<double>(Q.size(3) + V.size(3));

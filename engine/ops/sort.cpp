@@ -8,7 +8,7 @@ namespace bochner {
 // columns.
 BOCHNER_KERNEL(kSort, "sort", sort, int64_t rows, int64_t columns, int64_t k, bool descending, const Tensor& x,
                const Tensor& values, const Tensor& indices);
-// Of each row, the first place of the largest or smallest element.
+// The first place of the largest or smallest element of each row.
 BOCHNER_KERNEL(kArgmax, "argmax", argmax, int64_t rows, int64_t columns, bool largest, const Tensor& x,
                const Tensor& places);
 

@@ -11,15 +11,15 @@ struct Ordered {
   Tensor indices;  ///< where they were: values = gather(x, axis, indices)
 };
 
-/// All elements in ascending or descending order; equal ones in the order of their places, in both directions.
+/// All elements in ascending or descending order. Equal ones keep the order of their places, in both directions.
 Ordered sort(const Tensor& x, int axis = -1, bool descending = false);
 /// The places of the elements in that order.
 Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);
-/// The k largest elements, largest first, of ties the ones with the lowest place: the first k of sort(x, axis, true).
+/// The k largest elements, largest first, and the lowest places first among equals: the first k of sort(x, axis, true).
 /// 0 <= k <= size of the axis, which becomes k.
 Ordered topk(const Tensor& x, int64_t k, int axis = -1);
-/// The place of the largest (smallest) element, of ties the lowest. The axis vanishes, or stays with size 1 (keep); an
-/// Error where it is empty.
+/// The place of the largest (smallest) element, the lowest place among equals. The axis is removed, or stays with size
+/// 1 (keep); an empty axis is an Error.
 Tensor argmax(const Tensor& x, int axis = -1, bool keep = false);
 Tensor argmin(const Tensor& x, int axis = -1, bool keep = false);
 

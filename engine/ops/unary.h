@@ -1,6 +1,6 @@
 // Elementwise functions of one argument. Each is one struct with `forward(x)`, for numbers of either precision on any
 // device, and `derivative(x, y)` = dy/dx at y = f(x). The derivative uses functions that exist both for numbers
-// (engine/math.h) and for Variables, so the same code is the fused backward kernel (g * derivative) and, composed of
+// (engine/math.h) and for Variables, so the same code is the fused backward kernel (g * derivative) and, made of
 // differentiable ops, gives higher derivatives.
 //
 // To add one, write the struct and put its name in the list at the end. The Tensor and Variable functions, the kernels
@@ -12,7 +12,7 @@
 
 namespace bochner {
 
-/// The type of a constant beside a V: V itself for numbers, double beside Variables.
+/// The type of a constant in an expression of V: V itself for numbers, double for Variables.
 template <class V>
 struct ConstantOf {
   using type = V;

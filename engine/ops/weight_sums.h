@@ -8,14 +8,14 @@
 
 namespace bochner {
 
-/// 1 / sum; 0 where the sum is 0 or below the normal numbers, as of a query that sees no key or none that weighs.
+/// 1 / sum, or 0 if the sum is 0 or subnormal: the query sees no key, or only keys without weight.
 template <class T>
 BOCHNER_HD inline T inverse_of_weights(T sum) {
   return math::abs(sum) >= std::numeric_limits<T>::min() ? T(1) / sum : T(0);
 }
 
-/// The same in gradients, where it is multiplied by more than weights: at most 1e24 (f64: 1e200), so that products with
-/// it stay finite. A query whose shifted weights have a smaller sum gets smaller derivatives than are due.
+/// The same for gradients, where it is multiplied by more than weights: at most 1e24 (f64: 1e200), so that products
+/// with it stay finite. A query whose shifted weights have a smaller sum gets derivatives that are too small.
 template <class T>
 BOCHNER_HD inline T inverse_in_gradients(T sum) {
   const T most = static_cast<T>(std::is_same_v<T, float> ? 1e24 : 1e200);

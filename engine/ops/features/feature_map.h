@@ -1,6 +1,6 @@
-// Feature maps phi with E[phi(q) . phi(k)] = kernel(q, k): what a kernel attention applies to u = Omega x. Plain data,
-// read by the composed text (autograd/fused/kernel_attention.cpp) and by the streaming kernels of both
-// backends alike.
+// Feature maps phi with E[phi(q) . phi(k)] = kernel(q, k): what a kernel attention applies to u = Omega x. This is
+// plain data, read by the composition (autograd/fused/kernel_attention.cpp) and by the streaming kernels of both
+// backends.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace bochner {
 
 // X(name, op, text): the functions f of elementwise features; `op` computes numbers (functions.h, unary.h), `text` is f
-// of a Variable u. The order is that in which mechanisms are listed.
+// of a Variable u. Mechanisms are listed in this order.
 // clang-format off
 #define BOCHNER_FEATURE_FUNCTIONS(X)           \
   X(elu_plus_one, EluPlusOne, elu(u) + 1)      \
@@ -41,15 +41,15 @@ struct FeatureMap {
   /// Added to each feature: to a shifted exponential after its shift, so that it is a share of the largest one. No
   /// gradient flows through the shift: with this eps > 0 derivatives are those of a constant shift.
   double eps = 1e-6;
-  /// eps is added before the shift: exp(u - c |x|^2) + eps, whose shift cancels wholly, in derivatives, too.
+  /// eps is added before the shift: exp(u - c |x|^2) + eps. The shift then cancels exactly, also in derivatives.
   bool absolute_eps = false;
-  double constant = 0;  ///< s: one more feature of this value, adding s^2 to the kernel (KL as released)
+  double constant = 0;  ///< s: one more feature of this value, which adds s^2 to the kernel (KL as released)
 
   /// Does phi hold exponentials that depend on |x|^2?
   bool has_exponent() const {
     return kind == Kind::positive || kind == Kind::hyperbolic || kind == Kind::softmax_trigonometric;
   }
-  /// F: rows of phi made of M = `frequencies` rows of Omega.
+  /// F, the number of rows of phi for M = `frequencies` rows of Omega.
   int64_t rows(int64_t frequencies) const {
     const bool pairs = kind == Kind::trigonometric || kind == Kind::hyperbolic || kind == Kind::softmax_trigonometric;
     return (pairs ? 2 : 1) * frequencies + (constant != 0 ? 1 : 0);

@@ -10,18 +10,18 @@
 
 namespace bochner {
 
-/// What makes FastFood (KL Eq. 6) of its diagonals: Omega = S H G Pi H B in each of several blocks of P rows, P a power
-/// of two not below the size of x, which is padded by zeros. O(M log P) for a token.
+/// FastFood (KL Eq. 6) without its diagonals: Omega = S H G Pi H B in each of several blocks of P rows. P is a power of
+/// two, at least the size of x, which is padded with zeros. It costs O(M log P) for a token.
 struct FastFoodRows {
   Tensor permutation;  ///< Pi, i64 (blocks, P), on the CPU: the row of H B x that each block's Pi puts at i
-  int64_t count = 0;   ///< M: rows of all blocks that are used, 0 < M <= blocks P
+  int64_t count = 0;   ///< M: number of rows used, 0 < M <= blocks P
 };
 
-/// Either case, in `Array`s: tensors, or variables that learn.
+/// Both cases, as tensors or as variables that learn: `Array`.
 template <class Array>
 struct FrequenciesOf {
   /// Dense: Omega (1 or heads, M, D), or undefined for u = scale x. FastFood: the diagonals S, G and B of each block,
-  /// (1 or heads, 3 blocks, P). Gradients are of these.
+  /// (1 or heads, 3 blocks, P). These get the gradients.
   Array values;
   std::optional<FastFoodRows> fastfood;  ///< none where dense
 

@@ -32,7 +32,7 @@ struct Identity {
   }
 };
 
-/// y = -1, 0 or 1; its slope is 0 at infinity, too
+/// y = -1, 0 or 1; its slope is 0, also at infinity
 struct Sgn {
   template <class T>
   BOCHNER_HD T forward(T x) const {
@@ -44,7 +44,7 @@ struct Sgn {
   }
 };
 
-/// Of each line of the list: forward(u) and derivative(u, y) of numbers, and composed(u) of Variables.
+/// For each line of the list: forward(u) and derivative(u, y) of numbers, and composed(u) of Variables.
 template <FeatureMap::Function f>
 struct Definition;
 
