@@ -56,7 +56,7 @@ Arena::Arena() {
 }
 
 void Arena::grow(size_t bytes) {
-  // The free block that ends at the frontier, if any, is part of the answer.
+  // A free block that ends at the frontier, if there is one, becomes part of the new block.
   size_t tail = 0;
   if (!free_.empty()) {
     const auto last = std::prev(free_.end());

@@ -10,8 +10,8 @@
 
 namespace bochner::cpu {
 
-/// Best fit with splitting and merging. Freed blocks stay for reuse, so a training step in steady state faults no page
-/// in; low addresses are preferred, so the pages ever touched stay close to the peak in use.
+/// Best fit with splitting and merging. Freed blocks are kept for reuse, so a training step in steady state causes no
+/// page faults. Low addresses are preferred, so the pages ever touched stay close to the peak in use.
 class Arena : public Allocator {
  public:
   Arena();

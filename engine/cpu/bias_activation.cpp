@@ -7,7 +7,7 @@
 namespace bochner::cpu {
 namespace {
 
-/// Columns that a kernel treats at once, so that its buffers stay in the L1 cache.
+/// How many columns a kernel treats at once, so that its buffers stay in the L1 cache.
 constexpr int64_t kColumns = 1024;
 
 }  // namespace
@@ -66,7 +66,8 @@ void bias_activation_backward(int64_t rows, int64_t columns, const Tensor& g, co
 
 void column_sum(int64_t rows, int64_t columns, const Tensor& x, const Tensor& sum) {
   visit_floating(x.dtype(), "column_sum", [&]<class T>(TypeTag<T>) {
-    // Pieces of at least 64 rows over strips of columns: what they leave is small beside x, whatever its shape.
+    // Pieces of at least 64 rows over strips of columns, so that their partial sums are small beside x, whatever its
+    // shape.
     const int64_t strip = std::min<int64_t>(columns, 2048);
     const int64_t strips = ceil_div(columns, strip);
     const int64_t grain = std::max<int64_t>({64, ceil_div(rows, 64), 16384 / strip});

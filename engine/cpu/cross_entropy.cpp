@@ -11,7 +11,7 @@ namespace bochner::cpu {
 namespace {
 
 constexpr int64_t kPiece = 16384;
-constexpr int64_t kRowPiece = 2048;  // of rows, whose every element takes an exponential
+constexpr int64_t kRowPiece = 2048;  // rows; each of their elements takes an exponential
 
 template <class T>
 T maximum(const T* x, int64_t count) {
@@ -37,7 +37,7 @@ T log_sum_exp(const T* x, int64_t count) {
   return top + math::log(lane_sum<T>(count, [x, top](int64_t i) { return math::exp(x[i] - top); }));
 }
 
-/// How many rows count; a label that fits neither a class nor `ignore` is the caller's mistake.
+/// How many rows count. A label that is neither a class nor `ignore` is the caller's mistake.
 int64_t check_labels(const int64_t* labels, int64_t rows, int64_t classes, const std::optional<int64_t>& ignore) {
   int64_t counted = 0;
   for (int64_t row = 0; row < rows; ++row) {

@@ -22,7 +22,7 @@ void add_row(const T* from, int64_t dim, T* to) {
   for_lanes<T>(dim, [=]<class V>(TypeTag<V>, int64_t j) { store<V>(to + j, load<V>(to + j) + load<V>(from + j)); });
 }
 
-/// A small table: each piece of places adds into a table of its own, which stays in the cache; then those are added.
+/// A small table: each piece of places adds into its own table, which stays in the cache; then these tables are added.
 constexpr int64_t kPieces = 8;
 constexpr int64_t kSmallTable = int64_t{1} << 19;  // bytes
 
@@ -42,8 +42,9 @@ void add_into_tables(const T* g, const int64_t* ids, int64_t count, int64_t entr
   add_parts(pieces, entries * dim, all, to);
 }
 
-/// Any table: places sorted by id are cut into pieces. An id whose places lie in one piece is summed straight into the
-/// table; what a piece holds of an id that goes on beyond it is summed aside, and those sums are added in their order.
+/// Any table: places are sorted by id and cut into pieces. An id whose places lie in one piece is summed directly into
+/// the table. Where an id continues beyond a piece, its part of the sum is kept aside, and these parts are added in
+/// order.
 template <class T>
 void add_by_id(const T* g, const int64_t* ids, int64_t count, int64_t entries, int64_t dim, int64_t padding, T* to) {
   // Counting sort: the places of id e, ascending, are order[start[e]] ... order[start[e + 1] - 1].
@@ -61,7 +62,7 @@ void add_by_id(const T* g, const int64_t* ids, int64_t count, int64_t entries, i
   const auto sorted = static_cast<int64_t>(order.size());
   const int64_t grain = std::max<int64_t>(64, 16384 / dim);
   const int64_t pieces = ceil_div(sorted, grain);
-  // For each piece the id that came in from the left and the one that goes on to the right, or -1.
+  // For each piece, the id that continues from the piece before and the one that continues into the next, or -1.
   std::vector<int64_t> split(2 * static_cast<size_t>(pieces), -1);
   const Tensor aside = Tensor::zeros({2 * pieces, dim}, dtype_of<T>);
   T* sums = aside.data<T>();

@@ -9,14 +9,15 @@
 namespace bochner::cpu {
 namespace {
 
-/// Columns of the hidden layer that a tile computes at once, so that their weights and gradients stay in the L2 cache.
+/// How many columns of the hidden layer a tile computes at once, so that their weights and gradients stay in the L2
+/// cache.
 constexpr int64_t kChunk = 128;
-/// Rows of a tile: enough to make use of the weights that pass through the caches, few enough to stay there themselves.
+/// Rows of a tile: enough to reuse the weights that pass through the caches, and few enough to stay there themselves.
 int64_t tile_rows(const FeedForwardSizes& sizes) { return sizes.dim > 128 && sizes.dim <= 512 ? 96 : 64; }
 int64_t chunk_width(const FeedForwardSizes& sizes) { return std::min(sizes.hidden, kChunk); }
 int64_t chunks_of(const FeedForwardSizes& sizes) { return ceil_div(sizes.hidden, kChunk); }
 
-/// The weights in the layouts that products of tiles read, chunk by chunk of the hidden layer.
+/// The weights in the layouts that products of tiles read, one chunk of the hidden layer after the other.
 template <class T>
 class PackedWeights {
  public:
@@ -241,7 +242,7 @@ void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForw
   visit_floating(x.dtype(), "feed_forward", [&]<class T>(TypeTag<T>) {
     visit_activation(options.activation, [&](const auto act) {
       const Forward<T, decltype(act)> forward(sizes, x, weights, options, result, act);
-      // Small blocks take several tiles, so that a piece hides the cost of its scratch.
+      // In small blocks a piece has several tiles, to make up for the cost of its scratch memory.
       const int64_t tiles = std::max<int64_t>(1, 65536 / (sizes.dim * sizes.hidden));
       parallel_for(sizes.rows, tiles * tile_rows(sizes), forward);
     });

@@ -28,11 +28,11 @@ void gather_rows(const Loop& loop, int64_t stride) {
   });
 }
 
-constexpr int64_t kStripBytes = 128;  // two cache lines: threads that share rows never write to one line
+constexpr int64_t kStripBytes = 128;  // two cache lines, so that threads that share rows never write to the same line
 
 template <class T>
 void scatter_add_strips(const Scatter& s, const int64_t* index, const T* source, T* y) {
-  // Threads share out columns: each sees all rows, in order, and no two write to one place.
+  // Threads divide the columns: each sees all rows in order, and no two write to one place.
   constexpr int64_t kStrip = kStripBytes / static_cast<int64_t>(sizeof(T));
   const int64_t strips = ceil_div(s.inner, kStrip);
   const int64_t grain = std::max<int64_t>(1, kPiece / (s.count * std::min(s.inner, kStrip)));

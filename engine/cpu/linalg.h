@@ -1,4 +1,4 @@
-// Factorisations by LAPACK, for the CPU and for the backend of cards, which copies to here and back.
+// Factorisations by LAPACK, for the CPU and for the CUDA backend, which copies to the CPU and back.
 #pragma once
 
 #include "engine/tensor.h"

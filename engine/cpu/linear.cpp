@@ -9,7 +9,7 @@
 namespace bochner::cpu {
 namespace {
 
-/// Outputs that a tile computes at once, so that their weights and gradients stay in the L2 cache.
+/// How many outputs a tile computes at once, so that their weights and gradients stay in the L2 cache.
 constexpr int64_t kChunk = 128;
 
 int64_t tile_rows(const LinearSizes& sizes) {
@@ -23,7 +23,7 @@ void for_each_chunk(int64_t outputs, const Body& body) {
     body(first / kChunk, first, std::min(kChunk, outputs - first));
 }
 
-/// W^T chunk by chunk: chunk c is (inputs x width), rows stride() apart.
+/// W^T in chunks: chunk c is (inputs x width), with rows stride() apart.
 template <class T>
 class PackedTranspose {
  public:
@@ -80,7 +80,7 @@ void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& wei
   T* const rstd = input.normed() ? result.rstd.data<T>() : nullptr;
   T* const y = result.y.data<T>();
   const int64_t tile = tile_rows(sizes);
-  // Small layers take several tiles, so that a piece hides the cost of its scratch.
+  // In small layers a piece has several tiles, to make up for the cost of its scratch memory.
   const int64_t tiles = std::max<int64_t>(1, 16384 / (sizes.inputs * sizes.outputs));
   parallel_for(sizes.rows, tiles * tile, [&](int64_t begin, int64_t end) {
     const int64_t copied = input.normed() ? tile * input.stride : 0;
@@ -114,7 +114,7 @@ void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& wei
         if (spec.drop.active()) return;
         for (int64_t r = 0; r < rows; ++r) finish(r, first, width, [](int64_t) { return T(1); });
       });
-      if (spec.drop.active())  // whole rows share their draws
+      if (spec.drop.active())  // whole rows share a draw of random words
         for_each_masked_run(spec.drop, window, row * sizes.outputs, rows, sizes.outputs, finish);
     }
   });
@@ -139,7 +139,7 @@ struct Slopes {
         const T* const from = g + (row + r) * outputs;
         const T* const value = y + (row + r) * outputs;
         for (int64_t j = 0; j < outputs; ++j) {
-          const T slope = from[j] * scale;  // taken in any case: no branch, so that the loop vectorises
+          const T slope = from[j] * scale;  // always computed: without a branch the loop vectorises
           to[j] = value[j] > T(0) ? slope : T(0);
         }
       }
@@ -154,7 +154,7 @@ struct Slopes {
   }
 };
 
-/// Where each gradient lies in the sums of a piece of rows, one after the other from dW on, and the size of all.
+/// The place of each gradient in the sums of a piece of rows, which begin with dW, and their total size.
 struct SumLayout {
   int64_t b, gamma, beta, size;
 
@@ -165,15 +165,15 @@ struct SumLayout {
         size(beta + sizes.inputs) {}
 };
 
-/// Rows that leave sums of their own in backward, a multiple of the tile.
+/// How many rows share one set of sums in backward: a multiple of the tile.
 template <class T>
 int64_t rows_per_sum(const LinearSizes& sizes) {
   return std::max<int64_t>(256, rows_per_gradient<T>(sizes.rows, SumLayout(sizes).size, tile_rows(sizes)));
 }
 
-/// Without norm no row of x has to be made again: three plain sums, db = 1^T e, dW = e^T x and dx = e W. That reads e
-/// and x twice, and spares each piece of rows a dW of its own: the better of the two where those, cleared and added up,
-/// are more to move.
+/// Without norm no row of x has to be computed again, and three plain sums suffice: db = 1^T e, dW = e^T x and dx = e
+/// W. They read e and x twice, but need no dW for each piece of rows: this is the better way if clearing and adding
+/// those would move more bytes.
 template <class T>
 bool is_plain(const LinearSizes& sizes, const LinearWeights& weights, const LinearSpec& spec) {
   if (weights.gamma.defined() || (!spec.relu && spec.drop.active())) return false;

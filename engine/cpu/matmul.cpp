@@ -13,25 +13,25 @@ namespace {
 // Tiles of C, the pieces of parallel work. Their bounds follow from the shape alone.
 constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileColumns = 256;
-// Within a tile: A is taken kDepth columns at a time, B is read in panels of kPanel columns, so that both stay in L2.
-// A transposed A is copied, as its columns would share a few sets of the cache.
+// Within a tile, A is taken kDepth columns at a time and B in panels of kPanel columns, so that both stay in L2. A
+// transposed A is copied, since its columns would share a few sets of the cache.
 constexpr int64_t kDepth = 256;
 constexpr int64_t kPanel = 128;
-// Fewer tiles than these down the rows are one panel wide.
+// With fewer tiles than these down the rows, tiles are one panel wide.
 constexpr int64_t kFewTiles = 4;
 // A product with a long inner axis and few tiles is cut along it; the parts are added in order.
 constexpr int64_t kPartDepth = 2048;
 constexpr int64_t kEnoughTiles = 16;
-// Multiply-adds that make a piece worth starting.
+// The fewest multiply-adds that are worth a piece of their own.
 constexpr int64_t kPieceWork = 1 << 18;
 
-/// Where element (row, column) of a matrix lies from its first one.
+/// The offset of element (row, column) of a matrix.
 TileStrides strides_of(MatrixLayout layout) {
   return layout.transposed ? TileStrides{1, layout.stride} : TileStrides{layout.stride, 1};
 }
 
-/// The matrices of B as tile_product reads them: rows of one piece. Those that are not, or whose rows lie far apart,
-/// are copied, panel by panel of kPanel columns; matrices that several products share are copied once.
+/// The matrices of B as tile_product reads them, with contiguous rows. Other matrices, and those whose rows lie far
+/// apart, are copied in panels of kPanel columns; a matrix that several products share is copied once.
 template <class T>
 class Right {
  public:

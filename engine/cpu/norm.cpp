@@ -103,8 +103,8 @@ void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
   });
 }
 
-// Each piece takes its own mean and squares about it while its rows are in cache; pieces merge as in Chan, Golub and
-// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
+// Each piece computes its own mean and the squared deviations from it while its rows are in cache. Pieces are merged as
+// in Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
 void column_moments(int64_t rows, int64_t columns, const Tensor& x, const Tensor& mean, const Tensor& variance) {
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
     const int64_t grain = rows_per_piece(rows, columns);

@@ -7,7 +7,7 @@
 namespace bochner::cpu {
 namespace {
 
-/// Elements that one piece of work moves, of one tensor.
+/// The elements of one tensor in a piece of work.
 constexpr int64_t kPiece = 32768;
 
 struct Piece {
@@ -15,7 +15,7 @@ struct Piece {
   int64_t begin, end;
 };
 
-/// The pieces of tensors whose sizes are size(i), in order.
+/// The pieces of tensors of size(i) elements, in order.
 template <class Size>
 std::vector<Piece> pieces_of(size_t count, const Size& size) {
   std::vector<Piece> pieces;
@@ -26,7 +26,7 @@ std::vector<Piece> pieces_of(size_t count, const Size& size) {
   return pieces;
 }
 
-/// Many small pieces to a task, so that hundreds of biases do not cost hundreds of tasks.
+/// Many small pieces make one task, so that hundreds of biases do not cost hundreds of tasks.
 template <class Body>
 void for_each_piece(const std::vector<Piece>& pieces, const Body& body) {
   std::vector<size_t> starts;

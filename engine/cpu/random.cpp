@@ -16,7 +16,7 @@ void for_each_window(int64_t count, Generator place, const Body& body) {
     PhiloxWindow window;
     for (int64_t first = begin; first < end; first += kElements) {
       const int64_t elements = std::min(kElements, end - first);
-      // Box and Muller make elements in pairs: the words of the last pair are drawn whole.
+      // Box and Muller make elements in pairs, so all words of the last pair are drawn.
       const int64_t words = round_up(elements, 2) * words_each;
       body(first, elements,
            window.draw(place.seed(), place.offset() + static_cast<uint64_t>(first * words_each), words));

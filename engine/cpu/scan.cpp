@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kStrip = 64;     // columns whose sums are carried at once
 constexpr int64_t kPiece = 16384;  // elements of a piece of parallel work
 
-/// What sums are carried in: f64 for floats; integers wrap around.
+/// The type of running sums: f64 for floats; integers wrap around.
 template <class T>
 struct SumOf {
   using type = std::make_unsigned_t<T>;
@@ -26,8 +26,8 @@ struct SumOf<double> {
   using type = double;
 };
 
-/// One strip of columns; `step` leads to the next row, and is negative in reverse. `width` is the number of columns
-/// where known, else 0.
+/// One strip of columns. `step` is the distance to the next row, negative in reverse. `width` is the number of columns
+/// if the compiler knows it, else 0.
 template <class T, bool exclusive, int64_t width>
 void scan_strip(const T* x, T* y, int64_t count, int64_t step, int64_t columns) {
   using Sum = typename SumOf<T>::type;

@@ -20,7 +20,7 @@ bool is_nan(T x) {
   return false;
 }
 
-/// An unsigned integer that orders as x does; -0 = +0, and all NaN are one, above infinity.
+/// An unsigned integer with the order of x: -0 equals +0, and all NaN are equal and above infinity.
 template <class T>
 Bits<T> key_of(T x) {
   constexpr Bits<T> kSign = Bits<T>{1} << (8 * sizeof(T) - 1);
@@ -33,7 +33,7 @@ Bits<T> key_of(T x) {
   }
 }
 
-/// An element's key, made so that ascending is the order asked for, and its place, which settles ties.
+/// An element's key, which ascends in the wanted order, and its place, which decides between equal keys.
 template <class Key>
 struct Entry {
   Key key = 0;
@@ -44,7 +44,7 @@ struct Entry {
   int64_t at() const { return static_cast<int64_t>(place); }
 };
 
-/// Both in one word: one comparison.
+/// Both in one word, for a single comparison.
 template <>
 struct Entry<uint32_t> {
   uint64_t word = 0;

@@ -112,7 +112,7 @@ void CachingAllocator::release(void* pointer, size_t) {
   add_free(join_neighbours(block));
 }
 
-/// With the free blocks beside it, of which it is none itself yet.
+/// Merges a block, which is not yet on the free list, with its free neighbours.
 CachingAllocator::Blocks::iterator CachingAllocator::join_neighbours(Blocks::iterator block) {
   const auto belongs = [&](Blocks::iterator other) {
     return !other->second.used && other->second.segment == block->second.segment &&

@@ -11,9 +11,9 @@
 
 namespace bochner::cuda {
 
-/// Best fit with splitting and merging, on segments taken from the driver. A freed block is handed out again at once:
-/// all work of a device is in one stream, so whoever gets it writes after all who read it. What is recorded runs again
-/// later, so its blocks come from, and go back to, a pool that nobody else is served from.
+/// Best fit with splitting and merging, on segments taken from the driver. A freed block is reused at once: all work of
+/// a device is in one stream, so the next user writes after all earlier readers. A recorded step runs again later, so
+/// its blocks belong to a pool of its own.
 class CachingAllocator final : public Allocator {
  public:
   explicit CachingAllocator(int device) : device_(device) {}

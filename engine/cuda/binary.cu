@@ -40,7 +40,7 @@ void binary(const Op& op, const Loop& loop, DType dtype) {
   }
 }
 
-// Elements are only moved: their size is all that matters.
+// Elements are only moved, so only their size matters.
 void where(const Loop& loop, DType dtype) {
   switch (size_of(dtype)) {
     case 1:

@@ -140,7 +140,7 @@ void fill(const Loop& loop, DType to, double value) {
 }
 
 void copy_between_devices(const Tensor& from, const Tensor& to) {
-  // Only bytes cross: the types are brought together and the elements in order on the side of `from`, then spread.
+  // Only bytes are transferred: elements are converted and made contiguous on the side of `from`, then distributed.
   const Tensor source = from.cast(to.dtype()).contiguous();
   const Tensor target = to.is_contiguous() ? to : Tensor::empty(to.shape(), to.dtype(), to.device());
   const size_t bytes = static_cast<size_t>(source.size()) * size_of(source.dtype());
@@ -153,7 +153,7 @@ void copy_between_devices(const Tensor& from, const Tensor& to) {
     StepGraph::object("has the host read values");
     begin(from.device().index, "copy");
     platform::download(source.raw(), target.raw(), bytes);
-    synchronize(from.device().index);  // tells of faults
+    synchronize(from.device().index);  // reports faults
   } else {
     StepGraph::object("copies from card to card");
     platform::copy_peer(source.raw(), from.device().index, target.raw(), to.device().index, bytes);

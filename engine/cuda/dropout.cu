@@ -6,7 +6,7 @@
 namespace bochner::cuda {
 namespace {
 
-/// y = x factor [+ residual], eight elements to each thread; x and residual may be null: 1 and 0.
+/// y = x factor [+ residual], eight elements for each thread; x and residual may be null: 1 and 0.
 template <class S>
 struct Drop {
   using T = ComputeType<S>;

@@ -6,7 +6,7 @@
 namespace bochner::cuda {
 namespace {
 
-/// `each` elements of a row to each thread.
+/// `each` elements of a row for each thread.
 template <class T, int each>
 struct Forward {
   int64_t entries, dim, length;

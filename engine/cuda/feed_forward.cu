@@ -1,5 +1,5 @@
-// The block as a composition: products by the BLAS on pieces of rows, whose hidden activations are all that is held in
-// memory, and one fused pass on each side of a product.
+// The block as a composition: BLAS products on pieces of rows, one fused pass before and after each product, and memory
+// for the hidden activations of one piece only.
 #include "engine/ops/feed_forward.h"
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace bochner::cuda {
 namespace {
 
-/// Elements of the hidden layer that are held at once.
+/// How many elements of the hidden layer are in memory at once.
 constexpr int64_t kHeld = int64_t{1} << 26;
 
 int64_t rows_at_once(const FeedForwardSizes& sizes) { return std::max<int64_t>(1024, kHeld / sizes.hidden); }
 
-/// From u and dh: du = dh m act'(u + b) instead of dh, its column sums, and h = act(u + b) m instead of u.
+/// Replaces dh by du = dh m act'(u + b) and u by h = act(u + b) m, and sums the columns of du.
 template <class S, class Act>
 struct HiddenBackward {
   using T = ComputeType<S>;
@@ -47,7 +47,7 @@ struct AddTo {
   }
 };
 
-/// Rows [begin, begin + count) as a tensor of their own.
+/// Rows [begin, begin + count) as a tensor.
 Tensor rows(const Tensor& x, int64_t begin, int64_t count, int64_t columns) {
   return x.view({x.size() / columns, columns}).slice(0, begin, begin + count);
 }

@@ -1,6 +1,6 @@
 // The stages of H_n (engine/ops/hadamard.h), three or four at a time in registers. Rows of up to kTile elements are
-// read and written once, and exchanged between threads in shared memory; longer ones take a pass over memory for each
-// further factor of 8.
+// read and written once and exchanged between threads in shared memory; longer rows take another pass over memory for
+// each further factor of 8.
 #include "engine/ops/hadamard.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kTileBytes = 32768;
 
-/// The place of element i in shared memory: every 32nd is followed by a gap, so that strides of 8 meet all banks.
+/// The place of element i in shared memory: there is a gap after every 32nd, so that strides of 8 use all banks.
 BOCHNER_DEVICE inline int64_t padded(int64_t i) { return i + (i >> 5); }
 
 template <int radix, class T>
@@ -84,7 +84,7 @@ struct NearStages {
     for (int64_t stride = 1; begins || stride < n;) {
       const int64_t left = n / stride;
       const int radix = left == 16 || left >= 128 ? 16 : (left >= 8 ? 8 : static_cast<int>(left));
-      const int chosen = begins && radix == 16 ? 8 : radix;  // 16 neighbours would meet half of the banks
+      const int chosen = begins && radix == 16 ? 8 : radix;  // 16 neighbours would use only half of the banks
       const bool ends = stride * chosen == n;
       pass(team, chosen, count, stride, begins, ends, begins ? from + first : shared, ends ? to + first : shared);
       begins = false;

@@ -1,5 +1,5 @@
-// LAPACK on the CPU for tensors on a card: what is read is copied there, and what is written is copied back. Both wait
-// for the device. The factorisations of this project are small (frequencies, landmarks) and rare.
+// LAPACK on the CPU for tensors on a card: inputs are copied to the CPU and results back. Both copies wait for the
+// device. The factorisations of this project are small (frequencies, landmarks) and rare.
 #pragma once
 
 #include "engine/cpu/linalg.h"

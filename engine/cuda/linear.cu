@@ -1,4 +1,4 @@
-// A composition: one product of the BLAS, and one fused pass on each side of it.
+// A composition: one BLAS product, and one fused pass before and after it.
 #include "engine/ops/linear.h"
 
 #include "engine/cuda/parts/epilogue.h"

@@ -58,7 +58,7 @@ struct LayerNormRows {
   }
 };
 
-/// As LayerNormRows, or, with a residual, ResidualRows, the row being held in registers.
+/// LayerNormRows, or ResidualRows if there is a residual, with the row in registers.
 template <class S, int K, bool residual>
 struct HeldLayerNormRows {
   using T = ComputeType<S>;
@@ -130,7 +130,7 @@ struct ApplyRows {
   }
 };
 
-/// s = residual + dropout(x), y = LayerNorm(s): each thread has the same elements throughout.
+/// s = residual + dropout(x), y = LayerNorm(s): each thread keeps the same elements throughout.
 template <class S>
 struct ResidualRows {
   using T = ComputeType<S>;
@@ -335,7 +335,7 @@ void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
           strip_sums<2, T>(warps, columns, PartTerms<T>{columns, parts.data<T>()}, {dgamma.data<T>(), dbeta.data<T>()});
         });
     if (held) return;
-    // First what reads g, which dx may overwrite.
+    // Sums that read g come first, since dx may overwrite g.
     strip_sums<2, T>(rows, columns,
                      GradientTerms<S, true>{columns, g.data<S>(), x.data<S>(), mean.data<T>(), rstd.data<T>()},
                      {dgamma.data<T>(), dbeta.data<T>()});

@@ -1,4 +1,4 @@
-// Many tensors in few launches: each takes a table of up to kTensors of them and of the pieces that its blocks have.
+// Many tensors in few launches: each takes a table of up to kTensors tensors and of the pieces for its blocks.
 #include "engine/ops/optimizer_step.h"
 
 #include "engine/cuda/parts/launch.h"

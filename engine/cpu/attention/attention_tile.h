@@ -1,8 +1,8 @@
 // What the attention kernels share: tiles of 64 tokens, kept in the L1 and L2 caches.
 //
-// A tile is held transposed, features x tokens: tokens lie in the lanes of vectors. So sums and maxima over features
-// run down the columns, a factor for each token is a vector, every product has 64 columns whatever the head's size, and
-// A^T is free (engine/cpu/parts/tile_product.h).
+// A tile is transposed, features x tokens, with tokens in the lanes of vectors. So sums and maxima over features run
+// down the columns, a factor for each token is a vector, every product has 64 columns whatever the head's size, and A^T
+// is free (engine/cpu/parts/tile_product.h).
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline constexpr int64_t kTile = 64;
 inline constexpr double kLog2E = 1.44269504088896340736;
 inline constexpr double kLn2 = 0.69314718055994530942;
 
-/// Scratch memory from the caching allocator: in steady state the system is asked for nothing.
+/// Scratch memory from the caching allocator, which asks the system for nothing in steady state.
 template <class T>
 class Buffer {
  public:
@@ -58,7 +58,7 @@ struct KeyList {
   int64_t count;
 
   int64_t operator[](int64_t i) const { return positions == nullptr ? i : positions[i]; }
-  /// How many lie before `position`.
+  /// How many real keys lie before `position`.
   int64_t before(int64_t position) const {
     if (positions == nullptr) return std::clamp<int64_t>(position, 0, count);
     return std::lower_bound(positions, positions + count, static_cast<int32_t>(position)) - positions;
@@ -93,7 +93,7 @@ class KeyLists {
   Buffer<int64_t> counts_;
 };
 
-/// How many pieces each of `heads` equal jobs is cut into: about 32 in all, at most `most` each; never depends on the
+/// How many pieces each of `heads` equal jobs is cut into: about 32 in all, at most `most` for one job, whatever the
 /// number of threads.
 inline int64_t pieces_per_head(int64_t heads, int64_t most) {
   return std::clamp<int64_t>((32 + heads - 1) / std::max<int64_t>(heads, 1), 1, std::max<int64_t>(most, 1));
@@ -101,7 +101,7 @@ inline int64_t pieces_per_head(int64_t heads, int64_t most) {
 
 inline int64_t tiles_of(int64_t length) { return ceil_div(length, kTile); }
 
-/// Columns of a tile of `count` tokens that are computed: whole vectors.
+/// How many columns are computed of a tile with `count` tokens: whole vectors.
 template <class T>
 int64_t columns_of(int64_t count) {
   return round_up(count, kLanes<T>);
@@ -126,11 +126,11 @@ inline void walk_rows(int64_t rows, int64_t first, const Begin& begin, const Bod
 
 }  // namespace detail
 
-/// Walks a tile row by row with something kept in registers for each vector of columns: state = begin(column), then
+/// Walks a tile row by row with a state in registers for each vector of columns: state = begin(column), then
 /// body(state, row, offset) for each row, then end(state, column). T is the type of the elements.
 template <class T, class Begin, class Body, class End>
 inline void down_columns(int64_t rows, int64_t columns, const Begin& begin, const Body& body, const End& end) {
-  constexpr int kAtOnce = 4;  // rows are walked along memory: down a single vector, stores would collide with loads
+  constexpr int kAtOnce = 4;  // several vectors at once: down a single one, stores would collide with loads
   constexpr int64_t kWide = kAtOnce * kLanes<T>;
   int64_t i = 0;
   for (; i + kWide <= columns; i += kWide) detail::walk_rows<kAtOnce, T>(rows, i, begin, body, end);
@@ -166,7 +166,7 @@ void column_maxima(const T* x, int64_t rows, int64_t columns, const Value& value
       [&](const Vector<T>& largest, int64_t i) { store(top + i, largest); });
 }
 
-/// Adds to lanes (rows x kLanes) what adds up to sum_i x(m, i) weights[i]; null weights are 1.
+/// Adds to lanes (rows x kLanes) partial sums of sum_i x(m, i) weights[i]; null weights are 1.
 template <class T>
 void add_row_sums(const T* x, const T* weights, int64_t rows, int64_t columns, T* lanes) {
   for (int64_t m = 0; m < rows; ++m) {
@@ -220,8 +220,8 @@ inline void store_part(T* to, const Vector<T>& value, int64_t count) {
 
 }  // namespace detail
 
-/// to (dim x kTile) = factor * from^T, from (count x dim). Columns from count to the next whole vector become 0.
-/// Tokens come tile by tile, a stride apart: those of the next tile are asked for ahead.
+/// to (dim x kTile) = factor * from^T, from (count x dim). Columns from count to the next whole vector become 0. Tokens
+/// lie a stride apart, so those of the next tile are prefetched.
 template <class T>
 void load_transposed(Rows<const T> from, int64_t count, int64_t dim, T factor, T* to) {
   constexpr int W = kLanes<T>;
@@ -288,7 +288,7 @@ void gather_rows(Rows<const T> from, const KeyList& list, int64_t first, int64_t
   }
 }
 
-/// Rows first, first + 1, ... of the list as they lie, where they lie one after another; else copied to `scratch`
+/// Rows first, first + 1, ... of the list, in place if they follow one another in memory, otherwise copied to `scratch`
 /// (count x dim).
 template <class T>
 Rows<const T> gathered(Rows<const T> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, T* scratch) {

@@ -1,5 +1,5 @@
-// One chunk of causal kernel attention, and the state that is carried from chunk to chunk: what forward and backward
-// share. engine/cpu/attention/causal_kernel_attention.cpp holds the equations.
+// One chunk of causal kernel attention and the state that is carried from chunk to chunk, for forward and backward. The
+// equations are in engine/cpu/attention/causal_kernel_attention.cpp.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace bochner::cpu {
 
-/// By how much m_i may rise within a chunk, in powers of two.
+/// How much m_i may rise within a chunk, in powers of two.
 inline constexpr int kLargestRise = 40;
 
 /// One chunk of one head: its tokens, features and weights.
@@ -39,13 +39,13 @@ class Chunk {
   int64_t key_count() const { return key_count_; }  ///< real keys
   int64_t first_key() const { return first_key_; }  ///< in the list
   const T* raise() const { return raise_; }         ///< 2^(r - m_i)
-  /// eps f_i, 0 where eps is part of the keys' features.
+  /// eps f_i, or 0 if eps is part of the keys' features.
   const T* feature_sums() const { return feature_sums_; }
   /// Is the key hidden from the first `hidden` queries of the chunk?
   int64_t hidden(int64_t key) const { return std::clamp<int64_t>(list_[first_key_ + key] - begin_, 0, count_); }
 
-  /// Takes the tokens from `begin` on, no further than `end`, and makes the keys' features. Raises the shift r and the
-  /// largest exponent to those of the chunk; what S and z are to be multiplied by is returned.
+  /// Takes the tokens from `begin` on, at most to `end`, and computes the keys' features. Raises the shift r and the
+  /// largest exponent to those of the chunk, and returns the factor for S and z.
   T load_keys(int64_t begin, int64_t end, T& shift, T& largest) {
     begin_ = begin;
     count_ = std::min(kTile, end - begin);
@@ -81,7 +81,7 @@ class Chunk {
         [&](const Column& column, int64_t i) { store(feature_sums_ + i, column.sum * eps); });
   }
 
-  /// Takes the factor off the queries' features again, as their derivative wants them.
+  /// Divides the queries' features by that factor again, for their derivative.
   void restore_queries() {
     if (!spec_.shifts()) return;
     T* F = queries_.F();
@@ -119,7 +119,7 @@ class Chunk {
   }
 
  private:
-  /// Finds m_i and cuts the chunk where it rises too far.
+  /// Finds m_i, and ends the chunk where it rises too far.
   T follow_exponents(T& shift, T& largest) {
     alignas(64) T top[kTile];
     keys_.key_exponents(top);
@@ -165,7 +165,7 @@ class Chunk {
   int64_t key_count_ = 0;
 };
 
-/// S, z and what belongs to them, carried along a head.
+/// S, z and their shift, carried along a head.
 template <class T>
 struct Carried {
   Carried(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes)
@@ -175,7 +175,7 @@ struct Carried {
   }
   void save(T* to) const { std::copy_n(static_cast<const T*>(memory), size, to); }
   void load(const T* from) { std::copy_n(from, size, static_cast<T*>(memory)); }
-  /// Loads a chunk's keys and brings S and z to its shift; returns the factor.
+  /// Loads a chunk's keys and rescales S and z to its shift; returns the factor.
   T advance(Chunk<T>& chunk, int64_t begin, int64_t end) {
     const T factor = chunk.load_keys(begin, end, *state.shift, *state.largest);
     for (T* at = state.S; at < state.totals && factor != 1; ++at) *at *= factor;

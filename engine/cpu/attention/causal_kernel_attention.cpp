@@ -3,8 +3,9 @@
 //
 //   A^T = visible o (F_k^T F_q),   O^T = (S^T F_q + V^T A^T) / n,   n = F_q^T z + A 1;   then S += F_k V, z += F_k 1
 //
-// Query i is due the shift m_i, the largest exponent among the keys it sees: F_q is multiplied by 2^(r - m_i). The
-// features' eps, which no shift scales, adds eps f_i to each visible weight, f_i being the sum of the query's features.
+// Query i has the shift m_i, the largest exponent among the keys that it sees, so F_q is multiplied by 2^(r - m_i). The
+// features' eps, which no shift scales, adds eps f_i to each visible weight, where f_i is the sum of the query's
+// features.
 #include "engine/cpu/attention/causal_chunk.h"
 #include "engine/cpu/parts/tile_product.h"
 #include "engine/parallel.h"
@@ -74,8 +75,9 @@ void attend_causal(const KernelAttentionSpec& spec, const KernelAttentionSizes& 
 
 namespace {
 
-/// The backward pass of one head. States of a segment are computed again from the saved one; then its chunks are walked
-/// from the last to the first with R = dS, r = dz, the gradients of the state behind the chunk, relative to its shift:
+/// The backward pass of one head. The states of a segment are computed again from the saved one. Then its chunks are
+/// walked from the last to the first with R = dS and r = dz, the gradients of the state after the chunk, relative to
+/// its shift:
 ///
 ///   dA^T = visible o (V G^T + 1 g^T),   dF_q = S G^T + z g^T + F_k dA^T (times 2^(r - m_i)),   dV = F_k^T R + A^T G,
 ///   dF_k = R V^T + r 1^T + F_q dA,      R += F_q G,   r += F_q g
@@ -105,8 +107,8 @@ class CausalBackward {
     std::fill_n(ones_, kTile, T(1));
   }
 
-  /// One chunk, whose keys and queries are loaded; `before` is the state before it, `factor` what its shift takes from
-  /// R and r of the chunk behind.
+  /// One chunk, whose keys and queries are loaded. `before` is the state before it, and `factor` rescales R and r of
+  /// the next chunk to its shift.
   void run(const KernelState<T>& before, T factor, Rows<const T> dO, Rows<const T> O, const T* denominators, Rows<T> dQ,
            Rows<T> dK, Rows<T> dV, const KeyList& list) {
     const int64_t E = sizes_.value_dim;
@@ -125,7 +127,7 @@ class CausalBackward {
     chunk_.weights(At_);
     weight_gradients(columns);
 
-    key_side(list, dK, dV, n, keys);  // needs F_q and F_k as they are: the gradients of features overwrite nothing
+    key_side(list, dK, dV, n, keys);  // needs F_q and F_k unchanged
 
     // dF_q: columns of G, g and dA^T are first multiplied by 2^(r - m_i).
     alignas(64) T g[kTile];
@@ -174,7 +176,7 @@ class CausalBackward {
     const int64_t F = sizes_.features;
     const int64_t columns = columns_of<T>(keys);
     const T* Fk = chunk_.keys().F();
-    // dV: straight into its rows where they lie one after another
+    // dV, written directly if its rows follow one another
     const int64_t first = chunk_.first_key();
     const bool gathered = list[first + keys - 1] - list[first] != keys - 1;
     const Rows<T> rows = gathered ? Rows<T>{scratch_, E} : Rows<T>{dV[list[first]], dV.stride};
@@ -212,7 +214,7 @@ class CausalBackward {
   OutputGradient<T> output_;
   Buffer<T> R_;
   Buffer<T> r_;
-  Buffer<T> value_gradients_;  ///< of the sum of values, by eps
+  Buffer<T> value_gradients_;  ///< gradient of the sum of values, through eps
   Buffer<T> dF_;
   Buffer<T> At_;
   Buffer<T> dAt_;

@@ -3,7 +3,7 @@
 namespace bochner::cpu {
 namespace {
 
-/// The stages stride, 2 stride, ... stride radix / 2, on rows that far apart, in registers.
+/// The stages stride, 2 stride, ..., stride radix / 2 on rows `stride` apart, in registers.
 template <class T, int radix>
 void stages(T* x, int64_t size, int64_t stride, int64_t columns) {
   using V = Vector<T>;

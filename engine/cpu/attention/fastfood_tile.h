@@ -1,12 +1,12 @@
 // FastFood (Le, Sarlos, Smola, ICML 2013; KL Eq. 6) on a transposed tile of tokens: u = S H G Pi H B x in each block,
-// by Walsh-Hadamard transforms down the columns. O(M log D) for a token where a dense Omega takes O(M D).
+// by Walsh-Hadamard transforms down the columns. This takes O(M log D) for a token, a dense Omega O(M D).
 #pragma once
 
 #include "engine/cpu/attention/attention_tile.h"
 
 namespace bochner::cpu {
 
-/// Where a head's FastFood is found; see FastFoodRows.
+/// The factors of a head's FastFood; see FastFoodRows.
 template <class T>
 struct FastFood {
   const T* diagonals;          ///< (blocks, 3, size): S, G and B of each block
@@ -18,12 +18,12 @@ struct FastFood {
 template <class T>
 class FastFoodTile {
  public:
-  /// The first `frequencies` of blocks * size rows, on tokens of `dim` entries, padded by zeros to `size`.
+  /// The first `frequencies` of blocks * size rows, for tokens of `dim` entries padded with zeros to `size`.
   FastFoodTile(const FastFood<T>& fastfood, int64_t frequencies, int64_t dim);
 
   /// U (frequencies x kTile) = V X^T, from X^T (dim x kTile).
   void forward(const T* Xt, int64_t columns, T* U);
-  /// dX^T = V^T dU. Adds `factor` times the gradient of the diagonals, where that is not null.
+  /// dX^T = V^T dU. Adds `factor` times the gradient of the diagonals, unless that is null.
   void backward(const T* Xt, const T* dU, int64_t columns, T factor, T* dXt, T* dDiagonals);
 
  private:

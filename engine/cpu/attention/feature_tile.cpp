@@ -13,7 +13,7 @@ namespace {
 
 using Kind = FeatureMap::Kind;
 
-/// In f32 by rational functions, where the definition's erf and exponential take ten times as long.
+/// GELU in f32 by rational functions, ten times as fast as the erf and exponential of the definition.
 struct Gelu {
   template <class T>
   T forward(T x) const {
@@ -25,7 +25,7 @@ struct Gelu {
   }
 };
 
-/// body(f), where f's GELU is the fast one.
+/// body(f), with the fast GELU.
 template <class Body>
 void with_function(FeatureMap::Function function, const Body& body) {
   with_feature_function(function, [&]<class F>(const F& f) {
@@ -109,7 +109,7 @@ void FeatureTile<T>::project(Rows<const T> x, const KeyList& list, int64_t first
         const auto value = load<Vector<T>>(at + place);
         sum += value * value;
       },
-      // Finite however far away a token lies: a padded one must not make NaN of others' derivatives.
+      // Bounded however large a token is, since a padded one must not make others' derivatives NaN.
       [&](const Vector<T>& sum, int64_t i) {
         store(norms_ + i, min_of(Vector<T>{} + static_cast<T>(1e30), sum) * factor);
       });
@@ -234,7 +234,8 @@ void FeatureTile<T>::key_features(T shift, bool with_eps) {
   }
 }
 
-/// dU from dF, in place; sums = sum over features of dF phi_exp: the derivative by the exponent all features share.
+/// dU from dF, in place; sums = sum over features of dF phi_exp, the derivative by the exponent that all features
+/// share.
 template <class T>
 void FeatureTile<T>::gradient(T* dF, const T* z, const T* weights, T* sums) const {
   using V = Vector<T>;
@@ -305,7 +306,7 @@ const T* FeatureTile<T>::backward(T* dF, const T* z, const T* weights, T* dOmega
   T* const dXt = plain() ? dF : dXt_;
   gradient(dF, z, weights, sums);
   if (fastfood_.has_value()) {
-    // dOmega is over scale, as that of a dense Omega below, which is taken by x as it came.
+    // dOmega is divided by scale, as that of a dense Omega below, which is taken with x before scaling.
     fastfood_->backward(Xt_, dF, columns_, 1 / (unit_ * scale_), dXt, dOmega);
   } else if (Omega_ != nullptr) {
     tile_product<T>(dim_, columns_, frequencies_, Omega_, {1, dim_}, dF, kTile, dXt, kTile);  // dX^T = Omega^T dU

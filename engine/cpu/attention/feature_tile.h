@@ -2,8 +2,8 @@
 //
 //   X^T (dim x kTile)  ->  U = Omega X^T (frequencies x kTile)  ->  F = phi (features x kTile)
 //
-// and back from dF to dX^T and dOmega. Exponentials are powers of two: where the map has them in u, X^T is in units in
-// which U is a logarithm to base 2; exponents and shifts always are.
+// and back from dF to dX^T and dOmega. Exponentials are powers of two. If the map has exponentials of u, X^T is scaled
+// so that U is a logarithm to base 2; exponents and shifts always are such logarithms.
 #pragma once
 
 #include <optional>
@@ -17,10 +17,10 @@ namespace bochner::cpu {
 template <class T>
 class FeatureTile {
  public:
-  /// Omega is (frequencies x dim), contiguous, or null for U = X^T. Tokens are multiplied by `scale` first. `shifts`:
-  /// exponents are shifted.
+  /// Omega is (frequencies x dim), contiguous, or null for U = X^T. Tokens are multiplied by `scale` first. `shifts`
+  /// tells whether exponents are shifted.
   FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequencies, int64_t dim, double scale, bool shifts);
-  /// The same with FastFood in place of Omega, whose gradient is then that of its diagonals.
+  /// The same with FastFood in place of Omega; the gradient is then that of its diagonals.
   FeatureTile(const FeatureMap& map, const FastFood<T>& fastfood, int64_t frequencies, int64_t dim, double scale,
               bool shifts);
 
@@ -31,19 +31,19 @@ class FeatureTile {
 
   /// Reads tokens `first` ... of the list, at most kTile, and computes U.
   void project(Rows<const T> x, const KeyList& list, int64_t first, int64_t count);
-  /// Leaves only the first `count` tokens in the tile.
+  /// Keeps only the first `count` tokens of the tile.
   void truncate(int64_t count) { count_ = std::min(count, count_); }
   /// F of queries, each token shifted by its largest exponent.
   void query_features();
-  /// The largest exponent of each token (kTile), as keys.
+  /// The largest exponent of each token, as a key (kTile).
   void key_exponents(T* top) const;
   /// F of keys, all under one shift (0 where the map has no exponents), with or without the eps that is added to
   /// exponentials.
   void key_features(T shift, bool with_eps = true);
 
-  /// From dF, to which z weights^T is added first (z (features), weights (kTile)), to dX^T (dim x kTile), the gradient
-  /// by scale x, which stays valid until dF or the tile changes. Adds the gradient by Omega, over scale, to dOmega
-  /// where that is not null. Overwrites dF.
+  /// Turns dF, to which z weights^T is added first (z (features), weights (kTile)), into dX^T (dim x kTile), the
+  /// gradient by scale x, which is valid until dF or the tile changes. Adds the gradient by Omega, divided by scale, to
+  /// dOmega unless that is null. Overwrites dF.
   const T* backward(T* dF, const T* z, const T* weights, T* dOmega);
 
  private:

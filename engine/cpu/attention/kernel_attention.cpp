@@ -11,7 +11,7 @@
 namespace bochner::cpu {
 namespace {
 
-/// S and z of some of the keys of a head, relative to a shift that rises with their exponents.
+/// S and z of some keys of a head, relative to a shift that rises with their exponents.
 template <class T>
 class PartialState {
  public:
@@ -31,7 +31,7 @@ class PartialState {
     if (spec_.shifts()) shift() = largest() = kNoExponent<T>;
   }
 
-  /// Takes in keys [begin, end) of the list.
+  /// Adds keys [begin, end) of the list.
   void add(FeatureTile<T>& tile, Rows<const T> K, Rows<const T> V, const KeyList& list, int64_t begin, int64_t end,
            T* scratch) {
     const int64_t E = sizes_.value_dim;
@@ -51,8 +51,8 @@ class PartialState {
     }
   }
 
-  /// S, z and the shift of the whole head from its parts, in order: each rescaled to the largest exponent of all; then
-  /// eps.
+  /// S, z and the shift of the whole head from its parts in order, each rescaled to the largest exponent of all; then
+  /// eps is added.
   static void combine(const std::vector<PartialState>& parts, const KernelState<T>& to) {
     const KernelAttentionSizes& sizes = parts.front().sizes_;
     const KernelAttentionSpec& spec = parts.front().spec_;
@@ -77,7 +77,7 @@ class PartialState {
   T& largest() const { return meta_[1]; }
   T& keys() const { return meta_[2]; }
 
-  /// Raises the shift where exponents of the tile exceed it by more than the slack, and rescales the sums.
+  /// Raises the shift if exponents of the tile exceed it by more than the slack, and rescales the sums.
   void follow(const FeatureTile<T>& tile, int64_t count) {
     alignas(64) T top[kTile];
     tile.key_exponents(top);
@@ -92,7 +92,7 @@ class PartialState {
   const KernelAttentionSizes& sizes_;
   T* S_;
   T* lanes_;
-  T* totals_;  ///< sum_j v_j, which eps weighs
+  T* totals_;  ///< sum_j v_j, to be multiplied by eps
   T* meta_;
 };
 

@@ -27,7 +27,7 @@ struct KernelAttentionSizes {
         omega(Omega.defined() ? Omega.values.size(1) * Omega.values.size(2) : 0) {}
 };
 
-/// Those of a head, null if there are none.
+/// The frequencies of a head, null if there are none.
 template <class T>
 const T* values_of(const Frequencies& Omega, int64_t h) {
   if (!Omega.defined()) return nullptr;
@@ -47,11 +47,11 @@ FeatureTile<T> feature_tile(const KernelAttentionSpec& spec, const KernelAttenti
   return {spec.map, values_of<T>(Omega, h), sizes.frequencies, sizes.dim, spec.scale, spec.shifts()};
 }
 
-/// Stands for the largest exponent of no keys.
+/// The largest exponent where there are no keys.
 template <class T>
 inline constexpr T kNoExponent = std::numeric_limits<T>::lowest() / 4;
 
-/// Exponents may exceed the shift in use by so much (in powers of two) before S and z are rescaled.
+/// How far exponents may exceed the shift in use, in powers of two, before S and z are rescaled.
 inline constexpr int kShiftSlack = 8;
 
 /// One state of a result.
@@ -59,7 +59,7 @@ template <class T>
 struct KernelState {
   T* S;       ///< (features, value_dim), relative to the shift
   T* z;       ///< (features)
-  T* totals;  ///< (value_dim): the sum of all values, which eps weighs
+  T* totals;  ///< (value_dim): the sum of all values, to be multiplied by eps
   T* shift;
   T* largest;
   T* count;
@@ -78,14 +78,14 @@ KernelState<T> state_of(const Tensor& states, const KernelAttentionSizes& sizes,
   return {states.data<T>() + (head * states.size(2) + index) * states.size(3), sizes};
 }
 
-/// Is eps left out of the keys' features while their shift is not final?
+/// Whether eps is left out of the keys' features while their shift is not final.
 inline bool eps_comes_later(const KernelAttentionSpec& spec) {
   return spec.shifts() && spec.map.kind != FeatureMap::Kind::softmax_trigonometric && spec.map.eps != 0 &&
          !spec.map.absolute_eps;
 }
 
-/// What flows into the numerators and denominators of a tile of queries:  G = dO / denominator,  g = -(dO . O) /
-/// denominator.
+/// The gradients of the numerators and denominators of a tile of queries:  G = dO / denominator,  g = -(dO .
+/// O) / denominator.
 template <class T>
 class OutputGradient {
  public:

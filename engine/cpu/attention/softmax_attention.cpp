@@ -1,5 +1,5 @@
 // Scores are held as S^T, keys x queries: the softmax runs down columns, S^T = K Q^T takes Q^T, transposed once for 64
-// queries, and O^T += V^T P^T and dQ^T += K^T dS^T take V and K as they lie. Scores are in units of log 2.
+// queries, and O^T += V^T P^T and dQ^T += K^T dS^T take V and K as they are stored. Scores are in units of log 2.
 #include "engine/ops/softmax_attention.h"
 
 #include <cmath>
@@ -13,19 +13,19 @@
 namespace bochner::cpu {
 namespace {
 
-/// Stands for "no key seen yet" in running maxima, so that differences to a hidden score of -inf stay -inf.
+/// The running maximum before any key is seen; finite, so that subtracting it from a hidden score of -inf gives -inf.
 template <class T>
 constexpr T kNothing = std::numeric_limits<T>::lowest() / 4;
 
-/// By how much (in powers of two) scores may exceed the shift in use before sums are rescaled: 2^8 harms no sum, and
-/// most tiles then need no rescaling.
+/// How far scores may exceed the shift in use, in powers of two, before sums are rescaled: a factor of 2^8 harms no
+/// sum, and most tiles then need no rescaling.
 constexpr int kSlack = 8;
 
 struct Sizes {
   int64_t heads, queries, keys, dim, value_dim;
 };
 
-/// The real keys and values of one head, in a row without gaps, for as many queries as make the copy pay.
+/// The real keys and values of one head without gaps, copied if there are enough queries to make the copy pay.
 template <class T>
 class PackedRows {
  public:
@@ -44,7 +44,7 @@ class PackedRows {
   Rows<const T> rows_;
 };
 
-/// Hides keys after their query: S^T(j, i) = -inf where key j lies behind query `first_query` + i.
+/// Hides later keys: S^T(j, i) = -inf where key j comes after query `first_query` + i.
 template <class T>
 void hide_future(const KeyList& list, int64_t first_key, int64_t count, int64_t first_query, int64_t columns, T* St) {
   for (int64_t j = 0; j < count; ++j) {
@@ -81,7 +81,7 @@ void scale_columns(T* x, int64_t rows, int64_t columns, const T* factors) {
       [](const Vector<T>&, int64_t) {});
 }
 
-/// Raises the shift of columns whose scores exceed it by more than the slack, and rescales what was summed under it.
+/// Raises the shift of columns whose scores exceed it by more than the slack, and rescales their sums.
 template <class T>
 void follow_maxima(const T* top, int64_t columns, int64_t value_dim, T* shift, T* sums, T* Ot) {
   bool grows = false;
@@ -110,7 +110,7 @@ class DropoutTile {
 
   bool active() const { return drop_.active(); }
 
-  /// For queries from `query` on of head number `head`, and keys from number `first` of the list on.
+  /// For the queries of head number `head` from `query` on, and the keys of the list from number `first` on.
   const T* draw(int64_t head, int64_t query, int64_t queries, const KeyList& list, int64_t first, int64_t count) {
     const int64_t begin = list[first];
     const int64_t span = list[first + count - 1] + 1 - begin;
@@ -150,7 +150,7 @@ void score_gradients(T* St, T* dPt, int64_t rows, int64_t columns, const T* lse,
   };
   const auto begin = [&](int64_t i) { return State{load<V>(lse + i), load<V>(delta + i)}; };
   const auto end = [](const State&, int64_t) {};
-  // Scores are rounded: without the bound a difference of huge ones could lie above 0.
+  // Scores are rounded, so a difference of huge ones could exceed 0.
   const auto probability = [&](const State& state, int64_t at) {
     return exp2_of(min_of(V{}, load<V>(St + at) - state.lse));
   };
@@ -247,7 +247,7 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
   const int64_t value_dim = sizes.value_dim;
   const int64_t jobs = Q.size(0) * heads;
   const int64_t tiles = tiles_of(queries);
-  // Each piece of the queries adds to dK and dV of its own; more pieces are more memory.
+  // Each piece of the queries has a dK and a dV of its own, so more pieces take more memory.
   const int64_t pieces = std::min<int64_t>(pieces_per_head(jobs, tiles), 8);
   const int64_t sum_size = keys * (dim + value_dim);
   const Buffer<T> partial(pieces > 1 ? jobs * pieces * sum_size : 1);

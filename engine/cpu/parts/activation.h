@@ -1,6 +1,6 @@
 // The activations as functors for kernels: `forward(x)` and `derivative(x)`, in loops that vectorise. The definitions
-// are those of engine/ops/unary.h, to which f64 goes; in f32 the two GELUs are made to cost a few cycles for 16
-// elements, since they stand in the inner loop of a Transformer's feed-forward block.
+// are those of engine/ops/unary.h, which f64 uses. In f32 the two GELUs take only a few cycles for 16 elements, since
+// they are in the inner loop of a Transformer's feed-forward block.
 #pragma once
 
 #include "engine/ops/bias_activation.h"
@@ -44,9 +44,9 @@ struct ReluActivation {
   }
 };
 
-/// y = x / 2 + x (Phi(x) - 1/2) and y' = 1/2 + (Phi(x) - 1/2 + x Phi'(x)). What stands in brackets is odd, and here x
-/// times a ratio of two polynomials of x^2, fitted for the least largest error: 9e-8 in y, 1.5e-7 in y'. Beyond the
-/// fitted range it is +-1/2 to f32. Together they share Phi(x), and Phi'(x) is an exponential.
+/// y = x / 2 + x (Phi(x) - 1/2) and y' = 1/2 + (Phi(x) - 1/2 + x Phi'(x)). Each bracket is an odd function, computed as
+/// x times a ratio of two polynomials of x^2, fitted for the smallest maximal error: 9e-8 in y, 1.5e-7 in y'. Beyond
+/// the fitted range it is +-1/2 in f32. value_and_slope() computes Phi(x) once for both, and Phi'(x) as an exponential.
 struct GeluActivation {
   /// Phi(x) - 1/2
   static float centred_cdf(float x) {
@@ -96,7 +96,7 @@ struct GeluActivation {
 
 /// (1 + tanh u) / 2 = s with s = 1 / (1 + e^-2u) and u = sqrt(2/pi) (x + 0.044715 x^3), so
 ///   y = x s,  y' = s + x s (1 - s) 2 u'
-/// x is bounded in u, where s is 0 or 1 already, so that nothing overflows.
+/// In u, x is clamped where s is 0 or 1 already, so that nothing overflows.
 struct GeluTanhActivation {
   template <class T>
   struct Gate {

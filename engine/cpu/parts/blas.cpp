@@ -8,7 +8,7 @@ char* openblas_get_config();
 
 namespace bochner::cpu {
 
-// OpenBLAS built on OpenMP asks the calling thread how many threads it may start: each thread has to be told once.
+// OpenBLAS built on OpenMP asks the calling thread how many threads it may start, so each thread has to be told once.
 void use_one_blas_thread() {
   [[maybe_unused]] static thread_local const bool done = (openblas_set_num_threads(1), true);
 }

@@ -1,6 +1,6 @@
-// OpenBLAS, always single-threaded: the engine's own loops share the work out, so that results do not depend on
-// threads. LAPACK is what it is for; products of matrices are the engine's own (matmul.cpp), which on tall, thin ones
-// are twice as fast and whose bits do not depend on the kernels that OpenBLAS chooses.
+// OpenBLAS, always single-threaded: the engine's own loops divide the work, so that results do not depend on the number
+// of threads. It is used for LAPACK. Matrix products are the engine's own (matmul.cpp): on tall, thin matrices they are
+// twice as fast, and their bits do not depend on the kernels that OpenBLAS chooses.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace bochner::cpu {
 
-/// To be called before any routine of OpenBLAS, in the thread that calls it: it shall not start threads of its own.
+/// Call it before any routine of OpenBLAS, in the same thread, so that OpenBLAS starts no threads of its own.
 void use_one_blas_thread();
 
 /// The kernels that OpenBLAS chose, e.g. `SkylakeX`, and the best ones for this processor.

@@ -50,7 +50,7 @@ void for_each_masked_row(const Dropout& drop, DropoutWindow<T>& window, int64_t 
   }
 }
 
-/// Draws of whole rows of `dim` elements may be longer than a window: body(row, first column, width, factor).
+/// A row of `dim` elements may be longer than a window of draws: body(row, first column, width, factor) for each part.
 template <class T, class Body>
 void for_each_masked_run(const Dropout& drop, DropoutWindow<T>& window, int64_t first, int64_t rows, int64_t columns,
                          const Body& body) {
@@ -62,8 +62,8 @@ void for_each_masked_run(const Dropout& drop, DropoutWindow<T>& window, int64_t 
   }
 }
 
-/// Rows of one piece of a backward pass that leaves `size` sums of weight gradients, a multiple of `tile`: enough rows
-/// to be worth the sums, at most 32 pieces and 64 MB of sums.
+/// The rows of one piece of a backward pass, each with `size` sums of weight gradients: a multiple of `tile`, enough
+/// rows to be worth the sums, at most 32 pieces and 64 MB of sums.
 template <class T>
 int64_t rows_per_gradient(int64_t rows, int64_t size, int64_t tile) {
   constexpr int64_t kBytes = int64_t{64} << 20;
@@ -88,7 +88,7 @@ Tensor sum_gradients(int64_t rows, int64_t grain, int64_t size, const Body& body
   return total;
 }
 
-/// to = the part of `total` that begins at `from`, where `to` is defined.
+/// to = the part of `total` that begins at `from`, if `to` is defined.
 template <class T>
 void hand_out(const Tensor& total, int64_t from, const Tensor& to) {
   if (to.defined()) std::copy_n(total.data<T>() + from, to.size(), to.data<T>());

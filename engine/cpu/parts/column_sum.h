@@ -9,8 +9,8 @@
 
 namespace bochner::cpu {
 
-/// Rows of one piece of parallel work over (rows, columns): enough elements to hide the cost of starting it, and at
-/// most 64 pieces, so that what each piece leaves behind (a partial sum of columns, say) stays small beside the input.
+/// The rows of one piece of parallel work over (rows, columns): enough elements to make up for the cost of starting it,
+/// and at most 64 pieces, so that the partial results of pieces are small beside the input.
 inline int64_t rows_per_piece(int64_t rows, int64_t columns) {
   return std::max<int64_t>({1, ceil_div(rows, 64), 16384 / std::max<int64_t>(1, columns)});
 }

@@ -9,7 +9,7 @@
 
 namespace bochner::cpu {
 
-/// Multiplies runs of elements by their factors, 0 or the scale. On the stack of a kernel; draws as it goes.
+/// Draws the factors of runs of elements, 0 or the scale, as they are needed. Lives on the stack of a kernel.
 template <class T>
 class DropoutWindow {
  public:

@@ -8,7 +8,7 @@
 
 namespace bochner::cpu {
 
-/// The lowest i in [0, count) with is(i), or count; made for the case that there is none, which vectorises.
+/// The lowest i in [0, count) with is(i), or count. It is fastest if there is none, since that search vectorises.
 template <class Predicate>
 int64_t first_where(int64_t count, const Predicate& is) {
   constexpr int64_t kGrain = 16384;

@@ -1,11 +1,11 @@
-// Loops along a row in whole vectors, then one by one, from one text: the body gets the type to compute in, which is
-// Vector<T> first and T for the rest.
+// Loops along a row in whole vectors and then element by element, with one body for both: it gets the type to compute
+// in, first Vector<T> and T for the rest.
 //
 //   for_lanes<T>(n, [&]<class V>(TypeTag<V>, int64_t i) { store(y + i, load<V>(x + i) * scale); });
 //   const T total = sum_lanes<T>(n, [&]<class V>(TypeTag<V>, int64_t i) { return load<V>(x + i); });
 //
-// The order of a sum depends on its length alone, so equal rows give equal bits wherever they stand. lane_sum does the
-// same for scalar terms such as those of engine/math.h, and leaves it to the compiler to fill vectors.
+// The order of a sum depends on its length alone, so equal rows give equal bits wherever they are. lane_sum does the
+// same for scalar terms such as those of engine/math.h, which the compiler vectorises.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ inline void for_lanes(int64_t count, const Body& body) {
   for (; i < count; ++i) body(TypeTag<T>{}, i);
 }
 
-/// The lanes of v added up, upper half to lower half again and again.
+/// The sum of the lanes of v: the upper half is added to the lower half, again and again.
 template <class T, int W = kLanes<T>>
 inline T sum_of(const Vector<T, W>& v) {
   if constexpr (W == 1) {

@@ -1,4 +1,4 @@
-// The product of matrices, which layers call too. Its parameters: engine/ops/matmul.cpp.
+// The product of matrices, which layers call too. Its parameters are described in engine/ops/matmul.cpp.
 #pragma once
 
 #include <vector>

@@ -1,8 +1,8 @@
 // LayerNorm of contiguous rows, forward and backward; equations in engine/ops/norm.h. Shared by the kernels of norm.cpp
 // and by the fused blocks that normalise rows as they go.
 //
-// Rows go four at a time: short rows would spend most of their time adding up the lanes of one vector, which four
-// together do in a third of the steps.
+// Rows are taken four at a time: a short row would spend most of its time on the sum of the lanes of one vector, which
+// takes four rows together a third of the steps.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ inline constexpr int kRowBlock = 4;
 
 namespace detail {
 
-/// The sums of the lanes of four vectors. Each is added in the same order, whichever of the four it is.
+/// The sums of the lanes of four vectors, all four added in the same order.
 template <class T, int W = kLanes<T>>
 inline Vector<T, 4> sums_of(const Vector<T, W>& a, const Vector<T, W>& b, const Vector<T, W>& c,
                             const Vector<T, W>& d) {
@@ -144,7 +144,7 @@ inline void normalise_rows(const T* x, int64_t rows, int64_t count, const T* mea
   for (int64_t row = 0; row < rows; ++row) {
     const T* from = x + row * count;
     T* to = y + row * y_stride;
-    const T centre = mean[row];  // copies: y might be anything, for all the compiler knows
+    const T centre = mean[row];  // copies, since the compiler must assume that y overlaps them
     const T scale = rstd[row];
     for_lanes<T>(count, [=]<class V>(TypeTag<V>, int64_t i) {
       const V xhat = (load<V>(from + i) - centre) * scale;

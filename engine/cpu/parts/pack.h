@@ -9,8 +9,8 @@
 
 namespace bochner::cpu {
 
-/// A row stride for `columns` elements that is an odd number of cache lines: rows a power of two apart would share a
-/// few sets of the L1 cache and push one another out.
+/// A row stride for `columns` elements that is an odd number of cache lines. Rows a power of two apart would share a
+/// few sets of the L1 cache and evict one another.
 template <class T>
 constexpr int64_t padded(int64_t columns) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));

@@ -10,7 +10,7 @@
 
 namespace bochner::cpu {
 
-/// Elements that one piece of parallel work holds: enough to hide the cost of starting it.
+/// The elements of one piece of parallel work: enough to make up for the cost of starting it.
 inline constexpr int64_t kPiece = 16384;
 
 /// One row: pointers to its first element and the stride of each operand.

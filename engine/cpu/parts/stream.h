@@ -38,8 +38,8 @@ inline void stream_fence() {
 #endif
 }
 
-/// Output that is made in blocks of at most kBlock elements: `block(n)` is where to write the next n elements, which
-/// go to memory when the next block is asked for. Streamed or plain, the caller writes the same bytes.
+/// Output that is made in blocks of at most kBlock elements. `block(n)` returns where to write the next n elements,
+/// which go to memory at the next call or at the end. The bytes are the same with and without bypassing the caches.
 template <class T>
 class BlockWriter {
  public:

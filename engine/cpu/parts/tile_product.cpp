@@ -15,17 +15,16 @@ namespace {
 /// the registers.
 constexpr int kMaxVectors = kVectorRegisters == 32 ? 4 : 2;
 constexpr int max_rows(int vectors) {
-  if (kAddressSanitizer) return 5;  // two groups of rows; all sizes take a minute to compile with its checks
+  if (kAddressSanitizer) return 5;  // two groups of rows; with its checks all sizes take a minute to compile
   constexpr std::array<int, 4> wide{12, 14, 8, 6};
   constexpr std::array<int, 4> narrow{8, 6, 4, 3};
   return (kVectorRegisters == 32 ? wide : narrow)[static_cast<size_t>(vectors - 1)];
 }
 
-/// The depth of the products of attention tiles, whose C is close by.
+/// The depth of the products of attention tiles, whose C is in a near cache.
 constexpr int64_t kTileDepth = 64;
 
-/// The part of B in use, in bytes: two thirds of a 48 KiB L1 cache, all of a 32 KiB one, from whose L2 it comes as
-/// fast.
+/// The part of B in use, in bytes: two thirds of an L1 cache of 48 KiB, or all of one of 32 KiB, where L2 is as fast.
 constexpr int64_t kPanelBytes = 32768;
 
 /// One block of C: R rows of V vectors of W elements, of which the last begins at column `last` <= (V - 1) W.
@@ -33,11 +32,11 @@ template <class T, int W, int R, int V>
 void block(int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb, T* c, int64_t ldc, int64_t last,
            bool accumulate) {
   using Vec = Vector<T, W>;
-  // Rows are reached from one pointer for every four: base, + 1, + 2 and + 3 strides are addresses in themselves.
+  // One pointer serves four rows, since instructions can address base + 0, 1, 2 and 3 strides.
   constexpr int kGroups = ceil_div(R, 4);
   const T* group[kGroups];
   for (int i = 0; i < kGroups; ++i) group[i] = a + 4 * i * a_strides.row;
-  if (accumulate && depth > kTileDepth) {  // part of a large product, whose C lies far away: it is asked for now
+  if (accumulate && depth > kTileDepth) {  // part of a large product: prefetch C, which is in no near cache
 #pragma GCC unroll 14
     for (int i = 0; i < R; ++i) {
 #pragma GCC unroll 4
@@ -95,7 +94,8 @@ void strip(int64_t rows, int64_t depth, const T* a, TileStrides a_strides, const
   }
 }
 
-/// C in strips of vectors of W elements, cols >= W; fewer columns go to narrower vectors. A strip takes at most Most.
+/// C in strips of vectors of W elements, cols >= W; fewer columns use narrower vectors. A strip has at most Most
+/// vectors.
 template <class T, int W, int Most = kMaxVectors>
 void product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb,
              T* c, int64_t ldc, bool accumulate) {
@@ -110,7 +110,7 @@ void product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides 
   const int64_t vectors = ceil_div(cols, W);
   const int64_t strips = ceil_div(vectors, Most);
   for (int64_t s = 0; s < strips; ++s) {
-    // Widest last: only it may hold an overlap, for which it needs two vectors.
+    // The widest strip comes last: only it may contain an overlap, which needs two vectors.
     const int64_t first = vectors * s / strips;
     const int64_t end = vectors * (s + 1) / strips;
     const int64_t last = std::min(end * W, cols) - W - first * W;

@@ -55,7 +55,7 @@ inline void store(T* to, const V& value) {
   std::memcpy(to, &value, sizeof(V));
 }
 
-/// The larger in each lane; b where one is NaN. (GCC 12 makes two instructions of the plain form.)
+/// The larger in each lane; b if one is NaN. (GCC 12 makes two instructions of the plain form.)
 template <class V>
 inline V max_of(V a, V b) {
 #if defined(__AVX512F__)
@@ -73,14 +73,14 @@ inline V min_of(V a, V b) {
   return a < b ? a : b;
 }
 
-/// The largest argument of exp2_of, which gives inf.
+/// The largest argument of exp2_of; it gives inf.
 template <class T>
 inline constexpr T kExp2Overflow = sizeof(T) == 4 ? 128 : 1024;
 
 /// 2^x for x <= 128 (f64: 1024); exactly 0 below -127 (-1023), so for -inf too. Relative error 8e-8 (f64: 3e-16).
-/// 2^x = 2^n 2^r with n = round(x). AVX-512 has instructions for r and for the product by 2^n; elsewhere adding
-/// 1.5 2^23 + 127 leaves n + 127, the exponent of 2^n, in the low bits. The polynomial in r, |r| <= 1/2, is Cephes'
-/// exp2f (Moshier, 1989), for f64 the series of e^(r ln 2).
+/// 2^x = 2^n 2^r with n = round(x). AVX-512 has instructions for r and for the product by 2^n; elsewhere adding 1.5
+/// 2^23 + 127 leaves n + 127, the exponent of 2^n, in the low bits. The polynomial in r, |r| <= 1/2, is that of exp2f
+/// in Cephes (Moshier, 1989); in f64 it is the series of e^(r ln 2).
 inline Vector<float> exp2_of(Vector<float> x) {
 #if defined(__AVX512DQ__)
   constexpr int kNearestQuietly = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;

@@ -7,7 +7,7 @@
 namespace bochner::cuda {
 
 /// D of each tile and its transpose, (tiles of the slab, 64, 64), and flows (jobs, padded) = sum_j G'_i . v'_j; a block
-/// for a tile.
+/// for each tile.
 template <int D>
 struct TileGradients {
   static constexpr size_t kShared = sizeof(bfloat16) * kTile * (D + kGap) + sizeof(float) * 2 * kTile;
@@ -62,7 +62,7 @@ struct TileGradients {
   }
 };
 
-/// dQ or dK; a block for a tile.
+/// dQ or dK; a block for each tile.
 template <int D, Form form>
 struct CausalGradientOfTokens {
   static constexpr int kParts = Phi<form>::kParts;

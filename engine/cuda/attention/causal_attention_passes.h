@@ -1,4 +1,4 @@
-// What stands between the tiles of causal kernel attention in bf16: running maxima, and sums over tiles.
+// The passes between the tiles of causal kernel attention in bf16: running maxima, and sums over tiles.
 #pragma once
 
 #include "engine/cuda/attention/causal_attention_tiles.h"
@@ -63,7 +63,7 @@ struct TopsSeen {
   }
 };
 
-/// `less`, `weight`, `carry` and, of keys, `last`; m and r are 0 where nothing is shifted.
+/// `less`, `weight`, `carry` and, for keys, `last`; m and r are 0 if nothing is shifted.
 struct CausalScales {
   FeatureRule<float> rule;
   int64_t heads, length, padded;
@@ -92,8 +92,9 @@ struct CausalScales {
   }
 };
 
-/// From what each tile of a slab adds to the state before each tile (R: behind each, from the last to the first), as
-/// outputs (`columns`) and gradients (`rows`) read it; a thread for each padded element of S', z being the last column.
+/// Turns what each tile of a slab adds into the state before each tile (R: after each tile, from the last to the
+/// first), in the layouts that outputs (`columns`) and gradients (`rows`) read. A thread for each padded element of S',
+/// whose last column is z.
 struct ScanTiles {
   int64_t frequencies, padded, dim, tiles;  ///< tiles: of all, in each job
   int parts;
@@ -102,7 +103,7 @@ struct ScanTiles {
   const float* r;      ///< (jobs, tiles + 1)
   const float* added;  ///< (tiles of the slab, F, D + 1)
   float* carried;      ///< (jobs, F, D + 1), from slab to slab
-  float* saved;        ///< where not null: states before every `segment` tiles, (jobs, segments, state)
+  float* saved;        ///< the states before every `segment` tiles, (jobs, segments, state), or null
   int64_t segment, segments, state;
   bfloat16 *rows, *columns;  ///< either may be null
   float* z;
@@ -166,7 +167,8 @@ struct TotalsOfTiles {
   }
 };
 
-/// In place: to the totals of all tiles before each, or, backward, behind each; a thread for each (job, column).
+/// Replaces the totals of each tile by those of all tiles before it, or, backward, after it; a thread for each
+/// (job, column).
 struct ScanTotals {
   int64_t width;
   Slab slab;

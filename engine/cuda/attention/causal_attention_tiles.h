@@ -1,6 +1,6 @@
-// The products of causal kernel attention on tensor cores. A tile of 64 tokens is a chunk of
-// causal_kernel_attention.cu, whose letters stand here, too: what a token has of earlier chunks comes through their
-// sums S_c, as in kernel_attention_tiles.h, and what it has of its own through a matrix of 64 x 64 weights:
+// The products of causal kernel attention on tensor cores, with the letters of causal_kernel_attention.cu. A chunk
+// there is a tile of 64 tokens here. What a token gets from earlier chunks comes through their sums S_c, as in
+// kernel_attention_tiles.h, and what it gets from its own chunk through a matrix of 64 x 64 weights:
 //
 //   F_q,i = phi(q_i) + eps,   F_k,j = phi(k_j),   exponents shifted by each token's own maximum;   w_i = eps f_i + s^2
 //   A_ij   = e^(m_j - m_i) F_q,i . F_k,j + w_i,   D_ij = e^(m_j - m_i) G'_i . v'_j                       for j <= i
@@ -54,7 +54,8 @@ struct CarriedScales : TileScales {
   }
 };
 
-/// What each tile adds to S_c, of keys, or to R_c, of queries: (tiles of the slab, F, D + 1); a block for a tile.
+/// What each tile of keys adds to S_c, or each tile of queries to R_c: (tiles of the slab, F, D + 1); a block for each
+/// tile.
 template <int D, Form form>
 struct TileSums {
   static constexpr int kParts = Phi<form>::kParts;
@@ -196,7 +197,7 @@ struct TileWeights {
   }
 };
 
-/// O and the denominators of queries, or dV of keys; a block for a tile.
+/// O and the denominators of queries, or dV of keys; a block for each tile.
 template <int D, Form form>
 struct CausalOutputs {
   static constexpr int kParts = Phi<form>::kParts;

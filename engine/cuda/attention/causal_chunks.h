@@ -1,4 +1,4 @@
-// The passes over rows and chunks of causal kernel attention; causal_kernel_attention.cu says what they are for.
+// The passes over rows and chunks of causal kernel attention; causal_kernel_attention.cu explains them.
 #pragma once
 
 #include "engine/cuda/attention/kernel_attention_parts.h"
@@ -7,7 +7,7 @@ namespace bochner::cuda {
 
 constexpr int64_t kChunk = 64;  // tokens
 
-/// What all kernels of a slab know of it: m and where its chunks are.
+/// What the kernels of a slab need: m, and the places of its chunks.
 template <class T>
 struct Shifts {
   bool shifts;
@@ -16,7 +16,7 @@ struct Shifts {
   const T* before;  ///< (jobs): m of the last token before the slab
 
   BOCHNER_DEVICE T at(int64_t job, int64_t row) const { return row < 0 ? before[job] : m[job * rows + row]; }
-  /// e^(m of token `from` - m of token `to`), both of the slab, or -1 for the one before it.
+  /// e^(m of token `from` - m of token `to`), both in the slab, or -1 for the token before it.
   BOCHNER_DEVICE T factor(int64_t job, int64_t from, int64_t to) const {
     return shifts ? math::exp(at(job, from) - at(job, to)) : T(1);
   }
@@ -57,9 +57,9 @@ struct ScaleRows {
   }
 };
 
-/// A thread for each element of S': from what each chunk adds (jobs, chunks, size), in place, to the state before each
-/// chunk; the carried state becomes that behind the slab. Backward the same from the last chunk to the first: to the
-/// gradient of the state behind each chunk.
+/// A thread for each element of S'. Replaces what each chunk adds (jobs, chunks, size) by the state before the chunk;
+/// the carried state becomes the one after the slab. Backward goes from the last chunk to the first and leaves the
+/// gradient of the state after each chunk.
 template <class T>
 struct ScanStates {
   Shifts<T> shifts;
@@ -80,8 +80,8 @@ struct ScanStates {
   }
 };
 
-/// A thread for each column: sums (jobs, chunks, width) of weight times the rows of earlier chunks (later ones where
-/// backward), from `carried` on.
+/// A thread for each column: the sums (jobs, chunks, width) of weight times the rows of earlier chunks (backward: later
+/// ones), beginning with `carried`.
 template <class T>
 struct ScanRows {
   int64_t rows, chunks, width;

@@ -1,7 +1,7 @@
-// Causal kernel attention on tensor cores: tokens are taken in slabs of whole segments, whose states fit a bounded
-// piece of memory; in a slab all tiles are worked on at once, by the kernels of causal_attention_tiles.h, and the
-// states between them are summed up in a pass of their own. Backward walks the slabs from the last to the first, from
-// the states that forward saved.
+// Causal kernel attention on tensor cores. Tokens are taken in slabs of whole segments, whose states fit a bounded
+// piece of memory. The kernels of causal_attention_tiles.h work on all tiles of a slab at once, and a pass of its own
+// sums up the states between them. Backward walks the slabs from the last to the first, using the states that forward
+// saved.
 #include <optional>
 
 #include "engine/cuda/attention/causal_attention_gradient_tiles.h"
@@ -15,14 +15,16 @@ namespace {
 using Call = KernelAttentionCall;
 
 constexpr int64_t kSegmentTiles = kKernelAttentionSegment / kTile;
-/// Bytes of the states of a slab, but for a slab of one segment: little if there is no card, so that tests see many.
+/// The most bytes that the states of a slab may take, except that a slab has at least one segment: few without a card,
+/// so that tests have many slabs.
 #if defined(__CUDACC__)
 constexpr int64_t kSlabBytes = int64_t{64} << 20;
 #else
 constexpr int64_t kSlabBytes = int64_t{1} << 16;
 #endif
 
-/// Packed tokens of one side. Both sides are of the queries' length, keys behind the last query being seen by none.
+/// Packed tokens of one side. Both sides have the length of the queries, since no query sees the keys after the last
+/// query.
 class Side {
  public:
   Side(const Call& call, const Tensor& x, const Tensor& mask, int64_t padded)
@@ -91,7 +93,7 @@ class Side {
   Floats norms_, tops_, less_, weight_, carry_, last_;
 };
 
-/// The largest exponents that each query sees, m, and that lie before each tile, r.
+/// The largest exponent that each query sees, m, and the largest before each tile, r.
 class Seen {
  public:
   Seen(const Call& call, const Side& keys)
@@ -116,7 +118,7 @@ class Seen {
   Floats m_, r_;
 };
 
-/// The states between the tiles of a slab, S or R, with the totals T or t; from one slab to the next.
+/// The states between the tiles of a slab, S or R, with the totals T or t, carried from one slab to the next.
 class States {
  public:
   States(const Call& call, const Seen& seen, int64_t tiles, bool rows, bool columns, bool backward)
@@ -138,7 +140,7 @@ class States {
     carried_totals_.clear(call.sizes.jobs * (call.sizes.dim + 1));
   }
 
-  /// What is carried becomes what forward saved before the slab.
+  /// The carried state becomes the one that forward saved before the slab.
   void load(const Tensor& state, const Slab& slab) {
     const int64_t width = call_.sizes.dim + 1;
     const LoadState own{size_, slab.first / kSegmentTiles, state.size(2), state.size(3), state.data<float>(), carried_};
@@ -183,7 +185,7 @@ class States {
   Rounded rows_, columns_;
 };
 
-/// Tiles of a slab at most: whole segments.
+/// The most tiles of a slab, in whole segments.
 int64_t slab_tiles(const Call& call) {
   const int64_t state = call.sizes.jobs * call.sizes.features * (call.sizes.dim + 1) * int64_t{sizeof(float)};
   const int64_t all = ceil_div(call.sizes.queries, kTile);
@@ -194,7 +196,8 @@ Slab slab_at(const Call& call, int64_t first) {
   return {first, std::min(slab_tiles(call), ceil_div(call.sizes.queries, kTile) - first)};
 }
 
-/// The weights of each tile of a slab, A or its transpose, and of what eps and constant see, w.
+/// The weights of each tile of a slab, A or its transpose, and w, the weights of the totals through eps and the
+/// constant.
 template <int D, Form form>
 void weigh(const Call& call, const Seen& seen, const CausalSide& queries, const CausalSide& keys, const Slab& slab,
            bool transposed, bfloat16* A, float* w) {

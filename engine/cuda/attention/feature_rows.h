@@ -1,5 +1,5 @@
 // The feature maps of kernel attention (engine/ops/features/feature_map.h) on rows of projections u = scale Omega x,
-// and back: a team for each token. Exponents are in natural units; equations and the meaning of shifts are those of
+// and their gradients: a team for each token. Exponents are in natural units; equations and shifts are those of
 // engine/cpu/attention/feature_tile.h.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace bochner::cuda {
 
-/// Stands for the largest exponent of no keys.
+/// The largest exponent where there are no keys.
 template <class T>
 BOCHNER_DEVICE constexpr T no_exponent() {
   return std::numeric_limits<T>::lowest() / 4;
@@ -45,7 +45,7 @@ struct FeatureRule {
   BOCHNER_DEVICE bool exponential() const {
     return kind == FeatureMap::Kind::positive || kind == FeatureMap::Kind::hyperbolic;
   }
-  BOCHNER_DEVICE T norm_slope() const {  // the exponent -c |x|^2, or |x|^2 / 2, by x is this times x
+  BOCHNER_DEVICE T norm_slope() const {  // the derivative of the exponent -c |x|^2, or |x|^2 / 2, by x is this times x
     return kind == FeatureMap::Kind::softmax_trigonometric ? T(1) : T(-2) * norm_factor;
   }
 
@@ -57,8 +57,9 @@ struct FeatureRule {
   }
 };
 
-/// norms[row] = c |x|^2 and, where wanted, top[row] = the largest exponent as a key: max u - norm (max |u| - norm for
-/// hyperbolic maps, the norm for softmax_trigonometric); for rows that are not real keys, no exponent.
+/// norms[row] = c |x|^2 and, unless null, top[row] = the largest exponent of the row as a key: max u - norm (max
+/// |u| - norm for hyperbolic maps, the norm for softmax_trigonometric), or no_exponent() for rows that are not real
+/// keys.
 template <class T>
 struct RowExponents {
   FeatureRule<T> rule;
@@ -74,7 +75,7 @@ struct RowExponents {
     T squares = 0;
     for (int64_t i = team.rank(); i < dim; i += team.size()) squares += x[row * dim + i] * x[row * dim + i];
     squares = team.sum(squares);
-    const T norm = rule.norm_factor * (squares < T(1e30) ? squares : T(1e30));  // finite at padded tokens, too
+    const T norm = rule.norm_factor * (squares < T(1e30) ? squares : T(1e30));  // finite for padded tokens too
     T largest = no_exponent<T>();
     if (rule.exponential()) {
       for (int64_t i = team.rank(); i < rule.frequencies; i += team.size()) {
@@ -99,9 +100,9 @@ struct RowExponents {
   }
 };
 
-/// F from u (the same memory where rule.in_place()): of queries, shifted by their own tops, or of keys, shifted by
-/// shift[row / rows_per_shift]. added[row] = the eps that exponentials hold; sums[row] = eps times the sum of the
-/// features, where wanted.
+/// F from u (in the same memory if rule.in_place()): of queries, shifted by their own tops, or of keys, shifted by
+/// shift[row / rows_per_shift]. added[row] = the eps in the exponentials; sums[row], unless null, = eps times the sum
+/// of the features.
 template <class T>
 struct RowFeatures {
   FeatureRule<T> rule;
@@ -121,7 +122,7 @@ struct RowFeatures {
     const T* from = u + row * M;
     T* to = F + row * rule.features;
     const bool wanted = real == nullptr || real[row * real_stride] != T(0);
-    T less = 0;  // taken off exponents
+    T less = 0;  // subtracted from exponents
     T scale = 1;
     if (rule.exponent) {
       const T held = rule.shifts && keys ? shift[row / rows_per_shift] : T(0);
@@ -179,7 +180,7 @@ struct RowFeatures {
 };
 
 /// du from dF into dF's first `frequencies` elements of each row, rows `features` apart; slopes[row] = sum of dF phi,
-/// what flows into the exponent that all features of a token share.
+/// the gradient of the exponent that all features of a token share.
 template <class T>
 struct RowGradients {
   FeatureRule<T> rule;

@@ -21,7 +21,7 @@ int64_t slab_rows(const AttentionSizes& sizes, int64_t length) {
   return std::min(length, std::max<int64_t>(256, fit / 256 * 256));
 }
 
-/// A team for each job: raises the shift to the largest exponent of the slab; factor is what S' is multiplied by.
+/// A team for each job: raises the shift to the largest exponent of the slab; `factor` is the factor for S'.
 template <class T>
 struct RaiseShift {
   int64_t rows;
@@ -65,7 +65,7 @@ struct AddTotals {
   }
 };
 
-/// S' += eps totals^T: what each feature's eps weighs.
+/// S' += eps totals^T, the part of each feature's eps.
 template <class T>
 struct AddEps {
   int64_t features, width;

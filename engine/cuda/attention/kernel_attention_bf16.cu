@@ -1,11 +1,11 @@
-// Bidirectional kernel attention on tensor cores: what packs tokens, frequencies and sums for the kernels of
-// kernel_attention_tiles.h, and the order in which those run. With phi + eps for a map's features, and its constant s
-// as one more,
+// Bidirectional kernel attention on tensor cores: packs tokens, frequencies and sums for the kernels of
+// kernel_attention_tiles.h, and runs them in order. With phi + eps for a map's features, and its constant s as one
+// more,
 //
 //   S'_f = sum_j phi_f(k_j) v'_j + eps sum_j v'_j,    O'_i = sum_f phi_f(q_i) S'_f + [eps sum_f S'_f + s S'_last]
 //
-// and likewise backward, so that what stands in brackets, the base, is made once for a head. Exponents are read off
-// first: the shifts of queries and keys are then known before any feature is made, and backward makes equal ones.
+// and likewise backward. The part in brackets, the base, is computed once for a head. Exponents are computed first, so
+// that the shifts of queries and keys are known before any feature is made, and backward makes equal features.
 #include "engine/cuda/attention/kernel_attention_bf16.h"
 
 #include <optional>
@@ -22,7 +22,7 @@ using Call = KernelAttentionCall;
 /// Packed tokens of one side, with their values or gradients, and how their features are scaled.
 class Side {
  public:
-  /// Keys where `shift` is not null; it is found, or, `backward`, read, call.state_stride from job to job.
+  /// For keys, `shift` is not null: it is found, or, `backward`, read, with call.state_stride from job to job.
   Side(const Call& call, const Tensor& x, const Tensor& mask, float* shift, bool backward)
       : mask_(mask),
         x_(x, static_cast<float>(call.spec.scale), false, mask),
@@ -56,7 +56,7 @@ class Side {
                                       call.state_stride, less_, weight_, last_});
   }
 
-  /// Each is needed by some products only.
+  /// Only some products need each of these.
   void add_values(const Tensor& y, const Tensor& mask, const float* denominators = nullptr) {
     y_.emplace(y, 1, false, mask, denominators);
   }

@@ -1,5 +1,5 @@
-// What the host knows of a call of kernel attention on tensor cores, bidirectional or causal: sizes, the map's parts
-// that are no features, packed frequencies; and which instance of a kernel serves it.
+// A call of kernel attention on tensor cores, bidirectional or causal, on the host: sizes, the parts of the map that
+// are not features, packed frequencies, and the instance of each kernel to run.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace bochner::cuda {
 
 constexpr int kThreads = 32 * kWarps;
-/// Blocks that a sum over tokens is cut into at most: enough to fill a card several times.
+/// The most blocks for one sum over tokens: enough to fill a card several times.
 constexpr int64_t kBlocks = 1024;
 
 using Floats = DeviceBuffer<float>;
@@ -36,7 +36,7 @@ void with_case(int64_t dim, FeatureMap::Kind kind, const Body& body) {
   dim == 32 ? with_form(std::integral_constant<int, 32>{}) : with_form(std::integral_constant<int, 64>{});
 }
 
-/// What stays the same for a call; and what is made of it.
+/// The constants of a call, and what follows from them.
 class KernelAttentionCall {
  public:
   KernelAttentionCall(const KernelAttentionSpec& given, const Tensor& Q, const Tensor& K, const Tensor& V,

@@ -5,7 +5,7 @@
 
 namespace bochner::cuda {
 
-/// Where dQ or dK goes: what came through u, and, for maps with an exponent, through |x|^2.
+/// Writes dQ or dK: the gradient through u and, for maps with an exponent, through |x|^2.
 template <int D, Form form>
 struct GradientRows {
   const Phi<form>& phi;
@@ -15,7 +15,7 @@ struct GradientRows {
   float scale;
   const StoredTokens& to;
 
-  /// `slope`: of each token's exponent
+  /// `slope` is the gradient of each token's exponent.
   BOCHNER_DEVICE void write(int64_t job, int64_t token, Sum<D / 8>& dx, const RowValues& slope) const {
     const int64_t b = job / heads;
     const StoredTokens::Head out = to.head(b, job % heads);

@@ -1,10 +1,9 @@
 // What the bidirectional and the causal kernel attention share on a card. Tokens are taken in slabs whose features fit
-// a bounded piece of memory, so that nothing of size length x features is ever held; products are the BLAS's, and what
-// stands between them is done in passes over rows.
+// a bounded piece of memory, so that nothing of size length x features is ever stored. Products use BLAS; between them
+// there are passes over rows.
 //
-// Memory of a slab is heads-major: job h * batch + b, then the token. Values have a 1 behind them, and zeros up to a
-// multiple of 8: V' = (v, 1, 0 ...), so that S' = sum phi v'^T holds S and z, and the denominator stands behind the
-// output.
+// A slab is stored heads first: job h * batch + b, then the token. Values are extended by a 1 and by zeros up to a
+// multiple of 8: V' = (v, 1, 0 ...), so that S' = sum phi v'^T holds S and z, and the denominator follows the output.
 #pragma once
 
 #include <algorithm>
@@ -53,8 +52,8 @@ struct Fill {
   BOCHNER_DEVICE void operator()(int64_t i) const { to[i] = value; }
 };
 
-/// Between S' (jobs, F, width), T' (jobs, width) where not null, and a shift, and their state in a result, (batch,
-/// heads, states, size), which has none of the padding.
+/// Copies S' (jobs, F, width), T' (jobs, width), unless null, and a shift to or from their state in a result,
+/// (batch, heads, states, size), which has no padding.
 template <class T>
 struct CarryState {
   AttentionSizes sizes;
@@ -100,7 +99,7 @@ struct CarryState {
   }
 };
 
-/// One product for each of `count`: C (m x n) = op(A) op(B) [+ C], all matrices one behind the other.
+/// `count` products C (m x n) = op(A) op(B) [+ C]; the matrices follow one another in memory.
 template <class T>
 void products(int64_t count, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const T* a,
               const T* b, T* c, bool adds) {
@@ -108,7 +107,7 @@ void products(int64_t count, bool transpose_a, bool transpose_b, int64_t m, int6
                      n, m * n, count, 1, adds ? 1.0 : 0.0});
 }
 
-/// Elements between those of a slab and those of a tensor (batch, heads, length, dim).
+/// The places of a slab's elements in a tensor (batch, heads, length, dim).
 struct SlabPlace {
   int64_t batch, heads, begin, length,
       rows;  ///< tokens begin ... of `length`; rows of the slab, more than there may be
@@ -124,7 +123,7 @@ struct SlabPlace {
   }
 };
 
-/// to (jobs, rows, dim) = factor * x; 0 beyond the length and where a key is not real.
+/// to (jobs, rows, dim) = factor * x; 0 beyond the length and for keys that are not real.
 template <class T>
 struct PackRows {
   SlabPlace place;
@@ -159,7 +158,7 @@ struct PackValues {
   }
 };
 
-/// G' = (dO / denominator, -(dO . O) / denominator, 0 ...): what flows into numerators and denominators; a team for
+/// G' = (dO / denominator, -(dO . O) / denominator, 0 ...): the gradients of numerators and denominators; a team for
 /// each row of the slab.
 template <class T>
 struct PackGradients {
@@ -193,7 +192,7 @@ struct PackGradients {
   }
 };
 
-/// dx = scale (from + slope norm_slope x): the gradient of a token from that of scale x; 0 where a key is not real.
+/// dx = scale (from + slope norm_slope x): the gradient of a token from that of scale x; 0 for keys that are not real.
 template <class T>
 struct UnpackRows {
   SlabPlace place;
@@ -265,7 +264,7 @@ class FeatureSlab {
   const T* tops() const { return tops_; }
   const T* X() const { return x_; }
 
-  /// Takes the tokens and computes u, |x|^2 and exponents: of keys where `values` (V') is not null.
+  /// Takes the tokens and computes u, |x|^2 and exponents: those of keys if `values` (V') is not null.
   void project(const SlabPlace& place, const Tensor& x, const KeyMask& mask, const T* values) {
     place_ = place;
     values_ = values;
@@ -293,7 +292,7 @@ class FeatureSlab {
                 RowFeatures<T>{rule, true, with_eps, norms_, nullptr, shift, rows_per_shift, real(), sizes_.width, u(),
                                f_, added_, nullptr});
   }
-  /// From dF to the gradient of the tokens, and, where not null, to that of Omega: parts (jobs, M, D), added to.
+  /// From dF to the gradient of the tokens and, unless null, to that of Omega, which is added to parts (jobs, M, D).
   void backward(const KeyMask& mask, const Tensor& dx, T* omega_parts) {
     const int64_t M = sizes_.frequencies;
     const int64_t D = sizes_.dim;

@@ -1,5 +1,4 @@
-// What stands before and behind the tiles of kernel attention in bf16: packing, exponents and shifts, and sums of
-// parts.
+// The passes before and after the tiles of kernel attention in bf16: packing, exponents and shifts, and sums of parts.
 #pragma once
 
 #include "engine/cuda/attention/feature_rows.h"
@@ -85,7 +84,7 @@ struct KeyShift {
   }
 };
 
-/// `less`, `weight` and, of keys, `last` of TokenSide.
+/// `less`, `weight` and, for keys, `last` of TokenSide.
 struct TokenScales {
   FeatureRule<float> rule;
   int64_t heads, length, padded;
@@ -113,7 +112,7 @@ struct TokenScales {
   }
 };
 
-/// last = -(G . O), with G as the tensor cores see it; a team for each packed query.
+/// last = -(G . O), with G rounded to bf16; a team for each packed query.
 struct GradientOfDenominators {
   int64_t heads, length, padded, dim;
   const bfloat16* g;
@@ -153,7 +152,7 @@ struct Totals {
   }
 };
 
-/// S' from its splits, with what eps and constant weigh; jobs of `sums` are `stride` apart.
+/// S' from its splits, with the parts of eps and the constant; jobs of `sums` are `stride` apart.
 struct FinishSums {
   int64_t features, dim, jobs, splits, stride;
   float eps, constant;

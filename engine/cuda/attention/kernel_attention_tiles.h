@@ -1,6 +1,6 @@
 // The products of kernel attention on tensor cores (engine/ops/kernel_attention.h): features are made in registers from
-// U = Omega x and used there, so that neither they nor their gradients reach memory. Two pairs of kernels, each the
-// other with tokens and frequencies exchanged, serve queries and keys, forward and backward, alike:
+// U = Omega x and used there, so that neither they nor their gradients reach memory. Two pairs of kernels serve queries
+// and keys, forward and backward; in each pair, tokens and frequencies change places:
 //
 //   sums over tokens       S'_f  = sum_i phi_f(x_i) y'_i                     S' from (k, v'), dS' from (q, G')
 //   outputs of tokens      y'_i  = sum_f phi_f(x_i) S'_f                     O' from (q, S'), dV' from (k, dS')
@@ -8,9 +8,9 @@
 //   gradient of Omega      dOmega_f = sum_i dU_fi x_i,  dU_fi = phi'_f(x_i) S'_f . y'_i
 //
 // where y' = (y, last): v' = (v, 1) and G' of engine/cuda/attention/kernel_attention_parts.h. Factors are rounded to
-// bf16; sums, exponentials, `last` and z, the last column of S', are f32, and z and denominators are made of the same
-// rounded features as the rest, so that more of what should cancel does. The eps and constant of a map are no part of
-// phi here: they go into sums as a whole (kernel_attention_bf16.cu). The gradients are in
+// bf16. Sums, exponentials, `last` and z, the last column of S', are f32; z and denominators use the same rounded
+// features as the rest, so that rounding errors cancel in the quotient. The eps and constant of a map are not part of
+// phi here: they are added to the sums (kernel_attention_bf16.cu). The gradients are in
 // kernel_attention_gradient_tiles.h.
 #pragma once
 
@@ -29,8 +29,8 @@ struct FeatureValue {
   float value, slope;  ///< phi and d phi / d u
 };
 
-/// phi of one token and frequency. `less` is taken off exponents (in units of log 2; infinite for keys that are not
-/// real), `weight` is multiplied with where the map is no exponential of u.
+/// phi of one token and frequency. `less` is subtracted from exponents (in units of log 2; infinite for keys that are
+/// not real). `weight` is a factor for maps that are not exponentials of u.
 template <Form form>
 struct Phi {
   static constexpr int kParts = form == Form::hyperbolic || form == Form::trigonometric ? 2 : 1;
@@ -60,8 +60,8 @@ BOCHNER_DEVICE void each_part(const Body& body) {
   if constexpr (parts == 2) body(std::integral_constant<int, 1>{});
 }
 
-/// Packed frequencies. Rows beyond the last repeat earlier ones, so that no exponent is larger than that of a real one;
-/// sums are 0 there.
+/// Packed frequencies. Rows beyond the last repeat earlier ones, so that no exponent exceeds those of real rows; their
+/// sums are 0.
 struct PackedFrequencies {
   int64_t heads;                   ///< of the tokens
   int64_t count, padded;           ///< M, and that in whole tiles

@@ -1,5 +1,5 @@
 // Streaming softmax attention in tiles of shared memory: a block has a tile of queries and walks the keys, or has a
-// tile of keys and walks the queries. Nothing is added up across blocks, so no atomics are needed: backward makes the
+// tile of keys and walks the queries. Nothing is summed across blocks, so no atomics are needed: backward computes the
 // scores twice, once for dQ and once for dK and dV.
 #include "engine/ops/softmax_attention.h"
 
@@ -10,7 +10,7 @@
 namespace bochner::cuda {
 namespace {
 
-constexpr int kParts = 4;  // of a row, each reduced by a thread of its own
+constexpr int kParts = 4;  // of a row, each reduced by one thread
 
 template <class T>
 struct Forward {
@@ -141,8 +141,7 @@ struct Delta {
   }
 };
 
-/// The same with dO as the tensor cores see it: then the rows of dS add up to what rounding leaves, as exact ones add
-/// up to 0.
+/// The same with dO rounded to bf16, so that rows of dS sum to 0 up to rounding.
 struct RoundedDelta {
   int64_t heads, queries;
   int value_dim;
@@ -164,7 +163,7 @@ struct RoundedDelta {
   }
 };
 
-/// A tile of queries and one of keys in shared memory, and what both gradients make of them:
+/// A tile of queries and one of keys in shared memory, and what both gradients compute from them:
 ///   S = scale Q K^T,  dP = dO V^T,  P = exp(S - lse) [times the dropout factor],  dS = P (dP - delta)
 template <class T>
 struct GradientTiles {
@@ -215,7 +214,7 @@ struct GradientTiles {
     load_tile(team, p.K.head(b, h) + key * p.K.stride, p.K.stride, p.key_tile, p.dim, T(1), k, real);
     load_tile(team, p.V.head(b, h) + key * p.V.stride, p.V.stride, p.key_tile, p.value_dim, T(1), v, real);
   }
-  /// From what is loaded; synchronises before and after.
+  /// Computes P and dS from the loaded tiles; synchronises before and after.
   template <class Team>
   BOCHNER_DEVICE void make_scores(const Team& team, int64_t query, int64_t key) {
     const int ld = tile_stride(p.key_tile);
@@ -229,7 +228,7 @@ struct GradientTiles {
       const int column = i - row * p.key_tile;
       const int at = row * ld + column;
       const bool seen = !p.hidden(b, query + row, key + column) && lse[row] > -std::numeric_limits<T>::infinity();
-      // Scores are rounded: without the bound a difference of huge ones could lie above 0.
+      // Scores are rounded, so a difference of huge ones could exceed 0.
       const T below = s[at] - lse[row];
       const T probability = seen ? math::exp(below < T(0) ? below : T(0)) : T(0);
       const T kept = p.drops && seen ? p.factor(head, query + row, key + column) : T(1);
@@ -240,7 +239,7 @@ struct GradientTiles {
   }
 };
 
-/// to (rows x columns) = factor * tile, but for rows from `count` on.
+/// to (rows x columns) = factor * tile, except rows from `count` on.
 template <class T, class Team>
 BOCHNER_DEVICE void store_tile(const Team& team, const T* tile, int rows, int columns, T factor, int64_t count, T* to,
                                int64_t stride) {

@@ -1,7 +1,6 @@
 // Streaming softmax attention on tensor cores: factors in bf16, everything else (sums, maxima, exponentials,
-// statistics) in f32. Inputs are first rounded into packed copies, padded to whole tiles, also transposed where a
-// product wants them so. A warp has 16 rows of queries (or, for dK and dV, of keys); its scores never leave its
-// registers.
+// statistics) in f32. Inputs are first rounded into packed copies, padded to whole tiles, and transposed if a product
+// needs that. A warp has 16 rows of queries (or, for dK and dV, of keys); its scores never leave its registers.
 #include "engine/cuda/attention/softmax_attention_bf16.h"
 
 #include <cmath>
@@ -50,13 +49,13 @@ struct Larger2 {
   BOCHNER_DEVICE float operator()(float a, float b) const { return a > b ? a : b; }
 };
 
-/// 2^(S - lse), bounded by 1 since scores are rounded; 0 where neither is a number: nothing is seen.
+/// 2^(S - lse), bounded by 1 since scores are rounded; 0 if S - lse is NaN, as for a query that sees no key.
 BOCHNER_DEVICE inline float probability(float below) {
   return below >= 0 || below < 0 ? fast_exp2(below < 0 ? below : 0.0f) : 0.0f;
 }
 
-/// O and lse; a block for 64 queries of a head. Scores are in units of log 2. While a tile of keys is worked on, the
-/// next one is on its way.
+/// O and lse; a block for 64 queries of a head. Scores are in units of log 2. The next tile of keys is loaded while one
+/// is used.
 template <int D, bool drops>
 struct Forward {
   static constexpr int kRows = 16 * kForwardWarps;
@@ -114,7 +113,7 @@ struct Forward {
       const int which = static_cast<int>(key / kTile % 2);
       const Tile tile(memory, which);
       wait_for_copies();
-      team.sync();  // the tile is there for all, and the one before it has been read by all
+      team.sync();  // all threads have this tile, and have read the one before
       if (key + kTile < visible) begin_load(team, job, key + kTile, Tile(memory, 1 - which));
       for (int s = 0; s < kShare; ++s) {
         Rows& own = rows[s];
@@ -144,7 +143,7 @@ struct Forward {
         multiply(own.o, Left<kTile / 16>::of(score), tile.v, kTile + kGap);
       }
     }
-    // Dropout's scale stands outside P, so that what is kept of P is rounded as without dropout.
+    // Dropout's scale is applied outside P, so that the elements kept are rounded as without dropout.
     const float scale = drops ? a.drop.scale : 1.0f;
     const StoredTokens::Head to = O.head(job / a.heads, job % a.heads);
     for (int s = 0; s < kShare; ++s) {
@@ -342,7 +341,7 @@ struct KeyGradients {
   }
 };
 
-/// body(integral constants: the head size, is there dropout)
+/// body(integral constants: the head size, whether there is dropout)
 template <class Body>
 void with_case(int64_t dim, bool drops, const Body& body) {
   using std::bool_constant;

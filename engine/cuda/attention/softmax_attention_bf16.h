@@ -5,8 +5,8 @@
 
 namespace bochner::cuda {
 
-/// Can the tensor cores do it: tensors of bf16, or of f32 whose products may have bf16 factors (engine/precision.h),
-/// heads of 32 or 64, a card that has such cores?
+/// Whether the tensor cores can do it: tensors of bf16, or of f32 whose products may have bf16 factors
+/// (engine/precision.h), heads of 32 or 64, and a card with such cores.
 bool attends_in_bf16(const Tensor& Q, const Tensor& V);
 
 void softmax_attention_bf16(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,

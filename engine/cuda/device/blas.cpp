@@ -1,4 +1,4 @@
-// cuBLAS counts columns first: C (m x n, row-major) is its C^T, so C^T = op(B)^T op(A)^T is asked for.
+// cuBLAS is column-major: our row-major C (m x n) is its C^T, so it computes C^T = op(B)^T op(A)^T.
 #include "engine/cuda/parts/blas.h"
 
 #include <mutex>
@@ -16,7 +16,7 @@ namespace {
 constexpr int kMost = 64;
 constexpr size_t kWorkspace = size_t{32} << 20;
 
-/// The handle of the current device, bound to its stream. It is never destroyed: the driver may be gone by then.
+/// The handle of the current device, bound to its stream. It is never destroyed, since the driver may be gone first.
 cublasHandle_t handle() {
   static std::mutex mutex;
   static cublasHandle_t handles[kMost] = {};
@@ -26,7 +26,7 @@ cublasHandle_t handle() {
     cublasHandle_t made = nullptr;
     check(cublas().create(&made), "matmul");
     check(cublas().set_stream(made, stream()), "matmul");
-    // A workspace of our own: equal bits from run to run, and nothing is allocated within a step.
+    // With a workspace of our own, every run gives equal bits, and nothing is allocated within a step.
     void* workspace = nullptr;
     check(cudaMalloc(&workspace, kWorkspace), "matmul");
     check(cublas().set_workspace(made, workspace, kWorkspace), "matmul");

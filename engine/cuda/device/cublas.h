@@ -1,4 +1,4 @@
-// cuBLAS, loaded when the first product runs on a card: half a gigabyte that a run on the CPU need not carry. Functions
+// cuBLAS, loaded when the first product runs on a card: a run on the CPU does not load its half a gigabyte. Functions
 // have the names and types of cublas_v2.h.
 #pragma once
 
@@ -20,7 +20,7 @@ struct Cublas {
 /// The library; an Error says where it was looked for.
 const Cublas& cublas();
 
-/// An Error if the code is not that of success.
+/// An Error unless the code is that of success.
 void check(cublasStatus_t code, const char* what);
 
 }  // namespace bochner::cuda

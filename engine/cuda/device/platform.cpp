@@ -1,4 +1,4 @@
-// The CUDA runtime as platform.h wants it.
+// platform.h by the CUDA runtime.
 #include "engine/cuda/parts/platform.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kMost = 64;
 
-/// Copies from the host go through pinned memory and a stream of their own, so that they run beside kernels: host ->
-/// pinned -> slab on the device (copy stream) -> destination (compute stream).
+/// Copies from the host go through pinned memory and their own stream, so that they run beside kernels:
+/// host -> pinned -> slab on the device (copy stream) -> destination (compute stream).
 class Staging {
  public:
   static constexpr size_t kSlab = size_t{4} << 20;
@@ -62,7 +62,7 @@ class Staging {
   size_t next_ = 0;
 };
 
-/// What a device has once it is used; lives until the program ends, since the driver may be gone before statics are.
+/// The state of a device in use. It is never destroyed, since the driver may be gone before statics are.
 struct Context {
   std::mutex mutex;
   cudaStream_t stream = nullptr;
@@ -108,7 +108,7 @@ class Graph final : public Recording {
   Graph(cudaGraphExec_t graph, int device, cudaStream_t stream, std::vector<void*> constants)
       : graph_(graph), device_(device), stream_(stream), constants_(std::move(constants)) {}
   ~Graph() override {
-    // A failure here is told by the next call.
+    // The next call reports a failure here.
     use(device_);
     static_cast<void>(cudaStreamSynchronize(stream_));
     static_cast<void>(cudaGraphExecDestroy(graph_));
@@ -227,7 +227,7 @@ void copy(const void* from, void* to, size_t bytes) {
 }
 
 void copy_peer(const void* from, int from_device, void* to, int to_device, size_t bytes) {
-  // Each device has a stream of its own: both are waited for.
+  // Each device has its own stream, so this waits for both.
   use(from_device);
   synchronize();
   use(to_device);

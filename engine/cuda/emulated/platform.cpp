@@ -1,5 +1,5 @@
-// Devices that are plain memory: kernels run at once, as loops (engine/cuda/parts/launch.h). BOCHNER_EMULATED_CARDS (1
-// unless set) says how many there are, BOCHNER_EMULATED_SHARED (65536) how much shared memory a block may have.
+// Devices that are plain memory: kernels run at once, as loops (engine/cuda/parts/launch.h). BOCHNER_EMULATED_CARDS
+// (default 1) is the number of devices, BOCHNER_EMULATED_SHARED (default 65536) the bytes of shared memory of a block.
 #include "engine/cuda/parts/platform.h"
 
 #include <cstdlib>
@@ -47,7 +47,7 @@ void use(int index) { current_device = index; }
 
 void* allocate(size_t bytes) {
   void* memory = std::aligned_alloc(512, bytes);
-  if (memory != nullptr) std::memset(memory, 0xFF, bytes);  // NaN: what is read before it is written shows
+  if (memory != nullptr) std::memset(memory, 0xFF, bytes);  // NaN shows what is read before it is written
   return memory;
 }
 void release(void* pointer) { std::free(pointer); }

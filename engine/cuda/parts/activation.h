@@ -26,7 +26,7 @@ struct UnaryActivation {
   }
   template <class T>
   BOCHNER_DEVICE T derivative(T x) const {
-    return Op{}.derivative(x, x);  // none of these needs y
+    return Op{}.derivative(x, x);  // none of these derivatives needs y
   }
 };
 

@@ -8,8 +8,8 @@
 
 namespace bochner::cuda {
 
-/// C_i = alpha op(A_i) op(B_i) + beta C_i, row-major, i in [0, batch); op transposes where asked. lda, ldb, ldc are row
-/// strides as stored, steps lead from one matrix to the next, all in elements.
+/// C_i = alpha op(A_i) op(B_i) + beta C_i, row-major, i in [0, batch); op transposes if requested. lda, ldb and ldc are
+/// row strides as stored, and steps the distances between matrices, all in elements.
 struct Gemm {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
@@ -23,10 +23,10 @@ struct Gemm {
   double alpha = 1, beta = 0;
 };
 
-/// A and B are of type `factors`, C is of type `to`: f32 or f64 throughout, or bf16 into f32 or bf16, added up in f32.
+/// A and B are of type `factors`, C is of type `to`: f32 or f64 throughout, or bf16 into f32 or bf16, summed in f32.
 void gemm(DType factors, DType to, const Gemm& product);
 inline void gemm(DType dtype, const Gemm& product) { gemm(dtype, dtype, product); }
-/// As above, all of one type, with matrices at element offsets from a and b, and C one after the other.
+/// The same with all of one type, matrices at element offsets from a and b, and C one after the other.
 void gemm_at(DType dtype, const Gemm& product, const std::vector<int64_t>& a_offsets,
              const std::vector<int64_t>& b_offsets);
 

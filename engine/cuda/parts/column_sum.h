@@ -1,5 +1,5 @@
-// Sums over the rows of a matrix, column by column, in an order that follows from its sizes: pieces of rows first, then
-// over pieces.
+// Sums over the rows of a matrix, column by column, in an order that follows from its sizes: first over the rows of a
+// piece, then over pieces.
 #pragma once
 
 #include <algorithm>

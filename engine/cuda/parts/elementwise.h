@@ -1,4 +1,4 @@
-// Loops over the elements of broadcast, strided operands: one function object for each, R operator()(A ...).
+// Loops over the elements of broadcast, strided operands, each with a function object R operator()(A ...).
 #pragma once
 
 #include <algorithm>

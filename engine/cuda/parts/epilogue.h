@@ -1,5 +1,5 @@
-// What stands around the products of the fused layers: bias, activation, dropout and residual in one pass, and the
-// masked gradient with its column sums.
+// The passes around the products of the fused layers: bias, activation, dropout and residual in one, and the masked
+// gradient with its column sums.
 #pragma once
 
 #include "engine/bf16.h"
@@ -10,7 +10,7 @@
 
 namespace bochner::cuda {
 
-/// to = act(u + b) m [+ residual], eight elements to each thread; `first` is the number of the first element.
+/// to = act(u + b) m [+ residual], eight elements for each thread; `first` is the number of the first element.
 template <class S, class Act>
 struct Epilogue {
   using T = ComputeType<S>;
@@ -35,7 +35,7 @@ struct Epilogue {
   }
 };
 
-/// e = g m, or g step(y) scale where y is not null, written where e is not null, and its column sums.
+/// e = g m, or g step(y) scale if y is not null, and its column sums. It is written unless e is null.
 template <class S>
 struct Masked {
   using T = ComputeType<S>;

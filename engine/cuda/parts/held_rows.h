@@ -1,5 +1,5 @@
-// Rows that a warp holds in its registers: read once, whatever is done with them. For rows of whole vectors that are
-// not too long.
+// Rows that a warp holds in its registers, so that they are read only once. For rows of whole vectors that are not too
+// long.
 #pragma once
 
 #include <initializer_list>
@@ -9,7 +9,7 @@
 
 namespace bochner::cuda {
 
-/// Lanes of a warp that one thread stands for.
+/// How many lanes of a warp one thread represents.
 #if defined(__CUDACC__)
 inline constexpr int kLanesEach = 1;
 #else
@@ -19,7 +19,7 @@ inline constexpr int kLanesEach = 32;
 /// Elements of a vector of one warp.
 inline constexpr int kWarpVector = 128;
 
-/// K warp vectors of a row: each thread has K vectors of four, a warp's vector apart.
+/// K warp vectors of a row: each thread has K vectors of four elements, one in each warp vector.
 template <class T, int K>
 struct HeldRow {
   static constexpr int kVectors = K * kLanesEach;  ///< of a thread
@@ -54,15 +54,15 @@ struct HeldRow {
   }
 };
 
-/// May rows that begin there be moved in vectors?
+/// Whether rows that begin there can be moved in vectors.
 struct Movable {
   bool yes;
   template <class S>
   Movable(const S* rows) : yes(aligned(rows)) {}  // NOLINT: a list of pointers is a list of these
 };
 
-/// body(integral constant K) where rows of so many elements, computed in f32, can be held: true. f64 is not: it is not
-/// what is fast.
+/// Calls body(integral constant K) and returns true if rows of so many elements, computed in f32, can be held. f64
+/// cannot: nobody uses it for speed.
 template <class T, class Body>
 bool with_held_rows(int64_t columns, std::initializer_list<Movable> rows, const Body& body) {
   if constexpr (std::is_same_v<T, float>) {

@@ -14,7 +14,7 @@
 //   launch_rows(rows, columns, RowSum<T>{columns, x, y});      // a warp or a block for each row
 //
 // A team is a block, a warp, or, where the backend is emulated on the CPU, the one thread of a loop: so each kernel's
-// logic runs, and is tested, without a card. What a team must not do is give meaning to the number of its threads.
+// logic runs, and is tested, without a card. No result may depend on the number of threads of a team.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct Larger {
   }
 };
 
-/// Reports the first fault; those that come after it are not kept.
+/// Reports the first fault; later ones are dropped.
 BOCHNER_DEVICE inline void raise(Fault* fault, const char* op, int64_t place, int64_t value, int64_t bound) {
 #if defined(__CUDACC__)
   if (atomicCAS(&fault->raised, 0, 1) != 0) return;
@@ -112,7 +112,7 @@ class BlockTeam {
     __shared__ T parts[32];
     const int warps = static_cast<int>(blockDim.x) / 32;
     value = warp_reduce(value, op);
-    __syncthreads();  // the parts of the last call have been read
+    __syncthreads();  // all threads have read the parts of the last call
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
     __syncthreads();
     T total = parts[0];
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(threads) run_blocks(const F f) {
   f(BlockTeam());
 }
 
-/// f(i) for i in [0, count), a thread each.
+/// f(i) for i in [0, count), one thread for each.
 template <class F>
 void launch_threads(int64_t count, const F& f) {
   constexpr int kThreads = 256;
@@ -152,13 +152,13 @@ void launch_threads(int64_t count, const F& f) {
     run_threads<<<static_cast<unsigned>(ceil_div(count, kThreads)), kThreads, 0, stream()>>>(f, count);
   }
 }
-/// f(team) with team.index() in [0, count), a warp each.
+/// f(team) with team.index() in [0, count), one warp for each.
 template <class F>
 void launch_warps(int64_t count, const F& f) {
   constexpr int kThreads = 128;
   if (count > 0) run_warps<<<static_cast<unsigned>(ceil_div(count, 4)), kThreads, 0, stream()>>>(f, count);
 }
-/// f(team) with team.index() in [0, count), a block of `threads` each, with so many bytes of shared memory.
+/// f(team) with team.index() in [0, count), a block of `threads` for each, with so many bytes of shared memory.
 template <int threads, class F>
 void launch_blocks(int64_t count, size_t shared, const F& f) {
   if (count == 0) return;
@@ -199,7 +199,7 @@ class HostTeam {
   void* shared_;
 };
 
-/// Runs what a device would, or keeps it where a step is recorded.
+/// Runs the work of a device at once, or keeps it while a step is recorded.
 template <class Work>
 void submit(const Work& work) {
 #if defined(BOCHNER_CUDA_EMULATED)
@@ -230,7 +230,7 @@ void launch_blocks(int64_t count, size_t shared, const F& f) {
   BOCHNER_ASSERT(shared <= platform::shared_limit());
   submit([=] {
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-      // A fresh block of memory of just that size, full of NaN: a sanitizer, or the result, shows a wrong access.
+      // A new block of exactly that size, full of NaN, so that a sanitizer or the result shows a wrong access.
       for (int64_t i = begin; i < end; ++i) {
         std::vector<uint64_t> memory(ceil_div(shared, 8), ~uint64_t{0});
         f(HostTeam(i, memory.data()));

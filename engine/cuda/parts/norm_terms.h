@@ -1,4 +1,4 @@
-// What the backward passes of LayerNorm and BatchNorm add up over rows.
+// The terms that the backward passes of LayerNorm and BatchNorm sum over rows.
 #pragma once
 
 #include "engine/bf16.h"

@@ -1,4 +1,4 @@
-// What kernels for tensor cores read: tokens of each head, rounded to bf16, in tiles of 64.
+// The input of kernels for tensor cores: tokens of each head, rounded to bf16, in tiles of 64.
 #pragma once
 
 #include "engine/cuda/parts/tile.h"
@@ -9,7 +9,7 @@ namespace bochner::cuda {
 
 constexpr int kTile = 64;      // tokens, or frequencies, of a tile in shared memory
 constexpr int kPadding = 128;  // packed lengths are multiples of this
-constexpr int kGap = 8;        // behind each row of a tile: then rows begin in different banks
+constexpr int kGap = 8;        // after each row of a tile, so that rows begin in different banks
 constexpr float kLog2E = 1.44269504f;
 
 inline int64_t padded_length(int64_t length) { return round_up(length, kPadding); }
@@ -19,7 +19,7 @@ struct Pack {
   int64_t heads, length, padded, dim;
   bool transposed;
   float factor;
-  const float* denominators;  ///< (jobs, length): x is divided by them, where not null; by 0 gives 0
+  const float* denominators;  ///< (jobs, length): x is divided by them, unless null; division by 0 gives 0
   StoredTokens x;
   KeyMask mask;
   bfloat16* to;
@@ -39,8 +39,8 @@ struct Pack {
   }
 };
 
-/// A packed copy of (batch, heads, length, D), of its padded length unless told; jobs are numbered batch * heads +
-/// head.
+/// A packed copy of (batch, heads, length, D), padded to whole tiles unless another length is given. Jobs are numbered
+/// b * heads + h.
 class Packed {
  public:
   Packed(const Tensor& x, float factor, bool transposed, const Tensor& mask = {}, const float* denominators = nullptr,

@@ -8,14 +8,14 @@
 
 namespace bochner::cuda {
 
-/// Where words of a launch begin in a stream; in a recorded step, further on at each replay.
+/// Where the words of a launch begin in a stream; each replay of a recorded step begins further on.
 struct StreamPlace {
   uint64_t seed, offset;
   const uint64_t* shift;
 
   explicit StreamPlace(const Generator& place)
       : seed(place.seed()), offset(place.offset()), shift(StepGraph::shift(place)) {}
-  /// Of a dropout, which may drop nothing.
+  /// The place of a dropout, which may drop nothing.
   explicit StreamPlace(const Dropout& drop)
       : seed(drop.place.seed()),
         offset(drop.place.offset()),
@@ -23,7 +23,7 @@ struct StreamPlace {
   BOCHNER_DEVICE uint64_t now() const { return shift == nullptr ? offset : offset + *shift; }
 };
 
-/// Words of one stream, in ascending order: a block of four is made once for all that are read from it.
+/// Words of one stream, read in ascending order, so that each block of four is computed once.
 class WordReader {
  public:
   BOCHNER_DEVICE WordReader(uint64_t seed, uint64_t place)

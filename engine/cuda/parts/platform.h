@@ -11,14 +11,14 @@
 
 namespace bochner::cuda {
 
-/// The one error that a kernel can report: an index or label out of range. Lies in device memory.
+/// The one error that a kernel can report: an index or label out of range. It is in device memory.
 struct Fault {
   int32_t raised = 0;
   const char* op = nullptr;  ///< a literal of the host
   int64_t place = 0, value = 0, bound = 0;
 };
 
-/// What was asked of a device while it was recorded, to be asked again as a whole. Waits for it before it is gone.
+/// The recorded work of a device, which can be replayed as a whole. Its destructor waits for the device.
 class Recording {
  public:
   virtual ~Recording() = default;
@@ -30,7 +30,7 @@ class Recording {
 
 namespace platform {
 
-/// The number of devices, and why there is none.
+/// The number of devices, and the reason if there is none.
 int count(std::string& reason);
 std::string describe();
 
@@ -47,12 +47,12 @@ Memory memory();
 
 /// Bytes of shared memory that one block may have.
 size_t shared_limit();
-/// Are there tensor cores that multiply bf16 (sm_80 and later)?
+/// Whether there are tensor cores that multiply bf16 (sm_80 and later).
 bool has_bf16();
 
 /// In stream order; from and to are plain host memory. `upload` has read `from` when it returns; `download` waits.
 void upload(const void* from, void* to, size_t bytes);
-/// As upload; while recording, part of the record, with the bytes as they are now.
+/// Like upload. While recording, it becomes part of the record, with the current bytes.
 void upload_constant(const void* from, void* to, size_t bytes);
 void download(const void* from, void* to, size_t bytes);
 void copy(const void* from, void* to, size_t bytes);
@@ -67,8 +67,8 @@ void check_launch(const char* op);
 /// Where kernels of the current device report faults.
 Fault* fault();
 
-/// From here to end_recording() kernels, copies within the device and clear() are kept instead of being run; nothing
-/// may be waited for, uploaded or downloaded. One device at a time.
+/// From here to end_recording(), kernels, copies within the device and clear() are recorded instead of run; waiting,
+/// uploading and downloading are not allowed. One device at a time.
 void begin_recording();
 std::unique_ptr<Recording> end_recording();
 /// Ends a recording that failed, if there is one.
@@ -76,7 +76,7 @@ void abandon_recording() noexcept;
 bool is_recording();
 
 #if defined(BOCHNER_CUDA_EMULATED)
-/// Runs what a device would, or keeps it while recording.
+/// Runs the work of a device at once, or keeps it while recording.
 void submit(std::function<void()> work);
 #endif
 

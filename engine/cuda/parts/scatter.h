@@ -1,6 +1,6 @@
-// Rows (or single elements) added up by bin, in the order of their places, without atomics: places are sorted by bin
-// and cut into pieces. A bin whose places lie in one piece is summed there; what a piece holds of a bin that goes on
-// beyond it is summed aside, and those sums are added in their order by the piece in which the bin begins.
+// Rows (or single elements) summed by bin, in the order of their places, without atomics. Places are sorted by bin and
+// cut into pieces. A bin whose places lie in one piece is summed there. Where a bin continues beyond a piece, its part
+// of the sum is kept aside, and the piece in which the bin begins adds these parts in order.
 #pragma once
 
 #include <bit>
@@ -10,8 +10,8 @@
 
 namespace bochner::cuda {
 
-/// y[o, index, c] += source[o, i, c] for each of `jobs`: (o, c ... c + width - 1), with width = inner where the index
-/// is shared by a row, else 1.
+/// y[o, index, c] += source[o, i, c] for each of `jobs`: (o, c ... c + width - 1), with width = inner if all elements
+/// of a row have the same index, else 1.
 struct BinSums {
   int64_t outer, bins, count, inner, width;
   int64_t outer_stride, count_stride, inner_stride;  ///< of the index
@@ -46,7 +46,8 @@ struct MakeBinEntries {
   }
 };
 
-/// start[order][bin]: the first sorted place of the bin or of those behind it; start[bins] is where real ones end.
+/// start[order][bin]: the first sorted place of the bin or of the bins after it; start[bins] is the end of the real
+/// ones.
 struct FindStarts {
   int64_t bins, count, padded;
   const uint64_t* entries;
@@ -118,7 +119,7 @@ struct SumPieces {
   }
 };
 
-/// A team for each piece in which a bin begins that goes on beyond it.
+/// A team for each piece in which a bin begins that continues beyond the piece.
 template <class T>
 struct JoinPieces {
   BinPlaces<T> all;

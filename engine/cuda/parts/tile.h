@@ -1,4 +1,4 @@
-// Tiles in shared memory: loaded from strided rows, multiplied. What the attention kernels share.
+// Tiles in shared memory, for the attention kernels: loaded from strided rows, and multiplied.
 #pragma once
 
 #include <limits>
@@ -10,7 +10,7 @@
 
 namespace bochner::cuda {
 
-/// Tokens of each (batch, head): row i begins at data + offset(b, h) + i * stride and is of one piece.
+/// Tokens of each (batch, head): row i begins at data + offset(b, h) + i * stride and is contiguous.
 template <class T>
 struct Tokens {
   T* data;
@@ -24,8 +24,8 @@ struct Tokens {
   BOCHNER_DEVICE T* head(int64_t b, int64_t h) const { return data + b * batch_stride + h * head_stride; }
 };
 
-/// Tokens that are computed with in f32 and lie in memory as that or as bf16, which is known when a kernel runs: for
-/// kernels that meet memory only at their ends.
+/// Tokens that are f32 or bf16 in memory, which is known only when a kernel runs, and f32 in computation: for kernels
+/// that read them once and write them once.
 struct StoredTokens {
   void* data;
   bool is_bf16;
@@ -79,7 +79,7 @@ struct KeyMask {
   }
 };
 
-/// Row stride of a tile with so many columns: odd, so that columns too are read without conflicts between banks.
+/// The row stride of a tile with so many columns: odd, so that columns too are read without bank conflicts.
 BOCHNER_DEVICE constexpr int tile_stride(int columns) { return columns | 1; }
 
 /// tile (rows x columns) = factor * rows `first` ... of x where wanted(row), else 0.
@@ -100,7 +100,7 @@ struct Matrix {
   const T* data;
   int row, column;
 };
-/// As it lies, with tile_stride(columns) between rows; and its transpose.
+/// A tile with tile_stride(columns) between rows, and its transpose.
 template <class T>
 BOCHNER_DEVICE Matrix<T> matrix(const T* tile, int columns) {
   return {tile, tile_stride(columns), 1};
@@ -110,9 +110,8 @@ BOCHNER_DEVICE Matrix<T> transposed(const T* tile, int columns) {
   return {tile, 1, tile_stride(columns)};
 }
 
-/// C (m x n, rows ldc apart) = A B, or C += A B. Each thread makes patches of 4 x 4: rows a quarter of m apart, and
-/// columns a quarter of n, so that neighbours read neighbouring elements. The team is to be synchronised before and
-/// after.
+/// C (m x n, rows ldc apart) = A B, or C += A B. Each thread computes patches of 4 x 4, with rows a quarter of m apart
+/// and columns a quarter of n, so that neighbours read neighbouring elements. Synchronise the team before and after.
 template <bool adds, class T, class Team>
 BOCHNER_DEVICE void multiply(const Team& team, int m, int n, int k, Matrix<T> a, Matrix<T> b, T* c, int ldc) {
   const int row_step = ceil_div(m, 4);

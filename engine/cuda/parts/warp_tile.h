@@ -1,6 +1,6 @@
-// Matrix products of bf16 factors on tensor cores, 16 rows to a warp, with sums in f32. What a warp holds is spoken of
-// as a whole matrix; which lane has which element is known here alone. Where the backend is emulated one thread has it
-// all, so that kernels written in these terms are tested without a card.
+// Matrix products of bf16 factors on tensor cores, 16 rows to a warp, with sums in f32. What a warp holds is one matrix
+// to its users; only this file knows which lane has which element. On the emulated backend one thread has the whole
+// matrix, so that kernels written in these terms are tested without a card.
 //
 //   Left<4> q; q.load(rows, stride);                 // 16 x 64, bf16
 //   Sum<8> s = product<8>(q, keys, stride);          // q keys^T (16 x 64, f32), keys (64 x 64) bf16 in shared memory
@@ -27,14 +27,14 @@ __device__ inline uint32_t packed(float low, float high) {
 /// x as the tensor cores see it.
 __device__ inline float round_to_bf16(float x) { return __uint_as_float(packed(0, x) & 0xFFFF0000U); }
 
-/// 2^x to 22 bits or so.
+/// 2^x, to about 22 bits.
 __device__ inline float fast_exp2(float x) {
   float y = 0;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-/// To 2^-20 or so where |x| is below some tens.
+/// With an error of about 2^-20 for |x| below some tens.
 __device__ inline void fast_sincos(float x, float& sine, float& cosine) { __sincosf(x, &sine, &cosine); }
 
 /// Where an element stands; `slot` is for RowValues alone.
@@ -65,7 +65,7 @@ struct RowValues {
   __device__ static RowValues of(const RowValues& a, const RowValues& b, const F& f) {
     return {{f(a.v[0], b.v[0]), f(a.v[1], b.v[1])}};
   }
-  /// Is this lane the first of those that hold a row?
+  /// Whether this lane is the first of those that hold a row.
   __device__ static bool first() { return threadIdx.x % 4 == 0; }
 };
 
