@@ -27,7 +27,7 @@ std::string place(const Shape& shape, int64_t index) {
   return position.str();
 }
 
-/// Differences of `value`, a function of all inputs to one number, against `gradients`.
+/// Compares differences of `value`, a function of all inputs to one number, with `gradients`.
 std::string compare(const std::function<double(const std::vector<Tensor>&)>& value, const std::vector<Tensor>& inputs,
                     const Gradients& gradients, const GradcheckOptions& options) {
   double worst = 0;
@@ -82,7 +82,7 @@ std::string gradcheck(const Function& f, const std::vector<Tensor>& inputs, cons
 }
 
 std::string gradcheck_twice(const Function& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
-  // The function <q, J(x)^T p> of x, built on a tape of its own, is what is differentiated once more.
+  // The function <q, J(x)^T p> of x, built on its own tape, is differentiated once more.
   const auto pulled_back = [&](const std::vector<Tensor>& at, bool differentiate_again, Gradients& second) {
     Tape tape;
     std::vector<Variable> xs;

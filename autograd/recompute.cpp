@@ -6,11 +6,11 @@
 
 namespace bochner {
 
-/// What the first run leaves to the second one.
+/// What the first run records for the second one.
 struct Recomputation::Record {
   struct Once {
     Tensor value;
-    Generator after;  ///< where the random numbers went on
+    Generator after;  ///< the state of the random numbers after it
   };
   struct Used {
     std::string name;

@@ -1,4 +1,4 @@
-// Saves memory at the cost of time, on long sequences: a block runs a second time in backward, instead of keeping what
+// Saves memory at the cost of time, for long sequences: a block runs a second time in backward instead of keeping what
 // backward needs.
 //
 // The second run must do what the first one did. So it uses the same random numbers, and only the first run changes
@@ -13,18 +13,18 @@
 
 namespace bochner {
 
-/// y = f(inputs) without keeping what backward needs: backward runs f again. f draws its numbers from `generator`,
-/// which is wound back for the second run and must outlive the tape. Gradients flow to `inputs` and to the parameters f
-/// uses; these must not change before backward, and an Error names one that did. The result cannot be differentiated
-/// twice.
+/// y = f(inputs) without keeping what backward needs: backward runs f again. f draws its random numbers from
+/// `generator`, which is reset for the second run and must outlive the tape. Gradients flow to `inputs` and to the
+/// parameters f uses; these must not change before backward, and an Error names one that did. The result cannot be
+/// differentiated twice.
 Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& f, const std::vector<Variable>& inputs,
                    Generator& generator);
 
-/// Returns f(), but in the second run of a block, what f returned in the first one, without calling it. Use it for
-/// everything in a forward pass that changes a module's state or reads a state that may change before backward.
+/// Returns f(). In the second run of a block, it returns what f returned in the first one, without calling f. Use it
+/// for everything in a forward pass that changes a module's state or reads a state that may change before backward.
 Tensor once(const std::function<Tensor()>& f);
 
-/// A block that runs twice, during its runs.
+/// A run of a block that runs twice.
 class Recomputation {
  public:
   /// A parameter that the block uses.

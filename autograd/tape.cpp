@@ -138,7 +138,7 @@ void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool creat
         if (parameter.grad.defined()) {
           add_(parameter.grad, gradient);
         } else {
-          // Its own memory, which later passes add to: another parameter, or the caller, may hold the same gradient.
+          // A copy, since later passes add to it, and another parameter or the caller may hold the same gradient.
           parameter.grad = gradient.is_contiguous() && gradient.is_alone() ? gradient : gradient.clone();
         }
       }
@@ -175,8 +175,8 @@ Gradients Tape::gradients(const Variable& y, const std::vector<Variable>& xs, bo
 
 Gradients Tape::pull_back(const std::function<Variable(const std::vector<Variable>&)>& f,
                           const std::vector<Variable>& inputs, const Variable& g) {
-  // Aliases cut the walk back short: what lies before them is not touched, and inputs that depend on one another stay
-  // apart.
+  // Aliases end the backward walk: nothing before them is touched, and inputs that depend on one another are
+  // independent here.
   std::vector<Variable> aliases;
   for (const Variable& input : inputs) {
     aliases.push_back(

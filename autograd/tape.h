@@ -5,8 +5,8 @@
 // backward fails and names the op (Tensor::version()).
 //
 // A backward closure takes and returns Variables and is written in ops on Variables, so with `create_graph` it is
-// itself recorded and the derivative of a derivative comes for free. A fused op (autograd/fused) has a hand-written
-// backward instead.
+// recorded too, and the derivative of a derivative needs no further code. A fused op (autograd/fused) has a
+// hand-written backward instead.
 #pragma once
 
 #include <functional>
@@ -43,7 +43,7 @@ class Tape {
     bool check_finite = false;
   };
 
-  /// Becomes the current tape of this thread until it ends.
+  /// Becomes the current tape of this thread until it is destroyed.
   Tape() : Tape(Options{}) {}
   explicit Tape(Options options);
   ~Tape();
@@ -58,21 +58,20 @@ class Tape {
   /// The leaf of a parameter; the same one each time.
   Variable leaf(const Parameter& parameter);
 
-  /// dy/dx for each x, where y has one element; zeros where y does not depend on x. With create_graph the result can be
-  /// differentiated again; without it the tape is used up.
+  /// dy/dx for each x, where y has one element; zeros if y does not depend on x. With create_graph the result can be
+  /// differentiated again; without it the tape cannot be used again.
   Gradients gradients(const Variable& y, const std::vector<Variable>& xs, bool create_graph = false);
   /// sum_i dys_i . dy_i/dx for each x: the same with given gradients of the outputs.
   Gradients gradients(const std::vector<Variable>& ys, const Gradients& dys, const std::vector<Variable>& xs,
                       bool create_graph = false);
-  /// Adds dy/dp to the `grad` of every trainable parameter p that y depends on; frees memory on its way and uses the
-  /// tape up.
+  /// Adds dy/dp to the `grad` of every trainable parameter p that y depends on; frees memory as it goes, so that the
+  /// tape cannot be used again.
   void backward(const Variable& y);
   /// The same with given gradients of the outputs.
   void backward(const std::vector<Variable>& ys, const Gradients& dys);
 
   /// The gradients at the inputs, given the gradient g of y = f(inputs), as recorded ops on this tape. A fused op uses
-  /// it
-  /// for second derivatives; f is then the plain composition that the op equals.
+  /// it for second derivatives, where f is the plain composition that the op equals.
   Gradients pull_back(const std::function<Variable(const std::vector<Variable>&)>& f,
                       const std::vector<Variable>& inputs, const Variable& g);
 
@@ -89,7 +88,7 @@ class Tape {
     std::vector<int64_t> inputs;  ///< nodes, -1 for constants
     int outputs = 1;              ///< this node and the ones after it belong to one op
     Backward backward;            ///< empty for leaves and for all outputs but the first
-    size_t first_held = 0;        ///< what it holds: held_[first_held, first_held + held)
+    size_t first_held = 0;        ///< its range of held_: [first_held, first_held + held)
     size_t held = 0;
     Parameter* parameter = nullptr;
   };
@@ -108,7 +107,7 @@ class Tape {
   std::unordered_map<const Parameter*, Variable> leaves_;
 };
 
-/// During its lifetime ops are not recorded.
+/// While it exists, ops of this thread are not recorded.
 class NoTape {
  public:
   NoTape();

@@ -27,7 +27,7 @@ class Variable {
   Device device() const { return value_.device(); }
   double item() const { return value_.item(); }
 
-  /// Whether this was computed from something that a tape watches.
+  /// Whether this depends on something that a tape watches.
   bool tracked() const { return node_ >= 0; }
   /// The same value, as a constant.
   Variable detach() const { return value_; }

@@ -10,7 +10,7 @@
 namespace bochner {
 namespace {
 
-/// The distribution each row is compared with, zero where it is ignored, and the number of rows that count.
+/// The target distribution of each row, zeros in ignored rows, and the number of rows that count.
 std::pair<Tensor, double> targets_of(const Tensor& labels, int64_t classes, DType dtype,
                                      const CrossEntropyOptions& options) {
   const Tensor kinds = Tensor::arange(classes, DType::i64, labels.device());
@@ -26,7 +26,7 @@ std::pair<Tensor, double> targets_of(const Tensor& labels, int64_t classes, DTyp
   return {target, std::max(1.0, counted)};
 }
 
-/// What a mean over x divides by; a mean of nothing is 0.
+/// The divisor of a mean over x; at least 1, so that the mean of nothing is 0.
 double at_least_one(const Variable& x) { return std::max(1.0, static_cast<double>(x.size())); }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace bochner {
 
-/// Mean over the rows that count of -ln softmax(logits)_label:  logits (..., classes), labels i64 or i32 (...).
+/// The mean of -ln softmax(logits)_label over the rows that count:  logits (..., classes), labels i64 or i32 (...).
 Variable cross_entropy(const Variable& logits, const Tensor& labels, const CrossEntropyOptions& options = {});
 /// Mean over all elements of -t ln sigmoid(x) - (1 - t) ln(1 - sigmoid(x)); targets are constants in [0, 1].
 Variable binary_cross_entropy(const Variable& logits, const Tensor& targets);

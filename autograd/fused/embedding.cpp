@@ -9,7 +9,7 @@
 namespace bochner {
 namespace {
 
-/// 1 in every row but that of `padding`: (entries, 1).
+/// 1 in every row except that of `padding`: (entries, 1).
 Tensor rows_but(int64_t padding, int64_t entries, const Variable& like) {
   const Tensor ones = Tensor::full({entries, 1}, 1, like.dtype(), like.device());
   if (padding >= 0 && padding < entries) ones.slice(0, padding, padding + 1).fill_(0);

@@ -28,8 +28,8 @@ Tensor causal_mask(int64_t queries, int64_t keys, Device device) {
 /// (B, 1, L, 1) from (B, L)
 Tensor column(const Tensor& keys) { return keys.view({keys.size(0), 1, keys.size(1), 1}); }
 
-/// |x|^2 (B, H, L, 1), finite in f32 however far away a token lies: a padded one must not make NaN of others'
-/// derivatives.
+/// |x|^2 (B, H, L, 1), bounded in f32 however large a token is, since a padded one must not make others' derivatives
+/// NaN.
 Variable squared_norm(const Variable& x) {
   return minimum(sum(square(x), {-1}, true), Variable(Tensor::scalar(1e30, x.dtype(), x.device())));
 }
@@ -45,8 +45,8 @@ Tensor lowest_of(const Tensor& x) {
   return Tensor::scalar(std::numeric_limits<float>::lowest(), x.dtype(), x.device());
 }
 
-/// The shift of each token (B, H, L, 1), a constant: the largest exponent of a query; of all real keys; or, where
-/// causal, of the real keys up to this one.
+/// The shift of each token (B, H, L, 1), a constant: for a query its own largest exponent; for a key that of all real
+/// keys, or, if causal, of the real keys up to this one.
 enum class ShiftOf : unsigned char { query, keys, earlier_keys };
 Tensor shift_of(const FeatureMap& map, const Tensor& exponent, ShiftOf scope, const Tensor& keys) {
   Tensor largest = amax(exponent, {-1}, true);
@@ -60,7 +60,7 @@ Tensor shift_of(const FeatureMap& map, const Tensor& exponent, ShiftOf scope, co
   return amax(where(earlier, largest.transpose(-2, -1), lowest_of(exponent)), {-1}, true);
 }
 
-/// phi(x) under a shift, or, where that is undefined, as it stands.
+/// phi(x) under a shift; without one if it is undefined.
 Variable features(const FeatureMap& map, const Variable& x, const Variable& Omega, const Tensor& shift,
                   const Tensor& real) {
   using Kind = FeatureMap::Kind;
@@ -97,7 +97,7 @@ Variable features(const FeatureMap& map, const Variable& x, const Variable& Omeg
   return concat({phi, Tensor::full(one, map.constant, x.dtype(), x.device())}, -1);
 }
 
-/// The shift of each of x's tokens; undefined where the map needs none.
+/// The shift of each token of x; undefined if the map needs none.
 Tensor shift_for(const FeatureMap& map, const Variable& x, const Variable& Omega, ShiftOf scope, const Tensor& keys) {
   if (!map.has_exponent() || x.size(-2) == 0) return {};
   const Variable held = x.detach();
@@ -105,8 +105,8 @@ Tensor shift_for(const FeatureMap& map, const Variable& x, const Variable& Omega
   return shift_of(map, exponents(map, u, squared_norm(held)).value(), scope, keys);
 }
 
-/// Weights (B, H, Lq, Lk) in which each key has the shift of the keys before it, m_j, from which query i is due m_i:
-/// what remains is e^(m_j - m_i), at most 1, for the exponentials, and for an eps that came after the shift nothing.
+/// Corrects weights (B, H, Lq, Lk) in which key j has the shift m_j of the keys up to it, where query i needs m_i:
+/// exponentials get the factor e^(m_j - m_i), at most 1, and an eps that was added after the shift gets none.
 Variable with_causal_shift(const Variable& weights, const Tensor& shift, const Variable& of_eps) {
   const int64_t last = shift.size(-2) - 1;
   const Tensor seen = minimum(Tensor::arange(weights.size(-2), DType::i64, shift.device()),
@@ -116,7 +116,7 @@ Variable with_causal_shift(const Variable& weights, const Tensor& shift, const V
   return weights * Variable(exp(lower)) + of_eps;
 }
 
-/// sums / (total + eps), and 0 where that is 0 or has no inverse: a query without keys, or none that weighs.
+/// sums / (total + eps), or 0 if that is 0 or has no inverse: for a query without keys, or with keys without weight.
 Variable quotient(const Variable& sums, const Variable& total, double eps) {
   const Variable divisor = eps == 0 ? total : total + eps;
   const Variable none = Tensor::scalar(0, divisor.dtype(), divisor.device());
@@ -164,7 +164,7 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
   if (spec.causal) {
     const bool rises = spec.shifts() && K.size(-2) > 0;
     FeatureMap map = spec.map;
-    if (rises && !map.absolute_eps) map.eps = 0;  // which no shift scales: it comes with the weights
+    if (rises && !map.absolute_eps) map.eps = 0;  // no shift scales eps: it is added to the weights
     const Tensor shift = rises ? shift_for(map, k, Omega, ShiftOf::earlier_keys, keys) : Tensor();
     const Variable phi_k = features(map, k, Omega, shift, keys);  // (B, H, Lk, F)
     Variable weights = matmul(phi_q, transpose(phi_k, -2, -1));   // (B, H, Lq, Lk)

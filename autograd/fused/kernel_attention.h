@@ -15,13 +15,14 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
 
 namespace composed {
 
-/// Omega written out: FastFood's S H G Pi H B multiplied, (1 or H, M, dim); what is dense, or undefined, as it is.
+/// Omega as a matrix: the product S H G Pi H B of FastFood, (1 or H, M, dim); a dense or undefined Omega is returned as
+/// it is.
 Variable dense(const VariableFrequencies& Omega, int64_t dim);
-/// phi(x) of shape (B, H, L, F): the features of x (B, H, L, D) in plain ops. Keys are shifted together, queries each
-/// alone.
+/// phi(x) of shape (B, H, L, F): the features of x (B, H, L, D) in plain ops. Keys share one shift; each query has its
+/// own.
 Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& Omega, bool is_key, const Tensor& keys,
                      bool shifts);
-/// The same attention in plain differentiable ops, as the papers write it. It is there to be read, and tests compare
+/// The same attention in plain differentiable ops, as the papers write it. It is meant for reading, and tests compare
 /// the fused kernel with it.
 Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
                           const VariableFrequencies& Omega, const Tensor& keys);

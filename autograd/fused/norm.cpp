@@ -27,7 +27,7 @@ Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& be
                 });
 }
 
-// s = r + m x,  y = LayerNorm(s):  ds = dy through the norm + what else flows into s,  dr = ds,  dx = m ds
+// s = r + m x,  y = LayerNorm(s):  ds = dy through the norm + the gradient of s itself,  dr = ds,  dx = m ds
 ResidualNorm residual_layer_norm(const Variable& x, const Variable& residual, const Variable& gamma,
                                  const Variable& beta, double eps, const Dropout& drop) {
   const ResidualLayerNorm made =

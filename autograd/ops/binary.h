@@ -19,7 +19,7 @@ Variable minimum(const Variable& a, const Variable& b);
 Variable where(const Tensor& condition, const Variable& a, const Variable& b);
 /// x, with `value` where the mask (bool, broadcast to x) is true.
 Variable masked_fill(const Variable& x, const Tensor& mask, double value);
-/// The sum of x down to `shape`, which broadcasts to x's.
+/// x summed to `shape`, which broadcasts to the shape of x.
 Variable sum_to(const Variable& x, const Shape& shape);
 /// x repeated to `shape`; its gradient is sum_to.
 Variable expand(const Variable& x, const Shape& shape);

@@ -22,7 +22,7 @@ Variable take_add(const Shape& shape, const Tensor& index, const Variable& x, in
 
 Variable gather(const Variable& x, int axis, const Tensor& index) {
   return record("gather", gather(x.value(), axis, index), {&x}, [index, axis, from = x.shape()](const Variable& g) {
-    Shape wide = g.shape();  // that of x, where x was broadcast
+    Shape wide = g.shape();  // the shape that x was broadcast to
     wide[axis] = from[axis];
     return Gradients{sum_to(scatter_add(wide, axis, index, g), from)};
   });

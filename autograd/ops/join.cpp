@@ -17,7 +17,7 @@ std::vector<Tensor> values_of(const std::vector<Variable>& xs) {
 
 }  // namespace
 
-// y = (x_1, ..., x_n):  dx_t = the part of g where x_t lies
+// y = (x_1, ..., x_n):  dx_t = the part of g at the place of x_t
 Variable concat(const std::vector<Variable>& xs, int axis) {
   const Tensor y = concat(values_of(xs), axis);
   std::vector<int64_t> sizes;
@@ -54,7 +54,7 @@ std::vector<Variable> unbind(const Variable& x, int axis) {
     for (Variable& gradient : present) {
       if (!gradient.defined()) gradient = Tensor::zeros(part, dtype, device);
     }
-    // What a fused attention gives back already lies as parts of one tensor.
+    // The gradients of a fused attention are parts of one tensor already.
     if (Tape::current() == nullptr) {
       if (Tensor whole = Tensor::unselect(values_of(present), at); whole.defined()) return Gradients{whole};
     }

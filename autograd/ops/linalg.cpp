@@ -44,7 +44,7 @@ Variable divide_by_transpose(const Variable& w, const Variable& r) {
 
 Variable zeros_like(const Variable& x) { return Tensor::zeros(x.shape(), x.dtype(), x.device()); }
 
-/// Where a derivative may be differentiated again, the outputs must be functions of the input on the tape.
+/// If a derivative may be differentiated again, the outputs must be functions of the input on the tape.
 template <class F, class Outputs>
 Outputs on_tape(const Outputs& kept, const F& again) {
   return Tape::current() == nullptr ? kept : again();
@@ -54,7 +54,7 @@ Outputs on_tape(const Outputs& kept, const F& again) {
 
 // A = Q R with m >= n:  dA = (dQ + Q sym(M)) R^-T,  M = R dR^T - dQ^T Q, sym(M) its lower triangle mirrored
 // (Walter & Lehmann, "Algorithmic differentiation of linear algebra functions", 2010).
-// Else A = (A1, A2) with A1 = Q R1 square and R2 = Q^T A2:  dA2 = Q dR2, and dQ has A2 dR2^T more.
+// Else A = (A1, A2) with A1 = Q R1 square and R2 = Q^T A2:  dA2 = Q dR2, and A2 dR2^T is added to dQ.
 QrVariables qr(const Variable& a, bool positive) {
   const Qr made = qr(a.value(), positive);
   const auto backward = [a, positive, made](const Gradients& g) -> Gradients {
@@ -171,7 +171,7 @@ Variable solve(const Variable& a, const Variable& b) {
   });
 }
 
-// P = A^+, as a map of dP to dA for changes that keep the rank (Golub & Pereyra, 1973), T standing for transposed:
+// P = A^+, as a map from dP to dA for changes that keep the rank (Golub & Pereyra, 1973), where T means transposed:
 //   dA = -P^T dP P^T + (1 - A P) dP^T P P^T + P^T P dP^T (1 - P A)
 Variable pinv(const Variable& a, double cutoff) {
   const Tensor made = pinv(a.value(), cutoff);
@@ -197,7 +197,7 @@ Variable least_squares(const Variable& a, const Variable& b, double ridge) {
   Shape below = a.shape();
   below[-2] = n;
   const Variable tall = concat({a, expand(identity(n, a) * std::sqrt(ridge), below)}, -2);  // (.., m + n, n)
-  return matmul(slice(pinv(tall), -1, 0, m), b);  // the last n columns meet zeros
+  return matmul(slice(pinv(tall), -1, 0, m), b);  // the last n columns would be multiplied by zeros
 }
 
 }  // namespace bochner

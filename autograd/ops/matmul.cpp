@@ -12,7 +12,7 @@ Variable matmul(const Variable& a, const Variable& b) {
     Gradients result(2);
     if (a.tracked()) result[0] = sum_to(matmul(g, transpose(b, -2, -1)), a.shape());
     if (!b.tracked()) return result;
-    if (b.rank() == 2 && a.rank() > 2) {  // one product over all rows instead of a batch of them, summed
+    if (b.rank() == 2 && a.rank() > 2) {  // one product over all rows instead of a batch of products and a sum
       const Variable rows = reshape(a, {a.size() / a.size(-1), a.size(-1)});
       result[1] = matmul(transpose(rows, 0, 1), reshape(g, {rows.size(0), g.size(-1)}));
     } else {

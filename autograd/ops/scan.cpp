@@ -4,7 +4,7 @@
 
 namespace bochner {
 
-// y_i = sum_(j <= i) x_j:  dx_j = sum_(i >= j) g_i, the same scan from the other end
+// y_i = sum_(j <= i) x_j:  dx_j = sum_(i >= j) g_i, the same scan in the other direction
 Variable cumsum(const Variable& x, int axis, ScanOptions options) {
   ScanOptions back = options;
   back.reverse = !options.reverse;

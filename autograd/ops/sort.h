@@ -1,5 +1,5 @@
 // Sorting Variables. The order is a constant: each value passes its gradient to the place it came from. Contracts are
-// in engine/ops/sort.h. argmax has no derivative, but gather can use its index to pick elements that have one.
+// in engine/ops/sort.h. argmax has no derivative, but gather can pick elements by its index, and these have one.
 #pragma once
 
 #include "autograd/variable.h"

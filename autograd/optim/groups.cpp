@@ -7,7 +7,7 @@
 namespace bochner {
 
 bool fits(std::string_view name, std::string_view pattern) {
-  // The latest star and where its text ended: what does not fit behind it makes that text longer.
+  // The latest star and the end of the text that it matches; on a mismatch after it, that text becomes longer.
   size_t star = std::string_view::npos;
   size_t taken = 0;
   size_t n = 0;

@@ -1,4 +1,4 @@
-// Groups of parameters that an optimizer moves alike, and rules that say by name which group a parameter belongs to.
+// Groups of parameters that an optimizer treats alike, and rules that assign parameters to groups by name.
 //
 //   // BERT: no decay of biases and norms, the embeddings stay as they were pretrained, the head learns faster
 //   AdamW optimizer(parameter_groups(model.parameters(), {{.pattern = "embeddings.*", .frozen = true},
@@ -22,19 +22,19 @@ struct ParameterGroup {
   std::optional<double> weight_decay = {};  ///< in place of the optimizer's
 };
 
-/// What is said of all parameters whose name fits a pattern, in which `*` stands for any text, also for none.
+/// A rule for all parameters whose name matches a pattern, in which `*` matches any text, also none.
 struct GroupRule {
   std::string pattern;
   double rate = 1;                          ///< factor of the step's learning rate; at least 0
   std::optional<double> weight_decay = {};  ///< in place of the optimizer's; at least 0
-  bool frozen = false;                      ///< takes no gradient, and no memory of an optimizer
+  bool frozen = false;                      ///< has no gradient and takes no memory of the optimizer
 };
 
 bool fits(std::string_view name, std::string_view pattern);
 
-/// The groups for an optimizer. A parameter follows the first rule that it fits; those that fit none come first, those
-/// whose rules say the same are one group. Parameters of frozen rules are in no group, and no longer trainable. An
-/// Error where a rule decides nothing, as a misspelt one does, or has a negative number.
+/// The groups for an optimizer. A parameter follows the first rule that matches it. Parameters without a rule are the
+/// first group, and those whose rules say the same are one group. Parameters of frozen rules are in no group and no
+/// longer trainable. A rule that no parameter follows, such as a misspelt one, or with a negative number is an Error.
 std::vector<ParameterGroup> parameter_groups(const std::vector<Parameter*>& parameters,
                                              const std::vector<GroupRule>& rules);
 

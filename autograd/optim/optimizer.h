@@ -5,7 +5,7 @@
 //   optimizer.step(1e-3);                  // the learning rate of this step, from a schedule
 //   optimizer.clear_gradients();
 //
-// Groups of parameters may have rates and decays of their own: groups.h.
+// Groups of parameters can have their own rates and decays: groups.h.
 #pragma once
 
 #include <map>
@@ -36,15 +36,15 @@ class Optimizer {
   int64_t steps() const { return steps_; }
 
  protected:
-  /// `moments` names the tensors kept beside each parameter, zeros at first. An Error where a parameter is in two
-  /// groups.
+  /// `moments` names the tensors that are kept for each parameter, zeros at first. A parameter in two groups is an
+  /// Error.
   Optimizer(std::vector<ParameterGroup> groups, std::vector<std::string> moments);
   /// A parameter that moves, and its moments in the order of the constructor.
   struct Slot {
     const Parameter* parameter;
     const std::vector<Tensor>* moments;
   };
-  /// What the update of a group takes from its rate, its own weight decay where it has one, and the count of steps,
+  /// The numbers for the update of a group, from its rate, its own weight decay if it has one, and the step count,
   /// which begins with 1: f64, on the CPU.
   virtual Tensor numbers(double rate, std::optional<double> weight_decay, int64_t steps) const = 0;
   /// One update of a group by those numbers, on the parameters' device.
@@ -55,7 +55,7 @@ class Optimizer {
   struct GroupState {
     ParameterGroup group;
     std::vector<std::vector<Tensor>> moments;
-    Tensor numbers;  ///< of the step that was prepared, in one place on the device
+    Tensor numbers;  ///< of the prepared step, always at the same place on the device
   };
   std::vector<GroupState> groups_;
   std::vector<std::string> names_;

@@ -12,7 +12,7 @@ namespace {
 constexpr double kOneCycleStart = 25;  // peak / start
 constexpr double kOneCycleEnd = 1e4;   // start / end
 
-/// Place within the cycle: 0 at both ends, 1 at the peak. PyTorch's OneCycleLR with pct_start = warmup / steps.
+/// The position within the cycle: 0 at both ends, 1 at the peak. PyTorch's OneCycleLR with pct_start = warmup / steps.
 double cycle_height(const Schedule& schedule, int64_t step, bool& rising) {
   const double top = static_cast<double>(schedule.warmup) - 1;
   const double end = static_cast<double>(schedule.steps) - 1;

@@ -20,7 +20,7 @@ struct Schedule {
   int64_t steps = 1;   ///< length of the run
 
   double rate(int64_t step) const;
-  /// The name of a kind in configuration files, and back; an Error lists the names.
+  /// Converts between a kind and its name in configuration files; an Error lists the names.
   static Kind named(const std::string& name);
 };
 
