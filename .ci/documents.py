@@ -12,6 +12,8 @@ reader would put in the place of a word in capitals. What matches neither is run
 """
 import concurrent.futures
 import gzip
+import json
+import math
 import os
 import random
 import re
@@ -62,6 +64,8 @@ SHORTER = [
     (r"\./run tokenize .*--print=tokens.*",
      "=> printf 'Hello [MASK]' | ./run tokenize --vocab=tests/golden/wordpiece/vocab.txt --print=tokens ?hello \\[MASK\\] \\[SEP"),
     (r"\./run tokenize --(pretrained|vocab).*", "=> printf 'a\\t[MASK]' | ./run tokenize --pretrained=tests/golden/wordpiece ?2 5 3 4 3"),
+    (r"\./run bert .*--export.*", "=> ./run bert --pretrained=model --export=exported ?exported"),
+    (r"\./run bert (.*)--pretrained=FOLDER --io=FILE.safetensors.*", "=> ./run bert --pretrained=model --io=ids.safetensors ?ids-bert"),
     (r"\./run attention --show NAME", "=> ./run attention --show softmax"),
     (r"\./run lra( --preset[= ](kl|skyformer).*)?", "--dump-config"),
     (r"\./run lra --task=path.*", "--dump-config"),  # the images are thousands, or 128 x 128
@@ -99,6 +103,7 @@ SHORTER = [
     (r"build/bin/training_step.*", "=> build/bin/training_step --help"),
     (r"tests/bench/compare\.py.*", "=> tests/bench/compare.py --help"),
     (r"tests/golden/wordpiece\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/wordpiece.py\").read())'"),  # its oracle is no package of Debian
+    (r"tests/golden/bert\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/bert.py\").read())'"),  # nor is this one's
     (r"tests/gpu/all\.sh.*", "=> bash -n tests/gpu/all.sh"),  # it needs a card
     (r"tests/gpu/(pack|resources)\.sh.*", r"=> bash -n tests/gpu/\1.sh"),
 ]
@@ -211,6 +216,24 @@ def make_mirror(mirror):
     table("covtype.data.gz", "", 54, lambda d: d.choice("1234567"))
     with open(os.path.join(mirror, "rules.txt"), "w", encoding="utf-8") as file:
         file.write("carry 1 0 carry L\ncarry 0 1 done L\n")
+
+    def tensors(name, dtype, shapes):
+        width = {"F32": 4, "I64": 8}[dtype]
+        header, end = {}, 0
+        for key, shape in shapes.items():
+            begin, end = end, end + width * math.prod(shape)
+            header[key] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+        text = json.dumps(header).encode()
+        with open(os.path.join(mirror, name), "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + bytes(end))
+
+    with open(os.path.join(ROOT, "tests/golden/bert.json"), encoding="utf-8") as file:
+        model = json.load(file)["BertModel"]
+    os.mkdir(os.path.join(mirror, "model"))
+    with open(os.path.join(mirror, "model", "config.json"), "w", encoding="utf-8") as file:
+        json.dump(model["config"], file)
+    tensors("model/model.safetensors", "F32", model["shapes"])
+    tensors("ids.safetensors", "I64", {"input_ids": [2, 5]})
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

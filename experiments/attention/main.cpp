@@ -1,6 +1,5 @@
 // Every attention of the registry: lists them, shows one, and computes any on tensors of the caller's own.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <set>
@@ -10,6 +9,7 @@
 #include "experiments/attention/mechanism_config.h"
 #include "experiments/common/program/interrupt.h"
 #include "experiments/common/program/program.h"
+#include "experiments/common/run/tensor_file.h"
 
 namespace bochner {
 namespace {
@@ -77,37 +77,6 @@ void print_mechanism(const std::string& name, Config& config) {
   }
 }
 
-/// FILE-NAME.safetensors beside the input, or in the folder that --out names.
-std::filesystem::path output_of(const Config& config) {
-  const std::filesystem::path out = config.run.out;
-  if (out.extension() == ".safetensors") {
-    if (std::filesystem::is_directory(out)) fail("--out={}: a folder of that name is there already", out.string());
-    return out;
-  }
-  if (out.parent_path().extension() == ".safetensors") {  // as one of several mechanisms, each in a folder of its own
-    fail("--out={}: one file cannot take the results of several mechanisms; name a folder", out.parent_path().string());
-  }
-  const std::string name =
-      fmt::format("{}-{}.safetensors", std::filesystem::path(config.io).stem().string(), config.run.attention);
-  const std::filesystem::path folder = out.empty() ? std::filesystem::path(config.io).parent_path() : out;
-  if (!folder.empty()) std::filesystem::create_directories(folder);
-  return folder / name;
-}
-
-/// `O: 3 of 64 numbers are not finite, the first is element 5`, for each tensor of which that is so.
-std::string not_finite(const TensorMap& result) {
-  std::string text;
-  for (const auto& [name, tensor] : result) {
-    const std::vector<double> values = tensor.to_vector<double>();
-    const auto is_bad = [](double x) { return !std::isfinite(x); };
-    const auto first = std::find_if(values.begin(), values.end(), is_bad);
-    if (first == values.end()) continue;
-    text += fmt::format("{}{}: {} of {} numbers are not finite, the first is element {}", text.empty() ? "" : "; ",
-                        name, std::count_if(first, values.end(), is_bad), values.size(), first - values.begin());
-  }
-  return text;
-}
-
 void run(Config& config, Session& session) {
   if (config.list) fmt::print("{}", mechanisms_table());
   if (!config.show.empty()) print_mechanism(config.show, config);
@@ -120,7 +89,7 @@ void run(Config& config, Session& session) {
                            .matrix = config.matrix,
                            .seed = config.run.seed};
   const TensorMap given = read_safetensors(config.io).tensors;
-  const std::filesystem::path out = output_of(config);
+  const std::filesystem::path out = result_file(config.io, config.run.out, config.run.attention);
   TensorMap result;
   try {
     result = attend_tensors(call, given);

@@ -1,0 +1,153 @@
+#include "experiments/bert/io.h"
+
+#include <algorithm>
+
+#include "autograd/tape.h"
+#include "engine/nearest.h"
+#include "engine/ops/binary.h"
+
+namespace bochner {
+namespace {
+
+/// An input that must be there, or an undefined tensor.
+Tensor find(const TensorMap& given, const std::string& name, bool needed = false) {
+  const auto found = given.find(name);
+  if (found != given.end()) return found->second;
+  if (needed) fail("tensor '{}' is missing", name);
+  return {};
+}
+
+/// Numbers of tokens or of their types as i64.
+Tensor integers_of(const TensorMap& given, const std::string& name, Device device, bool needed = false) {
+  const Tensor x = find(given, name, needed);
+  if (!x.defined()) return x;
+  if (is_floating(x.dtype()) || x.dtype() == DType::boolean)
+    fail("tensor '{}' is {}, but must hold integers", name, x.str());
+  return x.cast(DType::i64).to(device);
+}
+
+/// bool from any type: true where not 0.
+Tensor mask_of(const TensorMap& given, Device device) {
+  const Tensor x = find(given, "attention_mask");
+  if (!x.defined() || x.dtype() == DType::boolean) return x.defined() ? x.to(device) : x;
+  std::vector<uint8_t> real;
+  for (const double value : x.to_vector<double>()) real.push_back(value != 0 ? 1 : 0);
+  return Tensor::from(real, x.shape()).cast(DType::boolean).to(device);
+}
+
+using Outputs = std::map<std::string, Variable>;
+
+const std::vector<std::string>& inputs_of(const Bert& /*model*/) {
+  static const std::vector<std::string> names = {"input_ids", "attention_mask", "token_type_ids"};
+  return names;
+}
+const std::vector<std::string>& inputs_of(const Vit& /*model*/) {
+  static const std::vector<std::string> names = {"pixel_values"};
+  return names;
+}
+
+Outputs outputs_of(const Bert& bert, const TensorMap& given, Device device, Context& context,
+                   std::vector<Variable>& states) {
+  const BertOptions& options = bert.options();
+  const Bert::Input input{integers_of(given, "input_ids", device, true), mask_of(given, device),
+                          integers_of(given, "token_type_ids", device)};
+  Outputs out;
+  const Variable x = bert.forward(input, context, &states);
+  out["last_hidden_state"] = x;
+  if (options.pooler) out["pooler_output"] = bert.pool(x);
+  const bool both = options.masked_tokens && options.next_sentence;
+  if (options.masked_tokens) out[both ? "prediction_logits" : "logits"] = bert.token_scores(x);
+  if (options.next_sentence) {
+    out[both ? "seq_relationship_logits" : "logits"] = bert.next_sentence_scores(out["pooler_output"]);
+  }
+  if (options.classes > 0) out["logits"] = bert.class_scores(out["pooler_output"], context);
+  return out;
+}
+
+Outputs outputs_of(const Vit& vit, const TensorMap& given, Device device, Context& context,
+                   std::vector<Variable>& states) {
+  const Tensor pixels = find(given, "pixel_values", true);
+  if (!is_floating(pixels.dtype())) fail("tensor 'pixel_values' is {}, but must be floating", pixels.str());
+  Outputs out;
+  const Variable x = vit.forward(pixels.cast(DType::f32).to(device), context, &states);
+  out["last_hidden_state"] = x;
+  if (vit.options().pooler) out["pooler_output"] = vit.pool(x);
+  if (vit.options().classes > 0) out["logits"] = vit.class_scores(x);
+  return out;
+}
+
+/// Refuses what is neither an input nor the gradient of an output.
+void check_names(const TensorMap& given, std::vector<std::string> known, const Outputs& out) {
+  for (const auto& [name, value] : out) known.push_back("d" + name);
+  for (const auto& [name, tensor] : given) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      fail("tensor '{}' is no input of this model and no gradient of its outputs; the nearest is '{}'", name,
+           nearest(name, known));
+    }
+  }
+}
+
+Tensor on_cpu(const Tensor& x) {
+  return (x.dtype() == DType::bf16 ? x.cast(DType::f32) : x).to(Device::cpu()).contiguous();
+}
+
+template <class Model>
+TensorMap computed(Model& model, const ModelCall& call, const TensorMap& given) {
+  Generator noise = Generator(call.seed).fork(1);
+  Context context{noise, call.training};
+  const bool wants_gradients =
+      std::any_of(given.begin(), given.end(), [](const auto& each) { return each.first.starts_with("d"); });
+  std::optional<Tape> tape;
+  if (wants_gradients) tape.emplace();
+  std::vector<Variable> states;
+  const Outputs out = outputs_of(model, given, call.device, context, states);
+  check_names(given, inputs_of(model), out);
+  TensorMap result;
+  std::vector<Variable> ys;
+  Gradients dys;
+  for (const auto& [name, y] : out) {
+    result[name] = on_cpu(y.value());
+    const Tensor dy = find(given, "d" + name);
+    if (!dy.defined()) continue;
+    if (!(dy.shape() == y.shape())) fail("tensor 'd{}' is {}, but must be {}", name, dy.shape().str(), y.shape().str());
+    ys.push_back(y);
+    dys.emplace_back(dy.cast(y.dtype()).to(call.device));
+  }
+  for (size_t i = 0; i < states.size(); ++i) result["hidden_states." + std::to_string(i)] = on_cpu(states[i].value());
+  if (!wants_gradients) return result;
+  tape->backward(ys, dys);
+  std::map<std::string, Tensor> gradients;
+  for (const Parameter* parameter : model.parameters()) {
+    gradients[parameter->name] =
+        parameter->grad.defined() ? parameter->grad : Tensor::zeros(parameter->shape(), DType::f32, call.device);
+  }
+  for (const auto& [name, gradient] : pretrained_tensors(model, gradients)) result["d" + name] = on_cpu(gradient);
+  return result;
+}
+
+template <class Model, class Options>
+ModelAnswer answer(const ModelCall& call, Options options, const TensorMap& given) {
+  const double dropout = options.attention.mechanism.dropout;
+  options.attention.attention = call.attention;
+  options.attention.mechanism = call.mechanism;
+  options.attention.mechanism.dropout = dropout;
+  if (!call.blocks.empty()) options.attention_blocks = block_numbers(call.blocks, options.layers);
+  Generator init(call.seed);
+  Model model({}, options, init);
+  ModelAnswer result;
+  result.loaded = load_pretrained(model, call.folder);
+  if (!call.exported.empty()) save_pretrained(model, call.exported, call.folder);
+  if (given.empty()) return result;
+  model.to(call.device, DType::f32);
+  result.tensors = computed(model, call, given);
+  return result;
+}
+
+}  // namespace
+
+ModelAnswer answer_tensors(const ModelCall& call, const TensorMap& given) {
+  if (pretrained_type(call.folder) == "vit") return answer<Vit>(call, read_vit_options(call.folder), given);
+  return answer<Bert>(call, read_bert_options(call.folder), given);
+}
+
+}  // namespace bochner

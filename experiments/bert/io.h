@@ -1,0 +1,37 @@
+// Runs a pretrained BERT or ViT on the caller's own inputs, from one safetensors file into another, so that it can be
+// compared with another implementation.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "engine/io/safetensors.h"
+#include "layers/models/hugging_face.h"
+
+namespace bochner {
+
+struct ModelCall {
+  std::filesystem::path folder;  ///< of the weights
+  std::string attention;         ///< in place of softmax
+  AttentionOptions mechanism;    ///< of that attention
+  std::string blocks;            ///< those that have it, as block_numbers reads them; empty: all
+  bool training = false;         ///< with dropout
+  uint64_t seed = 1;             ///< of what is made new, and of all draws
+  Device device = Device::cpu();
+  std::filesystem::path exported;  ///< folder to write the model into; empty: none
+};
+
+struct ModelAnswer {
+  TensorMap tensors;
+  LoadedTensors loaded;
+};
+
+/// From `input_ids` (B, L), and optionally `attention_mask` (B, L), not 0 at real tokens, and `token_type_ids` (B, L);
+/// or, of a ViT, from `pixel_values` (B, C, H, W): to `last_hidden_state`, `hidden_states.0` (embeddings) and so on,
+/// `pooler_output` where there is a pooler, and the scores of the heads under transformers' names: `logits`, of
+/// BertForPreTraining `prediction_logits` and `seq_relationship_logits`. With the gradient `dNAME` of some of these
+/// outputs also to the gradient `dNAME` of each parameter, under its name in files. `given` may be empty to load and
+/// export alone. An Error names the tensor that is missing, unknown or of the wrong shape.
+ModelAnswer answer_tensors(const ModelCall& call, const TensorMap& given);
+
+}  // namespace bochner

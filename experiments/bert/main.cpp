@@ -1,0 +1,80 @@
+// Pretrained BERT and ViT: their outputs on inputs of the caller's own, and their weights written again.
+#include "experiments/attention/mechanism_config.h"
+#include "experiments/bert/io.h"
+#include "experiments/common/program/interrupt.h"
+#include "experiments/common/program/program.h"
+#include "experiments/common/run/tensor_file.h"
+
+namespace bochner {
+namespace {
+
+struct Config {
+  RunOptions run;
+  std::string pretrained;
+  std::string io;
+  std::string exported;
+  std::string blocks;
+  bool training = false;
+  MechanismConfig mechanism;
+
+  Config() {
+    run.attention = "softmax";
+    run.attentions = attention_names();
+  }
+  void fields(Fields& f) {
+    run.fields(f);
+    f("pretrained", pretrained, "folder with config.json and model.safetensors, as transformers writes it");
+    f("io", io, "safetensors file with input_ids, or pixel_values; the result goes to --out");
+    f("export", exported, "folder into which the model is written again, for transformers");
+    f("blocks", blocks, "blocks whose attention is --attention, the others have softmax, as 8-11 or 0,2; empty: all");
+    f("training", training, "with --io: run as in a training step, with dropout");
+    f.group("mechanism", mechanism);
+  }
+};
+
+void run(Config& config, Session& session) {
+  if (config.pretrained.empty()) fail("bert: say --pretrained=FOLDER, with config.json and model.safetensors");
+  if (config.io.empty() && config.exported.empty()) fail("bert: nothing to do; --io=FILE or --export=FOLDER");
+  const ModelCall call{.folder = config.pretrained,
+                       .attention = config.run.attention,
+                       .mechanism = config.mechanism.chosen(0),
+                       .blocks = config.blocks,
+                       .training = config.training,
+                       .seed = config.run.seed,
+                       .device = Device::named(config.run.device),
+                       .exported = config.exported};
+  TensorMap given;
+  if (!config.io.empty()) {
+    given = read_safetensors(config.io).tensors;
+    if (given.empty()) fail("{}: holds no tensors", config.io);
+  }
+  ModelAnswer answer;
+  try {
+    answer = answer_tensors(call, given);
+  } catch (const Error& error) {
+    if (config.io.empty()) throw;
+    fail("{} on {}: {}", config.pretrained, config.io, error.what());
+  }
+  session.log.info("{}", answer.loaded.text());
+  if (!config.exported.empty()) fmt::print("{}\n", config.exported);
+  if (config.io.empty()) return;
+  const std::filesystem::path out = result_file(config.io, config.run.out, "bert");
+  write_safetensors(out, answer.tensors, {{"pretrained", config.pretrained}, {"attention", call.attention}});
+  for (const auto& [name, tensor] : answer.tensors) session.log.info("{:<24} {}", name, tensor.str());
+  fmt::print("{}\n", out.string());
+  const std::string bad = not_finite(answer.tensors);
+  if (!bad.empty())
+    throw RunFailure(fmt::format("{} on {}: {}; {} holds them", config.pretrained, config.io, bad, out.string()));
+}
+
+}  // namespace
+}  // namespace bochner
+
+int main(int argc, char** argv) {
+  return bochner::main_of<bochner::Config>(
+      {.name = "bert",
+       .summary = "Pretrained BERT and ViT, on your own inputs",
+       .resources = bochner::embedded_resources(),
+       .unused = {"steps", "batch", "seeds", "resume", "init", "bench", "checkpoint-every"}},
+      argc, argv, bochner::run);
+}

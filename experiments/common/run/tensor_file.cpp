@@ -1,0 +1,35 @@
+#include "experiments/common/run/tensor_file.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace bochner {
+
+std::filesystem::path result_file(const std::filesystem::path& input, const std::filesystem::path& out,
+                                  const std::string& name) {
+  if (out.extension() == ".safetensors") {
+    if (std::filesystem::is_directory(out)) fail("--out={}: a folder of that name is there already", out.string());
+    return out;
+  }
+  if (out.parent_path().extension() == ".safetensors") {  // as one of several mechanisms, each in a folder of its own
+    fail("--out={}: one file cannot take the results of several mechanisms; name a folder", out.parent_path().string());
+  }
+  const std::filesystem::path folder = out.empty() ? input.parent_path() : out;
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  return folder / fmt::format("{}-{}.safetensors", input.stem().string(), name);
+}
+
+std::string not_finite(const TensorMap& tensors) {
+  std::string text;
+  for (const auto& [name, tensor] : tensors) {
+    const std::vector<double> values = tensor.to_vector<double>();
+    const auto is_bad = [](double x) { return !std::isfinite(x); };
+    const auto first = std::find_if(values.begin(), values.end(), is_bad);
+    if (first == values.end()) continue;
+    text += fmt::format("{}{}: {} of {} numbers are not finite, the first is element {}", text.empty() ? "" : "; ",
+                        name, std::count_if(first, values.end(), is_bad), values.size(), first - values.begin());
+  }
+  return text;
+}
+
+}  // namespace bochner

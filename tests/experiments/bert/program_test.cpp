@@ -1,0 +1,160 @@
+// The bert program: what it computes on a file of tensors, equal to transformers (tests/golden/bert.py), and refuses.
+#include <gtest/gtest.h>
+
+#include "engine/io/safetensors.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "tests/experiments/process.h"
+#include "tests/layers/models/pretrained.h"
+
+namespace bochner {
+namespace {
+
+using test::Ended;
+using test::Process;
+using test::TemporaryFolder;
+
+/// A folder with a model and with its inputs, in.safetensors.
+struct Model {
+  explicit Model(const std::string& architecture) : golden(test::golden_model(architecture)) {
+    for (const auto& [name, shape] : golden.at("inputs").items()) inputs[name] = test::input_of(golden, name);
+    test::write_model(folder.path(), golden.at("config"), test::tensors_of(golden));
+    write_inputs();
+  }
+  void write_inputs() const { write_safetensors(folder / "in.safetensors", inputs); }
+  Ended run(std::vector<std::string> arguments = {}) const {
+    arguments.insert(arguments.begin(), {BOCHNER_BERT, "--pretrained=.", "--io=in.safetensors"});
+    return Process(arguments, folder.path()).wait();
+  }
+  TensorMap outputs(const std::vector<std::string>& arguments = {}) const {
+    const Ended ended = run(arguments);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(ended.out, "in-bert.safetensors\n");
+    return read_safetensors(folder / "in-bert.safetensors").tensors;
+  }
+  void expect_refused(const std::string& message, const std::vector<std::string>& arguments = {}) const {
+    const Ended ended = run(arguments);
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_NE(ended.err.find(message), std::string::npos) << ended.err;
+    EXPECT_FALSE(std::filesystem::exists(folder / "in-bert.safetensors"));
+  }
+
+  TemporaryFolder folder;
+  nlohmann::json golden;
+  TensorMap inputs;
+};
+
+class BertProgram : public testing::TestWithParam<const char*> {};
+
+TEST_P(BertProgram, GivesWhatTransformersGives) {
+  const Model model(GetParam());
+  const TensorMap found = model.outputs();
+  const nlohmann::json& expected = model.golden.at("outputs");
+  size_t states = 0;
+  for (const auto& [name, values] : expected.items()) {
+    if (name == "hidden_states") {
+      for (; states < values.size(); ++states) {
+        const std::string state = "hidden_states." + std::to_string(states);
+        expect_near(found.at(state), values[states], 3e-5, state);
+      }
+    } else {
+      expect_near(found.at(name), values, 3e-5, name);
+    }
+  }
+  EXPECT_FALSE(found.contains("hidden_states." + std::to_string(states)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, BertProgram,
+                         testing::Values("BertModel", "BertForPreTraining", "BertForMaskedLM",
+                                         "BertForSequenceClassification", "ViTModel", "ViTForImageClassification"));
+
+TEST(BertProgramIo, GradientsOfAnOutputAreThoseOfEachTensorOfTheFile) {
+  // The loss of tests/golden/bert.py is |x|^2 + the sum of the pooler's outputs.
+  Model model("BertModel");
+  model.inputs["dlast_hidden_state"] = model.outputs().at("last_hidden_state") * 2;
+  model.inputs["dpooler_output"] = Tensor::full({3, 12}, 1);
+  model.write_inputs();
+  const TensorMap found = model.outputs();
+  for (const auto& [name, expected] : model.golden.at("gradients").items()) {
+    const double norm = std::sqrt(sum(square(found.at("d" + name))).item());
+    const double rounding = name.find("key.bias") == std::string::npos ? 1e-4 * norm : 1e-4;  // whose gradient is 0
+    EXPECT_NEAR(norm, expected[1], rounding) << name;
+  }
+}
+
+TEST(BertProgramIo, AnotherAttentionStandsInTheBlocksNamed) {
+  const Model model("BertModel");
+  const auto difference = [](const TensorMap& a, const TensorMap& b, const std::string& name) {
+    return amax(abs(a.at(name) - b.at(name))).item();
+  };
+  const TensorMap plain = model.outputs();
+  const TensorMap some = model.outputs({"--attention=performer", "--blocks=1"});
+  EXPECT_EQ(difference(plain, some, "hidden_states.1"), 0);
+  EXPECT_GT(difference(plain, some, "hidden_states.2"), 1e-4);
+  const TensorMap all = model.outputs({"--attention=performer", "--mechanism.features=16"});
+  EXPECT_GT(difference(plain, all, "hidden_states.1"), 1e-4);
+  std::filesystem::remove(model.folder / "in-bert.safetensors");
+  model.expect_refused("there is no block 2; they are 0 to 1", {"--attention=performer", "--blocks=2"});
+  model.expect_refused("which transformers does not know", {"--attention=performer", "--export=mine"});
+}
+
+TEST(BertProgramIo, WhatIsExportedGivesTheSameAgain) {
+  const Model model("BertForPreTraining");
+  const TensorMap first = model.outputs();
+  const Ended exported = Process({BOCHNER_BERT, "--pretrained=.", "--export=mine"}, model.folder.path()).wait();
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_EQ(exported.out, "mine\n");
+  std::filesystem::copy_file(model.folder / "in.safetensors", model.folder / "mine/in.safetensors");
+  const Ended ended =
+      Process({BOCHNER_BERT, "--pretrained=mine", "--io=in.safetensors", "--out=out.safetensors"}, model.folder.path())
+          .wait();
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const TensorMap again = read_safetensors(model.folder / "out.safetensors").tensors;
+  ASSERT_EQ(again.size(), first.size());
+  for (const auto& [name, value] : first) EXPECT_EQ(amax(abs(again.at(name) - value)).item(), 0) << name;
+}
+
+TEST(BertProgramIo, SaysWhatWasReadAndWhatWasNot) {
+  const Model model("BertModel");
+  TensorMap tensors = test::tensors_of(model.golden);
+  tensors.erase("pooler.dense.bias");
+  tensors["cls.predictions.bias"] = Tensor::zeros({13});
+  test::write_model(model.folder.path(), model.golden.at("config"), tensors);
+  const Ended ended = model.run();
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const std::string expected = "38 tensors read; made new: pooler.dense.bias; left over: cls.predictions.bias";
+  EXPECT_NE((ended.out + ended.err).find(expected), std::string::npos) << ended.out << ended.err;
+}
+
+TEST(BertProgramIo, BadInputsAreRefusedByName) {
+  Model model("BertModel");
+  const TensorMap good = model.inputs;
+  const auto refused_with = [&](const std::string& name, const Tensor& tensor, const std::string& message) {
+    model.inputs = good;
+    if (tensor.defined()) {
+      model.inputs[name] = tensor;
+    } else {
+      model.inputs.erase(name);
+    }
+    model.write_inputs();
+    model.expect_refused(message);
+  };
+  refused_with("input_ids", {}, "tensor 'input_ids' is missing");
+  refused_with("input_ids", Tensor::zeros({3, 7}), "'input_ids' is");
+  refused_with("input_ids", Tensor::full({3, 7}, 13, DType::i64), "13");
+  refused_with("attention_mask", Tensor::full({3, 6}, 1, DType::i64), "mask must be (3, 7)");
+  refused_with("token_type_ids", Tensor::full({3, 7}, 2, DType::i64), "2");
+  refused_with("pixel_values", Tensor::zeros({1, 3, 6, 6}), "tensor 'pixel_values' is no input of this model");
+  refused_with("dpooler_output", Tensor::zeros({3, 11}), "'dpooler_output' is (3, 11), but must be (3, 12)");
+  model.inputs = good;
+  model.write_inputs();
+  test::put(model.folder / "config.json", R"({"model_type": "t5"})");
+  model.expect_refused("model_type is 't5'; known here are bert and vit");
+  const Ended nothing = Process({BOCHNER_BERT}, model.folder.path()).wait();
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_NE(nothing.err.find("--pretrained=FOLDER"), std::string::npos) << nothing.err;
+}
+
+}  // namespace
+}  // namespace bochner
