@@ -1,5 +1,6 @@
 // One training step (forward, backward, AdamW) of the sequence classifier, timed: the program behind the speed tables;
-// `--attention none` times that of an MLP on tables, 54-512-512-7, with the loader of their rows.
+// `--attention none` times that of an MLP on tables, 54-512-512-7, with the loader of their rows; `--bert` that of BERT
+// with a classifier of two classes and dropout, as it is fine-tuned.
 //
 //   training_step --attention performer --features 128 --length 1024 [--batch 16 --layers 2 --dim 64 --heads 2 --hidden
 //   128]
@@ -19,6 +20,7 @@
 #include "datasets/tables/tabular.h"
 #include "engine/cpu/parts/blas.h"
 #include "engine/parallel.h"
+#include "layers/models/bert.h"
 #include "layers/models/encoder.h"
 #include "layers/models/mlp.h"
 
@@ -43,23 +45,17 @@ struct Training {
   double flops;
 };
 
-Training encoder(EncoderOptions options, int64_t batch) {
-  options.vocabulary = 257;
-  options.classes = 10;
-  options.dropout = 0;
-  options.attention.mechanism.redraw = options.attention.attention.starts_with("gmm") ? 1 : 0;
-  Generator init(1);
-  const auto model = std::make_shared<SequenceClassifier>(options, init);
-  const auto optimizer = std::make_shared<AdamW>(model->parameters());
-  const auto noise = std::make_shared<Generator>(2);
-  const Tensor ids = integers({batch, options.length}, 0, options.vocabulary, *noise);
-  const Tensor labels = integers({batch}, 0, options.classes, *noise);
-  const auto step = [=] {
+/// Forward, backward and AdamW.
+template <class Model, class Loss>
+std::function<double()> step_of(std::shared_ptr<Model> model, std::shared_ptr<Generator> noise,
+                                const AdamOptions& options, Loss loss_of) {
+  const auto optimizer = std::make_shared<AdamW>(model->parameters(), options);
+  return [=] {
     Context context{*noise, true};
     double loss = 0;
     {
       Tape tape;
-      const Variable y = cross_entropy(model->forward(ids, {}, context), labels);
+      const Variable y = loss_of(context);
       loss = y.item();
       tape.backward(y);
     }
@@ -67,6 +63,46 @@ Training encoder(EncoderOptions options, int64_t batch) {
     optimizer->clear_gradients();
     return loss;
   };
+}
+
+/// Of products with weights 6 for each weight and token, of the scores and values of attention 12 L for each unit.
+double flops_of_blocks(const EncoderOptions& options, int64_t batch) {
+  const double d = static_cast<double>(options.dim);
+  const double each =
+      3 * (8 * d * d + 4 * d * static_cast<double>(options.hidden)) + 12 * static_cast<double>(options.length) * d;
+  return each * static_cast<double>(options.layers * batch * options.length);
+}
+
+Training bert(const EncoderOptions& sizes, int64_t batch) {
+  BertOptions options{.length = 512, .layers = sizes.layers, .dim = sizes.dim, .hidden = sizes.hidden, .classes = 2};
+  options.attention.heads = sizes.attention.heads;
+  options.recompute = sizes.recompute;
+  Generator init(1);
+  const auto model = std::make_shared<Bert>(Slot{}, options, init);
+  const auto noise = std::make_shared<Generator>(2);
+  const Tensor ids = integers({batch, sizes.length}, 1, options.vocabulary, *noise);
+  const Tensor types = Tensor::zeros({batch, sizes.length}, DType::i64);
+  const Tensor mask = Tensor::full({batch, sizes.length}, 1, DType::boolean);
+  const Tensor labels = integers({batch}, 0, 2, *noise);
+  const auto step = step_of(model, noise, {.weight_decay = 0.01}, [=](Context& context) {
+    const Variable x = model->forward({ids, mask, types}, context);
+    return cross_entropy(model->class_scores(model->pool(x), context), labels);
+  });
+  return {step, flops_of_blocks(sizes, batch)};
+}
+
+Training encoder(EncoderOptions options, int64_t batch) {
+  options.vocabulary = 257;
+  options.classes = 10;
+  options.dropout = 0;
+  options.attention.mechanism.redraw = options.attention.attention.starts_with("gmm") ? 1 : 0;
+  Generator init(1);
+  const auto model = std::make_shared<SequenceClassifier>(options, init);
+  const auto noise = std::make_shared<Generator>(2);
+  const Tensor ids = integers({batch, options.length}, 0, options.vocabulary, *noise);
+  const Tensor labels = integers({batch}, 0, options.classes, *noise);
+  const auto step = step_of(model, noise, {},
+                            [=](Context& context) { return cross_entropy(model->forward(ids, {}, context), labels); });
   const std::string& name = options.attention.attention;
   const double m = static_cast<double>(options.attention.mechanism.features);
   const double d = static_cast<double>(options.dim);
@@ -92,22 +128,11 @@ Training mlp(int64_t batch) {
   const auto table = std::make_shared<Table>(std::move(split), batch);
   const auto model =
       std::make_shared<Mlp>(Slot{}, MlpOptions{.inputs = 54, .hidden = {512, 512}, .outputs = 7}, generator);
-  const auto optimizer = std::make_shared<AdamW>(model->parameters(), AdamOptions{.weight_decay = 0.01});
   const auto noise = std::make_shared<Generator>(2);
-  const auto step = [=] {
+  const auto step = step_of(model, noise, {.weight_decay = 0.01}, [=](Context& context) {
     const TableBatch here = table->loader.next();
-    Context context{*noise, true};
-    double loss = 0;
-    {
-      Tape tape;
-      const Variable y = cross_entropy(model->forward(here.x, context), here.labels);
-      loss = y.item();
-      tape.backward(y);
-    }
-    optimizer->step(1e-3);
-    optimizer->clear_gradients();
-    return loss;
-  };
+    return cross_entropy(model->forward(here.x, context), here.labels);
+  });
   return {step, 2.0 * static_cast<double>(batch) * (2 * 54 * 512 + 3 * 512 * 512 + 3 * 512 * 7)};
 }
 
@@ -118,6 +143,7 @@ int main(int argc, char** argv) try {
   int64_t batch = 16;
   int count = 2;
   double budget = 6;
+  bool is_bert = false;
   po::options_description described("training_step");
   described.add_options()("help", "this text")                                                                  //
       ("attention", po::value(&options.attention.attention)->default_value("performer"))                        //
@@ -131,6 +157,7 @@ int main(int argc, char** argv) try {
       ("threads", po::value(&count)->default_value(2))                                                          //
       ("seconds", po::value(&budget)->default_value(6))                                                         //
       ("composed", po::bool_switch()->notifier([&](bool on) { options.attention.mechanism.streaming = !on; }))  //
+      ("bert", po::bool_switch(&is_bert))                                                                       //
       ("recompute", po::bool_switch(&options.recompute));
   po::variables_map given;
   po::store(po::parse_command_line(argc, argv, described), given);
@@ -142,7 +169,7 @@ int main(int argc, char** argv) try {
   set_threads(count);
   const int64_t base = resident_megabytes();
   const std::string& name = options.attention.attention;
-  const Training training = name == "none" ? mlp(batch) : encoder(options, batch);
+  const Training training = is_bert ? bert(options, batch) : name == "none" ? mlp(batch) : encoder(options, batch);
   training.step();
   training.step();
   Allocator& allocator = Allocator::of(Device::cpu());
