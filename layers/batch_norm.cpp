@@ -45,13 +45,13 @@ Variable BatchNorm1d::rows(const Variable& x, bool training) {
   const Variable weight = weight_ != nullptr ? Variable(*weight_) : Tensor::full({features_}, 1, x.dtype(), x.device());
   const Variable bias = bias_ != nullptr ? Variable(*bias_) : Tensor::zeros({features_}, x.dtype(), x.device());
   if (!training) {
-    // As they are now: a forward pass in training may move them before backward.
+    // A copy of the current statistics: a forward pass in training may change them before backward.
     const Variable deviation = once([&] { return sqrt(running_variance_ + options_.eps); });
     const Variable mean = once([&] { return running_mean_.clone(); });
     const Variable scale = weight / deviation;
     return x * scale + (bias - mean * scale);
   }
-  bool moves = false;  // the running statistics: not in the second run of a block
+  bool moves = false;  // updates the running statistics: not in the second run of a block
   once([&] {
     moves = true;
     return Tensor();

@@ -10,14 +10,15 @@ namespace bochner {
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  /// Share of the newest batch in the running statistics; none: they are the plain mean over all batches seen.
+  /// The share of the newest batch in the running statistics; without a value they are the plain mean over all batches
+  /// seen.
   std::optional<double> momentum = 0.1;
   bool affine = true;  ///< scale by weight and shift by bias
 };
 
-/// y = (x - mean) / sqrt(variance + eps) * weight + bias for each feature. In training mean and variance are those of
-/// the batch, and move the running statistics (the variance unbiased); otherwise they are the running statistics, and
-/// every row is on its own.
+/// y = (x - mean) / sqrt(variance + eps) * weight + bias for each feature. In training, mean and variance are those of
+/// the batch, and update the running statistics (with the unbiased variance). Otherwise they are the running
+/// statistics, so that no row depends on another.
 class BatchNorm1d : public Module {
  public:
   BatchNorm1d(Slot slot, int64_t features, BatchNormOptions options = {});

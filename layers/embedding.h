@@ -11,7 +11,8 @@ class Embedding : public Module {
   Embedding(Slot slot, int64_t entries, int64_t dim, double deviation, Generator& init);
   /// ids i64 (...) -> (..., dim)
   Variable forward(const Tensor& ids) const;
-  /// Token i is a sum of entries, codes[i] W: many-hot inputs. codes (tokens, entries); undefined: as above.
+  /// Token i is a sum of entries, codes[i] W, for many-hot inputs: codes (tokens, entries). If codes is undefined, as
+  /// above.
   Variable forward(const Tensor& ids, const Tensor& codes) const;
 
   Parameter& weight;  ///< (entries, dim)

@@ -5,7 +5,7 @@
 
 namespace bochner::init {
 
-/// U(-a, a), a = sqrt(6 / (fan_in + fan_out))  (Glorot & Bengio, 2010). A rank above 2 counts as PyTorch does: sizes
+/// U(-a, a), a = sqrt(6 / (fan_in + fan_out))  (Glorot & Bengio, 2010). For a rank above 2, as in PyTorch, the sizes
 /// after the second axis multiply both fans.
 Tensor xavier_uniform(const Shape& shape, Generator& generator);
 /// U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)): PyTorch's default for Linear, weights and bias.

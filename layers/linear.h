@@ -9,7 +9,7 @@ namespace bochner {
 struct LinearOptions {
   enum class Init : unsigned char {
     fan_in,  ///< PyTorch's default: weight and bias U(+-1 / sqrt(inputs))
-    xavier,  ///< weight Glorot uniform, bias N(0, 1e-6^2) as LRA and KL
+    xavier,  ///< weight Glorot uniform, bias N(0, 1e-6^2), as in LRA and KL
     normal   ///< weight N(0, deviation^2), bias 0
   };
   bool bias = true;

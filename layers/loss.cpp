@@ -65,7 +65,7 @@ Variable HuberLoss::operator()(const Variable& x, const Variable& targets) const
   if (!(delta > 0)) fail("huber: delta {} must be positive", delta);
   require_equal_shapes("huber", x, targets.shape());
   const Variable error = x - targets;
-  // With c the error cut to [-delta, delta]: c (error - c / 2).
+  // c (error - c / 2), with c the error clamped to [-delta, delta].
   const Variable cut = clamp(error, -delta, delta);
   return reduced(cut * (error - cut * 0.5), reduction);
 }

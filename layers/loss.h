@@ -22,7 +22,7 @@ enum class Reduction : unsigned char {
 /// logits (..., classes), labels i64 (...) -> () or (...)
 struct CrossEntropyLoss {
   double smoothing = 0;                ///< s (Szegedy et al., 2016), 0 <= s <= 1
-  std::optional<int64_t> ignore = {};  ///< rows with this label count for nothing, and give 0 where not reduced
+  std::optional<int64_t> ignore = {};  ///< rows with this label do not count, and give 0 without reduction
   Reduction reduction = Reduction::mean;
   Variable operator()(const Variable& logits, const Tensor& labels) const;
 };
@@ -53,8 +53,8 @@ struct HuberLoss {
   Variable operator()(const Variable& x, const Variable& targets) const;
 };
 
-/// sum_j p_j (ln p_j - ln q_j) over the last axis, p given, ln q the output of log_softmax: distances between
-/// distributions (distillation). The mean is that of rows, as PyTorch's `batchmean`. p = 0 adds nothing.
+/// sum_j p_j (ln p_j - ln q_j) over the last axis for given p and ln q, the output of log_softmax: a distance between
+/// distributions (distillation). The mean is over rows, like PyTorch's `batchmean`. p = 0 adds nothing.
 struct KullbackLeiblerLoss {
   Reduction reduction = Reduction::mean;
   Variable operator()(const Variable& log_q, const Tensor& p) const;

@@ -1,8 +1,7 @@
-// The whole policy of mixed precision. With Precision::bf16 (engine/precision.h) a model stores in bf16 what grows with
-// the number of tokens: activations, from the end of the embedding to the pooling of tokens, and the gradients of
-// these. Parameters, their gradients, the optimizer's state, statistics (means and deviations of LayerNorm,
-// log-sum-exp, the sums and maxima of kernel attention), the head and the loss are f32, and so is everything that an
-// op adds up.
+// The policy of mixed precision. With Precision::bf16 (engine/precision.h) a model stores in bf16 what grows with the
+// number of tokens: activations, from the end of the embedding to the pooling of tokens, and their gradients.
+// Parameters, their gradients, the optimizer's state, statistics (means and deviations of LayerNorm, log-sum-exp, the
+// sums and maxima of kernel attention), the head and the loss are f32, and so are all sums within an op.
 //
 // An op returns the type that it is given (engine/bf16.h), so a model names only the places where the type changes:
 //
@@ -18,9 +17,10 @@
 
 namespace bochner {
 
-/// x as activations are stored: f32 becomes bf16 under Precision::bf16, where the device can; all else is x itself.
+/// x in the type in which activations are stored: under Precision::bf16, f32 becomes bf16 if the device can; otherwise
+/// x itself.
 Variable as_stored(const Variable& x);
-/// x in the type that it is computed in: bf16 becomes f32, all else is x itself.
+/// x in the type for computing: bf16 becomes f32; otherwise x itself.
 Variable as_computed(const Variable& x);
 
 }  // namespace bochner

@@ -24,7 +24,7 @@ namespace bochner {
 
 class Module;
 
-/// A place in the tree: the parent, and what it calls the child, if anything. The root has neither.
+/// A place in the tree: the parent and the child's name in it, which may be empty. The root has neither.
 struct Slot {
   Module* parent = nullptr;
   std::string name;
@@ -36,8 +36,8 @@ struct Context {
 
   Generator& generator;   ///< noise of dropout and of random features
   bool training = false;  ///< dropout, batch statistics and redraws are on
-  /// Number of the training step. Forward passes of one step, as those of a dual encoder, have the same number and see
-  /// the same random features. Not told, each forward pass counts as a step.
+  /// Number of the training step. Forward passes of one step, such as those of a dual encoder, have the same number and
+  /// the same random features. If it is not set, each forward pass counts as a step.
   int64_t step = kEachForward;
 };
 
@@ -59,12 +59,12 @@ class Module {
   std::map<std::string, Tensor> state();
   /// Copies values into parameters and buffers. An Error names a missing, unexpected or differently shaped tensor.
   void load_state(const std::map<std::string, Tensor>& state);
-  /// Moves and converts every parameter and every floating buffer; for a fresh module, before an optimizer holds on to
-  /// it.
+  /// Moves and converts every parameter and every floating buffer. Call it on a new module, before an optimizer uses
+  /// its parameters.
   void to(Device device, DType dtype);
   /// Number of trainable values.
   int64_t parameter_count();
-  /// Parameters below take no gradient (or take one again).
+  /// Makes the parameters below get no gradient, or get one again.
   void set_trainable(bool trainable);
   void clear_gradients();
 

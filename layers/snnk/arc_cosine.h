@@ -20,7 +20,7 @@ struct ArcCosineOptions {
   int order = 1;            ///< n
   bool orthogonal = false;  ///< rows of G orthogonal within blocks of d
   double scale = 1;         ///< inputs and weights are multiplied by this
-  /// A coordinate more: (x, 1) and (w, b). The paper leaves the bias out.
+  /// One more coordinate for the bias: (x, 1) and (w, b). The paper leaves the bias out.
   bool bias = false;
   /// max(G v, floor) instead of max(G v, 0), only for n = 1: the released uptraining code has -5 for x.
   double floor = 0;

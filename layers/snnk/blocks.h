@@ -8,15 +8,15 @@ namespace bochner {
 
 struct AdapterOptions {
   SnnkOptions snnk{.activation = "relu", .features = 16};
-  /// The matrix W that is mapped into the initial A = Psi(W) is N(0, deviation^2).
+  /// The matrix W of the initial A = Psi(W) is N(0, deviation^2).
   double deviation = 0.02;
-  /// Outputs of the SNNK layer, which a Linear brings back to dim instead of the gate; 0: none.
+  /// Outputs of the SNNK layer, which a Linear then maps back to dim in place of the gate; 0: no such Linear.
   int64_t down = 0;
 };
 
-/// y = x + v * (A Phi(x)), v = 0 at first, so an adapter begins as the identity (Eqs. 21, 22). Parameters: dim x
-/// features of A, and dim of v (the paper's text counts (dim + 1) features). With `down`: y = x + Linear(A Phi(x)),
-/// whose weight and bias begin as 0.
+/// y = x + v * (A Phi(x)), with v = 0 at first, so that an adapter begins as the identity (Eqs. 21, 22). Its parameters
+/// are dim x features numbers of A and dim of v (the text of the paper counts (dim + 1) features). With `down`,
+/// y = x + Linear(A Phi(x)), whose weight and bias begin as 0.
 class SnnkAdapter : public Module {
  public:
   SnnkAdapter(Slot slot, int64_t dim, const AdapterOptions& options, Generator& init);
@@ -30,11 +30,11 @@ class SnnkAdapter : public Module {
 };
 
 /// activation(x W_p^T + b_p) W_c^T + b_c with the pooler as an SNNK layer (Eq. 23); inputs and pooler weights are
-/// divided by dim^(1/4) (H.2), so it begins as activation(x W_p^T / sqrt(dim) + b_p). bundle() makes (classes,
-/// features) of both matrices.
+/// divided by dim^(1/4) (H.2), so it begins as activation(x W_p^T / sqrt(dim) + b_p). bundle() turns both matrices into
+/// one of (classes, features).
 class SnnkPooler : public Module {
  public:
-  /// In place of a trained pooler and a classifier, whose weights are copied.
+  /// Replaces a trained pooler and a classifier, whose weights it copies.
   SnnkPooler(Slot slot, const Linear& pooler, const Linear& classifier, const SnnkOptions& options, Generator& init);
   /// (..., dim) -> (..., classes)
   Variable forward(const Variable& x) const;
@@ -46,10 +46,10 @@ class SnnkPooler : public Module {
 };
 
 /// The feed-forward block of a Transformer, out(activation(in(x))), with `in` and the activation as an SNNK layer;
-/// bundle() makes (dim, features) of what is left. Each block has its own weights.
+/// bundle() leaves one matrix of (dim, features). Each block has its own weights.
 class SnnkFeedForward : public Module {
  public:
-  /// In place of a trained block, whose `out` is copied.
+  /// Replaces a trained block, whose `out` it copies.
   SnnkFeedForward(Slot slot, const Linear& in, const Linear& out, const SnnkOptions& options, Generator& init);
   /// (..., dim) -> (..., dim)
   Variable forward(const Variable& x) const;

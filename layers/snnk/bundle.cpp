@@ -14,7 +14,7 @@ constexpr int64_t kFitRows = 4096;
 
 Tensor to_f64(const Tensor& x) { return x.cast(DType::f64); }
 
-/// An affine map x -> W x + b between two stages, f64; nothing defined: the identity.
+/// An affine map x -> W x + b between two stages, in f64; the identity if neither is defined.
 struct Affine {
   Tensor W, b;
 

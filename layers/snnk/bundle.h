@@ -24,10 +24,10 @@ struct NetworkLayer {
 
 class Bundle : public Module {
  public:
-  /// Of a run of Snnk and Linear layers, which stay as they are. An Error names a layer of another kind, and sizes that
-  /// do not fit.
+  /// Bundles a sequence of Snnk and Linear layers, which are not changed. An Error names a layer of another kind, or
+  /// sizes that do not fit.
   Bundle(Slot slot, const std::vector<const Module*>& run);
-  /// Of a plain network, whose activations the options' `activation` gives way to.
+  /// Bundles a plain network, whose activations replace the `activation` of the options.
   static Bundle of_network(Slot slot, const std::vector<NetworkLayer>& layers, const SnnkOptions& options,
                            Generator& init);
 
@@ -38,8 +38,8 @@ class Bundle : public Module {
   /// dy/dx in closed form, without backpropagation: (n, inputs) -> (n, outputs, inputs)
   Tensor jacobian(const Tensor& x) const;
 
-  /// Sets W and b, which the bundle has from then on, to the ridge regression of Y (n, outputs) on Phi(X), X (n,
-  /// inputs), taken in pieces of rows; returns the least sum of squares (RidgeFit::Solution). No backpropagation (SNNK
+  /// Sets W and b by ridge regression of Y (n, outputs) on Phi(X), X (n, inputs), taken in pieces of rows; from then on
+  /// the bundle has a bias. Returns the least sum of squares (RidgeFit::Solution). This needs no backpropagation (SNNK
   /// J.3).
   double fit(const Tensor& X, const Tensor& Y, double ridge = 0);
 
@@ -48,11 +48,11 @@ class Bundle : public Module {
   int64_t stages() const { return static_cast<int64_t>(stages_.size()); }
   /// Multiplications and additions of one row.
   int64_t flops() const;
-  /// Of W, b and all projections, in their types.
+  /// The bytes of W, b and all projections, in their types.
   int64_t bytes();
 
   Parameter& weight() { return *weight_; }
-  /// Null if no layer behind the last features had a bias, until fit().
+  /// Null until fit() if no layer after the last features had a bias.
   Parameter* bias() { return bias_; }
 
  private:

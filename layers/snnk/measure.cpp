@@ -42,7 +42,7 @@ FourierMeasure FourierMeasure::relu(double range, double width) {
     const double hat = range * range * std::pow(sinc_of(range * xi), 2);
     return hat * std::exp(-2 * pi * pi * width * width * xi * xi) * std::exp(-2 * pi * range * xi * kI);
   };
-  return density("relu", transform, 1.35 / width);  // there the smoothing is exp(-36)
+  return density("relu", transform, 1.35 / width);  // the factor of the smoothing is exp(-36) there
 }
 
 FourierMeasure FourierMeasure::atoms(std::string name, std::vector<Atom> atoms) {
@@ -91,7 +91,7 @@ FourierMeasure FourierMeasure::density(std::string name, const std::function<Com
   }
   measure.mass_ = measure.cumulative_.back();
   if (!(measure.mass_ > 0)) fail("measure of {}: its Fourier transform is 0 up to {}", measure.name_, limit);
-  // A thousandth of the proposal is uniform, so that no frequency of weight is out of reach.
+  // A thousandth of the proposal is uniform, so that every frequency with weight can be drawn.
   for (size_t i = 0; i <= kCells; ++i) {
     measure.cumulative_[i] =
         0.999 * measure.cumulative_[i] / measure.mass_ + 0.001 * static_cast<double>(i) / static_cast<double>(kCells);

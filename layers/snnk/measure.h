@@ -4,8 +4,8 @@
 //        = Re sum_k c_k exp(2 pi i xi_k z)                      (atoms: sine and cosine exactly)
 //        = Re int_0^limit 2 FT_f(xi) exp(2 pi i xi z) dxi       (a density)
 //
-// The paper splits FT_f into four non-negative parts (real, imaginary, positive, negative), samples each and adds
-// (Eq. 11). Here the phase stays in the weight c of each frequency and frequencies are positive: the same sum, with
+// The paper splits FT_f into four non-negative parts (real, imaginary, positive, negative), samples each and adds (Eq.
+// 11). Here the phase stays in the weight c of each frequency, and frequencies are positive. This is the same sum with
 // half the features for the same variance, since those at -xi are the conjugates of those at xi.
 //
 //   const FourierMeasure relu = FourierMeasure::relu(4, 0.25);
@@ -26,7 +26,7 @@ class FourierMeasure {
  public:
   using Complex = std::complex<double>;
 
-  /// f(z) gains Re(weight exp(2 pi i frequency z)).
+  /// The term Re(weight exp(2 pi i frequency z)) of f(z).
   struct Atom {
     double frequency = 0;  ///< xi, in cycles
     Complex weight;        ///< c
@@ -40,18 +40,18 @@ class FourierMeasure {
   static FourierMeasure gaussian();
   /// sin(pi z) / (pi z): frequencies uniform in (0, 1/2).
   static FourierMeasure sinc();
-  /// ReLU, truncated and smoothed, as it has no integrable transform itself (after Bresler & Nagaraj, 2020):
+  /// ReLU, truncated and smoothed, since ReLU itself has no integrable transform (after Bresler & Nagaraj, 2020):
   ///   h(z) = max(0, range - |z - range|): ReLU up to z = range, then back to 0 at 2 range;
   ///   f = h convolved with N(0, width^2): differs from ReLU by at most width / sqrt(2 pi), at 0, for z well below
   ///   range;  FT_f(xi) = range^2 sinc(range xi)^2 exp(-2 pi i range xi) exp(-2 pi^2 width^2 xi^2)
   static FourierMeasure relu(double range = 4, double width = 0.25);
   /// A finite sum of exponentials. Frequencies must not be negative: fold FT(-xi) = conj FT(xi) into twice the weight.
   static FourierMeasure atoms(std::string name, std::vector<Atom> atoms);
-  /// A real f by its transform at xi in [0, limit], beyond which it counts as 0. An Error if it is not finite there,
-  /// as that of tanh at 0.
+  /// A real f given by its transform at xi in [0, limit], which counts as 0 beyond. An Error if the transform is not
+  /// finite there, like that of tanh at 0.
   static FourierMeasure density(std::string name, const std::function<Complex(double)>& transform, double limit);
-  /// The measure of `sin`, `cos`, `gaussian`, `sinc` or `relu` with its default values. An Error for other names tells
-  /// which layers would serve.
+  /// The measure of `sin`, `cos`, `gaussian`, `sinc` or `relu` with its default values. An Error for other names lists
+  /// the layers that serve instead.
   static FourierMeasure of(std::string_view activation);
 
   const std::string& name() const { return name_; }
@@ -62,8 +62,8 @@ class FourierMeasure {
   bool is_discrete() const { return transform_ == nullptr; }
   const std::vector<Atom>& atoms() const { return atoms_; }
 
-  /// Frequencies and weights with E (1 / count) sum_j Re(c_j exp(2 pi i xi_j z)) = f(z). Atoms are shared out evenly
-  /// and need no chance (SNNK, "the case of discrete P"); of a density one frequency is drawn for each `block` of them
+  /// Frequencies and weights with E (1 / count) sum_j Re(c_j exp(2 pi i xi_j z)) = f(z). Atoms are distributed evenly,
+  /// without randomness (SNNK, "the case of discrete P"). Of a density, one frequency is drawn for each `block` of them
   /// (block-iid; 1: iid).
   std::vector<Atom> draw(int64_t count, int64_t block, Generator& generator) const;
 

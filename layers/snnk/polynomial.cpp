@@ -85,7 +85,7 @@ std::unique_ptr<TwoTowerFeatures> PolynomialFeatures::after(Slot slot, const Ten
 
 Variable PolynomialFeatures::phi(const Variable& u, const Variable&) const {
   const std::vector<int64_t> counts = this->counts();
-  // The rows of degree n stand as n groups of counts[n]: a product of n slices.
+  // The rows of degree n are n groups of counts[n]: the feature is a product of n slices.
   std::vector<Variable> parts;
   int64_t row = 0;
   for (size_t n = 0; n < counts.size(); ++n) {

@@ -1,5 +1,5 @@
-// Random features of a power series, f(z) = sum_n a_n z^n (Kar & Karnick, 2012), and tanh by brute force (SNNK
-// Appendix L). Kept because the paper shows that it loses (Table 3), and because it needs no Fourier transform.
+// Random features of a power series, f(z) = sum_n a_n z^n (Kar & Karnick, 2012), and tanh by brute force (SNNK Appendix
+// L). They are kept because the paper shows that they lose (Table 3), and because they need no Fourier transform.
 //
 //   Phi_j(x) = sqrt(|a_N| / (P(N) m)) prod_(k = 1..N) r_k.(x, 1),   Psi_j(w, b) = sign(a_N) the same of (w, b)
 //

@@ -1,5 +1,5 @@
-// The feature maps that the code published with SNNK calls "sine" and "cosine". They estimate neither: with
-// a = f(xi), f = sin or cos, xi = +-1 / (2 pi) by the toss of a coin,
+// The feature maps that the code published with SNNK calls "sine" and "cosine". They estimate neither: with a = f(xi),
+// f = sin or cos, xi = +-1 / (2 pi) with equal probability,
 //
 //   Phi_j(v) = Psi_j(v) = a_j exp(a_j g_j.v - a_j^2 |v|^2 / 2) / sqrt(m),   g ~ N(0, I)
 //   E Phi(x).Psi(w) = a^2 exp(a^2 x.w):   0.0251 exp(0.0251 x.w) for sin, 0.9749 exp(0.9749 x.w) for cos

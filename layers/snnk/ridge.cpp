@@ -37,7 +37,7 @@ RidgeFit::Solution RidgeFit::solve(double ridge) const {
   if (!(ridge >= 0)) fail("ridge: {} must not be negative", ridge);
   Tensor A = R_.slice(1, 0, columns_).contiguous();
   Tensor B = R_.slice(1, columns_, columns_ + outputs_).contiguous();
-  if (ridge > 0) {  // rows sqrt(ridge) I that ask W for 0, and b for nothing
+  if (ridge > 0) {  // rows sqrt(ridge) I with target 0 for W, and none for b
     Tensor pull = Tensor::zeros({features_, columns_}, DType::f64);
     for (int64_t i = 0; i < features_; ++i) pull.data<double>()[i * columns_ + i] = std::sqrt(ridge);
     A = concat(std::vector<Tensor>{A, pull}, 0);

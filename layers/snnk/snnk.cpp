@@ -15,7 +15,7 @@
 namespace bochner {
 namespace {
 
-/// A of given weights: the best for their mean square norm.
+/// The A for given weights: the best one for their mean square norm.
 double best_A(const Tensor& weights, int64_t inputs, const SnnkOptions& options, double scale) {
   if (options.A) return *options.A;
   if (!weights.defined() || weights.size(0) == 0) return 0;

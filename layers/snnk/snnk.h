@@ -3,8 +3,8 @@
 //   Generator generator(1);
 //   Snnk layer = Snnk::from(linear, "relu", 64, generator);   // instead of relu(linear.forward(x))
 //
-// Parameters and time are O(outputs x features) and O(features (inputs + outputs)) instead of O(outputs x inputs).
-// To freeze a layer: set_trainable(false), as of any module.
+// Parameters and time are O(outputs x features) and O(features (inputs + outputs)) instead of O(outputs x inputs). To
+// freeze a layer, call set_trainable(false), as for any module.
 #pragma once
 
 #include <optional>
@@ -28,28 +28,28 @@ struct SnnkOptions {
   bool orthogonal = false;  ///< projections
   /// Inputs and weights are divided by inputs^(1/4) (SNNK H.2), so the layer stands for f(w.x / sqrt(inputs) + b).
   bool scale_inputs = false;
-  /// Of universal features; without a value A is optimal_A() of the weights that are mapped.
+  /// For universal features. Without a value, A is optimal_A() of the weights that are mapped.
   std::optional<double> A = {};
   double eta = 1;
   int64_t block = 1;
   bool damped = false;
-  /// Of relu: the order n and a coordinate for the bias.
+  /// For relu: the order n and a coordinate for the bias.
   int order = 1;
   bool bias_coordinate = false;
 };
 
 std::vector<std::string> snnk_activations();
 
-/// The feature map of the options. `weights` (outputs, inputs), or undefined: those that will be mapped, to choose A
-/// for.
+/// The feature map of the options. `weights` (outputs, inputs), or undefined, are those that will be mapped, for the
+/// choice of A.
 std::unique_ptr<TwoTowerFeatures> make_features(Slot slot, int64_t inputs, const SnnkOptions& options,
                                                 const Tensor& weights, Generator& init);
 
 class Snnk : public Module {
  public:
-  /// In place of a fresh layer: W = Psi of weights and biases drawn as PyTorch's Linear draws them.
+  /// Replaces a new layer: W = Psi of weights and biases drawn like those of PyTorch's Linear.
   Snnk(Slot slot, int64_t inputs, int64_t outputs, const SnnkOptions& options, Generator& init);
-  /// In place of activation(linear): W = Psi(linear.weight, linear.bias).
+  /// Replaces activation(linear): W = Psi(linear.weight, linear.bias).
   Snnk(Slot slot, const Linear& linear, const SnnkOptions& options, Generator& init);
   static Snnk from(const Linear& linear, std::string activation, int64_t features, Generator& init);
 
@@ -61,7 +61,7 @@ class Snnk : public Module {
   int64_t outputs() const { return weight.shape()[0]; }
 
  private:
-  std::unique_ptr<TwoTowerFeatures> features_;  // before the weight, which it makes
+  std::unique_ptr<TwoTowerFeatures> features_;  // declared before the weight, which is made from it
 
  public:
   Parameter& weight;  ///< (outputs, features)

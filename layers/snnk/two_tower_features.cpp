@@ -33,7 +33,7 @@ Projection Projection::after(const Tensor& W, const Tensor& b) const {
   if (offset.defined()) shift = shift + column(to_f64(offset));
   result.G = matmul(to_f64(G), to_f64(W)).cast(dtype);
   result.offset = shift.reshape({G.size(0)}).cast(dtype);
-  // |R z + r|^2 of z = W x + b is that of (R W | R b + r) applied to (x; 1), whose triangular factor does as well.
+  // |R z + r|^2 for z = W x + b is the square norm of (R W | R b + r) (x; 1), for which its triangular factor suffices.
   Tensor norm = concat(std::vector<Tensor>{to_f64(W), bias}, 1) * scale;
   if (R.defined())
     norm = concat(std::vector<Tensor>{matmul(to_f64(R), to_f64(W)), matmul(to_f64(R), bias) + column(to_f64(r))}, 1);

@@ -1,4 +1,4 @@
-// What SNNK layers are made of: a pair of maps with f(w.x + b) = E[Phi(x).Psi(w, b)] (SNNK Eq. 2).
+// The parts of SNNK layers: a pair of maps with f(w.x + b) = E[Phi(x).Psi(w, b)] (SNNK Eq. 2).
 //
 // Phi depends on its input only through projections G x and, for some maps, |x|^2. An affine map before it keeps this
 // form, G (W x + b) = (G W) x + G b, so a linear layer before a feature map can be absorbed in its projection, exactly.
@@ -20,11 +20,13 @@ struct Projection {
   double scale = 1;
   bool composed = false;  ///< whether it holds another layer's weights
 
-  /// The projection of z = W x + b by this one, as one of x; b may be undefined. In f64, rounded to the type of G.
+  /// The projection of z = W x + b as a projection of x; b may be undefined. Computed in f64 and rounded to the type of
+  /// G.
   Projection after(const Tensor& W, const Tensor& b) const;
 };
 
-/// (rows, inputs) of N(0, 1); orthogonal: rows of blocks are orthogonal, each alone distributed as before.
+/// (rows, inputs) of N(0, 1). If `orthogonal`, the rows of a block are orthogonal, each with the same distribution as
+/// before.
 Tensor gaussian_rows(int64_t rows, int64_t inputs, bool orthogonal, Generator& generator);
 
 class TwoTowerFeatures : public Module {
@@ -35,8 +37,8 @@ class TwoTowerFeatures : public Module {
 
   /// Phi: (..., inputs) -> (..., features)
   Variable forward(const Variable& x) const;
-  /// Psi: weights (outputs, inputs) and biases (outputs; undefined: 0) of a layer -> f64 (outputs, features). Not of a
-  /// map made by after(), whose weights are another layer's.
+  /// Psi: weights (outputs, inputs) and biases (outputs; undefined: 0) of a layer -> f64 (outputs, features). Not for a
+  /// map made by after(), whose weights are those of another layer.
   virtual Tensor weights(const Tensor& W, const Tensor& b) const = 0;
   /// dPhi/dx in closed form: (n, inputs) -> (n, features, inputs)
   Tensor jacobian(const Tensor& x) const;
@@ -50,12 +52,12 @@ class TwoTowerFeatures : public Module {
 
   /// Phi from u (n, rows) and s (n, 1), undefined if the map does not use it.
   virtual Variable phi(const Variable& u, const Variable& s) const = 0;
-  /// dPhi/dx (n, features, inputs) from these and ds/dx (n, inputs).
+  /// dPhi/dx (n, features, inputs) from u, s and ds/dx (n, inputs).
   virtual Tensor slope(const Tensor& u, const Tensor& s, const Tensor& ds) const = 0;
 
-  /// As it is now, composed with an affine map where W is defined.
+  /// A copy of this map, composed with an affine map if W is defined.
   Projection projection(const Tensor& W, const Tensor& b) const;
-  /// G (W | b): the projections of weights, f64 (outputs, rows), where offset weighs the bias.
+  /// G (W | b): the projections of weights, f64 (outputs, rows), with the offset as factor of the bias.
   Tensor project_weights(const Tensor& W, const Tensor& b) const;
   /// scale^2 |w|^2: f64 (outputs, 1)
   Tensor weight_norms(const Tensor& W) const;

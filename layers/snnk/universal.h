@@ -6,8 +6,8 @@
 // since E Lambda_g(y) Lambda_g(z) = exp(y.z). With t = 2 pi xi / eta the two sides of one projection g are
 //   Phi: (cos, sin)(t s g.x) exp(l + t^2 |x|^2 / 2),   s = sqrt(1 - 4A),  l = (d/4) ln(1 - 4A) + A |g|^2 - ln(m) / 2
 //   Psi: (Re, -Im)(c exp(2 pi i xi b)) exp(l + s eta g.w - eta^2 |w|^2 / 2)
-// so a projection makes two real features, and their dot product is the real part of the complex one. All factors are
-// added as logarithms, since (1 - 4A)^(d/4) alone overflows f32 at d = 768.
+// so a projection makes two real features, and their dot product is the real part of the complex one. Factors are
+// combined as logarithms, since (1 - 4A)^(d/4) alone overflows f32 at d = 768.
 #pragma once
 
 #include <optional>
@@ -21,19 +21,20 @@ struct UniversalOptions {
   FourierMeasure measure = FourierMeasure::cosine();
   int64_t features = 32;    ///< real ones, even: twice the number of projections m
   double A = 0;             ///< at most 0; optimal_A() is the best for given weights
-  double eta = 1;           ///< as the paper's experiments; see optimal_eta()
+  double eta = 1;           ///< as in the paper's experiments; see optimal_eta()
   int64_t block = 1;        ///< projections that share a frequency (block-iid); 1: iid
   bool orthogonal = false;  ///< g of a block of d projections orthogonal: marginally N(0, I), so still unbiased
   double scale = 1;         ///< inputs and weights are multiplied by this: f(scale^2 w.x + b)
-  /// Leaves exp(t^2 |x|^2 / 2) out. The layer is then f damped, c_xi by exp(-t^2 |x|^2 / 2), and its features are
-  /// bounded for any x: for layers that are trained from there, where |x| is large.
+  /// Leaves exp(t^2 |x|^2 / 2) out. The layer then computes a damped f, whose c_xi is multiplied by exp(-t^2
+  /// |x|^2 / 2), and its features are bounded for any x. It is for layers that are trained afterwards and have a large
+  /// |x|.
   bool damped = false;
 };
 
 /// The A <= 0 that minimises E |product|^2, which is (with v = 1 - 8A >= 1, see variance())
 ///   ((1 + v)^2 / 4v)^(d/2) exp(eta^2 |w|^2 / v) times what A does not touch;
 /// setting its derivative to 0: v^2 - (1 + q) v - q = 0, q = 2 eta^2 |w|^2 / d. Only the real side, w, matters.
-/// `square_norm` is eta^2 |w|^2, of several weights their mean.
+/// `square_norm` is eta^2 |w|^2, or its mean over several weights.
 double optimal_A(double square_norm, int64_t dim);
 /// The eta that minimises exp(t^2 |x|^2 + eta^2 |w|^2 / v): sqrt(2 pi xi |x| sqrt(v) / |w|).
 double optimal_eta(double frequency, double x_norm, double w_norm, double v = 1);

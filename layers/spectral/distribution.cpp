@@ -34,11 +34,11 @@ Tensor SpectralDistribution::noise(Context& context) {
 }
 
 void SpectralDistribution::count(const std::function<Tensor()>& drawn) {
-  if (!age_.device().is_cpu()) age_ = age_.to(Device::cpu());  // the host counts, wherever the module was brought
+  if (!age_.device().is_cpu()) age_ = age_.to(Device::cpu());  // the host counts, wherever the module is
   StepGraph::count(age_, schedule_.interval > 0 ? schedule_.interval : std::numeric_limits<int64_t>::max());
   const int64_t age = age_.to_vector<int64_t>()[0];
   const bool due = schedule_.interval > 0 && age >= schedule_.interval;
-  // In place: recorded steps (StepGraph) read it there.
+  // In place, since recorded steps (StepGraph) read it there.
   if (due) noise_.copy_(drawn());
   age_.fill_(static_cast<double>(due ? 1 : age + 1));
 }

@@ -1,5 +1,5 @@
-// Distributions of frequencies: by Bochner's theorem each is a shift-invariant kernel. A kernel attention is the
-// product of one of these with a feature map.
+// Distributions of frequencies: by Bochner's theorem each defines a shift-invariant kernel. A kernel attention combines
+// one of them with a feature map.
 #pragma once
 
 #include <functional>
@@ -21,11 +21,11 @@ class SpectralDistribution : public Module {
  public:
   SpectralDistribution(Slot slot, RedrawSchedule schedule);
 
-  /// Where its schedule asks with new noise from the context's generator, else with the old one. Differentiable in the
-  /// distribution's own parameters.
+  /// The frequencies, with new noise from the context's generator if the schedule says so, otherwise with the old
+  /// noise. Differentiable in the distribution's own parameters.
   VariableFrequencies frequencies(Context& context);
-  /// Those of the last draw, as an evaluation or a training step transforms them; the latter moves running statistics
-  /// (generator.h).
+  /// The frequencies of the last draw, transformed as in an evaluation or in a training step; the latter updates
+  /// running statistics (generator.h).
   VariableFrequencies current(bool training = false);
 
  protected:
@@ -35,8 +35,7 @@ class SpectralDistribution : public Module {
   virtual VariableFrequencies transform(const Tensor& noise, bool training) = 0;
   /// The first draw; for constructors, once `draw` may be called.
   void start(Generator& init);
-  /// The noise to use now: a new draw if the schedule says so. It has its own memory, as the next draw overwrites the
-  /// buffer.
+  /// The noise to use now: a new draw if the schedule says so. It is a copy, since the next draw overwrites the buffer.
   Tensor noise(Context& context);
   /// Counts a training step, and draws if it is time.
   void count(const std::function<Tensor()>& drawn);
@@ -47,7 +46,7 @@ class SpectralDistribution : public Module {
   RedrawSchedule schedule_;
   Tensor& noise_;
   Tensor& age_;                           ///< i64 (1): training steps since the last draw
-  int64_t step_ = Context::kEachForward;  ///< that was counted last
+  int64_t step_ = Context::kEachForward;  ///< the step counted last
 };
 
 /// Rows iid N(0, I), the spectral measure of the Gaussian kernel exp(-|x - y|^2 / 2); shared by heads.

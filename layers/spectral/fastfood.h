@@ -6,17 +6,18 @@
 namespace bochner {
 
 /// V = 1 / (sigma sqrt P) S H G Pi H B in each of ceil(M / P) blocks, shared by heads. H is the Walsh-Hadamard matrix,
-/// Pi a random permutation, B random signs, G ~ N(0, I) and S_i = chi(P) / |G|. Every row of V then is distributed as
+/// Pi a random permutation, B random signs, G ~ N(0, I) and S_i = chi(P) / |G|. Every row of V is then distributed as
 /// N(0, I / sigma^2). P is the head size rounded up to a power of two; x is padded with zeros.
 ///
 /// Learnable diagonals start from such a draw (KL: FastFood-SGB; Appendix D.1: FastFood-S, where S alone learns, and
-/// fixed FastFood). What does not learn is drawn again by the schedule. If S learns, G is drawn with |G| = sqrt P, so a
-/// new draw changes the directions of rows but not their lengths.
+/// fixed FastFood). Everything else is drawn again by the schedule. If S learns, G is drawn with
+/// |G| = sqrt P, so a new draw changes the directions of rows but not their lengths.
 struct FastFoodOptions {
   enum class Learn : unsigned char { sgb, s, none };
   Learn learn = Learn::sgb;
   double sigma = 1;
-  bool released_init = false;  ///< S, G, B ~ N(0, 1 / P) as KL's code: frequencies of about P^(-3/2), a constant kernel
+  /// S, G, B ~ N(0, 1 / P) as in KL's code: frequencies of about P^(-3/2), which make a nearly constant kernel.
+  bool released_init = false;
 };
 
 class FastFoodFrequencies : public SpectralDistribution {

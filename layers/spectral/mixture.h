@@ -32,13 +32,13 @@ class GaussianMixture : public SpectralDistribution {
   int64_t features_;
   int64_t dim_;
   MixtureOptions options_;
-  int64_t learnt_;    ///< Gaussians with parameters of their own: C, tied 1
+  int64_t learnt_;    ///< number of Gaussians with their own parameters: C, or 1 if tied
   Parameter& mean_;   ///< mu (heads, learnt, 1, dim), U(-1/sqrt(dim), 1/sqrt(dim)) at first
   Parameter& scale_;  ///< Sigma: (heads, learnt, dim, dim), the identity at first, or its diagonal (.., 1, dim), ones
 };
 
-/// KL's mixtures as released. PRF: one Gaussian, omega = exp(sigma / 2) * n + mu. RKS: two at +-mu with one full matrix
-/// and the same noise, omega = sigma^T n +- mu.
+/// KL's mixtures as released. PRF has one Gaussian, omega = exp(sigma / 2) * n + mu. RKS has two at +-mu with one full
+/// matrix and the same noise, omega = sigma^T n +- mu.
 class ReleasedMixture : public SpectralDistribution {
  public:
   ReleasedMixture(Slot slot, int64_t heads, int64_t features, int64_t dim, bool positive, RedrawSchedule schedule,

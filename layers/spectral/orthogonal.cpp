@@ -10,8 +10,8 @@
 namespace bochner {
 
 Tensor haar_rows(int64_t features, int64_t dim, Generator& generator) {
-  // G^T = Q R of a Gaussian G with a positive diagonal of R is unique, so Q is as likely as any rotation of it
-  // (Mezzadri, 2007); QR as LAPACK leaves it is not.
+  // G^T = Q R with a positive diagonal of R is unique, so for a Gaussian G all rotations of Q are equally likely
+  // (Mezzadri, 2007). The QR of LAPACK does not have this property.
   const int64_t blocks = ceil_div(features, dim);
   const Tensor G = normal({blocks, dim, dim}, generator, 0, 1, DType::f64);
   const Tensor rows = qr(G.transpose(-2, -1), true).q.transpose(-2, -1);  // (blocks, dim, dim)
@@ -22,7 +22,7 @@ Tensor hadamard_rows(int64_t features, int64_t dim, Generator& generator) {
   const auto n = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(dim)));
   std::vector<float> rows;
   for (int64_t begin = 0; begin < features; begin += n) {
-    // Row i of H D1 H D2 H D3 is the transform of e_i, walked from the left: ((e_i H) D1) H ...
+    // Row i of H D1 H D2 H D3 is the transform of e_i, from the left: ((e_i H) D1) H ...
     std::vector<float> identity(static_cast<size_t>(n * n));
     for (int64_t i = 0; i < n; ++i) identity[static_cast<size_t>(i * n + i)] = 1;
     const Tensor block = Tensor::from(identity, {n, n});
@@ -51,7 +51,7 @@ Tensor givens_rows(int64_t features, int64_t dim, Generator& generator) {
     for (int64_t step = 0; step < rotations && dim > 1; ++step) {
       const auto a = static_cast<size_t>(generator.below(dim));
       const auto other = static_cast<size_t>(generator.below(dim - 1));
-      const size_t b = other + (other >= a ? 1 : 0);  // another axis than a
+      const size_t b = other + (other >= a ? 1 : 0);  // an axis other than a
       const double angle = 2 * std::numbers::pi * generator.uniform();
       const double c = std::cos(angle);
       const double s = std::sin(angle);

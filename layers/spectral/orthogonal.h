@@ -10,8 +10,8 @@ namespace bochner {
 /// of the regularised softmax kernel SMREG (PERF §2.3).
 struct OrthogonalOptions {
   enum class Norms : unsigned char { chi, sqrt_dim };
-  /// R-ORF: Haar, exact. H-ORF: H D1 H D2 H D3, signs alone. G-ORF: a product of random Givens rotations. The last two
-  /// need O(dim log dim) numbers and have a bias that vanishes with growing dim (PERF §B.2).
+  /// R-ORF is exact (Haar). H-ORF is H D1 H D2 H D3, with random signs only. G-ORF is a product of random Givens
+  /// rotations. The last two need O(dim log dim) numbers and have a bias that vanishes as dim grows (PERF §B.2).
   enum class Matrix : unsigned char { haar, hadamard, givens };
   Norms norms = Norms::chi;
   Matrix matrix = Matrix::haar;
@@ -32,16 +32,16 @@ class OrthogonalFrequencies : public SpectralDistribution {
   OrthogonalOptions options_;
 };
 
-// Each gives (features, dim) of unit rows in f32: blocks of dim x dim orthogonal matrices, the last one cut.
+// Each returns (features, dim) with rows of norm 1 in f32: orthogonal blocks of dim x dim, the last one truncated.
 
 /// Uniform on the orthogonal group.
 Tensor haar_rows(int64_t features, int64_t dim, Generator& generator);
-/// Rows of H D1 H D2 H D3 / n^(3/2), D_i random signs, n = dim rounded up to a power of two (Choromanski, Rowland,
-/// Weller, 2017). If n > dim, x is taken as padded with zeros: rows are cut to dim and have norms of about
-/// sqrt(dim / n).
+/// Rows of H D1 H D2 H D3 / n^(3/2), D_i random signs, n = dim rounded up to a power of two
+/// (Choromanski, Rowland, Weller, 2017). If n > dim, x counts as padded with zeros: rows are truncated to dim and have
+/// norms of about sqrt(dim / n).
 Tensor hadamard_rows(int64_t features, int64_t dim, Generator& generator);
-/// dim ceil(log2 dim) rotations by uniform angles in uniformly random planes, of the identity (Choromanski et al.,
-/// 2019; Kac's walk, which tends to Haar).
+/// The identity after dim ceil(log2 dim) rotations by uniform angles in uniformly random planes (Choromanski et al.,
+/// 2019; Kac's walk, which converges to Haar).
 Tensor givens_rows(int64_t features, int64_t dim, Generator& generator);
 
 }  // namespace bochner
