@@ -29,7 +29,7 @@ namespace po = boost::program_options;
 constexpr std::string_view kPrefix = "BOCHNER_";
 constexpr int kHelpWidth = 110;
 
-/// A value on its way to a field, and where it came from.
+/// A value for a field, and its source.
 struct Assignment {
   std::string name;
   std::string value;
@@ -37,7 +37,7 @@ struct Assignment {
 };
 using Assignments = std::vector<Assignment>;
 
-/// Boost's description of the options but those that are unused.
+/// Boost's description of the options, except the unused ones.
 po::options_description described(const Fields& fields, const std::vector<std::string>& unused = {}) {
   po::options_description all(kHelpWidth, kHelpWidth / 2);
   std::vector<std::string> captions;
@@ -164,7 +164,7 @@ std::string read_config(const std::string& file) {
   return text;
 }
 
-/// The value that `name` will have, the sources being in the order of precedence.
+/// The value that `name` will have; sources are in the order of precedence.
 std::string value_of(const std::string& name, Fields& fields, std::initializer_list<const Assignments*> sources) {
   std::string value = fields.at(name).text();
   for (const Assignments* source : sources) {
@@ -274,7 +274,7 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
     const std::string stored = (std::filesystem::path(out) / "config.ini").string();
     if (holds_run(out)) {
       file = from_ini(experiment, fields, trusted_config(out), stored, false);
-    } else if (!holds_runs(out)) {  // of several runs below, each is compared with its own config.ini
+    } else if (!holds_runs(out)) {  // several runs below are each compared with their own config.ini
       fail("--resume: there is no run in {}: {} is missing", out, stored);
     }
   }

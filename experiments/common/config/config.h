@@ -20,8 +20,8 @@ Environment bochner_environment();
 
 /// What load_config found besides the values.
 struct ConfigReport {
-  /// Settings that differ from those of the preset, as (name, value); empty without a preset. A result is one of the
-  /// protocol only where this is empty.
+  /// Settings that differ from those of the preset, as (name, value); empty without a preset. A result belongs to the
+  /// protocol only if this is empty.
   std::vector<std::pair<std::string, std::string>> overrides;
   /// Unknown environment variables and the like.
   std::vector<std::string> warnings;
@@ -33,14 +33,14 @@ struct ConfigReport {
 ConfigReport load_config(const Experiment& experiment, Fields& fields, const RunOptions& options,
                          std::span<const std::string> arguments, const Environment& environment);
 
-/// The complete INI file of a run: `experiment = NAME` and all fields but those of one invocation.
+/// The complete INI file of a run: `experiment = NAME` and all fields, except those of one invocation.
 std::string config_ini(const Experiment& experiment, const Fields& fields);
 
-/// Refuses to continue a run whose results would not be its own: an Error names each setting of `stored` (the text of
-/// a config.ini) that differs now and is not free to. With `longer`, there may be more steps; true where there are.
+/// Refuses to continue a run with other settings: an Error names each setting of `stored` (the text of a config.ini)
+/// that differs now and on which results depend. With `longer`, there may be more steps; returns whether there are.
 bool require_same_config(const Fields& fields, const std::string& stored, const std::string& file, bool longer = false);
 
-/// Assigns `--name=value` arguments alone, for a program that is no experiment.
+/// Assigns `--name=value` arguments only, for a program that is not an experiment.
 void assign_arguments(Fields& fields, std::span<const std::string> arguments);
 /// The list of options in --help.
 std::string options_text(const Fields& fields);

@@ -89,7 +89,7 @@ std::string format_value(const T& value) {
   }
 }
 
-/// JSON must be UTF-8, while file names may hold any bytes: bytes that are not are replaced.
+/// JSON must be UTF-8, but file names may hold any bytes: bytes that are not UTF-8 are replaced.
 std::string dumped(const nlohmann::ordered_json& value, int indent) {
   return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -198,7 +198,7 @@ void Field::assign(std::string_view text) {
       [&](auto* target) {
         using T = std::remove_pointer_t<decltype(target)>;
         const std::string_view bare = trimmed_blanks(text);
-        const bool is_blank = std::is_same_v<T, std::string> && bare.empty();  // a blank may be meant: a separator
+        const bool is_blank = std::is_same_v<T, std::string> && bare.empty();  // perhaps a separator
         const auto value = parse<T>(*this, is_blank ? text : bare);
         check(value);
         *target = value;
@@ -274,7 +274,7 @@ std::vector<std::string> Fields::warnings() const {
 }
 
 std::string Fields::ini(bool help) const {
-  // A section ends only where the next begins, so names without a dot come first; groups keep their order.
+  // A section ends only where the next one begins, so names without a dot come first; groups keep their order.
   std::vector<std::string> sections = {""};
   const auto section_of = [](const Field& field) {
     const size_t dot = field.name().rfind('.');

@@ -29,7 +29,7 @@
 
 namespace bochner {
 
-/// One named, typed value of a config struct, with what it must satisfy.
+/// One named, typed value of a config struct, and the rules for it.
 class Field {
  public:
   using Target = std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::vector<int64_t>*,
@@ -37,22 +37,22 @@ class Field {
 
   Field(std::string name, Target target, std::string help);
 
-  // What the value (of a list: each element) must satisfy; violations are told by assign() and validate(). A whole
-  // number without an upper bound is at most 10^9 in size, so that products of a few can be computed; a seed is not
-  // bounded.
+  // Rules for the value, or for each element of a list; assign() and validate() report violations. A whole number
+  // without an upper bound is at most 10^9 in absolute value, so that products of a few of them can be computed; a seed
+  // is not bounded.
   Field& at_least(double bound);
   Field& at_most(double bound);
   Field& above(double bound);
   Field& below(double bound);
   Field& one_of(std::vector<std::string> names);
-  /// Warns where the value is above that of the option `other`; `because` says what comes of it.
+  /// Warns if the value is above that of the option `other`; `because` names the consequence.
   Field& warn_above(std::string other, std::string because);
 
   /// Belongs to one invocation: is not written to config.ini.
   Field& of_invocation();
   /// The same, and is refused in INI files and in the environment.
   Field& command_line_only();
-  /// May differ when a run is continued, as the results do not depend on it.
+  /// May differ when a run is continued, since results do not depend on it.
   Field& free_on_resume();
 
   const std::string& name() const { return name_; }
@@ -61,25 +61,25 @@ class Field {
   bool is_flag() const { return std::holds_alternative<bool*>(target_); }
   bool is_command_line_only() const { return command_line_only_; }
   bool is_of_invocation() const { return of_invocation_; }
-  /// Has assign() given it a value?
+  /// Whether assign() has given it a value.
   bool was_given() const { return was_given_; }
   bool is_free_on_resume() const { return free_on_resume_ || of_invocation_; }
   /// `BOCHNER_MODEL_LAYERS` for `model.layers`.
   std::string environment_name() const;
   /// `N`, `X`, `NAME`, ... for --help.
   std::string placeholder() const;
-  /// `at least 1`, `one of a, b`; empty if anything goes.
+  /// `at least 1`, `one of a, b`; empty if every value is allowed.
   std::string rule() const;
 
-  /// Parses and checks `text`. An Error names the field, the text and the rule; the value then stays as it was.
+  /// Parses and checks `text`. An Error names the field, the text and the rule, and leaves the value unchanged.
   void assign(std::string_view text);
   /// Checks the present value, which code may have set.
   void validate() const;
-  /// The value as assign() reads it: shortest form that reads back to the same bits; lists joined by commas.
+  /// The value as assign() reads it: the shortest form that reads back to the same bits, with lists joined by commas.
   std::string text() const;
   /// The value as JSON.
   std::string json() const;
-  /// The value of a field of one number; none of others.
+  /// The value of a field with one number; none for other fields.
   std::optional<double> number() const;
   struct Limit {
     std::string other;
@@ -109,7 +109,7 @@ class Field {
   bool was_given_ = false;
 };
 
-/// The list of fields of one config object, which must outlive it and stay where it is.
+/// The list of fields of one config object, which must outlive it and must not move.
 class Fields {
  public:
   Fields() = default;
@@ -135,8 +135,8 @@ class Fields {
     prefix_ = outer;
   }
 
-  /// Adds what sets values that follow from others, or refuses what does not go together: done by settle(), once those
-  /// are assigned. It is given these fields.
+  /// Adds a function that sets values that follow from others or refuses combinations. settle() calls it with these
+  /// fields once values are assigned.
   void then(std::function<void(const Fields&)> action) { actions_.push_back(std::move(action)); }
   void settle() const {
     for (const auto& action : actions_) action(*this);
@@ -153,7 +153,7 @@ class Fields {
 
   /// Checks every value.
   void validate() const;
-  /// What is allowed, but hardly meant: the values that warn_above() speaks of.
+  /// Messages for values that are allowed but hardly intended: those of warn_above().
   std::vector<std::string> warnings() const;
   /// The values as an INI file: first those without a dot, then one section for each group. Without the fields of one
   /// invocation; with `help`, each line is preceded by its help text as a comment.

@@ -6,7 +6,7 @@
 //   layers = 2        # model.layers
 //   name = "a value # with a blank before its hash, or blanks at its ends, stands in quotes; "" is one within them"
 //
-// Own, as the reader of Boost.Program_options cannot say in which line a mistake is.
+// Boost.Program_options has a reader, but it cannot tell the line of a mistake.
 #pragma once
 
 #include <string>
@@ -21,11 +21,11 @@ struct IniEntry {
   int line = 0;  ///< from 1
 };
 
-/// An Error `file:line: what is wrong` where a line is neither a section, nor `key = value`, nor empty, nor a comment;
-/// where a name is malformed or given twice; where there is a control character.
+/// An Error `file:line: what is wrong` if a line is neither a section, nor `key = value`, nor empty, nor a comment, if
+/// a name is malformed or given twice, or if there is a control character.
 std::vector<IniEntry> parse_ini(std::string_view text, std::string_view file);
 
-/// `value` as it must stand in an INI file to be read back.
+/// `value` written so that an INI file reads it back.
 std::string ini_value(const std::string& value);
 
 }  // namespace bochner

@@ -9,8 +9,8 @@
 
 namespace bochner {
 
-/// The end of `--lr: there is no such option`: `; did you mean --optim.rate?`, or where all options are listed, as
-/// nothing is near. `name` is without dashes and value; `mark` is what names of options are written with.
+/// The end of `--lr: there is no such option`: `; did you mean --optim.rate?`, or, if nothing is near, where all
+/// options are listed. `name` has no dashes and no value; `mark` is put before or around names of options.
 std::string suggestion(std::string_view name, const Fields& fields, std::string_view mark = "--");
 
 /// The same for a word of the command line that is no option: `-steps`, `steps=3`.

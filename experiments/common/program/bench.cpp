@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kWarmUp = 3;
 constexpr size_t kFewest = 5;
 
-/// Makes a step and waits for it.
+/// Runs a step and waits for it.
 void make_step(Trainable& model, int64_t step) { model.step(step).loss.item(); }
 
 double seconds_now() {

@@ -1,4 +1,4 @@
-// Times training steps and compares them with the least time that they could take on this machine: `--bench` of
+// Times training steps and compares them with the least time that they could take on this machine, for `--bench` of
 // every experiment.
 #pragma once
 
@@ -11,16 +11,16 @@ namespace bochner {
 struct BenchResult {
   int64_t steps = 0;
   double median_seconds = 0, shortest_seconds = 0;
-  double flops = 0, bytes = 0;           ///< of a step, as engine/work.h counts them
+  double flops = 0, bytes = 0;           ///< of a step, counted by engine/work.h
   double peak_flops = 0, bandwidth = 0;  ///< per second, measured beside the steps
   int64_t peak_memory_bytes = 0;
   int64_t system_allocations = 0;  ///< during the timed steps
 
-  /// The least time of a step: its arithmetic and its memory traffic, each at the machine's limit, may overlap.
+  /// The least time of a step: the longer one of its arithmetic and its memory traffic, each at the machine's limit.
   double least_seconds() const;
 };
 
-/// Makes some steps to warm up, then as many as fit into about `seconds`, at least 5; the model is changed by them.
+/// Runs some steps to warm up, then as many as fit into about `seconds`, at least 5. They change the model.
 BenchResult bench_steps(Trainable& model, double seconds = 5);
 
 /// The result in words, with the share of time of each op.

@@ -71,7 +71,7 @@ std::string best_core_type() {
 }
 
 std::string blas_advice(const std::string& core, const char* setting, const std::string& best) {
-  // Cooperlake's kernels differ from SkylakeX's in bf16 only, which OpenBLAS is not asked for here.
+  // Cooperlake's kernels differ from SkylakeX's only in bf16, for which OpenBLAS is not used.
   if (std::min(width_class(best), 2) <= std::min(width_class(core), 2)) return "";
   const std::string why = setting == nullptr ? "OpenBLAS took this CPU for a lesser one"
                                              : fmt::format("OPENBLAS_CORETYPE={} is set", setting);

@@ -1,4 +1,4 @@
-// What this program was built from and with, and what it runs on: for --version and for the record of each run.
+// The sources and tools that this program was built with, and the machine: for --version and the record of each run.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ namespace bochner {
 
 struct BuildInfo {
   std::string version;   ///< `0.1.0`
-  std::string commit;    ///< `a1b2c3d4e5f6`, `-dirty` behind it where files differed; `unknown` outside git
+  std::string commit;    ///< `a1b2c3d4e5f6`, with `-dirty` if files differed; `unknown` outside git
   std::string compiler;  ///< `g++ 12.2.0`
   std::string flags;     ///< `-O3 -march=native ...`
   std::string blas;      ///< `OpenBLAS 0.3.21, core Haswell`
@@ -16,12 +16,12 @@ struct BuildInfo {
 
 BuildInfo build_info();
 
-/// One line where OpenBLAS runs kernels for a lesser CPU than this one, which costs up to half the speed: names both,
-/// and what to do. Empty if all is well.
+/// One line if OpenBLAS runs kernels for a lesser CPU than this one, which costs up to half the speed. It names both
+/// and says what to do. Empty if all is well.
 std::string blas_advice();
 /// The same for a core name, whether OPENBLAS_CORETYPE is set, and the best name for the CPU.
 std::string blas_advice(const std::string& core, const char* setting, const std::string& best);
-/// The OpenBLAS core type that suits this CPU best, of `Haswell`, `SkylakeX`, `Cooperlake`; empty for lesser ones.
+/// The best OpenBLAS core type for this CPU among `Haswell`, `SkylakeX` and `Cooperlake`; empty for lesser CPUs.
 std::string best_core_type();
 
 /// The text of --version.

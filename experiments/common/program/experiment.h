@@ -1,10 +1,10 @@
-// What an experiment is: its name, its presets and the papers' numbers. The files presets/*.ini and paper.csv beside
-// its main.cpp are embedded when it is built, so that the binary runs from anywhere.
+// An experiment: its name, its presets and the papers' numbers. The files presets/*.ini and paper.csv beside its
+// main.cpp are embedded when it is built, so that the binary runs from anywhere.
 //
 //   const Experiment kLra{"lra", "Long Range Arena: ...", &embedded_resources()};
 //
-// A preset is a protocol: PROTOCOL.ini holds what all its tasks share, PROTOCOL.TASK.ini what one task needs, and
-// PROTOCOL.TASK.ATTENTION.ini what one mechanism needs there; they are read in this order, later values win.
+// A preset is a protocol. PROTOCOL.ini has the values for all its tasks, PROTOCOL.TASK.ini those for one task, and
+// PROTOCOL.TASK.ATTENTION.ini those for one mechanism on it. They are read in this order; later values win.
 #pragma once
 
 #include <functional>
@@ -29,20 +29,20 @@ struct Resources {
   std::string_view paper;  ///< paper.csv, empty if the experiment has none
 };
 
-/// Those of the program that is running. Each experiment's CMake target defines it.
+/// The files of the running program. Each experiment's CMake target defines this function.
 const Resources& embedded_resources();
 
 struct Experiment {
   std::string name;     ///< as in `./run NAME` and runs/NAME/
   std::string summary;  ///< one line for --help
   Resources resources;
-  /// Do its models store activations in bf16 under --precision=bf16 (layers/mixed_precision.h)? On the CPU, where no
-  /// product rounds its factors, that precision is refused to others: it would change nothing.
+  /// Whether its models store activations in bf16 under --precision=bf16 (layers/mixed_precision.h). Others refuse that
+  /// precision on the CPU, where no product rounds its factors and it would change nothing.
   bool stores_bf16 = false;
-  /// Does it train? Where it only measures, --seeds, --resume, --init and --bench are refused: they would change
+  /// Whether it trains. If it only measures, --seeds, --resume, --init and --bench are refused, since they would change
   /// nothing.
   bool trains = true;
-  /// Options of all programs that change nothing here: --help leaves them out, and the command line may not hold them.
+  /// Options of all programs that change nothing here: --help omits them, and the command line may not have them.
   std::vector<std::string> unused = {};
   /// Numbers that follow from a finished run, for its results.json.
   std::function<std::vector<std::pair<std::string, double>>(const RunRecord&)> derived = {};

@@ -17,14 +17,14 @@
 namespace bochner {
 namespace {
 
-// All that the handler touches: lock-free, and no memory that comes and goes.
+// All that the handler uses: lock-free, and in memory that is never freed.
 std::atomic<int> first_signal = 0;
 std::atomic<int> latest_signal = 0;
 std::atomic<int64_t> first_at = 0;
 std::atomic<int> delays = 0;
 std::atomic<bool> leaving = false;
 
-/// What is said, as a stack of texts.
+/// The messages, as a stack.
 constexpr int kNotes = 8;
 std::array<std::array<char, 1024>, kNotes> notes = {{{"interrupted; nothing was written"}}};
 std::atomic<int> note = 0;
@@ -85,7 +85,7 @@ extern "C" void bochner_on_stop_signal(int signal) {
 }  // namespace
 
 void install_signal_handlers() {
-  // SA_RESTART: a write that is under way goes on rather than fail with EINTR.
+  // SA_RESTART: a write in progress continues instead of failing with EINTR.
   struct sigaction action = {};
   action.sa_handler = bochner_on_stop_signal;
   action.sa_flags = SA_RESTART;

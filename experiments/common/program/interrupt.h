@@ -11,20 +11,20 @@
 
 namespace bochner {
 
-/// Installs the handlers, of which SIGINT and SIGHUP stay ignored where the caller ignores them (nohup, `&` in a
-/// script). A file that outgrows its limit becomes an error of write(), and so does a pipe without a reader: a run must
-/// not end because nobody reads what it says.
+/// Installs the handlers. SIGINT and SIGHUP stay ignored if the caller ignores them (nohup, `&` in a script). A file
+/// beyond its size limit becomes an error of write(), and so does a pipe without a reader: a run must not end because
+/// nobody reads its messages.
 void install_signal_handlers();
 
-/// The program was asked to stop, and goes on only under a StopLater.
+/// Whether the program was asked to stop; it continues only while there is a StopLater.
 bool interrupted();
 
-/// 130, and after SIGUSR1 kRequeue: whoever sent it may start the same command again.
+/// 130, or kRequeue after SIGUSR1, whose sender may start the same command again.
 int stop_code();
 inline constexpr int kRequeue = 75;  // EX_TEMPFAIL
 
-/// While one lives, the program does not end at a signal; where one came, interrupted() tells. Where nobody asked by
-/// the end of the last one, the program ends there.
+/// While one exists, a signal does not end the program; interrupted() tells whether one came. If one came and nobody
+/// asked before the last StopLater is destroyed, the program ends there.
 class StopLater {
  public:
   StopLater();
@@ -33,7 +33,7 @@ class StopLater {
   StopLater& operator=(const StopLater&) = delete;
 };
 
-/// What the program says when it ends at once, while this object lives; without one that nothing was written.
+/// The message when the program ends at once while this object exists. Without one, it says that nothing was written.
 class StopNote {
  public:
   explicit StopNote(const std::string& text);
@@ -45,13 +45,14 @@ class StopNote {
   int before_;
 };
 
-/// Thrown by a loop that was asked to stop, after it saved its work; `what()` says how to go on. Exit code stop_code().
+/// Thrown by a loop that was asked to stop, after it saved its work; `what()` says how to continue. Exit code
+/// stop_code().
 class Interrupted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A run that failed on its way through no mistake of the caller, such as a loss that is NaN. Exit code 1.
+/// A run that failed through no mistake of the caller, for example by a loss of NaN. Exit code 1.
 class RunFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -37,7 +37,7 @@ class Log {
   }
   void line(LogLevel level, const std::string& text);
 
-  /// Draws `text` in the last line of a terminal, instead of what was drawn there before; empty removes it.
+  /// Draws `text` in the last line of a terminal, replacing the text there; empty removes it.
   void draw(const std::string& text);
 
  private:

@@ -46,7 +46,7 @@ struct RunOptions {
   bool help = false;
   bool version = false;
 
-  // What the options above may be, set by the experiment.
+  // The values that the options above may have, set by the experiment.
   std::vector<std::string> tasks;
   std::vector<std::string> attentions = {"none"};
   std::vector<std::string> precisions = {"f32", "tf32", "bf16"};

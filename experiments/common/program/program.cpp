@@ -34,11 +34,11 @@ constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kCallersMistake = 2;
 
-/// Sees to it that what was printed is written.
+/// Makes sure that the output is written.
 void flush_output() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   const int error = errno;
-  if (error == EPIPE) {  // the reader has what it wants: end as other programs do in a pipe
+  if (error == EPIPE) {  // the reader has closed the pipe: end as other programs do
     std::signal(SIGPIPE, SIG_DFL);
     std::raise(SIGPIPE);
   }
@@ -64,7 +64,7 @@ std::string name_of(const std::vector<std::string>& names, const char* kind) {
   return name;
 }
 
-/// Where nothing is trained, what is for training is refused, and a folder that is taken.
+/// For programs that do not train: refuses options of training, and a folder that holds a run.
 void check_measurement(const Experiment& experiment, const RunOptions& options) {
   if (experiment.trains) return;
   for (const auto& [name, asked] : {std::pair{"seeds", options.seeds > 1},
@@ -80,12 +80,12 @@ void check_measurement(const Experiment& experiment, const RunOptions& options) 
   if (!options.out.empty() && std::filesystem::exists(options.out) && !std::filesystem::is_directory(options.out)) {
     fail("--out={}: that is a file; name a folder, for results.json and report.html", options.out);
   }
-  if (!options.out.empty() && holds_run(options.out)) {  // shows now, not behind the measurement
+  if (!options.out.empty() && holds_run(options.out)) {  // reported before the measurement, not after it
     fail("{} holds a run already; name another folder with --out", options.out);
   }
 }
 
-/// Checks the device and how it is to compute.
+/// Checks the device and its precision.
 void use_device(const Experiment& experiment, const RunOptions& options) {
   const Device device = Device::named(options.device);
   const Precision precision = precision_named(options.precision);
@@ -122,7 +122,7 @@ class Program {
   }
 
  private:
-  /// `--evaluate RUN` and `--predict RUN` are of the run's own config.
+  /// `--evaluate RUN` and `--predict RUN` use the run's own config.
   void use_settings_of_run(const std::string& option) {
     const std::optional<std::string> folder = argument(arguments_, option);
     if (!folder || !experiment_.trains) return;
@@ -135,7 +135,7 @@ class Program {
     arguments_.push_back("--config=" + (std::filesystem::path(*folder) / "config.ini").string());
   }
 
-  /// Does the caller want to be told something, rather than a run?
+  /// Whether the caller asks for information instead of a run.
   bool tells(const Fields& fields, const RunOptions& options) const {
     if (options.help) print(help_text(experiment_, fields));
     if (options.version && !options.help) print(version_text());
@@ -143,7 +143,7 @@ class Program {
     return options.help || options.version || options.dump_config;
   }
 
-  /// `--resume=auto` becomes `--resume` where there is something to continue, and nothing where not.
+  /// `--resume=auto` becomes `--resume` if there is something to continue, otherwise it is removed.
   void settle_resume(const std::vector<std::string>& tasks, const std::vector<std::string>& attentions) {
     std::erase(arguments_, kResumeAuto);
     Arguments first = arguments_;
@@ -156,7 +156,7 @@ class Program {
     });
   }
 
-  /// The folder that --out names, or else the latest of those that are named after the run or runs.
+  /// The folder that --out names, otherwise the latest of those named after the run or runs.
   std::filesystem::path folder_asked(RunOptions options, const std::vector<std::string>& tasks,
                                      const std::vector<std::string>& attentions) const {
     if (!options.out.empty()) return options.out;
@@ -181,7 +181,7 @@ class Program {
       const std::string advice = blas_advice();
       if (!advice.empty() && records_.empty()) log_.info("{}", advice);
       if (!options.trace.empty() && trace_.empty()) {
-        trace::write(options.trace);  // empty: that it cannot be written shows now, not behind hours of training
+        trace::write(options.trace);  // empty: reports a path that cannot be written before the training
         trace_ = options.trace;
         trace::start();
       }
@@ -214,7 +214,7 @@ class Program {
     const bool resume = has_flag(arguments_, "resume");
     const std::vector<Part> whole = {{"", without_flag(arguments_, "resume")}};
     const std::vector<Part> parts = parts_by(parts_by(whole, "task", tasks), "attention", attentions);
-    // All are looked at before the first begins, so that a mistake in the last one shows now.
+    // All are checked before the first begins, so that a mistake in the last one is reported now.
     bool told = false;
     for (const Part& part : parts) {
       with_config_([&](Fields& fields, RunOptions& options, const Body&) {

@@ -1,12 +1,12 @@
-// What every experiment's main shares: options, --help and the like, signals, exit codes, the table at the end.
+// The main function of every experiment: options, --help and the like, signals, exit codes, the table at the end.
 //
 //   int main(int argc, char** argv) {
 //     return bochner::main_of<Config>({"lra", "Long Range Arena", bochner::embedded_resources()}, argc, argv, train);
 //   }
 //   void train(Config& config, Session& session) { train_runs(session, ...); }
 //
-// `--attention=A,B` calls it once for each, see comparison.h; the report on all runs is written into the folder that
-// holds theirs. Exit codes: 0 done; 1 failed while running, a full disk, or a bug; 2 the caller's mistake; 130
+// `--attention=A,B` calls train once for each (comparison.h), and the report on all runs is written into the folder
+// above theirs. Exit codes: 0 done; 1 failed while running, a full disk, or a bug; 2 the caller's mistake; 130
 // interrupted; 75 interrupted by SIGUSR1. Whatever goes wrong ends in one line on stderr.
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace bochner {
 
-/// What a run knows of how it was called. `options` and `fields` are those of the config object.
+/// How a run was called. `options` and `fields` are those of the config object.
 struct Session {
   const Experiment& experiment;
   Fields& fields;
@@ -35,13 +35,13 @@ struct Session {
   bool steps_given = false;      ///< on the command line: a run that is continued may be made longer
   DataLog data{};                ///< what was read for all runs of this call
   std::set<std::string> told{};  ///< warnings, each once
-  /// More for report.html of one run, and files beside it: called when the run is finished.
+  /// Called when a run is finished: adds to its report.html, and writes files beside it.
   std::function<std::vector<ReportFigure>(const RunRecord&)> draw{};
-  std::vector<RunRecord> records{};  ///< of the runs that are finished; train_runs adds them
+  std::vector<RunRecord> records{};  ///< of the finished runs; train_runs adds them
 };
 
 using Body = std::function<void(Session&)>;
-/// Runs a body with a config that `fields` and `options` belong to, whose values are the defaults.
+/// Runs a body with the fields and options of a new config, whose values are the defaults.
 using Launch = std::function<void(Fields& fields, RunOptions& options, const Body& body)>;
 
 /// main_of without its template: `with_config` makes a new config and passes it on.

@@ -45,7 +45,7 @@ std::string bar(double share, const std::string& text, int columns) {
   const std::string done(static_cast<size_t>(filled), '=');
   const std::string drawn = filled == kBarWidth ? done : done + '>' + std::string(kBarWidth - 1 - done.size(), ' ');
   std::string line = fmt::format("[{}] {}", drawn, text);
-  // A line that wraps could not be drawn over.
+  // A line that wraps could not be redrawn.
   if (columns > 0 && static_cast<int>(line.size()) >= columns) line.resize(static_cast<size_t>(columns - 1));
   return line;
 }

@@ -15,7 +15,7 @@
 
 namespace bochner {
 
-/// What a progress line tells.
+/// The contents of a progress line.
 struct ProgressState {
   int64_t step = 0;
   int64_t steps = 0;
@@ -35,10 +35,10 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// To be called after each step; shows it if it is time: a bar ten times a second, a plain line after 1, 2, 4, ... 60
-  /// seconds, then each minute, and at the last step.
+  /// Call it after each step. It draws if it is time: a bar ten times a second, a plain line after 1, 2, 4, ... 60
+  /// seconds, then every minute, and at the last step.
   void update(const ProgressState& state, Clock::time_point now = Clock::now());
-  /// The same while a split is measured, of which so many examples are done.
+  /// The same while a split is measured, after so many examples.
   void update_evaluation(const std::string& split, int64_t done, int64_t of, Clock::time_point now = Clock::now());
   /// Clears the bar.
   void finish();

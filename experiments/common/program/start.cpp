@@ -15,7 +15,7 @@
 namespace bochner {
 namespace {
 
-/// What OpenBLAS maps for each of its threads in its constructor (its BUFFER_SIZE on x86-64).
+/// The bytes that OpenBLAS maps for each of its threads in its constructor (its BUFFER_SIZE on x86-64).
 constexpr size_t kBlasBuffer = size_t{128} << 20;
 
 /// The number in an environment variable such as OMP_NUM_THREADS; 0 if there is none.

@@ -1,13 +1,13 @@
-// What a program ensures before it does anything: its standard streams are open, and BLAS has enough address space.
+// The first checks of a program: its standard streams are open, and BLAS has enough address space.
 #pragma once
 
 namespace bochner {
 
-/// Opens what the caller closed of standard input, output and error as /dev/null: the first files of the program would
-/// take their numbers otherwise, and messages would go into them.
+/// Opens /dev/null for each of standard input, output and error that the caller has closed. Otherwise the first files
+/// of the program would take their numbers, and messages would go into those files.
 ///
-/// Programs with this function also end with a message where `ulimit -v` leaves OpenBLAS no room: its constructor,
-/// which runs before main, would ask for memory again and again without end.
+/// Programs with this function also end with a message if `ulimit -v` leaves too little memory for OpenBLAS, whose
+/// constructor runs before main and would ask for it again and again without end.
 void start_process();
 
 }  // namespace bochner

@@ -55,7 +55,7 @@ std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<doubl
   return result;
 }
 
-/// Texts of ticks, with as many digits as tell them apart.
+/// Texts of ticks, with as many digits as distinguish them.
 std::vector<std::string> tick_texts(const std::vector<double>& ticks) {
   std::vector<std::string> texts;
   for (int digits = 6; digits <= 15; ++digits) {
@@ -68,7 +68,7 @@ std::vector<std::string> tick_texts(const std::vector<double>& ticks) {
 
 double width_of(const std::string& text) { return kCharacter * static_cast<double>(text.size()); }
 
-/// A mark around a place. Eight shapes, which one tells apart without colours.
+/// A mark at a place, in one of eight shapes that can be told apart without colours.
 std::string mark(const Curve& curve, double x, double y) {
   constexpr const char* kShapes[kMarks] = {"m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z",
                                            "m-3.2 -3.2h6.4v6.4h-6.4z",
@@ -78,7 +78,7 @@ std::string mark(const Curve& curve, double x, double y) {
                                            "m-4 0h8m-4 -4v8",
                                            "m-3 -3l6 6m0 -6l-6 6",
                                            "m-2 -4h4v8h-4z"};
-  // Behind eight curves the colours come back, with another shape each.
+  // After eight curves colours are used again, each with another shape.
   const int shape = (curve.colour + 3 * (curve.colour / kColours)) % kMarks;
   return fmt::format("<path class=\"mark\" style=\"stroke:var(--c{0});fill:var({1})\" d=\"M{2:.1f} {3:.1f}{4}\"/>",
                      curve.colour % kColours, curve.dashed ? "--bg" : fmt::format("--c{}", curve.colour % kColours), x,
@@ -90,7 +90,7 @@ std::string style_of(const Curve& curve) {
                      curve.dashed ? " stroke-dasharray=\"5 4\"" : "");
 }
 
-/// The curve and its marks: on all points where they are few, else spread, each curve's at other places.
+/// The curve and its marks: on all points if these are few, otherwise on some, at other places for each curve.
 std::string drawn(const Curve& curve, const std::vector<std::pair<double, double>>& points, const Axis& x_axis,
                   const Axis& y_axis) {
   if (points.empty()) return "";
@@ -107,7 +107,7 @@ std::string drawn(const Curve& curve, const std::vector<std::pair<double, double
   return svg + "\n";
 }
 
-/// Below the axes, a label once: in two columns where that fits. Returns its height.
+/// The legend below the axes, each label once, in two columns if they fit. Returns its height.
 double add_legend(std::string& svg, const std::vector<Curve>& curves, double left) {
   std::vector<const Curve*> named;
   bool narrow = true;

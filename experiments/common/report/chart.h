@@ -1,5 +1,5 @@
-// Curves as SVG, drawn to be read in light, in dark and without colours: colours are CSS variables of the page, and
-// each has a mark of its own shape.
+// Curves as SVG for light pages, dark pages and without colours: colours are CSS variables of the page, and each has a
+// mark of its own shape.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 namespace bochner {
 
 struct Curve {
-  std::string label;  ///< the legend shows it once where several curves have it
-  int colour = 0;     ///< from 0; behind eight the colours come back, with other marks
+  std::string label;  ///< the legend shows it once if several curves have it
+  int colour = 0;     ///< from 0; from 8 on colours are used again with other marks
   bool dashed = false;
-  std::vector<std::pair<double, double>> points;  ///< by x; those that are not finite are left out
+  std::vector<std::pair<double, double>> points;  ///< by x; points that are not finite are omitted
 };
 
 /// An <svg> element with axes, round ticks and a legend.

@@ -2,7 +2,7 @@
 // own config and folder below --out, and writes one report on them all. `--task=A,B` does the same; with both, each
 // attention runs on each task.
 //
-// It works on the words of the command line: each run is the same as if it were typed alone.
+// It works on the words of the command line, so each run is the same as if it were started alone.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@ namespace bochner {
 
 using Arguments = std::vector<std::string>;
 
-/// The value of `--name=VALUE` or `--name VALUE`, the last one where there are several; none where it is not given.
+/// The value of `--name=VALUE` or `--name VALUE`, the last one if there are several; none if it is not given.
 std::optional<std::string> argument(const Arguments& arguments, const std::string& name);
-/// Is the flag `--name` given?
+/// Whether the flag `--name` is given.
 bool has_flag(const Arguments& arguments, const std::string& name);
-/// The arguments without every `--name=VALUE` and `--name VALUE`; of a flag, without `--name`.
+/// The arguments without any `--name=VALUE` and `--name VALUE`, or without `--name` for a flag.
 Arguments without_argument(const Arguments& arguments, const std::string& name);
 Arguments without_flag(const Arguments& arguments, const std::string& name);
 

@@ -1,4 +1,4 @@
-// For experiments that only measure and train nothing: figures, as results.json and report.html of a run folder.
+// Figures of experiments that measure but do not train, written as results.json and report.html of a run folder.
 #pragma once
 
 #include <string>
@@ -25,11 +25,11 @@ struct NamedTable {
 };
 
 /// Writes config.ini, results.json and report.html into the run folder that the options name: figures, tables, and what
-/// the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder, but for --quiet.
+/// the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder, unless --quiet.
 /// Curves get their colours here.
 void write_figures(const Session& session, std::vector<Figure> figures, const std::vector<NamedTable>& tables = {});
 
-/// The load averages of the machine over 1, 5 and 15 minutes, and its processors: how far a time can be trusted.
+/// The load averages of the machine over 1, 5 and 15 minutes, and its processors, to judge measured times.
 std::string machine_load();
 
 }  // namespace bochner

@@ -1,5 +1,5 @@
-// The sentence that matters first: what was reached, what is reached without learning, and which differences are more
-// than luck.
+// The sentence at the top of a report: what was reached, what is reached without learning, and which differences are
+// more than chance.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct Headline {
   std::string meaning;  ///< what was measured, and what may be said of the order
 };
 
-/// One for each task of the runs that were tested. A mechanism is called level with the best where its mean is less
-/// than one deviation behind: the larger one of the two mechanisms', over their seeds.
+/// One for each task of the runs that were tested. A mechanism is called level with the best if its mean is less than
+/// one deviation behind: the larger deviation of the two, over their seeds.
 std::vector<Headline> headlines(const std::vector<RunRecord>& runs);
 
 }  // namespace bochner

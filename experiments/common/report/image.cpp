@@ -31,8 +31,8 @@ std::string base64(const std::vector<std::byte>& bytes) {
   return text;
 }
 
-/// Colours at 0, 1/4, ... 1, between which others are mixed: readable in grey and to the colour-blind, as lightness
-/// grows evenly.
+/// Colours at 0, 1/4, ... 1, with others mixed between them. Lightness grows evenly, so that they are readable in grey
+/// and for the colour-blind.
 constexpr std::array<std::array<double, 3>, 5> kColours = {
     {{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}}};
 
@@ -62,7 +62,7 @@ Tensor heat_image(const Tensor& field, double low, double high, int contours) {
   const int64_t width = field.size(1);
   const auto part_at = [&](int64_t i) {
     const double part = (values[static_cast<size_t>(i)] - low) / (high - low);
-    return part > 0 ? std::min(part, 1.0) : 0;  // not finite: as the least
+    return part > 0 ? std::min(part, 1.0) : 0;  // not finite: like the smallest value
   };
   const auto level_at = [&](int64_t i) { return static_cast<int>(part_at(i) * (contours + 1)); };
   std::vector<uint8_t> pixels;

@@ -10,7 +10,7 @@
 namespace bochner {
 namespace {
 
-/// A unit in which a time is a number that one can read.
+/// A unit that gives a time a readable number.
 struct TimeUnit {
   const char* name;
   double seconds;
@@ -21,7 +21,7 @@ TimeUnit unit_for(double longest) {
   return longest <= 3 * 3600 ? TimeUnit{"minutes", 60} : TimeUnit{"hours", 3600};
 }
 
-/// The metrics of validation, first that which matters, and the loss of training.
+/// The metrics of validation, the most important first, and the loss of training.
 std::vector<std::string> charted(const std::vector<RunRecord>& runs) {
   std::vector<std::string> metrics;
   const auto add = [&](const std::string& name) {

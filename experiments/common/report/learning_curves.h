@@ -1,4 +1,4 @@
-// The curves of training: each metric against steps, and the one that matters against time too.
+// The curves of training: each metric against steps, and the most important one against time too.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,12 @@
 
 namespace bochner {
 
-/// <svg> elements for the charts of a page, first that of the metric that matters. Runs that differ in their seed have
+/// <svg> elements for the charts of a page, the most important metric first. Runs that differ only in their seed have
 /// one colour and one mark; training is dashed.
 std::string learning_curves(const std::vector<RunRecord>& runs);
 
-/// Seconds of training up to a step, between two lines of metrics.jsonl on the straight line; nullopt where no line of
-/// the run says the time.
+/// Seconds of training up to a step, interpolated between two lines of metrics.jsonl; nullopt if no line of the run has
+/// the time.
 std::optional<double> seconds_at(const RunRecord& run, int64_t step);
 
 }  // namespace bochner

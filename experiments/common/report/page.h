@@ -1,4 +1,4 @@
-// The frame of a page: head, colours in light, dark and on paper, and foot. Nothing in it comes from outside.
+// The frame of a page: head, colours for light, dark and paper, and foot. It loads nothing from elsewhere.
 #pragma once
 
 #include <string>

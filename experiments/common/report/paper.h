@@ -25,11 +25,11 @@ struct PaperNumber {
 
 class PaperTable {
  public:
-  /// An Error names the row where the file is malformed.
+  /// An Error names a malformed row.
   static PaperTable parse(std::string_view csv);
 
   const std::vector<PaperNumber>& numbers() const { return numbers_; }
-  /// The number of this protocol for this task and mechanism, else of any protocol; null if there is none.
+  /// The number of this protocol for this task and mechanism, otherwise that of any protocol; null if there is none.
   const PaperNumber* find(std::string_view protocol, std::string_view task, std::string_view attention) const;
 
  private:

@@ -20,7 +20,7 @@ constexpr size_t kMostShown = 12;  ///< rows of what papers report, that are not
 
 std::string scrollable(const Table& table) { return "<div class=\"wide\">" + table.html() + "</div>\n"; }
 
-/// What training gave: in a sentence, as a table, and as curves.
+/// The results of training: a sentence, a table and curves.
 std::string results_of(const std::vector<RunRecord>& runs, const PaperTable& papers) {
   std::string html;
   for (const auto& [result, meaning] : headlines(runs)) {

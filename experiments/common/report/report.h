@@ -1,5 +1,5 @@
-// report.html: one page without anything from outside that shows one run, or several side by side: the
-// sentence that matters, results beside the papers' numbers, curves, speed and memory, settings.
+// report.html: one self-contained page on one run, or on several side by side: the main result in a sentence, results
+// beside the papers' numbers, curves, speed and memory, settings.
 #pragma once
 
 #include <string>

@@ -30,7 +30,7 @@ std::string mean_cell(const RunGroup& group, const std::string& metric) {
   return values.empty() ? kNone : shown(metric, spread_of(values));
 }
 
-/// Does the last step give another result than the best one of validation, in any of the runs?
+/// Whether, in any of the runs, the last step has another result than the best one by validation.
 bool last_differs(const std::vector<RunRecord>& runs, const std::string& metric) {
   return std::any_of(runs.begin(), runs.end(), [&](const RunRecord& run) {
     return !run.result.test_last.empty() && cell(run.result.test, metric) != cell(run.result.test_last, metric);

@@ -1,4 +1,4 @@
-// The tables of a report of runs: what they reached beside the papers' numbers, what they took, what papers report.
+// The tables of a report of runs: their results beside the papers' numbers, their costs, and what papers report.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace bochner {
 
-/// Test results of each run and, of several seeds, their means; beside them those of the last step, where they are
-/// others, and the papers' numbers; below them what is reached without learning.
+/// Test results of each run and means over several seeds, beside those of the last step, if they differ, and the
+/// papers' numbers; below them what is reached without learning.
 Table results_table(const std::vector<RunRecord>& runs, const PaperTable& papers);
 
 /// Steps, parameters, speed, time and memory of each run.
 Table costs_table(const std::vector<RunRecord>& runs);
 
-/// All that the papers report for the tasks of these runs; columns that say the same in each row are left out.
+/// All that the papers report for the tasks of these runs; columns with the same value in each row are omitted.
 Table reported_table(const std::vector<RunRecord>& runs, const PaperTable& papers);
 
-/// Results and costs for the terminal, 80 columns wide where names are short, and below them the sentences.
+/// Results and costs for the terminal, 80 columns wide if names are short, and below them the sentences.
 std::string results_text(const std::vector<RunRecord>& runs);
 
 }  // namespace bochner

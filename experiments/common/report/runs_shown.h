@@ -14,13 +14,13 @@ struct RunGroup {
   std::string name;  ///< of what differs between the groups
   std::vector<const RunRecord*> runs;
 
-  /// Of a metric of the test, those runs that have it.
+  /// The values of a test metric, for the runs that have it.
   std::vector<double> tested(const std::string& metric) const;
 };
 /// In the order in which each has its first run. They point into `runs`.
 std::vector<RunGroup> groups_of(const std::vector<RunRecord>& runs);
 
-/// What tells a run from the others.
+/// The name that distinguishes a run from the others.
 std::string name_of_run(const RunRecord& run, const std::vector<RunRecord>& all);
 
 /// `lra: listops with performer, softmax`: what a report of these runs is called. There is at least one.
@@ -29,7 +29,7 @@ std::string title_of(const std::vector<RunRecord>& runs);
 /// The metrics of the test, accuracies first.
 std::vector<std::string> tested_metrics(const std::vector<RunRecord>& runs);
 
-/// What is reached without learning, each number once: runs on the same data say the same.
+/// What is reached without learning, each number once, since runs on the same data have the same.
 std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs);
 
 /// What is to stand beside the numbers of any of the runs, each remark once.
@@ -42,7 +42,7 @@ std::string shown_name(const std::string& metric);
 std::string shown(const std::string& metric, double value);
 std::string shown(const std::string& metric, const Spread& spread);
 
-/// Of losses and errors a smaller one is better.
+/// Whether smaller is better, as for losses and errors.
 bool higher_is_better(const std::string& metric);
 
 }  // namespace bochner

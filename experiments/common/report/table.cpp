@@ -15,7 +15,7 @@ size_t width(const std::string& utf8) {
       std::count_if(utf8.begin(), utf8.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-/// Does the column hold words, and not numbers?
+/// Whether the column holds words instead of numbers.
 bool holds_words(const std::vector<std::vector<std::string>>& rows, size_t column) {
   bool any = false;
   for (const auto& row : rows) {

@@ -10,9 +10,10 @@ struct Table {
   std::vector<std::string> head;
   std::vector<std::vector<std::string>> rows;  ///< each as long as the head
 
-  /// One line for the head and one a row, columns two blanks apart: the first to the left, the others to the right.
+  /// One line for the head and one for each row, with columns two blanks apart, the first aligned left, the others
+  /// right.
   std::string text() const;
-  /// A <table> element with all cells escaped; columns of words stand to the left, and their lines are broken.
+  /// A <table> element with all cells escaped; columns of words are aligned left, and their lines wrap.
   std::string html() const;
 };
 

@@ -1,12 +1,12 @@
-// A run's best model asked again, without training: --evaluate RUN measures it on validation and test, --predict RUN
-// writes what it says of each test example.
+// Uses a run's best model without training: --evaluate RUN measures it on validation and test, and --predict RUN writes
+// its answer to each test example.
 #pragma once
 
 #include "experiments/common/run/run.h"
 
 namespace bochner {
 
-/// Does the caller want answers of a run that is there, rather than a new one?
+/// Whether the caller wants answers of an existing run instead of a new run.
 bool asks_a_run(const RunOptions& options);
 
 /// Gives them. The config must be that of the run, as Program loads it. Predictions are tab-separated, a line for each

@@ -1,5 +1,5 @@
-// A record that grows: what was appended before a crash stays readable, and a continued run cuts off what lies behind
-// its checkpoint.
+// A growing record: what was appended before a crash stays readable, and a continued run removes what was appended
+// after its checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace bochner {
 
-/// How far a file had grown, and what was in it: a checkpoint holds it, and what continues from there compares.
+/// The size and hash of a file at some time. A checkpoint holds them, and a continued run compares them.
 struct FileMark {
   int64_t bytes = 0;
   std::string hash{};  ///< XXH3-128 of these bytes
@@ -23,14 +23,14 @@ struct FileMark {
 
 class AppendFile {
  public:
-  /// Cuts an existing file off behind `keep`. An Error, and nothing touched, where it is shorter or where what it holds
-  /// up to there is not what was written.
+  /// Truncates an existing file to `keep`. If it is shorter, or its bytes up to there have changed, an Error, and the
+  /// file stays as it is.
   AppendFile(const std::filesystem::path& path, const FileMark& keep);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  /// All of it or an Error; what was appended before stays.
+  /// Appends all of it, or throws an Error and leaves the file as it was.
   void append(std::string_view bytes);
   /// Returns when the bytes are on the disk.
   void sync();

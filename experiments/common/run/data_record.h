@@ -1,5 +1,5 @@
-// Which data a run read, in results.json and in its checkpoints: so that a record tells which bytes its numbers are of,
-// and a run is not continued with others.
+// The data that a run read, in results.json and its checkpoints, so that a record tells from which bytes its numbers
+// come, and a run is not continued with others.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ std::string data_json(const std::vector<DataRead>& reads);
 /// The reverse; an Error in the name of `file`.
 std::vector<DataRead> parse_data_json(std::string_view json, const std::string& file);
 
-/// A line for each file that has the name of a published one but other bytes, with both hashes.
+/// A line for each file with the name of a published one but other bytes, with both hashes.
 std::vector<std::string> unpublished(const std::vector<DataRead>& reads);
 
 /// An Error names what differs, and both hashes. Files may have moved: only bytes count, in the order of reading.

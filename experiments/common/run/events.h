@@ -41,7 +41,7 @@ Events parse_events(Bytes bytes);
 
 class EventsFile {
  public:
-  /// Goes on behind `keep` (AppendFile); an empty mark begins anew.
+  /// Continues after `keep` (AppendFile); an empty mark begins a new file.
   EventsFile(const std::filesystem::path& path, const FileMark& keep);
   void write(const ScalarEvent& event) { file_.append(format_event(event)); }
   void sync() { file_.sync(); }

@@ -35,7 +35,7 @@ std::string init_from(Trainable& model, const fs::path& from, Log& log) {
   const State stored = State::load(file);
   State own;
   model.save_model(own);
-  State training;  // of a checkpoint-last: nothing that one would miss
+  State training;  // state of training in a checkpoint-last, which a new run does not need
   model.save_training(training);
   State merged = own;
   merged.file = stored.file;

@@ -1,4 +1,4 @@
-// metrics.jsonl: what was measured when, one object a line.
+// metrics.jsonl: all measurements, one object per line.
 //
 //   {"step": 100, "split": "train", "loss": 0.69, "accuracy": 0.53, "seconds": 12.1}
 #pragma once
@@ -21,7 +21,7 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 const double* find_metric(const Metrics& metrics, std::string_view name);
 /// `loss 0.4213, accuracy 0.812`.
 std::string metrics_text(const Metrics& metrics);
-/// A JSON object that reads back to the same bits; what is not finite becomes a string such as "nan".
+/// A JSON object that reads back to the same bits; numbers that are not finite become strings such as "nan".
 std::string metrics_json(const Metrics& metrics);
 /// The reverse; an Error in the name of `file`.
 Metrics parse_metrics_json(std::string_view json, const std::string& file);
@@ -41,7 +41,7 @@ MetricsText parse_metrics(std::string_view text);
 
 class MetricsFile {
  public:
-  /// Goes on behind `keep` (AppendFile); an empty mark begins anew.
+  /// Continues after `keep` (AppendFile); an empty mark begins a new file.
   MetricsFile(const std::filesystem::path& path, const FileMark& keep);
   void write(int64_t step, std::string_view split, const Metrics& metrics);
   void sync() { file_.sync(); }

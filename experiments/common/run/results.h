@@ -1,4 +1,4 @@
-// results.json: what a finished run says of itself, and reading it back for reports.
+// results.json, the record of a finished run: written, and read back for reports.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace bochner {
 
-/// A run as a report needs it.
+/// The contents of a run that reports need.
 struct RunRecord {
   std::string experiment;
   std::string task;
@@ -33,18 +33,18 @@ struct RunRecord {
   TrainResult result;
   Metrics derived;  ///< from the above and the curves, as Experiment::derived says
   std::vector<MetricsLine> curves;
-  std::filesystem::path folder;  ///< where all this lies
+  std::filesystem::path folder;  ///< the run folder
 };
 
-/// The version of what results.json holds; those of before it was counted have none.
+/// The version of the contents of results.json; older files have none.
 inline constexpr int kResultsSchema = 2;
 
-/// The text of results.json, with the paper's number for this run where the table has one, the hashes of the files in
-/// its folder as they are now, and, last, the hash of itself.
+/// The text of results.json, with the paper's number for this run if the table has one, the current hashes of the files
+/// in its folder, and, last, its own hash.
 std::string results_json(const RunRecord& run, const PaperTable& papers);
 
-/// Reads results.json, config.ini and metrics.jsonl of a finished run. An Error if one is missing, or where a file
-/// of the run was changed since.
+/// Reads results.json, config.ini and metrics.jsonl of a finished run. An Error if one is missing, or if a file of the
+/// run was changed since.
 RunRecord read_run(const std::filesystem::path& folder);
 
 /// `2026-11-22T09:04:05Z`

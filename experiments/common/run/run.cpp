@@ -19,7 +19,7 @@
 namespace bochner {
 namespace {
 
-/// The folder of the run that the options describe, which is one of `many` where there are several seeds.
+/// The folder of the run that the options describe, one of `many` if there are several seeds.
 RunFolder folder_of(const Session& session, bool many) {
   const RunOptions& options = session.options;
   if (many) {
@@ -30,8 +30,8 @@ RunFolder folder_of(const Session& session, bool many) {
           options.resume};
 }
 
-/// Takes up the run in the folder: its id and config.ini, which must agree with what is asked for now. True where it is
-/// to be made longer.
+/// Continues the run in the folder: its id and config.ini, which must agree with the current settings. Returns whether
+/// the run becomes longer.
 bool read_identity(const Session& session, const RunFolder& folder, RunIdentity& identity) {
   const std::string file = (folder / "config.ini").string();
   identity.config = trusted_config(folder.path());
@@ -42,7 +42,7 @@ bool read_identity(const Session& session, const RunFolder& folder, RunIdentity&
   return true;
 }
 
-/// A finished run among others that are not must have learned from the same data.
+/// A finished run beside unfinished ones must have learned from the same data.
 void require_data_of(const RunRecord& finished, std::vector<DataRead> now) {
   if (now.size() > finished.data.size()) return;
   require_same_data(now, {finished.data.begin(), finished.data.begin() + std::ssize(now)});
@@ -95,7 +95,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
     identity.id = new_run_id();
     identity.config = stamped_config(config_ini(session.experiment, session.fields), identity.id);
   }
-  const DataLog own;  // of what this run alone reads
+  const DataLog own;  // of the data that only this run reads
   const std::unique_ptr<Trainable> model = make();
   identity.data = session.data.reads();
   for (const DataRead& read : own.reads()) identity.data.push_back(read);
@@ -150,7 +150,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
   const std::string title = fmt::format("{}: {}", session.experiment.name, run_name(options));
   write_file_atomically(folder / "report.html", report_html(title, {run}, papers, figures));
-  write_file_atomically(folder / "results.json", results_json(run, papers));  // last: it says that all is there
+  write_file_atomically(folder / "results.json", results_json(run, papers));  // last: it marks the run as complete
   return run;
 }
 

@@ -16,19 +16,19 @@
 
 namespace bochner {
 
-/// Makes the model for the config as it is now, whose seed differs from run to run.
+/// Makes the model for the current config, whose seed differs from run to run.
 using MakeTrainable = std::function<std::unique_ptr<Trainable>()>;
 
 /// Trains one run for each of the `--seeds`, into the run folder that the options name, with results.json and
 /// report.html, and adds them to the session's records. With --resume, runs that are finished are not touched.
 void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make);
 
-/// One run into `folder`; restores the best checkpoint's results where it is finished already.
+/// One run into `folder`; if it is finished already, restores the results of its best checkpoint.
 RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make);
 
 /// `task-attention-preset-seed1`, or `...-seeds1-3`.
 std::string run_name(const RunOptions& options);
-/// The folder below runs/ for runs with these options, where --out names none.
+/// The folder below runs/ for runs with these options if --out names none.
 std::filesystem::path folder_of_runs(const Experiment& experiment, const RunOptions& options);
 
 }  // namespace bochner

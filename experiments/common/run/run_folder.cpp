@@ -6,7 +6,7 @@
 #include "engine/io/temporary.h"
 
 namespace bochner {
-// Any of them: where one was lost, a new run must not be mixed into what is left of the old one.
+// Any of them shows a run: even if one was lost, a new run must not be mixed with the rest of the old one.
 bool holds_run(const std::filesystem::path& path) {
   const auto exists = [&](const char* name) { return std::filesystem::exists(path / name); };
   return exists("config.ini") || exists("checkpoint-last") || exists("results.json");

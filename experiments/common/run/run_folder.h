@@ -16,9 +16,9 @@ namespace bochner {
 
 class RunFolder {
  public:
-  /// Creates the folder, or enters it where `resume`, and locks it until this object ends, however that comes about.
-  /// An Error if it holds a run and `resume` is not set, where it holds none and `resume` is set, where another
-  /// process holds it, and where it cannot be written. Temporary files of processes that were killed are removed.
+  /// Creates the folder, or opens it if `resume`, and locks it until this object or the process ends. An Error if it
+  /// holds a run and `resume` is not set, if it holds none and `resume` is set, if another process holds it, or if it
+  /// cannot be written. Temporary files of killed processes are removed.
   RunFolder(const std::filesystem::path& path, bool resume);
 
   const std::filesystem::path& path() const { return path_; }
@@ -29,12 +29,12 @@ class RunFolder {
   std::optional<FileLock> lock_;
 };
 
-/// Does the folder hold a run?
+/// Whether the folder holds a run.
 bool holds_run(const std::filesystem::path& path);
-/// Does it, or a folder in it, or one in that?
+/// Whether it, a folder in it, or a folder in one of those holds a run.
 bool holds_runs(const std::filesystem::path& path);
 
-/// The first of NAME, NAME-2, NAME-3, ... below `parent` that holds no runs; with `latest` the last that does.
+/// The first of NAME, NAME-2, NAME-3, ... below `parent` that holds no runs; with `latest`, the last one that does.
 std::filesystem::path numbered_folder(const std::filesystem::path& parent, const std::string& name, bool latest);
 
 }  // namespace bochner

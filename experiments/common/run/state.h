@@ -28,7 +28,7 @@ struct State {
   void set(const std::string& name, double value);
   void set(const std::string& name, const Generator& value);
 
-  // An Error names the file and the value where it is missing or malformed.
+  // An Error names the file and a value that is missing or malformed.
   const std::string& text(const std::string& name) const;
   int64_t integer(const std::string& name) const;
   double real(const std::string& name) const;

@@ -42,7 +42,7 @@ std::optional<Parts> parted(const std::string& text) {
                text.substr(0, begin) + text.substr(end + 1)};
 }
 
-/// The id is hashed, too: one of another run cannot be put in.
+/// The id is hashed too, so the id of another run cannot be inserted.
 std::string hash_of(const std::string& id, const std::string& rest) { return xxh3_of(bytes_of(id + '\n' + rest)); }
 
 bool is_intact(const Parts& parts) { return hash_of(parts.id, parts.rest) == parts.hash; }
@@ -80,7 +80,7 @@ std::string new_run_id() {
 
 std::string stamped_config(const std::string& config, const std::string& id) {
   BOCHNER_ASSERT(id.size() == kDigits);
-  const size_t second = config.find('\n') + 1;  // behind the line that says what the experiment is
+  const size_t second = config.find('\n') + 1;  // after the line that names the experiment
   return config.substr(0, second) + std::string(kStamp) + id + std::string(kHash) + hash_of(id, config) + '\n' +
          config.substr(second);
 }
