@@ -1,5 +1,5 @@
-// What a classifier reaches without understanding anything, for comparison with a model's accuracy.
-// Both baselines guess from the training set and are scored on another set; a tie goes to the smaller class.
+// The accuracies of trivial classifiers, for comparison with a model's accuracy. Both baselines guess from the training
+// set and are scored on another set; a tie goes to the smaller class.
 #pragma once
 
 #include "datasets/dataset.h"
@@ -10,8 +10,8 @@ namespace bochner {
 double majority_accuracy(const Dataset& train, const Dataset& test);
 
 /// Accuracy on `test` of answering the class that is most frequent in `train` among examples with the same first token:
-/// in ListOps the outermost operator. A first token that never came in `train`, and an empty example, get the most
-/// frequent class of all.
+/// in ListOps the outermost operator. A first token that is not in `train`, and an empty example, get the most frequent
+/// class of all.
 double first_token_accuracy(const Dataset& train, const Dataset& test);
 
 }  // namespace bochner

@@ -15,7 +15,7 @@
 namespace bochner {
 
 struct CheckedFile {
-  std::filesystem::path path;  ///< of the file found; where none is, of the one that should be there
+  std::filesystem::path path;  ///< of the file found, or of the missing one
   FileState state;
   std::string what;  ///< what is wrong, empty if all is right
 };
@@ -28,7 +28,7 @@ struct KnownFile {
 
 struct KnownSet {
   std::string name;
-  std::string source;  ///< where its files are to be had
+  std::string source;  ///< where to get its files
   std::vector<KnownFile> files;
   /// What is to be put where, if not the files as they are listed.
   std::string remedy = {};
@@ -43,8 +43,8 @@ struct PublishedFile {
   std::string sha256;  ///< of the unpacked bytes
 };
 
-/// The known files that are called as this one is, whatever its folder, plain or packed: where the folder has the name
-/// of one of these sets, that set's alone.
+/// The known files with the name of this one, plain or packed, in any folder; if the folder has the name of one of
+/// these sets, only that set's.
 std::vector<PublishedFile> published_as(const std::filesystem::path& file);
 
 /// Compares size and SHA-256 of the unpacked bytes. A damaged packed file counts as one of a wrong hash.

@@ -4,8 +4,8 @@
 //   class Dataset            what a loader, a baseline and an experiment need
 //   class PackedDataset<T>   examples end to end in memory, in the smallest type that holds the ids
 //
-// Ids are the tokenizer's; 0 is padding, and no token of a text is 0. But only the lengths say whether a place is
-// padding: a black pixel may have id 0 and be real.
+// Ids are the tokenizer's; 0 is padding, and no token of a text is 0. Only the lengths tell whether a place is padding,
+// since a black pixel may have id 0 and be real.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,7 @@ class PackedDataset final : public Dataset {
     return labels_[static_cast<size_t>(example)];
   }
 
-  /// The tokens as they lie in memory.
+  /// The tokens in memory.
   std::span<const T> tokens(int64_t example, int sequence = 0) const {
     check(example);
     BOCHNER_ASSERT(sequence >= 0 && sequence < sequences_);

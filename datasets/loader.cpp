@@ -101,7 +101,7 @@ Batch Loader::make(LoaderPosition position) {
   batch.labels = Tensor::empty({end - begin}, DType::i64);
   auto* lengths = batch.lengths.data<int64_t>();
   auto* labels = batch.labels.data<int64_t>();
-  int64_t width = options_.pad_to_max ? options_.max_length : 1;  // a length of 0 would be no tensor for a model
+  int64_t width = options_.pad_to_max ? options_.max_length : 1;  // models cannot take a length of 0
   for (const int64_t example : batch.examples) {
     *labels++ = dataset_->label(example);
     for (int s = 0; s < sequences; ++s) {
@@ -176,7 +176,7 @@ void Loader::work() {
       failure = std::current_exception();
     }
     lock.lock();
-    if (restores != restores_) continue;  // somebody went elsewhere meanwhile
+    if (restores != restores_) continue;  // the position was changed meanwhile
     if (failure != nullptr) {
       failure_ = failure;
     } else {

@@ -1,4 +1,4 @@
-// Batches in a reproducible order, made ahead on a thread of its own.
+// Batches in a reproducible order, made in advance by another thread.
 //
 //   Loader loader(data.train, {.batch_size = 32, .max_length = 2000, .seed = seed});
 //   while (step < steps) {
@@ -43,7 +43,7 @@ struct Batch {
   Tensor lengths;                 ///< (batch), i64: real tokens
   Tensor labels;                  ///< (batch), i64
   std::vector<int64_t> examples;  ///< their numbers in the data set
-  LoaderPosition position;        ///< where the batch stood: restore(position) gives it again
+  LoaderPosition position;        ///< the place of the batch: restore(position) gives it again
 
   int64_t size() const { return static_cast<int64_t>(examples.size()); }
   /// The same with all tensors on that device.
@@ -54,7 +54,7 @@ struct LoaderOptions {
   int64_t batch_size = 32;
   /// Longer sequences keep their first `max_length` tokens; 0 keeps all.
   int64_t max_length = 0;
-  /// Every batch is max_length long, rather than as long as its longest sequence.
+  /// Every batch is max_length long instead of as long as its longest sequence.
   bool pad_to_max = false;
   /// The length of a batch is rounded up to a multiple of this.
   int64_t multiple_of = 1;
@@ -63,9 +63,9 @@ struct LoaderOptions {
   DType ids = DType::i64;
   bool shuffle = true;
   uint64_t seed = 0;
-  /// Leave out the last batch of an epoch where it is not full.
+  /// Omit the last batch of an epoch if it is not full.
   bool drop_last = false;
-  /// Batches made ahead on another thread; 0 makes each one when it is asked for.
+  /// How many batches another thread makes in advance; 0: each is made when requested.
   int64_t prefetch = 2;
 };
 
@@ -81,11 +81,11 @@ class Loader {
   const LoaderOptions& options() const { return options_; }
   int64_t steps_per_epoch() const { return steps_; }
 
-  /// The batch at position(), which moves on by one step.
+  /// The batch at position(), which then advances by one step.
   Batch next();
-  /// Where the next batch stands.
+  /// The place of the next batch.
   LoaderPosition position() const { return position_; }
-  /// Goes to any position; an Error where its step lies outside the epoch.
+  /// Goes to any position; an Error if its step lies outside the epoch.
   void restore(LoaderPosition position);
 
  private:
@@ -104,7 +104,7 @@ class Loader {
   LoaderOptions options_;
   int64_t steps_ = 0;
   LoaderPosition position_;
-  Order order_;  ///< touched only by work(), or by next() where nothing is prefetched
+  Order order_;  ///< used only by work(), or by next() without prefetching
 
   std::mutex mutex_;  ///< guards what follows
   std::condition_variable changed_;

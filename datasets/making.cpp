@@ -47,7 +47,7 @@ void check_same(const fs::path& folder, const Manifest& found, const Recipe& wan
        wanted.dataset);
 }
 
-/// Are all files of the manifest there, and does it have all parts? An Error if one is not as it should be.
+/// Whether all files of the manifest exist and it has all parts. An Error if a file differs from the manifest.
 bool complete(const fs::path& folder, const Manifest& manifest, const Recipe& recipe) {
   bool all = std::all_of(recipe.parts.begin(), recipe.parts.end(), [&](const std::string& part) {
     return std::any_of(manifest.files.begin(), manifest.files.end(), [&](const ManifestFile& file) {
@@ -66,7 +66,7 @@ bool complete(const fs::path& folder, const Manifest& manifest, const Recipe& re
   return all;
 }
 
-/// Looks for data that need not be made; nothing where they do.
+/// Looks for data that need not be made; nothing if they must be.
 std::optional<Ensured> find_data(const fs::path& folder, const Recipe& recipe, const Say& say) {
   if (has_manifest(folder)) {
     const Manifest manifest = read_manifest(folder);
@@ -90,15 +90,15 @@ std::optional<Ensured> find_data(const fs::path& folder, const Recipe& recipe, c
   return std::nullopt;
 }
 
-/// Where data are made, and the lock of who makes them.
+/// The folder where data are made, and the lock of the process that makes them.
 constexpr const char* kStaging = ".making";
 constexpr const char* kStagingLock = ".making.lock";
 
-/// Whoever makes the data of a folder, or clears up after one who was killed at it. One process at a time; the lock is
-/// removed in the end.
+/// The process that makes the data of a folder, or cleans up after one that was killed. Only one at a time; the lock is
+/// removed at the end.
 class Maker {
  public:
-  /// Waits for another one.
+  /// Waits for another process.
   Maker(const fs::path& folder, const std::string& dataset, const Say& say) {
     bool told = false;
     for (;;) {
@@ -120,20 +120,21 @@ class Maker {
   std::optional<Temporary> removed_;  // before the lock is given up, as it is declared after it
 };
 
-/// Moves the parts of a finished staging folder to their place, the manifest last, from wherever that was interrupted.
+/// Moves the parts of a finished staging folder to their place, the manifest last. It also completes an interrupted
+/// move.
 void install(const fs::path& folder, const Recipe& recipe) {
   const fs::path staging = folder / kStaging;
   std::vector<std::string> parts = recipe.parts;
   parts.emplace_back(Manifest::kFileName);
   for (const std::string& part : parts) {
     if (!fs::exists(staging / part)) continue;
-    if (fs::is_directory(folder / part)) fs::remove_all(folder / part);  // no folder is moved onto another
+    if (fs::is_directory(folder / part)) fs::remove_all(folder / part);  // a folder cannot be moved onto another
     fs::rename(staging / part, folder / part);
   }
   fs::remove(staging);
 }
 
-/// Clears up after a process that was killed: installs what it had finished, and removes what it had not.
+/// Cleans up after a killed process: installs what it had finished, and removes the rest.
 void clear_up(const fs::path& folder, const Recipe& recipe) {
   const fs::path staging = folder / kStaging;
   if (!fs::exists(staging)) return;
@@ -144,7 +145,7 @@ void clear_up(const fs::path& folder, const Recipe& recipe) {
   }
 }
 
-/// Until everything that was written there is on the disk.
+/// Waits until everything written there is on the disk.
 void sync(const fs::path& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const bool done = descriptor >= 0 && syncfs(descriptor) == 0;
@@ -170,10 +171,10 @@ class Scaffold {
   bool removes_ = true;
 };
 
-/// To be called by the Maker, where nothing is left of another.
+/// The Maker calls it when nothing is left of another process.
 Manifest make_all(const fs::path& folder, const Recipe& recipe) {
   const fs::path staging = folder / kStaging;
-  // What a signal removes; folders that are not empty then are left to the next start.
+  // Removed on a signal; folders that are not empty are left to the next start.
   std::deque<Temporary> temporaries;
   temporaries.emplace_back(staging);
   for (const std::string& part : recipe.parts) temporaries.emplace_back(staging / part);
@@ -182,7 +183,7 @@ Manifest make_all(const fs::path& folder, const Recipe& recipe) {
   Manifest manifest = recipe.make(staging);
   sync(staging);
   write_manifest(staging, manifest);
-  for (Temporary& temporary : temporaries) temporary.keep();  // from here on a signal leaves what the next start moves
+  for (Temporary& temporary : temporaries) temporary.keep();  // from now on the next start moves them after a signal
   scaffold.keep();
   install(folder, recipe);
   return manifest;
@@ -199,7 +200,7 @@ Manifest make_data(const fs::path& folder, const Recipe& recipe) {
 
 Ensured ensure_made(const fs::path& folder, const Recipe& recipe, const Say& say) {
   std::optional<Maker> maker;
-  const bool writable = access(folder.c_str(), W_OK) == 0;  // otherwise leftovers stay, and harm nobody
+  const bool writable = access(folder.c_str(), W_OK) == 0;  // otherwise leftovers stay, which is harmless
   if (writable && (fs::exists(folder / kStaging) || fs::exists(folder / kStagingLock))) {
     maker.emplace(folder, recipe.dataset, say);
     clear_up(folder, recipe);

@@ -1,9 +1,9 @@
-// Generated data in a folder: all of it or nothing, made by one process at a time, with a manifest.
+// Generated data in a folder, all or nothing, made by one process at a time, with a manifest.
 //
 //   ensure_made("data/listops", {.dataset = "listops", .options = described(options), ...}, say);
 //
-// The data are made in `.making` within the folder, under a lock, and moved when they are complete. Of what a process
-// was killed at, the next call moves the rest, where it was complete, or removes it.
+// The data are made in `.making` within the folder, under a lock, and moved when they are complete. After a process was
+// killed, the next call moves the rest of complete data, and removes incomplete data.
 #pragma once
 
 #include <filesystem>
@@ -43,10 +43,9 @@ enum class Ensured {
   foreign,   ///< all parts are there, without a manifest: somebody else's (the official ones, say), left alone
 };
 
-/// Sees to it that the data are in the folder, which is made if it is not there, and tells `say` what it finds and
-/// does. Where another process is making them, waits for it. An Error, and nothing touched, where a file is not what
-/// its manifest says, where the manifest is of other options, or where without a manifest only some of the parts are
-/// there.
+/// Makes the data in the folder, and the folder, unless they exist, and reports to `say` what it finds and does. If
+/// another process is making them, it waits. If a file differs from its manifest, if the manifest has other options, or
+/// if only some of the parts exist without a manifest, it throws an Error and changes nothing.
 Ensured ensure_made(const std::filesystem::path& folder, const Recipe& recipe, const Say& say);
 
 }  // namespace bochner

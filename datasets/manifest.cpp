@@ -64,7 +64,7 @@ Manifest parse(const json& root) {
 bool has_manifest(const std::filesystem::path& folder) { return std::filesystem::exists(folder / Manifest::kFileName); }
 
 Manifest parse_manifest(std::string_view text, std::string_view file) {
-  // The parser recurses: a manifest is four levels deep, a hostile file must not be a million.
+  // The parser recurses. A manifest has four levels; a hostile file could have a million.
   const auto shallow = [](int depth, json::parse_event_t, json&) {
     if (depth > 8) fail("it is nested too deeply");
     return true;

@@ -32,20 +32,20 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-/// Is there a manifest in the folder?
+/// Whether there is a manifest in the folder.
 bool has_manifest(const std::filesystem::path& folder);
-/// An Error that begins with `file` where the text is no manifest, names a file outside its folder, or a hash that can
-/// not be one.
+/// An Error that begins with `file` if the text is not a manifest, or if it names a file outside its folder or a
+/// malformed hash.
 Manifest parse_manifest(std::string_view text, std::string_view file);
 std::string format_manifest(const Manifest& manifest);
 Manifest read_manifest(const std::filesystem::path& folder);
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
 /// The entry of a file or folder on disk. The SHA-256 of a folder is that of all its files in the order of their names,
-/// each as `NAME BYTES`, a line feed, and what it holds.
+/// each as `NAME BYTES`, a line feed, and its contents.
 ManifestFile entry_of(const std::filesystem::path& folder, const std::string& name, int64_t rows);
 
-/// What a file of a manifest is like on disk.
+/// The state of a manifest's file on disk.
 enum class FileState { right, missing, wrong_size, wrong_hash };
 
 /// Compares size, then hash.

@@ -8,7 +8,7 @@
 namespace bochner::listops {
 namespace {
 
-/// How often each digit came.
+/// How often each digit occurs.
 struct Counts {
   int64_t of[10] = {};
   int64_t total = 0;
@@ -71,7 +71,7 @@ class Parser {
   }
 
  private:
-  /// Hands a value to the operator that waits for it, and on upwards while operators have all they need. True at the
+  /// Gives a value to the operator that waits for it, and continues upwards while operators are complete. True at the
   /// end of the expression.
   bool finish(int value) {
     for (;;) {

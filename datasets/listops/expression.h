@@ -8,7 +8,7 @@
 // arguments follows n + 1 opening parentheses. Tokens are separated by one blank.
 //
 //   MIN, MAX   smallest, largest argument
-//   MED        median; for an even number of arguments the mean of the middle two, its fraction cut off
+//   MED        median; for an even number of arguments the mean of the middle two, truncated
 //   SM         sum modulo 10
 //
 // This file is the reference for checking labels; the generator has its own arithmetic.
@@ -21,7 +21,7 @@
 
 namespace bochner::listops {
 
-/// Where a text stands, for messages: `basic_val.tsv: row 17 column 1`, counted from 1; without a row the name alone.
+/// The place of a text, for messages: `basic_val.tsv: row 17 column 1`, counted from 1; without a row the name alone.
 struct Place {
   std::string_view file = "listops";
   int64_t row = 0;
@@ -35,8 +35,8 @@ struct Place {
   }
 };
 
-/// The value, 0 ... 9, of an expression. Anything that is not exactly one expression is an Error with the character
-/// where it goes wrong. Takes memory in proportion to the text, and no recursion.
+/// The value, 0 ... 9, of an expression. Anything but exactly one expression is an Error with the first wrong
+/// character. Memory is proportional to the text, and there is no recursion.
 int evaluate(std::string_view text, const Place& place = {});
 
 }  // namespace bochner::listops

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// To be raised whenever the same options give other expressions.
+/// Increase it whenever the same options give other expressions.
 constexpr const char* kVersion = "1";
 
 constexpr int64_t kRowsPerPiece = 64;

@@ -22,7 +22,7 @@ inline constexpr const char* kTestFile = "basic_test.tsv";
 /// readers here take both.
 Manifest write_files(const std::filesystem::path& folder, const GeneratorOptions& options);
 
-/// Sees to it that the three files are in the folder, which is made if it is not there (ensure_made).
+/// Makes the three files in the folder, and the folder, unless they exist (ensure_made).
 Ensured ensure_files(const std::filesystem::path& folder, const GeneratorOptions& options, const Say& say);
 
 /// The options as a manifest records them, with the version of the generator: equal options give equal files.

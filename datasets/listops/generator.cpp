@@ -12,11 +12,11 @@
 namespace bochner::listops {
 namespace {
 
-// Trees are drawn in blocks, each from a stream of its own; the result is what the blocks give in order, so how many
-// are drawn at once does not matter.
+// Trees are drawn in blocks, each from its own stream, and the results are taken in the order of the blocks, whatever
+// number is drawn at once.
 constexpr int64_t kTreesPerBlock = 512;
 constexpr int64_t kBlocksPerRound = 64;
-/// So many trees in a row without a new expression end the search.
+/// The search ends after so many trees in a row without a new expression.
 constexpr int64_t kPatience = 2'000'000;
 
 constexpr int64_t kLongest = 1'000'000;
@@ -167,13 +167,13 @@ bool Sampler::draw(Expression& tree) {
   static_assert(kWords == 4 * kPhiloxBatch);
   codes_.clear();
   missing_.clear();
-  // What is written, what is sure to be written (nodes not yet drawn have length 1 at least, each `]` has 1).
+  // The length so far, and the least total length (a node not yet drawn has at least 1, each `]` has 1).
   int64_t sure = 1;
   for (;;) {
     const bool deepest = static_cast<int64_t>(missing_.size()) + 1 == options_.max_depth;
     if (!deepest && word() < operator_below_) {
       const auto arguments = 2 + static_cast<int64_t>(below(static_cast<uint32_t>(options_.max_args - 1)));
-      sure += 1 + arguments;  // the operator takes the place of a node; `]` and the arguments come on top
+      sure += 1 + arguments;  // the operator replaces a node; `]` and the arguments are added
       if (sure >= options_.max_length) return false;
       const uint32_t which = below(static_cast<uint32_t>(options_.operators.size()));
       codes_ += static_cast<char>(Expression::kOperator + static_cast<int>(options_.operators[which]));

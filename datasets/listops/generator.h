@@ -37,7 +37,7 @@ struct GeneratorOptions {
   bool operator==(const GeneratorOptions&) const = default;
 };
 
-/// An Error names the option that makes no sense.
+/// An Error names an option that makes no sense.
 void check(const GeneratorOptions& options);
 
 /// A tree in prefix order, one byte a node and one for each `]`: size() is the length that the bounds are for.
@@ -69,8 +69,8 @@ class Sampler {
  public:
   Sampler(const GeneratorOptions& options, const Generator& generator);
 
-  /// Draws a tree, and puts it into `tree` where its length lies within bounds; else returns false. A tree is given up
-  /// as soon as it is sure to become too long.
+  /// Draws a tree into `tree`, or returns false if its length is out of bounds. A tree is abandoned as soon as it must
+  /// become too long.
   bool draw(Expression& tree);
 
  private:

@@ -10,7 +10,7 @@
 namespace bochner::listops {
 namespace {
 
-// Rows are read one after the other and worked on side by side, in rounds of so many bytes of text.
+// Rows are read one after the other and processed in parallel, in rounds of so many bytes of text.
 constexpr size_t kRoundBytes = size_t{8} << 20;
 constexpr int64_t kRowsPerPiece = 32;
 
@@ -20,7 +20,7 @@ struct Row {
   int label;
 };
 
-/// Rows of a round, and what becomes of them.
+/// Rows of a round, and their results.
 struct Round {
   std::string text;
   std::vector<Row> rows;

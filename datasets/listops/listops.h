@@ -27,7 +27,7 @@ struct ReadOptions {
   Tokenisation tokenisation = Tokenisation::fixed;
   /// Longer expressions keep their first `max_length` tokens.
   int64_t max_length = 2000;
-  /// Work out every expression and refuse a file with a label that is not its value.
+  /// Evaluate every expression, and refuse a file with a label that is not its value.
   bool check_labels = true;
   Layout layout = Layout::lra;
 };
@@ -41,14 +41,15 @@ struct TaskOptions {
   std::filesystem::path folder;
   GeneratorOptions generator;
   ReadOptions read;
-  /// Take three files without a manifest as they are, such as the official ones: `generator` then says nothing of them.
+  /// Use three files without a manifest as they are, such as the official ones; `generator` then does not apply to
+  /// them.
   bool found = false;
 };
 
 /// What a model must know of the data, without them. Its max_length is that of the read options.
 Task task(const TaskOptions& options);
-/// The task with its data, generated first where the folder has none (ensure_files). An Error if the folder holds
-/// files that nobody can say how they were made and `found` is not set, and where it is set and there are none.
+/// The task with its data, which are generated first if the folder has none (ensure_files). An Error if the folder
+/// holds files of unknown origin and `found` is not set, or if it is set and there are none.
 TaskData load_task(const TaskOptions& options, const Say& say);
 
 }  // namespace bochner::listops

@@ -16,17 +16,14 @@
 namespace bochner::listops {
 
 enum class Tokenisation {
-  /// Parentheses are dropped, `]` is kept: 15 tokens. Nothing is lost, as `]` still ends each operator. This is the
-  /// Long
-  /// Range Arena since March 2021, the KL-Transformer and the state-space models. (The Long Range Arena wrote `X` for
-  /// `]`, numbered tokens anew in each run, and had a 17th id for unknown tokens, which never come.)
+  /// Parentheses are dropped, `]` is kept: 15 tokens. Nothing is lost, since `]` still ends each operator. This is the
+  /// Long Range Arena since March 2021, the KL-Transformer and the state-space models. (The Long Range Arena wrote `X`
+  /// for `]`, numbered tokens anew in each run, and had a 17th id for unknown tokens, which never occur.)
   fixed,
-  /// Parentheses and all brackets are dropped: 14 tokens, digits and the bare words MAX, MED, MIN, SM. Where an
-  /// operator
-  /// ends is lost, so one sequence stands for expressions of different value and no model can solve the task: `MAX 4 SM
-  /// 7
-  /// 5` above is 4 or 5 according to where SM ends. This is the Long Range Arena's first release, Nystroemformer and
-  /// Skyformer; their published accuracies near 37 to 39 % are for this task.
+  /// Parentheses and all brackets are dropped: 14 tokens, digits and the bare words MAX, MED, MIN, SM. The end of an
+  /// operator is lost, so one sequence stands for expressions of different values, and no model can solve the task:
+  /// `MAX 4 SM 7 5` above is 4 or 5 according to where SM ends. This is the Long Range Arena's first release,
+  /// Nystroemformer and Skyformer; their published accuracies near 37 to 39 % are for this task.
   released,
 };
 
@@ -42,8 +39,8 @@ int64_t vocabulary_size(Tokenisation tokenisation);
 /// How an id is written: `4`, `[MAX` or `MAX`, `]`; `<pad>` for 0.
 std::string_view token(int64_t id, Tokenisation tokenisation);
 
-/// Appends the first `max_length` ids of an expression to `ids`. Whatever is no token of ListOps is an Error, also
-/// beyond max_length; whether parentheses match is evaluate()'s business.
+/// Appends the first `max_length` ids of an expression to `ids`. Anything that is not a token of ListOps is an Error,
+/// also beyond max_length; evaluate() checks whether parentheses match.
 void encode(std::string_view text, Tokenisation tokenisation, int64_t max_length, std::vector<uint8_t>& ids,
             const Place& place = {});
 

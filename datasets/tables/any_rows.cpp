@@ -28,10 +28,10 @@ int column_of(const CsvReader& reader, const TableFormat& format, const std::str
   return reader.column(name);
 }
 
-/// Names of categories or classes as they come, each with its number.
+/// Names of categories or classes in the order in which they occur, each with its number.
 class Names {
  public:
-  /// The number of a name; -1 where there would be more than `most`.
+  /// The number of a name; -1 if there would be more than `most`.
   int64_t number(std::string_view name, size_t most) {
     auto found = numbers_.find(name);
     if (found == numbers_.end()) {

@@ -1,4 +1,4 @@
-// Rows of a table that hold more than numbers, and what both ways of reading share. Internal to tabular_read.cpp.
+// Rows of a table that hold more than numbers, and what both readers share. Internal to tabular_read.cpp.
 #pragma once
 
 #include <filesystem>
@@ -15,23 +15,23 @@ namespace bochner::tables {
 
 constexpr int64_t kMostClasses = 10000;
 
-/// Numbers, and classes by place among their names in whatever order they came.
+/// Numbers, and classes numbered in the order in which they occur.
 struct Parsed {
   std::vector<RowPiece> pieces;
   int64_t rows = 0;
   std::vector<std::string> classes;
   int64_t label = 0;  ///< its column; of plain rows from -1 counted from the end
   int64_t first_row = 0;
-  // Of rows that are none of the plain kind:
+  // For rows that are not plain:
   std::vector<int> columns;                          ///< of the file, that were read
   std::vector<std::vector<std::string>> categories;  ///< of each of these, in order; empty: numbers
   bool has_gaps = false;
 };
 
-/// A number at the whole of `text`.
+/// The whole of `text` as a number.
 std::optional<double> number_of(std::string_view text);
 
-/// Sorts names by value where all are numbers, else by alphabet; returns the place of each.
+/// Sorts names by value if all are numbers, otherwise alphabetically; returns the place of each.
 std::vector<int64_t> put_in_order(std::vector<std::string>& names);
 
 /// At the first row of data.

@@ -12,15 +12,15 @@ namespace {
 constexpr size_t kMostInputs = 100000;
 constexpr int64_t kRowsAtOnce = 1024;
 
-/// What becomes of one column of the file.
+/// The encoding of one column of the file.
 struct Coding {
   int64_t first = 0;           ///< place of its first column
   float mean = 0;              ///< that stands for missing numbers
-  std::vector<int64_t> place;  ///< column of each category, -1 where training has not seen it; empty: numbers
-  int64_t missing = -1;        ///< column that tells gaps, -1 if there is none
+  std::vector<int64_t> place;  ///< column of each category, -1 if no training row has it; empty: numbers
+  int64_t missing = -1;        ///< column that marks gaps, -1 if there is none
 };
 
-/// The coding of column j, and the names of what it becomes.
+/// The coding of column j, and the names of its new columns.
 Coding coding_of(const TableSplit& train, const NumericTable& table, int64_t j, TableSplits& splits) {
   const std::string& name = table.columns[static_cast<size_t>(j)];
   const std::vector<std::string>& categories = table.categories[static_cast<size_t>(j)];

@@ -17,12 +17,12 @@
 
 namespace bochner {
 
-/// Features of the splits as read_table gives them -> as the network takes them, with `columns`, `as_they_are` and
-/// `notes`. An Error if these would be more than 100,000 columns.
+/// Turns the features of the splits from read_table into those for the network, and fills `columns`, `as_they_are` and
+/// `notes`. More than 100,000 columns are an Error.
 void encode(TableSplits& splits, const NumericTable& table);
 
-/// The categories of `test` numbered as those of `train`; ones that `train` has not become -1. An Error names the
-/// column that holds numbers in one file and words in the other.
+/// The categories of `test` with the numbers of `train`; -1 for those that `train` does not have. An Error names a
+/// column with numbers in one file and words in the other.
 void number_as(const NumericTable& train, NumericTable& test);
 
 }  // namespace bochner

@@ -14,7 +14,7 @@ TableSplit rows_of(const NumericTable& table, int64_t begin, int64_t end) {
   return {table.features.slice(0, begin, end).contiguous(), table.labels.slice(0, begin, end).contiguous()};
 }
 
-/// Refuses rows of classes that training has not seen; `begin` is the place of the split in its file.
+/// Refuses rows with classes that no training row has; `begin` is the place of the split in its file.
 void require_known(const TableSplit& train, const TableSplit& other, const NumericTable& table, int64_t begin,
                    const char* split) {
   std::vector<bool> known(table.class_names.size());
@@ -28,7 +28,8 @@ void require_known(const TableSplit& train, const TableSplit& other, const Numer
   }
 }
 
-/// Mean 0 and deviation 1 of each column over the training rows, in all splits; not of those that are as they are.
+/// Shifts and scales each column of all splits to mean 0 and deviation 1 over the training rows, except columns of
+/// `as_they_are`.
 void standardise(TableSplits& splits) {
   const int64_t columns = splits.train.features.size(1);
   const int64_t rows = splits.train.rows();

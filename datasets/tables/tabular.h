@@ -4,14 +4,14 @@
 //   TableLoader loader(data.train, 1024, seed);
 //   const TableBatch batch = loader.next();                                  // x (1024, 54), labels (1024)
 //
-// A file is read row by row into f32 rows, and these are kept beside it in `FILE.bochner-cache` (safetensors with
-// hashes; engine/io/safetensors.h), so that a second start reads numbers rather than text. The cache states the file's
-// size and time, and is made again if they differ. If the folder cannot be written to, there is no cache.
+// A file is read row by row into f32 rows, which are kept beside it in `FILE.bochner-cache` (safetensors with hashes;
+// engine/io/safetensors.h), so that a second start reads numbers instead of text. The cache states the file's size and
+// time, and is made again if they differ. If the folder cannot be written to, there is no cache.
 //
 // Columns of words and missing values become numbers by the rules of encode.h, if TableFormat::words allows them.
 //
-// Errors name file, row and column: a ragged row, text or NaN in a number field, a class of the other splits that
-// training has not seen, a missing label column, an empty file, a gzip file cut short.
+// Errors name file, row and column: a ragged row, text or NaN in a number field, a class of the other splits that no
+// training row has, a missing label column, an empty file, a truncated gzip file.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct TableFormat {
   std::string label = "-1";
   bool cache = true;
 
-  // Tables of more than numbers. A field is missing where it is empty or one of `missing`. A column of words is one of
+  // Tables of more than numbers. A field is missing if it is empty or one of `missing`. A column of words is one of
   // categories; one that holds numbers and words is refused with the row, unless it is named in `categories`.
   bool words = false;
   std::vector<std::string> missing = {"?", "NA"};
@@ -48,8 +48,8 @@ struct TableFormat {
   bool label_ends_in_stop = false;           ///< is a full stop at the end of labels no part of them?
 };
 
-/// A file as it was read. Labels are numbered in the order of class_names: by value where all are numbers, else by
-/// alphabet.
+/// A file as it was read. Labels are numbered in the order of class_names: by value if all are numbers, otherwise
+/// alphabetically.
 struct NumericTable {
   std::string file;
   Tensor features;                       ///< f32 (rows, columns)

@@ -42,7 +42,7 @@ Examples ExamplesPlace::put(const Examples& examples) {
   for (auto& [name, tensor] : there.tensors) {
     Tensor& memory = memory_[name];
     if (!memory.defined() || memory.size() < tensor.size() || memory.dtype() != tensor.dtype()) {
-      // Longer sequences come soon where the first ones were not the longest.
+      // If the first sequences are not the longest, longer ones come soon.
       const int64_t size = memory.defined() ? std::max(tensor.size(), 2 * memory.size()) : tensor.size();
       memory = Tensor::empty({size}, tensor.dtype(), device_);
       ++moves_;

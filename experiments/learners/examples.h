@@ -1,4 +1,4 @@
-// Examples side by side, and where they come from: what a Learner needs of data, whatever they are.
+// Examples side by side and their source: what a Learner needs of any data.
 //
 //   struct Examples        named tensors, each with the examples along its first axis
 //   class Feed             batch after batch of them, and a way back to any
@@ -25,7 +25,7 @@ struct Examples {
   /// An Error lists what there is.
   const Tensor& at(std::string_view name) const;
   Examples to(Device device) const;
-  /// Part i of `parts` that differ by one example at most.
+  /// Part i of `parts` parts, whose sizes differ by at most one example.
   Examples part(int64_t i, int64_t parts) const;
   /// The shapes, as text: what a recorded step depends on.
   std::string shapes() const;
@@ -41,21 +41,21 @@ class Feed {
 
   /// Goes on from epoch to epoch without an end; on the CPU.
   virtual Examples next() = 0;
-  /// next() is the batch of this step from here on, counted from 0 over all epochs.
+  /// Makes next() return the batch of this step, counted from 0 over all epochs, and go on from there.
   virtual void go_to(int64_t step) = 0;
-  /// Batches until each example that takes part came once.
+  /// The number of batches in which each example of an epoch comes once.
   virtual int64_t steps_per_epoch() const = 0;
-  /// Examples there are.
+  /// The number of examples.
   virtual int64_t examples() const = 0;
 };
 
-/// A recorded step (engine/step_graph.h) finds each batch where it found the one before.
+/// Memory for batches: a recorded step (engine/step_graph.h) finds each batch at the same place.
 class ExamplesPlace {
  public:
   explicit ExamplesPlace(Device device) : device_(device) {}
-  /// The examples on the device, until the next call; on the CPU they are left where they are.
+  /// The examples on the device, valid until the next call; on the CPU they are not copied.
   Examples put(const Examples& examples);
-  /// Changes where a batch did not fit, so that all lie elsewhere from then on.
+  /// Changes when a batch did not fit, since all batches are then at another place.
   int64_t moves() const { return moves_; }
 
  private:

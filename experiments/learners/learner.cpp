@@ -18,7 +18,7 @@ std::vector<Parameter*> parameters_on(Device device, Module& model) {
   return model.parameters();
 }
 
-/// Refuses to take a batch in parts where it has none.
+/// Refuses to divide a batch that has no parts.
 Problem checked(Problem problem, const RunOptions& run) {
   BOCHNER_ASSERT(problem.model && problem.forward && problem.objective && problem.train && problem.split);
   if (run.accumulate == 1) return problem;

@@ -3,8 +3,8 @@
 //   Problem problem{.model = model, .forward = ..., .objective = std::make_shared<Classification>(), ...};
 //   Learner learner(config.run, config.optim, std::move(problem));
 //
-// A program says what is to be learnt, as a Problem. The Learner does the rest: the step with its parts, clipping and
-// guard, recorded steps on a card, evaluation, predictions, what a checkpoint holds, and who is to blame for a loss
+// A program defines what is to be learnt, as a Problem. The Learner does the rest: the step with its parts, clipping
+// and guard, recorded steps on a card, evaluation, predictions, what a checkpoint holds, and who is to blame for a loss
 // that is not finite.
 #pragma once
 
@@ -22,22 +22,22 @@
 
 namespace bochner {
 
-/// What the seed of a run is split into. What belongs to one program begins at `own`.
+/// The streams into which the seed of a run is split. Those of one program begin at `own`.
 enum class Stream : uint64_t { init = 1, noise = 2, order = 3, evaluation = 4, own = 5 };
 Generator stream_of(uint64_t seed, Stream stream);
 
-/// What is learnt, in parts that know nothing of one another.
+/// What is learnt, in independent parts.
 struct Problem {
   std::shared_ptr<Module> model;
-  /// What the model says of examples on its device.
+  /// The model's outputs for examples on its device.
   std::function<Outputs(const Examples&, Context&)> forward;
   std::shared_ptr<const Objective> objective;
   std::unique_ptr<Feed> train;
   /// The examples of a split, each once and in order.
   std::function<std::unique_ptr<Feed>(Split)> split;
-  /// What evaluations tell; see metrics_named().
+  /// The metrics of evaluations; see metrics_named().
   std::vector<Metric> metrics = {};
-  /// Which parameters have a rate or a decay of their own, or are frozen.
+  /// The parameters with their own rate or decay, and the frozen ones.
   std::vector<GroupRule> groups = {};
   std::function<std::vector<Baseline>()> baselines = {};
   std::vector<std::string> inputs = {};   ///< their names, where they have some
@@ -48,7 +48,7 @@ struct Problem {
     std::function<std::unique_ptr<Feed>()> examples;
   };
   std::vector<Asked> asked = {};
-  /// What this program alone tells of a split, behind the metrics.
+  /// Further metrics of a split, of this program alone.
   std::function<void(Split, const Answers&, Metrics&)> further = {};
 };
 
@@ -60,15 +60,15 @@ void load_module(Module& model, const State& state);
 
 class Learner final : public Trainable {
  public:
-  /// Brings the model to --device. An Error where --accumulate asks for more parts than a batch has examples, or for
-  /// parts of a loss that has none.
+  /// Moves the model to --device. An Error if --accumulate asks for more parts than a batch has examples, or for parts
+  /// of a loss that cannot be divided.
   Learner(const RunOptions& run, const OptimConfig& optim, Problem problem);
 
   /// Forward and backward of each of --accumulate parts, then the hook, the clip, and the optimizer's step. Parts are
-  /// weighed by their terms, so the gradient is that of the whole batch, up to rounding; but noise is drawn part by
-  /// part.
+  /// weighted by their number of terms, so the gradient is that of the whole batch up to rounding, except that noise is
+  /// drawn for each part.
   StepResult step(int64_t step) override;
-  /// Without dropout; the noise of random features comes from a generator of its own, the same each time.
+  /// Without dropout. The noise of random features comes from a separate generator and is the same each time.
   Metrics evaluate(Split split) override;
   std::vector<std::string> answer_files() override;
   void predict(const std::string& file, const std::function<void(const Prediction&)>& say) override;
@@ -86,16 +86,16 @@ class Learner final : public Trainable {
   double waited() override { return waited_; }
   Blame blame(int64_t step) override;
 
-  /// Called in each step between backward and the optimizer with the parameters, whose gradients it may change: where
-  /// they are summed over processes. Steps are no longer recorded then, as the hook is host code.
+  /// Called in each step between backward and the optimizer with the parameters, whose gradients it may change: here
+  /// they are summed over processes. With a hook, steps are not recorded, since it is host code.
   using GradientHook = std::function<void(const std::vector<Parameter*>&)>;
   void after_backward(GradientHook hook) { hook_ = std::move(hook); }
 
  private:
-  /// All of a step but the optimizer's numbers, which are prepared, and the batch, which is on the device.
+  /// A whole step, for a batch on the device and after the optimizer has prepared its numbers.
   void update(const Examples& batch, int64_t step);
   void add_part(const Examples& batch, int64_t step, int64_t part, const Tensor& terms);
-  /// Calls `judge` with each batch of a feed and what the model says of it.
+  /// Calls `judge` with each batch of a feed and the model's outputs for it.
   void answer(Feed& feed, const std::function<void(const Examples&, const Outputs&)>& judge);
 
   Problem problem_;
@@ -109,7 +109,7 @@ class Learner final : public Trainable {
   std::unique_ptr<Adam> optimizer_;
   Schedule schedule_;
   GradientHook hook_;
-  int64_t next_ = 0;   ///< the step whose batch the feed gives next
+  int64_t next_ = 0;   ///< the step whose batch the feed returns next
   double waited_ = 0;  ///< for batches, in seconds
   Examples batch_;     ///< of the step before
   ExamplesPlace place_;
@@ -117,7 +117,7 @@ class Learner final : public Trainable {
   Tensor loss_;        ///< of the latest step, f64
   Tensor correct_;     ///< likewise
   Tensor loss_sum_;    ///< of all steps, f64: nothing moves once it is not finite
-  bool replays_;       ///< steps on a card, where shapes come back
+  bool replays_;       ///< for steps on a card whose shapes recur
   StepGraph graph_;
 };
 

@@ -25,7 +25,7 @@ bool any_nan(const std::vector<double>& values) {
   return std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
 }
 
-/// Places in rising order of the values.
+/// Places in ascending order of the values.
 std::vector<size_t> order_of(const std::vector<double>& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -88,7 +88,7 @@ double accuracy(const std::vector<int64_t>& guesses, const std::vector<int64_t>&
 double f1_score(const std::vector<int64_t>& guesses, const std::vector<int64_t>& labels) {
   checked_size("f1", guesses, labels);
   int64_t both = 0;
-  int64_t either = 0;  // guessed or true, those that are both counted twice
+  int64_t either = 0;  // guessed plus true, so those that are both count twice
   for (size_t i = 0; i < labels.size(); ++i) {
     both += guesses[i] == 1 && labels[i] == 1 ? 1 : 0;
     either += (guesses[i] == 1 ? 1 : 0) + (labels[i] == 1 ? 1 : 0);

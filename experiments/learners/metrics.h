@@ -13,13 +13,13 @@
 
 namespace bochner {
 
-/// What a model answered on a split and what would have been right, in the order of the split.
+/// A model's answers on a split and the right ones, in the order of the split.
 struct Answers {
   double loss_sum = 0;  ///< over all terms
   double terms = 0;
-  // Of classes; where each token has a label, of each that has one.
+  // For classes; if tokens have labels, for each token that has one.
   std::vector<int64_t> guesses, labels;
-  /// Of regression what the model says, of two classes the score of class 1 less that of class 0.
+  /// For regression the outputs, for two classes the score of class 1 minus that of class 0.
   std::vector<double> values;
   std::vector<double> truths;  ///< of regression
 };
@@ -28,27 +28,27 @@ struct Metric {
   std::string name;
   std::function<double(const Answers&)> of;
   bool higher_is_better = true;
-  bool of_two_classes = false;  ///< means nothing for other numbers of them
+  bool of_two_classes = false;  ///< defined for two classes only
 };
 
-/// Those of these names, in their order; an Error lists the names that there are. Where `classes` is not 2, those of
-/// two classes are left out.
+/// The metrics of these names, in their order; an Error lists the known names. If `classes` is not 2, those for two
+/// classes are omitted.
 std::vector<Metric> metrics_named(const std::vector<std::string>& names, int64_t classes = 2);
 
-/// The share of equal entries.
+/// The fraction of equal entries.
 double accuracy(const std::vector<int64_t>& guesses, const std::vector<int64_t>& labels);
-/// 2 TP / (2 TP + FP + FN) of class 1; 0 where class 1 neither is nor was guessed.
+/// 2 TP / (2 TP + FP + FN) of class 1; 0 if class 1 neither occurs nor was guessed.
 double f1_score(const std::vector<int64_t>& guesses, const std::vector<int64_t>& labels);
-/// Matthews' correlation of any number of classes (Gorodkin, 2004), with c right ones of s, and class k guessed p_k
-/// times where it comes t_k times:
-///   (c s - sum_k p_k t_k) / sqrt((s^2 - sum_k p_k^2) (s^2 - sum_k t_k^2));  0 where the divisor is
+/// Matthews' correlation for any number of classes (Gorodkin, 2004), with c of s answers right, and class k guessed p_k
+/// times and true t_k times:
+///   (c s - sum_k p_k t_k) / sqrt((s^2 - sum_k p_k^2) (s^2 - sum_k t_k^2));  0 if the divisor is 0
 double matthews_correlation(const std::vector<int64_t>& guesses, const std::vector<int64_t>& labels);
-/// Pearson's correlation; NaN where one of both never varies.
+/// Pearson's correlation; NaN if one of the two is constant.
 double pearson_correlation(const std::vector<double>& x, const std::vector<double>& y);
 /// Pearson's correlation of the ranks; equal values share their mean rank.
 double spearman_correlation(const std::vector<double>& x, const std::vector<double>& y);
-/// The area under the receiver operating characteristic: the share of pairs of one example of each class where that of
-/// class 1 has the larger score; equal scores count half. 1/2 where a class has no example, NaN where a score is.
+/// The area under the receiver operating characteristic: the fraction of pairs with one example of each class in which
+/// that of class 1 has the larger score; equal scores count half. 1/2 if a class has no example, NaN if a score is NaN.
 double area_under_curve(const std::vector<double>& scores, const std::vector<int64_t>& labels);
 
 }  // namespace bochner

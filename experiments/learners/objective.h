@@ -1,4 +1,4 @@
-// What is done with a model's outputs: the loss to minimise, and what evaluation and predictions read from them.
+// The use of a model's outputs: the loss to minimise, and the answers that evaluations and predictions need.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace bochner {
 
-/// Of one forward pass, in an order that model and objective agree on; most models have one.
+/// The outputs of one forward pass, in an order that model and objective agree on; most models have one output.
 using Outputs = std::vector<Variable>;
 
 /// Tokens and examples with this label count for nothing.
@@ -27,17 +27,17 @@ class Objective {
 
   /// One number, the mean over the terms of a batch.
   virtual Variable loss(const Outputs& outputs, const Examples& examples) const = 0;
-  /// How many terms that are: one f64 on the examples' device. Undefined where the loss is no mean over the examples,
-  /// so that a batch cannot be taken in parts.
+  /// The number of these terms: one f64 on the examples' device. Undefined if the loss is not a mean over examples, so
+  /// that a batch cannot be divided into parts.
   virtual Tensor terms(const Examples& examples) const = 0;
-  /// Are answers right or wrong? Then correct() is how many are right, one f64 on the outputs' device, of as many as
-  /// judged() says of the same examples on the CPU.
+  /// Whether answers are right or wrong. If so, correct() is the number of right ones, one f64 on the outputs' device,
+  /// of the judged() answers to the same examples on the CPU.
   virtual bool judges() const { return false; }
   virtual Tensor correct(const Outputs&, const Examples&) const { return {}; }
   virtual int64_t judged(const Examples&) const { return 0; }
-  /// Adds the answers of a batch, but for loss and terms.
+  /// Adds the answers to a batch, without loss and terms.
   virtual void collect(const Outputs& outputs, const Examples& examples, Answers& to) const = 0;
-  /// What the model says of each example. Reads no labels.
+  /// The model's answer to each example. Reads no labels.
   virtual std::vector<Prediction> predictions(const Outputs& outputs) const = 0;
 };
 
@@ -54,7 +54,7 @@ class Classification : public Objective {
   Tensor correct(const Outputs& outputs, const Examples& examples) const override;
   int64_t judged(const Examples& examples) const override;
   void collect(const Outputs& outputs, const Examples& examples, Answers& to) const override;
-  /// The class and the probabilities of all; of tokens their classes alone. Of classes with names the name alone.
+  /// The class, and the probability of each class; for tokens only the classes. Of classes with names the name alone.
   std::vector<Prediction> predictions(const Outputs& outputs) const override;
 
  private:

@@ -1,4 +1,4 @@
-// The options of how a Learner updates its parameters: --optim.rate and so on.
+// The options of a Learner's optimizer: --optim.rate and so on.
 #pragma once
 
 #include <memory>
@@ -26,13 +26,13 @@ struct OptimConfig {
   int64_t evaluate_every = 500;
 
   void fields(Fields& f);
-  /// An Error where settings do not go together.
+  /// An Error if settings do not go together.
   Schedule schedule_of(int64_t steps) const;
   std::unique_ptr<Adam> optimizer_of(std::vector<ParameterGroup> groups) const;
 };
 
-/// Of networks with SNNK layers, whose weights have a rate of their own: they weigh features whose size is that of no
-/// Linear's inputs, and are not multiplied by a SIREN's omega.
+/// For networks with SNNK layers, whose weights have their own rate: their features are of another size than the inputs
+/// of a Linear, and they are not multiplied by a SIREN's omega.
 struct SnnkOptimConfig : OptimConfig {
   double snnk_rate = 1;  ///< as a multiple of the rate
 

@@ -1,5 +1,5 @@
-// A task as an entry of its program's list: the program names none of them. To add one, write a function that returns
-// its entry, in a file of its own, and a line in the list (experiments/lra/tasks.cpp).
+// A task as an entry of its program's list; the program itself names no task. To add one, write a function that returns
+// its entry, in its own file, and a line in the list (experiments/lra/tasks.cpp).
 //
 //   TaskEntry<TaskData> text_task() {
 //     const auto options = std::make_shared<TextConfig>();
@@ -24,10 +24,10 @@
 
 namespace bochner {
 
-/// What is said while data are read or made.
+/// Receivers of messages while data are read or made.
 struct Messages {
   std::function<void(const std::string&)> say;   ///< progress
-  std::function<void(const std::string&)> warn;  ///< what is hardly meant
+  std::function<void(const std::string&)> warn;  ///< warnings
 };
 inline Messages messages_to(Log& log) {
   return {[&log](const std::string& line) { log.info("{}", line); },
@@ -37,12 +37,12 @@ inline Messages messages_to(Log& log) {
 template <class Data>
 struct TaskEntry {
   std::string name;  ///< as in --task=NAME
-  /// Adds the options that are this task's alone, in a group of its name.
+  /// Adds the options of this task, in a group of its name.
   std::function<void(Fields&)> fields = {};
-  /// What a model must know of the data, before any are read or made; undefined where only they tell.
+  /// What a model must know of the data before they are read or made; undefined if only the data tell it.
   std::function<Task(const RunOptions&)> about = {};
   std::function<Data(const RunOptions&, const Messages&)> load = {};
-  /// What is reached without learning, beside the majority class.
+  /// Baselines without learning, in addition to the majority class.
   std::function<std::vector<Baseline>(const Data&)> baselines = {};
   std::vector<std::string> metrics = {"loss", "accuracy"};  ///< metrics_named()
   std::string best_by = "accuracy";                         ///< the one that chooses the best model

@@ -26,10 +26,10 @@ constexpr const char* kLast = "checkpoint-last";
 constexpr const char* kBest = "checkpoint-best";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kEvents = "events.out.tfevents.bochner";
-/// Begins the name of a value of checkpoint-last: how far a file had grown.
+/// The prefix of values of checkpoint-last that hold the size of a file.
 constexpr const char* kMarkOf = "run.file.";
 
-/// Results on a card are read this often, and where they are logged or kept: a reader waits for the steps before it.
+/// Results on a card are read this often, and when they are logged or saved, since reading waits for all steps before.
 constexpr double kSecondsBetweenReads = 1;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -83,8 +83,8 @@ TrainResult Trainer::run() {
   if (resumed) {
     log_.info("continuing {} at step {}", folder_.path().string(), step_);
     if (longer) {
-      std::filesystem::remove(folder_ / "results.json");  // which says that the run is finished
-      save_last(metrics, events);                         // knows config.ini as it is and as it will be
+      std::filesystem::remove(folder_ / "results.json");  // which would say that the run is finished
+      save_last(metrics, events);                         // records config.ini as it is and as it will be
     }
     write_file_atomically(folder_ / "config.ini", identity_.config);
   }
@@ -124,14 +124,14 @@ TrainResult Trainer::run() {
     if (saves) require_finite();
     std::optional<Metrics> valid;
     if (evaluates) valid = measure_unless_stopped(progress);
-    unevaluated_ = evaluates && !valid;  // then nothing of this step is recorded yet, and all of it is when it goes on
+    unevaluated_ = evaluates && !valid;  // then this step is recorded when the run continues
     if (logs && !unevaluated_) log_training(metrics, events);
     if (valid) take_evaluation(*valid, metrics, events);
     const bool stops = interrupted();
     if (saves || stops) {
       read_results();  // of an interruption that came just now
       if (!saves) require_finite();
-      metrics.sync();  // before the checkpoint: what it continues is then on the disk
+      metrics.sync();  // before the checkpoint, so that the files that it continues are on the disk
       events.sync();
       save_last(metrics, events);
       latest_save = Clock::now();
@@ -279,8 +279,8 @@ void Trainer::restore(const State& state) {
   if (best_.step >= 0) require_best();
 }
 
-/// What finish() will load: better now than behind the rest of the training. It may be newer than checkpoint-last, of
-/// an evaluation that a crash followed.
+/// Checks what finish() will load now instead of after the rest of the training. It may be newer than checkpoint-last
+/// if a crash followed an evaluation.
 void Trainer::require_best() const {
   const std::string file = (folder_ / kBest).string();
   const std::string remedy =
@@ -300,7 +300,7 @@ void Trainer::require_best() const {
   }
 }
 
-/// Where the file is to go on; at its begin where somebody removed it.
+/// Where the file continues; at its beginning if somebody removed it.
 FileMark Trainer::mark_of(const State& state, const std::string& file) const {
   const auto found = state.values.find(kMarkOf + file);
   if (found == state.values.end()) return {};
@@ -310,7 +310,7 @@ FileMark Trainer::mark_of(const State& state, const std::string& file) const {
   return {};
 }
 
-/// Where a run is made longer: is it then the one that had been longer from the start?
+/// Whether a run that is made longer is the same as one that was longer from the start.
 void Trainer::warn_of_schedule(const State& state) const {
   const Metrics before = parse_metrics_json(state.text("run.extra"), state.file);
   for (const auto& [name, now] : model_.extra()) {
@@ -342,7 +342,8 @@ void Trainer::fail_not_finite(int64_t step, double loss) {
                                which(blame)));
 }
 
-// A finite loss may have a gradient that is not: the next loss would tell, but a checkpoint before it would be spoilt.
+// A finite loss may have a gradient that is not finite. The next loss would show it, but a checkpoint before that would
+// be useless.
 void Trainer::require_finite() {
   State state;
   model_.save_model(state);

@@ -1,5 +1,5 @@
 // The training loop of every experiment: a fixed schedule of logs, evaluations and checkpoints, the best model by
-// validation, the test at the end, and checkpoints from which a run that was stopped continues bit for bit.
+// validation, the test at the end, and checkpoints from which a stopped run continues bit for bit.
 //
 // It knows nothing about models: it drives a Trainable.
 #pragma once
@@ -20,9 +20,9 @@
 
 namespace bochner {
 
-/// What one training step tells, in tensors of one element: where they lie on a card, the trainer reads them from time
-/// to time and steps wait for nothing. `count` is the number of samples. Of `judged` answers `correct` were
-/// right; a task without accuracy leaves both as they are.
+/// The results of one training step, in tensors of one element. If they are on a card, the trainer reads them only from
+/// time to time, so that steps do not wait. `count` is the number of samples. `correct` of `judged` answers were right;
+/// a task without accuracy leaves both as they are.
 struct StepResult {
   Tensor loss;
   Tensor correct{};
@@ -30,13 +30,13 @@ struct StepResult {
   int64_t judged = 0;
 };
 
-/// What made a loss that is not finite.
+/// The cause of a loss that is not finite.
 struct Blame {
   std::string layer{};              ///< the first whose output is not finite, if known
   std::vector<int64_t> examples{};  ///< of the batch
 };
 
-/// What is reached on the test set without learning, such as by the majority class.
+/// What is reached on the test set without learning, for example by the majority class.
 struct Baseline {
   std::string name;
   Metrics test;
@@ -44,10 +44,10 @@ struct Baseline {
 
 enum class Split : unsigned char { valid, test };
 
-/// Is told how many examples of how many are measured.
+/// Called with the number of examples measured so far, and of all.
 using EvaluationWatch = std::function<void(int64_t, int64_t)>;
 
-/// What a model says of one example.
+/// The answer of a model to one example.
 struct Prediction {
   std::string answer;             ///< the class or the number
   std::vector<double> numbers{};  ///< such as the probability of each class
@@ -61,11 +61,10 @@ class Trainable {
   Trainable(const Trainable&) = delete;
   Trainable& operator=(const Trainable&) = delete;
 
-  /// Makes update number `step`, counted from 0. Once a loss is not finite, neither this nor a later step may move what
-  /// is trained.
+  /// Runs update number `step`, counted from 0. Once a loss is not finite, neither this nor a later step may change the
+  /// parameters.
   virtual StepResult step(int64_t step) = 0;
-  /// Measures the model on a split. Must leave everything that save_training() saves as it is, also where evaluated()
-  /// throws.
+  /// Measures the model on a split. It must not change anything that save_training() saves, even if evaluated() throws.
   virtual Metrics evaluate(Split split) = 0;
   /// The files of answers that --predict writes, each to the examples of one set; none where the model answers no
   /// questions.
@@ -73,35 +72,35 @@ class Trainable {
   /// Says what the model answers to each example of the set of one of these files, in order.
   virtual void predict(const std::string& /*file*/, const std::function<void(const Prediction&)>&) {}
 
-  /// The parameters and buffers, under the names of Hugging Face where the model has one.
+  /// The parameters and buffers, under their Hugging Face names if the model exists there.
   virtual void save_model(State& state) = 0;
   virtual void load_model(const State& state) = 0;
-  /// All else that later steps depend on: optimizer, generators, position in the data. Names must not clash with those
-  /// of the model, nor begin with `run.`.
+  /// Everything else that later steps depend on: optimizer, generators, position in the data. Names must differ from
+  /// those of the model and must not begin with `run.`.
   virtual void save_training(State& state) = 0;
   virtual void load_training(const State& state) = 0;
 
-  /// Number of trained numbers.
+  /// The number of trained values.
   virtual int64_t parameters() = 0;
   /// More to log at this step, such as the learning rate.
   virtual Metrics extra() { return {}; }
-  /// Numbers that belong beside this model's, from the same data.
+  /// Baselines for this model's results, from the same data.
   virtual std::vector<Baseline> baselines() { return {}; }
-  /// The names of the model's inputs, where they have some, as columns of a table do.
+  /// The names of the model's inputs, if they have names, like the columns of a table.
   virtual std::vector<std::string> inputs() { return {}; }
   /// What must stand beside every number of this run, such as that its test set is a part of the published one.
   virtual std::vector<std::string> remarks() { return {}; }
   /// Seconds that steps waited for their batches; 0 where no batches are made beside them.
   virtual double waited() { return 0; }
-  /// Called once where the loss of `step`, the latest one or one shortly before it, is not finite.
+  /// Called once if the loss of `step`, the latest step or one shortly before it, is not finite.
   virtual Blame blame(int64_t) { return {}; }
 
   /// What evaluated() calls.
   void watch_evaluation(EvaluationWatch watch) { watch_ = std::move(watch); }
 
  protected:
-  /// For evaluate() to call after each batch, with the examples measured so far: shows how far it is, and throws
-  /// where the program is asked to stop.
+  /// evaluate() calls it after each batch with the number of examples measured so far. It shows the progress, and
+  /// throws if the program is asked to stop.
   void evaluated(int64_t examples, int64_t of) const {
     if (watch_) watch_(examples, of);
   }
@@ -116,7 +115,7 @@ struct TrainPlan {
   int64_t evaluate_every = 500;
   /// 0: only where it evaluates.
   int64_t checkpoint_every = 0;
-  /// Also where so much time has passed since the latest checkpoint; 0: never.
+  /// Also write a checkpoint when so much time has passed since the latest one; 0: never.
   double checkpoint_minutes = 0;
   /// The validation metric that chooses the best model.
   std::string best_by = "accuracy";
@@ -126,7 +125,7 @@ struct TrainPlan {
 };
 
 struct TrainResult {
-  int64_t steps = 0;  ///< that were made
+  int64_t steps = 0;  ///< steps done
   int64_t best_step = 0;
   Metrics valid, test;            ///< of the best checkpoint
   Metrics valid_last, test_last;  ///< of the last one
@@ -145,23 +144,23 @@ struct TrainResult {
   double per_second(int64_t count) const { return train_seconds > 0 ? static_cast<double>(count) / train_seconds : 0; }
 };
 
-/// What makes a run the one it is; its checkpoints hold it (stored_run.h).
+/// The identity of a run, which its checkpoints record (stored_run.h).
 struct RunIdentity {
   std::string id;
   std::string config;            ///< text of config.ini
-  std::string config_before{};   ///< that of before the run is made longer; empty where it is not
+  std::string config_before{};   ///< the text before the run is made longer; empty if it is not
   std::vector<DataRead> data{};  ///< what it learns from
   std::string init = "null";     ///< JSON: where its first weights came from, if from another run
 };
 
 class Trainer {
  public:
-  /// `go_on` is the command that continues an interrupted run.
+  /// `go_on` is the command that continues the run after an interruption.
   Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, RunIdentity identity, Log& log, Device device,
           std::string go_on);
 
-  /// Trains to the end, from checkpoint-last where the folder holds one. Interrupted is thrown after a checkpoint,
-  /// RunFailure where the loss, or what would be saved, is not finite.
+  /// Trains to the end, from checkpoint-last if the folder has one. Throws Interrupted after writing a checkpoint, and
+  /// RunFailure if the loss, or anything to be saved, is not finite.
   TrainResult run();
 
  private:
@@ -181,7 +180,7 @@ class Trainer {
   void save_best();
   void log_training(MetricsFile& metrics, class EventsFile& events);
   Metrics measure(Split split, class Progress& progress);
-  /// On the validation set; nothing where the program is asked to stop meanwhile.
+  /// On the validation set; nothing if the program is asked to stop meanwhile.
   std::optional<Metrics> measure_unless_stopped(class Progress& progress);
   void take_evaluation(const Metrics& valid, MetricsFile& metrics, class EventsFile& events);
   bool is_better(const Metrics& valid) const;
@@ -210,7 +209,7 @@ class Trainer {
   int64_t judged_ = 0;  ///< samples of which these were right
   Best best_;
   Metrics valid_last_;
-  bool unevaluated_ = false;  ///< it was stopped while it measured at this step
+  bool unevaluated_ = false;  ///< the run was stopped during the evaluation of this step
 };
 
 }  // namespace bochner

@@ -33,7 +33,7 @@ Examples PointFeed::next() {
 
 void PointFeed::go_to(int64_t step) {
   draws_ = first_;
-  next();  // every draw takes as many random numbers
+  next();  // every draw takes the same number of random numbers
   const uint64_t each = draws_.offset() - first_.offset();
   draws_ = Generator(first_.seed(), first_.offset() + static_cast<uint64_t>(step) * each);
 }

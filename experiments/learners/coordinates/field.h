@@ -6,8 +6,8 @@
 
 namespace bochner::coordinates {
 
-/// Points and what is known at each: tensors by name, the first of them `points` (n, inputs). A batch is `count` of
-/// them, drawn anew each step, or all where there are no more.
+/// Points and the values at each: tensors by name, the first of them `points` (n, inputs). A batch is `count` of them,
+/// drawn anew in each step, or all if there are not more.
 class PointFeed final : public Feed {
  public:
   PointFeed(Examples all, int64_t count, const Generator& draws);
@@ -38,10 +38,10 @@ class PointsInOrder final : public Feed {
   int64_t step_ = 0;
 };
 
-/// Examples of tensors with as many rows each.
+/// Examples of tensors with equal numbers of rows.
 Examples points(std::vector<std::pair<std::string, Tensor>> tensors);
 
-/// The model, how it is moved, and its training points; objective, split and metrics are left to say.
+/// A Problem with the model, its optimizer and its training points; objective, split and metrics are set by the caller.
 Problem of_field(const RunOptions& run, std::shared_ptr<Siren> model, const SnnkOptimConfig& optim, Examples train);
 
 /// The network for a run, as it is before training.

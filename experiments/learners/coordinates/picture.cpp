@@ -96,7 +96,7 @@ Picture still_life(int64_t size) {
 
 Picture dead_leaves(int64_t size) {
   if (size < 3) fail("siren: a picture of {} pixels a side; at least 3", size);
-  constexpr int64_t kSamples = 4;  // a side of a pixel
+  constexpr int64_t kSamples = 4;  // samples along a side of a pixel
   constexpr double kSmallest = 0.02;
   constexpr double kLargest = 0.5;
   const int64_t n = kSamples * size;

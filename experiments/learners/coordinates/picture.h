@@ -24,7 +24,7 @@ struct Picture {
 /// A still life by formula: a shaded ball and its shadow, rings, stripes that grow finer, tiles. size x size pixels.
 Picture still_life(int64_t size);
 /// Dead leaves: discs that hide one another, radii r of density r^-3 from 1/50 to 1/2, each of one grey with a slope.
-/// Such pictures have what photographs have on average, edges at every scale and a spectrum that falls as 1 / frequency
+/// Like photographs on average, such pictures have edges at every scale and a spectrum that falls as 1 / frequency
 /// (Ruderman, 1997; Lee, Mumford & Huang, 2001), so a network cannot fit them to the last pixel. size x size pixels,
 /// each the mean of 16 samples; the same leaves at every size.
 Picture dead_leaves(int64_t size);

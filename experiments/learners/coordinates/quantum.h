@@ -39,7 +39,7 @@ class System {
   bool rotated_;
 };
 
-/// What is measured of some states at some points: all that a potential is learned from.
+/// Measurements of some states at some points, from which a potential is learned.
 struct Observations {
   Tensor points;   ///< f32 (n, 2)
   Tensor psi;      ///< f32 (n, states)
@@ -49,12 +49,12 @@ struct Observations {
 /// At n points drawn uniformly from [-box, box]^2.
 Observations observe(const System& system, int states, int64_t n, double box, Generator& generator);
 
-/// The residual of Schrodinger's equation, zero for the true potential and no other, up to a constant in it:
+/// The residual of Schrodinger's equation, which is zero only for the true potential, up to a constant:
 ///   sum_k mean((T_k + V psi_k - E_k psi_k)^2) / mean(psi_k^2),   E_k = mean(psi_k (T_k + V psi_k)) / mean(psi_k^2).
 /// That E_k is one number for all points is the conservation of energy. V (n, 1); psi and T as Observations.
 Variable schrodinger_residual(const Variable& V, const Tensor& psi, const Tensor& kinetic);
 
-/// How far a potential is from the true one, which is known up to a constant only:
+/// The distance of a potential from the true one, which is known only up to a constant:
 ///   sqrt(sum rho (V - V' - c)^2 / sum rho (V' - mean V')^2),  with means and the constant c weighted by rho
 struct PotentialError {
   double relative;

@@ -1,5 +1,5 @@
-// The options of classifiers of rows of numbers (uci, mnist): an MLP whose last hidden layer may be an SNNK
-// layer, and its training. `--attention` names what that layer is, as it is what runs are compared by.
+// The options of classifiers of rows of numbers (uci, mnist): an MLP whose last hidden layer may be an SNNK layer, and
+// its training. `--attention` names the kind of that layer, since runs are compared by it.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace bochner::rows {
 
 struct ModelConfig {
   std::vector<int64_t> first = {512};  ///< hidden units of the plain layers, one or more
-  int64_t hidden = 512;                ///< of the layer behind them, which SNNK stands in for: d_param of SNNK H.5
+  int64_t hidden = 512;  ///< units of the last hidden layer, which an SNNK layer may replace: d_param of SNNK H.5
   int64_t features = 32;
   double dropout = 0.1;
   bool orthogonal = false;
@@ -33,7 +33,7 @@ std::vector<std::string> layer_names();
 /// The network for `layer`, one of layer_names().
 MlpOptions mlp_options(const ModelConfig& model, const std::string& layer, int64_t inputs, int64_t classes);
 
-/// What is hardly meant, to warn of: a batch above the training rows, classes of a few rows.
+/// Warnings: a batch larger than the training set, classes with only a few rows.
 std::vector<std::string> doubts(const RunOptions& run, const TableSplits& data);
 
 }  // namespace bochner::rows

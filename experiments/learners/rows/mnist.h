@@ -5,9 +5,9 @@
 
 namespace bochner::mnist {
 
-/// Tasks mnist and fashion-mnist: the four IDX files in --data or its folder of the task's name, plain or .gz: pixels /
-/// 255, less the mean and over the deviation of all training pixels; 25 % of the training images, the same number of
-/// each class as far as it goes, validate (SNNK F).
+/// Tasks mnist and fashion-mnist: the four IDX files in --data or its folder of the task's name, plain or .gz:
+/// pixels / 255, standardised by the mean and deviation of all training pixels. 25 % of the training images, as evenly
+/// over the classes as possible, are for validation (SNNK F).
 struct Config : rows::Config {
   Config();
 };

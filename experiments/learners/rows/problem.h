@@ -23,9 +23,9 @@ class RowFeed final : public Feed {
   int64_t rows_;
 };
 
-/// Of data that outlive it. Tells the task's metrics; of the test also what the network costs: flops of a row and
-/// bytes, and after bundling flops-bundled, bytes-bundled and accuracy-bundled. The baselines are that of the majority
-/// class and the task's own.
+/// A Problem on data that outlive it, with the task's metrics and, on the test set, the costs of the network: flops of
+/// a row and bytes, and after bundling flops-bundled, bytes-bundled and accuracy-bundled. The baselines are the
+/// majority class and those of the task.
 Problem classification(const RunOptions& run, const ModelConfig& model, const SnnkOptimConfig& optim,
                        const TableSplits& data, const TaskEntry<TableSplits>& task);
 

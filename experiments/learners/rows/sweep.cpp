@@ -18,7 +18,7 @@
 namespace bochner::rows {
 namespace {
 
-/// One network of a sweep, and its runs, one a seed.
+/// One network of a sweep and its runs, one for each seed.
 struct Point {
   std::string layer;
   int64_t hidden;
@@ -145,7 +145,7 @@ void run_sweep(Session& session, ModelConfig& model, SweepConfig& sweep, const T
     if (point.features != 0) model.features = point.features;
     options.attention = point.layer;
   };
-  for (const Point& point : points) {  // a mistake in the last one shows before the first begins
+  for (const Point& point : points) {  // a mistake in the last one is reported before the first begins
     choose(point);
     make();
   }

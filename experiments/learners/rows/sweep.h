@@ -20,9 +20,9 @@ struct SweepConfig {
   bool asked() const { return !hidden.empty() || !features.empty(); }
 };
 
-/// Trains all of them, a run folder each below --out, `make` from `model` and the session's options as they then are.
-/// Writes there sweep.csv, a line a run, and report.html with the figure of the test's plan.best_by against the number
-/// of parameters. What is finished is not trained again where the session resumes.
+/// Trains all of them, each in a run folder below --out; `make` reads `model` and the session's options, which are set
+/// for each. Writes there sweep.csv, with a line for each run, and report.html with a figure of the test metric
+/// plan.best_by against the number of parameters. If the session resumes, finished runs are not trained again.
 void run_sweep(Session& session, ModelConfig& model, SweepConfig& sweep, const TrainPlan& plan,
                const MakeTrainable& make);
 

@@ -1,4 +1,4 @@
-// What all programs that classify rows of numbers do (uci, mnist); they differ in their tasks and defaults.
+// The main part of programs that classify rows of numbers (uci, mnist), which differ in their tasks and defaults.
 #pragma once
 
 #include "datasets/tables/tabular.h"
@@ -10,7 +10,7 @@ namespace bochner::rows {
 
 using RowTask = TaskEntry<TableSplits>;
 
-/// Of a program: its tasks, the model and the training. It stays where it is, as tasks may refer to it.
+/// The config of a program: its tasks, the model and the training. It must not move, since tasks may refer to it.
 struct Config {
   RunOptions run;
   std::vector<RowTask> tasks;
@@ -22,11 +22,11 @@ struct Config {
   Config(const Config&) = delete;
   Config& operator=(const Config&) = delete;
   void fields(Fields& f);
-  /// The data of the task that was chosen. An Error names the file that is missing and where it is to be had.
+  /// The data of the chosen task. An Error names a missing file and where to get it.
   TableSplits load(const Messages& messages) const { return task_named(tasks, run.task).load(run, messages); }
 };
 
-/// Trains one network a seed, or those that the sweep asks for.
+/// Trains one network for each seed, or those of the sweep.
 void train(Config& config, Session& session);
 
 }  // namespace bochner::rows

@@ -54,7 +54,7 @@ std::filesystem::path found(const std::filesystem::path& folder, const std::vect
        (folder / names.front()).string(), source);
 }
 
-/// The character that separates fields. One that numbers or words may hold would cut them.
+/// The character that separates fields. Characters of numbers and words are refused, since they would cut them.
 char separator_of(const std::string& text) {
   if (text == "tab") return '\t';
   if (text == "space") return ' ';
@@ -66,14 +66,14 @@ char separator_of(const std::string& text) {
   return c;
 }
 
-/// Is the label a number, and no name?
+/// Whether the label is a number instead of a name.
 bool is_number(const std::string& label) {
   const size_t sign = label.starts_with('-') ? 1 : 0;
   return label.size() > sign && std::all_of(label.begin() + static_cast<std::ptrdiff_t>(sign), label.end(),
                                             [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// Does the table begin with the names of its columns? Says what was found, and what to say where it is wrong.
+/// Whether the table begins with the names of its columns. Reports what was found and which option corrects it.
 bool has_header(const CsvConfig& csv, const std::string& file, const std::string& label, const Say& say,
                 const Say& warn) {
   const FirstRow first = judge_first_row(file, separator_of(csv.separator));
@@ -161,7 +161,7 @@ struct CsvTask {
     f.then([this, &run](const Fields& given) { settle(given, run); });
   }
 
-  /// A file and a label make it task csv; what would be passed over in silence is refused.
+  /// A file and a label choose the task csv; options that would be ignored are refused.
   void settle(const Fields& given, RunOptions& run) const {
     separator_of(csv.separator);
     if (csv.valid_share + csv.test_share >= 1) {

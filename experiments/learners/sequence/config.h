@@ -34,7 +34,7 @@ struct ModelConfig {
   int64_t redraw = 100;
   bool redraw_in_evaluation = false;
   std::string as = "paper";
-  /// What else mechanisms may be told: --model.mechanism.block and so on.
+  /// The other options of mechanisms: --model.mechanism.block and so on.
   struct Further : MechanismConfig {
     void fields(Fields& f) { further(f); }
   } mechanism;

@@ -26,8 +26,8 @@ class TokenFeed final : public Feed {
   Loader loader_;
 };
 
-/// An encoder of these options on the data of a task, whose metrics it tells. The baselines are that of the majority
-/// class and the task's own.
+/// An encoder with these options on the data of a task, with its metrics. The baselines are the majority class and
+/// those of the task.
 Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
                        const TaskEntry<TaskData>& task);
 

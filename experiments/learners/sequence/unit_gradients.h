@@ -24,7 +24,7 @@ namespace bochner::sequence {
 struct GradientStatistics {
   double absolute_mean = 0;  ///< mean_j m_j
   double deviation = 0;      ///< mean_j s_j
-  double noise = 0;          ///< that part of the deviation which random features make: mean_j sqrt(mean_n var_r g_rnj)
+  double noise = 0;  ///< the part of the deviation that comes from random features: mean_j sqrt(mean_n var_r g_rnj)
 };
 
 /// Of g (repetitions, examples, units); deviations divide by the count, not by one less.
