@@ -14,7 +14,7 @@
 
 namespace bochner::testing_card {
 
-/// Why there is none; empty if there is one.
+/// The reason why there is none; empty if there is one.
 inline std::string missing() {
   try {
     Device::named("cuda");
@@ -46,7 +46,7 @@ inline double squared_error(const std::vector<double>& a, const std::vector<doub
   return error == 0 ? 0 : error / std::max(size, floor * static_cast<double>(b.size()));
 }
 
-/// A floor for the parts of one result: gradients that are 0 but for rounding are measured by those beside them.
+/// A floor for the parts of one result: gradients that are 0 up to rounding are compared with those beside them.
 inline double common_floor(const std::vector<std::vector<double>>& parts) {
   double largest = 0;
   for (const auto& part : parts) {

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kDirections = 720;  ///< half a degree each
 constexpr int64_t kUnit = 1 << 14;    ///< 1 in the table of directions
 
-/// So many times a dash is drawn anew where it finds no room, and a short contour (Linsley et al.).
+/// How often a dash, or a short contour, is drawn again if there is no room for it (Linsley et al.).
 constexpr int kDashTrials = 3;
 constexpr int kDistractorTrials = 5;
 /// Places that are tried for the first dash of a short contour.
@@ -45,7 +45,7 @@ int64_t cross(Point origin, Point a, Point b) {
   return (a.x - origin.x) * (b.y - origin.y) - (a.y - origin.y) * (b.x - origin.x);
 }
 
-/// Is the point within `distance` of the dash, its edge not counted?
+/// Whether the point is nearer to the dash than `distance`.
 bool near(Point p, const Dash& dash, int64_t distance) {
   const Point& a = dash.from;
   const Point& b = dash.to;
@@ -82,7 +82,7 @@ class Artist {
     }
   }
 
-  /// The two long contours; false where they found no room.
+  /// Adds the two long contours; false if there is no room.
   bool draw_targets() {
     contours_.assign(2, {});
     directions_.assign(2, 0);
@@ -101,7 +101,7 @@ class Artist {
     return true;
   }
 
-  /// A short contour; where it finds no room, nothing is added.
+  /// Adds a short contour; nothing if there is no room.
   void draw_distractor() {
     for (int trial = 0; trial < kDistractorTrials; ++trial) {
       contours_.emplace_back();
@@ -123,7 +123,7 @@ class Artist {
     return p.x >= border && p.y >= border && p.x <= side_ - border && p.y <= side_ - border;
   }
 
-  /// Finds the dashes, `last` left out, that can be in the way of one that lies within `reach` of a point.
+  /// Finds the dashes, except `last`, that can be in the way of a dash within `reach` of a point.
   void look_around(Point point, int64_t reach, const Dash* last) {
     nearby_.clear();
     for (const auto& contour : contours_) {
@@ -133,13 +133,13 @@ class Artist {
     }
   }
 
-  /// Room for the dash? To be asked after look_around().
+  /// Whether there is room for the dash. Call it after look_around().
   bool has_room(const Dash& dash) const {
     if (!inside(dash.from, border_) || !inside(dash.to, border_)) return false;
     return std::all_of(nearby_.begin(), nearby_.end(), [&](const Dash& other) { return apart(dash, other, gap_); });
   }
 
-  /// Room for the first dash of a contour?
+  /// Whether there is room for the first dash of a contour.
   bool has_room_for_first(const Dash& dash) {
     look_around(dash.from, parameters_.paddle_length, nullptr);
     return has_room(dash);
@@ -183,8 +183,8 @@ class Artist {
     return false;
   }
 
-  /// One more dash at the end of a contour: its end is one of the places on a circle about the pivot, a pixel apart,
-  /// that have room.
+  /// Adds a dash at the end of a contour. Its end is one of the places with room on a circle about the pivot, a pixel
+  /// apart.
   bool extend(size_t c) {
     const Dash& last = contours_[c].back();
     const Point pivot = moved(last.to, directions_[c], margin_);

@@ -11,10 +11,10 @@
 //
 //   from ----------- to    (margin)  pivot  (margin)    from ----------- to
 //
-// Dashes that do not follow each other keep 2 * margin + thickness between their centre lines, so whoever goes from
-// dash to dash over gaps of up to 2 * margin stays on one contour: this is what makes a label right.
+// Dashes that do not follow each other keep 2 * margin + thickness between their centre lines, so a walk from dash to
+// dash over gaps of up to 2 * margin stays on one contour. This makes the label well defined.
 //
-// Everything is counted in integers, 64 units a pixel: the same stream gives the same picture on any machine.
+// Everything is computed in integers, 64 units to a pixel, so the same stream gives the same picture on any machine.
 #pragma once
 
 #include <array>
@@ -47,14 +47,14 @@ struct Parameters {
   int64_t marker_radius = 0;      ///< of a disc
   int64_t contour_length = 0;     ///< dashes of each of the two contours
   int64_t distractor_length = 0;  ///< dashes of each other contour
-  int64_t distractors = 0;        ///< other contours, as many of them as find room
+  int64_t distractors = 0;        ///< other contours, at most; only as many as there is room for
   double continuity = 1;
   int64_t contour_contrast = 100;     ///< of the two contours; discs have 100
   int64_t distractor_contrast = 100;  ///< of the others
 };
 
-/// Those that the Long Range Arena gave to the generator of Linsley et al. for 32, 64, 128 and 256 pixels; an Error for
-/// other sizes.
+/// The parameters of the Long Range Arena for the generator of Linsley et al., for 32, 64, 128 and 256 pixels; an Error
+/// for other sizes.
 Parameters parameters(int64_t size, Difficulty difficulty);
 
 struct Point {
@@ -76,17 +76,17 @@ struct Drawing {
   int label = 0;  ///< 1 where both discs lie on the same contour
 };
 
-/// Do the two keep that distance from each other?
+/// Whether the two dashes keep that distance from each other.
 bool apart(const Dash& a, const Dash& b, int64_t distance);
 
 /// A picture from the numbers of a stream. Labels 0 and 1 are equally likely.
 Drawing draw(const Parameters& parameters, Generator random);
 
-/// The picture before it is smoothed, with `scale` points to a pixel and side: 255 where a dash or disc is, else 0.
+/// The picture before smoothing, with `scale` x `scale` points to a pixel: 255 inside a dash or disc, else 0.
 std::vector<uint8_t> strokes(const Drawing& drawing, int64_t scale);
 
-/// The picture: size * size values of grey. Drawn twice as large, made smaller with a Lanczos filter, and stretched so
-/// that its darkest point is 0 and its brightest 255, as the published ones.
+/// The picture: size * size values of grey. It is drawn twice as large, reduced with a Lanczos filter, and stretched so
+/// that its darkest point is 0 and its brightest 255, like the published ones.
 std::vector<uint8_t> render(const Drawing& drawing);
 
 }  // namespace bochner::pathfinder

@@ -18,13 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// To be raised whenever the same options give other images.
+/// Increase it whenever the same options give other images.
 constexpr const char* kVersion = "1";
 
 constexpr int64_t kImagesPerPiece = 8;
 constexpr int64_t kMostImages = 10'000'000;
 
-/// A file of a folder that nobody reads before it is complete: hundreds of thousands are not synced one by one.
+/// Writes a file of a folder that nobody reads before it is complete: hundreds of thousands are not synced one by one.
 void write_new_file(const fs::path& path, Bytes bytes) {
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   const ssize_t count = descriptor < 0 ? -1 : write(descriptor, bytes.data(), bytes.size());
@@ -44,7 +44,7 @@ std::vector<std::byte> png_of(const Drawing& drawing) {
 
 std::string pixels(int64_t units) { return fmt::format("{}", static_cast<double>(units) / kUnits); }
 
-/// One image with its line, but for what depends on where it stands.
+/// One image with its line, except the parts that depend on its place.
 struct Sample {
   std::vector<std::byte> png;
   int label = 0;

@@ -30,7 +30,7 @@ struct GeneratorOptions {
   uint64_t seed = 0;
 };
 
-/// An Error where an option is out of its bounds.
+/// An Error if an option is out of bounds.
 void check(const GeneratorOptions& options);
 
 /// `pathfinder32/curv_contour_length_14`.
@@ -40,7 +40,7 @@ std::filesystem::path folder_of(int64_t size, Difficulty difficulty);
 /// the seed, so the files depend on the options alone, and a larger set begins with the smaller one.
 Manifest write_files(const std::filesystem::path& folder, const GeneratorOptions& options);
 
-/// Sees to it that the files are there (ensure_made).
+/// Makes the files unless they exist (ensure_made).
 Ensured ensure_files(const std::filesystem::path& folder, const GeneratorOptions& options, const Say& say);
 
 /// The options as a manifest records them, with the version of the generator.

@@ -38,7 +38,7 @@ Tensor decoded(Bytes bytes, int64_t size, std::string_view file) {
   return image;
 }
 
-/// The bytes of a row's image, after a look at them; none for the published empty one.
+/// The bytes of a row's image after checking them; none for the published empty one.
 std::vector<std::byte> read_image(const fs::path& folder, const Row& row, int64_t size) {
   const fs::path path = folder / row.image;
   if (!fs::is_regular_file(path)) row.fail_with("{}: there is no such image", path.string());

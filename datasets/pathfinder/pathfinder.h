@@ -3,7 +3,7 @@
 //
 //   const TaskData data = pathfinder::load_task({.folder = "data/pathfinder32/curv_contour_length_14"}, say);
 //
-// Reads the published tree as well as that of files.h. A token is a pixel, 0 ... 255; 0 is black and real, as masks
+// Reads the published tree as well as that of files.h. A token is a pixel, 0 ... 255; 0 is black and real, since masks
 // come from lengths.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace bochner::pathfinder {
 
-/// All images of a folder, packed as they are on disk, in the order of the metadata.
+/// All images of a folder, compressed as on disk, in the order of the metadata.
 struct Images {
   int64_t size = 0;                ///< pixels of a side
   std::vector<std::byte> png;      ///< end to end
@@ -30,20 +30,20 @@ struct Images {
 
 struct ReadOptions {
   int64_t size = 32;
-  /// Take fewer images than published, or than the manifest tells of.
+  /// Accept fewer images than were published, or than the manifest lists.
   bool partial = false;
 };
 
-/// Reads `metadata/0.npy`, `metadata/1.npy` ... and the images that they name, and looks at every one of them. The
-/// published empty image is left out, which `say` is told. Malformed lines, images that are missing, damaged, of
-/// another size or not grey, and a folder of fewer images than its manifest or, without one, the Long Range Arena has,
-/// are Errors with file, row and reason.
+/// Reads `metadata/0.npy`, `metadata/1.npy` ... and the images that they name, and checks every image. The published
+/// empty image is omitted, and `say` is told. Malformed lines, images that are missing, damaged, of another size or not
+/// grey, and a folder of fewer images than its manifest or, without one, the Long Range Arena has, are Errors with
+/// file, row and reason.
 std::shared_ptr<const Images> read(const std::filesystem::path& folder, const ReadOptions& options, const Say& say);
 
 /// How images become training, validation and test set: the first 80 %, the next 10 %, and the rest.
 enum class Split {
-  arena,     ///< in the order of the metadata, as the Long Range Arena's code takes them
-  shuffled,  ///< in a random order, as SKY and Nystroemformer do; theirs has no seed, here it has
+  arena,     ///< in the order of the metadata, as in the Long Range Arena's code
+  shuffled,  ///< in a random order, as in SKY and Nystroemformer, but with a seed
 };
 
 /// `arena` or `shuffled`; the other way round an Error names both.
@@ -59,7 +59,7 @@ struct TaskOptions {
 
 /// What a model must know of the data, without them.
 Task task(const TaskOptions& options);
-/// The task with its data. Where there are none, an Error says where they are to be had and how they are made.
+/// The task with its data. If there are none, an Error says where to get them and how to make them.
 TaskData load_task(const TaskOptions& options, const Say& say);
 
 }  // namespace bochner::pathfinder

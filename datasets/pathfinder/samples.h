@@ -1,4 +1,4 @@
-// A picture of pictures, for people: some images of each difficulty and label.
+// A picture of some images of each difficulty and label, to look at.
 #pragma once
 
 #include <cstdint>

@@ -9,11 +9,11 @@
 namespace bochner::sparsity {
 namespace {
 
-constexpr double kRarest = 1e-4;                ///< a class that comes up more seldom would take too long to draw
+constexpr double kRarest = 1e-4;                ///< a rarer class would take too long to draw
 constexpr int64_t kLargest = int64_t{1} << 33;  ///< tokens in memory
 constexpr int64_t kPiece = 64;
 
-/// Random words by the block: the same as from Generator::next(), one by one.
+/// Random words in blocks, the same as those of Generator::next().
 class Words {
  public:
   explicit Words(Generator& generator) : generator_(generator) {}

@@ -39,13 +39,13 @@ constexpr uint8_t token_of(int v, int a) { return static_cast<uint8_t>(1 + 2 * a
 constexpr int value_of(uint8_t token) { return (token - 1) % 2 == 1 ? 1 : -1; }
 constexpr int relevance_of(uint8_t token) { return (token - 1) / 2; }
 
-/// How often each class comes up before balancing: exact, by the walk's recurrence.
+/// The exact frequency of each class before balancing, by the walk's recurrence.
 std::array<double, kClasses> class_probabilities(const GeneratorOptions& options);
 
-/// An Error names the option that makes no sense, or the class that (almost) never comes up.
+/// An Error names an option that makes no sense, or a class that (almost) never occurs.
 void check(const GeneratorOptions& options);
 
-/// Writes one sequence, balanced by nothing, and returns its class.
+/// Writes one sequence, without balancing, and returns its class.
 int draw(const GeneratorOptions& options, Generator& generator, std::span<uint8_t> tokens);
 
 /// total() sequences end to end: first those of the training set, then valid, then test; within each, example i is of

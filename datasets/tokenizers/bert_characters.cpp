@@ -32,7 +32,7 @@ bool is_space(uint32_t code) {
          kind == UTF8PROC_CATEGORY_ZP;
 }
 
-/// Dropped where text is cleaned. What is not assigned is kept, what is for private use is not.
+/// Whether cleaning drops the character. Unassigned characters are kept, those for private use are not.
 bool is_control(uint32_t code) {
   if (code == 0 || code == 0xFFFD) return true;
   if (code == '\t' || code == '\n' || code == '\r') return false;

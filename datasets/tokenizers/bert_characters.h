@@ -1,10 +1,10 @@
-// What BERT's normaliser makes of each character: dropped, a space, a word of its own, or letters of a word,
-// lower-cased and without accents where that is asked for. Equal to BertNormalizer and BertPreTokenizer of Hugging
-// Face's tokenizers 0.20.3.
+// The result of BERT's normaliser for each character: dropped, a space, a word of its own, or letters of a word,
+// lower-cased and without accents if requested. Equal to BertNormalizer and BertPreTokenizer of Hugging Face's
+// tokenizers 0.20.3.
 //
 // The steps are: control characters are dropped and white space becomes a space; Chinese characters stand alone; NFD,
-// and marks (Mn) are dropped; lower case; punctuation stands alone. All but the order of marks in NFD looks at one
-// character at a time, so that a table holds the result.
+// and marks (Mn) are dropped; lower case; punctuation stands alone. All steps except the order of marks in NFD depend
+// on one character only, so a table holds the result.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// All pieces of a vocabulary as a tree of bytes, in which the longest one that a word begins with is found in one walk.
+// All pieces of a vocabulary as a tree of bytes, in which one walk finds the longest piece at the start of a word.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class PieceTrie {
 
   /// Pieces of `tree` 0 begin words, those of tree 1 continue them.
   void add(int tree, std::string_view piece, int32_t id);
-  /// The id and the length of the longest piece that `word` begins with; length 0 where there is none.
+  /// The id and the length of the longest piece that `word` begins with; length 0 if there is none.
   std::pair<int32_t, size_t> longest(int tree, std::string_view word) const {
     std::pair<int32_t, size_t> best{-1, 0};
     uint32_t node = static_cast<uint32_t>(tree);

@@ -10,7 +10,7 @@
 
 namespace bochner {
 
-/// What is done to text before it is cut into pieces, and how pieces are written. The defaults are those of
+/// The options for text before it is cut into pieces, and for the form of pieces. The defaults are those of
 /// bert-base-uncased.
 struct WordpieceOptions {
   bool lower_case = true;
@@ -21,11 +21,11 @@ struct WordpieceOptions {
   std::string prefix = "##";          ///< of pieces that continue a word
 };
 
-/// A token that is found in text as a whole, before anything is done to the text.
+/// A token that is found in text as a whole, before any other step.
 struct AddedToken {
   std::string text;
   int32_t id = 0;
-  bool special = true;  ///< left alone where special tokens in text are switched off
+  bool special = true;  ///< not found if special tokens in text are switched off
 };
 
 struct WordpieceVocabulary {
@@ -40,9 +40,8 @@ struct WordpieceVocabulary {
 /// [PAD], [UNK], [CLS], [SEP] and [MASK], each token once, and be valid UTF-8.
 WordpieceVocabulary read_vocabulary(const std::filesystem::path& path, const WordpieceOptions& options = {});
 
-/// A folder as models are published in: `tokenizer.json` or, where there is none, `vocab.txt`. What
-/// `tokenizer_config.json` says of lower-casing, accents and Chinese characters is used before what tokenizer.json
-/// says.
+/// A folder in the form of published models: `tokenizer.json` or, if there is none, `vocab.txt`. For lower-casing,
+/// accents and Chinese characters, `tokenizer_config.json` takes precedence over tokenizer.json.
 WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& folder);
 
 }  // namespace bochner

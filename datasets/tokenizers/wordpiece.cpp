@@ -109,7 +109,7 @@ void Wordpiece::Encoder::put(std::string_view bytes) {
   }
 }
 
-/// NFD: marks behind a letter stand in the order of their classes, those of equal classes as they came.
+/// NFD: the marks after a letter are in the order of their classes; those of equal classes keep their order.
 void Wordpiece::Encoder::put_mark(std::string_view bytes, uint8_t combining_class) {
   if (size_ >= capacity_) return;
   size_t place = marks_.size();
@@ -241,7 +241,7 @@ void Wordpiece::Encoder::append_pieces(std::string_view word, std::vector<int32_
     ids.push_back(id);
     word.remove_prefix(length);
   }
-  if (!known) {  // one piece that fails voids the word
+  if (!known) {  // a word with an unknown piece is unknown as a whole
     ids.resize(before);
     ids.push_back(vocabulary.unknown);
   }

@@ -1,4 +1,4 @@
-// WordPiece as BERT's: text to ids, equal to Hugging Face's tokenizers 0.20.3 for every text, and many times as fast.
+// BERT's WordPiece: text to ids, equal to Hugging Face's tokenizers 0.20.3 for every text, and many times as fast.
 //
 //   const Wordpiece tokenizer(read_pretrained_vocabulary("bert-base-uncased"));
 //   Wordpiece::Encoder encoder(tokenizer);              // one for each thread
@@ -23,28 +23,28 @@ namespace bochner {
 
 struct EncodeOptions {
   bool special = true;  ///< [CLS] A [SEP], or [CLS] A [SEP] B [SEP]
-  int64_t longest = 0;  ///< ids at most, those of special tokens among them; 0: no limit
+  int64_t longest = 0;  ///< the most ids, including those of special tokens; 0: no limit
 };
 
-/// What a model reads of one text or of a pair.
+/// The input of a model for one text or a pair.
 struct Encoding {
   std::vector<int32_t> ids;
   std::vector<uint8_t> types;  ///< 0 for [CLS] A [SEP], 1 for B [SEP]
 };
 
-/// A vocabulary made ready. Nothing changes it, so that threads may share it.
+/// A vocabulary prepared for encoding. It never changes, so threads may share it.
 class Wordpiece {
  public:
   class Encoder;
 
-  /// `special_in_text`: `[MASK]` in a text is that token (tokenizers' way); otherwise it is a bracket, a word, a
-  /// bracket.
+  /// With `special_in_text`, `[MASK]` in a text is that token, as in Hugging Face's tokenizers; otherwise it is a
+  /// bracket, a word and a bracket.
   explicit Wordpiece(WordpieceVocabulary vocabulary, bool special_in_text = true);
 
   const WordpieceVocabulary& vocabulary() const { return vocabulary_; }
   /// One more than the largest id.
   int64_t size() const { return size_; }
-  /// The piece or the added token of an id; an Error where there is none.
+  /// The piece or the added token of an id; an Error if there is none.
   std::string_view token(int64_t id) const;
 
  private:
@@ -53,7 +53,7 @@ class Wordpiece {
   /// What a byte of text may be.
   enum class Byte : uint8_t { letter, drop, space, alone, other, token };
 
-  /// The added token that `text` begins with, the longest of several; null where there is none.
+  /// The longest added token that `text` begins with; null if there is none.
   const AddedToken* added_at(std::string_view text) const;
 
   WordpieceVocabulary vocabulary_;

@@ -1,5 +1,5 @@
-// Attention on tensor cores: its error is at most twice that of the plain composition in bf16, whatever the sizes, the
-// mask and the map; and what is hidden changes nothing.
+// Attention on tensor cores: its error is at most twice that of the plain composition in bf16, for all sizes, masks and
+// maps, and hidden keys change nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>

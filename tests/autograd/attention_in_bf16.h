@@ -1,6 +1,6 @@
-// Attention as it is composed of plain ops in bf16: factors of matrix products, and what these and their gradients
-// give, are stored in bf16; sums within a product, exponentials and quotients are f32 (PyTorch's autocast to bfloat16).
-// What a fused kernel in bf16 is measured by: each op stores what it rounds, in both directions.
+// Attention composed of plain ops in bf16, with which fused kernels in bf16 are compared. Factors and results of matrix
+// products and of their gradients are stored in bf16; sums within a product, exponentials and quotients are f32
+// (PyTorch's autocast to bfloat16).
 #pragma once
 
 #include <limits>
@@ -22,14 +22,14 @@ namespace bochner::in_bf16 {
 
 inline Tensor round_to_bf16(const Tensor& x) { return x.cast(DType::bf16).cast(x.dtype()); }
 
-/// x as bf16 holds it; what flows back is held so, too.
+/// x rounded to bf16; its gradient is rounded too.
 inline Variable stored(const Variable& x) {
   return record("stored", round_to_bf16(x.value()), {&x},
                 [](const Variable& g) -> Gradients { return {round_to_bf16(g.value())}; });
 }
 inline Variable product(const Variable& a, const Variable& b) { return stored(matmul(stored(a), stored(b))); }
 
-/// (B or 1, 1, Lq, Lk): may query i see key j?
+/// (B or 1, 1, Lq, Lk): whether query i sees key j.
 inline Tensor visible(bool causal, int64_t queries, int64_t length, const Tensor& keys) {
   const Tensor i = Tensor::arange(queries).view({queries, 1});
   const Tensor j = Tensor::arange(length).view({1, length});

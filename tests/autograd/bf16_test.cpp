@@ -1,6 +1,6 @@
-// Activations in bf16 (engine/bf16.h), on the CPU, where ops convert at their borders, and on a card, whose kernels
-// read and write it: against f64, what an op loses is at most twice, as a square, what its composition of plain ops
-// loses that rounds each intermediate to bf16.
+// Activations in bf16 (engine/bf16.h) on the CPU, where ops convert their inputs and outputs, and on a card, whose
+// kernels read and write bf16. The squared error of an op against f64 is at most twice that of its composition of plain
+// ops that rounds each intermediate to bf16.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -195,7 +195,7 @@ TEST(Bf16, ElementsAndSums) {
          [=](const Inputs& in) { return add_dropout_at(in[0], in[1], drop) + dropout_at(in[0], drop); });
     same("matmul", two, [](const Inputs& in) { return matmul(transpose(in[0], 0, 1), in[1]); });
     same("softmax", two, [](const Inputs& in) { return softmax(in[0]) + in[1]; });
-    // A sum is rounded once, however long: not so a composition of sums.
+    // A sum is rounded once, however long it is; a composition of sums is rounded more often.
     expect_little_loss({fmt::format("sums, {} rows", rows),
                         two,
                         {},

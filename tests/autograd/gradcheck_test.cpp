@@ -1,4 +1,4 @@
-// The judge is judged: right derivatives pass, each kind of wrong one is found and named.
+// Tests of gradcheck itself: right derivatives pass, and each kind of wrong one is found and named.
 #include "autograd/gradcheck.h"
 
 #include <gtest/gtest.h>

@@ -21,7 +21,7 @@ bool add_family(Describe describe) {
   return true;
 }
 
-// Families are added in no order that is promised, so the list is kept in that of names.
+// Families are added in no particular order, so the list is sorted by name.
 const OpInfos& op_infos() {
   static const OpInfos infos = [] {
     OpInfos list;

@@ -1,6 +1,6 @@
-// What Bochner promises of each op, in a form that tests can read: from one entry come the float64 gradient checks of
-// first and second order, the check of the value against a reference, the refusal of bad arguments and, with a GPU, the
-// parity of both devices.
+// The promises of each op in a form that tests can read. From one entry come the float64 gradient checks of first and
+// second order, the check of the value against a reference, the refusal of bad arguments and, with a GPU, the parity of
+// both devices.
 //
 // To add one, describe the op in a file of tests/autograd/ops or tests/autograd/fused, named as the file of its
 // derivative, which ends in `const bool kDescribed = add_family(describe_x);`.
@@ -19,7 +19,7 @@ struct Sample {
   std::string label;           ///< e.g. `(3, 1) with (2, 3, 4)`
   std::vector<Tensor> inputs;  ///< differentiated with respect to all of them; f64, away from kinks
   std::function<Variable(const std::vector<Variable>&)> apply;
-  /// The same call composed of plain ops, for an OpInfo::composition that needs to know more than the inputs.
+  /// The same call composed of plain ops, if OpInfo::composition would need more than the inputs.
   std::function<Variable(const std::vector<Variable>&)> composed = {};
 };
 
@@ -32,14 +32,14 @@ struct OpInfo {
   /// The same function composed of plain differentiable ops, if the op is fused; its oracle.
   std::function<Variable(const Sample&, const std::vector<Variable>&)> composition;
   std::vector<std::function<void()>> refused = {};  ///< calls that must throw an Error
-  bool twice = true;                                ///< can its derivative be differentiated?
+  bool twice = true;                                ///< whether its derivative can be differentiated
 };
 
 using OpInfos = std::vector<OpInfo>;
 
 /// Every op that some file describes, by name. Complete once main() has begun.
 const OpInfos& op_infos();
-/// Adds the ops of a family to them.
+/// Adds the ops of a family to the list.
 bool add_family(void (*describe)(OpInfos&));
 
 /// A deterministic f64 tensor with values in (low, high), at least `margin` away from 0.
@@ -48,8 +48,8 @@ Tensor sample_values(const Shape& shape, uint64_t seed, double low = -2, double 
 std::vector<std::pair<std::string, Tensor>> sample_layouts(const Shape& shape, uint64_t seed, double low = -2,
                                                            double high = 2, double margin = 0.05);
 
-/// What a sample holds beside its inputs (labels, a mask), on the device of those and, if of a floating type, of
-/// theirs; undefined stays so.
+/// A tensor that a sample has beside its inputs (labels, a mask), moved to their device and, if it is floating,
+/// converted to their type; undefined stays undefined.
 inline Tensor beside(const Variable& input, const Tensor& held) {
   if (!held.defined()) return held;
   return (is_floating(held.dtype()) ? held.cast(input.dtype()) : held).to(input.device());

@@ -38,7 +38,7 @@ std::vector<Tensor> run(const Sample& sample, DType dtype) {
   return results;
 }
 
-// Both precisions are two texts of one kernel, or two kernels: f32 agrees with f64, all of a result measured together.
+// f32 agrees with f64, whose kernels may differ; the error is measured over all of a result.
 TEST_P(EveryOp, SinglePrecisionAgreesWithDouble) {
   for (const Sample& sample : op().samples) {
     const std::vector<Tensor> expected = run(sample, DType::f64);

@@ -1,4 +1,4 @@
-// Memory that a tape holds and somebody overwrites: backward refuses and names the op, and never answers wrongly.
+// Memory that a tape holds is overwritten: backward fails and names the op, and never returns wrong gradients.
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary.h"
@@ -36,7 +36,7 @@ Tensor numbers(const Shape& shape, uint64_t seed) {
   return normal(shape, generator, 0, 1, DType::f64);
 }
 
-/// What backward says about y = square(x) when `write` comes between, and x is a part of what it is given.
+/// The message of backward for y = square(x) if `write` runs before it; x is a part of its argument.
 std::string after(const Write& write) {
   const Tensor all = numbers({4, 4}, 1);
   Tape tape;

@@ -1,4 +1,4 @@
-// The tape: what is recorded, when, and what flows back.
+// The tape: what is recorded and when, and the gradients.
 #include "autograd/tape.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(Tape, GradientsOfManyBackwardPassesAddUp) {
   }
 }
 
-// x reaches y by three ways.
+// x reaches y in three ways.
 TEST(Tape, GradientsOfAllWaysAddUp) {
   Tape tape;
   const Variable x = tape.watch(Tensor::scalar(2, DType::f64));
@@ -88,7 +88,7 @@ TEST(Tape, BackwardFreesAsItGoes) {
   const int64_t before = Allocator::of(Device::cpu()).stats().current_bytes;
   Allocator::of(Device::cpu()).reset_peak();
   tape.backward(total);
-  // 50 results are held before; their gradients, held together, would double that.
+  // 50 results are held before backward; all their gradients at once would double that.
   EXPECT_LT(Allocator::of(Device::cpu()).stats().peak_bytes, before + 5 * 400'000);
   EXPECT_LT(Allocator::of(Device::cpu()).stats().current_bytes, before - 40 * 400'000);
 }

@@ -1,13 +1,13 @@
-// The kernels that a step's time goes into, as GFLOP/s and as a share of what the cores' multiply-add units can do,
-// measured beside them.
+// The kernels that take most of a step's time, in GFLOP/s and as a fraction of the measured limit of the cores'
+// multiply-add units.
 //
 //   kernels [FILTER] [--seconds S] [--threads N] [--cpu-time]
 //
-// FILTER is a part of a case's name, and only what it names is made. Transforms that wait for memory are measured in
-// GB/s and against a copy; a feature map by FastFood counts the operations of the dense map that it replaces.
-// --cpu-time runs one thread and counts its processor time: for machines that other programs use meanwhile.
-// Floating-point operations are those of the matrix products: softmax 4 L D forward and 14 L D with backward for each
-// token and head (half of it if causal), kernel attention 8 M D and 24 M D (backward computes the features again).
+// FILTER is a part of a case's name, and only matching cases run. Transforms that wait for memory are measured in GB/s
+// and against a copy; a feature map by FastFood counts the operations of the dense map that it replaces. --cpu-time
+// runs one thread and counts its processor time: for machines that other programs use meanwhile. Floating-point
+// operations are those of the matrix products: softmax 4 L D forward and 14 L D with backward for each token and head
+// (half of it if causal), kernel attention 8 M D and 24 M D (backward computes the features again).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ double now() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// GFLOP/s that the threads could do at most.
+/// The limit of the threads in GFLOP/s.
 double peak_in_use() { return cpu::multiply_add_peak() * 1e-9; }
 
 struct Timing {
@@ -65,7 +65,7 @@ class Bench {
  public:
   Bench(std::string filter, double seconds) : filter_(std::move(filter)), seconds_(seconds) {}
 
-  /// May a case whose name begins with `shape` be asked for?
+  /// Whether the filter can match a case whose name begins with `shape`.
   bool wants(const std::string& shape) const {
     return filter_.starts_with(shape) || (shape + " forward + backward").find(filter_) != std::string::npos;
   }

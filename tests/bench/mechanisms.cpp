@@ -2,9 +2,9 @@
 //
 //   mechanisms [NAME ...] [--length 16384] [--heads 8] [--dim 64] [--features 128] [--threads 2]
 //
-// Without names: all that approximate a kernel by random features, and linear-elu. "beyond" is the most that tensors
-// held at once besides Q, K, V, the output's gradient and what the mechanism itself owns, as a multiple of the size of
-// Q, K, V and their three gradients.
+// Without names, it measures all mechanisms that approximate a kernel by random features, and linear-elu. "beyond" is
+// the peak memory of tensors other than Q, K, V, the output's gradient and the mechanism's own, as a multiple of the
+// size of Q, K, V and their three gradients.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What SNNK layers save, and how fast tables are read. All cases are timed in turn, round after round, so that whatever
-// else the machine does meets them alike; trust the ratios.
+// The time that SNNK layers save, and the speed of reading tables. All cases are timed in turn, round after round, so
+// that other load of the machine affects all alike; trust the ratios.
 //
 //   snnk [--file TABLE.csv] [rounds]
 //
@@ -62,7 +62,7 @@ void forward_backward(const std::function<Variable(const Variable&)>& layer, con
   tape.backward(std::vector<Variable>{y}, Gradients{Variable(g)});
 }
 
-/// A network in training on rows of its own.
+/// A network in training on its own rows.
 struct Training {
   Training(const TableSplit& rows, std::optional<SnnkOptions> snnk)
       : init(1),

@@ -1,5 +1,5 @@
-// How fast text becomes ids on one thread: `tokenize_speed VOCABULARY TEXT` prints MB/s, a line of TEXT being a text.
-// tests/golden/wordpiece.py --speed runs it and Hugging Face's tokenizers in turn.
+// The speed of turning text into ids on one thread: `tokenize_speed VOCABULARY TEXT` prints MB/s, with one text per
+// line of TEXT. tests/golden/wordpiece.py --speed runs it and Hugging Face's tokenizers in turn.
 #include <fmt/format.h>
 
 #include <chrono>

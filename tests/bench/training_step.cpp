@@ -39,7 +39,7 @@ int64_t resident_megabytes() {
   return usage.ru_maxrss / 1024;
 }
 
-/// A step, which returns its loss, and the operations of its matrix products, counted as peers count them.
+/// A step, which returns its loss, and the operations of its matrix products, counted as other programs do.
 struct Training {
   std::function<double()> step;
   double flops;

@@ -1,4 +1,4 @@
-// The program of the README, from an installed Bochner. Fails where nothing is learnt.
+// The program of the README, from an installed Bochner. It fails if nothing is learnt.
 #include <autograd/optim/optimizer.h>
 #include <fmt/format.h>
 #include <layers/loss.h>

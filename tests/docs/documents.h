@@ -1,4 +1,4 @@
-// What tests of documents share: the texts of the tree, and tables of comma-separated values.
+// Helpers of the tests of documents: the texts of the repository, and tables of comma-separated values.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// The order of the house: which folder may use which, how long a file may be, how many a folder holds, and that each
-// header begins with its purpose.
+// The rules of the source tree: which folder may use which, how long a file may be, how many files a folder may have,
+// and that each header begins with its purpose.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The documents tell the truth: code they quote stands in the file they name, line for line; files they name exist; and
-// every row of the map of papers names what its file defines or sets, numbers included.
+// The documents are true: code that they quote is in the file that they name, line by line; files that they name exist;
+// and every row of the map of papers names what its file defines or sets, including numbers.
 //
 // A quotation is a block of code under a line that names its file in a link: From [x.cpp](../engine/x.cpp):
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ std::vector<std::string> outdented(std::vector<std::string> lines) {
   return lines;
 }
 
-/// Whether the lines stand in the text, one behind the other and whole; their indentation as a block may differ.
+/// Whether the lines are in the text, whole and one after the other; the indentation of the block may differ.
 bool holds_lines(const std::string& text, const std::string& quotation) {
   const std::vector<std::string> lines = lines_of(text), quoted = outdented(lines_of(quotation));
   for (size_t i = 0; i + quoted.size() <= lines.size(); ++i) {
@@ -50,7 +50,7 @@ bool holds_lines(const std::string& text, const std::string& quotation) {
   return false;
 }
 
-/// Source without comments: what they mention is not there.
+/// Source without comments, whose names do not count.
 std::string without_comments(const std::string& source) {
   return std::regex_replace(source, std::regex("//[^\n]*"), "");
 }
@@ -132,7 +132,7 @@ TEST(Documents, TheMapOfPapersNamesWhatIsThere) {
   }
 }
 
-// A number behind the name of a table, as in (KL Table 2: Softmax 36.38), is one that the table holds.
+// A number after the name of a table, as in (KL Table 2: Softmax 36.38), is in that table.
 TEST(Documents, NumbersOfThePapersStandInTheirTables) {
   const std::map<std::string, std::string> papers = {
       {"KL", "Learning the Transformer Kernel"}, {"SKY", "Skyformer"}, {"Skyformer", "Skyformer"}};

@@ -1,5 +1,5 @@
-// docs/results/make.py --check finds every number of a page that its record does not say. (CTest docs.results runs it
-// on the pages themselves.)
+// docs/results/make.py --check finds every number of a page that is not in its record. (CTest docs.results runs it on
+// the pages themselves.)
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -30,7 +30,7 @@ class Records : public testing::Test {
   }
   void TearDown() override { fs::remove_all(copy_); }
 
-  /// What the check says; empty where it is content.
+  /// The output of the check; empty if it finds nothing.
   std::string said() const {
     const fs::path log = copy_ / "log";
     const int status =

@@ -1,4 +1,4 @@
-// That the compiler copies constants as they are: gcc 12 with AVX-512 does not, unless told to move 16 bytes at a time
+// The compiler copies constants correctly: gcc 12 with AVX-512 does not, unless it is told to move 16 bytes at a time
 // (CMake/Toolchain.cmake).
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ constexpr int64_t kEight[] = {-7, -7, -7, -7, -7, -7, -7, -1};
 void copy_four(void* to) { std::memcpy(to, kFour, sizeof kFour); }
 void copy_eight(void* to) { std::memcpy(to, kEight, sizeof kEight); }
 
-// Volatile, so that the compiler does not know who is called and what it finds there afterwards.
+// Volatile, so that the compiler knows neither the callee nor the result.
 void (*volatile four_copied)(void*) = copy_four;
 void (*volatile eight_copied)(void*) = copy_eight;
 

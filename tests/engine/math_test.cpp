@@ -82,7 +82,7 @@ TEST_P(MathFunction, StaysWithinItsErrorOverItsWholeRange) {
   EXPECT_LE(worst, f.ulps) << "at " << where;
 }
 
-// A number's image must not depend on its place: vector body, tail and single call agree bit for bit.
+// The result for a number must not depend on its place: vector body, tail and single call agree bit for bit.
 TEST_P(MathFunction, GivesTheSameBitsInVectorBodyAndTail) {
   const Function& f = GetParam();
   const std::vector<float> range = arguments(f.low, f.high);

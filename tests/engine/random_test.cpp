@@ -132,7 +132,7 @@ TEST(Random, BitsDoNotDependOnThreads) {
   for (size_t i = 0; i < one.size(); ++i) expect_equal_bits(one[i], three[i]);
 }
 
-// A place determines its value: whether it falls into the vector body or the tail of a loop changes nothing.
+// A place determines its value, whether it falls into the vector body or the tail of a loop.
 TEST(Random, ShorterDrawsAreTheBeginningOfLongerOnes) {
   const auto all = draws(3000, 6);
   for (const int64_t count : {1, 2, 3, 15, 16, 17, 1023, 1024, 1025, 2999}) {

@@ -1,4 +1,4 @@
-// --evaluate RUN and --predict RUN, as a person would call them.
+// --evaluate RUN and --predict RUN, as users call them.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -122,7 +122,7 @@ TEST(Approximation, OutputErrorIsTheMeanSquareOfTheDifference) {
   EXPECT_LT(output_error("softmax", {}, 6, 4, kScale, generator), 1e-12);
 }
 
-// Where vectors are short, the error is that of a mean of M features: 64 times the features, about 1 / 64 of it.
+// For short vectors, the error is that of a mean of M features: with 64 times the features about 1 / 64 of it.
 TEST(Approximation, OutputErrorFallsWithTheFeatures) {
   for (const char* name : {"performer", "performer-trig"}) {
     double few = 0;

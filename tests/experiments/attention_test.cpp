@@ -135,7 +135,7 @@ TEST(AttentionProgram, ParametersOfAFileAreUsed) {
   EXPECT_EQ(again.at("dfrequencies.mean").shape(), first.at("frequencies.mean").shape());
 }
 
-// As released KL draws at each forward; a file's frequencies are used all the same, and those used are written.
+// As released, KL draws at each forward pass; a file's frequencies are used nevertheless, and those used are written.
 TEST(AttentionProgram, WhatItWritesComputesTheSameAgain) {
   const TemporaryFolder folder;
   const TensorMap given = inputs();

@@ -1,5 +1,5 @@
-// Random damage to the files of a run and to its data: each must be noticed when the run is continued, or change
-// nothing. BOCHNER_CORRUPTIONS=600 tries so many, a few by default.
+// Random damage to the files of a run and to its data: each must be detected when the run is continued, or change
+// nothing. BOCHNER_CORRUPTIONS=600 tries 600 of them; the default is a few.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -30,7 +30,7 @@ size_t place_in(const std::string& bytes, Generator& generator) {
   return static_cast<size_t>(generator.uniform() * static_cast<double>(bytes.size()));
 }
 
-/// A digit becomes another one, a byte another, some are lost, zeroed or doubled, or the end is cut off.
+/// Changes a digit or a byte, removes, zeroes or doubles some bytes, or truncates the file.
 std::string damaged(std::string bytes, Generator& generator) {
   const std::string before = bytes;
   while (bytes == before) {
@@ -59,7 +59,7 @@ std::string damaged(std::string bytes, Generator& generator) {
   return bytes;
 }
 
-/// Does a line that begins as a warning name the file?
+/// Whether a warning names the file.
 bool warned_of(const std::string& err, const std::string& file) {
   std::istringstream lines(err);
   for (std::string line; std::getline(lines, line);) {
@@ -68,7 +68,7 @@ bool warned_of(const std::string& err, const std::string& file) {
   return false;
 }
 
-/// A run that can be continued, and what its continuation leaves.
+/// A run that can be continued, and the files after its continuation.
 struct Case {
   std::string kind;                               ///< of its data
   std::vector<std::string> command;               ///< without --resume and --out
@@ -77,7 +77,7 @@ struct Case {
   std::map<std::string, std::string> after = {};  ///< what it leaves where nothing is damaged
 };
 
-/// What must not depend on damage that nobody notices.
+/// Results that must not depend on undetected damage.
 std::map<std::string, std::string> outcome(const fs::path& run) {
   std::map<std::string, std::string> files;
   for (const char* name : {"config.ini", "metrics.jsonl", "events.out.tfevents.bochner"})
@@ -127,7 +127,7 @@ class Corruption : public testing::Test {
          "idx/t10k-labels-idx1-ubyte"});
   }
 
-  /// A copy of the run, as a kill before its last words leaves it or finished, to be continued.
+  /// A copy of the run to be continued: killed before it wrote its results, or finished.
   fs::path copy_of(const Case& one, bool finished) {
     fs::remove_all(folder_ / "copy");
     fs::copy(folder_ / one.run, folder_ / "copy");

@@ -1,4 +1,4 @@
-// Small runs of the experiments on fields over coordinates, as a person would start them.
+// Small runs of the experiments on fields over coordinates, as users start them.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -98,8 +98,7 @@ inline double apart(Learner& a, Learner& b) {
   return most;
 }
 
-/// A label for each token, namely the token before it, of those alone whose token is `asked`: how many there are
-/// differs from example to example.
+/// A label for each token that is `asked`, namely the token before it; their number differs from example to example.
 class TokenLabels final : public Feed {
  public:
   TokenLabels(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, int64_t asked)

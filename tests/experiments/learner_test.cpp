@@ -217,7 +217,8 @@ TEST(Learner, FrozenParametersStayAndAreNotCounted) {
 }
 
 TEST(Learner, TheHookComesBetweenBackwardAndTheOptimizer) {
-  // Two learners of half a batch each, whose hooks give both the mean of their gradients, are one of the whole batch.
+  // Two learners with half a batch each, whose hooks give both the mean of their gradients, equal one with the whole
+  // batch.
   const TableSplit rows = line(64, 1);
   const auto of_half = [&](int64_t half) {
     class Half final : public Feed {

@@ -1,5 +1,5 @@
-// Programs that are told to end, or killed, at any moment of their life: while they make data, train, measure and write
-// results. What is left goes on to the same bytes, and no file is left over.
+// Programs that are asked to stop, or killed, at any moment: while they make data, train, measure and write results.
+// Continued, they arrive at the same bytes, and no file is left over.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -59,7 +59,7 @@ std::string record(const std::filesystem::path& folder) {
   return text;
 }
 
-/// Equal in all but the times, and no file more or less.
+/// Equal except for the times, with the same files.
 void expect_same_run(const std::filesystem::path& a, const std::filesystem::path& b) {
   EXPECT_EQ(files_in(a), files_in(b));
   EXPECT_EQ(record(a), record(b));

@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/fused/bias_activation.h, and samples to hold them to it.
+// The promises of the ops of autograd/fused/bias_activation.h, and samples to check them.
 #include "autograd/fused/bias_activation.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/unary.h"

@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/fused/cross_entropy.h, and samples to hold them to it.
+// The promises of the ops of autograd/fused/cross_entropy.h, and samples to check them.
 #include "autograd/fused/cross_entropy.h"
 #include <algorithm>
 #include "autograd/ops/binary.h"

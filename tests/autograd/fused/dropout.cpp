@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/fused/dropout.h, and samples to hold them to it.
+// The promises of the ops of autograd/fused/dropout.h, and samples to check them.
 #include "autograd/fused/dropout.h"
 #include "autograd/ops/binary.h"
 #include "engine/ops/dropout.h"

@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/fused/embedding.h, and samples to hold them to it.
+// The promises of the ops of autograd/fused/embedding.h, and samples to check them.
 #include "autograd/fused/embedding.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/view.h"

@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/fused/feed_forward.h, and samples to hold them to it.
+// The promises of the ops of autograd/fused/feed_forward.h, and samples to check them.
 #include "autograd/fused/feed_forward.h"
 #include "autograd/fused/bias_activation.h"
 #include "autograd/fused/dropout.h"

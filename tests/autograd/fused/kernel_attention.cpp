@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/fused/kernel_attention.h, and samples to hold them to it.
+// The promises of the ops of autograd/fused/kernel_attention.h, and samples to check them.
 #include "autograd/fused/kernel_attention.h"
 #include <limits>
 #include <map>

@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/fused/linear.h, and samples to hold them to it.
+// The promises of the ops of autograd/fused/linear.h, and samples to check them.
 #include "autograd/fused/linear.h"
 #include "autograd/fused/dropout.h"
 #include "autograd/fused/norm.h"

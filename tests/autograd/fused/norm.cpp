@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/fused/norm.h, and samples to hold them to it.
+// The promises of the ops of autograd/fused/norm.h, and samples to check them.
 #include "autograd/fused/norm.h"
 #include "autograd/fused/dropout.h"
 #include "autograd/ops/binary.h"

@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/ops/index.h, and samples to hold them to it.
+// The promises of the ops of autograd/ops/index.h, and samples to check them.
 #include "autograd/ops/index.h"
 
 #include "autograd/ops/binary.h"

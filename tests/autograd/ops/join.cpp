@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/ops/join.h, and samples to hold them to it.
+// The promises of the ops of autograd/ops/join.h, and samples to check them.
 #include "autograd/ops/join.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/view.h"

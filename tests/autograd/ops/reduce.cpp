@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/ops/reduce.h, and samples to hold them to it.
+// The promises of the ops of autograd/ops/reduce.h, and samples to check them.
 #include "autograd/ops/reduce.h"
 #include <algorithm>
 #include "autograd/ops/binary.h"

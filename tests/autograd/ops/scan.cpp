@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/ops/scan.h, and samples to hold them to it.
+// The promises of the ops of autograd/ops/scan.h, and samples to check them.
 #include "autograd/ops/scan.h"
 #include "autograd/ops/unary.h"
 

@@ -1,4 +1,4 @@
-// What is promised of the ops of autograd/ops/sort.h, and samples to hold them to it.
+// The promises of the ops of autograd/ops/sort.h, and samples to check them.
 #include "autograd/ops/sort.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/unary.h"

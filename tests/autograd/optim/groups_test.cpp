@@ -1,5 +1,5 @@
-// Groups of parameters by name: what each rule decides, and that an optimizer moves each group as a lone optimizer
-// with its numbers would.
+// Groups of parameters by name: the effect of each rule, and that an optimizer updates each group like a separate
+// optimizer with the same numbers.
 #include "autograd/optim/groups.h"
 
 #include <gtest/gtest.h>

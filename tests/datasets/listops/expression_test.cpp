@@ -26,7 +26,7 @@ INSTANTIATE_TEST_SUITE_P(
     ByHand, ListOpsValue,
     ::testing::Values(Known{"0", 0}, Known{"9", 9}, Known{"( ( ( [MAX 1 ) 2 ) ] )", 2},
                       Known{"( ( ( [MIN 1 ) 2 ) ] )", 1}, Known{"( ( [SM 7 ) ] )", 7}, Known{"( ( [MED 4 ) ] )", 4},
-                      // a median of two is their mean, cut off: (1 + 2) / 2 -> 1, (9 + 8) / 2 -> 8, (0 + 4) / 2 = 2
+                      // a median of two is their mean, truncated: (1 + 2) / 2 -> 1, (9 + 8) / 2 -> 8, (0 + 4) / 2 = 2
                       Known{"( ( ( [MED 1 ) 2 ) ] )", 1}, Known{"( ( ( [MED 9 ) 8 ) ] )", 8},
                       Known{"( ( ( [MED 0 ) 4 ) ] )", 2},
                       // unordered, with repetitions: 2 3 3 9 -> 3; 1 2 5 6 -> 3.5 -> 3; 0 7 7 -> 7
@@ -87,7 +87,7 @@ TEST(ListOpsEvaluate, DeepNestingNeedsNoStack) {
   EXPECT_THROW(evaluate(only_open), Error);
 }
 
-// Single characters of a right expression changed, removed or doubled: a value or an Error, nothing else.
+// With single characters of a valid expression changed, removed or doubled: a value or an Error, nothing else.
 TEST(ListOpsEvaluate, DamagedExpressionsAreRefusedOrStillExpressions) {
   const std::string right = "( ( ( ( [MAX 4 ) ( ( ( [SM 7 ) 5 ) ] ) ) ( ( ( [MED 1 ) 0 ) ] ) ) ] )";
   const std::string letters = "() []0123456789MAXINEDS\t\r\n\x01\xff";

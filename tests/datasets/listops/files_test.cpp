@@ -86,7 +86,7 @@ TEST(ListOpsFiles, DoNotDependOnThreads) {
   EXPECT_EQ(one, three);
 }
 
-// Fixed for good: another hash means other data under the same options, and calls for another kVersion.
+// This hash never changes: another one means other data under the same options, which needs another kVersion.
 TEST(ListOpsFiles, SeedZeroGivesTheFilesItAlwaysGave) {
   const Folder folder;
   const Manifest manifest = write_files(folder.path(), small());
@@ -182,7 +182,7 @@ TEST(ListOpsFiles, WhatAKilledProcessWasMakingIsMadeAnewOrMovedIntoPlace) {
   Told told;
   const Manifest whole = write_files(folder / "whole", small());
   EXPECT_EQ(names_in(folder / "whole"), kComplete);
-  // Killed after it had made `made` of the four files, and then, all being made, moved `moved` of them.
+  // Killed after it had made `made` of the four files, or, with all made, after it had moved `moved` of them.
   const std::vector<std::string> all = {kTrainFile, kValidFile, kTestFile, "manifest.json"};
   for (const auto& [made, moved] : {std::pair<size_t, size_t>{0, 0}, {1, 0}, {3, 0}, {4, 0}, {4, 1}, {4, 3}, {4, 4}}) {
     const std::filesystem::path cut = folder / fmt::format("cut{}{}", made, moved).c_str();

@@ -27,8 +27,8 @@ GeneratorOptions small() {
   return options;
 }
 
-/// The exact probability of each length below max_length, worked out from the leaves up: the length of a node is 1, or
-/// 2 and the sum of 2 ... max_args independent lengths one level deeper.
+/// The exact probability of each length below max_length, computed from the leaves up: the length of a node is 1, or 2
+/// and the sum of 2 ... max_args independent lengths one level deeper.
 std::vector<double> exact_lengths(const GeneratorOptions& options) {
   const size_t longest = std::max<size_t>(2, static_cast<size_t>(options.max_length));
   std::vector<double> node(longest, 0.0);
@@ -92,7 +92,7 @@ TEST(ListOpsGenerator, LongRangeArenaKeeps8Point3PercentOfTreesWithMeanLength103
   EXPECT_NEAR(lengths / accepted, exact.mean, 4 * exact.deviation / std::sqrt(accepted));
 }
 
-// Every length on its own, with options that make all of them likely: also the root that is a digit, and the bounds.
+// Every length separately, with options that make all of them likely, including a root that is a digit, and the bounds.
 TEST(ListOpsGenerator, EachLengthComesAsOftenAsItShould) {
   GeneratorOptions options;
   options.max_depth = 3;

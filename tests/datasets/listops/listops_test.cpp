@@ -192,7 +192,7 @@ TEST(ListOpsTask, IsMadeReadAndDescribed) {
   EXPECT_EQ(longest, 39);
   EXPECT_EQ(data.test->label(59), trees.back().value());
 
-  // MAX leans to 9 and MIN to 0: knowing the first operator beats the most frequent class.
+  // MAX tends to 9 and MIN to 0, so knowing the first operator beats the most frequent class.
   EXPECT_GT(first_token_accuracy(*data.train, *data.train), majority_accuracy(*data.train, *data.train) + 0.1);
 
   options.read.tokenisation = Tokenisation::released;

@@ -48,7 +48,7 @@ TEST(ListOpsTokens, VocabularyHoldsEachTokenAndPadding) {
             "listops: no tokenisation is named 'Fixed'; there are fixed and released");
 }
 
-// What is lost without brackets: two expressions of different value become one sequence.
+// Without brackets, two expressions of different values become one sequence.
 TEST(ListOpsTokens, ReleasedTokenisationIsAmbiguousAndFixedIsNot) {
   const char* inside = "( ( ( [MAX 4 ) ( ( ( [SM 7 ) 8 ) ] ) ) ] )";   // MAX(4, SM(7, 8)) = 5
   const char* outside = "( ( ( ( [MAX 4 ) ( ( [SM 7 ) ] ) ) 8 ) ] )";  // MAX(4, SM(7), 8) = 8

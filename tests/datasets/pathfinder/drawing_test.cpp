@@ -49,8 +49,8 @@ double distance(const Dash& a, const Dash& b) {
   return least;
 }
 
-/// The label, by going from the one disc from dash to dash, over gaps that are too small to lie between contours. Which
-/// dash belongs to which contour is not looked at.
+/// The label, found by walking from one disc from dash to dash, over gaps that are too small to separate contours. It
+/// does not use which dash belongs to which contour.
 int label_by_dashes(const Drawing& drawing) {
   std::vector<Dash> dashes;
   for (const auto& contour : drawing.contours) dashes.insert(dashes.end(), contour.begin(), contour.end());
@@ -74,8 +74,8 @@ int label_by_dashes(const Drawing& drawing) {
   return reached.of(dash_at(drawing.discs[0])) == reached.of(dash_at(drawing.discs[1])) ? 1 : 0;
 }
 
-/// The label from the strokes as they are drawn, eight points to a pixel and nothing smoothed: points of ink that are
-/// near enough are of one contour. The discs are drawn in a picture of their own, which says where they are.
+/// The label from the strokes as drawn, eight points to a pixel and not smoothed: points of ink that are near enough
+/// belong to one contour. The discs are drawn in a separate picture, which shows where they are.
 int label_by_ink(Drawing drawing) {
   constexpr int64_t kScale = 8;
   const int64_t side = drawing.parameters.size * kScale;
@@ -143,7 +143,7 @@ TEST(PathfinderDrawing, LabelsOfLargerPicturesAreFoundByFollowingTheDashes) {
   }
 }
 
-/// The same follower on a picture whose label is wrong, or whose contour is cut: it is no judge that always agrees.
+/// The same walk on a picture with a wrong label or a cut contour must disagree.
 TEST(PathfinderDrawing, FollowersSeeWrongLabelsAndCutContours) {
   int seen = 0;
   for (uint64_t i = 0; i < 40; ++i) {
@@ -199,8 +199,8 @@ TEST(PathfinderDrawing, ContoursHaveTheirDashesAndKeepApart) {
   }
 }
 
-/// What is known of a set as a whole: labels are a fair coin, 50 +- 2.2 % for one deviation of 500, short contours fill
-/// what room is left, and the distance of the discs does not give the label away.
+/// Properties of a whole set: labels are a fair coin (one deviation of 500 is 2.2 %), short contours fill the room that
+/// is left, and the distance of the discs does not reveal the label.
 TEST(PathfinderDrawing, StatisticsOfASet) {
   const std::map<Difficulty, double> least = {
       {Difficulty::easy, 9.5}, {Difficulty::intermediate, 5}, {Difficulty::hard, 2.3}};
@@ -284,7 +284,7 @@ TEST(PathfinderDrawing, SmoothingIsSymmetric) {
   }
 }
 
-// Fixed for good: another hash means other images under the same options, and calls for another kVersion.
+// This hash never changes: another one means other images under the same options, which needs another kVersion.
 TEST(PathfinderDrawing, SeedZeroGivesThePicturesItAlwaysGave) {
   Sha256 hash;
   for (const int64_t size : {32, 64, 128, 256}) {

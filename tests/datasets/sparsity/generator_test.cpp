@@ -81,7 +81,7 @@ TEST(Sparsity, ClassProbabilitiesAreThoseOfAllCoins) {
   }
   const auto found = class_probabilities(options);
   for (size_t c = 0; c < expected.size(); ++c) EXPECT_NEAR(found[c], expected[c], 1e-14) << c;
-  // Once the start is forgotten the ends of the walk come half as often as what lies between.
+  // Once the start is forgotten, the ends of the walk are half as frequent as the values between them.
   const auto settled = class_probabilities({.relevant = 0.5, .length = 2000});
   for (size_t c = 0; c < settled.size(); ++c) EXPECT_NEAR(settled[c], c == 0 || c == 8 ? 1.0 / 16 : 1.0 / 8, 1e-9);
 }
@@ -151,7 +151,7 @@ TEST(Sparsity, DependsOnTheSeedNotOnThreads) {
   Sha256 hash;
   hash.update(std::as_bytes(std::span(all[0])));
   EXPECT_EQ(hash.hex(), "36f2296d1c0d815ed504c3386d3411ec33c5aec9a0a209def875ceeed3574aef");
-  // No two sequences are alike.
+  // All sequences differ.
   std::set<std::string> rows;
   for (size_t i = 0; i < 117; ++i) rows.emplace(all[0].begin() + i * 40, all[0].begin() + (i + 1) * 40);
   EXPECT_EQ(rows.size(), 117U);

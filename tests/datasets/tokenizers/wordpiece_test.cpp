@@ -55,7 +55,7 @@ std::vector<std::string> around(uint32_t code) {
   return {c, "a" + c + "b", "a\u302E" + c + "\U0001D165" + "b"};
 }
 
-/// Blocks of 4096 characters that are compared: all; where that would take minutes, those that have most of the
+/// The blocks of 4096 characters that are compared: all, or, if that would take minutes, those with most of the
 /// decompositions and marks.
 constexpr uint32_t kBlocks = kAddressSanitizer ? 3 : 0x110;
 

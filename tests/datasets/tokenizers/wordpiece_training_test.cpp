@@ -1,4 +1,4 @@
-// Vocabularies made from text, against a plain version that counts everything anew for each piece.
+// Vocabularies made from text, compared with a plain version that counts everything again for each piece.
 #include "datasets/tokenizers/wordpiece_training.h"
 
 #include <gtest/gtest.h>

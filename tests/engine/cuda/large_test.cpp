@@ -1,5 +1,5 @@
-// Places beyond 2^31: of kernels in every build, on memory that is real only where it is touched, and of whole ops on a
-// card that has the memory.
+// Indices beyond 2^31: kernels in every build, on memory that is allocated only where it is used, and whole ops on a
+// card that has enough memory.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -27,7 +27,7 @@ namespace {
 
 using testing_card::squared_error;
 
-/// `count` zeros, of which those become real that are written.
+/// `count` zeros; memory is allocated only for those that are written.
 template <class T>
 class Sparse {
  public:

@@ -1,4 +1,4 @@
-// Ops that autograd's list does not reach, or not at these sizes: a card gives what the CPU gives.
+// Ops that are not in autograd's list, or not at these sizes: a card gives the results of the CPU.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -33,7 +33,7 @@ Tensor values(const Shape& shape, uint64_t seed, DType dtype = DType::f64) {
   return normal(shape, generator, 0, 1, DType::f64).cast(dtype);
 }
 
-/// f(inputs) on a card against the CPU, f64 to the last bits and f32 to its own.
+/// f(inputs) on a card compared with the CPU, to the rounding of f64 and of f32.
 void expect_equal(const std::string& what, const std::vector<Tensor>& inputs,
                   const std::function<Results(const std::vector<Tensor>&)>& f) {
   const Results expected = f(inputs);

@@ -167,7 +167,7 @@ TEST(Card, GuardsSeeAWriteOutside) {
   {
     const Tensor x = Tensor::zeros({3}, DType::f32, Device::cuda());
     const Tensor beyond = Tensor::full({1}, 1, DType::f32, Device::cuda());
-    // Four bytes behind the block, as a wrong kernel would write them.
+    // Four bytes after the block, like those of a wrong kernel.
     Loop loop;
     loop.rank = 1;
     loop.size = 1;

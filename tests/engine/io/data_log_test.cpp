@@ -25,12 +25,12 @@ TEST(DataLog, HoldsWhatWasReadWithItsHash) {
   const std::string text = "a,b\n1,2\n" + std::string(100000, '3') + ",4\n";
   write_file_atomically(plain, text);
   write_file_atomically(packed, format_gzip(bytes_of(text)));
-  { CsvReader(plain).next(); }  // before the log stands
+  { CsvReader(plain).next(); }  // before there is a log
   const DataLog log;
   EXPECT_TRUE(DataLog::stands());
   EXPECT_TRUE(log.reads().empty());
 
-  { EXPECT_TRUE(CsvReader(plain).next()); }  // looked into only
+  { EXPECT_TRUE(CsvReader(plain).next()); }  // read only in part
   ASSERT_EQ(log.reads().size(), 1U);
   EXPECT_FALSE(log.reads()[0].whole);
   for (const auto& path : {plain, packed, plain}) read_all(*open_unpacked(path), 1 << 20);
@@ -49,7 +49,7 @@ TEST(DataLog, HoldsWhatWasReadWithItsHash) {
     EXPECT_EQ(inner.reads()[0], (DataRead{"numbers", 3, sha256("123"), true}));
   }
   EXPECT_EQ(by_name(), wanted) << "the innermost log has it alone";
-  // A file that changed while the program ran is there twice.
+  // A file that changed while the program ran is listed twice.
   write_file_atomically(plain, text + "5,6\n");
   read_all(*open_unpacked(plain), 1 << 20);
   EXPECT_EQ(log.reads().size(), 3U);

@@ -17,7 +17,7 @@
 namespace bochner {
 namespace {
 
-/// What f returns in a process of its own, where it may drop privileges and set limits.
+/// The result of f in a separate process, where it may drop privileges and set limits.
 std::string in_a_child(const std::function<std::string()>& f) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
@@ -197,7 +197,7 @@ TEST(AtomicFile, RemovesWhatKilledWritersLeftOfTheSameFile) {
   waitpid(child, nullptr, 0);
   const std::string process = std::to_string(child);
   ASSERT_EQ(folder.names().size(), 2U);
-  AtomicFile living(folder / "a");  // a second writer of the same file must not take it for a leftover
+  AtomicFile living(folder / "a");  // a second writer of the same file must not remove it as a leftover
   living.write("living");
   for (const char* name : {"a.tmp-", "a.tmp-1-", "a.tmp-x-1", "c.tmp-1-1.bak"}) {
     std::ofstream(folder / name) << "somebody's own";

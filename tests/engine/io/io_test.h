@@ -1,4 +1,4 @@
-// What the tests of foreign bytes share: folders, messages, and a way to show that a bad file is refused.
+// Helpers of the tests of foreign bytes: folders, messages, and a check that bad files are refused.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ std::string message_of(F&& f) {
   return "no error";
 }
 
-/// A folder of its own, removed in the end.
+/// A folder of the running test, removed at the end.
 class TempFolder {
  public:
   TempFolder();
@@ -44,11 +44,11 @@ class TempFolder {
 /// A file of tests/engine/io/golden.
 std::filesystem::path golden(const std::string& name);
 
-/// Where real data lie, if they do: $BOCHNER_DATA, or else shared/data beside the repository.
+/// The folder of real data, if there is one: $BOCHNER_DATA, otherwise shared/data beside the repository.
 std::filesystem::path shared_data();
 
-/// The largest piece of memory asked for while f runs, by new or for a tensor, in bytes. Under AddressSanitizer, which
-/// watches memory itself, only tensors count.
+/// The largest allocation while f runs, by new or for a tensor, in bytes. Under AddressSanitizer, which replaces new,
+/// only tensors count.
 int64_t largest_allocation(const std::function<void()>& f);
 
 inline std::string text(Bytes bytes) { return std::string(text_of(bytes)); }
@@ -64,8 +64,8 @@ struct BadFile {
   std::string telling;  ///< must be part of the message
 };
 
-/// Each file must be refused by `parse(bytes, "bad.file")` with an Error in one readable line that begins with the name
-/// of the file and holds the telling part, without memory out of proportion to the file.
+/// Each file must be refused by `parse(bytes, "bad.file")` with an Error of one readable line that begins with the name
+/// of the file and contains `telling`, and without allocations out of proportion to the file.
 void expect_refused(const std::vector<BadFile>& files, const std::function<void(Bytes, std::string_view)>& parse);
 
 }  // namespace bochner

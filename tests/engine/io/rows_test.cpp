@@ -61,7 +61,7 @@ TEST(PlainRows, LeavesAllElseToCsvReader) {
   EXPECT_EQ(read("\n\r\r").labels, (std::vector<std::string>{"\r"}));  // a line of one return is no empty one
 }
 
-/// Numbers of every form, as bits, over many pieces and blocks, whatever the number of threads.
+/// Numbers of every form, compared as bits, over many pieces and blocks, with any number of threads.
 TEST(PlainRows, GivesTheBitsOfCsvReader) {
   Generator generator(1);
   std::string text;
@@ -87,8 +87,8 @@ TEST(PlainRows, GivesTheBitsOfCsvReader) {
   set_threads(before);
 }
 
-/// Digit strings of 1 to 25 digits with a point and an exponent anywhere: all ways of reading a number, and the digits
-/// where one gives way to the next.
+/// Strings of 1 to 25 digits with a point and an exponent anywhere: all ways of reading a number, and the lengths at
+/// which they change.
 TEST(PlainRows, RoundsDigitsOfEveryLengthAsCsvReaderDoes) {
   Generator generator(2);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(generator.uniform() * static_cast<double>(n)); };
@@ -109,7 +109,7 @@ TEST(PlainRows, RoundsDigitsOfEveryLengthAsCsvReaderDoes) {
   EXPECT_EQ(found.rows.rows, 50000);
 }
 
-/// Ties between neighbouring f64, which the first 64 bits cannot tell.
+/// Ties between neighbouring f64, which the first 64 bits cannot decide.
 TEST(PlainRows, RoundsTiesToEven) {
   for (const std::string text : {"9007199254740993", "9007199254740995", "0.5000000000000000277",
                                  "1.00000000000000011e0", "9.007199254740993e-7", "4503599627370497.5"}) {

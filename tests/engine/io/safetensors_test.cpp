@@ -10,7 +10,7 @@ namespace {
 
 constexpr DType kAllTypes[] = {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8, DType::boolean};
 
-/// A tensor whose elements differ where the type can tell.
+/// A tensor whose elements differ as far as the type allows.
 Tensor sample(const Shape& shape, DType dtype) {
   return Tensor::arange(shape.size(), DType::i64).view(shape).cast(dtype);
 }

@@ -1,4 +1,4 @@
-// What the causal form alone promises.
+// Properties of the causal form only.
 #include "tests/engine/ops/kernel_attention_oracle.h"
 
 namespace bochner::testing_kernel_attention {

@@ -41,7 +41,7 @@ Tensor in_steps(const Tensor& x, const FeedForwardWeights& weights, const FeedFo
   return options.residual ? x + y : y;
 }
 
-/// What flows back, in separate steps.
+/// The gradients, in separate steps.
 FeedForwardGradients back_in_steps(const Tensor& g, const Tensor& x, const FeedForwardWeights& weights,
                                    const FeedForwardOptions& options) {
   const int64_t dim = x.size(-1);

@@ -1,5 +1,5 @@
-// Kernel attention by its definition, in double precision, every weight computed for itself; and problems to compare
-// the op with it on.
+// Kernel attention by its definition, in double precision, with every weight computed separately, and problems on which
+// the op is compared with it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -113,7 +113,7 @@ inline Values reference(const Problem& p) {
     }
     return u;
   };
-  // An eps that is shifted, too, is no larger than 1 afterwards.
+  // A shifted eps is at most 1.
   const bool floors = p.spec.map.absolute_eps && p.spec.map.eps > 0;
   const double floor = floors ? std::log(p.spec.map.eps) : -std::numeric_limits<double>::infinity();
   for (int64_t bh = 0; bh < B * H; ++bh) {
@@ -197,7 +197,7 @@ inline const std::vector<FeatureMap>& maps() {
                                  function == Function::cos || function == Function::gelu || function == Function::sgn;
       all.push_back({.kind = Kind::elementwise, .function = function, .eps = signed_values ? 4.0 : 1e-3});
     }
-    // One that matters where exponentials are small, and one where it is above all of them.
+    // One eps that matters where exponentials are small, and one that is larger than all of them.
     all.push_back({.kind = Kind::positive, .norm_factor = 1, .eps = 1e-3, .absolute_eps = true});
     all.push_back({.kind = Kind::hyperbolic, .eps = 30, .absolute_eps = true});
     return all;
@@ -205,7 +205,7 @@ inline const std::vector<FeatureMap>& maps() {
   return list;
 }
 
-/// A denominator near 0 says nothing about the kernel: then the sums of both are compared through a wide tolerance.
+/// A quotient with a denominator near 0 says nothing about the kernel, so it gets a wide tolerance.
 inline void check_forward(const Problem& p, double tolerance) {
   const Values expected = reference(p);
   const auto found = p.attend().O.to_vector<double>();
@@ -215,8 +215,8 @@ inline void check_forward(const Problem& p, double tolerance) {
   }
 }
 
-/// f(x) = <O, dO> against the gradients, by central differences. Shifts cancel where eps is 0, and are no part of the
-/// gradient then.
+/// f(x) = <O, dO> against the gradients, by central differences. Shifts cancel if eps is 0, and are then not part of
+/// the gradient.
 inline void check_gradients(const Problem& p, int64_t step) {
   const auto grads = p.gradients(p.attend());
   // Smooth maps take large steps of fourth order, which lose fewer digits.

@@ -1,4 +1,4 @@
-// What holds for kernel attention in both forms, bidirectional and causal.
+// Properties of kernel attention in both forms, bidirectional and causal.
 #include <type_traits>
 
 #include "engine/ops/features/functions.h"
@@ -119,7 +119,7 @@ TEST(KernelAttention, ExponentsMayRiseSteeplyWithinAChunk) {
     for (const bool causal : {true, false}) {
       Problem p =
           problem({1, 1, 150, 150, 2, 3, 4}, {{.kind = Kind::positive, .eps = 1e-4}, 1, causal, true, 0}, dtype, 6);
-      // The norm takes more from the exponent than u adds, so small keys have the largest exponents.
+      // The norm reduces the exponent by more than u adds, so small keys have the largest exponents.
       visit_floating(dtype, "test", [&]<class T>(TypeTag<T>) {
         for (int64_t i = 0; i < 150; ++i) {
           for (int64_t d = 0; d < 2; ++d) p.K.data<T>()[2 * i + d] *= static_cast<T>(40.0 / static_cast<double>(i + 1));
@@ -235,7 +235,7 @@ TEST(KernelAttention, RefusesWhatDoesNotFit) {
                Error);
 }
 
-// What is told of an attention is plain data; its tensors are arguments, FastFood's permutation among them.
+// The description of an attention is plain data; its tensors, including FastFood's permutation, are arguments.
 static_assert(std::is_trivially_copyable_v<KernelAttentionSpec>);
 
 TEST(FeatureFunctions, EveryLineOfTheListHasItsValueAndItsSlope) {

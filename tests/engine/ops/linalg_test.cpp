@@ -243,7 +243,7 @@ TEST_P(Linalg, LeastSquaresSatisfiesTheNormalEquations) {
       EXPECT_LT(distance(residual, Tensor::zeros({1}, GetParam())), 200 * close()) << shape.str();
     }
   }
-  // Of the minimisers of a deficient problem the shortest: (1 1) x = 2 has (1, 1).
+  // The shortest of the minimisers of a rank-deficient problem: for (1 1) x = 2 it is (1, 1).
   const Tensor x = least_squares(Tensor::full({1, 2}, 1, GetParam()), Tensor::full({1, 1}, 2, GetParam()));
   EXPECT_LT(distance(x, Tensor::full({2, 1}, 1, GetParam())), close());
 }

@@ -1,5 +1,5 @@
-// Products of sizes that meet every way of cutting them (engine/cpu/matmul.cpp): tiles at edges, panels of B, cuts and
-// parts of the inner axis, operands that lie transposed, and matrices that several products share.
+// Products of sizes that need every way of dividing them (engine/cpu/matmul.cpp): tiles at edges, panels of B, cuts and
+// parts of the inner axis, transposed operands, and matrices that several products share.
 #include "engine/ops/matmul.h"
 
 #include <array>

@@ -11,7 +11,7 @@ struct Reference {
   Values y, mean, rstd, dx, dgamma, dbeta;
 };
 
-/// Rows of x normalised over d, and what flows back from g, in plain double loops.
+/// Rows of x normalised over d, and the gradients from g, in plain double loops.
 Reference layer_norm_loops(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& g, double eps) {
   const auto d = static_cast<size_t>(x.size(-1));
   const auto xs = x.to_vector<double>();

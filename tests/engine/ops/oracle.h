@@ -1,5 +1,5 @@
-// What the tests of the fused kernels share: comparison with naive double loops, central differences, and equal bytes
-// for any number of threads.
+// Helpers of the tests of fused kernels: comparison with naive double loops, central differences, and equal bytes for
+// any number of threads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ inline Tensor values(const Shape& shape, DType dtype, uint64_t seed) {
   Generator generator(seed);
   return normal(shape, generator, 0, 1, DType::f64).cast(dtype);
 }
-/// The same as every second column of a wider tensor: never contiguous where that matters.
+/// The same as every second column of a wider tensor, so that it is not contiguous.
 inline Tensor strided(const Shape& shape, DType dtype, uint64_t seed) {
   Shape wide = shape;
   wide[-1] = 2 * wide[-1] + 1;

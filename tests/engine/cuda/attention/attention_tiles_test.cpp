@@ -1,5 +1,5 @@
-// The tiles of causal kernel attention in every build: one thread in a block's place, and memory of just the size that
-// each kernel may touch, so that the sanitizers watch its indices.
+// The tiles of causal kernel attention in every build: one thread replaces a block, and memory has exactly the size
+// that each kernel may use, so that the sanitizers check its indices.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -134,7 +134,7 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
                                                         denominators.data(),
                                                         StoredTokens(O)});
 
-  // phi(q_i) . phi(k_j) up to what cancels, in f64
+  // phi(q_i) . phi(k_j) in f64, up to factors that cancel
   const auto feature = [&](const Floats& x, int64_t i, int64_t f) {
     double u = 0;
     double squares = 0;
