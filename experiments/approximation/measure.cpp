@@ -32,7 +32,7 @@ Tensor nystrom_softmax(const Tensor& Q, const Tensor& K, const Tensor& V, int64_
   const Tensor all = concat(std::vector<Tensor>{q, k}, 2);
   const Tensor rows = integers({landmarks}, 0, all.size(2), generator);
   const Tensor z = take(all, rows, 2);  // (1, 1, M, D)
-  // A common factor e^-s of all entries cancels in the quotient, and keeps them finite.
+  // All entries get a common factor e^-s, which keeps them finite and cancels in the quotient.
   const auto scores = [](const Tensor& x, const Tensor& y) { return matmul(x, y.transpose(-2, -1)); };
   const Tensor zz = scores(z, z);
   const double s = amax(zz).item();

@@ -1,4 +1,4 @@
-// Measures how far attention by features or landmarks is from exact attention.
+// Measures the errors of attention by features or landmarks against exact attention.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct KernelErrors {
   double positive = 0;
 };
 KernelErrors kernel_errors(double length, double angle);
-/// The first over the second, also where the errors themselves are too small or too large to divide.
+/// The ratio of the first to the second, also if the errors themselves are too small or too large to divide.
 double error_ratio(double length, double angle);
 
 /// Mean squared difference between the outputs of `mechanism` and of softmax attention on Q, K ~ N(0, scale^2) and
@@ -34,8 +34,8 @@ struct Stack {
   int64_t hidden = 0;  ///< of the feed-forward blocks; 0: none, x <- LN(x + attend(x Wq, x Wk, x Wv))
 };
 
-/// PERF Fig. 14: the mean over tokens of |x - y| / |y| behind layer 1, 2, ..., where x went through a Transformer with
-/// `mechanism` and y through one with softmax attention and the same weights. Inputs are N(0, 1).
+/// PERF Fig. 14: the mean over tokens of |x - y| / |y| after layer 1, 2, ..., where x comes from a Transformer with
+/// `mechanism` and y from one with softmax attention and the same weights. Inputs are N(0, 1).
 std::vector<double> layered_errors(const std::string& mechanism, const AttentionOptions& options, const Stack& stack,
                                    Generator& generator);
 

@@ -45,7 +45,7 @@ struct Config {
   }
 };
 
-/// A finished run of uci or mnist: its data and its network as validation chose it.
+/// A finished run of uci or mnist: its data, and its best network by validation.
 struct Trained {
   std::string name;
   TableSplits data;
@@ -108,7 +108,7 @@ struct Candidate {
   double accuracy = 0, loss = 0, apart = 0;
 };
 
-/// Accuracy, cross-entropy, and how far the logits are from those of the first candidate.
+/// Accuracy, cross-entropy, and the distance of the logits from those of the first candidate.
 void judge(std::vector<Candidate>& candidates, const TableSplit& test) {
   std::vector<double> square(candidates.size());
   double whole = 0;
@@ -136,11 +136,11 @@ void judge(std::vector<Candidate>& candidates, const TableSplit& test) {
   }
 }
 
-/// Median milliseconds of each candidate, taken in turn, so that whatever else runs meets them alike.
+/// Median milliseconds of each candidate, measured in turn, so that other load affects all alike.
 void race(std::vector<Candidate>& candidates, const Config& config, const TableSplit& test) {
   using Clock = std::chrono::steady_clock;
   for (const int64_t rows : config.rows) {
-    std::vector<int64_t> places(static_cast<size_t>(rows));  // over again where there are fewer
+    std::vector<int64_t> places(static_cast<size_t>(rows));  // repeated if there are fewer
     for (int64_t i = 0; i < rows; ++i) places[static_cast<size_t>(i)] = i % test.rows();
     const Tensor x = take(test.features, Tensor::from(places, {rows}));
     std::vector<std::vector<double>> times(candidates.size());

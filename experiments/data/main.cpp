@@ -64,7 +64,7 @@ struct SamplesOptions {
   }
 };
 
-/// What is found of one set, in one line and one more for each broken file.
+/// The state of one set: one line, and one more for each broken file.
 class Check {
  public:
   void print(const std::string& set, const std::vector<CheckedFile>& files, const std::string& how_to_get) {
@@ -89,7 +89,7 @@ class Check {
     ++broken_;
   }
 
-  /// An Error where a file is broken.
+  /// An Error if a file is broken.
   void finish() const {
     std::fflush(stdout);
     if (broken_ > 0) fail("{} of the files found are broken; remove them and get them again", broken_);
@@ -176,7 +176,7 @@ void show_pathfinder(const SamplesOptions& options, Fields&) {
                   options.out));
 }
 
-/// Reads the options of a command and carries it out, or tells which there are.
+/// Reads the options of a command and runs it, or prints the options.
 template <class O>
 void carry_out(const std::string& command, const std::vector<std::string>& arguments, void (*body)(const O&, Fields&)) {
   O options;
@@ -190,7 +190,7 @@ void carry_out(const std::string& command, const std::vector<std::string>& argum
   body(options, fields);
 }
 
-/// The name of a command or set before the options, taken off; empty where there is none.
+/// Removes and returns the name of a command or set before the options; empty if there is none.
 std::string take_name(std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front().starts_with('-')) return "";
   std::string name = arguments.front();

@@ -66,14 +66,14 @@ struct Config {
 
 struct Cost {
   double seconds = 0;
-  double mebibytes = 0;  ///< the most that was held at once beyond what was there before
+  double mebibytes = 0;  ///< peak memory, less that held before
 };
 
 struct Costs {
   Cost forward, both;
 };
 
-/// One mechanism with its features in a model of so many blocks.
+/// One mechanism with its number of features, in a model of so many blocks.
 struct Method {
   std::string name;
   AttentionOptions options;
@@ -123,7 +123,7 @@ Bench attention_bench(const Config& config, const Method& method, int64_t length
           }};
 }
 
-/// A training step of a classifier but for its optimizer.
+/// A training step of a classifier without its optimizer.
 Bench model_bench(const Config& config, const Method& method, int64_t length) {
   struct State {
     Generator generator;
@@ -164,7 +164,7 @@ Bench model_bench(const Config& config, const Method& method, int64_t length) {
           }};
 }
 
-/// What one mechanism took at one length; `why_not` where it was not measured.
+/// The cost of one mechanism at one length, or `why_not` if it was not measured.
 struct Row {
   const Method* method;
   int64_t length;
@@ -194,7 +194,7 @@ std::vector<Method> methods_of(const Config& config) {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Calls once. The first call, `round` 0, finds cold caches and counts only where it is beyond the limit.
+/// Measures one call. The first one, `round` 0, finds cold caches and counts only if it exceeds the limit.
 void measure(const Config& config, const std::function<void()>& call, int64_t round, Cost& cost) {
   Allocator& allocator = Allocator::of(Device::named(config.run.device));
   const int64_t before = allocator.stats().current_bytes;
@@ -206,8 +206,8 @@ void measure(const Config& config, const std::function<void()>& call, int64_t ro
   cost.seconds = round <= 1 ? seconds : std::min(cost.seconds, seconds);
 }
 
-/// All methods at one length in turn, round by round, so that what else the machine does disturbs all of them alike.
-/// `stops` says which methods go no further, and why; `spent` are their seconds so far.
+/// Measures all methods at one length in turn, round by round, so that other load affects all alike. `stops` has the
+/// reasons of methods that stop here; `spent` are their seconds so far.
 std::vector<Row> measured(const Config& config, const std::vector<Method>& methods, int64_t length,
                           std::vector<std::string>& stops, std::vector<double>& spent, Log& log) {
   std::vector<Row> rows;
@@ -240,7 +240,7 @@ std::vector<Row> measured(const Config& config, const std::vector<Method>& metho
   return rows;
 }
 
-/// Stops the methods whose seconds at the next length, growing at least as it does, would go beyond the budget.
+/// Stops the methods whose seconds at the next length, growing at least in proportion to it, would exceed the budget.
 void keep_budget(const Config& config, const std::vector<Row>& last, int64_t next, const std::vector<double>& spent,
                  std::vector<std::string>& stops, Log& log) {
   if (config.budget_seconds == 0) return;
@@ -254,7 +254,7 @@ void keep_budget(const Config& config, const std::vector<Row>& last, int64_t nex
   }
 }
 
-/// The row of this mechanism at the same length in as deep a model, where it was measured.
+/// The row of this mechanism at the same length in an equally deep model, if it was measured.
 const Row* beside(const std::vector<Row>& rows, const Row& row, const std::string& name) {
   for (const Row& other : rows) {
     const bool alike = other.length == row.length && other.method->layers == row.method->layers;
@@ -263,7 +263,7 @@ const Row* beside(const std::vector<Row>& rows, const Row& row, const std::strin
   return nullptr;
 }
 
-/// Rows beside `none`, the ideal, and beside softmax, for those among the methods.
+/// Compares rows with `none`, the ideal, and with softmax, if these are among the methods.
 Table table_of(const std::vector<Row>& rows) {
   Table table{{"mechanism", "length", "forward ms", "both ms", "forward MiB", "both MiB", "time / none",
                "softmax / time", "softmax / memory"},

@@ -1,5 +1,5 @@
-// Pointwise kernel estimation (SNNK 4.1, Fig. 2 g, h): how far an SNNK layer's output is from the layer it stands for,
-// against its number of random projections; and how that error grows with the depth of a bundled network (Appendix B).
+// Pointwise kernel estimation (SNNK 4.1, Fig. 2 g, h): the error of an SNNK layer against the layer it replaces, by its
+// number of random projections, and its growth with the depth of a bundled network (Appendix B).
 #include <fmt/format.h>
 
 #include <algorithm>

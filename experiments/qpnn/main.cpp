@@ -103,7 +103,7 @@ class Residual final : public Regression {
   }
 };
 
-/// loss, and error: that of the potential where the particles are, relative to how much it varies there.
+/// loss, and error: that of the potential weighted by the particles' density, relative to its variation there.
 Problem problem_of(const Config& config, const Data& data) {
   const auto model =
       coordinates::siren_of(config.run, coordinates::siren_options(config.model, config.run.attention, "tanh", 2));
@@ -123,7 +123,7 @@ Problem problem_of(const Config& config, const Data& data) {
   return problem;
 }
 
-/// The true potential, the learned one and where the particles are, as PNG files and for the report.
+/// The true potential, the learned one and the particles' density, as PNG files and for the report.
 ReportFigure drawn(Config& config, const RunRecord& record) {
   const uint64_t before = config.run.seed;
   config.run.seed = record.seed;

@@ -1,5 +1,5 @@
-// Image fitting (SNNK G.1.2, Fig. 3): a SIREN, and the same with SNNK in place of its hidden layers, learn a picture;
-// their first and second derivatives are then those of the picture, too.
+// Image fitting (SNNK G.1.2, Fig. 3): a SIREN, and one with SNNK layers in place of its hidden layers, learn a picture,
+// so that their first and second derivatives approximate those of the picture.
 #include "engine/io/png.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"

@@ -30,7 +30,7 @@ struct Config {
   Config();
   void fields(Fields& f);
 
-  /// With the task's share of relevant positions, where none is set.
+  /// Uses the task's share of relevant positions if none is set.
   GeneratorOptions generator() const;
   EncoderOptions encoder() const;
 };

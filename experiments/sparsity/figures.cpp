@@ -18,7 +18,7 @@ constexpr const char* kNumbers[] = {kGradientDeviation, kGradientMean, kGradient
 
 std::string at(const std::string& metric, int mark) { return fmt::format("{} at {}", metric, mark); }
 
-/// Of a list, each value once, in its order.
+/// The different values of a list, in its order.
 template <class Of>
 std::vector<std::string> each(const std::vector<RunRecord>& runs, const Of& of) {
   std::vector<std::string> all;
@@ -76,7 +76,7 @@ ReportFigure charts(const std::vector<RunRecord>& runs, const std::string& metri
   return {title, html + "</div>"};
 }
 
-/// The mean over seeds, with its deviation where there are several; a dash where no run came there.
+/// The mean over seeds, with its deviation if there are several; a dash if no run reached it.
 std::string shown(const std::vector<RunRecord>& runs, const std::string& name) {
   std::vector<double> values;
   for (const RunRecord& run : runs) {

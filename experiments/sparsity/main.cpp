@@ -20,8 +20,8 @@ TaskEntry<TaskData> sums(const Config& config) {
   return task;
 }
 
-/// The sums over the positions that count. Validation tells also gradient-mean, gradient-deviation and gradient-noise:
-/// those of Table 14, at each evaluation.
+/// The sums over the positions that count. Validation also reports gradient-mean, gradient-deviation and gradient-noise
+/// of Table 14 at each evaluation.
 Problem problem_of(const Config& config, const TaskData& data) {
   Problem problem = sequence::classification(config.run, config.encoder(), data, sums(config));
   LoaderOptions first;

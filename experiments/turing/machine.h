@@ -8,8 +8,8 @@
 
 namespace bochner::turing {
 
-/// A one-tape machine whose tape has a first cell and no last one. States and symbols are numbers, names are for
-/// people; symbol 0 is the blank, state 0 the initial one.
+/// A one-tape machine whose tape has a first cell and no last one. States and symbols are numbers, and names are only
+/// printed; symbol 0 is the blank, state 0 the initial one.
 struct Machine {
   struct Rule {
     int64_t write = 0;
@@ -22,7 +22,7 @@ struct Machine {
   std::vector<Rule> rules;           ///< rules[state * symbols.size() + symbol]
 
   const Rule& rule(int64_t state, int64_t symbol) const;
-  /// Has the state no rule at all? Then the machine halts in it.
+  /// Whether the state has no rule at all, so that the machine halts in it.
   bool is_final(int64_t state) const;
 
   /// One rule a line, `state symbol write next move` with a move of L or R; the first line's state is the initial one,
@@ -44,7 +44,7 @@ struct Configuration {
 
 /// Initial state, the head on the last cell of the input (KL A.1), which must not be empty.
 Configuration start(const Machine& machine, const std::vector<int64_t>& input);
-/// One step. An Error if there is no rule, or where the head would leave the tape.
+/// One step. An Error if there is no rule, or if the head would leave the tape.
 void step(const Machine& machine, Configuration& at);
 /// `>01[1]_` : the tape with the head in brackets.
 std::string text(const Machine& machine, const Configuration& at);

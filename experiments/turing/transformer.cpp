@@ -18,12 +18,12 @@ Tensor times(const Tensor& W, const Tensor& x) { return matmul(W, x.view({x.size
 
 double& entry(Tensor& W, int64_t row, int64_t column) { return W.data<double>()[row * W.size(1) + column]; }
 
-/// Perceptrons put together one by one.
+/// Perceptrons, added one by one.
 class PerceptronList {
  public:
   explicit PerceptronList(int64_t size) : size_(size) {}
 
-  /// One more, 1 where sum w a > threshold, and what it adds to the output.
+  /// Adds a perceptron that is 1 where sum w a > threshold, with its contribution to the output.
   void add(const std::vector<std::pair<int64_t, double>>& weights, double threshold,
            const std::vector<std::pair<int64_t, double>>& outputs) {
     in_.push_back(weights);
@@ -110,7 +110,7 @@ Transformer::Transformer(const Machine& machine, const std::vector<int64_t>& inp
   look_up.copy_sign(x1_, x1_, -1);
   look_up.copy_sign(x1_, x4_);
   using Weights = std::vector<std::pair<int64_t, double>>;
-  // A code is found by its own coordinate's weight of 1 and the others' -1: w . code > number of ones - 1/2.
+  // A code is detected by weight 1 at its own coordinate and -1 at the others: w . code > number of ones - 1/2.
   const auto code = [](Weights& weights, int64_t place, int64_t count, int64_t own) {
     for (int64_t i = 0; i < count; ++i) weights.emplace_back(place + i, i == own ? 1 : -1);
     return own >= 0 ? 1.0 : 0.0;
@@ -192,7 +192,7 @@ void Transformer::step() {
   const Tensor a2 = z1 + hard_attention(times(Wq2_, z1), stack(keys_, 0), stack(values_, 0));  // KL Eq. 26
   const Tensor z2 = a2 + O2_(a2);
 
-  // Not a part of the model: the tape, from what it says to have written.
+  // Not part of the model: the tape, from the symbols that the model reports as written.
   const auto head = static_cast<size_t>(std::llround(y_.data<double>()[x2_]));
   if (head >= tape_.size()) tape_.resize(head + 1, 0);
   tape_[head] = one_hot(z1, s2_, symbols_) + 1;

@@ -1,5 +1,5 @@
-// Runs what KL Theorems 1 and 2 state: the encoder-decoder Transformer of KL Appendix A, whose weights are written down
-// rather than learnt, executes a Turing machine. Its attention is the hard form of Gaussian attention.
+// KL Theorems 1 and 2 as a program: the encoder-decoder Transformer of KL Appendix A, with weights that are constructed
+// instead of learnt, executes a Turing machine. Its attention is the hard form of Gaussian attention.
 //
 // A decoder's vector (KL Eq. 20), with one-hot codes that are 0 for the blank and for the state of copying the input:
 //
@@ -33,9 +33,10 @@ class Transformer {
   int64_t parameters() const;             ///< numbers in all matrices
   /// Appends one vector to the decoder's sequence: one step of the machine, or of copying its input to the tape.
   void step();
-  /// Is the input still being copied?
+  /// Whether the input is still being copied.
   bool is_copying() const;
-  /// As the vectors tell, and the tape from what was written; the symbol under the head must be the tape's.
+  /// The configuration in the vectors, and the tape from what was written; the symbol under the head must be that of
+  /// the tape.
   Configuration configuration() const;
   /// The symbol under the head, which attention has found.
   int64_t symbol() const;
