@@ -64,9 +64,9 @@ bool crosses(const Dash& a, const Dash& b) {
 }
 
 /// One attempt at the dashes of a picture.
-class Artist {
+class Painter {
  public:
-  Artist(const Parameters& parameters, int64_t margin, Generator& random)
+  Painter(const Parameters& parameters, int64_t margin, Generator& random)
       : parameters_(parameters),
         random_(random),
         margin_(margin),
@@ -310,13 +310,13 @@ Drawing draw(const Parameters& parameters, Generator random) {
   drawing.parameters = parameters;
   drawing.label = static_cast<int>(random.below(2));
   drawing.margin = parameters.margins[static_cast<size_t>(random.below(std::ssize(parameters.margins)))];
-  Artist artist(parameters, drawing.margin, random);
+  Painter painter(parameters, drawing.margin, random);
   int64_t attempts = 0;
-  while (!artist.draw_targets()) {
+  while (!painter.draw_targets()) {
     if (++attempts == kPatience) fail("pathfinder: {} attempts found no room for two contours", attempts);
   }
-  for (int64_t i = 0; i < parameters.distractors; ++i) artist.draw_distractor();
-  drawing.contours = std::move(artist.contours());
+  for (int64_t i = 0; i < parameters.distractors; ++i) painter.draw_distractor();
+  drawing.contours = std::move(painter.contours());
   const auto first = static_cast<size_t>(random.below(2));
   const size_t second = drawing.label == 1 ? first : 1 - first;
   drawing.discs = {drawing.contours[first].front().from, drawing.contours[second].back().to};

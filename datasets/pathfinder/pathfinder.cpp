@@ -138,7 +138,7 @@ std::shared_ptr<const Images> read(const fs::path& folder, const ReadOptions& op
       images->names.push_back(row.image);
     }
   }
-  if (DataLog::stands()) {
+  if (DataLog::is_active()) {
     hash.update(images->png);
     hash.update(std::as_bytes(std::span(images->labels)));
     const auto bytes = static_cast<int64_t>(images->png.size() + images->labels.size());

@@ -59,7 +59,7 @@ std::vector<DataRead> DataLog::reads() const {
   return reads_;
 }
 
-bool DataLog::stands() {
+bool DataLog::is_active() {
   const std::lock_guard lock(mutex);
   return innermost != nullptr;
 }
@@ -75,7 +75,7 @@ void DataLog::add(const DataRead& read) {
 }
 
 void log_generated(const std::string& name, std::initializer_list<Bytes> bytes) {
-  if (!DataLog::stands()) return;
+  if (!DataLog::is_active()) return;
   DataRead made{.name = name, .generated = true};
   Sha256 hash;
   for (const Bytes part : bytes) {

@@ -41,7 +41,8 @@ class DataLog {
   /// as whole.
   std::vector<DataRead> reads() const;
 
-  static bool stands();
+  /// Whether there is a log.
+  static bool is_active();
   /// Adds to the innermost log, if there is one. Files are added without it; this is for data from elsewhere.
   static void add(const DataRead& read);
 

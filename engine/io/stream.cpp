@@ -54,7 +54,7 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
 
 std::unique_ptr<ByteSource> open_unpacked(const std::filesystem::path& path) {
   std::unique_ptr<ByteSource> source = unpacked(std::make_unique<InputFile>(path));
-  return DataLog::stands() ? logged(std::move(source), path) : std::move(source);
+  return DataLog::is_active() ? logged(std::move(source), path) : std::move(source);
 }
 
 std::vector<std::byte> read_up_to(ByteSource& source, int64_t count) {

@@ -27,7 +27,7 @@ TEST(DataLog, HoldsWhatWasReadWithItsHash) {
   write_file_atomically(packed, format_gzip(bytes_of(text)));
   { CsvReader(plain).next(); }  // before there is a log
   const DataLog log;
-  EXPECT_TRUE(DataLog::stands());
+  EXPECT_TRUE(DataLog::is_active());
   EXPECT_TRUE(log.reads().empty());
 
   { EXPECT_TRUE(CsvReader(plain).next()); }  // read only in part
