@@ -2,8 +2,8 @@
 //
 //   h_0 = x,   h_i = dropout(relu(W_i h_(i-1) + b_i)),   logits = W h + b
 //
-// The SNNK layer replaces relu(W_i h + b_i). If everything after it is linear, it can be bundled with the output
-// layer, which leaves (classes, features) numbers of both.
+// The SNNK layer replaces relu(W_i h + b_i). If everything after it is linear, it can be bundled with the output layer,
+// which leaves one matrix of (classes, features).
 #pragma once
 
 #include <deque>
@@ -21,9 +21,9 @@ struct MlpOptions {
   /// In place of hidden layer number `snnk_layer`, counted from 0.
   std::optional<SnnkOptions> snnk = {};
   int snnk_layer = 1;
-  /// What its weights start as: `psi` of those of the layer it stands for (SNNK C), or `spread`, U(+-1 /
-  /// sqrt(features)) as a Linear's of so many inputs. Psi of ReLU features is positive, so that all outputs begin
-  /// nearly alike.
+  /// Its initial weights: `psi` of those of the layer that it replaces (SNNK C), or `spread`, U(+-1 / sqrt(features))
+  /// like those of a Linear with so many inputs. Psi of ReLU features is positive, so that all outputs begin nearly
+  /// alike.
   std::string snnk_start = "psi";
 };
 
@@ -34,23 +34,23 @@ class Mlp : public Module {
   /// (n, inputs) -> (n, outputs)
   Variable forward(const Variable& x, Context& context) const;
 
-  /// The layers from the SNNK layer on as one, for inference. An Error if there is no SNNK layer, or where it is not
-  /// the last hidden one.
+  /// The layers from the SNNK layer on as one, for inference. An Error if there is no SNNK layer, or if it is not the
+  /// last hidden one.
   std::unique_ptr<Bundle> bundle() const;
-  /// The same of a network without SNNK layers, whose last hidden layer an SNNK layer of these options is made from
-  /// first; Bundle::fit can then bring the bundle nearer to the network.
+  /// The same for a network without SNNK layers: its last hidden layer is first replaced by an SNNK layer with these
+  /// options. Bundle::fit can then make the bundle more exact.
   std::unique_ptr<Bundle> bundle(const SnnkOptions& options, Generator& init) const;
   bool ends_in_snnk() const { return !hidden_.empty() && hidden_.back().snnk != nullptr; }
-  /// What a bundle sees of x: (n, inputs) -> (n, inputs of the bundle)
+  /// The input of a bundle for x: (n, inputs) -> (n, inputs of the bundle)
   Variable before_bundle(const Variable& x) const;
   /// The weight of the SNNK layer, if there is one.
   std::vector<Parameter*> snnk_weights() const;
-  /// What forward gives in evaluation, with the bundle instead of the layers it was made of.
+  /// The output of forward in evaluation, with the bundle instead of the layers that it was made of.
   Variable forward_bundled(const Variable& x, const Bundle& tail) const;
 
   /// Multiplications and additions of matrix products of one row, forward.
   int64_t flops() const;
-  /// The same with a bundle, and the bytes of what is left of the network then.
+  /// The same with a bundle, and the bytes of the network that remains.
   int64_t flops_bundled(const Bundle& tail) const;
   int64_t bytes_bundled(Bundle& tail) const;
 

@@ -42,7 +42,7 @@ bool stands_in(const SirenOptions& options, int64_t layer) {
   return options.snnk && (layers.empty() || std::find(layers.begin(), layers.end(), layer) != layers.end());
 }
 
-/// Weights of U(+-bound) whose outputs have variance 1/2, the mean square of the features being that of a sample.
+/// Weights of U(+-bound) whose outputs have variance 1/2, with the mean square of the features estimated from a sample.
 void spread(Snnk& layer, Generator& init) {
   constexpr int64_t kRows = 256;
   const NoTape inference;
@@ -77,7 +77,7 @@ Siren::Layer Siren::hidden_layer(int64_t i, const SirenOptions& options, Generat
     fill_uniform(layer.linear->weight, std::sqrt(6.0 / static_cast<double>(options.width)) / options.omega, init);
   }
   if (!snnk) return layer;
-  // omega goes into the weights that the features are made of
+  // omega is multiplied into the weights from which the features are made
   Linear& scaled = *layer.linear;
   scaled.weight.value.copy_(scaled.weight.value * options.omega);
   scaled.bias->value.copy_(scaled.bias->value * options.omega);

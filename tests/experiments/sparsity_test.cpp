@@ -21,9 +21,9 @@ using test::Process;
 using test::TemporaryFolder;
 
 TEST(GradientStatistics, AreWorkedOutByHand) {
-  // Two repetitions of two examples at two units. Unit 0: |g| is 1, 3, 3, 5, of mean 3 and variance (4 + 0 + 0 + 4) /
-  // 4; its examples are (1, 3) and (-3, 5) over the repetitions, of variances 1 and 16. Unit 1: all 2, no deviation of
-  // |g|; (2, 2) and (-2, 2), of variances 0 and 4.
+  // Two repetitions of two examples at two units. Unit 0: |g| is 1, 3, 3, 5, of mean 3 and variance
+  // (4 + 0 + 0 + 4) / 4; its examples are (1, 3) and (-3, 5) over the repetitions, of variances 1 and 16. Unit 1: all
+  // 2, no deviation of |g|; (2, 2) and (-2, 2), of variances 0 and 4.
   const Tensor g = Tensor::from<float>({1, 2, -3, -2, 3, 2, 5, 2}, {2, 2, 2});
   const sequence::GradientStatistics found = sequence::gradient_statistics(g);
   EXPECT_NEAR(found.absolute_mean, (3.0 + 2.0) / 2, 1e-12);

@@ -24,9 +24,9 @@ std::pair<double, double> estimate(const Values& values) {
   return {mean, std::sqrt(square / count)};
 }
 
-// PERF Theorem 1: rows on the sphere of radius sqrt(d) estimate SMREG. Its ratio to the softmax kernel is, with z = q +
-// k, exp(-|z|^2 / 2) E[exp(omega z)]: at most 1 for d >= 2, and at least 1 - 2 d^(-1/3) where the entries of A are at
-// most a constant, here e. Rows as long as those of N(0, I) have the ratio 1.
+// PERF Theorem 1: rows on the sphere of radius sqrt(d) estimate SMREG. Its ratio to the softmax kernel is, with
+// z = q + k, exp(-|z|^2 / 2) E[exp(omega z)]: at most 1 for d >= 2, and at least 1 - 2 d^(-1/3) where the entries of A
+// are at most a constant, here e. Rows as long as those of N(0, I) have the ratio 1.
 TEST(RegularisedKernel, TheRegularisedKernelIsALowerBoundOfSoftmaxAndNotFarBelow) {
   Generator points(9);
   for (const int64_t dim : {2, 3, 64}) {
