@@ -3,10 +3,12 @@
 //
 //   snnk [--file TABLE.csv] [rounds]
 //
-// layer    512 -> 512 behind a batch of 1024, forward and backward of weights and input: relu(Linear), Snnk of 16
-// features network  what follows the first layer of 54-512-512-7, inference: Linear + ReLU + Linear; Snnk + Linear; the
-// bundle step     one training step of 54-512-512-7 with AdamW, the loader included, plain and with the SNNK layer
-// table    bytes a second of read_table without its cache, and its time with
+//   layer    512 -> 512 for a batch of 1024, forward and backward of weights and input:
+//            relu(Linear), and Snnk of 16 features
+//   network  inference after the first layer of 54-512-512-7:
+//            Linear + ReLU + Linear, Snnk + Linear, and the bundle
+//   step     one training step of 54-512-512-7 with AdamW and the loader, plain and with the SNNK layer
+//   table    bytes per second of read_table without its cache, and its time with the cache
 #include <fmt/core.h>
 
 #include <algorithm>

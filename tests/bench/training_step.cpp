@@ -2,9 +2,8 @@
 // `--attention none` times that of an MLP on tables, 54-512-512-7, with the loader of their rows; `--bert` that of BERT
 // with a classifier of two classes and dropout, as it is fine-tuned.
 //
-//   training_step --attention performer --features 128 --length 1024 [--batch 16 --layers 2 --dim 64 --heads 2 --hidden
-//   128]
-//                 [--threads 2] [--seconds 6] [--recompute]
+//   training_step --attention performer --features 128 --length 1024
+//                 [--batch 16 --layers 2 --dim 64 --heads 2 --hidden 128] [--threads 2] [--seconds 6] [--recompute]
 //
 // Prints one JSON line. Dropout is off, every token is real, `performer` keeps its frequencies and `gmm-*` draw new
 // noise each step.
