@@ -175,8 +175,8 @@ int64_t rows_per_sum(const LinearSizes& sizes) {
 /// W. They read e and x twice, but need no dW for each piece of rows: this is the better way if clearing and adding
 /// those would move more bytes.
 template <class T>
-bool is_plain(const LinearSizes& sizes, const LinearWeights& weights, const LinearSpec& spec) {
-  if (weights.gamma.defined() || (!spec.relu && spec.drop.active())) return false;
+bool is_plain(const LinearSizes& sizes, const LinearWeights& weights) {
+  if (weights.gamma.defined()) return false;
   const int64_t grain = rows_per_sum<T>(sizes);
   const int64_t sums = ceil_div(sizes.rows, grain);
   return 2 * sums * sizes.outputs * sizes.inputs > sizes.rows * (sizes.outputs + sizes.inputs);
@@ -186,12 +186,14 @@ void plain_backward(const LinearSizes& sizes, const Tensor& gradient, const Tens
                     const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
   const int64_t rows = sizes.rows;
   const Slopes<T> slopes(sizes, gradient, made, spec);
-  const Tensor g = spec.relu ? Tensor::empty({rows, sizes.outputs}, dtype_of<T>) : gradient;
+  const bool copies = spec.relu || spec.drop.active();
+  const Tensor g = copies ? Tensor::empty({rows, sizes.outputs}, dtype_of<T>) : gradient;
   const Tensor total = sum_gradients<T>(rows, rows_per_gradient<T>(rows, sizes.outputs, 1), sizes.outputs,
                                         [&](int64_t begin, int64_t end, T* sums) {
                                           T* const e = g.data<T>() + begin * sizes.outputs;
-                                          DropoutWindow<T> unused({});
-                                          if (spec.relu) slopes.copy(begin, end - begin, {}, unused, e, sizes.outputs);
+                                          DropoutWindow<T> window(spec.drop);
+                                          if (copies)
+                                            slopes.copy(begin, end - begin, spec.drop, window, e, sizes.outputs);
                                           add_rows(end - begin, sizes.outputs, e, sizes.outputs, sums);
                                         });
   hand_out<T>(total, 0, result.weights.b);
@@ -260,7 +262,7 @@ void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weig
 void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const LinearResult& made,
                      const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
   visit_floating(x.dtype(), "linear", [&]<class T>(TypeTag<T>) {
-    if (is_plain<T>(sizes, weights, spec)) {
+    if (is_plain<T>(sizes, weights)) {
       plain_backward<T>(sizes, g, x, made, weights, spec, result);
     } else {
       backward<T>(sizes, g, x, made, weights, spec, result);

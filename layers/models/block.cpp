@@ -5,7 +5,10 @@
 #include <set>
 #include <string>
 
+#include "autograd/fused/bias_activation.h"
+#include "autograd/fused/dropout.h"
 #include "autograd/fused/feed_forward.h"
+#include "autograd/fused/linear.h"
 #include "autograd/recompute.h"
 
 namespace bochner {
@@ -54,6 +57,13 @@ FeedForward::FeedForward(Slot slot, const BlockOptions& options, Generator& init
       in_(sub("in"), options.dim, options.hidden, init, options.linear),
       out_(sub("out"), options.hidden, options.dim, init, options.linear) {}
 
+// The fused op reads all weights once for each tile of rows, and keeps no hidden units. With few rows that is slower
+// than one product after the other (BERT-base, 8 texts of 128 tokens: 1.3 times), and the hidden units are few as well:
+// 2 rows x hidden are kept, no more than the weights and their gradients.
+bool FeedForward::has_few_rows(const Variable& x) const {
+  return x.device().is_cpu() && x.size() / in_.inputs() <= 2 * in_.inputs();
+}
+
 Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Context& context) const {
   const Scope scope(name());
   FeedForwardVariables weights{{}, {}, in_.weight, in_.bias_or_none(), out_.weight, out_.bias_or_none()};
@@ -66,6 +76,11 @@ Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Con
   if (context.training) {
     options.inner = Dropout::draw(hidden_dropout_, x.size() / in_.inputs() * in_.outputs(), context.generator);
     options.outer = Dropout::draw(dropout_, x.size(), context.generator);
+  }
+  if (has_few_rows(x)) {
+    const Variable u = linear(x, {weights.gamma, weights.beta, weights.w1, {}}, {}, {.eps = options.eps});
+    const Variable h = dropout_at(bias_activation(u, weights.b1, activation_), options.inner);
+    return linear(h, {{}, {}, weights.w2, weights.b2}, x, {.drop = options.outer});
   }
   return feed_forward(x, weights, options);
 }

@@ -45,6 +45,8 @@ class FeedForward : public Module {
   Variable forward(const Variable& x, const LayerNormLayer* norm, Context& context) const;
 
  private:
+  bool has_few_rows(const Variable& x) const;
+
   Activation activation_;
   double dropout_;
   double hidden_dropout_;
