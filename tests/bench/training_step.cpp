@@ -185,16 +185,22 @@ int main(int argc, char** argv) try {
   }
   rusage after{};
   getrusage(RUSAGE_SELF, &after);
+  const auto spent = [&](auto which) {
+    const timeval &from = before.*which, &to = after.*which;
+    return static_cast<double>(to.tv_sec - from.tv_sec) + 1e-6 * static_cast<double>(to.tv_usec - from.tv_usec);
+  };
+  const double cpu_seconds = spent(&rusage::ru_utime) + spent(&rusage::ru_stime);  // of all threads
   const int64_t system = allocator.stats().system_allocations - allocations;
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
   std::cout
       << fmt::format(
              R"({{"attention": "{}", "features": {}, "length": {}, "batch": {}, "dim": {}, "layers": {}, "threads": {}, )"
-             R"("step_ms": {:.2f}, "min_ms": {:.2f}, "steps": {}, "gflops": {:.1f}, "peak_mb": {}, "base_mb": {}, )"
+             R"("step_ms": {:.2f}, "min_ms": {:.2f}, "cpu_ms": {:.2f}, "steps": {}, "gflops": {:.1f}, "peak_mb": {}, "base_mb": {}, )"
              R"("tensor_peak_mb": {:.1f}, "system_allocations": {}, "page_faults_per_step": {:.1f}, "blas_core": "{}", "loss": {:.5f}}})",
              name, options.attention.mechanism.features, options.length, batch, options.dim, options.layers, count,
-             1e3 * median, 1e3 * times[0], times.size(), training.flops / median / 1e9, resident_megabytes(), base,
+             1e3 * median, 1e3 * times[0], 1e3 * cpu_seconds / static_cast<double>(times.size()), times.size(),
+             training.flops / median / 1e9, resident_megabytes(), base,
              static_cast<double>(allocator.stats().peak_bytes) / (1 << 20), system,
              static_cast<double>(after.ru_minflt - before.ru_minflt) / static_cast<double>(times.size()),
              cpu::blas_core(), loss)
