@@ -100,8 +100,8 @@ std::vector<std::byte> ArchiveReader::read(int64_t limit) {
   size_t there = 0;
   for (;;) {
     if (there == bytes.size()) {
-      bytes.resize(std::max(kPiece, 2 * there));
-      if (size_ && *size_ >= 0) bytes.resize(std::min(bytes.size(), static_cast<size_t>(*size_) + 1));
+      const size_t more = std::max(kPiece, 2 * there);
+      bytes.resize(size_ && *size_ >= 0 ? std::min(more, static_cast<size_t>(*size_) + 1) : more);
     }
     const auto count = archive_read_data(input_->handle(), bytes.data() + there, bytes.size() - there);
     if (count < 0) input_->refuse(place(), "it cannot be unpacked");
