@@ -12,7 +12,7 @@ using namespace bochner;  // NOLINT: a program, not a header
 void check(const lra::Config& config, const Task& task) {
   config.optim.schedule_of(config.run.steps);
   Generator init(0);
-  const SequenceClassifier model(encoder_options(config.model, config.run.attention, task), init);
+  sequence::classifier(encoder_options(config.model, config.run.attention, task), task, init);
 }
 
 void run(lra::Config& config, Session& session) {

@@ -15,6 +15,7 @@ struct EncoderOptions {
     mean,        ///< over real tokens
     mean_padded  ///< over the padded length, padding as zeros (SKY as released)
   };
+  enum class Pair : unsigned char { arena, skyformer };  ///< heads on two sequences (pair_classifier.h)
 
   int64_t vocabulary = 0;
   Tensor codes = {};   ///< (vocabulary, C): token i is codes[i] W rather than a row of its own; undefined: a row
@@ -24,6 +25,7 @@ struct EncoderOptions {
   int64_t dim = 64;
   int64_t hidden = 128;    ///< of the feed-forward blocks
   int64_t classifier = 0;  ///< hidden units of the head; 0: none
+  Pair pair = Pair::arena;
   MultiHeadOptions attention = {};
   Block block = Block::pre_norm;
   Positions positions = Positions::learned;

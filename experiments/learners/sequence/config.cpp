@@ -25,6 +25,9 @@ void ModelConfig::fields(Fields& f) {
   f("positions", positions, "position encoding").one_of({"learned", "sinusoidal"});
   f("pooling", pooling, "mean-padded divides by the padded length, as SKY's code does")
       .one_of({"mean", "mean-padded", "cls", "first"});
+  f("pair", pair,
+    "head on two sequences u, v: arena reads [u, v] with two hidden layers, skyformer [u, v, u v, u - v] with one")
+      .one_of({"arena", "skyformer"});
   f("init", init, "initial weights").one_of({"fan-in", "xavier", "normal"});
   f("projection-bias", projection_bias, "give the projections of attention a bias");
   f("embedding-deviation", embedding_deviation, "standard deviation of initial embeddings").at_least(0);
@@ -61,6 +64,8 @@ EncoderOptions encoder_options(const ModelConfig& model, const std::string& atte
                                                              {"mean-padded", Encoder::Pooling::mean_padded},
                                                              {"cls", Encoder::Pooling::cls},
                                                              {"first", Encoder::Pooling::first}});
+  options.pair =
+      chosen<Encoder::Pair>(model.pair, {{"arena", Encoder::Pair::arena}, {"skyformer", Encoder::Pair::skyformer}});
   options.embedding_deviation = model.embedding_deviation;
   options.dropout = model.dropout;
   options.recompute = model.recompute;

@@ -23,6 +23,7 @@ struct ModelConfig {
   std::string block = "pre-norm";
   std::string positions = "learned";
   std::string pooling = "mean";
+  std::string pair = "arena";
   std::string init = "fan-in";
   bool projection_bias = true;
   double embedding_deviation = 0.02;

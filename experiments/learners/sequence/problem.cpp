@@ -1,6 +1,7 @@
 #include "experiments/learners/sequence/problem.h"
 
 #include "datasets/baselines.h"
+#include "layers/models/pair_classifier.h"
 
 namespace bochner::sequence {
 
@@ -13,10 +14,26 @@ void TokenFeed::go_to(int64_t step) {
   loader_.restore({step / loader_.steps_per_epoch(), step % loader_.steps_per_epoch()});
 }
 
+namespace {
+
+template <class Model>
+Classifier of(const EncoderOptions& options, Generator& init) {
+  const auto model = std::make_shared<Model>(options, init);
+  return {model, [model](const Tensor& ids, const Tensor& mask, Context& context) {
+            return model->forward(ids, mask, context);
+          }};
+}
+
+}  // namespace
+
+Classifier classifier(const EncoderOptions& options, const Task& task, Generator& init) {
+  return task.sequences == 2 ? of<PairClassifier>(options, init) : of<SequenceClassifier>(options, init);
+}
+
 Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
                        const TaskEntry<TaskData>& task) {
   Generator init = stream_of(run.seed, Stream::init);
-  const auto model = std::make_shared<SequenceClassifier>(options, init);
+  const Classifier model = classifier(options, data.task, init);
   LoaderOptions in_order;
   in_order.batch_size = run.batch;
   in_order.max_length = data.task.max_length;
@@ -28,9 +45,9 @@ Problem classification(const RunOptions& run, const EncoderOptions& options, con
   shuffled.drop_last = true;
 
   Problem problem;
-  problem.model = model;
-  problem.forward = [model](const Examples& examples, Context& context) -> Outputs {
-    return {model->forward(examples.at("ids"), examples.at("mask"), context)};
+  problem.model = model.module;
+  problem.forward = [forward = model.forward](const Examples& examples, Context& context) -> Outputs {
+    return {forward(examples.at("ids"), examples.at("mask"), context)};
   };
   problem.objective = std::make_shared<Classification>();
   problem.train = std::make_unique<TokenFeed>(data.train, shuffled);

@@ -26,6 +26,13 @@ class TokenFeed final : public Feed {
   Loader loader_;
 };
 
+/// The model of a task: a SequenceClassifier, of pairs a PairClassifier, and how it is called.
+struct Classifier {
+  std::shared_ptr<Module> module;
+  std::function<Variable(const Tensor& ids, const Tensor& mask, Context& context)> forward;
+};
+Classifier classifier(const EncoderOptions& options, const Task& task, Generator& init);
+
 /// An encoder with these options on the data of a task, with its metrics. The baselines are the majority class and
 /// those of the task.
 Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,

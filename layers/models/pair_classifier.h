@@ -1,0 +1,44 @@
+// The dual encoder: two sequences through one trunk, and a head on both vectors. The model of LRA, KL and SKY for
+// pairs, such as two documents of which one may cite the other.
+#pragma once
+
+#include <memory>
+
+#include "layers/models/encoder.h"
+
+namespace bochner {
+
+/// A head on the vectors u, v of two sequences; `hidden` units are EncoderOptions::classifier.
+///
+///   arena:      W3 relu(W2 relu(W1 [u, v] + b1) + b2) + b3, with `hidden`, then half as many units (LRA; KL Appendix
+///   D) skyformer:  W2 relu(W1 [u, v, u v, u - v] + b1) + b2 (SKY's code, and Nystroemformer's)
+///
+/// Without hidden units the last product alone.
+class PairHead : public Module {
+ public:
+  PairHead(Slot slot, const EncoderOptions& options, Generator& init);
+  /// u, v (batch, dim) -> (batch, classes)
+  Variable forward(const Variable& u, const Variable& v) const;
+
+ private:
+  EncoderOptions::Pair pair_;
+  std::unique_ptr<Linear> hidden_;
+  std::unique_ptr<Linear> narrow_;
+  std::unique_ptr<Linear> classes_;
+};
+
+/// Pairs of token ids to class scores. In checkpoints the trunk's names stand alone, the head's begin with
+/// `classifier`, as in SequenceClassifier.
+class PairClassifier : public Module {
+ public:
+  PairClassifier(const EncoderOptions& options, Generator& init);
+  /// ids i64 (batch, 2, length); mask bool (batch, 2, length), true at real tokens, undefined: all. -> (batch, classes)
+  Variable forward(const Tensor& ids, const Tensor& mask, Context& context) const;
+  const EncoderOptions& options() const { return trunk_.options(); }
+
+ private:
+  Encoder trunk_;
+  PairHead head_;
+};
+
+}  // namespace bochner
