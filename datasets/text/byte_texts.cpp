@@ -20,11 +20,13 @@ void ByteTexts::check(int64_t example) const {
   if (example < 0 || example >= size()) fail("{}: example {} lies outside 0 ... {}", name_, example, size() - 1);
 }
 
-std::string_view ByteTexts::text(int64_t example, int sequence) const {
+int64_t ByteTexts::number(int64_t example, int sequence) const {
   check(example);
   BOCHNER_ASSERT(sequence >= 0 && sequence < sequences_);
-  return (*texts_)[which_[static_cast<size_t>(example * sequences_ + sequence)]];
+  return which_[static_cast<size_t>(example * sequences_ + sequence)];
 }
+
+std::string_view ByteTexts::text(int64_t example, int sequence) const { return (*texts_)[number(example, sequence)]; }
 
 void ByteTexts::copy_tokens(int64_t example, int sequence, std::span<int64_t> ids) const {
   const std::string_view from = text(example, sequence);

@@ -49,6 +49,8 @@ class ByteTexts final : public Dataset {
   }
   void copy_tokens(int64_t example, int sequence, std::span<int64_t> ids) const override;
   int64_t label(int64_t example) const override;
+  /// Which of the texts it is.
+  int64_t number(int64_t example, int sequence = 0) const;
   /// The text itself.
   std::string_view text(int64_t example, int sequence = 0) const;
 

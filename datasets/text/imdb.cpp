@@ -206,8 +206,9 @@ Half half_of(Found found, const std::string& name, const fs::path& folder, bool 
   }
   half.urls_negative = std::move(found.urls[0]);
   half.urls_positive = std::move(found.urls[1]);
+  half.sha256 = hash.hex();
   DataLog::add(
-      {.name = (folder / (name + "-reviews")).string(), .bytes = std::ssize(half.texts.bytes), .sha256 = hash.hex()});
+      {.name = (folder / (name + "-reviews")).string(), .bytes = std::ssize(half.texts.bytes), .sha256 = half.sha256});
   return half;
 }
 

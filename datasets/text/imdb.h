@@ -30,6 +30,7 @@ struct Half {
   /// The lines of urls_neg.txt and urls_pos.txt: line NUMBER is the page of that review's film. Empty where they are
   /// not there.
   std::vector<std::string> urls_negative, urls_positive;
+  std::string sha256;  ///< of names and reviews
 
   int64_t count() const { return texts.count(); }
   /// How many of them are negative: these come first.

@@ -6,6 +6,7 @@
 
 #include "datasets/catalogue.h"
 #include "datasets/listops/files.h"
+#include "datasets/pairs/films.h"
 #include "datasets/pathfinder/files.h"
 #include "datasets/pathfinder/samples.h"
 #include "engine/error.h"
@@ -43,6 +44,20 @@ struct PathfinderOptions : Options {
     f("size", size, "of the images, in pixels: 32 (Pathfinder), 64, 128 (Path-X) or 256");
     f("difficulty", difficulty, "contours of 6, 9 or 14 dashes").one_of({"easy", "intermediate", "hard"});
     f("count", count, "images to make").at_least(1).at_most(10000000);
+    Options::fields(f);
+  }
+};
+
+/// Of `make films`.
+struct FilmsOptions : Options {
+  int64_t rounds = pairs::FilmsOptions{}.rounds;
+  bool partial = false;
+
+  void fields(Fields& f) {
+    f("rounds", rounds, "how often each review for training is paired with another of its film")
+        .at_least(1)
+        .at_most(30);
+    f("partial", partial, "take fewer reviews than the published ones");
     Options::fields(f);
   }
 };
@@ -170,6 +185,12 @@ void make_pathfinder(const PathfinderOptions& options, Fields&) {
   pathfinder::ensure_files(std::filesystem::path(options.data) / below, generator, say);
 }
 
+void make_films(const FilmsOptions& options, Fields&) {
+  const std::filesystem::path data = options.data;
+  pairs::ensure_films(data / "films", text::read_imdb(data / "imdb", options.partial),
+                      {.seed = options.seed, .rounds = options.rounds}, say);
+}
+
 void show_pathfinder(const SamplesOptions& options, Fields&) {
   write_png(options.out, pathfinder::samples(options.size, options.seed));
   say(fmt::format("{}: images easy, intermediate and hard, from above; on the left both discs lie on one contour",
@@ -206,8 +227,10 @@ void make(std::vector<std::string> arguments) {
     carry_out("make listops", arguments, make_listops);
   } else if (set == "pathfinder") {
     carry_out("make pathfinder", arguments, make_pathfinder);
+  } else if (set == "films") {
+    carry_out("make films", arguments, make_films);
   } else {
-    const std::vector<std::string> sets = {"listops", "pathfinder", "fashion-mnist"};
+    const std::vector<std::string> sets = {"listops", "pathfinder", "films", "fashion-mnist"};
     fail("data make: '{}' is none of what can be made{}", set, valid_names(set, sets));
   }
 }

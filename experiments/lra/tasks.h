@@ -11,6 +11,12 @@ ArenaTask listops_task();
 ArenaTask pathfinder_task();
 ArenaTask pathx_task();
 ArenaTask text_task();
+ArenaTask image_task();
+ArenaTask retrieval_task();
+ArenaTask films_task();
+
+/// What bags of bytes and of words get on a task of ByteTexts (datasets/text/bags.h).
+std::vector<Baseline> bags_of(const TaskData& data);
 
 /// All of them, in the order of --help; the first is the default.
 std::vector<ArenaTask> arena_tasks();

@@ -42,6 +42,7 @@ ArenaTask text_task() {
   task.load = [config](const RunOptions& run, const Messages& messages) {
     return text::load_task(config->options(run), messages.say);
   };
+  task.baselines = bags_of;
   return task;
 }
 

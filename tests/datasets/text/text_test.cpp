@@ -84,17 +84,16 @@ std::string error_of(const fs::path& folder, bool partial = true) {
 
 TEST(Imdb, IsTheSameFromEachLayout) {
   const auto files = reviews(12);
-  const Folder unpacked;
-  const Folder packed;
-  const Folder halves;
-  write_folder(unpacked.path(), files);
-  write_file_atomically(packed / "aclImdb_v1.tar.gz", format_gzip(bytes_of(tar(files))));
-  halves.put("aclImdb_train.tar", tar(half_of(files, "train")));
-  halves.put("aclImdb_test.tar", tar(half_of(files, "test")));
+  const Folder folder;
+  for (const char* layout : {"packed", "halves"}) fs::create_directory(folder / layout);
+  write_folder(folder / "unpacked", files);
+  write_file_atomically(folder / "packed" / "aclImdb_v1.tar.gz", format_gzip(bytes_of(tar(files))));
+  write_file_atomically(folder / "halves" / "aclImdb_train.tar", tar(half_of(files, "train")));
+  write_file_atomically(folder / "halves" / "aclImdb_test.tar", tar(half_of(files, "test")));
   std::vector<std::string> hashes;
-  for (const Folder* folder : {&unpacked, &packed, &halves}) {
+  for (const char* layout : {"unpacked", "packed", "halves"}) {
     const DataLog log;
-    const Reviews reviews = read_imdb(folder->path(), true);
+    const Reviews reviews = read_imdb(folder / layout, true);
     ASSERT_EQ(reviews.train.count(), 24);
     ASSERT_EQ(reviews.train.negatives(), 12);
     EXPECT_EQ(reviews.train.texts[0], "\xff\xfe<br />");
@@ -127,9 +126,8 @@ TEST(Imdb, RefusesWhatIsDamaged) {
   EXPECT_EQ(with("", ""), "no error");
   const Folder none;
   EXPECT_NE(error_of(none.path()).find("put aclImdb_v1.tar.gz there as it is"), std::string::npos);
-  const Folder few;
-  write_folder(few.path(), reviews(3));
-  EXPECT_NE(error_of(few.path(), false).find("train/neg holds 3 reviews, not the 12500 that are published"),
+  write_folder(none.path(), reviews(3));
+  EXPECT_NE(error_of(none.path(), false).find("train/neg holds 3 reviews, not the 12500 that are published"),
             std::string::npos);
 }
 
@@ -140,9 +138,9 @@ TEST(Imdb, ACutArchiveIsNamedWithItsFile) {
   const std::string message = error_of(folder.path());
   EXPECT_NE(message.find("aclImdb_v1.tar: "), std::string::npos) << message;
   EXPECT_NE(message.find("in or behind 'aclImdb/t"), std::string::npos) << message;
-  const Folder half;
-  half.put("aclImdb_train.tar", whole);
-  EXPECT_NE(error_of(half.path()).find("but no aclImdb_test"), std::string::npos);
+  fs::remove(folder / "aclImdb_v1.tar");
+  folder.put("aclImdb_train.tar", whole);
+  EXPECT_NE(error_of(folder.path()).find("but no aclImdb_test"), std::string::npos);
 }
 
 TEST(Text, HoldsATenthOfEachClassOut) {

@@ -79,7 +79,7 @@ TEST(Pathfinder, MistakesAreToldInOneLine) {
             "error: --size: there is no suc");
   EXPECT_EQ(run(folder, {BOCHNER_DATA_PROGRAM, "make", "pathfindr"}).err,
             "error: data make: 'pathfindr' is none of what can be made; did you mean 'pathfinder'? Valid: listops, "
-            "pathfinder, fashion-mnist\n");
+            "pathfinder, films, fashion-mnist\n");
   EXPECT_FALSE(std::filesystem::exists(folder / "data"));
 }
 

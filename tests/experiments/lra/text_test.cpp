@@ -27,7 +27,7 @@ void write_reviews(const TemporaryFolder& folder) {
     for (const char* sentiment : {"neg", "pos"}) {
       const auto below = std::filesystem::path(folder / "data/imdb/aclImdb") / half / sentiment;
       std::filesystem::create_directories(below);
-      for (int i = 0; i < 10; ++i) {
+      for (int i = 0; i < 30; ++i) {
         write_file_atomically(below / fmt::format("{}_{}.txt", i, sentiment[0] == 'n' ? 2 : 9),
                               fmt::format("{} review {} \xff", sentiment, i));
       }
@@ -43,7 +43,7 @@ TEST(TextTask, ThreeStepsAndTheRemarkBesideTheNumbers) {
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_NE(trained.err.find("warning: text: validation is the test set"), std::string::npos) << trained.err;
   EXPECT_NE(trained.err.find("of which steps waited"), std::string::npos) << trained.err;
-  EXPECT_NE(trained.out.find("Note: only 20 + 20 of the 25000 + 25000 published reviews."), std::string::npos)
+  EXPECT_NE(trained.out.find("Note: only 60 + 60 of the 25000 + 25000 published reviews."), std::string::npos)
       << trained.out;
   const auto results = nlohmann::json::parse(contents(folder / "a/results.json"));
   EXPECT_EQ(results["steps"], 3);
@@ -52,6 +52,50 @@ TEST(TextTask, ThreeStepsAndTheRemarkBesideTheNumbers) {
   ASSERT_EQ(results["data"].size(), 2U);
   EXPECT_EQ(results["data"][0]["file"], "data/imdb/train-reviews");
   EXPECT_NE(contents(folder / "a/report.html").find("validation is the test set"), std::string::npos);
+}
+
+TEST(TextTask, PairsOfReviewsAndTheirBagsOfWords) {
+  const TemporaryFolder folder;
+  write_reviews(folder);
+  for (const char* half : {"train", "test"}) {
+    for (const char* sentiment : {"neg", "pos"}) {
+      std::string urls;
+      for (int i = 0; i < 30; ++i) urls += fmt::format("http://www.imdb.com/title/tt{}{}/usercomments\n", half, i);
+      const auto below = std::filesystem::path(folder / "data/imdb/aclImdb") / half;
+      write_file_atomically(below / fmt::format("urls_{}.txt", sentiment), urls);
+    }
+  }
+  for (const char* pair : {"arena", "skyformer"}) {
+    const Ended trained =
+        train(folder, {"--task=films", "--films.partial=true", fmt::format("--model.pair={}", pair),
+                       "--model.classifier=4", "--attention=performer", fmt::format("--out={}", pair)});
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    const auto results = nlohmann::json::parse(contents(folder / fmt::format("{}/results.json", pair)));
+    EXPECT_EQ(results["task"], "films");
+    for (const char* baseline : {"majority class", "bag of bytes", "bag of words"}) {
+      EXPECT_TRUE(results["baselines"].contains(baseline)) << baseline;
+    }
+    ASSERT_EQ(results["data"].size(), 5U);  // two halves of reviews, and the pairs drawn from them
+    EXPECT_EQ(results["data"][2]["generated"], "films train");
+  }
+  const Ended made = Process({BOCHNER_DATA_PROGRAM, "make", "films", "--partial=true"}, folder.path()).wait();
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_TRUE(contents(folder / "data/films/train.tsv").starts_with("label\tfirst\tsecond\n"));
+}
+
+TEST(TextTask, PairsOfPapers) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "data/retrieval");
+  for (const char* part : {"train", "eval", "test"}) {
+    std::string rows;
+    for (int i = 0; i < 8; ++i) rows += fmt::format("{}.0\tP{}\tC{}\tb'paper \"{}'\tb'another'\n", i % 2, i, i, i);
+    write_file_atomically(folder / fmt::format("data/retrieval/new_aan_pairs.{}.tsv", part), rows);
+  }
+  const Ended trained = train(folder, {"--task=retrieval", "--retrieval.partial=true", "--attention=performer",
+                                       "--model.pooling=cls", "--out=a"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_NE(trained.out.find("Note: test: only 8 of the 17437 published pairs."), std::string::npos) << trained.out;
+  EXPECT_EQ(nlohmann::json::parse(contents(folder / "a/results.json"))["steps"], 3);
 }
 
 TEST(TextTask, MissingReviewsAreToldInOneLine) {

@@ -1,0 +1,160 @@
+#include "datasets/images/cifar10.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "engine/error.h"
+#include "engine/io/archive.h"
+
+namespace bochner::images {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kRecordsPerFile = 10'000;
+constexpr int kTrainFiles = 5;
+constexpr const char* kArchive = "cifar-10-binary.tar.gz";
+constexpr const char* kSource = "www.cs.toronto.edu/~kriz/cifar.html";
+
+struct Sets {
+  std::array<std::optional<Images>, kTrainFiles> train;
+  std::optional<Images> test;
+};
+
+/// Which file of the set has this name: 0 ... 4 for training, 5 for the test; nothing where it is none. A part of the
+/// test file may have its name with more in the middle: test_batch.first1000.bin.
+std::optional<int> place_of(std::string_view name) {
+  for (const char* ending : {".gz", ".zst"}) {
+    if (name.ends_with(ending)) name.remove_suffix(std::string_view(ending).size());
+  }
+  if (!name.ends_with(".bin")) return std::nullopt;
+  for (int i = 0; i < kTrainFiles; ++i) {
+    if (name == fmt::format("data_batch_{}.bin", i + 1)) return i;
+  }
+  return name.starts_with("test_batch.") ? std::optional(kTrainFiles) : std::nullopt;
+}
+
+void take(ByteSource& source, std::string_view name, Sets& sets) {
+  const std::optional<int> place = place_of(name);
+  if (!place) return;
+  std::optional<Images>& images = *place == kTrainFiles ? sets.test : sets.train.at(static_cast<size_t>(*place));
+  if (images) fail("{}: another file has these images, too; keep one of them", source.name());
+  images.emplace();
+  read_records(source, *images);
+}
+
+void take_archive(const fs::path& path, Sets& sets) {
+  ArchiveReader archive(path);
+  while (archive.next()) {
+    const std::string name = fs::path(archive.name()).filename().string();
+    if (!place_of(name)) continue;
+    const std::vector<std::byte> bytes = archive.read(kRecordsPerFile * kRecordBytes);
+    MemorySource source(bytes, fmt::format("{}: {}", path.string(), shown(archive.name())));
+    take(source, name, sets);
+  }
+}
+
+void take_folder(const fs::path& folder, Sets& sets) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file() && place_of(entry.path().filename().string())) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& path : files) take(*open_unpacked(path), path.filename().string(), sets);
+}
+
+Sets read_sets(const fs::path& folder) {
+  Sets sets;
+  if (fs::is_regular_file(folder / kArchive)) {
+    take_archive(folder / kArchive, sets);
+  } else if (fs::is_directory(folder / "cifar-10-batches-bin")) {
+    take_folder(folder / "cifar-10-batches-bin", sets);
+  } else if (fs::is_directory(folder)) {
+    take_folder(folder, sets);
+  }
+  return sets;
+}
+
+std::shared_ptr<const Dataset> part(const std::string& name, const Images& images, int64_t begin, int64_t end) {
+  std::vector<int64_t> offsets;
+  for (int64_t i = begin; i <= end; ++i) offsets.push_back((i - begin) * kPixels);
+  const auto pixels = images.pixels.begin();
+  const auto labels = images.labels.begin();
+  return std::make_shared<PackedDataset<uint8_t>>(
+      "image " + name, std::vector<uint8_t>(pixels + begin * kPixels, pixels + end * kPixels), std::move(offsets),
+      std::vector<int32_t>(labels + begin, labels + end));
+}
+
+}  // namespace
+
+void read_records(ByteSource& source, Images& images) {
+  int64_t records = 0;
+  for (;;) {
+    const std::vector<std::byte> record = read_up_to(source, kRecordBytes);
+    const int64_t offset = records * kRecordBytes;
+    if (record.empty()) break;
+    if (std::ssize(record) < kRecordBytes) {
+      fail_at(source.name(), offset, "record {} has {} of its {} bytes; the file is cut: fetch it again from {}",
+              records + 1, record.size(), kRecordBytes, kSource);
+    }
+    if (records == kRecordsPerFile) {
+      fail_at(source.name(), offset, "holds more than {} records; is it a file of CIFAR-10?", kRecordsPerFile);
+    }
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(record.data());
+    if (bytes[0] >= kClasses) {
+      fail_at(source.name(), offset, "record {} has the class {}, outside 0 ... {}; is it a file of CIFAR-10?",
+              records + 1, bytes[0], kClasses - 1);
+    }
+    images.labels.push_back(bytes[0]);
+    const uint8_t* const red = bytes + 1;
+    const uint8_t* const green = red + kPixels;
+    const uint8_t* const blue = green + kPixels;
+    for (int64_t i = 0; i < kPixels; ++i) images.pixels.push_back(grey(red[i], green[i], blue[i]));
+    ++records;
+  }
+  if (records == 0) fail_at(source.name(), 0, "holds no image");
+}
+
+Task task() { return {.name = "image", .classes = kClasses, .vocabulary = 256, .max_length = kPixels}; }
+
+TaskData load_task(const TaskOptions& options, const Say& say) {
+  Sets sets = read_sets(options.folder);
+  Images train;
+  for (size_t i = 0; i < kTrainFiles; ++i) {
+    std::optional<Images>& file = sets.train[i];
+    const int64_t count = file ? file->count() : 0;
+    if (count < kRecordsPerFile && !options.partial) {
+      fail("{}: data_batch_{}.bin {}; put {} there as it is, or unpacked, from {}{}", options.folder.string(), i + 1,
+           file ? fmt::format("holds {} of {} images", count, kRecordsPerFile) : "is missing", kArchive, kSource,
+           file ? ", or take what is there with the option partial" : "");
+    }
+    if (!file) continue;
+    train.pixels.insert(train.pixels.end(), file->pixels.begin(), file->pixels.end());
+    train.labels.insert(train.labels.end(), file->labels.begin(), file->labels.end());
+    file.reset();
+  }
+  if (!sets.test) {
+    fail("{}: test_batch.bin is missing; put {} there as it is, or unpacked, from {}", options.folder.string(),
+         kArchive, kSource);
+  }
+  const Images& test = *sets.test;
+  const int64_t all = train.count();
+  const int64_t valid = all / 10;
+  if (valid < 1) fail("{}: {} training images are too few to hold some out", options.folder.string(), all);
+  TaskData data{.task = task(),
+                .train = part("train", train, 0, all - valid),
+                .valid = part("valid", train, all - valid, all),
+                .test = part("test", test, 0, test.count())};
+  if (all < kPublishedTrain) {
+    data.remarks.push_back(fmt::format("only {} of the {} published training images", all, kPublishedTrain));
+  }
+  if (test.count() < kPublishedTest) {
+    data.remarks.push_back(fmt::format("tested on {} of the {} published test images", test.count(), kPublishedTest));
+  }
+  say(fmt::format("image: {} + {} + {} images in {}", all - valid, valid, test.count(), options.folder.string()));
+  return data;
+}
+
+}  // namespace bochner::images

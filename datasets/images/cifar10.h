@@ -1,0 +1,60 @@
+// Image of the Long Range Arena: which of ten things does a picture of CIFAR-10 (Krizhevsky, 2009) show? Read pixel by
+// pixel, row by row, in grey: 32 x 32 are 1,024 tokens.
+//
+//   const TaskData data = images::load_task({.folder = "data/cifar10"}, say);
+//
+// The files are those of the binary version: data_batch_1.bin ... data_batch_5.bin and test_batch.bin, plain or packed
+// with gzip or Zstandard, in the folder or in its folder cifar-10-batches-bin; or cifar-10-binary.tar.gz as it is. A
+// token is a grey value, 0 ... 255; 0 is black and real, as masks come from lengths.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "datasets/making.h"
+#include "datasets/task.h"
+#include "engine/io/stream.h"
+
+namespace bochner::images {
+
+inline constexpr int64_t kPixels = 1024;
+inline constexpr int64_t kClasses = 10;
+/// A record: the class, then the planes of red, green and blue.
+inline constexpr int64_t kRecordBytes = 1 + 3 * kPixels;
+inline constexpr int64_t kPublishedTrain = 50'000;
+inline constexpr int64_t kPublishedTest = 10'000;
+
+/// The luminance of TensorFlow's rgb_to_grayscale on bytes, by which the Long Range Arena and SKY make their images
+/// grey: 0.2989 R + 0.5870 G + 0.1140 B of values up to 1, times 255.5, cut to an integer. Computed exactly, where
+/// theirs rounds.
+constexpr uint8_t grey(uint8_t red, uint8_t green, uint8_t blue) {
+  return static_cast<uint8_t>(511 * (2989 * red + 5870 * green + 1140 * blue) / (510 * 10'000));
+}
+
+/// Grey images in the order of their file.
+struct Images {
+  std::vector<uint8_t> pixels;  ///< (count, 1024)
+  std::vector<uint8_t> labels;  ///< 0 ... 9
+
+  int64_t count() const { return static_cast<int64_t>(labels.size()); }
+};
+
+/// Adds the records of a file. A class above 9, half a record and more than 10,000 records are Errors that name the
+/// file, the record and the offset.
+void read_records(ByteSource& source, Images& images);
+
+struct TaskOptions {
+  std::filesystem::path folder = {};
+  bool partial =
+      false;  ///< take fewer training images than are published; fewer test images are taken anyway, and said
+};
+
+/// What a model must know of the data, without them.
+Task task();
+/// The task with its data: the first nine tenths of the training images train, the others validate, as in the Long
+/// Range Arena and SKY. Of a test file with fewer images than published the remarks tell.
+TaskData load_task(const TaskOptions& options, const Say& say);
+
+}  // namespace bochner::images

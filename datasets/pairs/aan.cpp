@@ -1,0 +1,97 @@
+#include "datasets/pairs/aan.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/error.h"
+#include "engine/io/csv.h"
+
+namespace bochner::pairs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMostBytes = 10'000;  ///< that the Long Range Arena reads of a document
+constexpr int kColumns = 5;
+constexpr const char* kSource = "storage.googleapis.com/long-range-arena/lra_release.gz";
+
+int32_t label_of(const CsvReader& table) {
+  if (table[0] == "0.0" || table[0] == "0") return 0;
+  if (table[0] == "1.0" || table[0] == "1") return 1;
+  table.fail_in(0, "the label {} is neither 0.0 nor 1.0", shown(table[0]));
+}
+
+fs::path file_of(const fs::path& folder, const std::string& part) {
+  const fs::path plain = folder / fmt::format("new_aan_pairs.{}.tsv", part);
+  for (const char* ending : {"", ".gz", ".zst"}) {
+    const fs::path path = plain.string() + ending;
+    if (fs::is_regular_file(path)) return path;
+  }
+  fail(
+      "{}: is missing; put the tables of {} there (its folder lra_release/tsv_data), or learn from pairs of reviews "
+      "with "
+      "--task=films",
+      plain.string(), kSource);
+}
+
+}  // namespace
+
+std::shared_ptr<const text::ByteTexts> read_aan(const fs::path& path, const std::string& name, int64_t max_length) {
+  const auto texts = std::make_shared<text::Texts>();
+  std::vector<int64_t> which;
+  std::vector<int32_t> labels;
+  CsvOptions options = CsvOptions::tsv();
+  options.ragged = true;  // so that a row of other fields is told here
+  CsvReader table(path, options);
+  const auto kept = static_cast<size_t>(std::min(max_length, kMostBytes));
+  while (table.next()) {
+    if (table.size() != kColumns) {
+      table.fail_in(std::min(table.size(), kColumns + 1) - 1,
+                    "the row has {} fields, not {}: label, two numbers, two texts", table.size(), kColumns);
+    }
+    labels.push_back(label_of(table));
+    for (const int column : {3, 4}) {
+      if (table[column].empty()) table.fail_in(column, "the document is empty");
+      which.push_back(texts->count());
+      texts->add(table[column].substr(0, kept));
+    }
+  }
+  if (labels.empty()) fail("{}: row 1: the file holds no pairs", path.string());
+  return std::make_shared<const text::ByteTexts>(name, texts, std::move(which), std::move(labels), 2);
+}
+
+Task aan_task(const AanOptions& options) {
+  if (options.max_length < 1) fail("retrieval: max_length {} must be at least 1", options.max_length);
+  return {.name = "retrieval",
+          .classes = 2,
+          .vocabulary = text::kByteVocabulary,
+          .max_length = options.max_length,
+          .sequences = 2};
+}
+
+TaskData load_aan(const AanOptions& options, const Say& say) {
+  TaskData data;
+  data.task = aan_task(options);
+  const auto part = [&](const char* file, const char* name, int64_t published) -> std::shared_ptr<const Dataset> {
+    const fs::path path = file_of(options.folder, file);
+    auto pairs = read_aan(path, std::string("retrieval ") + name, options.max_length);
+    if (pairs->size() < published) {
+      const std::string what = fmt::format("{} of the {} published pairs", pairs->size(), published);
+      if (!options.partial) {
+        fail(
+            "{}: row {}: the file ends here: {}; fetch it again from {}, or take what is there with the option partial",
+            path.string(), pairs->size(), what, kSource);
+      }
+      data.remarks.push_back(fmt::format("{}: only {}", name, what));
+    }
+    return pairs;
+  };
+  data.train = part("train", "train", kPublishedTrain);
+  data.valid = part("eval", "valid", kPublishedValid);
+  data.test = part("test", "test", kPublishedTest);
+  say(fmt::format("retrieval: {} + {} + {} pairs in {}", data.train->size(), data.valid->size(), data.test->size(),
+                  options.folder.string()));
+  return data;
+}
+
+}  // namespace bochner::pairs

@@ -1,0 +1,40 @@
+// Retrieval of the Long Range Arena: does one of two papers of the ACL Anthology Network cite the other? Two documents
+// byte by byte, up to 4,000 of each.
+//
+//   const TaskData data = pairs::load_aan({.folder = "data/lra_release/lra_release/tsv_data"}, say);
+//
+// The published tables `new_aan_pairs.{train,eval,test}.tsv`, plain or packed with gzip or Zstandard: no header, no
+// quoting, five columns: the label 0.0 or 1.0, two numbers of papers, two texts, which are taken as the bytes they are.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "datasets/making.h"
+#include "datasets/task.h"
+#include "datasets/text/byte_texts.h"
+
+namespace bochner::pairs {
+
+/// Rows of the published tables.
+inline constexpr int64_t kPublishedTrain = 147'086;
+inline constexpr int64_t kPublishedValid = 18'090;
+inline constexpr int64_t kPublishedTest = 17'437;
+
+/// Reads a table. Of each text the first `max_length` bytes are kept, and never more than 10,000. A row of other than
+/// five fields, a label that is neither 0.0 nor 1.0 and an empty document are Errors with file, row and column.
+std::shared_ptr<const text::ByteTexts> read_aan(const std::filesystem::path& path, const std::string& name,
+                                                int64_t max_length);
+
+struct AanOptions {
+  std::filesystem::path folder = {};
+  int64_t max_length = 4000;  ///< of each document
+  bool partial = false;       ///< take fewer rows than are published
+};
+
+/// What a model must know of the data, without them.
+Task aan_task(const AanOptions& options);
+TaskData load_aan(const AanOptions& options, const Say& say);
+
+}  // namespace bochner::pairs

@@ -1,0 +1,68 @@
+// Films: are two reviews of IMDb about the same film? Pairs of documents byte by byte, as in Retrieval of the Long
+// Range Arena, on other data: its numbers are no numbers of Retrieval.
+//
+//   const TaskData data = pairs::load_films({.imdb = "data/imdb"}, say);
+//
+// Which film a review is about say `urls_neg.txt` and `urls_pos.txt` of the published set. No film is in two of
+// training, validation and test: the test has those of the published test half, validation a tenth of the films of the
+// other half; the reviews of a film in both halves are only in the test.
+//
+// Half of the pairs are of the same film. Each of them, (a, b), has one of two films beside it, (a, b'), in which b' is
+// the second review of another pair and as negative or positive as b. So neither one review alone, nor how the two
+// judge, tells the label.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "datasets/making.h"
+#include "datasets/task.h"
+#include "datasets/text/imdb.h"
+
+namespace bochner::pairs {
+
+inline constexpr const char* kFilmsTrain = "train.tsv";
+inline constexpr const char* kFilmsValid = "valid.tsv";
+inline constexpr const char* kFilmsTest = "test.tsv";
+
+struct FilmsOptions {
+  uint64_t seed = 0;
+  /// How often each review of a film of training is paired with another one of it; once in validation and test.
+  int64_t rounds = 4;
+  bool partial = false;  ///< take fewer reviews than are published
+};
+
+/// A pair of reviews: places in the training half, or behind it in the test half.
+struct Pair {
+  int64_t first, second;
+  bool same;
+  bool operator==(const Pair&) const = default;
+};
+
+struct FilmPairs {
+  std::vector<Pair> train, valid, test;
+};
+
+/// Draws the pairs; they depend on the reviews and the options alone. An Error where a list of films is missing or
+/// shorter than the numbers of reviews, or where there are too few films.
+FilmPairs draw_films(const text::Reviews& reviews, const FilmsOptions& options);
+
+/// For other programs: writes train.tsv, valid.tsv, test.tsv and a manifest, all or nothing (making.h): a header `label
+/// first second`, then rows such as `1<TAB>train/pos/17<TAB>train/neg/4`.
+Ensured ensure_films(const std::filesystem::path& folder, const text::Reviews& reviews, const FilmsOptions& options,
+                     const Say& say);
+
+struct FilmsTaskOptions {
+  std::filesystem::path imdb = {};  ///< folder of the reviews
+  FilmsOptions films = {};
+  int64_t max_length = 4000;  ///< of each review
+};
+
+/// What a model must know of the data, without them.
+Task films_task(const FilmsTaskOptions& options);
+/// The task with its data: the pairs of draw_films, drawn each time.
+TaskData load_films(const FilmsTaskOptions& options, const Say& say);
+
+}  // namespace bochner::pairs

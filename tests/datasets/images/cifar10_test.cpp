@@ -1,0 +1,143 @@
+#include "datasets/images/cifar10.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "engine/io/data_log.h"
+#include "engine/io/gzip.h"
+#include "tests/datasets/testing.h"
+
+namespace bochner::images {
+namespace {
+
+using testing_::Folder;
+using testing_::message_of;
+namespace fs = std::filesystem;
+
+void ignore(const std::string&) {}
+
+/// Record i: class i % 10, of one colour.
+std::string records(int count, int first = 0) {
+  std::string bytes;
+  for (int i = first; i < first + count; ++i) {
+    bytes += static_cast<char>(i % 10);
+    for (const int value : {i, 2 * i, 255 - i}) bytes += std::string(kPixels, static_cast<char>(value));
+  }
+  return bytes;
+}
+
+void write_set(const Folder& folder, int train, int test) {
+  for (int i = 1; i <= 5; ++i) {
+    folder.put(fmt::format("data_batch_{}.bin", i).c_str(), records(train, (i - 1) * train));
+  }
+  folder.put("test_batch.first3.bin", records(test));
+}
+
+TEST(Cifar, GreyIsTheLuminanceOfThePapers) {
+  EXPECT_EQ(grey(0, 0, 0), 0);
+  EXPECT_EQ(grey(255, 255, 255), 255);
+  EXPECT_EQ(grey(255, 0, 0), 76);
+  EXPECT_EQ(grey(0, 255, 0), 149);
+  EXPECT_EQ(grey(0, 0, 255), 29);
+  for (int red = 0; red < 256; red += 5) {
+    for (int green = 0; green < 256; green += 7) {
+      for (int blue = 0; blue < 256; blue += 9) {
+        const double value = 255.5 * (0.2989 * red / 255 + 0.5870 * green / 255 + 0.1140 * blue / 255);
+        if (std::abs(value - std::round(value)) < 1e-9) continue;  // where doubles cannot tell
+        ASSERT_EQ(grey(static_cast<uint8_t>(red), static_cast<uint8_t>(green), static_cast<uint8_t>(blue)),
+                  static_cast<int>(value));
+      }
+    }
+  }
+}
+
+TEST(Cifar, TrainingImagesAreSplitAndFewerTestImagesAreSaid) {
+  const Folder folder;
+  write_set(folder, 4, 3);
+  const TaskData data = load_task({.folder = folder.path(), .partial = true}, ignore);
+  EXPECT_EQ(data.task.max_length, 1024);
+  EXPECT_EQ(data.train->size(), 18);
+  EXPECT_EQ(data.valid->size(), 2);
+  EXPECT_EQ(data.test->size(), 3);
+  EXPECT_EQ(data.valid->label(1), 19 % 10);
+  std::vector<int64_t> ids(1024);
+  data.train->copy_tokens(7, 0, ids);
+  EXPECT_EQ(ids.front(), grey(7, 14, 248));
+  EXPECT_EQ(ids.back(), ids.front());
+  ASSERT_EQ(data.remarks.size(), 2U);
+  EXPECT_EQ(data.remarks[0], "only 20 of the 50000 published training images");
+  EXPECT_EQ(data.remarks[1], "tested on 3 of the 10000 published test images");
+}
+
+TEST(Cifar, FilesMayBePacked) {
+  const Folder folder;
+  write_set(folder, 4, 3);
+  const TaskData plain = load_task({.folder = folder.path(), .partial = true}, ignore);
+  const fs::path below = folder / "packed" / "cifar-10-batches-bin";
+  fs::create_directories(below);
+  for (int i = 1; i <= 5; ++i) {
+    const std::string name = fmt::format("data_batch_{}.bin", i);
+    write_file_atomically(below / (name + ".gz"), format_gzip(bytes_of(folder.get(name.c_str()))));
+  }
+  write_file_atomically(below / "test_batch.bin", records(3));
+  const DataLog log;
+  const TaskData again = load_task({.folder = folder / "packed", .partial = true}, ignore);
+  EXPECT_EQ(log.reads().size(), 6U);
+  std::vector<int64_t> a(1024);
+  std::vector<int64_t> b(1024);
+  for (int64_t i = 0; i < plain.train->size(); ++i) {
+    plain.train->copy_tokens(i, 0, a);
+    again.train->copy_tokens(i, 0, b);
+    ASSERT_EQ(a, b);
+  }
+}
+
+TEST(Cifar, RefusesWhatIsDamaged) {
+  const auto error = [](const char* name, const std::string& bytes, bool partial = true) {
+    const Folder folder;
+    write_set(folder, 4, 3);
+    folder.put(name, bytes);
+    return message_of([&] { load_task({.folder = folder.path(), .partial = partial}, ignore); });
+  };
+  EXPECT_NE(
+      error("data_batch_2.bin", records(2) + "x").find("data_batch_2.bin: offset 6146: record 3 has 1 of its 3073"),
+      std::string::npos);
+  std::string wrong = records(2);
+  wrong[kRecordBytes] = 10;
+  EXPECT_NE(error("data_batch_2.bin", wrong).find("record 2 has the class 10, outside 0 ... 9"), std::string::npos);
+  EXPECT_NE(error("data_batch_3.bin", "").find("holds no image"), std::string::npos);
+  EXPECT_NE(error("test_batch.bin", records(1)).find("another file has these images, too"), std::string::npos);
+  EXPECT_NE(error("unread.txt", "", false).find("data_batch_1.bin holds 4 of 10000 images"), std::string::npos);
+  const Folder none;
+  EXPECT_NE(message_of([&] {
+              load_task({.folder = none / "cifar10"}, ignore);
+            }).find("data_batch_1.bin is missing; put cifar-10-binary.tar.gz there"),
+            std::string::npos);
+  for (int i = 1; i <= 5; ++i) none.put(fmt::format("data_batch_{}.bin", i).c_str(), records(2));
+  EXPECT_NE(message_of([&] {
+              load_task({.folder = none.path(), .partial = true}, ignore);
+            }).find("test_batch.bin is missing"),
+            std::string::npos);
+}
+
+TEST(Cifar, RealImagesAreAllThere) {
+  const fs::path folder = testing_::shared_data("cifar10");
+  if (folder.empty()) GTEST_SKIP() << "no real data here";
+  const TaskData data = load_task({.folder = folder}, ignore);
+  EXPECT_EQ(data.train->size(), 45'000);
+  EXPECT_EQ(data.valid->size(), 5'000);
+  double sum = 0;
+  std::vector<int64_t> ids(1024);
+  for (int64_t i = 0; i < data.train->size(); i += 9) {
+    data.train->copy_tokens(i, 0, ids);
+    for (const int64_t id : ids) sum += static_cast<double>(id);
+  }
+  // Channel means .4914 .4822 .4465 make a grey of .4809, and cutting takes half of what 255.5 adds and half a step.
+  EXPECT_NEAR(sum / 1024 / 5000, 122.6, 0.8);
+}
+
+}  // namespace
+}  // namespace bochner::images
