@@ -20,6 +20,8 @@ struct Schedule {
   int64_t steps = 1;   ///< length of the run
 
   double rate(int64_t step) const;
+  /// Whether its shape depends on the length of the run.
+  bool spans_run() const { return kind == Kind::linear || kind == Kind::cosine || kind == Kind::one_cycle; }
   /// Converts between a kind and its name in configuration files; an Error lists the names.
   static Kind named(const std::string& name);
 };

@@ -76,8 +76,9 @@ StepResult Learner::step(int64_t step) {
   const Examples batch = place_.put(batch_);
   if (place_.moves() != moves_) graph_.clear();
   moves_ = place_.moves();
-  if (optim_.cycle_beta1) optimizer_->set_beta1(one_cycle_beta1(schedule_, step));
-  optimizer_->prepare(schedule_.rate(step));
+  const int64_t place = place_in_schedule(step);
+  if (optim_.cycle_beta1) optimizer_->set_beta1(one_cycle_beta1(schedule_, place));
+  optimizer_->prepare(schedule_.rate(place));
   if (replays_ && !hook_) {
     graph_.run(batch.shapes(), [&] { update(batch, step); });
   } else {
@@ -89,6 +90,11 @@ StepResult Learner::step(int64_t step) {
     result.judged = problem_.objective->judged(batch_);
   }
   return result;
+}
+
+int64_t Learner::place_in_schedule(int64_t step) const {
+  if (!schedule_.spans_run()) return step;
+  return std::max(step, static_cast<int64_t>(share_of_time() * static_cast<double>(schedule_.steps)));
 }
 
 void Learner::update(const Examples& batch, int64_t step) {
@@ -187,7 +193,9 @@ std::vector<Baseline> Learner::baselines() {
   return problem_.baselines ? problem_.baselines() : std::vector<Baseline>();
 }
 
-Metrics Learner::extra() { return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_->steps() - 1))}}; }
+Metrics Learner::extra() {
+  return {{"rate", schedule_.rate(place_in_schedule(std::max<int64_t>(0, optimizer_->steps() - 1)))}};
+}
 
 void Learner::save_model(State& state) {
   for (const auto& [name, tensor] : problem_.model->state()) state.tensors[name] = tensor;

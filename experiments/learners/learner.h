@@ -70,6 +70,7 @@ class Learner final : public Trainable {
   StepResult step(int64_t step) override;
   /// Without dropout. The noise of random features comes from a separate generator and is the same each time.
   Metrics evaluate(Split split) override;
+  int64_t test_examples() override { return problem_.split(Split::test)->examples(); }
   std::vector<std::string> answer_files() override;
   void predict(const std::string& file, const std::function<void(const Prediction&)>& say) override;
 
@@ -95,6 +96,8 @@ class Learner final : public Trainable {
   /// A whole step, for a batch on the device and after the optimizer has prepared its numbers.
   void update(const Examples& batch, int64_t step);
   void add_part(const Examples& batch, int64_t step, int64_t part, const Tensor& terms);
+  /// The step of the schedule that gives this step its rate: a later one if time will end the training first.
+  int64_t place_in_schedule(int64_t step) const;
   /// Calls `judge` with each batch of a feed and the model's outputs for it.
   void answer(Feed& feed, const std::function<void(const Examples&, const Outputs&)>& judge);
 

@@ -16,7 +16,9 @@ void OptimConfig::fields(Fields& f) {
   f("weight-decay", weight_decay, "weight decay").at_least(0);
   f("clip-norm", clip_norm, "largest norm of the gradient; 0: no limit").at_least(0);
   f("clip-value", clip_value, "largest entry of the gradient; 0: no limit").at_least(0);
-  f("evaluate-every", evaluate_every, "steps between validations").at_least(1).free_on_resume();
+  f("evaluate-every", evaluate_every, "steps between validations; 0: at each tenth of the training")
+      .at_least(0)
+      .free_on_resume();
 }
 
 Schedule OptimConfig::schedule_of(int64_t steps) const {

@@ -52,7 +52,8 @@ Experiment experiment() {
             {"paper.valley", "[model]\nlayers = 5\n"},
             {"paper.valley.performer", "[model]\nlayers = 7\n"},
             {"one.bowl", "steps = 12\n"},
-            {"nested", "preset = paper\n"}},
+            {"nested", "preset = paper\n"},
+            {"few", "tasks = bowl other\nsteps = 12\n"}},
            ""}};
 }
 
@@ -113,8 +114,11 @@ TEST(Config, PresetsLayerByTaskAndMechanism) {
   EXPECT_EQ(layers({"--preset=paper", "--attention=performer"}, {{"BOCHNER_TASK", "valley"}}), 7);
   EXPECT_EQ(error_of({"--preset=one", "--task=valley"}),
             "--preset: 'one' has no settings for the task 'valley'; it has bowl");
+  EXPECT_EQ(error_of({"--preset=few", "--task=valley"}),
+            "--preset: 'few' has no settings for the task 'valley'; it has bowl, other");
+  EXPECT_EQ(error_of({"--preset=few", "--task=bowl"}), "no error");
   EXPECT_EQ(error_of({"--preset=papers"}),
-            "--preset: there is no 'papers'; did you mean 'paper'? Valid: paper, one, nested");
+            "--preset: there is no 'papers'; did you mean 'paper'? Valid: paper, one, nested, few");
   EXPECT_EQ(error_of({"--preset=nested"}), "preset nested:1: 'preset' cannot be set in a preset");
 }
 

@@ -46,7 +46,7 @@ struct Config {
 
   void fields(Fields& f) {
     run.fields(f);
-    f("evaluate-every", evaluate_every, "steps between evaluations").at_least(1);
+    f("evaluate-every", evaluate_every, "steps between evaluations; 0: at each tenth").at_least(0);
     f.group("model", model);
   }
 };

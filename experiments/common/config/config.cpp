@@ -27,6 +27,8 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr std::string_view kPrefix = "BOCHNER_";
+/// In the file that the tasks of a protocol share: which ones these are. Without it, any.
+constexpr std::string_view kTasksOfProtocol = "tasks";
 constexpr int kHelpWidth = 110;
 
 /// A value for a field, and its source.
@@ -140,6 +142,7 @@ Assignments from_ini(const Experiment& experiment, Fields& fields, std::string_v
       }
       continue;
     }
+    if (is_preset && entry.name == kTasksOfProtocol) continue;
     const Field* const field = fields.find(entry.name);
     if (field == nullptr) {
       fail("{}: there is no option '{}'{}", where, entry.name, suggestion(entry.name, fields, "'"));
@@ -189,6 +192,18 @@ void assign_all(Fields& fields, const Assignments& assignments) {
   }
 }
 
+/// Refuses a task that the protocol's shared file does not name.
+void require_task_of(const Resource& shared, const std::string& task) {
+  for (const IniEntry& entry : parse_ini(shared.text, "preset " + std::string(shared.name))) {
+    if (entry.name != kTasksOfProtocol) continue;
+    std::vector<std::string> tasks;
+    std::istringstream words(entry.value);
+    for (std::string word; words >> word;) tasks.push_back(word);
+    if (std::find(tasks.begin(), tasks.end(), task) != tasks.end()) continue;
+    fail("--preset: '{}' has no settings for the task '{}'; it has {}", shared.name, task, listed(tasks));
+  }
+}
+
 /// The files of a protocol for this task and mechanism, in the order in which they apply.
 Assignments from_preset(const Experiment& experiment, Fields& fields, const std::string& protocol,
                         const Assignments& file, const Assignments& environment, const Assignments& command_line) {
@@ -208,6 +223,7 @@ Assignments from_preset(const Experiment& experiment, Fields& fields, const std:
   };
   const bool has_shared = add(protocol);
   const std::string task = value_of("task", fields, {&result, &file, &environment, &command_line});
+  if (has_shared) require_task_of(*experiment.preset(protocol), task);
   const bool has_task = add(protocol + "." + task);
   if (!has_shared && !has_task) {
     std::vector<std::string> names;
@@ -221,10 +237,14 @@ Assignments from_preset(const Experiment& experiment, Fields& fields, const std:
   return result;
 }
 
-int64_t number_of_steps(const std::string& text) {
-  int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+/// Is the length of training, so many steps or seconds of which 0 is no limit, more than before?
+bool is_more(const std::string& length, const std::string& before) {
+  const auto number = [](const std::string& text) {
+    double value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  return number(length) > number(before);
 }
 
 bool value_is_true(const Assignments& assignments, const std::string& name) {
@@ -256,8 +276,9 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
     if (std::find(experiment.unused.begin(), experiment.unused.end(), given.name) == experiment.unused.end()) continue;
     fail("--{}: leave it out; {} has no use for it, and it would change nothing", given.name, experiment.name);
   }
-  report.steps_given = std::any_of(command_line.begin(), command_line.end(),
-                                   [](const Assignment& assignment) { return assignment.name == "steps"; });
+  report.length_given = std::any_of(command_line.begin(), command_line.end(), [](const Assignment& assignment) {
+    return assignment.name == "steps" || assignment.name == "seconds";
+  });
   const Assignments variables = from_environment(fields, environment, report);
 
   Assignments file;
@@ -315,20 +336,23 @@ bool require_same_config(const Fields& fields, const std::string& stored, const 
   for (const IniEntry& entry : parse_ini(stored, file)) before[entry.name] = entry.value;
   std::vector<std::string> changes;
   bool is_longer = false;
-  bool more = false;
+  std::string more;
   for (const Field& field : fields.all()) {
     const auto found = before.find(field.name());
     if (field.is_free_on_resume() || found == before.end() || found->second == field.text()) continue;
-    if (field.name() == "steps") {
-      more = number_of_steps(field.text()) > number_of_steps(found->second);
-      is_longer = longer && more;
-      if (is_longer) continue;
+    const bool limited = field.name() == "seconds" && found->second != "0";
+    if ((field.name() == "steps" || limited) && is_more(field.text(), found->second)) {
+      more = "--" + field.name();
+      if (longer) {
+        is_longer = true;
+        continue;
+      }
     }
     changes.push_back(fmt::format("{} is {} but was {}", field.name(), field.text(), found->second));
   }
   if (!changes.empty()) {
     fail("--resume: {}: {}; a run goes on as it began{}, start another with --out", file, listed(changes),
-         more && changes.size() == 1 ? ", or with --steps on the command line longer" : "");
+         !more.empty() && changes.size() == 1 ? ", or with " + more + " on the command line longer" : "");
   }
   return is_longer;
 }

@@ -25,7 +25,7 @@ struct ConfigReport {
   std::vector<std::pair<std::string, std::string>> overrides;
   /// Unknown environment variables and the like.
   std::vector<std::string> warnings;
-  bool steps_given = false;  ///< on the command line
+  bool length_given = false;  ///< --steps or --seconds on the command line
 };
 
 /// Fills `fields`, which include those of `options`. An Error names the source (file and line, variable, or option),
@@ -37,7 +37,8 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
 std::string config_ini(const Experiment& experiment, const Fields& fields);
 
 /// Refuses to continue a run with other settings: an Error names each setting of `stored` (the text of a config.ini)
-/// that differs now and on which results depend. With `longer`, there may be more steps; returns whether there are.
+/// that differs now and on which results depend. With `longer`, there may be more steps or seconds; returns
+/// whether there are.
 bool require_same_config(const Fields& fields, const std::string& stored, const std::string& file, bool longer = false);
 
 /// Assigns `--name=value` arguments only, for a program that is not an experiment.

@@ -4,7 +4,8 @@
 //   const Experiment kLra{"lra", "Long Range Arena: ...", &embedded_resources()};
 //
 // A preset is a protocol. PROTOCOL.ini has the values for all its tasks, PROTOCOL.TASK.ini those for one task, and
-// PROTOCOL.TASK.ATTENTION.ini those for one mechanism on it. They are read in this order; later values win.
+// PROTOCOL.TASK.ATTENTION.ini those for one mechanism on it. They are read in this order; later values win. With `tasks = A B` in
+// PROTOCOL.ini, the preset is refused for other tasks.
 #pragma once
 
 #include <functional>
@@ -44,6 +45,8 @@ struct Experiment {
   bool trains = true;
   /// Options of all programs that change nothing here: --help omits them, and the command line may not have them.
   std::vector<std::string> unused = {};
+  /// Its options that name the folder of a run; the program then uses the settings of that run, as for --evaluate.
+  std::vector<std::string> of_run = {};
   /// Numbers that follow from a finished run, for its results.json.
   std::function<std::vector<std::pair<std::string, double>>(const RunRecord&)> derived = {};
   /// Pictures and tables for report.html: of one run, and of all runs of a call.

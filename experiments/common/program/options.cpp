@@ -8,6 +8,10 @@ void RunOptions::fields(Fields& f) {
   f("config", config, "an INI file of settings, such as the config.ini of a run").command_line_only();
   f("attention", attention, "attention mechanism; A,B,... trains with each and compares them").one_of(attentions);
   f("steps", steps, "training steps").at_least(0);
+  f("seconds", seconds,
+    "end training after so many seconds of steps, evaluations not counted, if that comes before --steps; schedules of "
+    "a certain length then follow the time; 0: no limit")
+      .at_least(0);
   f("batch", batch, "examples in each step").at_least(1);
   f("accumulate", accumulate,
     "parts that a step takes its batch in, one after the other: less memory, equal up to rounding")

@@ -22,6 +22,7 @@ struct RunOptions {
   std::string config{};
   std::string attention = "none";
   int64_t steps = 1000;
+  double seconds = 0;
   int64_t batch = 32;
   int64_t accumulate = 1;
   uint64_t seed = 1;

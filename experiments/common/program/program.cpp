@@ -74,6 +74,7 @@ void check_measurement(const Experiment& experiment, const RunOptions& options) 
                                     {"resume", options.resume},
                                     {"init", !options.init.empty()},
                                     {"bench", options.bench},
+                                    {"seconds", options.seconds > 0},
                                     {"checkpoint-every", options.checkpoint_every > 0}}) {
     if (asked) fail("--{}: {} trains nothing; measure again, with another --seed or --out", name, experiment.name);
   }
@@ -108,8 +109,9 @@ class Program {
         arguments_(std::move(arguments)) {}
 
   void run() {
-    use_settings_of_run("evaluate");
-    use_settings_of_run("predict");
+    std::vector<std::string> of_run = {"evaluate", "predict"};
+    of_run.insert(of_run.end(), experiment_.of_run.begin(), experiment_.of_run.end());
+    for (const std::string& option : of_run) use_settings_of_run(option, of_run);
     const std::vector<std::string> tasks = compared(arguments_, "task");
     const std::vector<std::string> attentions = compared(arguments_, "attention");
     if (has_argument(arguments_, kResumeAuto)) settle_resume(tasks, attentions);
@@ -123,10 +125,11 @@ class Program {
 
  private:
   /// `--evaluate RUN` and `--predict RUN` use the run's own config.
-  void use_settings_of_run(const std::string& option) {
+  void use_settings_of_run(const std::string& option, std::vector<std::string> others) {
     const std::optional<std::string> folder = argument(arguments_, option);
     if (!folder || !experiment_.trains) return;
-    for (const char* other : {"evaluate", "predict", "config", "preset"}) {
+    others.insert(others.end(), {"config", "preset"});
+    for (const std::string& other : others) {
       if (other != option && argument(arguments_, other)) {
         fail("--{}={} has the settings of that run; leave out --{}", option, *folder, other);
       }
@@ -185,7 +188,7 @@ class Program {
         trace_ = options.trace;
         trace::start();
       }
-      Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides, loaded.steps_given};
+      Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides, loaded.length_given};
       body(session);
       records_.insert(records_.end(), session.records.begin(), session.records.end());
     });

@@ -32,7 +32,7 @@ struct Session {
   /// The command that continues all runs of this call after an interrupt; empty if there is one run.
   std::string go_on;
   std::vector<std::pair<std::string, std::string>> overrides;
-  bool steps_given = false;      ///< on the command line: a run that is continued may be made longer
+  bool length_given = false;     ///< on the command line: a run that is continued may be made longer
   DataLog data{};                ///< what was read for all runs of this call
   std::set<std::string> told{};  ///< warnings, each once
   /// Called when a run is finished: adds to its report.html, and writes files beside it.

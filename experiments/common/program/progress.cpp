@@ -26,19 +26,32 @@ std::string rate_text(double rate) {
   return fmt::format("{:.1f} s/step", 1 / rate);
 }
 
+double share(double done, double of) { return of <= 0 ? 1 : done / of; }
+
+/// How much is done, by what will end first.
+double share(const ProgressState& state) {
+  const double steps = share(static_cast<double>(state.step), static_cast<double>(state.steps));
+  return state.limit > 0 ? std::max(steps, std::min(1.0, state.seconds / state.limit)) : steps;
+}
+
+std::string place(const ProgressState& state) {
+  if (state.limit <= 0) return fmt::format("{}/{}", state.step, state.steps);
+  return fmt::format("{}, {}/{}", state.step, clock_text(state.seconds), clock_text(state.limit));
+}
+
 std::string numbers(const ProgressState& state) {
   std::string text = fmt::format("loss {:.4g}", state.loss);
   if (state.accuracy) text += fmt::format("  acc {:.1f}%", 100 * *state.accuracy);
   if (state.rate) {
     text += "  " + rate_text(*state.rate);
-    if (*state.rate > 0 && state.step < state.steps) {
-      text += fmt::format("  {} left", clock_text(static_cast<double>(state.steps - state.step) / *state.rate));
+    if (*state.rate > 0 && share(state) < 1) {
+      double left = static_cast<double>(state.steps - state.step) / *state.rate;
+      if (state.limit > 0) left = std::min(left, state.limit - state.seconds);
+      text += fmt::format("  {} left", clock_text(left));
     }
   }
   return text;
 }
-
-double share(int64_t done, int64_t of) { return of <= 0 ? 1 : static_cast<double>(done) / static_cast<double>(of); }
 
 std::string bar(double share, const std::string& text, int columns) {
   const int filled = static_cast<int>(std::clamp(share, 0.0, 1.0) * kBarWidth);
@@ -64,21 +77,21 @@ std::string clock_text(double seconds) {
 }
 
 std::string progress_bar(const ProgressState& state, int columns) {
-  return bar(share(state.step, state.steps), fmt::format("{}/{}  {}", state.step, state.steps, numbers(state)),
-             columns);
+  return bar(share(state), fmt::format("{}  {}", place(state), numbers(state)), columns);
 }
 
 std::string progress_line(const ProgressState& state) {
-  return fmt::format("step {}/{} ({:.0f}%)  {}", state.step, state.steps,
-                     std::floor(100 * share(state.step, state.steps)), numbers(state));
+  return fmt::format("step {} ({:.0f}%)  {}", place(state), std::floor(100 * share(state)), numbers(state));
 }
 
 std::string evaluation_bar(const std::string& split, int64_t done, int64_t of, int columns) {
-  return bar(share(done, of), fmt::format("measuring on {} {}/{}", split, done, of), columns);
+  return bar(share(static_cast<double>(done), static_cast<double>(of)),
+             fmt::format("measuring on {} {}/{}", split, done, of), columns);
 }
 
 std::string evaluation_line(const std::string& split, int64_t done, int64_t of) {
-  return fmt::format("measuring on {} {}/{} ({:.0f}%)", split, done, of, std::floor(100 * share(done, of)));
+  return fmt::format("measuring on {} {}/{} ({:.0f}%)", split, done, of,
+                     std::floor(100 * share(static_cast<double>(done), static_cast<double>(of))));
 }
 
 Progress::Progress(Log& log) : Progress(log, isatty(fileno(log.stream())) != 0, terminal_columns(log.stream())) {}
@@ -88,8 +101,7 @@ Progress::Progress(Log& log, bool terminal, int columns) : log_(log), terminal_(
 Progress::~Progress() { finish(); }
 
 void Progress::update(const ProgressState& state, Clock::time_point now) {
-  show([&](bool bar) { return bar ? progress_bar(state, columns_) : progress_line(state); }, state.step >= state.steps,
-       now);
+  show([&](bool bar) { return bar ? progress_bar(state, columns_) : progress_line(state); }, share(state) >= 1, now);
 }
 
 void Progress::update_evaluation(const std::string& split, int64_t done, int64_t of, Clock::time_point now) {

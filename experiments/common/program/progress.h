@@ -3,6 +3,7 @@
 //
 //   [==========>         ] 2500/5000  loss 0.4213  acc 81.2%  12.3 step/s  3:23 left
 //   step 2500/5000 (50%)  loss 0.4213  acc 81.2%  12.3 step/s  3:23 left
+//   step 2500, 1:00/2:00 (50%)  loss 0.4213  acc 81.2%  41.7 step/s  1:00 left     where time ends the training
 #pragma once
 
 #include <chrono>
@@ -19,6 +20,8 @@ namespace bochner {
 struct ProgressState {
   int64_t step = 0;
   int64_t steps = 0;
+  double seconds = 0;  ///< of training so far
+  double limit = 0;    ///< seconds at which it ends, if before all steps; 0: none
   double loss = 0;
   std::optional<double> accuracy{};  ///< in [0, 1]; for tasks that have one
   std::optional<double> rate{};      ///< steps per second, when known

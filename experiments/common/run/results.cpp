@@ -78,6 +78,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
       {"parameters", result.parameters},
       {"seed", run.seed},
       {"steps", result.steps},
+      {"seconds", result.seconds_limit},
       {"device", run.device},
       {"precision", run.precision},
       {"threads", threads()},
@@ -86,6 +87,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
         {"test", json_of(result.test)},
         {"best_step", result.best_step},
         {"last", {{"valid", json_of(result.valid_last)}, {"test", json_of(result.test_last)}}}}},
+      {"test_examples", result.test_examples},
       {"baselines", baselines},
       {"derived", json_of(run.derived)},
       {"steps_per_second", result.steps_per_second()},
@@ -149,6 +151,8 @@ RunRecord read_run(const std::filesystem::path& folder) {
     run.precision = json.at("precision").get<std::string>();
     run.model = json.at("model").dump();
     run.result.steps = json.at("steps").get<int64_t>();
+    run.result.test_examples = json.value("test_examples", int64_t{0});
+    run.result.seconds_limit = json.value("seconds", 0.0);
     run.result.parameters = json.at("parameters").get<int64_t>();
     run.result.peak_memory_bytes = json.at("peak_memory_bytes").get<int64_t>();
     run.result.train_seconds = json.at("train_seconds").get<double>();

@@ -36,7 +36,7 @@ bool read_identity(const Session& session, const RunFolder& folder, RunIdentity&
   const std::string file = (folder / "config.ini").string();
   identity.config = trusted_config(folder.path());
   identity.id = id_of_config(identity.config, file);
-  if (!require_same_config(session.fields, identity.config, file, session.steps_given)) return false;
+  if (!require_same_config(session.fields, identity.config, file, session.length_given)) return false;
   identity.config_before =
       std::exchange(identity.config, stamped_config(config_ini(session.experiment, session.fields), identity.id));
   return true;
@@ -112,13 +112,15 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   } else if (!options.init.empty()) {
     identity.init = init_from(*model, options.init, session.log);
   }
-  session.log.info("{}: {} parameters, {} steps, into {}", run_name(options), model->parameters(), plan.steps,
+  session.log.info("{}: {} parameters, {}{} steps, into {}", run_name(options), model->parameters(),
+                   options.seconds > 0 ? fmt::format("{:g} seconds and at most ", options.seconds) : "", plan.steps,
                    folder.path().string());
   const std::string go_on = session.go_on.empty()
                                 ? command_text(session.program, {"--resume", "--out", folder.path().string()})
                                 : session.go_on;
   const StopNote note("interrupted; go on with: " + go_on);
   TrainPlan timed = plan;
+  timed.seconds = options.seconds;
   timed.checkpoint_minutes = options.checkpoint_every;
   Trainer trainer(*model, timed, folder, identity, session.log, Device::named(options.device), go_on);
   RunRecord run;

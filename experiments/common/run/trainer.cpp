@@ -64,8 +64,8 @@ Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, RunI
       log_(log),
       device_(device),
       go_on_(std::move(go_on)) {
-  if (plan_.log_every < 1 || plan_.evaluate_every < 1 || plan_.checkpoint_every < 0) {
-    fail("training: log_every {} and evaluate_every {} must be at least 1, checkpoint_every {} at least 0",
+  if (plan_.log_every < 1 || plan_.evaluate_every < 0 || plan_.checkpoint_every < 0) {
+    fail("training: log_every {} must be at least 1, evaluate_every {} and checkpoint_every {} at least 0",
          plan_.log_every, plan_.evaluate_every, plan_.checkpoint_every);
   }
 }
@@ -97,23 +97,39 @@ TrainResult Trainer::run() {
   auto latest_save = Clock::now();
   while (unevaluated_ || !is_done()) {
     const auto begin = Clock::now();
+    const int tenths = tenths_done();
+    bool evaluates = unevaluated_;
     if (!unevaluated_) {
+      model_.set_share_of_time(share_of_time());
       unread_.push_back(model_.step(step_));
       ++step_;
+      evaluates = is_multiple(plan_.evaluate_every);
     }
     unevaluated_ = false;
-    const bool last = step_ == plan_.steps;
-    const bool logs = is_multiple(plan_.log_every) || last;
-    const bool evaluates = is_multiple(plan_.evaluate_every) || last;
     const bool due = plan_.checkpoint_minutes > 0 && seconds_since(latest_save) >= 60 * plan_.checkpoint_minutes;
-    const bool saves = evaluates || due || is_multiple(plan_.checkpoint_every);
-    const bool reads =
-        device_.is_cpu() || logs || saves || interrupted() || seconds_since(latest_read) > kSecondsBetweenReads;
+    // Time is counted before it is asked for, so that a run that goes on from here finds the same answers.
+    bool reads = device_.is_cpu() || is_multiple(plan_.log_every) || evaluates || due ||
+                 is_multiple(plan_.checkpoint_every) || interrupted() ||
+                 seconds_since(latest_read) > kSecondsBetweenReads;
     if (reads) read_results();
     train_seconds_ += seconds_since(begin);
+    const bool last = reached_its_end();
+    evaluates = evaluates || last || (plan_.evaluate_every == 0 && tenths_done() > tenths);
+    const bool saves = evaluates || due || is_multiple(plan_.checkpoint_every);
+    if (saves && !reads) {
+      const auto rest = Clock::now();
+      read_results();
+      train_seconds_ += seconds_since(rest);
+      reads = true;
+    }
+    const bool logs = is_multiple(plan_.log_every) || reached_its_end();
     if (reads) {
       latest_read = Clock::now();
-      ProgressState state{.step = step_, .steps = plan_.steps, .loss = loss_sum_ / static_cast<double>(loss_count_)};
+      ProgressState state{.step = step_,
+                          .steps = plan_.steps,
+                          .seconds = train_seconds_,
+                          .limit = plan_.seconds,
+                          .loss = loss_sum_ / static_cast<double>(loss_count_)};
       if (judged_ > 0) state.accuracy = static_cast<double>(correct_) / static_cast<double>(judged_);
       if (train_seconds_ > seconds_before) {
         state.rate = static_cast<double>(step_ - first_step) / (train_seconds_ - seconds_before);
@@ -138,7 +154,9 @@ TrainResult Trainer::run() {
     }
     if (stops && (unevaluated_ || !is_done())) {
       progress.finish();
-      throw Interrupted(fmt::format("interrupted at step {} of {}; go on with: {}", step_, plan_.steps, go_on_));
+      throw Interrupted(fmt::format(
+          "interrupted at step {} of {}{}; go on with: {}", step_, plan_.steps,
+          plan_.seconds > 0 ? fmt::format(", {:.0f} of {:g} seconds", train_seconds_, plan_.seconds) : "", go_on_));
     }
   }
   if (model_.waited() > 0) {
@@ -166,8 +184,20 @@ void Trainer::read_results() {
   }
 }
 
+double Trainer::share_of_time() const { return plan_.seconds > 0 ? std::min(1.0, train_seconds_ / plan_.seconds) : 0; }
+
+/// Of the training, as many tenths of it as are complete.
+int Trainer::tenths_done() const {
+  const double steps = plan_.steps > 0 ? static_cast<double>(step_) / static_cast<double>(plan_.steps) : 1;
+  return static_cast<int>(10 * std::max(steps, share_of_time()));
+}
+
+bool Trainer::reached_its_end() const {
+  return step_ >= plan_.steps || (plan_.seconds > 0 && train_seconds_ >= plan_.seconds);
+}
+
 bool Trainer::is_done() const {
-  return step_ >= plan_.steps || (plan_.patience > 0 && best_.step >= 0 && best_.since >= plan_.patience);
+  return reached_its_end() || (plan_.patience > 0 && best_.step >= 0 && best_.since >= plan_.patience);
 }
 
 void Trainer::log_training(MetricsFile& metrics, EventsFile& events) {
@@ -276,6 +306,7 @@ void Trainer::restore(const State& state) {
            parse_metrics_json(state.text("run.best_valid"), state.file)};
   valid_last_ = parse_metrics_json(state.text("run.valid"), state.file);
   unevaluated_ = state.integer("run.unevaluated") != 0;
+  model_.set_share_of_time(share_of_time());
   if (best_.step >= 0) require_best();
 }
 
@@ -317,11 +348,11 @@ void Trainer::warn_of_schedule(const State& state) const {
     const double* const then = find_metric(before, name);
     if (then == nullptr || *then == now) continue;
     log_.warning(
-        "{} of step {} was {:.4g}, in a run of {} steps it is {:.4g}: its schedule depends on the number of steps, so "
-        "this run will not equal one of {} steps without a break",
+        "{} of step {} was {:.4g}, in a run of {} steps it is {:.4g}: its schedule depends on the length of training, "
+        "so this run will not equal one of {} steps without a break",
         name, step_, *then, plan_.steps, now, plan_.steps);
   }
-  if (step_ % plan_.evaluate_every == 0 && step_ % plan_.log_every == 0) return;
+  if (is_multiple(plan_.evaluate_every) && is_multiple(plan_.log_every)) return;
   log_.warning("step {} was logged and evaluated as the last one; a run of {} steps without a break would not do so",
                step_, plan_.steps);
 }
@@ -359,6 +390,8 @@ void Trainer::require_finite() {
 TrainResult Trainer::finish(Progress& progress) {
   TrainResult result;
   result.steps = step_;
+  result.seconds_limit = plan_.seconds;
+  result.test_examples = model_.test_examples();
   result.parameters = model_.parameters();
   result.train_seconds = train_seconds_;
   result.samples = samples_;

@@ -66,6 +66,8 @@ class Trainable {
   virtual StepResult step(int64_t step) = 0;
   /// Measures the model on a split. It must not change anything that save_training() saves, even if evaluated() throws.
   virtual Metrics evaluate(Split split) = 0;
+  /// Examples of the test set; 0 where it is no set of examples.
+  virtual int64_t test_examples() { return 0; }
   /// The files of answers that --predict writes, each to the examples of one set; none where the model answers no
   /// questions.
   virtual std::vector<std::string> answer_files() { return {}; }
@@ -95,6 +97,8 @@ class Trainable {
   /// Called once if the loss of `step`, the latest step or one shortly before it, is not finite.
   virtual Blame blame(int64_t) { return {}; }
 
+  /// Told before each step, where time limits the training: the share of the seconds that is gone.
+  void set_share_of_time(double share) { share_of_time_ = share; }
   /// What evaluated() calls.
   void watch_evaluation(EvaluationWatch watch) { watch_ = std::move(watch); }
 
@@ -104,14 +108,21 @@ class Trainable {
   void evaluated(int64_t examples, int64_t of) const {
     if (watch_) watch_(examples, of);
   }
+  /// From 0 to 1; 0 where time does not limit the training.
+  double share_of_time() const { return share_of_time_; }
 
  private:
   EvaluationWatch watch_;
+  double share_of_time_ = 0;
 };
 
 struct TrainPlan {
   int64_t steps = 0;
+  /// Training ends with the first step that ends after so many seconds in steps, if that comes before `steps`; 0: no
+  /// limit.
+  double seconds = 0;
   int64_t log_every = 50;
+  /// Steps; 0: at each tenth of the training.
   int64_t evaluate_every = 500;
   /// 0: only where it evaluates.
   int64_t checkpoint_every = 0;
@@ -125,13 +136,15 @@ struct TrainPlan {
 };
 
 struct TrainResult {
-  int64_t steps = 0;  ///< steps done
+  int64_t steps = 0;         ///< steps done
+  double seconds_limit = 0;  ///< TrainPlan::seconds
   int64_t best_step = 0;
   Metrics valid, test;            ///< of the best checkpoint
   Metrics valid_last, test_last;  ///< of the last one
   std::vector<Baseline> baselines;
   std::vector<std::string> inputs;   ///< names, where they have some
   std::vector<std::string> remarks;  ///< to stand beside every number
+  int64_t test_examples = 0;
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;
   double train_seconds = 0;  ///< in steps alone, over all sessions of the run
@@ -171,6 +184,9 @@ class Trainer {
   };
 
   bool is_multiple(int64_t interval) const { return interval > 0 && step_ % interval == 0; }
+  double share_of_time() const;
+  int tenths_done() const;
+  bool reached_its_end() const;
   void read_results();
   void restore(const State& state);
   void require_best() const;
