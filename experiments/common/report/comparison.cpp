@@ -79,6 +79,22 @@ std::vector<std::string> compared(const Arguments& arguments, const std::string&
   return names;
 }
 
+Arguments with_list(const Arguments& arguments, const std::string& name) {
+  Arguments joined;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] != fmt::format("--{}", name)) {
+      joined.push_back(arguments[i]);
+      continue;
+    }
+    std::string list;
+    while (i + 1 < arguments.size() && !arguments[i + 1].starts_with("-")) {
+      list += (list.empty() ? "" : ",") + arguments[++i];
+    }
+    joined.push_back(list.empty() ? arguments[i] : fmt::format("--{}={}", name, list));
+  }
+  return joined;
+}
+
 std::string command_text(const std::string& program, const Arguments& arguments) {
   std::string text = quoted(program);
   for (const std::string& word : arguments) text.append(" ").append(quoted(word));

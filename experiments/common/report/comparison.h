@@ -24,6 +24,9 @@ Arguments without_flag(const Arguments& arguments, const std::string& name);
 /// The names of `--name=A,B`, each once; empty if it is given one, or none.
 std::vector<std::string> compared(const Arguments& arguments, const std::string& name);
 
+/// The arguments with the words behind `--name A B ...`, up to the next option, as the one word `--name=A,B,...`.
+Arguments with_list(const Arguments& arguments, const std::string& name);
+
 /// The command as one types it in a shell.
 std::string command_text(const std::string& program, const Arguments& arguments);
 

@@ -30,11 +30,12 @@ PaperTable PaperTable::parse(std::string_view csv) {
   return table;
 }
 
-const PaperNumber* PaperTable::find(std::string_view protocol, std::string_view task,
-                                    std::string_view attention) const {
+const PaperNumber* PaperTable::find(std::string_view protocol, std::string_view task, std::string_view attention,
+                                    std::string_view metric) const {
   const PaperNumber* any = nullptr;
   for (const PaperNumber& number : numbers_) {
     if (number.task != task || number.attention != attention) continue;
+    if (!metric.empty() && number.metric != metric) continue;
     if (number.protocol == protocol) return &number;
     if (any == nullptr) any = &number;
   }

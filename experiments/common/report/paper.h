@@ -30,7 +30,9 @@ class PaperTable {
 
   const std::vector<PaperNumber>& numbers() const { return numbers_; }
   /// The number of this protocol for this task and mechanism, otherwise that of any protocol; null if there is none.
-  const PaperNumber* find(std::string_view protocol, std::string_view task, std::string_view attention) const;
+  /// With a `metric`, only numbers of that metric count.
+  const PaperNumber* find(std::string_view protocol, std::string_view task, std::string_view attention,
+                          std::string_view metric = {}) const;
 
  private:
   std::vector<PaperNumber> numbers_;

@@ -1,6 +1,7 @@
 #include "experiments/common/report/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -25,6 +26,51 @@ bool holds_words(const std::vector<std::vector<std::string>>& rows, size_t colum
     any = true;
   }
   return any;
+}
+
+/// Of the columns behind the first.
+std::vector<bool> columns_of_words(const Table& table) {
+  std::vector<bool> words(table.head.size(), false);
+  for (size_t i = 1; i < table.head.size(); ++i) words[i] = holds_words(table.rows, i);
+  return words;
+}
+
+/// Each of `names` in the place of its character.
+std::string replaced(const std::string& text, const std::vector<std::pair<std::string, std::string>>& names) {
+  std::string result;
+  for (size_t i = 0; i < text.size();) {
+    const auto found = std::find_if(names.begin(), names.end(), [&](const auto& name) {
+      return text.compare(i, name.first.size(), name.first) == 0;
+    });
+    result += found == names.end() ? text.substr(i, 1) : found->second;
+    i += found == names.end() ? 1 : found->first.size();
+  }
+  return result;
+}
+
+std::string markdown_row(const std::vector<std::string>& cells) {
+  std::string line = "|";
+  for (const std::string& cell : cells) line += " " + replaced(cell, {{"|", "\\|"}}) + " |";
+  return line + "\n";
+}
+
+std::string latex_row(const std::vector<std::string>& cells) {
+  std::vector<std::string> written;
+  for (const std::string& cell : cells) {
+    written.push_back(replaced(cell, {{"±", "$\\pm$"},
+                                      {"–", "--"},
+                                      {"\\", "\\textbackslash{}"},
+                                      {"^", "\\^{}"},
+                                      {"~", "\\~{}"},
+                                      {"&", "\\&"},
+                                      {"%", "\\%"},
+                                      {"$", "\\$"},
+                                      {"#", "\\#"},
+                                      {"_", "\\_"},
+                                      {"{", "\\{"},
+                                      {"}", "\\}"}}));
+  }
+  return fmt::format("{} \\\\\n", fmt::join(written, " & "));
 }
 
 std::string html_row(const std::vector<std::string>& cells, const std::vector<bool>& words, const char* tag) {
@@ -59,9 +105,26 @@ std::string Table::text() const {
   return text;
 }
 
+std::string Table::markdown() const {
+  const std::vector<bool> words = columns_of_words(*this);
+  std::vector<std::string> rule;
+  for (size_t i = 0; i < head.size(); ++i) rule.emplace_back(i == 0 || words[i] ? "---" : "---:");
+  std::string text = markdown_row(head) + markdown_row(rule);
+  for (const auto& row : rows) text += markdown_row(row);
+  return text;
+}
+
+std::string Table::latex() const {
+  const std::vector<bool> words = columns_of_words(*this);
+  std::string columns;
+  for (size_t i = 0; i < head.size(); ++i) columns += i == 0 || words[i] ? 'l' : 'r';
+  std::string text = "\\begin{tabular}{" + columns + "}\n\\hline\n" + latex_row(head) + "\\hline\n";
+  for (const auto& row : rows) text += latex_row(row);
+  return text + "\\hline\n\\end{tabular}\n";
+}
+
 std::string Table::html() const {
-  std::vector<bool> words(head.size(), false);
-  for (size_t i = 1; i < head.size(); ++i) words[i] = holds_words(rows, i);
+  const std::vector<bool> words = columns_of_words(*this);
   std::string body;
   for (const auto& row : rows) body += html_row(row, words, "td") + "\n";
   return fmt::format("<table><thead>{}</thead><tbody>\n{}</tbody></table>", html_row(head, words, "th"), body);

@@ -1,4 +1,4 @@
-// A table of words: for the terminal, and for the report.
+// A table of words: for the terminal, the report, and papers.
 #pragma once
 
 #include <string>
@@ -15,6 +15,10 @@ struct Table {
   std::string text() const;
   /// A <table> element with all cells escaped; columns of words are aligned left, and their lines wrap.
   std::string html() const;
+  /// A table of Markdown: columns of numbers to the right.
+  std::string markdown() const;
+  /// A tabular environment of LaTeX.
+  std::string latex() const;
 };
 
 }  // namespace bochner

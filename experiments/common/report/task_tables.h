@@ -1,0 +1,44 @@
+// Tables of finished runs as papers print them: tasks against mechanisms, the mean over seeds in each cell and beside
+// it the paper's number.
+//
+//   const FoundRuns found = runs_below({"runs/lra"}, "lra");
+//   for (const TaskTable& table : task_tables(found.runs, tasks, attentions, papers)) ...
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/common/report/paper.h"
+#include "experiments/common/report/table.h"
+#include "experiments/common/run/results.h"
+
+namespace bochner {
+
+struct FoundRuns {
+  std::vector<RunRecord> runs;
+  std::vector<std::string> unfinished;  ///< folders that hold a run without results
+};
+
+/// The runs of an experiment in these folders and below, each once, by path. An Error where a folder is missing or
+/// holds none, or where two of them are of the same protocol, task, mechanism and seed: a mean counts no seed twice.
+FoundRuns runs_below(const std::vector<std::string>& folders, const std::string& experiment);
+
+/// Of one protocol; settings that differ from it make another.
+struct TaskTable {
+  std::string title;                 ///< `skyformer with steps = 300`
+  Table numbers;                     ///< a row for each mechanism, for each task our number and the paper's
+  Table steps;                       ///< how many were made, of how many seeds; last, of how many test examples
+  std::vector<std::string> sources;  ///< of the papers' numbers
+};
+
+/// Test accuracies in percent. `tasks` and `attentions` give the order. The mean over the tasks, without a deviation,
+/// is told of mechanisms that have a number in each column.
+std::vector<TaskTable> task_tables(const std::vector<RunRecord>& runs, const std::vector<std::string>& tasks,
+                                   const std::vector<std::string>& attentions, const PaperTable& papers);
+
+/// All of them as `markdown`, `latex` (tabular environments) or `html` (a page of its own, with the curves of the
+/// runs).
+std::string written(const std::vector<TaskTable>& tables, const FoundRuns& found, const std::string& format);
+
+}  // namespace bochner
