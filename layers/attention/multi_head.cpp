@@ -26,7 +26,8 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
       qkv_(sub("qkv"), dim, 3 * heads_ * head_dim_, init, options.projection),
       out_(sub("out"), heads_ * head_dim_, dim, init, options.projection),
       mechanism_(
-          mechanism_named(options.attention).make(sub("mechanism"), heads_, head_dim_, options.mechanism, init)) {
+          mechanism_named(options.attention).make(sub("mechanism"), heads_, head_dim_, options.mechanism, init)),
+      watch_(options.watch) {
   if (options.projection.init == LinearOptions::Init::xavier) {
     // Q, K and V are three matrices that happen to lie beside each other: each has fans of its own.
     for (int64_t part = 0; part < 3; ++part) {
@@ -50,6 +51,7 @@ Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Contex
     for (Variable& part : parts) part = as_computed(part);
   }
   Variable O = mechanism_->forward(parts[0], parts[1], parts[2], mask, context);  // (B, H, L, D)
+  if (watch_) watch_(path(), O.value());
   if (O.dtype() != x.dtype()) O = cast(O, x.dtype());
   return out_.forward(reshape(transpose(O, 1, 2), {batch, length, heads_ * head_dim_}),
                       {.residual = fusion.residual, .dropout = fusion.dropout}, context);  // (B, L, dim)

@@ -1,6 +1,7 @@
 // Multi-head attention: projections fusion a mechanism.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,9 @@ struct MultiHeadOptions {
   int64_t head_dim = 0;           ///< 0: dim / heads, which must divide
   LinearOptions projection = {};  ///< of Q, K, V and the output
   AttentionOptions mechanism = {};
+  /// Called at each forward pass with the path of the module and O (batch, heads, length, dim), what the mechanism
+  /// gave: for analyses of trained models.
+  std::function<void(const std::string& path, const Tensor& O)> watch = {};
 };
 
 /// O = concat_h(attend(n Wq_h, n Wk_h, n Wv_h)) Wo  (Vaswani et al., 2017, §3.2.2), n = LayerNorm(x) or x,
@@ -31,6 +35,7 @@ class MultiHeadAttention : public Module {
   Linear qkv_;  ///< rows: all of Q, all of K, all of V, each head by head
   Linear out_;
   std::unique_ptr<Mechanism> mechanism_;
+  std::function<void(const std::string& path, const Tensor& O)> watch_;
 };
 
 }  // namespace bochner

@@ -10,16 +10,6 @@
 namespace bochner {
 namespace {
 
-/// The best checkpoint; of a run that was stopped before it had one, the last.
-State best_of(const std::filesystem::path& folder) {
-  const std::filesystem::path best = folder / "checkpoint-best";
-  const std::filesystem::path last = folder / "checkpoint-last";
-  if (!std::filesystem::exists(best) && !std::filesystem::exists(last)) {
-    fail("{} holds no checkpoint yet", folder.string());
-  }
-  return State::load(std::filesystem::exists(best) ? best : last);
-}
-
 std::string table_of(Trainable& model, const std::string& answers) {
   std::string lines;
   int64_t count = 0;
@@ -51,6 +41,15 @@ void write_answers(const RunOptions& options, const std::filesystem::path& folde
 }
 
 }  // namespace
+
+State best_of(const std::filesystem::path& folder) {
+  const std::filesystem::path best = folder / "checkpoint-best";
+  const std::filesystem::path last = folder / "checkpoint-last";
+  if (!std::filesystem::exists(best) && !std::filesystem::exists(last)) {
+    fail("{} holds no checkpoint yet", folder.string());
+  }
+  return State::load(std::filesystem::exists(best) ? best : last);
+}
 
 bool asks_a_run(const RunOptions& options) { return !options.evaluate.empty() || !options.predict.empty(); }
 

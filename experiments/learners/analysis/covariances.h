@@ -1,0 +1,28 @@
+// What the mixtures of a trained model have learnt (KL Tables 4, 9 to 12): the eigenvalues of their covariances.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/tensor.h"
+
+namespace bochner {
+
+/// Of one Gaussian of one head.
+struct CovarianceSpectrum {
+  std::string module;  ///< `blocks.0.attention.mechanism.distribution`
+  int64_t head = 0;
+  int64_t component = 0;
+  /// Ascending. Of the covariance of frequencies, S S^T of omega = S n + mu; and of the parameter's own square, which
+  /// the paper's numbers are those of: they coincide with those of initial raw parameters. The two differ for the
+  /// released gmm-prf alone, where S = exp(sigma / 2).
+  std::vector<double> covariance;
+  std::vector<double> parameter;
+};
+
+/// Of every mixture among the parameters of a model, by name as Module::state() gives them; empty where there is none.
+std::vector<CovarianceSpectrum> covariance_spectra(const std::map<std::string, Tensor>& state);
+
+}  // namespace bochner
