@@ -4,8 +4,11 @@
 #include <cmath>
 #include <numbers>
 
+#include "engine/ops/binary.h"
 #include "engine/ops/hadamard.h"
 #include "engine/ops/linalg.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 
 namespace bochner {
 
@@ -93,6 +96,19 @@ Tensor OrthogonalFrequencies::draw(Generator& generator) {
     for (int64_t j = 0; j < dim_; ++j) values[static_cast<size_t>(i * dim_ + j)] *= norm;
   }
   return Tensor::from(values, {1, features_, dim_});
+}
+
+SphericalFrequencies::SphericalFrequencies(Slot slot, int64_t features, int64_t dim, RedrawSchedule schedule,
+                                           Generator& init)
+    : SpectralDistribution(std::move(slot), schedule), features_(features), dim_(dim) {
+  require_sizes("spherical frequencies", features, dim);
+  start(init);
+}
+
+Tensor SphericalFrequencies::draw(Generator& generator) {
+  const Tensor rows = normal({1, features_, dim_}, generator, 0, 1, DType::f64);
+  const Tensor lengths = sqrt(sum(rows * rows, {-1}, true));
+  return (rows / lengths * std::sqrt(static_cast<double>(dim_))).cast(DType::f32);
 }
 
 }  // namespace bochner

@@ -32,6 +32,21 @@ class OrthogonalFrequencies : public SpectralDistribution {
   OrthogonalOptions options_;
 };
 
+/// Independent rows, each uniform on the sphere of radius sqrt(dim): those of the regularised softmax kernel SMREG
+/// (PERF §2.3) without the coupling.
+class SphericalFrequencies : public SpectralDistribution {
+ public:
+  SphericalFrequencies(Slot slot, int64_t features, int64_t dim, RedrawSchedule schedule, Generator& init);
+
+ protected:
+  Tensor draw(Generator& generator) override;
+  VariableFrequencies transform(const Tensor& noise, bool) override { return noise; }
+
+ private:
+  int64_t features_;
+  int64_t dim_;
+};
+
 // Each returns (features, dim) with rows of norm 1 in f32: orthogonal blocks of dim x dim, the last one truncated.
 
 /// Uniform on the orthogonal group.

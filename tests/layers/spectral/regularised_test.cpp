@@ -4,7 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/ops/binary.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/reduce.h"
 #include "layers/spectral/orthogonal.h"
 
 namespace bochner {
@@ -66,6 +68,118 @@ TEST(RegularisedKernel, TheRegularisedKernelIsALowerBoundOfSoftmaxAndNotFarBelow
       EXPECT_NEAR(one, 1, 4.5 * error_of_one) << at;
     }
   }
+}
+
+// PERF Eq. 30: SMREG / SM = e^-w sum_k w^k / k! f(k, d), w = |q + k|^2 / 2, f(k, d) = d^k / ((d + 2 k - 2) ... d).
+double ratio_of_kernels(double w, int64_t dim) {
+  double term = std::exp(-w), total = term;
+  for (int k = 0; k < 200; ++k) {
+    term *= w / (k + 1) * static_cast<double>(dim) / (static_cast<double>(dim) + 2.0 * k);
+    total += term;
+  }
+  return total;
+}
+
+// PERF Theorem 1 over whole attention matrices: with entries of A up to C, no ratio is below 1 - 2 d^(-1/3) nor
+// above 1. As f(k, d) >= 1 - k (k - 1) / d, and w <= 2 ln C, none is below 1 - (2 ln C)^2 / d either, which is far
+// sharper.
+TEST(RegularisedKernel, NoEntryOfAnAttentionMatrixFallsBelowTheTheoremsBound) {
+  Generator generator(3);
+  constexpr int64_t kTokens = 30;
+  for (const int64_t dim : {8, 64, 512}) {
+    const Tensor Q = normal({kTokens, dim}, generator, 0, 1, DType::f64);
+    const Tensor K = normal({kTokens, dim}, generator, 0, 1, DType::f64);
+    const double C = std::exp(1.0);
+    double least = 1;
+    for (int64_t i = 0; i < kTokens; ++i) {
+      for (int64_t j = 0; j < kTokens; ++j) {
+        Values q = Q.select(0, i).to_vector<double>();
+        Values k = K.select(0, j).to_vector<double>();
+        const double shrink = 1 / std::sqrt(std::max(dot(q, q), dot(k, k)));  // |q|, |k| <= 1: A up to e
+        for (size_t n = 0; n < q.size(); ++n) q[n] = shrink * (q[n] + (i % 2 == 0 ? k[n] : q[n]));  // q + k, or 2 q
+        const double w = dot(q, q) / 2;
+        ASSERT_LE(w, 2 * std::log(C) + 1e-12);
+        const double ratio = ratio_of_kernels(w, dim);
+        least = std::min(least, ratio);
+        EXPECT_LE(ratio, 1);
+        EXPECT_GE(ratio, 1 - w * w / static_cast<double>(dim));
+      }
+    }
+    EXPECT_GE(least, 1 - 2 / std::cbrt(static_cast<double>(dim)));
+    EXPECT_GE(least, 1 - std::pow(2 * std::log(C), 2) / static_cast<double>(dim));
+    EXPECT_LT(least, 1 - 0.5 / static_cast<double>(dim));  // the bound is of the right order: q = k is among them
+  }
+}
+
+/// E exp(omega z) over N(0, I) and over the sphere of radius sqrt(d), and E exp((omega_1 + omega_2) z) of two
+/// orthogonal ones, by the square of z. On the sphere |omega_1 + omega_2|^2 = 2 d.
+struct Means {
+  double one, pair;
+};
+Means gaussian_means(double square, int64_t dim) {
+  double term = 1, pair = 1;
+  const auto d = static_cast<double>(dim);
+  for (int k = 0; k < 80; ++k) {
+    term *= square / 2 * (d + k) / ((k + 1) * (d / 2 + k));
+    pair += term;
+  }
+  return {std::exp(square / 2), pair};
+}
+Means spherical_means(double square, int64_t dim) {
+  return {ratio_of_kernels(square / 2, dim) * std::exp(square / 2), ratio_of_kernels(square, dim) * std::exp(square)};
+}
+
+// PERF Theorem 2: m orthogonal rows lessen the mean squared error by (1 - 1 / m) (F^2 - E[X_1 X_2]), of which it says
+// that it is at least (1 - 1 / m) 2 / (d + 2) F^2, for SM and SMREG. At z = x + y = 0 there is no error to lessen, so
+// as printed this cannot hold; the proof compares powers of omega z, and has nothing to say of the 0th. What it gives
+// is F - F(0) in the place of F, which holds everywhere.
+TEST(RegularisedKernel, OrthogonalRowsGainWhatTheProofOfTheorem2Gives) {
+  for (const auto& means : {gaussian_means, spherical_means}) {
+    for (const int64_t dim : {2, 3, 16, 128}) {
+      const double share = 2 / (static_cast<double>(dim) + 2);
+      for (const double square : {1e-4, 0.1, 1.0, 4.0, 9.0}) {
+        const auto [F, pair] = means(square, dim);
+        EXPECT_GE(F * F - pair, share * (F - 1) * (F - 1) * (1 - 1e-9) - 1e-15) << dim << " " << square;
+        EXPECT_LT(pair, F * F) << dim << " " << square;
+      }
+      const auto [F, pair] = means(0, dim);
+      EXPECT_EQ(F * F - pair, 0);  // less than share * F^2
+      const auto [near, pairs] = means(1e-4, dim);
+      EXPECT_LT(near * near - pairs, share * near * near);
+    }
+  }
+}
+
+// The rows that are drawn have these means: orthogonal ones those of pairs, independent ones the squares of one.
+TEST(RegularisedKernel, RowsOnTheSphereHaveTheMeansOfTheorem2) {
+  constexpr int64_t kDim = 4;
+  constexpr int64_t kRows = 40'000;
+  const Values z = {0.9, -0.5, 0.3, 0.7};
+  const auto [F, pair] = spherical_means(dot(z, z), kDim);
+  const auto rows = [&](SpectralDistribution& distribution) {
+    const Tensor Omega = distribution.current().values.value().cast(DType::f64).view({kRows, kDim});
+    Values values = matmul(Omega, Tensor::from(z, {kDim, 1})).to_vector<double>();
+    for (double& value : values) value = std::exp(value);
+    return values;
+  };
+  const auto products = [](const Values& values) {  // of the first two of each block of kDim
+    Values found;
+    for (size_t i = 0; i < values.size(); i += kDim) found.push_back(values[i] * values[i + 1]);
+    return found;
+  };
+  Generator init(8);
+  OrthogonalFrequencies orthogonal({}, kRows, kDim, {OrthogonalOptions::Norms::sqrt_dim}, kNever, init);
+  SphericalFrequencies independent({}, kRows, kDim, kNever, init);
+  const auto expect = [](const Values& values, double truth) {
+    const auto [mean, error] = estimate(values);
+    EXPECT_NEAR(mean, truth, 4.5 * error);
+  };
+  expect(rows(independent), F);
+  expect(products(rows(independent)), F * F);
+  expect(products(rows(orthogonal)), pair);
+  EXPECT_GT(F * F - pair, 4.5 * estimate(products(rows(orthogonal))).second);  // the two can be told apart
+  const Tensor Omega = independent.current().values.value().cast(DType::f64);
+  for (const double square : sum(Omega * Omega, {-1}).to_vector<double>()) EXPECT_NEAR(square, kDim, 1e-5);
 }
 
 }  // namespace
