@@ -67,7 +67,8 @@ SHORTER = [
     (r"\./run bert .*--export.*", "=> ./run bert --pretrained=model --export=exported ?exported"),
     (r"\./run bert (.*)--pretrained=FOLDER --io=FILE.safetensors.*", "=> ./run bert --pretrained=model --io=ids.safetensors ?ids-bert"),
     (r"\./run attention --show NAME", "=> ./run attention --show softmax"),
-    (r"\./run lra( --preset[= ](kl|skyformer).*)?", "--dump-config"),
+    (r"\./run lra( --preset[= ](kl|skyformer|lra|budget).*)?", "--dump-config"),
+    (r"\./run lra --(table|analyse) .*", "=> ./run lra --help ?--analyse"),
     (r"\./run lra --task=path.*", "--dump-config"),  # the images are thousands, or 128 x 128
     (r"\./run lra .*--(help|version)", ""),
     (r"\./run lra .*", LRA),

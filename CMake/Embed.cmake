@@ -1,6 +1,6 @@
-# bochner_embed(TARGET FOLDER): defines embedded_resources() of FOLDER/presets/*.ini and FOLDER/paper.csv in TARGET.
+# bochner_embed(TARGET FOLDER): defines embedded_resources() of FOLDER/presets/*.ini, of folders in there, and FOLDER/paper.csv in TARGET.
 function(bochner_embed target folder)
-  file(GLOB presets CONFIGURE_DEPENDS ${folder}/presets/*.ini)
+  file(GLOB presets CONFIGURE_DEPENDS ${folder}/presets/*.ini ${folder}/presets/*/*.ini)
   file(GLOB paper CONFIGURE_DEPENDS ${folder}/paper.csv)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${target}_resources.cpp)
   add_custom_command(OUTPUT ${output}

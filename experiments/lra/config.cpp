@@ -1,5 +1,7 @@
 #include "experiments/lra/config.h"
 
+#include "experiments/learners/sequence/random_data.h"
+
 namespace bochner::lra {
 
 Config::Config() {
@@ -14,9 +16,26 @@ Config::Config() {
 
 void Config::fields(Fields& f) {
   run.fields(f);
+  f("random-data", random_data,
+    "train on random sequences of the task's full length instead of its files: what a run costs, before they are "
+    "there");
+  f("table", table,
+    "print finished runs in these folders and below as the papers' tables, tasks against mechanisms; trains nothing")
+      .command_line_only();
+  f("format", format, "of --table").one_of({"markdown", "latex", "html"}).command_line_only();
   fields_of(tasks, f);
   f.group("model", model);
   f.group("optim", optim);
+  f("analyse", analyse,
+    "compute what the papers say about the best model of this run folder: noise, learnt covariances, singular values "
+    "and instability; trains nothing")
+      .command_line_only();
+  f.group("analysis", analysis);
+}
+
+TaskData data_of(const Config& config, const ArenaTask& task, Log& log) {
+  if (config.random_data) return sequence::random_data(task.about(config.run), config.run.batch);
+  return task.load(config.run, messages_to(log));
 }
 
 }  // namespace bochner::lra

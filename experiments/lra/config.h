@@ -4,18 +4,27 @@
 #include <vector>
 
 #include "experiments/learners/sequence/config.h"
+#include "experiments/lra/analysis.h"
 #include "experiments/lra/tasks.h"
 
 namespace bochner::lra {
 
 struct Config {
   RunOptions run;
+  bool random_data = false;
+  std::vector<std::string> table{};
+  std::string format = "markdown";
   std::vector<ArenaTask> tasks = arena_tasks();
   sequence::ModelConfig model;
   OptimConfig optim;
+  std::string analyse{};
+  AnalysisConfig analysis;
 
   Config();
   void fields(Fields& f);
 };
+
+/// The data of the task, or random ones in their place.
+TaskData data_of(const Config& config, const ArenaTask& task, Log& log);
 
 }  // namespace bochner::lra

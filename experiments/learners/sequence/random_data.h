@@ -1,0 +1,12 @@
+// Random sequences in the place of a task's data: to see what a run takes of time and memory before the data are there.
+#pragma once
+
+#include "datasets/task.h"
+
+namespace bochner::sequence {
+
+/// Two batches for training, one for validation and one for the test, of sequences as long as the task's longest, with
+/// random tokens but padding and random labels; the same each time.
+TaskData random_data(const Task& task, int64_t batch);
+
+}  // namespace bochner::sequence

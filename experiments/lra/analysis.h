@@ -1,0 +1,22 @@
+// --analyse RUN: what the papers say about a trained model, computed from the best model of a finished run. The numbers
+// go into analysis.json beside its results, figures and tables into analysis.html.
+#pragma once
+
+#include "experiments/common/program/program.h"
+
+namespace bochner::lra {
+
+struct Config;
+
+struct AnalysisConfig {
+  int64_t examples = 500;
+  int64_t evaluations = 100;
+  int64_t updates = 20;
+
+  void fields(Fields& f);
+};
+
+/// Of the run in config.analyse, whose settings `config` has.
+void analyse(const Config& config, Session& session);
+
+}  // namespace bochner::lra

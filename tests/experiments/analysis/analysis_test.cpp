@@ -1,0 +1,232 @@
+// The analyses of trained models, on models and numbers whose answer is known.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/linalg.h"
+#include "engine/ops/matmul.h"
+#include "engine/random.h"
+#include "experiments/learners/analysis/covariances.h"
+#include "experiments/learners/analysis/instability.h"
+#include "experiments/learners/analysis/noise.h"
+#include "experiments/learners/analysis/singular_values.h"
+#include "tests/experiments/learner_problems.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+TEST(Noise, OfOneExampleIsCounted) {
+  // Ten evaluations of two classes: margins 1 seven times, -1 three times; class 1 is right.
+  std::vector<std::vector<double>> scores(7, {0, 1});
+  scores.insert(scores.end(), 3, {1, 0});
+  const ExampleNoise one = noise_of_example(scores, 1);
+  EXPECT_NEAR(one.accuracy, 0.7, 1e-15);
+  EXPECT_TRUE(one.voted_right);
+  EXPECT_NEAR(one.inconsistency, 30, 1e-12);                          // min(7, 3) of 10, of 100
+  EXPECT_NEAR(one.relative_deviation, std::sqrt(0.84) / 0.4, 1e-12);  // variance 1 - 0.4^2
+  EXPECT_FALSE(noise_of_example(scores, 0).voted_right);
+  EXPECT_NEAR(noise_of_example(scores, 0).accuracy, 0.3, 1e-15);
+  // Of three classes there is no score to deviate; the vote takes the most frequent one.
+  const ExampleNoise three = noise_of_example({{3, 0, 0}, {0, 0, 3}, {0, 0, 3}, {0, 3, 0}}, 2);
+  EXPECT_TRUE(three.voted_right);
+  EXPECT_NEAR(three.inconsistency, 50, 1e-12);
+  EXPECT_TRUE(std::isnan(three.relative_deviation));
+  // Equal scores deviate by nothing at all, whatever their rounding.
+  EXPECT_EQ(noise_of_example(std::vector<std::vector<double>>(100, {0.1, 0.3}), 1).relative_deviation, 0);
+}
+
+Problem small_problem(const std::string& attention, const TaskData& data) {
+  EncoderOptions options = test::encoder(attention);
+  options.attention.mechanism.redraw_in_evaluation = true;
+  return sequence::classification(test::options_of(8), options, data, test::judged_by_accuracy());
+}
+
+TEST(Noise, IsNoneWhereNothingIsDrawnAndSomeWhereFeaturesAre) {
+  const TaskData data = test::task_of(1);
+  const auto measured = [&](const std::string& attention, int64_t examples) {
+    const Problem problem = small_problem(attention, data);
+    Generator noise(3);
+    int64_t told = 0;
+    const NoiseStatistics found = noise_statistics(*problem.split(Split::test), problem, Device::cpu(), examples, 20,
+                                                   noise, [&](int64_t done) { told = done; });
+    EXPECT_EQ(told, found.examples);
+    return found;
+  };
+  const NoiseStatistics none = measured("softmax", 1000);
+  EXPECT_EQ(none.examples, 40);
+  EXPECT_EQ(none.relative_deviation, 0);
+  EXPECT_EQ(none.inconsistency, 0);
+  EXPECT_EQ(none.gain, 1);
+  EXPECT_EQ(none.accuracy, none.voting_accuracy);
+  EXPECT_NEAR(none.accuracy_deviation, 0, 1e-12);
+  const Problem problem = small_problem("softmax", data);
+  Learner learner(test::options_of(8), test::adamw(), small_problem("softmax", data));
+  EXPECT_NEAR(none.accuracy, test::metric(learner, "accuracy"), 1e-12);
+  const NoiseStatistics some = measured("performer", 13);  // not whole batches of 8
+  EXPECT_EQ(some.examples, 13);
+  EXPECT_GT(some.relative_deviation, 0);
+  EXPECT_GE(some.voting_accuracy, 0);
+}
+
+TEST(Noise, R2IsTheSquaredCorrelation) {
+  EXPECT_NEAR(r_squared({1, 2, 3, 4}, {2, 4, 6, 8}), 1, 1e-12);
+  EXPECT_NEAR(r_squared({1, 2, 3, 4}, {-2, -4, -6, -8}), 1, 1e-12);
+  EXPECT_NEAR(r_squared({1, 0, -1, 0}, {0, 1, 0, -1}), 0, 1e-12);
+  EXPECT_TRUE(std::isnan(r_squared({1}, {2})));
+}
+
+std::map<std::string, Tensor> state_of(const std::string& attention, const AttentionOptions& of) {
+  EncoderOptions options = test::encoder(attention);
+  options.attention.mechanism = of;
+  Generator init(1);
+  SequenceClassifier model(options, init);
+  return model.state();
+}
+
+std::string name_ending(const std::map<std::string, Tensor>& state, const std::string& end) {
+  for (const auto& [name, tensor] : state) {
+    if (name.ends_with(end)) return name;
+  }
+  ADD_FAILURE() << "no parameter ends with " << end;
+  return "";
+}
+
+TEST(Covariances, GivePlantedEigenvaluesBack) {
+  const int64_t dim = 4;
+  const AttentionOptions paper{.features = 4, .components = 2};
+  AttentionOptions released = paper;
+  released.as = AttentionOptions::As::released;
+
+  // A diagonal S: the covariance has its squares.
+  auto diagonal = state_of("gmm-prf", paper);
+  Tensor& scale = diagonal.at(name_ending(diagonal, ".scale"));
+  ASSERT_EQ(scale.shape(), Shape({2, 2, 1, dim}));
+  scale.fill_(1);
+  scale.select(0, 1).select(0, 0).copy_(Tensor::from<float>({3, 0.5F, -2, 1}, {1, dim}));
+  std::vector<CovarianceSpectrum> found = covariance_spectra(diagonal);
+  ASSERT_EQ(found.size(), 4U);  // 2 heads of 2 Gaussians
+  EXPECT_EQ(found[0].covariance, std::vector<double>(4, 1));
+  EXPECT_EQ(found[2].head, 1);
+  EXPECT_EQ(found[2].component, 0);
+  EXPECT_EQ(found[2].covariance, (std::vector<double>{0.25, 1, 4, 9}));
+  EXPECT_EQ(found[2].parameter, found[2].covariance);
+
+  // A full S = Q diag(s) R^T with orthogonal Q, R.
+  Generator generator(5);
+  const Tensor Q = qr(normal({dim, dim}, generator)).q;
+  const Tensor R = qr(normal({dim, dim}, generator)).q;
+  const Tensor s = Tensor::from<float>({0.1F, 0.7F, 1.5F, 2}, {1, dim});
+  auto full = state_of("gmm-rks", paper);
+  full.at(name_ending(full, ".scale")).select(0, 0).select(0, 1).copy_(matmul(Q * s, R));
+  found = covariance_spectra(full);
+  const std::vector<double> squares = {0.01, 0.49, 2.25, 4};
+  for (size_t k = 0; k < 4; ++k) EXPECT_NEAR(found[1].covariance[k], squares[k], 1e-5);
+
+  // As released: exp(sigma / 2) n for gmm-prf, where the paper's numbers are sigma^2; sigma^T n for gmm-rks.
+  auto of_exp = state_of("gmm-prf", released);
+  of_exp.at(name_ending(of_exp, ".sigma")).select(0, 0).copy_(Tensor::from<float>({0, -1, 0.5F, 2}, {dim}));
+  found = covariance_spectra(of_exp);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_NEAR(found[0].covariance.front(), std::exp(-1.0), 1e-6);
+  EXPECT_NEAR(found[0].covariance.back(), std::exp(2.0), 1e-6);
+  EXPECT_EQ(found[0].parameter, (std::vector<double>{0, 0.25, 1, 4}));
+  auto of_matrix = state_of("gmm-rks", released);
+  of_matrix.at(name_ending(of_matrix, ".sigma")).select(0, 1).copy_(matmul(Q * s, R));
+  found = covariance_spectra(of_matrix);
+  for (size_t k = 0; k < 4; ++k) EXPECT_NEAR(found[1].covariance[k], squares[k], 1e-5);
+
+  EXPECT_TRUE(covariance_spectra(state_of("performer", paper)).empty());
+}
+
+TEST(SingularValues, GivePlantedOnesBack) {
+  // Two heads of 2 columns, side by side the matrix U diag(s) V^T with s = 4, 2, 1, 0.
+  const int64_t length = 6;
+  Generator generator(2);
+  const Tensor U = qr(normal({length, 4}, generator, 0, 1, DType::f64)).q;
+  const Tensor V = qr(normal({4, 4}, generator, 0, 1, DType::f64)).q;
+  const Tensor A = matmul(U * Tensor::from<double>({4, 2, 1, 0}, {1, 4}), V);  // (6, 4)
+  const Tensor O = A.view({1, length, 2, 2}).transpose(1, 2).contiguous();     // (1, 2, 6, 2)
+  const SingularValues found = singular_values(O, {});
+  ASSERT_EQ(found.values.size(), 4U);
+  const std::vector<double> planted = {1, 0.5, 0.25, 0};
+  for (size_t k = 0; k < 4; ++k) EXPECT_NEAR(found.values[k], planted[k], 1e-12);
+  double entropy = 0;
+  for (const double p : {4 / 7.0, 2 / 7.0, 1 / 7.0}) entropy -= p * std::log(p);
+  EXPECT_NEAR(found.effective_rank, std::exp(entropy), 1e-9);
+
+  // Padding does not count, and neither does a sequence of padding alone.
+  Tensor padded = Tensor::full({2, 2, length + 3, 2}, 7, DType::f64);
+  padded.slice(0, 0, 1).slice(2, 0, length).copy_(O);
+  Tensor mask = Tensor::zeros({2, length + 3}, DType::boolean);
+  mask.slice(0, 0, 1).slice(1, 0, length).fill_(1);
+  const SingularValues same = singular_values(padded, mask);
+  EXPECT_EQ(same.sequences, 1);
+  for (size_t k = 0; k < 4; ++k) EXPECT_NEAR(same.values[k], planted[k], 1e-12);
+}
+
+TEST(Instability, OfALinearModelIsKnown) {
+  // y = w x + b with x = (2, 1). All gradients have one sign, so Adam moves w_1, w_2 and b by r each, and y by
+  // 2 r + r + r:  tau = (4 r)^2 / (3 r^2).
+  TableSplit rows;
+  rows.features = Tensor::empty({8, 2});
+  rows.labels = Tensor::full({8}, 3);
+  for (int64_t i = 0; i < 8; ++i) rows.features.select(0, i).copy_(Tensor::from<float>({2, 1}, {2}));
+  const RunOptions run = test::options_of(1);
+  Problem problem = test::of_numbers(run, rows);
+  const std::shared_ptr<Module> model = problem.model;
+  const Problem again = test::of_numbers(run, rows);
+  const auto forward = problem.forward;
+  Learner learner(run, test::adamw(1e-3), std::move(problem));
+  const std::vector<double> scores = instability_scores(
+      learner, *model, *again.train,
+      [&](const Examples& x, Context& context) { return forward(x, context).front().value(); }, Device::cpu(), 3, 1);
+  ASSERT_EQ(scores.size(), 3U);
+  for (const double tau : scores) EXPECT_NEAR(tau, 16.0 / 3, 0.01);
+}
+
+TEST(Instability, RatiosLeaveOutWhatIsNoNumber) {
+  EXPECT_NEAR(mean_ratio({2, NAN, 3}, {1, 1, 2}), 1.75, 1e-15);
+  EXPECT_TRUE(std::isnan(mean_ratio({NAN}, {1})));
+}
+
+TEST(Analysis, OfAFinishedRunIsWrittenBesideItsResults) {
+  const test::TemporaryFolder folder;
+  const auto lra = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), BOCHNER_LRA);
+    return test::Process(arguments, folder.path()).wait();
+  };
+  for (const std::string attention : {"softmax", "gmm-prf"}) {
+    const test::Ended trained =
+        lra({"--random-data", "--task=pathfinder", "--model.layers=2", "--model.dim=8", "--model.features=4",
+             "--model.hidden=8", "--model.pooling=cls", "--batch=4", "--steps=3", "--threads=1", "--quiet",
+             "--attention=" + attention, "--out=" + attention});
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    const test::Ended ended = lra({"--analyse=" + attention, "--analysis.evaluations=5", "--analysis.updates=3"});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    const auto json = nlohmann::json::parse(test::contents(folder / (attention + "/analysis.json")));
+    EXPECT_EQ(json["noise"]["evaluations"], 5);
+    EXPECT_EQ(json["noise"]["examples"], 4);
+    EXPECT_EQ(json["attention_output"].size(), 2U);
+    EXPECT_EQ(json["attention_output"][0]["values"][0], 1.0);
+    EXPECT_EQ(json["instability"]["scores"].size(), 3U);
+    if (attention == "softmax") {
+      EXPECT_EQ(json["noise"]["RSD"], 0.0);
+      EXPECT_EQ(json["instability"]["ratio"], 1.0);  // to itself
+      EXPECT_TRUE(json["covariances"].empty());
+    } else {
+      EXPECT_GT(json["noise"]["RSD"].get<double>(), 0.0);
+      EXPECT_EQ(json["covariances"].size(), 2U * 2 * 2);  // layers, heads, components
+    }
+    EXPECT_NE(test::contents(folder / (attention + "/analysis.html")).find("Singular values"), std::string::npos);
+  }
+  const test::Ended nothing = lra({"--analyse=nothing"});
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_NE(nothing.err.find("--analyse: there is no run in nothing"), std::string::npos) << nothing.err;
+  EXPECT_NE(lra({"--analyse=softmax", "--preset=quick"}).err.find("leave out --preset"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace bochner

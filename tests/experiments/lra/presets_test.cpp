@@ -1,0 +1,89 @@
+// The arena's protocols at full size: each preset builds the model that its paper describes, and trains three steps.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/sanitizer.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::TemporaryFolder;
+
+/// What papers say of a model: Table 6 of KL, Section 5 of SKY, the arena's configurations.
+struct Sizes {
+  int64_t layers, dim, qkv, hidden, classifier;
+  int64_t vocabulary, classes;
+  int64_t places;  ///< learned positions, with that of CLS; 0: sinusoids
+  bool cls;
+  bool projection_bias;
+  int64_t kernel_parameters = 0;  ///< of the attention, for each layer
+
+  int64_t parameters() const {
+    const int64_t projections = 4 * dim * qkv + (projection_bias ? 3 * qkv + dim : 0);
+    const int64_t feed_forward = 2 * dim * hidden + hidden + dim;
+    const int64_t norms = 2 * 2 * dim;
+    const int64_t head = (dim + 1) * classifier + (classifier + 1) * classes;
+    return vocabulary * dim + places * dim + (cls ? dim : 0) +
+           layers * (projections + feed_forward + norms + kernel_parameters) + 2 * dim + head;
+  }
+};
+
+struct Protocol {
+  std::string preset, task, attention;
+  Sizes sizes;
+};
+
+// Mixtures of KL: a diagonal and a mean for each head (gmm-prf, tied).
+const std::vector<Protocol> kProtocols = {
+    {"kl", "listops", "gmm-prf", {6, 512, 512, 2048, 2048, 16, 10, 0, true, false, 8 * 64 * 2}},
+    {"kl", "text", "gmm-prf", {4, 256, 256, 1024, 1024, 257, 2, 0, true, false, 4 * 64 * 2}},
+    {"skyformer", "text", "skyformer", {2, 64, 64, 128, 128, 257, 2, 4000, false, true}},
+    {"lra", "text", "performer", {4, 256, 256, 1024, 1024, 257, 2, 0, true, false}},
+    {"budget", "text", "performer", {2, 64, 64, 128, 128, 257, 2, 4000, false, true}},
+    {"skyformer", "listops", "skyformer", {2, 64, 64, 128, 128, 16, 10, 2000, false, true}},
+    {"skyformer", "pathfinder", "skyformer", {2, 64, 64, 128, 128, 256, 2, 1024, false, true}},
+    {"lra", "listops", "performer", {4, 512, 512, 1024, 1024, 16, 10, 0, true, false}},
+    {"lra", "pathfinder", "softmax", {4, 32, 16, 32, 32, 256, 2, 0, false, false}},
+    {"lra", "pathx", "performer", {1, 32, 16, 32, 32, 256, 2, 128 * 128, false, false}},
+    {"budget", "listops", "performer", {2, 64, 64, 128, 128, 16, 10, 2000, false, true}},
+    {"budget", "pathfinder", "performer", {2, 64, 64, 128, 128, 256, 2, 1024, false, true}},
+};
+
+TEST(ArenaPresets, TrainThreeStepsAtFullSize) {
+  if (kAddressSanitizer) GTEST_SKIP() << "half a minute of matrix products takes too long under sanitizers";
+  const TemporaryFolder folder;
+  for (const auto& [preset, task, attention, sizes] : kProtocols) {
+    const std::string name = preset + "." + task;
+    const Ended ended = Process({BOCHNER_LRA, "--preset=" + preset, "--task=" + task, "--attention=" + attention,
+                                 "--random-data", "--steps=3", "--batch=1", "--out=" + name, "--quiet"},
+                                folder.path())
+                            .wait();
+    ASSERT_EQ(ended.code, 0) << name << ": " << ended.err;
+    const auto results = nlohmann::json::parse(contents(folder / (name + "/results.json")));
+    EXPECT_EQ(results["parameters"], sizes.parameters()) << name;
+    EXPECT_EQ(results["steps"], 3);
+    EXPECT_EQ(results["overrides"]["random-data"], "true");
+    fmt::print("{:22} {:10} {:>9} parameters, {:5.2f} s a step of one sequence, peak memory {:.0f} MiB\n", name,
+               attention, sizes.parameters(), results["train_seconds"].get<double>() / 3,
+               results["peak_memory_bytes"].get<double>() / (1 << 20));
+  }
+}
+
+TEST(ArenaPresets, AreRefusedForTasksThatTheirPapersDoNotHave) {
+  const TemporaryFolder folder;
+  const Ended ended = Process({BOCHNER_LRA, "--preset=kl", "--task=pathfinder", "--dump-config"}, folder.path()).wait();
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("'kl' has no settings for the task 'pathfinder'; it has listops, text, retrieval, image"),
+            std::string::npos)
+      << ended.err;
+}
+
+}  // namespace
+}  // namespace bochner
