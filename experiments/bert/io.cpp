@@ -19,7 +19,7 @@ Tensor find(const TensorMap& given, const std::string& name, bool needed = false
 
 /// Numbers of tokens or of their types as i64.
 Tensor integers_of(const TensorMap& given, const std::string& name, Device device, bool needed = false) {
-  const Tensor x = find(given, name, needed);
+  Tensor x = find(given, name, needed);
   if (!x.defined()) return x;
   if (is_floating(x.dtype()) || x.dtype() == DType::boolean)
     fail("tensor '{}' is {}, but must hold integers", name, x.str());

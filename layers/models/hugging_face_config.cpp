@@ -31,6 +31,7 @@ struct Config {
   }
   static std::vector<std::string> names_of_activations() {
     std::vector<std::string> names;
+    names.reserve(kActivations.size());
     for (const auto& [theirs, ours] : kActivations) names.emplace_back(theirs);
     return names;
   }
@@ -134,7 +135,7 @@ ordered_json trunk_config(const Options& options, const char* type, const std::s
 }  // namespace
 
 std::filesystem::path pretrained_weights(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "model.safetensors";
+  std::filesystem::path path = folder / "model.safetensors";
   if (std::filesystem::exists(path)) return path;
   for (const char* other : {"model.safetensors.index.json", "pytorch_model.bin"}) {
     if (std::filesystem::exists(folder / other)) {
@@ -147,7 +148,7 @@ std::filesystem::path pretrained_weights(const std::filesystem::path& folder) {
 
 std::string pretrained_type(const std::filesystem::path& folder) {
   const Config config(folder);
-  const std::string type = config.members.text("model_type", "");
+  std::string type = config.members.text("model_type", "");
   if (type != "bert" && type != "vit") fail("{}: model_type is '{}'; known here are bert and vit", config.path, type);
   return type;
 }
