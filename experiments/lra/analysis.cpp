@@ -51,7 +51,7 @@ class Analysis {
   Analysis(const Config& config, Session& session)
       : config_(config),
         session_(session),
-        task_(task_named(config.tasks, config.run.task)),
+        task_(task_of(config)),
         data_(data_of(config, task_, session.log)),
         device_(Device::named(config.run.device)) {
     config_.model.redraw_in_evaluation = true;  // each evaluation has noise of its own
@@ -241,7 +241,7 @@ class Analysis {
 
   Config config_;
   Session& session_;
-  const ArenaTask& task_;
+  ArenaTask task_;
   TaskData data_;
   Device device_;
 };

@@ -33,6 +33,12 @@ void Config::fields(Fields& f) {
   f.group("analysis", analysis);
 }
 
+ArenaTask task_of(const Config& config) {
+  ArenaTask task = task_named(config.tasks, config.run.task);
+  if (config.random_data) task.baselines = {};
+  return task;
+}
+
 TaskData data_of(const Config& config, const ArenaTask& task, Log& log) {
   if (config.random_data) return sequence::random_data(task.about(config.run), config.run.batch);
   return task.load(config.run, messages_to(log));

@@ -27,7 +27,7 @@ void print_table(const lra::Config& config, const Session& session) {
 void run(lra::Config& config, Session& session) {
   if (!config.table.empty()) return print_table(config, session);
   if (!config.analyse.empty()) return lra::analyse(config, session);
-  const lra::ArenaTask& task = task_named(config.tasks, config.run.task);
+  const lra::ArenaTask task = task_of(config);
   check(config, task.about(config.run));
   const TaskData data = data_of(config, task, session.log);
   const EncoderOptions options = encoder_options(config.model, config.run.attention, data.task);

@@ -4,8 +4,8 @@
 //   const Experiment kLra{"lra", "Long Range Arena: ...", &embedded_resources()};
 //
 // A preset is a protocol. PROTOCOL.ini has the values for all its tasks, PROTOCOL.TASK.ini those for one task, and
-// PROTOCOL.TASK.ATTENTION.ini those for one mechanism on it. They are read in this order; later values win. With `tasks = A B` in
-// PROTOCOL.ini, the preset is refused for other tasks.
+// PROTOCOL.TASK.ATTENTION.ini those for one mechanism on it. They are read in this order; later values win. With `tasks
+// = A B` in PROTOCOL.ini, the preset is refused for other tasks.
 #pragma once
 
 #include <functional>

@@ -24,12 +24,17 @@ struct Sizes {
   bool cls;
   bool projection_bias;
   int64_t kernel_parameters = 0;  ///< of the attention, for each layer
+  /// Heads on two sequences: the arena's has half as many units in a second layer, SKY's sees u, v, u v and u - v.
+  enum class Head : unsigned char { one, arena, skyformer } on = Head::one;
 
   int64_t parameters() const {
     const int64_t projections = 4 * dim * qkv + (projection_bias ? 3 * qkv + dim : 0);
     const int64_t feed_forward = 2 * dim * hidden + hidden + dim;
     const int64_t norms = 2 * 2 * dim;
-    const int64_t head = (dim + 1) * classifier + (classifier + 1) * classes;
+    const int64_t c = classifier;
+    const int64_t head = on == Head::one     ? (dim + 1) * c + (c + 1) * classes
+                         : on == Head::arena ? (2 * dim + 1) * c + (c + 1) * (c / 2) + (c / 2 + 1) * classes
+                                             : (4 * dim + 1) * c + (c + 1) * classes;
     return vocabulary * dim + places * dim + (cls ? dim : 0) +
            layers * (projections + feed_forward + norms + kernel_parameters) + 2 * dim + head;
   }
@@ -40,6 +45,8 @@ struct Protocol {
   Sizes sizes;
 };
 
+using Head = Sizes::Head;
+
 // Mixtures of KL: a diagonal and a mean for each head (gmm-prf, tied).
 const std::vector<Protocol> kProtocols = {
     {"kl", "listops", "gmm-prf", {6, 512, 512, 2048, 2048, 16, 10, 0, true, false, 8 * 64 * 2}},
@@ -47,6 +54,14 @@ const std::vector<Protocol> kProtocols = {
     {"skyformer", "text", "skyformer", {2, 64, 64, 128, 128, 257, 2, 4000, false, true}},
     {"lra", "text", "performer", {4, 256, 256, 1024, 1024, 257, 2, 0, true, false}},
     {"budget", "text", "performer", {2, 64, 64, 128, 128, 257, 2, 4000, false, true}},
+    {"kl", "retrieval", "gmm-prf", {4, 128, 128, 512, 512, 257, 2, 0, true, false, 4 * 32 * 2, Head::arena}},
+    {"skyformer", "retrieval", "skyformer", {2, 64, 64, 128, 128, 257, 2, 4000, false, true, 0, Head::skyformer}},
+    {"lra", "retrieval", "performer", {4, 128, 128, 512, 512, 257, 2, 0, false, false, 0, Head::arena}},
+    {"kl", "image", "gmm-prf", {1, 128, 64, 128, 128, 256, 10, 1025, true, false, 8 * 8 * 2}},
+    {"skyformer", "image", "skyformer", {2, 64, 64, 128, 128, 256, 10, 1024, false, true}},
+    {"lra", "image", "performer", {1, 128, 64, 128, 128, 256, 10, 1025, true, false}},
+    {"budget", "image", "performer", {2, 64, 64, 128, 128, 256, 10, 1024, false, true}},
+    {"budget", "films", "performer", {2, 64, 64, 128, 128, 257, 2, 4000, false, true, 0, Head::arena}},
     {"skyformer", "listops", "skyformer", {2, 64, 64, 128, 128, 16, 10, 2000, false, true}},
     {"skyformer", "pathfinder", "skyformer", {2, 64, 64, 128, 128, 256, 2, 1024, false, true}},
     {"lra", "listops", "performer", {4, 512, 512, 1024, 1024, 16, 10, 0, true, false}},
