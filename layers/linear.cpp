@@ -1,6 +1,8 @@
 #include "layers/linear.h"
 
 #include "autograd/fused/linear.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/view.h"
 #include "layers/init.h"
 
 namespace bochner {
@@ -42,12 +44,12 @@ Linear::Linear(Slot slot, int64_t inputs, int64_t outputs, Generator& init, Line
 
 Variable Linear::forward(const Variable& x) const {
   const Scope scope(name());
-  return linear(x, {{}, {}, weight, bias_or_none()});
+  return linear(x, {{}, {}, whole_weight(), bias_or_none()});
 }
 
 Variable Linear::forward(const Variable& x, const LinearFusion& fusion, Context& context) const {
   const Scope scope(name());
-  LinearVariables weights{{}, {}, weight, bias_or_none()};
+  LinearVariables weights{{}, {}, whole_weight(), bias_or_none()};
   LinearSpec spec;
   spec.relu = fusion.relu;
   if (fusion.norm != nullptr) {
@@ -57,6 +59,20 @@ Variable Linear::forward(const Variable& x, const LinearFusion& fusion, Context&
   }
   if (context.training) spec.drop = Dropout::draw(fusion.dropout, x.size() / inputs() * outputs(), context.generator);
   return linear(x, weights, fusion.residual, spec);
+}
+
+void Linear::add_low_rank(const std::string& name, int64_t begin, int64_t end, const LowRankOptions& options,
+                          Generator& init) {
+  BOCHNER_ASSERT(0 <= begin && begin < end && end <= outputs());
+  updates_.push_back({begin, std::make_unique<LowRank>(sub(name), end - begin, inputs(), options, init)});
+}
+
+Variable Linear::whole_weight() const {
+  Variable w = weight;
+  for (const Update& update : updates_) {
+    w = w + embed_slice(update.low_rank->product(), weight.shape(), 0, update.begin);
+  }
+  return w;
 }
 
 }  // namespace bochner

@@ -1,6 +1,10 @@
 // y = x W^T + b, and its neighbours in a Transformer block.
 #pragma once
 
+#include <memory>
+#include <vector>
+
+#include "layers/adapters.h"
 #include "layers/module.h"
 #include "layers/norm.h"
 
@@ -34,6 +38,10 @@ class Linear : public Module {
   Variable forward(const Variable& x) const;
   Variable forward(const Variable& x, const LinearFusion& fusion, Context& context) const;
 
+  /// Adds an update of low rank to rows [begin, end) of the weight, as part `name` of this module.
+  void add_low_rank(const std::string& name, int64_t begin, int64_t end, const LowRankOptions& options,
+                    Generator& init);
+
   /// The bias, undefined without one.
   Variable bias_or_none() const { return bias == nullptr ? Variable() : *bias; }
   int64_t inputs() const { return weight.shape()[1]; }
@@ -41,6 +49,16 @@ class Linear : public Module {
 
   Parameter& weight;  ///< (outputs, inputs)
   Parameter* bias;    ///< (outputs), null without one
+
+ private:
+  struct Update {
+    int64_t begin;  ///< its first row
+    std::unique_ptr<LowRank> low_rank;
+  };
+  /// The weight and its updates.
+  Variable whole_weight() const;
+
+  std::vector<Update> updates_;
 };
 
 }  // namespace bochner

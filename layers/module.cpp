@@ -4,11 +4,16 @@
 
 namespace bochner {
 
-Module::Module(Slot slot) : name_(slot.name), path_(slot.name) {
+Module::Module(Slot slot) : parent_(slot.parent), name_(slot.name), path_(slot.name) {
   if (slot.parent == nullptr) return;
   if (name_.empty()) path_ = slot.parent->path_;
   if (!name_.empty() && !slot.parent->path_.empty()) path_ = slot.parent->path_ + "." + name_;
   slot.parent->children_.push_back(this);
+}
+
+Module::~Module() {
+  for (Module* child : children_) child->parent_ = nullptr;
+  if (parent_ != nullptr) std::erase(parent_->children_, this);
 }
 
 template <class F>

@@ -44,7 +44,8 @@ struct Context {
 class Module {
  public:
   explicit Module(Slot slot = {});
-  virtual ~Module() = default;
+  /// Its parent, if there still is one, forgets it.
+  virtual ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
@@ -83,6 +84,7 @@ class Module {
   template <class F>
   void visit(const F& f);
 
+  Module* parent_;
   std::string name_;
   std::string path_;
   std::deque<Parameter> parameters_;

@@ -28,6 +28,8 @@ class MultiHeadAttention : public Module {
   MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOptions& options, Generator& init);
   /// x (batch, length, dim) -> (batch, length, dim)
   Variable forward(const Variable& x, const Mask& mask, Context& context, const LinearFusion& fusion = {}) const;
+  /// Updates of low rank for the projections of queries and of values.
+  void add_low_rank(const LowRankOptions& options, Generator& init);
 
  private:
   int64_t heads_;

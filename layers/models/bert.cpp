@@ -101,6 +101,7 @@ Variable Bert::forward(const Input& input, Context& context, std::vector<Variabl
 }
 
 Variable Bert::pool(const Variable& x) const {
+  if (snnk_pooler_ != nullptr) return snnk_pooler_->pooled(as_computed(select(x, 1, 0)));
   if (pooler_ == nullptr) fail("bert: this model has no pooler");
   return tanh(pooler_->forward(as_computed(select(x, 1, 0))));
 }
@@ -116,8 +117,16 @@ Variable Bert::next_sentence_scores(const Variable& pooled) const {
 }
 
 Variable Bert::class_scores(const Variable& pooled, Context& context) const {
+  if (snnk_pooler_ != nullptr) return snnk_pooler_->scores(classifier_dropout_.forward(pooled, context));
   if (classifier_ == nullptr) fail("bert: this model has no classifier");
   return classifier_->forward(classifier_dropout_.forward(pooled, context));
+}
+
+void Bert::replace_pooler(const SnnkOptions& options, Generator& init) {
+  if (pooler_ == nullptr || classifier_ == nullptr) fail("bert: there is no pooler with a classifier to replace");
+  snnk_pooler_ = std::make_unique<SnnkPooler>(sub("snnk_pooler"), *pooler_, *classifier_, options, init);
+  pooler_.reset();
+  classifier_.reset();
 }
 
 }  // namespace bochner

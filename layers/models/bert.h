@@ -81,6 +81,12 @@ class Bert : public Module {
   /// (batch, dim) -> (batch, classes)
   Variable class_scores(const Variable& pooled, Context& context) const;
 
+  // What is changed in a pretrained model, before an optimizer holds its parameters.
+
+  std::deque<TransformerBlock>& blocks() { return blocks_.all(); }
+  /// An SNNK layer in the place of the pooler (SNNK §4.3.1), whose weights and the classifier's it begins with.
+  void replace_pooler(const SnnkOptions& options, Generator& init);
+
   const BertOptions& options() const { return options_; }
 
  private:
@@ -96,6 +102,7 @@ class Bert : public Module {
   std::unique_ptr<Linear> next_sentence_;
   DropoutLayer classifier_dropout_;
   std::unique_ptr<Linear> classifier_;
+  std::unique_ptr<SnnkPooler> snnk_pooler_;
 };
 
 }  // namespace bochner

@@ -9,6 +9,7 @@
 #include "autograd/fused/dropout.h"
 #include "autograd/fused/feed_forward.h"
 #include "autograd/fused/linear.h"
+#include "autograd/ops/binary.h"
 #include "autograd/recompute.h"
 
 namespace bochner {
@@ -64,10 +65,10 @@ bool FeedForward::has_few_rows(const Variable& x) const {
   return x.device().is_cpu() && x.size() / in_.inputs() <= 2 * in_.inputs();
 }
 
-Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Context& context) const {
+Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Context& context, bool residual) const {
   const Scope scope(name());
   FeedForwardVariables weights{{}, {}, in_.weight, in_.bias_or_none(), out_.weight, out_.bias_or_none()};
-  FeedForwardOptions options{.activation = activation_};
+  FeedForwardOptions options{.activation = activation_, .residual = residual};
   if (norm != nullptr) {
     weights.gamma = norm->weight;
     weights.beta = norm->bias;
@@ -80,7 +81,7 @@ Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Con
   if (has_few_rows(x)) {
     const Variable u = linear(x, {weights.gamma, weights.beta, weights.w1, {}}, {}, {.eps = options.eps});
     const Variable h = dropout_at(bias_activation(u, weights.b1, activation_), options.inner);
-    return linear(h, {{}, {}, weights.w2, weights.b2}, x, {.drop = options.outer});
+    return linear(h, {{}, {}, weights.w2, weights.b2}, residual ? x : Variable(), {.drop = options.outer});
   }
   return feed_forward(x, weights, options);
 }
@@ -92,23 +93,51 @@ TransformerBlock::TransformerBlock(Slot slot, const BlockOptions& options, Gener
       norm1_(sub("norm1"), options.dim, options.norm_eps),
       attention_(sub("attention"), options.dim, options.attention, init),
       norm2_(sub("norm2"), options.dim, options.norm_eps),
-      feed_forward_(sub("feed_forward"), options, init) {}
+      feed_forward_(std::make_unique<FeedForward>(sub("feed_forward"), options, init)) {}
 
 Variable TransformerBlock::forward(const Variable& x, const Mask& mask, Context& context) const {
   const Scope scope(name());
   // Norms in front and residuals are handed to the products beside them, which take them along in one pass.
   if (order_ == BlockOptions::Order::post_norm) {
-    const Variable s = attention_.forward(x, mask, context, {.residual = x, .dropout = dropout_});
-    return norm2_.forward(feed_forward_.forward(norm1_.forward(s), nullptr, context));
+    const Variable s = attend(x, nullptr, x, mask, context);
+    return norm2_.forward(feed(norm1_.forward(s), nullptr, context));
   }
   Variable s;
   if (order_ == BlockOptions::Order::pre_norm) {  // s = x + dropout(attend(LN x))
-    s = attention_.forward(x, mask, context, {.norm = &norm1_, .residual = x, .dropout = dropout_});
+    s = attend(x, &norm1_, x, mask, context);
   } else {  // n = LN x,  s = n + dropout(attend(n))
     const Variable n = norm1_.forward(x);
-    s = attention_.forward(n, mask, context, {.residual = n, .dropout = dropout_});
+    s = attend(n, nullptr, n, mask, context);
   }
-  return feed_forward_.forward(s, &norm2_, context);  // s + dropout(W2 dropout(act(W1 LN s)))
+  return feed(s, &norm2_, context);  // s + dropout(W2 dropout(act(W1 LN s)))
+}
+
+Variable TransformerBlock::attend(const Variable& x, const LayerNormLayer* norm, const Variable& residual,
+                                  const Mask& mask, Context& context) const {
+  if (attention_adapter_ == nullptr) {
+    return attention_.forward(x, mask, context, {.norm = norm, .residual = residual, .dropout = dropout_});
+  }
+  const Variable y = attention_.forward(x, mask, context, {.norm = norm, .dropout = dropout_});
+  return residual + attention_adapter_->forward(y);
+}
+
+Variable TransformerBlock::feed(const Variable& x, const LayerNormLayer* norm, Context& context) const {
+  if (snnk_ == nullptr && feed_forward_adapter_ == nullptr) return feed_forward_->forward(x, norm, context);
+  Variable y;
+  if (snnk_ != nullptr) {
+    y = snnk_->forward(norm == nullptr ? x : norm->forward(x));
+    if (context.training) y = dropout(y, dropout_, context.generator);
+  } else {
+    y = feed_forward_->forward(x, norm, context, false);
+  }
+  return x + (feed_forward_adapter_ == nullptr ? y : feed_forward_adapter_->forward(y));
+}
+
+void TransformerBlock::replace_feed_forward(const SnnkOptions& options, Generator& init) {
+  BOCHNER_ASSERT(feed_forward_ != nullptr);
+  snnk_ = std::make_unique<SnnkFeedForward>(sub("snnk_feed_forward"), feed_forward_->in(), feed_forward_->out(),
+                                            options, init);
+  feed_forward_.reset();
 }
 
 TransformerBlocks::TransformerBlocks(Slot slot, const std::vector<BlockOptions>& options, bool recompute,

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "engine/ops/bias_activation.h"
 #include "layers/attention/multi_head.h"
 #include "layers/norm.h"
+#include "layers/snnk/blocks.h"
 
 namespace bochner {
 
@@ -41,8 +44,11 @@ std::vector<BlockOptions> blocks_like(const BlockOptions& block, int64_t count, 
 class FeedForward : public Module {
  public:
   FeedForward(Slot slot, const BlockOptions& options, Generator& init);
-  /// (..., dim) -> (..., dim); `norm` null: none
-  Variable forward(const Variable& x, const LayerNormLayer* norm, Context& context) const;
+  /// (..., dim) -> (..., dim); `norm` null: none. Without `residual`, x is not added.
+  Variable forward(const Variable& x, const LayerNormLayer* norm, Context& context, bool residual = true) const;
+
+  const Linear& in() const { return in_; }
+  const Linear& out() const { return out_; }
 
  private:
   bool has_few_rows(const Variable& x) const;
@@ -60,13 +66,32 @@ class TransformerBlock : public Module {
   /// (batch, length, dim) -> the same
   Variable forward(const Variable& x, const Mask& mask, Context& context) const;
 
+  // What is changed in a pretrained block, before an optimizer holds its parameters.
+
+  using MakeAdapter = std::function<std::unique_ptr<Adapter>(Slot)>;
+  /// x + adapter(half(x)) in the place of x + half(x).
+  void adapt_attention(const MakeAdapter& make) { attention_adapter_ = make(sub("attention_adapter")); }
+  void adapt_feed_forward(const MakeAdapter& make) { feed_forward_adapter_ = make(sub("feed_forward_adapter")); }
+  MultiHeadAttention& attention() { return attention_; }
+  /// An SNNK layer in the place of the first product of the feed-forward network and its activation (SNNK Appendix
+  /// J.4).
+  void replace_feed_forward(const SnnkOptions& options, Generator& init);
+
  private:
+  /// residual + attend(LN x); without norm residual + attend(x).
+  Variable attend(const Variable& x, const LayerNormLayer* norm, const Variable& residual, const Mask& mask,
+                  Context& context) const;
+  /// x + FFN(LN x); without norm x + FFN(x).
+  Variable feed(const Variable& x, const LayerNormLayer* norm, Context& context) const;
+
   BlockOptions::Order order_;
   double dropout_;
   LayerNormLayer norm1_;
   MultiHeadAttention attention_;
   LayerNormLayer norm2_;
-  FeedForward feed_forward_;
+  std::unique_ptr<FeedForward> feed_forward_;  ///< null where the next one took its place
+  std::unique_ptr<SnnkFeedForward> snnk_;
+  std::unique_ptr<Adapter> attention_adapter_, feed_forward_adapter_;
 };
 
 /// Blocks one after the other, named 0, 1, ...
@@ -77,6 +102,7 @@ class TransformerBlocks : public Module {
   /// (batch, length, dim) -> the same. `states`, where given, receives x and then what each block makes of it.
   Variable forward(const Variable& x, const Mask& mask, Context& context,
                    std::vector<Variable>* states = nullptr) const;
+  std::deque<TransformerBlock>& all() { return blocks_; }
 
  private:
   bool recompute_;

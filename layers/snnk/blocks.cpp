@@ -18,7 +18,7 @@ void copy(const Linear& from, const Linear& to) {
 }  // namespace
 
 SnnkAdapter::SnnkAdapter(Slot slot, int64_t dim, const AdapterOptions& options, Generator& init)
-    : Module(std::move(slot)),
+    : Adapter(std::move(slot)),
       snnk_(sub("snnk"),
             Linear({}, dim, options.down > 0 ? options.down : dim, init,
                    {.bias = false, .init = LinearOptions::Init::normal, .deviation = options.deviation}),
@@ -52,9 +52,14 @@ SnnkPooler::SnnkPooler(Slot slot, const Linear& pooler, const Linear& classifier
   copy(classifier, classifier_);
 }
 
-Variable SnnkPooler::forward(const Variable& x) const {
+Variable SnnkPooler::pooled(const Variable& x) const {
   const Scope scope(name());
-  return classifier_.forward(pooler_.forward(x));
+  return pooler_.forward(x);
+}
+
+Variable SnnkPooler::scores(const Variable& pooled) const {
+  const Scope scope(name());
+  return classifier_.forward(pooled);
 }
 
 SnnkFeedForward::SnnkFeedForward(Slot slot, const Linear& in, const Linear& out, const SnnkOptions& options,

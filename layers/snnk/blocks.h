@@ -2,6 +2,7 @@
 // block for uptraining (Appendix J.4).
 #pragma once
 
+#include "layers/adapters.h"
 #include "layers/snnk/bundle.h"
 
 namespace bochner {
@@ -17,11 +18,11 @@ struct AdapterOptions {
 /// y = x + v * (A Phi(x)), with v = 0 at first, so that an adapter begins as the identity (Eqs. 21, 22). Its parameters
 /// are dim x features numbers of A and dim of v (the text of the paper counts (dim + 1) features). With `down`,
 /// y = x + Linear(A Phi(x)), whose weight and bias begin as 0.
-class SnnkAdapter : public Module {
+class SnnkAdapter final : public Adapter {
  public:
   SnnkAdapter(Slot slot, int64_t dim, const AdapterOptions& options, Generator& init);
   /// (..., dim) -> (..., dim)
-  Variable forward(const Variable& x) const;
+  Variable forward(const Variable& x) const override;
 
  private:
   Snnk snnk_;
@@ -37,7 +38,11 @@ class SnnkPooler : public Module {
   /// Replaces a trained pooler and a classifier, whose weights it copies.
   SnnkPooler(Slot slot, const Linear& pooler, const Linear& classifier, const SnnkOptions& options, Generator& init);
   /// (..., dim) -> (..., classes)
-  Variable forward(const Variable& x) const;
+  Variable forward(const Variable& x) const { return scores(pooled(x)); }
+  /// forward in two halves: what the pooler gives (..., dim), ...
+  Variable pooled(const Variable& x) const;
+  /// ... and the scores of that.
+  Variable scores(const Variable& pooled) const;
   Bundle bundle() const { return {Slot{}, {&pooler_, &classifier_}}; }
 
  private:

@@ -1,0 +1,58 @@
+// What is added to a pretrained network and trained in its place: adapters behind its layers, and updates of low rank
+// of its matrices. Both leave the network as it is at first. SNNK's adapter is in layers/snnk/blocks.h.
+#pragma once
+
+#include "autograd/fused/bias_activation.h"
+#include "layers/module.h"
+
+namespace bochner {
+
+/// Stands behind a layer, in front of the residual.
+class Adapter : public Module {
+ public:
+  using Module::Module;
+  /// (..., dim) -> the same
+  virtual Variable forward(const Variable& x) const = 0;
+};
+
+struct BottleneckOptions {
+  int64_t size = 48;  ///< of the vector between the two products
+  Activation activation = Activation::gelu;
+  double deviation = 0.01;  ///< of all initial weights; biases are 0
+};
+
+/// y = x + W_up act(W_down x + a) + b  (Houlsby et al., "Parameter-Efficient Transfer Learning for NLP", 2019, Fig. 2)
+class BottleneckAdapter final : public Adapter {
+ public:
+  BottleneckAdapter(Slot slot, int64_t dim, const BottleneckOptions& options, Generator& init);
+  Variable forward(const Variable& x) const override;
+
+ private:
+  Activation activation_;
+  Parameter& down_;       ///< (size, dim)
+  Parameter& down_bias_;  ///< (size)
+  Parameter& up_;         ///< (dim, size)
+  Parameter& up_bias_;    ///< (dim)
+};
+
+struct LowRankOptions {
+  int64_t rank = 8;
+  double alpha = 8;
+};
+
+/// (alpha / rank) B A, which is added to a matrix (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models",
+/// 2022, Eq. 3). A is U(+-1 / sqrt(inputs)) at first, B is 0.
+class LowRank : public Module {
+ public:
+  LowRank(Slot slot, int64_t outputs, int64_t inputs, const LowRankOptions& options, Generator& init);
+  /// (outputs, inputs)
+  Variable product() const;
+
+  Parameter& A;  ///< (rank, inputs)
+  Parameter& B;  ///< (outputs, rank)
+
+ private:
+  double scale_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,177 @@
+// What is added to a pretrained model, or replaced in it: what it computes at first and later, what is trained, and the
+// counts that papers tell.
+#include "layers/adapters.h"
+
+#include <gtest/gtest.h>
+
+#include "autograd/fused/cross_entropy.h"
+#include "autograd/ops/binary.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "layers/models/bert.h"
+
+namespace bochner {
+namespace {
+
+double largest(const Tensor& x) { return amax(abs(x)).item(); }
+
+Tensor noise(const Shape& shape, uint64_t seed) {
+  Generator generator(seed);
+  return normal(shape, generator);
+}
+
+BertOptions small() {
+  BertOptions options{.vocabulary = 11, .length = 12, .layers = 2, .dim = 8, .hidden = 16, .classes = 3};
+  options.attention.heads = 2;
+  options.deviation = 0.3;
+  return options;
+}
+
+/// Of some ids, without dropout.
+Tensor scores_of(const Bert& bert) {
+  Generator draws(5);
+  const Tensor ids = integers({3, 7}, 1, 11, draws);
+  Context context{draws, false};
+  return bert.class_scores(bert.pool(bert.forward({ids}, context)), context).value();
+}
+
+TransformerBlock::MakeAdapter snnk_adapter(int64_t dim, Generator& init) {
+  return [dim, &init](Slot slot) { return std::make_unique<SnnkAdapter>(slot, dim, AdapterOptions{}, init); };
+}
+
+TransformerBlock::MakeAdapter bottleneck(int64_t dim, Generator& init) {
+  return [dim, &init](Slot slot) {
+    return std::make_unique<BottleneckAdapter>(slot, dim, BottleneckOptions{.size = 48}, init);
+  };
+}
+
+int64_t trained(Module& model, std::string_view part) {
+  int64_t count = 0;
+  for (const Parameter* parameter : model.parameters()) {
+    if (parameter->name.find(part) != std::string::npos) count += parameter->value.size();
+  }
+  return count;
+}
+
+TEST(Adapters, ABottleneckIsItsFormula) {
+  Generator init(1);
+  const BottleneckAdapter adapter({}, 6, {.size = 4, .activation = Activation::relu, .deviation = 0.5}, init);
+  auto state = const_cast<BottleneckAdapter&>(adapter).state();
+  state.at("down.bias").copy_(noise({4}, 2));
+  state.at("up.bias").copy_(noise({6}, 3));
+  const Tensor x = noise({5, 6}, 4);
+  const Tensor h = relu(matmul(x, state.at("down.weight").transpose(0, 1)) + state.at("down.bias"));
+  const Tensor expected = x + matmul(h, state.at("up.weight").transpose(0, 1)) + state.at("up.bias");
+  EXPECT_LT(largest(adapter.forward(x).value() - expected), 1e-6);
+}
+
+TEST(Adapters, ALowRankUpdateIsAddedToItsRows) {
+  Generator init(1);
+  Linear linear({}, 6, 9, init);
+  const Tensor x = noise({5, 6}, 4);
+  const Tensor before = linear.forward(x).value();
+  linear.add_low_rank("update", 3, 6, {.rank = 2, .alpha = 8}, init);
+  EXPECT_EQ(largest(linear.forward(x).value() - before), 0);  // B is 0
+  auto state = linear.state();
+  const Tensor A = state.at("update.A");
+  const Tensor B = state.at("update.B");
+  B.copy_(noise({3, 2}, 3));
+  const Tensor after = linear.forward(x).value();
+  const Tensor update = matmul(x, matmul(B * 4.0, A).transpose(0, 1));  // alpha / rank = 4
+  EXPECT_LT(largest(after.slice(1, 3, 6) - before.slice(1, 3, 6) - update), 1e-5);
+  EXPECT_EQ(largest(after.slice(1, 0, 3) - before.slice(1, 0, 3)), 0);
+  EXPECT_EQ(largest(after.slice(1, 6, 9) - before.slice(1, 6, 9)), 0);
+  EXPECT_THROW(linear.add_low_rank("more", 0, 3, {.rank = 0}, init), Error);
+}
+
+TEST(Adapters, OnlyWhatIsAddedLearnsWhereTheRestIsFrozen) {
+  Generator init(1);
+  Bert bert({}, small(), init);
+  bert.set_trainable(false);
+  for (TransformerBlock& block : bert.blocks()) {
+    block.adapt_attention(bottleneck(8, init));
+    block.adapt_feed_forward(bottleneck(8, init));
+    block.attention().add_low_rank({}, init);
+  }
+  const std::map<std::string, Tensor> state = bert.state();
+  for (const auto& [name, tensor] : state) {
+    if (name.ends_with("_update.B")) tensor.copy_(noise(tensor.shape(), 2) * 0.1);
+  }
+  Tape tape;
+  Generator draws(5);
+  Context context{draws, true};
+  const Tensor ids = integers({3, 7}, 1, 11, draws);
+  const Tensor labels = Tensor::from(std::vector<int64_t>{0, 1, 2}, {3});
+  tape.backward(cross_entropy(bert.class_scores(bert.pool(bert.forward({ids}, context)), context), labels));
+  int added = 0;
+  for (const Parameter* parameter : bert.parameters()) {
+    const bool is_added =
+        parameter->name.find("_adapter.") != std::string::npos || parameter->name.find("_update.") != std::string::npos;
+    added += is_added ? 1 : 0;
+    ASSERT_EQ(parameter->grad.defined(), is_added) << parameter->name;
+    EXPECT_TRUE(!is_added || largest(parameter->grad) > 0) << parameter->name;
+  }
+  EXPECT_EQ(added, 2 * (2 * 4 + 2 * 2));
+}
+
+TEST(Adapters, SnnkAdaptersLeaveTheModelAsItIsAtFirst) {
+  Generator init(1);
+  Bert bert({}, small(), init);
+  const Tensor before = scores_of(bert);
+  for (TransformerBlock& block : bert.blocks()) {
+    block.adapt_attention(snnk_adapter(8, init));
+    block.adapt_feed_forward(snnk_adapter(8, init));
+  }
+  EXPECT_LT(largest(scores_of(bert) - before), 1e-5);
+  for (const auto& [name, tensor] : bert.state()) {
+    if (name == "blocks.0.attention_adapter.gate") tensor.fill_(0.5);
+  }
+  EXPECT_GT(largest(scores_of(bert) - before), 1e-3);
+}
+
+TEST(Adapters, CountsAreThoseOfThePapers) {
+  // One block of BERT-base, taken twelve times.
+  BertOptions options{.vocabulary = 4, .length = 4, .layers = 1, .classes = 2};
+  Generator init(1);
+  Bert snnk({}, options, init);
+  snnk.blocks()[0].adapt_attention(snnk_adapter(768, init));
+  snnk.blocks()[0].adapt_feed_forward(snnk_adapter(768, init));
+  EXPECT_EQ(12 * trained(snnk, "_adapter."), 12 * 2 * (768 * 16 + 768));  // SNNK Table 8: .3 million
+  Bert houlsby({}, options, init);
+  houlsby.blocks()[0].adapt_attention(bottleneck(768, init));
+  houlsby.blocks()[0].adapt_feed_forward(bottleneck(768, init));
+  EXPECT_NEAR(12 * static_cast<double>(trained(houlsby, "_adapter.")), 1.8e6, 0.05e6);  // the same table
+  houlsby.blocks()[0].attention().add_low_rank({}, init);
+  EXPECT_EQ(12 * trained(houlsby, "_update."), 294912);  // .3 million
+}
+
+TEST(Adapters, AFeedForwardNetworkIsReplacedByAnSnnkLayer) {
+  Generator init(1);
+  Bert bert({}, small(), init);
+  const int64_t before = bert.parameter_count();
+  bert.blocks()[1].replace_feed_forward({.activation = "relu", .features = 4}, init);
+  const Tensor scores = scores_of(bert);
+  EXPECT_EQ(scores.shape(), (Shape{3, 3}));
+  EXPECT_EQ(before - bert.parameter_count(), 16 * 8 + 16 - 16 * 4);  // the first matrix and its bias
+  for (const auto& [name, tensor] : bert.state()) {
+    EXPECT_FALSE(name.starts_with("blocks.1.feed_forward.")) << name;
+  }
+}
+
+TEST(Adapters, ThePoolerIsReplacedByAnSnnkLayer) {
+  Generator init(1);
+  Bert bert({}, small(), init);
+  const std::map<std::string, Tensor> before = bert.state();
+  const Tensor classifier = before.at("classifier.weight").clone();
+  bert.replace_pooler({.activation = "cos", .features = 6}, init);
+  EXPECT_EQ(scores_of(bert).shape(), (Shape{3, 3}));
+  const std::map<std::string, Tensor> after = bert.state();
+  EXPECT_FALSE(after.contains("pooler.weight") || after.contains("classifier.weight"));
+  EXPECT_EQ(largest(after.at("snnk_pooler.classifier.weight") - classifier), 0);
+  EXPECT_THROW(bert.replace_pooler({}, init), Error);
+}
+
+}  // namespace
+}  // namespace bochner
