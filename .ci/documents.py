@@ -72,6 +72,8 @@ SHORTER = [
     (r"\./run lra --task=path.*", "--dump-config"),  # the images are thousands, or 128 x 128
     (r"\./run lra .*--(help|version)", ""),
     (r"\./run lra .*", LRA),
+    (r"\./run glue --predict=.*", "=> ./run glue --help ?--predict TEXT"),  # a pretrained model and GLUE are not here
+    (r"\./run glue .*", "--dump-config"),
     (r"\./run sparsity --preset=kl .*", "--dump-config"),
     (r"\./run sparsity .*", "--steps=1 --seeds=1 --batch=8 --pairs.train-examples=40 --pairs.valid-examples=8 "
                             "--pairs.test-examples=8 --gradients.examples=2"),

@@ -148,6 +148,19 @@ void Table::add_sentence(std::string_view sentence) {
   empty += sentence.empty() ? 1 : 0;
 }
 
+Table Table::part(int64_t begin, int64_t end) const {
+  BOCHNER_ASSERT(0 <= begin && begin <= end && end <= size());
+  Table part;
+  part.name = name;
+  part.sentences = sentences;
+  if (!labels.empty()) part.labels.assign(labels.begin() + begin, labels.begin() + end);
+  if (!scores.empty()) part.scores.assign(scores.begin() + begin, scores.begin() + end);
+  for (int64_t row = begin; row < end; ++row) {
+    for (int s = 0; s < sentences; ++s) part.add_sentence(sentence(row, s));
+  }
+  return part;
+}
+
 Table parse(Bytes bytes, std::string_view file, const Corpus& corpus, const FileLayout& layout) {
   CsvReader rows(bytes, file, tsv());
   return Reader(rows, file, corpus, layout).run();

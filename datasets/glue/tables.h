@@ -77,6 +77,8 @@ class Table {
   /// A sentence as it stands in the file.
   std::string_view sentence(int64_t row, int which = 0) const;
   void add_sentence(std::string_view sentence);
+  /// Rows [begin, end).
+  Table part(int64_t begin, int64_t end) const;
 
  private:
   std::string text_;

@@ -99,7 +99,12 @@ std::vector<std::string> remarks_of(const std::vector<RunRecord>& runs) {
   return all;
 }
 
-bool is_share(const std::string& metric) { return metric.find("accuracy") != std::string::npos; }
+bool is_share(const std::string& metric) {
+  for (const char* share : {"accuracy", "f1", "mcc", "pearson", "spearman"}) {
+    if (metric.find(share) != std::string::npos) return true;
+  }
+  return false;
+}
 
 std::string shown_name(const std::string& metric) { return is_share(metric) ? metric + " %" : metric; }
 

@@ -35,7 +35,7 @@ std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs);
 /// What is to stand beside the numbers of any of the runs, each remark once.
 std::vector<std::string> remarks_of(const std::vector<RunRecord>& runs);
 
-/// Accuracies are shown in percent, as papers print them.
+/// Accuracies, F1 and correlations are shown in percent, as papers print them.
 bool is_share(const std::string& metric);
 /// `accuracy %`
 std::string shown_name(const std::string& metric);

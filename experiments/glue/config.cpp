@@ -1,0 +1,65 @@
+#include "experiments/glue/config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/attention/mechanism_config.h"
+#include "experiments/glue/methods.h"
+#include "layers/snnk/snnk.h"
+
+namespace bochner::glue {
+
+constexpr int64_t kLargeRows = 50000;  // SST-2, QNLI, QQP and MNLI have more, the others far less
+
+void ModelConfig::fields(Fields& f) {
+  f("method", method, "what is trained, and what is added or replaced: see the README").one_of(method_names());
+  f("from-scratch", from_scratch, "new weights for the model that config.json describes");
+  f("attention-blocks", attention_blocks,
+    "blocks that have the --attention, such as 8-11 or 0,2; the others have softmax; empty: all");
+  f("train-pooler", train_pooler, "train the pooler, too, where the method leaves it as it is");
+  f("dropout", dropout, "everywhere in the model; -1: as config.json says").at_least(-1).below(1);
+  f("activation", activation, "what SNNK layers stand for").one_of(snnk_activations());
+  f("features", features, "random features of SNNK layers").at_least(1);
+  f("orthogonal", orthogonal, "orthogonal projections in SNNK layers");
+  f("scale-inputs", scale_inputs,
+    "divide inputs and initial weights of SNNK layers by dim^(1/4), as SNNK H.2; its pooler always does");
+  f("damped", damped, "leave out the factor of universal features that grows with |x|");
+  f("top", top, "of uptrain: blocks whose feed-forward network is replaced, the last ones").at_least(0);
+  f("size", size, "of adapter and houlsby: of the vector between their two products").at_least(1);
+  f("size-activation", size_activation, "of that vector").one_of({"relu", "gelu", "gelu_tanh"});
+  f("rank", rank, "of lora").at_least(1);
+  f("alpha", alpha, "of lora: the update is alpha / rank times B A").above(0);
+}
+
+Config::Config() {
+  run.tasks = names_of(tasks);
+  run.task = "mrpc";
+  run.attentions = attention_names();
+  run.attention = "softmax";
+  run.batch = 32;
+  optim.schedule = "linear";
+  optim.rate = 2e-5;
+}
+
+void Config::fields(Fields& f) {
+  run.fields(f);
+  text->fields(f);
+  f("epochs", epochs, "how often the training set is gone through, where no --steps are given").above(0).at_most(1e6);
+  f("large-epochs", large_epochs, "the same of training sets of more than 50,000 rows; 0: as epochs")
+      .at_least(0)
+      .at_most(1e6);
+  f("warmup-share", warmup_share, "of the steps, where no --optim.warmup is given").at_least(0).at_most(1);
+  f.group("model", model);
+  f.group("optim", optim);
+}
+
+void Config::settle(const Fields& fields, int64_t train_rows) {
+  const auto given = [&](const char* name) { return fields.find(name)->was_given(); };
+  const int64_t per_epoch = (train_rows + run.batch - 1) / run.batch;
+  const double times = large_epochs > 0 && train_rows > kLargeRows ? large_epochs : epochs;
+  if (!given("steps")) run.steps = std::max<int64_t>(1, std::llround(times * static_cast<double>(per_epoch)));
+  if (!given("optim.warmup")) optim.warmup = std::llround(warmup_share * static_cast<double>(run.steps));
+  if (!given("optim.evaluate-every")) optim.evaluate_every = per_epoch;
+}
+
+}  // namespace bochner::glue

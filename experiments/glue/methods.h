@@ -1,0 +1,29 @@
+// The ways of fitting a pretrained model to a task: what is added to it or replaced in it, and what is trained. To add
+// one, write its line in the list of methods.cpp.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "autograd/optim/groups.h"
+#include "experiments/glue/config.h"
+#include "layers/models/bert.h"
+
+namespace bochner::glue {
+
+struct Method {
+  std::string name;
+  /// Changes the model, whose pretrained weights are loaded; undefined: leaves it as it is.
+  std::function<void(Bert&, const ModelConfig&, Generator&)> change = {};
+  /// Patterns of the parameters that are trained; none: all are.
+  std::vector<std::string> trained = {};
+};
+
+std::vector<std::string> method_names();
+/// The entry of model.method.
+const Method& method_of(const ModelConfig& model);
+/// Which parameters have no weight decay (biases and norms) and which are frozen.
+std::vector<GroupRule> rules_of(const Method& method, const ModelConfig& model, Bert& bert);
+
+}  // namespace bochner::glue

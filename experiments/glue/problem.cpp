@@ -1,0 +1,184 @@
+#include "experiments/glue/problem.h"
+
+#include <algorithm>
+
+#include "engine/io/data_log.h"
+#include "engine/io/sha256.h"
+#include "engine/ops/sort.h"
+#include "experiments/glue/methods.h"
+#include "layers/models/hugging_face.h"
+
+namespace bochner::glue {
+namespace {
+
+static_assert(kUnlabelled == kNoLabel);
+
+LoaderOptions order_of(const RunOptions& run, const Texts& texts, bool shuffle) {
+  LoaderOptions options;
+  options.batch_size = run.batch;
+  options.pad_id = texts.tokenizer->vocabulary().padding;
+  options.shuffle = shuffle;
+  options.seed = stream_of(run.seed, Stream::order).seed();
+  return options;
+}
+
+/// The answers that always name the most frequent class of the training set.
+std::vector<Baseline> majority(const Texts& texts, const std::vector<Metric>& metrics) {
+  if (texts.is_regression()) return {};
+  const Dataset& train = *texts.train.tokens;
+  std::vector<int64_t> counts(texts.corpus->classes.size());
+  for (int64_t i = 0; i < train.size(); ++i) ++counts[static_cast<size_t>(train.label(i))];
+  const auto majority = std::max_element(counts.begin(), counts.end()) - counts.begin();
+  const Dataset& dev = *texts.dev[0].tokens;
+  Answers answers;
+  for (int64_t i = 0; i < dev.size(); ++i) {
+    answers.guesses.push_back(majority);
+    answers.labels.push_back(dev.label(i));
+  }
+  Baseline baseline{"majority class", {}};
+  for (const Metric& metric : metrics) {
+    if (metric.name != "loss") baseline.test.emplace_back(metric.name, metric.of(answers));
+  }
+  return {baseline};
+}
+
+using Forward = std::function<Outputs(const Examples&, Context&)>;
+
+double accuracy_on(TextFeed& feed, const Forward& forward, Device device) {
+  Generator noise(0);
+  Context context{noise, false};
+  std::vector<int64_t> guesses;
+  std::vector<int64_t> labels;
+  for (int64_t i = feed.steps_per_epoch(); i > 0; --i) {
+    const Examples batch = feed.next();
+    const Tensor scores = forward(batch.to(device), context)[0].value();
+    for (const int64_t guess : argmax(scores, 1).to_vector<int64_t>()) guesses.push_back(guess);
+    for (const int64_t label : batch.at("labels").to_vector<int64_t>()) labels.push_back(label);
+  }
+  return accuracy(guesses, labels);
+}
+
+/// So that the record of a run tells which weights it began with.
+void log_weights(const std::filesystem::path& folder) {
+  if (!DataLog::is_active()) return;
+  const std::filesystem::path file = pretrained_weights(folder);
+  DataLog::add({file.string(), static_cast<int64_t>(std::filesystem::file_size(file)), sha256_of_file(file)});
+}
+
+}  // namespace
+
+Examples TextFeed::next() {
+  Batch batch = loader_.next();
+  const int64_t rows = batch.ids.size(0);
+  const int64_t length = batch.ids.size(1);
+  Tensor types = Tensor::zeros({rows, length}, DType::i64);
+  const auto* lengths = batch.lengths.data<int64_t>();
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t first = texts_->first[static_cast<size_t>(batch.examples[static_cast<size_t>(i)])];
+    auto* row = types.data<int64_t>() + i * length;
+    std::fill(row + first, row + lengths[i], 1);
+  }
+  Examples examples{{{"ids", batch.ids}, {"mask", batch.mask}, {"types", types}}, std::move(batch.examples)};
+  if (texts_->scores.empty()) {
+    examples.tensors.emplace_back("labels", batch.labels);
+  } else {
+    std::vector<float> scores;
+    for (const int64_t i : examples.numbers) scores.push_back(texts_->scores[static_cast<size_t>(i)]);
+    examples.tensors.emplace_back("values", Tensor::from(scores, {rows}));
+  }
+  return examples;
+}
+
+void TextFeed::go_to(int64_t step) {
+  loader_.restore({step / loader_.steps_per_epoch(), step % loader_.steps_per_epoch()});
+}
+
+BertOptions bert_options(const Config& config, int64_t outputs) {
+  const std::string& folder = config.text->pretrained;
+  if (folder.empty()) {
+    fail(
+        "--pretrained: name the folder of a model, with config.json, model.safetensors and vocab.txt or "
+        "tokenizer.json");
+  }
+  if (const std::string type = pretrained_type(folder); type != "bert") {
+    fail("{}: the model is of the type '{}', not 'bert'", folder, type);
+  }
+  BertOptions options = read_bert_options(folder);
+  options.pooler = true;
+  options.masked_tokens = false;
+  options.next_sentence = false;
+  options.classes = outputs;
+  options.attention.attention = config.run.attention;
+  if (!config.model.attention_blocks.empty()) {
+    options.attention_blocks = block_numbers(config.model.attention_blocks, options.layers);
+  }
+  if (config.model.dropout >= 0) {
+    options.dropout = config.model.dropout;
+    options.classifier_dropout = config.model.dropout;
+    options.attention.mechanism.dropout = config.model.dropout;
+  }
+  if (config.text->max_length > options.length) {
+    fail("--max-length={}: the model has {} positions", config.text->max_length, options.length);
+  }
+  return options;
+}
+
+std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say) {
+  Generator init = stream_of(config.run.seed, Stream::init);
+  const auto bert = std::make_shared<Bert>(Slot{}, bert_options(config, outputs), init);
+  if (!config.model.from_scratch) {
+    const std::filesystem::path folder = config.text->pretrained;
+    say(fmt::format("{}: {}", folder.string(), load_pretrained(*bert, folder).text()));
+    log_weights(folder);
+  }
+  if (const Method& method = method_of(config.model); method.change) method.change(*bert, config.model, init);
+  return bert;
+}
+
+Problem problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
+                   const Say& say) {
+  const RunOptions& run = config.run;
+  const std::shared_ptr<Bert> bert = make_bert(config, texts->outputs(), say);
+  if (const int64_t ids = texts->tokenizer->size(); ids > bert->options().vocabulary) {
+    fail("{}: the tokenizer has {} ids, the model {} tokens; they do not belong together", config.text->pretrained, ids,
+         bert->options().vocabulary);
+  }
+  const LoaderOptions in_order = order_of(run, *texts, false);
+  const auto feed_of = [texts](const Encoded& encoded, const LoaderOptions& options) {
+    return std::make_unique<TextFeed>(std::shared_ptr<const Encoded>(texts, &encoded), options);
+  };
+  Problem problem;
+  problem.model = bert;
+  problem.forward = [bert](const Examples& examples, Context& context) -> Outputs {
+    const Variable x = bert->forward({examples.at("ids"), examples.at("mask"), examples.at("types")}, context);
+    return {bert->class_scores(bert->pool(x), context)};
+  };
+  if (texts->is_regression()) {
+    problem.objective = std::make_shared<Regression>();
+  } else {
+    problem.objective = std::make_shared<Classification>("labels", texts->corpus->classes);
+  }
+  problem.train = feed_of(texts->train, order_of(run, *texts, true));
+  problem.split = [texts, feed_of, in_order](Split) { return feed_of(texts->dev[0], in_order); };
+  problem.remarks = texts->remarks;
+  problem.metrics = metrics_named(task.metrics, texts->outputs());
+  problem.groups = rules_of(method_of(config.model), config.model, *bert);
+  problem.baselines = [texts, metrics = problem.metrics] { return majority(*texts, metrics); };
+  for (const TestSet& test : test_sets(run, *config.text, *texts->corpus)) {
+    problem.asked.push_back({test.submission, [run, text = config.text, texts, test, in_order] {
+                               const auto encoded =
+                                   std::make_shared<const Encoded>(encode_test(run, *text, *texts, test));
+                               return std::make_unique<TextFeed>(encoded, in_order);
+                             }});
+  }
+  if (texts->dev.size() > 1) {
+    problem.further = [texts, feed_of, in_order, forward = problem.forward, device = Device::named(run.device)](
+                          Split split, const Answers&, Metrics& metrics) {
+      if (split != Split::test) return;
+      metrics.emplace_back("accuracy-mismatched", accuracy_on(*feed_of(texts->dev[1], in_order), forward, device));
+    };
+  }
+  return problem;
+}
+
+}  // namespace bochner::glue

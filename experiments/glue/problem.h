@@ -1,0 +1,37 @@
+// A task of GLUE with a pretrained model, as a Problem of the Learner.
+#pragma once
+
+#include "datasets/loader.h"
+#include "experiments/glue/config.h"
+#include "layers/models/bert.h"
+
+namespace bochner::glue {
+
+/// Batches of encoded texts, each as long as its longest: `ids` and `types` (n, length), `mask` (n, length), true at
+/// real tokens, and `labels` (n) or, of regression, `values` (n).
+class TextFeed final : public Feed {
+ public:
+  TextFeed(std::shared_ptr<const Encoded> texts, const LoaderOptions& options)
+      : texts_(std::move(texts)), loader_(texts_->tokens, options) {}
+  Examples next() override;
+  void go_to(int64_t step) override;
+  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+  int64_t examples() const override { return loader_.dataset().size(); }
+
+ private:
+  std::shared_ptr<const Encoded> texts_;
+  Loader loader_;
+};
+
+/// The model that config.json of --pretrained describes, with a classifier of so many outputs and the attention and the
+/// dropout of the options. An Error names what does not fit.
+BertOptions bert_options(const Config& config, int64_t outputs);
+/// That model with its pretrained weights, changed as the method says. `say` is told which weights were read.
+std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say);
+
+/// GLUE's test labels are not public: validation and test are both on the development set, as in the papers. Of MNLI it
+/// is that of the same genres, and the test also tells accuracy-mismatched, of the other genres.
+Problem problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
+                   const Say& say);
+
+}  // namespace bochner::glue

@@ -1,0 +1,46 @@
+// The tasks of GLUE, as entries of a list: which metrics they have, and their sentences as ids of the pretrained model.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "datasets/glue/encode.h"
+#include "experiments/learners/task.h"
+
+namespace bochner::glue {
+
+/// The options of texts, which all tasks share.
+struct TextConfig {
+  std::string pretrained{};
+  int64_t max_length = 128;
+  bool partial = false;
+
+  void fields(Fields& f);
+};
+
+/// The texts of a task, as ids.
+struct Texts {
+  const Corpus* corpus = nullptr;
+  std::shared_ptr<const Wordpiece> tokenizer;
+  Encoded train;
+  std::vector<Encoded> dev;          ///< MNLI has two
+  std::vector<std::string> remarks;  ///< on the data, to stand beside every number
+
+  bool is_regression() const { return corpus->is_regression(); }
+  /// Outputs of the model: classes, or one number.
+  int64_t outputs() const { return is_regression() ? 1 : static_cast<int64_t>(corpus->classes.size()); }
+};
+
+using GlueTask = TaskEntry<Texts>;
+
+/// All of them, in the order of --help.
+std::vector<GlueTask> glue_tasks(const std::shared_ptr<const TextConfig>& config);
+
+/// The test sets of a task that are in the folder of the data: of MNLI the diagnostic set, too. An Error where one that
+/// belongs to the task is missing.
+std::vector<TestSet> test_sets(const RunOptions& run, const TextConfig& config, const Corpus& corpus);
+/// The ids of a test set of a corpus.
+Encoded encode_test(const RunOptions& run, const TextConfig& config, const Texts& texts, const TestSet& test);
+
+}  // namespace bochner::glue

@@ -1,0 +1,237 @@
+// GLUE through the program: tiny tables and a tiny BERT, written here, trained three steps by each method, asked for
+// the server's files; and what batches hold.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/glue/problem.h"
+#include "layers/models/hugging_face.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using nlohmann::json;
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::put;
+using test::TemporaryFolder;
+
+/// A folder with `model` and `data/glue`.
+class Glue : public ::testing::Test {
+ protected:
+  Glue() {
+    save_model("model", 234);
+    for (const char* name : {"RTE", "STS-B", "MNLI", "CoLA", "diagnostic"}) {
+      std::filesystem::create_directories(folder_ / ("data/glue/" + std::string(name)));
+    }
+    put(folder_ / "data/glue/RTE/train.tsv", pairs("label", 12, {"entailment", "not_entailment"}));
+    put(folder_ / "data/glue/RTE/dev.tsv", pairs("label", 6, {"entailment", "not_entailment"}));
+    put(folder_ / "data/glue/RTE/test.tsv", pairs("", 5, {}));
+  }
+
+  static std::string pairs(const std::string& label, int rows, const std::vector<std::string>& labels) {
+    std::string text = "index\tsentence1\tsentence2" + (label.empty() ? "" : "\t" + label) + "\n";
+    for (int i = 0; i < rows; ++i) {
+      const bool same = i % 2 == 0;
+      text += fmt::format("{}\ta b \"c {}\t{}{}\n", i, i % 3, same ? "a b" : "x y z",
+                          label.empty() ? "" : "\t" + labels[static_cast<size_t>(i) % labels.size()]);
+    }
+    return text;
+  }
+
+  /// With the tokenizer of tests/golden/wordpiece, which has 234 ids.
+  void save_model(const std::string& name, int64_t vocabulary) const {
+    BertOptions options{.vocabulary = vocabulary, .length = 32, .layers = 2, .dim = 8, .hidden = 16};
+    options.attention.heads = 2;
+    options.deviation = 0.3;
+    Generator init(1);
+    Bert bert({}, options, init);
+    save_pretrained(bert, folder_ / name, BOCHNER_SOURCE_DIR "/tests/golden/wordpiece");
+  }
+
+  Ended run(std::vector<std::string> arguments) const {
+    const std::vector<std::string> small = {BOCHNER_GLUE, "--partial", "--pretrained=model", "--max-length=16",
+                                            "--threads=1"};
+    arguments.insert(arguments.begin(), small.begin(), small.end());
+    return Process(arguments, folder_.path()).wait();
+  }
+  Ended train(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"--task=rte", "--steps=3", "--batch=4"});
+    return run(arguments);
+  }
+  json results(const std::string& name) const { return json::parse(contents(folder_ / name / "results.json")); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Glue, EachMethodTrainsItsParameters) {
+  const std::vector<std::pair<std::string, int64_t>> methods = {
+      {"full", 0},
+      {"linear-probe", 8 * 2 + 2},
+      {"pooler", 8 * 2 + 2 + 72},
+      {"bitfit", 8 + 2 * (24 + 8 + 8 + 16 + 8 + 8) + 8 + 18},
+      {"lora", 2 * 2 * 8 * (8 + 8) + 18},
+      {"adapter", 2 * (2 * 8 * 48 + 48 + 8) + 18},
+      {"houlsby", 4 * (2 * 8 * 48 + 48 + 8) + 18},
+      {"snnk-adapter", 4 * (8 * 16 + 8) + 18},
+      {"snnk-pooler", 8 * 16 + 18},
+      {"uptrain", 0},
+  };
+  for (const auto& [method, parameters] : methods) {
+    const Ended ended = train({"--model.method=" + method, "--model.top=1", "--out=" + method});
+    ASSERT_EQ(ended.code, 0) << method << ended.err;
+    const json record = results(method);
+    EXPECT_EQ(record["steps"], 3) << method;
+    EXPECT_TRUE(parameters == 0 || record["parameters"] == parameters) << method << record["parameters"];
+    EXPECT_EQ(record["model"]["method"], method);
+    EXPECT_TRUE(record["metrics"]["test"].contains("accuracy")) << method;
+    EXPECT_EQ(record["metrics"]["test"], record["metrics"]["valid"]) << method;
+    EXPECT_EQ(record["baselines"]["majority class"]["accuracy"], 0.5) << method;
+  }
+  const json first = results("full");
+  EXPECT_NE(first["remarks"].dump().find("learnt from 12 of the 2490 published rows"), std::string::npos);
+  EXPECT_NE(first["remarks"].dump().find("also chose the model"), std::string::npos);
+  EXPECT_NE(first["data"].dump().find("model.safetensors"), std::string::npos);
+}
+
+TEST_F(Glue, AnswersAreWhatTheServerTakes) {
+  ASSERT_EQ(train({"--out=a"}).code, 0);
+  const Ended asked = run({"--predict=a"});
+  ASSERT_EQ(asked.code, 0) << asked.err;
+  std::istringstream lines(contents(folder_ / "a/RTE.tsv"));
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "index\tprediction");
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(std::getline(lines, line)) << i;
+    EXPECT_TRUE(line == fmt::format("{}\tentailment", i) || line == fmt::format("{}\tnot_entailment", i)) << line;
+  }
+  EXPECT_FALSE(std::getline(lines, line));
+}
+
+TEST_F(Glue, OfMnliThereAreTwoDevelopmentSetsAndThreeFilesOfAnswers) {
+  const std::vector<std::string> classes = {"neutral", "entailment", "contradiction"};
+  const std::filesystem::path mnli = folder_ / "data/glue/MNLI";
+  put(mnli / "train.tsv", pairs("gold_label", 9, classes));
+  put(mnli / "dev_matched.tsv", pairs("gold_label", 6, classes));
+  put(mnli / "dev_mismatched.tsv", pairs("gold_label", 7, classes));
+  put(mnli / "test_matched.tsv", pairs("", 2, {}));
+  put(mnli / "test_mismatched.tsv", pairs("", 3, {}));
+  put(folder_ / "data/glue/diagnostic/diagnostic.tsv", pairs("", 4, {}));
+  const Ended trained = train({"--task=mnli", "--out=m"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const json metrics = results("m")["metrics"]["test"];
+  EXPECT_TRUE(metrics.contains("accuracy") && metrics.contains("accuracy-mismatched")) << metrics;
+  ASSERT_EQ(run({"--predict=m", "--out=answers"}).code, 0);
+  for (const auto& [file, rows] : {std::pair{"MNLI-m.tsv", 2}, {"MNLI-mm.tsv", 3}, {"AX.tsv", 4}}) {
+    const std::string text = contents(folder_ / ("answers/" + std::string(file)));
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), rows + 1) << file;
+  }
+}
+
+TEST_F(Glue, ScoresAreLearntAsNumbers) {
+  const std::filesystem::path sts = folder_ / "data/glue/STS-B";
+  put(sts / "train.tsv", pairs("score", 12, {"0", "2.5", "5.000"}));
+  put(sts / "dev.tsv", pairs("score", 6, {"1", "4.2"}));
+  put(sts / "test.tsv", pairs("", 3, {}));
+  const Ended trained = train({"--task=sts-b", "--out=s"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const json metrics = results("s")["metrics"]["test"];
+  EXPECT_TRUE(metrics.contains("spearman") && metrics.contains("pearson")) << metrics;
+  ASSERT_EQ(run({"--predict=s"}).code, 0);
+  const std::string text = contents(folder_ / "s/STS-B.tsv");
+  EXPECT_NE(text.find("\n2\t"), std::string::npos) << text;
+  EXPECT_NO_THROW((void)std::stod(text.substr(text.find("\n2\t") + 3)));
+}
+
+TEST_F(Glue, ARunIsContinuedAsIfItHadNotStopped) {
+  const auto steps = [&](const char* count, const char* out, const char* more) {
+    return train({"--steps=" + std::string(count), "--optim.schedule=constant", "--optim.evaluate-every=1",
+                  "--out=" + std::string(out), more});
+  };
+  ASSERT_EQ(steps("4", "whole", "--seed=1").code, 0);
+  ASSERT_EQ(steps("2", "parts", "--seed=1").code, 0);
+  const Ended ended = steps("4", "parts", "--resume");
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(results("whole")["metrics"], results("parts")["metrics"]);
+}
+
+TEST_F(Glue, WithoutADevelopmentSetTheLastRowsOfTrainingTakeItsPlace) {
+  std::filesystem::remove(folder_ / "data/glue/RTE/dev.tsv");
+  const Ended ended = train({"--out=a"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(results("a")["remarks"].dump().find("the last 1 rows of the training set"), std::string::npos);
+}
+
+TEST_F(Glue, StepsFollowFromEpochsWhereTheyAreNotGiven) {
+  const Ended ended = run({"--task=rte", "--batch=5", "--epochs=2", "--warmup-share=0.5", "--out=a"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const std::string config = contents(folder_ / "a/config.ini");
+  EXPECT_EQ(results("a")["steps"], 6);  // two epochs of 5, 5 and 2 rows
+  EXPECT_NE(config.find("warmup = 3\n"), std::string::npos) << config;
+  EXPECT_NE(config.find("evaluate-every = 3\n"), std::string::npos) << config;
+}
+
+TEST_F(Glue, EveryPresetIsOneOfAMethod) {
+  for (const auto& entry : std::filesystem::directory_iterator(BOCHNER_SOURCE_DIR "/experiments/glue/presets")) {
+    const std::string file = entry.path().stem().string();
+    const std::string name = file.substr(0, file.find('.'));
+    const std::string task = name == file ? "mrpc" : file.substr(file.find('.') + 1);
+    const Ended ended = run({"--preset=" + name, "--task=" + task, "--dump-config"});
+    ASSERT_EQ(ended.code, 0) << file << ended.err;
+    const std::string method = name == "snnk-adapter-cosine" ? "snnk-adapter" : name;
+    EXPECT_NE(ended.out.find("method = " + method + "\n"), std::string::npos) << ended.out;
+  }
+}
+
+TEST_F(Glue, MistakesAreToldInOneLine) {
+  const auto told = [&](const std::vector<std::string>& arguments, const std::string& text) {
+    const Ended ended = train(arguments);
+    EXPECT_EQ(ended.code, 2) << text;
+    EXPECT_NE(ended.err.find(text), std::string::npos) << ended.err;
+  };
+  save_model("smaller", 233);
+  told({"--pretrained=smaller"}, "smaller: the tokenizer has 234 ids, the model 233 tokens");
+  const Ended unnamed = Process({BOCHNER_GLUE, "--task=rte"}, folder_.path()).wait();
+  EXPECT_NE(unnamed.err.find("--pretrained: name the folder of a model"), std::string::npos) << unnamed.err;
+  told({"--max-length=33"}, "--max-length=33: the model has 32 positions");
+  told({"--model.method=uptrain", "--model.top=3"}, "--model.top=3: the model has 2 blocks");
+  told({"--partial=false"}, "RTE/train.tsv: 12 rows, the published file has 2490");
+  told({"--task=wnli"}, "WNLI/train.tsv: is missing");
+  put(folder_ / "data/glue/RTE/dev.tsv", pairs("label", 6, {"entailment", "neutral"}));
+  told({}, "RTE/dev.tsv: row 3 column 4 ('label'): the label 'neutral' is none of entailment, not_entailment");
+}
+
+TEST(GlueFeed, GivesTypesMaskAndScores) {
+  glue::Table table;
+  table.name = "sts-b train";
+  table.sentences = 2;
+  for (const char* sentence : {"a b", "c", "a", "b c d a b", "x", "y"}) table.add_sentence(sentence);
+  table.scores = {1, 2.5F, 5};
+  const Wordpiece tokenizer(read_vocabulary(BOCHNER_SOURCE_DIR "/tests/golden/wordpiece/vocab.txt"));
+  const auto encoded =
+      std::make_shared<const glue::Encoded>(glue::encode(table, tokenizer, 16, [](const std::string&) {}));
+  glue::TextFeed feed(encoded, {.batch_size = 3, .shuffle = false});
+  const Examples batch = feed.next();
+  EXPECT_EQ(batch.at("values").to_vector<float>(), (std::vector<float>{1, 2.5F, 5}));
+  ASSERT_EQ(batch.at("ids").shape(), (Shape{3, 9}));
+  const std::vector<int64_t> types = batch.at("types").to_vector<int64_t>();
+  // [CLS] a b [SEP] c [SEP] | [CLS] a [SEP] b c d a b [SEP] | [CLS] x [SEP] y [SEP]
+  EXPECT_EQ(types, (std::vector<int64_t>{0, 0, 0, 0, 1, 1, 0, 0, 0,  //
+                                         0, 0, 0, 1, 1, 1, 1, 1, 1,  //
+                                         0, 0, 0, 1, 1, 0, 0, 0, 0}));
+  const Tensor mask = batch.at("mask").cast(DType::i64);
+  EXPECT_EQ(mask.to_vector<int64_t>(), (std::vector<int64_t>{1, 1, 1, 1, 1, 1, 0, 0, 0,  //
+                                                             1, 1, 1, 1, 1, 1, 1, 1, 1,  //
+                                                             1, 1, 1, 1, 1, 0, 0, 0, 0}));
+  glue::TextFeed shuffled(encoded, {.batch_size = 2, .shuffle = true, .seed = 3});
+  std::vector<std::vector<int64_t>> numbers;
+  for (int i = 0; i < 5; ++i) numbers.push_back(shuffled.next().numbers);
+  shuffled.go_to(3);
+  EXPECT_EQ(shuffled.next().numbers, numbers[3]);
+}
+
+}  // namespace
+}  // namespace bochner
