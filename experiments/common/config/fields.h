@@ -24,22 +24,19 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 #include <vector>
+
+#include "engine/option.h"
 
 namespace bochner {
 
-/// One named, typed value of a config struct, and the rules for it.
-class Field {
+/// An option (engine/option.h) of a config struct, with what belongs to programs alone.
+class Field : public Option {
  public:
-  using Target = std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::vector<int64_t>*,
-                              std::vector<double>*, std::vector<std::string>*>;
+  Field(std::string name, Option option) : Option(std::move(option)) { rename(std::move(name)); }
 
-  Field(std::string name, Target target, std::string help);
-
-  // Rules for the value, or for each element of a list; assign() and validate() report violations. A whole number
-  // without an upper bound is at most 10^9 in absolute value, so that products of a few of them can be computed; a seed
-  // is not bounded.
+  // As those of Option, so that one may follow another.
   Field& at_least(double bound);
   Field& at_most(double bound);
   Field& above(double bound);
@@ -55,32 +52,15 @@ class Field {
   /// May differ when a run is continued, since results do not depend on it.
   Field& free_on_resume();
 
-  const std::string& name() const { return name_; }
-  const std::string& help() const { return help_; }
-  const std::vector<std::string>& choices() const { return choices_; }
-  bool is_flag() const { return std::holds_alternative<bool*>(target_); }
   bool is_command_line_only() const { return command_line_only_; }
   bool is_of_invocation() const { return of_invocation_; }
-  /// Whether assign() has given it a value.
-  bool was_given() const { return was_given_; }
   bool is_free_on_resume() const { return free_on_resume_ || of_invocation_; }
   /// `BOCHNER_MODEL_LAYERS` for `model.layers`.
   std::string environment_name() const;
   /// `N`, `X`, `NAME`, ... for --help.
   std::string placeholder() const;
-  /// `at least 1`, `one of a, b`; empty if every value is allowed.
-  std::string rule() const;
-
-  /// Parses and checks `text`. An Error names the field, the text and the rule, and leaves the value unchanged.
-  void assign(std::string_view text);
-  /// Checks the present value, which code may have set.
-  void validate() const;
-  /// The value as assign() reads it: the shortest form that reads back to the same bits, with lists joined by commas.
-  std::string text() const;
   /// The value as JSON.
   std::string json() const;
-  /// The value of a field with one number; none for other fields.
-  std::optional<double> number() const;
   struct Limit {
     std::string other;
     std::string because;
@@ -88,25 +68,10 @@ class Field {
   const std::optional<Limit>& limit() const { return limit_; }
 
  private:
-  struct Bound {
-    double value;
-    bool inclusive;
-  };
-
-  template <class T>
-  void check(const T& value) const;
-
-  std::string name_;
-  Target target_;
-  std::string help_;
-  std::optional<Bound> lower_;
-  std::optional<Bound> upper_;
-  std::vector<std::string> choices_;
   std::optional<Limit> limit_;
   bool of_invocation_ = false;
   bool command_line_only_ = false;
   bool free_on_resume_ = false;
-  bool was_given_ = false;
 };
 
 /// The list of fields of one config object, which must outlive it and must not move.
@@ -121,11 +86,17 @@ class Fields {
   }
 
   /// Adds a field; lower case, words joined by hyphens. A name given twice is an internal error.
-  Field& operator()(std::string_view name, Field::Target target, std::string help);
   template <class T>
   Field& operator()(std::string_view name, T& value, std::string help) {
-    return (*this)(name, Field::Target(&value), std::move(help));
+    return add(Option(std::string(name), Option::Target(&value), std::move(help)));
   }
+  /// An enum, with the table of its texts, which is the only one.
+  template <class Enum>
+  Field& operator()(std::string_view name, Enum& value, const EnumTexts<Enum>& texts, std::string help) {
+    return add(Option(std::string(name), value, texts, std::move(help)));
+  }
+  /// An option of a struct that knows nothing of programs.
+  Field& add(Option option);
   /// Adds the fields of a part of the config, whose names begin with `name.`.
   template <class Part>
   void group(std::string_view name, Part& part) {
