@@ -102,13 +102,12 @@ Measured features(const Config& config, Log& log) {
   struct Estimator {
     const char* label;
     const char* mechanism;
-    AttentionOptions::Coupling coupling;
+    const char* coupling;
   };
-  using Coupling = AttentionOptions::Coupling;
-  const Estimator estimators[] = {{"positive, orthogonal", "performer", Coupling::orthogonal},
-                                  {"positive, independent", "performer", Coupling::independent},
-                                  {"trigonometric, orthogonal", "performer-trig", Coupling::orthogonal},
-                                  {"trigonometric, independent", "performer-trig", Coupling::independent}};
+  const Estimator estimators[] = {{"positive, orthogonal", "performer", "orthogonal"},
+                                  {"positive, independent", "performer", "independent"},
+                                  {"trigonometric, orthogonal", "performer-trig", "orthogonal"},
+                                  {"trigonometric, independent", "performer-trig", "independent"}};
   Measured measured;
   for (const double scale : config.scales.empty() ? std::vector<double>{0.5, 0.7, 1} : config.scales) {
     const double seen = scale * std::pow(static_cast<double>(config.dim), 0.25);
@@ -126,10 +125,9 @@ Measured features(const Config& config, Log& log) {
       std::vector<std::string> row = {label};
       means.emplace_back();
       for (const int64_t M : config.features) {
-        const AttentionOptions options{.features = M, .coupling = coupling};
-        const Spread error = repeated(config, [&, name = mechanism](Generator& g) {
-          return output_error(name, options, config.length, config.dim, scale, g);
-        });
+        const MechanismOptions options(mechanism, {{"features", M}, {"coupling", coupling}});
+        const Spread error =
+            repeated(config, [&](Generator& g) { return output_error(options, config.length, config.dim, scale, g); });
         curve.points.emplace_back(M, std::log10(error.mean));
         row.push_back(fmt::format("{:.1e} ± {:.0e}", error.mean, error.deviation));
         means.back().push_back(error.mean);
@@ -171,7 +169,7 @@ Measured through_layers(const Config& config, Log& log) {
     for (const int64_t M : config.features) {
       std::vector<double> sums(static_cast<size_t>(config.layers), 0);
       repeated(config, [&](Generator& g) {
-        const std::vector<double> errors = layered_errors("performer", {.features = M},
+        const std::vector<double> errors = layered_errors({"performer", {{"features", M}}},
                                                           {.length = config.length,
                                                            .dim = config.dim,
                                                            .heads = config.heads,
@@ -256,11 +254,9 @@ Measured spectral(const Config& config, Log& log) {
         Curve curve{method, 0, false, {}};
         std::vector<std::string> row = {method};
         for (const int64_t M : config.features) {
-          AttentionOptions options{.features = M};
-          options.convolution = 0;
           const Spread error = repeated(config, [&](Generator& g) {
             const Inputs x = drawn(length, scale, g);
-            return spectral_error(method, options, x.Q, x.K, x.V, g);
+            return spectral_error(method, M, x.Q, x.K, x.V, g);
           });
           curve.points.emplace_back(M, std::log10(error.mean));
           row.push_back(fmt::format("{:.3f} ± {:.3f}", error.mean, error.deviation));

@@ -14,11 +14,9 @@
 namespace bochner {
 namespace {
 
-Tensor attend(const std::string& name, const AttentionOptions& options, const Tensor& Q, const Tensor& K,
-              const Tensor& V, Generator& generator) {
-  AttentionOptions chosen = options;
-  if (chosen.length == 0) chosen.length = K.size(2);
-  const auto mechanism = mechanism_named(name).make({}, Q.size(1), Q.size(3), chosen, generator);
+Tensor attend(MechanismOptions options, const Tensor& Q, const Tensor& K, const Tensor& V, Generator& generator) {
+  options.set_default_length(K.size(2));
+  const auto mechanism = make_mechanism({}, Q.size(1), Q.size(3), options, generator);
   mechanism->to(Device::cpu(), Q.dtype());
   Context context{generator, false};
   return mechanism->forward(Q, K, V, {}, context).value();
@@ -63,18 +61,16 @@ double error_ratio(double length, double angle) {
   return std::pow(1 - std::exp(-minus2), 2) / (2 * std::pow(kernel, 4) * (1 - std::exp(-plus2)));
 }
 
-double output_error(const std::string& mechanism, const AttentionOptions& options, int64_t length, int64_t dim,
-                    double scale, Generator& generator) {
+double output_error(const MechanismOptions& mechanism, int64_t length, int64_t dim, double scale,
+                    Generator& generator) {
   const auto random = [&](double deviation) { return normal({1, 1, length, dim}, generator, 0, deviation); };
   const Tensor Q = random(scale);
   const Tensor K = random(scale);
   const Tensor V = random(1);
-  return mean(square(attend(mechanism, options, Q, K, V, generator) - attend("softmax", {}, Q, K, V, generator)))
-      .item();
+  return mean(square(attend(mechanism, Q, K, V, generator) - attend("softmax", Q, K, V, generator))).item();
 }
 
-std::vector<double> layered_errors(const std::string& mechanism, const AttentionOptions& options, const Stack& stack,
-                                   Generator& generator) {
+std::vector<double> layered_errors(const MechanismOptions& mechanism, const Stack& stack, Generator& generator) {
   const int64_t size = stack.heads * stack.dim;
   Tensor x = normal({1, stack.length, size}, generator);
   Tensor y = x;
@@ -87,11 +83,11 @@ std::vector<double> layered_errors(const std::string& mechanism, const Attention
     const Tensor Wq = weights(size, size), Wk = weights(size, size), Wv = weights(size, size);
     const Tensor W1 = stack.hidden > 0 ? weights(size, stack.hidden) : Tensor();
     const Tensor W2 = stack.hidden > 0 ? weights(stack.hidden, size) : Tensor();
-    const auto block = [&](const Tensor& in, const std::string& name) {
+    const auto block = [&](const Tensor& in, const MechanismOptions& options) {
       const auto heads = [&](const Tensor& W) {  // (1, L, H D) -> (1, H, L, D)
         return matmul(in, W).view({1, stack.length, stack.heads, stack.dim}).transpose(1, 2).contiguous();
       };
-      const Tensor O = attend(name, options, heads(Wq), heads(Wk), heads(Wv), generator);
+      const Tensor O = attend(options, heads(Wq), heads(Wk), heads(Wv), generator);
       const Tensor a = normed(in + O.transpose(1, 2).reshape({1, stack.length, size}));
       return stack.hidden > 0 ? normed(a + matmul(gelu(matmul(a, W1)), W2)) : a;
     };
@@ -103,11 +99,14 @@ std::vector<double> layered_errors(const std::string& mechanism, const Attention
   return errors;
 }
 
-double spectral_error(const std::string& method, const AttentionOptions& options, const Tensor& Q, const Tensor& K,
-                      const Tensor& V, Generator& generator) {
-  const Tensor exact = attend("softmax", {}, Q, K, V, generator);
-  const Tensor found = method == "nystrom" ? nystrom_softmax(Q, K, V, options.features, generator)
-                                           : attend(method, options, Q, K, V, generator);
+double spectral_error(const std::string& method, int64_t features, const Tensor& Q, const Tensor& K, const Tensor& V,
+                      Generator& generator) {
+  const Tensor exact = attend("softmax", Q, K, V, generator);
+  const auto approximate = [&] {
+    if (method == "nystrom") return nystrom_softmax(Q, K, V, features, generator);
+    return attend(MechanismOptions(method).set_known({{"features", features}, {"convolution", 0}}), Q, K, V, generator);
+  };
+  const Tensor found = approximate();
   const auto norm = [](const Tensor& x) {
     return svd(x.reshape({x.size(2), x.size(3)})).s.to_vector<double>().front();
   };

@@ -22,8 +22,7 @@ double error_ratio(double length, double angle);
 
 /// Mean squared difference between the outputs of `mechanism` and of softmax attention on Q, K ~ N(0, scale^2) and
 /// V ~ N(0, 1), all (1, 1, L, D). Softmax sees vectors of the length scale D^(1/4): exp(q.k / sqrt D).
-double output_error(const std::string& mechanism, const AttentionOptions& options, int64_t length, int64_t dim,
-                    double scale, Generator& generator);
+double output_error(const MechanismOptions& mechanism, int64_t length, int64_t dim, double scale, Generator& generator);
 
 /// A Transformer with random weights, for layered_errors.
 struct Stack {
@@ -36,13 +35,13 @@ struct Stack {
 
 /// PERF Fig. 14: the mean over tokens of |x - y| / |y| after layer 1, 2, ..., where x comes from a Transformer with
 /// `mechanism` and y from one with softmax attention and the same weights. Inputs are N(0, 1).
-std::vector<double> layered_errors(const std::string& mechanism, const AttentionOptions& options, const Stack& stack,
-                                   Generator& generator);
+std::vector<double> layered_errors(const MechanismOptions& mechanism, const Stack& stack, Generator& generator);
 
 /// The largest singular value of the difference between the outputs of a method and of softmax attention, over that of
-/// softmax attention (SKY §4.5). Q, K, V (1, 1, L, D). `method`: a mechanism, or `nystrom`, SKY Eqs. 4-6 on the raw
-/// exp(Q K^T / sqrt D) with its row sums then taken from the approximation.
-double spectral_error(const std::string& method, const AttentionOptions& options, const Tensor& Q, const Tensor& K,
-                      const Tensor& V, Generator& generator);
+/// softmax attention (SKY §4.5). Q, K, V (1, 1, L, D). `method`: a mechanism, without a convolution of V, or `nystrom`,
+/// SKY Eqs. 4-6 on the raw exp(Q K^T / sqrt D) with its row sums then taken from the approximation. `features`: the
+/// number of random features or landmarks, where the method has such.
+double spectral_error(const std::string& method, int64_t features, const Tensor& Q, const Tensor& K, const Tensor& V,
+                      Generator& generator);
 
 }  // namespace bochner

@@ -78,14 +78,13 @@ TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given) {
   require_shape("K", K, {Q.size(0), Q.size(1), K.size(2), Q.size(3)});
   require_shape("V", V, {K.size(0), K.size(1), K.size(2), V.size(3)});
   const Mask mask{mask_of(given, K.shape()), call.causal};
-  AttentionOptions options = call.options;
-  if (options.length == 0) options.length = std::max(Q.size(2), K.size(2));
+  MechanismOptions options = call.mechanism;
+  options.set_default_length(std::max(Q.size(2), K.size(2)));
   // Frequencies are those of the file, or drawn once: what is written is what was used, for O and for A.
-  options.redraw = 0;
-  options.redraw_in_evaluation = false;
+  options.set_known({{"redraw", 0}, {"redraw-in-evaluation", false}});
 
   Generator init(call.seed);
-  const auto mechanism = mechanism_named(call.attention).make({}, Q.size(1), Q.size(3), options, init);
+  const auto mechanism = make_mechanism({}, Q.size(1), Q.size(3), options, init);
   mechanism->to(Device::cpu(), Q.dtype());
   load(given, mechanism->state());
 

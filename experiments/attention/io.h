@@ -11,8 +11,7 @@
 namespace bochner {
 
 struct AttentionCall {
-  std::string attention;
-  AttentionOptions options;
+  MechanismOptions mechanism;
   bool causal = false;
   bool training = false;
   bool matrix = false;  ///< also A, from one-hot values (PERF C.4)

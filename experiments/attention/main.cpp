@@ -3,13 +3,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <set>
-#include <sstream>
 
 #include "experiments/attention/io.h"
-#include "experiments/attention/mechanism_config.h"
 #include "experiments/common/program/interrupt.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/tensor_file.h"
+#include "experiments/learners/mechanism_config.h"
 
 namespace bochner {
 namespace {
@@ -40,7 +39,7 @@ struct Config {
   }
 };
 
-void print_mechanism(const std::string& name, Config& config) {
+void print_mechanism(const std::string& name, const Config& config) {
   const MechanismInfo& info = mechanism_named(name);
   const auto line = [](const char* what, const std::string& text) {
     if (!text.empty()) fmt::print("  {:<13} {}\n", what, text);
@@ -54,9 +53,11 @@ void print_mechanism(const std::string& name, Config& config) {
   line("causal", info.causal ? "yes" : "no");
   line("learns", info.learns);
   line("as released", info.released);
-  AttentionOptions options = config.mechanism.chosen(64);
+  MechanismOptions options = config.mechanism.chosen(name);
+  MechanismOptions shown = options;
+  shown.set_default_length(64);
   Generator init(1);
-  const auto mechanism = info.make({}, 4, 64, options, init);
+  const auto mechanism = make_mechanism({}, 4, 64, shown, init);
   std::set<std::string> learnt;
   for (const Parameter* parameter : mechanism->parameters()) learnt.insert(parameter->name);
   const auto state = mechanism->state();
@@ -64,16 +65,11 @@ void print_mechanism(const std::string& name, Config& config) {
   for (const auto& [key, tensor] : state) {
     fmt::print("  {} {}{}\n", key, tensor.shape().str(), learnt.count(key) > 0 ? ", learns" : "");
   }
-  if (!info.options.empty()) fmt::print("\nOptions:\n");
-  Fields fields = Fields::of(config);
-  std::istringstream names(info.options);
-  for (std::string option; std::getline(names, option, ',');) {
-    option = option.substr(option.find_first_not_of(' '));
-    option = option.substr(0, option.find(' '));  // without a remark behind it
-    std::replace(option.begin(), option.end(), '_', '-');
-    const Field& field = fields.at("mechanism." + option);
-    fmt::print("  --{}={}  {}{}\n", field.name(), field.text(), field.help(),
-               field.rule().empty() ? "" : " (" + field.rule() + ")");
+  OptionList list = options.list();
+  if (list.size() > 0) fmt::print("\nOptions:\n");
+  for (const Option& option : list) {
+    fmt::print("  --mechanism.{}={}  {}{}\n", option.name(), option.text(), option.help(),
+               option.rule().empty() ? "" : " (" + option.rule() + ")");
   }
 }
 
@@ -82,8 +78,7 @@ void run(Config& config, Session& session) {
   if (!config.show.empty()) print_mechanism(config.show, config);
   if (config.list || !config.show.empty()) return;
   if (config.io.empty()) fail("attention: nothing to do; --list, --show NAME, or --io FILE (see --help)");
-  const AttentionCall call{.attention = config.run.attention,
-                           .options = config.mechanism.chosen(0),
+  const AttentionCall call{.mechanism = config.mechanism.chosen(config.run.attention),
                            .causal = config.causal,
                            .training = config.training,
                            .matrix = config.matrix,
@@ -94,14 +89,14 @@ void run(Config& config, Session& session) {
   try {
     result = attend_tensors(call, given);
   } catch (const Error& error) {
-    fail("{} on {}: {}", call.attention, config.io, error.what());
+    fail("{} on {}: {}", config.run.attention, config.io, error.what());
   }
-  write_safetensors(out, result, {{"attention", call.attention}, {"options", session.fields.json("mechanism")}});
+  write_safetensors(out, result, {{"attention", config.run.attention}, {"options", session.fields.json("mechanism")}});
   for (const auto& [name, tensor] : result) session.log.info("{:<24} {}", name, tensor.str());
   fmt::print("{}\n", out.string());
   const std::string bad = not_finite(result);
   if (!bad.empty())
-    throw RunFailure(fmt::format("{} on {}: {}; {} holds them", call.attention, config.io, bad, out.string()));
+    throw RunFailure(fmt::format("{} on {}: {}; {} holds them", config.run.attention, config.io, bad, out.string()));
 }
 
 }  // namespace

@@ -127,10 +127,7 @@ TensorMap computed(Model& model, const ModelCall& call, const TensorMap& given) 
 
 template <class Model, class Options>
 ModelAnswer answer(const ModelCall& call, Options options, const TensorMap& given) {
-  const double dropout = options.attention.mechanism.dropout;
-  options.attention.attention = call.attention;
   options.attention.mechanism = call.mechanism;
-  options.attention.mechanism.dropout = dropout;
   if (!call.blocks.empty()) options.attention_blocks = block_numbers(call.blocks, options.layers);
   Generator init(call.seed);
   Model model({}, options, init);

@@ -12,8 +12,7 @@ namespace bochner {
 
 struct ModelCall {
   std::filesystem::path folder;  ///< of the weights
-  std::string attention;         ///< in place of softmax
-  AttentionOptions mechanism;    ///< of that attention
+  MechanismOptions mechanism;    ///< in place of softmax
   std::string blocks;            ///< those that have it, as block_numbers reads them; empty: all
   bool training = false;         ///< with dropout
   uint64_t seed = 1;             ///< of what is made new, and of all draws

@@ -1,9 +1,9 @@
 // Pretrained BERT and ViT: their outputs on inputs of the caller's own, and their weights written again.
-#include "experiments/attention/mechanism_config.h"
 #include "experiments/bert/io.h"
 #include "experiments/common/program/interrupt.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/tensor_file.h"
+#include "experiments/learners/mechanism_config.h"
 
 namespace bochner {
 namespace {
@@ -36,8 +36,7 @@ void run(Config& config, Session& session) {
   if (config.pretrained.empty()) fail("bert: say --pretrained=FOLDER, with config.json and model.safetensors");
   if (config.io.empty() && config.exported.empty()) fail("bert: nothing to do; --io=FILE or --export=FOLDER");
   const ModelCall call{.folder = config.pretrained,
-                       .attention = config.run.attention,
-                       .mechanism = config.mechanism.chosen(0),
+                       .mechanism = config.mechanism.chosen(config.run.attention),
                        .blocks = config.blocks,
                        .training = config.training,
                        .seed = config.run.seed,
@@ -59,7 +58,7 @@ void run(Config& config, Session& session) {
   if (!config.exported.empty()) fmt::print("{}\n", config.exported);
   if (config.io.empty()) return;
   const std::filesystem::path out = result_file(config.io, config.run.out, "bert");
-  write_safetensors(out, answer.tensors, {{"pretrained", config.pretrained}, {"attention", call.attention}});
+  write_safetensors(out, answer.tensors, {{"pretrained", config.pretrained}, {"attention", config.run.attention}});
   for (const auto& [name, tensor] : answer.tensors) session.log.info("{:<24} {}", name, tensor.str());
   fmt::print("{}\n", out.string());
   const std::string bad = not_finite(answer.tensors);

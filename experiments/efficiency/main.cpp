@@ -9,8 +9,8 @@
 
 #include "autograd/fused/cross_entropy.h"
 #include "engine/allocator.h"
-#include "experiments/attention/mechanism_config.h"
 #include "experiments/common/report/figures.h"
+#include "experiments/learners/mechanism_config.h"
 #include "layers/models/encoder.h"
 
 namespace bochner {
@@ -75,8 +75,7 @@ struct Costs {
 
 /// One mechanism with its number of features, in a model of so many blocks.
 struct Method {
-  std::string name;
-  AttentionOptions options;
+  MechanismOptions mechanism;
   int64_t layers = 0;
   std::string label;
 };
@@ -86,10 +85,8 @@ struct Bench {
   std::function<void()> forward, both;  ///< without a tape; with one, and backward
 };
 
-AttentionOptions options_at(const Method& method, int64_t length) {
-  AttentionOptions options = method.options;
-  if (options.length == 0) options.length = length;
-  return options;
+MechanismOptions options_at(const Method& method, int64_t length) {
+  return MechanismOptions(method.mechanism).set_default_length(length);
 }
 
 /// One mechanism on Q, K, V (batch, heads, length, head).
@@ -104,8 +101,7 @@ Bench attention_bench(const Config& config, const Method& method, int64_t length
   const int64_t head = config.head_size();
   const auto state = std::make_shared<State>();
   state->generator = Generator(config.run.seed);
-  state->mechanism =
-      mechanism_named(method.name).make({}, config.heads, head, options_at(method, length), state->generator);
+  state->mechanism = make_mechanism({}, config.heads, head, options_at(method, length), state->generator);
   state->mechanism->to(device, DType::f32);
   for (Tensor* tensor : {&state->Q, &state->K, &state->V, &state->dO}) {
     *tensor = normal({config.run.batch, config.heads, length, head}, state->generator).to(device);
@@ -141,10 +137,9 @@ Bench model_bench(const Config& config, const Method& method, int64_t length) {
                                                           .layers = method.layers,
                                                           .dim = config.dim,
                                                           .hidden = config.hidden,
-                                                          .attention = {.attention = method.name,
+                                                          .attention = {.mechanism = options_at(method, length),
                                                                         .heads = config.heads,
-                                                                        .head_dim = config.head_size(),
-                                                                        .mechanism = options_at(method, length)}},
+                                                                        .head_dim = config.head_size()}},
                                            state->generator);
   state->model->to(device, DType::f32);
   state->parameters = state->model->parameters();
@@ -180,9 +175,9 @@ std::vector<Method> methods_of(const Config& config) {
   std::vector<Method> methods;
   for (const int64_t layers : config.is_model() ? config.layers : std::vector<int64_t>{0}) {
     for (size_t i = 0; i < config.methods.size(); ++i) {
-      Method method{config.methods[i], config.mechanism.chosen(0), layers, config.methods[i]};
+      Method method{config.mechanism.chosen(config.methods[i]), layers, config.methods[i]};
       if (!config.features.empty() && config.features[i] > 0) {
-        method.options.features = config.features[i];
+        method.mechanism.set_known({{"features", config.features[i]}});
         method.label += fmt::format(" {}", config.features[i]);
       }
       if (config.is_model() && config.layers.size() > 1) method.label += fmt::format(", {} layers", layers);
@@ -258,7 +253,7 @@ void keep_budget(const Config& config, const std::vector<Row>& last, int64_t nex
 const Row* beside(const std::vector<Row>& rows, const Row& row, const std::string& name) {
   for (const Row& other : rows) {
     const bool alike = other.length == row.length && other.method->layers == row.method->layers;
-    if (alike && other.method->name == name && other.why_not.empty()) return &other;
+    if (alike && other.method->mechanism.name() == name && other.why_not.empty()) return &other;
   }
   return nullptr;
 }
@@ -318,7 +313,7 @@ void run(Config& config, Session& session) {
       "1, 5 and 15 minutes {} "
       "before, {} after.",
       config.run.batch, config.heads, config.head_size(),
-      config.features.empty() ? fmt::format(", {} features", config.mechanism.options.features) : "",
+      config.features.empty() ? fmt::format(", {} features", config.mechanism.text("features")) : "",
       config.is_model() ? fmt::format(", {} layers, model of {}, {} hidden units", depths, config.dim, config.hidden)
       : config.causal   ? ", causal"
                         : "",
@@ -335,7 +330,8 @@ void run(Config& config, Session& session) {
                                  {"Peak memory of forward", x, "log10 of MiB", {}, sizes},
                                  {"Peak memory of forward and backward", x, "log10 of MiB", {}, sizes}};
   for (Figure& figure : figures) {
-    for (const Method& method : methods) figure.curves.push_back({method.label, 0, method.name == "none", {}});
+    for (const Method& method : methods)
+      figure.curves.push_back({method.label, 0, method.mechanism.name() == "none", {}});
   }
   for (const Row& row : rows) {
     const auto method = static_cast<size_t>(row.method - methods.data());

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/attention/mechanism_config.h"
 #include "experiments/glue/methods.h"
+#include "experiments/learners/mechanism_config.h"
 #include "layers/snnk/snnk.h"
 
 namespace bochner::glue {

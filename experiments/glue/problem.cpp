@@ -108,14 +108,14 @@ BertOptions bert_options(const Config& config, int64_t outputs) {
   options.masked_tokens = false;
   options.next_sentence = false;
   options.classes = outputs;
-  options.attention.attention = config.run.attention;
+  options.attention.mechanism = config.run.attention;
   if (!config.model.attention_blocks.empty()) {
     options.attention_blocks = block_numbers(config.model.attention_blocks, options.layers);
   }
   if (config.model.dropout >= 0) {
     options.dropout = config.model.dropout;
     options.classifier_dropout = config.model.dropout;
-    options.attention.mechanism.dropout = config.model.dropout;
+    options.attention_dropout = config.model.dropout;
   }
   if (config.text->max_length > options.length) {
     fail("--max-length={}: the model has {} positions", config.text->max_length, options.length);

@@ -54,7 +54,7 @@ class Analysis {
         task_(task_of(config)),
         data_(data_of(config, task_, session.log)),
         device_(Device::named(config.run.device)) {
-    config_.model.redraw_in_evaluation = true;  // each evaluation has noise of its own
+    config_.model.mechanism.set({"redraw-in-evaluation", true});  // each evaluation has noise of its own
   }
 
   Findings run(const State& checkpoint) {

@@ -30,8 +30,7 @@ Config::Config() {
   model.classifier = 64;
   model.pooling = "first";
   model.init = "xavier";
-  model.features = 64;
-  model.redraw_in_evaluation = true;
+  model.mechanism.set({"features", 64}).set({"redraw-in-evaluation", true});
 }
 
 void Config::fields(Fields& f) {

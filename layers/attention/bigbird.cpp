@@ -17,10 +17,16 @@ namespace {
 
 class BigBird : public Mechanism {
  public:
-  BigBird(Slot slot, const AttentionOptions& options, Generator& init)
-      : Mechanism(std::move(slot)), options_(options), seed_(buffer("seed", integers({1}, 0, 1 << 30, init))) {
-    if (options.random_blocks < 0) fail("bigbird: {} random blocks", options.random_blocks);
-  }
+  struct Options : Joined<BlockSize, WeightDropout, VersionOption> {
+    int64_t random_blocks = 3;  ///< for each block of queries
+    void options(OptionList& list) {
+      Joined::options(list);
+      list("random-blocks", random_blocks, "number of random blocks of bigbird").at_least(0);
+    }
+  };
+
+  BigBird(Slot slot, int64_t /*heads*/, int64_t /*dim*/, const Options& options, Generator& init)
+      : Mechanism(std::move(slot)), options_(options), seed_(buffer("seed", integers({1}, 0, 1 << 30, init))) {}
 
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
@@ -43,7 +49,8 @@ class BigBird : public Mechanism {
     };
     const Tensor own = mask_in_blocks(real, b).reshape({B, N, b});
     const Tensor seen = gather(own, 1, index.view({B, N * w, 1})).reshape({B, 1, N, 1, w, b});
-    const Tensor visible = both(seen, plan.valid.to(Q.device()).view({B, 1, N, 1, w, 1})).reshape({B, 1, N, 1, w * b});
+    const Tensor visible =
+        logical_and(seen, plan.valid.to(Q.device()).view({B, 1, N, 1, w, 1})).reshape({B, 1, N, 1, w * b});
     const Variable O = attend(q, {{gathered(K), gathered(V), visible}}, scale, options_.dropout, context);
     // The first and the last block of queries see all keys.
     const Variable rows = reshape(q, {B, Q.size(1), N, b * Q.size(3)});
@@ -56,7 +63,7 @@ class BigBird : public Mechanism {
   }
 
  private:
-  bool released() const { return options_.as == AttentionOptions::As::released; }
+  bool released() const { return options_.released(); }
 
   struct Plan {
     Tensor blocks;  ///< i64 (B, N, w): blocks of keys
@@ -110,20 +117,21 @@ class BigBird : public Mechanism {
     return seen;
   }
 
-  AttentionOptions options_;
+  Options options_;
   Tensor& seed_;  ///< i64 (1): of the random blocks, which stay the same
 };
 
 }  // namespace
 
 void describe_bigbird(Mechanisms& list) {
-  list.push_back({"bigbird", 2020, "Zaheer et al. (ITC)",
-                  "O_i = softmax over j: neighbouring, first, last or r random blocks, of q_i k_j / sqrt D", "softmax",
-                  "L b (5 + r) D", false, "", "block, random_blocks, dropout, as",
-                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator& init) {
-                    return std::make_unique<BigBird>(slot, options, init);
-                  },
-                  "LRA: random blocks are among the first 1024 tokens"});
+  list.push_back({.name = "bigbird",
+                  .year = 2020,
+                  .paper = "Zaheer et al. (ITC)",
+                  .equation = "O_i = softmax over j: neighbouring, first, last or r random blocks, of q_i k_j / sqrt D",
+                  .approximates = "softmax",
+                  .cost = "L b (5 + r) D",
+                  .released = "LRA: random blocks are among the first 1024 tokens",
+                  .maker = made_as<BigBird>()});
 }
 
 }  // namespace bochner

@@ -80,13 +80,15 @@ Tensor mask_with_neighbours(const Tensor& x, int64_t before, int64_t after) {
   return concat(shifted, -1);
 }
 
-Tensor both(const Tensor& a, const Tensor& b) { return where(a, b, Tensor::full({1}, 0, DType::boolean, b.device())); }
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  return where(a, b, Tensor::full({1}, 0, DType::boolean, b.device()));
+}
 
-Tensor either(const Tensor& a, const Tensor& b) {
+Tensor logical_or(const Tensor& a, const Tensor& b) {
   return where(a, Tensor::full({1}, 1, DType::boolean, b.device()), b);
 }
 
-Tensor opposite(const Tensor& a) {
+Tensor logical_not(const Tensor& a) {
   return where(a, Tensor::full({1}, 0, DType::boolean, a.device()), Tensor::full({1}, 1, DType::boolean, a.device()));
 }
 

@@ -31,10 +31,10 @@ Variable with_neighbours(const Variable& x, int64_t before, int64_t after);
 /// (B, 1, N, 1, block) -> (B, 1, N, 1, (before + 1 + after) block)
 Tensor mask_with_neighbours(const Tensor& x, int64_t before, int64_t after);
 
-/// a and b, a or b; not a: of masks that broadcast.
-Tensor both(const Tensor& a, const Tensor& b);
-Tensor either(const Tensor& a, const Tensor& b);
-Tensor opposite(const Tensor& a);
+/// Of masks that broadcast.
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& a);
 
 /// Keys and values that blocks of queries see.
 struct KeySet {

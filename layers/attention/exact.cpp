@@ -1,35 +1,72 @@
-#include "layers/attention/exact.h"
-
+// Attention without an approximation, and without attention.
 #include <cmath>
 
 #include "autograd/fused/softmax_attention.h"
+#include "layers/attention/mechanism.h"
 
 namespace bochner {
+namespace {
 
-Variable SoftmaxAttention::forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
-                                   Context& context) {
-  const Scope scope(name());
-  SoftmaxAttentionOptions options{1 / std::sqrt(static_cast<double>(Q.size(-1))), mask.causal, {}};
-  if (context.training && options_.dropout > 0) {
-    const int64_t weights = Q.size(0) * Q.size(1) * Q.size(2) * K.size(2);
-    options.dropout = Dropout::draw(options_.dropout, weights, context.generator);
+/// O = softmax(Q K^T / sqrt(D)) V  (Vaswani et al., 2017). Streaming: the length x length scores are never written.
+class SoftmaxAttention : public Mechanism {
+ public:
+  using Options = Joined<WeightDropout, FusedKernels>;
+
+  SoftmaxAttention(Slot slot, int64_t /*heads*/, int64_t /*dim*/, const Options& options, Generator& /*init*/)
+      : Mechanism(std::move(slot)), options_(options) {}
+
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
+                   Context& context) override {
+    const Scope scope(name());
+    SoftmaxAttentionOptions options{1 / std::sqrt(static_cast<double>(Q.size(-1))), mask.causal, {}};
+    if (context.training && options_.dropout > 0) {
+      const int64_t weights = Q.size(0) * Q.size(1) * Q.size(2) * K.size(2);
+      options.dropout = Dropout::draw(options_.dropout, weights, context.generator);
+    }
+    return options_.streaming ? softmax_attention(options, Q, K, V, mask.keys)
+                              : composed::softmax_attention(options, Q, K, V, mask.keys);
   }
-  return options_.streaming ? softmax_attention(options, Q, K, V, mask.keys)
-                            : composed::softmax_attention(options, Q, K, V, mask.keys);
-}
+  bool reads_bf16() const override { return options_.streaming; }
+
+ private:
+  Options options_;
+};
+
+/// O = V: the X-line of PERF Figs. 3, 20 and 21, what a Transformer costs without its attention.
+class NoAttention : public Mechanism {
+ public:
+  using Options = NoOptions;
+
+  NoAttention(Slot slot, int64_t /*heads*/, int64_t /*dim*/, const Options& /*options*/, Generator& /*init*/)
+      : Mechanism(std::move(slot)) {}
+
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask&, Context&) override {
+    require_self_attention("none", Q, K);
+    return V;
+  }
+  bool reads_bf16() const override { return true; }
+};
+
+}  // namespace
 
 void describe_softmax(Mechanisms& list) {
-  list.push_back({"softmax", 2017, "Vaswani et al.", "O = softmax(Q K^T / sqrt D) V", "", "L^2 D", true, "",
-                  "dropout, streaming", [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
-                    return std::make_unique<SoftmaxAttention>(slot, options);
-                  }});
+  list.push_back({.name = "softmax",
+                  .year = 2017,
+                  .paper = "Vaswani et al.",
+                  .equation = "O = softmax(Q K^T / sqrt D) V",
+                  .cost = "L^2 D",
+                  .causal = true,
+                  .maker = made_as<SoftmaxAttention>()});
 }
 
 void describe_none(Mechanisms& list) {
-  list.push_back({"none", 2021, "PERF Figs. 3, 20, 21 (X)", "O = V", "", "0", true, "", "",
-                  [](Slot slot, int64_t, int64_t, const AttentionOptions&, Generator&) {
-                    return std::make_unique<NoAttention>(slot);
-                  }});
+  list.push_back({.name = "none",
+                  .year = 2021,
+                  .paper = "PERF Figs. 3, 20, 21 (X)",
+                  .equation = "O = V",
+                  .cost = "0",
+                  .causal = true,
+                  .maker = made_as<NoAttention>()});
 }
 
 }  // namespace bochner

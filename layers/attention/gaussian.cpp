@@ -88,7 +88,10 @@ namespace {
 // weights.
 class GaussianAttention : public Mechanism {
  public:
-  GaussianAttention(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {}
+  using Options = Joined<WeightDropout, FusedKernels>;
+
+  GaussianAttention(Slot slot, int64_t /*heads*/, int64_t /*dim*/, const Options& options, Generator& /*init*/)
+      : Mechanism(std::move(slot)), options_(options) {}
 
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
@@ -109,17 +112,19 @@ class GaussianAttention : public Mechanism {
   }
 
  private:
-  AttentionOptions options_;
+  Options options_;
 };
 
 }  // namespace
 
 void describe_gaussian(Mechanisms& list) {
-  list.push_back({"gaussian", 2021, "SKY Eq. 3", "O = C V, C_ij = exp(-|q_i - k_j|^2 / (2 sqrt D))", "", "L^2 D", true,
-                  "", "dropout, streaming",
-                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
-                    return std::make_unique<GaussianAttention>(slot, options);
-                  }});
+  list.push_back({.name = "gaussian",
+                  .year = 2021,
+                  .paper = "SKY Eq. 3",
+                  .equation = "O = C V, C_ij = exp(-|q_i - k_j|^2 / (2 sqrt D))",
+                  .cost = "L^2 D",
+                  .causal = true,
+                  .maker = made_as<GaussianAttention>()});
 }
 
 }  // namespace bochner

@@ -19,9 +19,16 @@ namespace {
 
 class Informer : public Mechanism {
  public:
-  Informer(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {
-    if (options.factor < 1) fail("informer: factor {}; at least 1 is needed", options.factor);
-  }
+  struct Options : VersionOption {
+    int64_t factor = 5;  ///< c: c ln L queries attend, and c ln L keys judge them
+    void options(OptionList& list) {
+      VersionOption::options(list);
+      list("factor", factor, "c of informer, in which c ln L queries attend").at_least(1);
+    }
+  };
+
+  Informer(Slot slot, int64_t /*heads*/, int64_t /*dim*/, const Options& options, Generator& /*init*/)
+      : Mechanism(std::move(slot)), options_(options) {}
 
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
@@ -55,7 +62,7 @@ class Informer : public Mechanism {
   }
 
  private:
-  bool released() const { return options_.as == AttentionOptions::As::released; }
+  bool released() const { return options_.released(); }
 
   /// c ln n, rounded up, from 1 to n. As released (SKY) c = ceil(128 / ln n), and ln n is rounded up before it is
   /// multiplied.
@@ -125,20 +132,21 @@ class Informer : public Mechanism {
     return stack(found, 0);
   }
 
-  AttentionOptions options_;
+  Options options_;
 };
 
 }  // namespace
 
 void describe_informer(Mechanisms& list) {
   list.push_back(
-      {"informer", 2021, "Zhou et al., Eqs. 3, 4",
-       "O_i = softmax(q_i K^T / sqrt D) V for the c ln L least uniform queries, else the mean of V", "softmax",
-       "L ln L D", false, "", "factor, as",
-       [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
-         return std::make_unique<Informer>(slot, options);
-       },
-       "SKY: all tokens count as real, ceil(128 / ln L) ceil(ln L) queries, which share one sample of keys"});
+      {.name = "informer",
+       .year = 2021,
+       .paper = "Zhou et al., Eqs. 3, 4",
+       .equation = "O_i = softmax(q_i K^T / sqrt D) V for the c ln L least uniform queries, else the mean of V",
+       .approximates = "softmax",
+       .cost = "L ln L D",
+       .released = "SKY: all tokens count as real, ceil(128 / ln L) ceil(ln L) queries, which share one sample of keys",
+       .maker = made_as<Informer>()});
 }
 
 }  // namespace bochner

@@ -12,10 +12,11 @@ namespace {
 
 class Linformer : public Mechanism {
  public:
-  Linformer(Slot slot, int64_t heads, const AttentionOptions& options, Generator& init)
-      : Mechanism(std::move(slot)), length_(options.length), released_(options.as == AttentionOptions::As::released) {
-    if (options.length < 1) fail("linformer: its projections belong to positions; give the longest length");
-    if (options.features < 1) fail("linformer: {} projected places; at least 1 is needed", options.features);
+  using Options = Joined<FeatureCount, LongestSequence, VersionOption>;
+
+  Linformer(Slot slot, int64_t heads, int64_t /*dim*/, const Options& options, Generator& init)
+      : Mechanism(std::move(slot)), length_(options.length), released_(options.released()) {
+    if (options.length < 1) fail("linformer: its projections belong to positions; give the option length");
     const double deviation = 1 / std::sqrt(static_cast<double>(options.features));  // of a Johnson-Lindenstrauss map
     const Shape shape{released_ ? 1 : heads, options.features, options.length};
     E_ = &parameter("E", init::gaussian(shape, deviation, init));
@@ -46,12 +47,15 @@ class Linformer : public Mechanism {
 }  // namespace
 
 void describe_linformer(Mechanisms& list) {
-  list.push_back({"linformer", 2020, "Wang et al., Eq. 7", "O = softmax(Q (E K)^T / sqrt D) F V", "softmax", "L M D",
-                  false, "E, F", "features, length, as",
-                  [](Slot slot, int64_t heads, int64_t, const AttentionOptions& options, Generator& init) {
-                    return std::make_unique<Linformer>(slot, heads, options, init);
-                  },
-                  "LRA: one E for all heads, and F = E; padded tokens are projected, too"});
+  list.push_back({.name = "linformer",
+                  .year = 2020,
+                  .paper = "Wang et al., Eq. 7",
+                  .equation = "O = softmax(Q (E K)^T / sqrt D) F V",
+                  .approximates = "softmax",
+                  .cost = "L M D",
+                  .learns = "E, F",
+                  .released = "LRA: one E for all heads, and F = E; padded tokens are projected, too",
+                  .maker = made_as<Linformer>()});
 }
 
 }  // namespace bochner

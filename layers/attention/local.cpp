@@ -10,7 +10,10 @@ namespace {
 
 class LocalAttention : public Mechanism {
  public:
-  LocalAttention(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {}
+  using Options = Joined<BlockSize, WeightDropout, VersionOption>;
+
+  LocalAttention(Slot slot, int64_t /*heads*/, int64_t /*dim*/, const Options& options, Generator& /*init*/)
+      : Mechanism(std::move(slot)), options_(options) {}
 
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
@@ -36,7 +39,7 @@ class LocalAttention : public Mechanism {
   }
 
  private:
-  bool strided() const { return options_.as == AttentionOptions::As::released; }
+  bool strided() const { return options_.released(); }
 
   /// As released, block n holds every N-th token from n on, though its mask is that of a contiguous block.
   Variable split(const Variable& x) const {
@@ -46,18 +49,20 @@ class LocalAttention : public Mechanism {
     return strided() ? out_of_strides(blocks, length) : out_of_blocks(blocks, length);
   }
 
-  AttentionOptions options_;
+  Options options_;
 };
 
 }  // namespace
 
 void describe_local(Mechanisms& list) {
-  list.push_back({"local", 2021, "LRA, Tay et al.", "O = softmax(Q K^T / sqrt D) V within each block", "", "L b D",
-                  true, "", "block, dropout, as",
-                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
-                    return std::make_unique<LocalAttention>(slot, options);
-                  },
-                  "LRA: block n holds every N-th token from n on, under the mask of a contiguous block"});
+  list.push_back({.name = "local",
+                  .year = 2021,
+                  .paper = "LRA, Tay et al.",
+                  .equation = "O = softmax(Q K^T / sqrt D) V within each block",
+                  .cost = "L b D",
+                  .causal = true,
+                  .released = "LRA: block n holds every N-th token from n on, under the mask of a contiguous block",
+                  .maker = made_as<LocalAttention>()});
 }
 
 }  // namespace bochner

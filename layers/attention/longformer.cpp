@@ -13,9 +13,16 @@ namespace {
 
 class Longformer : public Mechanism {
  public:
-  Longformer(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {
-    if (options.global_tokens < 0) fail("longformer: {} global tokens", options.global_tokens);
-  }
+  struct Options : Joined<BlockSize, WeightDropout, VersionOption> {
+    int64_t global_tokens = 1;  ///< the first ones, which see all and are seen by all
+    void options(OptionList& list) {
+      Joined::options(list);
+      list("global-tokens", global_tokens, "number of global tokens of longformer").at_least(0);
+    }
+  };
+
+  Longformer(Slot slot, int64_t /*heads*/, int64_t /*dim*/, const Options& options, Generator& /*init*/)
+      : Mechanism(std::move(slot)), options_(options) {}
 
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
@@ -24,7 +31,7 @@ class Longformer : public Mechanism {
     const int64_t L = Q.size(2);
     const int64_t w = options_.block;
     // As released (LRA) there are no global tokens.
-    const int64_t g = options_.as == AttentionOptions::As::released ? 0 : std::min(options_.global_tokens, L);
+    const int64_t g = options_.released() ? 0 : std::min(options_.global_tokens, L);
     const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
     const Tensor real = real_keys(mask, K);
 
@@ -40,13 +47,13 @@ class Longformer : public Mechanism {
     const Tensor one = Tensor::full({1}, 1, DType::i64, Q.device());
     const auto number = [&](int64_t x) { return Tensor::full({1}, static_cast<double>(x), DType::i64, Q.device()); };
     const Tensor distance = j - number(w) - i;  // (1, 1, 1, w, 3w)
-    Tensor near = both(less_equal(number(-w), distance), less_equal(distance, number(mask.causal ? 0 : w)));
-    near = both(near, less_equal(number(g), (n - one) * number(w) + j));  // global keys come beside
-    near = both(near, mask_with_neighbours(mask_in_blocks(real, w), 1, after));
+    Tensor near = logical_and(less_equal(number(-w), distance), less_equal(distance, number(mask.causal ? 0 : w)));
+    near = logical_and(near, less_equal(number(g), (n - one) * number(w) + j));  // global keys come beside
+    near = logical_and(near, mask_with_neighbours(mask_in_blocks(real, w), 1, after));
     std::vector<KeySet> sets = {{k, v, near}};
     if (g > 0) {
       Tensor seen = real.slice(1, 0, g).contiguous().view({real.size(0), 1, 1, 1, g});
-      if (mask.causal) seen = both(seen, less_equal(places(g, 4, 5, Q.device()), n * number(w) + i));
+      if (mask.causal) seen = logical_and(seen, less_equal(places(g, 4, 5, Q.device()), n * number(w) + i));
       sets.push_back({unsqueeze(slice(K, 2, 0, g), 2), unsqueeze(slice(V, 2, 0, g), 2), seen});
     }
     const Variable O = out_of_blocks(attend(q, sets, scale, options_.dropout, context), L);  // (B, H, L, E)
@@ -56,19 +63,20 @@ class Longformer : public Mechanism {
   }
 
  private:
-  AttentionOptions options_;
+  Options options_;
 };
 
 }  // namespace
 
 void describe_longformer(Mechanisms& list) {
-  list.push_back({"longformer", 2020, "Beltagy et al.",
-                  "O_i = softmax over j: |i - j| <= b, or i or j global, of q_i k_j / sqrt D", "", "L b D", true, "",
-                  "block, global_tokens, dropout, as",
-                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
-                    return std::make_unique<Longformer>(slot, options);
-                  },
-                  "LRA: no global tokens"});
+  list.push_back({.name = "longformer",
+                  .year = 2020,
+                  .paper = "Beltagy et al.",
+                  .equation = "O_i = softmax over j: |i - j| <= b, or i or j global, of q_i k_j / sqrt D",
+                  .cost = "L b D",
+                  .causal = true,
+                  .released = "LRA: no global tokens",
+                  .maker = made_as<Longformer>()});
 }
 
 }  // namespace bochner

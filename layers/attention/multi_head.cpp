@@ -25,7 +25,7 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
       head_dim_(size_of_head(dim, options)),
       qkv_(sub("qkv"), dim, 3 * heads_ * head_dim_, init, options.projection),
       out_(sub("out"), heads_ * head_dim_, dim, init, options.projection),
-      mechanism_(mechanism_named(options.attention).make(sub("mechanism"), heads_, head_dim_, options.mechanism, init)),
+      mechanism_(make_mechanism(sub("mechanism"), heads_, head_dim_, options.mechanism, init)),
       watch_(options.watch) {
   if (options.projection.init == LinearOptions::Init::xavier) {
     // Q, K and V are three matrices that happen to lie beside each other: each has fans of its own.

@@ -1,4 +1,4 @@
-// Multi-head attention: projections fusion a mechanism.
+// Multi-head attention: projections around a mechanism.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,10 @@
 namespace bochner {
 
 struct MultiHeadOptions {
-  std::string attention = "softmax";  ///< a name of the registry
+  MechanismOptions mechanism = "softmax";
   int64_t heads = 1;
   int64_t head_dim = 0;           ///< 0: dim / heads, which must divide
   LinearOptions projection = {};  ///< of Q, K, V and the output
-  AttentionOptions mechanism = {};
   /// Called at each forward pass with the path of the module and O (batch, heads, length, dim), what the mechanism
   /// gave: for analyses of trained models.
   std::function<void(const std::string& path, const Tensor& O)> watch = {};

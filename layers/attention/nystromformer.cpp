@@ -32,12 +32,18 @@ struct Segments {
 
 class Nystromformer : public Mechanism {
  public:
-  Nystromformer(Slot slot, int64_t heads, const AttentionOptions& options, Generator& init)
+  struct Options : Joined<FeatureCount, LandmarkInverse, VersionOption> {
+    int64_t convolution = 33;
+    void options(OptionList& list) {
+      Joined::options(list);
+      list("convolution", convolution, "positions that nystromformer's convolution spans; 0: none").at_least(0);
+    }
+  };
+
+  Nystromformer(Slot slot, int64_t heads, int64_t /*dim*/, const Options& options, Generator& init)
       : Mechanism(std::move(slot)), options_(options) {
-    if (options.features < 1) fail("nystromformer: {} landmarks; at least 1 is needed", options.features);
     const int64_t width = released() ? 0 : options.convolution;
-    if (width != 0 && (width < 1 || width % 2 == 0))
-      fail("nystromformer: a convolution over {} places; odd ones only", width);
+    if (width != 0 && width % 2 == 0) fail("nystromformer: a convolution over {} places; odd ones only", width);
     if (width != 0) convolution_ = &parameter("convolution", init::fan_in_uniform({heads, width}, width, init));
   }
 
@@ -64,7 +70,7 @@ class Nystromformer : public Mechanism {
   }
 
  private:
-  bool released() const { return options_.as == AttentionOptions::As::released; }
+  bool released() const { return options_.released(); }
 
   /// Segments of `of`, as many as the shorter of both sequences allows.
   Segments segments(const std::vector<std::vector<int64_t>>& of, const std::vector<std::vector<int64_t>>& queries,
@@ -133,20 +139,23 @@ class Nystromformer : public Mechanism {
     return out_of_blocks(matmul(banded, with_neighbours(in_blocks(V, block), 1, 1)), V.size(2));  // (B, H, L, E)
   }
 
-  AttentionOptions options_;
+  Options options_;
   Parameter* convolution_ = nullptr;  ///< (heads, width)
 };
 
 }  // namespace
 
 void describe_nystromformer(Mechanisms& list) {
-  list.push_back({"nystromformer", 2021, "Xiong et al.",
-                  "O = softmax(Q K~^T) softmax(Q~ K~^T)^+ softmax(Q~ K^T) V + conv(V), ~: means of segments", "softmax",
-                  "L M D + M^3", false, "the convolution", "features, iterations, exact_inverse, convolution, as",
-                  [](Slot slot, int64_t heads, int64_t, const AttentionOptions& options, Generator& init) {
-                    return std::make_unique<Nystromformer>(slot, heads, options, init);
-                  },
-                  "SKY: padded tokens are zeros in the means, one scale of the inverse for the batch, no convolution"});
+  list.push_back(
+      {.name = "nystromformer",
+       .year = 2021,
+       .paper = "Xiong et al.",
+       .equation = "O = softmax(Q K~^T) softmax(Q~ K~^T)^+ softmax(Q~ K^T) V + conv(V), ~: means of segments",
+       .approximates = "softmax",
+       .cost = "L M D + M^3",
+       .learns = "the convolution",
+       .released = "SKY: padded tokens are zeros in the means, one scale of the inverse for the batch, no convolution",
+       .maker = made_as<Nystromformer>()});
 }
 
 }  // namespace bochner

@@ -20,9 +20,16 @@ namespace {
 
 class Reformer : public Mechanism {
  public:
-  Reformer(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {
-    if (options.hashes < 1) fail("reformer: {} rounds of hashing; at least 1 is needed", options.hashes);
-  }
+  struct Options : Joined<BlockSize, VersionOption> {
+    int64_t hashes = 4;
+    void options(OptionList& list) {
+      Joined::options(list);
+      list("hashes", hashes, "number of hashing rounds of reformer").at_least(1);
+    }
+  };
+
+  Reformer(Slot slot, int64_t /*heads*/, int64_t /*dim*/, const Options& options, Generator& /*init*/)
+      : Mechanism(std::move(slot)), options_(options) {}
 
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
@@ -53,7 +60,7 @@ class Reformer : public Mechanism {
   }
 
  private:
-  bool released() const { return options_.as == AttentionOptions::As::released; }
+  bool released() const { return options_.released(); }
   int64_t rounds() const { return released() ? 1 : options_.hashes; }
   int64_t chunk(int64_t length) const { return released() ? std::max<int64_t>(1, (length + 9) / 10) : options_.block; }
 
@@ -136,7 +143,8 @@ class Reformer : public Mechanism {
     const Tensor mask = real.view({real.size(0), 1, L}).expand(order.shape()).cast(DType::i64).contiguous();
     const auto [real_q, real_k] = of_tokens(mask);
     const Tensor is_real = equal(real_k, Tensor::full({1}, 1, DType::i64, Q.device()));
-    const Tensor visible = both(both(same, is_real), less_equal(Tensor::full({1}, 0, DType::i64, Q.device()), place_k));
+    const Tensor visible =
+        logical_and(logical_and(same, is_real), less_equal(Tensor::full({1}, 0, DType::i64, Q.device()), place_k));
     // ln N is taken off the score, 1e5 where it is the token itself.
     const Tensor one = Tensor::full({1}, 1, Q.dtype(), Q.device());
     Tensor off = log(maximum(times, one));
@@ -157,20 +165,22 @@ class Reformer : public Mechanism {
     return {whole.view({x.size(0), x.size(1), N, m, 1}), concat(std::vector{before, whole}, 4)};
   }
 
-  AttentionOptions options_;
+  Options options_;
 };
 
 }  // namespace
 
 void describe_reformer(Mechanisms& list) {
-  list.push_back({"reformer", 2020, "Kitaev et al., Eqs. 2-6",
-                  "O_i = softmax over j in i's bucket and chunks, of q_i q_j / (|q_j| sqrt D), several hashes joined",
-                  "softmax with Q = K", "L (b + sqrt(L / b)) h D", false, "", "block, hashes, as",
-                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
-                    return std::make_unique<Reformer>(slot, options);
-                  },
-                  "LRA: one round of 10 buckets in chunks of a tenth of the length, the same at each forward; scores "
-                  "times sqrt D; neither padding nor the token itself is masked"});
+  list.push_back(
+      {.name = "reformer",
+       .year = 2020,
+       .paper = "Kitaev et al., Eqs. 2-6",
+       .equation = "O_i = softmax over j in i's bucket and chunks, of q_i q_j / (|q_j| sqrt D), several hashes joined",
+       .approximates = "softmax with Q = K",
+       .cost = "L (b + sqrt(L / b)) h D",
+       .released = "LRA: one round of 10 buckets in chunks of a tenth of the length, the same at each forward; scores "
+                   "times sqrt D; neither padding nor the token itself is masked",
+       .maker = made_as<Reformer>()});
 }
 
 }  // namespace bochner

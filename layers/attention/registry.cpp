@@ -65,4 +65,11 @@ const MechanismInfo& mechanism_named(const std::string& name) {
   fail("attention: '{}' is not known; the nearest is '{}' (all: {})", name, nearest(name, names), all);
 }
 
+std::unique_ptr<Mechanism> make_mechanism(Slot slot, int64_t heads, int64_t dim, const MechanismOptions& options,
+                                          Generator& init) {
+  MechanismOptions checked = options;
+  checked.list().validate();
+  return mechanism_named(options.name()).maker.make(std::move(slot), heads, dim, checked, init);
+}
+
 }  // namespace bochner

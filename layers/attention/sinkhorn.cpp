@@ -16,11 +16,17 @@ namespace {
 
 class Sinkhorn : public Mechanism {
  public:
-  Sinkhorn(Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init)
+  struct Options : Joined<BlockSize, LongestSequence, Iterations, WeightDropout, VersionOption> {
+    double temperature = 0.75;
+    void options(OptionList& list) {
+      Joined::options(list);
+      list("temperature", temperature, "temperature of sinkhorn's sorting").above(0);
+    }
+  };
+
+  Sinkhorn(Slot slot, int64_t heads, int64_t dim, const Options& options, Generator& init)
       : Mechanism(std::move(slot)), options_(options) {
-    if (options.block < 1) fail("sinkhorn: a block of {} tokens; at least 1 is needed", options.block);
-    if (options.length < 1) fail("sinkhorn: its sorting network belongs to positions; give the longest length");
-    if (!(options.temperature > 0)) fail("sinkhorn: temperature {} must be positive", options.temperature);
+    if (options.length < 1) fail("sinkhorn: its sorting network belongs to positions; give the option length");
     if (released()) return;
     const int64_t blocks = (options.length + options.block - 1) / options.block;
     W_ = &parameter("W", init::fan_in_uniform({heads, dim, dim}, dim, init));
@@ -59,7 +65,7 @@ class Sinkhorn : public Mechanism {
   }
 
  private:
-  bool released() const { return options_.as == AttentionOptions::As::released; }
+  bool released() const { return options_.released(); }
 
   /// (B, H, N, b, 1): how much of the weights in row n of R falls on blocks that hold a real token at place t. Where a
   /// length divides nothing, the other blocks have nothing to give there, and the mean is that of those which have.
@@ -97,7 +103,7 @@ class Sinkhorn : public Mechanism {
     const Tensor same = equal(places(N, 2, 4, k.device()), places(N, 3, 4, k.device()));  // (1, 1, N, N)
     const Variable diagonal = Tensor::scalar(0, k.dtype(), k.device());
     const Variable never = Tensor::scalar(-1e30, k.dtype(), k.device());
-    S = where(among, S, where(both(same, opposite(among)), diagonal, never));
+    S = where(among, S, where(logical_and(same, logical_not(among)), diagonal, never));
     for (int64_t t = 0; t < options_.iterations; ++t) {
       S = S - logsumexp(S, -1, true);
       S = S - logsumexp(S, -2, true);
@@ -105,7 +111,7 @@ class Sinkhorn : public Mechanism {
     return exp(S);
   }
 
-  AttentionOptions options_;
+  Options options_;
   Parameter* W_ = nullptr;       ///< (heads, D, D)
   Parameter* W_bias_ = nullptr;  ///< (heads, 1, D)
   Parameter* B_ = nullptr;       ///< (heads, D, blocks)
@@ -116,13 +122,15 @@ class Sinkhorn : public Mechanism {
 
 void describe_sinkhorn(Mechanisms& list) {
   list.push_back(
-      {"sinkhorn", 2020, "Tay et al., Eqs. 1-6",
-       "O_n = softmax(Q_n (K_n; (R K)_n)^T / sqrt D) (V_n; (R V)_n), R doubly stochastic", "", "L b D + L^2 D / b",
-       false, "the sorting network", "block, length, temperature, iterations, dropout, as",
-       [](Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init) {
-         return std::make_unique<Sinkhorn>(slot, heads, dim, options, init);
-       },
-       "LRA: nothing is sorted; each block is sent the sum of all; block n holds every N-th token from n on"});
+      {.name = "sinkhorn",
+       .year = 2020,
+       .paper = "Tay et al., Eqs. 1-6",
+       .equation = "O_n = softmax(Q_n (K_n; (R K)_n)^T / sqrt D) (V_n; (R V)_n), R doubly stochastic",
+       .cost = "L b D + L^2 D / b",
+       .learns = "the sorting network",
+       .released =
+           "LRA: nothing is sorted; each block is sent the sum of all; block n holds every N-th token from n on",
+       .maker = made_as<Sinkhorn>()});
 }
 
 }  // namespace bochner

@@ -21,10 +21,23 @@ namespace {
 
 class Skyformer : public Mechanism {
  public:
-  Skyformer(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {
-    if (options.features < 1) fail("skyformer: {} landmarks; at least 1 is needed", options.features);
-    if (!(options.gamma > 0)) fail("skyformer: gamma {} must be positive", options.gamma);
-  }
+  /// What is approximated: the Gaussian kernel, or the matrix of softmax attention and then its row sums (SKY §4.5,
+  /// whose authors advise against training it).
+  enum class Kernel : unsigned char { gaussian, softmax };
+
+  struct Options : Joined<FeatureCount, LandmarkInverse, VersionOption> {
+    double gamma = 0.1;  ///< added to the diagonal before it is inverted (SKY §4.4)
+    Kernel kernel = Kernel::gaussian;
+    void options(OptionList& list) {
+      Joined::options(list);
+      list("gamma", gamma, "added to skyformer's diagonal").above(0);
+      list("kernel", kernel, {{"gaussian", Kernel::gaussian}, {"softmax", Kernel::softmax}},
+           "what skyformer approximates: its own kernel, or softmax's");
+    }
+  };
+
+  Skyformer(Slot slot, int64_t /*heads*/, int64_t /*dim*/, const Options& options, Generator& /*init*/)
+      : Mechanism(std::move(slot)), options_(options) {}
 
   // O = C V,  C ~ kappa(Q, Z) (kappa(Z, Z) + gamma I)^-1 kappa(Z, K),  Z = S^T (Q; K)             (SKY Eqs. 4-6)
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
@@ -37,13 +50,13 @@ class Skyformer : public Mechanism {
     const Variable q = released() ? without_padding(Q * scale, query_mask) : Q * scale;                // (B, H, Lq, D)
     const Variable k = released() ? without_padding(K * scale, mask.keys) : K * scale;                 // (B, H, Lk, D)
     const Variable Z = gather(concat({q, k}, 2), 2, landmarks(Q, K, query_mask, mask.keys, context));  // (B, H, M, D)
-    if (options_.kernel == AttentionOptions::Kernel::softmax) return approximate_softmax(q, k, V, Z, mask.keys);
+    if (options_.kernel == Kernel::softmax) return approximate_softmax(q, k, V, Z, mask.keys);
     const Variable KV = gaussian_attention(Z, k, V, mask.keys, false);                     // (B, H, M, E)
     return gaussian_attention(q, Z, inverse_times(gaussian_kernel(Z, Z), KV), {}, false);  // (B, H, Lq, E)
   }
 
  private:
-  bool released() const { return options_.as == AttentionOptions::As::released; }
+  bool released() const { return options_.released(); }
 
   /// O = A~ V / A~ 1,  A~ = SM(Q, Z) (SM(Z, Z) + gamma I)^-1 SM(Z, K),  SM(x, y) = exp(x . y)   (SKY §4.5). Each factor
   /// is divided by a largest entry, of each query and of each example and head, which cancels but for gamma. Sums of
@@ -117,20 +130,23 @@ class Skyformer : public Mechanism {
     return matmul(iterative_inverse(A, s, options_.iterations), X / root) / root;
   }
 
-  AttentionOptions options_;
+  Options options_;
 };
 
 }  // namespace
 
 void describe_skyformer(Mechanisms& list) {
-  list.push_back({"skyformer", 2021, "SKY Eqs. 3-6, §4.4",
-                  "O = kappa(Q, Z) (kappa(Z, Z) + gamma I)^-1 kappa(Z, K) V, Z sampled from (Q; K)", "gaussian",
-                  "L M D + M^3", false, "", "features, gamma, iterations, exact_inverse, kernel, as",
-                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
-                    return std::make_unique<Skyformer>(slot, options);
-                  },
-                  "the scale of heads of 32; padded tokens are zeros that may be landmarks, half of them queries, half "
-                  "keys; one scale of the inverse for the batch"});
+  list.push_back(
+      {.name = "skyformer",
+       .year = 2021,
+       .paper = "SKY Eqs. 3-6, §4.4",
+       .equation = "O = kappa(Q, Z) (kappa(Z, Z) + gamma I)^-1 kappa(Z, K) V, Z sampled from (Q; K)",
+       .approximates = "gaussian",
+       .cost = "L M D + M^3",
+       .released =
+           "the scale of heads of 32; padded tokens are zeros that may be landmarks, half of them queries, half "
+           "keys; one scale of the inverse for the batch",
+       .maker = made_as<Skyformer>()});
 }
 
 }  // namespace bochner

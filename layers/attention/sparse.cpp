@@ -14,9 +14,19 @@ namespace {
 
 class SparseAttention : public Mechanism {
  public:
-  SparseAttention(Slot slot, const AttentionOptions& options) : Mechanism(std::move(slot)), options_(options) {
-    if (options.summary < 1 || options.summary > options.block) {
-      fail("sparse: {} summary tokens in a block of {}; from 1 to the block", options.summary, options.block);
+  struct Options : Joined<BlockSize, LongestSequence, WeightDropout, VersionOption> {
+    int64_t summary = 8;  ///< tokens at the end of each block
+    void options(OptionList& list) {
+      Joined::options(list);
+      list("summary", summary, "sparse: number of tokens of each block that all tokens see").at_least(1);
+    }
+  };
+
+  SparseAttention(Slot slot, int64_t /*heads*/, int64_t /*dim*/, const Options& options, Generator& /*init*/)
+      : Mechanism(std::move(slot)), options_(options) {
+    if (options.summary > options.block) {
+      fail("sparse: {} summary tokens in a block of {}; at most as many as the block has", options.summary,
+           options.block);
     }
     // A stride near the square root of the length makes the cost L^1.5 (§4.3).
     const auto root = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(options.length))));
@@ -38,15 +48,15 @@ class SparseAttention : public Mechanism {
     const int64_t N = q.size(2);
     const Tensor real = mask_in_blocks(real_keys(mask, K), b);  // (B, 1, N, 1, b)
     Tensor own = real;
-    if (causal) own = both(real, less_equal(places(b, 4, 5, Q.device()), places(b, 3, 5, Q.device())));
+    if (causal) own = logical_and(real, less_equal(places(b, 4, 5, Q.device()), places(b, 3, 5, Q.device())));
     const auto summaries = [&](const Variable& x) {  // (B, H, 1, N c, D)
       return reshape(slice(x, 3, b - c, b), {x.size(0), x.size(1), 1, N * c, x.size(4)});
     };
     const Tensor of = places(N, 4, 6, Q.device());  // the block of a summary, against that of the query
     const Tensor at = places(N, 2, 6, Q.device());
-    const Tensor elsewhere = causal ? less(of, at) : either(less(of, at), less(at, of));  // (1, 1, N, 1, N, 1)
+    const Tensor elsewhere = causal ? less(of, at) : logical_or(less(of, at), less(at, of));  // (1, 1, N, 1, N, 1)
     const Tensor told = real.slice(4, b - c, b).reshape({real.size(0), 1, 1, 1, N, c});
-    const Tensor seen = both(elsewhere, told).reshape({real.size(0), 1, N, 1, N * c});
+    const Tensor seen = logical_and(elsewhere, told).reshape({real.size(0), 1, N, 1, N * c});
     const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
     std::vector<KeySet> sets = {{k, v, own}, {summaries(k), summaries(v), seen}};
     const bool opened = released() && !mask.causal && Q.size(2) > 0;
@@ -55,7 +65,7 @@ class SparseAttention : public Mechanism {
       const Tensor first = real_keys(mask, K).slice(1, 0, 1).contiguous().view({Q.size(0), 1, 1, 1, 1});
       const Tensor apart =
           less(Tensor::full({1}, b == c ? Q.size(2) : 0, DType::i64, Q.device()), at.view({1, 1, N, 1, 1}));
-      sets.push_back({unsqueeze(slice(K, 2, 0, 1), 2), unsqueeze(slice(V, 2, 0, 1), 2), both(apart, first)});
+      sets.push_back({unsqueeze(slice(K, 2, 0, 1), 2), unsqueeze(slice(V, 2, 0, 1), 2), logical_and(apart, first)});
     }
     const Variable O = out_of_blocks(attend(q, sets, scale, options_.dropout, context), Q.size(2));
     if (!opened) return O;
@@ -64,21 +74,23 @@ class SparseAttention : public Mechanism {
   }
 
  private:
-  bool released() const { return options_.as == AttentionOptions::As::released; }
+  bool released() const { return options_.released(); }
 
-  AttentionOptions options_;
+  Options options_;
 };
 
 }  // namespace
 
 void describe_sparse(Mechanisms& list) {
-  list.push_back({"sparse", 2019, "Child et al., §4.3 (fixed)",
-                  "O_i = softmax over j: same block, or one of the last c tokens of another, of q_i k_j / sqrt D", "",
-                  "L (b + L c / b) D, b >= sqrt L", true, "", "block, summary, length, dropout, as",
-                  [](Slot slot, int64_t, int64_t, const AttentionOptions& options, Generator&) {
-                    return std::make_unique<SparseAttention>(slot, options);
-                  },
-                  "LRA: blocks as given, always causal, but the first token sees all and is seen by all"});
+  list.push_back(
+      {.name = "sparse",
+       .year = 2019,
+       .paper = "Child et al., §4.3 (fixed)",
+       .equation = "O_i = softmax over j: same block, or one of the last c tokens of another, of q_i k_j / sqrt D",
+       .cost = "L (b + L c / b) D, b >= sqrt L",
+       .causal = true,
+       .released = "LRA: blocks as given, always causal, but the first token sees all and is seen by all",
+       .maker = made_as<SparseAttention>()});
 }
 
 }  // namespace bochner

@@ -10,14 +10,25 @@
 namespace bochner {
 namespace {
 
-using Synthesis = AttentionOptions::Synthesis;
-
 class Synthesizer : public Mechanism {
  public:
-  Synthesizer(Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init)
+  /// Where the scores come from.
+  enum class Synthesis : unsigned char { random, factorized, dense };
+
+  struct Options : Joined<LongestSequence, FeatureCount, WeightDropout, VersionOption> {
+    Synthesis synthesis = Synthesis::random;
+    void options(OptionList& list) {
+      Joined::options(list);
+      list("synthesis", synthesis,
+           {{"random", Synthesis::random}, {"factorized", Synthesis::factorized}, {"dense", Synthesis::dense}},
+           "how synthesizer makes its scores");
+    }
+  };
+
+  Synthesizer(Slot slot, int64_t heads, int64_t dim, const Options& options, Generator& init)
       : Mechanism(std::move(slot)), options_(options) {
     const int64_t L = options.length;
-    if (L < 1) fail("synthesizer: its scores belong to positions; give the longest length");
+    if (L < 1) fail("synthesizer: its scores belong to positions; give the option length");
     const auto weight = [&](const char* name, const Shape& shape) {
       const double bound = std::sqrt(6.0 / static_cast<double>(shape[-2] + shape[-1]));  // Glorot, for each head
       return &parameter(name, uniform(shape, init, -bound, bound));
@@ -27,7 +38,6 @@ class Synthesizer : public Mechanism {
         first_ = weight("R", {heads, L, L});
         break;
       case Synthesis::factorized:
-        if (options.features < 1) fail("synthesizer: rank {}; at least 1 is needed", options.features);
         first_ = weight("R1", {heads, L, options.features});
         second_ = weight("R2", {heads, L, options.features});
         break;
@@ -60,16 +70,17 @@ class Synthesizer : public Mechanism {
         break;
     }
     if (R.rank() == 3) R = expand(unsqueeze(R, 0), {Q.size(0), Q.size(1), Lq, Lk});
-    if (options_.as == AttentionOptions::As::released) {  // beside dot products (LRA)
+    if (options_.released()) {  // beside dot products (LRA)
       R = R + matmul(Q * (1 / std::sqrt(static_cast<double>(Q.size(-1)))), transpose(K, -2, -1));
     }
     Tensor visible = real_keys(mask, K).reshape({Q.size(0), 1, 1, Lk});
-    if (mask.causal) visible = both(visible, less_equal(places(Lk, 3, 4, Q.device()), places(Lq, 2, 4, Q.device())));
+    if (mask.causal)
+      visible = logical_and(visible, less_equal(places(Lk, 3, 4, Q.device()), places(Lq, 2, 4, Q.device())));
     return attend_scores(R, V, visible, options_.dropout, context);
   }
 
  private:
-  AttentionOptions options_;
+  Options options_;
   Parameter* first_ = nullptr;   ///< R (heads, length, length), R1 (heads, length, M), or W1 (heads, D, D)
   Parameter* second_ = nullptr;  ///< R2 (heads, length, M), or W2 (heads, D, length)
 };
@@ -77,12 +88,15 @@ class Synthesizer : public Mechanism {
 }  // namespace
 
 void describe_synthesizer(Mechanisms& list) {
-  list.push_back({"synthesizer", 2021, "Tay et al.", "O = softmax(R) V, R learnt (random, factorized) or relu(Q W1) W2",
-                  "", "L^2 D", true, "R", "length, synthesis, features, dropout, as",
-                  [](Slot slot, int64_t heads, int64_t dim, const AttentionOptions& options, Generator& init) {
-                    return std::make_unique<Synthesizer>(slot, heads, dim, options, init);
-                  },
-                  "LRA: R is added to dot products"});
+  list.push_back({.name = "synthesizer",
+                  .year = 2021,
+                  .paper = "Tay et al.",
+                  .equation = "O = softmax(R) V, R learnt (random, factorized) or relu(Q W1) W2",
+                  .cost = "L^2 D",
+                  .causal = true,
+                  .learns = "R",
+                  .released = "LRA: R is added to dot products",
+                  .maker = made_as<Synthesizer>()});
 }
 
 }  // namespace bochner

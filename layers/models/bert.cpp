@@ -41,8 +41,9 @@ std::vector<BlockOptions> blocks_of(const BertOptions& options) {
                      .dropout = options.dropout,
                      .norm_eps = options.norm_eps};
   block.attention.projection = normal_weights(options);
-  if (block.attention.mechanism.length == 0) block.attention.mechanism.length = options.length;
-  return blocks_like(block, options.layers, options.attention_blocks);
+  const Settings dropout = {{"dropout", options.attention_dropout}};
+  block.attention.mechanism.set_default_length(options.length).set_known(dropout);
+  return blocks_like(block, options.layers, options.attention_blocks, MechanismOptions("softmax", dropout));
 }
 
 }  // namespace

@@ -26,11 +26,12 @@ struct BertOptions {
   int64_t types = 2;     ///< of segments: 0 for the first text of a pair, 1 for the second
   int64_t layers = 12;
   int64_t dim = 768;
-  int64_t hidden = 3072;                                                      ///< of the feed-forward networks
-  MultiHeadOptions attention = {.heads = 12, .mechanism = {.dropout = 0.1}};  ///< its initial values are not read
+  int64_t hidden = 3072;                       ///< of the feed-forward networks
+  MultiHeadOptions attention = {.heads = 12};  ///< its initial values are not read
   std::vector<int64_t> attention_blocks = {};  ///< blocks with that attention, the others have softmax; empty: all
   Activation activation = Activation::gelu;
-  double dropout = 0.1;  ///< of embeddings, and behind each half of a block
+  double dropout = 0.1;            ///< of embeddings, and behind each half of a block
+  double attention_dropout = 0.1;  ///< of the weights of attention, where the mechanism has them
   double norm_eps = 1e-12;
   double deviation = 0.02;  ///< of all initial weights; biases are 0
   bool recompute = false;   ///< run each block again in backward instead of keeping its activations

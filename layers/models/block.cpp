@@ -38,14 +38,16 @@ std::vector<int64_t> block_numbers(std::string_view text, int64_t count) {
   return {numbers.begin(), numbers.end()};
 }
 
-std::vector<BlockOptions> blocks_like(const BlockOptions& block, int64_t count, const std::vector<int64_t>& with) {
+std::vector<BlockOptions> blocks_like(const BlockOptions& block, int64_t count, const std::vector<int64_t>& with,
+                                      const MechanismOptions& other) {
   std::vector<BlockOptions> blocks(static_cast<size_t>(count), block);
   for (const int64_t i : with) {
-    if (i < 0 || i >= count) fail("attention '{}': there is no block {} of {}", block.attention.attention, i, count);
+    if (i < 0 || i >= count)
+      fail("attention '{}': there is no block {} of {}", block.attention.mechanism.name(), i, count);
   }
   for (int64_t i = 0; i < count; ++i) {
     const bool listed = with.empty() || std::find(with.begin(), with.end(), i) != with.end();
-    if (!listed) blocks[static_cast<size_t>(i)].attention.attention = "softmax";
+    if (!listed) blocks[static_cast<size_t>(i)].attention.mechanism = other;
   }
   return blocks;
 }

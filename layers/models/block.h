@@ -36,8 +36,10 @@ struct BlockOptions {
 /// Numbers of blocks from a text such as `8-11` or `0,2,5-7`, in order, each once. An Error names what is no number, or
 /// none of `count` blocks.
 std::vector<int64_t> block_numbers(std::string_view text, int64_t count);
-/// `count` blocks like this one. Where `with` is not empty, only those blocks have its attention, the others softmax.
-std::vector<BlockOptions> blocks_like(const BlockOptions& block, int64_t count, const std::vector<int64_t>& with = {});
+/// `count` blocks like this one. Where `with` is not empty, only those blocks have its attention, and the others have
+/// `other`.
+std::vector<BlockOptions> blocks_like(const BlockOptions& block, int64_t count, const std::vector<int64_t>& with = {},
+                                      const MechanismOptions& other = "softmax");
 
 /// x + W2 act(W1 LayerNorm(x)), with dropout behind the activation and behind the second product; without norm,
 /// x + W2 act(W1 x).

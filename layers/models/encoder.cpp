@@ -60,7 +60,7 @@ void Encoder::add_the_rest(Generator& init) {
                      .dropout = options_.dropout,
                      .hidden_dropout = options_.dropout,
                      .norm_eps = options_.norm_eps};
-  if (block.attention.mechanism.length == 0) block.attention.mechanism.length = places;
+  block.attention.mechanism.set_default_length(places);
   blocks_ =
       std::make_unique<TransformerBlocks>(sub("blocks"), blocks_like(block, options_.layers), options_.recompute, init);
 }

@@ -69,8 +69,7 @@ void read_trunk(const Config& config, Options& options) {
   options.dim = config.members.number("hidden_size", 1, 1 << 16, options.dim);
   options.hidden = config.members.number("intermediate_size", 1, 1 << 20, options.hidden);
   options.attention.heads = config.members.number("num_attention_heads", 1, 1 << 16, options.attention.heads);
-  options.attention.mechanism.dropout =
-      config.share("attention_probs_dropout_prob", options.attention.mechanism.dropout);
+  options.attention_dropout = config.share("attention_probs_dropout_prob", options.attention_dropout);
   options.activation = config.activation();
   options.dropout = config.share("hidden_dropout_prob", options.dropout);
   options.norm_eps = config.members.real("layer_norm_eps", 0, 1, options.norm_eps);
@@ -106,10 +105,10 @@ ordered_json labels_of(int64_t classes) {
 
 template <class Options>
 ordered_json trunk_config(const Options& options, const char* type, const std::string& architecture) {
-  if (options.attention.attention != "softmax" && options.layers > 0) {
+  if (options.attention.mechanism.name() != "softmax" && options.layers > 0) {
     fail(
         "save_pretrained: blocks have the attention {}, which transformers does not know; only softmax can be exported",
-        options.attention.attention);
+        options.attention.mechanism.name());
   }
   if (options.attention.head_dim > 0 && options.attention.heads * options.attention.head_dim != options.dim) {
     fail("save_pretrained: {} heads of {} are not the model's size {}, as transformers wants", options.attention.heads,
@@ -124,7 +123,7 @@ ordered_json trunk_config(const Options& options, const char* type, const std::s
   config["intermediate_size"] = options.hidden;
   config["hidden_act"] = activation_in_file(options.activation);
   config["hidden_dropout_prob"] = options.dropout;
-  config["attention_probs_dropout_prob"] = options.attention.mechanism.dropout;
+  config["attention_probs_dropout_prob"] = options.attention_dropout;
   config["layer_norm_eps"] = options.norm_eps;
   config["initializer_range"] = options.deviation;
   if (options.classes > 0) config["id2label"] = labels_of(options.classes);

@@ -25,7 +25,8 @@ struct VitOptions {
   MultiHeadOptions attention = {.heads = 12};  ///< its initial values are not read
   std::vector<int64_t> attention_blocks = {};  ///< blocks with that attention, the others have softmax; empty: all
   Activation activation = Activation::gelu;
-  double dropout = 0;  ///< of embeddings, and behind each half of a block
+  double dropout = 0;            ///< of embeddings, and behind each half of a block
+  double attention_dropout = 0;  ///< of the weights of attention, where the mechanism has them
   double norm_eps = 1e-12;
   double deviation = 0.02;  ///< of all initial weights; biases are 0
   bool recompute = false;   ///< run each block again in backward instead of keeping its activations

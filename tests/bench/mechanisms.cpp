@@ -37,14 +37,14 @@ int main(int argc, char** argv) try {
   int64_t heads = 8;
   int64_t dim = 64;
   int count = 2;
-  AttentionOptions options;
+  int64_t features = 128;
   po::options_description described("mechanisms [NAME ...]");
-  described.add_options()("help", "this text")                        //
-      ("name", po::value(&names), "also without --name")              //
-      ("length", po::value(&length)->default_value(length))           //
-      ("heads", po::value(&heads)->default_value(heads))              //
-      ("dim", po::value(&dim)->default_value(dim))                    //
-      ("features", po::value(&options.features)->default_value(128))  //
+  described.add_options()("help", "this text")                     //
+      ("name", po::value(&names), "also without --name")           //
+      ("length", po::value(&length)->default_value(length))        //
+      ("heads", po::value(&heads)->default_value(heads))           //
+      ("dim", po::value(&dim)->default_value(dim))                 //
+      ("features", po::value(&features)->default_value(features))  //
       ("threads", po::value(&count)->default_value(count));
   po::positional_options_description places;
   places.add("name", -1);
@@ -61,7 +61,6 @@ int main(int argc, char** argv) try {
       if (is_random_features(info.name)) names.push_back(info.name);
     }
   }
-  options.length = length;
   Allocator& allocator = Allocator::of(Device::cpu());
   Generator generator(1);
   std::vector<Tensor> inputs;
@@ -70,7 +69,9 @@ int main(int argc, char** argv) try {
   const double unit = 6.0 * static_cast<double>(heads * length * dim) * sizeof(float);
   fmt::print("| mechanism | ms | beyond, MB | multiple |\n|---|---|---|---|\n");
   for (const std::string& name : names) {
-    const auto mechanism = mechanism_named(name).make({}, heads, dim, options, generator);
+    const MechanismOptions options =
+        MechanismOptions(name).set_known({{"features", features}}).set_default_length(length);
+    const auto mechanism = make_mechanism({}, heads, dim, options, generator);
     double best = 1e30;
     double beyond = 0;
     for (int repeat = 0; repeat < 3; ++repeat) {

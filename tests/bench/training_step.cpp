@@ -90,11 +90,12 @@ Training bert(const EncoderOptions& sizes, int64_t batch) {
   return {step, flops_of_blocks(sizes, batch)};
 }
 
-Training encoder(EncoderOptions options, int64_t batch) {
+Training encoder(EncoderOptions options, int64_t features, int64_t batch) {
   options.vocabulary = 257;
   options.classes = 10;
   options.dropout = 0;
-  options.attention.mechanism.redraw = options.attention.attention.starts_with("gmm") ? 1 : 0;
+  const std::string name = options.attention.mechanism.name();
+  options.attention.mechanism.set_known({{"features", features}, {"redraw", name.starts_with("gmm") ? 1 : 0}});
   Generator init(1);
   const auto model = std::make_shared<SequenceClassifier>(options, init);
   const auto noise = std::make_shared<Generator>(2);
@@ -102,8 +103,7 @@ Training encoder(EncoderOptions options, int64_t batch) {
   const Tensor labels = integers({batch}, 0, options.classes, *noise);
   const auto step = step_of(model, noise, {},
                             [=](Context& context) { return cross_entropy(model->forward(ids, {}, context), labels); });
-  const std::string& name = options.attention.attention;
-  const double m = static_cast<double>(options.attention.mechanism.features);
+  const auto m = static_cast<double>(features);
   const double d = static_cast<double>(options.dim);
   const double dim_of_head = d / static_cast<double>(options.attention.heads);
   double flops = 3 * (8 * d * d + 4 * d * static_cast<double>(options.hidden));
@@ -139,24 +139,27 @@ Training mlp(int64_t batch) {
 
 int main(int argc, char** argv) try {
   EncoderOptions options;
+  std::string name;
+  int64_t features = 0;
   int64_t batch = 16;
   int count = 2;
   double budget = 6;
   bool is_bert = false;
+  bool composed = false;
   po::options_description described("training_step");
-  described.add_options()("help", "this text")                                                                  //
-      ("attention", po::value(&options.attention.attention)->default_value("performer"))                        //
-      ("features", po::value(&options.attention.mechanism.features)->default_value(128))                        //
-      ("length", po::value(&options.length)->default_value(1024))                                               //
-      ("batch", po::value(&batch)->default_value(16))                                                           //
-      ("layers", po::value(&options.layers)->default_value(2))                                                  //
-      ("dim", po::value(&options.dim)->default_value(64))                                                       //
-      ("heads", po::value(&options.attention.heads)->default_value(2))                                          //
-      ("hidden", po::value(&options.hidden)->default_value(128))                                                //
-      ("threads", po::value(&count)->default_value(2))                                                          //
-      ("seconds", po::value(&budget)->default_value(6))                                                         //
-      ("composed", po::bool_switch()->notifier([&](bool on) { options.attention.mechanism.streaming = !on; }))  //
-      ("bert", po::bool_switch(&is_bert))                                                                       //
+  described.add_options()("help", "this text")                          //
+      ("attention", po::value(&name)->default_value("performer"))       //
+      ("features", po::value(&features)->default_value(128))            //
+      ("length", po::value(&options.length)->default_value(1024))       //
+      ("batch", po::value(&batch)->default_value(16))                   //
+      ("layers", po::value(&options.layers)->default_value(2))          //
+      ("dim", po::value(&options.dim)->default_value(64))               //
+      ("heads", po::value(&options.attention.heads)->default_value(2))  //
+      ("hidden", po::value(&options.hidden)->default_value(128))        //
+      ("threads", po::value(&count)->default_value(2))                  //
+      ("seconds", po::value(&budget)->default_value(6))                 //
+      ("composed", po::bool_switch(&composed))                          //
+      ("bert", po::bool_switch(&is_bert))                               //
       ("recompute", po::bool_switch(&options.recompute));
   po::variables_map given;
   po::store(po::parse_command_line(argc, argv, described), given);
@@ -167,8 +170,11 @@ int main(int argc, char** argv) try {
   po::notify(given);
   set_threads(count);
   const int64_t base = resident_megabytes();
-  const std::string& name = options.attention.attention;
-  const Training training = is_bert ? bert(options, batch) : name == "none" ? mlp(batch) : encoder(options, batch);
+  options.attention.mechanism = name;
+  options.attention.mechanism.set_known({{"streaming", !composed}});
+  const Training training = is_bert          ? bert(options, batch)
+                            : name == "none" ? mlp(batch)
+                                             : encoder(options, features, batch);
   training.step();
   training.step();
   Allocator& allocator = Allocator::of(Device::cpu());
@@ -198,10 +204,9 @@ int main(int argc, char** argv) try {
              R"({{"attention": "{}", "features": {}, "length": {}, "batch": {}, "dim": {}, "layers": {}, "threads": {}, )"
              R"("step_ms": {:.2f}, "min_ms": {:.2f}, "cpu_ms": {:.2f}, "steps": {}, "gflops": {:.1f}, "peak_mb": {}, "base_mb": {}, )"
              R"("tensor_peak_mb": {:.1f}, "system_allocations": {}, "page_faults_per_step": {:.1f}, "blas_core": "{}", "loss": {:.5f}}})",
-             name, options.attention.mechanism.features, options.length, batch, options.dim, options.layers, count,
-             1e3 * median, 1e3 * times[0], 1e3 * cpu_seconds / static_cast<double>(times.size()), times.size(),
-             training.flops / median / 1e9, resident_megabytes(), base,
-             static_cast<double>(allocator.stats().peak_bytes) / (1 << 20), system,
+             name, features, options.length, batch, options.dim, options.layers, count, 1e3 * median, 1e3 * times[0],
+             1e3 * cpu_seconds / static_cast<double>(times.size()), times.size(), training.flops / median / 1e9,
+             resident_megabytes(), base, static_cast<double>(allocator.stats().peak_bytes) / (1 << 20), system,
              static_cast<double>(after.ru_minflt - before.ru_minflt) / static_cast<double>(times.size()),
              cpu::blas_core(), loss)
       << "\n";

@@ -145,7 +145,7 @@ TEST(Tour, Chapter4Tape) {
 std::vector<double> train(int steps, uint64_t seed) {
   Generator init(seed), noise(seed + 1);
   SequenceClassifier model(
-      {.vocabulary = 10, .length = 16, .classes = 10, .attention = {.attention = "performer", .heads = 2}}, init);
+      {.vocabulary = 10, .length = 16, .classes = 10, .attention = {.mechanism = "performer", .heads = 2}}, init);
   AdamW optimizer(model.parameters());
   Context context{noise, true};
   std::vector<double> losses;
@@ -225,7 +225,7 @@ TEST(Tour, Chapter7Snnk) {
 std::vector<std::string> ops_of_a_step() {
   Generator init(1), noise(2);
   SequenceClassifier model(
-      {.vocabulary = 10, .length = 16, .classes = 10, .layers = 1, .attention = {.attention = "performer", .heads = 2}},
+      {.vocabulary = 10, .length = 16, .classes = 10, .layers = 1, .attention = {.mechanism = "performer", .heads = 2}},
       init);
   AdamW optimizer(model.parameters());
   Context context{noise, true};

@@ -13,8 +13,14 @@ namespace {
 
 class CauchyAttention : public Mechanism {
  public:
-  CauchyAttention(Slot slot, int64_t heads)
-      : Mechanism(std::move(slot)), log_s_(&parameter("log_s", Tensor::zeros({heads, 1, 1}))) {}
+  struct Options {
+    double sharpness = 1;
+    void options(OptionList& list) { list("sharpness", sharpness, "s of each head before training").above(0); }
+  };
+
+  CauchyAttention(Slot slot, int64_t heads, int64_t /*dim*/, const Options& options, Generator& /*init*/)
+      : Mechanism(std::move(slot)),
+        log_s_(&parameter("log_s", Tensor::full({heads, 1, 1}, std::log(options.sharpness)))) {}
 
   // O_i = sum_j C_ij v_j / sum_j C_ij,  C_ij = 1 / (1 + s |q_i - k_j|^2 / sqrt D)
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask, Context&) override {
@@ -37,10 +43,13 @@ class CauchyAttention : public Mechanism {
 }  // namespace
 
 void describe_cauchy(Mechanisms& list) {
-  list.push_back({"cauchy", 2026, "chapter 5", "C_ij = 1 / (1 + s |q_i - k_j|^2 / sqrt D)", "", "L^2 D", false, "s", "",
-                  [](Slot slot, int64_t heads, int64_t, const AttentionOptions&, Generator&) {
-                    return std::make_unique<CauchyAttention>(slot, heads);
-                  }});
+  list.push_back({.name = "cauchy",
+                  .year = 2026,
+                  .paper = "chapter 5",
+                  .equation = "C_ij = 1 / (1 + s |q_i - k_j|^2 / sqrt D)",
+                  .cost = "L^2 D",
+                  .learns = "s",
+                  .maker = made_as<CauchyAttention>()});
 }
 
 }  // namespace bochner

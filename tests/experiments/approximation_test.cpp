@@ -108,7 +108,7 @@ TEST(Approximation, ErrorsOfOneFeatureAreTheVariancesOfTheEstimators) {
 TEST(Approximation, OutputErrorIsTheMeanSquareOfTheDifference) {
   constexpr double kScale = 1.7;
   Generator generator(5);
-  const double found = output_error("none", {}, 6, 4, kScale, generator);  // `none` returns V
+  const double found = output_error("none", 6, 4, kScale, generator);  // `none` returns V
   Generator again(5);
   const Tensor Q = normal({1, 1, 6, 4}, again, 0, kScale);
   const Tensor K = normal({1, 1, 6, 4}, again, 0, kScale);
@@ -119,7 +119,7 @@ TEST(Approximation, OutputErrorIsTheMeanSquareOfTheDifference) {
     for (size_t d = 0; d < 4; ++d) expected += (V[i][d] - O[i][d]) * (V[i][d] - O[i][d]) / 24;
   }
   EXPECT_NEAR(found, expected, 1e-5 * expected);
-  EXPECT_LT(output_error("softmax", {}, 6, 4, kScale, generator), 1e-12);
+  EXPECT_LT(output_error("softmax", 6, 4, kScale, generator), 1e-12);
 }
 
 // For short vectors, the error is that of a mean of M features: with 64 times the features about 1 / 64 of it.
@@ -130,8 +130,8 @@ TEST(Approximation, OutputErrorFallsWithTheFeatures) {
     for (uint64_t seed = 0; seed < 8; ++seed) {
       Generator a(seed);
       Generator b(seed);
-      few += output_error(name, {.features = 16}, 64, 16, 0.5, a);
-      many += output_error(name, {.features = 1024}, 64, 16, 0.5, b);
+      few += output_error({name, {{"features", 16}}}, 64, 16, 0.5, a);
+      many += output_error({name, {{"features", 1024}}}, 64, 16, 0.5, b);
     }
     EXPECT_GT(few, 16 * many) << name;
     EXPECT_LT(few, 256 * many) << name;
@@ -142,8 +142,7 @@ TEST(Approximation, LayeredErrorsOfAttentionAlone) {
   constexpr int64_t kLength = 5;
   constexpr int64_t kDim = 3;
   Generator generator(9);
-  const std::vector<double> found =
-      layered_errors("none", {}, {.length = kLength, .dim = kDim, .layers = 2}, generator);
+  const std::vector<double> found = layered_errors("none", {.length = kLength, .dim = kDim, .layers = 2}, generator);
   ASSERT_EQ(found.size(), 2U);
   Generator again(9);
   Rows x = rows_of(normal({1, kLength, kDim}, again).view({1, 1, kLength, kDim}));
@@ -172,11 +171,11 @@ TEST(Approximation, LayeredErrorsOfAttentionAlone) {
 TEST(Approximation, LayeredErrorsOfWholeBlocks) {
   const Stack stack{.length = 32, .dim = 4, .heads = 2, .layers = 3, .hidden = 16};
   Generator exact(1);
-  for (const double error : layered_errors("softmax", {}, stack, exact)) EXPECT_EQ(error, 0);
+  for (const double error : layered_errors("softmax", stack, exact)) EXPECT_EQ(error, 0);
   Generator coarse(1);
   Generator fine(1);
-  const double few = layered_errors("performer", {.features = 4}, stack, coarse).back();
-  const double many = layered_errors("performer", {.features = 2048}, stack, fine).back();
+  const double few = layered_errors({"performer", {{"features", 4}}}, stack, coarse).back();
+  const double many = layered_errors({"performer", {{"features", 2048}}}, stack, fine).back();
   EXPECT_GT(few, 2 * many);
   EXPECT_GT(many, 0);
 }
@@ -194,7 +193,7 @@ TEST(Approximation, SpectralErrorIsARatioOfLargestSingularValues) {
     distance += std::pow(rows_of(V)[i][0] - O[i][0], 2);
     norm += O[i][0] * O[i][0];
   }
-  EXPECT_NEAR(spectral_error("none", {}, Q, K, V, generator), std::sqrt(distance / norm), 1e-9);
+  EXPECT_NEAR(spectral_error("none", 1, Q, K, V, generator), std::sqrt(distance / norm), 1e-9);
 }
 
 // With every row of (Q; K) among the landmarks, Nystrom's matrix is the matrix itself.
@@ -204,8 +203,8 @@ TEST(Approximation, NystromWithAllLandmarksIsExact) {
   const Tensor Q = random();
   const Tensor K = random();
   const Tensor V = random();
-  EXPECT_LT(spectral_error("nystrom", {.features = 200}, Q, K, V, generator), 1e-6);
-  EXPECT_GT(spectral_error("nystrom", {.features = 1}, Q, K, V, generator), 1e-3);
+  EXPECT_LT(spectral_error("nystrom", 200, Q, K, V, generator), 1e-6);
+  EXPECT_GT(spectral_error("nystrom", 1, Q, K, V, generator), 1e-3);
 }
 
 Ended approximation(const TemporaryFolder& folder, std::vector<std::string> arguments) {

@@ -1,8 +1,10 @@
-// The attention program: what it lists, and what it computes on a file of tensors.
+// The attention program: what it lists, the options that it takes, and what it computes on a file of tensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/io/safetensors.h"
 #include "engine/ops/binary.h"
@@ -10,6 +12,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/random.h"
+#include "experiments/learners/mechanism_config.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {
@@ -92,6 +95,54 @@ TEST(AttentionProgram, ShowsEquationAndOptionsOfEach) {
   }
   const Ended skyformer = attention(folder, {"--show=skyformer"});
   EXPECT_NE(skyformer.out.find("--mechanism.exact-inverse=false"), std::string::npos) << skyformer.out;
+}
+
+TEST(MechanismConfig, HasTheOptionsOfAllMechanismsEachOnce) {
+  MechanismConfig config;
+  const Fields fields = Fields::of(config);
+  std::set<std::string> expected;
+  for (const MechanismInfo& info : mechanisms()) {
+    for (const std::string& name : info.defaults().names()) expected.insert(name);
+  }
+  std::vector<std::string> names = fields.names();
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, std::vector<std::string>(expected.begin(), expected.end()));
+  EXPECT_EQ(nlohmann::json::parse(fields.json()).at("kernel"), "gaussian");
+  EXPECT_EQ(nlohmann::json::parse(fields.json()).at("features"), 128);
+}
+
+TEST(MechanismConfig, TellsEachMechanismWhatItReads) {
+  MechanismConfig config;
+  Fields fields = Fields::of(config);
+  fields.at("features").assign("24");
+  fields.at("as").assign("released");
+  const MechanismConfig copy = config;
+  fields.at("features").assign("48");
+  for (const MechanismInfo& info : mechanisms()) {
+    const MechanismOptions chosen = config.chosen(info.name);
+    const MechanismOptions before = copy.chosen(info.name);
+    EXPECT_EQ(chosen.name(), info.name);
+    for (const std::string& name : chosen.names()) {
+      const std::string told = name == "features" ? "48" : name == "as" ? "released" : info.defaults().text(name);
+      EXPECT_EQ(chosen.text(name), told) << info.name << ": " << name;
+      EXPECT_EQ(before.text(name), name == "features" ? "24" : told) << info.name << ": " << name;
+    }
+  }
+}
+
+// An option of another mechanism changes nothing, and is no mistake: one command compares several mechanisms.
+TEST(AttentionProgram, TakesOptionsOfOtherMechanisms) {
+  const TemporaryFolder folder;
+  write_safetensors(folder / "in.safetensors", inputs());
+  const auto output = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"--io=in.safetensors", "--attention=softmax", "--out=out.safetensors"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Ended ended = attention(folder, arguments);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(ended.err, "");
+    return read_safetensors(folder / "out.safetensors").tensors.at("O");
+  };
+  EXPECT_EQ(difference(output({"--mechanism.hashes=2", "--mechanism.kernel=softmax"}), output({})), 0);
 }
 
 TEST(AttentionProgram, TheMatrixTimesTheValuesIsTheOutput) {

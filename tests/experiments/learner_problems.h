@@ -59,10 +59,8 @@ inline TaskData task_of(int sequences) {
 
 inline EncoderOptions encoder(const std::string& attention) {
   EncoderOptions options{.vocabulary = kVocabulary, .length = 8, .classes = 2, .layers = 1, .dim = 8, .hidden = 8};
-  options.attention.attention = attention;
+  options.attention.mechanism = MechanismOptions(attention).set_known({{"features", 4}, {"redraw", 2}});
   options.attention.heads = 2;
-  options.attention.mechanism.features = 4;
-  options.attention.mechanism.redraw = 2;
   options.dropout = 0;
   return options;
 }

@@ -36,14 +36,18 @@ TEST(GradientStatistics, AreWorkedOutByHand) {
 TEST(SequenceConfig, TellsMechanismsWhatItIsTold) {
   sequence::ModelConfig config;
   Fields fields = Fields::of(config);
-  config.features = 24;
+  fields.at("features").assign("24");
   fields.at("mechanism.block").assign("7");
   fields.at("mechanism.coupling").assign("givens");
-  const AttentionOptions told = encoder_options(config, "local", sparsity::task({.length = 30})).attention.mechanism;
-  EXPECT_EQ(told.block, 7);
-  EXPECT_EQ(told.features, 24);
-  EXPECT_EQ(told.coupling, AttentionOptions::Coupling::givens);
-  EXPECT_EQ(told.redraw, config.redraw);
+  const auto told = [&](const std::string& mechanism) {
+    return encoder_options(config, mechanism, sparsity::task({.length = 30})).attention.mechanism;
+  };
+  EXPECT_EQ(told("local").text("block"), "7");
+  EXPECT_FALSE(told("local").has("features"));  // which are no mistake: another mechanism has them
+  EXPECT_EQ(told("performer").text("features"), "24");
+  EXPECT_EQ(told("performer").text("coupling"), "givens");
+  EXPECT_EQ(told("gmm-prf").text("features"), "24");
+  EXPECT_EQ(told("gmm-prf").text("redraw"), fields.at("redraw").text());
 }
 
 SequenceClassifier small_model(const std::string& attention, bool redraw) {
@@ -53,9 +57,8 @@ SequenceClassifier small_model(const std::string& attention, bool redraw) {
   config.classifier = 6;
   config.pooling = "first";
   config.init = "xavier";
-  config.features = 4;
   config.dropout = 0.5;  // which measuring leaves out
-  config.redraw_in_evaluation = redraw;
+  config.mechanism.set({"features", 4}).set({"redraw-in-evaluation", redraw});
   EncoderOptions options = encoder_options(config, attention, sparsity::task({.length = 30}));
   options.codes = sparsity::codes();
   Generator init(3);

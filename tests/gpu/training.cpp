@@ -51,11 +51,11 @@ EncoderOptions options_of(const Case& given) {
   options.dropout = 0;
   options.positions = given.recompute ? EncoderOptions::Positions::sinusoidal : EncoderOptions::Positions::learned;
   options.recompute = given.recompute;
-  options.attention.attention = given.attention;
+  options.attention.mechanism = MechanismOptions(given.attention)
+                                    .set_known({{"features", given.features},
+                                                {"length", given.length},
+                                                {"redraw", std::string(given.attention).starts_with("gmm") ? 1 : 0}});
   options.attention.heads = given.heads;
-  options.attention.mechanism.features = given.features;
-  options.attention.mechanism.length = given.length;
-  options.attention.mechanism.redraw = std::string(given.attention).starts_with("gmm") ? 1 : 0;
   return options;
 }
 

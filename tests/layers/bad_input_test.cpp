@@ -7,32 +7,19 @@
 #include "autograd/tape.h"
 #include "engine/ops/join.h"
 #include "engine/ops/unary.h"
-#include "layers/attention/mechanism.h"
+#include "tests/layers/every_mechanism.h"
 
 namespace bochner {
 namespace {
-
-constexpr int64_t kHeads = 2;
 
 Tensor values(const Shape& shape, uint64_t seed, double scale = 1) {
   Generator generator(seed);
   return normal(shape, generator, 0, scale, DType::f64);
 }
 
-AttentionOptions small() {
-  AttentionOptions options;
-  options.features = 8;
-  options.block = 4;
-  options.summary = 1;
-  options.convolution = 5;
-  options.factor = 1;
-  options.length = 64;
-  return options;
-}
-
-std::unique_ptr<Mechanism> made(const MechanismInfo& info, int64_t dim, const AttentionOptions& options = small()) {
+std::unique_ptr<Mechanism> made(const std::string& name, int64_t dim) {
   Generator init(3);
-  auto mechanism = info.make({}, kHeads, dim, options, init);
+  auto mechanism = make_mechanism({}, kHeads, dim, small(name, 64), init);
   mechanism->to(Device::cpu(), DType::f64);
   return mechanism;
 }
@@ -62,7 +49,7 @@ std::vector<Tensor> with_gradients(Mechanism& mechanism, const std::vector<Tenso
 
 TEST(BadInput, ALengthThatNoBlockDividesIsThatOfAPaddedOne) {
   for (const MechanismInfo& info : mechanisms()) {
-    const auto mechanism = made(info, 6);
+    const auto mechanism = made(info.name, 6);
     for (const int64_t length : {1, 3, 5, 11}) {
       const int64_t whole = (length + 3) / 4 * 4;
       const Tensor Q = values({1, kHeads, whole, 6}, 21), K = values({1, kHeads, whole, 6}, 22, 2),
@@ -83,30 +70,11 @@ TEST(BadInput, ALengthThatNoBlockDividesIsThatOfAPaddedOne) {
   }
 }
 
-TEST(BadInput, NoFeaturesAreRefusedByEveryMechanismThatHasSome) {
-  int tested = 0;
-  for (const MechanismInfo& info : mechanisms()) {
-    if (info.options.find("features") == std::string::npos || info.name == "synthesizer") continue;
-    ++tested;
-    for (const int64_t features : {0, -3}) {
-      AttentionOptions options = small();
-      options.features = features;
-      try {
-        made(info, 6, options);
-        ADD_FAILURE() << info.name << " was made with " << features << " features";
-      } catch (const Error& error) {
-        EXPECT_NE(std::string(error.what()).find(std::to_string(features)), std::string::npos) << error.what();
-      }
-    }
-  }
-  EXPECT_GT(tested, 20);
-}
-
 TEST(BadInput, FastFoodPadsAHeadToAPowerOfTwoByZeros) {
   const double scale = std::pow(8.0 / 6.0, 0.25);  // undoes x 8^(-1/4) in favour of x 6^(-1/4)
   for (const char* name : {"fastfood-rks", "fastfood-prf", "fastfood-prf-s", "fastfood-rks-fixed"}) {
-    const auto six = made(mechanism_named(name), 6);
-    const auto eight = made(mechanism_named(name), 8);
+    const auto six = made(name, 6);
+    const auto eight = made(name, 8);
     eight->load_state(six->state());
     const Shape shape{2, kHeads, 7, 6};
     const Tensor Q = values(shape, 1), K = values(shape, 2), V = values(shape, 3);
@@ -121,7 +89,7 @@ TEST(BadInput, WhereNoKeyIsRealNeitherOutputNorGradientIsNaN) {
   const Shape shape{1, kHeads, 5, 6};
   const Mask mask{Tensor::zeros({1, 5}, DType::boolean), false};
   for (const MechanismInfo& info : mechanisms()) {
-    const auto mechanism = made(info, 6);
+    const auto mechanism = made(info.name, 6);
     const std::vector<Tensor> found =
         with_gradients(*mechanism, {values(shape, 1), values(shape, 2), values(shape, 3)}, mask);
     for (const Tensor& tensor : found) EXPECT_TRUE(all_finite(tensor)) << info.name;
@@ -133,7 +101,7 @@ TEST(BadInput, EntriesOfTenThousandLeaveOutputAndGradientsFinite) {
   for (const MechanismInfo& info : mechanisms()) {
     for (const bool causal : {false, true}) {
       if (causal && !info.causal) continue;
-      const auto mechanism = made(info, 6);
+      const auto mechanism = made(info.name, 6);
       mechanism->to(Device::cpu(), DType::f32);
       const auto large = [&](uint64_t seed) { return values(shape, seed, 1e4).cast(DType::f32); };
       Generator noise(11);
@@ -152,7 +120,7 @@ TEST(BadInput, EntriesOfTenThousandLeaveOutputAndGradientsFinite) {
 
 TEST(BadInput, QueriesOfAnotherLengthAreAttendedOrRefused) {
   for (const MechanismInfo& info : mechanisms()) {
-    const auto mechanism = made(info, 6);
+    const auto mechanism = made(info.name, 6);
     const Tensor Q = values({1, kHeads, 5, 6}, 1), K = values({1, kHeads, 9, 6}, 2), V = values({1, kHeads, 9, 6}, 3);
     try {
       EXPECT_EQ(attend(*mechanism, Q, K, V, {}).shape(), Q.shape()) << info.name;

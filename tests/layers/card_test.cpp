@@ -6,8 +6,8 @@
 #include "autograd/tape.h"
 #include "engine/card.h"
 #include "engine/random.h"
-#include "layers/attention/mechanism.h"
 #include "tests/card.h"
+#include "tests/layers/every_mechanism.h"
 
 namespace bochner {
 namespace {
@@ -15,9 +15,6 @@ namespace {
 using testing_card::common_floor;
 using testing_card::poison;
 using testing_card::squared_error;
-
-constexpr int64_t kHeads = 2;
-constexpr int64_t kDim = 6;
 
 /// The error allowed in a type where the CPU's in f32 is `rounding`. Weights that may be negative have sums near 0 here
 /// and there, which magnify rounding without bound: there another order of the same sums may cost a hundred times as
@@ -41,14 +38,8 @@ class EveryMechanismOnACard : public testing::TestWithParam<size_t> {
   std::vector<std::vector<double>> run(Device device, DType dtype, const Case& of) const {
     const int64_t length = of.length;
     Generator init(3);
-    AttentionOptions options;
-    options.features = 8;
-    options.block = 4;
-    options.summary = 1;
-    options.convolution = 5;
-    options.factor = 1;
-    options.length = std::max<int64_t>(1100, length);
-    const auto mechanism = info().make({}, of.heads, kDim, options, init);
+    const MechanismOptions options = small(info().name, std::max<int64_t>(1100, length));
+    const auto mechanism = make_mechanism({}, of.heads, kDim, options, init);
     mechanism->to(device, dtype);
     const Shape shape{of.batch, of.heads, length, kDim};
     const auto values = [&](uint64_t seed) {
@@ -137,14 +128,8 @@ TEST_P(EveryMechanismOnACard, WritesNothingOutsideItsTensors) {
   EXPECT_EQ(broken_card_guards(), before);
 }
 
-std::string mechanism_name(const testing::TestParamInfo<size_t>& tested) {
-  std::string name = mechanisms()[tested.param].name;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Registry, EveryMechanismOnACard, testing::Range<size_t>(0, mechanisms().size()),
-                         mechanism_name);
+                         every_mechanism_name);
 
 }  // namespace
 }  // namespace bochner

@@ -16,25 +16,22 @@ namespace bochner {
 inline constexpr int64_t kHeads = 2;
 inline constexpr int64_t kDim = 6;
 
+/// The mechanism with 8 features and blocks of 4, for up to `length` tokens.
+inline MechanismOptions small(const std::string& mechanism, int64_t length = 130) {
+  return MechanismOptions(mechanism).set_known(
+      {{"features", 8}, {"block", 4}, {"summary", 1}, {"convolution", 5}, {"factor", 1}, {"length", length}});
+}
+
 class EveryMechanism : public testing::TestWithParam<size_t> {
  protected:
   const MechanismInfo& info() const { return mechanisms()[GetParam()]; }
 
-  /// Small: 8 features, blocks of 4, for up to 130 tokens.
-  static AttentionOptions small(AttentionOptions options) {
-    options.features = 8;
-    options.block = 4;
-    options.summary = 1;
-    options.convolution = 5;
-    options.factor = 1;
-    options.length = 130;
-    return options;
-  }
+  bool has(const std::string& option) const { return info().defaults().has(option); }
 
-  std::unique_ptr<Mechanism> make(AttentionOptions options = {}) const {
-    options = small(options);
+  /// Small, with those of the settings that it has.
+  std::unique_ptr<Mechanism> make(const Settings& settings = {}) const {
     Generator init(3);
-    auto mechanism = info().make({}, kHeads, kDim, options, init);
+    auto mechanism = make_mechanism({}, kHeads, kDim, small(info().name).set_known(settings), init);
     mechanism->to(Device::cpu(), DType::f64);
     return mechanism;
   }

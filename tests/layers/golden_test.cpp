@@ -27,10 +27,8 @@ EncoderOptions golden_options(const std::string& attention) {
   options.dim = 16;
   options.hidden = 24;
   options.dropout = 0;
-  options.attention.attention = attention;
+  options.attention.mechanism = MechanismOptions(attention).set_known({{"features", 8}, {"redraw", 0}});
   options.attention.heads = 2;
-  options.attention.mechanism.features = 8;
-  options.attention.mechanism.redraw = 0;
   return options;
 }
 

@@ -85,26 +85,30 @@ class GoldenMechanism : public testing::TestWithParam<std::string> {};
 TEST_P(GoldenMechanism, AgreesWithPyTorch) {
   const std::string name = GetParam().substr(0, GetParam().find(' '));
   const auto is = [&](const char* variant) { return GetParam() == name + " " + variant; };
-  AttentionOptions options{.features = 8, .redraw = 0};
   const bool is_long = GetParam().ends_with(" long");
   const int64_t length = is_long ? 200 : kLength;
-  if (is("released") || is_long) options.as = AttentionOptions::As::released;
-  if (is("diagonal")) options.covariance = AttentionOptions::Covariance::diagonal;
-  if (is("full")) options.covariance = AttentionOptions::Covariance::full;
-  if (is("factorized")) options.synthesis = AttentionOptions::Synthesis::factorized;
-  if (is("dense")) options.synthesis = AttentionOptions::Synthesis::dense;
-  if (is("softmax")) options.kernel = AttentionOptions::Kernel::softmax;
-  options.renormalise = !is("unnormalised");
-  options.exact_inverse = is("exact");
-  options.convolution = 3;
-  options.length = is_long ? length : 12;
-  options.block = name == "bigbird" ? 1 : (is("wide") ? 4 : 2);
-  options.random_blocks = 1;
-  options.summary = 1;
-  options.hashes = 2;
-  options.factor = is("c=3") ? 3 : 1;
+  MechanismOptions options(name);
+  options.set_known({{"features", 8},
+                     {"redraw", 0},
+                     {"renormalise", !is("unnormalised")},
+                     {"exact-inverse", is("exact")},
+                     {"convolution", 3},
+                     {"length", is_long ? length : 12},
+                     {"block", name == "bigbird" ? 1 : (is("wide") ? 4 : 2)},
+                     {"random-blocks", 1},
+                     {"summary", 1},
+                     {"hashes", 2},
+                     {"factor", is("c=3") ? 3 : 1}});
+  if (is("released") || is_long) options.set("as", "released");
+  for (const char* covariance : {"diagonal", "full"}) {
+    if (is(covariance)) options.set("covariance", covariance);
+  }
+  for (const char* synthesis : {"factorized", "dense"}) {
+    if (is(synthesis)) options.set("synthesis", synthesis);
+  }
+  if (is("softmax")) options.set("kernel", "softmax");
   Generator init(5);
-  const auto mechanism = mechanism_named(name).make({}, kHeads, kDim, options, init);
+  const auto mechanism = make_mechanism({}, kHeads, kDim, options, init);
   mechanism->to(Device::cpu(), DType::f64);
   if (name == "performer-reg") expect_orthogonal_rows_of_one_norm(mechanism->frequencies());
   fill_by_formula(*mechanism, name.starts_with("fastfood"));
@@ -130,8 +134,7 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
   }
   const Gradients gradients = tape.gradients({O}, {filled("dO", shape, 0, 1)}, inputs);
 
-  const double tolerance =
-      options.exact_inverse ? 1e-4 : 2e-9;  // an ill-conditioned matrix is inverted without damping
+  const double tolerance = is("exact") ? 1e-4 : 2e-9;  // an ill-conditioned matrix is inverted without damping
   const nlohmann::json& expected = golden().at(GetParam());
   EXPECT_EQ(expected.size(), names.size() + 1) << "the same parameters in both";
   const auto compare = [&](const std::string& what, const Tensor& found) {
@@ -148,7 +151,7 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
   compare("O", O.value());
   for (size_t i = 0; i < names.size(); ++i) {
     // A token drawn twice makes kappa(Z, Z) singular, where the pseudo-inverse has no derivative: only V has one.
-    if (options.exact_inverse && names[i] != "dV") continue;
+    if (is("exact") && names[i] != "dV") continue;
     compare(names[i], gradients[i].value());
   }
 }

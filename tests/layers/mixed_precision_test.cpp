@@ -35,10 +35,9 @@ struct Sizes {
 EncoderOptions options_of(const std::string& attention, const Sizes& sizes) {
   EncoderOptions options{.vocabulary = 11, .length = sizes.length, .classes = 3, .layers = 2, .dim = sizes.dim};
   options.hidden = 2 * sizes.dim;
-  options.attention = {.attention = attention, .heads = sizes.heads};
-  options.attention.mechanism.features = 24;
-  options.attention.mechanism.block = 8;
-  options.attention.mechanism.convolution = 5;
+  options.attention = {
+      .mechanism = MechanismOptions(attention).set_known({{"features", 24}, {"block", 8}, {"convolution", 5}}),
+      .heads = sizes.heads};
   return options;
 }
 

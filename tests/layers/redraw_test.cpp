@@ -16,7 +16,6 @@
 namespace bochner {
 namespace {
 
-using As = AttentionOptions::As;
 using Bytes = std::vector<std::vector<double>>;
 
 constexpr int64_t kDim = 8;
@@ -27,17 +26,14 @@ Tensor values(uint64_t seed, const Shape& shape = kShape) {
   return normal(shape, generator, 0, 1, DType::f64);
 }
 
-AttentionOptions small(int64_t redraw, As as = As::paper) {
-  return {.features = 8, .redraw = redraw, .as = as, .length = 16, .block = 4};
-}
-
 struct Case {
   std::string attention;
   int64_t redraw;
-  As as = As::paper;
+  std::string as = "paper";
 
-  std::string name() const {
-    return attention + "_" + std::to_string(redraw) + (as == As::released ? "_released" : "");
+  std::string name() const { return attention + "_" + std::to_string(redraw) + (as == "paper" ? "" : "_" + as); }
+  MechanismOptions options() const {
+    return MechanismOptions(attention, {{"features", 8}, {"redraw", redraw}}).set_known({{"as", as}});
   }
 };
 
@@ -46,7 +42,7 @@ void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name(); }  
 /// All gradients and the state of ten steps of training.
 Bytes trained(const Case& tested, bool recompute) {
   EncoderOptions options{.vocabulary = 9, .length = 12, .classes = 3, .layers = 2, .dim = 16, .hidden = 8};
-  options.attention = {.attention = tested.attention, .heads = 2, .mechanism = small(tested.redraw, tested.as)};
+  options.attention = {.mechanism = tested.options(), .heads = 2};
   options.dropout = 0.2;
   options.recompute = recompute;
   Generator init(1), data(2), noise(3);
@@ -85,7 +81,7 @@ TEST_P(Redraw, TwoForwardPassesMayComeBeforeOneBackward) {
   const Case tested = GetParam();
   const auto gradients = [&](bool together) {
     Generator init(4), noise(5);
-    const auto mechanism = mechanism_named(tested.attention).make({}, 2, kDim, small(tested.redraw, tested.as), init);
+    const auto mechanism = make_mechanism({}, 2, kDim, tested.options(), init);
     mechanism->to(Device::cpu(), DType::f64);
     std::vector<Tensor> x = {values(1), values(2), values(3), values(4), values(5), values(6)};
     const Tensor dO = values(7);
@@ -135,7 +131,7 @@ std::vector<Case> cases() {
   for (const char* name : {"performer", "gmm-rks", "gmm-prf", "fastfood-rks", "generative-prf"}) {
     for (const int64_t redraw : {1, 3, 100}) all.push_back({name, redraw});
   }
-  for (const char* name : {"gmm-rks", "gmm-prf", "generative-prf"}) all.push_back({name, 1, As::released});
+  for (const char* name : {"gmm-rks", "gmm-prf", "generative-prf"}) all.push_back({name, 1, "released"});
   return all;
 }
 
@@ -146,9 +142,9 @@ INSTANTIATE_TEST_SUITE_P(Cases, Redraw, testing::ValuesIn(cases()), [](const aut
 });
 
 /// At which of twelve forward passes, two in each step, the frequencies were others than before.
-std::vector<int> draws(const AttentionOptions& options, bool told) {
+std::vector<int> draws(const Case& tested, bool told) {
   Generator init(4), noise(5);
-  const auto mechanism = mechanism_named("gmm-prf").make({}, 2, kDim, options, init);
+  const auto mechanism = make_mechanism({}, 2, kDim, tested.options(), init);
   std::vector<double> before = mechanism->frequencies().to_vector<double>();
   std::vector<int> found;
   for (int i = 0; i < 12; ++i) {
@@ -163,11 +159,11 @@ std::vector<int> draws(const AttentionOptions& options, bool told) {
 }
 
 TEST(RedrawSchedules, CountStepsWhereTheContextTellsThem) {
-  EXPECT_EQ(draws(small(2), true), (std::vector<int>{4, 8}));
-  EXPECT_EQ(draws(small(5), true), (std::vector<int>{10}));
-  EXPECT_EQ(draws(small(5), false), (std::vector<int>{5, 10}));
-  EXPECT_EQ(draws(small(0), true), (std::vector<int>{}));
-  EXPECT_EQ(draws(small(7, As::released), true), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(draws({"gmm-prf", 2}, true), (std::vector<int>{4, 8}));
+  EXPECT_EQ(draws({"gmm-prf", 5}, true), (std::vector<int>{10}));
+  EXPECT_EQ(draws({"gmm-prf", 5}, false), (std::vector<int>{5, 10}));
+  EXPECT_EQ(draws({"gmm-prf", 0}, true), (std::vector<int>{}));
+  EXPECT_EQ(draws({"gmm-prf", 7, "released"}, true), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
 }
 
 TEST(RedrawSchedules, RunningStatisticsMoveOnceWhereABlockRunsAgain) {

@@ -30,7 +30,7 @@ TEST_P(EveryMechanism, KeepsTheShape) {
 TEST_P(EveryMechanism, GradientsOfInputsAndParametersAgreeWithDifferences) {
   for (const bool causal : {false, true}) {
     if (causal && !info().causal) continue;
-    const auto mechanism = make({.redraw = 0, .eps = 0, .denominator_eps = 0});
+    const auto mechanism = make({{"redraw", 0}, {"eps", 0}, {"denominator-eps", 0}});
     const Shape shape{2, kHeads, 5, kDim};
     std::vector<Tensor> inputs = {values(shape, 4), values(shape, 5), values(shape, 6)};
     const std::vector<Parameter*> parameters = mechanism->parameters();
@@ -147,7 +147,7 @@ TEST_P(EveryMechanism, DiffersFromEveryOther) {
   const Shape shape{1, kHeads, 40, kDim};
   const auto made = [&](const MechanismInfo& tested) {
     Generator init(3);
-    auto mechanism = tested.make({}, kHeads, kDim, small({}), init);
+    auto mechanism = make_mechanism({}, kHeads, kDim, small(tested.name), init);
     mechanism->to(Device::cpu(), DType::f64);
     return mechanism;
   };
@@ -172,13 +172,11 @@ TEST_P(EveryMechanism, DiffersFromEveryOther) {
 TEST_P(EveryMechanism, DiffersAsReleasedWhereItSaysSo) {
   const bool reaches_far = info().name == "bigbird";  // it differs beyond 1024 tokens
   const Shape shape{1, kHeads, reaches_far ? 1200 : 40, kDim};
-  const auto output = [&](AttentionOptions::As as) {
-    AttentionOptions options;
-    options.as = as;
-    const auto mechanism = make(options);
+  const auto output = [&](const char* as) {
+    const auto mechanism = make({{"as", as}});
     return attend(*mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {});
   };
-  const double difference = apart(output(AttentionOptions::As::paper), output(AttentionOptions::As::released));
+  const double difference = apart(output("paper"), output("released"));
   if (info().released.empty()) {
     EXPECT_EQ(difference, 0);
   } else if (info().name == "linear-elu") {
@@ -186,26 +184,22 @@ TEST_P(EveryMechanism, DiffersAsReleasedWhereItSaysSo) {
   } else {
     EXPECT_GT(difference, 1e-4) << info().released;
   }
-  EXPECT_EQ((", " + info().options + ",").find(", as,") != std::string::npos, !info().released.empty());
+  EXPECT_EQ(has("as"), !info().released.empty());
 }
 
 // Of random features against the kernel itself, without the sums of weights, so that the error is that of a mean over M
 // draws; of landmarks and projections against the attention that they approximate. Where no name of the registry is
 // the exact kernel, it is the mechanism with the same parameters and very many features.
 TEST_P(EveryMechanism, ErrsLessWithMoreFeatures) {
-  const bool has_features = info().options.find("features") != std::string::npos;
-  if (!has_features || info().name == "synthesizer") GTEST_SKIP() << "it has none, or learns its matrix";
-  const bool is_kernel = info().options.find("renormalise") != std::string::npos;
+  if (!has("features") || info().name == "synthesizer") GTEST_SKIP() << "it has none, or learns its matrix";
+  const bool is_kernel = has("renormalise");
   const Shape shape{1, kHeads, 24, kDim};
   const Tensor Q = values(shape, 71) * 0.4, K = values(shape, 72) * 0.4, V = values(shape, 73);
   const auto made = [&](int64_t features, uint64_t seed) {
-    AttentionOptions options = small({});
-    options.eps = 0;
-    options.convolution = 0;
-    options.renormalise = false;
-    options.features = features;
+    const MechanismOptions options =
+        small(info().name).set_known({{"eps", 0}, {"convolution", 0}, {"renormalise", false}, {"features", features}});
     Generator init(seed);
-    auto mechanism = info().make({}, kHeads, kDim, options, init);
+    auto mechanism = make_mechanism({}, kHeads, kDim, options, init);
     mechanism->to(Device::cpu(), DType::f64);
     // The S of fastfood-*-s starts as what its own G makes of it, and with another G is no kernel of the same name.
     for (Parameter* parameter : mechanism->parameters()) {
@@ -228,7 +222,7 @@ TEST_P(EveryMechanism, ErrsLessWithMoreFeatures) {
              info().approximates == "the Gaussian kernel") {
     Generator init(1);
     const std::string name = info().approximates == "softmax" ? "softmax" : "gaussian";
-    const auto exact = mechanism_named(name).make({}, kHeads, kDim, {}, init);
+    const auto exact = make_mechanism({}, kHeads, kDim, name, init);
     truth = attend(*exact, Q, K, V, {});
   } else {
     truth = output(*limit, 1);
@@ -259,10 +253,8 @@ TEST_P(EveryMechanism, ErrsLessWithMoreFeatures) {
 TEST_P(EveryMechanism, MemoryGrowsAsItsCostSays) {
   if (info().cost.find("L^2") != std::string::npos) GTEST_SKIP() << "it claims a cost of " << info().cost;
   const auto most = [&](int64_t length) {
-    AttentionOptions options = small({});
-    options.length = length;
     Generator generator(3);
-    const auto mechanism = info().make({}, 1, kDim, options, generator);
+    const auto mechanism = make_mechanism({}, 1, kDim, small(info().name, length), generator);
     const Shape shape{1, 1, length, kDim};
     const Tensor Q = normal(shape, generator), K = normal(shape, generator), V = normal(shape, generator);
     Context context{generator, true};
@@ -283,7 +275,7 @@ TEST_P(EveryMechanism, IsDeterminedByItsGeneratorWithAnyNumberOfThreads) {
   const auto run = [&](int count) {
     const int before = threads();
     set_threads(count);
-    const auto mechanism = make({.redraw = 1});
+    const auto mechanism = make({{"redraw", 1}});
     const auto result = attend(*mechanism, values(shape, 41), values(shape, 42), values(shape, 43), {}, true);
     set_threads(before);
     return result;
@@ -312,13 +304,13 @@ TEST_P(EveryMechanism, LargeInputsStayFinite) {
 }
 
 TEST_P(EveryMechanism, SurvivesACheckpoint) {
-  const auto mechanism = make({.redraw = 3});
+  const auto mechanism = make({{"redraw", 3}});
   const Shape shape{1, kHeads, 5, kDim};
   attend(*mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {}, true);
   std::map<std::string, Tensor> saved;
   for (const auto& [name, tensor] : mechanism->state()) saved[name] = tensor.clone();
   Generator other(77);
-  const auto restored = info().make({}, kHeads, kDim, small({.redraw = 3}), other);
+  const auto restored = make_mechanism({}, kHeads, kDim, small(info().name).set_known({{"redraw", 3}}), other);
   restored->to(Device::cpu(), DType::f64);
   restored->load_state(saved);
   EXPECT_EQ(attend(*restored, values(shape, 1), values(shape, 2), values(shape, 3), {}),

@@ -19,9 +19,9 @@ Tensor values(uint64_t seed) {
   return normal(kShape, generator, 0, 1, DType::f64);
 }
 
-std::unique_ptr<Mechanism> made(const std::string& name, const AttentionOptions& options) {
+std::unique_ptr<Mechanism> made(const MechanismOptions& options) {
   Generator init(4);
-  auto mechanism = mechanism_named(name).make({}, 2, kDim, options, init);
+  auto mechanism = make_mechanism({}, 2, kDim, options, init);
   mechanism->to(Device::cpu(), DType::f64);
   return mechanism;
 }
@@ -41,8 +41,8 @@ double apart(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 TEST(Released, PerformerScalesTwiceAndDrawsOnce) {
-  const auto released = made("performer", {.features = 16, .redraw = 1, .as = AttentionOptions::As::released});
-  const auto paper = made("performer", {.features = 16, .redraw = 0, .eps = 1e-4});
+  const auto released = made({"performer", {{"features", 16}, {"redraw", 1}, {"as", "released"}}});
+  const auto paper = made({"performer", {{"features", 16}, {"redraw", 0}, {"eps", 1e-4}}});
   const std::vector<double> found = output(*released, 1, {});
   EXPECT_LT(apart(found, output(*paper, std::pow(kDim, -0.25), {})), 1e-12);
   EXPECT_GT(apart(found, output(*paper, 1, {})), 1e-3);
@@ -52,8 +52,8 @@ TEST(Released, PerformerScalesTwiceAndDrawsOnce) {
 
 TEST(Released, LinearEluCountsPaddedKeys) {
   const Tensor keys = less(Tensor::arange(12).unsqueeze(0), Tensor::from<int64_t>({12, 7}, {2, 1}));
-  const auto released = made("linear-elu", {.as = AttentionOptions::As::released});
-  const auto paper = made("linear-elu", {});
+  const auto released = made({"linear-elu", {{"as", "released"}}});
+  const auto paper = made("linear-elu");
   EXPECT_EQ(output(*released, 1, keys), output(*paper, 1, {}));
   EXPECT_GT(apart(output(*released, 1, keys), output(*paper, 1, keys)), 1e-3);
 }

@@ -78,16 +78,16 @@ TEST(Nystrom, SkyformersSoftmaxIsSoftmaxWithAllLandmarks) {
                V = normal(shape, generator, 0, 1, DType::f64);
   const Mask mask{
       Tensor::from<bool>({true, true, true, true, true, true, true, true, true, true, false, false}, {2, 6}), false};
-  const auto output = [&](const std::string& name, const AttentionOptions& options) {
+  const auto output = [&](const MechanismOptions& options) {
     Generator noise(7);
     Context context{noise, false};
-    return mechanism_named(name).make({}, 2, 4, options, noise)->forward(Q, K, V, mask, context).value();
+    return make_mechanism({}, 2, 4, options, noise)->forward(Q, K, V, mask, context).value();
   };
-  const Tensor exact = output("softmax", {});
+  const Tensor exact = output("softmax");
   const auto apart = [&](int64_t landmarks) {
-    AttentionOptions options{.features = landmarks, .exact_inverse = true};
-    options.kernel = AttentionOptions::Kernel::softmax;
-    return amax(abs(output("skyformer", options) - exact).slice(2, 0, 4)).item();
+    const MechanismOptions options("skyformer",
+                                   {{"features", landmarks}, {"exact-inverse", true}, {"kernel", "softmax"}});
+    return amax(abs(output(options) - exact).slice(2, 0, 4)).item();
   };
   EXPECT_LT(apart(200), 1e-6);
   EXPECT_GT(apart(1), 1e-3);

@@ -11,10 +11,10 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/matmul.h"
-#include "layers/attention/mechanism.h"
 #include "layers/batch_norm.h"
 #include "layers/models/encoder.h"
 #include "tests/card.h"
+#include "tests/layers/every_mechanism.h"
 
 namespace bochner {
 namespace {
@@ -85,15 +85,8 @@ class Training {
     options.hidden = 16;
     options.positions = redraw == 0 ? EncoderOptions::Positions::sinusoidal : EncoderOptions::Positions::learned;
     options.dropout = 0.2;
-    options.attention.attention = attention;
+    options.attention.mechanism = small(attention, kLength).set_known({{"features", 4}, {"redraw", redraw}});
     options.attention.heads = 2;
-    AttentionOptions& mechanism = options.attention.mechanism;
-    mechanism.features = 4;
-    mechanism.redraw = redraw;
-    mechanism.block = 4;
-    mechanism.summary = 1;
-    mechanism.convolution = 5;
-    mechanism.factor = 1;
     return options;
   }
 
@@ -145,14 +138,8 @@ TEST_P(EveryMechanismRecordedOnACard, TrainsToTheSameBytes) {
   }
 }
 
-std::string mechanism_name(const testing::TestParamInfo<size_t>& tested) {
-  std::string name = mechanisms()[tested.param].name;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Registry, EveryMechanismRecordedOnACard, testing::Range<size_t>(0, mechanisms().size()),
-                         mechanism_name);
+                         every_mechanism_name);
 
 TEST(StepGraphOnACard, DrawsNewFeaturesWhenTheyAreDue) {
   BOCHNER_NEEDS_CARD();

@@ -12,6 +12,9 @@ Enum chosen(const std::string& name, std::initializer_list<std::pair<const char*
   internal_failure("a checked choice", __FILE__, __LINE__);
 }
 
+/// The options of mechanisms that are called --model.NAME; the others are --model.mechanism.NAME.
+const std::vector<std::string> kOfModel = {"features", "components", "redraw", "redraw-in-evaluation", "as"};
+
 }  // namespace
 
 void ModelConfig::fields(Fields& f) {
@@ -33,13 +36,16 @@ void ModelConfig::fields(Fields& f) {
   f("embedding-deviation", embedding_deviation, "standard deviation of initial embeddings").at_least(0);
   f("dropout", dropout, "dropout everywhere except in attention weights").at_least(0).below(1);
   f("recompute", recompute, "run blocks again in backward: less memory, more time");
-  f("features", features, "M: number of random features (rows of Omega) of kernel attentions").at_least(1);
-  f("components", components, "Gaussians of the mixture of gmm-*").at_least(1);
-  f("redraw", redraw, "training steps between draws of random features; 0: never").at_least(0);
-  f("redraw-in-evaluation", redraw_in_evaluation, "also draw new random features for every batch of an evaluation");
-  f("as", as, "which to follow where paper and released code differ: see ./run attention --show NAME")
-      .one_of({"paper", "released"});
-  f.group("mechanism", mechanism);
+  mechanism.fields(f, kOfModel);
+  struct Others {
+    MechanismConfig& mechanism;
+    void fields(Fields& of_mechanism) {
+      std::vector<std::string> elsewhere = kOfModel;
+      elsewhere.emplace_back("length");  // that of the task's sequences
+      mechanism.fields_but(of_mechanism, elsewhere);
+    }
+  } others{mechanism};
+  f.group("mechanism", others);
 }
 
 EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data) {
@@ -69,17 +75,10 @@ EncoderOptions encoder_options(const ModelConfig& model, const std::string& atte
   options.embedding_deviation = model.embedding_deviation;
   options.dropout = model.dropout;
   options.recompute = model.recompute;
-  options.attention.attention = attention;
+  options.attention.mechanism = model.mechanism.chosen(attention);
   options.attention.heads = model.heads;
   options.attention.head_dim = model.head_dim;
   options.attention.projection = {.bias = model.projection_bias, .init = initial};
-  options.attention.mechanism = model.mechanism.chosen(0);
-  options.attention.mechanism.features = model.features;
-  options.attention.mechanism.components = model.components;
-  options.attention.mechanism.redraw = model.redraw;
-  options.attention.mechanism.redraw_in_evaluation = model.redraw_in_evaluation;
-  options.attention.mechanism.as = chosen<AttentionOptions::As>(
-      model.as, {{"paper", AttentionOptions::As::paper}, {"released", AttentionOptions::As::released}});
   return options;
 }
 

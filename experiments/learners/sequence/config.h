@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "datasets/task.h"
-#include "experiments/attention/mechanism_config.h"
 #include "experiments/common/program/options.h"
+#include "experiments/learners/mechanism_config.h"
 #include "experiments/learners/optim_config.h"
 #include "layers/models/encoder.h"
 
@@ -29,16 +29,7 @@ struct ModelConfig {
   double embedding_deviation = 0.02;
   double dropout = 0.1;
   bool recompute = false;
-  // Of the attention mechanism.
-  int64_t features = 128;
-  int64_t components = 2;
-  int64_t redraw = 100;
-  bool redraw_in_evaluation = false;
-  std::string as = "paper";
-  /// The other options of mechanisms: --model.mechanism.block and so on.
-  struct Further : MechanismConfig {
-    void fields(Fields& f) { further(f); }
-  } mechanism;
+  MechanismConfig mechanism;  ///< --model.features and a few others, --model.mechanism.block and so on
 
   void fields(Fields& f);
 };

@@ -78,14 +78,6 @@ TEST(Noise, R2IsTheSquaredCorrelation) {
   EXPECT_TRUE(std::isnan(r_squared({1}, {2})));
 }
 
-std::map<std::string, Tensor> state_of(const std::string& attention, const AttentionOptions& of) {
-  EncoderOptions options = test::encoder(attention);
-  options.attention.mechanism = of;
-  Generator init(1);
-  SequenceClassifier model(options, init);
-  return model.state();
-}
-
 std::string name_ending(const std::map<std::string, Tensor>& state, const std::string& end) {
   for (const auto& [name, tensor] : state) {
     if (name.ends_with(end)) return name;
@@ -96,12 +88,16 @@ std::string name_ending(const std::map<std::string, Tensor>& state, const std::s
 
 TEST(Covariances, GivePlantedEigenvaluesBack) {
   const int64_t dim = 4;
-  const AttentionOptions paper{.features = 4, .components = 2};
-  AttentionOptions released = paper;
-  released.as = AttentionOptions::As::released;
+  const auto state_of = [](const char* attention, const char* version) {
+    EncoderOptions options = test::encoder(attention);
+    options.attention.mechanism.set_known({{"components", 2}, {"as", version}});
+    Generator init(1);
+    SequenceClassifier model(options, init);
+    return model.state();
+  };
 
   // A diagonal S: the covariance has its squares.
-  auto diagonal = state_of("gmm-prf", paper);
+  auto diagonal = state_of("gmm-prf", "paper");
   Tensor& scale = diagonal.at(name_ending(diagonal, ".scale"));
   ASSERT_EQ(scale.shape(), Shape({2, 2, 1, dim}));
   scale.fill_(1);
@@ -119,26 +115,26 @@ TEST(Covariances, GivePlantedEigenvaluesBack) {
   const Tensor Q = qr(normal({dim, dim}, generator)).q;
   const Tensor R = qr(normal({dim, dim}, generator)).q;
   const Tensor s = Tensor::from<float>({0.1F, 0.7F, 1.5F, 2}, {1, dim});
-  auto full = state_of("gmm-rks", paper);
+  auto full = state_of("gmm-rks", "paper");
   full.at(name_ending(full, ".scale")).select(0, 0).select(0, 1).copy_(matmul(Q * s, R));
   found = covariance_spectra(full);
   const std::vector<double> squares = {0.01, 0.49, 2.25, 4};
   for (size_t k = 0; k < 4; ++k) EXPECT_NEAR(found[1].covariance[k], squares[k], 1e-5);
 
   // As released: exp(sigma / 2) n for gmm-prf, where the paper's numbers are sigma^2; sigma^T n for gmm-rks.
-  auto of_exp = state_of("gmm-prf", released);
+  auto of_exp = state_of("gmm-prf", "released");
   of_exp.at(name_ending(of_exp, ".sigma")).select(0, 0).copy_(Tensor::from<float>({0, -1, 0.5F, 2}, {dim}));
   found = covariance_spectra(of_exp);
   ASSERT_EQ(found.size(), 2U);
   EXPECT_NEAR(found[0].covariance.front(), std::exp(-1.0), 1e-6);
   EXPECT_NEAR(found[0].covariance.back(), std::exp(2.0), 1e-6);
   EXPECT_EQ(found[0].parameter, (std::vector<double>{0, 0.25, 1, 4}));
-  auto of_matrix = state_of("gmm-rks", released);
+  auto of_matrix = state_of("gmm-rks", "released");
   of_matrix.at(name_ending(of_matrix, ".sigma")).select(0, 1).copy_(matmul(Q * s, R));
   found = covariance_spectra(of_matrix);
   for (size_t k = 0; k < 4; ++k) EXPECT_NEAR(found[1].covariance[k], squares[k], 1e-5);
 
-  EXPECT_TRUE(covariance_spectra(state_of("performer", paper)).empty());
+  EXPECT_TRUE(covariance_spectra(state_of("performer", "paper")).empty());
 }
 
 TEST(SingularValues, GivePlantedOnesBack) {

@@ -21,7 +21,6 @@ namespace {
 BertOptions small() {
   BertOptions options{.vocabulary = 11, .length = 12, .layers = 3, .dim = 8, .hidden = 6, .classes = 2};
   options.attention.heads = 2;
-  options.attention.mechanism.features = 8;
   options.deviation = 0.3;
   return options;
 }
@@ -42,7 +41,7 @@ TEST(BlockNumbers, AreReadFromText) {
 
 TEST(Bert, AttentionOfTheRegistryStandsInTheBlocksNamed) {
   BertOptions options = small();
-  options.attention.attention = "gmm-prf";
+  options.attention.mechanism = {"gmm-prf", {{"features", 8}}};
   options.attention_blocks = {1};
   Generator init(1);
   Bert bert({}, options, init);
@@ -62,10 +61,31 @@ TEST(Bert, AttentionOfTheRegistryStandsInTheBlocksNamed) {
   EXPECT_THROW(Bert({}, options, init), Error);
 }
 
+TEST(Bert, WeightsOfAttentionAreDroppedInEachBlockThatHasThem) {
+  BertOptions options = small();
+  options.dropout = 0;
+  options.attention.mechanism = {"performer", {{"features", 8}, {"redraw", 0}}};
+  options.attention_blocks = {1};
+  const Tensor ids = some_ids({2, 9});
+  const auto states = [&](uint64_t seed) {
+    Generator init(1), noise(seed);
+    Bert bert({}, options, init);
+    Context context{noise, true};
+    return bert.forward({ids, {}}, context).value().to_vector<float>();
+  };
+  options.attention_dropout = 0.5;
+  EXPECT_NE(states(2), states(3));  // of blocks 0 and 2, which have softmax
+  options.attention_blocks = {0, 1, 2};
+  EXPECT_EQ(states(2), states(3));  // performer has none
+  options.attention_blocks = {1};
+  options.attention_dropout = 0;
+  EXPECT_EQ(states(2), states(3));
+}
+
 TEST(Bert, ReadsNothingOfPaddedTokens) {
   for (const char* attention : {"softmax", "performer", "gaussian"}) {
     BertOptions options = small();
-    options.attention.attention = attention;
+    options.attention.mechanism = MechanismOptions(attention).set_known({{"features", 8}});
     Generator init(1), noise(2);
     Bert bert({}, options, init);
     bert.to(Device::cpu(), DType::f64);

@@ -32,7 +32,8 @@ bool all_finite(const Tensor& x) {
 TEST_P(EncoderWith, TrainsOnPaddedSequencesWithEitherPooling) {
   for (const auto pooling : {EncoderOptions::Pooling::mean, EncoderOptions::Pooling::cls}) {
     EncoderOptions options{.vocabulary = 9, .length = 20, .classes = 3, .layers = 1, .dim = 16, .hidden = 8};
-    options.attention = {.attention = GetParam(), .heads = 2, .mechanism = {.features = 8, .block = 8}};
+    options.attention = {.mechanism = MechanismOptions(GetParam()).set_known({{"features", 8}, {"block", 8}}),
+                         .heads = 2};
     options.pooling = pooling;
     Generator init(1), noise(2);
     SequenceClassifier model(options, init);
@@ -55,7 +56,7 @@ TEST_P(EncoderWith, TrainsOnPaddedSequencesWithEitherPooling) {
 
 TEST(Encoder, TokensMayBeSumsOfEntries) {
   EncoderOptions options{.vocabulary = 3, .length = 4, .classes = 2, .layers = 1, .dim = 6, .hidden = 4};
-  options.attention.attention = "softmax";
+  options.attention.mechanism = "softmax";
   options.pooling = EncoderOptions::Pooling::first;
   options.dropout = 0;
   const Tensor codes = Tensor::from<float>({0, 1, 1, 0, 1, 1}, {3, 2});
@@ -121,7 +122,7 @@ struct Small {
   }
   static EncoderOptions base() {
     EncoderOptions options{.vocabulary = 9, .length = 12, .classes = 3, .layers = 2, .dim = 8, .hidden = 6};
-    options.attention = {.attention = "softmax", .heads = 2};
+    options.attention = {.mechanism = "softmax", .heads = 2};
     options.dropout = 0;
     return options;
   }
@@ -226,7 +227,7 @@ TEST(Encoder, RecomputingBlocksChangesNeitherTheLossNorTheGradients) {
     EncoderOptions options = Small::base();
     options.recompute = recompute;
     options.dropout = 0.2;
-    options.attention.attention = "performer";
+    options.attention.mechanism = "performer";
     Small small(options);
     Generator noise(6);
     Context context{noise, true};
@@ -253,7 +254,7 @@ TEST(Encoder, TrunkAndHeadKeepTheNamesOfTheWholeModel) {
   EncoderOptions options{.vocabulary = 9, .length = 6, .classes = 3, .layers = 1, .dim = 8, .hidden = 4};
   options.classifier = 5;
   options.pooling = EncoderOptions::Pooling::cls;
-  options.attention.attention = "softmax";
+  options.attention.mechanism = "softmax";
   Generator init(1);
   SequenceClassifier model(options, init);
   std::vector<std::string> names;
@@ -288,7 +289,7 @@ TEST(Encoder, ATrunkOfItsOwnIsThatOfTheWholeModel) {
     EncoderOptions options{.vocabulary = 9, .length = 6, .classes = 3, .layers = 2, .dim = 8, .hidden = 4};
     options.classifier = 5;
     options.pooling = pooling;
-    options.attention.attention = "softmax";
+    options.attention.mechanism = "softmax";
     Generator init(1), other(2), noise(3);
     SequenceClassifier whole(options, init);
     /// Another model around a trunk, under a name.
@@ -318,9 +319,9 @@ TEST(Encoder, ATrunkOfItsOwnIsThatOfTheWholeModel) {
 
 TEST(Encoder, ImpossibleSizesAreRefused) {
   const auto message = [](auto&& change) -> std::string {
-    EncoderOptions options = Small::base();
-    change(options);
     try {
+      EncoderOptions options = Small::base();
+      change(options);
       Generator init(1);
       SequenceClassifier model(options, init);
     } catch (const Error& error) {
@@ -331,7 +332,7 @@ TEST(Encoder, ImpossibleSizesAreRefused) {
   EXPECT_EQ(message([](EncoderOptions& o) { o.attention.heads = 3; }),
             "attention: 3 heads do not divide the model size 8; choose a divisor, or give the head size");
   EXPECT_NE(message([](EncoderOptions& o) { o.vocabulary = 0; }).find("vocabulary 0"), std::string::npos);
-  EXPECT_NE(message([](EncoderOptions& o) { o.attention.attention = "sofmax"; }).find("softmax"), std::string::npos);
+  EXPECT_NE(message([](EncoderOptions& o) { o.attention.mechanism = "sofmax"; }).find("softmax"), std::string::npos);
   Small small(Small::base());
   Generator noise(1);
   Context context{noise};

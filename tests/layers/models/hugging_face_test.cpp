@@ -280,7 +280,7 @@ TEST(HuggingFace, WhatTransformersWouldComputeDifferentlyIsNotWritten) {
     EXPECT_THROW(save_pretrained(bert, folder / "mine"), Error);
     EXPECT_FALSE(std::filesystem::exists(folder / "mine"));
   };
-  refused([](BertOptions& o) { o.attention.attention = "performer"; });
+  refused([](BertOptions& o) { o.attention.mechanism = "performer"; });
   refused([](BertOptions& o) { o.attention.head_dim = 3; });
   refused([](BertOptions& o) { o.masked_tokens = true, o.classes = 2; });
   refused([](BertOptions& o) { o.activation = Activation::identity; });

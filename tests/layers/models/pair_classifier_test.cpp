@@ -15,7 +15,7 @@ namespace {
 
 EncoderOptions small(EncoderOptions::Pair pair, int64_t hidden = 6) {
   EncoderOptions options{.vocabulary = 9, .length = 7, .classes = 2, .layers = 1, .dim = 8, .hidden = 8};
-  options.attention = {.attention = "softmax", .heads = 2};
+  options.attention = {.mechanism = "softmax", .heads = 2};
   options.classifier = hidden;
   options.pair = pair;
   options.dropout = 0;

@@ -1,0 +1,40 @@
+// The options of attention mechanisms (layers/attention/options.h) as fields of an experiment's config.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/common/config/fields.h"
+#include "layers/attention/mechanism.h"
+
+namespace bochner {
+
+/// The names of the registry.
+std::vector<std::string> attention_names();
+
+/// The options of all mechanisms, each name once: its value is that of every mechanism that has such an option.
+class MechanismConfig {
+ public:
+  MechanismConfig();
+
+  void fields(Fields& f);
+  /// Those of these names, in this order.
+  void fields(Fields& f, const std::vector<std::string>& names);
+  /// All others.
+  void fields_but(Fields& f, const std::vector<std::string>& names);
+
+  /// An Error where no mechanism has such an option, or the value is out of its range.
+  MechanismConfig& set(const Setting& setting);
+  /// The value, as text.
+  std::string text(const std::string& option) const;
+  /// The mechanism of that name with its options.
+  MechanismOptions chosen(const std::string& mechanism) const;
+
+ private:
+  /// Each option as the first mechanism of the registry that has it.
+  OptionList list();
+
+  std::vector<MechanismOptions> all_;
+};
+
+}  // namespace bochner

@@ -1,0 +1,166 @@
+// The options of mechanisms. Each mechanism has a struct of its own, which lists its options (engine/option.h); what
+// several of them have is described here once, and they include it: struct Options : Joined<FeatureCount, Released>.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <any>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/option.h"
+#include "layers/spectral/distribution.h"
+
+namespace bochner {
+
+/// A struct of several, whose options are those of all.
+template <class... Parts>
+struct Joined : Parts... {
+  void options(OptionList& list) { (Parts::options(list), ...); }
+};
+
+/// M, the papers' number of random features: frequencies, rows of Omega, those of all Gaussians of a mixture together.
+/// The map phi has more rows where it makes a pair of each frequency: F = 2 M. Or landmarks, or projected positions.
+struct FeatureCount {
+  int64_t features = 128;
+  void options(OptionList& list) {
+    list("features", features, "M: number of random features (rows of Omega), landmarks, or projected positions")
+        .at_least(1);
+  }
+};
+
+/// When random features are drawn anew. KL draws every 100 steps, and its released code for each batch of an
+/// evaluation, too; PERF draws "periodically".
+struct Redraws {
+  int64_t redraw = 100;
+  bool redraw_in_evaluation = false;
+  RedrawSchedule schedule() const { return {redraw, redraw_in_evaluation}; }
+  void options(OptionList& list) {
+    list("redraw", redraw, "training steps between draws of random features; 0: never").at_least(0);
+    list("redraw-in-evaluation", redraw_in_evaluation,
+         "also draw new random features for every batch of an evaluation");
+  }
+};
+
+/// Where a paper and its released code differ, which of the two a mechanism follows.
+enum class Version : unsigned char { paper, released };
+struct VersionOption {
+  Version as = Version::paper;
+  bool released() const { return as == Version::released; }
+  void options(OptionList& list) {
+    list("as", as, {{"paper", Version::paper}, {"released", Version::released}},
+         "which to follow where the paper and its released code differ");
+  }
+};
+
+struct WeightDropout {
+  double dropout = 0;
+  void options(OptionList& list) {
+    list("dropout", dropout, "dropout of attention weights, in mechanisms that have them").at_least(0).below(1);
+  }
+};
+
+struct FusedKernels {
+  bool streaming = true;
+  void options(OptionList& list) {
+    list("streaming", streaming, "use the fused kernels; no: the plain composition that they equal");
+  }
+};
+
+struct BlockSize {
+  int64_t block = 64;
+  void options(OptionList& list) {
+    list("block", block, "number of tokens in a block, chunk, stride or half window").at_least(1);
+  }
+};
+
+/// Of parameters that belong to places. A model gives it where it is 0: see MechanismOptions::set_default_length.
+struct LongestSequence {
+  int64_t length = 0;
+  void options(OptionList& list) {
+    list("length", length, "longest sequence, for parameters that belong to positions; 0: as long as the input")
+        .at_least(0);
+  }
+};
+
+struct Iterations {
+  int64_t iterations = 6;
+  void options(OptionList& list) {
+    list("iterations", iterations, "iterations of the Nystrom methods' inverse, or of sinkhorn's normalisation")
+        .at_least(0);
+  }
+};
+
+/// How the Nystrom methods invert the matrix of their landmarks (gaussian.h).
+struct LandmarkInverse : Iterations {
+  bool exact_inverse = false;  ///< the pseudo-inverse of SKY Eq. 5; the iteration damps small eigenvalues
+  void options(OptionList& list) {
+    Iterations::options(list);
+    list("exact-inverse", exact_inverse, "use a pseudo-inverse instead of the iteration");
+  }
+};
+
+/// A value for the option of that name: {"features", 64}, {"streaming", false}, {"coupling", "givens"}.
+struct Setting {
+  std::string name;
+  std::string text;
+  template <class T>
+  Setting(std::string option, const T& value) : name(std::move(option)), text(fmt::format("{}", value)) {}
+};
+using Settings = std::vector<Setting>;
+
+/// A mechanism of the registry by its name, with the values of its options.
+///
+///   MechanismOptions performer("performer", {{"features", 64}, {"redraw", 0}});
+class MechanismOptions {
+ public:
+  /// The mechanism of that name and its defaults, changed by the settings. An Error names the nearest mechanism or
+  /// option where there is none of a name, or the option, the value and the range.
+  MechanismOptions(const std::string& mechanism, const Settings& settings = {});
+  MechanismOptions(const char* mechanism, const Settings& settings = {})
+      : MechanismOptions(std::string(mechanism), settings) {}
+  /// For the registry: values of a struct that lists its options.
+  template <class Options>
+  static MechanismOptions of(std::string mechanism, Options values) {
+    return {std::move(mechanism), std::any(std::move(values)),
+            [](std::any& any, OptionList& list) { std::any_cast<Options&>(any).options(list); }};
+  }
+
+  const std::string& name() const { return name_; }
+  /// Options whose values are those of this object, which must outlive the list and must not move.
+  OptionList list();
+  std::vector<std::string> names() const;
+  bool has(std::string_view option) const;
+  /// The value, as text; an Error where the mechanism has no such option.
+  std::string text(std::string_view option) const;
+
+  /// An Error where the mechanism has no such option or the value is out of its range.
+  MechanismOptions& set(const Setting& setting);
+  template <class T>
+  MechanismOptions& set(std::string option, const T& value) {
+    return set(Setting(std::move(option), value));
+  }
+  /// Sets those that the mechanism has, and leaves out the others.
+  MechanismOptions& set_known(const Settings& settings);
+  /// The length of the longest sequence, where the mechanism asks for one and was not told any.
+  MechanismOptions& set_default_length(int64_t length);
+
+  /// The struct of the mechanism's options.
+  template <class Options>
+  const Options& values() const {
+    return std::any_cast<const Options&>(values_);
+  }
+
+ private:
+  using List = void (*)(std::any& values, OptionList& list);
+  MechanismOptions(std::string mechanism, std::any values, List describe)
+      : name_(std::move(mechanism)), values_(std::move(values)), describe_(describe) {}
+
+  std::string name_;
+  std::any values_;
+  List describe_;
+};
+
+}  // namespace bochner
