@@ -40,7 +40,7 @@ TEST(Noise, OfOneExampleIsCounted) {
 
 Problem small_problem(const std::string& attention, const TaskData& data) {
   EncoderOptions options = test::encoder(attention);
-  options.attention.mechanism.redraw_in_evaluation = true;
+  options.attention.mechanism.set_known({{"redraw-in-evaluation", true}});
   return sequence::classification(test::options_of(8), options, data, test::judged_by_accuracy());
 }
 
