@@ -135,7 +135,8 @@ TEST(AttentionProgram, TakesOptionsOfOtherMechanisms) {
   const TemporaryFolder folder;
   write_safetensors(folder / "in.safetensors", inputs());
   const auto output = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"--io=in.safetensors", "--attention=softmax", "--out=out.safetensors"};
+    std::vector<std::string> arguments = {"--io=in.safetensors", "--attention=softmax", "--quiet",
+                                          "--out=out.safetensors"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Ended ended = attention(folder, arguments);
     EXPECT_EQ(ended.code, 0) << ended.err;
