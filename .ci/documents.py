@@ -69,7 +69,7 @@ SHORTER = [
     (r"\./run attention --show NAME", "=> ./run attention --show softmax"),
     (r"\./run lra( --preset[= ](kl|skyformer|lra|budget).*)?", "--dump-config"),
     (r"\./run lra --(table|analyse) .*", "=> ./run lra --help ?--analyse"),
-    (r"\./run lra --task=path.*", "--dump-config"),  # the images are thousands, or 128 x 128
+    (r"\./run lra --task=(path|text|image).*", "--dump-config"),  # the data are not here, or are thousands of images
     (r"\./run lra .*--(help|version)", ""),
     (r"\./run lra .*", LRA),
     (r"\./run glue --predict=.*", "=> ./run glue --help ?--predict TEXT"),  # a pretrained model and GLUE are not here
