@@ -7,7 +7,7 @@
 
 namespace bochner {
 
-/// Stands behind a layer, in front of the residual.
+/// A module that stands behind a layer and in front of the residual.
 class Adapter : public Module {
  public:
   using Module::Module;

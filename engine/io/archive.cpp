@@ -11,11 +11,11 @@
 namespace bochner {
 namespace {
 
-/// With so many zeros a tar archive ends: two blocks (POSIX, ustar Interchange Format). One that lacks them is cut.
+/// A tar archive ends with so many zeros: two blocks (POSIX, ustar Interchange Format). One without them was cut.
 constexpr int64_t kTarEnd = 1024;
 
-/// While it stands, this thread's locale has UTF-8, whatever the program's is: libarchive gives no names of a zip
-/// archive that the locale cannot write.
+/// While it lives, this thread's locale has UTF-8, whatever the program's is: libarchive does not give names in a zip
+/// archive that the locale cannot express.
 class WithUtf8 {
  public:
   WithUtf8() : before_(uselocale(utf8())) {}
@@ -45,7 +45,7 @@ ArchiveReader::ArchiveReader(std::unique_ptr<ByteSource> source, Unpacked)
   archive_read_support_format_tar(a);
   archive_read_support_format_zip_streamable(a);
   archive_read_set_options(a,
-                           "tar:read_concatenated_archives");  // zeros between two that were put together end nothing
+                           "tar:read_concatenated_archives");  // go on behind the zeros at the end of one
   input_->open();
 }
 

@@ -24,9 +24,9 @@ class LibarchiveInput;
 
 class ArchiveReader {
  public:
-  /// What is read is told to the DataLog that stands, unpacked where it is gzip or Zstandard (open_unpacked).
+  /// What is read is added to the current DataLog (data_log.h), unpacked if it is gzip or Zstandard.
   explicit ArchiveReader(const std::filesystem::path& path);
-  /// The same for a source of the bytes, which is unpacked where it is gzip or Zstandard.
+  /// The same for a source of the bytes, which is unpacked if it is gzip or Zstandard.
   explicit ArchiveReader(std::unique_ptr<ByteSource> source);
   ~ArchiveReader();
   ArchiveReader(const ArchiveReader&) = delete;
@@ -36,9 +36,9 @@ class ArchiveReader {
   bool next();
   /// The file's path in the archive, in whatever bytes it is written there.
   const std::string& name() const { return name_; }
-  /// Its bytes, where the archive says before them how many there are.
+  /// Its size in bytes, if the archive states it before them.
   std::optional<int64_t> size() const { return size_; }
-  /// All its bytes; more than `limit` of them are an Error. Memory grows with what is really there.
+  /// All its bytes; more than `limit` of them are an Error. Memory grows with the bytes that are really there.
   std::vector<std::byte> read(int64_t limit);
 
  private:

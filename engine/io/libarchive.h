@@ -25,10 +25,10 @@ class LibarchiveInput {
   void open();
   /// Reads what is left of the source, so that a log of it sees all (data_log.h).
   void drain();
-  /// With how many zeros the bytes read so far end.
+  /// The number of zeros that end the bytes read so far.
   int64_t zeros_at_end() const { return zeros_; }
-  /// Throws what the source threw, with `place` behind it; else the Error that libarchive tells of, or `otherwise`
-  /// where it tells nothing.
+  /// Throws what the source threw, followed by `place`; otherwise an Error with libarchive's message, or with
+  /// `otherwise` where it has none.
   [[noreturn]] void refuse(const std::string& place, const char* otherwise);
 
  private:

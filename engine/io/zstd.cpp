@@ -19,7 +19,7 @@ ZstdSource::ZstdSource(std::unique_ptr<ByteSource> packed)
   }
   archive_entry* entry = nullptr;
   const int status = archive_read_next_header(a, &entry);
-  if (status == ARCHIVE_EOF && archive_error_string(a) == nullptr) {  // a cut file is no empty one
+  if (status == ARCHIVE_EOF && archive_error_string(a) == nullptr) {  // a cut file is not an empty one
     ended_ = true;
   } else if (status != ARCHIVE_OK) {
     refuse();

@@ -69,10 +69,10 @@ class BigBird : public Mechanism {
     Tensor blocks;  ///< i64 (B, N, w): blocks of keys
     Tensor valid;   ///< bool (B, N, w)
     Tensor ends;    ///< i64 (B, 1, 2, 1): the first and the last block that hold real tokens
-    Tensor from;    ///< i64 (B, 1, N, 1): where a block's result is found, N and N + 1 being those of the ends
+    Tensor from;    ///< i64 (B, 1, N, 1): where the result of each block is; N, N + 1: of the ends
   };
 
-  /// Random blocks depend on the seed and the number of blocks that hold real tokens alone, not on padding.
+  /// Random blocks depend only on the seed and on the number of blocks that hold real tokens, not on padding.
   Plan make_plan(const Tensor& keys, int64_t B, int64_t L, int64_t N) const {
     const auto positions = real_positions(keys, B, L);
     const Generator random(static_cast<uint64_t>(seed_.to_vector<int64_t>()[0]));
@@ -118,7 +118,7 @@ class BigBird : public Mechanism {
   }
 
   Options options_;
-  Tensor& seed_;  ///< i64 (1): of the random blocks, which stay the same
+  Tensor& seed_;  ///< i64 (1): seed of the random blocks, which stay the same
 };
 
 }  // namespace

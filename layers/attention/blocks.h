@@ -10,9 +10,9 @@ namespace bochner {
 
 /// bool (batch, length), true at real keys.
 Tensor real_keys(const Mask& mask, const Variable& K);
-/// The ascending positions of real tokens, of each example; all of them where the mask is undefined.
+/// For each example the positions of its real tokens, ascending; all positions where the mask is undefined.
 std::vector<std::vector<int64_t>> real_positions(const Tensor& keys, int64_t batch, int64_t length);
-/// x with zeros at keys that are not real: (B, H, L, D), (B, L).
+/// x (B, H, L, D) with zeros at the keys that are not real by the mask (B, L).
 Variable without_padding(const Variable& x, const Tensor& keys);
 
 /// (B, H, L, D) -> (B, H, N, block, D), N = ceil(L / block), zeros behind the end.
@@ -31,7 +31,7 @@ Variable with_neighbours(const Variable& x, int64_t before, int64_t after);
 /// (B, 1, N, 1, block) -> (B, 1, N, 1, (before + 1 + after) block)
 Tensor mask_with_neighbours(const Tensor& x, int64_t before, int64_t after);
 
-/// Of masks that broadcast.
+/// For masks whose shapes broadcast.
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& a);
@@ -44,10 +44,10 @@ struct KeySet {
 };
 
 /// O = softmax(scale Q K^T) V over the union of the sets, where visible: Q (..., n, D) -> (..., n, E). Leading axes of
-/// the sets broadcast to those of Q. A query that sees no key gets zeros. Dropout is that of weights, in training.
+/// the sets broadcast to those of Q. A query that sees no key gets zeros. In training, dropout acts on the weights.
 Variable attend(const Variable& Q, const std::vector<KeySet>& sets, double scale, double dropout, Context& context);
 
-/// The same of given scores (..., n, m).
+/// The same from given scores (..., n, m).
 Variable attend_scores(const Variable& scores, const Variable& V, const Tensor& visible, double dropout,
                        Context& context);
 
@@ -55,7 +55,7 @@ Variable attend_scores(const Variable& scores, const Variable& V, const Tensor& 
 /// does not depend on how many there are, padding included.
 Generator for_places(Context& context);
 
-/// i64 (..) places as a tensor to compare: 0 ... count - 1 along `axis` of `rank` axes, all others of size 1.
+/// The numbers 0 ... count - 1, i64, along `axis` of a tensor of `rank` axes; all others have size 1.
 Tensor places(int64_t count, int axis, int rank, Device device);
 
 }  // namespace bochner

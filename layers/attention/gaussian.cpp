@@ -19,8 +19,8 @@ Variable full(const Variable& like, int64_t rows, int64_t columns, double value)
   return Tensor::full({like.size(0), like.size(1), rows, columns}, value, like.dtype(), like.device());
 }
 
-/// x with entries of at most 1e15, whose squares have sums in f32. A token so far away weighs nothing, and its
-/// derivatives are 0; without the bound they would be inf - inf, padded tokens included.
+/// x with entries limited to +-1e15, so that sums of their squares are finite in f32. A token so far away has weight 0
+/// and derivatives 0; without the bound these would be inf - inf, even for padded tokens.
 Variable bounded(const Variable& x) {
   const Variable most = Tensor::scalar(1e15, x.dtype(), x.device());
   return minimum(maximum(x, -most), most);

@@ -14,7 +14,10 @@ Variable gaussian_kernel(const Variable& x, const Variable& y);
 /// The identity matrix (n, n).
 Tensor identity(int64_t n, DType dtype, Device device);
 
-/// A^-1, nearly, for square matrices A (..., n, n) by `iterations` of V <- V (13 I - A V (15 I - A V (7 I - A V))) / 4
+/// An approximation of A^-1 for square matrices A (..., n, n): `iterations` of
+///
+///   V <- V (13 I - A V (15 I - A V (7 I - A V))) / 4
+///
 /// from V = A^T / s (Razavi et al., 2014; SKY §4.4, Nystromformer Eq. 11). Singular values far below s are hardly
 /// inverted: after 6 iterations lambda = 0.05 is at 94 %, and 0.01 at 11 %. This damping is part of the models. s
 /// (broadcasts to A) must be at least the square of A's largest singular value.

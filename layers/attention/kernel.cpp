@@ -25,13 +25,13 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
   const Tensor keys = inputs_.sees_padding || inputs_.zeros_padding ? Tensor() : mask.keys;
   const Variable values = inputs_.zeros_padding ? without_padding(V, mask.keys) : V;
   VariableFrequencies Omega;
-  double draws = 1;  // phi is due 1 / sqrt(draws), which only a division by the sum of weights cancels
+  double draws = 1;  // phi lacks 1 / sqrt(draws), which a division by the sum of weights would cancel
   if (distribution_ != nullptr) {
     Omega = distribution_->frequencies(context);
     const int64_t rows = Omega.count(Q.size(-1));
     draws = static_cast<double>(spec.map.kind == FeatureMap::Kind::hyperbolic ? 2 * rows : rows);
     if (spec.map.constant != 0) draws = spec.map.constant * spec.map.constant;  // as released
-    if (!Q.device().is_cpu()) Omega = composed::dense(Omega, Q.size(-1));       // whose kernels know no FastFood
+    if (!Q.device().is_cpu()) Omega = composed::dense(Omega, Q.size(-1));       // CUDA kernels know no FastFood
   }
   const Variable O = streaming_ ? kernel_attention(spec, Q, K, values, Omega, keys)
                                 : composed::kernel_attention(spec, Q, K, values, Omega, keys);

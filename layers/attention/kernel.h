@@ -12,7 +12,7 @@ namespace bochner {
 
 class KernelAttention : public Mechanism {
  public:
-  /// What becomes of the inputs before the map.
+  /// What is done to the inputs before the map.
   struct Inputs {
     double power = 0;            ///< x D^-power; 1/4 makes q . k into q . k / sqrt(D)
     bool sees_padding = false;   ///< masks of keys are ignored

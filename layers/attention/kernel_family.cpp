@@ -19,11 +19,12 @@ using Norms = OrthogonalOptions::Norms;
 
 constexpr KernelAttention::Inputs kScaled{.power = 0.25};
 
-/// What all of them have.
+/// Options that all of them have.
 struct SumOptions : FusedKernels {
   bool renormalise = true;  ///< without: PERF §D.4
-  /// As KL's released code has it. Of exponentials the sum is that of the shifted ones, and derivatives take the shift
-  /// as a constant: 0, as all papers write it, makes them exact. A query without keys gets zeros.
+  /// Added to sums of weights, as in KL's released code. Sums of exponentials are those of the shifted ones, and
+  /// derivatives treat the shift as a constant; 0, as all papers write it, makes them exact. A query without keys gets
+  /// zeros.
   double denominator_eps = 0;
   void options(OptionList& list) {
     list("renormalise", renormalise, "divide by sums of weights");
@@ -61,9 +62,9 @@ struct PerformerOptions : Joined<FeatureCount, Redraws, SumOptions> {
   }
 };
 
-/// The stabiliser of positive features (PERF A.3), added, as in its authors' code, to exponentials that are shifted: of
-/// a query it is a share of its largest one, of keys of the largest among those it sees. Derivatives take that largest
-/// one as a constant, which is true to the share alone: 0 makes them exact.
+/// The stabiliser of positive features (PERF A.3). As in its authors' code it is added to exponentials that are
+/// shifted: for a query it is a share of its largest exponential, for keys a share of the largest among those that are
+/// seen. Derivatives treat the largest exponential as a constant; eps = 0 makes them exact.
 struct Stabiliser {
   double eps = 1e-6;
   void options(OptionList& list) {
@@ -107,10 +108,10 @@ MechanismMaker performer_of(const FeatureMap& map, Norms norms) {
   });
 }
 
-/// `m` in their equations.
+/// What `m` means in their equations.
 const char* const kLargest = ", m the largest exponential of the query, or of all keys it may see";
 
-/// One that approximates a softmax kernel.
+/// A mechanism that approximates the softmax kernel.
 MechanismInfo performer(const std::string& name, const std::string& source, const std::string& equation,
                         MechanismMaker maker) {
   return {.name = name,
@@ -176,14 +177,13 @@ struct FastFoodKernelOptions : KlOptions {
   }
 };
 
-/// What the released code does otherwise: all of them, and sinks.
+/// What the released code does otherwise: for every mechanism of KL, and for random kitchen sinks.
 std::string released_kl(bool is_positive, const std::string& more) {
   return std::string("draws at every forward, in evaluation too; ") +
          (is_positive ? "" : "one more feature adds the mean of 1 to the kernel; ") + more;
 }
 
-/// KL as released draws at every forward, in evaluation too (reference implementation's `redraw=1`), but where it is
-/// told never to.
+/// KL as released draws at every forward pass, in evaluation too (`redraw=1` in its code), unless redraw is 0.
 RedrawSchedule kl_schedule(const KlOptions& options) {
   return options.released() && options.redraw > 0 ? RedrawSchedule{1, true, true} : options.schedule();
 }

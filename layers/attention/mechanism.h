@@ -22,9 +22,9 @@ class Mechanism : public Module {
                            Context& context) = 0;
   /// Whether Q, K, V may be bf16, and then O as well. Otherwise they are passed in f32.
   virtual bool reads_bf16() const { return false; }
-  /// The frequencies that a forward pass uses where it does not draw, Omega (1 or heads, M, dim), of FastFood with as
-  /// many columns as a power of two; undefined where there are none. Of the generative kernels those of training
-  /// differ, as BatchNorm's do, and to ask for them moves its running statistics.
+  /// The frequencies of a forward pass that does not draw: Omega (1 or heads, M, dim); FastFood rounds dim up to a
+  /// power of two. Undefined where there are none. Those of the generative kernels differ between training and
+  /// evaluation, as BatchNorm does; asking for them in training moves its running statistics.
   virtual Tensor frequencies(bool /*training*/ = false) { return {}; }
 };
 
@@ -69,7 +69,7 @@ struct MechanismInfo {
   std::string cost = {};          ///< time, in length L, dim D and features M
   bool causal = false;            ///< has a causal form
   std::string learns = {};        ///< its learnable parts, empty for none
-  std::string released = {};      ///< what it does otherwise where its option `as` is released; empty: nothing
+  std::string released = {};      ///< what it does otherwise if its option `as` is `released`; empty: nothing
   MechanismMaker maker = {};
 
   MechanismOptions defaults() const { return maker.defaults(name); }
@@ -78,7 +78,7 @@ using Mechanisms = std::vector<MechanismInfo>;
 
 /// All mechanisms, in the order of layers/attention/registry.cpp.
 const Mechanisms& mechanisms();
-/// An Error that names the mechanisms which do have a causal form, in the name of `mechanism`.
+/// The Error that `mechanism` has no causal form; it names those that have one.
 [[noreturn]] void fail_causal(const std::string& mechanism);
 /// Refuses queries and keys that are not of the same tokens, which `mechanism` needs.
 void require_self_attention(const std::string& mechanism, const Variable& Q, const Variable& K);

@@ -15,8 +15,8 @@ struct MultiHeadOptions {
   int64_t heads = 1;
   int64_t head_dim = 0;           ///< 0: dim / heads, which must divide
   LinearOptions projection = {};  ///< of Q, K, V and the output
-  /// Called at each forward pass with the path of the module and O (batch, heads, length, dim), what the mechanism
-  /// gave: for analyses of trained models.
+  /// Called at each forward pass with the module's path and the mechanism's output O (batch, heads, length, dim): for
+  /// analyses of trained models.
   std::function<void(const std::string& path, const Tensor& O)> watch = {};
 };
 

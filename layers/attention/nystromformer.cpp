@@ -20,7 +20,7 @@ namespace {
 /// How `count` landmarks are taken from real tokens: landmark m is the mean of its segment, gathered from a rectangle.
 struct Segments {
   Tensor index;    ///< i64 (B, 1, count * width, 1)
-  Tensor weights;  ///< (B, 1, count, width, 1): 1 / size of the segment, 0 beside it
+  Tensor weights;  ///< (B, 1, count, width, 1): 1 / size of the segment, 0 outside it
   Tensor full;     ///< bool (B, count): segments that have tokens
 
   Variable means(const Variable& x) const {

@@ -21,8 +21,9 @@ struct Joined : Parts... {
   void options(OptionList& list) { (Parts::options(list), ...); }
 };
 
-/// M, the papers' number of random features: frequencies, rows of Omega, those of all Gaussians of a mixture together.
-/// The map phi has more rows where it makes a pair of each frequency: F = 2 M. Or landmarks, or projected positions.
+/// M, the papers' number of random features: frequencies, the rows of Omega, those of all Gaussians of a mixture
+/// together. The map phi has F = 2 M rows if it makes a pair of each frequency. For other mechanisms M is the number of
+/// landmarks or of projected positions.
 struct FeatureCount {
   int64_t features = 128;
   void options(OptionList& list) {
@@ -76,7 +77,8 @@ struct BlockSize {
   }
 };
 
-/// Of parameters that belong to places. A model gives it where it is 0: see MechanismOptions::set_default_length.
+/// The length for parameters that belong to positions. If it is 0, a model sets it:
+/// MechanismOptions::set_default_length.
 struct LongestSequence {
   int64_t length = 0;
   void options(OptionList& list) {
@@ -142,9 +144,9 @@ class MechanismOptions {
   MechanismOptions& set(std::string option, const T& value) {
     return set(Setting(std::move(option), value));
   }
-  /// Sets those that the mechanism has, and leaves out the others.
+  /// Sets those that the mechanism has, and ignores the others.
   MechanismOptions& set_known(const Settings& settings);
-  /// The length of the longest sequence, where the mechanism asks for one and was not told any.
+  /// Sets the length of the longest sequence if the mechanism has this option and it is still 0.
   MechanismOptions& set_default_length(int64_t length);
 
   /// The struct of the mechanism's options.

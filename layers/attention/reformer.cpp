@@ -64,13 +64,13 @@ class Reformer : public Mechanism {
   int64_t rounds() const { return released() ? 1 : options_.hashes; }
   int64_t chunk(int64_t length) const { return released() ? std::max<int64_t>(1, (length + 9) / 10) : options_.block; }
 
-  /// h(x) = argmax((x R; -x R)) for each round (§2), with an even number of buckets of about half a chunk; where these
-  /// were more than two for each token of a chunk they are pairs (h1, h2) of about the square root of their number, so
-  /// that hashing does not grow with the square of the length. Padding falls into a bucket of its own at the end. i64
-  /// (B, H, L).
+  /// For each round h(x) = argmax((x R; -x R)), i64 (B, H, L) (§2), with an even number of buckets of about half a
+  /// chunk. If that were more than two buckets for each token of a chunk, a bucket is a pair (h1, h2), each with about
+  /// the square root of as many values, so that hashing does not grow with the square of the length. Padding has a
+  /// bucket of its own at the end.
   std::vector<Tensor> hash(const Tensor& Q, const Tensor& real, Context& context) const {
     const auto positions = real_positions(real, Q.size(0), Q.size(2));
-    std::vector<int64_t> first, second;  // halves of the numbers of h1 and h2, of each example; h2 may be 0
+    std::vector<int64_t> first, second;  // half the number of values of h1 and h2, for each example; 0: no h2
     for (const auto& tokens : positions) {
       const auto half =
           released()
@@ -104,7 +104,7 @@ class Reformer : public Mechanism {
     const Tensor half = Tensor::from(halves, {Q.size(0), 1, 1, 1}, Q.device());
     const Tensor used = less(places(most, 3, 4, Q.device()), half);  // (B, 1, 1, most)
     const Tensor lowest = Tensor::scalar(-std::numeric_limits<double>::infinity(), Q.dtype(), Q.device());
-    // Row by row: fewer buckets see the same first rotations.
+    // Drawn row by row, so that examples with fewer buckets get the same first rotations.
     const Tensor R = normal({most, Q.size(3)}, draw, 0, 1, Q.dtype(), Q.device());
     const Tensor turned = matmul(Q, R.transpose(0, 1).contiguous());  // (B, H, L, most)
     return {argmax(concat(std::vector{where(used, turned, lowest), where(used, -turned, lowest)}, 3), 3), 2 * most};
@@ -114,8 +114,9 @@ class Reformer : public Mechanism {
     Variable O, logsumexp;
   };
 
-  /// Attention of one round, in sorted order, to the tokens of the own and the previous chunk that share the bucket. A
-  /// key that shares it in N of the rounds counts 1 / N in each; the token itself only where it has no other (§2).
+  /// Attention of one round, in sorted order, to tokens of the same bucket in the same and in the previous chunk. A key
+  /// that shares the bucket in N of the rounds counts 1 / N in each; a token attends to itself only if it has no other
+  /// key (§2).
   Round attend_round(const Variable& Q, const Variable& k, const Variable& V, const Tensor& real, const Tensor& bucket,
                      const std::vector<Tensor>& rounds) const {
     const int64_t L = Q.size(2);
@@ -145,7 +146,7 @@ class Reformer : public Mechanism {
     const Tensor is_real = equal(real_k, Tensor::full({1}, 1, DType::i64, Q.device()));
     const Tensor visible =
         logical_and(logical_and(same, is_real), less_equal(Tensor::full({1}, 0, DType::i64, Q.device()), place_k));
-    // ln N is taken off the score, 1e5 where it is the token itself.
+    // ln N is subtracted from the score, and 1e5 where a token would attend to itself.
     const Tensor one = Tensor::full({1}, 1, Q.dtype(), Q.device());
     Tensor off = log(maximum(times, one));
     if (!released()) off = where(equal(place_q, place_k), Tensor::full({1}, 1e5, Q.dtype(), Q.device()), off);

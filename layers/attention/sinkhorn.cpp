@@ -56,7 +56,7 @@ class Sinkhorn : public Mechanism {
       const Variable rows = reshape(x, {x.size(0), x.size(1), x.size(2), b * x.size(4)});
       return reshape(matmul(R, rows), x.shape()) / share_of_filled(R, real);
     };
-    // A place of a sorted block holds something where it does so in any block.
+    // A place of a sorted block holds something if any block has a real token there.
     const Tensor held = amax(real.cast(DType::i64), {2}, true);  // (B, 1, 1, 1, b)
     const Tensor filled = equal(held, Tensor::full({1}, 1, DType::i64, Q.device()));
     const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
@@ -67,8 +67,8 @@ class Sinkhorn : public Mechanism {
  private:
   bool released() const { return options_.released(); }
 
-  /// (B, H, N, b, 1): how much of the weights in row n of R falls on blocks that hold a real token at place t. Where a
-  /// length divides nothing, the other blocks have nothing to give there, and the mean is that of those which have.
+  /// (B, H, N, b, 1): how much of the weights in row n of R falls on blocks that hold a real token at place t. Blocks
+  /// that are not full have nothing at some places; the mean there is that of the other blocks.
   Variable share_of_filled(const Variable& R, const Tensor& real) const {
     const Variable one = Tensor::scalar(1, R.dtype(), R.device());
     if (released()) return one;  // sums, not means
@@ -78,9 +78,9 @@ class Sinkhorn : public Mechanism {
     return unsqueeze(where(less(none.value(), share.value()), share, one), -1);
   }
 
-  /// R (B, H, N, N): log R = P(X) = relu(X_n W + b) B, X_n the sum of the keys of block n, with Gumbel noise in
-  /// training, over the temperature, whose rows and columns are normalised in turn (Eqs. 1-4). As released (LRA),
-  /// nothing is sorted: each block is sent the sum of all.
+  /// R (B, H, N, N): log R = P(X) = relu(X_n W + b) B, X_n the sum of the keys of block n. Gumbel noise is added in
+  /// training; the sum is divided by the temperature, and rows and columns are normalised in turn (Eqs. 1-4). As
+  /// released (LRA), nothing is sorted: each block is sent the sum of all.
   Variable sorting(const Variable& k, const Tensor& real, Context& context) const {
     const int64_t N = k.size(2);
     const Shape shape{k.size(0), k.size(1), N, N};

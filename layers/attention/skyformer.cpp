@@ -58,9 +58,9 @@ class Skyformer : public Mechanism {
  private:
   bool released() const { return options_.released(); }
 
-  /// O = A~ V / A~ 1,  A~ = SM(Q, Z) (SM(Z, Z) + gamma I)^-1 SM(Z, K),  SM(x, y) = exp(x . y)   (SKY §4.5). Each factor
-  /// is divided by a largest entry, of each query and of each example and head, which cancels but for gamma. Sums of
-  /// approximate weights may be near 0 or below it.
+  /// O = A~ V / A~ 1,  A~ = SM(Q, Z) (SM(Z, Z) + gamma I)^-1 SM(Z, K),  SM(x, y) = exp(x . y)   (SKY §4.5)
+  /// Each factor is divided by its largest entry, of each query or of each example and head, which cancels except for
+  /// gamma. Sums of approximate weights may be near 0 or negative.
   Variable approximate_softmax(const Variable& q, const Variable& k, const Variable& V, const Variable& Z,
                                const Tensor& keys) const {
     const auto scores = [](const Variable& x, const Variable& y) { return matmul(x, transpose(y, -2, -1)); };
@@ -84,7 +84,7 @@ class Skyformer : public Mechanism {
   }
 
   /// Rows of (Q; K), i64 (B, 1, M, 1): each uniform among real tokens (SKY Def. 1). One draw of places in (0, 1] serves
-  /// all examples and heads. As released: half of them queries, half keys, as if real tokens were the first ones.
+  /// all examples and heads. As released, half are queries and half are keys, as if real tokens came first.
   Tensor landmarks(const Variable& Q, const Variable& K, const Tensor& query_mask, const Tensor& key_mask,
                    Context& context) const {
     const int64_t M = options_.features;
@@ -116,9 +116,9 @@ class Skyformer : public Mechanism {
     return Tensor::from(rows, {Q.size(0), 1, M, 1}, Q.device());
   }
 
-  /// W^-1 X for W = kappa(Z, Z) (B, H, M, M): W + gamma I is normalised to A = D^-1/2 (W + gamma I) D^-1/2, D its row
-  /// sums, whose eigenvalues lie in (0, 1] (SKY Lemma 3), and inverted by iteration; or the pseudo-inverse of SKY
-  /// Eq. 5.
+  /// W^-1 X for W = kappa(Z, Z) (B, H, M, M). W + gamma I is normalised to A = D^-1/2 (W + gamma I) D^-1/2, where D has
+  /// its row sums; the eigenvalues of A lie in (0, 1] (SKY Lemma 3), and it is inverted by iteration. Or W^-1 is the
+  /// pseudo-inverse of SKY Eq. 5.
   Variable inverse_times(const Variable& W, const Variable& X) const {
     if (options_.exact_inverse) return matmul(pinv(W), X);
     const Variable damped = W + Variable(identity(W.size(-1), W.dtype(), W.device()) * options_.gamma);

@@ -33,8 +33,8 @@ class SparseAttention : public Mechanism {
     if (!released()) options_.block = std::max(options_.block, root);
   }
 
-  // A1 = {j: j / b = i / b},  A2 = {j: j mod b >= b - c}  (§4.3). As released (LRA) always causal, but for the first
-  // token, the CLS, which sees all and is seen by all.
+  // A1 = {j: j / b = i / b},  A2 = {j: j mod b >= b - c}  (§4.3). As released (LRA) it is always causal, except for the
+  // first token, the CLS, which sees all and is seen by all.
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
     const Scope scope(name());

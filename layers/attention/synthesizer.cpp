@@ -1,4 +1,4 @@
-// Synthesizer (Tay, Bahri, Metzler, Juan, Zhao, Zheng, ICML 2021): scores that no pair of tokens is compared for.
+// Synthesizer (Tay, Bahri, Metzler, Juan, Zhao, Zheng, ICML 2021): scores that do not come from comparing two tokens.
 #include <cmath>
 
 #include "autograd/ops/binary.h"

@@ -1,5 +1,5 @@
-// BERT (Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding", 2019): token
-// ids to a state for each token and one for the whole text, and the heads that stand on these. Any attention of the
+// BERT (Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding", 2019): from
+// token ids to a state of each token and one of the whole text, and the heads that read these. Any attention of the
 // registry may take the place of softmax, in all blocks or in some.
 //
 //   BertOptions options = {.classes = 2};                      // BERT-base with a classifier
@@ -44,7 +44,7 @@ struct BertOptions {
   double classifier_dropout = 0.1;  ///< of what the classifier reads
 };
 
-/// Scores of all tokens at a place: LayerNorm(act(W x + a)) E^T + b, E being the table of token embeddings.
+/// Scores of all tokens for a place: LayerNorm(act(W x + a)) E^T + b, E being the table of token embeddings.
 class MaskedTokenHead : public Module {
  public:
   MaskedTokenHead(Slot slot, const BertOptions& options, Generator& init);
@@ -85,7 +85,7 @@ class Bert : public Module {
   // What is changed in a pretrained model, before an optimizer holds its parameters.
 
   std::deque<TransformerBlock>& blocks() { return blocks_.all(); }
-  /// An SNNK layer in the place of the pooler (SNNK §4.3.1), whose weights and the classifier's it begins with.
+  /// Puts an SNNK layer in the place of the pooler (SNNK §4.3.1). It starts from the weights of pooler and classifier.
   void replace_pooler(const SnnkOptions& options, Generator& init);
 
   const BertOptions& options() const { return options_; }

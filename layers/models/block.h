@@ -33,8 +33,8 @@ struct BlockOptions {
   double norm_eps = 1e-5;
 };
 
-/// Numbers of blocks from a text such as `8-11` or `0,2,5-7`, in order, each once. An Error names what is no number, or
-/// none of `count` blocks.
+/// Numbers of blocks from a text such as `8-11` or `0,2,5-7`, in order, each once. An Error names what is not a number,
+/// or not that of one of `count` blocks.
 std::vector<int64_t> block_numbers(std::string_view text, int64_t count);
 /// `count` blocks like this one. Where `with` is not empty, only those blocks have its attention, and the others have
 /// `other`.
@@ -75,8 +75,7 @@ class TransformerBlock : public Module {
   void adapt_attention(const MakeAdapter& make) { attention_adapter_ = make(sub("attention_adapter")); }
   void adapt_feed_forward(const MakeAdapter& make) { feed_forward_adapter_ = make(sub("feed_forward_adapter")); }
   MultiHeadAttention& attention() { return attention_; }
-  /// An SNNK layer in the place of the first product of the feed-forward network and its activation (SNNK Appendix
-  /// J.4).
+  /// An SNNK layer in the place of the feed-forward network's first product and activation (SNNK Appendix J.4).
   void replace_feed_forward(const SnnkOptions& options, Generator& init);
 
  private:

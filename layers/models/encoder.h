@@ -39,8 +39,8 @@ struct EncoderOptions {
   bool recompute = false;  ///< run each block again in backward instead of keeping its activations
 };
 
-/// The trunk: token ids to a vector for each token. It reads of its options all but the head's, `classes` and
-/// `classifier`; of the pooling, whether there is a CLS vector. Under Precision::bf16 tokens are in bf16 throughout
+/// The trunk: token ids to a vector for each token, and these to one for each sequence. It reads all options but those
+/// of the head: `classes`, `classifier` and `pair`. Under Precision::bf16 tokens are in bf16 throughout
 /// (layers/mixed_precision.h).
 class Encoder : public Module {
  public:

@@ -19,7 +19,7 @@ struct Row {
   enum class Part : unsigned char {
     trunk,    ///< must be in a file
     pooler,   ///< of the trunk, but may be missing
-    learned,  ///< of an attention mechanism, as the pooler
+    learned,  ///< of an attention mechanism; may be missing, too
     head      ///< may be missing, and has no prefix
   };
   std::string_view ours, theirs;
@@ -73,7 +73,7 @@ const Naming& naming_of(const Vit& /*model*/) {
   return naming;
 }
 
-/// Shapes in files where they are not those here.
+/// Shapes in files, where they differ from those here.
 Shape shape_in_file(const Bert& /*model*/, const std::string& /*ours*/, const Shape& shape) { return shape; }
 Shape shape_in_file(const Vit& model, const std::string& ours, const Shape& shape) {
   const VitOptions& options = model.options();

@@ -20,7 +20,7 @@
 
 namespace bochner {
 
-/// What came of the tensors of a model and of a file.
+/// What became of the tensors of a model and of a file.
 struct LoadedTensors {
   std::vector<std::string> read;       ///< names in the file
   std::vector<std::string> made_new;   ///< names that the file lacks: their initial values stay
@@ -55,10 +55,9 @@ std::map<std::string, Tensor> pretrained_tensors(const Vit& model, const std::ma
 std::string pretrained_config(const Bert& model);
 std::string pretrained_config(const Vit& model);
 
-/// Writes config.json and model.safetensors into `folder`, which is made where it is not there, and copies the files of
-/// the tokenizer and of images' preparation from the folder `from` where it has them. An Error where a block has
-/// another attention than softmax, or the model has heads of two architectures: transformers would compute something
-/// else.
+/// Writes config.json and model.safetensors into `folder`, which is made if it is missing, and copies the files of the
+/// tokenizer and of the preparation of images from the folder `from` if it has them. An Error where a block has another
+/// attention than softmax, or the model has heads of two architectures: transformers would compute something else.
 void save_pretrained(Bert& model, const std::filesystem::path& folder, const std::filesystem::path& from = {});
 void save_pretrained(Vit& model, const std::filesystem::path& folder, const std::filesystem::path& from = {});
 

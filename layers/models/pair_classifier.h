@@ -8,12 +8,13 @@
 
 namespace bochner {
 
-/// A head on the vectors u, v of two sequences; `hidden` units are EncoderOptions::classifier.
+/// A head on the vectors u, v of two sequences. `hidden` is EncoderOptions::classifier.
 ///
-///   arena:      W3 relu(W2 relu(W1 [u, v] + b1) + b2) + b3, with `hidden`, then half as many units (LRA; KL Appendix
-///   D) skyformer:  W2 relu(W1 [u, v, u v, u - v] + b1) + b2 (SKY's code, and Nystroemformer's)
+///   arena:      W3 relu(W2 relu(W1 [u, v] + b1) + b2) + b3, the second layer with hidden / 2 units
+///   skyformer:  W2 relu(W1 [u, v, u v, u - v] + b1) + b2
 ///
-/// Without hidden units the last product alone.
+/// The first is that of LRA and KL (Appendix D), the second that of the code of SKY and Nystromformer. If `hidden` is
+/// 0, only the last product remains.
 class PairHead : public Module {
  public:
   PairHead(Slot slot, const EncoderOptions& options, Generator& init);
