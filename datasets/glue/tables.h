@@ -85,9 +85,9 @@ class Table {
   std::vector<int64_t> offsets_ = {0};
 };
 
-/// A table in memory, plain or gzip. An Error names file, row, column and value: of a missing column, a label or a
-/// score that there is none of, an index that is not the row's number, a row of another number of fields, no rows at
-/// all.
+/// A table in memory, plain or gzip. An Error names file, row, column and value where a column is missing, a label or a
+/// score is not one of the task, an index is not the row's number, a row has another number of fields, or there are no
+/// rows at all.
 Table parse(Bytes bytes, std::string_view file, const Corpus& corpus, const FileLayout& layout);
 
 struct ReadOptions {

@@ -54,7 +54,7 @@ struct TaskOptions {
 /// What a model must know of the data, without them.
 Task task();
 /// The task with its data: the first nine tenths of the training images train, the others validate, as in the Long
-/// Range Arena and SKY. Of a test file with fewer images than published the remarks tell.
+/// Range Arena and SKY. The remarks say if a test file has fewer images than published.
 TaskData load_task(const TaskOptions& options, const Say& say);
 
 }  // namespace bochner::images

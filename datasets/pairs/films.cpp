@@ -87,7 +87,7 @@ std::vector<Pair> same_film(const std::map<std::string, std::vector<int64_t>>& f
   return pairs;
 }
 
-/// Beside each pair one of two films. Those of one judgement of the second review exchange their second reviews.
+/// Adds a pair of two films for each pair of one. Pairs whose second reviews judge alike exchange these reviews.
 std::vector<Pair> with_others(const std::vector<Pair>& pairs, const Pool& pool, Generator& random) {
   std::vector<Pair> all;
   for (const uint8_t positive : {uint8_t{0}, uint8_t{1}}) {

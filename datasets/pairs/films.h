@@ -1,9 +1,9 @@
 // Films: are two reviews of IMDb about the same film? Pairs of documents byte by byte, as in Retrieval of the Long
-// Range Arena, on other data: its numbers are no numbers of Retrieval.
+// Range Arena, but on other data: its numbers cannot be compared with those of Retrieval.
 //
 //   const TaskData data = pairs::load_films({.imdb = "data/imdb"}, say);
 //
-// Which film a review is about say `urls_neg.txt` and `urls_pos.txt` of the published set. No film is in two of
+// `urls_neg.txt` and `urls_pos.txt` of the published set tell which film a review is about. No film is in two of
 // training, validation and test: the test has those of the published test half, validation a tenth of the films of the
 // other half; the reviews of a film in both halves are only in the test.
 //
@@ -29,7 +29,7 @@ inline constexpr const char* kFilmsTest = "test.tsv";
 
 struct FilmsOptions {
   uint64_t seed = 0;
-  /// How often each review of a film of training is paired with another one of it; once in validation and test.
+  /// How often each training review is paired with another one of the same film; in validation and test, once.
   int64_t rounds = 4;
   bool partial = false;  ///< take fewer reviews than are published
 };

@@ -22,7 +22,7 @@ bool in_word(unsigned char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c > 127;
 }
 
-/// The places of all words or bytes, one for each time that they are there.
+/// The places of all words or bytes, one for each occurrence.
 std::vector<uint32_t> places_in(std::string_view text, Bag bag) {
   std::vector<uint32_t> places;
   if (bag == Bag::bytes) {

@@ -119,7 +119,7 @@ void take(std::string_view path, const std::string& where, const Read& read, std
 }
 
 void take_archive(const fs::path& path, std::array<Found, 2>& found) {
-  // What is told to a log is the reviews, not how they were packed.
+  // The log is given the reviews, not how they were packed.
   ArchiveReader archive(std::make_unique<InputFile>(path));
   while (archive.next()) {
     const auto read = [&](int64_t limit) { return archive.read(limit); };

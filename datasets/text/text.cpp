@@ -8,7 +8,7 @@
 namespace bochner::text {
 namespace {
 
-/// The texts `first` to `last` of a half, and more.
+/// Texts of a half, added range by range.
 struct Chosen {
   std::vector<int64_t> which;
   std::vector<int32_t> labels;

@@ -18,10 +18,10 @@ struct AttentionCall {
   uint64_t seed = 1;    ///< of initial values and of all draws
 };
 
-/// From Q, K (B, H, L, D), V (B, H, L, E), and optionally `mask` (B, L), dO (B, H, L, E) and parameters and buffers by
-/// their names (frequencies.noise, E, ...), to O; with dO to dQ, dK, dV and the gradient d<name> of each parameter; to
-/// every parameter and buffer that was used, Omega where there is one, and A (B, H, Lq, Lk) if requested. Computed
-/// in the type of Q, f32 or f64. An Error names the tensor that is missing, unknown or of the wrong shape.
+/// Reads Q, K (B, H, L, D), V (B, H, L, E) and optionally `mask` (B, L), dO (B, H, L, E), and parameters and buffers by
+/// their names (frequencies.noise, E, ...). Gives O; with dO also dQ, dK, dV and the gradient d<name> of each
+/// parameter; every parameter and buffer that was used; Omega where there is one; and A (B, H, Lq, Lk) if requested.
+/// Computed in the type of Q, f32 or f64. An Error names the tensor that is missing, unknown or of the wrong shape.
 TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given);
 
 /// The line of a mechanism in the table of --list, and what --show prints of it.

@@ -25,12 +25,12 @@ struct ModelAnswer {
   LoadedTensors loaded;
 };
 
-/// From `input_ids` (B, L), and optionally `attention_mask` (B, L), not 0 at real tokens, and `token_type_ids` (B, L);
-/// or, of a ViT, from `pixel_values` (B, C, H, W): to `last_hidden_state`, `hidden_states.0` (embeddings) and so on,
-/// `pooler_output` where there is a pooler, and the scores of the heads under transformers' names: `logits`, of
-/// BertForPreTraining `prediction_logits` and `seq_relationship_logits`. With the gradient `dNAME` of some of these
-/// outputs also to the gradient `dNAME` of each parameter, under its name in files. `given` may be empty to load and
-/// export alone. An Error names the tensor that is missing, unknown or of the wrong shape.
+/// Reads `input_ids` (B, L), and optionally `attention_mask` (B, L), not 0 at real tokens, and `token_type_ids` (B, L);
+/// for a ViT `pixel_values` (B, C, H, W). Gives `last_hidden_state`, `hidden_states.0` (embeddings) and so on,
+/// `pooler_output` where there is a pooler, and the scores of the heads under transformers' names: `logits`, or
+/// `prediction_logits` and `seq_relationship_logits` of BertForPreTraining. If the gradient `dNAME` of an output is
+/// given, also the gradient `dNAME` of each parameter, under its name in files. `given` may be empty to load and export
+/// alone. An Error names the tensor that is missing, unknown or of the wrong shape.
 ModelAnswer answer_tensors(const ModelCall& call, const TensorMap& given);
 
 }  // namespace bochner

@@ -14,7 +14,7 @@ namespace bochner::glue {
 
 struct Method {
   std::string name;
-  /// Changes the model, whose pretrained weights are loaded; undefined: leaves it as it is.
+  /// Changes the model after its pretrained weights are loaded; empty: leaves it as it is.
   std::function<void(Bert&, const ModelConfig&, Generator&)> change = {};
   /// Patterns of the parameters that are trained; none: all are.
   std::vector<std::string> trained = {};

@@ -29,8 +29,8 @@ BertOptions bert_options(const Config& config, int64_t outputs);
 /// That model with its pretrained weights, changed as the method says. `say` is told which weights were read.
 std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say);
 
-/// GLUE's test labels are not public: validation and test are both on the development set, as in the papers. Of MNLI it
-/// is that of the same genres, and the test also tells accuracy-mismatched, of the other genres.
+/// GLUE's test labels are not public: validation and test both use the development set, as in the papers. Of MNLI that
+/// is the set of the same genres; the test also gives accuracy-mismatched, on the other genres.
 Problem problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
                    const Say& say);
 

@@ -70,7 +70,7 @@ void TextConfig::fields(Fields& f) {
 }
 
 std::vector<GlueTask> glue_tasks(const std::shared_ptr<const TextConfig>& config) {
-  // The first metric is the one that SNNK's tables tell, and that chooses the best model.
+  // The first metric is the one that SNNK's tables give, and that chooses the best model.
   const auto entry = [&](const char* name, std::vector<std::string> metrics) {
     return task_of(corpus_named(name), config, std::move(metrics));
   };

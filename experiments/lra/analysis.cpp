@@ -26,7 +26,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kNoiseStream = 1;  // of that of evaluations
+constexpr uint64_t kNoiseStream = 1;  // a fork of the stream of evaluations
 
 /// What the analyses found, for people and as numbers.
 struct Findings {
@@ -181,7 +181,7 @@ class Analysis {
                  line_chart("singular value", "number", curves));
   }
 
-  /// The mask of the tokens of O: of pairs both sequences, and with the CLS vector in front.
+  /// The mask of O's tokens: of both sequences of a pair, and true at the CLS vector in front, where there is one.
   static Tensor mask_beside(const Examples& batch, const Tensor& O) {
     Tensor mask = batch.at("mask");
     if (!mask.defined()) return mask;

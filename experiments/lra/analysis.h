@@ -16,7 +16,7 @@ struct AnalysisConfig {
   void fields(Fields& f);
 };
 
-/// Of the run in config.analyse, whose settings `config` has.
+/// Analyses the run in config.analyse; `config` has its settings.
 void analyse(const Config& config, Session& session);
 
 }  // namespace bochner::lra

@@ -24,7 +24,7 @@ struct Config {
   void fields(Fields& f);
 };
 
-/// The task that the options name; of random data without baselines, which belong to its own.
+/// The task that the options name. With random data it has no baselines, as these belong to the real data.
 ArenaTask task_of(const Config& config);
 /// The data of the task, or random ones in their place.
 TaskData data_of(const Config& config, const ArenaTask& task, Log& log);

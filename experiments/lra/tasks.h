@@ -15,7 +15,7 @@ ArenaTask image_task();
 ArenaTask retrieval_task();
 ArenaTask films_task();
 
-/// What bags of bytes and of words get on a task of ByteTexts (datasets/text/bags.h).
+/// Baselines of a task of ByteTexts, from bags of bytes and of words (datasets/text/bags.h).
 std::vector<Baseline> bags_of(const TaskData& data);
 
 /// All of them, in the order of --help; the first is the default.

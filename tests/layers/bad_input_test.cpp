@@ -1,4 +1,4 @@
-// What mechanisms make of inputs at the edge of sense: each is computed as documented, or refused by a sentence.
+// What mechanisms make of extreme inputs: each is computed as documented, or refused by a sentence.
 #include <gtest/gtest.h>
 
 #include <algorithm>

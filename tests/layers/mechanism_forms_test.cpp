@@ -1,5 +1,5 @@
-// What every name of the attention registry promises in the forms that people forget: more queries than keys or fewer,
-// lengths that divide nothing, the plain composition, causal masks, inputs far from N(0, 1), and options.
+// What every name of the attention registry promises in cases that are easily forgotten: more queries than keys or
+// fewer, lengths that are not whole blocks, the plain composition, causal masks, inputs far from N(0, 1), and options.
 #include "autograd/gradcheck.h"
 #include "autograd/tape.h"
 #include "engine/ops/binary.h"
@@ -31,7 +31,7 @@ class EveryForm : public EveryMechanism {
       return true;
     }
   }
-  /// Queries and keys, of lengths that divide nothing.
+  /// Queries and keys, of lengths that are not whole blocks.
   std::vector<std::pair<int64_t, int64_t>> lengths() const {
     if (refuses_cross_attention()) return {{11, 11}};
     return {{11, 11}, {5, 13}, {13, 5}, {23, 3}, {1, 9}};
@@ -222,7 +222,7 @@ TEST_P(EveryForm, ReadsEachOfItsOptions) {
     }
   }
   for (const std::string& name : info().defaults().names()) {
-    // Both are the same function, but for rounding or for padding and tokens that are not here: other tests have those.
+    // These change only rounding, or what becomes of padding and of tokens that are not here; other tests have those.
     if (name == "streaming" || name == "as") continue;
     bool differs = false;
     for (const MechanismOptions& start : starts) {

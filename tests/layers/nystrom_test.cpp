@@ -105,8 +105,8 @@ TEST(SkyTheory, SumsOfRandomMatricesKeepBernsteinsBound) {
 }
 
 // SKY Lemma C.2: for H with orthogonal rows, d >= 28/3 (s / beta) log(2 n / delta) uniform samples give
-// |H Pi Pi^T H^T - H H^T| <= |H|^2 / 2 with probability 1 - delta. s = |H|_F^2 / |H|^2, beta = min_i |H|_F^2 / (n
-// |H_i|^2).
+// |H Pi Pi^T H^T - H H^T| <= |H|^2 / 2 with probability 1 - delta, where
+//   s = |H|_F^2 / |H|^2,  beta = min_i |H|_F^2 / (n |H_i|^2).
 TEST(SkyTheory, EnoughColumnsOfAMatrixWithOrthogonalRowsGiveItsSquare) {
   Generator generator(3);
   constexpr int64_t kSize = 60;

@@ -1,5 +1,5 @@
-// When random features are drawn anew: by training steps, and never under the feet of a tape or of a block that runs
-// again.
+// When random features are drawn anew: by training steps, and without changing what a tape, or a block that runs again,
+// has used already.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -187,9 +187,9 @@ TEST_P(EveryMechanism, DiffersAsReleasedWhereItSaysSo) {
   EXPECT_EQ(has("as"), !info().released.empty());
 }
 
-// Of random features against the kernel itself, without the sums of weights, so that the error is that of a mean over M
-// draws; of landmarks and projections against the attention that they approximate. Where no name of the registry is
-// the exact kernel, it is the mechanism with the same parameters and very many features.
+// The error of random features is measured against the kernel itself, without the sums of weights, so that it is that
+// of a mean over M draws; the error of landmarks and projections, against the attention that they approximate. Where no
+// name of the registry is the exact kernel, the same mechanism with very many features takes its place.
 TEST_P(EveryMechanism, ErrsLessWithMoreFeatures) {
   if (!has("features") || info().name == "synthesizer") GTEST_SKIP() << "it has none, or learns its matrix";
   const bool is_kernel = has("renormalise");

@@ -15,9 +15,9 @@ struct CovarianceSpectrum {
   std::string module;  ///< `blocks.0.attention.mechanism.distribution`
   int64_t head = 0;
   int64_t component = 0;
-  /// Ascending. Of the covariance of frequencies, S S^T of omega = S n + mu; and of the parameter's own square, which
-  /// the paper's numbers are those of: they coincide with those of initial raw parameters. The two differ for the
-  /// released gmm-prf alone, where S = exp(sigma / 2).
+  /// Ascending: the eigenvalues of the covariance S S^T of frequencies omega = S n + mu, and those of the parameter's
+  /// own square. The paper's numbers are the latter, as they coincide with those of initial raw parameters. The two
+  /// differ only for the released gmm-prf, where S = exp(sigma / 2).
   std::vector<double> covariance;
   std::vector<double> parameter;
 };

@@ -57,7 +57,7 @@ NoiseStatistics noise_statistics(Feed& feed, const Problem& problem, Device devi
                                  int64_t evaluations, Generator& noise, const std::function<void(int64_t)>& told) {
   NoiseStatistics result;
   result.evaluations = evaluations;
-  std::vector<double> right(static_cast<size_t>(evaluations), 0);  // examples, of each evaluation
+  std::vector<double> right(static_cast<size_t>(evaluations), 0);  // how many examples each evaluation gets right
   std::vector<double> accuracies, voted, inconsistencies, deviations;
   feed.go_to(0);
   const int64_t wanted = std::min(examples, feed.examples());

@@ -13,7 +13,7 @@ namespace bochner {
 /// The answers to one example.
 struct ExampleNoise {
   double accuracy = 0;       ///< share of evaluations that were right
-  bool voted_right = false;  ///< is the class of most evaluations right? Of equal counts the smaller class has it
+  bool voted_right = false;  ///< is the class of most evaluations right? Of equal counts the smaller class wins
   /// Of 100 evaluations, those that were not of the majority's class (KL: min(x, 100 - x)).
   double inconsistency = 0;
   /// Standard deviation of the score, s_1 - s_0, over the absolute value of its mean; NaN where there are not two
@@ -38,11 +38,11 @@ struct NoiseStatistics {
 };
 
 /// Asks the first `examples` of a feed `evaluations` times, batch by batch: data are read once. What the forward pass
-/// draws comes from `noise`. `told` hears how many examples are done.
+/// draws comes from `noise`. `told` is called with the number of examples that are done.
 NoiseStatistics noise_statistics(Feed& feed, const Problem& problem, Device device, int64_t examples,
                                  int64_t evaluations, Generator& noise, const std::function<void(int64_t)>& told);
 
-/// The squared correlation of two lists; NaN where one of both never varies, or has fewer than two values.
+/// The squared correlation of two lists; NaN where one of them never varies, or has fewer than two values.
 double r_squared(const std::vector<double>& x, const std::vector<double>& y);
 
 }  // namespace bochner

@@ -196,7 +196,7 @@ TEST(GlueTables, OfPublishedFilesEveryRowIsThatOfPlainSplitting) {
       std::string said;
       const Table table =
           glue::read(folder, corpus, layout, {.partial = true}, [&](const std::string& line) { said = line; });
-      // Of the file's name what stands in front of `.tsv`.
+      // The part of the file's name in front of `.tsv`.
       const std::string name = std::filesystem::path(said.substr(0, said.find(".tsv"))).filename().string();
       const nlohmann::json& expected = golden.at(corpus.folder + "/" + name);
       EXPECT_EQ(table.size(), expected.at("rows").get<int64_t>()) << said;

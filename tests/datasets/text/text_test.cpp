@@ -48,7 +48,7 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
   }
 }
 
-/// A tar archive in the first form that there was: names of up to 99 bytes, octal numbers.
+/// A tar archive in the oldest form: names of up to 99 bytes, octal numbers.
 std::string tar(const std::map<std::string, std::string>& files) {
   std::string all;
   for (const auto& [name, text] : files) {

@@ -133,7 +133,7 @@ TEST(Lra, ComparesAttentionsInOneReport) {
   for (const char* part : {"performer, valid", "softmax, train", "majority class"}) {
     EXPECT_NE(report.find(part), std::string::npos) << part;
   }
-  // Each is the run that it is alone.
+  // Each run is the same as when it runs alone.
   ASSERT_EQ(run_lra(folder, {"--attention=softmax", "--out=alone", "--quiet"}).code, 0);
   expect_same_run(folder / "alone", folder / "both/softmax");
 

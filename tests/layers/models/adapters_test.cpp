@@ -1,5 +1,5 @@
 // What is added to a pretrained model, or replaced in it: what it computes at first and later, what is trained, and the
-// counts that papers tell.
+// counts that papers give.
 #include "layers/adapters.h"
 
 #include <gtest/gtest.h>
