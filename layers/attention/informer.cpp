@@ -80,9 +80,9 @@ class Informer : public Mechanism {
     return sum(without_padding(V, keys), {2}, true) / Variable(count.view({V.size(0), 1, 1, 1}));
   }
 
-  /// The u queries of each example and head with the largest M(q) = max_j s_j - sum_j s_j / L (Eq. 4) over sampled
-  /// keys, where s_j = q . k_j. The sum is divided by the number of all keys, as in the authors' code. Each query has
-  /// sampled keys of its own, drawn with replacement; as released all queries share one sample.
+  /// The u queries of each example and head with the largest M(q) = max_j s_j - sum_j s_j / n (Eq. 4) over sampled
+  /// keys, where s_j = q . k_j. The sum is divided by the number n of all real keys, as in the authors' code. Each
+  /// query has sampled keys of its own, drawn with replacement; as released all queries share one sample.
   Tensor active_queries(const Tensor& Q, const Tensor& K, const Tensor& query_mask, const Tensor& key_mask,
                         Context& context) const {
     const int64_t Lq = Q.size(2);

@@ -99,7 +99,7 @@ class Process {
   std::filesystem::path err_;
 };
 
-/// The program tests/experiments/toy with these arguments.
+/// The program tests/toy with these arguments.
 inline std::vector<std::string> toy(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), BOCHNER_TOY);
   return arguments;

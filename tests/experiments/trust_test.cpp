@@ -97,7 +97,7 @@ TEST(Trust, WithoutACheckpointTheConfigSpeaksForItself) {
   expect_refused(resumed(folder), {"a/config.ini", "# run"});
   put(folder / "a/config.ini", config);
   EXPECT_EQ(resumed(folder).code, 0);
-  // As settings of another run a changed copy may be used, and it is said.
+  // A changed copy may serve as the settings of another run, which says so.
   put(folder / "copy.ini", replaced(config, "rate = 0.1", "rate = 0.2"));
   const Ended other = run_toy(folder, {"--config=copy.ini", "--out=b"});
   EXPECT_EQ(other.code, 0);
@@ -150,7 +150,7 @@ TEST(Trust, ARunIsMadeLongerOnPurpose) {
   fs::remove(folder / "a/results.json");
   EXPECT_EQ(resumed(folder).code, 0);
   EXPECT_NE(contents(folder / "a/config.ini").find("\nsteps = 21\n"), std::string::npos);
-  // The step that was the last is logged and evaluated: said, where the longer run would not have done so.
+  // The last step is logged and evaluated. If the longer run would not have done so, it says so.
   const Ended odd = resumed(folder, {"--steps=40"});
   EXPECT_EQ(odd.code, 0);
   EXPECT_NE(odd.err.find("warning: step 21 was logged and evaluated as the last one"), std::string::npos) << odd.err;

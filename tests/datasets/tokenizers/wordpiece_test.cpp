@@ -263,7 +263,7 @@ TEST(Wordpiece, BrokenFilesAreRefused) {
   EXPECT_TRUE(contains(message(), "nested too deep"));
 }
 
-/// All that a command prints. The archives of the data sets are packed with zstd, which Bochner does not read.
+/// All that a command prints.
 std::string output_of(const std::string& command) {
   std::string result;
   FILE* const pipe = popen(command.c_str(), "r");

@@ -163,8 +163,8 @@ Tensor orthogonal_omega(OrthogonalOptions::Norms norms, uint64_t seed, int64_t b
   return omega(distribution);
 }
 
-/// E[exp((omega_1 + omega_2) . z)] for two orthogonal rows, by the square of z; -|p|^2 gives E[cos (omega_1 + omega_2)
-/// . p]. With |omega_1 + omega_2|^2 ~ chi^2(2 d) in a uniform direction:
+/// E[exp((omega_1 + omega_2) . z)] for two orthogonal rows, by the square of z; the square -|p|^2 gives
+/// E[cos (omega_1 + omega_2) . p]. With |omega_1 + omega_2|^2 ~ chi^2(2 d) in a uniform direction:
 ///   sum_k (z^2 / 4)^k Gamma(d/2) / (k! Gamma(d/2 + k)) 2^k Gamma(d + k) / Gamma(d)
 double mean_over_orthogonal_pairs(double square) {
   double term = 1, total = 1;
