@@ -5,7 +5,6 @@
 #include <set>
 
 #include "experiments/attention/io.h"
-#include "experiments/common/program/interrupt.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/tensor_file.h"
 #include "experiments/learners/mechanism_config.h"
@@ -91,12 +90,8 @@ void run(Config& config, Session& session) {
   } catch (const Error& error) {
     fail("{} on {}: {}", config.run.attention, config.io, error.what());
   }
-  write_safetensors(out, result, {{"attention", config.run.attention}, {"options", session.fields.json("mechanism")}});
-  for (const auto& [name, tensor] : result) session.log.info("{:<24} {}", name, tensor.str());
-  fmt::print("{}\n", out.string());
-  const std::string bad = not_finite(result);
-  if (!bad.empty())
-    throw RunFailure(fmt::format("{} on {}: {}; {} holds them", config.run.attention, config.io, bad, out.string()));
+  write_result(out, result, {{"attention", config.run.attention}, {"options", session.fields.json("mechanism")}},
+               fmt::format("{} on {}", config.run.attention, config.io), session.log);
 }
 
 }  // namespace

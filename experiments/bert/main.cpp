@@ -1,6 +1,5 @@
 // Pretrained BERT and ViT: their outputs on inputs of the caller's own, and their weights written again.
 #include "experiments/bert/io.h"
-#include "experiments/common/program/interrupt.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/tensor_file.h"
 #include "experiments/learners/mechanism_config.h"
@@ -58,12 +57,8 @@ void run(Config& config, Session& session) {
   if (!config.exported.empty()) fmt::print("{}\n", config.exported);
   if (config.io.empty()) return;
   const std::filesystem::path out = result_file(config.io, config.run.out, "bert");
-  write_safetensors(out, answer.tensors, {{"pretrained", config.pretrained}, {"attention", config.run.attention}});
-  for (const auto& [name, tensor] : answer.tensors) session.log.info("{:<24} {}", name, tensor.str());
-  fmt::print("{}\n", out.string());
-  const std::string bad = not_finite(answer.tensors);
-  if (!bad.empty())
-    throw RunFailure(fmt::format("{} on {}: {}; {} holds them", config.pretrained, config.io, bad, out.string()));
+  write_result(out, answer.tensors, {{"pretrained", config.pretrained}, {"attention", config.run.attention}},
+               fmt::format("{} on {}", config.pretrained, config.io), session.log);
 }
 
 }  // namespace

@@ -87,7 +87,9 @@ MakeDistribution gaussian(const PerformerOptions& options, int64_t dim, Norms no
   using Matrix = OrthogonalOptions::Matrix;
   return [&options, &init, dim, norms](Slot place) -> std::unique_ptr<SpectralDistribution> {
     if (options.coupling == Coupling::independent) {
-      if (norms == Norms::sqrt_dim) fail("performer-reg: rows of equal norm are orthogonal; choose another coupling");
+      if (norms == Norms::sqrt_dim) {
+        return std::make_unique<SphericalFrequencies>(place, options.features, dim, options.schedule(), init);
+      }
       return std::make_unique<GaussianFrequencies>(place, options.features, dim, options.schedule(), init);
     }
     const Matrix matrix = options.coupling == Coupling::hadamard ? Matrix::hadamard

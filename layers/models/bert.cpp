@@ -8,6 +8,7 @@
 #include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
 #include "layers/mixed_precision.h"
+#include "layers/models/pretrained_blocks.h"
 
 namespace bochner {
 namespace {
@@ -25,25 +26,6 @@ const BertOptions& checked(const BertOptions& options) {
     fail("bert: the head of {} reads what the pooler gives; set pooler",
          options.classes > 0 ? "classes" : "the next sentence");
   return options;
-}
-
-LinearOptions normal_weights(const BertOptions& options) {
-  return {.init = LinearOptions::Init::normal, .deviation = options.deviation};
-}
-
-std::vector<BlockOptions> blocks_of(const BertOptions& options) {
-  BlockOptions block{.dim = options.dim,
-                     .hidden = options.hidden,
-                     .order = BlockOptions::Order::post_norm,
-                     .attention = options.attention,
-                     .activation = options.activation,
-                     .linear = normal_weights(options),
-                     .dropout = options.dropout,
-                     .norm_eps = options.norm_eps};
-  block.attention.projection = normal_weights(options);
-  const Settings dropout = {{"dropout", options.attention_dropout}};
-  block.attention.mechanism.set_default_length(options.length).set_known(dropout);
-  return blocks_like(block, options.layers, options.attention_blocks, MechanismOptions("softmax", dropout));
 }
 
 }  // namespace
@@ -70,7 +52,8 @@ Bert::Bert(Slot slot, const BertOptions& options, Generator& init)
       types_(sub("embeddings.types"), options.types, options.dim, options.deviation, init),
       norm_(sub("embeddings.norm"), options.dim, options.norm_eps),
       dropout_(sub("embeddings.dropout"), options.dropout),
-      blocks_(sub("blocks"), blocks_of(options), options.recompute, init),
+      blocks_(sub("blocks"), pretrained_blocks(options, BlockOptions::Order::post_norm, options.length),
+              options.recompute, init),
       classifier_dropout_(sub("classifier_dropout"), options.classifier_dropout) {
   if (options.padding >= options.vocabulary)
     fail("bert: the padding token {} is none of {} tokens", options.padding, options.vocabulary);

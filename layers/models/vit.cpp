@@ -5,6 +5,7 @@
 #include "autograd/ops/view.h"
 #include "layers/init.h"
 #include "layers/mixed_precision.h"
+#include "layers/models/pretrained_blocks.h"
 
 namespace bochner {
 namespace {
@@ -27,25 +28,6 @@ int64_t patches_of(const VitOptions& options) {
   return side * side;
 }
 
-LinearOptions normal_weights(const VitOptions& options) {
-  return {.init = LinearOptions::Init::normal, .deviation = options.deviation};
-}
-
-std::vector<BlockOptions> blocks_of(const VitOptions& options) {
-  BlockOptions block{.dim = options.dim,
-                     .hidden = options.hidden,
-                     .order = BlockOptions::Order::pre_norm,
-                     .attention = options.attention,
-                     .activation = options.activation,
-                     .linear = normal_weights(options),
-                     .dropout = options.dropout,
-                     .norm_eps = options.norm_eps};
-  block.attention.projection = normal_weights(options);
-  const Settings dropout = {{"dropout", options.attention_dropout}};
-  block.attention.mechanism.set_default_length(1 + patches_of(options)).set_known(dropout);
-  return blocks_like(block, options.layers, options.attention_blocks, MechanismOptions("softmax", dropout));
-}
-
 }  // namespace
 
 Vit::Vit(Slot slot, const VitOptions& options, Generator& init)
@@ -57,7 +39,8 @@ Vit::Vit(Slot slot, const VitOptions& options, Generator& init)
       positions_(parameter("embeddings.positions",
                            init::gaussian({1 + patches_of(options), options.dim}, options.deviation, init))),
       dropout_(sub("embeddings.dropout"), options.dropout),
-      blocks_(sub("blocks"), blocks_of(options), options.recompute, init),
+      blocks_(sub("blocks"), pretrained_blocks(options, BlockOptions::Order::pre_norm, 1 + patches_of(options)),
+              options.recompute, init),
       norm_(sub("norm"), options.dim, options.norm_eps) {
   const auto linear_of = [&](const char* name, int64_t outputs) {
     return std::make_unique<Linear>(sub(name), options.dim, outputs, init, normal_weights(options));

@@ -3,7 +3,26 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/common/program/interrupt.h"
+
 namespace bochner {
+namespace {
+
+/// `O: 3 of 64 numbers are not finite, the first is element 5`, for each tensor of which that is so.
+std::string not_finite(const TensorMap& tensors) {
+  std::string text;
+  for (const auto& [name, tensor] : tensors) {
+    const std::vector<double> values = tensor.to_vector<double>();
+    const auto is_bad = [](double x) { return !std::isfinite(x); };
+    const auto first = std::find_if(values.begin(), values.end(), is_bad);
+    if (first == values.end()) continue;
+    text += fmt::format("{}{}: {} of {} numbers are not finite, the first is element {}", text.empty() ? "" : "; ",
+                        name, std::count_if(first, values.end(), is_bad), values.size(), first - values.begin());
+  }
+  return text;
+}
+
+}  // namespace
 
 std::filesystem::path result_file(const std::filesystem::path& input, const std::filesystem::path& out,
                                   const std::string& name) {
@@ -19,17 +38,13 @@ std::filesystem::path result_file(const std::filesystem::path& input, const std:
   return folder / fmt::format("{}-{}.safetensors", input.stem().string(), name);
 }
 
-std::string not_finite(const TensorMap& tensors) {
-  std::string text;
-  for (const auto& [name, tensor] : tensors) {
-    const std::vector<double> values = tensor.to_vector<double>();
-    const auto is_bad = [](double x) { return !std::isfinite(x); };
-    const auto first = std::find_if(values.begin(), values.end(), is_bad);
-    if (first == values.end()) continue;
-    text += fmt::format("{}{}: {} of {} numbers are not finite, the first is element {}", text.empty() ? "" : "; ",
-                        name, std::count_if(first, values.end(), is_bad), values.size(), first - values.begin());
-  }
-  return text;
+void write_result(const std::filesystem::path& file, const TensorMap& tensors, const Metadata& metadata,
+                  const std::string& what, Log& log) {
+  write_safetensors(file, tensors, metadata);
+  for (const auto& [name, tensor] : tensors) log.info("{:<24} {}", name, tensor.str());
+  fmt::print("{}\n", file.string());
+  const std::string bad = not_finite(tensors);
+  if (!bad.empty()) throw RunFailure(fmt::format("{}: {}; {} holds them", what, bad, file.string()));
 }
 
 }  // namespace bochner

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/io/safetensors.h"
+#include "experiments/common/program/log.h"
 
 namespace bochner {
 
@@ -14,7 +15,9 @@ namespace bochner {
 std::filesystem::path result_file(const std::filesystem::path& input, const std::filesystem::path& out,
                                   const std::string& name);
 
-/// `O: 3 of 64 numbers are not finite, the first is element 5`, for each tensor of which that is so.
-std::string not_finite(const TensorMap& tensors);
+/// Writes the tensors and lists them in the log; then prints the file's name. RunFailure, in the name of `what`, tells
+/// which numbers are not finite; they are written all the same.
+void write_result(const std::filesystem::path& file, const TensorMap& tensors, const Metadata& metadata,
+                  const std::string& what, Log& log);
 
 }  // namespace bochner

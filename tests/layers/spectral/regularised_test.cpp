@@ -7,6 +7,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/reduce.h"
+#include "layers/attention/mechanism.h"
 #include "layers/spectral/orthogonal.h"
 
 namespace bochner {
@@ -180,6 +181,28 @@ TEST(RegularisedKernel, RowsOnTheSphereHaveTheMeansOfTheorem2) {
   EXPECT_GT(F * F - pair, 4.5 * estimate(products(rows(orthogonal))).second);  // the two can be told apart
   const Tensor Omega = independent.current().values.value().cast(DType::f64);
   for (const double square : sum(Omega * Omega, {-1}).to_vector<double>()) EXPECT_NEAR(square, kDim, 1e-5);
+}
+
+TEST(RegularisedKernel, PerformerTakesIndependentRows) {
+  constexpr int64_t kDim = 8;
+  for (const bool independent : {true, false}) {
+    const MechanismOptions options("performer-reg",
+                                   {{"features", kDim}, {"coupling", independent ? "independent" : "orthogonal"}});
+    Generator init(8);
+    const auto mechanism = make_mechanism({}, 2, kDim, options, init);
+    const Tensor Omega = mechanism->frequencies().cast(DType::f64).view({kDim, kDim});
+    const Values products = matmul(Omega, Omega.transpose(0, 1)).to_vector<double>();
+    double largest = 0;  // off the diagonal
+    for (int64_t i = 0; i < kDim * kDim; ++i) {
+      const double product = products[static_cast<size_t>(i)];
+      if (i % (kDim + 1) == 0) {
+        EXPECT_NEAR(product, kDim, 1e-4);
+      } else {
+        largest = std::max(largest, std::abs(product));
+      }
+    }
+    EXPECT_EQ(largest > 0.1, independent) << largest;
+  }
 }
 
 }  // namespace
