@@ -22,6 +22,9 @@ struct Answers {
   /// For regression the outputs, for two classes the score of class 1 minus that of class 0.
   std::vector<double> values;
   std::vector<double> truths;  ///< of regression
+  // Of masked tokens (masked/masked_tokens.h).
+  double nats = 0;                                 ///< -ln p of the right token, over all that have a label
+  std::vector<int64_t> next_guesses, next_labels;  ///< whether the second text follows the first
 };
 
 struct Metric {

@@ -77,7 +77,8 @@ TEST(Metrics, AreRefusedByNameAndByCount) {
     metrics_named({"loss", "f2"});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "metrics: 'f2' is none of loss, accuracy, f1, mcc, auc, pearson, spearman");
+    EXPECT_EQ(std::string(error.what()),
+              "metrics: 'f2' is none of loss, accuracy, perplexity, next-sentence, f1, mcc, auc, pearson, spearman");
   }
   EXPECT_EQ(metrics_named({"loss", "auc", "f1", "mcc"}, 10).size(), 2U);  // those of two classes are left out
   EXPECT_THROW(accuracy({1}, {1, 0}), Error);
