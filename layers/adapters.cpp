@@ -1,8 +1,6 @@
 #include "layers/adapters.h"
 
 #include "autograd/fused/linear.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/matmul.h"
 #include "layers/init.h"
 
 namespace bochner {
@@ -35,8 +33,6 @@ LowRank::LowRank(Slot slot, int64_t outputs, int64_t inputs, const LowRankOption
     : Module(std::move(slot)),
       A(parameter("A", init::fan_in_uniform({checked_size("low rank: rank", options.rank), inputs}, inputs, init))),
       B(parameter("B", Tensor::zeros({outputs, options.rank}))),
-      scale_(options.alpha / static_cast<double>(options.rank)) {}
-
-Variable LowRank::product() const { return matmul(Variable(B) * scale_, Variable(A)); }
+      options_(options) {}
 
 }  // namespace bochner

@@ -45,14 +45,14 @@ struct LowRankOptions {
 class LowRank : public Module {
  public:
   LowRank(Slot slot, int64_t outputs, int64_t inputs, const LowRankOptions& options, Generator& init);
-  /// (outputs, inputs)
-  Variable product() const;
+  double scale() const { return options_.alpha / static_cast<double>(options_.rank); }
+  const LowRankOptions& options() const { return options_; }
 
   Parameter& A;  ///< (rank, inputs)
   Parameter& B;  ///< (outputs, rank)
 
  private:
-  double scale_;
+  LowRankOptions options_;
 };
 
 }  // namespace bochner

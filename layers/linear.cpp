@@ -1,8 +1,13 @@
 #include "layers/linear.h"
 
+#include "autograd/fused/dropout.h"
 #include "autograd/fused/linear.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/join.h"
+#include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/matmul.h"
 #include "layers/init.h"
 
 namespace bochner {
@@ -44,12 +49,12 @@ Linear::Linear(Slot slot, int64_t inputs, int64_t outputs, Generator& init, Line
 
 Variable Linear::forward(const Variable& x) const {
   const Scope scope(name());
-  return linear(x, {{}, {}, whole_weight(), bias_or_none()});
+  return with_updates(x, linear(x, {{}, {}, weight, bias_or_none()}));
 }
 
 Variable Linear::forward(const Variable& x, const LinearFusion& fusion, Context& context) const {
   const Scope scope(name());
-  LinearVariables weights{{}, {}, whole_weight(), bias_or_none()};
+  LinearVariables weights{{}, {}, weight, bias_or_none()};
   LinearSpec spec;
   spec.relu = fusion.relu;
   if (fusion.norm != nullptr) {
@@ -58,7 +63,11 @@ Variable Linear::forward(const Variable& x, const LinearFusion& fusion, Context&
     spec.eps = fusion.norm->eps();
   }
   if (context.training) spec.drop = Dropout::draw(fusion.dropout, x.size() / inputs() * outputs(), context.generator);
-  return linear(x, weights, fusion.residual, spec);
+  if (!has_updates()) return linear(x, weights, fusion.residual, spec);
+  const Variable n = fusion.norm == nullptr ? x : fusion.norm->forward(x);
+  const Variable s = with_updates(n, linear(n, {{}, {}, weight, bias_or_none()}));
+  const Variable y = dropout_at(spec.relu ? relu(s) : s, spec.drop);
+  return fusion.residual.defined() ? fusion.residual + y : y;
 }
 
 void Linear::add_low_rank(const std::string& name, int64_t begin, int64_t end, const LowRankOptions& options,
@@ -67,12 +76,24 @@ void Linear::add_low_rank(const std::string& name, int64_t begin, int64_t end, c
   updates_.push_back({begin, std::make_unique<LowRank>(sub(name), end - begin, inputs(), options, init)});
 }
 
-Variable Linear::whole_weight() const {
-  Variable w = weight;
-  for (const Update& update : updates_) {
-    w = w + embed_slice(update.low_rank->product(), weight.shape(), 0, update.begin);
+// y + B (A x), the A of all updates one above the other, and each scaled B in the rows of its update.
+Variable Linear::with_updates(const Variable& x, const Variable& y) const {
+  if (updates_.empty()) return y;
+  std::vector<Variable> A, B;
+  for (const auto& [begin, update] : updates_) {
+    A.emplace_back(update->A);
+    B.push_back(embed_slice(Variable(update->B) * update->scale(), {outputs(), update->A.shape()[0]}, 0, begin));
   }
-  return w;
+  const Variable u = linear(x, {{}, {}, concat(A, 0), {}});  // (..., sum of ranks)
+  return linear(u, {{}, {}, concat(B, 1), {}}, y);
+}
+
+void Linear::merge_updates() {
+  for (const auto& [begin, update] : updates_) {
+    const Tensor rows = weight.value.slice(0, begin, begin + update->B.shape()[0]);
+    add_(rows, matmul(update->B.value, update->A.value) * update->scale());
+  }
+  updates_.clear();
 }
 
 }  // namespace bochner

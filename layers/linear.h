@@ -41,6 +41,12 @@ class Linear : public Module {
   /// Adds an update of low rank to rows [begin, end) of the weight, as part `name` of this module.
   void add_low_rank(const std::string& name, int64_t begin, int64_t end, const LowRankOptions& options,
                     Generator& init);
+  bool has_updates() const { return !updates_.empty(); }
+  /// y + what the updates make of x, which costs no product with the whole weight, neither here nor in backward.
+  /// x (..., inputs), y (..., outputs)
+  Variable with_updates(const Variable& x, const Variable& y) const;
+  /// Adds the updates to the weight and removes them.
+  void merge_updates();
 
   /// The bias, undefined without one.
   Variable bias_or_none() const { return bias == nullptr ? Variable() : *bias; }
@@ -55,9 +61,6 @@ class Linear : public Module {
     int64_t begin;  ///< its first row
     std::unique_ptr<LowRank> low_rank;
   };
-  /// The weight and its updates.
-  Variable whole_weight() const;
-
   std::vector<Update> updates_;
 };
 

@@ -41,8 +41,8 @@ Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, co
       return tape->pull_back([&](const auto& in) { return feed_forward_composed(in[0], weights_in(in), options); },
                              inputs, g[0]);
     }
-    const FeedForwardGradients grads =
-        feed_forward_backward(g[0].value(), inputs[0].value(), mean, rstd, values, options);
+    const FeedForwardGradients grads = feed_forward_backward(g[0].value(), inputs[0].value(), mean, rstd, values,
+                                                             options, inputs[3].tracked() || inputs[5].tracked());
     const FeedForwardWeights& w = grads.weights;
     return {grads.dx, w.gamma, w.beta, w.w1, w.b1, w.w2, w.b2};
   };

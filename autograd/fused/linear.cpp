@@ -32,8 +32,8 @@ Variable linear(const Variable& x, const LinearVariables& weights, const Variabl
       };
       return tape->pull_back(plain, inputs, g[0]);
     }
-    const LinearGradients grads =
-        linear_backward(g[0].value(), inputs[0].value(), kept, values, spec, inputs[0].tracked());
+    const LinearGradients grads = linear_backward(g[0].value(), inputs[0].value(), kept, values, spec,
+                                                  {inputs[0].tracked(), inputs[3].tracked(), inputs[4].tracked()});
     const LinearWeights& w = grads.weights;
     return {grads.dx, w.gamma, w.beta, w.w, w.b, inputs[5].defined() ? g[0] : Variable()};
   };

@@ -134,14 +134,16 @@ class Forward {
 
 /// The gradients of all weights one after the other, as each piece of a backward pass sums them.
 struct GradientLayout {
-  explicit GradientLayout(const FeedForwardSizes& sizes)
-      : w1(0),
-        w2(sizes.hidden * sizes.dim),
-        b1(2 * sizes.hidden * sizes.dim),
+  GradientLayout(const FeedForwardSizes& sizes, bool has_w)
+      : with_w(has_w),
+        w1(0),
+        w2(has_w ? sizes.hidden * sizes.dim : 0),
+        b1(2 * w2),
         b2(b1 + sizes.hidden),
         gamma(b2 + sizes.dim),
         beta(gamma + sizes.dim),
         size(beta + sizes.dim) {}
+  bool with_w;  ///< those of W1 and W2, too
   int64_t w1, w2, b1, b2, gamma, beta, size;
 };
 
@@ -149,8 +151,9 @@ template <class T, class Act>
 class BackwardPass {
  public:
   BackwardPass(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-               const FeedForwardWeights& weights, const FeedForwardOptions& options, T* dx, Act act)
-      : sizes_(sizes), options_(options), act_(act), layout_(sizes), packed_(sizes, weights, true), dx_(dx) {
+               const FeedForwardWeights& weights, const FeedForwardOptions& options, const GradientLayout& layout,
+               T* dx, Act act)
+      : sizes_(sizes), options_(options), act_(act), layout_(layout), packed_(sizes, weights, true), dx_(dx) {
     norm_ = weights.gamma.defined();
     g_ = g.data<T>();
     x_ = x.data<T>();
@@ -209,8 +212,10 @@ class BackwardPass {
                               }
                             });
         add_rows(rows, width, du, h_stride, sums + layout_.b1 + first);
-        tile_product(dim, width, rows, e, {1, n_stride}, h, h_stride, sums + layout_.w2 + first, sizes_.hidden, true);
-        tile_product(width, dim, rows, du, {1, h_stride}, n, n_stride, sums + layout_.w1 + first * dim, dim, true);
+        if (layout_.with_w) {
+          tile_product(dim, width, rows, e, {1, n_stride}, h, h_stride, sums + layout_.w2 + first, sizes_.hidden, true);
+          tile_product(width, dim, rows, du, {1, h_stride}, n, n_stride, sums + layout_.w1 + first * dim, dim, true);
+        }
         tile_product(rows, dim, width, du, {h_stride, 1}, packed_.w1(c), n_stride, dn, dim, c > 0);
       }
       T* const to = dx_ + row * dim;
@@ -254,9 +259,9 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
                            const FeedForwardGradients& result) {
   visit_floating(x.dtype(), "feed_forward", [&]<class T>(TypeTag<T>) {
     visit_activation(options.activation, [&](const auto act) {
-      const GradientLayout layout(sizes);
-      const BackwardPass<T, decltype(act)> backward(sizes, g, x, mean, rstd, weights, options, result.dx.data<T>(),
-                                                    act);
+      const GradientLayout layout(sizes, result.weights.w1.defined());
+      const BackwardPass<T, decltype(act)> backward(sizes, g, x, mean, rstd, weights, options, layout,
+                                                    result.dx.data<T>(), act);
       const int64_t grain = rows_per_gradient<T>(sizes.rows, layout.size, tile_rows(sizes));
       const Tensor total = sum_gradients<T>(sizes.rows, grain, layout.size, backward);
       hand_out<T>(total, layout.w1, result.weights.w1);

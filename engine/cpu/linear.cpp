@@ -154,12 +154,13 @@ struct Slopes {
   }
 };
 
-/// The place of each gradient in the sums of a piece of rows, which begin with dW, and their total size.
+/// The place of each gradient in the sums of a piece of rows, which begin with dW where it is needed, and their total
+/// size.
 struct SumLayout {
   int64_t b, gamma, beta, size;
 
-  explicit SumLayout(const LinearSizes& sizes)
-      : b(sizes.outputs * sizes.inputs),
+  SumLayout(const LinearSizes& sizes, bool with_w)
+      : b(with_w ? sizes.outputs * sizes.inputs : 0),
         gamma(b + sizes.outputs),
         beta(gamma + sizes.inputs),
         size(beta + sizes.inputs) {}
@@ -167,20 +168,21 @@ struct SumLayout {
 
 /// How many rows share one set of sums in backward: a multiple of the tile.
 template <class T>
-int64_t rows_per_sum(const LinearSizes& sizes) {
-  return std::max<int64_t>(256, rows_per_gradient<T>(sizes.rows, SumLayout(sizes).size, tile_rows(sizes)));
+int64_t rows_per_sum(const LinearSizes& sizes, bool with_w) {
+  return std::max<int64_t>(256, rows_per_gradient<T>(sizes.rows, SumLayout(sizes, with_w).size, tile_rows(sizes)));
 }
 
 /// Without norm no row of x has to be computed again, and three plain sums suffice: db = 1^T e, dW = e^T x and dx = e
 /// W. They read e and x twice, but need no dW for each piece of rows: this is the better way if clearing and adding
 /// those would move more bytes.
 template <class T>
-bool is_plain(const LinearSizes& sizes, const LinearWeights& weights) {
-  if (weights.gamma.defined()) return false;
-  const int64_t grain = rows_per_sum<T>(sizes);
+bool is_plain(const LinearSizes& sizes, const LinearWeights& weights, bool with_w) {
+  if (weights.gamma.defined() || !with_w) return !weights.gamma.defined();
+  const int64_t grain = rows_per_sum<T>(sizes, with_w);
   const int64_t sums = ceil_div(sizes.rows, grain);
   return 2 * sums * sizes.outputs * sizes.inputs > sizes.rows * (sizes.outputs + sizes.inputs);
 }
+
 template <class T>
 void plain_backward(const LinearSizes& sizes, const Tensor& gradient, const Tensor& x, const LinearResult& made,
                     const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
@@ -188,17 +190,20 @@ void plain_backward(const LinearSizes& sizes, const Tensor& gradient, const Tens
   const Slopes<T> slopes(sizes, gradient, made, spec);
   const bool copies = spec.relu || spec.drop.active();
   const Tensor g = copies ? Tensor::empty({rows, sizes.outputs}, dtype_of<T>) : gradient;
-  const Tensor total = sum_gradients<T>(rows, rows_per_gradient<T>(rows, sizes.outputs, 1), sizes.outputs,
-                                        [&](int64_t begin, int64_t end, T* sums) {
-                                          T* const e = g.data<T>() + begin * sizes.outputs;
-                                          DropoutWindow<T> window(spec.drop);
-                                          if (copies)
-                                            slopes.copy(begin, end - begin, spec.drop, window, e, sizes.outputs);
-                                          add_rows(end - begin, sizes.outputs, e, sizes.outputs, sums);
-                                        });
-  hand_out<T>(total, 0, result.weights.b);
-  matmul(sizes.outputs, sizes.inputs, rows, g, {true, sizes.outputs}, {0}, x, {false, sizes.inputs}, {0},
-         result.weights.w);
+  if (copies || result.weights.b.defined()) {
+    const Tensor total = sum_gradients<T>(rows, rows_per_gradient<T>(rows, sizes.outputs, 1), sizes.outputs,
+                                          [&](int64_t begin, int64_t end, T* sums) {
+                                            T* const e = g.data<T>() + begin * sizes.outputs;
+                                            DropoutWindow<T> window(spec.drop);
+                                            if (copies)
+                                              slopes.copy(begin, end - begin, spec.drop, window, e, sizes.outputs);
+                                            add_rows(end - begin, sizes.outputs, e, sizes.outputs, sums);
+                                          });
+    hand_out<T>(total, 0, result.weights.b);
+  }
+  if (result.weights.w.defined())
+    matmul(sizes.outputs, sizes.inputs, rows, g, {true, sizes.outputs}, {0}, x, {false, sizes.inputs}, {0},
+           result.weights.w);
   if (result.dx.defined())
     matmul(rows, sizes.inputs, sizes.outputs, g, {false, sizes.outputs}, {0}, weights.w, {false, sizes.inputs}, {0},
            result.dx);
@@ -217,9 +222,10 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
   const T* const mean = input.normed() ? made.mean.data<T>() : nullptr;
   const T* const rstd = input.normed() ? made.rstd.data<T>() : nullptr;
   T* const dx = result.dx.defined() ? result.dx.data<T>() : nullptr;
-  const SumLayout at(sizes);
+  const bool with_w = result.weights.w.defined();
+  const SumLayout at(sizes, with_w);
   const int64_t tile = tile_rows(sizes);
-  const int64_t grain = rows_per_sum<T>(sizes);
+  const int64_t grain = rows_per_sum<T>(sizes, with_w);
   const Tensor total = sum_gradients<T>(sizes.rows, grain, at.size, [&](int64_t begin, int64_t end, T* sums) {
     Scratch<T> scratch({tile * input.stride, tile * e_stride, tile * sizes.inputs});
     T* const n = scratch.take(tile * input.stride);
@@ -233,8 +239,9 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
       add_rows(rows, sizes.outputs, e, e_stride, sums + at.b);
       T* const flow = input.normed() ? dn : dx == nullptr ? nullptr : dx + row * sizes.inputs;
       for_each_chunk(sizes.outputs, [&](int64_t c, int64_t first, int64_t width) {
-        tile_product(width, sizes.inputs, rows, e + first, {1, e_stride}, n, input.stride, sums + first * sizes.inputs,
-                     sizes.inputs, true);  // dW += e^T n
+        if (with_w)
+          tile_product(width, sizes.inputs, rows, e + first, {1, e_stride}, n, input.stride,
+                       sums + first * sizes.inputs, sizes.inputs, true);  // dW += e^T n
         if (flow == nullptr) return;
         tile_product(rows, sizes.inputs, width, e + first, {e_stride, 1}, w + first * w_stride, w_stride, flow,
                      sizes.inputs, c > 0);  // dn += e W
@@ -262,7 +269,7 @@ void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weig
 void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const LinearResult& made,
                      const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
   visit_floating(x.dtype(), "linear", [&]<class T>(TypeTag<T>) {
-    if (is_plain<T>(sizes, weights)) {
+    if (is_plain<T>(sizes, weights, result.weights.w.defined())) {
       plain_backward<T>(sizes, g, x, made, weights, spec, result);
     } else {
       backward<T>(sizes, g, x, made, weights, spec, result);

@@ -134,9 +134,11 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
                                    begin * sizes.hidden, sizes.hidden, weights.b1.data<T>(), u.data<S>(), du.data<S>()},
             {db1});
       });
-      multiply(e, true, u, false, result.weights.w2, true);   // dW2 += e^T h
-      multiply(du, true, n, false, result.weights.w1, true);  // dW1 += du^T n
-      multiply(du, false, w1, false, dx, false);              // dn = du W1
+      if (result.weights.w1.defined()) {
+        multiply(e, true, u, false, result.weights.w2, true);   // dW2 += e^T h
+        multiply(du, true, n, false, result.weights.w1, true);  // dW1 += du^T n
+      }
+      multiply(du, false, w1, false, dx, false);  // dn = du W1
       add(db1, result.weights.b1);
       add(db2, result.weights.b2);
     }

@@ -48,7 +48,7 @@ void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x,
       if (masks) e = masked;
     }
   });
-  multiply(e, true, n, false, result.weights.w, false);  // dW = e^T n
+  if (result.weights.w.defined()) multiply(e, true, n, false, result.weights.w, false);  // dW = e^T n
   if (!result.dx.defined()) return;
   const Tensor dx = result.dx.view({sizes.rows, sizes.inputs});
   multiply(e, false, weights.w.cast(x.dtype()), false, dx, false);  // dn = e W

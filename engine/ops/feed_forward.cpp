@@ -11,7 +11,7 @@ namespace bochner {
 
 BOCHNER_KERNEL(kForward, "feed_forward", feed_forward, const FeedForwardSizes& sizes, const Tensor& x,
                const FeedForwardWeights& weights, const FeedForwardOptions& options, const FeedForwardResult& result);
-// Fills `result`, whose gamma and beta are undefined if those of `weights` are.
+// Fills what is defined of `result`, which begins as zeros; W1 and W2 are both defined or neither.
 BOCHNER_KERNEL(kBackward, "feed_forward_backward", feed_forward_backward, const FeedForwardSizes& sizes,
                const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                const FeedForwardWeights& weights, const FeedForwardOptions& options,
@@ -105,7 +105,8 @@ FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weight
 }
 
 FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                                           const FeedForwardWeights& weights, const FeedForwardOptions& options) {
+                                           const FeedForwardWeights& weights, const FeedForwardOptions& options,
+                                           bool need_w) {
   const FeedForwardSizes sizes = checked_sizes(x, weights);
   if (!(g.shape() == x.shape()) || g.dtype() != x.dtype())
     fail("feed_forward: the gradient {} does not fit x {}", g.str(), x.str());
@@ -114,15 +115,16 @@ FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, con
     fail("feed_forward: mean {} and rstd {} do not fit x {}", mean.str(), rstd.str(), x.str());
   if (must_convert(x)) {
     FeedForwardGradients result =
-        feed_forward_backward(to_f32(g), to_f32(x), mean, rstd, rounded_to_bf16(weights), options);
+        feed_forward_backward(to_f32(g), to_f32(x), mean, rstd, rounded_to_bf16(weights), options, need_w);
     result.dx = to_bf16(result.dx);
     return result;
   }
-  const FeedForwardGradients result{zeros_like(x),
-                                    {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(weights.w1),
-                                     zeros_like(weights.b1), zeros_like(weights.w2), zeros_like(weights.b2)}};
+  const FeedForwardGradients result{
+      zeros_like(x),
+      {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(need_w ? weights.w1 : Tensor()),
+       zeros_like(weights.b1), zeros_like(need_w ? weights.w2 : Tensor()), zeros_like(weights.b2)}};
   if (has_work(sizes)) {
-    work::add_flops(8 * products_of(sizes));
+    work::add_flops((need_w ? 8 : 4) * products_of(sizes));
     kBackward(x.device(), sizes, g.contiguous(), x.contiguous(), norm ? mean.contiguous() : mean,
               norm ? rstd.contiguous() : rstd, complete(weights, sizes, x), options, result);
   }

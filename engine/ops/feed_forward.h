@@ -43,15 +43,17 @@ FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weight
 
 struct FeedForwardGradients {
   Tensor dx;                   ///< (..., dim)
-  FeedForwardWeights weights;  ///< undefined if the weight is
+  FeedForwardWeights weights;  ///< undefined if the weight is; W1 and W2 also if their gradients are not needed
 };
 
 /// With u = n W1^T + b1, m1 and m2 the dropout masks:
 ///   e = g m2,  db2 = sum e,  dW2 = e^T h,  du = (e W2) m1 act'(u),  db1 = sum du,  dW1 = du^T n,
 ///   dn = du W1,  dx = LayerNorm'(dn) + g
-/// u is computed again. Rows are summed within fixed pieces, and these sums are added in order.
+/// u is computed again. Rows are summed within fixed pieces, and these sums are added in order. Without `need_w`, for
+/// frozen weights, dW1 and dW2 are not computed.
 FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                                           const FeedForwardWeights& weights, const FeedForwardOptions& options = {});
+                                           const FeedForwardWeights& weights, const FeedForwardOptions& options = {},
+                                           bool need_w = true);
 
 /// For the kernels of both backends: x as (rows, dim).
 struct FeedForwardSizes {

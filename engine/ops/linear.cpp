@@ -11,7 +11,7 @@ namespace bochner {
 
 BOCHNER_KERNEL(kForward, "linear", linear, const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights,
                const Tensor& residual, const LinearSpec& spec, const LinearResult& result);
-// Fills `result`, whose gamma, beta and b are undefined if they are not needed; made.y is defined if spec.relu.
+// Fills what is defined of `result`; with gamma, dx is. made.y is defined if spec.relu.
 BOCHNER_KERNEL(kBackward, "linear_backward", linear_backward, const LinearSizes& sizes, const Tensor& g,
                const Tensor& x, const LinearResult& made, const LinearWeights& weights, const LinearSpec& spec,
                const LinearGradients& result);
@@ -104,7 +104,7 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
 }
 
 LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearResult& made,
-                                const LinearWeights& weights, const LinearSpec& spec, bool need_dx) {
+                                const LinearWeights& weights, const LinearSpec& spec, const LinearNeeds& needs) {
   const LinearSizes sizes = checked_sizes(x, weights);
   if (!(g.shape() == shape_of_y(x, sizes)) || g.dtype() != x.dtype())
     fail("linear: the gradient {} does not fit y of x {} and W {}", g.str(), x.str(), weights.w.str());
@@ -115,21 +115,22 @@ LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearRe
     fail("linear: behind relu the y of {} is needed; pass what linear() returned", g.shape().str());
   if (must_convert(x)) {
     LinearGradients result = linear_backward(to_f32(g), to_f32(x), {to_f32(made.y), made.mean, made.rstd},
-                                             rounded_to_bf16(weights), spec, need_dx);
+                                             rounded_to_bf16(weights), spec, needs);
     result.dx = to_bf16(result.dx);
     return result;
   }
   if (!has_work(sizes)) {
     return {zeros_like(x),
-            {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(weights.w), zeros_like(weights.b)}};
+            {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(needs.w ? weights.w : Tensor()),
+             zeros_like(needs.b ? weights.b : Tensor())}};
   }
-  const auto empty_like = [](const Tensor& t) {
-    return t.defined() ? Tensor::empty(t.shape(), t.dtype(), t.device()) : Tensor();
+  const auto empty_like = [](const Tensor& t, bool needed = true) {
+    return t.defined() && needed ? Tensor::empty(t.shape(), t.dtype(), t.device()) : Tensor();
   };
-  const LinearGradients result{
-      need_dx || norm ? empty_like(x) : Tensor(),
-      {empty_like(weights.gamma), empty_like(weights.beta), empty_like(weights.w), empty_like(weights.b)}};
-  work::add_flops((result.dx.defined() ? 4 : 2) * products_of(sizes));
+  const LinearGradients result{empty_like(x, needs.x || norm),
+                               {empty_like(weights.gamma), empty_like(weights.beta), empty_like(weights.w, needs.w),
+                                empty_like(weights.b, needs.b)}};
+  work::add_flops(((result.dx.defined() ? 2 : 0) + (needs.w ? 2 : 0)) * products_of(sizes));
   const LinearResult kept{spec.relu ? made.y.contiguous() : Tensor(), contiguous_or_undefined(made.mean),
                           contiguous_or_undefined(made.rstd)};
   kBackward(x.device(), sizes, g.contiguous(), x.contiguous(), kept, complete(weights, sizes, x), spec, result);

@@ -34,16 +34,24 @@ struct LinearResult {
 LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor& residual = {},
                     const LinearSpec& spec = {});
 
+/// Which gradients backward computes: those of frozen weights and of inputs that depend on nothing trained cost time.
+struct LinearNeeds {
+  bool x = true;  ///< computed all the same where there is a norm
+  bool w = true;
+  bool b = true;
+};
+
 struct LinearGradients {
-  Tensor dx;              ///< (..., inputs); undefined if it is not needed and there is no norm
-  LinearWeights weights;  ///< undefined if the weight is
+  Tensor dx;              ///< (..., inputs); undefined if it is not needed
+  LinearWeights weights;  ///< undefined if the weight is, or if its gradient is not needed
 };
 
 /// With the dropout mask m:  e = g m,  or g step(y) scale after relu, where y > 0 also tells what was kept;
 /// dW = e^T n,  db = sum e,  dn = e W,  dx = LayerNorm'(dn) or dn.  `made` is of linear(); its y is needed for relu.
 /// The gradient of the residual is g. Rows are summed within fixed pieces, and these sums are added in order.
 LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearResult& made,
-                                const LinearWeights& weights, const LinearSpec& spec = {}, bool need_dx = true);
+                                const LinearWeights& weights, const LinearSpec& spec = {},
+                                const LinearNeeds& needs = {});
 
 /// For the kernels of both backends: x as (rows, inputs).
 struct LinearSizes {

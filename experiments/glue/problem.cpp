@@ -58,11 +58,13 @@ double accuracy_on(TextFeed& feed, const Forward& forward, Device device) {
   return accuracy(guesses, labels);
 }
 
-/// So that the record of a run tells which weights it began with.
-void log_weights(const std::filesystem::path& folder) {
-  if (!DataLog::is_active()) return;
-  const std::filesystem::path file = pretrained_weights(folder);
-  DataLog::add({file.string(), static_cast<int64_t>(std::filesystem::file_size(file)), sha256_of_file(file)});
+/// Of the weights that were read, those that are frozen need not be in checkpoints.
+void keep_frozen(Problem::Base& base, const std::vector<GroupRule>& rules) {
+  std::set<std::string> frozen;
+  for (const GroupRule& rule : rules) {
+    if (rule.frozen && base.tensors.contains(rule.pattern)) frozen.insert(rule.pattern);
+  }
+  base.tensors = std::move(frozen);
 }
 
 }  // namespace
@@ -123,13 +125,18 @@ BertOptions bert_options(const Config& config, int64_t outputs) {
   return options;
 }
 
-std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say) {
+std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say, Problem::Base& base) {
   Generator init = stream_of(config.run.seed, Stream::init);
   const auto bert = std::make_shared<Bert>(Slot{}, bert_options(config, outputs), init);
   if (!config.model.from_scratch) {
     const std::filesystem::path folder = config.text->pretrained;
-    say(fmt::format("{}: {}", folder.string(), load_pretrained(*bert, folder).text()));
-    log_weights(folder);
+    const LoadedTensors loaded = load_pretrained(*bert, folder);
+    say(fmt::format("{}: {}", folder.string(), loaded.text()));
+    const std::filesystem::path file = pretrained_weights(folder);
+    base = {file.string(), sha256_of_file(file), loaded.filled};
+    // So that the record of a run tells which weights it began with.
+    if (DataLog::is_active())
+      DataLog::add({base.file, static_cast<int64_t>(std::filesystem::file_size(file)), base.sha256});
   }
   if (const Method& method = method_of(config.model); method.change) method.change(*bert, config.model, init);
   return bert;
@@ -138,7 +145,8 @@ std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say
 Problem problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
                    const Say& say) {
   const RunOptions& run = config.run;
-  const std::shared_ptr<Bert> bert = make_bert(config, texts->outputs(), say);
+  Problem problem;
+  const std::shared_ptr<Bert> bert = make_bert(config, texts->outputs(), say, problem.base);
   if (const int64_t ids = texts->tokenizer->size(); ids > bert->options().vocabulary) {
     fail("{}: the tokenizer has {} ids, the model {} tokens; they do not belong together", config.text->pretrained, ids,
          bert->options().vocabulary);
@@ -147,7 +155,6 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
   const auto feed_of = [texts](const Encoded& encoded, const LoaderOptions& options) {
     return std::make_unique<TextFeed>(std::shared_ptr<const Encoded>(texts, &encoded), options);
   };
-  Problem problem;
   problem.model = bert;
   problem.forward = [bert](const Examples& examples, Context& context) -> Outputs {
     const Variable x = bert->forward({examples.at("ids"), examples.at("mask"), examples.at("types")}, context);
@@ -163,6 +170,7 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
   problem.remarks = texts->remarks;
   problem.metrics = metrics_named(task.metrics, texts->outputs());
   problem.groups = rules_of(method_of(config.model), config.model, *bert);
+  keep_frozen(problem.base, problem.groups);
   problem.baselines = [texts, metrics = problem.metrics] { return majority(*texts, metrics); };
   for (const TestSet& test : test_sets(run, *config.text, *texts->corpus)) {
     problem.asked.push_back({test.submission, [run, text = config.text, texts, test, in_order] {

@@ -26,8 +26,9 @@ class TextFeed final : public Feed {
 /// The model that config.json of --pretrained describes, with a classifier of so many outputs and the attention and the
 /// dropout of the options. An Error names what does not fit.
 BertOptions bert_options(const Config& config, int64_t outputs);
-/// That model with its pretrained weights, changed as the method says. `say` is told which weights were read.
-std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say);
+/// That model with its pretrained weights, changed as the method says. `say` is told which weights were read. `base`
+/// receives their file, and the names of all parameters in it that are as they are there.
+std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say, Problem::Base& base);
 
 /// GLUE's test labels are not public: validation and test both use the development set, as in the papers. Of MNLI that
 /// is the set of the same genres; the test also gives accuracy-mismatched, on the other genres.

@@ -6,12 +6,23 @@
 #include "autograd/ops/binary.h"
 #include "engine/error.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 
 namespace bochner {
 namespace {
 
 constexpr const char* kOptimizerPrefix = "optimizer.";
 constexpr const char* kPredictions = "predictions.tsv";
+constexpr const char* kBaseFile = "base.file";
+constexpr const char* kBaseHash = "base.sha256";
+
+/// Whether a checkpoint has the same tensor.
+bool has_bits_of(const State& state, const std::string& name, const Tensor& tensor) {
+  const auto found = state.tensors.find(name);
+  if (found == state.tensors.end() || !(found->second.shape() == tensor.shape())) return false;
+  return found->second.dtype() == tensor.dtype() && amax(abs(found->second.to(tensor.device()) - tensor)).item() == 0;
+}
 
 std::vector<Parameter*> parameters_on(Device device, Module& model) {
   model.to(device, DType::f32);
@@ -43,6 +54,8 @@ TrainPlan plan_by(const Metric& metric, const RunOptions& run, const OptimConfig
   plan.higher_is_better = metric.higher_is_better;
   return plan;
 }
+
+bool leaves_out_weights(const State& state) { return state.values.contains(kBaseHash); }
 
 void load_module(Module& model, const State& state) {
   for (const auto& [name, tensor] : model.state()) state.copy_to(name, tensor);
@@ -197,11 +210,35 @@ Metrics Learner::extra() {
   return {{"rate", schedule_.rate(place_in_schedule(std::max<int64_t>(0, optimizer_->steps() - 1)))}};
 }
 
-void Learner::save_model(State& state) {
+void Learner::save_whole_model(State& state) {
   for (const auto& [name, tensor] : problem_.model->state()) state.tensors[name] = tensor;
 }
 
-void Learner::load_model(const State& state) { load_module(*problem_.model, state); }
+void Learner::save_model(State& state) {
+  save_whole_model(state);
+  if (base_changed_ || problem_.base.tensors.empty()) return;
+  for (const std::string& name : problem_.base.tensors) state.tensors.erase(name);
+  state.set(kBaseFile, problem_.base.file);
+  state.set(kBaseHash, problem_.base.sha256);
+}
+
+void Learner::load_model(const State& state) {
+  const Problem::Base& base = problem_.base;
+  if (!leaves_out_weights(state)) {
+    for (const auto& [name, tensor] : problem_.model->state()) {
+      base_changed_ = base_changed_ || (base.tensors.contains(name) && !has_bits_of(state, name, tensor));
+    }
+    return load_module(*problem_.model, state);
+  }
+  if (state.text(kBaseHash) != base.sha256) {
+    fail("{}: its frozen weights are those of {} with the SHA-256 {}; {}", state.file, state.text(kBaseFile),
+         state.text(kBaseHash),
+         base.sha256.empty() ? "this model reads no such file" : base.file + " has the SHA-256 " + base.sha256);
+  }
+  for (const auto& [name, tensor] : problem_.model->state()) {
+    if (!base.tensors.contains(name)) state.copy_to(name, tensor);
+  }
+}
 
 void Learner::save_training(State& state) {
   for (const auto& [name, tensor] : optimizer_->state()) state.tensors[kOptimizerPrefix + name] = tensor;

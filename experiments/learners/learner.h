@@ -10,6 +10,8 @@
 
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "engine/step_graph.h"
@@ -50,6 +52,13 @@ struct Problem {
   std::vector<Asked> asked = {};
   /// Further metrics of a split, of this program alone.
   std::function<void(Split, const Answers&, Metrics&)> further = {};
+  /// Frozen parameters and the file that they were read from. Checkpoints hold that file's hash in their place.
+  struct Base {
+    std::string file{};
+    std::string sha256{};
+    std::set<std::string> tensors{};
+  };
+  Base base = {};
 };
 
 /// How a plan chooses the best model: by one of the metrics.
@@ -57,6 +66,9 @@ TrainPlan plan_by(const Metric& metric, const RunOptions& run, const OptimConfig
 
 /// Copies a checkpoint into a model; an Error names the tensor that does not fit.
 void load_module(Module& model, const State& state);
+
+/// Whether a checkpoint leaves out weights that are in a file of their own (Problem::base).
+bool leaves_out_weights(const State& state);
 
 class Learner final : public Trainable {
  public:
@@ -75,6 +87,8 @@ class Learner final : public Trainable {
   void predict(const std::string& file, const std::function<void(const Prediction&)>& say) override;
 
   void save_model(State& state) override;
+  void save_whole_model(State& state) override;
+  /// An Error if the checkpoint leaves out weights of another file than Problem::base.
   void load_model(const State& state) override;
   void save_training(State& state) override;
   void load_training(const State& state) override;
@@ -103,6 +117,7 @@ class Learner final : public Trainable {
 
   Problem problem_;
   OptimConfig optim_;
+  bool base_changed_ = false;  ///< by load_model: from then on checkpoints leave nothing out
   Device device_;
   uint64_t seed_;
   int64_t accumulate_;

@@ -80,12 +80,16 @@ Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Con
     options.inner = Dropout::draw(hidden_dropout_, x.size() / in_.inputs() * in_.outputs(), context.generator);
     options.outer = Dropout::draw(dropout_, x.size(), context.generator);
   }
-  if (has_few_rows(x)) {
-    const Variable u = linear(x, {weights.gamma, weights.beta, weights.w1, {}}, {}, {.eps = options.eps});
-    const Variable h = dropout_at(bias_activation(u, weights.b1, activation_), options.inner);
+  const bool updated = in_.has_updates() || out_.has_updates();
+  if (!updated && !has_few_rows(x)) return feed_forward(x, weights, options);
+  Variable u = linear(x, {weights.gamma, weights.beta, weights.w1, {}}, {}, {.eps = options.eps});
+  if (in_.has_updates()) u = in_.with_updates(norm == nullptr ? x : norm->forward(x), u);
+  const Variable h = dropout_at(bias_activation(u, weights.b1, activation_), options.inner);
+  if (!updated) {
     return linear(h, {{}, {}, weights.w2, weights.b2}, residual ? x : Variable(), {.drop = options.outer});
   }
-  return feed_forward(x, weights, options);
+  const Variable y = dropout_at(out_.with_updates(h, linear(h, {{}, {}, weights.w2, weights.b2})), options.outer);
+  return residual ? x + y : y;
 }
 
 TransformerBlock::TransformerBlock(Slot slot, const BlockOptions& options, Generator& init)

@@ -111,6 +111,7 @@ void replace(std::string& text, std::string_view what, std::string_view with) {
 
 /// A tensor as files have it: a view of the model's.
 struct FileTensor {
+  std::string ours;
   std::string name;  ///< without prefix
   Row::Part part;
   Tensor view;
@@ -125,14 +126,14 @@ std::vector<FileTensor> file_tensors(const Model& model, const std::string& ours
     replace(name, "#", found->number);
     name += found->rest;
     if (name.find('%') == std::string::npos)
-      return {{name, row.part, value.view(shape_in_file(model, ours, value.shape()))}};
+      return {{ours, name, row.part, value.view(shape_in_file(model, ours, value.shape()))}};
     std::vector<FileTensor> parts;
     const int64_t rows = value.size(0) / 3;
     for (const char* part : {"query", "key", "value"}) {
       std::string named = name;
       replace(named, "%", part);
       const auto i = static_cast<int64_t>(parts.size());
-      parts.push_back({named, row.part, value.slice(0, i * rows, (i + 1) * rows)});
+      parts.push_back({ours, named, row.part, value.slice(0, i * rows, (i + 1) * rows)});
     }
     return parts;
   }
@@ -185,13 +186,16 @@ LoadedTensors load(Model& model, const std::filesystem::path& folder) {
   LoadedTensors loaded;
   std::set<std::string> left;
   for (const std::string& name : file.tensor_names()) left.insert(name);
+  std::set<std::string> made_new;
   std::vector<std::pair<Tensor, std::string>> copies;
   for (const FileTensor& tensor : file_tensors(model, model.state())) {
     const std::optional<std::string> name = spelled(file, tensor, prefix);
     if (!name && tensor.part == Row::Part::trunk)
       fail("{}: holds no tensor {}{}; is it another model's?", file.name(), prefix, tensor.name);
+    loaded.filled.insert(tensor.ours);
     if (!name) {
       loaded.made_new.push_back(tensor.name);
+      made_new.insert(tensor.ours);
       continue;
     }
     if (!(file.shape(*name) == tensor.view.shape())) {
@@ -213,6 +217,7 @@ LoadedTensors load(Model& model, const std::filesystem::path& folder) {
     const Tensor& view = copies[i].first;
     view.copy_(values[i].cast(view.dtype()).to(view.device()));
   }
+  for (const std::string& name : made_new) loaded.filled.erase(name);
   loaded.left_over.assign(left.begin(), left.end());
   std::sort(loaded.read.begin(), loaded.read.end());
   std::sort(loaded.made_new.begin(), loaded.made_new.end());

@@ -12,6 +12,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct LoadedTensors {
   std::vector<std::string> read;       ///< names in the file
   std::vector<std::string> made_new;   ///< names that the file lacks: their initial values stay
   std::vector<std::string> left_over;  ///< names in the file that the model has no use for
+  std::set<std::string> filled;        ///< names in the model that were read, none of their parts made new
   /// `103 tensors read; made new: classifier.bias, classifier.weight; left over: none`
   std::string text() const;
 };

@@ -29,6 +29,9 @@ TEST(Work, BackwardOfALinearLayerIsTwiceItsForward) {
   work::start();
   linear_backward(Tensor::zeros({10, 3}), x, {}, weights);
   EXPECT_EQ(work::stop().flops, 2 * forward);
+  work::start();
+  linear_backward(Tensor::zeros({10, 3}), x, {}, weights, {}, {.w = false});  // of a frozen weight
+  EXPECT_EQ(work::stop().flops, forward);
 }
 
 TEST(Work, NothingIsCountedUnlessAsked) {

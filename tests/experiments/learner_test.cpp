@@ -288,6 +288,57 @@ TEST(Learner, GoesOnFromWhatItSavedBitForBit) {
   EXPECT_EQ(second->blame(10).examples, whole->blame(10).examples);
 }
 
+TEST(Learner, FrozenWeightsOfAFileAreNotInCheckpoints) {
+  const TaskData data = task_of(1);
+  const RunOptions run = options_of(8);
+  const auto make = [&](const std::string& sha256) {
+    Problem problem = sequence::classification(run, encoder("softmax"), data, judged_by_accuracy());
+    problem.groups = {{.pattern = "tokens.*", .frozen = true}};
+    if (!sha256.empty()) problem.base = {"base.safetensors", sha256, {"tokens.weight"}};
+    return std::make_unique<Learner>(run, adamw(), std::move(problem));
+  };
+  const auto whole = make("1");
+  const auto first = make("1");
+  for (int64_t step = 0; step < 4; ++step) whole->step(step);
+  for (int64_t step = 0; step < 2; ++step) first->step(step);
+  State state;
+  first->save_model(state);
+  first->save_training(state);
+  EXPECT_FALSE(state.tensors.contains("tokens.weight"));
+  EXPECT_TRUE(leaves_out_weights(state));
+  const auto second = make("1");
+  second->load_model(state);
+  second->load_training(state);
+  for (int64_t step = 2; step < 4; ++step) second->step(step);
+  EXPECT_EQ(weights_of(*second), weights_of(*whole));
+
+  const auto refuses = [&](const std::string& sha256, const std::string& text) {
+    try {
+      make(sha256)->load_model(state);
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+    }
+  };
+  refuses("2", "base.safetensors has the SHA-256 2");
+  refuses("", "this model reads no such file");
+
+  // Frozen weights of another origin are in checkpoints.
+  State other;
+  first->save_whole_model(other);
+  EXPECT_FALSE(leaves_out_weights(other));
+  first->load_model(other);
+  State same;
+  first->save_model(same);
+  EXPECT_TRUE(leaves_out_weights(same));
+  other.tensors["tokens.weight"] = Tensor::full(other.tensors["tokens.weight"].shape(), 3);
+  first->load_model(other);
+  State changed;
+  first->save_model(changed);
+  EXPECT_FALSE(leaves_out_weights(changed));
+  EXPECT_EQ(changed.tensors.at("tokens.weight").to_vector<float>()[0], 3);
+}
+
 TEST(Learner, ACheckpointWithoutItsPlaceIsRefusedInALine) {
   const TableSplit rows = line(64, 1);
   Learner learner(options_of(8), adamw(), of_numbers(options_of(8), rows));

@@ -34,7 +34,7 @@ std::string init_from(Trainable& model, const fs::path& from, Log& log) {
   const fs::path file = weights_of(from);
   const State stored = State::load(file);
   State own;
-  model.save_model(own);
+  model.save_whole_model(own);
   State training;  // state of training in a checkpoint-last, which a new run does not need
   model.save_training(training);
   State merged = own;

@@ -74,8 +74,11 @@ class Trainable {
   /// Says what the model answers to each example of the set of one of these files, in order.
   virtual void predict(const std::string& /*file*/, const std::function<void(const Prediction&)>&) {}
 
-  /// The parameters and buffers, under their Hugging Face names if the model exists there.
+  /// The parameters and buffers, under their Hugging Face names if the model exists there. What never changes and is in
+  /// a file of its own may be left out.
   virtual void save_model(State& state) = 0;
+  /// The same with nothing left out.
+  virtual void save_whole_model(State& state) { save_model(state); }
   virtual void load_model(const State& state) = 0;
   /// Everything else that later steps depend on: optimizer, generators, position in the data. Names must differ from
   /// those of the model and must not begin with `run.`.

@@ -106,6 +106,12 @@ TEST(FeedForward, EqualsItsSteps) {
           compare("db2", grads.weights.b2, expected.weights.b2, weights.b2.defined());
           compare("dgamma", grads.weights.gamma, expected.weights.gamma, weights.gamma.defined());
           compare("dbeta", grads.weights.beta, expected.weights.beta, weights.beta.defined());
+          const FeedForwardGradients frozen =
+              feed_forward_backward(g, x, fused.mean, fused.rstd, weights, options, false);
+          compare("dx of frozen weights", frozen.dx, expected.dx, true);
+          compare("db1 of frozen weights", frozen.weights.b1, expected.weights.b1, weights.b1.defined());
+          compare("dgamma of frozen weights", frozen.weights.gamma, expected.weights.gamma, weights.gamma.defined());
+          EXPECT_FALSE(frozen.weights.w1.defined() || frozen.weights.w2.defined());
           if (HasFatalFailure()) FAIL() << shape.str() << " " << hidden << " " << name_of(activation) << " " << variant;
         }
       }

@@ -93,9 +93,15 @@ TEST(Linear, EqualsItsSteps) {
         compare("db", grads.weights.b, expected.weights.b, bias);
         compare("dgamma", grads.weights.gamma, expected.weights.gamma, norm);
         compare("dbeta", grads.weights.beta, expected.weights.beta, norm);
-        const LinearGradients without = linear_backward(g, x, fused, weights, spec, false);
+        const LinearGradients without = linear_backward(g, x, fused, weights, spec, {.x = false});
         EXPECT_EQ(without.dx.defined(), norm);
         compare("dw alone", without.weights.w, expected.weights.w, true);
+        const LinearGradients frozen = linear_backward(g, x, fused, weights, spec, {.w = false, .b = false});
+        compare("dx of frozen weights", frozen.dx, expected.dx, true);
+        compare("dgamma of frozen weights", frozen.weights.gamma, expected.weights.gamma, norm);
+        EXPECT_FALSE(frozen.weights.w.defined() || frozen.weights.b.defined());
+        const LinearGradients biases = linear_backward(g, x, fused, weights, spec, {.w = false});
+        compare("db alone", biases.weights.b, expected.weights.b, bias);
         if (HasFatalFailure()) FAIL() << shape.str() << " " << outputs << " variant " << variant;
       }
     }

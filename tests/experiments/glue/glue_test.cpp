@@ -158,6 +158,35 @@ TEST_F(Glue, ARunIsContinuedAsIfItHadNotStopped) {
   EXPECT_EQ(results("whole")["metrics"], results("parts")["metrics"]);
 }
 
+TEST_F(Glue, CheckpointsHoldNoFrozenWeightsAndNeedTheSameFolder) {
+  const auto steps = [&](const char* count, const char* out, const char* more) {
+    return train({"--steps=" + std::string(count), "--model.method=lora", "--optim.schedule=constant",
+                  "--optim.evaluate-every=1", "--out=" + std::string(out), more});
+  };
+  ASSERT_EQ(steps("4", "whole", "--seed=1").code, 0);
+  ASSERT_EQ(steps("2", "parts", "--seed=1").code, 0);
+  const Ended ended = steps("4", "parts", "--resume");
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(results("whole")["metrics"], results("parts")["metrics"]);
+  const TensorMap best = read_safetensors(folder_ / "whole/checkpoint-best").tensors;
+  EXPECT_FALSE(best.contains("embeddings.tokens.weight") || best.contains("blocks.1.attention.qkv.weight"));
+  EXPECT_TRUE(best.contains("blocks.1.attention.qkv.query_update.A") && best.contains("classifier.weight"));
+  const Ended full = train({"--out=full"});
+  ASSERT_EQ(full.code, 0);
+  EXPECT_GT(std::filesystem::file_size(folder_ / "full/checkpoint-best"),
+            2 * std::filesystem::file_size(folder_ / "whole/checkpoint-best"));
+  // Weights of another run are not those of the folder.
+  ASSERT_EQ(train({"--model.method=linear-probe", "--init=full", "--out=after"}).code, 0);
+  EXPECT_TRUE(read_safetensors(folder_ / "after/checkpoint-best").tensors.contains("embeddings.tokens.weight"));
+  ASSERT_EQ(run({"--predict=after"}).code, 0);
+  ASSERT_EQ(run({"--evaluate=whole"}).code, 0);
+  save_model("model", 235);
+  const Ended refused = run({"--evaluate=whole"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("its frozen weights are those of model/model.safetensors"), std::string::npos)
+      << refused.err;
+}
+
 TEST_F(Glue, WithoutADevelopmentSetTheLastRowsOfTrainingTakeItsPlace) {
   std::filesystem::remove(folder_ / "data/glue/RTE/dev.tsv");
   const Ended ended = train({"--out=a"});

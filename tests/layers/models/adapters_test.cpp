@@ -10,6 +10,7 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
+#include "engine/work.h"
 #include "layers/models/bert.h"
 
 namespace bochner {
@@ -84,6 +85,53 @@ TEST(Adapters, ALowRankUpdateIsAddedToItsRows) {
   EXPECT_EQ(largest(after.slice(1, 0, 3) - before.slice(1, 0, 3)), 0);
   EXPECT_EQ(largest(after.slice(1, 6, 9) - before.slice(1, 6, 9)), 0);
   EXPECT_THROW(linear.add_low_rank("more", 0, 3, {.rank = 0}, init), Error);
+}
+
+TEST(Adapters, UpdatesAreTheirProductWithNormResidualAndReluAndCanBeMerged) {
+  Generator init(1);
+  const LayerNormLayer norm({}, 6);
+  norm.weight.value.copy_(noise({6}, 7));
+  norm.bias.value.copy_(noise({6}, 8));
+  for (const bool relu : {false, true}) {
+    Linear linear({}, 6, 9, init);
+    linear.add_low_rank("first", 0, 3, {.rank = 2, .alpha = 8}, init);
+    linear.add_low_rank("last", 4, 9, {.rank = 3, .alpha = 3}, init);
+    auto state = linear.state();
+    state.at("first.B").copy_(noise({3, 2}, 3));
+    state.at("last.B").copy_(noise({5, 3}, 4));
+    const Variable x = noise({5, 6}, 5);
+    const Variable residual = relu ? Variable() : Variable(noise({5, 9}, 6));
+    Generator draws(5);
+    const auto y = [&](bool training) {
+      Generator own = draws;
+      Context context{own, training};
+      return linear.forward(x, {.norm = &norm, .residual = residual, .relu = relu, .dropout = 0.3}, context).value();
+    };
+    const Tensor beside = y(false);
+    const Tensor dropped = y(true);
+    linear.merge_updates();
+    EXPECT_EQ(linear.parameters().size(), 2);
+    EXPECT_LT(largest(y(false) - beside), 1e-5);
+    EXPECT_LT(largest(y(true) - dropped), 1e-5);
+  }
+}
+
+TEST(Adapters, AnUpdateOfAFrozenWeightCostsNoProductWithIt) {
+  Generator init(1);
+  Linear linear({}, 64, 192, init);
+  linear.set_trainable(false);
+  const auto operations = [&] {
+    Tape tape;
+    const Variable x = tape.watch(noise({50, 64}, 1));
+    const Variable y = linear.forward(x);
+    work::start();
+    tape.backward({y}, {Tensor::full(y.shape(), 1)});
+    return work::stop().flops;
+  };
+  const double product = 2.0 * 50 * 64 * 192;
+  EXPECT_EQ(operations(), product);  // dx alone
+  linear.add_low_rank("update", 0, 64, {.rank = 2, .alpha = 8}, init);
+  EXPECT_LT(operations(), 1.2 * product);
 }
 
 TEST(Adapters, OnlyWhatIsAddedLearnsWhereTheRestIsFrozen) {
