@@ -14,6 +14,7 @@ struct Config {
   bool random_data = false;
   std::vector<std::string> table{};
   std::string format = "markdown";
+  std::string record{};
   std::vector<ArenaTask> tasks = arena_tasks();
   sequence::ModelConfig model;
   OptimConfig optim;

@@ -1,9 +1,11 @@
 // Long Range Arena: trains a sequence classifier with any attention of the registry and tests it.
+#include "experiments/common/program/build_info.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/report/comparison.h"
 #include "experiments/common/report/task_tables.h"
 #include "experiments/common/run/run.h"
 #include "experiments/learners/sequence/problem.h"
+#include "experiments/learners/step_record.h"
 #include "experiments/lra/config.h"
 
 namespace {
@@ -24,6 +26,31 @@ void print_table(const lra::Config& config, const Session& session) {
              written(task_tables(found.runs, config.run.tasks, config.run.attentions, papers), found, config.format));
 }
 
+/// Writes steps for another implementation, with all that it needs to know of the model and the optimizer.
+void record_steps(const lra::Config& config, const EncoderOptions& options, const TaskData& data,
+                  const lra::ArenaTask& task, Session& session) {
+  const std::filesystem::path folder = std::filesystem::path(config.record).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  Problem problem = sequence::classification(config.run, options, data, task);
+  const Problem again = sequence::classification(config.run, options, data, task);
+  const std::shared_ptr<Module> model = problem.model;
+  Learner learner(config.run, config.optim, std::move(problem));
+  const TensorMap record = recorded_steps(learner, *model, *again.train, config.run.steps);
+  const BuildInfo build = build_info();
+  const Metadata metadata = {{"config", session.fields.json()},
+                             {"attention", config.run.attention},
+                             {"vocabulary", std::to_string(data.task.vocabulary)},
+                             {"max_length", std::to_string(data.task.max_length)},
+                             {"classes", std::to_string(data.task.classes)},
+                             {"git", build.commit},
+                             {"compiler", build.compiler}};
+  write_safetensors(config.record, record, metadata);
+  session.log.info("loss {:.4f} at first and {:.4f} at the last of {} steps",
+                   record.at("losses").to_vector<double>().front(), record.at("losses").to_vector<double>().back(),
+                   config.run.steps);
+  fmt::print("{}\n", config.record);
+}
+
 void run(lra::Config& config, Session& session) {
   if (!config.table.empty()) return print_table(config, session);
   if (!config.analyse.empty()) return lra::analyse(config, session);
@@ -31,6 +58,7 @@ void run(lra::Config& config, Session& session) {
   check(config, task.about(config.run));
   const TaskData data = data_of(config, task, session.log);
   const EncoderOptions options = encoder_options(config.model, config.run.attention, data.task);
+  if (!config.record.empty()) return record_steps(config, options, data, task, session);
   train_runs(session, plan_by(task, config.run, config.optim), [&] {
     return std::make_unique<Learner>(config.run, config.optim,
                                      sequence::classification(config.run, options, data, task));

@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""The arena's models in PyTorch: repeats training steps that `lra --record` wrote, and tells how far the losses are apart.
+
+  arena_steps.py [--float32] FILE...           compares; prints a record as JSON (docs/results/agreement/*.json)
+  arena_steps.py --record LRA DATA FOLDER      writes the files of that table first, with the program LRA on the data in DATA
+
+Only weights, batches and the numbers of random features come from the file. Models, losses, derivatives, optimizer and
+schedule are PyTorch's own or written here from the papers. Made with PyTorch 2; sums in float64 unless --float32.
+"""
+import configparser
+import io
+import json
+import math
+import pathlib
+import subprocess
+import sys
+
+import torch
+import torch.nn.functional as F
+from safetensors import safe_open
+
+STEPS = 100
+# No dropout, and random features stay; the warm-up ends within the steps, at the protocol's highest rate.
+COMMON = ["--batch=2", f"--steps={STEPS}", "--model.dropout=0", "--model.mechanism.dropout=0", "--model.redraw=0", "--threads=1"]
+SKY = ["--optim.warmup=10", "--optim.cycle-beta1=true"]
+KL = ["--optim.warmup=10", "--optim.rate=1.77e-3"]  # 5e-2 / sqrt(8000) = 1.77e-3 / sqrt(10)
+ALL = ["softmax", "performer", "gmm-prf", "skyformer"]
+# Protocol, the task whose settings it has, the task whose data are read, mechanisms, more options. Films are pairs of
+# documents as those of retrieval, which are not free to get.
+RUNS = [
+    ("skyformer", "listops", "listops", ALL, SKY),
+    ("skyformer", "text", "text", ALL, SKY),
+    ("skyformer", "retrieval", "films", ALL, SKY),
+    ("kl", "text", "text", ALL, KL),
+    ("kl", "retrieval", "films", ["softmax", "performer", "gmm-prf"], KL),
+    ("lra", "image", "image", ALL, ["--image.partial=true", "--batch=4", "--optim.warmup=10"]),
+]
+PRESETS = pathlib.Path(__file__).resolve().parents[2] / "experiments/lra/presets"
+
+
+# ---- random numbers: Philox4x32-10 (Salmon et al., SC 2011), two 32-bit words for a float64 in (0, 1]
+
+
+def philox_words(seed, offset, count):
+    words = []
+    for block in range(offset // 4, (offset + count + 3) // 4):
+        x, y, z, w = block & 0xFFFFFFFF, block >> 32, 0, 0
+        k0, k1 = seed & 0xFFFFFFFF, seed >> 32
+        for _ in range(10):
+            a, b = 0xD2511F53 * x, 0xCD9E8D57 * z
+            x, y, z, w = (b >> 32) ^ y ^ k0, b & 0xFFFFFFFF, (a >> 32) ^ w ^ k1, a & 0xFFFFFFFF
+            k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+        words += [x, y, z, w]
+    return words[offset % 4:offset % 4 + count]
+
+
+class Noise:
+    def __init__(self, seed, offset):
+        self.seed, self.offset = seed % 2**64, offset % 2**64
+
+    def uniform(self, count):
+        words = philox_words(self.seed, self.offset, 2 * count)
+        self.offset += -(-2 * count // 4) * 4
+        return [(words[2 * i] ^ words[2 * i + 1] << 21) * 2**-53 + 2**-54 for i in range(count)]
+
+
+# ---- attention: q, k, v (batch, heads, length, dim), mask (batch, length)
+
+
+def softmax(_, q, k, v, mask):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :].expand(-1, -1, q.shape[2], -1))
+
+
+def positive_features(model, place, q, k, v, mask, omega, norm, eps):
+    """phi(x) = exp(omega x - norm |x|^2) + eps of the largest; O = phi(Q) (phi(K)^T V) / (phi(Q) phi(K)^T 1)"""
+    keys = mask[:, None, :, None]
+    q, k = (x * x.shape[-1]**-0.25 for x in (q, k))
+    u, w = (x @ omega.transpose(-1, -2) - norm * x.square().sum(-1, keepdim=True) for x in (q, k))
+    w = w.masked_fill(~keys, -math.inf)
+    phi_q = torch.exp(u - u.detach().amax(-1, keepdim=True)) + eps
+    phi_k = (torch.exp(w - w.detach().amax((-1, -2), keepdim=True)) + eps) * keys
+    return phi_q @ (phi_k.transpose(-1, -2) @ v) / (phi_q @ phi_k.sum(-2)[..., None])
+
+
+def performer(model, place, q, k, v, mask):
+    omega = model.p[place + "frequencies.noise"][0]  # (M, D)
+    return positive_features(model, place, q, k, v, mask, omega, 0.5, model.options["mechanism"]["eps"])
+
+
+def gmm_prf(model, place, q, k, v, mask):
+    """omega = sigma n + mu of each Gaussian, or +-mu where the mixture is tied (KL Eq. 10, footnote 2)"""
+    noise, mean, scale = (model.p[place + "frequencies." + name] for name in ("noise", "mean", "scale"))
+    spread = noise * scale  # (H, 1 or C, M / C, D)
+    if model.options["mechanism"]["mixture"] == "tied":
+        omega = torch.cat([spread + mean, spread - mean], 1)
+    else:
+        omega = spread + mean
+    return positive_features(model, place, q, k, v, mask, omega.flatten(1, 2), 1.0, 0.0)
+
+
+def gaussian_kernel(x, y):
+    return torch.exp(-(x[..., :, None, :] - y[..., None, :, :]).square().sum(-1) / 2) if x.shape[-2] * y.shape[-2] < 2**16 else \
+        torch.exp(x @ y.transpose(-1, -2) - x.square().sum(-1)[..., :, None] / 2 - y.square().sum(-1)[..., None, :] / 2)
+
+
+def skyformer(model, place, q, k, v, mask):
+    """kappa(Q, Z) (kappa(Z, Z) + gamma I)^-1 kappa(Z, K) V (SKY Eqs. 4-6, §4.4)"""
+    options = model.options["mechanism"]
+    assert options["kernel"] == "gaussian" and not options["exact-inverse"]
+    q, k = (x * x.shape[-1]**-0.25 for x in (q, k))
+    u = model.noise.uniform(model.options["features"])
+    rows = []
+    for real in mask:
+        tokens = real.nonzero()[:, 0].tolist()
+        both = tokens + [len(real) + t for t in tokens]
+        rows.append([both[max(0, math.ceil(x * len(both)) - 1)] for x in u])
+    index = torch.tensor(rows)[:, None, :, None].expand(-1, q.shape[1], -1, q.shape[3])
+    z = torch.cat([q, k], 2).gather(2, index)
+    w = gaussian_kernel(z, z) + options["gamma"] * torch.eye(z.shape[2], dtype=z.dtype)
+    root = w.sum(-1, keepdim=True).sqrt()
+    a = w / root / root.transpose(-1, -2)
+    inverse = a.transpose(-1, -2) / a.sum(-2, keepdim=True).amax(-1, keepdim=True)
+    eye = torch.eye(z.shape[2], dtype=z.dtype)
+    for _ in range(options["iterations"]):
+        av = a @ inverse
+        inverse = inverse @ (13 * eye - av @ (15 * eye - av @ (7 * eye - av))) / 4
+    zk = gaussian_kernel(z, k) * mask[:, None, None, :]
+    return gaussian_kernel(q, z) @ (inverse @ (zk @ v / root) / root)
+
+
+ATTENTION = {"softmax": softmax, "performer": performer, "gmm-prf": gmm_prf, "skyformer": skyformer}
+
+
+# ---- the model
+
+
+def sinusoids(length, dim):
+    angle = torch.arange(length, dtype=torch.float64)[:, None] / 10000**(torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :dim]
+
+
+class Model:
+    def __init__(self, weights, options, about):
+        self.p, self.options, self.about, self.noise = weights, options, about, None
+        self.heads = options["heads"]
+        assert options["as"] == "paper" and options["block"] == "pre-norm"
+
+    def linear(self, name, x):
+        return F.linear(x, self.p[name + ".weight"], self.p.get(name + ".bias"))
+
+    def norm(self, name, x):
+        return F.layer_norm(x, x.shape[-1:], self.p[name + ".weight"], self.p[name + ".bias"], 1e-5)
+
+    def block(self, b, x, mask):
+        batch, length, _ = x.shape
+        qkv = self.linear(b + "attention.qkv", self.norm(b + "norm1", x)).view(batch, length, 3, self.heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        o = ATTENTION[self.about["attention"]](self, b + "attention.mechanism.", q, k, v, mask)
+        x = x + self.linear(b + "attention.out", o.transpose(1, 2).reshape(batch, length, -1))
+        hidden = F.gelu(self.linear(b + "feed_forward.in", self.norm(b + "norm2", x)))
+        return x + self.linear(b + "feed_forward.out", hidden)
+
+    def vectors(self, ids, mask):
+        x = F.embedding(ids, self.p["tokens.weight"])
+        if "cls" in self.p:
+            x = torch.cat([self.p["cls"].expand(len(x), 1, -1), x], 1)
+            mask = torch.cat([torch.ones_like(mask[:, :1]), mask], 1)
+        learned = self.options["positions"] == "learned"
+        x = x + (self.p["positions"] if learned else sinusoids(x.shape[1], x.shape[2]).to(x))[:x.shape[1]]
+        for i in range(self.options["layers"]):
+            x = self.block(f"blocks.{i}.", x, mask)
+        x = self.norm("norm", x)
+        if self.options["pooling"] in ("cls", "first"):
+            return x[:, 0]
+        total = (x * mask[..., None]).sum(1)
+        padded = self.options["pooling"] == "mean-padded"
+        return total / (int(self.about["max_length"]) if padded else mask.sum(1, keepdim=True))
+
+    def __call__(self, ids, mask):
+        pairs = ids.dim() == 3
+        x = self.vectors(ids.flatten(0, 1), mask.flatten(0, 1)) if pairs else self.vectors(ids, mask)
+        if pairs:
+            u, v = x.view(len(ids), 2, -1).unbind(1)
+            x = torch.cat([u, v], 1) if self.options["pair"] == "arena" else torch.cat([u, v, u * v, u - v], 1)
+        for layer in ("classifier.hidden", "classifier.narrow"):
+            if layer + ".weight" in self.p:
+                x = F.relu(self.linear(layer, x))
+        return self.linear("classifier.classes", x)
+
+
+# ---- training
+
+
+def make_optimizer(parameters, optim, steps):
+    """AdamW, and what gives each step its rate."""
+    kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[optim["optimizer"]]
+    optimizer = kind(parameters, lr=optim["rate"], betas=(optim["beta1"], optim["beta2"]), eps=optim["eps"],
+                     weight_decay=optim["weight-decay"])
+    warmup, rate = optim["warmup"], optim["rate"]
+    if optim["schedule"] == "one-cycle":
+        cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps, pct_start=warmup / steps,
+                                                    anneal_strategy="linear", cycle_momentum=optim["cycle-beta1"])
+        return optimizer, lambda step: step > 0 and cycle.step()
+    at = {"constant": lambda t: min(1, t / warmup),
+          "rsqrt": lambda t: min(1, t / warmup) / math.sqrt(max(t, warmup)),
+          "cosine": lambda t: t / warmup if t < warmup else 0.5 + 0.5 * math.cos(math.pi * (t - warmup) / (steps - warmup))}
+
+    def set_rate(step):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * at[optim["schedule"]](step)
+    return optimizer, set_rate
+
+
+def repeat(path, dtype):
+    with safe_open(path, "pt") as file:
+        about = file.metadata()
+        config = json.loads(about["config"])
+        names = list(file.keys())
+        ours = file.get_tensor("losses").tolist()
+        noise = file.get_tensor("noise").tolist()
+        weights = {n[len("weights."):]: file.get_tensor(n) for n in names if n.startswith("weights.")}
+        weights = {n: t.to(dtype) if t.is_floating_point() else t for n, t in weights.items()}
+        learnt = [t.requires_grad_() for n, t in weights.items() if t.is_floating_point() and not n.endswith(".noise")]
+        model = Model(weights, config["model"], about)
+        optim = config["optim"]
+        optimizer, set_rate = make_optimizer(learnt, optim, config["steps"])
+        theirs, longest = [], 0
+        for step in range(len(ours)):
+            batch = {n: file.get_tensor(f"step.{step}.{n}") for n in ("ids", "mask", "labels") if f"step.{step}.{n}" in names}
+            mask = batch.get("mask", torch.ones_like(batch["ids"], dtype=torch.bool))
+            longest = max(longest, batch["ids"].shape[-1])
+            model.noise = Noise(*noise[step])
+            set_rate(step)
+            optimizer.zero_grad(set_to_none=True)
+            loss = F.cross_entropy(model(batch["ids"], mask), batch["labels"])
+            loss.backward()
+            if optim["clip-norm"] > 0:
+                torch.nn.utils.clip_grad_norm_(learnt, optim["clip-norm"])
+            if optim["clip-value"] > 0:
+                torch.nn.utils.clip_grad_value_(learnt, optim["clip-value"])
+            optimizer.step()
+            theirs.append(loss.item())
+    apart = [abs(a - b) for a, b in zip(ours, theirs)]
+    sources = {"git": about["git"], "build": {"compiler": about["compiler"]}, "seed": config["seed"]}
+    protocol, task, _, _ = pathlib.Path(path).name.split(".")
+    return sources, [protocol, task if task == config["task"] else f"{task}'s, on {config['task']}", about["attention"], str(longest), str(len(ours)), f"{ours[0]:.4f}",
+            f"{sum(ours[-10:]) / len(ours[-10:]):.4f}", f"{max(apart):.1e}", "float64" if dtype == torch.float64 else "float32"]
+
+
+def settings(protocol, task, attention, folder):
+    """The preset as a config file, which tasks that the protocol does not have may take, too."""
+    merged = configparser.ConfigParser()
+    for part in (protocol, f"{protocol}.{task}", f"{protocol}.{task}.{attention}"):
+        file = PRESETS / protocol / f"{part}.ini"
+        if file.exists():
+            merged.read_string("[run]\n" + file.read_text())
+    merged.remove_option("run", "tasks")
+    merged.remove_section(task)
+    text = io.StringIO()
+    merged.write(text)
+    path = pathlib.Path(folder) / f"{protocol}.{task}.{attention}.ini"
+    path.write_text(text.getvalue().replace("[run]\n", ""))
+    return path
+
+
+def record(lra, data, folder):
+    for protocol, task, data_of, attentions, options in RUNS:
+        for attention in attentions:
+            file = pathlib.Path(folder) / f"{protocol}.{task}.{attention}.safetensors"
+            if not file.exists():
+                subprocess.run([lra, f"--config={settings(protocol, task, attention, folder)}", f"--task={data_of}",
+                                f"--data={data}", f"--attention={attention}", *COMMON, *options, f"--record={file}"], check=True)
+
+
+def main(arguments):
+    torch.set_num_threads(1)
+    if arguments[:1] == ["--record"]:
+        return record(*arguments[1:])
+    dtype = torch.float32 if "--float32" in arguments else torch.float64
+    head = ["protocol", "task", "attention", "longest", "steps", "first loss", "mean of the last ten", "largest difference",
+            "PyTorch in"]
+    rows, sources = [], {}
+    for path in (a for a in arguments if a != "--float32"):
+        found, row = repeat(path, dtype)
+        if sources and found != sources:
+            sys.exit(f"{path}: made by {found}, the files before it by {sources}")
+        sources = found
+        rows.append(row)
+        print(*row, file=sys.stderr, flush=True)
+    table = {"title": "Losses of the same steps in PyTorch", "head": head, "rows": rows}
+    print(json.dumps({**sources, "pytorch": torch.__version__, "tables": [table]}, indent=1))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
