@@ -52,6 +52,7 @@ void print_mechanism(const std::string& name, const Config& config) {
   line("causal", info.causal ? "yes" : "no");
   line("learns", info.learns);
   line("as released", info.released);
+  line("as skyformer", info.skyformer);
   MechanismOptions options = config.mechanism.chosen(name);
   MechanismOptions shown = options;
   shown.set_default_length(64);

@@ -1,6 +1,7 @@
 // BigBird (Zaheer et al., NeurIPS 2020), internal transformer construction: blocks of queries see a window of three
 // blocks, the first and the last block, and some random ones; the first and the last block see all.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "autograd/fused/softmax_attention.h"
@@ -17,7 +18,7 @@ namespace {
 
 class BigBird : public Mechanism {
  public:
-  struct Options : Joined<BlockSize, WeightDropout, VersionOption> {
+  struct Options : Joined<BlockSize, WeightDropout, LongestSequence, VersionOption> {
     int64_t random_blocks = 3;  ///< for each block of queries
     void options(OptionList& list) {
       Joined::options(list);
@@ -39,19 +40,21 @@ class BigBird : public Mechanism {
     const Tensor real = real_keys(mask, K);
     const Variable q = in_blocks(Q, b);  // (B, H, N, b, D)
     const int64_t N = q.size(2);
-    const Plan plan = make_plan(mask.keys, B, Q.size(2), N);
-    const int64_t w = plan.blocks.size(2);
+    const Plan plan = skyformer() ? make_sky_plan(B, Q.size(1), Q.size(2), N) : make_plan(mask.keys, B, Q.size(2), N);
+    const int64_t heads = plan.blocks.size(1);  // 1: all see the same
+    const int64_t w = plan.blocks.size(3);
     // Blocks of keys gathered for each block of queries: (B, H, N, w b, D).
     const Tensor index = plan.blocks.to(Q.device());
     const auto gathered = [&](const Variable& x) {
       const Variable rows = reshape(in_blocks(x, b), {B, x.size(1), N, b * x.size(3)});
-      return reshape(gather(rows, 2, index.view({B, 1, N * w, 1})), {B, x.size(1), N, w * b, x.size(3)});
+      return reshape(gather(rows, 2, index.view({B, heads, N * w, 1})), {B, x.size(1), N, w * b, x.size(3)});
     };
     const Tensor own = mask_in_blocks(real, b).reshape({B, N, b});
-    const Tensor seen = gather(own, 1, index.view({B, N * w, 1})).reshape({B, 1, N, 1, w, b});
+    const Tensor seen = gather(own, 1, index.view({B, heads * N * w, 1})).reshape({B, heads, N, 1, w, b});
     const Tensor visible =
-        logical_and(seen, plan.valid.to(Q.device()).view({B, 1, N, 1, w, 1})).reshape({B, 1, N, 1, w * b});
-    const Variable O = attend(q, {{gathered(K), gathered(V), visible}}, scale, options_.dropout, context);
+        logical_and(seen, plan.valid.to(Q.device()).view({B, heads, N, 1, w, 1})).reshape({B, heads, N, 1, w * b});
+    const double dropout = skyformer() ? 0 : options_.dropout;
+    const Variable O = attend(q, {{gathered(K), gathered(V), visible}}, scale, dropout, context);
     // The first and the last block of queries see all keys.
     const Variable rows = reshape(q, {B, Q.size(1), N, b * Q.size(3)});
     const Variable ends = reshape(gather(rows, 2, plan.ends.to(Q.device())), {B, Q.size(1), 2 * b, Q.size(3)});
@@ -64,10 +67,11 @@ class BigBird : public Mechanism {
 
  private:
   bool released() const { return options_.released(); }
+  bool skyformer() const { return options_.skyformer(); }
 
   struct Plan {
-    Tensor blocks;  ///< i64 (B, N, w): blocks of keys
-    Tensor valid;   ///< bool (B, N, w)
+    Tensor blocks;  ///< i64 (B, 1 or H, N, w): blocks of keys
+    Tensor valid;   ///< bool, the same
     Tensor ends;    ///< i64 (B, 1, 2, 1): the first and the last block that hold real tokens
     Tensor from;    ///< i64 (B, 1, N, 1): where the result of each block is; N, N + 1: of the ends
   };
@@ -95,8 +99,59 @@ class BigBird : public Mechanism {
         }
       }
     }
-    return {Tensor::from(blocks, {B, N, w}), Tensor::from(valid, {B, N, w}).cast(DType::boolean),
+    return {Tensor::from(blocks, {B, 1, N, w}), Tensor::from(valid, {B, 1, N, w}).cast(DType::boolean),
             Tensor::from(ends, {B, 1, 2, 1}), Tensor::from(from, {B, 1, N, 1})};
+  }
+
+  /// As SKY's code, that of Hugging Face: the ends are those of the padded length, a power of two, and each head has
+  /// random blocks of its own. Blocks beyond this batch's length hold padding alone, which weighs nothing.
+  Plan make_sky_plan(int64_t B, int64_t H, int64_t L, int64_t N) const {
+    const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(options_.length, L))));
+    const int64_t n = std::max(N, whole / options_.block);
+    const Generator random(static_cast<uint64_t>(seed_.to_vector<int64_t>()[0]));
+    const int64_t w = 5 + options_.random_blocks;
+    std::vector<int64_t> blocks(static_cast<size_t>(H * N * w));
+    std::vector<uint8_t> valid(blocks.size());
+    std::vector<int64_t> from;
+    for (int64_t i = 0; i < N; ++i) from.push_back(i == 0 ? N : (i == n - 1 ? N + 1 : i));
+    for (int64_t h = 0; h < H; ++h) {
+      for (int64_t i = 0; i < N; ++i) {
+        const std::vector<int64_t> seen = sky_blocks_of(i, n, random.fork(static_cast<uint64_t>(h * n + i)));
+        for (size_t s = 0; s < seen.size(); ++s) {
+          const size_t at = static_cast<size_t>((h * N + i) * w) + s;
+          blocks[at] = std::min(seen[s], N - 1);
+          valid[at] = seen[s] < N ? 1 : 0;
+        }
+      }
+    }
+    const auto each = [&](const Tensor& x) { return x.expand({B, x.size(1), x.size(2), x.size(3)}).contiguous(); };
+    return {each(Tensor::from(blocks, {1, H, N, w})), each(Tensor::from(valid, {1, H, N, w})).cast(DType::boolean),
+            each(Tensor::from<int64_t>({0, N - 1}, {1, 1, 2, 1})), each(Tensor::from(from, {1, 1, N, 1}))};
+  }
+
+  /// Random blocks are among those of the first 1024 tokens, where the length is one of three for which the authors'
+  /// plan was kept, where the last two rows may choose what they see already; else among the first 2 r + 4, and block 1
+  /// and the last of these do not choose each other.
+  std::vector<int64_t> sky_blocks_of(int64_t i, int64_t n, Generator random) const {
+    const int64_t r = options_.random_blocks;
+    const int64_t tokens = n * options_.block;
+    const bool old = tokens == 1024 || tokens == 3072 || tokens == 4096;
+    const int64_t end = std::min(n - 1, old ? 1024 / options_.block : 2 * r + 4);  // behind the last random block
+    std::vector<int64_t> seen;
+    std::vector<int64_t> others;
+    for (int64_t j = 0; j < n; ++j) {
+      const bool is_end = j == 0 || j == n - 1;
+      const bool near = std::abs(i - j) <= 1;
+      if (near || is_end) seen.push_back(j);
+      const bool may = old ? !near || i >= n - 3 : !near && !(i == 1 && j == end - 1) && !(i == end - 1 && j == 1);
+      if (j > 0 && j < end && may) others.push_back(j);
+    }
+    for (int64_t k = 0; k < r && !others.empty(); ++k) {
+      const auto chosen = others.begin() + random.below(static_cast<int64_t>(others.size()));
+      seen.push_back(*chosen);
+      others.erase(chosen);
+    }
+    return seen;
   }
 
   /// The blocks that block i of n sees, each once: window, ends, and random ones among the others.
@@ -124,14 +179,18 @@ class BigBird : public Mechanism {
 }  // namespace
 
 void describe_bigbird(Mechanisms& list) {
-  list.push_back({.name = "bigbird",
-                  .year = 2020,
-                  .paper = "Zaheer et al. (ITC)",
-                  .equation = "O_i = softmax over j: neighbouring, first, last or r random blocks, of q_i k_j / sqrt D",
-                  .approximates = "softmax",
-                  .cost = "L b (5 + r) D",
-                  .released = "LRA: random blocks are among the first 1024 tokens",
-                  .maker = made_as<BigBird>()});
+  list.push_back(
+      {.name = "bigbird",
+       .year = 2020,
+       .paper = "Zaheer et al. (ITC)",
+       .equation = "O_i = softmax over j: neighbouring, first, last or r random blocks, of q_i k_j / sqrt D",
+       .approximates = "softmax",
+       .cost = "L b (5 + r) D",
+       .released = "LRA: random blocks are among the first 1024 tokens",
+       .skyformer = "the last block is that of the padded length, a power of two; random blocks are each head's own, "
+                    "among the first 1024 tokens or, at lengths but 1024, 3072 and 4096, the first 2 r + 4 blocks; no "
+                    "dropout",
+       .maker = made_as<BigBird>()});
 }
 
 }  // namespace bochner

@@ -19,10 +19,10 @@ namespace {
 
 class Informer : public Mechanism {
  public:
-  struct Options : VersionOption {
+  struct Options : SkyVersionOption {
     int64_t factor = 5;  ///< c: c ln L queries attend, and c ln L keys judge them
     void options(OptionList& list) {
-      VersionOption::options(list);
+      SkyVersionOption::options(list);
       list("factor", factor, "c of informer, in which c ln L queries attend").at_least(1);
     }
   };
@@ -146,6 +146,7 @@ void describe_informer(Mechanisms& list) {
        .approximates = "softmax",
        .cost = "L ln L D",
        .released = "SKY: all tokens count as real, ceil(128 / ln L) ceil(ln L) queries, which share one sample of keys",
+       .skyformer = "as released",
        .maker = made_as<Informer>()});
 }
 

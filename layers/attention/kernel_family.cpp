@@ -254,7 +254,7 @@ void describe_linear_elu(Mechanisms& list) {
 
 void describe_performers(Mechanisms& list) {
   using Positive = Joined<PerformerOptions, Stabiliser>;
-  using Plain = Joined<PerformerOptions, Stabiliser, VersionOption>;
+  using Plain = Joined<PerformerOptions, Stabiliser, SkyVersionOption>;
   const FeatureMap positive_map{.kind = Kind::positive, .norm_factor = 0.5};
   MechanismInfo plain = performer(
       "performer", "PERF Eq. 4, Lemma 1",
@@ -274,6 +274,7 @@ void describe_performers(Mechanisms& list) {
       }));
   plain.released =
       "SKY: q . k / D, as inputs are scaled twice; eps 1e-4; drawn once; padded keys count in the sums of weights";
+  plain.skyformer = "as released";
   list.push_back(std::move(plain));
   list.push_back(
       performer("performer-trig", "PERF Eqs. 5, 6", "phi(x) = exp(|x|^2 / 2) (cos omega x, sin omega x) / sqrt M",

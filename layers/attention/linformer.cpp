@@ -17,6 +17,10 @@ class Linformer : public Mechanism {
   Linformer(Slot slot, int64_t heads, int64_t /*dim*/, const Options& options, Generator& init)
       : Mechanism(std::move(slot)), length_(options.length), released_(options.released()) {
     if (options.length < 1) fail("linformer: its projections belong to positions; give the option length");
+    if (options.skyformer()) {  // SKY: not learnt, since its code kept no Parameter on a card
+      fixed_ = &buffer("E", init::gaussian({heads, options.features, options.length}, 0.02, init));
+      return;
+    }
     const double deviation = 1 / std::sqrt(static_cast<double>(options.features));  // of a Johnson-Lindenstrauss map
     const Shape shape{released_ ? 1 : heads, options.features, options.length};
     E_ = &parameter("E", init::gaussian(shape, deviation, init));
@@ -32,16 +36,19 @@ class Linformer : public Mechanism {
     if (L > length_) fail("linformer: {} keys, but its projections are for {} places", L, length_);
     // As released (LRA) padded tokens are projected like others.
     const Tensor keys = released_ ? Tensor() : mask.keys;
-    const Variable EK = matmul(slice(*E_, 2, 0, L), without_padding(K, keys));  // (B, H, M, D)
-    const Variable FV = matmul(slice(*F_, 2, 0, L), without_padding(V, keys));  // (B, H, M, E)
+    const Variable E = fixed_ != nullptr ? Variable(*fixed_) : Variable(*E_);
+    const Variable F = fixed_ != nullptr ? E : Variable(*F_);
+    const Variable EK = matmul(slice(E, 2, 0, L), without_padding(K, keys));  // (B, H, M, D)
+    const Variable FV = matmul(slice(F, 2, 0, L), without_padding(V, keys));  // (B, H, M, E)
     return softmax_attention({1 / std::sqrt(static_cast<double>(Q.size(-1))), false, {}}, Q, EK, FV, {});
   }
 
  private:
   int64_t length_;
   bool released_;
-  Parameter* E_;  ///< (heads, M, length); as released one for all heads
-  Parameter* F_;  ///< the same; as released it is E
+  Parameter* E_ = nullptr;   ///< (heads, M, length); as released one for all heads
+  Parameter* F_ = nullptr;   ///< the same; as released it is E
+  Tensor* fixed_ = nullptr;  ///< E and F in one, as SKY's code has it
 };
 
 }  // namespace
@@ -55,6 +62,7 @@ void describe_linformer(Mechanisms& list) {
                   .cost = "L M D",
                   .learns = "E, F",
                   .released = "LRA: one E for all heads, and F = E; padded tokens are projected, too",
+                  .skyformer = "F = E ~ N(0, 0.02^2), which does not learn",
                   .maker = made_as<Linformer>()});
 }
 

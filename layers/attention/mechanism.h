@@ -70,6 +70,7 @@ struct MechanismInfo {
   bool causal = false;            ///< has a causal form
   std::string learns = {};        ///< its learnable parts, empty for none
   std::string released = {};      ///< what it does otherwise if its option `as` is `released`; empty: nothing
+  std::string skyformer = {};     ///< and if it is `skyformer`; empty: nothing
   MechanismMaker maker = {};
 
   MechanismOptions defaults() const { return maker.defaults(name); }

@@ -32,7 +32,7 @@ struct Segments {
 
 class Nystromformer : public Mechanism {
  public:
-  struct Options : Joined<FeatureCount, LandmarkInverse, VersionOption> {
+  struct Options : Joined<FeatureCount, LandmarkInverse, SkyVersionOption> {
     int64_t convolution = 33;
     void options(OptionList& list) {
       Joined::options(list);
@@ -155,6 +155,7 @@ void describe_nystromformer(Mechanisms& list) {
        .cost = "L M D + M^3",
        .learns = "the convolution",
        .released = "SKY: padded tokens are zeros in the means, one scale of the inverse for the batch, no convolution",
+       .skyformer = "as released",
        .maker = made_as<Nystromformer>()});
 }
 

@@ -45,15 +45,21 @@ struct Redraws {
   }
 };
 
-/// Where a paper and its released code differ, which of the two a mechanism follows.
-enum class Version : unsigned char { paper, released };
+/// Where a paper and released code differ, which of them a mechanism follows. `skyformer` is the variant that the code
+/// of SKY ran beside Skyformer; a mechanism that this code does not have follows its paper then.
+enum class Version : unsigned char { paper, released, skyformer };
 struct VersionOption {
   Version as = Version::paper;
   bool released() const { return as == Version::released; }
+  bool skyformer() const { return as == Version::skyformer; }
   void options(OptionList& list) {
-    list("as", as, {{"paper", Version::paper}, {"released", Version::released}},
-         "which to follow where the paper and its released code differ");
+    list("as", as, {{"paper", Version::paper}, {"released", Version::released}, {"skyformer", Version::skyformer}},
+         "which to follow where the paper and released code differ; skyformer: the variant that SKY's code ran");
   }
+};
+/// Of mechanisms whose released variant is that of SKY's code, so that both names mean the same.
+struct SkyVersionOption : VersionOption {
+  bool released() const { return as != Version::paper; }
 };
 
 struct WeightDropout {

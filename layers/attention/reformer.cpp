@@ -1,6 +1,7 @@
 // Reformer's LSH attention (Kitaev, Kaiser, Levskaya, ICLR 2020): tokens are sorted by a hash of their queries, and
 // attend within chunks to tokens of the same bucket. Queries are the keys, too: K is not used.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "autograd/ops/binary.h"
@@ -20,7 +21,7 @@ namespace {
 
 class Reformer : public Mechanism {
  public:
-  struct Options : Joined<BlockSize, VersionOption> {
+  struct Options : Joined<BlockSize, LongestSequence, VersionOption> {
     int64_t hashes = 4;
     void options(OptionList& list) {
       Joined::options(list);
@@ -39,12 +40,14 @@ class Reformer : public Mechanism {
     const int64_t L = Q.size(2);
     // As released (LRA) nothing is masked, and one round of 10 buckets has chunks of a tenth of the length.
     const Tensor real = released() ? real_keys({}, K) : real_keys(mask, K);
-    const Variable k = Q / sqrt(sum(square(Q), {-1}, true) + 1e-12);  // shared QK, keys of norm 1 (§2)
+    // Shared QK, keys of norm 1 (§2).
+    const double eps = skyformer() ? 1e-6 * static_cast<double>(Q.size(-1)) : 1e-12;
+    const Variable k = Q / sqrt(sum(square(Q), {-1}, true) + eps);
     const std::vector<Tensor> buckets = hash(Q.value(), real, context);
     std::vector<Variable> outputs;  // of rounds: (B, H, L, E)
     std::vector<Variable> sums;     // logsumexp of their scores: (B, H, L, 1)
-    for (const Tensor& bucket : buckets) {
-      const auto [O, z] = attend_round(Q, k, V, real, bucket, buckets);
+    for (size_t r = 0; r < buckets.size(); ++r) {
+      const auto [O, z] = attend_round(Q, k, V, real, r, buckets);
       outputs.push_back(O);
       sums.push_back(z);
     }
@@ -61,6 +64,11 @@ class Reformer : public Mechanism {
 
  private:
   bool released() const { return options_.released(); }
+  bool skyformer() const { return options_.skyformer(); }
+  /// The length as SKY's code has it, a power of two; what this batch lacks of it is padding.
+  int64_t whole(int64_t length) const {
+    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(options_.length, length))));
+  }
   int64_t rounds() const { return released() ? 1 : options_.hashes; }
   int64_t chunk(int64_t length) const { return released() ? std::max<int64_t>(1, (length + 9) / 10) : options_.block; }
 
@@ -72,6 +80,12 @@ class Reformer : public Mechanism {
     const auto positions = real_positions(real, Q.size(0), Q.size(2));
     std::vector<int64_t> first, second;  // half the number of values of h1 and h2, for each example; 0: no h2
     for (const auto& tokens : positions) {
+      if (skyformer()) {
+        const auto [values1, values2] = sky_values(whole(Q.size(2)));
+        first.push_back(values1 / 2);
+        second.push_back(values2 / 2);
+        continue;
+      }
       const auto half =
           released()
               ? 5
@@ -82,11 +96,12 @@ class Reformer : public Mechanism {
       second.push_back(is_pair ? (half + 2 * root - 1) / (2 * root) : 0);
     }
     const Generator noise = released() ? Generator(0) : for_places(context);
+    const int64_t heads = skyformer() ? Q.size(1) : 1;  // that have rotations of their own
     std::vector<Tensor> found;
     for (int64_t r = 0; r < rounds(); ++r) {
       const auto stream = static_cast<uint64_t>(r);
-      const auto [h1, count1] = nearest_direction(Q, first, noise.fork(stream));
-      const auto [h2, count2] = nearest_direction(Q, second, noise.fork(stream + (uint64_t{1} << 32)));
+      const auto [h1, count1] = nearest_direction(Q, heads, first, noise.fork(stream));
+      const auto [h2, count2] = nearest_direction(Q, heads, second, noise.fork(stream + (uint64_t{1} << 32)));
       const auto number = [&](int64_t x) { return Tensor::full({1}, static_cast<double>(x), DType::i64, Q.device()); };
       const Tensor bucket = count2 == 0 ? h1 : h1 + h2 * number(count1);
       const Tensor last = number(count1 * std::max<int64_t>(1, count2));
@@ -95,18 +110,28 @@ class Reformer : public Mechanism {
     return found;
   }
 
+  /// How many values h1 and h2 have in SKY's code, that of Hugging Face; 0: no h2. Two buckets for each chunk, rounded
+  /// down to a power of two, and a pair where these are more than twice the chunk.
+  std::pair<int64_t, int64_t> sky_values(int64_t length) const {
+    const int64_t chunks = std::max<int64_t>(1, length / options_.block);
+    const int power = std::bit_width(static_cast<uint64_t>(2 * chunks)) - 1;
+    const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(chunks)));
+    if (int64_t{1} << power <= 2 * std::max(root, options_.block)) return {int64_t{1} << power, 0};
+    return {int64_t{1} << power / 2, int64_t{1} << (power - power / 2)};
+  }
+
   /// argmax((x R; -x R)) with `halves` columns of R for each example, and how many values it may have; 0 for examples
-  /// without a column. i64 (B, H, L).
-  static std::pair<Tensor, int64_t> nearest_direction(const Tensor& Q, const std::vector<int64_t>& halves,
-                                                      Generator draw) {
+  /// without a column. `heads` is 1, or that of Q, which then have each its own R. i64 (B, H, L).
+  static std::pair<Tensor, int64_t> nearest_direction(const Tensor& Q, int64_t heads,
+                                                      const std::vector<int64_t>& halves, Generator draw) {
     const int64_t most = halves.empty() ? 1 : *std::max_element(halves.begin(), halves.end());
     if (most == 0) return {Tensor(), 0};
     const Tensor half = Tensor::from(halves, {Q.size(0), 1, 1, 1}, Q.device());
     const Tensor used = less(places(most, 3, 4, Q.device()), half);  // (B, 1, 1, most)
     const Tensor lowest = Tensor::scalar(-std::numeric_limits<double>::infinity(), Q.dtype(), Q.device());
     // Drawn row by row, so that examples with fewer buckets get the same first rotations.
-    const Tensor R = normal({most, Q.size(3)}, draw, 0, 1, Q.dtype(), Q.device());
-    const Tensor turned = matmul(Q, R.transpose(0, 1).contiguous());  // (B, H, L, most)
+    const Tensor R = normal({heads, most, Q.size(3)}, draw, 0, 1, Q.dtype(), Q.device());
+    const Tensor turned = matmul(Q, R.transpose(1, 2).contiguous());  // (B, H, L, most)
     return {argmax(concat(std::vector{where(used, turned, lowest), where(used, -turned, lowest)}, 3), 3), 2 * most};
   }
 
@@ -116,21 +141,36 @@ class Reformer : public Mechanism {
 
   /// Attention of one round, in sorted order, to tokens of the same bucket in the same and in the previous chunk. A key
   /// that shares the bucket in N of the rounds counts 1 / N in each; a token attends to itself only if it has no other
-  /// key (§2).
-  Round attend_round(const Variable& Q, const Variable& k, const Variable& V, const Tensor& real, const Tensor& bucket,
+  /// key (§2). In SKY's code it attends to all tokens of the two chunks, whatever their bucket, and in front of the
+  /// first chunk is the last one of the round before, a circle.
+  Round attend_round(const Variable& Q, const Variable& k, const Variable& V, const Tensor& real, size_t round,
                      const std::vector<Tensor>& rounds) const {
+    const Tensor& bucket = rounds[round];
     const int64_t L = Q.size(2);
     const int64_t m = chunk(L);
     // As released (LRA) logits are multiplied by sqrt D, and the token itself counts like others.
-    const double scale = std::pow(static_cast<double>(Q.size(-1)), released() ? 0.5 : -0.5);
+    const double power = released() ? 0.5 : (skyformer() ? 0 : -0.5);
+    const double scale = std::pow(static_cast<double>(Q.size(-1)), power);
     const Tensor order = argsort(bucket, 2);             // (B, H, L): stable, so by place within a bucket
     const Tensor back = argsort(order, 2).unsqueeze(3);  // (B, H, L, 1)
     const Tensor rows = order.unsqueeze(3);
-    const Variable q = in_blocks(gather(Q, 2, rows), m);                            // (B, H, N, m, D)
-    const Variable keys = with_neighbours(in_blocks(gather(k, 2, rows), m), 1, 0);  // (B, H, N, 2m, D)
-    const Variable v = with_neighbours(in_blocks(gather(V, 2, rows), m), 1, 0);
+    const Variable q = in_blocks(gather(Q, 2, rows), m);  // (B, H, N, m, D)
+    // The last chunk of the round before is padding, unless the batch is as long as the longest.
+    const bool circle = skyformer() && (L + m - 1) / m * m == whole(L);
+    const Tensor before = circle ? argsort(rounds[(round + rounds.size() - 1) % rounds.size()], 2) : Tensor();
+    const auto in_chunks = [&](const Variable& x) {  // each behind its predecessor: (B, H, N, 2m, D)
+      const Variable own = in_blocks(gather(x, 2, rows), m);
+      const int64_t N = own.size(2);
+      if (!circle) return with_neighbours(own, 1, 0);
+      const Variable last = slice(in_blocks(gather(x, 2, before.unsqueeze(3)), m), 2, N - 1, N);
+      return concat({concat({last, slice(own, 2, 0, N - 1)}, 2), own}, 3);
+    };
+    const Variable keys = in_chunks(k);
+    const Variable v = in_chunks(V);
     // What belongs to tokens, as (B, H, N, m, 1) of queries and (B, H, N, 1, 2m) of keys; -1 is nobody.
-    const auto of_tokens = [&](const Tensor& x) { return in_blocks_of(gather(x, 2, order), m); };
+    const auto of_tokens = [&](const Tensor& x) {
+      return in_blocks_of(gather(x, 2, order), circle ? gather(x, 2, before) : Tensor(), m);
+    };
     const auto [place_q, place_k] = of_tokens(places(L, 2, 3, Q.device()).expand(order.shape()).contiguous());
     Tensor same;
     Tensor times;  // N
@@ -144,11 +184,11 @@ class Reformer : public Mechanism {
     const Tensor mask = real.view({real.size(0), 1, L}).expand(order.shape()).cast(DType::i64).contiguous();
     const auto [real_q, real_k] = of_tokens(mask);
     const Tensor is_real = equal(real_k, Tensor::full({1}, 1, DType::i64, Q.device()));
-    const Tensor visible =
-        logical_and(logical_and(same, is_real), less_equal(Tensor::full({1}, 0, DType::i64, Q.device()), place_k));
+    const Tensor is_there = less_equal(Tensor::full({1}, 0, DType::i64, Q.device()), place_k);
+    const Tensor visible = logical_and(skyformer() ? is_there : logical_and(same, is_there), is_real);
     // ln N is subtracted from the score, and 1e5 where a token would attend to itself.
     const Tensor one = Tensor::full({1}, 1, Q.dtype(), Q.device());
-    Tensor off = log(maximum(times, one));
+    Tensor off = skyformer() ? Tensor::scalar(0, Q.dtype(), Q.device()) : log(maximum(times, one));
     if (!released()) off = where(equal(place_q, place_k), Tensor::full({1}, 1e5, Q.dtype(), Q.device()), off);
     const Variable hidden = Tensor::scalar(-1e30, Q.dtype(), Q.device());
     const Variable scores = where(visible, matmul(q * scale, transpose(keys, -2, -1)) - Variable(off), hidden);
@@ -158,12 +198,20 @@ class Reformer : public Mechanism {
     return {unsorted(matmul(P, v)), unsorted(z)};
   }
 
-  /// (B, H, L) of sorted tokens -> (B, H, N, m, 1) as queries and (B, H, N, 1, 2m) as keys, -1 where nobody is.
-  static std::pair<Tensor, Tensor> in_blocks_of(const Tensor& x, int64_t m) {
+  /// (B, H, L) of sorted tokens -> (B, H, N, m, 1) as queries and (B, H, N, 1, 2m) as keys, -1 where nobody is. In
+  /// front of the first chunk is the last one of `in_front`, where that is given.
+  static std::pair<Tensor, Tensor> in_blocks_of(const Tensor& x, const Tensor& in_front, int64_t m) {
     const int64_t N = (x.size(2) + m - 1) / m;
-    const Tensor whole = pad(x, {0, 0, 0}, {0, 0, N * m - x.size(2)}, -1).view({x.size(0), x.size(1), N, 1, m});
-    const Tensor before = pad(whole, {0, 0, 1, 0, 0}, {0, 0, 0, 0, 0}, -1).slice(2, 0, N);
-    return {whole.view({x.size(0), x.size(1), N, m, 1}), concat(std::vector{before, whole}, 4)};
+    const auto blocks = [&](const Tensor& of) {
+      return pad(of, {0, 0, 0}, {0, 0, N * m - of.size(2)}, -1).view({of.size(0), of.size(1), N, 1, m});
+    };
+    const Tensor own = blocks(x);
+    Tensor before = pad(own, {0, 0, 1, 0, 0}, {0, 0, 0, 0, 0}, -1).slice(2, 0, N);
+    if (in_front.defined()) {
+      before =
+          concat(std::vector{blocks(in_front).slice(2, N - 1, N).contiguous(), own.slice(2, 0, N - 1).contiguous()}, 2);
+    }
+    return {own.view({x.size(0), x.size(1), N, m, 1}), concat(std::vector{before, own}, 4)};
   }
 
   Options options_;
@@ -181,6 +229,10 @@ void describe_reformer(Mechanisms& list) {
        .cost = "L (b + sqrt(L / b)) h D",
        .released = "LRA: one round of 10 buckets in chunks of a tenth of the length, the same at each forward; scores "
                    "times sqrt D; neither padding nor the token itself is masked",
+       .skyformer =
+           "the code of Hugging Face: 2 L / b buckets for a length L that is a power of two, rotations of each "
+           "head, scores q_i q_j / |q_j| of all tokens in two chunks whatever their bucket, in a circle of "
+           "rounds",
        .maker = made_as<Reformer>()});
 }
 

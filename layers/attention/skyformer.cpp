@@ -25,7 +25,7 @@ class Skyformer : public Mechanism {
   /// whose authors advise against training it).
   enum class Kernel : unsigned char { gaussian, softmax };
 
-  struct Options : Joined<FeatureCount, LandmarkInverse, VersionOption> {
+  struct Options : Joined<FeatureCount, LandmarkInverse, SkyVersionOption> {
     double gamma = 0.1;  ///< added to the diagonal before it is inverted (SKY §4.4)
     Kernel kernel = Kernel::gaussian;
     void options(OptionList& list) {
@@ -146,6 +146,7 @@ void describe_skyformer(Mechanisms& list) {
        .released =
            "the scale of heads of 32; padded tokens are zeros that may be landmarks, half of them queries, half "
            "keys; one scale of the inverse for the batch",
+       .skyformer = "as released",
        .maker = made_as<Skyformer>()});
 }
 

@@ -31,7 +31,9 @@ RUNS = [
     ("skyformer", "listops", "listops", ALL, SKY),
     ("skyformer", "text", "text", ALL, SKY),
     ("skyformer", "retrieval", "films", ALL, SKY),
-    ("kl", "text", "text", ALL, KL),
+    ("skyformer", "listops", "listops", ["performer", "skyformer"], [*SKY, "--model.as=paper"]),
+    ("skyformer", "text", "text", ["performer", "skyformer"], [*SKY, "--model.as=paper"]),
+    ("kl", "text", "text", ["softmax", "performer", "gmm-prf"], KL),
     ("kl", "retrieval", "films", ["softmax", "performer", "gmm-prf"], KL),
     ("lra", "image", "image", ALL, ["--image.partial=true", "--batch=4", "--optim.warmup=10"]),
 ]
@@ -67,14 +69,13 @@ class Noise:
 # ---- attention: q, k, v (batch, heads, length, dim), mask (batch, length)
 
 
-def softmax(_, q, k, v, mask):
+def softmax(model, place, q, k, v, mask):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :].expand(-1, -1, q.shape[2], -1))
 
 
-def positive_features(model, place, q, k, v, mask, omega, norm, eps):
+def positive_features(q, k, v, keys, omega, norm, eps, power=0.25):
     """phi(x) = exp(omega x - norm |x|^2) + eps of the largest; O = phi(Q) (phi(K)^T V) / (phi(Q) phi(K)^T 1)"""
-    keys = mask[:, None, :, None]
-    q, k = (x * x.shape[-1]**-0.25 for x in (q, k))
+    q, k = (x * x.shape[-1]**-power for x in (q, k))
     u, w = (x @ omega.transpose(-1, -2) - norm * x.square().sum(-1, keepdim=True) for x in (q, k))
     w = w.masked_fill(~keys, -math.inf)
     phi_q = torch.exp(u - u.detach().amax(-1, keepdim=True)) + eps
@@ -83,8 +84,10 @@ def positive_features(model, place, q, k, v, mask, omega, norm, eps):
 
 
 def performer(model, place, q, k, v, mask):
-    omega = model.p[place + "frequencies.noise"][0]  # (M, D)
-    return positive_features(model, place, q, k, v, mask, omega, 0.5, model.options["mechanism"]["eps"])
+    omega, keys = model.p[place + "frequencies.noise"][0], mask[:, None, :, None]  # (M, D)
+    if model.options["as"] == "skyformer":  # scaled twice; padded keys count in the sums of weights
+        return positive_features(q, k, v * keys, torch.ones_like(keys), omega, 0.5, 1e-4, 0.5)
+    return positive_features(q, k, v, keys, omega, 0.5, model.options["mechanism"]["eps"])
 
 
 def gmm_prf(model, place, q, k, v, mask):
@@ -95,7 +98,7 @@ def gmm_prf(model, place, q, k, v, mask):
         omega = torch.cat([spread + mean, spread - mean], 1)
     else:
         omega = spread + mean
-    return positive_features(model, place, q, k, v, mask, omega.flatten(1, 2), 1.0, 0.0)
+    return positive_features(q, k, v, mask[:, None, :, None], omega.flatten(1, 2), 1.0, 0.0)
 
 
 def gaussian_kernel(x, y):
@@ -107,19 +110,26 @@ def skyformer(model, place, q, k, v, mask):
     """kappa(Q, Z) (kappa(Z, Z) + gamma I)^-1 kappa(Z, K) V (SKY Eqs. 4-6, §4.4)"""
     options = model.options["mechanism"]
     assert options["kernel"] == "gaussian" and not options["exact-inverse"]
-    q, k = (x * x.shape[-1]**-0.25 for x in (q, k))
+    sky = model.options["as"] == "skyformer"  # heads of 32; zeros for padding; landmarks half of each; one scale for all
+    q, k = (x * (32 if sky else x.shape[-1])**-0.25 for x in (q, k))
+    if sky:
+        q, k = (x * mask[:, None, :, None] for x in (q, k))
     u = model.noise.uniform(model.options["features"])
     rows = []
     for real in mask:
         tokens = real.nonzero()[:, 0].tolist()
         both = tokens + [len(real) + t for t in tokens]
-        rows.append([both[max(0, math.ceil(x * len(both)) - 1)] for x in u])
+        if sky:
+            rows.append([math.ceil(x * len(tokens)) - 1 + (m >= len(u) // 2) * len(real) for m, x in enumerate(u)])
+        else:
+            rows.append([both[max(0, math.ceil(x * len(both)) - 1)] for x in u])
     index = torch.tensor(rows)[:, None, :, None].expand(-1, q.shape[1], -1, q.shape[3])
     z = torch.cat([q, k], 2).gather(2, index)
     w = gaussian_kernel(z, z) + options["gamma"] * torch.eye(z.shape[2], dtype=z.dtype)
     root = w.sum(-1, keepdim=True).sqrt()
     a = w / root / root.transpose(-1, -2)
-    inverse = a.transpose(-1, -2) / a.sum(-2, keepdim=True).amax(-1, keepdim=True)
+    columns = a.sum(-2, keepdim=True)
+    inverse = a.transpose(-1, -2) / (columns.amax() if sky else columns.amax(-1, keepdim=True))
     eye = torch.eye(z.shape[2], dtype=z.dtype)
     for _ in range(options["iterations"]):
         av = a @ inverse
@@ -143,7 +153,7 @@ class Model:
     def __init__(self, weights, options, about):
         self.p, self.options, self.about, self.noise = weights, options, about, None
         self.heads = options["heads"]
-        assert options["as"] == "paper" and options["block"] == "pre-norm"
+        assert options["as"] in ("paper", "skyformer") and options["block"] == "pre-norm"
 
     def linear(self, name, x):
         return F.linear(x, self.p[name + ".weight"], self.p.get(name + ".bias"))
@@ -242,8 +252,8 @@ def repeat(path, dtype):
             theirs.append(loss.item())
     apart = [abs(a - b) for a, b in zip(ours, theirs)]
     sources = {"git": about["git"], "build": {"compiler": about["compiler"]}, "seed": config["seed"]}
-    protocol, task, _, _ = pathlib.Path(path).name.split(".")
-    return sources, [protocol, task if task == config["task"] else f"{task}'s, on {config['task']}", about["attention"], str(longest), str(len(ours)), f"{ours[0]:.4f}",
+    protocol, task = pathlib.Path(path).name.split(".")[:2]
+    return sources, [protocol, task if task == config["task"] else f"{task}'s, on {config['task']}", about["attention"], config["model"]["as"], str(longest), str(len(ours)), f"{ours[0]:.4f}",
             f"{sum(ours[-10:]) / len(ours[-10:]):.4f}", f"{max(apart):.1e}", "float64" if dtype == torch.float64 else "float32"]
 
 
@@ -266,7 +276,8 @@ def settings(protocol, task, attention, folder):
 def record(lra, data, folder):
     for protocol, task, data_of, attentions, options in RUNS:
         for attention in attentions:
-            file = pathlib.Path(folder) / f"{protocol}.{task}.{attention}.safetensors"
+            paper = ".paper" if "--model.as=paper" in options else ""
+            file = pathlib.Path(folder) / f"{protocol}.{task}.{attention}{paper}.safetensors"
             if not file.exists():
                 subprocess.run([lra, f"--config={settings(protocol, task, attention, folder)}", f"--task={data_of}",
                                 f"--data={data}", f"--attention={attention}", *COMMON, *options, f"--record={file}"], check=True)
@@ -277,7 +288,7 @@ def main(arguments):
     if arguments[:1] == ["--record"]:
         return record(*arguments[1:])
     dtype = torch.float32 if "--float32" in arguments else torch.float64
-    head = ["protocol", "task", "attention", "longest", "steps", "first loss", "mean of the last ten", "largest difference",
+    head = ["protocol", "task", "attention", "as", "longest", "steps", "first loss", "mean of the last ten", "largest difference",
             "PyTorch in"]
     rows, sources = [], {}
     for path in (a for a in arguments if a != "--float32"):

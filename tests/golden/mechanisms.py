@@ -486,6 +486,61 @@ def reformer(chunk, every=False, rounds=2, noise=None, halves=None, scale=D**-0.
 
 
 LENGTH = 12
+WHOLE = 16  # the power of two that SKY's code pads LENGTH to
+
+
+def reformer_skyformer(chunk, values):
+    """LSHSelfAttention of Hugging Face: rounds are sorted one behind the other, chunks see the one before in a circle, and
+    all in them; `values` of h1 and h2. Padded queries that see no real key are zeros here."""
+
+    def run(q, k, v, p):
+        source = NOISE().for_places()
+        result = []
+        rotations = []
+        for r in range(2):
+            for i, count in enumerate(values):
+                draw = source.fork(r + 2**32 * i)
+                flat = [y for _ in range(H * count // 2 * D // 2) for y in draw.normal_pair()]
+                rotations.append(torch.tensor(flat).view(H, count // 2, D))
+        for b, n in enumerate(REAL):
+            heads = []
+            for h in range(H):
+                x, y = (F.pad(t[b, h], (0, 0, 0, WHOLE - L)) for t in (q, v))
+                keys = x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() / math.sqrt(D)
+                entries = []  # (round, bucket, token)
+                for r in range(2):
+                    for token in range(WHOLE):
+                        bucket, factor = 0, 1
+                        for i, count in enumerate(values):
+                            z = rotations[r * len(values) + i][h] @ x[token].detach()
+                            bucket += factor * torch.cat([z, -z]).argmax().item()
+                            factor *= count
+                        entries.append((r, bucket if token < n else factor, token))
+                entries.sort()
+                os, zs = [[None] * WHOLE for _ in range(2)], [[None] * WHOLE for _ in range(2)]
+                for at, (r, _, token) in enumerate(entries):
+                    first = at // chunk * chunk
+                    seen = [entries[i % len(entries)][2] for i in range(first - chunk, first + chunk)]
+                    s = torch.stack([
+                        torch.tensor(-1e5) if j == token else x[token] @ keys[j] if j < n else torch.tensor(-1e9) for j in seen])
+                    os[r][token] = torch.softmax(s, -1) @ y[seen] * any(j < n for j in seen)
+                    zs[r][token] = s.logsumexp(-1) if any(j < n for j in seen) else torch.tensor(-1e30)
+                w = torch.softmax(torch.stack([torch.stack(z) for z in zs]), 0)
+                heads.append(sum(w[r][:, None] * torch.stack(os[r]) for r in range(2))[:L])
+            result.append(torch.stack(heads))
+        return torch.stack(result)
+
+    return run
+
+
+def bigbird_skyformer(q, k, v, p):
+    """Blocks of one token, one random of each head among the blocks 1 to 5; the last block is padding."""
+    visible = torch.zeros(B, H, L, L, dtype=torch.bool)
+    for b, h, i, j in itertools.product(range(B), range(H), range(L), range(L)):
+        others = [x for x in range(1, 6) if abs(i - x) > 1 and {i, x} != {1, 5}]
+        chosen = others[Philox(3).fork(h * WHOLE + i).below(len(others))]
+        visible[b, h, i, j] = j < REAL[b] and (i == 0 or j == 0 or abs(i - j) <= 1 or j == chosen)
+    return masked_softmax(q @ k.transpose(-1, -2) / math.sqrt(D), visible) @ v
 
 
 def linformer(q, k, v, p):
@@ -497,6 +552,12 @@ def linformer(q, k, v, p):
 def linformer_released(q, k, v, p):
     e = p("E", 1, M, LENGTH)[..., :L]
     return torch.softmax(q @ (e @ k).transpose(-1, -2) / math.sqrt(D), -1) @ (e @ v)
+
+
+def linformer_skyformer(q, k, v, p):
+    """E is no parameter."""
+    e, real = fill("E", (H, M, LENGTH), 0.5)[..., :L], KEYS[:, None, :, None]
+    return torch.softmax(q @ (e @ (k * real)).transpose(-1, -2) / math.sqrt(D), -1) @ (e @ (v * real))
 
 
 def synthesizer(released=False, synthesis="random", causal=False):
@@ -570,6 +631,7 @@ MECHANISMS |= {
     "nystromformer released": nystromformer(released=True),
     "linformer": linformer,
     "linformer released": linformer_released,
+    "linformer skyformer": linformer_skyformer,
     "informer": informer(few_of_paper(1)),
     "informer c=3": informer(few_of_paper(3)),
     "informer released long": informer(few_of_sky, share=True, every=True),
@@ -577,7 +639,10 @@ MECHANISMS |= {
     "reformer": reformer(chunk=2),
     "reformer wide": reformer(chunk=4),
     "reformer released": reformer(1, every=True, rounds=1, noise=lambda: Philox(0), halves=5, scale=D**0.5, self_counts=True),
+    "reformer skyformer": reformer_skyformer(8, [4]),
+    "reformer skyformer narrow": reformer_skyformer(2, [4, 4]),
     "bigbird": pattern(bigbird),
+    "bigbird skyformer": bigbird_skyformer,
     "longformer": pattern(lambda i, j, n: abs(i - j) <= 2 or i < 1 or j < 1),
     "longformer causal": pattern(lambda i, j, n: j <= i and (i - j <= 2 or j < 1)),
     "longformer released": pattern(lambda i, j, n: abs(i - j) <= 2),

@@ -83,7 +83,7 @@ TEST(MechanismOptions, AnErrorNamesMechanismOptionValueAndRange) {
   EXPECT_EQ(refusal([] {
               MechanismOptions("reformer", {{"hash", 8}});
             }),
-            "reformer: there is no option 'hash'; did you mean 'hashes'? Valid: block, as, hashes");
+            "reformer: there is no option 'hash'; did you mean 'hashes'? Valid: block, length, as, hashes");
   EXPECT_NE(refusal([] { MechanismOptions("perfomer"); }).find("the nearest is 'performer'"), std::string::npos);
 }
 

@@ -187,6 +187,23 @@ TEST_P(EveryMechanism, DiffersAsReleasedWhereItSaysSo) {
   EXPECT_EQ(has("as"), !info().released.empty());
 }
 
+TEST_P(EveryMechanism, DiffersAsInSkyformersCodeWhereItSaysSo) {
+  if (!has("as")) GTEST_SKIP() << "it has no variants";
+  const Shape shape{1, kHeads, 120, kDim};
+  const auto output = [&](const char* as) {
+    const auto mechanism = make({{"as", as}});
+    return attend(*mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {});
+  };
+  if (info().skyformer == "as released") {
+    EXPECT_EQ(apart(output("released"), output("skyformer")), 0);
+  } else if (info().skyformer.empty()) {
+    EXPECT_EQ(apart(output("paper"), output("skyformer")), 0);
+  } else {
+    EXPECT_GT(apart(output("paper"), output("skyformer")), 1e-4) << info().skyformer;
+    EXPECT_GT(apart(output("released"), output("skyformer")), 1e-4) << info().skyformer;
+  }
+}
+
 // The error of random features is measured against the kernel itself, without the sums of weights, so that it is that
 // of a mean over M draws; the error of landmarks and projections, against the attention that they approximate. Where no
 // name of the registry is the exact kernel, the same mechanism with very many features takes its place.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/unary.h"
@@ -56,6 +57,69 @@ TEST(Released, LinearEluCountsPaddedKeys) {
   const auto paper = made("linear-elu");
   EXPECT_EQ(output(*released, 1, keys), output(*paper, 1, {}));
   EXPECT_GT(apart(output(*released, 1, keys), output(*paper, 1, keys)), 1e-3);
+}
+
+/// The blocks of keys that each block of queries weighs, in head 0 and in head 1, of a sequence of so many tokens.
+std::vector<std::vector<std::set<int64_t>>> blocks_seen(int64_t length) {
+  constexpr int64_t kBlock = 64;
+  const int64_t blocks = length / kBlock;
+  Generator init(4);
+  const auto mechanism = make_mechanism({}, 2, blocks, {"bigbird", {{"as", "skyformer"}, {"length", length}}}, init);
+  const Tensor one_hot = equal(Tensor::arange(blocks).view({1, 1, blocks, 1, 1}), Tensor::arange(blocks))
+                             .cast(DType::f32)
+                             .expand({1, 2, blocks, kBlock, blocks})
+                             .reshape({1, 2, length, blocks});
+  const Tensor none = Tensor::zeros({1, 2, length, blocks});
+  Generator noise(5);
+  Context context{noise, false};
+  const std::vector<float> O = mechanism->forward(none, none, one_hot, {}, context).value().to_vector<float>();
+  std::vector<std::vector<std::set<int64_t>>> seen(2);
+  for (int64_t h = 0; h < 2; ++h) {
+    for (int64_t i = 0; i < blocks; ++i) {
+      seen[static_cast<size_t>(h)].emplace_back();
+      for (int64_t j = 0; j < blocks; ++j) {
+        const auto at = static_cast<size_t>((h * length + i * kBlock) * blocks + j);
+        if (O[at] > 0) seen[static_cast<size_t>(h)].back().insert(j);
+      }
+    }
+  }
+  return seen;
+}
+
+// Random blocks as the plans of Hugging Face have them: among the first 1024 tokens where a sequence has 4096, among
+// the blocks 1 to 9 where it has 2048.
+TEST(Released, BigBirdOfSkyformersCodeHasThePlansOfHuggingFace) {
+  for (const auto& [length, last] : {std::pair<int64_t, int64_t>{4096, 15}, {2048, 9}}) {
+    const auto seen = blocks_seen(length);
+    const int64_t n = length / 64;
+    EXPECT_NE(seen[0], seen[1]);
+    for (const auto& head : seen) {
+      std::set<int64_t> chosen;
+      for (int64_t i = 1; i < n - 1; ++i) {
+        std::set<int64_t> others = head[static_cast<size_t>(i)];
+        for (const int64_t j : {int64_t{0}, i - 1, i, i + 1, n - 1}) {
+          EXPECT_EQ(head[static_cast<size_t>(i)].count(j), 1U) << i << " " << j;
+          others.erase(j);
+        }
+        EXPECT_EQ(others.size(), 3U) << i;
+        chosen.insert(others.begin(), others.end());
+      }
+      EXPECT_EQ(head[0].size(), static_cast<size_t>(n));
+      EXPECT_EQ(head[static_cast<size_t>(n - 1)].size(), static_cast<size_t>(n));
+      EXPECT_EQ(*chosen.begin(), 1);
+      EXPECT_EQ(*chosen.rbegin(), last);
+    }
+    if (length == 2048) {
+      EXPECT_EQ(seen[0][1].count(9), 0U);
+      EXPECT_EQ(seen[0][9].count(1), 0U);
+    }
+  }
+}
+
+TEST(Released, LinformerOfSkyformersCodeLearnsNothing) {
+  const auto linformer = made({"linformer", {{"length", 12}, {"features", 4}, {"as", "skyformer"}}});
+  EXPECT_TRUE(linformer->parameters().empty());
+  EXPECT_EQ(linformer->state().at("E").shape(), Shape({2, 4, 12}));
 }
 
 }  // namespace
