@@ -67,7 +67,7 @@ SHORTER = [
     (r"\./run bert .*--export.*", "=> ./run bert --pretrained=model --export=exported ?exported"),
     (r"\./run bert (.*)--pretrained=FOLDER --io=FILE.safetensors.*", "=> ./run bert --pretrained=model --io=ids.safetensors ?ids-bert"),
     (r"\./run attention --show NAME", "=> ./run attention --show softmax"),
-    (r"\./run lra( --preset[= ](kl|skyformer|lra|budget).*)?", "--dump-config"),
+    (r"\./run lra( --preset[= ](kl|skyformer|lra|budget|rotary).*)?", "--dump-config"),
     (r"\./run lra --(table|analyse) .*", "=> ./run lra --help ?--analyse"),
     (r"\./run lra --task=(path|text|image).*", "--dump-config"),  # the data are not here, or are thousands of images
     (r"\./run lra .*--(help|version)", ""),
@@ -106,6 +106,7 @@ SHORTER = [
     (r"build/bin/training_step.*", "=> build/bin/training_step --help"),
     (r"tests/bench/compare\.py.*", "=> tests/bench/compare.py --help"),
     (r"tests/golden/wordpiece\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/wordpiece.py\").read())'"),  # its oracle is no package of Debian
+    (r"(tests/golden/)?arena_steps\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/arena_steps.py\").read())'"),  # nor this one's
     (r"tests/golden/bert\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/bert.py\").read())'"),  # nor is this one's
     (r"tests/gpu/all\.sh.*", "=> bash -n tests/gpu/all.sh"),  # it needs a card
     (r"tests/gpu/(pack|resources)\.sh.*", r"=> bash -n tests/gpu/\1.sh"),

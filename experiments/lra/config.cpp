@@ -24,9 +24,8 @@ void Config::fields(Fields& f) {
       .command_line_only();
   f("format", format, "of --table").one_of({"markdown", "latex", "html"}).command_line_only();
   f("record", record,
-    "make --steps steps and write into this safetensors file the initial weights, and each step's batch and loss, "
-    "which "
-    "another implementation can then repeat; makes no run folder")
+    "make --steps steps and write into this safetensors file what another implementation needs to repeat them: the "
+    "initial weights, and each step's batch and loss; makes no run folder")
       .command_line_only();
   f.then([this](const Fields&) {
     if (!record.empty() && run.steps < 1) fail("--record: there is nothing to record in --steps={}", run.steps);

@@ -28,8 +28,8 @@ Config::Config() {
   model.heads = 4;
   model.hidden = 64;
   model.classifier = 64;
-  model.pooling = "first";
-  model.init = "xavier";
+  model.pooling = EncoderOptions::Pooling::first;
+  model.init = LinearOptions::Init::xavier;
   model.mechanism.set({"features", 64}).set({"redraw-in-evaluation", true});
 }
 

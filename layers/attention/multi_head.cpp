@@ -27,6 +27,7 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
       out_(sub("out"), heads_ * head_dim_, dim, init, options.projection),
       mechanism_(make_mechanism(sub("mechanism"), heads_, head_dim_, options.mechanism, init)),
       watch_(options.watch) {
+  if (options.rotary > 0) rotary_.emplace(options.rotary, head_dim_);
   if (options.projection.init == LinearOptions::Init::xavier) {
     // Q, K and V are three matrices that happen to lie beside each other: each has fans of its own.
     for (int64_t part = 0; part < 3; ++part) {
@@ -46,6 +47,9 @@ Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Contex
       reshape(qkv_.forward(x, {.norm = fusion.norm}, context), {batch, length, 3, heads_, head_dim_});
   std::vector<Variable> parts = unbind(joined, 2);            // 3 x (B, L, H, D)
   for (Variable& part : parts) part = transpose(part, 1, 2);  // 3 x (B, H, L, D)
+  if (rotary_) {                                              // in f32: positions need more digits than bf16 has
+    for (Variable* const part : {&parts[0], &parts[1]}) *part = as_stored(rotary_->turn(as_computed(*part)));
+  }
   if (!mechanism_->reads_bf16()) {
     for (Variable& part : parts) part = as_computed(part);
   }

@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "layers/attention/mechanism.h"
 #include "layers/linear.h"
+#include "layers/rotary.h"
 
 namespace bochner {
 
@@ -15,6 +17,7 @@ struct MultiHeadOptions {
   int64_t heads = 1;
   int64_t head_dim = 0;           ///< 0: dim / heads, which must divide
   LinearOptions projection = {};  ///< of Q, K, V and the output
+  int64_t rotary = 0;             ///< longest sequence of queries and keys to turn (layers/rotary.h); 0: none is
   /// Called at each forward pass with the module's path and the mechanism's output O (batch, heads, length, dim): for
   /// analyses of trained models.
   std::function<void(const std::string& path, const Tensor& O)> watch = {};
@@ -36,6 +39,7 @@ class MultiHeadAttention : public Module {
   Linear qkv_;  ///< rows: all of Q, all of K, all of V, each head by head
   Linear out_;
   std::unique_ptr<Mechanism> mechanism_;
+  std::optional<RotaryPositions> rotary_;
   std::function<void(const std::string& path, const Tensor& O)> watch_;
 };
 

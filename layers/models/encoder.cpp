@@ -48,7 +48,7 @@ void Encoder::add_the_rest(Generator& init) {
   if (options_.positions == EncoderOptions::Positions::learned) {
     learned_positions_ =
         &parameter("positions", bochner::init::gaussian({places, options_.dim}, options_.position_deviation, init));
-  } else {
+  } else if (options_.positions == EncoderOptions::Positions::sinusoidal) {
     sinusoids_ = sinusoidal_positions(places, options_.dim);
   }
   BlockOptions block{.dim = options_.dim,
@@ -61,6 +61,7 @@ void Encoder::add_the_rest(Generator& init) {
                      .hidden_dropout = options_.dropout,
                      .norm_eps = options_.norm_eps};
   block.attention.mechanism.set_default_length(places);
+  block.attention.rotary = options_.positions == EncoderOptions::Positions::rotary ? places : 0;
   blocks_ =
       std::make_unique<TransformerBlocks>(sub("blocks"), blocks_like(block, options_.layers), options_.recompute, init);
 }
@@ -80,8 +81,11 @@ Encoder::States Encoder::forward(const Tensor& ids, const Tensor& keys, Context&
       mask = concat({real, keys}, 1).value();
     }
   }
-  const Variable positions = learned_positions_ != nullptr ? Variable(*learned_positions_) : sinusoids_beside(x);
-  x = as_stored(drop(x + slice(positions, 0, 0, x.size(1)), options_.dropout, context));
+  if (options_.positions != EncoderOptions::Positions::rotary) {
+    const Variable positions = learned_positions_ != nullptr ? Variable(*learned_positions_) : sinusoids_beside(x);
+    x = x + slice(positions, 0, 0, x.size(1));
+  }
+  x = as_stored(drop(x, options_.dropout, context));
   x = blocks_->forward(x, {mask, false}, context);
   return {norm_.forward(x), mask};
 }

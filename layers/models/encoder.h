@@ -8,7 +8,11 @@ namespace bochner {
 
 struct EncoderOptions {
   using Block = BlockOptions::Order;
-  enum class Positions : unsigned char { sinusoidal, learned };
+  enum class Positions : unsigned char {
+    sinusoidal,
+    learned,
+    rotary  ///< nothing is added to tokens; queries and keys are turned (layers/rotary.h)
+  };
   enum class Pooling : unsigned char {
     cls,         ///< a learned vector in front of the sequence (zeros at first), read at the end
     first,       ///< the first token (KL Appendix E)

@@ -55,8 +55,8 @@ SequenceClassifier small_model(const std::string& attention, bool redraw) {
   config.layers = 1;
   config.dim = 8;
   config.classifier = 6;
-  config.pooling = "first";
-  config.init = "xavier";
+  config.pooling = EncoderOptions::Pooling::first;
+  config.init = LinearOptions::Init::xavier;
   config.dropout = 0.5;  // which measuring leaves out
   config.mechanism.set({"features", 4}).set({"redraw-in-evaluation", redraw});
   EncoderOptions options = encoder_options(config, attention, sparsity::task({.length = 30}));

@@ -3,14 +3,8 @@
 namespace bochner::sequence {
 namespace {
 
-/// The place of `name` in `names`; fields have checked that it has one.
-template <class Enum>
-Enum chosen(const std::string& name, std::initializer_list<std::pair<const char*, Enum>> choices) {
-  for (const auto& [known, value] : choices) {
-    if (name == known) return value;
-  }
-  internal_failure("a checked choice", __FILE__, __LINE__);
-}
+using Encoder = EncoderOptions;
+using Init = LinearOptions::Init;
 
 /// The options of mechanisms that are called --model.NAME; the others are --model.mechanism.NAME.
 const std::vector<std::string> kOfModel = {"features", "components", "redraw", "redraw-in-evaluation", "as"};
@@ -24,14 +18,22 @@ void ModelConfig::fields(Fields& f) {
   f("head-dim", head_dim, "size of a head; 0: dim / heads").at_least(0);
   f("hidden", hidden, "hidden units of the feed-forward blocks").at_least(1);
   f("classifier", classifier, "hidden units of the classifier; 0: none").at_least(0);
-  f("block", block, "kl-released takes the residual from the normalised input").one_of({"pre-norm", "kl-released"});
-  f("positions", positions, "position encoding").one_of({"learned", "sinusoidal"});
-  f("pooling", pooling, "mean-padded divides by the padded length, as SKY's code does")
-      .one_of({"mean", "mean-padded", "cls", "first"});
-  f("pair", pair,
-    "head on two sequences u, v: arena reads [u, v] with two hidden layers, skyformer [u, v, u v, u - v] with one")
-      .one_of({"arena", "skyformer"});
-  f("init", init, "initial weights").one_of({"fan-in", "xavier", "normal"});
+  f("block", block, {{"pre-norm", Encoder::Block::pre_norm}, {"kl-released", Encoder::Block::kl_released}},
+    "kl-released takes the residual from the normalised input");
+  f("positions", positions,
+    {{"learned", Encoder::Positions::learned},
+     {"sinusoidal", Encoder::Positions::sinusoidal},
+     {"rotary", Encoder::Positions::rotary}},
+    "position encoding; rotary turns queries and keys");
+  f("pooling", pooling,
+    {{"mean", Encoder::Pooling::mean},
+     {"mean-padded", Encoder::Pooling::mean_padded},
+     {"cls", Encoder::Pooling::cls},
+     {"first", Encoder::Pooling::first}},
+    "mean-padded divides by the padded length, as SKY's code does");
+  f("pair", pair, {{"arena", Encoder::Pair::arena}, {"skyformer", Encoder::Pair::skyformer}},
+    "head on two sequences u, v: arena reads [u, v] with two hidden layers, skyformer [u, v, u v, u - v] with one");
+  f("init", init, {{"fan-in", Init::fan_in}, {"xavier", Init::xavier}, {"normal", Init::normal}}, "initial weights");
   f("projection-bias", projection_bias, "give the projections of attention a bias");
   f("embedding-deviation", embedding_deviation, "standard deviation of initial embeddings").at_least(0);
   f("dropout", dropout, "dropout everywhere except in attention weights").at_least(0).below(1);
@@ -49,10 +51,6 @@ void ModelConfig::fields(Fields& f) {
 }
 
 EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data) {
-  using Encoder = EncoderOptions;
-  using Init = LinearOptions::Init;
-  const auto initial =
-      chosen<Init>(model.init, {{"fan-in", Init::fan_in}, {"xavier", Init::xavier}, {"normal", Init::normal}});
   Encoder options;
   options.vocabulary = data.vocabulary;
   options.length = data.max_length;
@@ -61,24 +59,18 @@ EncoderOptions encoder_options(const ModelConfig& model, const std::string& atte
   options.dim = model.dim;
   options.hidden = model.hidden;
   options.classifier = model.classifier;
-  options.linear = {.init = initial};
-  options.block = chosen<Encoder::Block>(
-      model.block, {{"pre-norm", Encoder::Block::pre_norm}, {"kl-released", Encoder::Block::kl_released}});
-  options.positions = chosen<Encoder::Positions>(
-      model.positions, {{"learned", Encoder::Positions::learned}, {"sinusoidal", Encoder::Positions::sinusoidal}});
-  options.pooling = chosen<Encoder::Pooling>(model.pooling, {{"mean", Encoder::Pooling::mean},
-                                                             {"mean-padded", Encoder::Pooling::mean_padded},
-                                                             {"cls", Encoder::Pooling::cls},
-                                                             {"first", Encoder::Pooling::first}});
-  options.pair =
-      chosen<Encoder::Pair>(model.pair, {{"arena", Encoder::Pair::arena}, {"skyformer", Encoder::Pair::skyformer}});
+  options.linear = {.init = model.init};
+  options.block = model.block;
+  options.positions = model.positions;
+  options.pooling = model.pooling;
+  options.pair = model.pair;
   options.embedding_deviation = model.embedding_deviation;
   options.dropout = model.dropout;
   options.recompute = model.recompute;
   options.attention.mechanism = model.mechanism.chosen(attention);
   options.attention.heads = model.heads;
   options.attention.head_dim = model.head_dim;
-  options.attention.projection = {.bias = model.projection_bias, .init = initial};
+  options.attention.projection = {.bias = model.projection_bias, .init = model.init};
   return options;
 }
 

@@ -20,11 +20,11 @@ struct ModelConfig {
   int64_t head_dim = 0;
   int64_t hidden = 128;
   int64_t classifier = 128;
-  std::string block = "pre-norm";
-  std::string positions = "learned";
-  std::string pooling = "mean";
-  std::string pair = "arena";
-  std::string init = "fan-in";
+  EncoderOptions::Block block = EncoderOptions::Block::pre_norm;
+  EncoderOptions::Positions positions = EncoderOptions::Positions::learned;
+  EncoderOptions::Pooling pooling = EncoderOptions::Pooling::mean;
+  EncoderOptions::Pair pair = EncoderOptions::Pair::arena;
+  LinearOptions::Init init = LinearOptions::Init::fan_in;
   bool projection_bias = true;
   double embedding_deviation = 0.02;
   double dropout = 0.1;
