@@ -1,4 +1,4 @@
-// Element types. Arithmetic on the CPU is done in f32 and f64; bf16 is stored, converted and, on CUDA, computed with.
+// Element types. Arithmetic is done in f32 and f64; bf16 is stored, converted and multiplied.
 #pragma once
 
 #include <bit>

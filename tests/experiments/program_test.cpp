@@ -80,7 +80,7 @@ TEST(Program, HelpVersionAndDumpGoToStandardOutput) {
   EXPECT_NE(help.out.find("Presets: onlybowl, paper"), std::string::npos) << help.out;
   const Ended version = run_toy(folder, {"--version"});
   EXPECT_EQ(version.code, 0);
-  for (const char* part : {"bochner 0.", "compiler: ", "BLAS:     OpenBLAS ", ", core ", "CUDA:     "}) {
+  for (const char* part : {"bochner 0.", "compiler: ", "BLAS:     OpenBLAS ", ", core ", "bf16:     ", "CUDA:     "}) {
     EXPECT_NE(version.out.find(part), std::string::npos) << part << version.out;
   }
   const Ended dump = run_toy(folder, {"--dump-config", "--preset=paper", "--task=valley", "--attention=linear-elu"});

@@ -13,8 +13,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "engine/cpu/parts/vector.h"
-#include "engine/dtype.h"
+#include "engine/cpu/parts/stored.h"
 
 namespace bochner::cpu {
 

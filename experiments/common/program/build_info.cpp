@@ -11,6 +11,7 @@
 
 #include "bochner_build.h"  // written by CMake
 #include "engine/card.h"
+#include "engine/cpu/bf16/product.h"
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/parallel.h"
@@ -56,6 +57,7 @@ BuildInfo build_info() {
           .compiler = BOCHNER_BUILD_COMPILER,
           .flags = BOCHNER_BUILD_FLAGS,
           .blas = fmt::format("{}, core {}", library_version(openblas_get_config()), openblas_get_corename()),
+          .bf16 = cpu::bf16_description(),
           .cuda = cuda_text()};
 }
 
@@ -86,9 +88,9 @@ std::string blas_advice() {
 
 std::string version_text() {
   const BuildInfo info = build_info();
-  std::string text =
-      fmt::format("bochner {} ({})\ncompiler: {}, {}\nBLAS:     {} ({})\nCUDA:     {}\nthreads:  {}\n", info.version,
-                  info.commit, info.compiler, info.flags, info.blas, openblas_get_config(), info.cuda, threads());
+  std::string text = fmt::format(
+      "bochner {} ({})\ncompiler: {}, {}\nBLAS:     {} ({})\nbf16:     {}\nCUDA:     {}\nthreads:  {}\n", info.version,
+      info.commit, info.compiler, info.flags, info.blas, openblas_get_config(), info.bf16, info.cuda, threads());
   const std::string advice = blas_advice();
   if (!advice.empty()) text += advice + "\n";
   return text;

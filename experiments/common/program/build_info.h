@@ -11,6 +11,7 @@ struct BuildInfo {
   std::string compiler;  ///< `g++ 12.2.0`
   std::string flags;     ///< `-O3 -march=native ...`
   std::string blas;      ///< `OpenBLAS 0.3.21, core Haswell`
+  std::string bf16;      ///< how the CPU multiplies bf16: `tiles, by AMX` (engine/cpu/bf16/product.h)
   std::string cuda;      ///< `yes, ...`, or `no: ` and the reason
 };
 

@@ -101,6 +101,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
         {"compiler", build.compiler},
         {"flags", build.flags},
         {"blas", build.blas},
+        {"bf16", build.bf16},
         {"cuda", build.cuda}}},
       {"paper", paper},
       {"init", Json::parse(run.init)},

@@ -1,0 +1,172 @@
+#include "engine/cpu/bf16/instructions.h"
+
+#include <algorithm>
+
+#include "engine/cpu/bf16/product.h"
+#include "engine/error.h"
+#include "engine/math.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define BOCHNER_BF16_INSTRUCTIONS 1
+#endif
+
+namespace bochner::cpu::bf16_instructions {
+
+#ifdef BOCHNER_BF16_INSTRUCTIONS
+
+namespace {
+
+constexpr int64_t kTileSize = kBf16Tile * kBf16Depth;
+
+/// What ldtilecfg reads: eight registers of 16 rows of 64 bytes (Intel's manual, volume 1, chapter 18).
+struct alignas(64) TileShapes {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+constexpr TileShapes kShapes;
+
+/// A tile of C: in place where it is whole, otherwise in a copy.
+struct Place {
+  float* c;
+  int64_t ldc, height, width;
+  bool accumulate;
+  alignas(64) float copy[kBf16Tile * kBf16Tile];
+
+  bool whole() const { return height == kBf16Tile && width == kBf16Tile; }
+  float* data() { return whole() ? c : copy; }
+  int64_t stride() const { return (whole() ? ldc : kBf16Tile) * static_cast<int64_t>(sizeof(float)); }
+  void set(float* at, int64_t step, int64_t rows, int64_t cols, bool adds) {
+    c = at;
+    ldc = step;
+    height = std::min(kBf16Tile, rows);
+    width = std::min(kBf16Tile, cols);
+    accumulate = adds;
+    if (whole() || !adds) return;
+    std::fill_n(copy, kBf16Tile * kBf16Tile, 0.0F);
+    for (int64_t r = 0; r < height; ++r) std::copy_n(c + r * ldc, width, copy + r * kBf16Tile);
+  }
+  void finish() const {
+    if (whole()) return;
+    for (int64_t r = 0; r < height; ++r) std::copy_n(copy + r * kBf16Tile, width, c + r * ldc);
+  }
+};
+
+/// I x J tiles of C. The registers 0 to 3 hold C, 4 and 5 tiles of A, 6 and 7 tiles of B.
+template <int I, int J>
+__attribute__((target("amx-tile,amx-bf16"))) void block(int64_t tiles, const bfloat16* a, const bfloat16* b,
+                                                        Place* places) {
+  const int64_t next = tiles * kTileSize;
+  if (places[0].accumulate) {
+    _tile_loadd(0, places[0].data(), places[0].stride());
+    if constexpr (J == 2) _tile_loadd(1, places[1].data(), places[1].stride());
+    if constexpr (I == 2) _tile_loadd(2, places[2].data(), places[2].stride());
+    if constexpr (I == 2 && J == 2) _tile_loadd(3, places[3].data(), places[3].stride());
+  } else {
+    _tile_zero(0);
+    if constexpr (J == 2) _tile_zero(1);
+    if constexpr (I == 2) _tile_zero(2);
+    if constexpr (I == 2 && J == 2) _tile_zero(3);
+  }
+  for (int64_t t = 0; t < tiles; ++t, a += kTileSize, b += kTileSize) {
+    _tile_loadd(4, a, 64);
+    _tile_loadd(6, b, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (J == 2) {
+      _tile_loadd(7, b + next, 64);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+    if constexpr (I == 2) {
+      _tile_loadd(5, a + next, 64);
+      _tile_dpbf16ps(2, 5, 6);
+      if constexpr (J == 2) _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+  _tile_stored(0, places[0].data(), places[0].stride());
+  if constexpr (J == 2) _tile_stored(1, places[1].data(), places[1].stride());
+  if constexpr (I == 2) _tile_stored(2, places[2].data(), places[2].stride());
+  if constexpr (I == 2 && J == 2) _tile_stored(3, places[3].data(), places[3].stride());
+}
+
+}  // namespace
+
+bool has_pairs() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bf16") != 0;
+}
+
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void add_pairs(int64_t tiles, const bfloat16* a,
+                                                                               const bfloat16* b, float* c) {
+  __m512 sum[kBf16Tile];
+#pragma GCC unroll 16
+  for (int r = 0; r < kBf16Tile; ++r) sum[r] = _mm512_load_ps(c + r * kBf16Tile);
+  for (int64_t p = 0; p < tiles * kBf16Tile; ++p) {
+    const auto pairs = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + p * 2 * kBf16Tile));
+    const bfloat16* const from = a + p / kBf16Tile * kTileSize + p % kBf16Tile * 2;
+#pragma GCC unroll 16
+    for (int r = 0; r < kBf16Tile; ++r) {
+      int pair = 0;
+      __builtin_memcpy(&pair, from + r * kBf16Depth, sizeof(pair));
+      sum[r] = _mm512_dpbf16_ps(sum[r], reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair)), pairs);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kBf16Tile; ++r) _mm512_store_ps(c + r * kBf16Tile, sum[r]);
+}
+
+bool has_tiles() {
+  // From leaf 7 of cpuid: AMX-BF16 and AMX-TILE. The kernel gives a process the 8 KiB of registers when it asks
+  // (ARCH_REQ_XCOMP_PERM for XTILEDATA, Linux 5.16 and later), for all its threads.
+  uint32_t a = 7, b = 0, c = 0, d = 0;
+  __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  const bool found = (d >> 22 & 1U) != 0 && (d >> 24 & 1U) != 0;
+  constexpr long kRequestPermission = 0x1023;
+  constexpr long kTileData = 18;
+  return found && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+__attribute__((target("amx-tile,amx-bf16"))) void product_of_tiles(int64_t rows, int64_t cols, int64_t depth,
+                                                                   const bfloat16* a, const bfloat16* b, float* c,
+                                                                   int64_t ldc, bool accumulate) {
+  _tile_loadconfig(&kShapes);
+  const int64_t tiles = ceil_div(depth, kBf16Depth);
+  const int64_t next = tiles * kTileSize;
+  Place places[4];
+  for (int64_t j = 0; j < cols; j += 2 * kBf16Tile) {
+    for (int64_t i = 0; i < rows; i += 2 * kBf16Tile) {
+      const bool two_rows = rows - i > kBf16Tile;
+      const bool two_cols = cols - j > kBf16Tile;
+      for (int64_t p = 0; p < 4; ++p) {
+        const int64_t row = i + p / 2 * kBf16Tile;
+        const int64_t col = j + p % 2 * kBf16Tile;
+        if (row < rows && col < cols) places[p].set(c + row * ldc + col, ldc, rows - row, cols - col, accumulate);
+      }
+      const auto run = two_rows ? two_cols ? block<2, 2> : block<2, 1> : two_cols ? block<1, 2> : block<1, 1>;
+      run(tiles, a + i / kBf16Tile * next, b + j / kBf16Tile * next, places);
+      for (int64_t p = 0; p < 4; ++p) {
+        if ((p < 2 || two_rows) && (p % 2 == 0 || two_cols)) places[p].finish();
+      }
+    }
+  }
+  _tile_release();
+}
+
+#else
+
+bool has_pairs() { return false; }
+bool has_tiles() { return false; }
+void add_pairs(int64_t, const bfloat16*, const bfloat16*, float*) {
+  internal_failure("a processor with AVX512-BF16", __FILE__, __LINE__);
+}
+void product_of_tiles(int64_t, int64_t, int64_t, const bfloat16*, const bfloat16*, float*, int64_t, bool) {
+  internal_failure("a processor with AMX", __FILE__, __LINE__);
+}
+
+#endif
+
+}  // namespace bochner::cpu::bf16_instructions

@@ -1,0 +1,21 @@
+// The processors' own instructions for products of bf16, compiled for whatever -march and found at run time.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/dtype.h"
+
+namespace bochner::cpu::bf16_instructions {
+
+/// AVX512-BF16: Cooper Lake, Sapphire Rapids, Zen 4 and later.
+bool has_pairs();
+/// c (16 x 16) += A B of one row of `tiles` tiles of A and one column of tiles of B, in the order `pairs`.
+void add_pairs(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c);
+
+/// AMX: Sapphire Rapids and later, if Linux grants the use of its registers, for which this asks.
+bool has_tiles();
+/// bf16_product in the order `tiles`.
+void product_of_tiles(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, const bfloat16* b, float* c,
+                      int64_t ldc, bool accumulate);
+
+}  // namespace bochner::cpu::bf16_instructions

@@ -1,0 +1,46 @@
+// Products of matrices of bf16, summed in f32:   C (rows x cols)  =  A (rows x depth) B (depth x cols)   or   C += A B
+//
+// Both factors are packed in tiles of 1 KiB (pack.h), padded with zeros: 16 rows of A by 32 of the depth, and 16 pairs
+// of the depth by 16 columns of B, the two numbers of a pair next to each other. That is how the processors' own
+// instructions read them. These add in two different orders, which ordinary instructions follow bit for bit:
+//
+//   pairs  (vdpbf16ps, AVX512-BF16)   c <- a0 b0 + (a1 b1 + c)  for each pair in turn, rounded after each addition
+//   tiles  (tdpbf16ps, AMX)           for each 32 of the depth: e <- e + a0 b0 and o <- o + a1 b1 from zero over the 16
+//                                     pairs, then c <- c + (e + o)
+//
+// In both, numbers below 2^-126 count as zero, in and out. So an order gives equal bits on every x86 processor, and the
+// two differ by rounding alone. The order in use is `tiles` where the processor has AMX, whose peak is 15 times that of
+// f32, and `pairs` elsewhere; BOCHNER_BF16=pairs or tiles in the environment chooses for oneself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/dtype.h"
+
+namespace bochner::cpu {
+
+enum class Bf16Order : uint8_t { pairs, tiles };
+
+/// The order of all products of this process. An Error if BOCHNER_BF16 names another one, at the first call.
+Bf16Order bf16_order();
+/// Whether the processor and the system have the instruction of that order.
+bool has_bf16_instruction(Bf16Order order);
+/// For example `tiles, by AMX` or `pairs, by ordinary instructions`.
+std::string bf16_description();
+
+/// Rows of A and columns of B of a tile, and its depth.
+inline constexpr int64_t kBf16Tile = 16;
+inline constexpr int64_t kBf16Depth = 32;
+
+enum class Bf16By : uint8_t { instruction, ordinary };
+
+/// C = A B, or C += A B where `accumulate`; a and b as pack.h makes them, C row-major. Runs on the calling thread
+/// alone.
+void bf16_product(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, const bfloat16* b, float* c,
+                  int64_t ldc, bool accumulate = false);
+/// The same in the order given. By::instruction needs has_bf16_instruction(order).
+void bf16_product(Bf16Order order, Bf16By by, int64_t rows, int64_t cols, int64_t depth, const bfloat16* a,
+                  const bfloat16* b, float* c, int64_t ldc, bool accumulate);
+
+}  // namespace bochner::cpu

@@ -1,0 +1,62 @@
+// Loads and stores of numbers that memory keeps as bf16 and registers as f32, under the names of vector.h: a loop
+// written with load<V> and store<V> serves bf16 as it stands.
+//
+// A number is rounded to the nearest even one, and below 2^-126 it becomes 0, as the processors' own instruction does
+// (vcvtneps2bf16). NaN stays NaN.
+#pragma once
+
+#include "engine/bf16.h"
+#include "engine/cpu/parts/vector.h"
+
+namespace bochner::cpu {
+
+/// 32 bits for each lane of Vector<float>.
+typedef uint32_t WordVector __attribute__((vector_size(kVectorBytes)));
+
+/// The words of f32 numbers rounded to bf16: the upper 16 bits are the result, the lower ones of no meaning.
+template <class Words>
+inline Words rounded_words(Words word) {
+  const Words exponent = word & 0x7F800000U;
+  const Words nearest = word + 0x7FFFU + ((word >> 16) & 1U);
+  const Words quiet = word | 0x00400000U;
+  const auto is_nan = (word & 0x7FFFFFFFU) > 0x7F800000U;
+  const auto is_small = exponent == 0U;
+  const Words finite = is_small ? (word & 0x80000000U) : nearest;
+  return is_nan ? quiet : finite;
+}
+
+template <class V>
+inline V load(const bfloat16* from) {
+  if constexpr (std::is_same_v<V, float>) {
+    return static_cast<float>(*from);
+  } else {
+    static_assert(std::is_same_v<V, Vector<float>>);
+#if defined(__AVX512F__)  // in their masked forms, since gcc 12 warns of the plain ones
+    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    return reinterpret_cast<V>(_mm512_maskz_slli_epi32(0xFFFF, _mm512_maskz_cvtepu16_epi32(0xFFFF, halves), 16));
+#else
+    typedef uint16_t Halves __attribute__((vector_size(kVectorBytes / 2)));
+    const auto halves = load<Halves>(reinterpret_cast<const uint16_t*>(from));
+    return reinterpret_cast<V>(__builtin_convertvector(halves, WordVector) << 16);
+#endif
+  }
+}
+
+template <class V>
+inline void store(bfloat16* to, const V& value) {
+  if constexpr (std::is_same_v<V, float>) {
+    to->bits = static_cast<uint16_t>(rounded_words(math::bits_as<uint32_t>(value)) >> 16);
+  } else {
+    static_assert(std::is_same_v<V, Vector<float>>);
+#if defined(__AVX512BF16__)
+    const __m256bh halves = _mm512_cvtneps_pbh(reinterpret_cast<__m512>(value));
+    std::memcpy(&to->bits, &halves, sizeof(halves));
+#else
+    typedef uint16_t Halves __attribute__((vector_size(kVectorBytes / 2)));
+    const WordVector words = rounded_words(reinterpret_cast<WordVector>(value)) >> 16;
+    store(reinterpret_cast<uint16_t*>(to), __builtin_convertvector(words, Halves));
+#endif
+  }
+}
+
+}  // namespace bochner::cpu
