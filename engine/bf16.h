@@ -1,11 +1,12 @@
-// bf16 is a type for storing numbers; computation is in f32. A kernel that reads and writes bf16 has two types: S, that
-// of memory, and ComputeType<S>. It rounds once, when it writes. An op that has no such kernel converts its inputs and
-// outputs:
+// bf16 is a type for storing numbers; sums are in f32. A kernel that reads and writes bf16 has two types: S, that of
+// memory, and ComputeType<S>. It rounds once, when it writes; its matrix products round their factors. An op that has
+// no such kernel converts its inputs and outputs:
 //
 //   if (must_convert(x)) return to_bf16(softmax(to_f32(x), axis));
 //
-// The kernels for bf16 are compared with this. The CPU has none: every op converts there. When activations are bf16,
-// parameters, their gradients and statistics stay f32, and products round the parameters that they read.
+// The kernels for bf16 are compared with this. The CPU has them for what takes the time of a step, its products of
+// matrices (engine/cpu/bf16); other ops convert there. When activations are bf16, parameters, their gradients and
+// statistics stay f32, and products round the parameters that they read.
 #pragma once
 
 #include <type_traits>
@@ -26,7 +27,7 @@ decltype(auto) visit_stored(DType dtype, const char* op, F&& f) {
   return visit_floating(dtype, op, f);
 }
 
-/// Whether an op that has a kernel for bf16 on a card must convert x.
+/// Whether an op that has a kernel for bf16 on a card alone must convert x.
 inline bool must_convert(const Tensor& x) { return x.dtype() == DType::bf16 && x.device().is_cpu(); }
 /// x in f32; undefined stays undefined.
 inline Tensor to_f32(const Tensor& x) { return x.defined() ? x.cast(DType::f32) : x; }

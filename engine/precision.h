@@ -1,7 +1,7 @@
 // How exactly a model is computed. On a card, this says to what the factors of matrix products of f32 tensors are
-// rounded; the CPU does not round them. With bf16, models also store activations in bf16 (layers/mixed_precision.h), on
-// either device: the CPU then computes the same model from equally rounded activations and matrices, but slowly, as
-// each op converts. Parameters, and everything that is added up, stay in f32.
+// rounded; the CPU does not round those. With bf16, models also store activations in bf16 (layers/mixed_precision.h),
+// on either device, and products of such activations round their factors to bf16 (engine/cpu/bf16/product.h says in
+// which order the CPU adds). Parameters, and everything that is added up, stay in f32.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,11 @@
 #include "engine/ops/feed_forward.h"
 
+#include "engine/bf16.h"
+#include "engine/cpu/bf16/factors.h"
 #include "engine/cpu/parts/activation.h"
 #include "engine/cpu/parts/block_rows.h"
 #include "engine/cpu/parts/norm_rows.h"
 #include "engine/cpu/parts/pack.h"
-#include "engine/cpu/parts/tile_product.h"
 
 namespace bochner::cpu {
 namespace {
@@ -17,7 +18,7 @@ int64_t tile_rows(const FeedForwardSizes& sizes) { return sizes.dim > 128 && siz
 int64_t chunk_width(const FeedForwardSizes& sizes) { return std::min(sizes.hidden, kChunk); }
 int64_t chunks_of(const FeedForwardSizes& sizes) { return ceil_div(sizes.hidden, kChunk); }
 
-/// The weights in the layouts that products of tiles read, one chunk of the hidden layer after the other.
+/// The weights as products of tiles read them, one chunk of the hidden layer after the other.
 template <class T>
 class PackedWeights {
  public:
@@ -42,33 +43,66 @@ class PackedWeights {
     });
   }
 
-  int64_t chunk_stride() const { return chunk_stride_; }
-  int64_t dim_stride() const { return dim_stride_; }
-  /// W1^T of a chunk, (dim x chunk), rows chunk_stride apart.
-  const T* w1_transposed(int64_t chunk) const { return in_.data<T>() + chunk * dim_ * chunk_stride_; }
-  /// W2^T of a chunk, (chunk x dim), rows dim_stride apart; forward only.
-  const T* w2_transposed(int64_t chunk) const { return out_.data<T>() + chunk * kChunk * dim_stride_; }
-  /// W2 of a chunk, (dim x chunk), rows chunk_stride apart; backward only.
-  const T* w2(int64_t chunk) const { return out_.data<T>() + chunk * dim_ * chunk_stride_; }
-  /// W1 of a chunk, (chunk x dim), rows dim_stride apart; backward only.
-  const T* w1(int64_t chunk) const { return in_back_.data<T>() + chunk * kChunk * dim_stride_; }
+  /// W1^T of a chunk, (dim x chunk).
+  Right<T> w1_transposed(int64_t chunk) const { return {in_.data<T>() + chunk * dim_ * chunk_stride_, chunk_stride_}; }
+  /// W2^T of a chunk, (chunk x dim); forward only.
+  Right<T> w2_transposed(int64_t chunk) const { return {out_.data<T>() + chunk * kChunk * dim_stride_, dim_stride_}; }
+  /// W2 of a chunk, (dim x chunk); backward only.
+  Right<T> w2(int64_t chunk) const { return {out_.data<T>() + chunk * dim_ * chunk_stride_, chunk_stride_}; }
+  /// W1 of a chunk, (chunk x dim); backward only.
+  Right<T> w1(int64_t chunk) const { return {in_back_.data<T>() + chunk * kChunk * dim_stride_, dim_stride_}; }
 
  private:
   int64_t dim_, chunk_stride_, dim_stride_;
   Tensor in_, out_, in_back_;
 };
+/// The same in bf16. All chunks take the same room.
+template <>
+class PackedWeights<bfloat16> {
+ public:
+  PackedWeights(const FeedForwardSizes& sizes, const FeedForwardWeights& weights, bool backward)
+      : in_size_(packed_size(chunk_width(sizes), sizes.dim)), out_size_(packed_size(sizes.dim, chunk_width(sizes))) {
+    const int64_t chunks = chunks_of(sizes);
+    const int64_t dim = sizes.dim;
+    const float* w1 = weights.w1.data<float>();
+    const float* w2 = weights.w2.data<float>();
+    in_ = Tensor::empty({chunks * in_size_}, DType::bf16);
+    out_ = Tensor::empty({chunks * (backward ? in_size_ : out_size_)}, DType::bf16);
+    if (backward) in_back_ = Tensor::empty({chunks * out_size_}, DType::bf16);
+    parallel_for(chunks, 1, [&](int64_t c, int64_t) {
+      const int64_t first = c * kChunk;
+      const int64_t width = std::min(kChunk, sizes.hidden - first);
+      pack_right(dim, width, w1 + first * dim, {1, dim}, in_.data<bfloat16>() + c * in_size_);
+      if (backward) {
+        pack_right(dim, width, w2 + first, {sizes.hidden, 1}, out_.data<bfloat16>() + c * in_size_);
+        pack_right(width, dim, w1 + first * dim, {dim, 1}, in_back_.data<bfloat16>() + c * out_size_);
+      } else {
+        pack_right(width, dim, w2 + first, {1, sizes.hidden}, out_.data<bfloat16>() + c * out_size_);
+      }
+    });
+  }
+  Right<bfloat16> w1_transposed(int64_t chunk) const { return {in_.data<bfloat16>() + chunk * in_size_}; }
+  Right<bfloat16> w2_transposed(int64_t chunk) const { return {out_.data<bfloat16>() + chunk * out_size_}; }
+  Right<bfloat16> w2(int64_t chunk) const { return {out_.data<bfloat16>() + chunk * in_size_}; }
+  Right<bfloat16> w1(int64_t chunk) const { return {in_back_.data<bfloat16>() + chunk * out_size_}; }
 
-template <class T, class Act>
+ private:
+  int64_t in_size_, out_size_;
+  Tensor in_, out_, in_back_;
+};
+
+template <class S, class Act>
 class Forward {
  public:
+  using T = ComputeType<S>;
   Forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForwardWeights& weights,
           const FeedForwardOptions& options, const FeedForwardResult& result, Act act)
       : sizes_(sizes), options_(options), act_(act), packed_(sizes, weights, false) {
     norm_ = weights.gamma.defined();
-    x_ = x.data<T>();
+    x_ = x.data<S>();
     b1_ = weights.b1.data<T>();
     b2_ = weights.b2.data<T>();
-    y_ = result.y.data<T>();
+    y_ = result.y.data<S>();
     if (!norm_) return;
     gamma_ = weights.gamma.data<T>();
     beta_ = weights.beta.data<T>();
@@ -79,7 +113,9 @@ class Forward {
   void operator()(int64_t begin, int64_t end) const {
     const int64_t tile = tile_rows(sizes_);
     const int64_t n_stride = padded<T>(sizes_.dim);
-    const int64_t h_stride = packed_.chunk_stride();
+    const int64_t h_stride = padded<T>(chunk_width(sizes_));
+    const Factor<S> factor_of_n(tile, sizes_.dim);
+    const Factor<S> factor_of_h(tile, chunk_width(sizes_));
     Scratch<T> scratch({tile * n_stride, tile * h_stride, tile * sizes_.dim});
     T* const n = scratch.take(tile * n_stride);
     T* const h = scratch.take(tile * h_stride);
@@ -88,36 +124,40 @@ class Forward {
     DropoutWindow<T> outer(options_.outer);
     for (int64_t row = begin; row < end; row += tile) {
       const int64_t rows = std::min(tile, end - row);
-      const T* from = x_ + row * sizes_.dim;
-      const T* input = from;
-      TileStrides input_strides{sizes_.dim, 1};
+      const S* from = x_ + row * sizes_.dim;
+      Left<S> input;
       if (norm_) {
         row_moments(from, rows, sizes_.dim, static_cast<T>(options_.eps), mean_ + row, rstd_ + row);
         normalise_rows(from, rows, sizes_.dim, mean_ + row, rstd_ + row, gamma_, beta_, n, n_stride);
-        input = n;
-        input_strides = {n_stride, 1};
+        input = factor_of_n.left(rows, sizes_.dim, n, {n_stride, 1});
+      } else {
+        input = factor_of_n.left(rows, sizes_.dim, from, {sizes_.dim, 1});
       }
       for (int64_t c = 0; c < chunks_of(sizes_); ++c) {
         const int64_t first = c * kChunk;
         const int64_t width = std::min(kChunk, sizes_.hidden - first);
-        tile_product(rows, width, sizes_.dim, input, input_strides, packed_.w1_transposed(c), h_stride, h, h_stride);
+        multiply<S>(rows, width, sizes_.dim, input, packed_.w1_transposed(c), h, h_stride);
         for_each_masked_row(options_.inner, inner, row * sizes_.hidden + first, rows, width, sizes_.hidden,
                             [=, this, b = b1_ + first](int64_t r, const auto& factor) {
                               T* u = h + r * h_stride;
                               for (int64_t j = 0; j < width; ++j) u[j] = act_.forward(u[j] + b[j]) * factor(j);
                             });
-        tile_product(rows, sizes_.dim, width, h, {h_stride, 1}, packed_.w2_transposed(c), packed_.dim_stride(), sum,
-                     sizes_.dim, c > 0);
+        multiply<S>(rows, sizes_.dim, width, factor_of_h.left(rows, width, h, {h_stride, 1}), packed_.w2_transposed(c),
+                    sum, sizes_.dim, c > 0);
       }
       const T keep = options_.residual ? T(1) : T(0);
       for_each_masked_run(options_.outer, outer, row * sizes_.dim, rows, sizes_.dim,
                           [=, this](int64_t r, int64_t first, int64_t width, const auto& factor) {
                             const int64_t at = r * sizes_.dim + first;
-                            const T* s = sum + at;
+                            T* s = sum + at;
                             const T* b = b2_ + first;
-                            const T* base = from + at;
-                            T* to = y_ + row * sizes_.dim + at;
-                            for (int64_t j = 0; j < width; ++j) to[j] = keep * base[j] + (s[j] + b[j]) * factor(j);
+                            const S* base = from + at;
+                            S* y = y_ + row * sizes_.dim + at;
+                            T* to = s;
+                            if constexpr (std::is_same_v<S, T>) to = y;
+                            for (int64_t j = 0; j < width; ++j)
+                              to[j] = keep * static_cast<T>(base[j]) + (s[j] + b[j]) * factor(j);
+                            move_row(width, to, y);
                           });
     }
   }
@@ -126,10 +166,12 @@ class Forward {
   FeedForwardSizes sizes_;
   FeedForwardOptions options_;
   Act act_;
-  PackedWeights<T> packed_;
+  PackedWeights<S> packed_;
   bool norm_;
-  const T *x_, *b1_, *b2_, *gamma_ = nullptr, *beta_ = nullptr;
-  T *y_, *mean_ = nullptr, *rstd_ = nullptr;
+  const S* x_;
+  const T *b1_, *b2_, *gamma_ = nullptr, *beta_ = nullptr;
+  S* y_;
+  T *mean_ = nullptr, *rstd_ = nullptr;
 };
 
 /// The gradients of all weights one after the other, as each piece of a backward pass sums them.
@@ -147,16 +189,17 @@ struct GradientLayout {
   int64_t w1, w2, b1, b2, gamma, beta, size;
 };
 
-template <class T, class Act>
+template <class S, class Act>
 class BackwardPass {
  public:
+  using T = ComputeType<S>;
   BackwardPass(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                const FeedForwardWeights& weights, const FeedForwardOptions& options, const GradientLayout& layout,
-               T* dx, Act act)
+               S* dx, Act act)
       : sizes_(sizes), options_(options), act_(act), layout_(layout), packed_(sizes, weights, true), dx_(dx) {
     norm_ = weights.gamma.defined();
-    g_ = g.data<T>();
-    x_ = x.data<T>();
+    g_ = g.data<S>();
+    x_ = x.data<S>();
     b1_ = weights.b1.data<T>();
     if (!norm_) return;
     gamma_ = weights.gamma.data<T>();
@@ -169,8 +212,11 @@ class BackwardPass {
   void operator()(int64_t begin, int64_t end, T* sums) const {
     const int64_t dim = sizes_.dim;
     const int64_t tile = tile_rows(sizes_);
-    const int64_t n_stride = packed_.dim_stride();
-    const int64_t h_stride = packed_.chunk_stride();
+    const int64_t n_stride = padded<T>(dim);
+    const int64_t h_stride = padded<T>(chunk_width(sizes_));
+    const int64_t chunk = chunk_width(sizes_);
+    const Factor<S> factor_of_n(tile, dim), factor_of_e(tile, dim), right_n(dim, tile), left_et(dim, tile);
+    const Factor<S> factor_of_h(chunk, tile), left_dut(chunk, tile), left_du(tile, chunk);
     Scratch<T> scratch({tile * n_stride, tile * n_stride, tile * h_stride, tile * h_stride, tile * dim});
     T* const n = scratch.take(tile * n_stride);
     T* const e = scratch.take(tile * n_stride);
@@ -181,25 +227,29 @@ class BackwardPass {
     DropoutWindow<T> outer(options_.outer);
     for (int64_t row = begin; row < end; row += tile) {
       const int64_t rows = std::min(tile, end - row);
-      const T* const from = x_ + row * dim;
-      const T* const gradient = g_ + row * dim;
+      const S* const from = x_ + row * dim;
+      const S* const gradient = g_ + row * dim;
       if (norm_) {
         normalise_rows(from, rows, dim, mean_ + row, rstd_ + row, gamma_, beta_, n, n_stride);
       } else {
-        copy_rows(rows, dim, from, dim, n, n_stride);
+        for (int64_t r = 0; r < rows; ++r) move_row(dim, from + r * dim, n + r * n_stride);
       }
       for_each_masked_run(options_.outer, outer, row * dim, rows, dim,
                           [=](int64_t r, int64_t first, int64_t width, const auto& factor) {
-                            const T* a = gradient + r * dim + first;
+                            const S* a = gradient + r * dim + first;
                             T* to = e + r * n_stride + first;
-                            for (int64_t j = 0; j < width; ++j) to[j] = a[j] * factor(j);
+                            for (int64_t j = 0; j < width; ++j) to[j] = static_cast<T>(a[j]) * factor(j);
                           });
       add_rows(rows, dim, e, n_stride, sums + layout_.b2);
+      const Left<S> n_left = factor_of_n.left(rows, dim, n, {n_stride, 1});
+      const Left<S> e_left = factor_of_e.left(rows, dim, e, {n_stride, 1});
+      const Left<S> e_transposed = left_et.left(dim, rows, e, {1, n_stride});
+      const Right<S> n_right = right_n.right(rows, dim, n, {n_stride, 1});
       for (int64_t c = 0; c < chunks_of(sizes_); ++c) {
         const int64_t first = c * kChunk;
         const int64_t width = std::min(kChunk, sizes_.hidden - first);
-        tile_product(rows, width, dim, n, {n_stride, 1}, packed_.w1_transposed(c), h_stride, h, h_stride);  // u - b1
-        tile_product(rows, width, dim, e, {n_stride, 1}, packed_.w2(c), h_stride, du, h_stride);            // dh
+        multiply<S>(rows, width, dim, n_left, packed_.w1_transposed(c), h, h_stride);  // u - b1
+        multiply<S>(rows, width, dim, e_left, packed_.w2(c), du, h_stride);            // dh
         for_each_masked_row(options_.inner, inner, row * sizes_.hidden + first, rows, width, sizes_.hidden,
                             [=, this, b = b1_ + first](int64_t r, const auto& factor) {
                               T* u = h + r * h_stride;
@@ -213,18 +263,22 @@ class BackwardPass {
                             });
         add_rows(rows, width, du, h_stride, sums + layout_.b1 + first);
         if (layout_.with_w) {
-          tile_product(dim, width, rows, e, {1, n_stride}, h, h_stride, sums + layout_.w2 + first, sizes_.hidden, true);
-          tile_product(width, dim, rows, du, {1, h_stride}, n, n_stride, sums + layout_.w1 + first * dim, dim, true);
+          multiply<S>(dim, width, rows, e_transposed, factor_of_h.right(rows, width, h, {h_stride, 1}),
+                      sums + layout_.w2 + first, sizes_.hidden, true);
+          multiply<S>(width, dim, rows, left_dut.left(width, rows, du, {1, h_stride}), n_right,
+                      sums + layout_.w1 + first * dim, dim, true);
         }
-        tile_product(rows, dim, width, du, {h_stride, 1}, packed_.w1(c), n_stride, dn, dim, c > 0);
+        multiply<S>(rows, dim, width, left_du.left(rows, width, du, {h_stride, 1}), packed_.w1(c), dn, dim, c > 0);
       }
-      T* const to = dx_ + row * dim;
+      S* const to = dx_ + row * dim;
       if (norm_) {
         normalise_rows_backward(dn, from, rows, dim, mean_ + row, rstd_ + row, gamma_,
                                 options_.residual ? gradient : nullptr, to, sums + layout_.gamma, sums + layout_.beta);
       } else {
         const T keep = options_.residual ? T(1) : T(0);
-        for (int64_t j = 0; j < rows * dim; ++j) to[j] = dn[j] + keep * gradient[j];
+        for_lanes<T>(rows * dim, [=]<class V>(TypeTag<V>, int64_t j) {
+          store<V>(to + j, load<V>(dn + j) + keep * load<V>(gradient + j));
+        });
       }
     }
   }
@@ -234,19 +288,20 @@ class BackwardPass {
   FeedForwardOptions options_;
   Act act_;
   GradientLayout layout_;
-  PackedWeights<T> packed_;
+  PackedWeights<S> packed_;
   bool norm_;
-  const T *g_, *x_, *b1_, *gamma_ = nullptr, *beta_ = nullptr, *mean_ = nullptr, *rstd_ = nullptr;
-  T* dx_;
+  const S *g_, *x_;
+  const T *b1_, *gamma_ = nullptr, *beta_ = nullptr, *mean_ = nullptr, *rstd_ = nullptr;
+  S* dx_;
 };
 
 }  // namespace
 
 void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForwardWeights& weights,
                   const FeedForwardOptions& options, const FeedForwardResult& result) {
-  visit_floating(x.dtype(), "feed_forward", [&]<class T>(TypeTag<T>) {
+  visit_stored(x.dtype(), "feed_forward", [&]<class S>(TypeTag<S>) {
     visit_activation(options.activation, [&](const auto act) {
-      const Forward<T, decltype(act)> forward(sizes, x, weights, options, result, act);
+      const Forward<S, decltype(act)> forward(sizes, x, weights, options, result, act);
       // In small blocks a piece has several tiles, to make up for the cost of its scratch memory.
       const int64_t tiles = std::max<int64_t>(1, 65536 / (sizes.dim * sizes.hidden));
       parallel_for(sizes.rows, tiles * tile_rows(sizes), forward);
@@ -257,11 +312,12 @@ void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForw
 void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean,
                            const Tensor& rstd, const FeedForwardWeights& weights, const FeedForwardOptions& options,
                            const FeedForwardGradients& result) {
-  visit_floating(x.dtype(), "feed_forward", [&]<class T>(TypeTag<T>) {
+  visit_stored(x.dtype(), "feed_forward", [&]<class S>(TypeTag<S>) {
+    using T = ComputeType<S>;
     visit_activation(options.activation, [&](const auto act) {
       const GradientLayout layout(sizes, result.weights.w1.defined());
-      const BackwardPass<T, decltype(act)> backward(sizes, g, x, mean, rstd, weights, options, layout,
-                                                    result.dx.data<T>(), act);
+      const BackwardPass<S, decltype(act)> backward(sizes, g, x, mean, rstd, weights, options, layout,
+                                                    result.dx.data<S>(), act);
       const int64_t grain = rows_per_gradient<T>(sizes.rows, layout.size, tile_rows(sizes));
       const Tensor total = sum_gradients<T>(sizes.rows, grain, layout.size, backward);
       hand_out<T>(total, layout.w1, result.weights.w1);

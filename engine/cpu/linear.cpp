@@ -1,10 +1,11 @@
 #include "engine/ops/linear.h"
 
+#include "engine/bf16.h"
+#include "engine/cpu/bf16/factors.h"
 #include "engine/cpu/parts/block_rows.h"
 #include "engine/cpu/parts/matmul.h"
 #include "engine/cpu/parts/norm_rows.h"
 #include "engine/cpu/parts/pack.h"
-#include "engine/cpu/parts/tile_product.h"
 
 namespace bochner::cpu {
 namespace {
@@ -23,37 +24,87 @@ void for_each_chunk(int64_t outputs, const Body& body) {
     body(first / kChunk, first, std::min(kChunk, outputs - first));
 }
 
-/// W^T in chunks: chunk c is (inputs x width), with rows stride() apart.
-template <class T>
+/// W^T in chunks: chunk c is (inputs x width).
+template <class S>
 class PackedTranspose {
  public:
-  PackedTranspose(const LinearSizes& sizes, const T* w)
-      : inputs_(sizes.inputs), stride_(padded<T>(std::min(sizes.outputs, kChunk))) {
+  PackedTranspose(const LinearSizes& sizes, const S* w)
+      : inputs_(sizes.inputs), stride_(padded<S>(std::min(sizes.outputs, kChunk))) {
     const int64_t chunks = ceil_div(sizes.outputs, kChunk);
-    memory_ = Tensor::empty({chunks * inputs_ * stride_}, dtype_of<T>);
+    memory_ = Tensor::empty({chunks * inputs_ * stride_}, dtype_of<S>);
     parallel_for(chunks, 1, [&](int64_t c, int64_t) {
       const int64_t width = std::min(kChunk, sizes.outputs - c * kChunk);
-      copy_transposed(width, inputs_, w + c * kChunk * inputs_, inputs_, memory_.data<T>() + c * inputs_ * stride_,
+      copy_transposed(width, inputs_, w + c * kChunk * inputs_, inputs_, memory_.data<S>() + c * inputs_ * stride_,
                       stride_);
     });
   }
-  const T* chunk(int64_t c) const { return memory_.data<T>() + c * inputs_ * stride_; }
-  int64_t stride() const { return stride_; }
+  Right<S> chunk(int64_t c) const { return {memory_.data<S>() + c * inputs_ * stride_, stride_}; }
 
  private:
   int64_t inputs_, stride_;
   Tensor memory_;
 };
+template <>
+class PackedTranspose<bfloat16> {
+ public:
+  PackedTranspose(const LinearSizes& sizes, const float* w) : size_(packed_size(kChunk, sizes.inputs)) {
+    const int64_t chunks = ceil_div(sizes.outputs, kChunk);
+    memory_ = Tensor::empty({chunks * size_}, DType::bf16);
+    parallel_for(chunks, 1, [&](int64_t c, int64_t) {
+      pack_right(sizes.inputs, std::min(kChunk, sizes.outputs - c * kChunk), w + c * kChunk * sizes.inputs,
+                 {1, sizes.inputs}, memory_.data<bfloat16>() + c * size_);
+    });
+  }
+  Right<bfloat16> chunk(int64_t c) const { return {memory_.data<bfloat16>() + c * size_}; }
+
+ private:
+  int64_t size_;
+  Tensor memory_;
+};
+
+/// W in chunks of outputs: chunk c is (width x inputs).
+template <class S>
+class PackedRows {
+ public:
+  PackedRows(const LinearSizes& sizes, const S* w)
+      : stride_(padded<S>(sizes.inputs)), memory_(Tensor::empty({sizes.outputs * stride_}, dtype_of<S>)) {
+    copy_rows(sizes.outputs, sizes.inputs, w, sizes.inputs, memory_.data<S>(), stride_);
+  }
+  Right<S> chunk(int64_t c) const { return {memory_.data<S>() + c * kChunk * stride_, stride_}; }
+
+ private:
+  int64_t stride_;
+  Tensor memory_;
+};
+template <>
+class PackedRows<bfloat16> {
+ public:
+  PackedRows(const LinearSizes& sizes, const float* w) : size_(packed_size(sizes.inputs, kChunk)) {
+    const int64_t chunks = ceil_div(sizes.outputs, kChunk);
+    memory_ = Tensor::empty({chunks * size_}, DType::bf16);
+    parallel_for(chunks, 1, [&](int64_t c, int64_t) {
+      pack_right(std::min(kChunk, sizes.outputs - c * kChunk), sizes.inputs, w + c * kChunk * sizes.inputs,
+                 {sizes.inputs, 1}, memory_.data<bfloat16>() + c * size_);
+    });
+  }
+  Right<bfloat16> chunk(int64_t c) const { return {memory_.data<bfloat16>() + c * size_}; }
+
+ private:
+  int64_t size_;
+  Tensor memory_;
+};
 
 /// The rows of x, or of their norm, as products read them.
-template <class T>
+template <class S>
 struct InputRows {
+  using T = ComputeType<S>;
   int64_t inputs;
-  const T *x, *gamma = nullptr, *beta = nullptr;
+  const S* x;
+  const T *gamma = nullptr, *beta = nullptr;
   int64_t stride;  ///< of the copies
 
   InputRows(const LinearSizes& sizes, const Tensor& from, const LinearWeights& weights)
-      : inputs(sizes.inputs), x(from.data<T>()), stride(padded<T>(sizes.inputs)) {
+      : inputs(sizes.inputs), x(from.data<S>()), stride(padded<T>(sizes.inputs)) {
     if (!weights.gamma.defined()) return;
     gamma = weights.gamma.data<T>();
     beta = weights.beta.data<T>();
@@ -64,39 +115,47 @@ struct InputRows {
     if (normed()) {
       normalise_rows(x + row * inputs, rows, inputs, mean + row, rstd + row, gamma, beta, to, stride);
     } else {
-      copy_rows(rows, inputs, x + row * inputs, inputs, to, stride);
+      for (int64_t r = 0; r < rows; ++r) move_row(inputs, x + (row + r) * inputs, to + r * stride);
     }
   }
 };
 
-template <class T>
+template <class S>
 void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights, const Tensor& residual,
              const LinearSpec& spec, const LinearResult& result) {
-  const InputRows<T> input(sizes, x, weights);
-  const PackedTranspose<T> w(sizes, weights.w.data<T>());
+  using T = ComputeType<S>;
+  constexpr bool kInPlace = std::is_same_v<S, T>;  // sums are made where y will be
+  const InputRows<S> input(sizes, x, weights);
+  const PackedTranspose<S> w(sizes, weights.w.data<T>());
   const T* const b = weights.b.data<T>();
-  const T* const base = residual.defined() ? residual.data<T>() : nullptr;
+  const S* const base = residual.defined() ? residual.data<S>() : nullptr;
   T* const mean = input.normed() ? result.mean.data<T>() : nullptr;
   T* const rstd = input.normed() ? result.rstd.data<T>() : nullptr;
-  T* const y = result.y.data<T>();
+  S* const y = result.y.data<S>();
   const int64_t tile = tile_rows(sizes);
   // In small layers a piece has several tiles, to make up for the cost of its scratch memory.
   const int64_t tiles = std::max<int64_t>(1, 16384 / (sizes.inputs * sizes.outputs));
   parallel_for(sizes.rows, tiles * tile, [&](int64_t begin, int64_t end) {
     const int64_t copied = input.normed() ? tile * input.stride : 0;
-    Scratch<T> scratch({copied});
+    const int64_t summed = kInPlace ? 0 : tile * sizes.outputs;
+    Scratch<T> scratch({copied, summed});
     T* const n = scratch.take(copied);
+    T* const sums = scratch.take(summed);
+    const Factor<S> factor_of_x(tile, sizes.inputs);
     DropoutWindow<T> window(spec.drop);
     for (int64_t row = begin; row < end; row += tile) {
       const int64_t rows = std::min(tile, end - row);
-      const T* left = input.x + row * sizes.inputs;
+      const S* const from = input.x + row * sizes.inputs;
+      Left<S> left;
       if (input.normed()) {
-        row_moments(left, rows, sizes.inputs, static_cast<T>(spec.eps), mean + row, rstd + row);
+        row_moments(from, rows, sizes.inputs, static_cast<T>(spec.eps), mean + row, rstd + row);
         input.copy(row, rows, mean, rstd, n);
-        left = n;
+        left = factor_of_x.left(rows, sizes.inputs, n, {input.stride, 1});
+      } else {
+        left = factor_of_x.left(rows, sizes.inputs, from, {sizes.inputs, 1});
       }
-      const int64_t stride = input.normed() ? input.stride : sizes.inputs;
-      T* const to = y + row * sizes.outputs;
+      T* to = sums;
+      if constexpr (kInPlace) to = y + row * sizes.outputs;
       const auto finish = [=, &spec](int64_t r, int64_t first, int64_t width, const auto& factor) {
         T* const s = to + r * sizes.outputs + first;
         const T* const shift = b + first;
@@ -105,12 +164,13 @@ void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& wei
         } else if (base == nullptr) {
           for (int64_t j = 0; j < width; ++j) s[j] = (s[j] + shift[j]) * factor(j);
         } else {
-          const T* const from = base + (row + r) * sizes.outputs + first;
-          for (int64_t j = 0; j < width; ++j) s[j] = from[j] + (s[j] + shift[j]) * factor(j);
+          const S* const kept = base + (row + r) * sizes.outputs + first;
+          for (int64_t j = 0; j < width; ++j) s[j] = static_cast<T>(kept[j]) + (s[j] + shift[j]) * factor(j);
         }
+        move_row(width, s, y + (row + r) * sizes.outputs + first);
       };
       for_each_chunk(sizes.outputs, [&](int64_t c, int64_t first, int64_t width) {
-        tile_product(rows, width, sizes.inputs, left, {stride, 1}, w.chunk(c), w.stride(), to + first, sizes.outputs);
+        multiply<S>(rows, width, sizes.inputs, left, w.chunk(c), to + first, sizes.outputs);
         if (spec.drop.active()) return;
         for (int64_t r = 0; r < rows; ++r) finish(r, first, width, [](int64_t) { return T(1); });
       });
@@ -121,35 +181,36 @@ void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& wei
 }
 
 /// The rows of e, the gradient behind bias and activation.
-template <class T>
+template <class S>
 struct Slopes {
+  using T = ComputeType<S>;
   int64_t outputs;
-  const T *g, *y;  ///< y where relu is
+  const S *g, *y;  ///< y where relu is
   T scale;         ///< of dropout
 
   Slopes(const LinearSizes& sizes, const Tensor& gradient, const LinearResult& made, const LinearSpec& spec)
       : outputs(sizes.outputs),
-        g(gradient.data<T>()),
-        y(spec.relu ? made.y.data<T>() : nullptr),
+        g(gradient.data<S>()),
+        y(spec.relu ? made.y.data<S>() : nullptr),
         scale(spec.drop.active() ? static_cast<T>(spec.drop.scale()) : T(1)) {}
 
   void copy(int64_t row, int64_t rows, const Dropout& drop, DropoutWindow<T>& window, T* to, int64_t stride) const {
     if (y != nullptr) {
       for (int64_t r = 0; r < rows; ++r, to += stride) {
-        const T* const from = g + (row + r) * outputs;
-        const T* const value = y + (row + r) * outputs;
+        const S* const from = g + (row + r) * outputs;
+        const S* const value = y + (row + r) * outputs;
         for (int64_t j = 0; j < outputs; ++j) {
-          const T slope = from[j] * scale;  // always computed: without a branch the loop vectorises
-          to[j] = value[j] > T(0) ? slope : T(0);
+          const T slope = static_cast<T>(from[j]) * scale;  // always computed: without a branch the loop vectorises
+          to[j] = static_cast<T>(value[j]) > T(0) ? slope : T(0);
         }
       }
       return;
     }
     for_each_masked_run(drop, window, row * outputs, rows, outputs,
                         [=, this](int64_t r, int64_t first, int64_t width, const auto& factor) {
-                          const T* from = g + (row + r) * outputs + first;
+                          const S* from = g + (row + r) * outputs + first;
                           T* e = to + r * stride + first;
-                          for (int64_t j = 0; j < width; ++j) e[j] = from[j] * factor(j);
+                          for (int64_t j = 0; j < width; ++j) e[j] = static_cast<T>(from[j]) * factor(j);
                         });
   }
 };
@@ -209,46 +270,55 @@ void plain_backward(const LinearSizes& sizes, const Tensor& gradient, const Tens
            result.dx);
 }
 
-template <class T>
+template <class S>
 void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const LinearResult& made,
               const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
-  const InputRows<T> input(sizes, x, weights);
-  const Slopes<T> slopes(sizes, g, made, spec);
-  const int64_t w_stride = padded<T>(sizes.inputs);
+  using T = ComputeType<S>;
+  constexpr bool kInPlace = std::is_same_v<S, T>;
+  const InputRows<S> input(sizes, x, weights);
+  const Slopes<S> slopes(sizes, g, made, spec);
   const int64_t e_stride = padded<T>(sizes.outputs);
-  const Tensor packed = Tensor::empty({sizes.outputs * w_stride}, dtype_of<T>);
-  copy_rows(sizes.outputs, sizes.inputs, weights.w.data<T>(), sizes.inputs, packed.data<T>(), w_stride);
-  const T* const w = packed.data<T>();
+  const PackedRows<S> w(sizes, weights.w.data<T>());
   const T* const mean = input.normed() ? made.mean.data<T>() : nullptr;
   const T* const rstd = input.normed() ? made.rstd.data<T>() : nullptr;
-  T* const dx = result.dx.defined() ? result.dx.data<T>() : nullptr;
+  S* const dx = result.dx.defined() ? result.dx.data<S>() : nullptr;
   const bool with_w = result.weights.w.defined();
   const SumLayout at(sizes, with_w);
   const int64_t tile = tile_rows(sizes);
   const int64_t grain = rows_per_sum<T>(sizes, with_w);
+  const int64_t most = std::min(kChunk, sizes.outputs);
   const Tensor total = sum_gradients<T>(sizes.rows, grain, at.size, [&](int64_t begin, int64_t end, T* sums) {
     Scratch<T> scratch({tile * input.stride, tile * e_stride, tile * sizes.inputs});
     T* const n = scratch.take(tile * input.stride);
     T* const e = scratch.take(tile * e_stride);
     T* const dn = scratch.take(tile * sizes.inputs);
+    const Factor<S> factor_of_n(sizes.inputs, tile);
+    const Factor<S> factor_of_e(std::max(most, tile), std::max(most, tile));
     DropoutWindow<T> window(spec.drop);
     for (int64_t row = begin; row < end; row += tile) {
       const int64_t rows = std::min(tile, end - row);
       input.copy(row, rows, mean, rstd, n);
       slopes.copy(row, rows, spec.drop, window, e, e_stride);
       add_rows(rows, sizes.outputs, e, e_stride, sums + at.b);
-      T* const flow = input.normed() ? dn : dx == nullptr ? nullptr : dx + row * sizes.inputs;
+      T* flow = dn;
+      if constexpr (kInPlace) {
+        if (!input.normed()) flow = dx == nullptr ? nullptr : dx + row * sizes.inputs;
+      }
+      const Right<S> right = factor_of_n.right(rows, sizes.inputs, n, {input.stride, 1});
       for_each_chunk(sizes.outputs, [&](int64_t c, int64_t first, int64_t width) {
         if (with_w)
-          tile_product(width, sizes.inputs, rows, e + first, {1, e_stride}, n, input.stride,
-                       sums + first * sizes.inputs, sizes.inputs, true);  // dW += e^T n
-        if (flow == nullptr) return;
-        tile_product(rows, sizes.inputs, width, e + first, {e_stride, 1}, w + first * w_stride, w_stride, flow,
-                     sizes.inputs, c > 0);  // dn += e W
+          multiply<S>(width, sizes.inputs, rows, factor_of_e.left(width, rows, e + first, {1, e_stride}), right,
+                      sums + first * sizes.inputs, sizes.inputs, true);  // dW += e^T n
+        if (dx == nullptr) return;
+        multiply<S>(rows, sizes.inputs, width, factor_of_e.left(rows, width, e + first, {e_stride, 1}), w.chunk(c),
+                    flow, sizes.inputs, c > 0);  // dn += e W
       });
       if (input.normed()) {
-        normalise_rows_backward<T>(dn, input.x + row * sizes.inputs, rows, sizes.inputs, mean + row, rstd + row,
-                                   input.gamma, nullptr, dx + row * sizes.inputs, sums + at.gamma, sums + at.beta);
+        normalise_rows_backward(dn, input.x + row * sizes.inputs, rows, sizes.inputs, mean + row, rstd + row,
+                                input.gamma, static_cast<const S*>(nullptr), dx + row * sizes.inputs, sums + at.gamma,
+                                sums + at.beta);
+      } else if (dx != nullptr) {
+        move_row(rows * sizes.inputs, flow, dx + row * sizes.inputs);
       }
     }
   });
@@ -262,18 +332,18 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
 
 void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights, const Tensor& residual,
             const LinearSpec& spec, const LinearResult& result) {
-  visit_floating(x.dtype(), "linear",
-                 [&]<class T>(TypeTag<T>) { forward<T>(sizes, x, weights, residual, spec, result); });
+  visit_stored(x.dtype(), "linear",
+               [&]<class S>(TypeTag<S>) { forward<S>(sizes, x, weights, residual, spec, result); });
 }
 
 void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const LinearResult& made,
                      const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
-  visit_floating(x.dtype(), "linear", [&]<class T>(TypeTag<T>) {
-    if (is_plain<T>(sizes, weights, result.weights.w.defined())) {
-      plain_backward<T>(sizes, g, x, made, weights, spec, result);
-    } else {
-      backward<T>(sizes, g, x, made, weights, spec, result);
+  visit_stored(x.dtype(), "linear", [&]<class S>(TypeTag<S>) {
+    if constexpr (!std::is_same_v<S, bfloat16>) {
+      if (is_plain<S>(sizes, weights, result.weights.w.defined()))
+        return plain_backward<S>(sizes, g, x, made, weights, spec, result);
     }
+    backward<S>(sizes, g, x, made, weights, spec, result);
   });
 }
 

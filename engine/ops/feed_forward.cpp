@@ -68,14 +68,6 @@ Shape rows_of(const Tensor& x) {
 
 Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
 
-/// The weights with W1 and W2 rounded to bf16, as the kernels for bf16 read them.
-FeedForwardWeights rounded_to_bf16(const FeedForwardWeights& weights) {
-  FeedForwardWeights result = weights;
-  result.w1 = to_f32(to_bf16(weights.w1));
-  result.w2 = to_f32(to_bf16(weights.w2));
-  return result;
-}
-
 double products_of(const FeedForwardSizes& sizes) {
   return static_cast<double>(sizes.rows) * static_cast<double>(sizes.dim) * static_cast<double>(sizes.hidden);
 }
@@ -87,11 +79,6 @@ bool has_work(const FeedForwardSizes& sizes) { return sizes.rows > 0 && sizes.di
 FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weights, const FeedForwardOptions& options) {
   const FeedForwardSizes sizes = checked_sizes(x, weights);
   if (sizes.rows > 0 && sizes.hidden == 0) fail("feed_forward: a hidden layer of size 0 computes nothing");
-  if (must_convert(x)) {
-    FeedForwardResult result = feed_forward(to_f32(x), rounded_to_bf16(weights), options);
-    result.y = to_bf16(result.y);
-    return result;
-  }
   FeedForwardResult result{Tensor::empty(x.shape(), x.dtype(), x.device()), {}, {}};
   if (weights.gamma.defined()) {
     result.mean = Tensor::zeros(rows_of(x), compute_dtype(x.dtype()), x.device());
@@ -113,12 +100,6 @@ FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, con
   const bool norm = weights.gamma.defined();
   if (norm && (!(mean.shape() == rows_of(x)) || !(rstd.shape() == rows_of(x))))
     fail("feed_forward: mean {} and rstd {} do not fit x {}", mean.str(), rstd.str(), x.str());
-  if (must_convert(x)) {
-    FeedForwardGradients result =
-        feed_forward_backward(to_f32(g), to_f32(x), mean, rstd, rounded_to_bf16(weights), options, need_w);
-    result.dx = to_bf16(result.dx);
-    return result;
-  }
   const FeedForwardGradients result{
       zeros_like(x),
       {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(need_w ? weights.w1 : Tensor()),

@@ -64,11 +64,6 @@ LinearWeights complete(const LinearWeights& weights, const LinearSizes& sizes, c
 
 Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
 
-/// The weights with W rounded to bf16, as the kernels for bf16 read it.
-LinearWeights rounded_to_bf16(const LinearWeights& weights) {
-  return {weights.gamma, weights.beta, to_f32(to_bf16(weights.w)), weights.b};
-}
-
 double products_of(const LinearSizes& sizes) {
   return static_cast<double>(sizes.rows) * static_cast<double>(sizes.inputs) * static_cast<double>(sizes.outputs);
 }
@@ -85,11 +80,6 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
   if (spec.relu && residual.defined())
     fail("linear: relu together with a residual; add the residual to what this returns");
   if (sizes.rows > 0 && sizes.inputs == 0) fail("linear: x {} has no inputs to compute with", x.str());
-  if (must_convert(x)) {
-    LinearResult result = linear(to_f32(x), rounded_to_bf16(weights), to_f32(residual), spec);
-    result.y = to_bf16(result.y);
-    return result;
-  }
   LinearResult result{Tensor::empty(shape, x.dtype(), x.device()), {}, {}};
   if (weights.gamma.defined()) {
     result.mean = Tensor::empty(rows_of(x), compute_dtype(x.dtype()), x.device());
@@ -113,12 +103,6 @@ LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearRe
     fail("linear: mean {} and rstd {} do not fit x {}", made.mean.str(), made.rstd.str(), x.str());
   if (spec.relu && (!made.y.defined() || !(made.y.shape() == g.shape())))
     fail("linear: behind relu the y of {} is needed; pass what linear() returned", g.shape().str());
-  if (must_convert(x)) {
-    LinearGradients result = linear_backward(to_f32(g), to_f32(x), {to_f32(made.y), made.mean, made.rstd},
-                                             rounded_to_bf16(weights), spec, needs);
-    result.dx = to_bf16(result.dx);
-    return result;
-  }
   if (!has_work(sizes)) {
     return {zeros_like(x),
             {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(needs.w ? weights.w : Tensor()),

@@ -19,6 +19,7 @@
 #include "datasets/tables/tabular.h"
 #include "engine/cpu/parts/blas.h"
 #include "engine/parallel.h"
+#include "engine/precision.h"
 #include "layers/models/bert.h"
 #include "layers/models/encoder.h"
 #include "layers/models/mlp.h"
@@ -140,6 +141,7 @@ Training mlp(int64_t batch) {
 int main(int argc, char** argv) try {
   EncoderOptions options;
   std::string name;
+  std::string precision_name;
   int64_t features = 0;
   int64_t batch = 16;
   int count = 2;
@@ -160,6 +162,7 @@ int main(int argc, char** argv) try {
       ("seconds", po::value(&budget)->default_value(6))                 //
       ("composed", po::bool_switch(&composed))                          //
       ("bert", po::bool_switch(&is_bert))                               //
+      ("precision", po::value(&precision_name)->default_value("f32"))   //
       ("recompute", po::bool_switch(&options.recompute));
   po::variables_map given;
   po::store(po::parse_command_line(argc, argv, described), given);
@@ -169,6 +172,7 @@ int main(int argc, char** argv) try {
   }
   po::notify(given);
   set_threads(count);
+  set_precision(precision_named(precision_name));
   const int64_t base = resident_megabytes();
   options.attention.mechanism = name;
   options.attention.mechanism.set_known({{"streaming", !composed}});

@@ -31,8 +31,8 @@ inline void add_parts(int64_t pieces, int64_t columns, const T* parts, T* to) {
 }
 
 /// sum[j] += sum_i x[i * stride + j] for j in [0, columns), i in [0, rows), four rows at a time.
-template <class T>
-inline void add_rows(int64_t rows, int64_t columns, const T* x, int64_t stride, T* sum) {
+template <class T, class S>
+inline void add_rows(int64_t rows, int64_t columns, const S* x, int64_t stride, T* sum) {
   int64_t i = 0;
   for (; i + 4 <= rows; i += 4) {
     const T* a = x + i * stride;

@@ -1,5 +1,6 @@
 // LayerNorm of contiguous rows, forward and backward; equations in engine/ops/norm.h. Shared by the kernels of norm.cpp
-// and by the fused blocks that normalise rows as they go.
+// and by the fused blocks that normalise rows as they go. T is the type of sums and weights; rows in memory may be
+// bf16.
 //
 // Rows are taken four at a time: a short row would spend most of its time on the sum of the lanes of one vector, which
 // takes four rows together a third of the steps.
@@ -63,8 +64,8 @@ inline std::array<T, R> row_sums(int64_t count, const Term& term) {
   return result;
 }
 
-template <class T, int R>
-inline void moments(const T* x, int64_t count, T eps, T* mean, T* rstd) {
+template <class T, int R, class S>
+inline void moments(const S* x, int64_t count, T eps, T* mean, T* rstd) {
   const T share = T(1) / static_cast<T>(count);
   const std::array<T, R> sum =
       row_sums<T, R>(count, [=]<class V>(TypeTag<V>, int r, int64_t i) { return load<V>(x + r * count + i); });
@@ -80,9 +81,9 @@ inline void moments(const T* x, int64_t count, T eps, T* mean, T* rstd) {
   }
 }
 
-template <class T, int R>
-inline void backward(const T* g, const T* x, int64_t count, const T* mean, const T* rstd, const T* gamma,
-                     const T* residual, T* dx, T* dgamma, T* dbeta) {
+template <class T, int R, class G, class S>
+inline void backward(const G* g, const S* x, int64_t count, const T* mean, const T* rstd, const T* gamma,
+                     const S* residual, S* dx, T* dgamma, T* dbeta) {
   std::array<T, R> centre;
   std::array<T, R> spread;
   std::copy(mean, mean + R, centre.begin());
@@ -130,20 +131,20 @@ inline void for_row_blocks(int64_t rows, const Body& body) {
 }
 
 /// mean and rstd of each row of x (rows, count).
-template <class T>
-inline void row_moments(const T* x, int64_t rows, int64_t count, T eps, T* mean, T* rstd) {
+template <class T, class S>
+inline void row_moments(const S* x, int64_t rows, int64_t count, T eps, T* mean, T* rstd) {
   for_row_blocks(rows, [=]<int R>(int64_t row, std::integral_constant<int, R>) {
     detail::moments<T, R>(x + row * count, count, eps, mean + row, rstd + row);
   });
 }
 
 /// y = (x - mean) rstd gamma + beta; rows of y are y_stride elements apart.
-template <class T>
-inline void normalise_rows(const T* x, int64_t rows, int64_t count, const T* mean, const T* rstd, const T* gamma,
-                           const T* beta, T* y, int64_t y_stride) {
+template <class T, class S, class To>
+inline void normalise_rows(const S* x, int64_t rows, int64_t count, const T* mean, const T* rstd, const T* gamma,
+                           const T* beta, To* y, int64_t y_stride) {
   for (int64_t row = 0; row < rows; ++row) {
-    const T* from = x + row * count;
-    T* to = y + row * y_stride;
+    const S* from = x + row * count;
+    To* to = y + row * y_stride;
     const T centre = mean[row];  // copies, since the compiler must assume that y overlaps them
     const T scale = rstd[row];
     for_lanes<T>(count, [=]<class V>(TypeTag<V>, int64_t i) {
@@ -155,9 +156,9 @@ inline void normalise_rows(const T* x, int64_t rows, int64_t count, const T* mea
 
 /// dx = rstd (h - mean h - xhat mean(h xhat)) [+ residual], h = g gamma;  dgamma += g xhat, dbeta += g.
 /// residual may be null; dx may be g or residual.
-template <class T>
-inline void normalise_rows_backward(const T* g, const T* x, int64_t rows, int64_t count, const T* mean, const T* rstd,
-                                    const T* gamma, const T* residual, T* dx, T* dgamma, T* dbeta) {
+template <class T, class G, class S>
+inline void normalise_rows_backward(const G* g, const S* x, int64_t rows, int64_t count, const T* mean, const T* rstd,
+                                    const T* gamma, const S* residual, S* dx, T* dgamma, T* dbeta) {
   for_row_blocks(rows, [=]<int R>(int64_t row, std::integral_constant<int, R>) {
     const int64_t at = row * count;
     detail::backward<T, R>(g + at, x + at, count, mean + row, rstd + row, gamma,
