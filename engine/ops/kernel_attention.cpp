@@ -98,11 +98,11 @@ double products_of(Spec spec, T Q, T K, T V, W Omega) {
   return heads * tokens * (products_of_projection(Omega, Q.size(3)) + features * static_cast<double>(V.size(3)));
 }
 
-/// Whether bf16 is computed in f32: always on the CPU, and on a card if eps is added before the shift, since the
-/// kernels for bf16 add one eps to all features.
+/// Whether bf16 is computed in f32: on a card if eps is added before the shift, since its kernels for bf16 add one eps
+/// to all features.
 bool computes_in_f32(Spec spec, T Q) {
   const bool floors = spec.shifts() && spec.map.absolute_eps && spec.map.eps > 0;
-  return must_convert(Q) || (Q.dtype() == DType::bf16 && floors);
+  return !Q.device().is_cpu() && Q.dtype() == DType::bf16 && floors;
 }
 
 }  // namespace

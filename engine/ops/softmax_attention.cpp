@@ -28,12 +28,6 @@ double products_of(const Tensor& Q, const Tensor& K, const Tensor& V, const Soft
 SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
                                   const SoftmaxAttentionOptions& options, const Tensor& to) {
   check_attention(kOp, Q, K, V, key_mask);
-  if (must_convert(Q)) {
-    const SoftmaxAttended found = softmax_attention(to_f32(Q), to_f32(K), to_f32(V), key_mask, options);
-    const Tensor O = attention_output(kOp, found.O.shape(), Q, to);
-    O.copy_(found.O);
-    return {O, found.logsumexp};
-  }
   const SoftmaxAttended attended{
       attention_output(kOp, {Q.size(0), Q.size(1), Q.size(2), V.size(3)}, Q, to),
       Tensor::empty({Q.size(0), Q.size(1), Q.size(2)}, compute_dtype(Q.dtype()), Q.device())};
@@ -51,14 +45,6 @@ AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q,
     fail("{}: the gradient is {}, the output {}", kOp, dO.str(), attended.O.str());
   }
   const AttentionGradients grads = attention_gradients(kOp, Q, K, V, to);
-  if (must_convert(Q)) {
-    const AttentionGradients found = softmax_attention_backward(to_f32(dO), to_f32(Q), to_f32(K), to_f32(V), key_mask,
-                                                                {to_f32(attended.O), attended.logsumexp}, options);
-    grads.dQ.copy_(found.dQ);
-    grads.dK.copy_(found.dK);
-    grads.dV.copy_(found.dV);
-    return grads;
-  }
   work::add_flops(4 * products_of(Q, K, V, options));
   kBackward(Q.device(), with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask,
             SoftmaxAttended{with_whole_rows(attended.O), attended.logsumexp}, options, grads);

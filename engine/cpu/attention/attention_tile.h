@@ -202,28 +202,32 @@ void add_row_totals(const T* x, const T* weights, int64_t rows, int64_t columns,
 
 namespace detail {
 
-template <class T>
-inline Vector<T> load_part(const T* from, int64_t count) {
-  if (count >= kLanes<T>) return load<Vector<T>>(from);
-  Vector<T> value{};
-  if (count > 0) std::memcpy(&value, from, static_cast<size_t>(count) * sizeof(T));
-  return value;
+template <class S>
+inline Vector<ComputeType<S>> load_part(const S* from, int64_t count) {
+  using V = Vector<ComputeType<S>>;
+  if (count >= kLanes<ComputeType<S>>) return load<V>(from);
+  S part[kLanes<ComputeType<S>>] = {};
+  if (count > 0) std::memcpy(static_cast<void*>(part), from, static_cast<size_t>(count) * sizeof(S));
+  return load<V>(static_cast<const S*>(part));
 }
-template <class T>
-inline void store_part(T* to, const Vector<T>& value, int64_t count) {
-  if (count >= kLanes<T>) {
+template <class S>
+inline void store_part(S* to, const Vector<ComputeType<S>>& value, int64_t count) {
+  if (count >= kLanes<ComputeType<S>>) {
     store(to, value);
   } else {
-    std::memcpy(to, &value, static_cast<size_t>(count) * sizeof(T));
+    S part[kLanes<ComputeType<S>>];
+    store(static_cast<S*>(part), value);
+    std::memcpy(static_cast<void*>(to), part, static_cast<size_t>(count) * sizeof(S));
   }
 }
 
 }  // namespace detail
 
 /// to (dim x kTile) = factor * from^T, from (count x dim). Columns from count to the next whole vector become 0. Tokens
-/// lie a stride apart, so those of the next tile are prefetched.
-template <class T>
-void load_transposed(Rows<const T> from, int64_t count, int64_t dim, T factor, T* to) {
+/// lie a stride apart, so those of the next tile are prefetched. S is the type of tokens in memory.
+template <class S>
+void load_transposed(Rows<const S> from, int64_t count, int64_t dim, ComputeType<S> factor, ComputeType<S>* to) {
+  using T = ComputeType<S>;
   constexpr int W = kLanes<T>;
   for (int64_t token = 0; token < count; token += W) {
     const bool whole = count - token >= W;
@@ -232,7 +236,7 @@ void load_transposed(Rows<const T> from, int64_t count, int64_t dim, T factor, T
       if (whole && dim - d >= W) {
 #pragma GCC unroll 16
         for (int i = 0; i < W; ++i) {
-          const T* at = from[token + i] + d;
+          const S* at = from[token + i] + d;
           __builtin_prefetch(at + kTile * from.stride);
           block[i] = load<Vector<T>>(at) * factor;
         }
@@ -249,8 +253,10 @@ void load_transposed(Rows<const T> from, int64_t count, int64_t dim, T factor, T
 }
 
 /// to (count x dim) = (from diag(factors))^T, from (dim x kTile); a factor for each token.
-template <class T>
-void store_transposed(const T* from, const T* factors, int64_t count, int64_t dim, Rows<T> to) {
+template <class S>
+void store_transposed(const ComputeType<S>* from, const ComputeType<S>* factors, int64_t count, int64_t dim,
+                      Rows<S> to) {
+  using T = ComputeType<S>;
   constexpr int W = kLanes<T>;
   for (int64_t token = 0; token < count; token += W) {
     const auto factor = load<Vector<T>>(factors + token);
@@ -264,7 +270,7 @@ void store_transposed(const T* from, const T* factors, int64_t count, int64_t di
       if (whole && dim - d >= W) {
 #pragma GCC unroll 16
         for (int i = 0; i < W; ++i) {
-          T* at = to[token + i] + d;
+          S* at = to[token + i] + d;
           __builtin_prefetch(at + kTile * to.stride, 1);
           store(at, block[i]);
         }
@@ -277,11 +283,12 @@ void store_transposed(const T* from, const T* factors, int64_t count, int64_t di
 }
 
 /// to (count x dim, contiguous) = rows `first`, first + 1, ... of the list.
-template <class T>
-void gather_rows(Rows<const T> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, T* to) {
+template <class S>
+void gather_rows(Rows<const S> from, const KeyList& list, int64_t first, int64_t count, int64_t dim,
+                 ComputeType<S>* to) {
   for (int64_t i = 0; i < count; ++i) {
-    const T* row = from[list[first + i]];
-    for (int64_t d = 0; d < dim; d += kVectorBytes / static_cast<int64_t>(sizeof(T))) {
+    const S* row = from[list[first + i]];
+    for (int64_t d = 0; d < dim; d += kLanes<ComputeType<S>>) {
       __builtin_prefetch(row + kTile * from.stride + d);
       detail::store_part(to + i * dim + d, detail::load_part(row + d, dim - d), dim - d);
     }
@@ -290,36 +297,36 @@ void gather_rows(Rows<const T> from, const KeyList& list, int64_t first, int64_t
 
 /// Rows first, first + 1, ... of the list, in place if they follow one another in memory, otherwise copied to `scratch`
 /// (count x dim).
-template <class T>
-Rows<const T> gathered(Rows<const T> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, T* scratch) {
+template <class S>
+Rows<const S> gathered(Rows<const S> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, S* scratch) {
   if (count == 0) return from;
   if (list[first + count - 1] - list[first] == count - 1) return {from[list[first]], from.stride};
-  gather_rows(from, list, first, count, dim, scratch);
+  for (int64_t i = 0; i < count; ++i) std::copy_n(from[list[first + i]], dim, scratch + i * dim);
   return {scratch, dim};
 }
 
 /// store_transposed into rows of a list; `scratch` holds kTile x dim.
-template <class T>
-void store_transposed(const T* from, const T* factors, const KeyList& list, int64_t first, int64_t count, int64_t dim,
-                      T* scratch, Rows<T> to) {
+template <class S>
+void store_transposed(const ComputeType<S>* from, const ComputeType<S>* factors, const KeyList& list, int64_t first,
+                      int64_t count, int64_t dim, S* scratch, Rows<S> to) {
   if (count == 0) return;
   if (list[first + count - 1] - list[first] == count - 1) {
-    store_transposed<T>(from, factors, count, dim, {to[list[first]], to.stride});
+    store_transposed<S>(from, factors, count, dim, {to[list[first]], to.stride});
     return;
   }
-  store_transposed<T>(from, factors, count, dim, {scratch, dim});
+  store_transposed<S>(from, factors, count, dim, {scratch, dim});
   for (int64_t i = 0; i < count; ++i) std::copy_n(scratch + i * dim, dim, to[list[first + i]]);
 }
 
 /// Sets the rows that are not in the list to 0.
-template <class T>
-void clear_unlisted(const KeyList& list, int64_t length, int64_t dim, Rows<T> rows) {
+template <class S>
+void clear_unlisted(const KeyList& list, int64_t length, int64_t dim, Rows<S> rows) {
   int64_t next = 0;
   for (int64_t j = 0; j < length && list.count < length; ++j) {
     if (next < list.count && list[next] == j) {
       ++next;
     } else {
-      std::fill_n(rows[j], dim, T(0));
+      std::fill_n(rows[j], dim, S());
     }
   }
 }

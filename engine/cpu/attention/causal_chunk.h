@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "engine/cpu/attention/kernel_attention_parts.h"
-#include "engine/cpu/parts/tile_product.h"
 
 namespace bochner::cpu {
 
@@ -13,26 +12,30 @@ namespace bochner::cpu {
 inline constexpr int kLargestRise = 40;
 
 /// One chunk of one head: its tokens, features and weights.
-template <class T>
+template <class S>
 class Chunk {
  public:
+  using T = ComputeType<S>;
   Chunk(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
         const Tensor& V, const Frequencies& Omega, const KeyList& list, int64_t b, int64_t h)
       : spec_(spec),
         sizes_(sizes),
         list_(list),
-        q_(rows_of<const T>(Q, b, h)),
-        k_(rows_of<const T>(K, b, h)),
-        v_(rows_of<const T>(V, b, h)),
-        queries_(feature_tile<T>(spec, sizes, Omega, h)),
-        keys_(feature_tile<T>(spec, sizes, Omega, h)),
-        values_(kTile * sizes.value_dim) {
+        q_(rows_of<const S>(Q, b, h)),
+        k_(rows_of<const S>(K, b, h)),
+        v_(rows_of<const S>(V, b, h)),
+        queries_(feature_tile<S>(spec, sizes, Omega, h)),
+        keys_(feature_tile<S>(spec, sizes, Omega, h)),
+        values_(kTile * sizes.value_dim),
+        product_(std::max({kTile, sizes.features, sizes.value_dim}),
+                 std::max({kTile, sizes.features, sizes.value_dim})) {
     std::fill_n(feature_sums_, kTile, T(0));
     std::fill_n(raise_, kTile, T(1));
   }
 
-  FeatureTile<T>& queries() { return queries_; }
-  FeatureTile<T>& keys() { return keys_; }
+  FeatureTile<S>& queries() { return queries_; }
+  FeatureTile<S>& keys() { return keys_; }
+  const TileProduct<S>& product() const { return product_; }
   const T* V() const { return values_; }  ///< (key_count, value_dim)
   int64_t begin() const { return begin_; }
   int64_t count() const { return count_; }          ///< queries
@@ -54,7 +57,7 @@ class Chunk {
     keys_.project(k_, list_, first_key_, key_count_);
     const T factor = spec_.shifts() ? follow_exponents(shift, largest) : T(1);
     keys_.key_features(shift, !eps_comes_later(spec_));
-    gather_rows<T>(v_, list_, first_key_, key_count_, sizes_.value_dim, values_);
+    gather_rows<S>(v_, list_, first_key_, key_count_, sizes_.value_dim, values_);
     return factor;
   }
 
@@ -98,7 +101,7 @@ class Chunk {
   /// S += F_k V, z += F_k 1
   void add_to(const KernelState<T>& state) {
     const int64_t E = sizes_.value_dim;
-    tile_product<T>(sizes_.features, E, key_count_, keys_.F(), {kTile, 1}, values_, E, state.S, E, true);
+    product_(sizes_.features, E, key_count_, keys_.F(), {kTile, 1}, values_, E, state.S, E, true);
     add_row_totals<T>(keys_.F(), nullptr, sizes_.features, keys_.columns(), state.z);
     if (!eps_comes_later(spec_)) return;
     for (int64_t j = 0; j < key_count_; ++j) {
@@ -110,7 +113,7 @@ class Chunk {
   /// A^T (keys x queries): weights before normalisation.
   void weights(T* At) {
     const int64_t columns = queries_.columns();
-    tile_product<T>(key_count_, columns, sizes_.features, keys_.F(), {1, kTile}, queries_.F(), kTile, At, kTile);
+    product_(key_count_, columns, sizes_.features, keys_.F(), {1, kTile}, queries_.F(), kTile, At, kTile);
     for (int64_t j = 0; j < key_count_; ++j) {
       T* row = At + j * kTile;
       for (int64_t i = 0; i < columns && eps_comes_later(spec_); ++i) row[i] += feature_sums_[i];
@@ -151,12 +154,13 @@ class Chunk {
   const KernelAttentionSpec& spec_;
   const KernelAttentionSizes& sizes_;
   KeyList list_;
-  Rows<const T> q_;
-  Rows<const T> k_;
-  Rows<const T> v_;
-  FeatureTile<T> queries_;
-  FeatureTile<T> keys_;
+  Rows<const S> q_;
+  Rows<const S> k_;
+  Rows<const S> v_;
+  FeatureTile<S> queries_;
+  FeatureTile<S> keys_;
   Buffer<T> values_;
+  TileProduct<S> product_;
   alignas(64) T raise_[kTile];
   alignas(64) T feature_sums_[kTile];
   int64_t begin_ = 0;
@@ -166,8 +170,9 @@ class Chunk {
 };
 
 /// S, z and their shift, carried along a head.
-template <class T>
+template <class S>
 struct Carried {
+  using T = ComputeType<S>;
   Carried(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes)
       : size(kernel_attention_state_size(sizes.features, sizes.value_dim)), memory(size), state(memory, sizes) {
     std::fill_n(static_cast<T*>(memory), size, T(0));
@@ -176,7 +181,7 @@ struct Carried {
   void save(T* to) const { std::copy_n(static_cast<const T*>(memory), size, to); }
   void load(const T* from) { std::copy_n(from, size, static_cast<T*>(memory)); }
   /// Loads a chunk's keys and rescales S and z to its shift; returns the factor.
-  T advance(Chunk<T>& chunk, int64_t begin, int64_t end) {
+  T advance(Chunk<S>& chunk, int64_t begin, int64_t end) {
     const T factor = chunk.load_keys(begin, end, *state.shift, *state.largest);
     for (T* at = state.S; at < state.totals && factor != 1; ++at) *at *= factor;
     return factor;

@@ -7,23 +7,25 @@
 // features' eps, which no shift scales, adds eps f_i to each visible weight, where f_i is the sum of the query's
 // features.
 #include "engine/cpu/attention/causal_chunk.h"
-#include "engine/cpu/parts/tile_product.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
 namespace {
 
 /// O of a chunk.
-template <class T>
-void attend_chunk(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, Chunk<T>& chunk,
-                  const KernelState<T>& state, T* At, T* Ot, T* denominators, Rows<T> O) {
+template <class S>
+void attend_chunk(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, Chunk<S>& chunk,
+                  const KernelState<ComputeType<S>>& state, ComputeType<S>* At, ComputeType<S>* Ot,
+                  ComputeType<S>* denominators, Rows<S> O) {
+  using T = ComputeType<S>;
   const int64_t E = sizes.value_dim;
   const int64_t F = sizes.features;
   const int64_t columns = chunk.queries().columns();
   const T* Fq = chunk.queries().F();
   chunk.weights(At);
-  tile_product<T>(E, columns, F, state.S, {1, E}, Fq, kTile, Ot, kTile);                          // S^T F
-  tile_product<T>(E, columns, chunk.key_count(), chunk.V(), {1, E}, At, kTile, Ot, kTile, true);  // + V^T A^T
+  const TileProduct<S>& product = chunk.product();
+  product(E, columns, F, state.S, {1, E}, Fq, kTile, Ot, kTile);                          // S^T F
+  product(E, columns, chunk.key_count(), chunk.V(), {1, E}, At, kTile, Ot, kTile, true);  // + V^T A^T
   if (eps_comes_later(spec)) {
     for (int64_t d = 0; d < E; ++d) {
       for (int64_t i = 0; i < columns; ++i) Ot[d * kTile + i] += chunk.feature_sums()[i] * state.totals[d];
@@ -42,21 +44,22 @@ void attend_chunk(const KernelAttentionSpec& spec, const KernelAttentionSizes& s
       factors[i] = inverse_of_weights(denominators[i]);
     }
   }
-  store_transposed<T>(Ot, factors, chunk.count(), E, O);
+  store_transposed<S>(Ot, factors, chunk.count(), E, O);
 }
 
 }  // namespace
 
-template <class T>
+template <class S>
 void attend_causal(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
                    const Tensor& V, const Frequencies& Omega, const KeyLists& lists, const KernelAttentionResult& to) {
+  using T = ComputeType<S>;
   parallel_for(sizes.batch * sizes.heads, 1, [&](int64_t head, int64_t) {
     const int64_t b = head / sizes.heads;
     const int64_t h = head % sizes.heads;
-    const auto o = rows_of<T>(to.O, b, h);
+    const auto o = rows_of<S>(to.O, b, h);
     const KeyList seen{lists[b].positions, lists[b].before(sizes.queries)};
-    Chunk<T> chunk(spec, sizes, Q, K, V, Omega, seen, b, h);
-    Carried<T> carried(spec, sizes);
+    Chunk<S> chunk(spec, sizes, Q, K, V, Omega, seen, b, h);
+    Carried<S> carried(spec, sizes);
     const Buffer<T> At(kTile * kTile);
     const Buffer<T> Ot(sizes.value_dim * kTile);
     for (int64_t segment = 0; segment * kKernelAttentionSegment < sizes.queries; ++segment) {
@@ -66,7 +69,7 @@ void attend_causal(const KernelAttentionSpec& spec, const KernelAttentionSizes& 
         carried.advance(chunk, i, end);
         chunk.load_queries();
         T* denominators = spec.renormalise ? to.denominator.data<T>() + head * sizes.queries + i : nullptr;
-        attend_chunk<T>(spec, sizes, chunk, carried.state, At, Ot, denominators, {o[i], o.stride});
+        attend_chunk<S>(spec, sizes, chunk, carried.state, At, Ot, denominators, {o[i], o.stride});
         chunk.add_to(carried.state);
       }
     }
@@ -81,13 +84,15 @@ namespace {
 ///
 ///   dA^T = visible o (V G^T + 1 g^T),   dF_q = S G^T + z g^T + F_k dA^T (times 2^(r - m_i)),   dV = F_k^T R + A^T G,
 ///   dF_k = R V^T + r 1^T + F_q dA,      R += F_q G,   r += F_q g
-template <class T>
+template <class S>
 class CausalBackward {
  public:
-  CausalBackward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, Chunk<T>& chunk, T* dOmega)
+  using T = ComputeType<S>;
+  CausalBackward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, Chunk<S>& chunk, T* dOmega)
       : spec_(spec),
         sizes_(sizes),
         chunk_(chunk),
+        product_(chunk.product()),
         dOmega_(dOmega),
         output_(spec, sizes.value_dim),
         R_(sizes.features * sizes.value_dim),
@@ -99,7 +104,8 @@ class CausalBackward {
         dA_(kTile * kTile),
         scaled_(sizes.value_dim * kTile),
         Vt_(sizes.value_dim * kTile),
-        scratch_(kTile * std::max(sizes.dim, sizes.value_dim)) {
+        sums_(kTile * sizes.value_dim),
+        scratch_(kTile * sizes.dim) {
     std::fill_n(static_cast<T*>(R_), sizes.features * sizes.value_dim, T(0));
     std::fill_n(static_cast<T*>(r_), sizes.features, T(0));
     std::fill_n(static_cast<T*>(value_gradients_), sizes.value_dim, T(0));
@@ -109,8 +115,8 @@ class CausalBackward {
 
   /// One chunk, whose keys and queries are loaded. `before` is the state before it, and `factor` rescales R and r of
   /// the next chunk to its shift.
-  void run(const KernelState<T>& before, T factor, Rows<const T> dO, Rows<const T> O, const T* denominators, Rows<T> dQ,
-           Rows<T> dK, Rows<T> dV, const KeyList& list) {
+  void run(const KernelState<T>& before, T factor, Rows<const S> dO, Rows<const S> O, const T* denominators, Rows<S> dQ,
+           Rows<S> dK, Rows<S> dV, const KeyList& list) {
     const int64_t E = sizes_.value_dim;
     const int64_t F = sizes_.features;
     const int64_t n = chunk_.count();
@@ -135,17 +141,17 @@ class CausalBackward {
     const bool eps = eps_comes_later(spec_);
     if (eps) fill_eps_gradient(before, columns);
     const T* Gt = spec_.shifts() ? raised(g, columns) : output_.Gt();
-    tile_product<T>(F, columns, E, before.S, {E, 1}, Gt, kTile, dF_, kTile, eps);
-    tile_product<T>(F, columns, keys, Fk, {kTile, 1}, dAt_, kTile, dF_, kTile, true);
+    product_(F, columns, E, before.S, {E, 1}, Gt, kTile, dF_, kTile, eps);
+    product_(F, columns, keys, Fk, {kTile, 1}, dAt_, kTile, dF_, kTile, true);
     // R += F_q G, r += F_q g, before F_q is needed without its factor
-    tile_product<T>(F, E, n, Fq, {kTile, 1}, output_.G(), E, R_, E, true);
+    product_(F, E, n, Fq, {kTile, 1}, output_.G(), E, R_, E, true);
     if (spec_.renormalise) add_row_totals<T>(Fq, output_.g(), F, columns, r_);
     for (int64_t d = 0; d < E && eps; ++d) {
       for (int64_t c = 0; c < n; ++c) value_gradients_[d] += chunk_.feature_sums()[c] * output_.Gt()[d * kTile + c];
     }
     chunk_.restore_queries();
     const T* dXt = chunk_.queries().backward(dF_, before.z, g, dOmega_);
-    store_transposed<T>(dXt, scales_, n, sizes_.dim, {dQ[i], dQ.stride});
+    store_transposed<S>(dXt, scales_, n, sizes_.dim, {dQ[i], dQ.stride});
   }
 
  private:
@@ -166,32 +172,35 @@ class CausalBackward {
   void weight_gradients(int64_t columns) {
     const int64_t E = sizes_.value_dim;
     for (int64_t j = 0; j < chunk_.key_count(); ++j) std::copy_n(output_.g(), columns, dAt_ + j * kTile);
-    tile_product<T>(chunk_.key_count(), columns, E, chunk_.V(), {E, 1}, output_.Gt(), kTile, dAt_, kTile, true);
+    product_(chunk_.key_count(), columns, E, chunk_.V(), {E, 1}, output_.Gt(), kTile, dAt_, kTile, true);
     for (int64_t j = 0; j < chunk_.key_count(); ++j) std::fill_n(dAt_ + j * kTile, chunk_.hidden(j), T(0));
   }
 
-  void key_side(const KeyList& list, Rows<T> dK, Rows<T> dV, int64_t n, int64_t keys) {
+  void key_side(const KeyList& list, Rows<S> dK, Rows<S> dV, int64_t n, int64_t keys) {
     if (keys == 0) return;
     const int64_t E = sizes_.value_dim;
     const int64_t F = sizes_.features;
     const int64_t columns = columns_of<T>(keys);
     const T* Fk = chunk_.keys().F();
-    // dV, written directly if its rows follow one another
+    // dV, written directly if its rows follow one another and are summed in their type
     const int64_t first = chunk_.first_key();
-    const bool gathered = list[first + keys - 1] - list[first] != keys - 1;
-    const Rows<T> rows = gathered ? Rows<T>{scratch_, E} : Rows<T>{dV[list[first]], dV.stride};
+    const bool gathered = !std::is_same_v<S, T> || list[first + keys - 1] - list[first] != keys - 1;
+    Rows<T> rows{sums_, E};
+    if constexpr (std::is_same_v<S, T>) {
+      if (!gathered) rows = {dV[list[first]], dV.stride};
+    }
     const bool eps = eps_comes_later(spec_);
     for (int64_t j = 0; j < keys && eps; ++j) std::copy_n(static_cast<const T*>(value_gradients_), E, rows[j]);
-    tile_product<T>(keys, E, F, Fk, {1, kTile}, R_, E, rows.data, rows.stride, eps);
-    tile_product<T>(keys, E, n, At_, {kTile, 1}, output_.G(), E, rows.data, rows.stride, true);
-    for (int64_t j = 0; j < keys && gathered; ++j) std::copy_n(rows[j], E, dV[list[first + j]]);
+    product_(keys, E, F, Fk, {1, kTile}, R_, E, rows.data, rows.stride, eps);
+    product_(keys, E, n, At_, {kTile, 1}, output_.G(), E, rows.data, rows.stride, true);
+    for (int64_t j = 0; j < keys && gathered; ++j) move_row(E, rows[j], dV[list[first + j]]);
 
     load_transposed<T>({dAt_, kTile}, keys, n, T(1), dA_);
     load_transposed<T>({chunk_.V(), E}, keys, E, T(1), Vt_);
-    tile_product<T>(F, columns, E, R_, {E, 1}, Vt_, kTile, dF_, kTile);
-    tile_product<T>(F, columns, n, chunk_.queries().F(), {kTile, 1}, dA_, kTile, dF_, kTile, true);
+    product_(F, columns, E, R_, {E, 1}, Vt_, kTile, dF_, kTile);
+    product_(F, columns, n, chunk_.queries().F(), {kTile, 1}, dA_, kTile, dF_, kTile, true);
     const T* dXt = chunk_.keys().backward(dF_, r_, ones_, dOmega_);
-    store_transposed<T>(dXt, scales_, list, first, keys, sizes_.dim, scratch_, dK);
+    store_transposed<S>(dXt, scales_, list, first, keys, sizes_.dim, scratch_, dK);
   }
 
   /// dF_q of eps f_i (sum of visible values and their number): the same for all features.
@@ -209,9 +218,10 @@ class CausalBackward {
 
   const KernelAttentionSpec& spec_;
   const KernelAttentionSizes& sizes_;
-  Chunk<T>& chunk_;
+  Chunk<S>& chunk_;
+  const TileProduct<S>& product_;
   T* dOmega_;
-  OutputGradient<T> output_;
+  OutputGradient<S> output_;
   Buffer<T> R_;
   Buffer<T> r_;
   Buffer<T> value_gradients_;  ///< gradient of the sum of values, through eps
@@ -221,18 +231,20 @@ class CausalBackward {
   Buffer<T> dA_;
   Buffer<T> scaled_;
   Buffer<T> Vt_;
-  Buffer<T> scratch_;
+  Buffer<T> sums_;
+  Buffer<S> scratch_;
   alignas(64) T scales_[kTile];
   alignas(64) T ones_[kTile];
 };
 
 }  // namespace
 
-template <class T>
+template <class S>
 void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& dO,
                             const Tensor& Q, const Tensor& K, const Tensor& V, const Frequencies& Omega,
                             const KeyLists& lists, const KernelAttentionResult& forward,
                             const KernelAttentionGradients& to) {
+  using T = ComputeType<S>;
   const int64_t jobs = sizes.batch * sizes.heads;
   const int64_t omega_size = sizes.omega;
   const Buffer<T> omega_parts(to.dOmega.defined() ? jobs * omega_size : 1);
@@ -240,19 +252,19 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttenti
     const int64_t b = head / sizes.heads;
     const int64_t h = head % sizes.heads;
     const KeyList seen{lists[b].positions, lists[b].before(sizes.queries)};
-    const auto o = rows_of<const T>(forward.O, b, h);
-    const auto go = rows_of<const T>(dO, b, h);
-    const auto dq = rows_of<T>(to.dQ, b, h);
-    const auto dk = rows_of<T>(to.dK, b, h);
-    const auto dv = rows_of<T>(to.dV, b, h);
+    const auto o = rows_of<const S>(forward.O, b, h);
+    const auto go = rows_of<const S>(dO, b, h);
+    const auto dq = rows_of<S>(to.dQ, b, h);
+    const auto dk = rows_of<S>(to.dK, b, h);
+    const auto dv = rows_of<S>(to.dV, b, h);
     T* dOmega = nullptr;
     if (to.dOmega.defined()) {
       dOmega = omega_parts + head * omega_size;
       std::fill_n(dOmega, omega_size, T(0));
     }
-    Chunk<T> chunk(spec, sizes, Q, K, V, Omega, seen, b, h);
-    Carried<T> carried(spec, sizes);
-    CausalBackward<T> backward(spec, sizes, chunk, dOmega);
+    Chunk<S> chunk(spec, sizes, Q, K, V, Omega, seen, b, h);
+    Carried<S> carried(spec, sizes);
+    CausalBackward<S> backward(spec, sizes, chunk, dOmega);
     struct Visited {
       int64_t begin;
       T shift, largest;  ///< before it
@@ -291,16 +303,17 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttenti
   if (to.dOmega.defined()) reduce_omega<T>(omega_parts, sizes, 1, spec.scale, to.dOmega);
 }
 
-#define BOCHNER_INSTANTIATE(T)                                                                                    \
-  template void attend_causal<T>(const KernelAttentionSpec&, const KernelAttentionSizes&, const Tensor&,          \
+#define BOCHNER_INSTANTIATE(S)                                                                                    \
+  template void attend_causal<S>(const KernelAttentionSpec&, const KernelAttentionSizes&, const Tensor&,          \
                                  const Tensor&, const Tensor&, const Frequencies&, const KeyLists&,               \
                                  const KernelAttentionResult&);                                                   \
-  template void attend_causal_backward<T>(const KernelAttentionSpec&, const KernelAttentionSizes&, const Tensor&, \
+  template void attend_causal_backward<S>(const KernelAttentionSpec&, const KernelAttentionSizes&, const Tensor&, \
                                           const Tensor&, const Tensor&, const Tensor&, const Frequencies&,        \
                                           const KeyLists&, const KernelAttentionResult&,                          \
                                           const KernelAttentionGradients&);
 BOCHNER_INSTANTIATE(float)
 BOCHNER_INSTANTIATE(double)
+BOCHNER_INSTANTIATE(bfloat16)
 #undef BOCHNER_INSTANTIATE
 
 }  // namespace bochner::cpu

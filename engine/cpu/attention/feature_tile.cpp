@@ -5,7 +5,6 @@
 #include <type_traits>
 
 #include "engine/cpu/parts/activation.h"
-#include "engine/cpu/parts/tile_product.h"
 #include "engine/ops/features/functions.h"
 
 namespace bochner::cpu {
@@ -62,11 +61,15 @@ void circle(const T* U, const T* factors, int64_t rows, int64_t columns, T* F) {
 
 }  // namespace
 
-template <class T>
-FeatureTile<T>::FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequencies, int64_t dim, double scale,
+template <class S>
+FeatureTile<S>::FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequencies, int64_t dim, double scale,
                             bool shifts)
     : map_(map),
       Omega_(Omega),
+      Omega_factor_(Omega == nullptr ? 0 : frequencies, dim),
+      Omega_transposed_(Omega == nullptr ? 0 : dim, frequencies),
+      tokens_(Omega == nullptr ? 0 : std::max(kTile, dim), std::max({kTile, dim, frequencies})),
+      changes_(Omega == nullptr ? 0 : frequencies, kTile),
       frequencies_(frequencies),
       dim_(dim),
       features_(map.rows(frequencies)),
@@ -77,28 +80,31 @@ FeatureTile<T>::FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequ
       Xt_(dim * kTile),
       dXt_(dim * kTile),
       U_(map.kind == Kind::elementwise ? frequencies * kTile : 1),
-      F_(features_ * kTile) {}
+      F_(features_ * kTile) {
+  if (Omega != nullptr) Omega_left_ = Omega_factor_.left(frequencies, dim, Omega, {dim, 1});
+}
 
-template <class T>
-FeatureTile<T>::FeatureTile(const FeatureMap& map, const FastFood<T>& fastfood, int64_t frequencies, int64_t dim,
+template <class S>
+FeatureTile<S>::FeatureTile(const FeatureMap& map, const FastFood<T>& fastfood, int64_t frequencies, int64_t dim,
                             double scale, bool shifts)
     : FeatureTile(map, static_cast<const T*>(nullptr), frequencies, dim, scale, shifts) {
   fastfood_.emplace(fastfood, frequencies, dim);
 }
 
-template <class T>
-void FeatureTile<T>::project(Rows<const T> x, const KeyList& list, int64_t first, int64_t count) {
+template <class S>
+void FeatureTile<S>::project(Rows<const S> x, const KeyList& list, int64_t first, int64_t count) {
   count_ = count;
   columns_ = columns_of<T>(count);
-  x_ = gathered(x, list, first, count, dim_, static_cast<T*>(gathered_));
-  load_transposed<T>(x_, count, dim_, unit_ * scale_, Xt_);
+  x_ = gathered(x, list, first, count, dim_, static_cast<S*>(gathered_));
+  load_transposed<S>(x_, count, dim_, unit_ * scale_, Xt_);
   T* U = map_.kind == Kind::elementwise ? U_ : F_;
   if (fastfood_.has_value()) {
     fastfood_->forward(Xt_, columns_, U);
   } else if (Omega_ == nullptr) {
     if (map_.kind != Kind::elementwise) std::copy_n(static_cast<const T*>(Xt_), dim_ * kTile, U);
   } else {
-    tile_product<T>(frequencies_, columns_, dim_, Omega_, {dim_, 1}, Xt_, kTile, U, kTile);  // U = Omega X^T
+    const Right<S> Xt = tokens_.right(dim_, columns_, static_cast<const T*>(Xt_), {kTile, 1});
+    multiply<S>(frequencies_, columns_, dim_, Omega_left_, Xt, U, kTile);  // U = Omega X^T
   }
   if (!map_.has_exponent()) return;
   const T* at = Xt_;
@@ -116,8 +122,8 @@ void FeatureTile<T>::project(Rows<const T> x, const KeyList& list, int64_t first
 }
 
 /// top[i] = max_m U(m, i), or max_m |U(m, i)| for hyperbolic maps
-template <class T>
-void FeatureTile<T>::largest(T* top) const {
+template <class S>
+void FeatureTile<S>::largest(T* top) const {
   if (map_.kind == Kind::hyperbolic) {
     column_maxima<T>(
         F_, frequencies_, columns_, [](Vector<T> u) { return max_of(u, -u); }, top);
@@ -128,8 +134,8 @@ void FeatureTile<T>::largest(T* top) const {
 }
 
 /// F = 2^(U - by) + eps and, for hyperbolic maps, 2^(-U - by) + eps; `by` and eps_ hold a number for each token
-template <class T>
-void FeatureTile<T>::shifted_exponentials(const T* by) {
+template <class S>
+void FeatureTile<S>::shifted_exponentials(const T* by) {
   T* F = F_;
   const int64_t half = frequencies_ * kTile;
   struct Token {
@@ -163,8 +169,8 @@ void FeatureTile<T>::shifted_exponentials(const T* by) {
   }
 }
 
-template <class T>
-void FeatureTile<T>::query_features() {
+template <class S>
+void FeatureTile<S>::query_features() {
   alignas(64) T by[kTile];
   switch (map_.kind) {
     case Kind::positive:
@@ -201,8 +207,8 @@ void FeatureTile<T>::query_features() {
   if (map_.constant != 0) std::fill_n(F_ + (features_ - 1) * kTile, kTile, static_cast<T>(map_.constant));
 }
 
-template <class T>
-void FeatureTile<T>::key_exponents(T* top) const {
+template <class S>
+void FeatureTile<S>::key_exponents(T* top) const {
   if (map_.kind == Kind::softmax_trigonometric) {
     std::copy_n(norms_, columns_, top);
     return;
@@ -212,8 +218,8 @@ void FeatureTile<T>::key_exponents(T* top) const {
   for (int64_t i = 0; i < columns_ && floors(); ++i) top[i] = std::max(top[i], static_cast<T>(std::log2(map_.eps)));
 }
 
-template <class T>
-void FeatureTile<T>::key_features(T shift, bool with_eps) {
+template <class S>
+void FeatureTile<S>::key_features(T shift, bool with_eps) {
   if (map_.has_exponent()) {
     const bool circular = map_.kind == Kind::softmax_trigonometric;
     alignas(64) T by[kTile];
@@ -236,8 +242,8 @@ void FeatureTile<T>::key_features(T shift, bool with_eps) {
 
 /// dU from dF, in place; sums = sum over features of dF phi_exp, the derivative by the exponent that all features
 /// share.
-template <class T>
-void FeatureTile<T>::gradient(T* dF, const T* z, const T* weights, T* sums) const {
+template <class S>
+void FeatureTile<S>::gradient(T* dF, const T* z, const T* weights, T* sums) const {
   using V = Vector<T>;
   const T* F = F_;
   const int64_t M = frequencies_;
@@ -300,8 +306,8 @@ void FeatureTile<T>::gradient(T* dF, const T* z, const T* weights, T* sums) cons
   }
 }
 
-template <class T>
-const T* FeatureTile<T>::backward(T* dF, const T* z, const T* weights, T* dOmega) {
+template <class S>
+const ComputeType<S>* FeatureTile<S>::backward(T* dF, const T* z, const T* weights, T* dOmega) {
   alignas(64) T sums[kTile] = {};
   T* const dXt = plain() ? dF : dXt_;
   gradient(dF, z, weights, sums);
@@ -309,9 +315,14 @@ const T* FeatureTile<T>::backward(T* dF, const T* z, const T* weights, T* dOmega
     // dOmega is divided by scale, as that of a dense Omega below, which is taken with x before scaling.
     fastfood_->backward(Xt_, dF, columns_, 1 / (unit_ * scale_), dXt, dOmega);
   } else if (Omega_ != nullptr) {
-    tile_product<T>(dim_, columns_, frequencies_, Omega_, {1, dim_}, dF, kTile, dXt, kTile);  // dX^T = Omega^T dU
+    if (!has_turned_) Omega_turned_ = Omega_transposed_.left(dim_, frequencies_, Omega_, {1, dim_});
+    has_turned_ = true;
+    const Right<S> dU = tokens_.right(frequencies_, columns_, dF, {kTile, 1});
+    multiply<S>(dim_, columns_, frequencies_, Omega_turned_, dU, dXt, kTile);  // dX^T = Omega^T dU
     if (dOmega != nullptr) {
-      tile_product<T>(frequencies_, dim_, count_, dF, {kTile, 1}, x_.data, x_.stride, dOmega, dim_, true);
+      const Right<S> x = tokens_.right(count_, dim_, x_.data, {x_.stride, 1});
+      const Left<S> left = changes_.left(frequencies_, count_, dF, {kTile, 1});
+      multiply<S>(frequencies_, dim_, count_, left, x, dOmega, dim_, true);
     }
   }
   if (!map_.has_exponent()) return dXt;
@@ -329,5 +340,6 @@ const T* FeatureTile<T>::backward(T* dF, const T* z, const T* weights, T* dOmega
 
 template class FeatureTile<float>;
 template class FeatureTile<double>;
+template class FeatureTile<bfloat16>;
 
 }  // namespace bochner::cpu

@@ -10,13 +10,16 @@
 
 #include "engine/cpu/attention/attention_tile.h"
 #include "engine/cpu/attention/fastfood_tile.h"
+#include "engine/cpu/bf16/factors.h"
 #include "engine/ops/features/feature_map.h"
 
 namespace bochner::cpu {
 
-template <class T>
+/// S is the type of the tokens in memory.
+template <class S>
 class FeatureTile {
  public:
+  using T = ComputeType<S>;
   /// Omega is (frequencies x dim), contiguous, or null for U = X^T. Tokens are multiplied by `scale` first. `shifts`
   /// tells whether exponents are shifted.
   FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequencies, int64_t dim, double scale, bool shifts);
@@ -30,7 +33,7 @@ class FeatureTile {
   T* F() const { return F_; }
 
   /// Reads tokens `first` ... of the list, at most kTile, and computes U.
-  void project(Rows<const T> x, const KeyList& list, int64_t first, int64_t count);
+  void project(Rows<const S> x, const KeyList& list, int64_t first, int64_t count);
   /// Keeps only the first `count` tokens of the tile.
   void truncate(int64_t count) { count_ = std::min(count, count_); }
   /// F of queries, each token shifted by its largest exponent.
@@ -56,6 +59,13 @@ class FeatureTile {
 
   const FeatureMap& map_;
   const T* Omega_;
+  Factor<S> Omega_factor_;  ///< A of U = Omega X^T
+  Left<S> Omega_left_{};
+  Factor<S> Omega_transposed_;  ///< A of dX^T = Omega^T dU
+  Left<S> Omega_turned_{};
+  bool has_turned_ = false;
+  Factor<S> tokens_;   ///< X^T, x or dU
+  Factor<S> changes_;  ///< dU
   std::optional<FastFoodTile<T>> fastfood_;
   int64_t frequencies_;
   int64_t dim_;
@@ -65,8 +75,8 @@ class FeatureTile {
   T scale_;
   int64_t count_ = 0;
   int64_t columns_ = 0;
-  Rows<const T> x_{};  ///< the tokens as they came, or gathered
-  Buffer<T> gathered_;
+  Rows<const S> x_{};  ///< the tokens as they came, or gathered
+  Buffer<S> gathered_;
   Buffer<T> Xt_;
   Buffer<T> dXt_;
   Buffer<T> U_;                 ///< for maps whose derivative needs it

@@ -5,16 +5,16 @@
 #include <cmath>
 
 #include "engine/cpu/attention/kernel_attention_parts.h"
-#include "engine/cpu/parts/tile_product.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
 namespace {
 
 /// S and z of some keys of a head, relative to a shift that rises with their exponents.
-template <class T>
+template <class S>
 class PartialState {
  public:
+  using T = ComputeType<S>;
   static int64_t size(const KernelAttentionSizes& s) {
     return s.features * (s.value_dim + kLanes<T>)+round_up(s.value_dim + 3, 16);
   }
@@ -24,7 +24,9 @@ class PartialState {
         S_(memory),
         lanes_(S_ + sizes.features * sizes.value_dim),
         totals_(lanes_ + sizes.features * kLanes<T>),
-        meta_(totals_ + sizes.value_dim) {}
+        meta_(totals_ + sizes.value_dim),
+        features_(sizes.features, kTile),
+        values_(sizes.value_dim, kTile) {}
 
   void clear() {
     std::fill_n(S_, size(sizes_), T(0));
@@ -32,7 +34,7 @@ class PartialState {
   }
 
   /// Adds keys [begin, end) of the list.
-  void add(FeatureTile<T>& tile, Rows<const T> K, Rows<const T> V, const KeyList& list, int64_t begin, int64_t end,
+  void add(FeatureTile<S>& tile, Rows<const S> K, Rows<const S> V, const KeyList& list, int64_t begin, int64_t end,
            T* scratch) {
     const int64_t E = sizes_.value_dim;
     for (int64_t j = begin; j < end; j += kTile) {
@@ -40,9 +42,11 @@ class PartialState {
       tile.project(K, list, j, count);
       if (spec_.shifts()) follow(tile, count);
       tile.key_features(shift(), !eps_comes_later(spec_));
-      gather_rows<T>(V, list, j, count, E, scratch);
-      tile_product<T>(sizes_.features, E, count, tile.F(), {kTile, 1}, scratch, E, S_, E, true);  // S += F V
-      add_row_sums<T>(tile.F(), nullptr, sizes_.features, tile.columns(), lanes_);                // z += F 1
+      gather_rows<S>(V, list, j, count, E, scratch);
+      const Left<S> F = features_.left(sizes_.features, count, tile.F(), {kTile, 1});
+      const Right<S> values = values_.right(count, E, scratch, {E, 1});
+      multiply<S>(sizes_.features, E, count, F, values, S_, E, true);               // S += F V
+      add_row_sums<T>(tile.F(), nullptr, sizes_.features, tile.columns(), lanes_);  // z += F 1
       if (!eps_comes_later(spec_)) continue;
       for (int64_t i = 0; i < count; ++i) {
         for (int64_t d = 0; d < E; ++d) totals_[d] += scratch[i * E + d];
@@ -78,7 +82,7 @@ class PartialState {
   T& keys() const { return meta_[2]; }
 
   /// Raises the shift if exponents of the tile exceed it by more than the slack, and rescales the sums.
-  void follow(const FeatureTile<T>& tile, int64_t count) {
+  void follow(const FeatureTile<S>& tile, int64_t count) {
     alignas(64) T top[kTile];
     tile.key_exponents(top);
     for (int64_t i = 0; i < count; ++i) largest() = std::max(largest(), top[i]);
@@ -94,6 +98,7 @@ class PartialState {
   T* lanes_;
   T* totals_;  ///< sum_j v_j, to be multiplied by eps
   T* meta_;
+  Factor<S> features_, values_;
 };
 
 /// Pieces of a head's tiles.
@@ -105,35 +110,36 @@ struct Pieces {
   int64_t tokens, count;
 };
 
-template <class T>
+template <class S>
 void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
             const Tensor& V, const Frequencies& Omega, const KeyLists& lists, const KernelAttentionResult& to) {
+  using T = ComputeType<S>;
   const int64_t jobs = sizes.batch * sizes.heads;
   const int64_t E = sizes.value_dim;
   const int64_t F = sizes.features;
   const Pieces key_pieces(jobs, sizes.keys);
   const Pieces query_pieces(jobs, sizes.queries);
-  const int64_t part_size = PartialState<T>::size(sizes);
+  const int64_t part_size = PartialState<S>::size(sizes);
   const Buffer<T> memory(jobs * key_pieces.count * part_size);
   parallel_for(jobs * key_pieces.count, 1, [&](int64_t index, int64_t) {
     const int64_t head = index / key_pieces.count;
     const int64_t b = head / sizes.heads;
     const int64_t h = head % sizes.heads;
     const int64_t piece = index % key_pieces.count;
-    auto tile = feature_tile<T>(spec, sizes, Omega, h);
+    auto tile = feature_tile<S>(spec, sizes, Omega, h);
     const Buffer<T> scratch(kTile * E);
-    PartialState<T> part(spec, sizes, memory + index * part_size);
+    PartialState<S> part(spec, sizes, memory + index * part_size);
     part.clear();
-    part.add(tile, rows_of<const T>(K, b, h), rows_of<const T>(V, b, h), lists[b],
+    part.add(tile, rows_of<const S>(K, b, h), rows_of<const S>(V, b, h), lists[b],
              std::min(key_pieces.begin(piece), lists[b].count), std::min(key_pieces.end(piece), lists[b].count),
              scratch);
   });
   parallel_for(jobs, 1, [&](int64_t head, int64_t) {
-    std::vector<PartialState<T>> parts;
+    std::vector<PartialState<S>> parts;
     for (int64_t p = 0; p < key_pieces.count; ++p) {
       parts.emplace_back(spec, sizes, memory + (head * key_pieces.count + p) * part_size);
     }
-    PartialState<T>::combine(parts, state_of<T>(to.state, sizes, head, 0));
+    PartialState<S>::combine(parts, state_of<T>(to.state, sizes, head, 0));
   });
   parallel_for(jobs * query_pieces.count, 1, [&](int64_t index, int64_t) {
     const int64_t head = index / query_pieces.count;
@@ -141,10 +147,12 @@ void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, 
     const int64_t h = head % sizes.heads;
     const int64_t end = query_pieces.end(index % query_pieces.count);
     const KeyList all{nullptr, sizes.queries};
-    const auto q = rows_of<const T>(Q, b, h);
-    const auto o = rows_of<T>(to.O, b, h);
+    const auto q = rows_of<const S>(Q, b, h);
+    const auto o = rows_of<S>(to.O, b, h);
     const auto state = state_of<T>(to.state, sizes, head, 0);
-    auto tile = feature_tile<T>(spec, sizes, Omega, h);
+    auto tile = feature_tile<S>(spec, sizes, Omega, h);
+    const Factor<S> S_factor(E, F), F_factor(kTile, F);
+    const Left<S> S_transposed = S_factor.left(E, F, state.S, {1, E});
     const Buffer<T> Ot(E * kTile);
     alignas(64) T factors[kTile];
     std::fill_n(factors, kTile, T(1));
@@ -152,7 +160,8 @@ void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, 
       const int64_t count = std::min(kTile, end - i);
       tile.project(q, all, i, count);
       tile.query_features();
-      tile_product<T>(E, tile.columns(), F, state.S, {1, E}, tile.F(), kTile, Ot, kTile);  // O^T = S^T F
+      const Right<S> features = F_factor.right(F, tile.columns(), tile.F(), {kTile, 1});
+      multiply<S>(E, tile.columns(), F, S_transposed, features, Ot, kTile);  // O^T = S^T F
       if (spec.renormalise) {
         weighted_column_sums<T>(tile.F(), state.z, F, tile.columns(), factors);
         T* denominators = to.denominator.data<T>() + head * sizes.queries + i;
@@ -161,17 +170,18 @@ void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, 
           factors[c] = inverse_of_weights(denominators[c]);
         }
       }
-      store_transposed<T>(Ot, factors, count, E, {o[i], o.stride});
+      store_transposed<S>(Ot, factors, count, E, {o[i], o.stride});
     }
   });
 }
 
 /// N = F_q^T S, n = F_q^T z, O = N / n:  dS = F_q G,  dz = F_q g,  dF_q = S G^T + z g^T,
 ///                                       dV^T = dS^T F_k,          dF_k = dS V^T + dz 1^T
-template <class T>
+template <class S>
 void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& dO,
                      const Tensor& Q, const Tensor& K, const Tensor& V, const Frequencies& Omega, const KeyLists& lists,
                      const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
+  using T = ComputeType<S>;
   const int64_t jobs = sizes.batch * sizes.heads;
   const int64_t E = sizes.value_dim;
   const int64_t D = sizes.dim;
@@ -196,18 +206,20 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
     const int64_t h = head % sizes.heads;
     const int64_t end = query_pieces.end(index % query_pieces.count);
     const KeyList all{nullptr, sizes.queries};
-    const auto q = rows_of<const T>(Q, b, h);
-    const auto o = rows_of<const T>(forward.O, b, h);
-    const auto go = rows_of<const T>(dO, b, h);
-    const auto dq = rows_of<T>(to.dQ, b, h);
+    const auto q = rows_of<const S>(Q, b, h);
+    const auto o = rows_of<const S>(forward.O, b, h);
+    const auto go = rows_of<const S>(dO, b, h);
+    const auto dq = rows_of<S>(to.dQ, b, h);
     const auto state = state_of<T>(forward.state, sizes, head, 0);
     const T* denominators = spec.renormalise ? forward.denominator.data<T>() + head * sizes.queries : nullptr;
     T* dS = parts + index * part_size;
     T* dz_lanes = dS + F * E;
     std::fill_n(dS, part_size, T(0));
     T* dOmega = omega_part(head, index % query_pieces.count);
-    auto tile = feature_tile<T>(spec, sizes, Omega, h);
-    OutputGradient<T> gradient(spec, E);
+    auto tile = feature_tile<S>(spec, sizes, Omega, h);
+    const Factor<S> S_factor(F, E), F_factor(F, kTile), G_factor(E, kTile), Gt_factor(kTile, E);
+    const Left<S> S_left = S_factor.left(F, E, state.S, {E, 1});
+    OutputGradient<S> gradient(spec, E);
     const Buffer<T> dF(F * kTile);
     alignas(64) T scales[kTile];
     std::fill_n(scales, kTile, static_cast<T>(spec.scale));
@@ -216,11 +228,13 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
       tile.project(q, all, i, count);
       tile.query_features();
       gradient.load({go[i], go.stride}, {o[i], o.stride}, denominators + (spec.renormalise ? i : 0), count);
-      tile_product<T>(F, E, count, tile.F(), {kTile, 1}, gradient.G(), E, dS, E, true);            // dS += F G
+      multiply<S>(F, E, count, F_factor.left(F, count, tile.F(), {kTile, 1}),
+                  G_factor.right(count, E, gradient.G(), {E, 1}), dS, E, true);                    // dS += F G
       if (spec.renormalise) add_row_sums<T>(tile.F(), gradient.g(), F, tile.columns(), dz_lanes);  // dz += F g
-      tile_product<T>(F, tile.columns(), E, state.S, {E, 1}, gradient.Gt(), kTile, dF, kTile);     // dF = S G^T + z g^T
+      multiply<S>(F, tile.columns(), E, S_left, Gt_factor.right(E, tile.columns(), gradient.Gt(), {kTile, 1}), dF,
+                  kTile);  // dF = S G^T + z g^T
       const T* dXt = tile.backward(dF, state.z, gradient.g(), dOmega);
-      store_transposed<T>(dXt, scales, count, D, {dq[i], dq.stride});
+      store_transposed<S>(dXt, scales, count, D, {dq[i], dq.stride});
     }
   });
   parallel_for(jobs, 1, [&](int64_t head, int64_t) {
@@ -239,17 +253,20 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
     const int64_t piece = index % key_pieces.count;
     const KeyList list = lists[b];
     const int64_t end = std::min(key_pieces.end(piece), list.count);
-    const auto k = rows_of<const T>(K, b, h);
-    const auto v = rows_of<const T>(V, b, h);
-    const auto dk = rows_of<T>(to.dK, b, h);
-    const auto dv = rows_of<T>(to.dV, b, h);
+    const auto k = rows_of<const S>(K, b, h);
+    const auto v = rows_of<const S>(V, b, h);
+    const auto dk = rows_of<S>(to.dK, b, h);
+    const auto dv = rows_of<S>(to.dV, b, h);
     const T* dS = dS_all + head * F * (E + 1);
     T* dOmega = omega_part(head, query_pieces.count + piece);
-    auto tile = feature_tile<T>(spec, sizes, Omega, h);
+    auto tile = feature_tile<S>(spec, sizes, Omega, h);
     const Buffer<T> dF(F * kTile);
+    const Factor<S> dS_factor(F, E), dSt_factor(E, F), F_factor(kTile, F), V_factor(kTile, E);
+    const Left<S> dS_left = dS_factor.left(F, E, dS, {E, 1});
+    const Left<S> dS_transposed = dSt_factor.left(E, F, dS, {1, E});
     const Buffer<T> Vt(E * kTile);
     const Buffer<T> dVt(E * kTile);
-    const Buffer<T> scratch(kTile * std::max(D, E));
+    const Buffer<S> scratch(kTile * std::max(D, E));
     alignas(64) T scales[kTile];
     alignas(64) T ones[kTile];
     std::fill_n(scales, kTile, static_cast<T>(spec.scale));
@@ -258,12 +275,15 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
       const int64_t count = std::min(kTile, end - j);
       tile.project(k, list, j, count);
       tile.key_features(*state_of<T>(forward.state, sizes, head, 0).shift);
-      load_transposed<T>(gathered<T>(v, list, j, count, E, scratch), count, E, T(1), Vt);
-      tile_product<T>(E, tile.columns(), F, dS, {1, E}, tile.F(), kTile, dVt, kTile);  // dV^T = dS^T F
-      tile_product<T>(F, tile.columns(), E, dS, {E, 1}, Vt, kTile, dF, kTile);         // dF = dS V^T + dz 1^T
-      store_transposed<T>(dVt, ones, list, j, count, E, scratch, dv);
+      load_transposed<S>(gathered<S>(v, list, j, count, E, scratch), count, E, T(1), Vt);
+      multiply<S>(E, tile.columns(), F, dS_transposed, F_factor.right(F, tile.columns(), tile.F(), {kTile, 1}), dVt,
+                  kTile);  // dV^T = dS^T F
+      multiply<S>(F, tile.columns(), E, dS_left,
+                  V_factor.right(E, tile.columns(), static_cast<const T*>(Vt), {kTile, 1}), dF,
+                  kTile);  // dF = dS V^T + dz 1^T
+      store_transposed<S>(dVt, ones, list, j, count, E, scratch, dv);
       const T* dXt = tile.backward(dF, dS + F * E, ones, dOmega);
-      store_transposed<T>(dXt, scales, list, j, count, D, scratch, dk);
+      store_transposed<S>(dXt, scales, list, j, count, D, scratch, dk);
     }
     if (piece > 0) return;
     clear_unlisted(list, sizes.keys, D, dk);
@@ -298,11 +318,11 @@ void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Te
                       const Frequencies& Omega, const Tensor& keys, const KernelAttentionResult& to) {
   const KernelAttentionSizes sizes(spec, Q, K, V, Omega);
   const KeyLists lists(keys, sizes.batch, sizes.keys);
-  visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
+  visit_stored(Q.dtype(), "kernel_attention", [&]<class S>(TypeTag<S>) {
     if (spec.causal) {
-      attend_causal<T>(spec, sizes, Q, K, V, Omega, lists, to);
+      attend_causal<S>(spec, sizes, Q, K, V, Omega, lists, to);
     } else {
-      attend<T>(spec, sizes, Q, K, V, Omega, lists, to);
+      attend<S>(spec, sizes, Q, K, V, Omega, lists, to);
     }
   });
 }
@@ -312,11 +332,11 @@ void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO
                                const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
   const KernelAttentionSizes sizes(spec, Q, K, V, Omega);
   const KeyLists lists(keys, sizes.batch, sizes.keys);
-  visit_floating(Q.dtype(), "kernel_attention", [&]<class T>(TypeTag<T>) {
+  visit_stored(Q.dtype(), "kernel_attention", [&]<class S>(TypeTag<S>) {
     if (spec.causal) {
-      attend_causal_backward<T>(spec, sizes, dO, Q, K, V, Omega, lists, forward, to);
+      attend_causal_backward<S>(spec, sizes, dO, Q, K, V, Omega, lists, forward, to);
     } else {
-      attend_backward<T>(spec, sizes, dO, Q, K, V, Omega, lists, forward, to);
+      attend_backward<S>(spec, sizes, dO, Q, K, V, Omega, lists, forward, to);
     }
   });
 }

@@ -5,6 +5,7 @@
 
 #include "engine/cpu/attention/attention_tile.h"
 #include "engine/cpu/attention/feature_tile.h"
+#include "engine/cpu/bf16/factors.h"
 #include "engine/ops/kernel_attention.h"
 #include "engine/ops/weight_sums.h"
 
@@ -35,9 +36,9 @@ const T* values_of(const Frequencies& Omega, int64_t h) {
   return values.data<T>() + (values.size(0) == 1 ? 0 : h) * values.size(1) * values.size(2);
 }
 
-/// The tile of a head's queries or keys.
-template <class T>
-FeatureTile<T> feature_tile(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes,
+/// The tile of a head's queries or keys, of tokens stored as S.
+template <class S, class T = ComputeType<S>>
+FeatureTile<S> feature_tile(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes,
                             const Frequencies& Omega, int64_t h) {
   if (Omega.fastfood.has_value()) {
     const Tensor& order = Omega.fastfood->permutation;
@@ -86,13 +87,14 @@ inline bool eps_comes_later(const KernelAttentionSpec& spec) {
 
 /// The gradients of the numerators and denominators of a tile of queries:  G = dO / denominator,  g = -(dO .
 /// O) / denominator.
-template <class T>
+template <class S>
 class OutputGradient {
  public:
+  using T = ComputeType<S>;
   OutputGradient(const KernelAttentionSpec& spec, int64_t value_dim)
       : spec_(spec), value_dim_(value_dim), G_(kTile * value_dim), Gt_(value_dim * kTile), Ot_(value_dim * kTile) {}
 
-  void load(Rows<const T> dO, Rows<const T> O, const T* denominators, int64_t count);
+  void load(Rows<const S> dO, Rows<const S> O, const T* denominators, int64_t count);
 
   const T* G() const { return G_; }    ///< (count x value_dim)
   const T* Gt() const { return Gt_; }  ///< (value_dim x kTile)
@@ -107,17 +109,17 @@ class OutputGradient {
   alignas(64) T g_[kTile] = {};
 };
 
-template <class T>
-void OutputGradient<T>::load(Rows<const T> dO, Rows<const T> O, const T* denominators, int64_t count) {
+template <class S>
+void OutputGradient<S>::load(Rows<const S> dO, Rows<const S> O, const T* denominators, int64_t count) {
   T* G = G_;
   for (int64_t i = 0; i < count; ++i) {
     const T inverse = spec_.renormalise ? inverse_in_gradients(denominators[i]) : T(1);
-    const T* from = dO[i];
-    for (int64_t d = 0; d < value_dim_; ++d) G[i * value_dim_ + d] = from[d] * inverse;
+    const S* from = dO[i];
+    for (int64_t d = 0; d < value_dim_; ++d) G[i * value_dim_ + d] = static_cast<T>(from[d]) * inverse;
   }
   load_transposed<T>({G, value_dim_}, count, value_dim_, T(1), Gt_);
   if (!spec_.renormalise) return;
-  load_transposed<T>(O, count, value_dim_, T(-1), Ot_);
+  load_transposed<S>(O, count, value_dim_, T(-1), Ot_);
   column_products<T>(Gt_, Ot_, value_dim_, columns_of<T>(count), g_);
 }
 
@@ -127,10 +129,10 @@ template <class T>
 void reduce_omega(const T* parts, const KernelAttentionSizes& sizes, int64_t pieces, double scale,
                   const Tensor& dOmega);
 
-template <class T>
+template <class S>
 void attend_causal(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
                    const Tensor& V, const Frequencies& Omega, const KeyLists& lists, const KernelAttentionResult& to);
-template <class T>
+template <class S>
 void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& dO,
                             const Tensor& Q, const Tensor& K, const Tensor& V, const Frequencies& Omega,
                             const KeyLists& lists, const KernelAttentionResult& forward,

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "engine/cpu/attention/attention_tile.h"
+#include "engine/cpu/bf16/factors.h"
 #include "engine/cpu/parts/dropout_window.h"
-#include "engine/cpu/parts/tile_product.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
@@ -25,23 +25,48 @@ struct Sizes {
   int64_t heads, queries, keys, dim, value_dim;
 };
 
-/// The real keys and values of one head without gaps, copied if there are enough queries to make the copy pay.
-template <class T>
-class PackedRows {
+/// The real keys or values of one head as left factors of products, tile by tile: x (n x dim) and, if `both`, x^T (dim
+/// x n). They are copied without gaps if there are enough queries to make the copy pay.
+template <class S>
+class TileRows {
  public:
-  PackedRows(Rows<const T> rows, const KeyList& list, int64_t count, int64_t dim, bool copy)
+  TileRows(Rows<const S> rows, const KeyList& list, int64_t count, int64_t dim, bool copy, bool, bool)
       : copy_(copy || list.positions != nullptr ? count * dim : 1), rows_(rows) {
     if (!copy && list.positions == nullptr) return;
-    gather_rows<T>(rows, list, 0, count, dim, copy_);
+    gather_rows<S>(rows, list, 0, count, dim, copy_);
     rows_ = {copy_, dim};
   }
-  const T* operator[](int64_t i) const { return rows_[i]; }
-  TileStrides strides() const { return {rows_.stride, 1}; }
-  TileStrides transposed() const { return {1, rows_.stride}; }
+  Left<S> plain(int64_t first) const { return {rows_[first], {rows_.stride, 1}}; }
+  Left<S> transposed(int64_t first) const { return {rows_[first], {1, rows_.stride}}; }
 
  private:
-  Buffer<T> copy_;
-  Rows<const T> rows_;
+  Buffer<S> copy_;
+  Rows<const S> rows_;
+};
+/// In bf16 all are packed, in the forms that are asked for.
+template <>
+class TileRows<bfloat16> {
+ public:
+  TileRows(Rows<const bfloat16> rows, const KeyList& list, int64_t count, int64_t dim, bool, bool plain,
+           bool transposed)
+      : size_(packed_size(kTile, dim)),
+        turned_size_(packed_size(dim, kTile)),
+        plain_(plain ? tiles_of(count) * size_ : 1),
+        transposed_(transposed ? tiles_of(count) * turned_size_ : 1) {
+    const Buffer<bfloat16> scratch(kTile * dim);
+    for (int64_t first = 0; first < count; first += kTile) {
+      const int64_t n = std::min(kTile, count - first);
+      const auto x = gathered<bfloat16>(rows, list, first, n, dim, scratch);
+      if (plain) pack_left<bfloat16>(n, dim, x.data, {x.stride, 1}, plain_ + first / kTile * size_);
+      if (transposed) pack_left<bfloat16>(dim, n, x.data, {1, x.stride}, transposed_ + first / kTile * turned_size_);
+    }
+  }
+  Left<bfloat16> plain(int64_t first) const { return {plain_ + first / kTile * size_}; }
+  Left<bfloat16> transposed(int64_t first) const { return {transposed_ + first / kTile * turned_size_}; }
+
+ private:
+  int64_t size_, turned_size_;
+  Buffer<bfloat16> plain_, transposed_;
 };
 
 /// Hides later keys: S^T(j, i) = -inf where key j comes after query `first_query` + i.
@@ -135,7 +160,7 @@ class DropoutTile {
 };
 
 template <class T>
-void multiply(T* x, const T* factors, int64_t rows, int64_t columns) {
+void scale_by(T* x, const T* factors, int64_t rows, int64_t columns) {
   for (int64_t j = 0; j < rows; ++j) {
     for (int64_t i = 0; i < columns; ++i) x[j * kTile + i] *= factors[j * kTile + i];
   }
@@ -176,9 +201,10 @@ void score_gradients(T* St, T* dPt, int64_t rows, int64_t columns, const T* lse,
   }
 }
 
-template <class T>
+template <class S>
 void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& lists,
              const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp) {
+  using T = ComputeType<S>;
   const Sizes sizes{Q.size(1), Q.size(2), K.size(2), Q.size(3), V.size(3)};
   const int64_t heads = sizes.heads;
   const int64_t queries = sizes.queries;
@@ -194,12 +220,13 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
     const int64_t end = std::min(tiles * (piece % pieces + 1) / pieces * kTile, queries);
     const KeyList list = lists[b];
     const int64_t reachable = options.causal ? list.before(end) : list.count;
-    const auto q = rows_of<const T>(Q, b, h);
-    const auto o = rows_of<T>(O, b, h);
+    const auto q = rows_of<const S>(Q, b, h);
+    const auto o = rows_of<S>(O, b, h);
     T* lse = logsumexp.data<T>() + head * queries;
     const bool pays = end - begin > kTile;
-    const PackedRows<T> k(rows_of<const T>(K, b, h), list, reachable, dim, pays);
-    const PackedRows<T> v(rows_of<const T>(V, b, h), list, reachable, value_dim, pays);
+    const TileRows<S> k(rows_of<const S>(K, b, h), list, reachable, dim, pays, true, false);
+    const TileRows<S> v(rows_of<const S>(V, b, h), list, reachable, value_dim, pays, false, true);
+    const Factor<S> Qt_factor(kTile, dim), Pt_factor(kTile, kTile);
     const Buffer<T> Qt(dim * kTile);
     const Buffer<T> St(kTile * kTile);
     const Buffer<T> Ot(value_dim * kTile);
@@ -210,35 +237,38 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
     for (int64_t i = begin; i < end; i += kTile) {
       const int64_t count = std::min(kTile, end - i);
       const int64_t columns = columns_of<T>(count);
-      load_transposed<T>({q[i], q.stride}, count, dim, static_cast<T>(options.scale * kLog2E), Qt);
+      load_transposed<S>({q[i], q.stride}, count, dim, static_cast<T>(options.scale * kLog2E), Qt);
+      const Right<S> Qt_right = Qt_factor.right(dim, columns, static_cast<const T*>(Qt), {kTile, 1});
       std::fill_n(static_cast<T*>(Ot), value_dim * kTile, T(0));
       std::fill_n(shift, kTile, kNothing<T>);
       std::fill_n(sums, kTile, T(0));
       const int64_t visible = options.causal ? list.before(i + count) : list.count;
       for (int64_t j = 0; j < visible; j += kTile) {
         const int64_t n = std::min(kTile, visible - j);
-        tile_product<T>(n, columns, dim, k[j], k.strides(), Qt, kTile, St, kTile);  // S^T = K Q^T
+        multiply<S>(n, columns, dim, k.plain(j), Qt_right, St, kTile);  // S^T = K Q^T
         if (options.causal && list[j + n - 1] > i) hide_future<T>(list, j, n, i, columns, St);
         column_maxima<T>(
             St, n, columns, [](Vector<T> s) { return s; }, top);
         follow_maxima<T>(top, columns, value_dim, shift, sums, Ot);
         exponentials<T>(St, n, columns, shift, sums);  // P^T
-        if (dropout.active()) multiply<T>(St, dropout.draw(head, i, count, list, j, n), n, columns);
-        tile_product<T>(value_dim, columns, n, v[j], v.transposed(), St, kTile, Ot, kTile, true);  // O^T += V^T P^T
+        if (dropout.active()) scale_by<T>(St, dropout.draw(head, i, count, list, j, n), n, columns);
+        const Right<S> Pt = Pt_factor.right(n, columns, static_cast<const T*>(St), {kTile, 1});
+        multiply<S>(value_dim, columns, n, v.transposed(j), Pt, Ot, kTile, true);  // O^T += V^T P^T
       }
       for (int64_t c = 0; c < columns; ++c) {
         if (c < count) lse[i + c] = static_cast<T>((shift[c] + std::log2(sums[c])) * kLn2);
         sums[c] = sums[c] > 0 ? 1 / sums[c] : T(0);
       }
-      store_transposed<T>(Ot, sums, count, value_dim, {o[i], o.stride});
+      store_transposed<S>(Ot, sums, count, value_dim, {o[i], o.stride});
     }
   });
 }
 
-template <class T>
+template <class S>
 void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& lists,
               const SoftmaxAttended& attended, const SoftmaxAttentionOptions& options,
               const AttentionGradients& grads) {
+  using T = ComputeType<S>;
   const Sizes sizes{Q.size(1), Q.size(2), K.size(2), Q.size(3), V.size(3)};
   const int64_t heads = sizes.heads;
   const int64_t queries = sizes.queries;
@@ -251,22 +281,22 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
   const int64_t pieces = std::min<int64_t>(pieces_per_head(jobs, tiles), 8);
   const int64_t sum_size = keys * (dim + value_dim);
   const Buffer<T> partial(pieces > 1 ? jobs * pieces * sum_size : 1);
-  const auto finish = [&](int64_t head, const T* sums, int64_t count) {
+  const auto finish = [&](int64_t head, T* sums, int64_t count) {
     const int64_t b = head / heads;
     const int64_t h = head % heads;
-    const auto dk = rows_of<T>(grads.dK, b, h);
-    const auto dv = rows_of<T>(grads.dV, b, h);
+    const auto dk = rows_of<S>(grads.dK, b, h);
+    const auto dv = rows_of<S>(grads.dV, b, h);
     const KeyList list = lists[b];
     for (int64_t j = 0; j < list.count; ++j) {
-      T* to_k = dk[list[j]];
-      T* to_v = dv[list[j]];
-      std::copy_n(sums + j * dim, dim, to_k);
-      std::copy_n(sums + keys * dim + j * value_dim, value_dim, to_v);
+      T* const to_k = sums + j * dim;
+      T* const to_v = sums + keys * dim + j * value_dim;
       for (int64_t p = 1; p < count; ++p) {
         for (int64_t d = 0; d < dim; ++d) to_k[d] += sums[p * sum_size + j * dim + d];
         for (int64_t d = 0; d < value_dim; ++d) to_v[d] += sums[p * sum_size + keys * dim + j * value_dim + d];
       }
       for (int64_t d = 0; d < dim; ++d) to_k[d] *= static_cast<T>(options.scale);
+      move_row(dim, to_k, dk[list[j]]);
+      move_row(value_dim, to_v, dv[list[j]]);
     }
     clear_unlisted(list, keys, dim, dk);
     clear_unlisted(list, keys, value_dim, dv);
@@ -279,14 +309,17 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
     const int64_t end = std::min(tiles * (piece % pieces + 1) / pieces * kTile, queries);
     const KeyList list = lists[b];
     const int64_t reachable = options.causal ? list.before(end) : list.count;
-    const auto q = rows_of<const T>(Q, b, h);
-    const auto o = rows_of<const T>(attended.O, b, h);
-    const auto go = rows_of<const T>(dO, b, h);
-    const auto dq = rows_of<T>(grads.dQ, b, h);
+    const auto q = rows_of<const S>(Q, b, h);
+    const auto o = rows_of<const S>(attended.O, b, h);
+    const auto go = rows_of<const S>(dO, b, h);
+    const auto dq = rows_of<S>(grads.dQ, b, h);
     const T* lse = attended.logsumexp.data<T>() + head * queries;
     const bool pays = end - begin > kTile;
-    const PackedRows<T> k(rows_of<const T>(K, b, h), list, reachable, dim, pays);
-    const PackedRows<T> v(rows_of<const T>(V, b, h), list, reachable, value_dim, pays);
+    const TileRows<S> k(rows_of<const S>(K, b, h), list, reachable, dim, pays, true, true);
+    const TileRows<S> v(rows_of<const S>(V, b, h), list, reachable, value_dim, pays, true, false);
+    const Factor<S> Qt_factor(kTile, dim), Q_factor(dim, kTile), dOt_factor(kTile, value_dim),
+        dO_factor(value_dim, kTile);
+    const Factor<S> P_factor(kTile, kTile), dS_factor(kTile, kTile), dSt_factor(kTile, kTile);
     const Buffer<T> own(pieces > 1 ? 1 : sum_size);
     T* dK = pieces > 1 ? partial + piece * sum_size : static_cast<T*>(own);
     T* dV = dK + keys * dim;
@@ -309,11 +342,15 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
       const int64_t count = std::min(kTile, end - i);
       const int64_t columns = columns_of<T>(count);
       const KeyList all{nullptr, queries};
-      load_transposed<T>({q[i], q.stride}, count, dim, static_cast<T>(options.scale * kLog2E), Qt);
-      load_transposed<T>({go[i], go.stride}, count, value_dim, T(1), dOt);
-      load_transposed<T>({o[i], o.stride}, count, value_dim, T(1), Ot);
-      gather_rows<T>(q, all, i, count, dim, Qc);
-      gather_rows<T>(go, all, i, count, value_dim, dOc);
+      load_transposed<S>({q[i], q.stride}, count, dim, static_cast<T>(options.scale * kLog2E), Qt);
+      load_transposed<S>({go[i], go.stride}, count, value_dim, T(1), dOt);
+      load_transposed<S>({o[i], o.stride}, count, value_dim, T(1), Ot);
+      gather_rows<S>(q, all, i, count, dim, Qc);
+      gather_rows<S>(go, all, i, count, value_dim, dOc);
+      const Right<S> Qt_right = Qt_factor.right(dim, columns, static_cast<const T*>(Qt), {kTile, 1});
+      const Right<S> Q_right = Q_factor.right(count, dim, static_cast<const T*>(Qc), {dim, 1});
+      const Right<S> dOt_right = dOt_factor.right(value_dim, columns, static_cast<const T*>(dOt), {kTile, 1});
+      const Right<S> dO_right = dO_factor.right(count, value_dim, static_cast<const T*>(dOc), {value_dim, 1});
       column_products<T>(dOt, Ot, value_dim, columns, delta);
       for (int64_t c = 0; c < columns; ++c) {
         const bool sees = c < count && lse[i + c] > -std::numeric_limits<T>::infinity();
@@ -323,18 +360,22 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
       const int64_t visible = options.causal ? list.before(i + count) : list.count;
       for (int64_t j = 0; j < visible; j += kTile) {
         const int64_t n = std::min(kTile, visible - j);
-        tile_product<T>(n, columns, dim, k[j], k.strides(), Qt, kTile, St, kTile);          // S^T = K Q^T
-        tile_product<T>(n, columns, value_dim, v[j], v.strides(), dOt, kTile, dPt, kTile);  // dP^T = V dO^T
+        multiply<S>(n, columns, dim, k.plain(j), Qt_right, St, kTile);          // S^T = K Q^T
+        multiply<S>(n, columns, value_dim, v.plain(j), dOt_right, dPt, kTile);  // dP^T = V dO^T
         if (options.causal && list[j + n - 1] > i) hide_future<T>(list, j, n, i, columns, St);
         const T* factors = dropout.active() ? dropout.draw(head, i, count, list, j, n) : nullptr;
         score_gradients<T>(St, dPt, n, columns, shift, delta, factors);  // P^T and dS^T
         T* dv = dV + j * value_dim;
         T* dk = dK + j * dim;
-        tile_product<T>(n, value_dim, count, St, {kTile, 1}, dOc, value_dim, dv, value_dim, true);  // dV += P^T dO
-        tile_product<T>(n, dim, count, dPt, {kTile, 1}, Qc, dim, dk, dim, true);                    // dK += dS^T Q
-        tile_product<T>(dim, columns, n, k[j], k.transposed(), dPt, kTile, Ot, kTile, true);        // dQ^T += K^T dS^T
+        const T* const P = St;
+        const T* const dS = dPt;
+        multiply<S>(n, value_dim, count, P_factor.left(n, count, P, {kTile, 1}), dO_right, dv, value_dim,
+                    true);                                                                             // dV += P^T dO
+        multiply<S>(n, dim, count, dS_factor.left(n, count, dS, {kTile, 1}), Q_right, dk, dim, true);  // dK += dS^T Q
+        multiply<S>(dim, columns, n, k.transposed(j), dSt_factor.right(n, columns, dS, {kTile, 1}), Ot, kTile,
+                    true);  // dQ^T += K^T dS^T
       }
-      store_transposed<T>(dQt, scales, count, dim, {dq[i], dq.stride});
+      store_transposed<S>(dQt, scales, count, dim, {dq[i], dq.stride});
     }
     if (pieces == 1) finish(head, own, 1);
   });
@@ -347,16 +388,16 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
 void softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
                        const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp) {
   const KeyLists lists(key_mask, K.size(0), K.size(2));
-  visit_floating(Q.dtype(), "softmax_attention",
-                 [&]<class T>(TypeTag<T>) { forward<T>(Q, K, V, lists, options, O, logsumexp); });
+  visit_stored(Q.dtype(), "softmax_attention",
+               [&]<class S>(TypeTag<S>) { forward<S>(Q, K, V, lists, options, O, logsumexp); });
 }
 
 void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
                                 const Tensor& key_mask, const SoftmaxAttended& attended,
                                 const SoftmaxAttentionOptions& options, const AttentionGradients& grads) {
   const KeyLists lists(key_mask, K.size(0), K.size(2));
-  visit_floating(Q.dtype(), "softmax_attention",
-                 [&]<class T>(TypeTag<T>) { backward<T>(dO, Q, K, V, lists, attended, options, grads); });
+  visit_stored(Q.dtype(), "softmax_attention",
+               [&]<class S>(TypeTag<S>) { backward<S>(dO, Q, K, V, lists, attended, options, grads); });
 }
 
 }  // namespace bochner::cpu
