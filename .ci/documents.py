@@ -74,6 +74,9 @@ SHORTER = [
     (r"\./run lra .*", LRA),
     (r"\./run glue --predict=.*", "=> ./run glue --help ?--predict TEXT"),  # a pretrained model and GLUE are not here
     (r"\./run glue .*", "--dump-config"),
+    (r"\./run pretrain .*--pretrained=.*", "--dump-config"),
+    (r"\./run pretrain .*", "--text=README.md --valid-text=docs/README.md --test-text=docs/library.md --steps=1 --batch=2 --max-length=16 "
+                            "--vocabulary-size=300 --model.layers=1 --model.dim=16 --model.hidden=16 --optim.warmup=0"),
     (r"\./run sparsity --preset=kl .*", "--dump-config"),
     (r"\./run sparsity .*", "--steps=1 --seeds=1 --batch=8 --pairs.train-examples=40 --pairs.valid-examples=8 "
                             "--pairs.test-examples=8 --gradients.examples=2"),

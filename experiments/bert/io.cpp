@@ -127,8 +127,7 @@ TensorMap computed(Model& model, const ModelCall& call, const TensorMap& given) 
 
 template <class Model, class Options>
 ModelAnswer answer(const ModelCall& call, Options options, const TensorMap& given) {
-  options.attention.mechanism = call.mechanism;
-  if (!call.blocks.empty()) options.attention_blocks = block_numbers(call.blocks, options.layers);
+  set_attention(options, call.folder, call.mechanism, call.blocks);
   Generator init(call.seed);
   Model model({}, options, init);
   ModelAnswer result;

@@ -110,10 +110,7 @@ BertOptions bert_options(const Config& config, int64_t outputs) {
   options.masked_tokens = false;
   options.next_sentence = false;
   options.classes = outputs;
-  options.attention.mechanism = config.run.attention;
-  if (!config.model.attention_blocks.empty()) {
-    options.attention_blocks = block_numbers(config.model.attention_blocks, options.layers);
-  }
+  set_attention(options, folder, config.run.attention, config.model.attention_blocks);
   if (config.model.dropout >= 0) {
     options.dropout = config.model.dropout;
     options.classifier_dropout = config.model.dropout;

@@ -2,12 +2,11 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <optional>
 
 #include "datasets/tokenizers/wordpiece_training.h"
 #include "engine/error.h"
 #include "engine/io/file.h"
-#include "engine/io/stream.h"
+#include "engine/io/lines.h"
 #include "experiments/common/config/config.h"
 #include "experiments/common/program/build_info.h"
 #include "experiments/common/program/program.h"
@@ -51,44 +50,6 @@ struct Options {
     f("help", help, "print this, and stop");
     f("version", version, "print what this program was built from, and stop");
   }
-};
-
-/// Lines of a source: without their ends, `\n` or `\r\n`, and not longer than 64 MiB.
-class Lines {
- public:
-  explicit Lines(ByteSource& source) : source_(source) {}
-
-  /// Valid until the next call; nothing at the end.
-  std::optional<std::string_view> next() {
-    constexpr size_t kLongest = size_t{64} << 20U;
-    text_.erase(0, used_);
-    used_ = 0;
-    size_t looked = 0;
-    for (;;) {
-      const size_t end = text_.find('\n', looked);
-      if (end != std::string::npos) return line(end, end + 1);
-      looked = text_.size();
-      if (looked > kLongest) fail("{}: a line of more than 64 MiB", source_.name());
-      text_.resize(looked + 65536);
-      const size_t count = source_.read(std::as_writable_bytes(std::span(text_).subspan(looked)));
-      text_.resize(looked + count);
-      if (count == 0) break;
-    }
-    if (text_.empty()) return std::nullopt;
-    return line(text_.size(), text_.size());
-  }
-
- private:
-  std::string_view line(size_t end, size_t used) {
-    used_ = used;
-    std::string_view line = std::string_view(text_).substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    return line;
-  }
-
-  ByteSource& source_;
-  std::string text_;
-  size_t used_ = 0;  ///< bytes of the line before
 };
 
 void tell_replaced(int64_t count) {

@@ -225,8 +225,8 @@ LoadedTensors load(Model& model, const std::filesystem::path& folder) {
 }
 
 template <class Model>
-void save(Model& model, const std::filesystem::path& folder, const std::filesystem::path& from) {
-  const std::string config = pretrained_config(model);
+void save(Model& model, const std::string& config, const std::filesystem::path& folder,
+          const std::filesystem::path& from) {
   const TensorMap tensors = with_prefix(model, file_tensors(model, model.state()));
   std::filesystem::create_directories(folder);
   write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});  // without it transformers refuses
@@ -255,11 +255,12 @@ std::map<std::string, Tensor> pretrained_tensors(const Vit& model, const std::ma
   return with_prefix(model, file_tensors(model, named));
 }
 
-void save_pretrained(Bert& model, const std::filesystem::path& folder, const std::filesystem::path& from) {
-  save(model, folder, from);
+void save_pretrained(Bert& model, const std::filesystem::path& folder, const std::filesystem::path& from,
+                     Reader reader) {
+  save(model, pretrained_config(model, reader), folder, from);
 }
 void save_pretrained(Vit& model, const std::filesystem::path& folder, const std::filesystem::path& from) {
-  save(model, folder, from);
+  save(model, pretrained_config(model), folder, from);
 }
 
 }  // namespace bochner

@@ -31,7 +31,7 @@ struct LoadedTensors {
   std::string text() const;
 };
 
-/// `bert` or `vit`: the model_type in config.json. An Error for any other.
+/// `bert` or `vit`: the model_type in config.json, `bochner-bert` being a `bert`. An Error for any other.
 std::string pretrained_type(const std::filesystem::path& folder);
 
 /// The model that config.json describes, with the heads of its architecture. An Error names what is not known here,
@@ -53,14 +53,40 @@ std::filesystem::path pretrained_weights(const std::filesystem::path& folder);
 std::map<std::string, Tensor> pretrained_tensors(const Bert& model, const std::map<std::string, Tensor>& named);
 std::map<std::string, Tensor> pretrained_tensors(const Vit& model, const std::map<std::string, Tensor>& named);
 
+/// Who may read a folder.
+enum class Reader : unsigned char {
+  transformers,  ///< what it would compute differently is an Error
+  /// This library. If blocks have another attention than softmax, or heads of another size, the model_type is
+  /// `bochner-bert`, which transformers refuses, and config.json says which attention, with its options, which blocks
+  /// have it and how large heads are. Else the folder is one for transformers.
+  own
+};
+
+/// Puts `asked` into the blocks of a model whose options were read from `folder`: into those that `blocks` names
+/// (block_numbers), or into all. An attention that the folder names itself belongs to its weights and stays, with the
+/// folder's options; an Error if another one, or other blocks, are asked for.
+template <class Options>  // BertOptions or VitOptions
+void set_attention(Options& options, const std::filesystem::path& folder, const MechanismOptions& asked,
+                   std::string_view blocks = {}) {
+  if (const std::string own = options.attention.mechanism.name(); own != "softmax") {
+    if (asked.name() == own && blocks.empty()) return;
+    fail("{}: the model has the attention {}, to which its weights belong; say --attention={}, for no other blocks",
+         folder.string(), own, own);
+  }
+  options.attention.mechanism = asked;
+  if (!blocks.empty()) options.attention_blocks = block_numbers(blocks, options.layers);
+}
+
 /// The text of config.json. Errors are those of save_pretrained.
-std::string pretrained_config(const Bert& model);
+std::string pretrained_config(const Bert& model, Reader reader = Reader::transformers);
 std::string pretrained_config(const Vit& model);
 
 /// Writes config.json and model.safetensors into `folder`, which is made if it is missing, and copies the files of the
-/// tokenizer and of the preparation of images from the folder `from` if it has them. An Error where a block has another
-/// attention than softmax, or the model has heads of two architectures: transformers would compute something else.
-void save_pretrained(Bert& model, const std::filesystem::path& folder, const std::filesystem::path& from = {});
+/// tokenizer and of the preparation of images from the folder `from` if it has them. An Error where the model has heads
+/// of two architectures, or, where transformers is to read it, a block with another attention than softmax:
+/// transformers would compute something else.
+void save_pretrained(Bert& model, const std::filesystem::path& folder, const std::filesystem::path& from = {},
+                     Reader reader = Reader::transformers);
 void save_pretrained(Vit& model, const std::filesystem::path& folder, const std::filesystem::path& from = {});
 
 }  // namespace bochner

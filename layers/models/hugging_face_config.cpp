@@ -13,6 +13,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr int64_t kLargestConfig = int64_t{16} << 20;
+constexpr const char* kOwnType = "bochner-bert";
 
 struct Config {
   explicit Config(const std::filesystem::path& folder)
@@ -74,7 +75,8 @@ void read_trunk(const Config& config, Options& options) {
   options.dropout = config.share("hidden_dropout_prob", options.dropout);
   options.norm_eps = config.members.real("layer_norm_eps", 0, 1, options.norm_eps);
   options.deviation = config.members.real("initializer_range", 0, 1e3, options.deviation);
-  if (options.dim % options.attention.heads != 0) {
+  const bool own = config.members.text("model_type", "") == kOwnType;  // heads of any size
+  if (!own && options.dim % options.attention.heads != 0) {
     fail("{}: {} heads do not divide hidden_size {}", config.path, options.attention.heads, options.dim);
   }
 }
@@ -83,7 +85,9 @@ void read_trunk(const Config& config, Options& options) {
 template <class Options>
 void check_bytes(const Config& config, const std::filesystem::path& folder, const Options& options, int64_t rows) {
   const std::filesystem::path weights = pretrained_weights(folder);
-  const int64_t least = rows * options.dim + options.layers * 2 * options.dim * (2 * options.dim + options.hidden);
+  const MultiHeadOptions& attention = options.attention;
+  const int64_t inner = attention.head_dim > 0 ? attention.heads * attention.head_dim : options.dim;
+  const int64_t least = rows * options.dim + options.layers * 2 * options.dim * (2 * inner + options.hidden);
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(weights));
   if (least > bytes) {
     fail("{}: its sizes ask for at least {} numbers, but {} has {} bytes", config.path, least, weights.string(), bytes);
@@ -103,14 +107,64 @@ ordered_json labels_of(int64_t classes) {
   return labels;
 }
 
+/// Whether transformers knows the attention of the blocks.
+template <class Options>
+bool is_known_there(const Options& options) {
+  const MultiHeadOptions& attention = options.attention;
+  const bool softmax = attention.mechanism.name() == "softmax" || options.layers == 0;
+  return softmax && (attention.head_dim == 0 || attention.heads * attention.head_dim == options.dim);
+}
+
+ordered_json attention_config(const BertOptions& options) {
+  MechanismOptions mechanism = options.attention.mechanism;
+  ordered_json settings = ordered_json::object();
+  for (const Option& option : mechanism.list()) settings[option.name()] = option.text();
+  return {{"mechanism", mechanism.name()},
+          {"options", settings},
+          {"blocks", options.attention_blocks},
+          {"head_size", options.attention.head_dim}};
+}
+
+/// What attention_config wrote.
+void read_attention(const Config& config, BertOptions& options) {
+  const json& found = config.members.at("attention");
+  const std::string where = config.path + ": attention";
+  if (!found.is_object()) fail("{} is no object", where);
+  const JsonMembers members(found, where);
+  options.attention.head_dim = members.number("head_size", 0, 1 << 16, 0);
+  try {
+    MechanismOptions mechanism(members.text("mechanism", "softmax"));
+    if (const json* settings = members.find("options")) {
+      if (!settings->is_object()) fail("options are no object");
+      for (const auto& [name, value] : settings->items()) {
+        if (!value.is_string()) fail("the value {} of an option is no text", value.dump());
+        mechanism.set(name, value.get<std::string>());
+      }
+    }
+    mechanism.list().validate();
+    options.attention.mechanism = mechanism;
+  } catch (const Error& error) {
+    fail("{}: {}", where, error.what());
+  }
+  const json* blocks = members.find("blocks");
+  if (blocks == nullptr) return;
+  if (!blocks->is_array()) fail("{}: blocks is no list", where);
+  for (const json& block : *blocks) {
+    if (!block.is_number_unsigned() || block.get<uint64_t>() >= static_cast<uint64_t>(options.layers)) {
+      fail("{}: blocks holds {}, which is no number of one of {} blocks", where, block.dump(), options.layers);
+    }
+    options.attention_blocks.push_back(block.get<int64_t>());
+  }
+}
+
 template <class Options>
 ordered_json trunk_config(const Options& options, const char* type, const std::string& architecture) {
-  if (options.attention.mechanism.name() != "softmax" && options.layers > 0) {
+  if (type != std::string(kOwnType) && options.attention.mechanism.name() != "softmax" && options.layers > 0) {
     fail(
         "save_pretrained: blocks have the attention {}, which transformers does not know; only softmax can be exported",
         options.attention.mechanism.name());
   }
-  if (options.attention.head_dim > 0 && options.attention.heads * options.attention.head_dim != options.dim) {
+  if (type != std::string(kOwnType) && !is_known_there(options)) {
     fail("save_pretrained: {} heads of {} are not the model's size {}, as transformers wants", options.attention.heads,
          options.attention.head_dim, options.dim);
   }
@@ -148,6 +202,7 @@ std::filesystem::path pretrained_weights(const std::filesystem::path& folder) {
 std::string pretrained_type(const std::filesystem::path& folder) {
   const Config config(folder);
   std::string type = config.members.text("model_type", "");
+  if (type == kOwnType) return "bert";
   if (type != "bert" && type != "vit") fail("{}: model_type is '{}'; known here are bert and vit", config.path, type);
   return type;
 }
@@ -155,13 +210,15 @@ std::string pretrained_type(const std::filesystem::path& folder) {
 BertOptions read_bert_options(const std::filesystem::path& folder) {
   const Config config(folder);
   const JsonMembers& members = config.members;
-  members.require("model_type", "bert");
+  const bool own = members.text("model_type", "") == kOwnType;
+  if (!own) members.require("model_type", "bert");
   config.refuse_unless(members.text("position_embedding_type", "absolute") == "absolute", "position_embedding_type");
   config.refuse_unless(!members.flag("is_decoder", false), "is_decoder");
   config.refuse_unless(!members.flag("add_cross_attention", false), "add_cross_attention");
   config.refuse_unless(members.flag("tie_word_embeddings", true), "tie_word_embeddings");
   BertOptions options;
   read_trunk(config, options);
+  if (own) read_attention(config, options);
   options.vocabulary = config.size("vocab_size", options.vocabulary);
   options.length = config.size("max_position_embeddings", options.length);
   options.types = config.size("type_vocab_size", options.types);
@@ -209,7 +266,7 @@ VitOptions read_vit_options(const std::filesystem::path& folder) {
   return options;
 }
 
-std::string pretrained_config(const Bert& model) {
+std::string pretrained_config(const Bert& model, Reader reader) {
   const BertOptions& options = model.options();
   const bool pretraining = options.masked_tokens || options.next_sentence;
   if (pretraining && options.classes > 0)
@@ -219,7 +276,9 @@ std::string pretrained_config(const Bert& model) {
                              : options.next_sentence                        ? "BertForNextSentencePrediction"
                              : options.classes > 0                          ? "BertForSequenceClassification"
                                                                             : "BertModel";
-  ordered_json config = trunk_config(options, "bert", architecture);
+  const bool own = reader == Reader::own && !is_known_there(options);
+  ordered_json config = trunk_config(options, own ? kOwnType : "bert", architecture);
+  if (own) config["attention"] = attention_config(options);
   config["vocab_size"] = options.vocabulary;
   config["max_position_embeddings"] = options.length;
   config["type_vocab_size"] = options.types;

@@ -1,0 +1,33 @@
+// Texts of any kind, line by line and document by document, for a model that reads them all: plain files, folders and
+// archives.
+//
+//   read_documents(text_files({"data/imdb", "notes.txt.gz"}), [&](std::string_view line) {...}, [&] {...});
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bochner::text {
+
+/// A file as it is; of a folder all texts and archives below it, in the order of their paths. Texts end in .txt,
+/// .tokens or .raw, archives in .tar or .zip, and both may be packed with gzip or Zstandard. An Error where a path is
+/// missing, or a folder holds none.
+std::vector<std::filesystem::path> text_files(const std::vector<std::string>& paths);
+
+/// Calls `line` for each line, without its end, and `end` behind the last one of each document. A document is
+///
+/// - a text in an archive (lists of addresses, urls_*.txt, are left out),
+/// - an article of WikiText, which begins with a line ` = Title = `,
+/// - of any other file a part of at least 16 KiB that ends at an empty line, or of 64 KiB that ends at any.
+///
+/// `<br />`, as in the reviews of IMDb, is read as a blank, and in files called wiki.*.tokens the marks ` @-@ `, ` @,@
+/// ` and ` @.@ ` as the hyphen, comma or full stop within a word that they stand for. Bytes that are not UTF-8 stay as
+/// they are.
+void read_documents(const std::vector<std::filesystem::path>& files, const std::function<void(std::string_view)>& line,
+                    const std::function<void()>& end);
+
+}  // namespace bochner::text

@@ -1,0 +1,189 @@
+// Texts as documents, and as tokens on disk: what is read of files, folders and archives, what is held out, that the
+// cache is whole or absent, made once, and refused where it is damaged.
+#include "datasets/text/token_cache.h"
+
+#include <gtest/gtest.h>
+
+#include "datasets/text/documents.h"
+#include "datasets/tokenizers/wordpiece_training.h"
+#include "engine/io/data_log.h"
+#include "tests/files.h"
+
+namespace bochner::text {
+namespace {
+
+using test::contents;
+using test::put;
+using test::TemporaryFolder;
+
+std::vector<std::vector<std::string>> documents(const std::vector<std::string>& paths) {
+  std::vector<std::vector<std::string>> all(1);
+  read_documents(
+      text_files(paths), [&](std::string_view line) { all.back().emplace_back(line); }, [&] { all.emplace_back(); });
+  EXPECT_TRUE(all.back().empty());
+  all.pop_back();
+  return all;
+}
+
+TEST(Documents, AreFilesOfAFolderInTheOrderOfTheirPaths) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "texts/a");
+  put(folder / "texts/b.txt", "of b<br />more\r\nand\xff");
+  put(folder / "texts/a/z.txt", "of z\n");
+  put(folder / "texts/a/other.json", "{}");
+  put(folder / "texts/empty.txt", "");
+  const auto found = documents({(folder / "texts").string()});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0], (std::vector<std::string>{"of z"}));
+  EXPECT_EQ(found[1], (std::vector<std::string>{"of b more", "and\xff"}));
+  EXPECT_THROW(text_files({(folder / "none").string()}), Error);
+  std::filesystem::create_directories(folder / "void");
+  EXPECT_THROW(text_files({(folder / "void").string()}), Error);
+}
+
+TEST(Documents, OfWikiTextAreItsArticlesWithoutMarks) {
+  const TemporaryFolder folder;
+  put(folder / "wiki.test.tokens",
+      " \n = One = \n \n 3 @,@ 000 well @-@ known <unk> \n = = Part = = \n x \n = Two = \n y \n");
+  const auto found = documents({(folder / "wiki.test.tokens").string()});
+  ASSERT_EQ(found.size(), 3U);  // what stands before the first article is one, too
+  EXPECT_EQ(found[1],
+            (std::vector<std::string>{" = One = ", " ", " 3,000 well-known <unk> ", " = = Part = = ", " x "}));
+  EXPECT_EQ(found[2], (std::vector<std::string>{" = Two = ", " y "}));
+}
+
+TEST(Documents, LongFilesAreCutAtEmptyLines) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += i % 10 == 9 ? "\n" : "nine more bytes\n";
+  put(folder / "play.txt", text);
+  const auto found = documents({(folder / "play.txt").string()});
+  ASSERT_EQ(found.size(), 3U);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(found[i].back(), "");
+}
+
+/// Forty documents, each of two lines.
+class Cache : public ::testing::Test {
+ protected:
+  Cache() {
+    std::filesystem::create_directories(folder_ / "texts");
+    for (int i = 0; i < 40; ++i) {
+      put(folder_ / fmt::format("texts/{:02}.txt", i), fmt::format("word number {0} here\n<unk> and w{0}\n", i));
+    }
+  }
+  TokenCache make(TokenCacheOptions options = {}) {
+    if (options.texts.empty()) options.texts = {(folder_ / "texts").string()};
+    said_.clear();
+    return token_cache(folder_ / "tokens", options, [&](const std::string& line) { said_ += line + "\n"; });
+  }
+  static std::string text_of(const TokenCache& cache, const TokenCache::Part& part) {
+    const TokenStream stream(cache, part, part.tokens);
+    std::vector<int64_t> ids(static_cast<size_t>(part.tokens));
+    stream.copy_tokens(0, 0, ids);
+    std::string text;
+    for (const int64_t id : ids) text += std::string(cache.tokenizer->token(id)) + " ";
+    return text;
+  }
+
+  TemporaryFolder folder_;
+  std::string said_;
+};
+
+TEST_F(Cache, HoldsOutTwoOfTwentyDocumentsAndEndsEachWithSep) {
+  put(folder_ / "vocab.txt",
+      "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nword\nnumber\nhere\nand\nw\n##1\n##8\n##9\n18\n19\n38\n39\n");
+  const TokenCache cache = make({.texts = {}, .vocabulary = folder_ / "vocab.txt"});
+  EXPECT_EQ(text_of(cache, cache.valid),
+            "word number 18 here [UNK] and w ##1 ##8 [SEP] word number 38 here [UNK] and [UNK] [SEP] ");
+  EXPECT_EQ(text_of(cache, cache.test),
+            "word number 19 here [UNK] and w ##1 ##9 [SEP] word number 39 here [UNK] and [UNK] [SEP] ");
+  const std::string train = text_of(cache, cache.train);
+  EXPECT_EQ(train.find("18"), std::string::npos);
+  EXPECT_EQ(token_counts(cache, cache.train)[3], 36);  // [SEP], one for each document
+  EXPECT_TRUE(cache.held_out_valid && cache.held_out_test);
+}
+
+TEST_F(Cache, IsMadeOnceAndReadAlikeEachTime) {
+  const DataLog first_log;
+  const TokenCache first = make();
+  EXPECT_NE(said_.find("40 documents"), std::string::npos) << said_;
+  EXPECT_NE(said_.find("vocabulary of"), std::string::npos) << said_;
+  const auto first_reads = first_log.reads();
+  const DataLog second_log;
+  const TokenCache second = make();
+  EXPECT_EQ(said_.find("documents"), std::string::npos) << said_;
+  EXPECT_EQ(second.folder, first.folder);
+  EXPECT_EQ(text_of(second, second.train), text_of(first, first.train));
+  EXPECT_EQ(std::count(first_reads.begin(), first_reads.end(), second_log.reads().front()), 1);
+  const std::string sources = contents(first.folder / "sources.txt");
+  EXPECT_EQ(std::count(sources.begin(), sources.end(), '\n'), 40);
+  EXPECT_NE(make({.texts = {}, .vocabulary_size = 100}).folder, first.folder);
+  put(folder_ / "texts/00.txt", "another text\n");
+  EXPECT_NE(make().folder, first.folder);
+}
+
+TEST_F(Cache, TakesOtherTextsForValidationAndTest) {
+  put(folder_ / "valid.txt", "number word\n");
+  put(folder_ / "test.txt", "here\n");
+  const TokenCache cache =
+      make({.texts = {}, .valid = {(folder_ / "valid.txt").string()}, .test = {(folder_ / "test.txt").string()}});
+  EXPECT_EQ(text_of(cache, cache.valid), "number word [SEP] ");
+  EXPECT_EQ(text_of(cache, cache.test), "here [SEP] ");
+  EXPECT_EQ(token_counts(cache, cache.train)[3], 40);
+  EXPECT_FALSE(cache.held_out_valid || cache.held_out_test);
+}
+
+TEST_F(Cache, CountsWhatIsNotUtf8) {
+  put(folder_ / "texts/00.txt", "a\xff b \xe2\x82 c\n");
+  make();
+  EXPECT_NE(said_.find("2 places were not UTF-8"), std::string::npos) << said_;
+}
+
+TEST_F(Cache, ADamagedFileIsRefusedAndAMissingOneMadeAgain) {
+  const TokenCache cache = make();
+  const std::string right = contents(cache.train.path);
+  std::string wrong = right;
+  wrong[5] = '\x7f';
+  put(cache.train.path, wrong);
+  EXPECT_THROW(make(), Error);
+  EXPECT_THROW(token_counts(cache, cache.train), Error);  // an id past the vocabulary
+  std::vector<int64_t> ids(2);
+  EXPECT_THROW(TokenStream(cache, cache.train, 2).copy_tokens(0, 0, ids), Error);
+  std::filesystem::remove(cache.train.path);
+  make();
+  EXPECT_EQ(contents(cache.train.path), right);
+}
+
+TEST_F(Cache, RefusesWhatItCannotUse) {
+  EXPECT_THROW(token_cache(folder_ / "tokens", {.texts = {}}, [](const std::string&) {}), Error);
+  put(folder_ / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nword\n");
+  try {
+    make({.texts = {}, .vocabulary = folder_ / "vocab.txt"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("[MASK]"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "tokens"));
+  const TokenCache cache = make();
+  try {
+    TokenStream(cache, cache.valid, 1000);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("fewer than the 1000 of one example"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(Cache, PiecesAreThoseOfTheStream) {
+  const TokenCache cache = make();
+  const TokenStream whole(cache, cache.train, cache.train.tokens);
+  std::vector<int64_t> all(static_cast<size_t>(cache.train.tokens));
+  whole.copy_tokens(0, 0, all);
+  const TokenStream pieces(cache, cache.train, 7);
+  EXPECT_EQ(pieces.size(), cache.train.tokens / 7);
+  std::vector<int64_t> piece(7);
+  pieces.copy_tokens(3, 0, piece);
+  EXPECT_TRUE(std::equal(piece.begin(), piece.end(), all.begin() + 21));
+}
+
+}  // namespace
+}  // namespace bochner::text

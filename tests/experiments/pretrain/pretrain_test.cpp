@@ -1,0 +1,181 @@
+// Pretraining through the program: tiny texts, a tiny model, what its folder holds and what is said of mistakes; and
+// what batches hold.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiments/pretrain/problem.h"
+#include "layers/models/hugging_face.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using nlohmann::json;
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::put;
+using test::TemporaryFolder;
+
+/// Forty documents that count: each word follows from those beside it.
+class Pretrain : public ::testing::Test {
+ protected:
+  Pretrain() {
+    const char* const words[] = {"one", "two", "three", "four", "five", "six", "seven"};
+    std::filesystem::create_directories(folder_ / "texts");
+    for (int i = 0; i < 40; ++i) {
+      std::string text;
+      for (int k = 0; k < 60; ++k) text += std::string(words[(i + k) % 7]) + (k % 9 == 8 ? "\n" : " ");
+      put(folder_ / fmt::format("texts/{:02}.txt", i), text);
+    }
+  }
+
+  Ended run(std::vector<std::string> arguments) const {
+    const std::vector<std::string> small = {
+        BOCHNER_PRETRAIN,   "--text=texts",        "--max-length=16",  "--batch=8",         "--threads=1",
+        "--model.layers=1", "--model.dim=16",      "--model.heads=2",  "--model.hidden=16", "--vocabulary-size=200",
+        "--optim.warmup=5", "--model.dropout=0.1", "--optim.rate=1e-2"};
+    arguments.insert(arguments.begin(), small.begin(), small.end());
+    return Process(arguments, folder_.path()).wait();
+  }
+  json results(const std::string& name) const { return json::parse(contents(folder_ / name / "results.json")); }
+  double of_test(const std::string& name, const std::string& metric) const {
+    return results(name)["metrics"]["test"][metric];
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Pretrain, LearnsWhatStandsBesideAHiddenWord) {
+  const Ended ended = run({"--steps=600", "--out=a", "--model.dropout=0", "--model.deviation=0.2", "--model.dim=32",
+                           "--optim.rate=5e-3", "--optim.warmup=30"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const json record = results("a");
+  const double unigram = record["baselines"]["unigram"]["perplexity"];
+  EXPECT_NEAR(unigram, 7, 1.5);
+  EXPECT_LT(of_test("a", "perplexity"), unigram / 3);
+  EXPECT_GT(of_test("a", "accuracy"), 0.7);
+  EXPECT_NEAR(record["derived"]["tokens_per_second"], 16 * 8 * record["steps_per_second"].get<double>(), 1);
+  EXPECT_NE(record["remarks"].dump().find("one of each twenty documents"), std::string::npos) << record["remarks"];
+  EXPECT_NE(record["data"].dump().find("train.i32"), std::string::npos);
+  EXPECT_NE(ended.err.find("tokens per second"), std::string::npos) << ended.err;
+}
+
+TEST_F(Pretrain, TheModelIsAFolderForTransformers) {
+  ASSERT_EQ(run({"--steps=5", "--out=a"}).code, 0);
+  const std::filesystem::path model = folder_ / "a/model";
+  const BertOptions options = read_bert_options(model);
+  EXPECT_TRUE(options.masked_tokens && !options.pooler);
+  EXPECT_EQ(json::parse(contents(model / "config.json"))["architectures"][0], "BertForMaskedLM");
+  const WordpieceVocabulary vocabulary = read_pretrained_vocabulary(model);
+  EXPECT_EQ(std::ssize(vocabulary.pieces), options.vocabulary);
+  EXPECT_TRUE(vocabulary.options.lower_case);
+  Generator init(1);
+  Bert bert({}, options, init);
+  EXPECT_TRUE(load_pretrained(bert, model).made_new.empty());
+  const State best = State::load(folder_ / "a/checkpoint-best");
+  const Tensor stored = best.tensors.at("blocks.0.attention.qkv.weight");
+  EXPECT_EQ(bert.state().at("blocks.0.attention.qkv.weight").to_vector<float>(), stored.to_vector<float>());
+  // And pretraining goes on from it.
+  const Ended more = run({"--steps=2", "--out=b", "--pretrained=a/model"});
+  ASSERT_EQ(more.code, 0) << more.err;
+  EXPECT_NE(more.err.find("made new: none"), std::string::npos) << more.err;
+}
+
+TEST_F(Pretrain, GoesOnInTheMiddleOfAnEpochBitForBit) {
+  const auto steps = [&](const char* count, const char* out, const char* more) {
+    return run({"--steps=" + std::string(count), "--optim.schedule=constant", "--optim.evaluate-every=3",
+                "--out=" + std::string(out), "--next-sentence", more});
+  };
+  // 36 documents of 61 tokens are 168 examples of 13 words, 21 batches: the second epoch begins at step 21.
+  ASSERT_EQ(steps("27", "whole", "--seed=1").code, 0);
+  ASSERT_EQ(steps("24", "parts", "--seed=1").code, 0);
+  const Ended ended = steps("27", "parts", "--resume");
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(results("whole")["metrics"], results("parts")["metrics"]);
+  EXPECT_EQ(contents(folder_ / "whole/model/model.safetensors"), contents(folder_ / "parts/model/model.safetensors"));
+  EXPECT_TRUE(results("whole")["metrics"]["test"].contains("next-sentence"));
+}
+
+TEST_F(Pretrain, AnyAttentionIsReadAgain) {
+  const Ended ended = run({"--steps=3", "--out=g", "--attention=gmm-prf", "--model.mechanism.features=12"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const json config = json::parse(contents(folder_ / "g/model/config.json"));
+  EXPECT_EQ(config["model_type"], "bochner-bert");
+  const BertOptions options = read_bert_options(folder_ / "g/model");
+  EXPECT_EQ(options.attention.mechanism.name(), "gmm-prf");
+  EXPECT_EQ(options.attention.mechanism.text("features"), "12");
+  Generator init(1);
+  Bert bert({}, options, init);
+  EXPECT_TRUE(load_pretrained(bert, folder_ / "g/model").made_new.empty());
+  ASSERT_EQ(run({"--steps=1", "--out=h", "--attention=gmm-prf", "--pretrained=g/model"}).code, 0);
+  const Ended softmax = run({"--steps=1", "--out=i", "--pretrained=g/model"});
+  EXPECT_EQ(softmax.code, 2);
+  EXPECT_NE(softmax.err.find("say --attention=gmm-prf"), std::string::npos) << softmax.err;
+}
+
+TEST_F(Pretrain, MistakesAreToldInOneLine) {
+  const auto told = [&](const std::vector<std::string>& arguments, const std::string& text) {
+    const Ended ended = run(arguments);
+    EXPECT_EQ(ended.code, 2) << text;
+    EXPECT_NE(ended.err.find(text), std::string::npos) << ended.err;
+  };
+  const Ended without = Process({BOCHNER_PRETRAIN}, folder_.path()).wait();
+  EXPECT_EQ(without.code, 2);
+  EXPECT_NE(without.err.find("--text: name files, folders or archives of text"), std::string::npos) << without.err;
+  told({"--text=nowhere.txt"}, "nowhere.txt: there is no such text");
+  told({"--max-length=4000"}, "fewer than the 3998 of one example");
+  put(folder_ / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\none\n");
+  told({"--vocab=vocab.txt"}, "[MASK]");
+  told({"--vocab=vocab.txt", "--pretrained=a"}, "--vocab and --pretrained: name one of the two");
+}
+
+TEST_F(Pretrain, EveryPresetIsOneOfTheProgram) {
+  for (const auto& entry : std::filesystem::directory_iterator(BOCHNER_SOURCE_DIR "/experiments/pretrain/presets")) {
+    const Ended ended = run({"--preset=" + entry.path().stem().string(), "--dump-config"});
+    EXPECT_EQ(ended.code, 0) << entry.path() << ended.err;
+  }
+}
+
+TEST_F(Pretrain, BatchesHoldTwoHalvesThatBelongTogetherOrNot) {
+  const text::TokenCache cache =
+      text::token_cache(folder_ / "tokens", {.texts = {(folder_ / "texts").string()}}, [](const std::string&) {});
+  const WordpieceVocabulary& vocabulary = cache.tokenizer->vocabulary();
+  const auto stream = std::make_shared<const text::TokenStream>(cache, cache.train, 13);
+  LoaderOptions order;
+  order.batch_size = 8;
+  pretrain::PieceFeed feed(stream, vocabulary, order, true, 3, Masks::anew);
+  int64_t follows = 0;
+  int64_t others = 0;
+  std::vector<int64_t> own(13);
+  for (int64_t step = 0; step < feed.steps_per_epoch(); ++step) {
+    const Examples batch = feed.next();
+    const auto next = batch.at("next").to_vector<int64_t>();
+    for (int64_t i = 0; i < batch.size(); ++i) {
+      const auto ids = batch.at("ids").slice(0, i, i + 1).to_vector<int64_t>();
+      const auto types = batch.at("types").slice(0, i, i + 1).to_vector<int64_t>();
+      stream->copy_tokens(batch.numbers[static_cast<size_t>(i)], 0, own);
+      ASSERT_EQ(ids.size(), 16U);
+      EXPECT_EQ(ids.front(), vocabulary.begin);
+      EXPECT_EQ(ids.back(), vocabulary.end);
+      const auto second = std::find(types.begin(), types.end(), 1) - types.begin();
+      EXPECT_EQ(ids[static_cast<size_t>(second - 1)], vocabulary.end);
+      EXPECT_EQ(std::count(types.begin(), types.end(), 1), 16 - second);
+      const std::vector<int64_t> first(ids.begin() + 1, ids.begin() + second - 1);
+      EXPECT_TRUE(std::equal(first.begin(), first.end(), own.begin()));
+      const bool is_own = std::equal(own.begin() + std::ssize(first), own.end(), ids.begin() + second);
+      if (next[static_cast<size_t>(i)] == 0) {
+        EXPECT_TRUE(is_own);
+      }
+      follows += next[static_cast<size_t>(i)] == 0 ? 1 : 0;
+      others += next[static_cast<size_t>(i)] == 1 && !is_own ? 1 : 0;
+    }
+  }
+  EXPECT_NEAR(static_cast<double>(follows) / static_cast<double>(feed.examples()), 0.5, 0.12);
+  EXPECT_GT(others, feed.examples() / 4);  // by chance another piece may go on alike
+}
+
+}  // namespace
+}  // namespace bochner
