@@ -20,6 +20,7 @@
 #include "experiments/learners/analysis/singular_values.h"
 #include "experiments/learners/sequence/problem.h"
 #include "experiments/lra/config.h"
+#include "layers/models/pair_classifier.h"
 
 namespace bochner::lra {
 namespace {
@@ -197,11 +198,15 @@ class Analysis {
   std::vector<double> scores_with(const std::string& attention) const {
     Problem problem = problem_with(encoder_options(config_.model, attention, data_.task));
     const Problem again = problem_with(encoder_options(config_.model, attention, data_.task));  // for its feed
-    const auto model = std::dynamic_pointer_cast<SequenceClassifier>(problem.model);
-    if (model == nullptr) return {};
+    const std::shared_ptr<Module> model = problem.model;
     Learner learner(config_.run, config_.optim, std::move(problem));
     const TokenVectors f = [&](const Examples& x, Context& context) {
-      return model->trunk().forward(x.at("ids"), x.at("mask"), context).x.value();
+      const Tensor& ids = x.at("ids");
+      const Tensor& mask = x.at("mask");
+      const auto* const pairs = dynamic_cast<const PairClassifier*>(model.get());
+      return (pairs != nullptr ? pairs->states(ids, mask, context)
+                               : dynamic_cast<const SequenceClassifier&>(*model).trunk().forward(ids, mask, context))
+          .x.value();
     };
     return instability_scores(learner, *model, *again.train, f, device_, config_.analysis.updates, config_.run.seed);
   }
@@ -210,7 +215,6 @@ class Analysis {
     session_.log.info("{} updates of a new model with {} and with softmax", config_.analysis.updates,
                       config_.run.attention);
     const std::vector<double> scores = scores_with(config_.run.attention);
-    if (scores.empty()) return;
     const std::vector<double> softmax = scores_with("softmax");
     const double ratio = mean_ratio(scores, softmax);
     const PaperTable papers = PaperTable::parse(session_.experiment.resources.paper);

@@ -33,16 +33,17 @@ Variable PairHead::forward(const Variable& u, const Variable& v) const {
 PairClassifier::PairClassifier(const EncoderOptions& options, Generator& init)
     : trunk_(sub(""), options, init), head_(sub("classifier"), options, init) {}
 
-Variable PairClassifier::forward(const Tensor& ids, const Tensor& mask, Context& context) const {
+Encoder::States PairClassifier::states(const Tensor& ids, const Tensor& mask, Context& context) const {
   if (ids.rank() != 3 || ids.size(1) != 2) {
     fail("pair classifier: ids must be (batch, 2, length), got {}", ids.shape().str());
   }
-  const int64_t batch = ids.size(0);
-  const int64_t length = ids.size(2);
-  // Both sequences of all pairs side by side: (2 B, L)
-  const Tensor keys = mask.defined() ? mask.reshape({2 * batch, length}) : mask;
-  const Variable pooled = trunk_.pool(trunk_.forward(ids.reshape({2 * batch, length}), keys, context));  // (2 B, dim)
-  const Variable pairs = reshape(pooled, {batch, 2, trunk_.options().dim});
+  const Shape both{2 * ids.size(0), ids.size(2)};
+  return trunk_.forward(ids.reshape(both), mask.defined() ? mask.reshape(both) : mask, context);
+}
+
+Variable PairClassifier::forward(const Tensor& ids, const Tensor& mask, Context& context) const {
+  const Variable pooled = trunk_.pool(states(ids, mask, context));  // (2 B, dim)
+  const Variable pairs = reshape(pooled, {ids.size(0), 2, trunk_.options().dim});
   return head_.forward(select(pairs, 1, 0), select(pairs, 1, 1));
 }
 

@@ -36,6 +36,8 @@ class PairClassifier : public Module {
   /// ids i64 (batch, 2, length); mask bool (batch, 2, length), true at real tokens, undefined: all. -> (batch, classes)
   Variable forward(const Tensor& ids, const Tensor& mask, Context& context) const;
   const EncoderOptions& options() const { return trunk_.options(); }
+  /// What the trunk gives for both sequences of all pairs, (2 batch, places, dim): those of pair i are 2 i and 2 i + 1.
+  Encoder::States states(const Tensor& ids, const Tensor& mask, Context& context) const;
 
  private:
   Encoder trunk_;

@@ -218,6 +218,15 @@ TEST(Analysis, OfAFinishedRunIsWrittenBesideItsResults) {
     }
     EXPECT_NE(test::contents(folder / (attention + "/analysis.html")).find("Singular values"), std::string::npos);
   }
+  // Of pairs, whose two sequences go through one trunk.
+  const test::Ended pairs =
+      lra({"--task=films", "--random-data", "--films.max-length=20", "--model.layers=1", "--model.dim=8",
+           "--model.hidden=8", "--batch=4", "--steps=3", "--threads=1", "--attention=linear-elu", "--out=pairs"});
+  ASSERT_EQ(pairs.code, 0) << pairs.err;
+  ASSERT_EQ(lra({"--analyse=pairs", "--analysis.evaluations=2", "--analysis.updates=3"}).code, 0);
+  const auto of_pairs = nlohmann::json::parse(test::contents(folder / "pairs/analysis.json"));
+  EXPECT_EQ(of_pairs["instability"]["scores"].size(), 3U);
+  EXPECT_GT(of_pairs["instability"]["scores"][2].get<double>(), 0.0);
   const test::Ended nothing = lra({"--analyse=nothing"});
   EXPECT_EQ(nothing.code, 2);
   EXPECT_NE(nothing.err.find("--analyse: there is no run in nothing"), std::string::npos) << nothing.err;
