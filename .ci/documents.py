@@ -67,7 +67,7 @@ SHORTER = [
     (r"\./run bert .*--export.*", "=> ./run bert --pretrained=model --export=exported ?exported"),
     (r"\./run bert (.*)--pretrained=FOLDER --io=FILE.safetensors.*", "=> ./run bert --pretrained=model --io=ids.safetensors ?ids-bert"),
     (r"\./run attention --show NAME", "=> ./run attention --show softmax"),
-    (r"\./run lra( --preset[= ](kl|skyformer|lra|budget|rotary).*)?", "--dump-config"),
+    (r"\./run lra( --preset[= ](kl|skyformer|lra|budget|rotary|selfpretrained).*)?", "--dump-config"),
     (r"\./run lra --(table|analyse) .*", "=> ./run lra --help ?--analyse"),
     (r"\./run lra --task=(path|text|image).*", "--dump-config"),  # the data are not here, or are thousands of images
     (r"\./run lra .*--(help|version)", ""),

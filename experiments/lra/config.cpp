@@ -1,5 +1,6 @@
 #include "experiments/lra/config.h"
 
+#include "experiments/learners/sequence/pretraining.h"
 #include "experiments/learners/sequence/random_data.h"
 
 namespace bochner::lra {
@@ -19,6 +20,9 @@ void Config::fields(Fields& f) {
   f("random-data", random_data,
     "train on random sequences of the task's full length instead of its files: what a run costs, before they are "
     "there");
+  f("learn", learn, {{"classes", Goal::classes}, {"masked-tokens", Goal::masked_tokens}},
+    "the task's classes, or to name hidden tokens of its training set; another run can then --init from these weights");
+  f("mask-share", mask_share, "of tokens that are hidden").above(0).below(1);
   f("table", table,
     "print finished runs in these folders and below as the papers' tables, tasks against mechanisms; trains nothing")
       .command_line_only();
@@ -49,6 +53,14 @@ ArenaTask task_of(const Config& config) {
 TaskData data_of(const Config& config, const ArenaTask& task, Log& log) {
   if (config.random_data) return sequence::random_data(task.about(config.run), config.run.batch);
   return task.load(config.run, messages_to(log));
+}
+
+Problem problem_of(const Config& config, const TaskData& data, const ArenaTask& task) {
+  const EncoderOptions options = encoder_options(config.model, config.run.attention, data.task);
+  if (config.learn == Goal::masked_tokens) {
+    return sequence::masked_tokens(config.run, options, data, config.mask_share);
+  }
+  return sequence::classification(config.run, options, data, task);
 }
 
 }  // namespace bochner::lra

@@ -9,9 +9,17 @@
 
 namespace bochner::lra {
 
+/// What a run learns on the data of its task.
+enum class Goal : unsigned char {
+  classes,       ///< the task
+  masked_tokens  ///< to name hidden tokens; the task can then be learnt from these weights (--init)
+};
+
 struct Config {
   RunOptions run;
   bool random_data = false;
+  Goal learn = Goal::classes;
+  double mask_share = 0.15;
   std::vector<std::string> table{};
   std::string format = "markdown";
   std::string record{};
@@ -29,5 +37,7 @@ struct Config {
 ArenaTask task_of(const Config& config);
 /// The data of the task, or random ones in their place.
 TaskData data_of(const Config& config, const ArenaTask& task, Log& log);
+/// What --learn asks for, on these data.
+Problem problem_of(const Config& config, const TaskData& data, const ArenaTask& task);
 
 }  // namespace bochner::lra

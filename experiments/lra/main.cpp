@@ -27,12 +27,11 @@ void print_table(const lra::Config& config, const Session& session) {
 }
 
 /// Writes steps for another implementation, with all that it needs to know of the model and the optimizer.
-void record_steps(const lra::Config& config, const EncoderOptions& options, const TaskData& data,
-                  const lra::ArenaTask& task, Session& session) {
+void record_steps(const lra::Config& config, const TaskData& data, const lra::ArenaTask& task, Session& session) {
   const std::filesystem::path folder = std::filesystem::path(config.record).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder);
-  Problem problem = sequence::classification(config.run, options, data, task);
-  const Problem again = sequence::classification(config.run, options, data, task);
+  Problem problem = problem_of(config, data, task);
+  const Problem again = problem_of(config, data, task);
   const std::shared_ptr<Module> model = problem.model;
   Learner learner(config.run, config.optim, std::move(problem));
   const TensorMap record = recorded_steps(learner, *model, *again.train, config.run.steps);
@@ -57,12 +56,10 @@ void run(lra::Config& config, Session& session) {
   const lra::ArenaTask task = task_of(config);
   check(config, task.about(config.run));
   const TaskData data = data_of(config, task, session.log);
-  const EncoderOptions options = encoder_options(config.model, config.run.attention, data.task);
-  if (!config.record.empty()) return record_steps(config, options, data, task, session);
-  train_runs(session, plan_by(task, config.run, config.optim), [&] {
-    return std::make_unique<Learner>(config.run, config.optim,
-                                     sequence::classification(config.run, options, data, task));
-  });
+  if (!config.record.empty()) return record_steps(config, data, task, session);
+  const std::string best_by = config.learn == lra::Goal::masked_tokens ? "perplexity" : task.best_by;
+  train_runs(session, plan_by(metrics_named({best_by})[0], config.run, config.optim),
+             [&] { return std::make_unique<Learner>(config.run, config.optim, problem_of(config, data, task)); });
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ void ModelConfig::fields(Fields& f) {
     "head on two sequences u, v: arena reads [u, v] with two hidden layers, skyformer [u, v, u v, u - v] with one");
   f("init", init, {{"fan-in", Init::fan_in}, {"xavier", Init::xavier}, {"normal", Init::normal}}, "initial weights");
   f("projection-bias", projection_bias, "give the projections of attention a bias");
+  f("mask-token", mask_token, "have one more token, which hides others where the model learns to name them");
   f("embedding-deviation", embedding_deviation, "standard deviation of initial embeddings").at_least(0);
   f("dropout", dropout, "dropout everywhere except in attention weights").at_least(0).below(1);
   f("recompute", recompute, "run blocks again in backward: less memory, more time");
@@ -52,7 +53,7 @@ void ModelConfig::fields(Fields& f) {
 
 EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data) {
   Encoder options;
-  options.vocabulary = data.vocabulary;
+  options.vocabulary = data.vocabulary + (model.mask_token ? 1 : 0);
   options.length = data.max_length;
   options.classes = data.classes;
   options.layers = model.layers;

@@ -26,6 +26,7 @@ struct ModelConfig {
   EncoderOptions::Pair pair = EncoderOptions::Pair::arena;
   LinearOptions::Init init = LinearOptions::Init::fan_in;
   bool projection_bias = true;
+  bool mask_token = false;
   double embedding_deviation = 0.02;
   double dropout = 0.1;
   bool recompute = false;

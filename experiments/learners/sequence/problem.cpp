@@ -30,10 +30,7 @@ Classifier classifier(const EncoderOptions& options, const Task& task, Generator
   return task.sequences == 2 ? of<PairClassifier>(options, init) : of<SequenceClassifier>(options, init);
 }
 
-Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
-                       const TaskEntry<TaskData>& task) {
-  Generator init = stream_of(run.seed, Stream::init);
-  const Classifier model = classifier(options, data.task, init);
+Problem without_model(const RunOptions& run, const EncoderOptions& options, const TaskData& data) {
   LoaderOptions in_order;
   in_order.batch_size = run.batch;
   in_order.max_length = data.task.max_length;
@@ -45,17 +42,25 @@ Problem classification(const RunOptions& run, const EncoderOptions& options, con
   shuffled.drop_last = true;
 
   Problem problem;
+  problem.train = std::make_unique<TokenFeed>(data.train, shuffled);
+  problem.split = [data, in_order](Split split) {
+    return std::make_unique<TokenFeed>(split == Split::valid ? data.valid : data.test, in_order);
+  };
+  problem.remarks = data.remarks;
+  return problem;
+}
+
+Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
+                       const TaskEntry<TaskData>& task) {
+  Generator init = stream_of(run.seed, Stream::init);
+  const Classifier model = classifier(options, data.task, init);
+  Problem problem = without_model(run, options, data);
   problem.model = model.module;
   problem.forward = [forward = model.forward](const Examples& examples, Context& context) -> Outputs {
     return {forward(examples.at("ids"), examples.at("mask"), context)};
   };
   problem.objective = std::make_shared<Classification>();
-  problem.train = std::make_unique<TokenFeed>(data.train, shuffled);
-  problem.split = [data, in_order](Split split) {
-    return std::make_unique<TokenFeed>(split == Split::valid ? data.valid : data.test, in_order);
-  };
   problem.metrics = metrics_named(task.metrics, options.classes);
-  problem.remarks = data.remarks;
   problem.baselines = [data, own = task.baselines] {
     std::vector<Baseline> all = {{"majority class", {{"accuracy", majority_accuracy(*data.train, *data.test)}}}};
     const std::vector<Baseline> more = own ? own(data) : std::vector<Baseline>();

@@ -33,6 +33,10 @@ struct Classifier {
 };
 Classifier classifier(const EncoderOptions& options, const Task& task, Generator& init);
 
+/// What a Problem on the data of a task has whatever the model: the feeds, of training examples in random order and of
+/// the others in theirs, and the remarks.
+Problem without_model(const RunOptions& run, const EncoderOptions& options, const TaskData& data);
+
 /// An encoder with these options on the data of a task, with its metrics. The baselines are the majority class and
 /// those of the task.
 Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,

@@ -62,6 +62,7 @@ const std::vector<Protocol> kProtocols = {
     {"lra", "image", "performer", {1, 128, 64, 128, 128, 256, 10, 1025, true, false}},
     {"budget", "image", "performer", {2, 64, 64, 128, 128, 256, 10, 1024, false, true}},
     {"rotary", "text", "gmm-prf", {2, 64, 64, 128, 128, 257, 2, 0, false, true, 2 * 2 * 32 * 2}},
+    {"selfpretrained", "image", "performer", {2, 64, 64, 128, 128, 257, 10, 1024, false, true}},
     {"budget", "films", "performer", {2, 64, 64, 128, 128, 257, 2, 4000, false, true, 0, Head::arena}},
     {"skyformer", "listops", "skyformer", {2, 64, 64, 128, 128, 16, 10, 2000, false, true}},
     {"skyformer", "pathfinder", "skyformer", {2, 64, 64, 128, 128, 256, 2, 1024, false, true}},
