@@ -64,6 +64,7 @@ SHORTER = [
     (r"\./run tokenize .*--print=tokens.*",
      "=> printf 'Hello [MASK]' | ./run tokenize --vocab=tests/golden/wordpiece/vocab.txt --print=tokens ?hello \\[MASK\\] \\[SEP"),
     (r"\./run tokenize --(pretrained|vocab).*", "=> printf 'a\\t[MASK]' | ./run tokenize --pretrained=tests/golden/wordpiece ?2 5 3 4 3"),
+    (r"\./run bert .*--adapter.*", "=> ./run bert --help ?--adapter TEXT"),
     (r"\./run bert .*--export.*", "=> ./run bert --pretrained=model --export=exported ?exported"),
     (r"\./run bert (.*)--pretrained=FOLDER --io=FILE.safetensors.*", "=> ./run bert --pretrained=model --io=ids.safetensors ?ids-bert"),
     (r"\./run attention --show NAME", "=> ./run attention --show softmax"),
@@ -77,6 +78,7 @@ SHORTER = [
     (r"\./run pretrain .*--pretrained=.*", "--dump-config"),
     (r"\./run pretrain .*", "--text=README.md --valid-text=docs/README.md --test-text=docs/library.md --steps=1 --batch=2 --max-length=16 "
                             "--vocabulary-size=300 --model.layers=1 --model.dim=16 --model.hidden=16 --optim.warmup=0"),
+    (r"\./run export .*", "=> ./run glue --help ?--export TEXT"),
     (r"\./run sparsity --preset=kl .*", "--dump-config"),
     (r"\./run sparsity .*", "--steps=1 --seeds=1 --batch=8 --pairs.train-examples=40 --pairs.valid-examples=8 "
                             "--pairs.test-examples=8 --gradients.examples=2"),
@@ -111,6 +113,7 @@ SHORTER = [
     (r"tests/golden/wordpiece\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/wordpiece.py\").read())'"),  # its oracle is no package of Debian
     (r"(tests/golden/)?arena_steps\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/arena_steps.py\").read())'"),  # nor this one's
     (r"tests/golden/bert\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/bert.py\").read())'"),  # nor is this one's
+    (r"tests/golden/lora\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/lora.py\").read())'"),
     (r"tests/gpu/all\.sh.*", "=> bash -n tests/gpu/all.sh"),  # it needs a card
     (r"tests/gpu/(pack|resources)\.sh.*", r"=> bash -n tests/gpu/\1.sh"),
 ]

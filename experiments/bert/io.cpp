@@ -125,17 +125,48 @@ TensorMap computed(Model& model, const ModelCall& call, const TensorMap& given) 
   return result;
 }
 
+/// A base without a classifier gets one where the adapter has one.
+void set_classes(BertOptions& options, const std::filesystem::path& adapter) {
+  if (adapter.empty()) return;
+  const int64_t classes = read_peft(adapter).classes;
+  if (classes == 0) return;
+  options.masked_tokens = false;
+  options.next_sentence = false;
+  options.pooler = true;
+  options.classes = classes;
+}
+void set_classes(VitOptions& /*options*/, const std::filesystem::path& adapter) {
+  if (!adapter.empty()) fail("--adapter={}: only BERT takes adapters, not ViT", adapter.string());
+}
+
+void add_to(Bert& model, const std::filesystem::path& adapter, Generator& init) {
+  if (adapter.empty()) return;
+  const Peft peft = read_peft(adapter);
+  add_adapter(model, peft, init);
+  load_adapter(model, peft, adapter);
+}
+void add_to(Vit& /*model*/, const std::filesystem::path& /*adapter*/, Generator& /*init*/) {}
+
+void merge(Bert& model) { merge_adapter(model); }
+void merge(Vit& /*model*/) {}
+
 template <class Model, class Options>
 ModelAnswer answer(const ModelCall& call, Options options, const TensorMap& given) {
   set_attention(options, call.folder, call.mechanism, call.blocks);
   Generator init(call.seed);
+  set_classes(options, call.adapter);
   Model model({}, options, init);
   ModelAnswer result;
   result.loaded = load_pretrained(model, call.folder);
-  if (!call.exported.empty()) save_pretrained(model, call.exported, call.folder);
-  if (given.empty()) return result;
-  model.to(call.device, DType::f32);
-  result.tensors = computed(model, call, given);
+  add_to(model, call.adapter, init);
+  if (!given.empty()) {
+    model.to(call.device, DType::f32);
+    result.tensors = computed(model, call, given);
+  }
+  if (!call.exported.empty()) {
+    merge(model);
+    save_pretrained(model, call.exported, call.folder);
+  }
   return result;
 }
 

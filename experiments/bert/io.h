@@ -7,17 +7,19 @@
 
 #include "engine/io/safetensors.h"
 #include "layers/models/hugging_face.h"
+#include "layers/models/peft.h"
 
 namespace bochner {
 
 struct ModelCall {
-  std::filesystem::path folder;  ///< of the weights
-  MechanismOptions mechanism;    ///< in place of softmax
-  std::string blocks;            ///< those that have it, as block_numbers reads them; empty: all
-  bool training = false;         ///< with dropout
-  uint64_t seed = 1;             ///< of what is made new, and of all draws
+  std::filesystem::path folder;   ///< of the weights
+  std::filesystem::path adapter;  ///< folder of an adapter that is added to them; empty: none
+  MechanismOptions mechanism;     ///< in place of softmax
+  std::string blocks;             ///< those that have it, as block_numbers reads them; empty: all
+  bool training = false;          ///< with dropout
+  uint64_t seed = 1;              ///< of what is made new, and of all draws
   Device device = Device::cpu();
-  std::filesystem::path exported;  ///< folder to write the model into; empty: none
+  std::filesystem::path exported;  ///< folder to write the model into, an adapter merged; empty: none
 };
 
 struct ModelAnswer {

@@ -10,6 +10,7 @@ namespace {
 struct Config {
   RunOptions run;
   std::string pretrained;
+  std::string adapter;
   std::string io;
   std::string exported;
   std::string blocks;
@@ -23,6 +24,7 @@ struct Config {
   void fields(Fields& f) {
     run.fields(f);
     f("pretrained", pretrained, "folder with config.json and model.safetensors, as transformers writes it");
+    f("adapter", adapter, "folder of an adapter that is added to it, of glue or of PEFT (LoRA)");
     f("io", io, "safetensors file with input_ids, or pixel_values; the result goes to --out");
     f("export", exported, "folder into which the model is written again, for transformers");
     f("blocks", blocks, "blocks whose attention is --attention, the others have softmax, as 8-11 or 0,2; empty: all");
@@ -35,6 +37,7 @@ void run(Config& config, Session& session) {
   if (config.pretrained.empty()) fail("bert: say --pretrained=FOLDER, with config.json and model.safetensors");
   if (config.io.empty() && config.exported.empty()) fail("bert: nothing to do; --io=FILE or --export=FOLDER");
   const ModelCall call{.folder = config.pretrained,
+                       .adapter = config.adapter,
                        .mechanism = config.mechanism.chosen(config.run.attention),
                        .blocks = config.blocks,
                        .training = config.training,

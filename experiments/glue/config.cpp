@@ -1,5 +1,7 @@
 #include "experiments/glue/config.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -27,6 +29,9 @@ void ModelConfig::fields(Fields& f) {
   f("top", top, "of uptrain: blocks whose feed-forward network is replaced, the last ones").at_least(0);
   f("size", size, "of adapter and houlsby: of the vector between their two products").at_least(1);
   f("size-activation", size_activation, "of that vector").one_of({"relu", "gelu", "gelu_tanh"});
+  f("targets", targets,
+    "of lora: the matrices with an update, by the ends of their names in files: query, key, value, "
+    "attention.output.dense, intermediate.dense, output.dense, pooler.dense; dense: all that end so");
   f("rank", rank, "of lora").at_least(1);
   f("alpha", alpha, "of lora: the update is alpha / rank times B A").above(0);
 }
@@ -49,6 +54,11 @@ void Config::fields(Fields& f) {
       .at_least(0)
       .at_most(1e6);
   f("warmup-share", warmup_share, "of the steps, where no --optim.warmup is given").at_least(0).at_most(1);
+  f("adapter", adapter,
+    "folder of an adapter to begin with, of this program or of PEFT (LoRA); with --steps=0 it is only measured");
+  f("export", exported, "write the best model of this run folder into --to, for transformers; trains nothing")
+      .command_line_only();
+  f("to", to, "of --export: the folder, with config.json, model.safetensors and the tokenizer").command_line_only();
   f.group("model", model);
   f.group("optim", optim);
 }
@@ -60,6 +70,35 @@ void Config::settle(const Fields& fields, int64_t train_rows) {
   if (!given("steps")) run.steps = std::max<int64_t>(1, std::llround(times * static_cast<double>(per_epoch)));
   if (!given("optim.warmup")) optim.warmup = std::llround(warmup_share * static_cast<double>(run.steps));
   if (!given("optim.evaluate-every")) optim.evaluate_every = per_epoch;
+}
+
+void Config::take_adapter(const Fields& fields) {
+  if (adapter.empty()) return;
+  const auto take = [&]<class T>(const char* name, T& value, const T& theirs) {
+    if (fields.find(name)->was_given() && value != theirs)
+      fail("--{}={}: the adapter in {} has {}; leave it out", name, value, adapter, theirs);
+    value = theirs;
+  };
+  const Peft peft = read_peft(adapter);
+  take("model.method", model.method, std::string(method_of(peft)));
+  switch (peft.type) {
+    case Peft::Type::lora:
+      take("model.rank", model.rank, peft.low_rank.rank);
+      take("model.alpha", model.alpha, peft.low_rank.alpha);
+      take("model.targets", model.targets, fmt::format("{}", fmt::join(peft.targets, ",")));
+      break;
+    case Peft::Type::bottleneck:
+      take("model.size", model.size, peft.bottleneck.size);
+      take("model.size-activation", model.size_activation, std::string(name_of(peft.bottleneck.activation)));
+      break;
+    case Peft::Type::snnk_adapter:
+    case Peft::Type::snnk_pooler:
+      take("model.activation", model.activation, peft.snnk.activation);
+      take("model.features", model.features, peft.snnk.features);
+      take("model.orthogonal", model.orthogonal, peft.snnk.orthogonal);
+      take("model.scale-inputs", model.scale_inputs, peft.snnk.scale_inputs);
+      take("model.damped", model.damped, peft.snnk.damped);
+  }
 }
 
 }  // namespace bochner::glue

@@ -28,6 +28,7 @@ struct ModelConfig {
   // Of the other adapters.
   int64_t size = 48;
   std::string size_activation = "gelu";
+  std::string targets = "query,value";
   int64_t rank = 8;
   double alpha = 8;
 
@@ -43,11 +44,16 @@ struct Config {
   double epochs = 3;
   double large_epochs = 0;
   double warmup_share = 0;
+  std::string adapter{};
+  std::string exported{};
+  std::string to{};
 
   Config();
   void fields(Fields& f);
   /// Steps, warm-up and the steps between validations from the number of epochs, where they were not given themselves.
   void settle(const Fields& fields, int64_t train_rows);
+  /// The method and its options from the folder --adapter, where there is one. An Error where others were given.
+  void take_adapter(const Fields& fields);
 };
 
 }  // namespace bochner::glue

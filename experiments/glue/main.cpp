@@ -1,7 +1,8 @@
 // GLUE: fits a pretrained BERT to a task, whole or in part, and answers the test set for the server.
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/run.h"
-#include "experiments/glue/problem.h"
+#include "experiments/glue/export.h"
+#include "experiments/glue/methods.h"
 
 namespace {
 
@@ -10,21 +11,30 @@ using namespace bochner;  // NOLINT: a program, not a header
 /// Refuses an impossible model before any data are read.
 void check(const glue::Config& config) {
   const BertOptions options = glue::bert_options(config, 2);
-  if (!std::filesystem::exists(config.run.data)) fail("--data: there is no folder {}", config.run.data);
   if (config.model.method == "uptrain" && config.model.top > options.layers) {
     fail("--model.top={}: the model has {} blocks", config.model.top, options.layers);
   }
 }
 
 void run(glue::Config& config, Session& session) {
+  config.take_adapter(session.fields);
   check(config);
+  const Say say = messages_to(session.log).say;
+  if (!config.exported.empty()) return glue::export_run(config, say);
+  if (!std::filesystem::exists(config.run.data)) fail("--data: there is no folder {}", config.run.data);
   const glue::GlueTask& task = task_named(config.tasks, config.run.task);
   const auto texts = std::make_shared<const glue::Texts>(task.load(config.run, messages_to(session.log)));
   config.settle(session.fields, texts->train.tokens->size());
   config.optim.schedule_of(config.run.steps);
-  const Say say = messages_to(session.log).say;
+  std::shared_ptr<Module> model;  // of the latest run
+  session.draw = [&](const RunRecord& record) {
+    glue::write_adapter(config, dynamic_cast<Bert&>(*model), record.folder);
+    return std::vector<ReportFigure>();
+  };
   train_runs(session, plan_by(task, config.run, config.optim), [&] {
-    return std::make_unique<Learner>(config.run, config.optim, glue::problem_of(config, task, texts, say));
+    Problem problem = glue::problem_of(config, task, texts, say);
+    model = problem.model;
+    return std::make_unique<Learner>(config.run, config.optim, std::move(problem));
   });
 }
 
@@ -35,6 +45,7 @@ int main(int argc, char** argv) {
       {.name = "glue",
        .summary = "GLUE: fits a pretrained BERT to a task, whole or by adapters, poolers and blocks of SNNK",
        .resources = bochner::embedded_resources(),
-       .stores_bf16 = true},
+       .stores_bf16 = true,
+       .of_run = {"export"}},
       argc, argv, run);
 }

@@ -1,6 +1,7 @@
 #include "experiments/glue/methods.h"
 
 #include <algorithm>
+#include <sstream>
 
 namespace bochner::glue {
 namespace {
@@ -13,24 +14,24 @@ SnnkOptions snnk_options(const ModelConfig& model) {
           .damped = model.damped};
 }
 
-TransformerBlock::MakeAdapter bottleneck(const Bert& bert, const ModelConfig& model, Generator& init) {
-  const BottleneckOptions options{.size = model.size, .activation = activation_named(model.size_activation)};
-  return [&bert, options, &init](Slot slot) {
-    return std::make_unique<BottleneckAdapter>(std::move(slot), bert.options().dim, options, init);
-  };
+Peft lora(const ModelConfig& model) {
+  Peft peft{.type = Peft::Type::lora, .low_rank = {model.rank, model.alpha}, .targets = {}};
+  std::stringstream names(model.targets);
+  for (std::string name; std::getline(names, name, ',');) peft.targets.push_back(name);
+  if (peft.targets.empty()) fail("--model.targets: names no matrices");
+  return peft;
 }
 
-TransformerBlock::MakeAdapter snnk(const Bert& bert, const ModelConfig& model, Generator& init) {
-  return [&bert, options = AdapterOptions{.snnk = snnk_options(model)}, &init](Slot slot) {
-    return std::make_unique<SnnkAdapter>(std::move(slot), bert.options().dim, options, init);
-  };
+Peft bottleneck(const ModelConfig& model, bool both_halves) {
+  return {.type = Peft::Type::bottleneck,
+          .bottleneck = {.size = model.size, .activation = activation_named(model.size_activation)},
+          .both_halves = both_halves};
 }
 
-void adapt_both(Bert& bert, const TransformerBlock::MakeAdapter& make) {
-  for (TransformerBlock& block : bert.blocks()) {
-    block.adapt_attention(make);
-    block.adapt_feed_forward(make);
-  }
+Peft snnk(const ModelConfig& model, Peft::Type type) {
+  Peft peft{.type = type, .snnk = snnk_options(model)};
+  if (type == Peft::Type::snnk_pooler) peft.modules_to_save = {};  // it has the classifier
+  return peft;
 }
 
 void uptrain(Bert& bert, const ModelConfig& model, Generator& init) {
@@ -47,32 +48,18 @@ const std::vector<Method>& methods() {
       {.name = "linear-probe", .trained = {"classifier.*"}},
       {.name = "pooler", .trained = {"pooler.*", "classifier.*"}},
       {.name = "bitfit", .trained = {"*.bias", "classifier.*"}},
-      {.name = "lora",
-       .change =
-           [](Bert& bert, const ModelConfig& model, Generator& init) {
-             for (TransformerBlock& block : bert.blocks()) {
-               block.attention().add_low_rank({model.rank, model.alpha}, init);
-             }
-           },
-       .trained = {"*_update.*", "classifier.*"}},
+      {.name = "lora", .adds = lora, .trained = {"*.lora_*", "classifier.*"}},
       {.name = "adapter",
-       .change =
-           [](Bert& bert, const ModelConfig& model, Generator& init) {
-             const auto make = bottleneck(bert, model, init);
-             for (TransformerBlock& block : bert.blocks()) block.adapt_feed_forward(make);
-           },
+       .adds = [](const ModelConfig& model) { return bottleneck(model, false); },
        .trained = {"*_adapter.*", "classifier.*"}},
       {.name = "houlsby",
-       .change = [](Bert& bert, const ModelConfig& model,
-                    Generator& init) { adapt_both(bert, bottleneck(bert, model, init)); },
+       .adds = [](const ModelConfig& model) { return bottleneck(model, true); },
        .trained = {"*_adapter.*", "classifier.*"}},
       {.name = "snnk-adapter",
-       .change = [](Bert& bert, const ModelConfig& model,
-                    Generator& init) { adapt_both(bert, snnk(bert, model, init)); },
+       .adds = [](const ModelConfig& model) { return snnk(model, Peft::Type::snnk_adapter); },
        .trained = {"*_adapter.*", "classifier.*"}},
       {.name = "snnk-pooler",
-       .change = [](Bert& bert, const ModelConfig& model,
-                    Generator& init) { bert.replace_pooler(snnk_options(model), init); },
+       .adds = [](const ModelConfig& model) { return snnk(model, Peft::Type::snnk_pooler); },
        .trained = {"snnk_pooler.*"}},
       {.name = "uptrain", .change = uptrain},
   };
@@ -92,6 +79,20 @@ const Method& method_of(const ModelConfig& model) {
       std::find_if(methods().begin(), methods().end(), [&](const Method& one) { return one.name == model.method; });
   BOCHNER_ASSERT(found != methods().end());
   return *found;
+}
+
+std::string_view method_of(const Peft& peft) {
+  switch (peft.type) {
+    case Peft::Type::lora:
+      return "lora";
+    case Peft::Type::bottleneck:
+      return peft.both_halves ? "houlsby" : "adapter";
+    case Peft::Type::snnk_adapter:
+      return "snnk-adapter";
+    case Peft::Type::snnk_pooler:
+      return "snnk-pooler";
+  }
+  internal_failure("a method for every adapter", __FILE__, __LINE__);
 }
 
 std::vector<GroupRule> rules_of(const Method& method, const ModelConfig& model, Bert& bert) {

@@ -8,13 +8,15 @@
 
 #include "autograd/optim/groups.h"
 #include "experiments/glue/config.h"
-#include "layers/models/bert.h"
+#include "layers/models/peft.h"
 
 namespace bochner::glue {
 
 struct Method {
   std::string name;
-  /// Changes the model after its pretrained weights are loaded; empty: leaves it as it is.
+  /// What is added to the model after its pretrained weights are loaded; empty: nothing.
+  std::function<Peft(const ModelConfig&)> adds = {};
+  /// Changes the model then in another way.
   std::function<void(Bert&, const ModelConfig&, Generator&)> change = {};
   /// Patterns of the parameters that are trained; none: all are.
   std::vector<std::string> trained = {};
@@ -23,6 +25,8 @@ struct Method {
 std::vector<std::string> method_names();
 /// The entry of model.method.
 const Method& method_of(const ModelConfig& model);
+/// The name of the method that adds this.
+std::string_view method_of(const Peft& peft);
 /// Which parameters have no weight decay (biases and norms) and which are frozen.
 std::vector<GroupRule> rules_of(const Method& method, const ModelConfig& model, Bert& bert);
 

@@ -58,6 +58,12 @@ double accuracy_on(TextFeed& feed, const Forward& forward, Device device) {
   return accuracy(guesses, labels);
 }
 
+/// So that the record of a run tells which weights it began with.
+void record(const std::filesystem::path& file, const std::string& sha256) {
+  if (DataLog::is_active())
+    DataLog::add({file.string(), static_cast<int64_t>(std::filesystem::file_size(file)), sha256});
+}
+
 /// Of the weights that were read, those that are frozen need not be in checkpoints.
 void keep_frozen(Problem::Base& base, const std::vector<GroupRule>& rules) {
   std::set<std::string> frozen;
@@ -110,6 +116,7 @@ BertOptions bert_options(const Config& config, int64_t outputs) {
   options.masked_tokens = false;
   options.next_sentence = false;
   options.classes = outputs;
+  options.labels = corpus_named(config.run.task).classes;
   set_attention(options, folder, config.run.attention, config.model.attention_blocks);
   if (config.model.dropout >= 0) {
     options.dropout = config.model.dropout;
@@ -131,11 +138,18 @@ std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say
     say(fmt::format("{}: {}", folder.string(), loaded.text()));
     const std::filesystem::path file = pretrained_weights(folder);
     base = {file.string(), sha256_of_file(file), loaded.filled};
-    // So that the record of a run tells which weights it began with.
-    if (DataLog::is_active())
-      DataLog::add({base.file, static_cast<int64_t>(std::filesystem::file_size(file)), base.sha256});
+    record(file, base.sha256);
   }
-  if (const Method& method = method_of(config.model); method.change) method.change(*bert, config.model, init);
+  const Method& method = method_of(config.model);
+  if (method.adds) add_adapter(*bert, method.adds(config.model), init);
+  if (method.change) method.change(*bert, config.model, init);
+  if (!config.adapter.empty()) {
+    const std::vector<std::string> read = load_adapter(*bert, read_peft(config.adapter), config.adapter);
+    for (const std::string& name : read) base.tensors.erase(name);
+    const std::filesystem::path file = std::filesystem::path(config.adapter) / "adapter_model.safetensors";
+    record(file, sha256_of_file(file));
+    say(fmt::format("{}: {} tensors read", config.adapter, read.size()));
+  }
   return bert;
 }
 

@@ -61,6 +61,18 @@ void load_module(Module& model, const State& state) {
   for (const auto& [name, tensor] : model.state()) state.copy_to(name, tensor);
 }
 
+void load_module(Module& model, const State& state, const Problem::Base& base) {
+  if (!leaves_out_weights(state)) return load_module(model, state);
+  if (state.text(kBaseHash) != base.sha256) {
+    fail("{}: its frozen weights are those of {} with the SHA-256 {}; {}", state.file, state.text(kBaseFile),
+         state.text(kBaseHash),
+         base.sha256.empty() ? "this model reads no such file" : base.file + " has the SHA-256 " + base.sha256);
+  }
+  for (const auto& [name, tensor] : model.state()) {
+    if (state.tensors.contains(name) || !base.tensors.contains(name)) state.copy_to(name, tensor);
+  }
+}
+
 Learner::Learner(const RunOptions& run, const OptimConfig& optim, Problem problem)
     : problem_(checked(std::move(problem), run)),
       optim_(optim),
@@ -228,16 +240,8 @@ void Learner::load_model(const State& state) {
     for (const auto& [name, tensor] : problem_.model->state()) {
       base_changed_ = base_changed_ || (base.tensors.contains(name) && !has_bits_of(state, name, tensor));
     }
-    return load_module(*problem_.model, state);
   }
-  if (state.text(kBaseHash) != base.sha256) {
-    fail("{}: its frozen weights are those of {} with the SHA-256 {}; {}", state.file, state.text(kBaseFile),
-         state.text(kBaseHash),
-         base.sha256.empty() ? "this model reads no such file" : base.file + " has the SHA-256 " + base.sha256);
-  }
-  for (const auto& [name, tensor] : problem_.model->state()) {
-    if (!base.tensors.contains(name)) state.copy_to(name, tensor);
-  }
+  load_module(*problem_.model, state, base);
 }
 
 void Learner::save_training(State& state) {

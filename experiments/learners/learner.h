@@ -67,6 +67,10 @@ TrainPlan plan_by(const Metric& metric, const RunOptions& run, const OptimConfig
 /// Copies a checkpoint into a model; an Error names the tensor that does not fit.
 void load_module(Module& model, const State& state);
 
+/// Copies a checkpoint that may leave out weights of `base` into a model that has read them. An Error if they are those
+/// of another file.
+void load_module(Module& model, const State& state, const Problem::Base& base);
+
 /// Whether a checkpoint leaves out weights that are in a file of their own (Problem::base).
 bool leaves_out_weights(const State& state);
 

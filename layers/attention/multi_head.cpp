@@ -60,10 +60,4 @@ Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Contex
                       {.residual = fusion.residual, .dropout = fusion.dropout}, context);  // (B, L, dim)
 }
 
-void MultiHeadAttention::add_low_rank(const LowRankOptions& options, Generator& init) {
-  const int64_t rows = heads_ * head_dim_;
-  qkv_.add_low_rank("query_update", 0, rows, options, init);
-  qkv_.add_low_rank("value_update", 2 * rows, 3 * rows, options, init);
-}
-
 }  // namespace bochner

@@ -30,13 +30,16 @@ class MultiHeadAttention : public Module {
   MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOptions& options, Generator& init);
   /// x (batch, length, dim) -> (batch, length, dim)
   Variable forward(const Variable& x, const Mask& mask, Context& context, const LinearFusion& fusion = {}) const;
-  /// Updates of low rank for the projections of queries and of values.
-  void add_low_rank(const LowRankOptions& options, Generator& init);
+
+  // To add updates of low rank to a pretrained one.
+
+  Linear& qkv() { return qkv_; }  ///< rows: all of Q, all of K, all of V, each head by head
+  Linear& out() { return out_; }
 
  private:
   int64_t heads_;
   int64_t head_dim_;
-  Linear qkv_;  ///< rows: all of Q, all of K, all of V, each head by head
+  Linear qkv_;
   Linear out_;
   std::unique_ptr<Mechanism> mechanism_;
   std::optional<RotaryPositions> rotary_;

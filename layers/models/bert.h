@@ -39,9 +39,10 @@ struct BertOptions {
   // Heads.
   bool pooler = true;
   bool masked_tokens = false;
-  bool next_sentence = false;       ///< needs the pooler
-  int64_t classes = 0;              ///< 0: no classifier; 1: a regression. Needs the pooler
-  double classifier_dropout = 0.1;  ///< of what the classifier reads
+  bool next_sentence = false;            ///< needs the pooler
+  int64_t classes = 0;                   ///< 0: no classifier; 1: a regression. Needs the pooler
+  std::vector<std::string> labels = {};  ///< the names of the classes, for config.json; empty: LABEL_0, LABEL_1, ...
+  double classifier_dropout = 0.1;       ///< of what the classifier reads
 };
 
 /// Scores of all tokens for a place: LayerNorm(act(W x + a)) E^T + b, E being the table of token embeddings.
@@ -85,6 +86,8 @@ class Bert : public Module {
   // What is changed in a pretrained model, before an optimizer holds its parameters.
 
   std::deque<TransformerBlock>& blocks() { return blocks_.all(); }
+  Linear* pooler() { return pooler_.get(); }          ///< null where there is none
+  Linear* classifier() { return classifier_.get(); }  ///< likewise
   /// Puts an SNNK layer in the place of the pooler (SNNK §4.3.1). It starts from the weights of pooler and classifier.
   void replace_pooler(const SnnkOptions& options, Generator& init);
 

@@ -51,6 +51,8 @@ class FeedForward : public Module {
 
   const Linear& in() const { return in_; }
   const Linear& out() const { return out_; }
+  Linear& in() { return in_; }
+  Linear& out() { return out_; }
 
  private:
   bool has_few_rows(const Variable& x) const;
@@ -75,6 +77,8 @@ class TransformerBlock : public Module {
   void adapt_attention(const MakeAdapter& make) { attention_adapter_ = make(sub("attention_adapter")); }
   void adapt_feed_forward(const MakeAdapter& make) { feed_forward_adapter_ = make(sub("feed_forward_adapter")); }
   MultiHeadAttention& attention() { return attention_; }
+  /// Null where an SNNK layer took its place.
+  FeedForward* feed_forward() { return feed_forward_.get(); }
   /// An SNNK layer in the place of the feed-forward network's first product and activation (SNNK Appendix J.4).
   void replace_feed_forward(const SnnkOptions& options, Generator& init);
 

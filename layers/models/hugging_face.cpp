@@ -20,6 +20,7 @@ struct Row {
     trunk,    ///< must be in a file
     pooler,   ///< of the trunk, but may be missing
     learned,  ///< of an attention mechanism; may be missing, too
+    added,    ///< to a pretrained model; transformers knows no such part
     head      ///< may be missing, and has no prefix
   };
   std::string_view ours, theirs;
@@ -38,6 +39,9 @@ const Naming& naming_of(const Bert& /*model*/) {
                               {"embeddings.positions", "embeddings.position_embeddings"},
                               {"embeddings.types", "embeddings.token_type_embeddings"},
                               {"embeddings.norm", "embeddings.LayerNorm"},
+                              {"blocks.#.attention.qkv.query", "encoder.layer.#.attention.self.query"},
+                              {"blocks.#.attention.qkv.key", "encoder.layer.#.attention.self.key"},
+                              {"blocks.#.attention.qkv.value", "encoder.layer.#.attention.self.value"},
                               {"blocks.#.attention.qkv", "encoder.layer.#.attention.self.%"},
                               {"blocks.#.attention.out", "encoder.layer.#.attention.output.dense"},
                               {"blocks.#.attention.mechanism", "encoder.layer.#.attention.mechanism", Part::learned},
@@ -45,6 +49,10 @@ const Naming& naming_of(const Bert& /*model*/) {
                               {"blocks.#.feed_forward.in", "encoder.layer.#.intermediate.dense"},
                               {"blocks.#.feed_forward.out", "encoder.layer.#.output.dense"},
                               {"blocks.#.norm2", "encoder.layer.#.output.LayerNorm"},
+                              {"blocks.#.attention_adapter", "encoder.layer.#.attention.output.adapter", Part::added},
+                              {"blocks.#.feed_forward_adapter", "encoder.layer.#.output.adapter", Part::added},
+                              {"blocks.#.snnk_feed_forward", "encoder.layer.#.snnk", Part::added},
+                              {"snnk_pooler", "snnk_pooler", Part::added},
                               {"pooler", "pooler.dense", Part::pooler},
                               {"masked_tokens.dense", "cls.predictions.transform.dense", Part::head},
                               {"masked_tokens.norm", "cls.predictions.transform.LayerNorm", Part::head},
@@ -125,15 +133,16 @@ std::vector<FileTensor> file_tensors(const Model& model, const std::string& ours
     std::string name(row.theirs);
     replace(name, "#", found->number);
     name += found->rest;
+    const Row::Part part = found->rest.starts_with(".lora_") ? Row::Part::added : row.part;
     if (name.find('%') == std::string::npos)
-      return {{ours, name, row.part, value.view(shape_in_file(model, ours, value.shape()))}};
+      return {{ours, name, part, value.view(shape_in_file(model, ours, value.shape()))}};
     std::vector<FileTensor> parts;
     const int64_t rows = value.size(0) / 3;
-    for (const char* part : {"query", "key", "value"}) {
+    for (const char* which : {"query", "key", "value"}) {
       std::string named = name;
-      replace(named, "%", part);
+      replace(named, "%", which);
       const auto i = static_cast<int64_t>(parts.size());
-      parts.push_back({ours, named, row.part, value.slice(0, i * rows, (i + 1) * rows)});
+      parts.push_back({ours, named, part, value.slice(0, i * rows, (i + 1) * rows)});
     }
     return parts;
   }
@@ -227,7 +236,12 @@ LoadedTensors load(Model& model, const std::filesystem::path& folder) {
 template <class Model>
 void save(Model& model, const std::string& config, const std::filesystem::path& folder,
           const std::filesystem::path& from) {
-  const TensorMap tensors = with_prefix(model, file_tensors(model, model.state()));
+  const std::vector<FileTensor> all = file_tensors(model, model.state());
+  for (const FileTensor& each : all) {
+    if (each.part == Row::Part::added)
+      fail("save_pretrained: the model has {}, which transformers does not know", each.name);
+  }
+  const TensorMap tensors = with_prefix(model, all);
   std::filesystem::create_directories(folder);
   write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});  // without it transformers refuses
   write_file_atomically(folder / "config.json", config);

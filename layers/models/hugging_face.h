@@ -83,8 +83,8 @@ std::string pretrained_config(const Vit& model);
 
 /// Writes config.json and model.safetensors into `folder`, which is made if it is missing, and copies the files of the
 /// tokenizer and of the preparation of images from the folder `from` if it has them. An Error where the model has heads
-/// of two architectures, or, where transformers is to read it, a block with another attention than softmax:
-/// transformers would compute something else.
+/// of two architectures or something was added to it (peft.h), or, where transformers is to read it, a block with
+/// another attention than softmax: transformers would compute something else.
 void save_pretrained(Bert& model, const std::filesystem::path& folder, const std::filesystem::path& from = {},
                      Reader reader = Reader::transformers);
 void save_pretrained(Vit& model, const std::filesystem::path& folder, const std::filesystem::path& from = {});

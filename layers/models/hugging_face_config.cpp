@@ -101,9 +101,12 @@ std::string activation_in_file(Activation activation) {
   fail("save_pretrained: transformers has no name for the activation {}", name_of(activation));
 }
 
-ordered_json labels_of(int64_t classes) {
+ordered_json labels_of(int64_t classes, const std::vector<std::string>& names) {
   ordered_json labels = ordered_json::object();
-  for (int64_t i = 0; i < classes; ++i) labels[std::to_string(i)] = "LABEL_" + std::to_string(i);
+  for (int64_t i = 0; i < classes; ++i) {
+    const std::string number = std::to_string(i);
+    labels[number] = std::ssize(names) == classes ? names[static_cast<size_t>(i)] : "LABEL_" + number;
+  }
   return labels;
 }
 
@@ -180,7 +183,7 @@ ordered_json trunk_config(const Options& options, const char* type, const std::s
   config["attention_probs_dropout_prob"] = options.attention_dropout;
   config["layer_norm_eps"] = options.norm_eps;
   config["initializer_range"] = options.deviation;
-  if (options.classes > 0) config["id2label"] = labels_of(options.classes);
+  if (options.classes > 0) config["id2label"] = labels_of(options.classes, options.labels);
   if (options.classes == 1) config["problem_type"] = "regression";
   return config;
 }

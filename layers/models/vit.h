@@ -33,7 +33,8 @@ struct VitOptions {
 
   // Heads.
   bool pooler = false;
-  int64_t classes = 0;  ///< 0: no classifier; 1: a regression
+  int64_t classes = 0;                   ///< 0: no classifier; 1: a regression
+  std::vector<std::string> labels = {};  ///< the names of the classes, for config.json; empty: LABEL_0, LABEL_1, ...
 };
 
 class Vit : public Module {

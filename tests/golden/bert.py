@@ -194,7 +194,8 @@ def main():
     print()
 
 
-if sys.argv[1:2] == ["--compare"]:
-    compare_all(sys.argv[2], sys.argv[3:])
-else:
-    main()
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--compare"]:
+        compare_all(sys.argv[2], sys.argv[3:])
+    else:
+        main()

@@ -115,6 +115,31 @@ TEST(BertProgramIo, WhatIsExportedGivesTheSameAgain) {
   for (const auto& [name, value] : first) EXPECT_EQ(amax(abs(again.at(name) - value)).item(), 0) << name;
 }
 
+TEST(BertProgramIo, AnAdapterIsAddedAndExported) {
+  const nlohmann::json golden = bochner::golden("classifier", "lora.json");
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "adapter");
+  test::write_model(folder.path(), golden.at("config"), test::tensors_of(golden));
+  TensorMap added;
+  for (const auto& [name, sizes] : golden.at("adapter_shapes").items())
+    added[name] = test::filled(name, test::shape_of(sizes));
+  write_safetensors(folder / "adapter/adapter_model.safetensors", added);
+  test::put(folder / "adapter/adapter_config.json", golden.at("adapter_config").dump());
+  TensorMap inputs;
+  for (const auto& [name, value] : golden.at("inputs").items()) inputs[name] = test::input_of(golden, name);
+  write_safetensors(folder / "in.safetensors", inputs);
+  const auto logits = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = {BOCHNER_BERT, "--io=in.safetensors", "--out=out.safetensors"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const Ended ended = Process(command, folder.path()).wait();
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return read_safetensors(folder / "out.safetensors").tensors.at("logits");
+  };
+  const nlohmann::json& expected = golden.at("outputs").at("logits");
+  expect_near(logits({"--pretrained=.", "--adapter=adapter", "--export=merged"}), expected, 3e-5, "adapter");
+  expect_near(logits({"--pretrained=merged"}), expected, 3e-5, "merged");
+}
+
 TEST(BertProgramIo, SaysWhatWasReadAndWhatWasNot) {
   const Model model("BertModel");
   TensorMap tensors = test::tensors_of(model.golden);

@@ -170,7 +170,7 @@ TEST_F(Glue, CheckpointsHoldNoFrozenWeightsAndNeedTheSameFolder) {
   EXPECT_EQ(results("whole")["metrics"], results("parts")["metrics"]);
   const TensorMap best = read_safetensors(folder_ / "whole/checkpoint-best").tensors;
   EXPECT_FALSE(best.contains("embeddings.tokens.weight") || best.contains("blocks.1.attention.qkv.weight"));
-  EXPECT_TRUE(best.contains("blocks.1.attention.qkv.query_update.A") && best.contains("classifier.weight"));
+  EXPECT_TRUE(best.contains("blocks.1.attention.qkv.query.lora_A.weight") && best.contains("classifier.weight"));
   const Ended full = train({"--out=full"});
   ASSERT_EQ(full.code, 0);
   EXPECT_GT(std::filesystem::file_size(folder_ / "full/checkpoint-best"),
@@ -185,6 +185,66 @@ TEST_F(Glue, CheckpointsHoldNoFrozenWeightsAndNeedTheSameFolder) {
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("its frozen weights are those of model/model.safetensors"), std::string::npos)
       << refused.err;
+}
+
+TEST_F(Glue, AdaptersStandBesideARunAndCanBeBegunWith) {
+  for (const std::string method : {"lora", "adapter", "houlsby", "snnk-adapter", "snnk-pooler"}) {
+    const std::string run = "run-" + method;
+    const Ended trained = train({"--model.method=" + method, "--model.rank=3", "--optim.rate=0.01", "--out=" + run});
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    ASSERT_TRUE(std::filesystem::exists(folder_ / (run + "/adapter/adapter_model.safetensors"))) << method;
+    const Ended measured = train({"--adapter=" + run + "/adapter", "--steps=0", "--seed=2", "--out=again-" + method});
+    ASSERT_EQ(measured.code, 0) << measured.err;
+    const json again = results("again-" + method);
+    EXPECT_EQ(again["metrics"]["test"], results(run)["metrics"]["test"]) << method;
+    EXPECT_EQ(again["model"]["method"], method);
+    EXPECT_EQ(again["parameters"], results(run)["parameters"]) << method;
+    EXPECT_NE(again["data"].dump().find("adapter_model.safetensors"), std::string::npos);
+  }
+  ASSERT_EQ(train({"--model.method=bitfit", "--out=bitfit"}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "bitfit/adapter"));
+  const Ended other = train({"--adapter=run-lora/adapter", "--model.rank=4"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("--model.rank=4: the adapter in run-lora/adapter has 3"), std::string::npos) << other.err;
+  // An adapter goes on being trained, and the run can be continued.
+  const auto steps = [&](const char* count, const char* out, const char* more) {
+    return train({"--adapter=run-lora/adapter", "--steps=" + std::string(count), "--optim.schedule=constant",
+                  "--optim.evaluate-every=1", "--out=" + std::string(out), more});
+  };
+  ASSERT_EQ(steps("4", "whole", "--seed=1").code, 0);
+  ASSERT_EQ(steps("2", "parts", "--seed=1").code, 0);
+  ASSERT_EQ(steps("4", "parts", "--resume").code, 0);
+  EXPECT_EQ(results("whole")["metrics"], results("parts")["metrics"]);
+}
+
+TEST_F(Glue, ARunBecomesAFolderOfTransformers) {
+  for (const std::string method : {"full", "lora", "bitfit"}) {
+    ASSERT_EQ(train({"--model.method=" + method, "--optim.rate=0.01", "--out=" + method}).code, 0);
+    const Ended exported = run({"--export=" + method, "--to=model-" + method, "--data=nowhere"});
+    ASSERT_EQ(exported.code, 0) << exported.err;
+    EXPECT_EQ(exported.out, "model-" + method + "\n");
+    const json config = json::parse(contents(folder_ / ("model-" + method + "/config.json")));
+    EXPECT_EQ(config["architectures"], json({"BertForSequenceClassification"}));
+    EXPECT_EQ(config["id2label"], json({{"0", "entailment"}, {"1", "not_entailment"}}));
+    EXPECT_TRUE(std::filesystem::exists(folder_ / ("model-" + method + "/vocab.txt")));
+    EXPECT_TRUE(std::filesystem::exists(folder_ / ("model-" + method + "/tokenizer_config.json")));
+    // What is exported is the best model: measured again, it gives the same.
+    const Ended measured =
+        train({"--pretrained=model-" + method, "--steps=0", "--model.method=full", "--out=again-" + method});
+    ASSERT_EQ(measured.code, 0) << measured.err;
+    const json again = results("again-" + method)["metrics"]["test"];
+    const json first = results(method)["metrics"]["test"];
+    EXPECT_NEAR(again["loss"].get<double>(), first["loss"].get<double>(), 1e-5) << method;
+    EXPECT_EQ(again["accuracy"], first["accuracy"]) << method;
+  }
+  ASSERT_EQ(train({"--model.method=snnk-adapter", "--out=snnk"}).code, 0);
+  const Ended refused = run({"--export=snnk", "--to=model-snnk"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("adapter.gate, which transformers does not know"), std::string::npos) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "model-snnk"));
+  EXPECT_NE(run({"--export=full"}).err.find("--export: say --to=FOLDER"), std::string::npos);
+  EXPECT_NE(run({"--export=full", "--to=model"}).err.find("that is the folder of the pretrained model"),
+            std::string::npos);
 }
 
 TEST_F(Glue, WithoutADevelopmentSetTheLastRowsOfTrainingTakeItsPlace) {

@@ -11,7 +11,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/work.h"
-#include "layers/models/bert.h"
+#include "layers/models/peft.h"
 
 namespace bochner {
 namespace {
@@ -76,8 +76,8 @@ TEST(Adapters, ALowRankUpdateIsAddedToItsRows) {
   linear.add_low_rank("update", 3, 6, {.rank = 2, .alpha = 8}, init);
   EXPECT_EQ(largest(linear.forward(x).value() - before), 0);  // B is 0
   auto state = linear.state();
-  const Tensor A = state.at("update.A");
-  const Tensor B = state.at("update.B");
+  const Tensor A = state.at("update.lora_A.weight");
+  const Tensor B = state.at("update.lora_B.weight");
   B.copy_(noise({3, 2}, 3));
   const Tensor after = linear.forward(x).value();
   const Tensor update = matmul(x, matmul(B * 4.0, A).transpose(0, 1));  // alpha / rank = 4
@@ -97,8 +97,8 @@ TEST(Adapters, UpdatesAreTheirProductWithNormResidualAndReluAndCanBeMerged) {
     linear.add_low_rank("first", 0, 3, {.rank = 2, .alpha = 8}, init);
     linear.add_low_rank("last", 4, 9, {.rank = 3, .alpha = 3}, init);
     auto state = linear.state();
-    state.at("first.B").copy_(noise({3, 2}, 3));
-    state.at("last.B").copy_(noise({5, 3}, 4));
+    state.at("first.lora_B.weight").copy_(noise({3, 2}, 3));
+    state.at("last.lora_B.weight").copy_(noise({5, 3}, 4));
     const Variable x = noise({5, 6}, 5);
     const Variable residual = relu ? Variable() : Variable(noise({5, 9}, 6));
     Generator draws(5);
@@ -141,11 +141,11 @@ TEST(Adapters, OnlyWhatIsAddedLearnsWhereTheRestIsFrozen) {
   for (TransformerBlock& block : bert.blocks()) {
     block.adapt_attention(bottleneck(8, init));
     block.adapt_feed_forward(bottleneck(8, init));
-    block.attention().add_low_rank({}, init);
   }
+  add_adapter(bert, {.type = Peft::Type::lora}, init);
   const std::map<std::string, Tensor> state = bert.state();
   for (const auto& [name, tensor] : state) {
-    if (name.ends_with("_update.B")) tensor.copy_(noise(tensor.shape(), 2) * 0.1);
+    if (name.ends_with(".lora_B.weight")) tensor.copy_(noise(tensor.shape(), 2) * 0.1);
   }
   Tape tape;
   Generator draws(5);
@@ -156,7 +156,7 @@ TEST(Adapters, OnlyWhatIsAddedLearnsWhereTheRestIsFrozen) {
   int added = 0;
   for (const Parameter* parameter : bert.parameters()) {
     const bool is_added =
-        parameter->name.find("_adapter.") != std::string::npos || parameter->name.find("_update.") != std::string::npos;
+        parameter->name.find("_adapter.") != std::string::npos || parameter->name.find(".lora_") != std::string::npos;
     added += is_added ? 1 : 0;
     ASSERT_EQ(parameter->grad.defined(), is_added) << parameter->name;
     EXPECT_TRUE(!is_added || largest(parameter->grad) > 0) << parameter->name;
@@ -191,8 +191,8 @@ TEST(Adapters, CountsAreThoseOfThePapers) {
   houlsby.blocks()[0].adapt_attention(bottleneck(768, init));
   houlsby.blocks()[0].adapt_feed_forward(bottleneck(768, init));
   EXPECT_NEAR(12 * static_cast<double>(trained(houlsby, "_adapter.")), 1.8e6, 0.05e6);  // the same table
-  houlsby.blocks()[0].attention().add_low_rank({}, init);
-  EXPECT_EQ(12 * trained(houlsby, "_update."), 294912);  // .3 million
+  add_adapter(houlsby, {.type = Peft::Type::lora}, init);
+  EXPECT_EQ(12 * trained(houlsby, ".lora_"), 294912);  // .3 million
 }
 
 TEST(Adapters, AFeedForwardNetworkIsReplacedByAnSnnkLayer) {

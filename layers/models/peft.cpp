@@ -1,0 +1,330 @@
+#include "layers/models/peft.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/io/file.h"
+#include "engine/io/json_file.h"
+#include "engine/io/safetensors.h"
+#include "engine/nearest.h"
+#include "layers/models/hugging_face.h"
+
+namespace bochner {
+namespace {
+
+using nlohmann::json;
+using Type = Peft::Type;
+
+constexpr int64_t kLargestConfig = int64_t{1} << 20;
+constexpr const char* kConfig = "adapter_config.json";
+constexpr const char* kTensors = "adapter_model.safetensors";
+constexpr std::string_view kModel = "base_model.model.";  // before every name in PEFT's files
+constexpr std::string_view kTrunk = "bert.";              // where the model has heads
+
+constexpr std::array<std::pair<Type, std::string_view>, 4> kTypes = {{{Type::lora, "LORA"},
+                                                                      {Type::bottleneck, "BOTTLENECK"},
+                                                                      {Type::snnk_adapter, "SNNK_ADAPTER"},
+                                                                      {Type::snnk_pooler, "SNNK_POOLER"}}};
+
+// ---- names
+
+/// As PEFT compares: `name` is `end`, or ends so behind a dot.
+bool ends_as(std::string_view name, std::string_view end) {
+  if (!name.ends_with(end)) return false;
+  return name.size() == end.size() || name[name.size() - end.size() - 1] == '.';
+}
+
+bool is_any(std::string_view name, const std::vector<std::string>& ends) {
+  return std::any_of(ends.begin(), ends.end(), [&](const std::string& end) { return ends_as(name, end); });
+}
+
+/// Whether a tensor belongs to one of these modules: a part of its name, from the first on, ends so.
+bool is_within(std::string_view name, const std::vector<std::string>& modules) {
+  for (size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
+    if (is_any(name.substr(0, dot), modules)) return true;
+  }
+  return false;
+}
+
+bool is_added(std::string_view ours) {
+  return ours.find(".lora_") != std::string_view::npos || ours.find("_adapter.") != std::string_view::npos ||
+         ours.starts_with("snnk_pooler.");
+}
+
+/// A matrix that may have an update: rows of a Linear.
+struct Target {
+  std::string name;  ///< in files
+  Linear* linear;
+  std::string part;  ///< of the Linear; empty: all of it
+  int64_t begin, end;
+};
+
+std::vector<Target> targets_of(Bert& model) {
+  const BertOptions& options = model.options();
+  const bool has_heads = options.classes > 0 || options.masked_tokens || options.next_sentence;
+  const std::string trunk(has_heads ? kTrunk : "");
+  std::vector<Target> targets;
+  const auto whole = [&](const std::string& name, Linear* linear) {
+    if (linear != nullptr) targets.push_back({name, linear, "", 0, linear->outputs()});
+  };
+  for (size_t i = 0; i < model.blocks().size(); ++i) {
+    TransformerBlock& block = model.blocks()[i];
+    const std::string layer = trunk + "encoder.layer." + std::to_string(i) + ".";
+    Linear& qkv = block.attention().qkv();
+    const int64_t rows = qkv.outputs() / 3;
+    for (const char* part : {"query", "key", "value"}) {
+      const int64_t begin = std::string_view(part) == "query" ? 0 : std::string_view(part) == "key" ? rows : 2 * rows;
+      targets.push_back({layer + "attention.self." + part, &qkv, part, begin, begin + rows});
+    }
+    whole(layer + "attention.output.dense", &block.attention().out());
+    if (FeedForward* network = block.feed_forward()) {
+      whole(layer + "intermediate.dense", &network->in());
+      whole(layer + "output.dense", &network->out());
+    }
+  }
+  whole(trunk + "pooler.dense", model.pooler());
+  whole("classifier", model.classifier());
+  return targets;
+}
+
+/// A tensor of an adapter: its name in the model and a view of it.
+struct Saved {
+  std::string ours;
+  Tensor view;
+};
+
+/// What belongs to the adapter, by its name in files, with `bert.` where transformers has it.
+std::map<std::string, Saved> saved_tensors(Bert& model, const Peft& peft) {
+  std::map<std::string, Saved> saved;
+  for (const auto& [ours, tensor] : model.state()) {
+    for (const auto& [name, view] : pretrained_tensors(model, {{ours, tensor}})) {
+      if (is_added(ours) || is_within(name, peft.modules_to_save)) saved[name] = {ours, view};
+    }
+  }
+  return saved;
+}
+
+std::string without_prefixes(std::string_view name) {
+  for (const std::string_view prefix : {kModel, kTrunk}) {
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  }
+  return std::string(name);
+}
+
+// ---- adapter_config.json
+
+std::vector<std::string> texts(const JsonMembers& members, const std::string& path, const char* name) {
+  std::vector<std::string> list;
+  const json* found = members.find(name);
+  if (found == nullptr) return list;
+  if (!found->is_array()) fail("{}: {} is {}, but must be a list of names", path, name, found->dump());
+  for (const json& each : *found) {
+    if (!each.is_string()) fail("{}: {} holds {}, which is no name", path, name, each.dump());
+    list.push_back(each.get<std::string>());
+  }
+  return list;
+}
+
+/// Settings of LoRA that change what is computed and are not known here: they must be off.
+void refuse_unknown(const JsonMembers& members, const std::string& path) {
+  for (const char* name :
+       {"use_dora", "use_bdlora", "use_qalora", "fan_in_fan_out", "lora_bias", "layers_to_transform", "rank_pattern",
+        "alpha_pattern", "exclude_modules", "target_parameters", "trainable_token_indices", "layer_replication",
+        "alora_invocation_tokens", "arrow_config", "monteclora_config", "kasa_config", "velora_config"}) {
+    const json* found = members.find(name);
+    const bool off =
+        found == nullptr || (found->is_boolean() && !found->get<bool>()) || (found->is_structured() && found->empty());
+    if (!off) fail("{}: {} is {}, which is not known here", path, name, found->dump());
+  }
+  if (members.text("bias", "none") != "none")
+    fail("{}: bias is '{}'; known here is none", path, members.text("bias", ""));
+}
+
+void read_lora(const JsonMembers& members, const std::string& path, Peft& peft) {
+  refuse_unknown(members, path);
+  peft.low_rank.rank = members.number("r", 1, 1 << 16, 8);
+  peft.low_rank.alpha = members.real("lora_alpha", 0, 1e9, 8);
+  // Then the update is alpha / sqrt(rank) B A.
+  if (members.flag("use_rslora", false)) peft.low_rank.alpha *= std::sqrt(static_cast<double>(peft.low_rank.rank));
+  peft.targets = texts(members, path, "target_modules");
+  if (peft.targets.empty()) fail("{}: target_modules names no matrices", path);
+}
+
+void read_bottleneck(const JsonMembers& members, const std::string& path, Peft& peft) {
+  peft.bottleneck.size = members.number("size", 1, 1 << 20, peft.bottleneck.size);
+  peft.both_halves = members.flag("both_halves", true);
+  const std::string name = members.text("activation", "gelu");
+  try {
+    peft.bottleneck.activation = activation_named(name);
+  } catch (const Error& error) {
+    fail("{}: activation: {}", path, error.what());
+  }
+}
+
+void read_snnk(const JsonMembers& members, const std::string& path, Peft& peft) {
+  SnnkOptions& snnk = peft.snnk;
+  snnk.activation = members.text("activation", snnk.activation);
+  const std::vector<std::string> known = snnk_activations();
+  if (std::find(known.begin(), known.end(), snnk.activation) == known.end())
+    fail("{}: activation is '{}'; known are {}", path, snnk.activation, listed(known));
+  snnk.features = members.number("features", 1, 1 << 20, snnk.features);
+  snnk.orthogonal = members.flag("orthogonal", snnk.orthogonal);
+  snnk.scale_inputs = members.flag("scale_inputs", snnk.scale_inputs);
+  snnk.damped = members.flag("damped", snnk.damped);
+}
+
+Type type_in(const JsonMembers& members, const std::string& path) {
+  const std::string name = members.text("peft_type", "");
+  std::vector<std::string> known;
+  for (const auto& [type, text] : kTypes) {
+    if (text == name) return type;
+    known.emplace_back(text);
+  }
+  fail("{}: peft_type is '{}'; known here are {}", path, name, listed(known));
+}
+
+/// Members in the order of the alphabet, as PEFT writes them.
+std::string config_text(const Bert& model, const Peft& peft, const std::string& base) {
+  json config;
+  for (const auto& [type, text] : kTypes) {
+    if (type == peft.type) config["peft_type"] = text;
+  }
+  config["base_model_name_or_path"] = base;
+  config["inference_mode"] = true;
+  config["modules_to_save"] = peft.modules_to_save.empty() ? json() : json(peft.modules_to_save);
+  config["task_type"] = model.options().classes > 0 ? json("SEQ_CLS") : json();
+  switch (peft.type) {
+    case Type::lora:
+      config["r"] = peft.low_rank.rank;
+      config["lora_alpha"] = peft.low_rank.alpha;
+      config["lora_dropout"] = 0.0;
+      config["target_modules"] = peft.targets;
+      config["bias"] = "none";
+      config["fan_in_fan_out"] = false;
+      config["use_rslora"] = false;
+      config["use_dora"] = false;
+      config["init_lora_weights"] = true;
+      break;
+    case Type::bottleneck:
+      config["size"] = peft.bottleneck.size;
+      config["activation"] = name_of(peft.bottleneck.activation);
+      config["both_halves"] = peft.both_halves;
+      break;
+    case Type::snnk_adapter:
+    case Type::snnk_pooler:
+      config["activation"] = peft.snnk.activation;
+      config["features"] = peft.snnk.features;
+      config["orthogonal"] = peft.snnk.orthogonal;
+      config["scale_inputs"] = peft.snnk.scale_inputs;
+      config["damped"] = peft.snnk.damped;
+  }
+  return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+Peft read_peft(const std::filesystem::path& folder) {
+  const std::string path = (folder / kConfig).string();
+  const json root = read_json_object(path, kLargestConfig);
+  const JsonMembers members(root, path);
+  Peft peft;
+  peft.type = type_in(members, path);
+  peft.modules_to_save = texts(members, path, "modules_to_save");
+  // PEFT does the same, and writes it only sometimes.
+  if (members.text("task_type", "") == "SEQ_CLS" && peft.type != Type::snnk_pooler &&
+      !is_any("classifier", peft.modules_to_save)) {
+    peft.modules_to_save.emplace_back("classifier");
+  }
+  if (peft.type == Type::lora) read_lora(members, path, peft);
+  if (peft.type == Type::bottleneck) read_bottleneck(members, path, peft);
+  if (peft.type == Type::snnk_adapter || peft.type == Type::snnk_pooler) read_snnk(members, path, peft);
+  const SafetensorsFile file(folder / kTensors);
+  for (const std::string& name : file.tensor_names()) {
+    if (ends_as(name, "classifier.weight") && file.shape(name).rank() == 2) peft.classes = file.shape(name)[0];
+  }
+  return peft;
+}
+
+void add_adapter(Bert& model, const Peft& peft, Generator& init) {
+  const int64_t dim = model.options().dim;
+  const auto adapt = [&](const TransformerBlock::MakeAdapter& make, bool both) {
+    for (TransformerBlock& block : model.blocks()) {
+      if (both) block.adapt_attention(make);
+      block.adapt_feed_forward(make);
+    }
+  };
+  switch (peft.type) {
+    case Type::lora: {
+      std::set<std::string> unknown(peft.targets.begin(), peft.targets.end());
+      for (const Target& target : targets_of(model)) {
+        std::erase_if(unknown, [&](const std::string& end) { return ends_as(target.name, end); });
+        if (!is_any(target.name, peft.targets) || is_within(target.name + ".weight", peft.modules_to_save)) continue;
+        target.linear->add_low_rank(target.part, target.begin, target.end, peft.low_rank, init);
+      }
+      if (!unknown.empty()) {
+        fail(
+            "adapter: no matrix of the model is called '{}'; there are query, key, value, attention.output.dense, "
+            "intermediate.dense, output.dense, pooler.dense and classifier",
+            *unknown.begin());
+      }
+      break;
+    }
+    case Type::bottleneck:
+      adapt([&](Slot slot) { return std::make_unique<BottleneckAdapter>(std::move(slot), dim, peft.bottleneck, init); },
+            peft.both_halves);
+      break;
+    case Type::snnk_adapter:
+      adapt(
+          [&](Slot slot) {
+            return std::make_unique<SnnkAdapter>(std::move(slot), dim, AdapterOptions{.snnk = peft.snnk}, init);
+          },
+          true);
+      break;
+    case Type::snnk_pooler:
+      model.replace_pooler(peft.snnk, init);
+  }
+}
+
+std::vector<std::string> load_adapter(Bert& model, const Peft& peft, const std::filesystem::path& folder) {
+  const SafetensorsFile file(folder / kTensors);
+  std::map<std::string, std::string> in_file;  // without prefixes -> as it is
+  for (const std::string& name : file.tensor_names()) in_file[without_prefixes(name)] = name;
+  std::vector<std::string> read;
+  std::vector<std::pair<Tensor, Tensor>> copies;
+  for (const auto& [name, saved] : saved_tensors(model, peft)) {
+    const auto found = in_file.find(without_prefixes(name));
+    if (found == in_file.end()) fail("{}: holds no tensor {}{}", file.name(), kModel, name);
+    if (!(file.shape(found->second) == saved.view.shape()) ||
+        is_floating(file.dtype(found->second)) != is_floating(saved.view.dtype())) {
+      fail("{}: tensor {} is {} {}, the model needs {} {}", file.name(), found->second,
+           name_of(file.dtype(found->second)), file.shape(found->second).str(), name_of(saved.view.dtype()),
+           saved.view.shape().str());
+    }
+    copies.emplace_back(saved.view, file.read(found->second));
+    read.push_back(saved.ours);
+    in_file.erase(found);
+  }
+  if (!in_file.empty()) {
+    fail("{}: tensor {} is none of the adapter that {} describes", file.name(), in_file.begin()->second, kConfig);
+  }
+  for (const auto& [view, value] : copies) view.copy_(value.cast(view.dtype()).to(view.device()));
+  return read;
+}
+
+void save_adapter(Bert& model, const Peft& peft, const std::filesystem::path& folder, const std::string& base) {
+  TensorMap tensors;
+  for (const auto& [name, saved] : saved_tensors(model, peft)) tensors[std::string(kModel) + name] = saved.view;
+  const std::string config = config_text(model, peft, base);
+  std::filesystem::create_directories(folder);
+  write_safetensors(folder / kTensors, tensors, {{"format", "pt"}});
+  write_file_atomically(folder / kConfig, config);
+}
+
+void merge_adapter(Bert& model) {
+  for (const Target& target : targets_of(model)) target.linear->merge_updates();
+}
+
+}  // namespace bochner

@@ -1,0 +1,59 @@
+// Adapters: what is added to a pretrained, frozen BERT and trained in its place, and the folders that hold it alone, as
+// Hugging Face's PEFT writes them: adapter_config.json and adapter_model.safetensors.
+//
+//   const Peft peft = read_peft(folder);       // or of your own: {.type = Peft::Type::lora, .low_rank = {8, 16}}
+//   add_adapter(bert, peft, init);             // the model computes the same as before ...
+//   load_adapter(bert, peft, folder);          // ... until it gets trained values
+//   save_adapter(bert, peft, "mine", base);    // PeftModel.from_pretrained(model, "mine") in Python, where it is LoRA
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "layers/models/bert.h"
+
+namespace bochner {
+
+/// What is added. Only `lora` is a type of PEFT, too.
+struct Peft {
+  enum class Type : unsigned char {
+    lora,          ///< updates of low rank of the `targets`
+    bottleneck,    ///< bottleneck adapters behind each feed-forward network, and behind each attention if `both_halves`
+    snnk_adapter,  ///< SNNK adapters behind both (SNNK Appendix D)
+    snnk_pooler    ///< an SNNK layer in the place of the pooler (SNNK Appendix E)
+  };
+  Type type = Type::lora;
+  LowRankOptions low_rank = {};
+  /// The matrices with an update, by the ends of their names in files: query, key, value, attention.output.dense,
+  /// intermediate.dense, output.dense, pooler.dense, classifier. `dense` means all that end so.
+  std::vector<std::string> targets = {"query", "value"};
+  BottleneckOptions bottleneck = {};
+  bool both_halves = true;
+  SnnkOptions snnk = {};  ///< of both types of SNNK
+  /// Parts of the model itself that are trained and saved as well, by the ends of their names in files.
+  std::vector<std::string> modules_to_save = {"classifier"};
+  int64_t classes = 0;  ///< those of the classifier that a folder holds; 0: it holds none
+};
+
+/// What adapter_config.json describes. An Error names what is not known here and would change what is computed, such as
+/// use_dora.
+Peft read_peft(const std::filesystem::path& folder);
+
+/// Adds it to a model. An Error names a target that no matrix of the model is.
+void add_adapter(Bert& model, const Peft& peft, Generator& init);
+
+/// Copies adapter_model.safetensors into a model that has this adapter; returns the names in the model of what was
+/// read. An Error names a tensor that is missing, that does not belong to this adapter, or whose shape is another; the
+/// model is then as before.
+std::vector<std::string> load_adapter(Bert& model, const Peft& peft, const std::filesystem::path& folder);
+
+/// Writes both files into `folder`, which is made if it is missing. `base` is the folder or the name of the pretrained
+/// model.
+void save_adapter(Bert& model, const Peft& peft, const std::filesystem::path& folder, const std::string& base);
+
+/// Adds all updates of low rank to their matrices. The model then computes the same, up to rounding, and
+/// save_pretrained can write it.
+void merge_adapter(Bert& model);
+
+}  // namespace bochner
