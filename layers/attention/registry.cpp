@@ -12,6 +12,7 @@ namespace bochner {
   X(mixtures)                 \
   X(fastfood)                 \
   X(generative)               \
+  X(hedgehog)                 \
   X(gaussian)                 \
   X(skyformer)                \
   X(nystromformer)            \

@@ -182,6 +182,13 @@ def unnormalised(q, k, v, p):
     return (weights.tril() if CAUSAL else weights) @ v
 
 
+def hedgehog(causal=False):
+    def phi(x, w):
+        u = x @ w.transpose(-1, -2)
+        return F.softmax(torch.cat([u, -u], -1), -1)
+    return lambda q, k, v, p: linear_attention(q, k, v, phi(q, p("Wq", H, D, D)), phi(k, p("Wk", H, D, D)), causal)
+
+
 MECHANISMS = {
     "linear-elu": lambda q, k, v, p: linear_attention(q, k, v, F.elu(q) + 1, F.elu(k) + 1),
     "performer": lambda q, k, v, p: positive(q, k, v, frequencies(1, M, D), 0.5),
@@ -209,6 +216,8 @@ MECHANISMS = {
     "gmm-rks diagonal": lambda q, k, v, p: circle(q, k, v, mixture(p, False)),
     "gmm-prf": lambda q, k, v, p: positive(q, k, v, mixture(p, False), 1.0, eps=0),
     "gmm-prf full": lambda q, k, v, p: positive(q, k, v, mixture(p, True), 1.0, eps=0),
+    "hedgehog": hedgehog(),
+    "hedgehog causal": hedgehog(causal=True),
     "linear-elu causal": lambda q, k, v, p: linear_attention(q, k, v, F.elu(q) + 1, F.elu(k) + 1, causal=True),
     "performer-relu unnormalised": unnormalised,
     # as released
