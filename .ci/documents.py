@@ -75,7 +75,7 @@ SHORTER = [
     (r"\./run lra .*", LRA),
     (r"\./run glue --predict=.*", "=> ./run glue --help ?--predict TEXT"),  # a pretrained model and GLUE are not here
     (r"\./run glue .*", "--dump-config"),
-    (r"\./run pretrain .*--pretrained=.*", "--dump-config"),
+    (r"\./run (convert|pretrain) .*--pretrained=.*", "--dump-config"),
     (r"\./run pretrain .*", "--text=README.md --valid-text=docs/README.md --test-text=docs/library.md --steps=1 --batch=2 --max-length=16 "
                             "--vocabulary-size=300 --model.layers=1 --model.dim=16 --model.hidden=16 --optim.warmup=0"),
     (r"\./run export .*", "=> ./run glue --help ?--export TEXT"),

@@ -1,0 +1,119 @@
+#include "experiments/convert/distillation.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
+#include "autograd/tape.h"
+#include "engine/error.h"
+#include "layers/models/hugging_face.h"
+
+namespace bochner::convert {
+namespace {
+
+std::unique_ptr<Bert> loaded(const std::filesystem::path& folder, const BertOptions& options, Device device,
+                             Generator& init) {
+  auto bert = std::make_unique<Bert>(Slot{}, options, init);
+  load_pretrained(*bert, folder);
+  bert->set_trainable(false);
+  bert->to(device, DType::f32);
+  return bert;
+}
+
+/// |a|^2
+double squares(const Tensor& a) { return sum(square(Variable(a))).value().item(); }
+
+}  // namespace
+
+Distillation::Distillation(const std::filesystem::path& folder, const MechanismOptions& mechanism,
+                           const std::string& blocks, Device device, uint64_t seed)
+    : device_(device), noise_(Generator(seed).fork(2)) {
+  if (const std::string type = pretrained_type(folder); type != "bert") {
+    fail("{}: the model is of the type '{}', not 'bert'", folder.string(), type);
+  }
+  BertOptions options = read_bert_options(folder);
+  if (const std::string& own = options.attention.mechanism.name(); own != "softmax") {
+    fail("{}: the model has the attention {} already; only softmax is converted", folder.string(), own);
+  }
+  if (mechanism.name() == "softmax") fail("--attention: name the mechanism that is to take the place of softmax");
+  Generator init = Generator(seed).fork(1);
+  teacher_ = loaded(folder, options, device, init);
+  set_attention(options, folder, mechanism, blocks);
+  student_ = loaded(folder, options, device, init);
+  blocks_ = options.attention_blocks;
+  if (blocks_.empty()) {
+    blocks_.resize(static_cast<size_t>(options.layers));
+    std::iota(blocks_.begin(), blocks_.end(), 0);
+  }
+  for (const int64_t b : blocks_) {
+    for (Parameter* parameter : student_->blocks()[static_cast<size_t>(b)].attention().parameters()) {
+      if (parameter->name.find(".mechanism.") == std::string::npos) continue;
+      parameter->trainable = true;
+      trained_.push_back(parameter);
+    }
+  }
+  optimizer_ = std::make_unique<AdamW>(trained_);
+}
+
+int64_t Distillation::learnt() const {
+  return std::accumulate(trained_.begin(), trained_.end(), int64_t{0},
+                         [](int64_t sum, const Parameter* p) { return sum + p->value.size(); });
+}
+
+Distillation::Outputs Distillation::outputs(const Tensor& ids, Context& context) {
+  Outputs outputs;
+  std::vector<Variable> states;
+  {
+    const NoTape constant;
+    Context plain{noise_, false};  // the teacher draws nothing
+    outputs.last = teacher_->forward({ids}, plain, &states).value();
+    for (const int64_t b : blocks_) {
+      const auto i = static_cast<size_t>(b);
+      outputs.teacher.push_back(teacher_->blocks()[i].attention().forward(states[i], {}, plain).value());
+    }
+  }
+  for (const int64_t b : blocks_) {
+    const auto i = static_cast<size_t>(b);
+    outputs.student.push_back(student_->blocks()[i].attention().forward(states[i], {}, context));
+  }
+  return outputs;
+}
+
+double Distillation::step(const Tensor& ids, double rate) {
+  Tape tape;
+  Context context{noise_, true, steps_++};
+  const Outputs outputs = this->outputs(ids.to(device_), context);
+  Variable loss;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const Tensor& target = outputs.teacher[i];
+    const Variable error = sum(square(outputs.student[i] - Variable(target))) * (1 / squares(target));
+    loss = i == 0 ? error : loss + error;
+  }
+  tape.backward(loss);
+  optimizer_->step(rate);
+  optimizer_->clear_gradients();
+  return loss.item() / static_cast<double>(blocks_.size());
+}
+
+std::vector<double> Distillation::apart(const std::vector<Tensor>& batches) {
+  std::vector<double> errors(blocks_.size() + 1), norms(blocks_.size() + 1);
+  Generator same(0);  // features that are drawn in evaluation, too, are the same each time
+  Context context{same, false};
+  const NoTape constant;
+  for (const Tensor& batch : batches) {
+    const Tensor ids = batch.to(device_);
+    Outputs outputs = this->outputs(ids, context);
+    outputs.teacher.push_back(outputs.last);
+    outputs.student.push_back(student_->forward({ids}, context));
+    for (size_t i = 0; i < errors.size(); ++i) {
+      errors[i] += squares((outputs.student[i] - Variable(outputs.teacher[i])).value());
+      norms[i] += squares(outputs.teacher[i]);
+    }
+  }
+  for (size_t i = 0; i < errors.size(); ++i) errors[i] = std::sqrt(errors[i] / norms[i]);
+  return errors;
+}
+
+}  // namespace bochner::convert

@@ -1,0 +1,63 @@
+// A pretrained model's softmax attention handed over to another mechanism: what the mechanism learns is fitted, block
+// by block, so that its outputs follow those of softmax on unlabelled text (Zhang et al., "The Hedgehog & the
+// Porcupine", ICLR 2024, section 4.2, who fit attention weights instead).
+//
+//   Distillation distillation(folder, mechanism, "", device, seed);
+//   const std::vector<double> before = distillation.apart(batches);   // of each block
+//   for (const Tensor& ids : texts) distillation.step(ids, rate);
+//   save_pretrained(distillation.student(), to, folder, Reader::own);
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/optim/optimizer.h"
+#include "layers/models/bert.h"
+
+namespace bochner::convert {
+
+class Distillation {
+ public:
+  /// The softmax BERT in `folder`, and the same with `mechanism` in the blocks that `blocks` names (block_numbers;
+  /// empty: all). An Error if the model there has no softmax attention, or the mechanism is softmax.
+  Distillation(const std::filesystem::path& folder, const MechanismOptions& mechanism, const std::string& blocks,
+               Device device, uint64_t seed);
+
+  /// One update of AdamW on a batch of ids, i64 (batch, length). Returns the loss, the mean of e_b over the blocks:
+  ///   e_b = |S_b(x_b) - T_b(x_b)|^2 / |T_b(x_b)|^2
+  /// where x_b (batch, length, dim) is what block b gets in the softmax model, T_b is its attention with projections,
+  /// and S_b is the same with the mechanism. One pass through the softmax model serves all blocks; no block sees what
+  /// another has learnt.
+  double step(const Tensor& ids, double rate);
+
+  /// sqrt(e_b) over all batches together, for each block of blocks(); last, in the same measure, how far the two
+  /// models' last states are from each other.
+  std::vector<double> apart(const std::vector<Tensor>& batches);
+
+  const std::vector<int64_t>& blocks() const { return blocks_; }
+  /// Values that are trained; 0 for a mechanism that learns nothing.
+  int64_t learnt() const;
+  Bert& student() { return *student_; }
+  const BertOptions& options() const { return teacher_->options(); }
+
+ private:
+  /// T_b(x_b) and S_b(x_b) of each block.
+  struct Outputs {
+    std::vector<Tensor> teacher;
+    std::vector<Variable> student;
+    Tensor last;  ///< state of the softmax model
+  };
+  Outputs outputs(const Tensor& ids, Context& context);
+
+  Device device_;
+  std::unique_ptr<Bert> teacher_, student_;
+  std::vector<int64_t> blocks_;
+  std::vector<Parameter*> trained_;
+  std::unique_ptr<AdamW> optimizer_;
+  Generator noise_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace bochner::convert

@@ -1,0 +1,179 @@
+// Conversion of a pretrained BERT from softmax to another attention.
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "autograd/optim/schedule.h"
+#include "datasets/loader.h"
+#include "datasets/text/token_cache.h"
+#include "engine/io/file.h"
+#include "experiments/common/program/build_info.h"
+#include "experiments/common/program/program.h"
+#include "experiments/common/report/table.h"
+#include "experiments/convert/distillation.h"
+#include "experiments/learners/mechanism_config.h"
+#include "layers/models/hugging_face.h"
+
+namespace bochner {
+namespace {
+
+struct Config {
+  RunOptions run;
+  std::string pretrained{};
+  std::vector<std::string> text{};
+  std::string to{};
+  std::string blocks{};
+  std::string cache{};
+  int64_t max_length = 128;
+  double rate = 1e-2;
+  int64_t measured = 16;
+  MechanismConfig mechanism;
+
+  Config() {
+    run.attention = "hedgehog";
+    run.attentions = attention_names();
+    run.steps = 500;
+    run.batch = 16;
+  }
+  void fields(Fields& f) {
+    run.fields(f);
+    f("pretrained", pretrained, "folder of a BERT with softmax attention, with its tokenizer");
+    f("text", text, "files, folders and archives of text to learn from, with commas between them");
+    f("to", to, "folder to write the converted model into, for --pretrained of other programs");
+    f("blocks", blocks, "blocks that are converted, as 8-11 or 0,2; empty: all");
+    f("cache", cache, "folder where texts are kept as tokens; empty: tokens, in --data");
+    f("max-length", max_length, "tokens of an example, [CLS] and [SEP] among them").at_least(8).at_most(1 << 20);
+    f("rate", rate, "learning rate at first; it falls linearly to 0").above(0);
+    f("measured", measured, "batches of held-out text on which errors are measured, at most").at_least(1);
+    f.group("mechanism", mechanism);
+  }
+};
+
+/// [CLS] piece [SEP], i64 (batch, length).
+class Texts {
+ public:
+  Texts(const text::TokenCache& cache, const text::TokenCache::Part& part, const Config& config, bool shuffle)
+      : vocabulary_(cache.tokenizer->vocabulary()), loader_(stream(cache, part, config), order(config, shuffle)) {}
+
+  int64_t batches() const { return loader_.steps_per_epoch(); }
+  Tensor next() {
+    const Tensor piece = loader_.next().ids;
+    const int64_t length = piece.size(1);
+    Tensor ids = Tensor::empty({piece.size(0), length + 2}, DType::i64);
+    ids.slice(1, 0, 1).fill_(static_cast<double>(vocabulary_.begin));
+    ids.slice(1, 1, length + 1).copy_(piece);
+    ids.slice(1, length + 1, length + 2).fill_(static_cast<double>(vocabulary_.end));
+    return ids;
+  }
+
+ private:
+  static std::shared_ptr<const text::TokenStream> stream(const text::TokenCache& cache,
+                                                         const text::TokenCache::Part& part, const Config& config) {
+    return std::make_shared<const text::TokenStream>(cache, part, config.max_length - 2);
+  }
+  static LoaderOptions order(const Config& config, bool shuffle) {
+    LoaderOptions options;
+    options.batch_size = config.run.batch;
+    options.shuffle = shuffle;
+    options.seed = config.run.seed;
+    return options;
+  }
+
+  const WordpieceVocabulary& vocabulary_;
+  Loader loader_;
+};
+
+void train(convert::Distillation& distillation, const text::TokenCache& cache, const Config& config, Log& log) {
+  if (distillation.learnt() == 0) {
+    log.info("{} learns nothing, so it is taken as it is", config.run.attention);
+    return;
+  }
+  Texts texts(cache, cache.train, config, true);
+  const Schedule schedule{Schedule::Kind::linear, config.rate, 0, config.run.steps};
+  double sum = 0;
+  int64_t count = 0;
+  for (int64_t step = 0; step < config.run.steps; ++step) {
+    const double loss = distillation.step(texts.next(), schedule.rate(step));
+    if (!std::isfinite(loss)) fail("step {}: the loss is {}; a smaller --rate may help", step, loss);
+    sum += loss;
+    ++count;
+    if ((step + 1) % std::max<int64_t>(1, config.run.steps / 10) == 0) {
+      log.info("step {}/{}: mean squared error {:.4g} of the outputs' squares", step + 1, config.run.steps,
+               sum / static_cast<double>(count));
+      sum = 0;
+      count = 0;
+    }
+  }
+}
+
+/// What was done and how far outputs are apart, beside the model.
+void write_record(const Config& config, Session& session, const convert::Distillation& distillation,
+                  const std::vector<double>& before, const std::vector<double>& after, double seconds) {
+  nlohmann::ordered_json record = {{"pretrained", std::filesystem::path(config.pretrained).filename().string()},
+                                   {"attention", config.run.attention},
+                                   {"options", nlohmann::ordered_json::parse(session.fields.json("mechanism"))},
+                                   {"steps", distillation.learnt() == 0 ? 0 : config.run.steps},
+                                   {"batch", config.run.batch},
+                                   {"max-length", config.max_length},
+                                   {"rate", config.rate},
+                                   {"seed", config.run.seed},
+                                   {"learnt", distillation.learnt()},
+                                   {"seconds", seconds},
+                                   {"git", build_info().commit}};
+  for (size_t i = 0; i < distillation.blocks().size(); ++i) {
+    record["blocks"].push_back({{"block", distillation.blocks()[i]}, {"before", before[i]}, {"after", after[i]}});
+  }
+  record["model"] = {{"before", before.back()}, {"after", after.back()}};
+  write_file_atomically(std::filesystem::path(config.to) / "conversion.json", record.dump(2) + "\n");
+}
+
+void run(Config& config, Session& session) {
+  if (config.pretrained.empty()) fail("--pretrained: name the folder of a BERT, with its tokenizer");
+  if (config.to.empty()) fail("--to: name the folder to write the converted model into");
+  if (config.text.empty()) fail("--text: name files, folders or archives of text");
+  const auto say = [&](const std::string& line) { session.log.info("{}", line); };
+  convert::Distillation distillation(config.pretrained, config.mechanism.chosen(config.run.attention), config.blocks,
+                                     Device::named(config.run.device), config.run.seed);
+  if (config.max_length > distillation.options().length) {
+    fail("--max-length={}: the model has {} positions", config.max_length, distillation.options().length);
+  }
+  const std::filesystem::path folder =
+      config.cache.empty() ? std::filesystem::path(config.run.data) / "tokens" : std::filesystem::path(config.cache);
+  const text::TokenCache cache =
+      text::token_cache(folder, {.texts = config.text, .vocabulary = config.pretrained}, say);
+  if (cache.tokenizer->size() > distillation.options().vocabulary) {
+    fail("{}: the tokenizer has {} ids, the model {} tokens; they do not belong together", config.pretrained,
+         cache.tokenizer->size(), distillation.options().vocabulary);
+  }
+  std::vector<Tensor> held_out;
+  Texts valid(cache, cache.valid, config, false);
+  while (std::ssize(held_out) < std::min(config.measured, valid.batches())) held_out.push_back(valid.next());
+
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<double> before = distillation.apart(held_out);
+  train(distillation, cache, config, session.log);
+  const std::vector<double> after = distillation.apart(held_out);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+
+  save_pretrained(distillation.student(), config.to, config.pretrained, Reader::own);
+  write_record(config, session, distillation, before, after, seconds);
+  Table table{{"block", "before", "after"}, {}};
+  for (size_t i = 0; i < before.size(); ++i) {
+    const bool is_model = i == distillation.blocks().size();
+    table.rows.push_back({is_model ? "last states" : std::to_string(distillation.blocks()[i]),
+                          fmt::format("{:.4f}", before[i]), fmt::format("{:.4f}", after[i])});
+  }
+  fmt::print("How far {} is from softmax, |S - T| / |T|:\n{}\n{}\n", config.run.attention, table.text(), config.to);
+  session.log.info("{} values learnt in {:.0f} s", distillation.learnt(), seconds);
+}
+
+}  // namespace
+}  // namespace bochner
+
+int main(int argc, char** argv) {
+  return bochner::main_of<bochner::Config>(
+      {.name = "convert",
+       .summary = "Conversion of a pretrained BERT from softmax to another attention",
+       .resources = bochner::embedded_resources(),
+       .unused = {"seeds", "resume", "init", "bench", "checkpoint-every", "seconds", "accumulate"}},
+      argc, argv, bochner::run);
+}

@@ -1,0 +1,115 @@
+// Conversion of a tiny BERT from softmax to other attentions: what is learnt, what stays, and what is refused.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/convert/distillation.h"
+#include "layers/models/hugging_face.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using convert::Distillation;
+using nlohmann::json;
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::put;
+using test::TemporaryFolder;
+
+/// A folder `model`, with the tokenizer of tests/golden/wordpiece, which has 234 ids, and one of texts.
+class Convert : public ::testing::Test {
+ protected:
+  Convert() {
+    BertOptions options{.vocabulary = 234, .length = 32, .layers = 2, .dim = 8, .hidden = 16};
+    options.attention.heads = 2;
+    options.deviation = 0.8;  // weights that are far from equal
+    Generator init(1);
+    Bert bert({}, options, init);
+    save_pretrained(bert, folder_ / "model", BOCHNER_SOURCE_DIR "/tests/golden/wordpiece");
+    std::filesystem::create_directories(folder_ / "texts");
+    for (int i = 0; i < 40; ++i) {
+      std::string text;
+      for (int k = 0; k < 60; ++k) text += std::string(1, static_cast<char>('a' + (i * k + k) % 26)) + " ";
+      put(folder_ / fmt::format("texts/{:02}.txt", i), text);
+    }
+  }
+
+  Ended run(std::vector<std::string> arguments) const {
+    const std::vector<std::string> small = {BOCHNER_CONVERT,   "--pretrained=model", "--text=texts", "--to=new",
+                                            "--max-length=16", "--batch=8",          "--threads=1",  "--steps=60"};
+    arguments.insert(arguments.begin(), small.begin(), small.end());
+    return Process(arguments, folder_.path()).wait();
+  }
+  json record() const { return json::parse(contents(folder_ / "new/conversion.json")); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Convert, TheMechanismFollowsSoftmaxAndNothingElseChanges) {
+  const Ended ended = run({"--attention=hedgehog"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(ended.out.find("last states"), std::string::npos) << ended.out;
+  ASSERT_EQ(record()["blocks"].size(), 2U);
+  for (const json& block : record()["blocks"]) EXPECT_LT(block["after"], 0.8 * block["before"].get<double>()) << block;
+  EXPECT_EQ(record()["learnt"], 2 * 2 * 2 * 4 * 4);  // blocks, W of queries and keys, heads, 4 x 4
+  Generator init(2);
+  Bert before({}, read_bert_options(folder_ / "model"), init);
+  load_pretrained(before, folder_ / "model");
+  const BertOptions options = read_bert_options(folder_ / "new");
+  EXPECT_EQ(options.attention.mechanism.name(), "hedgehog");
+  Bert after({}, options, init);
+  EXPECT_TRUE(load_pretrained(after, folder_ / "new").made_new.empty());
+  const auto state = after.state();
+  for (const auto& [name, tensor] : before.state()) {
+    EXPECT_EQ(state.at(name).to_vector<float>(), tensor.to_vector<float>()) << name;
+  }
+  EXPECT_EQ(state.size(), before.state().size() + 4);
+}
+
+TEST_F(Convert, WhatLearnsNothingIsMeasured) {
+  ASSERT_EQ(run({"--attention=performer", "--blocks=1", "--mechanism.features=16"}).code, 0);
+  ASSERT_EQ(record()["blocks"].size(), 1U);
+  EXPECT_EQ(record()["blocks"][0]["block"], 1);
+  EXPECT_GT(record()["blocks"][0]["before"], 0.01);
+  EXPECT_EQ(record()["blocks"][0]["before"], record()["blocks"][0]["after"]);
+  EXPECT_EQ(record()["steps"], 0);
+  const BertOptions options = read_bert_options(folder_ / "new");
+  EXPECT_EQ(options.attention_blocks, std::vector<int64_t>{1});
+  EXPECT_EQ(options.attention.mechanism.text("features"), "16");
+}
+
+TEST_F(Convert, TheLossIsTheMeanOverBlocksOfTheirRelativeSquares) {
+  Generator draw(3);
+  const Tensor ids = integers({4, 12}, 5, 234, draw);
+  Distillation one(folder_ / "model", "hedgehog", "0", Device::cpu(), 1);
+  Distillation other(folder_ / "model", "hedgehog", "1", Device::cpu(), 1);
+  Distillation both(folder_ / "model", "hedgehog", "", Device::cpu(), 1);
+  const std::vector<double> apart = both.apart({ids});
+  ASSERT_EQ(apart.size(), 3U);
+  const double loss = both.step(ids, 1e-3);
+  EXPECT_NEAR(loss, (apart[0] * apart[0] + apart[1] * apart[1]) / 2, 1e-5);
+  EXPECT_NEAR(loss, (one.step(ids, 1e-3) + other.step(ids, 1e-3)) / 2, 1e-6);
+  // A block learns the same whether or not others are converted.
+  EXPECT_NEAR(both.apart({ids})[0], one.apart({ids})[0], 1e-5);
+  EXPECT_NEAR(both.apart({ids})[1], other.apart({ids})[0], 1e-5);
+}
+
+TEST_F(Convert, MistakesAreToldInOneLine) {
+  const auto told = [&](const std::vector<std::string>& arguments, const std::string& text) {
+    const Ended ended = run(arguments);
+    EXPECT_EQ(ended.code, 2) << text;
+    EXPECT_NE(ended.err.find(text), std::string::npos) << ended.err;
+  };
+  told({"--attention=softmax"}, "name the mechanism that is to take the place of softmax");
+  told({"--blocks=7"}, "there is no block 7; they are 0 to 1");
+  told({"--max-length=64"}, "the model has 32 positions");
+  told({"--text=nowhere"}, "there is no such text");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
+  ASSERT_EQ(run({"--steps=1"}).code, 0);
+  told({"--pretrained=new", "--to=newer"}, "has the attention hedgehog already");
+}
+
+}  // namespace
+}  // namespace bochner
