@@ -112,6 +112,7 @@ SHORTER = [
     (r"tests/bench/compare\.py.*", "=> tests/bench/compare.py --help"),
     (r"tests/golden/wordpiece\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/wordpiece.py\").read())'"),  # its oracle is no package of Debian
     (r"(tests/golden/)?arena_steps\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/arena_steps.py\").read())'"),  # nor this one's
+    (r"tests/golden/pretrain\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/pretrain.py\").read())'"),
     (r"tests/golden/bert\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/bert.py\").read())'"),  # nor is this one's
     (r"tests/golden/lora\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/lora.py\").read())'"),
     (r"tests/gpu/all\.sh.*", "=> bash -n tests/gpu/all.sh"),  # it needs a card
