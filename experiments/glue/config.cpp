@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "experiments/glue/methods.h"
-#include "experiments/learners/mechanism_config.h"
 #include "layers/snnk/snnk.h"
 
 namespace bochner::glue {
@@ -26,6 +25,10 @@ void ModelConfig::fields(Fields& f) {
   f("scale-inputs", scale_inputs,
     "divide inputs and initial weights of SNNK layers by dim^(1/4), as SNNK H.2; its pooler always does");
   f("damped", damped, "leave out the factor of universal features that grows with |x|");
+  f("ridge", ridge,
+    "of bundle: its matrix first gets its closed form on the training set, with this ridge; classes count as 0 and 1; "
+    "-1: it does not")
+      .at_least(-1);
   f("top", top, "of uptrain: blocks whose feed-forward network is replaced, the last ones").at_least(0);
   f("size", size, "of adapter and houlsby: of the vector between their two products").at_least(1);
   f("size-activation", size_activation, "of that vector").one_of({"relu", "gelu", "gelu_tanh"});
@@ -34,6 +37,7 @@ void ModelConfig::fields(Fields& f) {
     "attention.output.dense, intermediate.dense, output.dense, pooler.dense; dense: all that end so");
   f("rank", rank, "of lora").at_least(1);
   f("alpha", alpha, "of lora: the update is alpha / rank times B A").above(0);
+  f.group("mechanism", mechanism);
 }
 
 Config::Config() {
@@ -93,6 +97,7 @@ void Config::take_adapter(const Fields& fields) {
       break;
     case Peft::Type::snnk_adapter:
     case Peft::Type::snnk_pooler:
+    case Peft::Type::snnk_bundle:
       take("model.activation", model.activation, peft.snnk.activation);
       take("model.features", model.features, peft.snnk.features);
       take("model.orthogonal", model.orthogonal, peft.snnk.orthogonal);

@@ -7,6 +7,7 @@
 
 #include "experiments/common/program/options.h"
 #include "experiments/glue/tasks.h"
+#include "experiments/learners/mechanism_config.h"
 #include "experiments/learners/optim_config.h"
 
 namespace bochner::glue {
@@ -24,6 +25,7 @@ struct ModelConfig {
   bool orthogonal = false;
   bool scale_inputs = false;
   bool damped = false;
+  double ridge = -1;
   int64_t top = 6;
   // Of the other adapters.
   int64_t size = 48;
@@ -31,6 +33,7 @@ struct ModelConfig {
   std::string targets = "query,value";
   int64_t rank = 8;
   double alpha = 8;
+  MechanismConfig mechanism{};
 
   void fields(Fields& f);
 };

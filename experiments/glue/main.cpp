@@ -1,6 +1,7 @@
 // GLUE: fits a pretrained BERT to a task, whole or in part, and answers the test set for the server.
 #include "experiments/common/program/program.h"
-#include "experiments/common/run/run.h"
+#include "experiments/common/run/answer.h"
+#include "experiments/glue/cost.h"
 #include "experiments/glue/export.h"
 #include "experiments/glue/methods.h"
 
@@ -31,9 +32,11 @@ void run(glue::Config& config, Session& session) {
     glue::write_adapter(config, dynamic_cast<Bert&>(*model), record.folder);
     return std::vector<ReportFigure>();
   };
+  session.measure = [&](const RunRecord&) { return glue::cost_of(config, dynamic_cast<Bert&>(*model)); };
   train_runs(session, plan_by(task, config.run, config.optim), [&] {
     Problem problem = glue::problem_of(config, task, texts, say);
     model = problem.model;
+    if (config.model.ridge >= 0 && !asks_a_run(config.run)) glue::fit_bundle(config, problem, texts->outputs());
     return std::make_unique<Learner>(config.run, config.optim, std::move(problem));
   });
 }

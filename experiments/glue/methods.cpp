@@ -30,7 +30,7 @@ Peft bottleneck(const ModelConfig& model, bool both_halves) {
 
 Peft snnk(const ModelConfig& model, Peft::Type type) {
   Peft peft{.type = type, .snnk = snnk_options(model)};
-  if (type == Peft::Type::snnk_pooler) peft.modules_to_save = {};  // it has the classifier
+  if (type != Peft::Type::snnk_adapter) peft.modules_to_save = {};  // they have the classifier
   return peft;
 }
 
@@ -61,6 +61,9 @@ const std::vector<Method>& methods() {
       {.name = "snnk-pooler",
        .adds = [](const ModelConfig& model) { return snnk(model, Peft::Type::snnk_pooler); },
        .trained = {"snnk_pooler.*"}},
+      {.name = "bundle",
+       .adds = [](const ModelConfig& model) { return snnk(model, Peft::Type::snnk_bundle); },
+       .trained = {"bundle.*"}},
       {.name = "uptrain", .change = uptrain},
   };
   return all;
@@ -91,6 +94,8 @@ std::string_view method_of(const Peft& peft) {
       return "snnk-adapter";
     case Peft::Type::snnk_pooler:
       return "snnk-pooler";
+    case Peft::Type::snnk_bundle:
+      return "bundle";
   }
   internal_failure("a method for every adapter", __FILE__, __LINE__);
 }

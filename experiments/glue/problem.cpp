@@ -4,6 +4,7 @@
 
 #include "engine/io/data_log.h"
 #include "engine/io/sha256.h"
+#include "engine/ops/join.h"
 #include "engine/ops/sort.h"
 #include "experiments/glue/methods.h"
 #include "layers/models/hugging_face.h"
@@ -12,6 +13,8 @@ namespace bochner::glue {
 namespace {
 
 static_assert(kUnlabelled == kNoLabel);
+
+constexpr int64_t kFitBatches = 32;
 
 LoaderOptions order_of(const RunOptions& run, const Texts& texts, bool shuffle) {
   LoaderOptions options;
@@ -62,6 +65,16 @@ double accuracy_on(TextFeed& feed, const Forward& forward, Device device) {
 void record(const std::filesystem::path& file, const std::string& sha256) {
   if (DataLog::is_active())
     DataLog::add({file.string(), static_cast<int64_t>(std::filesystem::file_size(file)), sha256});
+}
+
+/// The scores of a batch, or 1 at the class and 0 elsewhere.  (n, outputs)
+Tensor target_of(const Examples& batch, int64_t outputs) {
+  if (outputs == 1) return batch.at("values").reshape({batch.size(), 1});
+  std::vector<float> targets(static_cast<size_t>(batch.size() * outputs));
+  const std::vector<int64_t> labels = batch.at("labels").to_vector<int64_t>();
+  for (size_t i = 0; i < labels.size(); ++i)
+    targets[i * static_cast<size_t>(outputs) + static_cast<size_t>(labels[i])] = 1;
+  return Tensor::from(targets, {batch.size(), outputs});
 }
 
 /// Of the weights that were read, those that are frozen need not be in checkpoints.
@@ -117,7 +130,7 @@ BertOptions bert_options(const Config& config, int64_t outputs) {
   options.next_sentence = false;
   options.classes = outputs;
   options.labels = corpus_named(config.run.task).classes;
-  set_attention(options, folder, config.run.attention, config.model.attention_blocks);
+  set_attention(options, folder, config.model.mechanism.chosen(config.run.attention), config.model.attention_blocks);
   if (config.model.dropout >= 0) {
     options.dropout = config.model.dropout;
     options.classifier_dropout = config.model.dropout;
@@ -151,6 +164,36 @@ std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say
     say(fmt::format("{}: {} tensors read", config.adapter, read.size()));
   }
   return bert;
+}
+
+void fit_bundle(const Config& config, Problem& problem, int64_t outputs) {
+  auto& bert = dynamic_cast<Bert&>(*problem.model);
+  Bundle* bundle = bert.bundled_pooler();
+  if (bundle == nullptr) fail("--model.ridge={}: only the method bundle has a closed form", config.model.ridge);
+  const Device device = Device::named(config.run.device);
+  bert.to(device, DType::f32);
+  const NoTape inference;
+  Generator unused(0);
+  Context context{unused, false};
+  RidgeFit regression(bundle->weight().shape()[1], outputs);
+  std::vector<Tensor> features;  // a QR of many rows at once is faster
+  std::vector<Tensor> targets;
+  const int64_t batches = problem.train->steps_per_epoch();
+  for (int64_t i = 1; i <= batches; ++i) {
+    const Examples batch = problem.train->next();
+    const Examples there = batch.to(device);
+    const Variable x = bert.forward({there.at("ids"), there.at("mask"), there.at("types")}, context);
+    features.push_back(bert.pool(x).value().to(Device::cpu()));
+    targets.push_back(target_of(batch, outputs));
+    if (i % kFitBatches != 0 && i != batches) continue;
+    regression.add(concat(features, 0), concat(targets, 0));
+    features.clear();
+    targets.clear();
+  }
+  problem.train->go_to(0);
+  const RidgeFit::Solution solution = regression.solve(config.model.ridge);
+  bundle->weight().value.copy_(solution.weight.cast(DType::f32).to(device));
+  bundle->bias()->value.copy_(solution.bias.cast(DType::f32).to(device));
 }
 
 Problem problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,

@@ -85,6 +85,7 @@ Variable Bert::forward(const Input& input, Context& context, std::vector<Variabl
 }
 
 Variable Bert::pool(const Variable& x) const {
+  if (bundle_ != nullptr) return bundle_->features(as_computed(select(x, 1, 0)));
   if (snnk_pooler_ != nullptr) return snnk_pooler_->pooled(as_computed(select(x, 1, 0)));
   if (pooler_ == nullptr) fail("bert: this model has no pooler");
   return tanh(pooler_->forward(as_computed(select(x, 1, 0))));
@@ -101,6 +102,7 @@ Variable Bert::next_sentence_scores(const Variable& pooled) const {
 }
 
 Variable Bert::class_scores(const Variable& pooled, Context& context) const {
+  if (bundle_ != nullptr) return bundle_->scores(classifier_dropout_.forward(pooled, context));
   if (snnk_pooler_ != nullptr) return snnk_pooler_->scores(classifier_dropout_.forward(pooled, context));
   if (classifier_ == nullptr) fail("bert: this model has no classifier");
   return classifier_->forward(classifier_dropout_.forward(pooled, context));
@@ -111,6 +113,15 @@ void Bert::replace_pooler(const SnnkOptions& options, Generator& init) {
   snnk_pooler_ = std::make_unique<SnnkPooler>(sub("snnk_pooler"), *pooler_, *classifier_, options, init);
   pooler_.reset();
   classifier_.reset();
+}
+
+bool Bert::bundle() {
+  bool any = false;
+  for (TransformerBlock& block : blocks()) any = block.bundle_feed_forward() || any;
+  if (snnk_pooler_ == nullptr) return any;
+  bundle_.reset(new Bundle(snnk_pooler_->bundle(sub("bundle"))));
+  snnk_pooler_.reset();
+  return true;
 }
 
 }  // namespace bochner

@@ -72,6 +72,7 @@ class Bert : public Module {
   /// `states`, where given, receives the embeddings and then what each block makes of them.
   Variable forward(const Input& input, Context& context, std::vector<Variable>* states = nullptr) const;
   /// tanh(W x_0 + b), from the state of the first token, in f32.  (batch, length, dim) -> (batch, dim)
+  /// Where pooler and classifier are bundled, Phi(x_0).  (batch, length, dim) -> (batch, features)
   Variable pool(const Variable& x) const;
 
   // Each of these is an Error where the model has no such head.
@@ -90,6 +91,11 @@ class Bert : public Module {
   Linear* classifier() { return classifier_.get(); }  ///< likewise
   /// Puts an SNNK layer in the place of the pooler (SNNK §4.3.1). It starts from the weights of pooler and classifier.
   void replace_pooler(const SnnkOptions& options, Generator& init);
+  /// Makes one matrix of every SNNK layer and the product behind it, of the pooler the classifier (SNNK 3.3), which is
+  /// exact. The scores stay as they are, up to rounding; false where there is no such layer.
+  bool bundle();
+  /// W and b of the bundled pooler and classifier; null where they are not.
+  Bundle* bundled_pooler() { return bundle_.get(); }
 
   const BertOptions& options() const { return options_; }
 
@@ -107,6 +113,7 @@ class Bert : public Module {
   DropoutLayer classifier_dropout_;
   std::unique_ptr<Linear> classifier_;
   std::unique_ptr<SnnkPooler> snnk_pooler_;
+  std::unique_ptr<Bundle> bundle_;  ///< in the place of snnk_pooler_
 };
 
 }  // namespace bochner

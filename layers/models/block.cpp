@@ -128,10 +128,11 @@ Variable TransformerBlock::attend(const Variable& x, const LayerNormLayer* norm,
 }
 
 Variable TransformerBlock::feed(const Variable& x, const LayerNormLayer* norm, Context& context) const {
-  if (snnk_ == nullptr && feed_forward_adapter_ == nullptr) return feed_forward_->forward(x, norm, context);
+  if (feed_forward_ != nullptr && feed_forward_adapter_ == nullptr) return feed_forward_->forward(x, norm, context);
   Variable y;
-  if (snnk_ != nullptr) {
-    y = snnk_->forward(norm == nullptr ? x : norm->forward(x));
+  if (feed_forward_ == nullptr) {
+    const Variable n = norm == nullptr ? x : norm->forward(x);
+    y = bundle_ != nullptr ? bundle_->forward(n) : snnk_->forward(n);
     if (context.training) y = dropout(y, dropout_, context.generator);
   } else {
     y = feed_forward_->forward(x, norm, context, false);
@@ -144,6 +145,13 @@ void TransformerBlock::replace_feed_forward(const SnnkOptions& options, Generato
   snnk_ = std::make_unique<SnnkFeedForward>(sub("snnk_feed_forward"), feed_forward_->in(), feed_forward_->out(),
                                             options, init);
   feed_forward_.reset();
+}
+
+bool TransformerBlock::bundle_feed_forward() {
+  if (snnk_ == nullptr) return false;
+  bundle_.reset(new Bundle(snnk_->bundle(sub("bundle"))));
+  snnk_.reset();
+  return true;
 }
 
 TransformerBlocks::TransformerBlocks(Slot slot, const std::vector<BlockOptions>& options, bool recompute,

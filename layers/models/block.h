@@ -81,6 +81,8 @@ class TransformerBlock : public Module {
   FeedForward* feed_forward() { return feed_forward_.get(); }
   /// An SNNK layer in the place of the feed-forward network's first product and activation (SNNK Appendix J.4).
   void replace_feed_forward(const SnnkOptions& options, Generator& init);
+  /// Makes one matrix of that layer and the product behind it (SNNK 3.3), which is exact. False where there is none.
+  bool bundle_feed_forward();
 
  private:
   /// residual + attend(LN x); without norm residual + attend(x).
@@ -96,6 +98,7 @@ class TransformerBlock : public Module {
   LayerNormLayer norm2_;
   std::unique_ptr<FeedForward> feed_forward_;  ///< null where the next one took its place
   std::unique_ptr<SnnkFeedForward> snnk_;
+  std::unique_ptr<Bundle> bundle_;  ///< in the place of snnk_
   std::unique_ptr<Adapter> attention_adapter_, feed_forward_adapter_;
 };
 

@@ -24,10 +24,11 @@ constexpr const char* kTensors = "adapter_model.safetensors";
 constexpr std::string_view kModel = "base_model.model.";  // before every name in PEFT's files
 constexpr std::string_view kTrunk = "bert.";              // where the model has heads
 
-constexpr std::array<std::pair<Type, std::string_view>, 4> kTypes = {{{Type::lora, "LORA"},
+constexpr std::array<std::pair<Type, std::string_view>, 5> kTypes = {{{Type::lora, "LORA"},
                                                                       {Type::bottleneck, "BOTTLENECK"},
                                                                       {Type::snnk_adapter, "SNNK_ADAPTER"},
-                                                                      {Type::snnk_pooler, "SNNK_POOLER"}}};
+                                                                      {Type::snnk_pooler, "SNNK_POOLER"},
+                                                                      {Type::snnk_bundle, "SNNK_BUNDLE"}}};
 
 // ---- names
 
@@ -51,7 +52,7 @@ bool is_within(std::string_view name, const std::vector<std::string>& modules) {
 
 bool is_added(std::string_view ours) {
   return ours.find(".lora_") != std::string_view::npos || ours.find("_adapter.") != std::string_view::npos ||
-         ours.starts_with("snnk_pooler.");
+         ours.starts_with("snnk_pooler.") || ours.starts_with("bundle.");
 }
 
 /// A matrix that may have an update: rows of a Linear.
@@ -186,6 +187,8 @@ Type type_in(const JsonMembers& members, const std::string& path) {
   fail("{}: peft_type is '{}'; known here are {}", path, name, listed(known));
 }
 
+bool replaces_classifier(Type type) { return type == Type::snnk_pooler || type == Type::snnk_bundle; }
+
 /// Members in the order of the alphabet, as PEFT writes them.
 std::string config_text(const Bert& model, const Peft& peft, const std::string& base) {
   json config;
@@ -215,6 +218,7 @@ std::string config_text(const Bert& model, const Peft& peft, const std::string& 
       break;
     case Type::snnk_adapter:
     case Type::snnk_pooler:
+    case Type::snnk_bundle:
       config["activation"] = peft.snnk.activation;
       config["features"] = peft.snnk.features;
       config["orthogonal"] = peft.snnk.orthogonal;
@@ -234,16 +238,17 @@ Peft read_peft(const std::filesystem::path& folder) {
   peft.type = type_in(members, path);
   peft.modules_to_save = texts(members, path, "modules_to_save");
   // PEFT does the same, and writes it only sometimes.
-  if (members.text("task_type", "") == "SEQ_CLS" && peft.type != Type::snnk_pooler &&
+  if (members.text("task_type", "") == "SEQ_CLS" && !replaces_classifier(peft.type) &&
       !is_any("classifier", peft.modules_to_save)) {
     peft.modules_to_save.emplace_back("classifier");
   }
   if (peft.type == Type::lora) read_lora(members, path, peft);
   if (peft.type == Type::bottleneck) read_bottleneck(members, path, peft);
-  if (peft.type == Type::snnk_adapter || peft.type == Type::snnk_pooler) read_snnk(members, path, peft);
+  if (peft.type == Type::snnk_adapter || replaces_classifier(peft.type)) read_snnk(members, path, peft);
   const SafetensorsFile file(folder / kTensors);
   for (const std::string& name : file.tensor_names()) {
-    if (ends_as(name, "classifier.weight") && file.shape(name).rank() == 2) peft.classes = file.shape(name)[0];
+    const bool scores = ends_as(name, "classifier.weight") || ends_as(name, "bundle.weight");
+    if (scores && file.shape(name).rank() == 2) peft.classes = file.shape(name)[0];
   }
   return peft;
 }
@@ -284,7 +289,9 @@ void add_adapter(Bert& model, const Peft& peft, Generator& init) {
           true);
       break;
     case Type::snnk_pooler:
+    case Type::snnk_bundle:
       model.replace_pooler(peft.snnk, init);
+      if (peft.type == Type::snnk_bundle) model.bundle();
   }
 }
 

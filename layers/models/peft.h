@@ -21,7 +21,8 @@ struct Peft {
     lora,          ///< updates of low rank of the `targets`
     bottleneck,    ///< bottleneck adapters behind each feed-forward network, and behind each attention if `both_halves`
     snnk_adapter,  ///< SNNK adapters behind both (SNNK Appendix D)
-    snnk_pooler    ///< an SNNK layer in the place of the pooler (SNNK Appendix E)
+    snnk_pooler,   ///< an SNNK layer in the place of the pooler (SNNK Appendix E)
+    snnk_bundle    ///< one matrix W Phi(x) + b in the place of pooler and classifier (SNNK J.3)
   };
   Type type = Type::lora;
   LowRankOptions low_rank = {};
@@ -30,7 +31,7 @@ struct Peft {
   std::vector<std::string> targets = {"query", "value"};
   BottleneckOptions bottleneck = {};
   bool both_halves = true;
-  SnnkOptions snnk = {};  ///< of both types of SNNK
+  SnnkOptions snnk = {};  ///< of the types of SNNK
   /// Parts of the model itself that are trained and saved as well, by the ends of their names in files.
   std::vector<std::string> modules_to_save = {"classifier"};
   int64_t classes = 0;  ///< those of the classifier that a folder holds; 0: it holds none

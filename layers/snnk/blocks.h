@@ -43,7 +43,7 @@ class SnnkPooler : public Module {
   Variable pooled(const Variable& x) const;
   /// ... and the scores of that.
   Variable scores(const Variable& pooled) const;
-  Bundle bundle() const { return {Slot{}, {&pooler_, &classifier_}}; }
+  Bundle bundle(Slot slot = {}) const { return {std::move(slot), {&pooler_, &classifier_}}; }
 
  private:
   Snnk pooler_;
@@ -58,7 +58,7 @@ class SnnkFeedForward : public Module {
   SnnkFeedForward(Slot slot, const Linear& in, const Linear& out, const SnnkOptions& options, Generator& init);
   /// (..., dim) -> (..., dim)
   Variable forward(const Variable& x) const;
-  Bundle bundle() const { return {Slot{}, {&in_, &out_}}; }
+  Bundle bundle(Slot slot = {}) const { return {std::move(slot), {&in_, &out_}}; }
   /// Multiplications and additions of one row, before bundling.
   int64_t flops() const;
 

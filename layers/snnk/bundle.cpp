@@ -90,10 +90,12 @@ Variable Bundle::features(const Variable& x) const {
   return phi;
 }
 
-Variable Bundle::forward(const Variable& x) const {
+Variable Bundle::scores(const Variable& phi) const {
   const Scope scope(name());
-  return linear(features(x), {{}, {}, *weight_, bias_ == nullptr ? Variable() : Variable(*bias_)});
+  return linear(phi, {{}, {}, *weight_, bias_ == nullptr ? Variable() : Variable(*bias_)});
 }
+
+Variable Bundle::forward(const Variable& x) const { return scores(features(x)); }
 
 Tensor Bundle::jacobian(const Tensor& x) const {
   // dy/dx = W (dPhi_L/dPhi_L-1) ... (dPhi_1/dx), each factor at the features of the stage before

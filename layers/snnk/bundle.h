@@ -35,6 +35,8 @@ class Bundle : public Module {
   Variable forward(const Variable& x) const;
   /// Phi: (..., inputs) -> (..., features)
   Variable features(const Variable& x) const;
+  /// W phi + b: (..., features) -> (..., outputs)
+  Variable scores(const Variable& phi) const;
   /// dy/dx in closed form, without backpropagation: (n, inputs) -> (n, outputs, inputs)
   Tensor jacobian(const Tensor& x) const;
 

@@ -37,6 +37,8 @@ struct Session {
   std::set<std::string> told{};  ///< warnings, each once
   /// Called when a run is finished: adds to its report.html, and writes files beside it.
   std::function<std::vector<ReportFigure>(const RunRecord&)> draw{};
+  /// Called after that: more numbers for the record, beside those of Experiment::derived.
+  std::function<Metrics(const RunRecord&)> measure{};
   std::vector<RunRecord> records{};  ///< of the finished runs; train_runs adds them
 };
 

@@ -149,6 +149,9 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   if (session.draw) {
     for (ReportFigure& figure : session.draw(run)) figures.push_back(std::move(figure));
   }
+  if (session.measure) {
+    for (auto& number : session.measure(run)) run.derived.push_back(std::move(number));
+  }
   const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
   const std::string title = fmt::format("{}: {}", session.experiment.name, run_name(options));
   write_file_atomically(folder / "report.html", report_html(title, {run}, papers, figures));

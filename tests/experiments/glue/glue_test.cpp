@@ -77,6 +77,7 @@ TEST_F(Glue, EachMethodTrainsItsParameters) {
       {"houlsby", 4 * (2 * 8 * 48 + 48 + 8) + 18},
       {"snnk-adapter", 4 * (8 * 16 + 8) + 18},
       {"snnk-pooler", 8 * 16 + 18},
+      {"bundle", 16 * 2 + 2},
       {"uptrain", 0},
   };
   for (const auto& [method, parameters] : methods) {
@@ -188,7 +189,7 @@ TEST_F(Glue, CheckpointsHoldNoFrozenWeightsAndNeedTheSameFolder) {
 }
 
 TEST_F(Glue, AdaptersStandBesideARunAndCanBeBegunWith) {
-  for (const std::string method : {"lora", "adapter", "houlsby", "snnk-adapter", "snnk-pooler"}) {
+  for (const std::string method : {"lora", "adapter", "houlsby", "snnk-adapter", "snnk-pooler", "bundle"}) {
     const std::string run = "run-" + method;
     const Ended trained = train({"--model.method=" + method, "--model.rank=3", "--optim.rate=0.01", "--out=" + run});
     ASSERT_EQ(trained.code, 0) << trained.err;
@@ -215,6 +216,53 @@ TEST_F(Glue, AdaptersStandBesideARunAndCanBeBegunWith) {
   ASSERT_EQ(steps("2", "parts", "--seed=1").code, 0);
   ASSERT_EQ(steps("4", "parts", "--resume").code, 0);
   EXPECT_EQ(results("whole")["metrics"], results("parts")["metrics"]);
+}
+
+TEST_F(Glue, RecordsTellWhatBundlingSaves) {
+  for (const std::string method : {"snnk-pooler", "uptrain", "bundle", "lora"}) {
+    ASSERT_EQ(train({"--model.method=" + method, "--model.top=1", "--model.features=4", "--out=" + method}).code, 0);
+    const json derived = results(method)["derived"];
+    EXPECT_EQ(derived["trained-bytes"], 4 * results(method)["parameters"].get<int64_t>()) << method;
+    EXPECT_GT(derived["milliseconds"], 0) << method;
+    const bool bundled = method == "snnk-pooler" || method == "uptrain";
+    ASSERT_EQ(derived.contains("bundled-bytes"), bundled) << derived;
+    if (!bundled) continue;
+    EXPECT_LT(derived["bundled-bytes"], derived["bytes"]) << method;
+    EXPECT_LT(derived["bundled-trained-bytes"], derived["trained-bytes"]) << method;
+    EXPECT_LT(derived["bundled-apart"], 1e-5) << method;
+  }
+}
+
+TEST_F(Glue, TheClosedFormOfABundleIsLeastSquares) {
+  const std::filesystem::path sts = folder_ / "data/glue/STS-B";
+  const std::string rows = pairs("score", 12, {"0", "2.5", "5.000"});
+  put(sts / "train.tsv", rows);
+  put(sts / "dev.tsv", rows);
+  put(sts / "test.tsv", pairs("", 3, {}));
+  const auto loss = [&](const std::string& out, const std::string& ridge) {
+    const Ended ended = train({"--task=sts-b", "--model.method=bundle", "--model.features=4", "--model.activation=cos",
+                               "--steps=0", "--model.ridge=" + ridge, "--out=" + out});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return results(out)["metrics"]["test"]["loss"].get<double>();
+  };
+  const double variance = 12.5 / 3;  // of 0, 2.5 and 5: the least for a constant
+  const double least = loss("least", "0");
+  EXPECT_LT(least, variance - 0.01);
+  EXPECT_NEAR(loss("heavy", "1e12"), variance, 1e-3);
+  EXPECT_GT(loss("as it was", "-1"), variance);
+  const Ended refused = train({"--model.method=lora", "--model.ridge=0"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--model.ridge=0: only the method bundle has a closed form"), std::string::npos);
+  EXPECT_EQ(train({"--model.method=bundle", "--model.ridge=0", "--out=classes"}).code, 0);
+}
+
+TEST_F(Glue, AMechanismHasItsOptions) {
+  const auto loss = [&](const std::string& out, const std::string& features) {
+    const Ended ended = train({"--attention=performer", "--model.mechanism.features=" + features, "--out=" + out});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return results(out)["metrics"]["test"]["loss"].get<double>();
+  };
+  EXPECT_NE(loss("few", "2"), loss("many", "64"));
 }
 
 TEST_F(Glue, ARunBecomesAFolderOfTransformers) {
@@ -270,7 +318,9 @@ TEST_F(Glue, EveryPresetIsOneOfAMethod) {
     const std::string task = name == file ? "mrpc" : file.substr(file.find('.') + 1);
     const Ended ended = run({"--preset=" + name, "--task=" + task, "--dump-config"});
     ASSERT_EQ(ended.code, 0) << file << ended.err;
-    const std::string method = name == "snnk-adapter-cosine" ? "snnk-adapter" : name;
+    const std::map<std::string, std::string> others = {
+        {"snnk-adapter-cosine", "snnk-adapter"}, {"bundle-closed", "bundle"}, {"kl", "full"}, {"kl-scratch", "full"}};
+    const std::string method = others.contains(name) ? others.at(name) : name;
     EXPECT_NE(ended.out.find("method = " + method + "\n"), std::string::npos) << ended.out;
   }
 }

@@ -208,6 +208,22 @@ TEST(Adapters, AFeedForwardNetworkIsReplacedByAnSnnkLayer) {
   }
 }
 
+TEST(Adapters, BundledLayersGiveTheSameScores) {
+  Generator init(1);
+  Bert bert({}, small(), init);
+  EXPECT_FALSE(bert.bundle());
+  bert.blocks()[1].replace_feed_forward({.activation = "relu", .features = 4}, init);
+  bert.replace_pooler({.activation = "cos", .features = 6}, init);
+  const Tensor before = scores_of(bert);
+  const int64_t parameters = bert.parameter_count();
+  EXPECT_TRUE(bert.bundle());
+  EXPECT_LT(largest(scores_of(bert) - before), 1e-5 * largest(before));
+  // A (16, 4), W2 (8, 16) -> W2 A (8, 4);  A (8, 6), W_c (3, 8) -> W_c A (3, 6)
+  EXPECT_EQ(parameters - bert.parameter_count(), 16 * 4 + 8 * 16 - 8 * 4 + 8 * 6 + 3 * 8 - 3 * 6);
+  EXPECT_EQ(bert.bundled_pooler()->outputs(), 3);
+  EXPECT_FALSE(bert.bundle());
+}
+
 TEST(Adapters, ThePoolerIsReplacedByAnSnnkLayer) {
   Generator init(1);
   Bert bert({}, small(), init);

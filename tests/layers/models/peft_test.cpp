@@ -185,7 +185,8 @@ TEST(Peft, EachTypeGivesAgainWhatItWasSavedWith) {
       {.type = Peft::Type::bottleneck, .bottleneck = {.size = 4}},
       {.type = Peft::Type::snnk_adapter, .snnk = relu},
       {.type = Peft::Type::snnk_adapter, .snnk = cos, .modules_to_save = {"classifier", "pooler"}},
-      {.type = Peft::Type::snnk_pooler, .snnk = cos, .modules_to_save = {}}};
+      {.type = Peft::Type::snnk_pooler, .snnk = cos, .modules_to_save = {}},
+      {.type = Peft::Type::snnk_bundle, .snnk = cos, .modules_to_save = {}}};
   for (const Peft& peft : types) {
     const auto made = [&](uint64_t seed) {
       std::unique_ptr<Bert> bert = golden.model();
