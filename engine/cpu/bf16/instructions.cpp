@@ -101,10 +101,11 @@ bool has_pairs() {
 }
 
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void add_pairs(int64_t tiles, const bfloat16* a,
-                                                                               const bfloat16* b, float* c) {
+                                                                               const bfloat16* b, float* c,
+                                                                               int64_t ldc) {
   __m512 sum[kBf16Tile];
 #pragma GCC unroll 16
-  for (int r = 0; r < kBf16Tile; ++r) sum[r] = _mm512_load_ps(c + r * kBf16Tile);
+  for (int r = 0; r < kBf16Tile; ++r) sum[r] = _mm512_loadu_ps(c + r * ldc);
   for (int64_t p = 0; p < tiles * kBf16Tile; ++p) {
     const auto pairs = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + p * 2 * kBf16Tile));
     const bfloat16* const from = a + p / kBf16Tile * kTileSize + p % kBf16Tile * 2;
@@ -116,7 +117,7 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void add_pairs(i
     }
   }
 #pragma GCC unroll 16
-  for (int r = 0; r < kBf16Tile; ++r) _mm512_store_ps(c + r * kBf16Tile, sum[r]);
+  for (int r = 0; r < kBf16Tile; ++r) _mm512_storeu_ps(c + r * ldc, sum[r]);
 }
 
 bool has_tiles() {
@@ -160,7 +161,7 @@ __attribute__((target("amx-tile,amx-bf16"))) void product_of_tiles(int64_t rows,
 
 bool has_pairs() { return false; }
 bool has_tiles() { return false; }
-void add_pairs(int64_t, const bfloat16*, const bfloat16*, float*) {
+void add_pairs(int64_t, const bfloat16*, const bfloat16*, float*, int64_t) {
   internal_failure("a processor with AVX512-BF16", __FILE__, __LINE__);
 }
 void product_of_tiles(int64_t, int64_t, int64_t, const bfloat16*, const bfloat16*, float*, int64_t, bool) {

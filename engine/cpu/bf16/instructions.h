@@ -9,8 +9,8 @@ namespace bochner::cpu::bf16_instructions {
 
 /// AVX512-BF16: Cooper Lake, Sapphire Rapids, Zen 4 and later.
 bool has_pairs();
-/// c (16 x 16) += A B of one row of `tiles` tiles of A and one column of tiles of B, in the order `pairs`.
-void add_pairs(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c);
+/// C (16 x 16) += A B of one row of `tiles` tiles of A and one column of tiles of B, in the order `pairs`.
+void add_pairs(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c, int64_t ldc);
 
 /// AMX: Sapphire Rapids and later, if Linux grants the use of its registers, for which this asks.
 bool has_tiles();

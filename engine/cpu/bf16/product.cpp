@@ -61,14 +61,14 @@ inline Floats second_of(const WordVector& pairs) { return reinterpret_cast<Float
 
 constexpr int kRowsAtOnce = kVectorRegisters == 32 ? 8 : 4;
 
-/// Rows [row, row + kRowsAtOnce) of c (16 x 16) += a tile of A, widened to f32, times a tile of B, kLanes columns from
+/// Rows [row, row + kRowsAtOnce) of a tile of C += a tile of A, widened to f32, times a tile of B, kLanes columns from
 /// `column` on.
 template <Bf16Order order>
-inline void add_block(const float* a, const uint32_t* b, float* c, int64_t row, int64_t column) {
+inline void add_block(const float* a, const uint32_t* b, float* c, int64_t ldc, int64_t row, int64_t column) {
   Floats sum[kRowsAtOnce];
   Floats odd[kRowsAtOnce] = {};
   for (int r = 0; r < kRowsAtOnce; ++r) {
-    sum[r] = order == Bf16Order::pairs ? load<Floats>(c + (row + r) * kBf16Tile + column) : Floats{};
+    sum[r] = order == Bf16Order::pairs ? load<Floats>(c + (row + r) * ldc + column) : Floats{};
   }
   for (int64_t p = 0; p < kBf16Tile; ++p) {
     const auto pairs = load<WordVector>(b + p * kBf16Tile + column);
@@ -87,14 +87,14 @@ inline void add_block(const float* a, const uint32_t* b, float* c, int64_t row, 
     }
   }
   for (int r = 0; r < kRowsAtOnce; ++r) {
-    float* const to = c + (row + r) * kBf16Tile + column;
+    float* const to = c + (row + r) * ldc + column;
     store(to, order == Bf16Order::pairs ? sum[r] : load<Floats>(to) + (sum[r] + odd[r]));
   }
 }
 
-/// c (16 x 16) += A B along the whole depth, of one row of tiles of A and one column of tiles of B.
+/// A tile of C += A B along the whole depth, of one row of tiles of A and one column of tiles of B.
 template <Bf16Order order>
-void add_tile(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c) {
+void add_tile(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c, int64_t ldc) {
   alignas(64) float wide[kTileSize];
   uint32_t pairs[kTileSize / 2];
   for (int64_t t = 0; t < tiles; ++t, a += kTileSize, b += kTileSize) {
@@ -102,12 +102,12 @@ void add_tile(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c) {
     std::memcpy(pairs, b, sizeof(pairs));
     for (int64_t row = 0; row < kBf16Tile; row += kRowsAtOnce) {
       for (int64_t column = 0; column < kBf16Tile; column += kLanes<float>)
-        add_block<order>(wide, pairs, c, row, column);
+        add_block<order>(wide, pairs, c, ldc, row, column);
     }
   }
 }
 
-/// Tile by tile of C through a copy of it.
+/// Tile by tile of C, at its edges in a copy of it.
 template <class AddTile>
 void product_by_tiles(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, const bfloat16* b, float* c,
                       int64_t ldc, bool accumulate, const AddTile& add) {
@@ -116,10 +116,18 @@ void product_by_tiles(int64_t rows, int64_t cols, int64_t depth, const bfloat16*
     const int64_t width = std::min(kBf16Tile, cols - j);
     for (int64_t i = 0; i < rows; i += kBf16Tile) {
       const int64_t height = std::min(kBf16Tile, rows - i);
-      alignas(64) float sum[kBf16Tile * kBf16Tile] = {};
-      for (int64_t r = 0; r < height && accumulate; ++r) std::copy_n(c + (i + r) * ldc + j, width, sum + r * kBf16Tile);
-      add(tiles, a + i / kBf16Tile * tiles * kTileSize, b + j / kBf16Tile * tiles * kTileSize, sum);
-      for (int64_t r = 0; r < height; ++r) std::copy_n(sum + r * kBf16Tile, width, c + (i + r) * ldc + j);
+      const bfloat16* const left = a + i / kBf16Tile * tiles * kTileSize;
+      const bfloat16* const right = b + j / kBf16Tile * tiles * kTileSize;
+      float* const to = c + i * ldc + j;
+      if (height == kBf16Tile && width == kBf16Tile) {
+        for (int64_t r = 0; r < height && !accumulate; ++r) std::fill_n(to + r * ldc, kBf16Tile, 0.0F);
+        add(tiles, left, right, to, ldc);
+        continue;
+      }
+      float sum[kBf16Tile * kBf16Tile] = {};
+      for (int64_t r = 0; r < height && accumulate; ++r) std::copy_n(to + r * ldc, width, sum + r * kBf16Tile);
+      add(tiles, left, right, sum, kBf16Tile);
+      for (int64_t r = 0; r < height; ++r) std::copy_n(sum + r * kBf16Tile, width, to + r * ldc);
     }
   }
 }
