@@ -4,9 +4,9 @@
 //
 //   if (must_convert(x)) return to_bf16(softmax(to_f32(x), axis));
 //
-// The kernels for bf16 are compared with this. The CPU has them for what takes the time of a step, its products of
-// matrices (engine/cpu/bf16); other ops convert there. When activations are bf16, parameters, their gradients and
-// statistics stay f32, and products round the parameters that they read.
+// The kernels for bf16 are compared with this. The CPU has them for what takes the time of a step: products of matrices
+// (engine/cpu/bf16), attention, LayerNorm and sums; other ops convert there. When activations are bf16, parameters,
+// their gradients and statistics stay f32, and products round the parameters that they read.
 #pragma once
 
 #include <type_traits>

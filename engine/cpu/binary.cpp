@@ -1,27 +1,32 @@
 #include "engine/ops/binary.h"
+
+#include "engine/bf16.h"
 #include "engine/cpu/parts/rows.h"
 
 namespace bochner::cpu {
 namespace {
 
-template <class T, class Op>
+/// S is the type in memory of a, b and, unless it compares, z.
+template <class S, class Op>
 void binary_rows(const Op& op, const Loop& loop) {
-  using Result = decltype(op.forward(T{}, T{}));
+  using T = ComputeType<S>;
+  using Result = std::conditional_t<std::is_same_v<decltype(op.forward(T{}, T{})), bool>, bool, S>;
   for_each_row<3>(loop, [&](const Row<3>& row) {
     Result* z = loop.at<Result>(0) + row.offsets[0];
-    const T* a = loop.at<T>(1) + row.offsets[1];
-    const T* b = loop.at<T>(2) + row.offsets[2];
+    const S* a = loop.at<S>(1) + row.offsets[1];
+    const S* b = loop.at<S>(2) + row.offsets[2];
     const auto [sz, sa, sb] = row.strides;
+    const auto of = [&](S x, S y) { return Result(op.forward(static_cast<T>(x), static_cast<T>(y))); };
     if (row.contiguous()) {
-      for (int64_t i = 0; i < row.size; ++i) z[i] = op.forward(a[i], b[i]);
+      for (int64_t i = 0; i < row.size; ++i) z[i] = of(a[i], b[i]);
     } else if (sz == 1 && sa == 1 && sb == 0) {
-      const T constant = *b;
-      for (int64_t i = 0; i < row.size; ++i) z[i] = op.forward(a[i], constant);
+      const S constant = *b;
+      for (int64_t i = 0; i < row.size; ++i) z[i] = of(a[i], constant);
     } else if (sz == 1 && sa == 0 && sb == 1) {
-      const T constant = *a;
-      for (int64_t i = 0; i < row.size; ++i) z[i] = op.forward(constant, b[i]);
+      const S constant = *a;
+      for (int64_t i = 0; i < row.size; ++i) z[i] = of(constant, b[i]);
     } else {
-      for (int64_t i = 0; i < row.size; ++i) z[i * sz] = op.forward(a[i * sa], b[i * sb]);
+      for (int64_t i = 0; i < row.size; ++i) z[i * sz] = of(a[i * sa], b[i * sb]);
     }
   });
 }
@@ -30,10 +35,12 @@ void binary_rows(const Op& op, const Loop& loop) {
 
 template <class Op>
 void binary(const Op& op, const Loop& loop, DType dtype) {
+  const auto run = [&]<class S>(TypeTag<S>) { binary_rows<S>(op, loop); };
+  if (dtype == DType::bf16) return run(TypeTag<bfloat16>{});
   if constexpr (std::is_same_v<Op, bochner::binary::Pow>) {
-    visit_floating(dtype, Op::name, [&]<class T>(TypeTag<T>) { binary_rows<T>(op, loop); });
+    visit_floating(dtype, Op::name, run);
   } else {
-    visit_numeric(dtype, Op::name, [&]<class T>(TypeTag<T>) { binary_rows<T>(op, loop); });
+    visit_numeric(dtype, Op::name, run);
   }
 }
 

@@ -9,13 +9,14 @@ namespace bochner::cpu {
 
 void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                 const Tensor& y, const Tensor& mean, const Tensor& rstd) {
-  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
-    const auto piece = [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<T>(),
+  visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
+    using T = ComputeType<S>;
+    const auto piece = [=, xs = x.data<S>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<S>(),
                         means = mean.data<T>(), rstds = rstd.data<T>()](int64_t begin, int64_t end) {
-      BlockWriter<T> writer(ys + begin * columns, rows * columns);
+      BlockWriter<S> writer(ys + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; row += kRowBlock) {
         const int64_t count = std::min<int64_t>(kRowBlock, end - row);
-        const T* from = xs + row * columns;
+        const S* from = xs + row * columns;
         row_moments(from, count, columns, static_cast<T>(eps), means + row, rstds + row);
         normalise_rows(from, count, columns, means + row, rstds + row, scale, shift, writer.block(count * columns),
                        columns);
@@ -27,10 +28,11 @@ void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& ga
 
 void layer_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
                       const Tensor& mean, const Tensor& rstd, const Tensor& y) {
-  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
-    const auto piece = [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<T>(),
+  visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
+    using T = ComputeType<S>;
+    const auto piece = [=, xs = x.data<S>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<S>(),
                         means = mean.data<T>(), rstds = rstd.data<T>()](int64_t begin, int64_t end) {
-      BlockWriter<T> writer(ys + begin * columns, rows * columns);
+      BlockWriter<S> writer(ys + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; row += kRowBlock) {
         const int64_t count = std::min<int64_t>(kRowBlock, end - row);
         normalise_rows(xs + row * columns, count, columns, means + row, rstds + row, scale, shift,
@@ -46,21 +48,23 @@ void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const T
                          const Tensor& mean, const Tensor& rstd) {
   // Blocks of rows, so that a window of random words serves several short rows.
   const int64_t block = std::max<int64_t>(1, DropoutWindow<float>::kElements / std::max<int64_t>(1, columns));
-  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
-    const auto piece = [=, xs = x.data<T>(), others = residual.data<T>(), scale = gamma.data<T>(),
-                        shift = beta.data<T>(), sums = sum.data<T>(), ys = y.data<T>(), means = mean.data<T>(),
+  visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
+    using T = ComputeType<S>;
+    const auto piece = [=, xs = x.data<S>(), others = residual.data<S>(), scale = gamma.data<T>(),
+                        shift = beta.data<T>(), sums = sum.data<S>(), ys = y.data<S>(), means = mean.data<T>(),
                         rstds = rstd.data<T>()](int64_t begin, int64_t end) {
       DropoutWindow<T> window(drop);
-      BlockWriter<T> sum_writer(sums + begin * columns, rows * columns);
-      BlockWriter<T> writer(ys + begin * columns, rows * columns);
+      BlockWriter<S> sum_writer(sums + begin * columns, rows * columns);
+      BlockWriter<S> writer(ys + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; row += block) {
         const int64_t count = std::min(block, end - row);
-        const T* a = xs + row * columns;
-        const T* b = others + row * columns;
-        T* s = sum_writer.block(count * columns);
+        const S* a = xs + row * columns;
+        const S* b = others + row * columns;
+        S* s = sum_writer.block(count * columns);
         if (drop.active()) {
           window.for_each_run(row * columns, count * columns, [=](int64_t run, const auto& factor, int64_t length) {
-            for (int64_t j = 0; j < length; ++j) s[run + j] = math::fma(a[run + j], factor(j), b[run + j]);
+            for (int64_t j = 0; j < length; ++j)
+              store<T>(s + run + j, math::fma(load<T>(a + run + j), factor(j), load<T>(b + run + j)));
           });
         } else {
           for_lanes<T>(count * columns,
@@ -78,17 +82,18 @@ void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const T
 void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& gamma,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, const Tensor& dx,
                          const Tensor& dgamma, const Tensor& dbeta) {
-  visit_floating(x.dtype(), "layer_norm", [&]<class T>(TypeTag<T>) {
+  visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
+    using T = ComputeType<S>;
     const int64_t grain = rows_per_piece(rows, columns);
     const int64_t pieces = ceil_div(rows, grain);
-    const Tensor parts = Tensor::zeros({2, pieces, columns}, x.dtype());
+    const Tensor parts = Tensor::zeros({2, pieces, columns}, dtype_of<T>);
     T* dgamma_parts = parts.data<T>();
     T* dbeta_parts = dgamma_parts + pieces * columns;
-    const auto piece = [=, others = residual.defined() ? residual.data<T>() : nullptr, gs = g.data<T>(),
-                        xs = x.data<T>(), scale = gamma.data<T>(), means = mean.data<T>(), rstds = rstd.data<T>(),
-                        dxs = dx.data<T>()](int64_t begin, int64_t end) {
+    const auto piece = [=, others = residual.defined() ? residual.data<S>() : nullptr, gs = g.data<S>(),
+                        xs = x.data<S>(), scale = gamma.data<T>(), means = mean.data<T>(), rstds = rstd.data<T>(),
+                        dxs = dx.data<S>()](int64_t begin, int64_t end) {
       const int64_t part = begin / grain * columns;
-      BlockWriter<T> writer(dxs + begin * columns, rows * columns);
+      BlockWriter<S> writer(dxs + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; row += kRowBlock) {
         const int64_t count = std::min<int64_t>(kRowBlock, end - row);
         const int64_t at = row * columns;

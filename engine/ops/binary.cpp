@@ -1,6 +1,5 @@
 #include "engine/ops/binary.h"
 
-#include "engine/bf16.h"
 #include "engine/kernel.h"
 #include "engine/loop.h"
 
@@ -37,10 +36,6 @@ template <class Op>
 Tensor apply(const Op& op, const Tensor& a, const Tensor& b) {
   require_alike(Op::name, a, b);
   constexpr bool compares = std::is_same_v<decltype(op.forward(0.0, 0.0)), bool>;
-  if (must_convert(a)) {
-    const Tensor z = apply(op, to_f32(a), to_f32(b));
-    return compares ? z : to_bf16(z);
-  }
   Tensor z =
       Tensor::empty(broadcast(a.shape(), b.shape(), Op::name), compares ? DType::boolean : a.dtype(), a.device());
   kBinary<Op>(a.device(), op, make_loop({&z, &a, &b}), a.dtype());
@@ -51,7 +46,6 @@ void add_(const Tensor& to, const Tensor& x) {
   require_alike("add_", to, x);
   if (!broadcasts_to(x.shape(), to.shape()))
     fail("add_: {} does not broadcast to {}", x.shape().str(), to.shape().str());
-  if (must_convert(to)) return to.copy_(to_f32(to) + to_f32(x));
   to.overwritten();
   kBinary<binary::Add>(to.device(), binary::Add{}, make_loop({&to, &to, &x}), to.dtype());
 }

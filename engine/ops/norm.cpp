@@ -7,8 +7,9 @@
 
 namespace bochner {
 
-// All contiguous, of one floating type. x, y, g, dx, residual, sum (rows, columns); mean, rstd (rows); gamma, beta,
-// dgamma, dbeta (columns).
+// All contiguous, of one floating type, but if it is bf16, statistics, gamma, beta and their gradients are f32. x, y,
+// g, dx, residual, sum (rows, columns); mean, rstd (rows); gamma, beta, dgamma, dbeta (columns). The norm of a sum is
+// that of the stored one.
 
 BOCHNER_KERNEL(kLayerNorm, "layer_norm", layer_norm, int64_t rows, int64_t columns, const Tensor& x,
                const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y, const Tensor& mean,
@@ -80,11 +81,6 @@ Tensor statistics_of(const Tensor& x) { return Tensor::zeros(without_last(x), co
 }  // namespace
 
 LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
-  if (must_convert(x)) {
-    LayerNorm result = layer_norm(to_f32(x), gamma, beta, eps);
-    result.y = to_bf16(result.y);
-    return result;
-  }
   const auto [rows, columns] = rows_of("layer_norm", x);
   const LayerNorm result{empty_like(x), statistics_of(x), statistics_of(x)};
   kLayerNorm(x.device(), rows, columns, x.contiguous(), scale_of("layer_norm", "gamma", gamma, 1, x),
@@ -94,7 +90,6 @@ LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, d
 
 Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                         const Tensor& rstd) {
-  if (must_convert(x)) return to_bf16(layer_norm_apply(to_f32(x), gamma, beta, mean, rstd));
   const auto [rows, columns] = rows_of("layer_norm", x);
   check_statistics("layer_norm", mean, rstd, without_last(x));
   const Tensor y = empty_like(x);
@@ -107,11 +102,6 @@ ResidualLayerNorm residual_layer_norm(const Tensor& x, const Tensor& residual, c
                                       double eps, const Dropout& drop) {
   const auto [rows, columns] = rows_of("layer_norm", x);
   check_same("layer_norm", "residual", residual, x);
-  if (must_convert(x)) {  // the norm is that of the sum after rounding
-    const Tensor sum = add_dropout(x, residual, drop);
-    const LayerNorm of_sum = layer_norm(sum, gamma, beta, eps);
-    return {sum, of_sum.y, of_sum.mean, of_sum.rstd};
-  }
   const ResidualLayerNorm result{empty_like(x), empty_like(x), statistics_of(x), statistics_of(x)};
   kResidualLayerNorm(x.device(), rows, columns, x.contiguous(), residual.contiguous(), drop,
                      scale_of("layer_norm", "gamma", gamma, 1, x), scale_of("layer_norm", "beta", beta, 0, x), eps,
@@ -125,11 +115,6 @@ LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const T
   check_same("layer_norm", "gradient", g, x);
   check_statistics("layer_norm", mean, rstd, without_last(x));
   if (residual.defined()) check_same("layer_norm", "residual gradient", residual, x);
-  if (must_convert(x)) {
-    LayerNormGradients result = layer_norm_backward(to_f32(g), to_f32(x), gamma, mean, rstd, to_f32(residual));
-    result.dx = to_bf16(result.dx);
-    return result;
-  }
   const DType dtype = compute_dtype(x.dtype());
   const LayerNormGradients result{empty_like(x), Tensor::zeros({columns}, dtype, x.device()),
                                   Tensor::zeros({columns}, dtype, x.device())};
