@@ -318,7 +318,7 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
       const GradientLayout layout(sizes, result.weights.w1.defined());
       const BackwardPass<S, decltype(act)> backward(sizes, g, x, mean, rstd, weights, options, layout,
                                                     result.dx.data<S>(), act);
-      const int64_t grain = rows_per_gradient<T>(sizes.rows, layout.size, tile_rows(sizes));
+      const int64_t grain = rows_per_gradient<S>(sizes.rows, layout.size, tile_rows(sizes));
       const Tensor total = sum_gradients<T>(sizes.rows, grain, layout.size, backward);
       hand_out<T>(total, layout.w1, result.weights.w1);
       hand_out<T>(total, layout.w2, result.weights.w2);

@@ -228,9 +228,9 @@ struct SumLayout {
 };
 
 /// How many rows share one set of sums in backward: a multiple of the tile.
-template <class T>
+template <class S>
 int64_t rows_per_sum(const LinearSizes& sizes, bool with_w) {
-  return std::max<int64_t>(256, rows_per_gradient<T>(sizes.rows, SumLayout(sizes, with_w).size, tile_rows(sizes)));
+  return std::max<int64_t>(256, rows_per_gradient<S>(sizes.rows, SumLayout(sizes, with_w).size, tile_rows(sizes)));
 }
 
 /// Without norm no row of x has to be computed again, and three plain sums suffice: db = 1^T e, dW = e^T x and dx = e
@@ -285,7 +285,7 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
   const bool with_w = result.weights.w.defined();
   const SumLayout at(sizes, with_w);
   const int64_t tile = tile_rows(sizes);
-  const int64_t grain = rows_per_sum<T>(sizes, with_w);
+  const int64_t grain = rows_per_sum<S>(sizes, with_w);
   const int64_t most = std::min(kChunk, sizes.outputs);
   const Tensor total = sum_gradients<T>(sizes.rows, grain, at.size, [&](int64_t begin, int64_t end, T* sums) {
     Scratch<T> scratch({tile * input.stride, tile * e_stride, tile * sizes.inputs});

@@ -25,8 +25,8 @@ struct Sizes {
   int64_t heads, queries, keys, dim, value_dim;
 };
 
-/// The real keys or values of one head as left factors of products, tile by tile: x (n x dim) and, if `both`, x^T (dim
-/// x n). They are copied without gaps if there are enough queries to make the copy pay.
+/// The real keys or values of one head as left factors of products, tile by tile: x (n x dim) and x^T (dim x n). They
+/// are copied without gaps if there are enough queries to make the copy pay.
 template <class S>
 class TileRows {
  public:
@@ -43,7 +43,7 @@ class TileRows {
   Buffer<S> copy_;
   Rows<const S> rows_;
 };
-/// In bf16 all are packed, in the forms that are asked for.
+/// In bf16 both are packed, if they are asked for.
 template <>
 class TileRows<bfloat16> {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "engine/bf16.h"
 #include "engine/cpu/parts/column_sum.h"
 #include "engine/cpu/parts/dropout_window.h"
 #include "engine/tensor.h"
@@ -63,11 +64,12 @@ void for_each_masked_run(const Dropout& drop, DropoutWindow<T>& window, int64_t 
 }
 
 /// The rows of one piece of a backward pass, each with `size` sums of weight gradients: a multiple of `tile`, enough
-/// rows to be worth the sums, at most 32 pieces and 64 MB of sums.
-template <class T>
+/// rows to be worth the sums, at most 32 pieces and 64 MB of sums, or half of it where S, the type of activations, is
+/// bf16, so that sums remain the same share of a step's memory.
+template <class S>
 int64_t rows_per_gradient(int64_t rows, int64_t size, int64_t tile) {
-  constexpr int64_t kBytes = int64_t{64} << 20;
-  const int64_t affordable = kBytes / static_cast<int64_t>(sizeof(T)) / std::max<int64_t>(1, size);
+  constexpr int64_t kBytes = int64_t{std::is_same_v<S, bfloat16> ? 32 : 64} << 20;
+  const int64_t affordable = kBytes / static_cast<int64_t>(sizeof(ComputeType<S>)) / std::max<int64_t>(1, size);
   const int64_t pieces = std::clamp<int64_t>(affordable, 2, 32);
   const int64_t tiles = ceil_div(rows, tile);
   return std::max<int64_t>(ceil_div(tiles, pieces), 1) * tile;
