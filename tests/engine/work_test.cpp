@@ -52,6 +52,7 @@ TEST(Work, EveryKernelIsASpanOfTheTrace) {
 
 TEST(Limits, ArePositive) {
   EXPECT_GT(cpu::multiply_add_peak(), 0);
+  EXPECT_GT(cpu::bf16_product_peak(), 0);
   EXPECT_GT(cpu::copy_bandwidth(), 0);
 }
 

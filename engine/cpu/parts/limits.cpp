@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "engine/cpu/bf16/pack.h"
 #include "engine/cpu/parts/vector.h"
 #include "engine/parallel.h"
 #include "engine/tensor.h"
@@ -48,6 +49,21 @@ double multiply_add_peak() {
     });
   });
   return 2.0 * kChains * kLanes<float> * kSteps * threads() / seconds;
+}
+
+double bf16_product_peak() {
+  constexpr int64_t kRows = 64;
+  constexpr int64_t kDepth = 128;
+  constexpr int kTimes = 2000;
+  const double seconds = shortest([] {
+    parallel_for(threads(), 1, [](int64_t, int64_t) {
+      const Tensor a = Tensor::full({packed_size(kRows, kDepth)}, 0.5, DType::bf16);
+      const Tensor c = Tensor::zeros({kRows, kRows}, DType::f32);
+      for (int i = 0; i < kTimes; ++i)
+        bf16_product(kRows, kRows, kDepth, a.data<bfloat16>(), a.data<bfloat16>(), c.data<float>(), kRows, true);
+    });
+  });
+  return 2.0 * kRows * kRows * kDepth * kTimes * threads() / seconds;
 }
 
 double copy_bandwidth() {

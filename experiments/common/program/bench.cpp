@@ -8,6 +8,7 @@
 
 #include "engine/allocator.h"
 #include "engine/cpu/parts/limits.h"
+#include "engine/precision.h"
 #include "engine/trace.h"
 #include "engine/work.h"
 
@@ -51,7 +52,7 @@ BenchResult bench_steps(Trainable& model, double seconds) {
           .shortest_seconds = times.front(),
           .flops = amount.flops,
           .bytes = amount.bytes,
-          .peak_flops = cpu::multiply_add_peak(),
+          .peak_flops = precision() == Precision::bf16 ? cpu::bf16_product_peak() : cpu::multiply_add_peak(),
           .bandwidth = cpu::copy_bandwidth(),
           .peak_memory_bytes = allocator.stats().peak_bytes,
           .system_allocations = allocator.stats().system_allocations - allocations};
