@@ -31,7 +31,8 @@ Variable BottleneckAdapter::forward(const Variable& x) const {
 
 LowRank::LowRank(Slot slot, int64_t outputs, int64_t inputs, const LowRankOptions& options, Generator& init)
     : Module(std::move(slot)),
-      A(parameter("lora_A.weight", init::fan_in_uniform({checked_size("low rank: rank", options.rank), inputs}, inputs, init))),
+      A(parameter("lora_A.weight",
+                  init::fan_in_uniform({checked_size("low rank: rank", options.rank), inputs}, inputs, init))),
       B(parameter("lora_B.weight", Tensor::zeros({outputs, options.rank}))),
       options_(options) {}
 

@@ -27,11 +27,12 @@ void write_tokenizer_config(const fs::path& pretrained, const fs::path& to, int6
 
 }  // namespace
 
-void write_adapter(const Config& config, Bert& bert, const fs::path& run) {
+void write_adapter(const Config& config, Bert& bert, const std::set<std::string>& frozen, const fs::path& run) {
   const Method& method = method_of(config.model);
-  if (!method.adds || config.run.attention != "softmax") return;  // other parts of the model may be new, too
+  // With another attention, or from scratch, other parts of the model may be new, too.
+  if (!method.adds || config.run.attention != "softmax" || config.model.from_scratch) return;
   Peft peft = method.adds(config.model);
-  if (config.model.train_pooler && bert.pooler() != nullptr) peft.modules_to_save.emplace_back("pooler");
+  if (bert.pooler() != nullptr && !frozen.contains("pooler.weight")) peft.modules_to_save.emplace_back("pooler");
   save_adapter(bert, peft, run / "adapter", config.text->pretrained);
 }
 

@@ -28,14 +28,16 @@ void run(glue::Config& config, Session& session) {
   config.settle(session.fields, texts->train.tokens->size());
   config.optim.schedule_of(config.run.steps);
   std::shared_ptr<Module> model;  // of the latest run
+  std::set<std::string> frozen;
   session.draw = [&](const RunRecord& record) {
-    glue::write_adapter(config, dynamic_cast<Bert&>(*model), record.folder);
+    glue::write_adapter(config, dynamic_cast<Bert&>(*model), frozen, record.folder);
     return std::vector<ReportFigure>();
   };
   session.measure = [&](const RunRecord&) { return glue::cost_of(config, dynamic_cast<Bert&>(*model)); };
   train_runs(session, plan_by(task, config.run, config.optim), [&] {
     Problem problem = glue::problem_of(config, task, texts, say);
     model = problem.model;
+    frozen = problem.base.tensors;
     if (config.model.ridge >= 0 && !asks_a_run(config.run)) glue::fit_bundle(config, problem, texts->outputs());
     return std::make_unique<Learner>(config.run, config.optim, std::move(problem));
   });

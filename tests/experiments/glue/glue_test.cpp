@@ -42,10 +42,11 @@ class Glue : public ::testing::Test {
   }
 
   /// With the tokenizer of tests/golden/wordpiece, which has 234 ids.
-  void save_model(const std::string& name, int64_t vocabulary) const {
+  void save_model(const std::string& name, int64_t vocabulary, bool pooler = true) const {
     BertOptions options{.vocabulary = vocabulary, .length = 32, .layers = 2, .dim = 8, .hidden = 16};
     options.attention.heads = 2;
     options.deviation = 0.3;
+    options.pooler = pooler;
     Generator init(1);
     Bert bert({}, options, init);
     save_pretrained(bert, folder_ / name, BOCHNER_SOURCE_DIR "/tests/golden/wordpiece");
@@ -207,6 +208,11 @@ TEST_F(Glue, AdaptersStandBesideARunAndCanBeBegunWith) {
   const Ended other = train({"--adapter=run-lora/adapter", "--model.rank=4"});
   EXPECT_EQ(other.code, 2);
   EXPECT_NE(other.err.find("--model.rank=4: the adapter in run-lora/adapter has 3"), std::string::npos) << other.err;
+  // A pooler that the pretrained model lacks belongs to the adapter.
+  save_model("bare", 234, false);
+  ASSERT_EQ(train({"--pretrained=bare", "--model.method=lora", "--out=run-bare"}).code, 0);
+  ASSERT_EQ(train({"--pretrained=bare", "--adapter=run-bare/adapter", "--steps=0", "--seed=2", "--out=again"}).code, 0);
+  EXPECT_EQ(results("again")["metrics"]["test"], results("run-bare")["metrics"]["test"]);
   // An adapter goes on being trained, and the run can be continued.
   const auto steps = [&](const char* count, const char* out, const char* more) {
     return train({"--adapter=run-lora/adapter", "--steps=" + std::string(count), "--optim.schedule=constant",
