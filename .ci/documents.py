@@ -27,7 +27,7 @@ import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 LIMIT = 180
-TOOLS = {"cmake", "ctest", "ninja", "git", "pkg-config", "python3", "pip", "apt", "apt-get", "sudo", "nvcc"}
+TOOLS = {"cmake", "ctest", "ninja", "git", "pkg-config", "python3", "pip", "apt", "apt-get", "sudo", "nvcc", "mpirun"}
 
 # Words of commands, and what they stand for in the mirror.
 STANDS_FOR = {
@@ -53,6 +53,9 @@ SHORTER = [
     (r"\./run NAME --bench \.\.\.", "=> ./run lra --preset=quick --bench " + LRA),
     (r"\./run --no-install \.\.\.", "=> ./run --no-install attention --show softmax"),
     (r"\./run --cuda .*\.\.\.", "=> ./run --cuda --help ?--cuda"),  # nvcc takes minutes; check_kernels is a stage
+    (r"\./run --mpi build", "=> ./run --mpi attention --show softmax"),
+    (r"mpirun .*build/bin/lra .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
+                                   "build/bin/lra --task=listops --batch=32 --out=runs/two " + LRA + " ?runs/two/report.html"),
     (r"\./run NAME \.\.\.", "=> ./run attention --show softmax"),
     (r"\./run( NAME( \[options\])?)?", "=> ./run lra --version"),
     (r"\./run NAME --help", "=> ./run lra --help ?Usage"),

@@ -39,6 +39,11 @@ struct Context {
   /// Number of the training step. Forward passes of one step, such as those of a dual encoder, have the same number and
   /// the same random features. If it is not set, each forward pass counts as a step.
   int64_t step = kEachForward;
+  /// Where a batch is taken in parts, the noise that all of them share, such as random features; otherwise `generator`
+  /// is that of everything.
+  Generator* shared = nullptr;
+
+  Generator& of_all_examples() const { return shared != nullptr ? *shared : generator; }
 };
 
 class Module {

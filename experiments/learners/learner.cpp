@@ -5,6 +5,8 @@
 
 #include "autograd/ops/binary.h"
 #include "engine/error.h"
+#include "engine/io/bytes.h"
+#include "engine/io/safetensors.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
@@ -32,14 +34,23 @@ std::vector<Parameter*> parameters_on(Device device, Module& model) {
 /// Refuses to divide a batch that has no parts.
 Problem checked(Problem problem, const RunOptions& run) {
   BOCHNER_ASSERT(problem.model && problem.forward && problem.objective && problem.train && problem.split);
-  if (run.accumulate == 1) return problem;
+  if (run.accumulate == 1 && run.shards == 0) return problem;
+  if (run.accumulate > 1 && run.shards > 0) {
+    fail("--accumulate={}: with --shards={} a step takes its batch in as many parts already; leave out one of them",
+         run.accumulate, run.shards);
+  }
   const Examples first = problem.train->next();
   problem.train->go_to(0);
+  if (run.shards > 0 && first.size() % run.shards != 0) {
+    fail("--shards={}: they do not divide a batch of {} examples; choose a --batch or --shards that do", run.shards,
+         first.size());
+  }
   if (run.accumulate > first.size()) {
     fail("--accumulate={}: a batch of {} examples has not so many parts", run.accumulate, first.size());
   }
   if (!problem.objective->terms(first).defined()) {
-    fail("--accumulate={}: this loss is no mean over examples, so a batch cannot be taken in parts", run.accumulate);
+    fail("--{}: this loss is no mean over examples, so a batch cannot be taken in parts",
+         run.shards > 0 ? fmt::format("shards={}", run.shards) : fmt::format("accumulate={}", run.accumulate));
   }
   return problem;
 }
@@ -79,6 +90,8 @@ Learner::Learner(const RunOptions& run, const OptimConfig& optim, Problem proble
       device_(Device::named(run.device)),
       seed_(run.seed),
       accumulate_(run.accumulate),
+      shards_(run.shards),
+      fast_(run.reduce == "fast"),
       noise_(stream_of(run.seed, Stream::noise)),
       parameters_(parameters_on(device_, *problem_.model)),
       optimizer_(optim.optimizer_of(parameter_groups(parameters_, problem_.groups))),
@@ -90,6 +103,16 @@ Learner::Learner(const RunOptions& run, const OptimConfig& optim, Problem proble
       replays_(run.graphs),
       graph_(device_, noise_) {
   parameter_count_ = problem_.model->parameter_count();  // without frozen ones
+  if (shards_ > 0) share(alone());
+}
+
+void Learner::share(Communicator& comm) {
+  comm_ = &comm;
+  if (shards_ == 0) {
+    if (comm.size() > 1) fail("{} processes: there are no --shards to share", comm.size());
+    return;
+  }
+  sharded_ = std::make_unique<ShardedStep>(*problem_.model, comm, shards_, fast_);
 }
 
 StepResult Learner::step(int64_t step) {
@@ -104,7 +127,7 @@ StepResult Learner::step(int64_t step) {
   const int64_t place = place_in_schedule(step);
   if (optim_.cycle_beta1) optimizer_->set_beta1(one_cycle_beta1(schedule_, place));
   optimizer_->prepare(schedule_.rate(place));
-  if (replays_ && !hook_) {
+  if (replays_ && !hook_ && !sharded_) {
     graph_.run(batch.shapes(), [&] { update(batch, step); });
   } else {
     update(batch, step);
@@ -123,8 +146,17 @@ int64_t Learner::place_in_schedule(int64_t step) const {
 }
 
 void Learner::update(const Examples& batch, int64_t step) {
-  const Tensor terms = accumulate_ > 1 ? problem_.objective->terms(batch) : Tensor();
-  for (int64_t part = 0; part < accumulate_; ++part) add_part(batch, step, part, terms);
+  loss_.fill_(0);
+  correct_.fill_(0);
+  if (sharded_) {
+    add_shards(batch, step);
+  } else {
+    const Tensor terms = accumulate_ > 1 ? problem_.objective->terms(batch) : Tensor();
+    for (int64_t part = 0; part < accumulate_; ++part) {
+      Context context{noise_, true, step};  // parts of one step see the same random features
+      add_part(accumulate_ > 1 ? batch.part(part, accumulate_) : batch, context, terms);
+    }
+  }
   add_(loss_sum_, loss_);
   if (hook_) hook_(parameters_);
   GradientClip clip = optim_.clip_norm > 0 ? clip_by_norm(parameters_, optim_.clip_norm) : GradientClip{};
@@ -134,21 +166,40 @@ void Learner::update(const Examples& batch, int64_t step) {
   optimizer_->clear_gradients();
 }
 
-void Learner::add_part(const Examples& batch, int64_t step, int64_t part, const Tensor& terms) {
+/// Adds the gradient of these examples, which are a part of a batch of so many terms, or the whole batch where they are
+/// not defined.
+void Learner::add_part(const Examples& examples, Context& context, const Tensor& terms) {
   const Objective& objective = *problem_.objective;
-  const Examples examples = accumulate_ > 1 ? batch.part(part, accumulate_) : batch;
-  Context context{noise_, true, step};  // parts of one step see the same random features
   Tape tape;
   const Outputs outputs = problem_.forward(examples, context);
   Variable loss = objective.loss(outputs, examples);
-  if (accumulate_ > 1) loss = loss * Variable((objective.terms(examples) / terms).cast(loss.value().dtype()));
-  if (part == 0) {
-    loss_.fill_(0);
-    correct_.fill_(0);
-  }
+  if (terms.defined()) loss = loss * Variable((objective.terms(examples) / terms).cast(loss.value().dtype()));
   add_(loss_, loss.value().cast(DType::f64));
   if (objective.judges()) add_(correct_, objective.correct(outputs, examples));
   tape.backward(loss);
+}
+
+void Learner::add_shards(const Examples& batch, int64_t step) {
+  const Generator of_step = Generator(noise_.seed()).fork(static_cast<uint64_t>(step));
+  const Tensor terms = problem_.objective->terms(batch);
+  const Tensor sums = sharded_->run([&](int64_t i) {
+    // A short batch may leave a shard without examples, but what all examples share must be drawn all the same.
+    const Examples shard = batch.part(i, shards_);
+    const bool empty = shard.size() == 0;
+    Generator shared = of_step.fork(0);
+    Generator own = of_step.fork(static_cast<uint64_t>(i) + 1);
+    Context context{own, true, step * shards_ + i, &shared};  // each shard draws what they share anew
+    loss_.fill_(0);
+    correct_.fill_(0);
+    if (empty) {
+      problem_.forward(batch.part(batch.size() - 1, batch.size()), context);
+    } else {
+      add_part(shard, context, terms);
+    }
+    return Tensor::from(std::vector<double>{loss_.item(), correct_.item()}, {2});
+  });
+  loss_.fill_(sums.data<double>()[0]);
+  correct_.fill_(sums.data<double>()[1]);
 }
 
 Blame Learner::blame(int64_t step) {
@@ -169,7 +220,8 @@ Blame Learner::blame(int64_t step) {
   return blame;
 }
 
-void Learner::answer(Feed& feed, const std::function<void(const Examples&, const Outputs&)>& judge) {
+void Learner::answer(Feed& feed, const Judge& judge) {
+  if (sharded_) return answer_together(feed, judge);
   Generator noise = stream_of(seed_, Stream::evaluation);
   Context context{noise, false};
   int64_t answered = 0;
@@ -177,6 +229,35 @@ void Learner::answer(Feed& feed, const std::function<void(const Examples&, const
     const Examples batch = feed.next().to(device_);
     judge(batch, problem_.forward(batch, context));
     answered += batch.size();
+    evaluated(answered, feed.examples());
+  }
+}
+
+void Learner::answer_together(Feed& feed, const Judge& judge) {
+  const Generator stream = stream_of(seed_, Stream::evaluation);
+  const int64_t count = feed.steps_per_epoch();
+  int64_t answered = 0;
+  for (int64_t begin = 0; begin < count; begin += comm_->size()) {
+    std::vector<Examples> batches;
+    TensorMap own;
+    for (int64_t i = begin; i < std::min(count, begin + comm_->size()); ++i) {
+      batches.push_back(feed.next());
+      answered += batches.back().size();
+      if (i - begin != comm_->rank()) continue;
+      Generator noise = stream.fork(static_cast<uint64_t>(i));
+      Context context{noise, false};
+      const Outputs outputs = problem_.forward(batches.back().to(device_), context);
+      for (size_t k = 0; k < outputs.size(); ++k) own[std::to_string(k)] = outputs[k].value();
+    }
+    const std::vector<std::byte> bytes = format_safetensors(own);
+    const std::vector<std::string> all = comm_->gather(std::string(text_of(bytes)));
+    for (size_t i = 0; i < std::min(all.size(), batches.size()); ++i) {
+      const TensorMap tensors =
+          parse_safetensors(bytes_of(all[i]), "outputs of " + comm_->who(static_cast<int>(i))).tensors;
+      Outputs outputs;
+      for (size_t k = 0; k < tensors.size(); ++k) outputs.emplace_back(tensors.at(std::to_string(k)).to(device_));
+      judge(batches[i].to(device_), outputs);
+    }
     evaluated(answered, feed.examples());
   }
 }
@@ -192,9 +273,12 @@ Metrics Learner::evaluate(Split split) {
     objective.collect(outputs, batch, answers);
   });
   Metrics metrics;
-  for (const Metric& metric : problem_.metrics) metrics.emplace_back(metric.name, metric.of(answers));
-  if (problem_.further) problem_.further(split, answers, metrics);
-  return metrics;
+  if (comm_->is_first()) {
+    for (const Metric& metric : problem_.metrics) metrics.emplace_back(metric.name, metric.of(answers));
+    if (problem_.further) problem_.further(split, answers, metrics);
+  }
+  if (comm_->size() == 1) return metrics;
+  return parse_metrics_json(comm_->broadcast(metrics_json(metrics)), "metrics");
 }
 
 std::vector<std::string> Learner::answer_files() {

@@ -20,6 +20,7 @@
 #include "experiments/learners/examples.h"
 #include "experiments/learners/objective.h"
 #include "experiments/learners/optim_config.h"
+#include "experiments/learners/sharded_step.h"
 #include "layers/module.h"
 
 namespace bochner {
@@ -76,15 +77,19 @@ bool leaves_out_weights(const State& state);
 
 class Learner final : public Trainable {
  public:
-  /// Moves the model to --device. An Error if --accumulate asks for more parts than a batch has examples, or for parts
-  /// of a loss that cannot be divided.
+  /// Moves the model to --device. An Error if --accumulate asks for more parts than a batch has examples, if --shards
+  /// do not divide it, or for parts of a loss that cannot be divided.
   Learner(const RunOptions& run, const OptimConfig& optim, Problem problem);
 
   /// Forward and backward of each of --accumulate parts, then the hook, the clip, and the optimizer's step. Parts are
   /// weighted by their number of terms, so the gradient is that of the whole batch up to rounding, except that noise is
   /// drawn for each part.
+  ///
+  /// With --shards, parts are those instead (sharded_step.h), each process takes some of them, and noise is drawn for
+  /// each step and shard.
   StepResult step(int64_t step) override;
-  /// Without dropout. The noise of random features comes from a separate generator and is the same each time.
+  /// Without dropout. The noise of random features comes from a separate generator and is the same each time. Several
+  /// processes take the batches in turns, and the first of them judges all outputs, in order.
   Metrics evaluate(Split split) override;
   int64_t test_examples() override { return problem_.split(Split::test)->examples(); }
   std::vector<std::string> answer_files() override;
@@ -104,20 +109,25 @@ class Learner final : public Trainable {
   std::vector<std::string> remarks() override { return problem_.remarks; }
   double waited() override { return waited_; }
   Blame blame(int64_t step) override;
+  void share(Communicator& comm) override;
 
-  /// Called in each step between backward and the optimizer with the parameters, whose gradients it may change: here
-  /// they are summed over processes. With a hook, steps are not recorded, since it is host code.
+  /// Called in each step between backward and the optimizer with the parameters, whose gradients it may change.
+  /// With a hook, steps are not recorded, since it is host code.
   using GradientHook = std::function<void(const std::vector<Parameter*>&)>;
   void after_backward(GradientHook hook) { hook_ = std::move(hook); }
 
  private:
   /// A whole step, for a batch on the device and after the optimizer has prepared its numbers.
   void update(const Examples& batch, int64_t step);
-  void add_part(const Examples& batch, int64_t step, int64_t part, const Tensor& terms);
+  void add_part(const Examples& examples, Context& context, const Tensor& terms);
+  void add_shards(const Examples& batch, int64_t step);
   /// The step of the schedule that gives this step its rate: a later one if time will end the training first.
   int64_t place_in_schedule(int64_t step) const;
   /// Calls `judge` with each batch of a feed and the model's outputs for it.
-  void answer(Feed& feed, const std::function<void(const Examples&, const Outputs&)>& judge);
+  using Judge = std::function<void(const Examples&, const Outputs&)>;
+  void answer(Feed& feed, const Judge& judge);
+  /// The same by all processes; the first one judges.
+  void answer_together(Feed& feed, const Judge& judge);
 
   Problem problem_;
   OptimConfig optim_;
@@ -125,12 +135,16 @@ class Learner final : public Trainable {
   Device device_;
   uint64_t seed_;
   int64_t accumulate_;
+  int shards_;  ///< 0: batches are not cut into shards
+  bool fast_;   ///< processes add in any order
+  Communicator* comm_ = &alone();
   Generator noise_;
   std::vector<Parameter*> parameters_;
   int64_t parameter_count_;
   std::unique_ptr<Adam> optimizer_;
   Schedule schedule_;
   GradientHook hook_;
+  std::unique_ptr<ShardedStep> sharded_;
   int64_t next_ = 0;   ///< the step whose batch the feed returns next
   double waited_ = 0;  ///< for batches, in seconds
   Examples batch_;     ///< of the step before

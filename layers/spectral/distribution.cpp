@@ -23,7 +23,7 @@ SpectralDistribution::SpectralDistribution(Slot slot, RedrawSchedule schedule)
 void SpectralDistribution::start(Generator& init) { noise_ = draw(init); }
 
 Tensor SpectralDistribution::noise(Context& context) {
-  const auto drawn = [&] { return draw(context.generator).cast(noise_.dtype()).to(noise_.device()); };
+  const auto drawn = [&] { return draw(context.of_all_examples()).cast(noise_.dtype()).to(noise_.device()); };
   return once([&] {
     if (!context.training) return schedule_.in_evaluation ? drawn() : noise_.clone();
     const bool counted = context.step != Context::kEachForward && context.step == step_ && !schedule_.each_forward;

@@ -21,7 +21,7 @@ class SpectralDistribution : public Module {
  public:
   SpectralDistribution(Slot slot, RedrawSchedule schedule);
 
-  /// The frequencies, with new noise from the context's generator if the schedule says so, otherwise with the old
+  /// The frequencies, with new noise from the context if the schedule says so, otherwise with the old
   /// noise. Differentiable in the distribution's own parameters.
   VariableFrequencies frequencies(Context& context);
   /// The frequencies of the last draw, transformed as in an evaluation or in a training step; the latter updates

@@ -67,6 +67,7 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   void kill(int signal) const { ::kill(child_, signal); }
+  pid_t pid() const { return child_; }
 
   Ended wait() {
     int status = 0;

@@ -376,8 +376,8 @@ std::string help_text(const Experiment& experiment, const Fields& fields) {
   if (!protocols.empty()) text << fmt::format("Presets: {}\n", listed(protocols));
   text << "Later ones win: defaults, preset, config file, environment (BOCHNER_MODEL_LAYERS), command line.\n"
           "Exit codes: 0 done, 1 failed while running, 2 a mistake in the command, 130 interrupted (Ctrl-C, "
-          "SIGTERM,\n"
-          "SIGHUP), 75 interrupted by SIGUSR1 (from Slurm: requeue). An interrupted run is "
+          "SIGHUP),\n"
+          "75 interrupted by SIGTERM or SIGUSR1 (from Slurm: requeue). An interrupted run is "
           "saved and continues with --resume.\n";
   text << described(fields, experiment.unused) << "\n";
   return text.str();

@@ -29,7 +29,7 @@ double seconds_now() {
 
 double BenchResult::least_seconds() const { return std::max(flops / peak_flops, bytes / bandwidth); }
 
-BenchResult bench_steps(Trainable& model, double seconds) {
+BenchResult bench_steps(Trainable& model, double seconds, Communicator& comm) {
   Allocator& allocator = Allocator::of(Device::cpu());
   int64_t step = 0;
   for (; step < kWarmUp; ++step) make_step(model, step);
@@ -40,10 +40,17 @@ BenchResult bench_steps(Trainable& model, double seconds) {
   const int64_t allocations = allocator.stats().system_allocations;
   std::vector<double> times;
   trace::start();
-  for (const double begin = seconds_now(); times.size() < kFewest || seconds_now() - begin < seconds; ++step) {
+  int64_t sent = 0;
+  const auto goes_on = [&, begin = seconds_now()] {  // by the clock of the first process
+    const bool mine = times.size() < kFewest || seconds_now() - begin < seconds;
+    return comm.broadcast(mine ? "yes" : "no") == "yes";
+  };
+  for (; goes_on(); ++step) {
     const double start = seconds_now();
+    const int64_t before = comm.bytes_sent();
     make_step(model, step);
     times.push_back(seconds_now() - start);
+    sent = comm.bytes_sent() - before;
   }
   trace::stop();
   std::sort(times.begin(), times.end());
@@ -55,7 +62,9 @@ BenchResult bench_steps(Trainable& model, double seconds) {
           .peak_flops = precision() == Precision::bf16 ? cpu::bf16_product_peak() : cpu::multiply_add_peak(),
           .bandwidth = cpu::copy_bandwidth(),
           .peak_memory_bytes = allocator.stats().peak_bytes,
-          .system_allocations = allocator.stats().system_allocations - allocations};
+          .system_allocations = allocator.stats().system_allocations - allocations,
+          .processes = comm.size(),
+          .bytes_sent = comm.largest(sent)};
 }
 
 std::string bench_text(const BenchResult& result) {
@@ -69,6 +78,11 @@ std::string bench_text(const BenchResult& result) {
              static_cast<double>(result.peak_memory_bytes) / (1 << 20), result.system_allocations, 1e3 * least,
              1e-9 * result.flops, 1e-9 * result.peak_flops, 1e3 * result.flops / result.peak_flops, 1e-9 * result.bytes,
              1e-9 * result.bandwidth, 1e3 * result.bytes / result.bandwidth, 100 * least / result.median_seconds) +
+         (result.processes > 1
+              ? fmt::format("{} processes; one sends at most {} bytes in a step; the limit is that of its "
+                            "own work\n",
+                            result.processes, result.bytes_sent)
+              : "") +
          trace::table();
 }
 

@@ -15,13 +15,16 @@ struct BenchResult {
   double peak_flops = 0, bandwidth = 0;  ///< per second, measured beside the steps
   int64_t peak_memory_bytes = 0;
   int64_t system_allocations = 0;  ///< during the timed steps
+  int processes = 1;
+  int64_t bytes_sent = 0;  ///< in a step, by the process that sends most
 
   /// The least time of a step: the longer one of its arithmetic and its memory traffic, each at the machine's limit.
   double least_seconds() const;
 };
 
-/// Runs some steps to warm up, then as many as fit into about `seconds`, at least 5. They change the model.
-BenchResult bench_steps(Trainable& model, double seconds = 5);
+/// Runs some steps to warm up, then as many as fit into about `seconds`, at least 5. They change the model. All
+/// processes that train it must call it; the times are those of the first one.
+BenchResult bench_steps(Trainable& model, double seconds = 5, Communicator& comm = alone());
 
 /// The result in words, with the share of time of each op.
 std::string bench_text(const BenchResult& result);

@@ -15,6 +15,7 @@
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/parallel.h"
+#include "experiments/common/program/mpi.h"
 
 namespace bochner {
 namespace {
@@ -86,11 +87,18 @@ std::string blas_advice() {
   return blas_advice(openblas_get_corename(), std::getenv("OPENBLAS_CORETYPE"), best_core_type());
 }
 
+std::string build_lines() {
+  const BuildInfo info = build_info();
+  return fmt::format("version {}\ncommit {}\ncompiler {}\nflags {}\n{}\n", info.version, info.commit, info.compiler,
+                     info.flags, info.blas);
+}
+
 std::string version_text() {
   const BuildInfo info = build_info();
   std::string text = fmt::format(
-      "bochner {} ({})\ncompiler: {}, {}\nBLAS:     {} ({})\nbf16:     {}\nCUDA:     {}\nthreads:  {}\n", info.version,
-      info.commit, info.compiler, info.flags, info.blas, openblas_get_config(), info.bf16, info.cuda, threads());
+      "bochner {} ({})\ncompiler: {}, {}\nBLAS:     {} ({})\nbf16:     {}\nCUDA:     {}\nMPI:      {}\nthreads:  {}\n",
+      info.version, info.commit, info.compiler, info.flags, info.blas, openblas_get_config(), info.bf16, info.cuda,
+      mpi_version(), threads());
   const std::string advice = blas_advice();
   if (!advice.empty()) text += advice + "\n";
   return text;

@@ -25,6 +25,9 @@ std::string blas_advice(const std::string& core, const char* setting, const std:
 /// The best OpenBLAS core type for this CPU among `Haswell`, `SkylakeX` and `Cooperlake`; empty for lesser CPUs.
 std::string best_core_type();
 
+/// What must be the same in processes whose results are to be the same bits, a line for each part.
+std::string build_lines();
+
 /// The text of --version.
 std::string version_text();
 

@@ -23,6 +23,7 @@ std::atomic<int> latest_signal = 0;
 std::atomic<int64_t> first_at = 0;
 std::atomic<int> delays = 0;
 std::atomic<bool> leaving = false;
+std::atomic<bool> quiet = false;
 
 /// The messages, as a stack.
 constexpr int kNotes = 8;
@@ -49,13 +50,14 @@ void say(const char* text) {
 }
 
 void say_line(const char* begin, const char* text) {
+  if (quiet) return;
   if (isatty(STDERR_FILENO) != 0) say("\r\033[K");  // over the bar
   say(begin);
   say(text);
   say("\n");
 }
 
-int code_of(int signal) { return signal == SIGUSR1 ? kRequeue : 130; }
+int code_of(int signal) { return signal == SIGUSR1 || signal == SIGTERM ? kRequeue : 130; }
 
 void leave_now() {
   if (leaving.exchange(true)) return;
@@ -103,7 +105,30 @@ void install_signal_handlers() {
 
 bool interrupted() { return first_signal != 0; }
 
+int stop_signal() { return first_signal; }
+
+void stop_by(int signal) {
+  int none = 0;
+  if (signal != 0) first_signal.compare_exchange_strong(none, signal);
+}
+
 int stop_code() { return code_of(first_signal); }
+
+void leave_because(const std::string& message, const std::function<void()>& last) {
+  if (leaving.exchange(true)) {
+    for (;;) pause();  // another thread is leaving
+  }
+  remove_temporaries();
+  if (!message.empty()) {
+    quiet = false;
+    say_line("error: ", message.c_str());
+    if (note > 0) say_line("", notes[static_cast<size_t>(note.load())].data());
+  }
+  last();
+  _exit(1);
+}
+
+void keep_quiet() { quiet = true; }
 
 StopLater::StopLater() { ++delays; }
 

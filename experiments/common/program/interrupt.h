@@ -1,11 +1,12 @@
-// Signals that ask a program to stop: Ctrl-C, SIGTERM, SIGHUP (a lost connection) and SIGUSR1 (from Slurm, before the
-// time of a job is over).
+// Signals that ask a program to stop: Ctrl-C, SIGHUP (a lost connection), and SIGTERM and SIGUSR1, which Slurm sends
+// before the time of a job is over, or when the job must make room for another one.
 //
 // Normally a program prints a message, ends at once and leaves nothing half-written. If there is work to save, a
 // StopLater turns the signal into a request, which the training loop sees at the next step or batch of an evaluation:
 // it writes a checkpoint and throws Interrupted. A second Ctrl-C then ends the program at once.
 #pragma once
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -19,9 +20,21 @@ void install_signal_handlers();
 /// Whether the program was asked to stop; it continues only while there is a StopLater.
 bool interrupted();
 
-/// 130, or kRequeue after SIGUSR1, whose sender may start the same command again.
+/// The first signal that asked; 0 if none did.
+int stop_signal();
+/// Asks the program to stop as this signal would, unless one did before: another process got it. 0 asks for nothing.
+void stop_by(int signal);
+
+/// 130, or kRequeue after SIGTERM or SIGUSR1, whose sender may start the same command again.
 int stop_code();
 inline constexpr int kRequeue = 75;  // EX_TEMPFAIL
+
+/// Ends the program at once with code 1, if another process was lost, with this line if it is not empty, and how to go
+/// on; then calls `last`. For any thread.
+[[noreturn]] void leave_because(const std::string& message, const std::function<void()>& last);
+
+/// A signal is followed in silence from now on: another process tells of it.
+void keep_quiet();
 
 /// While one exists, a signal does not end the program; interrupted() tells whether one came. If one came and nobody
 /// asked before the last StopLater is destroyed, the program ends there.
@@ -45,8 +58,8 @@ class StopNote {
   int before_;
 };
 
-/// Thrown by a loop that was asked to stop, after it saved its work; `what()` says how to continue. Exit code
-/// stop_code().
+/// Thrown by a loop that was asked to stop, after it saved its work; `what()` says how to continue, or is empty if that
+/// was said. Exit code stop_code().
 class Interrupted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

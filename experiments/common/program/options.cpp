@@ -16,6 +16,20 @@ void RunOptions::fields(Fields& f) {
   f("accumulate", accumulate,
     "parts that a step takes its batch in, one after the other: less memory, equal up to rounding")
       .at_least(1);
+  f("shards", shards,
+    "parts of a batch that processes share, summed in one fixed order: results do not depend on their number; 0: 8 if "
+    "there are several processes, otherwise the batch is taken whole")
+      .at_least(0)
+      .at_most(65536);
+  f("reduce", reduce,
+    "how processes add gradients: exact, the same bits for any number of them, or fast, by the library's own sum")
+      .one_of({"exact", "fast"});
+  f("processes", processes, "how they find each other: mpi, none, or auto: by MPI if mpirun or srun started this one")
+      .one_of({"auto", "none", "mpi"})
+      .command_line_only();
+  f("process-timeout", process_timeout, "seconds that a process waits for the others before it gives up")
+      .above(0)
+      .of_invocation();
   f("seed", seed, "seed of all random numbers");
   f("seeds", seeds, "number of runs, with the seeds seed, seed + 1, ...; reports their mean and deviation")
       .at_least(1)

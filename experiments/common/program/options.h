@@ -25,6 +25,10 @@ struct RunOptions {
   double seconds = 0;
   int64_t batch = 32;
   int64_t accumulate = 1;
+  int shards = 0;
+  std::string reduce = "exact";
+  std::string processes = "auto";
+  double process_timeout = 600;
   uint64_t seed = 1;
   int seeds = 1;
   int threads = 0;

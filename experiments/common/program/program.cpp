@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "engine/card.h"
+#include "engine/comm/shard_tree.h"
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/io/file.h"
@@ -20,6 +21,7 @@
 #include "engine/trace.h"
 #include "experiments/common/program/build_info.h"
 #include "experiments/common/program/interrupt.h"
+#include "experiments/common/program/processes.h"
 #include "experiments/common/program/start.h"
 #include "experiments/common/report/comparison.h"
 #include "experiments/common/report/report.h"
@@ -33,6 +35,8 @@ namespace {
 constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kCallersMistake = 2;
+/// Shards of a batch, if several processes share it and --shards says nothing else.
+constexpr int kShards = 8;
 
 /// Makes sure that the output is written.
 void flush_output() {
@@ -101,10 +105,11 @@ void use_device(const Experiment& experiment, const RunOptions& options) {
 class Program {
  public:
   Program(const Experiment& experiment, const std::function<void(const Launch&)>& with_config, Log& log,
-          std::string name, Arguments arguments)
+          Communicator& comm, std::string name, Arguments arguments)
       : experiment_(experiment),
         with_config_(with_config),
         log_(log),
+        comm_(comm),
         name_(std::move(name)),
         arguments_(std::move(arguments)) {}
 
@@ -155,8 +160,16 @@ class Program {
     with_config_([&](Fields& fields, RunOptions& options, const Body&) {
       load_config(experiment_, fields, options, first, bochner_environment());
       options.resume = true;
-      if (holds_runs(folder_asked(options, tasks, attentions))) arguments_.emplace_back("--resume");
+      if (first_finds_runs(folder_asked(options, tasks, attentions))) arguments_.emplace_back("--resume");
     });
+  }
+
+  /// Whether the first process finds runs in the folder. The others must do as it does, and may look later.
+  bool first_finds_runs(const std::filesystem::path& folder) const {
+    if (!comm_.is_first()) return comm_.broadcast("") == "yes";
+    const bool found = holds_runs(folder);
+    comm_.broadcast(found ? "yes" : "no");
+    return found;
   }
 
   /// The folder that --out names, otherwise the latest of those named after the run or runs.
@@ -173,8 +186,9 @@ class Program {
       const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment());
       if (tells(fields, options)) return;
       check_measurement(experiment_, options);
-      log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
+      if (comm_.is_first()) log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
       for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);
+      run_together(fields, options);
       if (options.seeds > 1) {
         if (options.out.empty()) options.out = folder_of_runs(experiment_, options).string();
         if (folder_.empty()) gather_in(options.out);
@@ -183,15 +197,34 @@ class Program {
       use_device(experiment_, options);
       const std::string advice = blas_advice();
       if (!advice.empty() && records_.empty()) log_.info("{}", advice);
-      if (!options.trace.empty() && trace_.empty()) {
+      if (!options.trace.empty() && trace_.empty() && comm_.is_first()) {
         trace::write(options.trace);  // empty: reports a path that cannot be written before the training
         trace_ = options.trace;
         trace::start();
       }
-      Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides, loaded.length_given};
+      Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides, loaded.length_given, comm_};
       body(session);
       records_.insert(records_.end(), session.records.begin(), session.records.end());
     });
+  }
+
+  /// Prepares what several processes are to do together, if there are several.
+  void run_together(const Fields& fields, RunOptions& options) const {
+    comm_.set_timeout(options.process_timeout);
+    if (comm_.size() == 1) return;
+    if (!experiment_.trains)
+      fail("{} processes: {} measures in one; start it without mpirun", comm_.size(), experiment_.name);
+    for (const std::string& option : experiment_.of_run) {
+      if (argument(arguments_, option)) fail("--{}: takes one process, but there are {}", option, comm_.size());
+    }
+    if (options.shards == 0) options.shards = kShards;
+    const ShardTree tree(options.shards, comm_.size());  // an Error if there are too few
+    std::string settings;
+    for (const Field& field : fields.all()) {
+      if (!field.is_free_on_resume()) settings += field.name() + " = " + field.text() + "\n";
+    }
+    require_alike(comm_, "the configuration", settings);
+    require_alike(comm_, "the build", build_lines());
   }
 
   /// One of several runs: its folder below that of all, and its command line.
@@ -229,15 +262,16 @@ class Program {
       });
     }
     if (told) return;
-    if (resume && !holds_runs(folder_)) fail("--resume: there is no run in {}", folder_.string());
-    if (!resume && holds_runs(folder_)) {
+    const bool found = first_finds_runs(folder_);
+    if (resume && !found) fail("--resume: there is no run in {}", folder_.string());
+    if (!resume && found) {
       fail("{} holds runs already; continue them with --resume, or name another folder with --out", folder_.string());
     }
     for (const Part& part : parts) {
       const std::filesystem::path folder = folder_ / part.folder;
       Arguments arguments = without_argument(part.arguments, "out");
       arguments.push_back("--out=" + folder.string());
-      if (holds_runs(folder)) arguments.emplace_back("--resume");
+      if (first_finds_runs(folder)) arguments.emplace_back("--resume");
       std::optional<StopNote> note;
       if (holds_runs(folder_)) note.emplace("interrupted; go on with: " + go_on_);
       launch(arguments);
@@ -249,7 +283,7 @@ class Program {
     folder_ = folder;
     Arguments again = without_flag(without_argument(arguments_, "out"), "resume");
     again.insert(again.end(), {"--out=" + folder.string(), "--resume"});
-    go_on_ = command_text(name_, again);
+    go_on_ = command_to_go_on(name_, again, comm_);
   }
 
   void conclude() {
@@ -258,7 +292,7 @@ class Program {
       trace::write(trace_);
       print(trace::table());
     }
-    if (records_.empty()) return;
+    if (records_.empty() || !comm_.is_first()) return;
     const StopNote note("interrupted while the report was written; the runs are complete");
     const PaperTable papers = PaperTable::parse(experiment_.resources.paper);
     std::filesystem::path report = records_.front().folder / "report.html";
@@ -274,6 +308,7 @@ class Program {
   const Experiment& experiment_;
   const std::function<void(const Launch&)>& with_config_;
   Log& log_;
+  Communicator& comm_;
   std::string name_;
   Arguments arguments_;
   std::vector<RunRecord> records_;
@@ -296,7 +331,8 @@ int exit_code_of(Log& log, const std::function<void()>& body) {
     flush_output();
     return kDone;
   } catch (const Interrupted& interruption) {
-    log.line(LogLevel::warning, interruption.what());
+    const std::string_view message = interruption.what();
+    if (!message.empty()) log.line(LogLevel::warning, std::string(message));
     return stop_code();
   } catch (const DiskError& error) {
     return report(error.what(), kFailed);
@@ -314,9 +350,12 @@ int exit_code_of(Log& log, const std::function<void()>& body) {
 int main_of_configs(const Experiment& experiment, int argc, char** argv,
                     const std::function<void(const Launch&)>& with_config) {
   Log log;
+  Processes processes;
   return exit_code_of(log, [&] {
     const std::string name = argc > 0 ? argv[0] : experiment.name;
-    Program(experiment, with_config, log, name, Arguments(argv + (argc > 0 ? 1 : 0), argv + argc)).run();
+    const Arguments arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+    processes.run(argument(arguments, "processes").value_or("auto"), log,
+                  [&](Communicator& comm) { Program(experiment, with_config, log, comm, name, arguments).run(); });
   });
 }
 

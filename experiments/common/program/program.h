@@ -7,7 +7,7 @@
 //
 // `--attention=A,B` calls train once for each (comparison.h), and the report on all runs is written into the folder
 // above theirs. Exit codes: 0 done; 1 failed while running, a full disk, or a bug; 2 the caller's mistake; 130
-// interrupted; 75 interrupted by SIGUSR1. Whatever goes wrong ends in one line on stderr.
+// interrupted; 75 interrupted by SIGTERM or SIGUSR1. Whatever goes wrong ends in one line on stderr.
 #pragma once
 
 #include <functional>
@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/comm/communicator.h"
 #include "experiments/common/config/config.h"
 #include "experiments/common/program/log.h"
 #include "experiments/common/run/results.h"
@@ -33,6 +34,7 @@ struct Session {
   std::string go_on;
   std::vector<std::pair<std::string, std::string>> overrides;
   bool length_given = false;     ///< on the command line: a run that is continued may be made longer
+  Communicator& comm = alone();  ///< the processes that run this together
   DataLog data{};                ///< what was read for all runs of this call
   std::set<std::string> told{};  ///< warnings, each once
   /// Called when a run is finished: adds to its report.html, and writes files beside it.

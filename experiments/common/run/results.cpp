@@ -95,6 +95,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
       {"peak_memory_bytes", result.peak_memory_bytes},
       {"train_seconds", result.train_seconds},
       {"samples", result.samples},
+      {"processes", {{"count", result.processes}, {"bytes_sent_in_a_step", result.bytes_sent}}},
       {"git", build.commit},
       {"build",
        {{"version", build.version},
@@ -158,6 +159,10 @@ RunRecord read_run(const std::filesystem::path& folder) {
     run.result.peak_memory_bytes = json.at("peak_memory_bytes").get<int64_t>();
     run.result.train_seconds = json.at("train_seconds").get<double>();
     run.result.samples = json.value("samples", int64_t{0});
+    if (json.contains("processes")) {
+      run.result.processes = json.at("processes").at("count").get<int>();
+      run.result.bytes_sent = json.at("processes").at("bytes_sent_in_a_step").get<int64_t>();
+    }
     const Json& all = json.at("metrics");
     run.result.best_step = all.at("best_step").get<int64_t>();
     run.result.valid = metrics(all.at("valid"));

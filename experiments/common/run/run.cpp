@@ -10,6 +10,7 @@
 #include "engine/io/file.h"
 #include "experiments/common/program/bench.h"
 #include "experiments/common/program/interrupt.h"
+#include "experiments/common/program/processes.h"
 #include "experiments/common/report/comparison.h"
 #include "experiments/common/run/answer.h"
 #include "experiments/common/run/data_record.h"
@@ -22,12 +23,16 @@ namespace {
 /// The folder of the run that the options describe, one of `many` if there are several seeds.
 RunFolder folder_of(const Session& session, bool many) {
   const RunOptions& options = session.options;
+  std::filesystem::path path = options.out;
+  bool resume = options.resume;
   if (many) {
-    const std::filesystem::path path = std::filesystem::path(options.out) / fmt::format("seed{}", options.seed);
-    return {path, options.resume && holds_run(path)};
+    path /= fmt::format("seed{}", options.seed);
+    resume = resume && holds_run(path);
+  } else if (options.out.empty()) {
+    path = folder_of_runs(session.experiment, options);
   }
-  return {options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out),
-          options.resume};
+  if (!session.comm.is_first()) return RunFolder::of_first(path);
+  return {path, resume};
 }
 
 /// Continues the run in the folder: its id and config.ini, which must agree with the current settings. Returns whether
@@ -62,6 +67,42 @@ class Setting {
   T before_;
 };
 
+/// What the first process tells the others instead of the command that continues the run.
+constexpr const char* kFinished = "finished";
+
+TrainPlan timed(TrainPlan plan, const RunOptions& options) {
+  plan.seconds = options.seconds;
+  plan.checkpoint_minutes = options.checkpoint_every;
+  return plan;
+}
+
+/// The model, and the data that it learns from, which must be the same in all processes.
+std::unique_ptr<Trainable> made(const Session& session, const MakeTrainable& make, std::vector<DataRead>& data) {
+  const DataLog own;  // of the data that only this run reads
+  std::unique_ptr<Trainable> model = make();
+  data = session.data.reads();
+  for (const DataRead& read : own.reads()) data.push_back(read);
+  std::string lines;
+  for (const DataRead& read : data) lines += fmt::format("{} bytes, SHA-256 {}\n", read.bytes, read.sha256);
+  require_alike(session.comm, "the data that are read", lines);
+  return model;
+}
+
+/// The part of the processes but the first, which write nothing.
+RunRecord train_with_first(Session& session, const TrainPlan& plan, const RunFolder& folder,
+                           const MakeTrainable& make) {
+  RunRecord run;
+  const std::string go_on = session.comm.broadcast("");
+  if (go_on == kFinished) return run;
+  const StopNote note("interrupted; go on with: " + go_on);  // said here if the first process is lost
+  RunIdentity identity;
+  const std::unique_ptr<Trainable> model = made(session, make, identity.data);
+  run.result = Trainer(*model, timed(plan, session.options), folder, identity, session.log,
+                       Device::named(session.options.device), go_on, session.comm)
+                   .run();
+  return run;
+}
+
 }  // namespace
 
 std::string run_name(const RunOptions& options) {
@@ -79,6 +120,8 @@ std::filesystem::path folder_of_runs(const Experiment& experiment, const RunOpti
 
 RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make) {
   const RunOptions& options = session.options;
+  Communicator& comm = session.comm;
+  if (!comm.is_first()) return train_with_first(session, plan, folder, make);
   RunIdentity identity;
   const std::optional<StoredRun> stored = StoredRun::of(folder.path());
   const bool resumes = stored || std::filesystem::exists(folder / "config.ini");
@@ -88,6 +131,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
     if (!longer) {
       session.log.info("{} is finished already", folder.path().string());
       require_data_of(finished, session.data.reads());
+      comm.broadcast(kFinished);
       return finished;
     }
   }
@@ -95,10 +139,11 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
     identity.id = new_run_id();
     identity.config = stamped_config(config_ini(session.experiment, session.fields), identity.id);
   }
-  const DataLog own;  // of the data that only this run reads
-  const std::unique_ptr<Trainable> model = make();
-  identity.data = session.data.reads();
-  for (const DataRead& read : own.reads()) identity.data.push_back(read);
+  const std::string go_on = session.go_on.empty()
+                                ? command_to_go_on(session.program, {"--resume", "--out", folder.path().string()}, comm)
+                                : session.go_on;
+  comm.broadcast(go_on);
+  const std::unique_ptr<Trainable> model = made(session, make, identity.data);
   for (const std::string& line : unpublished(identity.data)) {
     if (session.told.insert(line).second) session.log.warning("{}", line);
   }
@@ -112,17 +157,12 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   } else if (!options.init.empty()) {
     identity.init = init_from(*model, options.init, session.log);
   }
-  session.log.info("{}: {} parameters, {}{} steps, into {}", run_name(options), model->parameters(),
+  session.log.info("{}: {} parameters, {}{} steps, {}into {}", run_name(options), model->parameters(),
                    options.seconds > 0 ? fmt::format("{:g} seconds and at most ", options.seconds) : "", plan.steps,
-                   folder.path().string());
-  const std::string go_on = session.go_on.empty()
-                                ? command_text(session.program, {"--resume", "--out", folder.path().string()})
-                                : session.go_on;
+                   comm.size() > 1 ? fmt::format("{} processes, ", comm.size()) : "", folder.path().string());
   const StopNote note("interrupted; go on with: " + go_on);
-  TrainPlan timed = plan;
-  timed.seconds = options.seconds;
-  timed.checkpoint_minutes = options.checkpoint_every;
-  Trainer trainer(*model, timed, folder, identity, session.log, Device::named(options.device), go_on);
+  Trainer trainer(*model, timed(plan, options), folder, identity, session.log, Device::named(options.device), go_on,
+                  comm);
   RunRecord run;
   run.folder = folder.path();
   run.result = trainer.run();
@@ -162,11 +202,14 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
 void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make) {
   RunOptions& options = session.options;
   if (options.bench) {
-    fmt::print("{}:\n{}", run_name(options), bench_text(bench_steps(*make())));
+    session.comm.meet();
+    const std::unique_ptr<Trainable> model = make();
+    model->share(session.comm);
+    fmt::print("{}:\n{}", run_name(options), bench_text(bench_steps(*model, 5, session.comm)));
     std::fflush(stdout);
     return;
   }
-  if (asks_a_run(options)) return answer(options, *make());
+  if (asks_a_run(options)) return answer(options, *make(), session.comm);
   const int count = options.seeds;
   const uint64_t first_seed = options.seed;
   const Setting<int> one(options.seeds, 1);

@@ -14,17 +14,24 @@
 
 namespace bochner {
 
+inline constexpr const char* kCheckpointLast = "checkpoint-last";
+inline constexpr const char* kCheckpointBest = "checkpoint-best";
+
 class RunFolder {
  public:
   /// Creates the folder, or opens it if `resume`, and locks it until this object or the process ends. An Error if it
   /// holds a run and `resume` is not set, if it holds none and `resume` is set, if another process holds it, or if it
   /// cannot be written. Temporary files of killed processes are removed.
   RunFolder(const std::filesystem::path& path, bool resume);
+  /// The folder that another process of the same run holds; it need not be visible here.
+  static RunFolder of_first(const std::filesystem::path& path) { return RunFolder(path); }
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
   std::filesystem::path path_;
   std::optional<FileLock> lock_;
 };

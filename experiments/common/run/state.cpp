@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "engine/error.h"
+#include "engine/io/bytes.h"
 
 namespace bochner {
 namespace {
@@ -66,6 +67,19 @@ State State::load(const std::filesystem::path& path) {
   state.values = std::move(read.metadata);
   state.file = path.string();
   return state;
+}
+
+State broadcast(Communicator& comm, const State& state) {
+  if (comm.size() == 1) return state;
+  std::string bytes;
+  if (comm.is_first()) bytes = text_of(format_safetensors(state.tensors, state.values));
+  bytes = comm.broadcast(bytes);
+  Safetensors read = parse_safetensors(bytes_of(bytes), "state of " + comm.who(0));
+  State same;
+  same.tensors = std::move(read.tensors);
+  same.values = std::move(read.metadata);
+  same.file = "state of " + comm.who(0);
+  return same;
 }
 
 }  // namespace bochner

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <string>
 
+#include "engine/comm/communicator.h"
 #include "engine/io/safetensors.h"
 #include "engine/random.h"
 
@@ -39,5 +40,8 @@ struct State {
   void save(const std::filesystem::path& path) const;
   static State load(const std::filesystem::path& path);
 };
+
+/// The state of the first process, in all of them.
+State broadcast(Communicator& comm, const State& state);
 
 }  // namespace bochner

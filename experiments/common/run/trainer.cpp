@@ -9,42 +9,21 @@
 
 #include "engine/allocator.h"
 #include "engine/error.h"
-#include "engine/io/file.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "experiments/common/program/interrupt.h"
 #include "experiments/common/program/progress.h"
-#include "experiments/common/run/data_record.h"
-#include "experiments/common/run/events.h"
+#include "experiments/common/run/records.h"
 
 namespace bochner {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kLast = "checkpoint-last";
-constexpr const char* kBest = "checkpoint-best";
-constexpr const char* kMetrics = "metrics.jsonl";
-constexpr const char* kEvents = "events.out.tfevents.bochner";
-/// The prefix of values of checkpoint-last that hold the size of a file.
-constexpr const char* kMarkOf = "run.file.";
-
 /// Results on a card are read this often, and when they are logged or saved, since reading waits for all steps before.
 constexpr double kSecondsBetweenReads = 1;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-double wall_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-void record(MetricsFile& metrics, EventsFile& events, int64_t step, const std::string& split, const Metrics& values) {
-  metrics.write(step, split, values);
-  for (const auto& [name, value] : values) {
-    events.write(
-        {.wall_time = wall_time(), .step = step, .tag = name + "/" + split, .value = static_cast<float>(value)});
-  }
-}
 
 std::string ids_text(const std::vector<int64_t>& ids) {
   constexpr size_t kShown = 64;
@@ -56,14 +35,15 @@ std::string ids_text(const std::vector<int64_t>& ids) {
 }  // namespace
 
 Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, RunIdentity identity, Log& log,
-                 Device device, std::string go_on)
+                 Device device, std::string go_on, Communicator& comm)
     : model_(model),
       plan_(std::move(plan)),
       folder_(folder),
       identity_(std::move(identity)),
       log_(log),
       device_(device),
-      go_on_(std::move(go_on)) {
+      go_on_(std::move(go_on)),
+      comm_(comm) {
   if (plan_.log_every < 1 || plan_.evaluate_every < 0 || plan_.checkpoint_every < 0) {
     fail("training: log_every {} must be at least 1, evaluate_every {} and checkpoint_every {} at least 0",
          plan_.log_every, plan_.evaluate_every, plan_.checkpoint_every);
@@ -72,22 +52,25 @@ Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, RunI
 
 TrainResult Trainer::run() {
   const StopLater later;
-  const bool resumed = std::filesystem::exists(folder_ / kLast);
-  const State before = resumed ? State::load(folder_ / kLast) : State();
-  if (resumed) restore(before);
+  const bool resumed = comm_.is_first() && std::filesystem::exists(folder_ / kCheckpointLast);
+  const State before = resumed ? State::load(folder_ / kCheckpointLast) : State();
+  if (resumed) {
+    restore(before);
+    if (best_.step >= 0) require_best();
+  }
   const bool longer = resumed && !identity_.config_before.empty() && before.text("run.config") != identity_.config;
   if (longer) warn_of_schedule(before);
-  if (!resumed) write_file_atomically(folder_ / "config.ini", identity_.config);
-  MetricsFile metrics(folder_ / kMetrics, mark_of(before, kMetrics));
-  EventsFile events(folder_ / kEvents, mark_of(before, kEvents));
+  if (!resumed) write_config();
+  Records records(folder_, before, step_, log_, comm_.is_first());
   if (resumed) {
     log_.info("continuing {} at step {}", folder_.path().string(), step_);
     if (longer) {
       std::filesystem::remove(folder_ / "results.json");  // which would say that the run is finished
-      save_last(metrics, events);                         // records config.ini as it is and as it will be
+      save_last(records);                                 // records config.ini as it is and as it will be
     }
-    write_file_atomically(folder_ / "config.ini", identity_.config);
+    write_config();
   }
+  if (comm_.size() > 1) begin_alike();
   Allocator::of(device_).reset_peak();
 
   Progress progress(log_);
@@ -101,18 +84,21 @@ TrainResult Trainer::run() {
     bool evaluates = unevaluated_;
     if (!unevaluated_) {
       model_.set_share_of_time(share_of_time());
+      const int64_t sent = comm_.bytes_sent();
       unread_.push_back(model_.step(step_));
+      bytes_sent_ = comm_.bytes_sent() - sent;
       ++step_;
       evaluates = is_multiple(plan_.evaluate_every);
     }
     unevaluated_ = false;
-    const bool due = plan_.checkpoint_minutes > 0 && seconds_since(latest_save) >= 60 * plan_.checkpoint_minutes;
+    bool due = plan_.checkpoint_minutes > 0 && seconds_since(latest_save) >= 60 * plan_.checkpoint_minutes;
     // Time is counted before it is asked for, so that a run that goes on from here finds the same answers.
     bool reads = device_.is_cpu() || is_multiple(plan_.log_every) || evaluates || due ||
                  is_multiple(plan_.checkpoint_every) || interrupted() ||
                  seconds_since(latest_read) > kSecondsBetweenReads;
     if (reads) read_results();
     train_seconds_ += seconds_since(begin);
+    agree(due);
     const bool last = reached_its_end();
     evaluates = evaluates || last || (plan_.evaluate_every == 0 && tenths_done() > tenths);
     const bool saves = evaluates || due || is_multiple(plan_.checkpoint_every);
@@ -141,15 +127,13 @@ TrainResult Trainer::run() {
     std::optional<Metrics> valid;
     if (evaluates) valid = measure_unless_stopped(progress);
     unevaluated_ = evaluates && !valid;  // then this step is recorded when the run continues
-    if (logs && !unevaluated_) log_training(metrics, events);
-    if (valid) take_evaluation(*valid, metrics, events);
-    const bool stops = interrupted();
+    if (logs && !unevaluated_) log_training(records);
+    if (valid) take_evaluation(*valid, records);
+    const bool stops = asked_to_stop();
     if (saves || stops) {
       read_results();  // of an interruption that came just now
       if (!saves) require_finite();
-      metrics.sync();  // before the checkpoint, so that the files that it continues are on the disk
-      events.sync();
-      save_last(metrics, events);
+      save_last(records);
       latest_save = Clock::now();
     }
     if (stops && (unevaluated_ || !is_done())) {
@@ -200,12 +184,12 @@ bool Trainer::is_done() const {
   return reached_its_end() || (plan_.patience > 0 && best_.step >= 0 && best_.since >= plan_.patience);
 }
 
-void Trainer::log_training(MetricsFile& metrics, EventsFile& events) {
+void Trainer::log_training(Records& records) {
   Metrics values = {{"loss", loss_sum_ / static_cast<double>(loss_count_)}};
   if (judged_ > 0) values.emplace_back("accuracy", static_cast<double>(correct_) / static_cast<double>(judged_));
   for (const auto& value : model_.extra()) values.push_back(value);
   values.emplace_back("seconds", train_seconds_);
-  record(metrics, events, step_, "train", values);
+  records.write(step_, "train", values);
   loss_sum_ = 0;
   loss_count_ = correct_ = judged_ = 0;
 }
@@ -217,7 +201,7 @@ Metrics Trainer::measure(Split split, Progress& progress) {
     ~Watched() { model.watch_evaluation({}); }
   } const watched{model_};
   model_.watch_evaluation([&, name](int64_t done, int64_t of) {
-    if (interrupted()) {
+    if (asked_to_stop()) {
       progress.finish();
       throw Interrupted(fmt::format("interrupted while measuring on {}; go on with: {}", name, go_on_));
     }
@@ -234,9 +218,9 @@ std::optional<Metrics> Trainer::measure_unless_stopped(Progress& progress) {
   }
 }
 
-void Trainer::take_evaluation(const Metrics& valid, MetricsFile& metrics, EventsFile& events) {
+void Trainer::take_evaluation(const Metrics& valid, Records& records) {
   valid_last_ = valid;
-  record(metrics, events, step_, "valid", valid_last_);
+  records.write(step_, "valid", valid_last_);
   log_.info("step {}: valid {}", step_, metrics_text(valid_last_));
   if (is_better(valid_last_)) {
     best_ = {step_, 0, valid_last_};
@@ -253,92 +237,6 @@ bool Trainer::is_better(const Metrics& valid) const {
   const double* const best = find_metric(best_.valid, plan_.best_by);
   if (best == nullptr || std::isnan(*best)) return true;
   return plan_.higher_is_better ? *value > *best : *value < *best;
-}
-
-void Trainer::save_best() {
-  State state;
-  model_.save_model(state);
-  state.set("run.step", step_);
-  state.set("run.id", identity_.id);
-  state.set("run.config", identity_.config);
-  state.set("run.valid", metrics_json(best_.valid));
-  state.save(folder_ / kBest);
-}
-
-void Trainer::save_last(const MetricsFile& metrics, const EventsFile& events) {
-  State state;
-  model_.save_model(state);
-  model_.save_training(state);
-  state.set("run.id", identity_.id);
-  state.set("run.config", identity_.config);
-  state.set("run.config_before", identity_.config_before);
-  state.set("run.data", data_json(identity_.data));
-  state.set("run.init", identity_.init);
-  state.set(kMarkOf + std::string(kMetrics), metrics.mark().text());
-  state.set(kMarkOf + std::string(kEvents), events.mark().text());
-  state.set("run.extra", metrics_json(model_.extra()));
-  state.set("run.step", step_);
-  state.set("run.train_seconds", train_seconds_);
-  state.set("run.loss_sum", loss_sum_);
-  state.set("run.loss_count", loss_count_);
-  state.set("run.correct", correct_);
-  state.set("run.judged", judged_);
-  state.set("run.samples", samples_);
-  state.set("run.best_step", best_.step);
-  state.set("run.best_since", best_.since);
-  state.set("run.best_valid", metrics_json(best_.valid));
-  state.set("run.valid", metrics_json(valid_last_));
-  state.set("run.unevaluated", int64_t{unevaluated_});
-  state.save(folder_ / kLast);
-}
-
-void Trainer::restore(const State& state) {
-  model_.load_model(state);
-  model_.load_training(state);
-  step_ = state.integer("run.step");
-  train_seconds_ = state.real("run.train_seconds");
-  loss_sum_ = state.real("run.loss_sum");
-  loss_count_ = state.integer("run.loss_count");
-  correct_ = state.integer("run.correct");
-  judged_ = state.integer("run.judged");
-  samples_ = state.integer("run.samples");
-  best_ = {state.integer("run.best_step"), state.integer("run.best_since"),
-           parse_metrics_json(state.text("run.best_valid"), state.file)};
-  valid_last_ = parse_metrics_json(state.text("run.valid"), state.file);
-  unevaluated_ = state.integer("run.unevaluated") != 0;
-  model_.set_share_of_time(share_of_time());
-  if (best_.step >= 0) require_best();
-}
-
-/// Checks what finish() will load now instead of after the rest of the training. It may be newer than checkpoint-last
-/// if a crash followed an evaluation.
-void Trainer::require_best() const {
-  const std::string file = (folder_ / kBest).string();
-  const std::string remedy =
-      "restore it from a copy, or start another run from " + (folder_ / kLast).string() + " with --init";
-  if (!std::filesystem::exists(file)) fail("--resume: {} is missing; {}", file, remedy);
-  const SafetensorsFile best(file);
-  for (const std::string& name : best.tensor_names()) best.read(name);
-  State state;
-  state.values = best.metadata();
-  state.file = file;
-  if (state.text("run.id") != identity_.id) {
-    fail("--resume: {} is of the run {}, but this is the run {}; {}", file, state.text("run.id"), identity_.id, remedy);
-  }
-  const int64_t step = state.integer("run.step");
-  if (step != best_.step && step <= step_) {
-    fail("--resume: {} is of step {}, but the best one so far was step {}; {}", file, step, best_.step, remedy);
-  }
-}
-
-/// Where the file continues; at its beginning if somebody removed it.
-FileMark Trainer::mark_of(const State& state, const std::string& file) const {
-  const auto found = state.values.find(kMarkOf + file);
-  if (found == state.values.end()) return {};
-  const FileMark mark = FileMark::parse(found->second, state.file);
-  if (mark.bytes == 0 || std::filesystem::exists(folder_ / file)) return mark;
-  log_.warning("{} is missing; it begins again at step {}", (folder_ / file).string(), step_);
-  return {};
 }
 
 /// Whether a run that is made longer is the same as one that was longer from the start.
@@ -359,7 +257,7 @@ void Trainer::warn_of_schedule(const State& state) const {
 
 std::string Trainer::which(const Blame& blame) {
   const std::string ids = ids_text(blame.examples);
-  const bool saved = std::filesystem::exists(folder_ / kLast);
+  const bool saved = std::filesystem::exists(folder_ / kCheckpointLast);
   return (ids.empty() ? "" : "; batch ids " + ids) +
          (saved ? "; the checkpoints in " + folder_.path().string() + " are good"
                 : "; no checkpoint was written before");
@@ -395,6 +293,8 @@ TrainResult Trainer::finish(Progress& progress) {
   result.parameters = model_.parameters();
   result.train_seconds = train_seconds_;
   result.samples = samples_;
+  result.processes = comm_.size();
+  result.bytes_sent = comm_.largest(bytes_sent_);
   result.valid_last = valid_last_.empty() ? model_.evaluate(Split::valid) : valid_last_;
   result.test_last = measure(Split::test, progress);
   result.best_step = best_.step;
@@ -403,7 +303,7 @@ TrainResult Trainer::finish(Progress& progress) {
     result.valid = result.valid_last;
     result.test = result.test_last;
   } else {
-    model_.load_model(State::load(folder_ / kBest));
+    model_.load_model(broadcast(comm_, comm_.is_first() ? State::load(folder_ / kCheckpointBest) : State()));
     result.valid = best_.valid;
     result.test = measure(Split::test, progress);
   }

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/comm/communicator.h"
+#include "engine/error.h"
 #include "engine/io/data_log.h"
 #include "experiments/common/program/log.h"
 #include "experiments/common/run/metrics.h"
@@ -100,6 +102,12 @@ class Trainable {
   /// Called once if the loss of `step`, the latest step or one shortly before it, is not finite.
   virtual Blame blame(int64_t) { return {}; }
 
+  /// Called once, before anything else, where several processes train this model; each calls the same functions in the
+  /// same order.
+  virtual void share(Communicator& comm) {
+    if (comm.size() > 1) fail("{} processes: this program trains in one; start it without mpirun", comm.size());
+  }
+
   /// Told before each step, where time limits the training: the share of the seconds that is gone.
   void set_share_of_time(double share) { share_of_time_ = share; }
   /// What evaluated() calls.
@@ -152,6 +160,8 @@ struct TrainResult {
   int64_t peak_memory_bytes = 0;
   double train_seconds = 0;  ///< in steps alone, over all sessions of the run
   int64_t samples = 0;       ///< that these steps saw
+  int processes = 1;         ///< that trained together, at the end
+  int64_t bytes_sent = 0;    ///< in a step, by the one of them that sent most
 
   double steps_per_second() const { return per_second(steps); }
   double samples_per_second() const { return per_second(samples); }
@@ -171,9 +181,10 @@ struct RunIdentity {
 
 class Trainer {
  public:
-  /// `go_on` is the command that continues the run after an interruption.
+  /// `go_on` is the command that continues the run after an interruption. Where several processes train the model, each
+  /// has a Trainer, and only the first one reads and writes files.
   Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, RunIdentity identity, Log& log, Device device,
-          std::string go_on);
+          std::string go_on, Communicator& comm = alone());
 
   /// Trains to the end, from checkpoint-last if the folder has one. Throws Interrupted after writing a checkpoint, and
   /// RunFailure if the loss, or anything to be saved, is not finite.
@@ -193,15 +204,19 @@ class Trainer {
   void read_results();
   void restore(const State& state);
   void require_best() const;
-  FileMark mark_of(const State& state, const std::string& file) const;
   void warn_of_schedule(const State& state) const;
-  void save_last(const MetricsFile& metrics, const class EventsFile& events);
+  State now();
+  void begin_alike();
+  void agree(bool& due);
+  bool asked_to_stop();
+  void write_config();
+  void save_last(class Records& records);
   void save_best();
-  void log_training(MetricsFile& metrics, class EventsFile& events);
+  void log_training(class Records& records);
   Metrics measure(Split split, class Progress& progress);
   /// On the validation set; nothing if the program is asked to stop meanwhile.
   std::optional<Metrics> measure_unless_stopped(class Progress& progress);
-  void take_evaluation(const Metrics& valid, MetricsFile& metrics, class EventsFile& events);
+  void take_evaluation(const Metrics& valid, class Records& records);
   bool is_better(const Metrics& valid) const;
   bool is_done() const;
   [[noreturn]] void fail_not_finite(int64_t step, double loss);
@@ -216,6 +231,8 @@ class Trainer {
   Log& log_;
   Device device_;
   std::string go_on_;
+  Communicator& comm_;
+  int64_t bytes_sent_ = 0;         ///< in the latest step
   std::deque<StepResult> unread_;  ///< of the steps before step_
 
   // The state of the run, all of it in checkpoint-last.

@@ -1,5 +1,6 @@
 #include "experiments/learners/rows/train.h"
 
+#include "engine/error.h"
 #include "experiments/learners/rows/problem.h"
 
 namespace bochner::rows {
@@ -24,6 +25,9 @@ void train(Config& config, Session& session) {
   const MakeTrainable make = [&] {
     return std::make_unique<Learner>(run, config.optim, classification(run, config.model, config.optim, data, task));
   };
+  if (config.sweep.asked() && session.comm.size() > 1) {
+    fail("--sweep: takes one process, but there are {}", session.comm.size());
+  }
   if (config.sweep.asked()) return run_sweep(session, config.model, config.sweep, plan, make);
   train_runs(session, plan, make);
 }

@@ -1,0 +1,83 @@
+// Several processes that work on one task. A Communicator only carries bytes from one to another; what is added, and in
+// which order, is decided by its callers (shard_tree.h), since a library's own sums promise no order.
+//
+//   alone()              this process and no other
+//   mpi_communicator()   the processes that mpirun or srun started (experiments/common/program/mpi.h)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace bochner {
+
+class Communicator {
+ public:
+  struct Outgoing {
+    int to;
+    std::span<const std::byte> bytes;
+  };
+  struct Incoming {
+    int from;
+    std::span<std::byte> bytes;
+  };
+
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// `none`, or the library and its version.
+  virtual std::string name() const = 0;
+  int rank() const { return rank_; }  ///< this process among all, from 0
+  int size() const { return size_; }
+  bool is_first() const { return rank_ == 0; }
+  /// `process 3 (pid 4711 on node2)`, once introduce() was called; before, `process 3`.
+  std::string who(int rank) const;
+  /// Tells all processes where each of them runs. All must call it.
+  void introduce();
+
+  /// Sends and receives all of these at once, and returns when all are done. Messages from one process to another
+  /// arrive in the order in which they were sent, and have the sizes that the receiver expects.
+  void exchange(const std::vector<Outgoing>& out, const std::vector<Incoming>& in);
+  /// The sum over all processes, in each of them, in an order that only the library knows.
+  virtual void sum_in_any_order(std::span<float> values) = 0;
+
+  // Made of exchange(); all processes must call them.
+
+  /// The text of the first process.
+  std::string broadcast(const std::string& text);
+  /// In the first process the texts of all, by rank; elsewhere nothing.
+  std::vector<std::string> gather(const std::string& text);
+  /// The largest number that any process gives.
+  int64_t largest(int64_t mine);
+  /// Whether it is true in any process.
+  bool any(bool mine) { return largest(mine ? 1 : 0) != 0; }
+  /// Returns when all processes have come here.
+  void meet() { any(false); }
+
+  int64_t bytes_sent() const { return bytes_sent_; }  ///< by this process, so far
+  /// How long exchange() waits for the others, in seconds, before it throws an Error that names those who are silent.
+  void set_timeout(double seconds) { timeout_ = seconds; }
+  double timeout() const { return timeout_; }
+
+ protected:
+  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+  virtual void transport(const std::vector<Outgoing>& out, const std::vector<Incoming>& in) = 0;
+  /// What transport() throws when these have not answered in time.
+  [[noreturn]] void fail_silent(const std::vector<int>& ranks) const;
+  void count_sent(int64_t bytes) { bytes_sent_ += bytes; }
+
+ private:
+  int rank_;
+  int size_;
+  std::vector<std::string> places_;  ///< `pid 4711 on node2`
+  int64_t bytes_sent_ = 0;
+  double timeout_ = 600;
+};
+
+/// The only process there is.
+Communicator& alone();
+
+}  // namespace bochner

@@ -1,0 +1,137 @@
+#include "experiments/common/program/processes.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "engine/error.h"
+#include "engine/io/bytes.h"
+#include "engine/io/xxh3.h"
+#include "engine/nearest.h"
+#include "experiments/common/program/interrupt.h"
+#include "experiments/common/program/mpi.h"
+#include "experiments/common/report/comparison.h"
+
+namespace bochner {
+namespace {
+
+/// Tasks that Slurm began in this step, of which this one is one.
+int tasks_of_slurm() {
+  const char* const tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  return tasks == nullptr ? 1 : std::atoi(tasks);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The lines of `a` that `b` has not, `none` if there are none.
+std::string only_in(const std::string& a, const std::string& b) {
+  const std::vector<std::string> others = lines_of(b);
+  const std::set<std::string> known(others.begin(), others.end());
+  std::string found;
+  for (const std::string& line : lines_of(a)) {
+    if (!known.contains(line)) found += (found.empty() ? "" : ", ") + line;
+  }
+  return found.empty() ? "nothing besides" : found;
+}
+
+}  // namespace
+
+Processes::Processes() = default;
+
+Processes::~Processes() {
+  if (failed_) leave_in_error("");
+}
+
+void Processes::begin(const std::string& wanted, Log& log) {
+  if (wanted == "none") return;
+  const bool started = started_by_mpi();
+  if (wanted == "mpi" || started) comm_ = mpi_communicator();
+  if ((!comm_ || comm_->size() == 1) && tasks_of_slurm() > 1) {
+    fail(
+        "srun started {} tasks, but they do not know each other; give srun --mpi=pmix (srun --mpi=list shows what "
+        "there "
+        "is), or --processes=none for tasks that have nothing to do with each other",
+        tasks_of_slurm());
+  }
+  if (!comm_ || comm_->size() == 1) return;
+  comm_->introduce();
+  if (!comm_->is_first()) {
+    // One process speaks.
+    if (std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
+    log = Log(LogLevel::error, stdout);
+    keep_quiet();
+  }
+  lifeline_ = std::make_unique<Lifeline>(
+      *comm_, [](const std::string& message, const std::function<void()>& tell) { leave_because(message, tell); });
+  if (!lifeline_->watches()) {
+    lifeline_.reset();
+    log.warning(
+        "some processes cannot reach the first one by TCP: that one is gone will be noticed only after "
+        "--process-timeout");
+  }
+}
+
+void Processes::fail_with(const std::string& message) {
+  failed_ = comm_->is_first();  // its error is reported first: mpirun ends it when the others have ended
+  if (!failed_) leave_in_error(message);
+}
+
+void Processes::leave_in_error(const std::string& message) {
+  if (lifeline_) lifeline_->leave_in_error(message);
+  lifeline_.release();  // NOLINT: MPI cannot end as it should without the others
+  comm_.release();      // NOLINT
+}
+
+void Processes::run(const std::string& wanted, Log& log, const std::function<void(Communicator&)>& body) {
+  begin(wanted, log);
+  if (!comm_ || comm_->size() == 1) return body(comm_ ? *comm_ : alone());
+  const auto leave = [&] {
+    keep_quiet();  // mpirun ends the others when the first one has ended
+    comm_->meet();
+    if (lifeline_) lifeline_->leave();
+  };
+  try {
+    body(*comm_);
+    leave();
+  } catch (const Interrupted& interruption) {  // all of them are
+    log.line(LogLevel::warning, interruption.what());
+    leave();
+    throw Interrupted("");
+  } catch (const std::bad_alloc&) {
+    fail_with("out of memory; a smaller --batch needs less");
+    throw;
+  } catch (const std::exception& error) {
+    fail_with(error.what());
+    throw;
+  }
+}
+
+std::string command_to_go_on(const std::string& program, const std::vector<std::string>& arguments,
+                             const Communicator& comm) {
+  const std::string command = command_text(program, arguments);
+  return comm.size() == 1 ? command : command + "  (by mpirun or srun, in any number of processes)";
+}
+
+void require_alike(Communicator& comm, const std::string& what, const std::string& text) {
+  if (comm.size() == 1) return;
+  const std::vector<std::string> all = comm.gather(text);
+  for (size_t r = 1; r < all.size(); ++r) {
+    if (all[r] == text) continue;
+    fail("{} differs between processes: {} has the hash {} ({}), but {} the hash {} ({}); start all with the same",
+         what, comm.who(0), xxh3_of(bytes_of(text)), only_in(text, all[r]), comm.who(static_cast<int>(r)),
+         xxh3_of(bytes_of(all[r])), only_in(all[r], text));
+  }
+}
+
+}  // namespace bochner

@@ -1,0 +1,45 @@
+// The processes of one call of a program, and how they end: together. The first one speaks for all; the others print
+// nothing, and what they fail by it reports.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/comm/communicator.h"
+#include "engine/comm/lifeline.h"
+#include "experiments/common/program/log.h"
+
+namespace bochner {
+
+class Processes {
+ public:
+  Processes();
+  ~Processes();
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  /// `body`, with all processes that `wanted` (--processes) finds. What it throws is thrown again; the caller reports
+  /// it in the first process, and the others end with this object. The log of the others is silent from then on.
+  void run(const std::string& wanted, Log& log, const std::function<void(Communicator&)>& body);
+
+ private:
+  void begin(const std::string& wanted, Log& log);
+  void fail_with(const std::string& message);
+  void leave_in_error(const std::string& message);
+
+  std::unique_ptr<Communicator> comm_;
+  std::unique_ptr<Lifeline> lifeline_;
+  bool failed_ = false;  ///< the others are told when this is destroyed
+};
+
+/// The command that continues what these processes do, for messages.
+std::string command_to_go_on(const std::string& program, const std::vector<std::string>& arguments,
+                             const Communicator& comm);
+
+/// Requires that all processes have the same `text`, the lines of which `what` consists: an Error in the first process
+/// shows the lines in which another one differs, and both hashes. All must call it.
+void require_alike(Communicator& comm, const std::string& what, const std::string& text);
+
+}  // namespace bochner

@@ -1,0 +1,125 @@
+// The state of a run: what its checkpoints hold, and what its processes agree on.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "engine/error.h"
+#include "engine/io/file.h"
+#include "experiments/common/program/interrupt.h"
+#include "experiments/common/run/data_record.h"
+#include "experiments/common/run/records.h"
+#include "experiments/common/run/trainer.h"
+
+namespace bochner {
+
+void Trainer::save_best() {
+  if (!comm_.is_first()) return;
+  State state;
+  model_.save_model(state);
+  state.set("run.step", step_);
+  state.set("run.id", identity_.id);
+  state.set("run.config", identity_.config);
+  state.set("run.valid", metrics_json(best_.valid));
+  state.save(folder_ / kCheckpointBest);
+}
+
+void Trainer::write_config() {
+  if (comm_.is_first()) write_file_atomically(folder_ / "config.ini", identity_.config);
+}
+
+void Trainer::save_last(Records& records) {
+  if (!comm_.is_first()) return;
+  State state = now();
+  records.mark(state);  // before the checkpoint, so that the files that it continues are on the disk
+  state.save(folder_ / kCheckpointLast);
+}
+
+State Trainer::now() {
+  State state;
+  model_.save_model(state);
+  model_.save_training(state);
+  state.set("run.id", identity_.id);
+  state.set("run.config", identity_.config);
+  state.set("run.config_before", identity_.config_before);
+  state.set("run.data", data_json(identity_.data));
+  state.set("run.init", identity_.init);
+  state.set("run.extra", metrics_json(model_.extra()));
+  state.set("run.step", step_);
+  state.set("run.train_seconds", train_seconds_);
+  state.set("run.loss_sum", loss_sum_);
+  state.set("run.loss_count", loss_count_);
+  state.set("run.correct", correct_);
+  state.set("run.judged", judged_);
+  state.set("run.samples", samples_);
+  state.set("run.best_step", best_.step);
+  state.set("run.best_since", best_.since);
+  state.set("run.best_valid", metrics_json(best_.valid));
+  state.set("run.valid", metrics_json(valid_last_));
+  state.set("run.unevaluated", int64_t{unevaluated_});
+  return state;
+}
+
+/// All processes begin with the state of the first one, which alone reads and writes files.
+void Trainer::begin_alike() {
+  model_.share(comm_);
+  const State state = broadcast(comm_, comm_.is_first() ? now() : State());
+  if (!comm_.is_first()) restore(state);
+}
+
+/// On the time that training took, and on what is due by it: by the clock of the first process.
+void Trainer::agree(bool& due) {
+  if (comm_.size() == 1) return;
+  State state;
+  state.set("seconds", train_seconds_);
+  state.set("due", int64_t{due});
+  const State first = broadcast(comm_, state);
+  train_seconds_ = first.real("seconds");
+  due = first.integer("due") != 0;
+}
+
+/// In any process.
+bool Trainer::asked_to_stop() {
+  const auto signal = static_cast<int>(comm_.largest(stop_signal()));
+  stop_by(signal);
+  return signal != 0;  // one that came only now is for the next time, as the others do not know it
+}
+
+void Trainer::restore(const State& state) {
+  model_.load_model(state);
+  model_.load_training(state);
+  step_ = state.integer("run.step");
+  train_seconds_ = state.real("run.train_seconds");
+  loss_sum_ = state.real("run.loss_sum");
+  loss_count_ = state.integer("run.loss_count");
+  correct_ = state.integer("run.correct");
+  judged_ = state.integer("run.judged");
+  samples_ = state.integer("run.samples");
+  best_ = {state.integer("run.best_step"), state.integer("run.best_since"),
+           parse_metrics_json(state.text("run.best_valid"), state.file)};
+  valid_last_ = parse_metrics_json(state.text("run.valid"), state.file);
+  unevaluated_ = state.integer("run.unevaluated") != 0;
+  model_.set_share_of_time(share_of_time());
+}
+
+/// Checks what finish() will load now instead of after the rest of the training. It may be newer than checkpoint-last
+/// if a crash followed an evaluation.
+void Trainer::require_best() const {
+  const std::string file = (folder_ / kCheckpointBest).string();
+  const std::string remedy =
+      "restore it from a copy, or start another run from " + (folder_ / kCheckpointLast).string() + " with --init";
+  if (!std::filesystem::exists(file)) fail("--resume: {} is missing; {}", file, remedy);
+  const SafetensorsFile best(file);
+  for (const std::string& name : best.tensor_names()) best.read(name);
+  State state;
+  state.values = best.metadata();
+  state.file = file;
+  if (state.text("run.id") != identity_.id) {
+    fail("--resume: {} is of the run {}, but this is the run {}; {}", file, state.text("run.id"), identity_.id, remedy);
+  }
+  const int64_t step = state.integer("run.step");
+  if (step != best_.step && step <= step_) {
+    fail("--resume: {} is of step {}, but the best one so far was step {}; {}", file, step, best_.step, remedy);
+  }
+}
+
+}  // namespace bochner

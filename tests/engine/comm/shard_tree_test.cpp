@@ -1,0 +1,169 @@
+// Sums over shards, by processes that are threads of this one.
+#include "engine/comm/shard_tree.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "engine/error.h"
+#include "engine/random.h"
+
+namespace bochner {
+namespace {
+
+/// Where threads leave bytes for each other.
+class Post {
+ public:
+  void send(int from, int to, std::span<const std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    boxes_[{from, to}].emplace_back(bytes.begin(), bytes.end());
+    came_.notify_all();
+  }
+  std::vector<std::byte> receive(int from, int to) {
+    std::unique_lock lock(mutex_);
+    std::deque<std::vector<std::byte>>& box = boxes_[{from, to}];
+    came_.wait(lock, [&] { return !box.empty(); });
+    std::vector<std::byte> bytes = std::move(box.front());
+    box.pop_front();
+    return bytes;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> boxes_;
+};
+
+class Thread final : public Communicator {
+ public:
+  Thread(int rank, int size, Post& post) : Communicator(rank, size), post_(post) {}
+  std::string name() const override { return "threads"; }
+  void sum_in_any_order(std::span<float>) override { BOCHNER_ASSERT(false); }
+
+ protected:
+  void transport(const std::vector<Outgoing>& out, const std::vector<Incoming>& in) override {
+    for (const Outgoing& one : out) post_.send(rank(), one.to, one.bytes);
+    for (const Incoming& one : in) {
+      const std::vector<std::byte> bytes = post_.receive(one.from, rank());
+      ASSERT_EQ(bytes.size(), one.bytes.size());
+      std::memcpy(one.bytes.data(), bytes.data(), bytes.size());
+    }
+  }
+
+ private:
+  Post& post_;
+};
+
+void in_threads(int processes, const std::function<void(Communicator&)>& body) {
+  Post post;
+  std::vector<std::thread> all;
+  for (int r = 0; r < processes; ++r) {
+    all.emplace_back([&, r] {
+      Thread comm(r, processes, post);
+      body(comm);
+    });
+  }
+  for (std::thread& one : all) one.join();
+}
+
+/// sum[b, e) = sum[b, m) + sum[m, e), m = (b + e) / 2, one number at a time.
+float tree_sum(const std::vector<std::vector<float>>& leaves, int begin, int end, size_t i) {
+  if (end - begin == 1) return leaves[static_cast<size_t>(begin)][i];
+  const int middle = (begin + end) / 2;
+  return tree_sum(leaves, begin, middle, i) + tree_sum(leaves, middle, end, i);
+}
+
+TEST(ShardTree, TheSumIsThatOfTheTreeForAnyNumberOfProcesses) {
+  Generator generator(7);
+  for (const int shards : {1, 2, 3, 7, 8, 12}) {
+    for (const size_t size : {size_t{1}, size_t{5}, size_t{64}}) {
+      std::vector<std::vector<float>> leaves(static_cast<size_t>(shards));
+      for (std::vector<float>& leaf : leaves) {
+        for (size_t i = 0; i < size; ++i) leaf.push_back(static_cast<float>((generator.uniform() - 0.5) * 1e4));
+      }
+      std::vector<float> expected;
+      for (size_t i = 0; i < size; ++i) expected.push_back(tree_sum(leaves, 0, shards, i));
+      for (int processes = 1; processes <= shards; ++processes) {
+        in_threads(processes, [&](Communicator& comm) {
+          const ShardTree tree(shards, processes);
+          std::vector<Tensor> held;
+          for (const ShardTree::Node& node : tree.held_by(comm.rank())) {
+            std::vector<float> sums;
+            for (size_t i = 0; i < size; ++i) sums.push_back(tree_sum(leaves, node.begin, node.end, i));
+            held.push_back(Tensor::from(sums, {static_cast<int64_t>(size)}));
+          }
+          const Tensor total = tree.sum(comm, held);
+          EXPECT_EQ(std::memcmp(total.data<float>(), expected.data(), size * sizeof(float)), 0)
+              << shards << " shards, " << processes << " processes, rank " << comm.rank();
+        });
+      }
+    }
+  }
+}
+
+TEST(ShardTree, EachProcessHoldsWholeSubtreesAndAllOfThemHoldAll) {
+  for (int shards = 1; shards <= 20; ++shards) {
+    for (int processes = 1; processes <= shards; ++processes) {
+      const ShardTree tree(shards, processes);
+      int next = 0;
+      for (int r = 0; r < processes; ++r) {
+        for (const ShardTree::Node& node : tree.held_by(r)) {
+          EXPECT_EQ(node.begin, next);
+          next = node.end;
+        }
+        if (shards % processes == 0 && shards == 8) {
+          EXPECT_EQ(tree.held_by(r).size(), 1U);
+        }
+      }
+      EXPECT_EQ(next, shards);
+    }
+  }
+}
+
+TEST(ShardTree, SendsTheNumbersTwiceAtMost) {
+  constexpr int64_t kSize = 1000;
+  for (const int processes : {2, 4, 8}) {
+    in_threads(processes, [&](Communicator& comm) {
+      const ShardTree tree(8, processes);
+      tree.sum(comm, {Tensor::full({kSize}, 1)});
+      EXPECT_EQ(comm.bytes_sent(), 2 * 4 * kSize * (processes - 1) / processes);
+    });
+  }
+}
+
+TEST(ShardTree, RefusesFewerShardsThanProcesses) {
+  try {
+    const ShardTree tree(2, 3);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "shards: 2 are too few for 3 processes; start at most 2 processes, or take 3 shards");
+  }
+}
+
+TEST(Communicator, TextsOfAnySizeComeToAll) {
+  const std::string text(100000, 'x');
+  in_threads(3, [&](Communicator& comm) {
+    for (const std::string& one : {std::string(), std::string("short"), text}) {
+      EXPECT_EQ(comm.broadcast(comm.is_first() ? one : "mine"), one);
+    }
+    const std::vector<std::string> all = comm.gather(std::string(static_cast<size_t>(comm.rank()), 'r'));
+    if (comm.is_first()) {
+      EXPECT_EQ(all, (std::vector<std::string>{"", "r", "rr"}));
+    } else {
+      EXPECT_TRUE(all.empty());
+    }
+    EXPECT_EQ(comm.largest(10 * comm.rank()), 20);
+    EXPECT_TRUE(comm.any(comm.rank() == 1));
+    EXPECT_FALSE(comm.any(false));
+    comm.introduce();
+    EXPECT_NE(comm.who(2).find("process 2 (pid "), std::string::npos);
+  });
+}
+
+}  // namespace
+}  // namespace bochner

@@ -1,0 +1,259 @@
+// Programs that run as several processes: the same bits for any number of them, and one end for all.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "engine/io/elements.h"
+#include "engine/io/sha256.h"
+#include "experiments/common/run/results.h"
+#include "experiments/common/run/state.h"
+#include "tests/experiments/process.h"
+
+namespace bochner {
+namespace {
+
+using test::contents;
+using test::Ended;
+using test::Process;
+using test::TemporaryFolder;
+using Words = std::vector<std::string>;
+using Clock = std::chrono::steady_clock;
+
+constexpr bool kMpi = BOCHNER_MPIRUN[0] != '\0';
+constexpr const char* kNoMpi = "MPI was not found when this was built";
+
+const Process::Variables kAsRoot = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+Words operator+(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// A small model with everything random: dropout, and features that are drawn anew.
+const Words kLra = {BOCHNER_LRA,
+                    "--listops.min-tokens=5",
+                    "--listops.max-tokens=30",
+                    "--listops.max-length=30",
+                    "--listops.train-examples=400",
+                    "--listops.valid-examples=90",
+                    "--listops.test-examples=70",
+                    "--attention=gmm-prf",
+                    "--model.layers=1",
+                    "--model.dim=16",
+                    "--model.hidden=16",
+                    "--model.classifier=0",
+                    "--model.features=8",
+                    "--model.redraw=3",
+                    "--model.dropout=0.1",
+                    "--optim.schedule=constant",
+                    "--optim.evaluate-every=8",
+                    "--optim.rate=1e-3",
+                    "--batch=16",
+                    "--steps=24",
+                    "--data=data"};
+
+Words mpirun(int processes, const Words& command) {
+  return Words{BOCHNER_MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", std::to_string(processes)} + command;
+}
+
+/// Of all tensors of the checkpoint: the model, the optimizer's moments, random features.
+std::string weights(const std::filesystem::path& checkpoint) {
+  Sha256 hash;
+  for (const auto& [name, tensor] : State::load(checkpoint).tensors) {
+    hash.update(bytes_of(name));
+    hash.update(bytes_of(tensor));
+  }
+  return hash.hex();
+}
+
+bool has(const Ended& ended, const std::string& text) { return ended.err.find(text) != std::string::npos; }
+
+/// The process of this rank that mpirun started.
+pid_t process_of(pid_t mpirun, int rank) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string pid = entry.path().filename();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string stat = contents(entry.path() / "stat");
+    const std::string after = stat.substr(std::min(stat.size(), stat.rfind(')') + 4));
+    if (std::atoi(after.c_str()) != mpirun) continue;
+    const std::string variables = contents(entry.path() / "environ");
+    if (variables.find(fmt::format("OMPI_COMM_WORLD_RANK={}", rank) + '\0') != std::string::npos) return std::stoi(pid);
+  }
+  return 0;
+}
+
+class Together : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kMpi) GTEST_SKIP() << kNoMpi;
+  }
+  Ended run(const Words& command) { return Process(command, folder_.path(), kAsRoot).wait(); }
+  std::string weights_of(const std::string& out) { return weights(folder_ / (out + "/checkpoint-last")); }
+  /// Starts a run that takes long, and waits until it has a checkpoint.
+  std::unique_ptr<Process> begun(int processes, const std::string& out) {
+    auto process = std::make_unique<Process>(
+        mpirun(processes, kLra + Words{"--steps=1000000", "--threads=1", "--out=" + out}), folder_.path(), kAsRoot);
+    EXPECT_TRUE(process->wait_for(process->err(), "step 16: valid"));
+    while (!std::filesystem::exists(folder_ / (out + "/checkpoint-last"))) usleep(1000);
+    return process;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Together, TheSameBitsForAnyNumberOfProcessesAndThreads) {
+  const Ended alone = run(kLra + Words{"--shards=8", "--out=alone", "--threads=1"});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const std::string expected = weights_of("alone");
+  const TrainResult reference = read_run(folder_ / "alone").result;
+  for (const int processes : {1, 2, 3, 4, 8}) {
+    for (const int threads : {1, 2}) {
+      const std::string out = fmt::format("of{}x{}", processes, threads);
+      const Ended ended =
+          run(mpirun(processes, kLra + Words{"--shards=8", "--out=" + out, fmt::format("--threads={}", threads)}));
+      ASSERT_EQ(ended.code, 0) << ended.err;
+      EXPECT_EQ(weights_of(out), expected) << out;
+      const TrainResult result = read_run(folder_ / out).result;
+      EXPECT_EQ(result.valid, reference.valid) << out;
+      EXPECT_EQ(result.test, reference.test) << out;
+      EXPECT_EQ(result.processes, processes);
+      const int64_t gradient = 4 * result.parameters;
+      if (processes == 1) {
+        EXPECT_EQ(result.bytes_sent, 0);
+      } else {
+        EXPECT_GT(result.bytes_sent, gradient / 2);
+      }
+      // Besides, loss and answers, whether parameters have gradients, and what time it is.
+      if (processes != 3) {
+        EXPECT_LE(result.bytes_sent, 2 * gradient + 4096) << out;
+      }
+    }
+  }
+}
+
+TEST_F(Together, ARunGoesOnInAnotherNumberOfProcesses) {
+  ASSERT_EQ(run(kLra + Words{"--shards=8", "--out=alone"}).code, 0);
+  ASSERT_EQ(run(mpirun(4, kLra + Words{"--shards=8", "--steps=8", "--out=cut"})).code, 0);
+  const Words longer = {BOCHNER_LRA, "--data=data", "--resume", "--out=cut"};
+  const Ended ended = run(longer + Words{"--steps=16"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  ASSERT_EQ(run(mpirun(2, longer + Words{"--steps=24"})).code, 0);
+  EXPECT_EQ(weights_of("cut"), weights_of("alone"));
+}
+
+TEST_F(Together, TheLibrarysOwnSumIsNearlyTheSame) {
+  ASSERT_EQ(run(mpirun(2, kLra + Words{"--out=exact"})).code, 0);
+  const Ended ended = run(mpirun(2, kLra + Words{"--reduce=fast", "--out=fast"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const auto loss = [&](const char* out) { return read_run(folder_ / out).result.valid.at(0).second; };
+  EXPECT_NEAR(loss("fast"), loss("exact"), 1e-4);
+}
+
+TEST_F(Together, OneThatIsKilledEndsAllAndSaysHowToGoOn) {
+  for (const int rank : {1, 0}) {
+    const std::string out = fmt::format("killed{}", rank);
+    const std::unique_ptr<Process> process = begun(3, out);
+    const pid_t victim = process_of(process->pid(), rank);
+    ASSERT_NE(victim, 0);
+    const auto begin = Clock::now();
+    ASSERT_EQ(kill(victim, SIGKILL), 0);
+    const Ended ended = process->wait();
+    EXPECT_LT(seconds_since(begin), 30);
+    EXPECT_NE(ended.code, 0);
+    EXPECT_TRUE(has(ended, fmt::format("process {} (pid {} on ", rank, victim))) << ended.err;
+    EXPECT_TRUE(has(ended, " has ended: it was killed, or has crashed")) << ended.err;
+    EXPECT_TRUE(has(ended, "go on with: ")) << ended.err;
+    const int64_t reached = State::load(folder_ / (out + "/checkpoint-last")).integer("run.step");
+    EXPECT_GE(reached, 8);
+    Process resumed(mpirun(2, {BOCHNER_LRA, "--data=data", "--resume", "--out=" + out}), folder_.path(), kAsRoot);
+    EXPECT_TRUE(resumed.wait_for(resumed.err(), fmt::format("continuing {} at step {}", out, reached)));
+    EXPECT_TRUE(resumed.wait_for(resumed.err(), fmt::format("step {}: valid", (reached / 8 + 1) * 8)));
+    resumed.kill(SIGUSR1);
+    EXPECT_EQ(resumed.wait().code, 75);
+  }
+}
+
+TEST_F(Together, OneThatIsFrozenEndsAll) {
+  const std::unique_ptr<Process> process = begun(2, "frozen");
+  const pid_t victim = process_of(process->pid(), 1);
+  ASSERT_NE(victim, 0);
+  const auto begin = Clock::now();
+  ASSERT_EQ(kill(victim, SIGSTOP), 0);
+  const Ended ended = process->wait();
+  kill(victim, SIGKILL);
+  EXPECT_LT(seconds_since(begin), 30);
+  EXPECT_NE(ended.code, 0);
+  EXPECT_TRUE(has(ended, fmt::format("process 1 (pid {} on ", victim))) << ended.err;
+  EXPECT_TRUE(has(ended, " gave no sign of life for 15 seconds")) << ended.err;
+}
+
+TEST_F(Together, ASignalToAnyOfThemSavesTheRun) {
+  ASSERT_EQ(run(kLra + Words{"--shards=8", "--out=alone"}).code, 0);
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    const std::string out = fmt::format("signal{}", signal);
+    const std::unique_ptr<Process> process = begun(2, out);
+    const pid_t one = process_of(process->pid(), 1);
+    ASSERT_NE(one, 0);
+    ASSERT_EQ(kill(one, signal), 0);
+    const Ended ended = process->wait();
+    EXPECT_EQ(ended.code, 75) << ended.err;
+    EXPECT_TRUE(has(ended, "interrupted")) << ended.err;
+    EXPECT_TRUE(has(ended, "--resume")) << ended.err;
+    EXPECT_GE(State::load(folder_ / (out + "/checkpoint-last")).integer("run.step"), 16);
+  }
+}
+
+TEST_F(Together, MistakesAreToldOnceAndNamed) {
+  const auto expect = [&](const Words& command, const Words& parts) {
+    const Ended ended = run(command);
+    EXPECT_NE(ended.code, 0) << parts.front();
+    for (const std::string& part : parts) EXPECT_TRUE(has(ended, part)) << part << "\n" << ended.err;
+    EXPECT_EQ(ended.err.find("error: "), ended.err.rfind("error: ")) << ended.err;
+  };
+  expect(mpirun(2, kLra + Words{"--batch=12"}), {"--shards=8: they do not divide a batch of 12 examples"});
+  expect(mpirun(3, kLra + Words{"--shards=2"}), {"shards: 2 are too few for 3 processes"});
+  expect(mpirun(2, {BOCHNER_TOY}), {"2 processes: this program trains in one"});
+  expect(mpirun(2, kLra + Words{"--process-timeout=1e-6"}), {"nothing came from process "});
+  expect(mpirun(1, kLra) + Words{":", "-n", "1"} + kLra + Words{"--optim.rate=2e-3"},
+         {"the configuration differs between processes: process 0 (pid ", "has the hash ", "optim.rate = 0.001)",
+          "but process 1 (pid ", "optim.rate = 0.002)"});
+}
+
+TEST_F(Together, OtherDataAreRefused) {
+  for (const char* name : {"a", "b"}) {
+    std::filesystem::create_directories(folder_ / name);
+    std::ofstream table(folder_ / (std::string(name) + "/table.csv"));
+    for (int i = 0; i < 200; ++i)
+      table << i % 7 << "," << (i * 5) % 11 << "," << (i + (name[0] == 'b' && i == 150)) % 2 << "\n";
+  }
+  const Words uci = {BOCHNER_UCI, "--data=table.csv", "--label=-1", "--steps=4", "--batch=16"};
+  const Ended same = run(Words{BOCHNER_MPIRUN, "--oversubscribe", "-wdir", folder_ / "a", "-n", "2"} + uci);
+  EXPECT_EQ(same.code, 0) << same.err;
+  const Ended ended = run(Words{BOCHNER_MPIRUN, "--oversubscribe", "-wdir", folder_ / "a", "-n", "1"} + uci +
+                          Words{":", "-wdir", folder_ / "b", "-n", "1"} + uci + Words{"--out=other"});
+  EXPECT_NE(ended.code, 0);
+  EXPECT_TRUE(has(ended, "the data that are read differs between processes: process 0 (pid ")) << ended.err;
+}
+
+TEST(Processes, ABuildWithoutMpiSaysSo) {
+  const TemporaryFolder folder;
+  const Ended version = Process({BOCHNER_LRA, "--version"}, folder.path()).wait();
+  EXPECT_NE(version.out.find(kMpi ? "\nMPI:      Open MPI" : "\nMPI:      no: "), std::string::npos) << version.out;
+  if (kMpi) return;
+  const Ended asked = Process({BOCHNER_LRA, "--processes=mpi"}, folder.path()).wait();
+  EXPECT_EQ(asked.code, 2) << asked.err;
+  EXPECT_TRUE(has(asked, "MPI: this build has none; install libopenmpi-dev")) << asked.err;
+}
+
+TEST(Processes, TasksOfSlurmThatDoNotKnowEachOtherAreRefused) {
+  const TemporaryFolder folder;
+  const Ended ended = Process(kLra, folder.path(), {{"SLURM_STEP_NUM_TASKS", "4"}}).wait();
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_TRUE(has(ended, "srun started 4 tasks, but they do not know each other")) << ended.err;
+}
+
+}  // namespace
+}  // namespace bochner

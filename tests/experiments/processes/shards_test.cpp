@@ -1,0 +1,117 @@
+// Steps whose batch is cut into shards, in one process.
+#include <gtest/gtest.h>
+
+#include "experiments/learners/learner.h"
+#include "layers/batch_norm.h"
+#include "tests/experiments/learner_problems.h"
+
+namespace bochner {
+namespace {
+
+using namespace test;  // NOLINT: the problems
+
+RunOptions in_shards(int64_t batch, int shards) {
+  RunOptions run = options_of(batch);
+  run.shards = shards;
+  return run;
+}
+
+std::string message(const RunOptions& run, const std::function<Problem()>& problem) {
+  try {
+    Learner learner(run, adamw(), problem());
+    learner.step(0);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Shards, TheirGradientIsThatOfTheBatch) {
+  const TaskData data = task_of(1);
+  OptimConfig optim = adamw();
+  optim.eps = 1e-3;  // keys' biases have no gradient but rounding, which Adam would make as large as any
+  for (const int shards : {1, 3, 4}) {
+    const auto learner = [&](const RunOptions& run) {
+      return Learner(run, optim, sequence::classification(run, encoder("softmax"), data, judged_by_accuracy()));
+    };
+    Learner whole = learner(options_of(12));
+    Learner parts = learner(in_shards(12, shards));
+    for (int64_t step = 0; step < 6; ++step) {
+      const StepResult a = whole.step(step);
+      const StepResult b = parts.step(step);
+      EXPECT_NEAR(a.loss.item(), b.loss.item(), 1e-6) << shards << " " << step;
+      EXPECT_EQ(a.correct.item(), b.correct.item()) << shards << " " << step;
+      EXPECT_EQ(b.count, a.count);
+    }
+    EXPECT_LT(apart(whole, parts), 1e-6) << shards;  // a step moves by 1e-3
+    const Metrics a = whole.evaluate(Split::test);
+    const Metrics b = parts.evaluate(Split::test);
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i].second, b[i].second, 1e-6) << a[i].first;
+  }
+}
+
+TEST(Shards, AreWeighedByTheirTerms) {
+  Learner whole(options_of(8), adamw(), of_tokens(options_of(8)));
+  Learner parts(in_shards(8, 8), adamw(), of_tokens(in_shards(8, 8)));
+  for (int64_t step = 0; step < 4; ++step) {
+    EXPECT_NEAR(whole.step(step).loss.item(), parts.step(step).loss.item(), 1e-6);
+  }
+  EXPECT_LT(apart(whole, parts), 1e-5);
+}
+
+TEST(Shards, AllSeeTheSameFeaturesAndTheirOwnDropout) {
+  const TaskData data = task_of(1);
+  const auto losses = [&](double dropout) {
+    EncoderOptions options = encoder("performer");
+    options.attention.mechanism.set_known({{"redraw", 1}});  // other features in one shard would be an Error
+    options.dropout = dropout;
+    const RunOptions run = in_shards(8, 4);
+    Learner learner(run, adamw(), sequence::classification(run, options, data, judged_by_accuracy()));
+    std::vector<double> all;
+    for (int64_t step = 0; step < 4; ++step) all.push_back(learner.step(step).loss.item());
+    return all;
+  };
+  EXPECT_EQ(losses(0.1), losses(0.1));
+  EXPECT_NE(losses(0.1), losses(0));
+}
+
+TEST(Shards, RefusesWhatCannotBeCut) {
+  const TableSplit rows = line(64, 1);
+  EXPECT_EQ(message(in_shards(12, 8), [&] { return of_numbers(in_shards(12, 8), rows); }),
+            "--shards=8: they do not divide a batch of 12 examples; choose a --batch or --shards that do");
+  RunOptions both = in_shards(8, 2);
+  both.accumulate = 2;
+  EXPECT_NE(message(both, [&] { return of_numbers(both, rows); }).find("leave out one of them"), std::string::npos);
+}
+
+/// Normalises its inputs by statistics of the batch, which belong to no shard.
+class Normalised final : public Module {
+ public:
+  explicit Normalised(Generator& init) : norm_(sub("norm"), 2), out_(sub("out"), 2, 1, init) {}
+  Variable forward(const Tensor& x) { return out_.forward(norm_.forward(x, true)); }
+
+ private:
+  BatchNorm1d norm_;
+  Linear out_;
+};
+
+TEST(Shards, RefusesStatisticsOfExamples) {
+  const TableSplit rows = line(64, 1);
+  const auto problem = [&](int shards) {
+    Problem changed = of_numbers(in_shards(8, shards), rows);
+    Generator init(1);
+    const auto model = std::make_shared<Normalised>(init);
+    changed.model = model;
+    changed.forward = [model](const Examples& examples, Context&) -> Outputs {
+      return {model->forward(examples.at("x"))};
+    };
+    return changed;
+  };
+  EXPECT_EQ(message(in_shards(8, 1), [&] { return problem(1); }), "");
+  EXPECT_NE(message(in_shards(8, 4), [&] { return problem(4); })
+                .find("norm.running_mean: shard 1 leaves it other than the shards before it"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace bochner
