@@ -91,6 +91,7 @@ check_tidy() {
 check_sanitizers() {
   local folders=(engine experiments layers autograd datasets)  # the longest ones first
   local long='Ridge.EqualsTheOptimumOfGradientDescent:UniversalFeatures.AreUnbiased:UniversalFeatures.VarianceIs*'
+  long+=':PathfinderDrawing.StatisticsOfASet:Pretrain.Learns*:QpnnProgram.Finds*:SparsityProgram.LearnsToSum'
   configure sanitize
   ninja -C build-sanitize "${folders[@]/#/test_}" fuzzers 2>&1 | show_progress >&2
   # shellcheck disable=SC2016

@@ -7,30 +7,50 @@ else()
 endif()
 option(BOCHNER_PRECOMPILE "Compile the standard library's headers once for all libraries" ${precompile})
 
-# bochner_precompile(TARGET header ...): those of the standard library, and `header ...` besides. Targets without `header ...`
-# share what the first one made: compilers accept it at another level of optimisation, but clang does not with none.
+set(standard_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <deque> <filesystem> <functional>
+  <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <string> <string_view> <utility> <vector> <fmt/format.h>)
+
+# bochner_precompile(TARGET [test]): TARGET is compiled with the standard headers at hand; tests have gtest's and JSON's besides.
+# Libraries of one empty file make them, so that nobody waits for
+# another target to be linked: one for libraries and one for programs, whose code is position-independent in another way, and one
+# for the engine where only that is optimised (compilers accept another level of optimisation, but clang not none).
 function(bochner_precompile target)
   if(NOT BOCHNER_PRECOMPILE)
     return()
   endif()
-  set(maker bochner_precompiled_by)
-  if(BOCHNER_SANITIZE AND target STREQUAL "bochner_engine")  # optimised, and the others are not
-    set(maker bochner_precompiled_by_engine)
+  get_target_property(type ${target} TYPE)
+  set(kind library)
+  set(headers ${standard_headers})
+  if("test" IN_LIST ARGN)
+    set(kind test)
+    list(APPEND headers <gtest/gtest.h> <nlohmann/json.hpp>)
+  elseif(type STREQUAL "EXECUTABLE")
+    set(kind program)
+  elseif(BOCHNER_SANITIZE AND target STREQUAL "bochner_engine")
+    set(kind engine)
   endif()
-  get_property(first GLOBAL PROPERTY ${maker})
-  if(first AND NOT ARGN)
-    target_precompile_headers(${target} REUSE_FROM ${first})
-    return()
+  set(maker bochner_precompiled_${kind})
+  if(NOT TARGET ${maker})
+    set(empty ${PROJECT_BINARY_DIR}/precompiled/${kind}.cpp)
+    file(CONFIGURE OUTPUT ${empty} CONTENT "")
+    add_library(${maker} OBJECT ${empty})
+    target_link_libraries(${maker} PRIVATE bochner_flags fmt::fmt)
+    if(kind STREQUAL "engine")
+      target_compile_options(${maker} PRIVATE -O1)
+    elseif(NOT kind STREQUAL "library")
+      set_target_properties(${maker} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+      target_compile_options(${maker} PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIE})
+      bochner_quick_to_compile(${maker})
+    endif()
+    if(kind STREQUAL "test")
+      target_link_libraries(${maker} PRIVATE nlohmann_json::nlohmann_json GTest::gtest)
+    endif()
+    target_precompile_headers(${maker} PRIVATE ${headers})
   endif()
-  if(NOT ARGN)
-    set_property(GLOBAL PROPERTY ${maker} ${target})
-  endif()
-  target_precompile_headers(${target} PRIVATE <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring>
-    <deque> <filesystem> <functional> <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <string>
-    <string_view> <utility> <vector> <fmt/format.h> ${ARGN})
-  # Tests. g++ 12 was seen to warn of headers of its own that were precompiled with gtest; warnings of tests are errors with
-  # clang, in the sanitizers' build, and with g++ beside a compiler cache.
-  if(ARGN AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_precompile_headers(${target} REUSE_FROM ${maker})
+  # g++ 12 was seen to warn of headers of its own that were precompiled with gtest; warnings of tests are errors with clang, in
+  # the sanitizers' build, and with g++ beside a compiler cache.
+  if(kind STREQUAL "test" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -Wno-error)
   endif()
 endfunction()

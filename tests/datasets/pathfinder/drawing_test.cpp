@@ -7,12 +7,14 @@
 #include <numeric>
 
 #include "engine/io/sha256.h"
+#include "engine/sanitizer.h"
 #include "tests/datasets/testing.h"
 
 namespace bochner::pathfinder {
 namespace {
 
 constexpr Difficulty kDifficulties[] = {Difficulty::easy, Difficulty::intermediate, Difficulty::hard};
+constexpr uint64_t kPictures = kAddressSanitizer ? 30 : 500;
 
 Drawing picture(int64_t size, Difficulty difficulty, uint64_t number) {
   return draw(parameters(size, difficulty), Generator(0).fork(number));
@@ -116,7 +118,7 @@ int label_by_ink(Drawing drawing) {
 
 TEST(PathfinderDrawing, LabelsAreFoundByFollowingTheDashes) {
   for (const Difficulty difficulty : kDifficulties) {
-    for (uint64_t i = 0; i < 500; ++i) {
+    for (uint64_t i = 0; i < kPictures; ++i) {
       const Drawing drawing = picture(32, difficulty, i);
       ASSERT_EQ(label_by_dashes(drawing), drawing.label) << name_of(difficulty) << " image " << i;
     }
@@ -125,7 +127,7 @@ TEST(PathfinderDrawing, LabelsAreFoundByFollowingTheDashes) {
 
 TEST(PathfinderDrawing, LabelsAreFoundByFollowingTheInk) {
   for (const Difficulty difficulty : kDifficulties) {
-    for (uint64_t i = 0; i < 500; ++i) {
+    for (uint64_t i = 0; i < kPictures; ++i) {
       const Drawing drawing = picture(32, difficulty, i);
       ASSERT_EQ(label_by_ink(drawing), drawing.label) << name_of(difficulty) << " image " << i;
     }
@@ -135,7 +137,7 @@ TEST(PathfinderDrawing, LabelsAreFoundByFollowingTheInk) {
 TEST(PathfinderDrawing, LabelsOfLargerPicturesAreFoundByFollowingTheDashes) {
   for (const int64_t size : {64, 128, 256}) {
     for (const Difficulty difficulty : kDifficulties) {
-      for (uint64_t i = 0; i < (size == 64 ? 10 : 30); ++i) {
+      for (uint64_t i = 0; i < (kAddressSanitizer ? 2 : size == 64 ? 10 : 30); ++i) {
         const Drawing drawing = picture(size, difficulty, i);
         ASSERT_EQ(label_by_dashes(drawing), drawing.label) << size << " " << name_of(difficulty) << " image " << i;
       }
