@@ -1,4 +1,4 @@
-// Activations in bf16 (engine/bf16.h) on the CPU, where ops convert their inputs and outputs, and on a card, whose
+// Activations in bf16 (engine/bf16.h) on the CPU, where some ops convert their inputs and outputs, and on a card, whose
 // kernels read and write bf16. The squared error of an op against f64 is at most twice that of its composition of plain
 // ops that rounds each intermediate to bf16.
 #include <gtest/gtest.h>
