@@ -11,7 +11,7 @@ namespace {
 
 /// The ids of a batch, padded; T is the type they get.
 template <class T>
-void fill_ids(const Dataset& dataset, const Batch& batch, int64_t width, int64_t pad_id) {
+void fill_ids(const Dataset& dataset, const Batch& batch, int64_t width, const LoaderOptions& options) {
   const int sequences = dataset.sequences();
   const auto* lengths = batch.lengths.data<int64_t>();
   auto* ids = batch.ids.data<T>();
@@ -21,9 +21,12 @@ void fill_ids(const Dataset& dataset, const Batch& batch, int64_t width, int64_t
     for (int s = 0; s < sequences; ++s, ++lengths, ids += width, mask += width) {
       dataset.copy_tokens(example, s, std::span(tokens).first(static_cast<size_t>(*lengths)));
       std::transform(tokens.begin(), tokens.begin() + *lengths, ids, [](int64_t id) { return static_cast<T>(id); });
-      std::fill(ids + *lengths, ids + width, static_cast<T>(pad_id));
+      std::fill(ids + *lengths, ids + width, static_cast<T>(options.pad_id));
       std::fill(mask, mask + *lengths, true);
       std::fill(mask + *lengths, mask + width, false);
+      if (!options.mask_zeros || *lengths == 0) continue;
+      std::transform(tokens.begin(), tokens.begin() + *lengths, mask, [](int64_t id) { return id != 0; });
+      mask[0] = mask[0] || std::find(mask, mask + *lengths, true) == mask + *lengths;
     }
   }
 }
@@ -116,9 +119,9 @@ Batch Loader::make(LoaderPosition position) {
   batch.ids = Tensor::empty(shape, options_.ids);
   batch.mask = Tensor::empty(shape, DType::boolean);
   if (options_.ids == DType::i64) {
-    fill_ids<int64_t>(*dataset_, batch, width, options_.pad_id);
+    fill_ids<int64_t>(*dataset_, batch, width, options_);
   } else {
-    fill_ids<int32_t>(*dataset_, batch, width, options_.pad_id);
+    fill_ids<int32_t>(*dataset_, batch, width, options_);
   }
   return batch;
 }

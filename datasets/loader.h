@@ -56,6 +56,9 @@ struct LoaderOptions {
   int64_t max_length = 0;
   /// Every batch is max_length long instead of as long as its longest sequence.
   bool pad_to_max = false;
+  /// The mask is false at tokens 0, too, as in the code of LRA and SKY, to which black pixels are padding. A sequence
+  /// of nothing else keeps its first token.
+  bool mask_zeros = false;
   /// The length of a batch is rounded up to a multiple of this.
   int64_t multiple_of = 1;
   int64_t pad_id = 0;

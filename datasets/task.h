@@ -17,6 +17,7 @@ struct Task {
   int64_t max_length = 0;  ///< tokens of the longest sequence that a model sees
   int sequences = 1;       ///< 2 for pairs
   std::string metric = "accuracy";
+  bool masks_zeros = false;  ///< tokens 0 count as padding (LoaderOptions::mask_zeros)
 };
 
 /// A task with its data, each part under the name that papers give it.

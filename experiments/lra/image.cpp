@@ -10,8 +10,10 @@ namespace {
 
 struct ImageConfig {
   bool partial = false;
+  bool mask_black = false;
 
   void fields(Fields& f) {
+    f("mask-black", mask_black, "take black pixels for padding, as the code of the arena and of SKY does");
     f("partial", partial, "take fewer training images than the 50,000 published ones; fewer test images always are");
   }
 };
@@ -23,10 +25,17 @@ ArenaTask image_task() {
   ArenaTask task;
   task.name = "image";
   task.fields = [config](Fields& f) { f.group("image", *config); };
-  task.about = [](const RunOptions&) { return images::task(); };
-  task.load = [config](const RunOptions& run, const Messages& messages) {
+  const auto about = [config] {
+    Task made = images::task();
+    made.masks_zeros = config->mask_black;
+    return made;
+  };
+  task.about = [about](const RunOptions&) { return about(); };
+  task.load = [config, about](const RunOptions& run, const Messages& messages) {
     const std::filesystem::path folder = std::filesystem::path(run.data) / "cifar10";
-    return images::load_task({.folder = folder, .partial = config->partial}, messages.say);
+    TaskData data = images::load_task({.folder = folder, .partial = config->partial}, messages.say);
+    data.task = about();
+    return data;
   };
   return task;
 }

@@ -16,8 +16,10 @@ struct PathfinderConfig {
   std::string split = "arena";
   uint64_t split_seed = 0;
   bool partial = false;
+  bool mask_black = false;
 
   void fields(Fields& f) {
+    f("mask-black", mask_black, "take black pixels for padding, as the code of the arena and of SKY does");
     f("difficulty", difficulty, "contours of 6, 9 or 14 dashes; the papers report hard")
         .one_of({"easy", "intermediate", "hard"});
     f("split", split,
@@ -34,6 +36,11 @@ struct PathfinderConfig {
             .split = pathfinder::split_named(split),
             .seed = split_seed};
   }
+  Task about(const RunOptions& run) const {
+    Task task = pathfinder::task(options(run));
+    task.masks_zeros = mask_black;
+    return task;
+  }
 };
 
 ArenaTask task_of(const std::string& name, int64_t size) {
@@ -42,9 +49,11 @@ ArenaTask task_of(const std::string& name, int64_t size) {
   ArenaTask task;
   task.name = name;
   task.fields = [config, name](Fields& f) { f.group(name, *config); };
-  task.about = [config](const RunOptions& run) { return pathfinder::task(config->options(run)); };
+  task.about = [config](const RunOptions& run) { return config->about(run); };
   task.load = [config](const RunOptions& run, const Messages& messages) {
-    return pathfinder::load_task(config->options(run), messages.say);
+    TaskData data = pathfinder::load_task(config->options(run), messages.say);
+    data.task = config->about(run);
+    return data;
   };
   return task;
 }

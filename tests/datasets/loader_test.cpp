@@ -58,6 +58,19 @@ TEST(Loader, PadsToTheLongestOfTheBatchAndMasksByLength) {
   EXPECT_EQ(last.position, (LoaderPosition{0, 1}));
 }
 
+TEST(Loader, MasksZerosWhereAsked) {
+  const std::vector<uint8_t> tokens = {0, 5, 0, 6, 0, 0};
+  const auto data = std::make_shared<const PackedDataset<uint8_t>>("toy", tokens, std::vector<int64_t>{0, 4, 6, 6},
+                                                                   std::vector<int32_t>{0, 0, 0});
+  const auto mask = [&](bool zeros) {
+    Loader loader(data, {.batch_size = 3, .mask_zeros = zeros, .shuffle = false});
+    return loader.next().mask.to_vector<int64_t>();
+  };
+  EXPECT_EQ(mask(false), (std::vector<int64_t>{1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0}));
+  // The second sequence has zeros alone, and keeps one; the third has nothing.
+  EXPECT_EQ(mask(true), (std::vector<int64_t>{0, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0}));
+}
+
 TEST(Loader, LengthFollowsTheOptions) {
   const auto width = [](LoaderOptions options) {
     options.batch_size = 3;

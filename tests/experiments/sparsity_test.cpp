@@ -33,6 +33,21 @@ TEST(GradientStatistics, AreWorkedOutByHand) {
   EXPECT_THROW(sequence::gradient_statistics(Tensor::zeros({0, 3, 2})), Error);
 }
 
+TEST(SequenceConfig, TellsTheModelWhatItIsTold) {
+  sequence::ModelConfig config;
+  Fields fields = Fields::of(config);
+  const auto told = [&] { return encoder_options(config, "softmax", sparsity::task({.length = 30})); };
+  EXPECT_EQ(told().activation, Activation::gelu);
+  EXPECT_EQ(told().norm_eps, 1e-5);
+  const int64_t vocabulary = told().vocabulary;
+  fields.at("activation").assign("gelu-tanh");
+  fields.at("norm-eps").assign("1e-6");
+  fields.at("mask-token").assign("true");
+  EXPECT_EQ(told().activation, Activation::gelu_tanh);
+  EXPECT_EQ(told().norm_eps, 1e-6);
+  EXPECT_EQ(told().vocabulary, vocabulary + 1);
+}
+
 TEST(SequenceConfig, TellsMechanismsWhatItIsTold) {
   sequence::ModelConfig config;
   Fields fields = Fields::of(config);

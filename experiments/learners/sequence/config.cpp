@@ -33,6 +33,9 @@ void ModelConfig::fields(Fields& f) {
     "mean-padded divides by the padded length, as SKY's code does");
   f("pair", pair, {{"arena", Encoder::Pair::arena}, {"skyformer", Encoder::Pair::skyformer}},
     "head on two sequences u, v: arena reads [u, v] with two hidden layers, skyformer [u, v, u v, u - v] with one");
+  f("activation", activation, {{"gelu", Activation::gelu}, {"gelu-tanh", Activation::gelu_tanh}},
+    "of the feed-forward blocks; gelu-tanh is the approximation that the code of LRA has");
+  f("norm-eps", norm_eps, "added to the variance in LayerNorm").above(0);
   f("init", init, {{"fan-in", Init::fan_in}, {"xavier", Init::xavier}, {"normal", Init::normal}}, "initial weights");
   f("projection-bias", projection_bias, "give the projections of attention a bias");
   f("mask-token", mask_token, "have one more token, which hides others where the model learns to name them");
@@ -65,6 +68,8 @@ EncoderOptions encoder_options(const ModelConfig& model, const std::string& atte
   options.positions = model.positions;
   options.pooling = model.pooling;
   options.pair = model.pair;
+  options.activation = model.activation;
+  options.norm_eps = model.norm_eps;
   options.embedding_deviation = model.embedding_deviation;
   options.dropout = model.dropout;
   options.recompute = model.recompute;

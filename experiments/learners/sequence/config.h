@@ -24,6 +24,8 @@ struct ModelConfig {
   EncoderOptions::Positions positions = EncoderOptions::Positions::learned;
   EncoderOptions::Pooling pooling = EncoderOptions::Pooling::mean;
   EncoderOptions::Pair pair = EncoderOptions::Pair::arena;
+  Activation activation = Activation::gelu;
+  double norm_eps = 1e-5;
   LinearOptions::Init init = LinearOptions::Init::fan_in;
   bool projection_bias = true;
   bool mask_token = false;

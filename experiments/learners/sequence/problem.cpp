@@ -35,6 +35,7 @@ Problem without_model(const RunOptions& run, const EncoderOptions& options, cons
   in_order.batch_size = run.batch;
   in_order.max_length = data.task.max_length;
   in_order.pad_to_max = options.pooling == EncoderOptions::Pooling::mean_padded;
+  in_order.mask_zeros = data.task.masks_zeros;
   in_order.shuffle = false;
   in_order.seed = stream_of(run.seed, Stream::order).seed();
   LoaderOptions shuffled = in_order;

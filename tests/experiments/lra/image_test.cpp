@@ -37,6 +37,11 @@ TEST(ImageTask, ThreeStepsAndTheSizeOfTheTestSetBesideTheNumbers) {
   const auto results = nlohmann::json::parse(contents(folder / "a/results.json"));
   EXPECT_EQ(results["remarks"].back(), remark);
   EXPECT_EQ(results["data"].size(), 6U);
+  // The first image of each file is black.
+  const Ended measured = Process({BOCHNER_LRA, "--evaluate=a"}, folder.path()).wait();
+  const Ended masked = Process({BOCHNER_LRA, "--evaluate=a", "--image.mask-black=true"}, folder.path()).wait();
+  EXPECT_EQ(masked.code, 0) << masked.err;
+  EXPECT_NE(masked.out, measured.out);
 }
 
 }  // namespace
