@@ -1,31 +1,33 @@
 #!/usr/bin/env python3
 """Training steps of this build beside a peer's, in turn on the same machine, as a Markdown table.
 
-  tests/bench/compare.py --peer 'tuned.sh python3 peer_torch.py' [--rounds 3] [--only small-1024] [--build build]
+  tests/bench/compare.py --peer 'torch2.sh' [--precision bf16] [--rounds 5] [--only small-1024] [--record FILE]
+  tests/bench/compare.py --peer 'python3 tests/bench/peer_bert.py' --only bert-base,minilm
   tests/bench/compare.py --growth [--build build]
 
-The peer is a command to which the name of a workload and `--seconds S` are added; it prints a JSON line with `step_ms`
-and `peak_mb`. Each round times one and then the other; the table shows the median over rounds of each and of the ratio
-within a round. --growth times the project alone at lengths 1k ... 64k, batch 1, and fits the exponent of time and memory.
-Both run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the environment.
+The peer is a command to which the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with
+`step_ms` and `peak_mb`. Each round times one and then the other; the table shows the median over rounds of each and of the
+ratio within a round, beside the bar that this project set itself against the newest PyTorch. --record keeps the table with
+where it came from, as docs/results/make.py reads it. --growth times the project alone at lengths 1k ... 64k, batch 1, and
+fits the exponent of time and memory. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the
+environment.
 """
-import argparse, json, math, os, shlex, statistics, subprocess, sys
+import argparse, datetime, json, math, os, platform, shlex, statistics, subprocess, sys
 
 SMALL = "--layers 2 --dim 64 --heads 2 --hidden 128 --batch 16"
 TEXT = "--layers 4 --dim 256 --heads 4 --hidden 1024 --batch 4 --length 4000"
-MLP = "--batch 1024"
-WORKLOADS = {  # name of the peer's workload: attention, options of training_step, least ratio, largest share of memory
-    "small-1024-softmax": ("softmax", SMALL + " --length 1024", 1.8, None),
-    "small-1024-performer-128": ("performer", SMALL + " --length 1024", 2.2, 1 / 4),
-    "small-1024-gmm-prf-128": ("gmm-prf", SMALL + " --length 1024", 2.2, 1 / 4),
-    "small-4096-softmax": ("softmax", SMALL + " --length 4096", 1.8, 1 / 10),
-    "small-4096-performer-128": ("performer", SMALL + " --length 4096", 2.5, 1 / 4),
-    "text-b4-softmax": ("softmax", TEXT, 1.3, 1 / 3),
-    "text-b4-performer-128": ("performer", TEXT, 1.3, 1 / 3),
-    "text-b4-gmm-prf-128": ("gmm-prf", TEXT, 1.3, 1 / 3),
-    "mlp": ("none", "--batch 1024", 1.4, None),
-    "text-b4-performer-256": ("performer", TEXT + " --features 256", 1.4, None),
-    "text-b4-gmm-prf-256": ("gmm-prf", TEXT + " --features 256", 1.4, None),
+BERT = "--bert --length 128 "
+WORKLOADS = {  # name of the peer's workload: attention, options of training_step, least ratio by precision
+    "small-1024-sdpa": ("softmax", SMALL + " --length 1024", {"f32": 2.0, "bf16": 1.6}),
+    "small-1024-performer-128": ("performer", SMALL + " --length 1024", {"f32": 3.0, "bf16": 1.8}),
+    "small-4096-sdpa": ("softmax", SMALL + " --length 4096", {"f32": 2.2, "bf16": 1.6}),
+    "small-4096-performer-128": ("performer", SMALL + " --length 4096", {"f32": 4.0, "bf16": 1.8}),
+    "text-b4-sdpa": ("softmax", TEXT, {"bf16": 1.5}),
+    "text-b4-performer-128": ("performer", TEXT, {"f32": 1.9, "bf16": 1.4}),
+    "text-b4-gmm-prf-128": ("gmm-prf", TEXT, {"f32": 1.9, "bf16": 1.4}),
+    "mlp": ("none", "--batch 1024", {"f32": 1.5}),
+    "bert-base": ("softmax", BERT + "--batch 8 --layers 12 --dim 768 --heads 12 --hidden 3072", {"f32": 1.15}),
+    "minilm": ("softmax", BERT + "--batch 32 --layers 6 --dim 384 --heads 12 --hidden 1536", {"f32": 1.4}),
 }
 
 
@@ -35,29 +37,43 @@ def run(command):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def step(build, attention, options, seconds):
-    return run([f"{build}/bin/training_step", "--attention", attention, "--threads", "2", "--seconds", str(seconds)]
-               + options.split())  # 128 features unless the options say otherwise
+def step(a, attention, options):
+    return run([f"{a.build}/bin/training_step", "--attention", attention, "--threads", "2", "--seconds", str(a.seconds),
+                "--precision", a.precision] + options.split())  # 128 features unless the options say otherwise
 
 
 def compare(a):
-    print("| workload | project, ms | peer, ms | faster | at least | project, MB | peer, MB | memory | at most | allocations |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for name, (attention, options, ratio, share) in WORKLOADS.items():
-        if a.only and a.only not in name:
+    head = ["workload", "project, ms", "peer, ms", "faster", "at least", "slowest round", "project, MB", "peer, MB", "memory"]
+    rows = []
+    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
+    for name, (attention, options, bars) in WORKLOADS.items():
+        if a.only and not any(part in name for part in a.only.split(",")):
             continue
         pairs = []
         for _ in range(a.rounds):
-            ours = step(a.build, attention, options, a.seconds)
-            pairs.append((ours, run(shlex.split(a.peer) + [name, "--seconds", str(a.seconds)])))
+            ours = step(a, attention, options)
+            pairs.append((ours, run(shlex.split(a.peer) + [name, "--dtype", a.precision, "--seconds", str(a.seconds)])))
         middle = lambda values: statistics.median(list(values))
-        ours_ms, peer_ms = middle(o["step_ms"] for o, _ in pairs), middle(p["step_ms"] for _, p in pairs)
-        ours_mb, peer_mb = middle(o["peak_mb"] for o, _ in pairs), middle(p["peak_mb"] for _, p in pairs)
-        faster = middle(p["step_ms"] / o["step_ms"] for o, p in pairs)
-        allocations = max(o["system_allocations"] for o, _ in pairs)
-        limit = f"{share:.2f}" if share else ""
-        print(f"| {name} | {ours_ms:.1f} | {peer_ms:.1f} | {faster:.2f} | {ratio} | {ours_mb:.0f} | {peer_mb:.0f} | "
-              f"{ours_mb / peer_mb:.3f} | {limit} | {allocations} |", flush=True)
+        ours, peer = ([middle(pair[i][key] for pair in pairs) for key in ("step_ms", "peak_mb")] for i in (0, 1))
+        ratios = [p["step_ms"] / o["step_ms"] for o, p in pairs]
+        rows.append([name, f"{ours[0]:.1f}", f"{peer[0]:.1f}", f"{middle(ratios):.2f}", str(bars.get(a.precision, "")),
+                     f"{min(ratios):.2f}", f"{ours[1]:.0f}", f"{peer[1]:.0f}", f"{ours[1] / peer[1]:.2f}"])
+        print(f"| {' | '.join(rows[-1])} |", flush=True)
+    if a.record:
+        keep(a, pairs[-1][1], head, rows)
+
+
+def keep(a, peer, head, rows):
+    text = lambda *command: subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
+    processor = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith(("model name", "flags"))]
+    useful = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in processor[1].split()]
+    with open(a.record, "w") as file:
+        json.dump({"git": text("git", "describe", "--always", "--dirty").strip(), "build": {"compiler": text("g++", "--version").splitlines()[0]},
+                   "seed": 1, "date": f"{datetime.date.today()}", "precision": a.precision, "load": os.getloadavg(),
+                   "machine": f"{os.cpu_count()} cores of an {processor[0]} ({', '.join(useful)}), {platform.system()}",
+                   "peer": f"PyTorch {peer['torch']}", "rounds": a.rounds, "seconds": a.seconds,
+                   "tables": [{"title": "steps", "head": head, "rows": rows}]}, file, indent=1)
+        file.write("\n")
 
 
 def slope(xs, ys):
@@ -71,7 +87,7 @@ def growth(a):
     lengths = [1 << i for i in range(10, 17)]
     print("| attention | " + " | ".join(f"{n // 1024}k" for n in lengths) + " | exponent |\n|---" + "|---" * (len(lengths) + 1) + "|")
     for attention in ("performer", "gmm-prf", "linear-elu", "softmax"):
-        rows = [step(a.build, attention, f"--batch 1 --length {n}", a.seconds) for n in lengths]
+        rows = [step(a, attention, f"--batch 1 --length {n}") for n in lengths]
         for figure, unit in (("step_ms", "ms"), ("tensor_peak_mb", "MB")):
             values = [r[figure] for r in rows]
             cells = " | ".join(f"{v:.1f}" for v in values)
@@ -85,7 +101,9 @@ def main():
     p.add_argument("--build", default="build")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--seconds", type=float, default=5)
-    p.add_argument("--only", help="workloads whose name contains this")
+    p.add_argument("--precision", default="f32", choices=["f32", "bf16"])
+    p.add_argument("--only", help="workloads whose name contains this, or one of A,B,...")
+    p.add_argument("--record", help="a JSON file for the table")
     a = p.parse_args()
     if not a.growth and not a.peer:
         p.error("give --peer COMMAND or --growth")
