@@ -54,6 +54,12 @@ SHORTER = [
     (r"\./run --no-install \.\.\.", "=> ./run --no-install attention --show softmax"),
     (r"\./run --cuda .*\.\.\.", "=> ./run --cuda --help ?--cuda"),  # nvcc takes minutes; check_kernels is a stage
     (r"\./run --mpi build", "=> ./run --mpi --help ?--mpi"),  # in the mirror, another option of CMake builds all again
+    (r"mpirun .*max-length=1048576 .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
+                                        "build/bin/lra --random-data --listops.max-length=8192 --batch=1 --steps=1 --model.causal=true "
+                                        "--model.positions=sinusoidal --sequence-shards=2 --out=runs/million ?runs/million/report.html"),
+    (r"mpirun .*--sequence-shards=2 .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
+                                         "build/bin/lra --task=listops --sequence-shards=2 --out=runs/slices " + LRA +
+     " ?runs/slices/report.html"),
     (r"mpirun .*build/bin/lra .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
                                    "build/bin/lra --task=listops --batch=32 --out=runs/two " + LRA + " ?runs/two/report.html"),
     (r"\./run NAME \.\.\.", "=> ./run attention --show softmax"),
@@ -79,6 +85,7 @@ SHORTER = [
     (r"\./run lra .*", LRA),
     (r"\./run glue --predict=.*", "=> ./run glue --help ?--predict TEXT"),  # a pretrained model and GLUE are not here
     (r"\./run glue .*", "--dump-config"),
+    (r"\./run vit .*", "--dump-config"),  # its images, and a pretrained model, are not here
     (r"\./run (convert|pretrain) .*--pretrained=.*", "--dump-config"),
     (r"\./run pretrain .*", "--text=README.md --valid-text=docs/README.md --test-text=docs/library.md --steps=1 --batch=2 --max-length=16 "
                             "--vocabulary-size=300 --model.layers=1 --model.dim=16 --model.hidden=16 --optim.warmup=0"),

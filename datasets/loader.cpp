@@ -37,6 +37,8 @@ void check(const Dataset& dataset, const LoaderOptions& options) {
   if (options.batch_size < 1) fail("loader: batch_size {} must be at least 1", options.batch_size);
   if (options.max_length < 0) fail("loader: max_length {} is negative; 0 keeps all tokens", options.max_length);
   if (options.multiple_of < 1) fail("loader: multiple_of {} must be at least 1", options.multiple_of);
+  if (options.group_by_length < 0)
+    fail("loader: group_by_length {} is negative; 0 groups none", options.group_by_length);
   if (options.prefetch < 0) fail("loader: prefetch {} is negative; 0 makes no batch ahead", options.prefetch);
   if (options.pad_to_max && options.max_length == 0) fail("loader: pad_to_max needs a max_length to pad to");
   if (options.ids != DType::i64 && options.ids != DType::i32) {
@@ -79,14 +81,41 @@ LoaderPosition Loader::after(LoaderPosition position) const {
 
 void Loader::set_order(int64_t epoch) {
   if (order_.epoch == epoch) return;
+  Generator generator = Generator(options_.seed).fork(static_cast<uint64_t>(epoch));
+  const bool is_new = options_.shuffle || order_.examples.empty();
   if (options_.shuffle) {
-    Generator generator = Generator(options_.seed).fork(static_cast<uint64_t>(epoch));
     order_.examples = permutation(dataset_->size(), generator).to_vector<int64_t>();
   } else if (order_.examples.empty()) {
     order_.examples.resize(static_cast<size_t>(dataset_->size()));
     std::iota(order_.examples.begin(), order_.examples.end(), 0);
   }
+  if (is_new && options_.group_by_length > 0) group_by_length(generator);
   order_.epoch = epoch;
+}
+
+/// Tokens that the example gets in a batch at least.
+int64_t Loader::width(int64_t example) const {
+  int64_t width = 0;
+  for (int s = 0; s < dataset_->sequences(); ++s) width = std::max(width, dataset_->length(example, s));
+  return options_.max_length > 0 ? std::min(width, options_.max_length) : width;
+}
+
+/// Examples that fill no batch stay the last: sorted, they would always be the longest.
+void Loader::group_by_length(Generator& generator) {
+  const int64_t batch = options_.batch_size;
+  const int64_t batches = dataset_->size() / batch;
+  const auto begin = order_.examples.begin();
+  for (int64_t first = 0; first < batches; first += options_.group_by_length) {
+    const int64_t last = std::min(first + options_.group_by_length, batches);
+    std::stable_sort(begin + first * batch, begin + last * batch,
+                     [this](int64_t a, int64_t b) { return width(a) < width(b); });
+  }
+  if (!options_.shuffle || batches == 0) return;
+  const std::vector<int64_t> sorted = order_.examples;
+  auto to = begin;
+  for (const int64_t from : permutation(batches, generator).to_vector<int64_t>()) {
+    to = std::copy_n(sorted.begin() + from * batch, batch, to);
+  }
 }
 
 Batch Loader::make(LoaderPosition position) {
@@ -108,11 +137,10 @@ Batch Loader::make(LoaderPosition position) {
   for (const int64_t example : batch.examples) {
     *labels++ = dataset_->label(example);
     for (int s = 0; s < sequences; ++s) {
-      int64_t length = dataset_->length(example, s);
-      if (options_.max_length > 0) length = std::min(length, options_.max_length);
-      *lengths++ = length;
-      width = std::max(width, length);
+      const int64_t length = dataset_->length(example, s);
+      *lengths++ = options_.max_length > 0 ? std::min(length, options_.max_length) : length;
     }
+    width = std::max(width, this->width(example));
   }
   width = round_up(width, options_.multiple_of);
   shape.push_back(width);

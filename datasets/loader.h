@@ -11,8 +11,8 @@
 //   Loader test(data.test, {.batch_size = 32, .shuffle = false});
 //   for (int64_t i = 0; i < test.steps_per_epoch(); ++i) score(test.next());
 //
-// The order of epoch e is a permutation that depends only on the size of the data set, `seed` and e, not on threads,
-// prefetching or how the run got there.
+// The order of epoch e is a permutation that depends only on the data set, `seed`, `group_by_length` and e, not on
+// threads, prefetching or how the run got there.
 #pragma once
 
 #include <condition_variable>
@@ -28,6 +28,8 @@
 #include "engine/tensor.h"
 
 namespace bochner {
+
+class Generator;
 
 /// A place between two batches: `step` batches of epoch `epoch` were taken.
 struct LoaderPosition {
@@ -65,6 +67,10 @@ struct LoaderOptions {
   /// Type of the ids: i64 or i32.
   DType ids = DType::i64;
   bool shuffle = true;
+  /// Batches of similar lengths, so that less of them is padding: the examples of this many batches that follow one
+  /// another are sorted by length before they are cut into batches; with `shuffle`, all batches of the epoch then
+  /// change places. 0: none.
+  int64_t group_by_length = 0;
   uint64_t seed = 0;
   /// Omit the last batch of an epoch if it is not full.
   bool drop_last = false;
@@ -100,6 +106,8 @@ class Loader {
 
   LoaderPosition after(LoaderPosition position) const;
   void set_order(int64_t epoch);
+  void group_by_length(Generator& generator);
+  int64_t width(int64_t example) const;
   Batch make(LoaderPosition position);
   void work();
 

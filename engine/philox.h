@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/math.h"
 
@@ -95,8 +96,9 @@ BOCHNER_HD inline NormalPair<double> normal_pair(uint32_t x0, uint32_t x1, uint3
 
 #if !defined(__CUDACC__)
 
-/// Blocks that philox_batch makes at once.
+/// Blocks that philox_batch makes at once, unless it is told to make fewer, and the fewest.
 inline constexpr int64_t kPhiloxBatch = 32;
+inline constexpr int64_t kSmallPhiloxBatch = 8;
 
 /// Eight words, one in the lower half of each 64-bit lane; upper halves may hold anything.
 using PhiloxLanes [[gnu::vector_size(64)]] = uint64_t;
@@ -112,9 +114,10 @@ inline PhiloxLanes philox_product(PhiloxLanes a, uint32_t b) {
 #endif
 }
 
-/// Words 4 first ... 4 (first + kPhiloxBatch) - 1 of the stream, in order.
+/// Words 4 first ... 4 (first + Blocks) - 1 of the stream, in order; Blocks is a multiple of 8.
+template <int64_t Blocks = kPhiloxBatch>
 inline void philox_batch(uint64_t seed, uint64_t first, uint32_t* words) {
-  constexpr int kVectors = kPhiloxBatch / 8;
+  constexpr int kVectors = Blocks / 8;
   PhiloxLanes x[kVectors], y[kVectors], z[kVectors], w[kVectors];
   for (int v = 0; v < kVectors; ++v) {
     x[v] = PhiloxLanes{0, 1, 2, 3, 4, 5, 6, 7} + (first + 8 * static_cast<uint64_t>(v));
@@ -157,9 +160,14 @@ class PhiloxWindow {
   /// `count` words from `place` on, valid until the next call.
   const uint32_t* draw(uint64_t seed, uint64_t place, int64_t count) {
     const auto skip = static_cast<int64_t>(place % 4);
-    for (int64_t made = 0; made < skip + count; made += 4 * kPhiloxBatch) {
-      philox_batch(seed, place / 4 + static_cast<uint64_t>(made / 4), words_ + made);
-    }
+    int64_t made = 0;
+    const auto next = [&]<int64_t Blocks>(std::integral_constant<int64_t, Blocks>) {
+      philox_batch<Blocks>(seed, place / 4 + static_cast<uint64_t>(made / 4), words_ + made);
+      made += 4 * Blocks;
+    };
+    while (made + 4 * (kPhiloxBatch - kSmallPhiloxBatch) < skip + count)
+      next(std::integral_constant<int64_t, kPhiloxBatch>());
+    while (made < skip + count) next(std::integral_constant<int64_t, kSmallPhiloxBatch>());
     return words_ + skip;
   }
 

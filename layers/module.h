@@ -23,6 +23,7 @@
 namespace bochner {
 
 class Module;
+class SequenceSlice;
 
 /// A place in the tree: the parent and the child's name in it, which may be empty. The root has neither.
 struct Slot {
@@ -42,6 +43,8 @@ struct Context {
   /// Where a batch is taken in parts, the noise that all of them share, such as random features; otherwise `generator`
   /// is that of everything.
   Generator* shared = nullptr;
+  /// Where inputs are a slice of their sequences (engine/comm/sequence_slices.h); null: they are whole.
+  SequenceSlice* slice = nullptr;
 
   Generator& of_all_examples() const { return shared != nullptr ? *shared : generator; }
 };

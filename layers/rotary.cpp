@@ -23,8 +23,8 @@ RotaryPositions::RotaryPositions(int64_t length, int64_t dim) : dim_(dim) {
   sines_ = Tensor::from(sines, {length, dim / 2});
 }
 
-Variable RotaryPositions::turn(const Variable& x) const {
-  const int64_t length = x.size(-2);
+Variable RotaryPositions::turn(const Variable& x, int64_t first) const {
+  const int64_t length = first + x.size(-2);
   if (length > cosines_.size(0)) {
     fail("rotary positions: a sequence of {} is longer than the longest, {}", length, cosines_.size(0));
   }
@@ -32,8 +32,8 @@ Variable RotaryPositions::turn(const Variable& x) const {
     placed_cosines_ = cosines_.cast(x.dtype()).to(x.device());
     placed_sines_ = sines_.cast(x.dtype()).to(x.device());
   }
-  const Variable c = placed_cosines_.slice(0, 0, length);
-  const Variable s = placed_sines_.slice(0, 0, length);
+  const Variable c = placed_cosines_.slice(0, first, length);
+  const Variable s = placed_sines_.slice(0, first, length);
   const Variable a = slice(x, -1, 0, dim_ / 2);
   const Variable b = slice(x, -1, dim_ / 2, dim_);
   return concat({a * c - b * s, a * s + b * c}, -1);

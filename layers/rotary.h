@@ -16,8 +16,9 @@ class RotaryPositions {
   ///   (a_j, b_j) -> (a_j cos t w_j - b_j sin t w_j,  a_j sin t w_j + b_j cos t w_j),  w_j = 10000^(-2j / dim)
   ///
   /// for a vector (a; b) of two halves. RoFormer pairs neighbouring numbers instead, which are the same planes in
-  /// another order, that of rows of the projections. x (..., at most length, dim) -> the same; positions count from 0.
-  Variable turn(const Variable& x) const;
+  /// another order, that of rows of the projections. x (..., at most length - first, dim) -> the same; positions count
+  /// from `first`.
+  Variable turn(const Variable& x, int64_t first = 0) const;
 
  private:
   int64_t dim_;

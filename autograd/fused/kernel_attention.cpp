@@ -195,6 +195,7 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
   const KernelAttentionResult forward = kernel_attention(spec, Q.value(), K.value(), V.value(), held, keys);
   return record("kernel_attention", forward.O, {&Q, &K, &V, &Omega.values}, [=](const Variable& g) -> Gradients {
     if (Tape* tape = Tape::current()) {
+      if (spec.slice != nullptr) fail("kernel_attention: slices of sequences have no second derivatives");
       const auto plain = [&](const std::vector<Variable>& in) {
         return composed::kernel_attention(spec, in[0], in[1], in[2], {in[3], Omega.fastfood}, keys);
       };

@@ -77,14 +77,19 @@ Sets read_sets(const fs::path& folder) {
   return sets;
 }
 
+/// Grey pixels as tokens.
 std::shared_ptr<const Dataset> part(const std::string& name, const Images& images, int64_t begin, int64_t end) {
   std::vector<int64_t> offsets;
-  for (int64_t i = begin; i <= end; ++i) offsets.push_back((i - begin) * kPixels);
-  const auto pixels = images.pixels.begin();
+  std::vector<uint8_t> pixels;
+  for (int64_t i = begin; i < end; ++i) {
+    offsets.push_back(std::ssize(pixels));
+    const uint8_t* const red = images.image(i);
+    for (int64_t k = 0; k < kPixels; ++k) pixels.push_back(grey(red[k], red[kPixels + k], red[2 * kPixels + k]));
+  }
+  offsets.push_back(std::ssize(pixels));
   const auto labels = images.labels.begin();
-  return std::make_shared<PackedDataset<uint8_t>>(
-      "image " + name, std::vector<uint8_t>(pixels + begin * kPixels, pixels + end * kPixels), std::move(offsets),
-      std::vector<int32_t>(labels + begin, labels + end));
+  return std::make_shared<PackedDataset<uint8_t>>("image " + name, std::move(pixels), std::move(offsets),
+                                                  std::vector<int32_t>(labels + begin, labels + end));
 }
 
 }  // namespace
@@ -108,10 +113,7 @@ void read_records(ByteSource& source, Images& images) {
               records + 1, bytes[0], kClasses - 1);
     }
     images.labels.push_back(bytes[0]);
-    const uint8_t* const red = bytes + 1;
-    const uint8_t* const green = red + kPixels;
-    const uint8_t* const blue = green + kPixels;
-    for (int64_t i = 0; i < kPixels; ++i) images.pixels.push_back(grey(red[i], green[i], blue[i]));
+    images.pixels.insert(images.pixels.end(), bytes + 1, bytes + kRecordBytes);
     ++records;
   }
   if (records == 0) fail_at(source.name(), 0, "holds no image");
@@ -119,11 +121,18 @@ void read_records(ByteSource& source, Images& images) {
 
 Task task() { return {.name = "image", .classes = kClasses, .vocabulary = 256, .max_length = kPixels}; }
 
-TaskData load_task(const TaskOptions& options, const Say& say) {
-  Sets sets = read_sets(options.folder);
-  Images train;
+const std::vector<std::string>& cifar10_classes() {
+  static const std::vector<std::string> names = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                                 "dog",      "frog",       "horse", "ship", "truck"};
+  return names;
+}
+
+ImageSets read_cifar10(const TaskOptions& options) {
+  Sets files = read_sets(options.folder);
+  ImageSets sets;
+  Images& train = sets.train;
   for (size_t i = 0; i < kTrainFiles; ++i) {
-    std::optional<Images>& file = sets.train[i];
+    std::optional<Images>& file = files.train[i];
     const int64_t count = file ? file->count() : 0;
     if (count < kRecordsPerFile && !options.partial) {
       fail("{}: data_batch_{}.bin {}; put {} there as it is, or unpacked, from {}{}", options.folder.string(), i + 1,
@@ -135,25 +144,33 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
     train.labels.insert(train.labels.end(), file->labels.begin(), file->labels.end());
     file.reset();
   }
-  if (!sets.test) {
+  if (!files.test) {
     fail("{}: test_batch.bin is missing; put {} there as it is, or unpacked, from {}", options.folder.string(),
          kArchive, kSource);
   }
-  const Images& test = *sets.test;
-  const int64_t all = train.count();
+  sets.test = std::move(*files.test);
+  sets.classes = cifar10_classes();
+  if (train.count() < kPublishedTrain) {
+    sets.remarks.push_back(fmt::format("only {} of the {} published training images", train.count(), kPublishedTrain));
+  }
+  if (sets.test.count() < kPublishedTest) {
+    sets.remarks.push_back(
+        fmt::format("tested on {} of the {} published test images", sets.test.count(), kPublishedTest));
+  }
+  return sets;
+}
+
+TaskData load_task(const TaskOptions& options, const Say& say) {
+  const ImageSets sets = read_cifar10(options);
+  const int64_t all = sets.train.count();
   const int64_t valid = all / 10;
   if (valid < 1) fail("{}: {} training images are too few to hold some out", options.folder.string(), all);
   TaskData data{.task = task(),
-                .train = part("train", train, 0, all - valid),
-                .valid = part("valid", train, all - valid, all),
-                .test = part("test", test, 0, test.count())};
-  if (all < kPublishedTrain) {
-    data.remarks.push_back(fmt::format("only {} of the {} published training images", all, kPublishedTrain));
-  }
-  if (test.count() < kPublishedTest) {
-    data.remarks.push_back(fmt::format("tested on {} of the {} published test images", test.count(), kPublishedTest));
-  }
-  say(fmt::format("image: {} + {} + {} images in {}", all - valid, valid, test.count(), options.folder.string()));
+                .train = part("train", sets.train, 0, all - valid),
+                .valid = part("valid", sets.train, all - valid, all),
+                .test = part("test", sets.test, 0, sets.test.count())};
+  data.remarks = sets.remarks;
+  say(fmt::format("image: {} + {} + {} images in {}", all - valid, valid, sets.test.count(), options.folder.string()));
   return data;
 }
 

@@ -1,6 +1,7 @@
-// Image of the Long Range Arena: which of ten things does a picture of CIFAR-10 (Krizhevsky, 2009) show? Read pixel by
-// pixel, row by row, in grey: 32 x 32 are 1,024 tokens.
+// CIFAR-10 (Krizhevsky, 2009): which of ten things does a picture of 32 x 32 pixels show? In colour, or as the task
+// Image of the Long Range Arena: pixel by pixel, row by row, in grey, 1,024 tokens.
 //
+//   const ImageSets sets = images::read_cifar10({.folder = "data/cifar10"});
 //   const TaskData data = images::load_task({.folder = "data/cifar10"}, say);
 //
 // The files are those of the binary version: data_batch_1.bin ... data_batch_5.bin and test_batch.bin, plain or packed
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/images/images.h"
 #include "datasets/making.h"
 #include "datasets/task.h"
 #include "engine/io/stream.h"
@@ -33,14 +35,6 @@ constexpr uint8_t grey(uint8_t red, uint8_t green, uint8_t blue) {
   return static_cast<uint8_t>(511 * (2989 * red + 5870 * green + 1140 * blue) / (510 * 10'000));
 }
 
-/// Grey images in the order of their file.
-struct Images {
-  std::vector<uint8_t> pixels;  ///< (count, 1024)
-  std::vector<uint8_t> labels;  ///< 0 ... 9
-
-  int64_t count() const { return static_cast<int64_t>(labels.size()); }
-};
-
 /// Adds the records of a file. A class above 9, half a record and more than 10,000 records are Errors that name the
 /// file, the record and the offset.
 void read_records(ByteSource& source, Images& images);
@@ -50,6 +44,13 @@ struct TaskOptions {
   bool partial =
       false;  ///< take fewer training images than are published; fewer test images are taken anyway, and said
 };
+
+/// The names of its classes.
+const std::vector<std::string>& cifar10_classes();
+
+/// All training images and all test images, in colour and in the order of their files. The remarks say if there are
+/// fewer than published. An Error says what is missing and what to do.
+ImageSets read_cifar10(const TaskOptions& options);
 
 /// What a model must know of the data, without them.
 Task task();

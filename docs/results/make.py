@@ -274,12 +274,22 @@ def derived(folder, metric):
     return run(folder)[0]["derived"][metric]
 
 
-COLOURS = ("#444444", "#c0392b", "#2471a3", "#1e8449", "#7d3c98")
+COLOURS = ("#444444", "#c0392b", "#2471a3", "#1e8449", "#7d3c98", "#b9770e", "#117a65", "#d98880")
 
 
-def curves(name, folders):
-    """A picture of validation accuracy against steps, and the line that shows it."""
-    runs = [(label, [(line["step"], line["accuracy"]) for line in run(folder)[1]]) for label, folder in folders.items()]
+def seconds_at(folder, step):
+    """Seconds of training until a step, from the lines of training before and after it."""
+    lines = [json.loads(line) for line in (HERE / folder / "metrics.jsonl").read_text().splitlines()]
+    known = [(0, 0.0), *((line["step"], line["seconds"]) for line in lines if "seconds" in line)]
+    (a, s), (b, t) = max((known[i:i + 2] for i in range(len(known) - 1) if known[i][0] < step), key=lambda pair: pair[0][0])
+    return s + (t - s) * (step - a) / (b - a)
+
+
+def curves(name, folders, over="step"):
+    """A picture of validation accuracy against steps, or over="seconds" of training, and the line that shows it."""
+    place = {"step": lambda folder, step: step, "seconds": seconds_at}[over]
+    axis = {"step": "training steps", "seconds": "seconds of training"}[over]
+    runs = [(label, [(place(folder, line["step"]), line["accuracy"]) for line in run(folder)[1]]) for label, folder in folders.items()]
     width, height, left, bottom = 640, 320, 50, 40
     steps = max(step for _, curve in runs for step, _ in curve)
     top = max(0.45, max(accuracy for _, curve in runs for _, accuracy in curve) + 0.02)
@@ -294,9 +304,9 @@ def curves(name, folders):
     for i in range(0, int(top * 10) + 1):
         out.append(f'<line x1="{left}" x2="{x(steps):.1f}" y1="{y(i / 10):.1f}" y2="{y(i / 10):.1f}" stroke="#ddd"/>'
                    f'<text x="{left - 8}" y="{y(i / 10) + 4:.1f}" text-anchor="end">{10 * i} %</text>')
-    for step in range(0, steps + 1, max(1, steps // 6)):
+    for step in range(0, int(steps) + 1, max(1, int(steps) // 6)):
         out.append(f'<text x="{x(step):.1f}" y="{height - bottom + 18}" text-anchor="middle">{step}</text>')
-    out.append(f'<text x="{x(steps / 2):.1f}" y="{height - 6}" text-anchor="middle">training steps (validation accuracy)</text>')
+    out.append(f'<text x="{x(steps / 2):.1f}" y="{height - 6}" text-anchor="middle">{axis} (validation accuracy)</text>')
     for (label, curve), colour in zip(runs, COLOURS):
         points = " ".join(f"{x(step):.1f},{y(accuracy):.1f}" for step, accuracy in curve)
         out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'

@@ -26,8 +26,15 @@ class ShardTree {
 
   /// An Error if there are fewer shards than processes.
   ShardTree(int shards, int processes);
+  /// Process `first` + r holds the leaves [begins[r], begins[r + 1]), at least one each: a part of the processes of a
+  /// Communicator, which alone sum.
+  ShardTree(std::vector<int> begins, int first);
 
-  int shards() const { return shards_; }
+  int shards() const { return begins_.back(); }
+  /// The leaves that a process holds, as one range.
+  Node leaves_of(int rank) const;
+  /// The process that holds a leaf.
+  int holder_of(int leaf) const;
   /// The largest subtrees whose leaves this process holds, from left to right. It is one where the number of processes
   /// is a power of two that divides the shards.
   std::vector<Node> held_by(int rank) const;
@@ -36,13 +43,15 @@ class ShardTree {
   /// over all shards, in every process. Each process adds one part of the numbers for all: it sends and receives twice
   /// the numbers' bytes at most where it holds one subtree.
   Tensor sum(Communicator& comm, const std::vector<Tensor>& held) const;
+  /// The same from the tensors of this process's leaves, of any shape.
+  Tensor sum_of_leaves(Communicator& comm, const std::vector<Tensor>& leaves) const;
 
  private:
-  Node held_leaves(int rank) const;
   void collect(Node node, Node within, std::vector<Node>& found) const;
+  int processes() const { return static_cast<int>(begins_.size()) - 1; }
 
-  int shards_;
-  int processes_;
+  std::vector<int> begins_;  ///< of the processes' leaves, and the end
+  int first_ = 0;            ///< the first of these processes
 };
 
 }  // namespace bochner

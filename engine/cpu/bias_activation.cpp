@@ -25,6 +25,7 @@ void bias_activation(int64_t rows, int64_t columns, const Tensor& x, const Tenso
             const T* from = xs + row * columns + first;
             const T* add = b + first;
             T* to = writer.block(count);
+#pragma omp simd
             for (int64_t j = 0; j < count; ++j) to[j] = act.forward(from[j] + add[j]);
           }
         }
@@ -53,6 +54,7 @@ void bias_activation_backward(int64_t rows, int64_t columns, const Tensor& g, co
             const T* from = xs + row * columns + first;
             const T* add = b + first;
             T* to = writer.block(count);
+#pragma omp simd
             for (int64_t j = 0; j < count; ++j) to[j] = gradient[j] * act.derivative(from[j] + add[j]);
             if (sums != nullptr) add_rows(1, count, to, count, sums + begin / grain * columns + first);
           }

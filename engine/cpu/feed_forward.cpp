@@ -140,6 +140,7 @@ class Forward {
         for_each_masked_row(options_.inner, inner, row * sizes_.hidden + first, rows, width, sizes_.hidden,
                             [=, this, b = b1_ + first](int64_t r, const auto& factor) {
                               T* u = h + r * h_stride;
+#pragma omp simd
                               for (int64_t j = 0; j < width; ++j) u[j] = act_.forward(u[j] + b[j]) * factor(j);
                             });
         multiply<S>(rows, sizes_.dim, width, factor_of_h.left(rows, width, h, {h_stride, 1}), packed_.w2_transposed(c),
@@ -155,8 +156,9 @@ class Forward {
                             S* y = y_ + row * sizes_.dim + at;
                             T* to = s;
                             if constexpr (std::is_same_v<S, T>) to = y;
+                            // fma, since y may lie right behind b2 (lanes.h)
                             for (int64_t j = 0; j < width; ++j)
-                              to[j] = keep * static_cast<T>(base[j]) + (s[j] + b[j]) * factor(j);
+                              to[j] = math::fma(keep, static_cast<T>(base[j]), (s[j] + b[j]) * factor(j));
                             move_row(width, to, y);
                           });
     }
@@ -254,6 +256,7 @@ class BackwardPass {
                             [=, this, b = b1_ + first](int64_t r, const auto& factor) {
                               T* u = h + r * h_stride;
                               T* d = du + r * h_stride;
+#pragma omp simd
                               for (int64_t j = 0; j < width; ++j) {
                                 const ValueAndSlope<T> y = act_.value_and_slope(u[j] + b[j]);
                                 const T keep = factor(j);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/cpu/parts/block_rows.h"
 #include "engine/cpu/parts/pack.h"
 #include "engine/cpu/parts/tile_product.h"
 #include "engine/parallel.h"
@@ -13,8 +12,7 @@ namespace {
 // Tiles of C, the pieces of parallel work. Their bounds follow from the shape alone.
 constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileColumns = 256;
-// Within a tile, A is taken kDepth columns at a time and B in panels of kPanel columns, so that both stay in L2. A
-// transposed A is copied, since its columns would share a few sets of the cache.
+// Within a tile, A is taken kDepth columns at a time and B in panels of kPanel columns, so that both stay in L2.
 constexpr int64_t kDepth = 256;
 constexpr int64_t kPanel = 128;
 // With fewer tiles than these down the rows, tiles are one panel wide.
@@ -24,46 +22,76 @@ constexpr int64_t kPartDepth = 2048;
 constexpr int64_t kEnoughTiles = 16;
 // The fewest multiply-adds that are worth a piece of their own.
 constexpr int64_t kPieceWork = 1 << 18;
+// The same for elements to copy.
+constexpr int64_t kCopiedWork = 1 << 16;
 
 /// The offset of element (row, column) of a matrix.
 TileStrides strides_of(MatrixLayout layout) {
   return layout.transposed ? TileStrides{1, layout.stride} : TileStrides{layout.stride, 1};
 }
 
+/// Each offset once, ascending: a matrix that several products share is copied once.
+std::vector<int64_t> distinct(std::vector<int64_t> offsets) {
+  std::sort(offsets.begin(), offsets.end());
+  offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
+  return offsets;
+}
+
+/// Where the copies of matrices at `offsets` begin, if those of `copied` lie one after the other.
+std::vector<int64_t> places(std::vector<int64_t> offsets, const std::vector<int64_t>& copied, int64_t size) {
+  for (int64_t& offset : offsets)
+    offset = (std::lower_bound(copied.begin(), copied.end(), offset) - copied.begin()) * size;
+  return offsets;
+}
+
+/// Copies matrices (rows x columns) at `offsets`, each in strips of `width` columns, strip after strip, whose rows are
+/// `to_stride` elements apart. Whole rows are read as they lie in memory: parts of rows would come more slowly.
+template <class T>
+void copy_strips(const std::vector<int64_t>& offsets, int64_t rows, int64_t columns, const T* from, int64_t from_stride,
+                 int64_t width, int64_t strip_size, int64_t to_stride, T* to) {
+  const int64_t grain = std::max<int64_t>(1, kCopiedWork / columns);
+  const int64_t pieces = ceil_div(rows, grain);
+  const int64_t matrix_size = ceil_div(columns, width) * strip_size;
+  parallel_for(static_cast<int64_t>(offsets.size()) * pieces, 1, [&](int64_t piece, int64_t) {
+    const int64_t matrix = piece / pieces;
+    const int64_t first = piece % pieces * grain;
+    for (int64_t i = first; i < std::min(first + grain, rows); ++i) {
+      const T* const row = from + offsets[static_cast<size_t>(matrix)] + i * from_stride;
+      T* strip = to + matrix * matrix_size + i * to_stride;
+      for (int64_t column = 0; column < columns; column += width, strip += strip_size)
+        std::copy(row + column, row + std::min(column + width, columns), strip);
+    }
+  });
+}
+
 /// The matrices of B as tile_product reads them, with contiguous rows. Other matrices, and those whose rows lie far
-/// apart, are copied in panels of kPanel columns; a matrix that several products share is copied once.
+/// apart, are copied in panels of kPanel columns.
 template <class T>
 class Right {
  public:
   Right(int64_t m, int64_t n, int64_t k, const T* b, MatrixLayout layout, const std::vector<int64_t>& offsets)
       : b_(b), stride_(layout.stride), offsets_(offsets) {
     if (!layout.transposed && (layout.stride <= kPanel || m <= 16)) return;
-    std::vector<int64_t> distinct = offsets;
-    std::sort(distinct.begin(), distinct.end());
-    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    const std::vector<int64_t> copied = distinct(offsets);
     const int64_t panels = ceil_div(n, kPanel);
     stride_ = padded<T>(std::min(n, kPanel));
     panel_size_ = k * stride_;
-    const auto count = static_cast<int64_t>(distinct.size());
+    const auto count = static_cast<int64_t>(copied.size());
     packed_ = Tensor::empty({count * panels * panel_size_}, dtype_of<T>);
-    const int64_t cuts = ceil_div(k, kDepth);
-    parallel_for(count * panels * cuts, 1, [&](int64_t piece, int64_t) {
-      const int64_t first = piece % cuts * kDepth;
-      const int64_t depth = std::min(kDepth, k - first);
-      const int64_t column = piece / cuts % panels * kPanel;
-      const int64_t width = std::min(kPanel, n - column);
-      const T* from = b + distinct[static_cast<size_t>(piece / cuts / panels)];
-      T* to = packed_.data<T>() + piece / cuts * panel_size_ + first * stride_;
-      if (layout.transposed) {
-        copy_transposed(width, depth, from + column * layout.stride + first, layout.stride, to, stride_);
-      } else {
-        copy_rows(depth, width, from + first * layout.stride + column, layout.stride, to, stride_);
-      }
-    });
-    for (int64_t& offset : offsets_) {
-      const auto place = std::lower_bound(distinct.begin(), distinct.end(), offset) - distinct.begin();
-      offset = place * panels * panel_size_;
+    if (!layout.transposed) {
+      copy_strips(copied, k, n, b, layout.stride, kPanel, panel_size_, stride_, packed_.data<T>());
+    } else {
+      const int64_t cuts = ceil_div(k, kDepth);
+      parallel_for(count * panels * cuts, 1, [&](int64_t piece, int64_t) {
+        const int64_t first = piece % cuts * kDepth;
+        const int64_t column = piece / cuts % panels * kPanel;
+        const T* from = b + copied[static_cast<size_t>(piece / cuts / panels)];
+        T* to = packed_.data<T>() + piece / cuts * panel_size_ + first * stride_;
+        copy_transposed(std::min(kPanel, n - column), std::min(kDepth, k - first),
+                        from + column * layout.stride + first, layout.stride, to, stride_);
+      });
     }
+    offsets_ = places(offsets, copied, panels * panel_size_);
     b_ = packed_.data<T>();
   }
 
@@ -81,23 +109,49 @@ class Right {
   Tensor packed_;
 };
 
-/// One tile of C, (rows x columns) with the inner axis from `first` on: C = A B.
+/// The matrices of A. Where one is given as its transpose, its columns would share a few sets of the cache: they are
+/// copied, in strips of kTileRows rows of A.
 template <class T>
-void tile(int64_t rows, int64_t columns, int64_t first, int64_t depth, const T* a, TileStrides a_strides,
-          const Right<T>& b, int64_t matrix, int64_t column, T* c, int64_t ldc, T* copy_of_a) {
-  constexpr int64_t kStride = padded<T>(kTileRows);
+class Left {
+ public:
+  Left(int64_t m, int64_t n, int64_t k, const T* a, MatrixLayout layout, const std::vector<int64_t>& offsets)
+      : a_(a), strides_(strides_of(layout)), offsets_(offsets) {
+    if (!layout.transposed || n < kPanel) return;
+    const std::vector<int64_t> copied = distinct(offsets);
+    const auto count = static_cast<int64_t>(copied.size());
+    const int64_t strips = ceil_div(m, kTileRows);
+    strides_ = {1, padded<T>(std::min(m, kTileRows))};
+    strip_size_ = k * strides_.col;
+    packed_ = Tensor::empty({count * strips * strip_size_}, dtype_of<T>);
+    copy_strips(copied, k, m, a, layout.stride, kTileRows, strip_size_, strides_.col, packed_.data<T>());
+    offsets_ = places(offsets, copied, strips * strip_size_);
+    a_ = packed_.data<T>();
+  }
+
+  TileStrides strides() const { return strides_; }
+  /// Element (row, column) of matrix i, where row is a multiple of kTileRows.
+  const T* at(int64_t i, int64_t row, int64_t column) const {
+    const T* matrix = a_ + offsets_[static_cast<size_t>(i)];
+    return matrix + (packed_.defined() ? row / kTileRows * strip_size_ : row * strides_.row) + column * strides_.col;
+  }
+
+ private:
+  const T* a_;
+  TileStrides strides_;
+  int64_t strip_size_ = 0;
+  std::vector<int64_t> offsets_;
+  Tensor packed_;
+};
+
+/// One tile of C, (rows x columns) from (row, column) on, with the inner axis from `first` on: C = A B.
+template <class T>
+void tile(int64_t rows, int64_t columns, int64_t first, int64_t depth, const Left<T>& a, const Right<T>& b,
+          int64_t matrix, int64_t row, int64_t column, T* c, int64_t ldc) {
   for (int64_t cut = 0; cut < depth; cut += kDepth) {
     const int64_t size = std::min(kDepth, depth - cut);
-    const T* left = a + (first + cut) * a_strides.col;
-    TileStrides strides = a_strides;
-    if (a_strides.col != 1 && columns >= kPanel) {
-      copy_rows(size, rows, left, a_strides.col, copy_of_a, kStride);
-      left = copy_of_a;
-      strides = {1, kStride};
-    }
     for (int64_t j = 0; j < columns; j += kPanel) {
-      tile_product(rows, std::min(kPanel, columns - j), size, left, strides, b.at(matrix, first + cut, column + j),
-                   b.stride(), c + j, ldc, cut > 0);
+      tile_product(rows, std::min(kPanel, columns - j), size, a.at(matrix, row, first + cut), a.strides(),
+                   b.at(matrix, first + cut, column + j), b.stride(), c + j, ldc, cut > 0);
     }
   }
 }
@@ -116,23 +170,19 @@ void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_lay
   const int64_t depth = ceil_div(k, parts);
   const int64_t grain = std::max<int64_t>(1, kPieceWork / (std::min(m, kTileRows) * std::min(n, tile_columns) * depth));
   visit_floating(c.dtype(), "matmul", [&]<class T>(TypeTag<T>) {
+    const Left<T> left(m, n, k, a.data<T>(), a_layout, a_offsets);
     const Right<T> right(m, n, k, b.data<T>(), b_layout, b_offsets);
     const Tensor partial = parts > 1 ? Tensor::empty({parts, batch * m * n}, c.dtype()) : c;
     parallel_for(tiles * parts, grain, [&](int64_t begin, int64_t end) {
-      const int64_t copied = a_layout.transposed && n >= kPanel ? kDepth * padded<T>(kTileRows) : 0;
-      Scratch<T> scratch({copied});
-      T* const copy_of_a = scratch.take(copied);
       for (int64_t piece = begin; piece < end; ++piece) {
         const int64_t part = piece % parts;
         const int64_t place = piece / parts;
         const int64_t i = place / (row_tiles * column_tiles);
         const int64_t row = place / column_tiles % row_tiles * kTileRows;
         const int64_t column = place % column_tiles * tile_columns;
-        const TileStrides strides = strides_of(a_layout);
         tile(std::min(kTileRows, m - row), std::min(tile_columns, n - column), part * depth,
-             std::min(depth, k - part * depth), a.data<T>() + a_offsets[static_cast<size_t>(i)] + row * strides.row,
-             strides, right, i, column, partial.data<T>() + part * batch * m * n + (i * m + row) * n + column, n,
-             copy_of_a);
+             std::min(depth, k - part * depth), left, right, i, row, column,
+             partial.data<T>() + part * batch * m * n + (i * m + row) * n + column, n);
       }
     });
     if (parts == 1) return;

@@ -11,6 +11,7 @@ void unary(const Op& op, const Loop& loop, DType dtype) {
       const T* x = loop.at<T>(1) + row.offsets[1];
       const auto [sy, sx] = row.strides;
       if (row.contiguous()) {
+#pragma omp simd
         for (int64_t i = 0; i < row.size; ++i) y[i] = op.forward(x[i]);
       } else {
         for (int64_t i = 0; i < row.size; ++i) y[i * sy] = op.forward(x[i * sx]);
@@ -29,6 +30,7 @@ void unary_backward(const Op& op, const Loop& loop, DType dtype) {
       const T* y = loop.at<T>(3) + row.offsets[3];
       const auto [sd, sg, sx, sy] = row.strides;
       if (row.contiguous()) {
+#pragma omp simd
         for (int64_t i = 0; i < row.size; ++i) dx[i] = g[i] * op.derivative(x[i], y[i]);
       } else {
         for (int64_t i = 0; i < row.size; ++i) dx[i * sd] = g[i * sg] * op.derivative(x[i * sx], y[i * sy]);

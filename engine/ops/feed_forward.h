@@ -8,7 +8,8 @@
 // weights and, in backward, for one copy of their gradients for each of a few fixed pieces of rows (at most 64 MB in
 // all).
 //
-// It is made for many more rows than `hidden`. With few rows and large weights the plain composition is faster.
+// It is made for many more rows than `hidden` and for weights that stay in the caches, up to 256 wide. With few rows or
+// large weights one product after the other is faster.
 #pragma once
 
 #include "engine/ops/bias_activation.h"

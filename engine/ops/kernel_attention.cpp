@@ -67,6 +67,12 @@ void check_dense(T Q, T Omega) {
 
 void check(Spec spec, T Q, T K, T V, W Omega, T keys) {
   check_attention("kernel_attention", Q, K, V, keys);
+  if (spec.slice != nullptr && (!Q.device().is_cpu() || Q.size(2) != K.size(2))) {
+    fail(
+        "kernel_attention: slices of sequences are for queries and keys of the same tokens, and on the CPU; got Q {}, "
+        "K {}",
+        Q.str(), K.str());
+  }
   if (spec.denominator_eps < 0) fail("kernel_attention: denominator_eps {} is negative", spec.denominator_eps);
   if (Omega.fastfood.has_value()) {
     check_fastfood(*Omega.fastfood, Q, Omega.values);

@@ -11,6 +11,11 @@
 // The causal form walks through chunks of up to 64 tokens and carries S and z from one to the next. Its shift is the
 // largest exponent among the keys that the query sees, so a result does not depend on later tokens, not even through
 // eps. A chunk ends early if the shift rises by more than 40 powers of two within it.
+//
+// Of slices of sequences (engine/comm/sequence_slices.h) each call has the queries and keys of one. Then S and z are
+// summed over the slices, and so are their gradients on the way back; causal, the state behind the last token of a
+// slice is where the next one starts, and its gradient goes the other way. Heads are handed over in a few groups, so
+// that a slice begins with the first ones while the slice before it has others to do. All else needs no other slice.
 #pragma once
 
 #include "engine/ops/features/feature_map.h"
@@ -19,12 +24,16 @@
 
 namespace bochner {
 
+class SequenceSlice;
+
 struct KernelAttentionSpec {
   FeatureMap map;
   double scale = 1;            ///< of x, before Omega
   bool causal = false;         ///< query i sees keys 0 ... i
   bool renormalise = true;     ///< divide by the sum of weights
   double denominator_eps = 0;  ///< added to that sum
+  /// Where Q, K and V are a slice of their sequences, on the CPU; null: they are whole.
+  SequenceSlice* slice = nullptr;
 
   /// Are exponents shifted? Only where the shift cancels: in a quotient of features that all carry it.
   bool shifts() const { return map.has_exponent() && renormalise && map.constant == 0; }

@@ -1,6 +1,7 @@
 #include "experiments/bert/io.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "autograd/tape.h"
 #include "engine/nearest.h"
@@ -71,8 +72,9 @@ Outputs outputs_of(const Vit& vit, const TensorMap& given, Device device, Contex
   Outputs out;
   const Variable x = vit.forward(pixels.cast(DType::f32).to(device), context, &states);
   out["last_hidden_state"] = x;
-  if (vit.options().pooler) out["pooler_output"] = vit.pool(x);
-  if (vit.options().classes > 0) out["logits"] = vit.class_scores(x);
+  const Variable pooled = vit.pool(x);
+  if (vit.options().pooler) out["pooler_output"] = pooled;
+  if (vit.options().classes > 0) out["logits"] = vit.class_scores(pooled, context);
   return out;
 }
 
@@ -126,45 +128,39 @@ TensorMap computed(Model& model, const ModelCall& call, const TensorMap& given) 
 }
 
 /// A base without a classifier gets one where the adapter has one.
-void set_classes(BertOptions& options, const std::filesystem::path& adapter) {
-  if (adapter.empty()) return;
-  const int64_t classes = read_peft(adapter).classes;
-  if (classes == 0) return;
+void set_classes(BertOptions& options, const Peft& peft) {
+  if (peft.classes == 0) return;
   options.masked_tokens = false;
   options.next_sentence = false;
   options.pooler = true;
-  options.classes = classes;
+  options.classes = peft.classes;
 }
-void set_classes(VitOptions& /*options*/, const std::filesystem::path& adapter) {
-  if (!adapter.empty()) fail("--adapter={}: only BERT takes adapters, not ViT", adapter.string());
+void set_classes(VitOptions& options, const Peft& peft) {
+  if (peft.classes == 0) return;
+  options.pooler = peft.pooled;
+  options.classes = peft.classes;
 }
-
-void add_to(Bert& model, const std::filesystem::path& adapter, Generator& init) {
-  if (adapter.empty()) return;
-  const Peft peft = read_peft(adapter);
-  add_adapter(model, peft, init);
-  load_adapter(model, peft, adapter);
-}
-void add_to(Vit& /*model*/, const std::filesystem::path& /*adapter*/, Generator& /*init*/) {}
-
-void merge(Bert& model) { merge_adapter(model); }
-void merge(Vit& /*model*/) {}
 
 template <class Model, class Options>
 ModelAnswer answer(const ModelCall& call, Options options, const TensorMap& given) {
   set_attention(options, call.folder, call.mechanism, call.blocks);
   Generator init(call.seed);
-  set_classes(options, call.adapter);
+  std::optional<Peft> peft;
+  if (!call.adapter.empty()) peft = read_peft(call.adapter);
+  if (peft) set_classes(options, *peft);
   Model model({}, options, init);
   ModelAnswer result;
   result.loaded = load_pretrained(model, call.folder);
-  add_to(model, call.adapter, init);
+  if (peft) {
+    add_adapter(model, *peft, init);
+    load_adapter(model, *peft, call.adapter);
+  }
   if (!given.empty()) {
     model.to(call.device, DType::f32);
     result.tensors = computed(model, call, given);
   }
   if (!call.exported.empty()) {
-    merge(model);
+    merge_adapter(model);
     save_pretrained(model, call.exported, call.folder);
   }
   return result;

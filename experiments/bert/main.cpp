@@ -24,7 +24,7 @@ struct Config {
   void fields(Fields& f) {
     run.fields(f);
     f("pretrained", pretrained, "folder with config.json and model.safetensors, as transformers writes it");
-    f("adapter", adapter, "folder of an adapter that is added to it, of glue or of PEFT (LoRA)");
+    f("adapter", adapter, "folder of an adapter that is added to it, of glue, vit or PEFT (LoRA)");
     f("io", io, "safetensors file with input_ids, or pixel_values; the result goes to --out");
     f("export", exported, "folder into which the model is written again, for transformers");
     f("blocks", blocks, "blocks whose attention is --attention, the others have softmax, as 8-11 or 0,2; empty: all");

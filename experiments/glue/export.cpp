@@ -4,7 +4,7 @@
 
 #include "engine/io/file.h"
 #include "experiments/common/run/answer.h"
-#include "experiments/glue/methods.h"
+#include "experiments/learners/adaptation/adapted.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner::glue {
@@ -27,21 +27,9 @@ void write_tokenizer_config(const fs::path& pretrained, const fs::path& to, int6
 
 }  // namespace
 
-void write_adapter(const Config& config, Bert& bert, const std::set<std::string>& frozen, const fs::path& run) {
-  const Method& method = method_of(config.model);
-  // With another attention, or from scratch, other parts of the model may be new, too.
-  if (!method.adds || config.run.attention != "softmax" || config.model.from_scratch) return;
-  Peft peft = method.adds(config.model);
-  if (bert.pooler() != nullptr && !frozen.contains("pooler.weight")) peft.modules_to_save.emplace_back("pooler");
-  save_adapter(bert, peft, run / "adapter", config.text->pretrained);
-}
-
 void export_run(const Config& config, const Say& say) {
-  if (config.to.empty()) fail("--export: say --to=FOLDER");
   const fs::path pretrained = config.text->pretrained;
-  const fs::path to = config.to;
-  if (fs::exists(to / "config.json") && fs::equivalent(to, pretrained))
-    fail("--to={}: that is the folder of the pretrained model", config.to);
+  const fs::path to = export_folder(config.to, pretrained);
   const Corpus& corpus = corpus_named(config.run.task);
   const auto classes = static_cast<int64_t>(corpus.classes.size());
   Problem::Base base;

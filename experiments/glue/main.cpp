@@ -1,25 +1,26 @@
 // GLUE: fits a pretrained BERT to a task, whole or in part, and answers the test set for the server.
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/answer.h"
-#include "experiments/glue/cost.h"
 #include "experiments/glue/export.h"
-#include "experiments/glue/methods.h"
+#include "experiments/learners/adaptation/adapted.h"
+#include "experiments/learners/adaptation/cost.h"
 
 namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 
-/// Refuses an impossible model before any data are read.
-void check(const glue::Config& config) {
-  const BertOptions options = glue::bert_options(config, 2);
-  if (config.model.method == "uptrain" && config.model.top > options.layers) {
-    fail("--model.top={}: the model has {} blocks", config.model.top, options.layers);
-  }
+/// What its scores of 8 texts of --max-length random tokens cost.
+Metrics cost(const glue::Config& config, Bert& bert) {
+  Generator draws(1);
+  const Tensor ids =
+      integers({8, config.text->max_length}, 0, bert.options().vocabulary, draws).to(Device::named(config.run.device));
+  return cost_of(bert,
+                 [&](Context& context) { return bert.class_scores(bert.pool(bert.forward({ids}, context)), context); });
 }
 
 void run(glue::Config& config, Session& session) {
-  config.take_adapter(session.fields);
-  check(config);
+  config.model.take(config.adapter, session.fields);
+  config.model.check_top(glue::bert_options(config, 2).layers);  // before any data are read
   const Say say = messages_to(session.log).say;
   if (!config.exported.empty()) return glue::export_run(config, say);
   if (!std::filesystem::exists(config.run.data)) fail("--data: there is no folder {}", config.run.data);
@@ -30,15 +31,20 @@ void run(glue::Config& config, Session& session) {
   std::shared_ptr<Module> model;  // of the latest run
   std::set<std::string> frozen;
   session.draw = [&](const RunRecord& record) {
-    glue::write_adapter(config, dynamic_cast<Bert&>(*model), frozen, record.folder);
+    write_adapter(config.model, config.run, dynamic_cast<Bert&>(*model), frozen, config.text->pretrained,
+                  record.folder);
     return std::vector<ReportFigure>();
   };
-  session.measure = [&](const RunRecord&) { return glue::cost_of(config, dynamic_cast<Bert&>(*model)); };
+  session.measure = [&](const RunRecord&) { return cost(config, dynamic_cast<Bert&>(*model)); };
   train_runs(session, plan_by(task, config.run, config.optim), [&] {
     Problem problem = glue::problem_of(config, task, texts, say);
     model = problem.model;
     frozen = problem.base.tensors;
-    if (config.model.ridge >= 0 && !asks_a_run(config.run)) glue::fit_bundle(config, problem, texts->outputs());
+    if (config.model.ridge >= 0 && !asks_a_run(config.run)) {
+      fit_bundle(config.model, config.run, problem, [&](const Examples& batch, Context& context) {
+        return dynamic_cast<Bert&>(*model).forward({batch.at("ids"), batch.at("mask"), batch.at("types")}, context);
+      });
+    }
     return std::make_unique<Learner>(config.run, config.optim, std::move(problem));
   });
 }

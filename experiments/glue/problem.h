@@ -30,10 +30,6 @@ BertOptions bert_options(const Config& config, int64_t outputs);
 /// receives their file, and the names of all parameters in it that are as they are there.
 std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say, Problem::Base& base);
 
-/// The closed form of the bundled pooler and classifier on the training set (SNNK J.3): least squares of the scores, or
-/// of 1 for the class and 0 for the others, on the features of the frozen model.
-void fit_bundle(const Config& config, Problem& problem, int64_t outputs);
-
 /// GLUE's test labels are not public: validation and test both use the development set, as in the papers. Of MNLI that
 /// is the set of the same genres; the test also gives accuracy-mismatched, on the other genres.
 Problem problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/comm/sequence_slices.h"
 #include "engine/error.h"
 
 namespace bochner {
@@ -27,6 +28,14 @@ Examples Examples::part(int64_t i, int64_t parts) const {
   Examples some;
   for (const auto& [name, tensor] : tensors) some.tensors.emplace_back(name, tensor.slice(0, begin, end));
   some.numbers.assign(numbers.begin() + begin, numbers.begin() + end);
+  return some;
+}
+
+Examples Examples::of_slice(const SequenceSlice& slice, const std::vector<std::string>& names) const {
+  Examples some = *this;
+  for (auto& [name, tensor] : some.tensors) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) tensor = slice.cut(tensor);
+  }
   return some;
 }
 

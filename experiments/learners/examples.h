@@ -16,6 +16,8 @@
 
 namespace bochner {
 
+class SequenceSlice;
+
 struct Examples {
   /// What the model and the objective find by name, such as `ids`, `mask` and `labels`.
   std::vector<std::pair<std::string, Tensor>> tensors;
@@ -27,6 +29,8 @@ struct Examples {
   Examples to(Device device) const;
   /// Part i of `parts` parts, whose sizes differ by at most one example.
   Examples part(int64_t i, int64_t parts) const;
+  /// The same with the slice's part of the tensors of these names, which have the tokens along their last axis.
+  Examples of_slice(const SequenceSlice& slice, const std::vector<std::string>& names) const;
   /// The shapes, as text: what a recorded step depends on.
   std::string shapes() const;
 };

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "autograd/ops/binary.h"
+#include "engine/comm/sequence_slices.h"
 #include "engine/error.h"
 #include "engine/io/bytes.h"
 #include "engine/io/safetensors.h"
@@ -34,10 +35,19 @@ std::vector<Parameter*> parameters_on(Device device, Module& model) {
 /// Refuses to divide a batch that has no parts.
 Problem checked(Problem problem, const RunOptions& run) {
   BOCHNER_ASSERT(problem.model && problem.forward && problem.objective && problem.train && problem.split);
-  if (run.accumulate == 1 && run.shards == 0) return problem;
-  if (run.accumulate > 1 && run.shards > 0) {
+  if (run.sequence_shards > 1 && problem.sequences.empty()) {
+    fail(
+        "--sequence-shards={}: only where whole sequences are classified can they be cut; leave it out, and share the "
+        "batch by --shards",
+        run.sequence_shards);
+  }
+  if (run.sequence_shards > 1 && !Device::named(run.device).is_cpu()) {
+    fail("--sequence-shards={}: slices of sequences are for --device=cpu; on a card leave it out", run.sequence_shards);
+  }
+  if (run.accumulate == 1 && run.shards == 0 && run.sequence_shards == 1) return problem;
+  if (run.accumulate > 1 && (run.shards > 0 || run.sequence_shards > 1)) {
     fail("--accumulate={}: with --shards={} a step takes its batch in as many parts already; leave out one of them",
-         run.accumulate, run.shards);
+         run.accumulate, std::max(run.shards, 1));
   }
   const Examples first = problem.train->next();
   problem.train->go_to(0);
@@ -90,7 +100,8 @@ Learner::Learner(const RunOptions& run, const OptimConfig& optim, Problem proble
       device_(Device::named(run.device)),
       seed_(run.seed),
       accumulate_(run.accumulate),
-      shards_(run.shards),
+      shards_(run.sequence_shards > 1 ? std::max(run.shards, 1) : run.shards),
+      slices_(run.sequence_shards),
       fast_(run.reduce == "fast"),
       noise_(stream_of(run.seed, Stream::noise)),
       parameters_(parameters_on(device_, *problem_.model)),
@@ -112,7 +123,7 @@ void Learner::share(Communicator& comm) {
     if (comm.size() > 1) fail("{} processes: there are no --shards to share", comm.size());
     return;
   }
-  sharded_ = std::make_unique<ShardedStep>(*problem_.model, comm, shards_, fast_);
+  sharded_ = std::make_unique<ShardedStep>(*problem_.model, comm, shards_, slices_, fast_);
 }
 
 StepResult Learner::step(int64_t step) {
@@ -154,7 +165,7 @@ void Learner::update(const Examples& batch, int64_t step) {
     const Tensor terms = accumulate_ > 1 ? problem_.objective->terms(batch) : Tensor();
     for (int64_t part = 0; part < accumulate_; ++part) {
       Context context{noise_, true, step};  // parts of one step see the same random features
-      add_part(accumulate_ > 1 ? batch.part(part, accumulate_) : batch, context, terms);
+      add_part(accumulate_ > 1 ? batch.part(part, accumulate_) : batch, context, terms, {loss_, correct_});
     }
   }
   add_(loss_sum_, loss_);
@@ -168,36 +179,43 @@ void Learner::update(const Examples& batch, int64_t step) {
 
 /// Adds the gradient of these examples, which are a part of a batch of so many terms, or the whole batch where they are
 /// not defined.
-void Learner::add_part(const Examples& examples, Context& context, const Tensor& terms) {
+void Learner::add_part(const Examples& examples, Context& context, const Tensor& terms, const Totals& to) {
   const Objective& objective = *problem_.objective;
   Tape tape;
   const Outputs outputs = problem_.forward(examples, context);
   Variable loss = objective.loss(outputs, examples);
+  // All slices of sequences come to the same loss. It counts in the first one, and the others' gradients come from
+  // there.
+  const bool counts = context.slice == nullptr || context.slice->is_first();
+  if (!counts) loss = loss * 0;
   if (terms.defined()) loss = loss * Variable((objective.terms(examples) / terms).cast(loss.value().dtype()));
-  add_(loss_, loss.value().cast(DType::f64));
-  if (objective.judges()) add_(correct_, objective.correct(outputs, examples));
+  add_(to.loss, loss.value().cast(DType::f64));
+  if (counts && objective.judges()) add_(to.correct, objective.correct(outputs, examples));
   tape.backward(loss);
 }
 
 void Learner::add_shards(const Examples& batch, int64_t step) {
   const Generator of_step = Generator(noise_.seed()).fork(static_cast<uint64_t>(step));
   const Tensor terms = problem_.objective->terms(batch);
-  const Tensor sums = sharded_->run([&](int64_t i) {
+  const int64_t parts = int64_t{shards_} * slices_;
+  const auto part = [&](int64_t i, SequenceSlice* slice) {
     // A short batch may leave a shard without examples, but what all examples share must be drawn all the same.
-    const Examples shard = batch.part(i, shards_);
+    Examples shard = batch.part(i / slices_, shards_);
     const bool empty = shard.size() == 0;
+    if (empty) shard = batch.part(batch.size() - 1, batch.size());
+    if (slice != nullptr) shard = shard.of_slice(*slice, problem_.sequences);
     Generator shared = of_step.fork(0);
     Generator own = of_step.fork(static_cast<uint64_t>(i) + 1);
-    Context context{own, true, step * shards_ + i, &shared};  // each shard draws what they share anew
-    loss_.fill_(0);
-    correct_.fill_(0);
+    Context context{own, true, step * parts + i, &shared, slice};  // each part draws what they share anew
+    const Totals totals{Tensor::zeros({}, DType::f64, device_), Tensor::zeros({}, DType::f64, device_)};
     if (empty) {
-      problem_.forward(batch.part(batch.size() - 1, batch.size()), context);
+      problem_.forward(shard, context);
     } else {
-      add_part(shard, context, terms);
+      add_part(shard, context, terms, totals);
     }
-    return Tensor::from(std::vector<double>{loss_.item(), correct_.item()}, {2});
-  });
+    return Tensor::from(std::vector<double>{totals.loss.item(), totals.correct.item()}, {2});
+  };
+  const Tensor sums = sharded_->run(part, slices_ == 1 ? 0 : batch.at(problem_.sequences.front()).shape()[-1]);
   loss_.fill_(sums.data<double>()[0]);
   correct_.fill_(sums.data<double>()[1]);
 }
@@ -293,9 +311,13 @@ void Learner::predict(const std::string& file, const std::function<void(const Pr
                                   [&](const Problem::Asked& one) { return one.file == file; });
   BOCHNER_ASSERT(asked != problem_.asked.end() || file == kPredictions);
   const std::unique_ptr<Feed> feed = asked != problem_.asked.end() ? asked->examples() : problem_.split(Split::test);
-  answer(*feed, [&](const Examples&, const Outputs& outputs) {
-    for (const Prediction& one : problem_.objective->predictions(outputs)) say(one);
+  std::vector<std::pair<int64_t, Prediction>> numbered;  // the feed may have another order than the data set
+  answer(*feed, [&](const Examples& batch, const Outputs& outputs) {
+    auto number = batch.numbers.begin();
+    for (Prediction& one : problem_.objective->predictions(outputs)) numbered.emplace_back(*number++, std::move(one));
   });
+  std::stable_sort(numbered.begin(), numbered.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [number, prediction] : numbered) say(prediction);
 }
 
 std::vector<Baseline> Learner::baselines() {

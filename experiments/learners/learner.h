@@ -40,6 +40,9 @@ struct Problem {
   std::function<std::unique_ptr<Feed>(Split)> split;
   /// The metrics of evaluations; see metrics_named().
   std::vector<Metric> metrics = {};
+  /// Names of the examples' tensors that have tokens along their last axis, where the loss is one of whole sequences
+  /// and the model takes slices of them (Context::slice). Empty: --sequence-shards is refused.
+  std::vector<std::string> sequences = {};
   /// The parameters with their own rate or decay, and the frozen ones.
   std::vector<GroupRule> groups = {};
   std::function<std::vector<Baseline>()> baselines = {};
@@ -86,7 +89,7 @@ class Learner final : public Trainable {
   /// drawn for each part.
   ///
   /// With --shards, parts are those instead (sharded_step.h), each process takes some of them, and noise is drawn for
-  /// each step and shard.
+  /// each step and shard. With --sequence-shards each of these is cut further, along its sequences.
   StepResult step(int64_t step) override;
   /// Without dropout. The noise of random features comes from a separate generator and is the same each time. Several
   /// processes take the batches in turns, and the first of them judges all outputs, in order.
@@ -119,7 +122,12 @@ class Learner final : public Trainable {
  private:
   /// A whole step, for a batch on the device and after the optimizer has prepared its numbers.
   void update(const Examples& batch, int64_t step);
-  void add_part(const Examples& examples, Context& context, const Tensor& terms);
+  /// What the steps' parts add up to, f64.
+  struct Totals {
+    Tensor loss;
+    Tensor correct;
+  };
+  void add_part(const Examples& examples, Context& context, const Tensor& terms, const Totals& to);
   void add_shards(const Examples& batch, int64_t step);
   /// The step of the schedule that gives this step its rate: a later one if time will end the training first.
   int64_t place_in_schedule(int64_t step) const;
@@ -136,6 +144,7 @@ class Learner final : public Trainable {
   uint64_t seed_;
   int64_t accumulate_;
   int shards_;  ///< 0: batches are not cut into shards
+  int slices_;  ///< of the sequences of each shard
   bool fast_;   ///< processes add in any order
   Communicator* comm_ = &alone();
   Generator noise_;

@@ -82,6 +82,22 @@ std::vector<Metric> metrics_named(const std::vector<std::string>& names, int64_t
   return chosen;
 }
 
+Metrics of_majority_class(const std::vector<int64_t>& train, const std::vector<int64_t>& labels,
+                          const std::vector<Metric>& metrics) {
+  std::map<int64_t, int64_t> counts;
+  for (const int64_t label : train) ++counts[label];
+  const auto majority =
+      std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  Answers answers;
+  answers.guesses.assign(labels.size(), majority->first);
+  answers.labels = labels;
+  Metrics found;
+  for (const Metric& metric : metrics) {
+    if (metric.name != "loss") found.emplace_back(metric.name, metric.of(answers));
+  }
+  return found;
+}
+
 double accuracy(const std::vector<int64_t>& guesses, const std::vector<int64_t>& labels) {
   const double size = checked_size("accuracy", guesses, labels);
   int64_t right = 0;

@@ -38,6 +38,11 @@ struct Metric {
 /// classes are omitted.
 std::vector<Metric> metrics_named(const std::vector<std::string>& names, int64_t classes = 2);
 
+/// What metrics of guesses say, the loss aside, of always naming the most frequent of the labels `train`; of equally
+/// frequent ones the smallest.
+Metrics of_majority_class(const std::vector<int64_t>& train, const std::vector<int64_t>& labels,
+                          const std::vector<Metric>& metrics);
+
 /// The fraction of equal entries.
 double accuracy(const std::vector<int64_t>& guesses, const std::vector<int64_t>& labels);
 /// 2 TP / (2 TP + FP + FN) of class 1; 0 if class 1 neither occurs nor was guessed.

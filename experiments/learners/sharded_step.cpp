@@ -1,5 +1,6 @@
 #include "experiments/learners/sharded_step.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/error.h"
@@ -22,13 +23,34 @@ void add_gradient(Tensor& to, const Tensor& x) {
 
 }  // namespace
 
-ShardedStep::ShardedStep(Module& model, Communicator& comm, int shards, bool fast)
-    : model_(model), parameters_(model.parameters()), comm_(comm), tree_(shards, comm.size()), fast_(fast) {}
+ShardedStep::ShardedStep(Module& model, Communicator& comm, int shards, int slices, bool fast)
+    : model_(model),
+      parameters_(model.parameters()),
+      comm_(comm),
+      tree_(shards * slices, comm.size()),
+      slices_(slices),
+      fast_(fast) {}
 
-std::map<std::string, Tensor> ShardedStep::buffers() {
-  std::map<std::string, Tensor> all = model_.state();
+ShardedStep::State ShardedStep::buffers() {
+  State all = model_.state();
   for (const Parameter* parameter : parameters_) all.erase(parameter->name);
   return all;
+}
+
+ShardedStep::State ShardedStep::copied_buffers() {
+  State copies;
+  for (const auto& [name, tensor] : buffers()) copies[name] = tensor.clone();
+  return copies;
+}
+
+void ShardedStep::set_buffers(const State& state) {
+  for (const auto& [name, tensor] : buffers()) tensor.copy_(state.at(name));
+}
+
+std::vector<Tensor> ShardedStep::take_gradients() {
+  std::vector<Tensor> gradients;
+  for (Parameter* parameter : parameters_) gradients.push_back(std::exchange(parameter->grad, Tensor()));
+  return gradients;
 }
 
 void ShardedStep::compare_buffers(int64_t i) {
@@ -48,21 +70,70 @@ void ShardedStep::compare_buffers(int64_t i) {
 }
 
 ShardedStep::Sums ShardedStep::run_part(const Part& part, int64_t i) {
-  for (const auto& [name, tensor] : buffers()) tensor.copy_(before_.at(name));
+  set_buffers(before_);
   Sums sums;
-  sums.numbers = part(i);
+  sums.numbers = part(i, nullptr);
   if (compares_) compare_buffers(i);
-  for (Parameter* parameter : parameters_) {
-    sums.gradients.push_back(parameter->grad);
-    parameter->grad = Tensor();
-  }
+  sums.gradients = take_gradients();
   return sums;
 }
 
-ShardedStep::Sums ShardedStep::sum_of(ShardTree::Node node, const Part& part) {
-  if (node.is_leaf()) return run_part(part, node.begin);
-  Sums sums = sum_of(node.left(), part);
-  const Sums right = sum_of(node.right(), part);
+/// Which processes hold which slices of a shard.
+ShardTree ShardedStep::holders_of(int shard) const {
+  const int begin = shard * slices_;
+  const int first = tree_.holder_of(begin);
+  std::vector<int> begins;
+  for (int r = first; r <= tree_.holder_of(begin + slices_ - 1); ++r) {
+    begins.push_back(std::max(tree_.leaves_of(r).begin - begin, 0));
+  }
+  begins.push_back(slices_);
+  return {begins, first};
+}
+
+/// The slices of a shard that this process holds, in turns: each with its own gradients and buffers.
+void ShardedStep::run_slices(const Part& part, int64_t shard, int64_t length) {
+  struct Own {
+    Sums sums;
+    State buffers;
+  };
+  std::map<int, Own> own;
+  const ShardTree holders = holders_of(static_cast<int>(shard));
+  SequenceSlices slices(comm_, holders);
+  const SequenceSlices::Turns turns{.begin =
+                                        [&](int number) {
+                                          const auto [place, is_new] = own.try_emplace(number);
+                                          set_buffers(is_new ? before_ : place->second.buffers);
+                                          const std::vector<Tensor>& gradients = place->second.sums.gradients;
+                                          for (size_t p = 0; p < gradients.size(); ++p)
+                                            parameters_[p]->grad = gradients[p];
+                                        },
+                                    .end =
+                                        [&](int number) {
+                                          own[number].sums.gradients = take_gradients();
+                                          own[number].buffers = copied_buffers();
+                                        }};
+  slices.run(
+      length,
+      [&](SequenceSlice& slice) {
+        const int64_t leaf = shard * slices_ + slice.number();
+        const Tensor numbers = part(leaf, &slice);
+        if (compares_) compare_buffers(leaf);
+        own[slice.number()].sums.numbers = numbers;
+      },
+      turns);
+  for (auto& [number, one] : own) done_[shard * slices_ + number] = std::move(one.sums);
+}
+
+ShardedStep::Sums ShardedStep::sum_of(ShardTree::Node node, const Part& part, int64_t length) {
+  if (node.is_leaf() && slices_ == 1) return run_part(part, node.begin);
+  if (node.is_leaf()) {  // leaves come in order: with the first one of a shard all of its slices run
+    if (!done_.contains(node.begin)) run_slices(part, node.begin / slices_, length);
+    Sums sums = std::move(done_.at(node.begin));
+    done_.erase(node.begin);
+    return sums;
+  }
+  Sums sums = sum_of(node.left(), part, length);
+  const Sums right = sum_of(node.right(), part, length);
   for (size_t p = 0; p < parameters_.size(); ++p) add_gradient(sums.gradients[p], right.gradients[p]);
   add_(sums.numbers, right.numbers);
   return sums;
@@ -118,11 +189,10 @@ ShardedStep::Sums ShardedStep::over_processes(std::vector<Sums> held) {
   return total;
 }
 
-Tensor ShardedStep::run(const Part& part) {
-  before_.clear();
-  for (const auto& [name, tensor] : buffers()) before_[name] = tensor.clone();
+Tensor ShardedStep::run(const Part& part, int64_t length) {
+  before_ = copied_buffers();
   std::vector<Sums> held;
-  for (const ShardTree::Node& node : tree_.held_by(comm_.rank())) held.push_back(sum_of(node, part));
+  for (const ShardTree::Node& node : tree_.held_by(comm_.rank())) held.push_back(sum_of(node, part, length));
   if (std::exchange(compares_, false)) {
     std::string text;
     for (const auto& [name, hash] : left_) text += name + " " + hash + "\n";

@@ -1,5 +1,8 @@
 // One training step whose batch is cut into shards, which may lie in several processes. The gradient is the same bits
 // for any number of them (engine/comm/shard_tree.h), and so is everything that follows from it.
+//
+// Each shard may be cut further, into slices of its sequences (engine/comm/sequence_slices.h). Slice k of shard s is
+// leaf s K + k of the one tree, so the processes that hold a shard are neighbours.
 #pragma once
 
 #include <functional>
@@ -7,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/comm/sequence_slices.h"
 #include "engine/comm/shard_tree.h"
 #include "layers/module.h"
 
@@ -15,36 +19,44 @@ namespace bochner {
 class ShardedStep {
  public:
   /// `fast`: processes add their gradients by the library's own sum, in whichever order that has.
-  ShardedStep(Module& model, Communicator& comm, int shards, bool fast);
+  ShardedStep(Module& model, Communicator& comm, int shards, int slices, bool fast);
 
-  /// Forward and backward of shard `i`, whose gradient goes to the parameters; returns what is summed besides it, such
-  /// as the loss: f64 (n) on the CPU.
-  using Part = std::function<Tensor(int64_t i)>;
+  /// Forward and backward of leaf `i`: a shard, or with several slices this one of it. Its gradient goes to the
+  /// parameters; returns what is summed besides it, such as the loss: f64 (n) on the CPU.
+  using Part = std::function<Tensor(int64_t i, SequenceSlice* slice)>;
   /// Runs the shards of this process, and leaves the sum of all gradients in the parameters, which must have none
-  /// before. Returns the sum of what the parts returned.
+  /// before. Returns the sum of what the parts returned. `length` is that of the sequences to slice, in tokens.
   ///
-  /// Every shard finds the model's buffers as they were before the step, and all must leave them the same, as they do
+  /// Every part finds the model's buffers as they were before the step, and all must leave them the same, as they do
   /// when what changes them depends on no example: frequencies from the noise that all examples share, and running
   /// statistics over these. Running statistics over examples are an Error, in the first step.
-  Tensor run(const Part& part);
+  Tensor run(const Part& part, int64_t length = 0);
 
  private:
   struct Sums {
     std::vector<Tensor> gradients;  ///< one for each parameter; undefined where there is none
     Tensor numbers;
   };
+  using State = std::map<std::string, Tensor>;
   Sums run_part(const Part& part, int64_t i);
-  Sums sum_of(ShardTree::Node node, const Part& part);
+  void run_slices(const Part& part, int64_t shard, int64_t length);
+  Sums sum_of(ShardTree::Node node, const Part& part, int64_t length);
+  ShardTree holders_of(int shard) const;
+  std::vector<Tensor> take_gradients();
   Sums over_processes(std::vector<Sums> held);
-  std::map<std::string, Tensor> buffers();
+  State buffers();
+  State copied_buffers();
+  void set_buffers(const State& state);
   void compare_buffers(int64_t i);
 
   Module& model_;
   std::vector<Parameter*> parameters_;
   Communicator& comm_;
   ShardTree tree_;
+  int slices_;
   bool fast_;
-  std::map<std::string, Tensor> before_;     ///< the buffers at the beginning of the step
+  State before_;                             ///< the buffers at the beginning of the step
+  std::map<int64_t, Sums> done_;             ///< slices that are not yet added
   std::map<std::string, std::string> left_;  ///< their hashes after the first shard here
   bool compares_ = true;                     ///< in the first step
 };

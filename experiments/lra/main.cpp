@@ -17,6 +17,9 @@ void check(const lra::Config& config, const Task& task) {
   config.optim.schedule_of(config.run.steps);
   Generator init(0);
   sequence::classifier(encoder_options(config.model, config.run.attention, task), task, init);
+  if (config.run.sequence_shards > 1 && !mechanism_named(config.run.attention).slices) {
+    fail_slices(config.run.attention);
+  }
 }
 
 void print_table(const lra::Config& config, const Session& session) {

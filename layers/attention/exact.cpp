@@ -44,6 +44,7 @@ class NoAttention : public Mechanism {
     require_self_attention("none", Q, K);
     return V;
   }
+  bool takes_slices() const override { return true; }
   bool reads_bf16() const override { return true; }
 };
 
@@ -66,6 +67,7 @@ void describe_none(Mechanisms& list) {
                   .equation = "O = V",
                   .cost = "0",
                   .causal = true,
+                  .slices = true,
                   .maker = made_as<NoAttention>()});
 }
 

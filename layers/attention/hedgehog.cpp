@@ -23,16 +23,19 @@ class Hedgehog : public Mechanism {
         streaming_(options.streaming) {}
 
   // O_i = sum_j w_ij v_j / sum_j w_ij,  w_ij = phi(Wq q_i) . phi(Wk k_j)
-  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask, Context&) override {
+  Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
+                   Context& context) override {
     const Scope scope(name());
     KernelAttentionSpec spec;
     spec.map = {.kind = FeatureMap::Kind::elementwise, .function = FeatureMap::Function::identity, .eps = 0};
     spec.causal = mask.causal;
+    spec.slice = context.slice;
     const Variable q = phi(Q, Wq_);
     const Variable k = phi(K, Wk_);
     return streaming_ ? kernel_attention(spec, q, k, V, {}, mask.keys)
                       : composed::kernel_attention(spec, q, k, V, {}, mask.keys);
   }
+  bool takes_slices() const override { return streaming_; }
 
  private:
   static Tensor identities(int64_t heads, int64_t dim) {
@@ -62,6 +65,7 @@ void describe_hedgehog(Mechanisms& list) {
                   .approximates = "a learnt kernel",
                   .cost = "L D^2",
                   .causal = true,
+                  .slices = true,
                   .learns = "W of queries and of keys",
                   .maker = made_as<Hedgehog>()});
 }

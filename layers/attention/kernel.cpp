@@ -21,6 +21,7 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
   const Scope scope(name());
   KernelAttentionSpec spec = spec_;
   spec.causal = mask.causal;
+  spec.slice = context.slice;
   spec.scale = std::pow(static_cast<double>(Q.size(-1)), -inputs_.power);
   const Tensor keys = inputs_.sees_padding || inputs_.zeros_padding ? Tensor() : mask.keys;
   const Variable values = inputs_.zeros_padding ? without_padding(V, mask.keys) : V;

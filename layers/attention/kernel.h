@@ -26,6 +26,7 @@ class KernelAttention : public Mechanism {
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override;
   bool reads_bf16() const override { return streaming_; }
+  bool takes_slices() const override { return streaming_; }
   Tensor frequencies(bool training) override;
 
  private:

@@ -123,6 +123,7 @@ MechanismInfo performer(const std::string& name, const std::string& source, cons
           .approximates = "softmax",
           .cost = "L M D",
           .causal = true,
+          .slices = true,
           .maker = std::move(maker)};
 }
 
@@ -135,6 +136,7 @@ MechanismInfo generalised(const std::string& f, Function function) {
           .equation = "phi(x) = (" + f + "(omega x) + kernel-eps) / sqrt M, orthogonal omega ~ N(0, I)",
           .cost = "L M D",
           .causal = true,
+          .slices = true,
           .released = "phi(x) = f(x) + kernel-eps, without Omega",
           .maker = made_by<GeneralisedOptions>(
               [function](Slot slot, int64_t, int64_t dim, const GeneralisedOptions& options, Generator& init) {
@@ -245,6 +247,7 @@ void describe_linear_elu(Mechanisms& list) {
                   .equation = "phi(x) = elu(x) + 1",
                   .cost = "L D^2",
                   .causal = true,
+                  .slices = true,
                   .released = "padded keys count (LRA)",
                   .maker = made_by<Options>([](Slot slot, int64_t, int64_t, const Options& options, Generator&) {
                     const FeatureMap map{.kind = Kind::elementwise, .function = Function::elu_plus_one, .eps = 0};
@@ -306,6 +309,7 @@ void describe_mixtures(Mechanisms& list) {
        .approximates = kernel,
        .cost = "L M D + M D^2",
        .causal = true,
+       .slices = true,
        .learns = "mu, Sigma",
        .released = released_kl(false, "two Gaussians at +-mu with one full matrix and the same noise"),
        .maker = made_by<Options>([](Slot slot, int64_t heads, int64_t dim, const Options& options, Generator& init) {
@@ -321,6 +325,7 @@ void describe_mixtures(Mechanisms& list) {
        .approximates = kernel,
        .cost = "L M D",
        .causal = true,
+       .slices = true,
        .learns = "mu, sigma",
        .released = released_kl(true, "one Gaussian, omega = exp(sigma / 2) n + mu"),
        .maker = made_by<Options>([](Slot slot, int64_t heads, int64_t dim, const Options& options, Generator& init) {
@@ -342,6 +347,7 @@ void describe_fastfood(Mechanisms& list) {
                       .approximates = learn == Learn::none ? "the Gaussian kernel" : "a learnt kernel",
                       .cost = "L M log D, and L M D for V",
                       .causal = true,
+                      .slices = true,
                       .learns = learns,
                       .released = released_kl(prf, "S, G, B ~ N(0, 1 / D) at first, where they learn"),
                       .maker = made_by<Options>([prf, learn = learn](Slot slot, int64_t, int64_t dim,
@@ -364,6 +370,7 @@ void describe_generative(Mechanisms& list) {
          .approximates = "the kernel of a learnt distribution",
          .cost = "L M D + M D^2",
          .causal = true,
+         .slices = true,
          .learns = "the generator g",
          .released = released_kl(prf, "noise of D / 2 numbers, hidden layers of 2 D and 4 D"),
          .maker = made_by<KlOptions>([prf](Slot slot, int64_t, int64_t dim, const KlOptions& options, Generator& init) {

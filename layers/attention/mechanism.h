@@ -22,6 +22,8 @@ class Mechanism : public Module {
                            Context& context) = 0;
   /// Whether Q, K, V may be bf16, and then O as well. Otherwise they are passed in f32.
   virtual bool reads_bf16() const { return false; }
+  /// Whether Q, K and V may be a slice of their sequences, Context::slice.
+  virtual bool takes_slices() const { return false; }
   /// The frequencies of a forward pass that does not draw: Omega (1 or heads, M, dim); FastFood rounds dim up to a
   /// power of two. Undefined where there are none. Those of the generative kernels differ between training and
   /// evaluation, as BatchNorm does; asking for them in training moves its running statistics.
@@ -68,6 +70,7 @@ struct MechanismInfo {
   std::string approximates = {};  ///< empty: exact
   std::string cost = {};          ///< time, in length L, dim D and features M
   bool causal = false;            ///< has a causal form
+  bool slices = false;            ///< takes sequences in slices, its work then shared by processes
   std::string learns = {};        ///< its learnable parts, empty for none
   std::string released = {};      ///< what it does otherwise if its option `as` is `released`; empty: nothing
   std::string skyformer = {};     ///< and if it is `skyformer`; empty: nothing
@@ -81,6 +84,8 @@ using Mechanisms = std::vector<MechanismInfo>;
 const Mechanisms& mechanisms();
 /// The Error that `mechanism` has no causal form; it names those that have one.
 [[noreturn]] void fail_causal(const std::string& mechanism);
+/// The Error that `mechanism` takes whole sequences only; it names those that take slices.
+[[noreturn]] void fail_slices(const std::string& mechanism);
 /// Refuses queries and keys that are not of the same tokens, which `mechanism` needs.
 void require_self_attention(const std::string& mechanism, const Variable& Q, const Variable& K);
 /// The line of that name, or an Error that names the nearest one.

@@ -23,6 +23,7 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
     : Module(std::move(slot)),
       heads_(options.heads),
       head_dim_(size_of_head(dim, options)),
+      attention_(options.mechanism.name()),
       qkv_(sub("qkv"), dim, 3 * heads_ * head_dim_, init, options.projection),
       out_(sub("out"), heads_ * head_dim_, dim, init, options.projection),
       mechanism_(make_mechanism(sub("mechanism"), heads_, head_dim_, options.mechanism, init)),
@@ -41,6 +42,9 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
 Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Context& context,
                                      const LinearFusion& fusion) const {
   const Scope scope(name());
+  if (context.slice != nullptr && !mechanism_->takes_slices()) {
+    fail_slices(attention_ + (mechanism_named(attention_).slices ? " without streaming" : ""));
+  }
   const int64_t batch = x.size(0);
   const int64_t length = x.size(1);
   const Variable joined =
@@ -48,7 +52,8 @@ Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Contex
   std::vector<Variable> parts = unbind(joined, 2);            // 3 x (B, L, H, D)
   for (Variable& part : parts) part = transpose(part, 1, 2);  // 3 x (B, H, L, D)
   if (rotary_) {                                              // in f32: positions need more digits than bf16 has
-    for (Variable* const part : {&parts[0], &parts[1]}) *part = as_stored(rotary_->turn(as_computed(*part)));
+    for (Variable* const part : {&parts[0], &parts[1]})
+      *part = as_stored(rotary_->turn(as_computed(*part), mask.first));
   }
   if (!mechanism_->reads_bf16()) {
     for (Variable& part : parts) part = as_computed(part);

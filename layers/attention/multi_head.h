@@ -39,6 +39,7 @@ class MultiHeadAttention : public Module {
  private:
   int64_t heads_;
   int64_t head_dim_;
+  std::string attention_;  ///< its name
   Linear qkv_;
   Linear out_;
   std::unique_ptr<Mechanism> mechanism_;

@@ -50,6 +50,14 @@ void fail_causal(const std::string& mechanism) {
   fail("{} has no causal form; these have one: {}", mechanism, names);
 }
 
+void fail_slices(const std::string& mechanism) {
+  std::string names;
+  for (const MechanismInfo& info : mechanisms()) {
+    if (info.slices) names += (names.empty() ? "" : ", ") + info.name;
+  }
+  fail("--sequence-shards: {} needs whole sequences; these attentions take slices of them: {}", mechanism, names);
+}
+
 void require_self_attention(const std::string& mechanism, const Variable& Q, const Variable& K) {
   if (Q.size(2) == K.size(2)) return;
   fail("{}: {} queries and {} keys; it attends within one sequence only", mechanism, Q.size(2), K.size(2));

@@ -45,7 +45,7 @@ Variable MaskedTokenHead::forward(const Variable& x, const Variable& embeddings)
 }
 
 Bert::Bert(Slot slot, const BertOptions& options, Generator& init)
-    : Module(std::move(slot)),
+    : PretrainedModel(std::move(slot)),
       options_(checked(options)),
       tokens_(sub("embeddings.tokens"), options.vocabulary, options.dim, options.deviation, init),
       positions_(sub("embeddings.positions"), options.length, options.dim, options.deviation, init),
@@ -53,8 +53,7 @@ Bert::Bert(Slot slot, const BertOptions& options, Generator& init)
       norm_(sub("embeddings.norm"), options.dim, options.norm_eps),
       dropout_(sub("embeddings.dropout"), options.dropout),
       blocks_(sub("blocks"), pretrained_blocks(options, BlockOptions::Order::post_norm, options.length),
-              options.recompute, init),
-      classifier_dropout_(sub("classifier_dropout"), options.classifier_dropout) {
+              options.recompute, init) {
   if (options.padding >= options.vocabulary)
     fail("bert: the padding token {} is none of {} tokens", options.padding, options.vocabulary);
   if (options.padding >= 0) tokens_.weight.value.slice(0, options.padding, options.padding + 1).fill_(0);
@@ -64,6 +63,7 @@ Bert::Bert(Slot slot, const BertOptions& options, Generator& init)
   if (options.pooler) pooler_ = linear_of("pooler", options.dim);
   if (options.masked_tokens) masked_tokens_ = std::make_unique<MaskedTokenHead>(sub("masked_tokens"), options, init);
   if (options.next_sentence) next_sentence_ = linear_of("next_sentence", 2);
+  classifier_dropout_ = std::make_unique<DropoutLayer>(sub("classifier_dropout"), options.classifier_dropout);
   if (options.classes > 0) classifier_ = linear_of("classifier", options.classes);
 }
 
@@ -84,13 +84,6 @@ Variable Bert::forward(const Input& input, Context& context, std::vector<Variabl
   return blocks_.forward(x, {input.mask, false}, context, states);
 }
 
-Variable Bert::pool(const Variable& x) const {
-  if (bundle_ != nullptr) return bundle_->features(as_computed(select(x, 1, 0)));
-  if (snnk_pooler_ != nullptr) return snnk_pooler_->pooled(as_computed(select(x, 1, 0)));
-  if (pooler_ == nullptr) fail("bert: this model has no pooler");
-  return tanh(pooler_->forward(as_computed(select(x, 1, 0))));
-}
-
 Variable Bert::token_scores(const Variable& x) const {
   if (masked_tokens_ == nullptr) fail("bert: this model has no head for masked tokens");
   return masked_tokens_->forward(as_computed(x), tokens_.weight);
@@ -99,29 +92,6 @@ Variable Bert::token_scores(const Variable& x) const {
 Variable Bert::next_sentence_scores(const Variable& pooled) const {
   if (next_sentence_ == nullptr) fail("bert: this model has no head for the next sentence");
   return next_sentence_->forward(pooled);
-}
-
-Variable Bert::class_scores(const Variable& pooled, Context& context) const {
-  if (bundle_ != nullptr) return bundle_->scores(classifier_dropout_.forward(pooled, context));
-  if (snnk_pooler_ != nullptr) return snnk_pooler_->scores(classifier_dropout_.forward(pooled, context));
-  if (classifier_ == nullptr) fail("bert: this model has no classifier");
-  return classifier_->forward(classifier_dropout_.forward(pooled, context));
-}
-
-void Bert::replace_pooler(const SnnkOptions& options, Generator& init) {
-  if (pooler_ == nullptr || classifier_ == nullptr) fail("bert: there is no pooler with a classifier to replace");
-  snnk_pooler_ = std::make_unique<SnnkPooler>(sub("snnk_pooler"), *pooler_, *classifier_, options, init);
-  pooler_.reset();
-  classifier_.reset();
-}
-
-bool Bert::bundle() {
-  bool any = false;
-  for (TransformerBlock& block : blocks()) any = block.bundle_feed_forward() || any;
-  if (snnk_pooler_ == nullptr) return any;
-  bundle_.reset(new Bundle(snnk_pooler_->bundle(sub("bundle"))));
-  snnk_pooler_.reset();
-  return true;
 }
 
 }  // namespace bochner

@@ -12,9 +12,8 @@
 
 #include <memory>
 
-#include "layers/dropout.h"
 #include "layers/embedding.h"
-#include "layers/models/block.h"
+#include "layers/models/pretrained.h"
 
 namespace bochner {
 
@@ -59,7 +58,7 @@ class MaskedTokenHead : public Module {
   Parameter& bias_;
 };
 
-class Bert : public Module {
+class Bert : public PretrainedModel {
  public:
   Bert(Slot slot, const BertOptions& options, Generator& init);
 
@@ -71,9 +70,6 @@ class Bert : public Module {
   /// The state of each token.  (batch, length, dim)
   /// `states`, where given, receives the embeddings and then what each block makes of them.
   Variable forward(const Input& input, Context& context, std::vector<Variable>* states = nullptr) const;
-  /// tanh(W x_0 + b), from the state of the first token, in f32.  (batch, length, dim) -> (batch, dim)
-  /// Where pooler and classifier are bundled, Phi(x_0).  (batch, length, dim) -> (batch, features)
-  Variable pool(const Variable& x) const;
 
   // Each of these is an Error where the model has no such head.
 
@@ -81,25 +77,18 @@ class Bert : public Module {
   Variable token_scores(const Variable& x) const;
   /// Does the second text follow the first? Score 0: yes, 1: no.  (batch, dim) -> (batch, 2)
   Variable next_sentence_scores(const Variable& pooled) const;
-  /// (batch, dim) -> (batch, classes)
-  Variable class_scores(const Variable& pooled, Context& context) const;
 
-  // What is changed in a pretrained model, before an optimizer holds its parameters.
-
-  std::deque<TransformerBlock>& blocks() { return blocks_.all(); }
-  Linear* pooler() { return pooler_.get(); }          ///< null where there is none
-  Linear* classifier() { return classifier_.get(); }  ///< likewise
-  /// Puts an SNNK layer in the place of the pooler (SNNK §4.3.1). It starts from the weights of pooler and classifier.
-  void replace_pooler(const SnnkOptions& options, Generator& init);
-  /// Makes one matrix of every SNNK layer and the product behind it, of the pooler the classifier (SNNK 3.3), which is
-  /// exact. The scores stay as they are, up to rounding; false where there is no such layer.
-  bool bundle();
-  /// W and b of the bundled pooler and classifier; null where they are not.
-  Bundle* bundled_pooler() { return bundle_.get(); }
+  std::string_view type() const override { return "bert"; }
+  int64_t dim() const override { return options_.dim; }
+  bool has_heads() const override { return options_.masked_tokens || options_.next_sentence || options_.classes > 0; }
+  int64_t classes() const override { return options_.classes; }
+  std::deque<TransformerBlock>& blocks() override { return blocks_.all(); }
 
   const BertOptions& options() const { return options_; }
 
  private:
+  bool needs_pooler() const override { return true; }
+
   BertOptions options_;
   Embedding tokens_;
   Embedding positions_;
@@ -107,13 +96,8 @@ class Bert : public Module {
   LayerNormLayer norm_;
   DropoutLayer dropout_;
   TransformerBlocks blocks_;
-  std::unique_ptr<Linear> pooler_;
   std::unique_ptr<MaskedTokenHead> masked_tokens_;
   std::unique_ptr<Linear> next_sentence_;
-  DropoutLayer classifier_dropout_;
-  std::unique_ptr<Linear> classifier_;
-  std::unique_ptr<SnnkPooler> snnk_pooler_;
-  std::unique_ptr<Bundle> bundle_;  ///< in the place of snnk_pooler_
 };
 
 }  // namespace bochner

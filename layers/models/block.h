@@ -55,7 +55,7 @@ class FeedForward : public Module {
   Linear& out() { return out_; }
 
  private:
-  bool has_few_rows(const Variable& x) const;
+  bool keeps_hidden_units(const Variable& x) const;
 
   Activation activation_;
   double dropout_;

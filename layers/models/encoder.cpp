@@ -3,6 +3,7 @@
 #include "autograd/fused/dropout.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/slices.h"
 #include "autograd/ops/view.h"
 #include "engine/ops/reduce.h"
 #include "layers/init.h"
@@ -19,6 +20,10 @@ const EncoderOptions& checked(const EncoderOptions& options) {
   if (options.vocabulary < 1 || options.length < 1 || options.classes < 1 || options.layers < 0 || options.dim < 1) {
     fail("encoder: vocabulary {}, length {}, classes {}, layers {}, dim {}: all but the layers must be at least 1",
          options.vocabulary, options.length, options.classes, options.layers, options.dim);
+  }
+  using Pooling = EncoderOptions::Pooling;
+  if (options.causal && (options.pooling == Pooling::cls || options.pooling == Pooling::first)) {
+    fail("encoder: causal, the first vector sees no other one, but the pooling reads it alone; choose a mean");
   }
   if (options.codes.defined() && (options.codes.rank() != 2 || options.codes.size(0) != options.vocabulary)) {
     fail("encoder: codes must be (vocabulary {}, any), got {}", options.vocabulary, options.codes.shape().str());
@@ -69,12 +74,17 @@ void Encoder::add_the_rest(Generator& init) {
 Encoder::States Encoder::forward(const Tensor& ids, const Tensor& keys, Context& context) const {
   const Scope scope(name());
   if (ids.rank() != 2) fail("encoder: ids must be (batch, length), got {}", ids.shape().str());
-  if (ids.size(1) > options_.length) {
-    fail("encoder: a sequence of {} tokens is longer than the model's {}", ids.size(1), options_.length);
+  const SequenceSlice* const part = context.slice;
+  const int64_t length = part == nullptr ? ids.size(1) : part->length();
+  if (length > options_.length) {
+    fail("encoder: a sequence of {} tokens is longer than the model's {}", length, options_.length);
   }
-  Variable x = tokens_.forward(ids, options_.codes);  // (B, L, dim)
+  int64_t first = part == nullptr ? 0 : part->begin();  // place of the first vector
+  Variable x = tokens_.forward(ids, options_.codes);    // (B, L, dim)
   Tensor mask = keys;
-  if (cls_ != nullptr) {
+  if (cls_ != nullptr && part != nullptr && !part->is_first()) {
+    ++first;
+  } else if (cls_ != nullptr) {
     x = concat({expand(*cls_, {ids.size(0), 1, options_.dim}), x}, 1);  // (B, 1 + L, dim)
     if (keys.defined()) {
       const Variable real = Tensor::full({ids.size(0), 1}, 1, DType::boolean, ids.device());
@@ -83,10 +93,10 @@ Encoder::States Encoder::forward(const Tensor& ids, const Tensor& keys, Context&
   }
   if (options_.positions != EncoderOptions::Positions::rotary) {
     const Variable positions = learned_positions_ != nullptr ? Variable(*learned_positions_) : sinusoids_beside(x);
-    x = x + slice(positions, 0, 0, x.size(1));
+    x = x + slice(positions, 0, first, first + x.size(1));
   }
   x = as_stored(drop(x, options_.dropout, context));
-  x = blocks_->forward(x, {mask, false}, context);
+  x = blocks_->forward(x, {mask, options_.causal, first}, context);
   return {norm_.forward(x), mask};
 }
 
@@ -97,16 +107,28 @@ Variable Encoder::sinusoids_beside(const Variable& x) const {
   return placed_sinusoids_;
 }
 
-Variable Encoder::pool(const States& states) const {
+/// The sum over slices, where there are some.
+Variable Encoder::over_slices(const Variable& x, Context& context) const {
+  return context.slice == nullptr ? x : sum_over_slices(x, *context.slice);
+}
+
+Variable Encoder::pool(const States& states, Context& context) const {
   const Variable& x = states.x;
   const bool of_one =
       options_.pooling == EncoderOptions::Pooling::cls || options_.pooling == EncoderOptions::Pooling::first;
-  if (of_one) return as_computed(select(x, 1, 0));
-  if (!states.mask.defined()) return as_computed(sum(x, {1})) * (1 / static_cast<double>(x.size(1)));
-  const Variable real = states.mask.cast(x.dtype()).unsqueeze(2);  // (B, L, 1)
-  const Variable total = as_computed(sum(x * real, {1}));          // (B, dim)
+  if (of_one) {
+    const bool here = context.slice == nullptr || context.slice->is_first();
+    // In another slice 0, which depends on x all the same: its tokens get their gradients through attention.
+    return over_slices(here ? as_computed(select(x, 1, 0)) : as_computed(sum(x, {1})) * 0, context);
+  }
+  if (!states.mask.defined()) {
+    const int64_t places = context.slice == nullptr ? x.size(1) : context.slice->length() + (cls_ != nullptr ? 1 : 0);
+    return over_slices(as_computed(sum(x, {1})), context) * (1 / static_cast<double>(places));
+  }
+  const Variable real = states.mask.cast(x.dtype()).unsqueeze(2);                // (B, L, 1)
+  const Variable total = over_slices(as_computed(sum(x * real, {1})), context);  // (B, dim)
   if (options_.pooling == EncoderOptions::Pooling::mean_padded) return total / static_cast<double>(options_.length);
-  return total / sum(as_computed(real), {1});
+  return total / over_slices(sum(as_computed(real), {1}), context);
 }
 
 ClassifierHead::ClassifierHead(Slot slot, int64_t inputs, int64_t hidden, int64_t classes, const LinearOptions& linear,
@@ -136,7 +158,7 @@ Variable SequenceClassifier::forward(const Tensor& ids, const Tensor& mask, Cont
 }
 
 Variable SequenceClassifier::units(const Tensor& ids, const Tensor& mask, Context& context) const {
-  return head_.units(trunk_.pool(trunk_.forward(ids, mask, context)));
+  return head_.units(trunk_.pool(trunk_.forward(ids, mask, context), context));
 }
 
 }  // namespace bochner

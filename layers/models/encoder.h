@@ -40,6 +40,7 @@ struct EncoderOptions {
   double position_deviation = 0.02;
   double dropout = 0.1;
   double norm_eps = 1e-5;
+  bool causal = false;     ///< a token sees none behind it
   bool recompute = false;  ///< run each block again in backward instead of keeping its activations
 };
 
@@ -55,10 +56,11 @@ class Encoder : public Module {
     Variable x;   ///< (batch, places, dim), behind the last norm
     Tensor mask;  ///< bool (batch, places), true at real tokens; undefined: all
   };
-  /// ids i64 (batch, length); mask bool (batch, length), true at real tokens, undefined: all.
+  /// ids i64 (batch, length); mask bool (batch, length), true at real tokens, undefined: all. Of slices of sequences
+  /// (Context::slice) both are those of the slice; the CLS vector belongs to the first one.
   States forward(const Tensor& ids, const Tensor& mask, Context& context) const;
   /// One vector for each sequence, as options().pooling says, in f32.  (batch, dim)
-  Variable pool(const States& states) const;
+  Variable pool(const States& states, Context& context) const;
   const EncoderOptions& options() const { return options_; }
 
  private:
@@ -69,6 +71,7 @@ class Encoder : public Module {
   Encoder(Slot slot, const EncoderOptions& options, Generator& init, TokensAlone);
   void add_the_rest(Generator& init);
   Variable sinusoids_beside(const Variable& x) const;
+  Variable over_slices(const Variable& x, Context& context) const;
 
   EncoderOptions options_;
   Embedding tokens_;

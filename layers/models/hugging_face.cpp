@@ -32,61 +32,70 @@ struct Naming {
   std::vector<Row> rows;
 };
 
-const Naming& naming_of(const Bert& /*model*/) {
+Naming bert_naming() {
   using Part = Row::Part;
-  static const Naming naming{"bert.",
-                             {{"embeddings.tokens", "embeddings.word_embeddings"},
-                              {"embeddings.positions", "embeddings.position_embeddings"},
-                              {"embeddings.types", "embeddings.token_type_embeddings"},
-                              {"embeddings.norm", "embeddings.LayerNorm"},
-                              {"blocks.#.attention.qkv.query", "encoder.layer.#.attention.self.query"},
-                              {"blocks.#.attention.qkv.key", "encoder.layer.#.attention.self.key"},
-                              {"blocks.#.attention.qkv.value", "encoder.layer.#.attention.self.value"},
-                              {"blocks.#.attention.qkv", "encoder.layer.#.attention.self.%"},
-                              {"blocks.#.attention.out", "encoder.layer.#.attention.output.dense"},
-                              {"blocks.#.attention.mechanism", "encoder.layer.#.attention.mechanism", Part::learned},
-                              {"blocks.#.norm1", "encoder.layer.#.attention.output.LayerNorm"},
-                              {"blocks.#.feed_forward.in", "encoder.layer.#.intermediate.dense"},
-                              {"blocks.#.feed_forward.out", "encoder.layer.#.output.dense"},
-                              {"blocks.#.norm2", "encoder.layer.#.output.LayerNorm"},
-                              {"blocks.#.attention_adapter", "encoder.layer.#.attention.output.adapter", Part::added},
-                              {"blocks.#.feed_forward_adapter", "encoder.layer.#.output.adapter", Part::added},
-                              {"blocks.#.snnk_feed_forward", "encoder.layer.#.snnk", Part::added},
-                              {"blocks.#.bundle", "encoder.layer.#.bundle", Part::added},
-                              {"snnk_pooler", "snnk_pooler", Part::added},
-                              {"bundle", "bundle", Part::added},
-                              {"pooler", "pooler.dense", Part::pooler},
-                              {"masked_tokens.dense", "cls.predictions.transform.dense", Part::head},
-                              {"masked_tokens.norm", "cls.predictions.transform.LayerNorm", Part::head},
-                              {"masked_tokens.bias", "cls.predictions.bias", Part::head},
-                              {"next_sentence", "cls.seq_relationship", Part::head},
-                              {"classifier", "classifier", Part::head}}};
+  return {"bert.",
+          {{"embeddings.tokens", "embeddings.word_embeddings"},
+           {"embeddings.positions", "embeddings.position_embeddings"},
+           {"embeddings.types", "embeddings.token_type_embeddings"},
+           {"embeddings.norm", "embeddings.LayerNorm"},
+           {"blocks.#.attention.qkv.query", "encoder.layer.#.attention.self.query"},
+           {"blocks.#.attention.qkv.key", "encoder.layer.#.attention.self.key"},
+           {"blocks.#.attention.qkv.value", "encoder.layer.#.attention.self.value"},
+           {"blocks.#.attention.qkv", "encoder.layer.#.attention.self.%"},
+           {"blocks.#.norm1", "encoder.layer.#.attention.output.LayerNorm"},
+           {"blocks.#.norm2", "encoder.layer.#.output.LayerNorm"},
+           {"masked_tokens.dense", "cls.predictions.transform.dense", Part::head},
+           {"masked_tokens.norm", "cls.predictions.transform.LayerNorm", Part::head},
+           {"masked_tokens.bias", "cls.predictions.bias", Part::head},
+           {"next_sentence", "cls.seq_relationship", Part::head}}};
+}
+
+Naming vit_naming() {
+  return {"vit.",
+          {{"embeddings.cls", "embeddings.cls_token"},
+           {"embeddings.patches", "embeddings.patch_embeddings.projection"},
+           {"embeddings.positions", "embeddings.position_embeddings"},
+           {"blocks.#.norm1", "encoder.layer.#.layernorm_before"},
+           {"blocks.#.attention.qkv.query", "encoder.layer.#.attention.attention.query"},
+           {"blocks.#.attention.qkv.key", "encoder.layer.#.attention.attention.key"},
+           {"blocks.#.attention.qkv.value", "encoder.layer.#.attention.attention.value"},
+           {"blocks.#.attention.qkv", "encoder.layer.#.attention.attention.%"},
+           {"blocks.#.norm2", "encoder.layer.#.layernorm_after"},
+           {"norm", "layernorm"}}};
+}
+
+/// What both have, behind their own rows.
+Naming with_common(Naming naming) {
+  using Part = Row::Part;
+  const std::initializer_list<Row> common = {
+      {"blocks.#.attention.out", "encoder.layer.#.attention.output.dense"},
+      {"blocks.#.attention.mechanism", "encoder.layer.#.attention.mechanism", Part::learned},
+      {"blocks.#.feed_forward.in", "encoder.layer.#.intermediate.dense"},
+      {"blocks.#.feed_forward.out", "encoder.layer.#.output.dense"},
+      {"blocks.#.attention_adapter", "encoder.layer.#.attention.output.adapter", Part::added},
+      {"blocks.#.feed_forward_adapter", "encoder.layer.#.output.adapter", Part::added},
+      {"blocks.#.snnk_feed_forward", "encoder.layer.#.snnk", Part::added},
+      {"blocks.#.bundle", "encoder.layer.#.bundle", Part::added},
+      {"snnk_pooler", "snnk_pooler", Part::added},
+      {"bundle", "bundle", Part::added},
+      {"pooler", "pooler.dense", Part::pooler},
+      {"classifier", "classifier", Part::head}};
+  naming.rows.insert(naming.rows.end(), common);
   return naming;
 }
 
-const Naming& naming_of(const Vit& /*model*/) {
-  using Part = Row::Part;
-  static const Naming naming{"vit.",
-                             {{"embeddings.cls", "embeddings.cls_token"},
-                              {"embeddings.patches", "embeddings.patch_embeddings.projection"},
-                              {"embeddings.positions", "embeddings.position_embeddings"},
-                              {"blocks.#.norm1", "encoder.layer.#.layernorm_before"},
-                              {"blocks.#.attention.qkv", "encoder.layer.#.attention.attention.%"},
-                              {"blocks.#.attention.out", "encoder.layer.#.attention.output.dense"},
-                              {"blocks.#.attention.mechanism", "encoder.layer.#.attention.mechanism", Part::learned},
-                              {"blocks.#.norm2", "encoder.layer.#.layernorm_after"},
-                              {"blocks.#.feed_forward.in", "encoder.layer.#.intermediate.dense"},
-                              {"blocks.#.feed_forward.out", "encoder.layer.#.output.dense"},
-                              {"norm", "layernorm"},
-                              {"pooler", "pooler.dense", Part::pooler},
-                              {"classifier", "classifier", Part::head}}};
-  return naming;
+const Naming& naming_of(const PretrainedModel& model) {
+  static const Naming bert = with_common(bert_naming());
+  static const Naming vit = with_common(vit_naming());
+  return model.type() == "vit" ? vit : bert;
 }
 
 /// Shapes in files, where they differ from those here.
-Shape shape_in_file(const Bert& /*model*/, const std::string& /*ours*/, const Shape& shape) { return shape; }
-Shape shape_in_file(const Vit& model, const std::string& ours, const Shape& shape) {
-  const VitOptions& options = model.options();
+Shape shape_in_file(const PretrainedModel& model, const std::string& ours, const Shape& shape) {
+  const auto* vit = dynamic_cast<const Vit*>(&model);
+  if (vit == nullptr) return shape;
+  const VitOptions& options = vit->options();
   if (ours == "embeddings.patches.weight") return {options.dim, options.channels, options.patch, options.patch};
   if (ours == "embeddings.positions") return {1, shape[0], shape[1]};
   return shape;
@@ -127,8 +136,7 @@ struct FileTensor {
   Tensor view;
 };
 
-template <class Model>
-std::vector<FileTensor> file_tensors(const Model& model, const std::string& ours, const Tensor& value) {
+std::vector<FileTensor> file_tensors(const PretrainedModel& model, const std::string& ours, const Tensor& value) {
   for (const Row& row : naming_of(model).rows) {
     const std::optional<Match> found = match(row.ours, ours);
     if (!found) continue;
@@ -151,8 +159,7 @@ std::vector<FileTensor> file_tensors(const Model& model, const std::string& ours
   internal_failure("a name in files for every parameter", __FILE__, __LINE__);
 }
 
-template <class Model>
-std::vector<FileTensor> file_tensors(const Model& model, const std::map<std::string, Tensor>& named) {
+std::vector<FileTensor> file_tensors(const PretrainedModel& model, const std::map<std::string, Tensor>& named) {
   std::vector<FileTensor> all;
   for (const auto& [name, value] : named) {
     for (FileTensor& each : file_tensors(model, name, value)) all.push_back(std::move(each));
@@ -160,18 +167,11 @@ std::vector<FileTensor> file_tensors(const Model& model, const std::map<std::str
   return all;
 }
 
-bool has_heads(const Bert& model) {
-  const BertOptions& options = model.options();
-  return options.masked_tokens || options.next_sentence || options.classes > 0;
-}
-bool has_heads(const Vit& model) { return model.options().classes > 0; }
-
 /// As transformers writes them: the trunk has a prefix where there are heads.
-template <class Model>
-TensorMap with_prefix(const Model& model, const std::vector<FileTensor>& tensors) {
+TensorMap with_prefix(const PretrainedModel& model, const std::vector<FileTensor>& tensors) {
   TensorMap named;
   for (const FileTensor& each : tensors) {
-    const bool prefixed = has_heads(model) && each.part != Row::Part::head;
+    const bool prefixed = model.has_heads() && each.part != Row::Part::head;
     named[(prefixed ? naming_of(model).prefix : "") + each.name] = each.view;
   }
   return named;
@@ -190,8 +190,32 @@ std::optional<std::string> spelled(const SafetensorsFile& file, const FileTensor
   return std::nullopt;
 }
 
-template <class Model>
-LoadedTensors load(Model& model, const std::filesystem::path& folder) {
+void save(PretrainedModel& model, const std::string& config, const std::filesystem::path& folder,
+          const std::filesystem::path& from) {
+  const std::vector<FileTensor> all = file_tensors(model, model.state());
+  for (const FileTensor& each : all) {
+    if (each.part == Row::Part::added)
+      fail("save_pretrained: the model has {}, which transformers does not know", each.name);
+  }
+  const TensorMap tensors = with_prefix(model, all);
+  std::filesystem::create_directories(folder);
+  write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});  // without it transformers refuses
+  write_file_atomically(folder / "config.json", config);
+  if (from.empty() || std::filesystem::equivalent(from, folder)) return;
+  for (const char* name : {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                           "preprocessor_config.json"}) {
+    if (std::filesystem::exists(from / name)) write_file_atomically(folder / name, read_file(from / name));
+  }
+}
+
+}  // namespace
+
+std::string LoadedTensors::text() const {
+  const auto names = [](const std::vector<std::string>& list) { return list.empty() ? "none" : listed(list); };
+  return fmt::format("{} tensors read; made new: {}; left over: {}", read.size(), names(made_new), names(left_over));
+}
+
+LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::path& folder) {
   const SafetensorsFile file(pretrained_weights(folder));
   const std::string& prefix = naming_of(model).prefix;
   LoadedTensors loaded;
@@ -235,39 +259,8 @@ LoadedTensors load(Model& model, const std::filesystem::path& folder) {
   return loaded;
 }
 
-template <class Model>
-void save(Model& model, const std::string& config, const std::filesystem::path& folder,
-          const std::filesystem::path& from) {
-  const std::vector<FileTensor> all = file_tensors(model, model.state());
-  for (const FileTensor& each : all) {
-    if (each.part == Row::Part::added)
-      fail("save_pretrained: the model has {}, which transformers does not know", each.name);
-  }
-  const TensorMap tensors = with_prefix(model, all);
-  std::filesystem::create_directories(folder);
-  write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});  // without it transformers refuses
-  write_file_atomically(folder / "config.json", config);
-  if (from.empty() || std::filesystem::equivalent(from, folder)) return;
-  for (const char* name : {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                           "preprocessor_config.json"}) {
-    if (std::filesystem::exists(from / name)) write_file_atomically(folder / name, read_file(from / name));
-  }
-}
-
-}  // namespace
-
-std::string LoadedTensors::text() const {
-  const auto names = [](const std::vector<std::string>& list) { return list.empty() ? "none" : listed(list); };
-  return fmt::format("{} tensors read; made new: {}; left over: {}", read.size(), names(made_new), names(left_over));
-}
-
-LoadedTensors load_pretrained(Bert& model, const std::filesystem::path& folder) { return load(model, folder); }
-LoadedTensors load_pretrained(Vit& model, const std::filesystem::path& folder) { return load(model, folder); }
-
-std::map<std::string, Tensor> pretrained_tensors(const Bert& model, const std::map<std::string, Tensor>& named) {
-  return with_prefix(model, file_tensors(model, named));
-}
-std::map<std::string, Tensor> pretrained_tensors(const Vit& model, const std::map<std::string, Tensor>& named) {
+std::map<std::string, Tensor> pretrained_tensors(const PretrainedModel& model,
+                                                 const std::map<std::string, Tensor>& named) {
   return with_prefix(model, file_tensors(model, named));
 }
 

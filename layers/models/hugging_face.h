@@ -42,16 +42,15 @@ VitOptions read_vit_options(const std::filesystem::path& folder);
 /// Copies the tensors of model.safetensors into a model. What the file lacks of heads, pooler and attention mechanism
 /// is made new. An Error names a tensor of another size, with both, and one of the trunk that is missing; the model is
 /// then as before.
-LoadedTensors load_pretrained(Bert& model, const std::filesystem::path& folder);
-LoadedTensors load_pretrained(Vit& model, const std::filesystem::path& folder);
+LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::path& folder);
 
 /// The path of model.safetensors. An Error where there is none says what to do.
 std::filesystem::path pretrained_weights(const std::filesystem::path& folder);
 
 /// Tensors under the names and in the shapes that files have, from tensors under the names of the model: its state, or
 /// gradients of its parameters. Q, K and V, one matrix here, are three there. They are views.
-std::map<std::string, Tensor> pretrained_tensors(const Bert& model, const std::map<std::string, Tensor>& named);
-std::map<std::string, Tensor> pretrained_tensors(const Vit& model, const std::map<std::string, Tensor>& named);
+std::map<std::string, Tensor> pretrained_tensors(const PretrainedModel& model,
+                                                 const std::map<std::string, Tensor>& named);
 
 /// Who may read a folder.
 enum class Reader : unsigned char {

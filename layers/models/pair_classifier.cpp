@@ -42,7 +42,7 @@ Encoder::States PairClassifier::states(const Tensor& ids, const Tensor& mask, Co
 }
 
 Variable PairClassifier::forward(const Tensor& ids, const Tensor& mask, Context& context) const {
-  const Variable pooled = trunk_.pool(states(ids, mask, context));  // (2 B, dim)
+  const Variable pooled = trunk_.pool(states(ids, mask, context), context);  // (2 B, dim)
   const Variable pairs = reshape(pooled, {ids.size(0), 2, trunk_.options().dim});
   return head_.forward(select(pairs, 1, 0), select(pairs, 1, 1));
 }

@@ -22,7 +22,6 @@ constexpr int64_t kLargestConfig = int64_t{1} << 20;
 constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kTensors = "adapter_model.safetensors";
 constexpr std::string_view kModel = "base_model.model.";  // before every name in PEFT's files
-constexpr std::string_view kTrunk = "bert.";              // where the model has heads
 
 constexpr std::array<std::pair<Type, std::string_view>, 5> kTypes = {{{Type::lora, "LORA"},
                                                                       {Type::bottleneck, "BOTTLENECK"},
@@ -63,10 +62,12 @@ struct Target {
   int64_t begin, end;
 };
 
-std::vector<Target> targets_of(Bert& model) {
-  const BertOptions& options = model.options();
-  const bool has_heads = options.classes > 0 || options.masked_tokens || options.next_sentence;
-  const std::string trunk(has_heads ? kTrunk : "");
+/// What the names of the trunk begin with where the model has heads.
+std::string trunk_of(const PretrainedModel& model) { return std::string(model.type()) + "."; }
+
+std::vector<Target> targets_of(PretrainedModel& model) {
+  const std::string trunk = model.has_heads() ? trunk_of(model) : "";
+  const std::string projections = model.type() == "vit" ? "attention.attention." : "attention.self.";
   std::vector<Target> targets;
   const auto whole = [&](const std::string& name, Linear* linear) {
     if (linear != nullptr) targets.push_back({name, linear, "", 0, linear->outputs()});
@@ -78,7 +79,7 @@ std::vector<Target> targets_of(Bert& model) {
     const int64_t rows = qkv.outputs() / 3;
     for (const char* part : {"query", "key", "value"}) {
       const int64_t begin = std::string_view(part) == "query" ? 0 : std::string_view(part) == "key" ? rows : 2 * rows;
-      targets.push_back({layer + "attention.self." + part, &qkv, part, begin, begin + rows});
+      targets.push_back({layer + projections + part, &qkv, part, begin, begin + rows});
     }
     whole(layer + "attention.output.dense", &block.attention().out());
     if (FeedForward* network = block.feed_forward()) {
@@ -97,8 +98,8 @@ struct Saved {
   Tensor view;
 };
 
-/// What belongs to the adapter, by its name in files, with `bert.` where transformers has it.
-std::map<std::string, Saved> saved_tensors(Bert& model, const Peft& peft) {
+/// What belongs to the adapter, by its name in files, with `bert.` or `vit.` where transformers has it.
+std::map<std::string, Saved> saved_tensors(PretrainedModel& model, const Peft& peft) {
   std::map<std::string, Saved> saved;
   for (const auto& [ours, tensor] : model.state()) {
     for (const auto& [name, view] : pretrained_tensors(model, {{ours, tensor}})) {
@@ -108,8 +109,8 @@ std::map<std::string, Saved> saved_tensors(Bert& model, const Peft& peft) {
   return saved;
 }
 
-std::string without_prefixes(std::string_view name) {
-  for (const std::string_view prefix : {kModel, kTrunk}) {
+std::string without_prefixes(std::string_view name, const std::string& trunk) {
+  for (const std::string_view prefix : {kModel, std::string_view(trunk)}) {
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   }
   return std::string(name);
@@ -190,15 +191,16 @@ Type type_in(const JsonMembers& members, const std::string& path) {
 bool replaces_classifier(Type type) { return type == Type::snnk_pooler || type == Type::snnk_bundle; }
 
 /// Members in the order of the alphabet, as PEFT writes them.
-std::string config_text(const Bert& model, const Peft& peft, const std::string& base) {
+std::string config_text(PretrainedModel& model, const Peft& peft, const std::string& base) {
   json config;
   for (const auto& [type, text] : kTypes) {
     if (type == peft.type) config["peft_type"] = text;
   }
   config["base_model_name_or_path"] = base;
   config["inference_mode"] = true;
+  if (model.type() == "vit" && model.pooler() != nullptr) config["pooled"] = true;
   config["modules_to_save"] = peft.modules_to_save.empty() ? json() : json(peft.modules_to_save);
-  config["task_type"] = model.options().classes > 0 ? json("SEQ_CLS") : json();
+  config["task_type"] = model.classes() > 0 && model.type() == "bert" ? json("SEQ_CLS") : json();  // of texts alone
   switch (peft.type) {
     case Type::lora:
       config["r"] = peft.low_rank.rank;
@@ -237,6 +239,7 @@ Peft read_peft(const std::filesystem::path& folder) {
   Peft peft;
   peft.type = type_in(members, path);
   peft.modules_to_save = texts(members, path, "modules_to_save");
+  peft.pooled = members.flag("pooled", replaces_classifier(peft.type));
   // PEFT does the same, and writes it only sometimes.
   if (members.text("task_type", "") == "SEQ_CLS" && !replaces_classifier(peft.type) &&
       !is_any("classifier", peft.modules_to_save)) {
@@ -253,8 +256,8 @@ Peft read_peft(const std::filesystem::path& folder) {
   return peft;
 }
 
-void add_adapter(Bert& model, const Peft& peft, Generator& init) {
-  const int64_t dim = model.options().dim;
+void add_adapter(PretrainedModel& model, const Peft& peft, Generator& init) {
+  const int64_t dim = model.dim();
   const auto adapt = [&](const TransformerBlock::MakeAdapter& make, bool both) {
     for (TransformerBlock& block : model.blocks()) {
       if (both) block.adapt_attention(make);
@@ -295,14 +298,15 @@ void add_adapter(Bert& model, const Peft& peft, Generator& init) {
   }
 }
 
-std::vector<std::string> load_adapter(Bert& model, const Peft& peft, const std::filesystem::path& folder) {
+std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, const std::filesystem::path& folder) {
   const SafetensorsFile file(folder / kTensors);
   std::map<std::string, std::string> in_file;  // without prefixes -> as it is
-  for (const std::string& name : file.tensor_names()) in_file[without_prefixes(name)] = name;
+  const std::string trunk = trunk_of(model);
+  for (const std::string& name : file.tensor_names()) in_file[without_prefixes(name, trunk)] = name;
   std::vector<std::string> read;
   std::vector<std::pair<Tensor, Tensor>> copies;
   for (const auto& [name, saved] : saved_tensors(model, peft)) {
-    const auto found = in_file.find(without_prefixes(name));
+    const auto found = in_file.find(without_prefixes(name, trunk));
     if (found == in_file.end()) fail("{}: holds no tensor {}{}", file.name(), kModel, name);
     if (!(file.shape(found->second) == saved.view.shape()) ||
         is_floating(file.dtype(found->second)) != is_floating(saved.view.dtype())) {
@@ -321,7 +325,8 @@ std::vector<std::string> load_adapter(Bert& model, const Peft& peft, const std::
   return read;
 }
 
-void save_adapter(Bert& model, const Peft& peft, const std::filesystem::path& folder, const std::string& base) {
+void save_adapter(PretrainedModel& model, const Peft& peft, const std::filesystem::path& folder,
+                  const std::string& base) {
   TensorMap tensors;
   for (const auto& [name, saved] : saved_tensors(model, peft)) tensors[std::string(kModel) + name] = saved.view;
   const std::string config = config_text(model, peft, base);
@@ -330,7 +335,7 @@ void save_adapter(Bert& model, const Peft& peft, const std::filesystem::path& fo
   write_file_atomically(folder / kConfig, config);
 }
 
-void merge_adapter(Bert& model) {
+void merge_adapter(PretrainedModel& model) {
   for (const Target& target : targets_of(model)) target.linear->merge_updates();
 }
 

@@ -1,17 +1,17 @@
-// Adapters: what is added to a pretrained, frozen BERT and trained in its place, and the folders that hold it alone, as
-// Hugging Face's PEFT writes them: adapter_config.json and adapter_model.safetensors.
+// Adapters: what is added to a pretrained, frozen BERT or ViT and trained in its place, and the folders that hold it
+// alone, as Hugging Face's PEFT writes them: adapter_config.json and adapter_model.safetensors.
 //
 //   const Peft peft = read_peft(folder);       // or of your own: {.type = Peft::Type::lora, .low_rank = {8, 16}}
-//   add_adapter(bert, peft, init);             // the model computes the same as before ...
-//   load_adapter(bert, peft, folder);          // ... until it gets trained values
-//   save_adapter(bert, peft, "mine", base);    // PeftModel.from_pretrained(model, "mine") in Python, where it is LoRA
+//   add_adapter(model, peft, init);            // the model computes the same as before ...
+//   load_adapter(model, peft, folder);         // ... until it gets trained values
+//   save_adapter(model, peft, "mine", base);   // PeftModel.from_pretrained(model, "mine") in Python, where it is LoRA
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "layers/models/bert.h"
+#include "layers/models/pretrained.h"
 
 namespace bochner {
 
@@ -34,6 +34,8 @@ struct Peft {
   SnnkOptions snnk = {};  ///< of the types of SNNK
   /// Parts of the model itself that are trained and saved as well, by the ends of their names in files.
   std::vector<std::string> modules_to_save = {"classifier"};
+  /// Of ViT: the classifier reads what the pooler gives, not the state of the first token itself.
+  bool pooled = false;
   int64_t classes = 0;  ///< those of the classifier that a folder holds; 0: it holds none
 };
 
@@ -42,19 +44,20 @@ struct Peft {
 Peft read_peft(const std::filesystem::path& folder);
 
 /// Adds it to a model. An Error names a target that no matrix of the model is.
-void add_adapter(Bert& model, const Peft& peft, Generator& init);
+void add_adapter(PretrainedModel& model, const Peft& peft, Generator& init);
 
 /// Copies adapter_model.safetensors into a model that has this adapter; returns the names in the model of what was
 /// read. An Error names a tensor that is missing, that does not belong to this adapter, or whose shape is another; the
 /// model is then as before.
-std::vector<std::string> load_adapter(Bert& model, const Peft& peft, const std::filesystem::path& folder);
+std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, const std::filesystem::path& folder);
 
 /// Writes both files into `folder`, which is made if it is missing. `base` is the folder or the name of the pretrained
 /// model.
-void save_adapter(Bert& model, const Peft& peft, const std::filesystem::path& folder, const std::string& base);
+void save_adapter(PretrainedModel& model, const Peft& peft, const std::filesystem::path& folder,
+                  const std::string& base);
 
 /// Adds all updates of low rank to their matrices. The model then computes the same, up to rounding, and
 /// save_pretrained can write it.
-void merge_adapter(Bert& model);
+void merge_adapter(PretrainedModel& model);
 
 }  // namespace bochner

@@ -31,7 +31,7 @@ int64_t patches_of(const VitOptions& options) {
 }  // namespace
 
 Vit::Vit(Slot slot, const VitOptions& options, Generator& init)
-    : Module(std::move(slot)),
+    : PretrainedModel(std::move(slot)),
       options_(checked(options)),
       cls_(parameter("embeddings.cls", init::gaussian({1, 1, options.dim}, options.deviation, init))),
       patches_(sub("embeddings.patches"), options.channels * options.patch * options.patch, options.dim, init,
@@ -62,16 +62,6 @@ Variable Vit::forward(const Variable& pixels, Context& context, std::vector<Vari
       concat({expand(cls_, {batch, 1, options_.dim}), patches_.forward(flat)}, 1);  // (B, 1 + N, dim)
   const Variable x = as_stored(dropout_.forward(tokens + Variable(positions_), context));
   return norm_.forward(blocks_.forward(x, {}, context, states));
-}
-
-Variable Vit::pool(const Variable& x) const {
-  if (pooler_ == nullptr) fail("vit: this model has no pooler");
-  return tanh(pooler_->forward(as_computed(select(x, 1, 0))));
-}
-
-Variable Vit::class_scores(const Variable& x) const {
-  if (classifier_ == nullptr) fail("vit: this model has no classifier");
-  return classifier_->forward(as_computed(select(x, 1, 0)));
 }
 
 }  // namespace bochner

@@ -2,15 +2,12 @@
 // token, with a learned vector in front that is read at the end.
 //
 //   Vit vit({}, {.classes = 10}, init);                                 // ViT-B/16 with a classifier
-//   const Variable logits = vit.class_scores(vit.forward(pixels, context));
+//   const Variable logits = vit.class_scores(vit.pool(vit.forward(pixels, context)), context);
 //
 // layers/models/hugging_face.h reads and writes weights.
 #pragma once
 
-#include <memory>
-
-#include "layers/dropout.h"
-#include "layers/models/block.h"
+#include "layers/models/pretrained.h"
 
 namespace bochner {
 
@@ -32,12 +29,12 @@ struct VitOptions {
   bool recompute = false;   ///< run each block again in backward instead of keeping its activations
 
   // Heads.
-  bool pooler = false;
+  bool pooler = false;                   ///< a classifier then reads what it gives, as in pretraining (section 3.1)
   int64_t classes = 0;                   ///< 0: no classifier; 1: a regression
   std::vector<std::string> labels = {};  ///< the names of the classes, for config.json; empty: LABEL_0, LABEL_1, ...
 };
 
-class Vit : public Module {
+class Vit : public PretrainedModel {
  public:
   Vit(Slot slot, const VitOptions& options, Generator& init);
 
@@ -45,14 +42,18 @@ class Vit : public Module {
   /// pixels (batch, channels, image, image) -> (batch, 1 + patches, dim)
   /// `states`, where given, receives the embeddings and then what each block makes of them, without that norm.
   Variable forward(const Variable& pixels, Context& context, std::vector<Variable>* states = nullptr) const;
-  /// tanh(W x_0 + b), in f32.  (batch, 1 + patches, dim) -> (batch, dim). An Error in a model without pooler.
-  Variable pool(const Variable& x) const;
-  /// W x_0 + b, in f32.  (batch, 1 + patches, dim) -> (batch, classes). An Error in a model without classifier.
-  Variable class_scores(const Variable& x) const;
+
+  std::string_view type() const override { return "vit"; }
+  int64_t dim() const override { return options_.dim; }
+  bool has_heads() const override { return options_.classes > 0; }
+  int64_t classes() const override { return options_.classes; }
+  std::deque<TransformerBlock>& blocks() override { return blocks_.all(); }
 
   const VitOptions& options() const { return options_; }
 
  private:
+  bool needs_pooler() const override { return false; }
+
   VitOptions options_;
   Parameter& cls_;        ///< (1, 1, dim)
   Linear patches_;        ///< inputs: channel by channel, row by row of a patch
@@ -60,8 +61,6 @@ class Vit : public Module {
   DropoutLayer dropout_;
   TransformerBlocks blocks_;
   LayerNormLayer norm_;
-  std::unique_ptr<Linear> pooler_;
-  std::unique_ptr<Linear> classifier_;
 };
 
 }  // namespace bochner

@@ -29,6 +29,8 @@ WORKLOADS = {  # name of the peer's workload: attention, options of training_ste
     "bert-base": ("softmax", BERT + "--batch 8 --layers 12 --dim 768 --heads 12 --hidden 3072", {"f32": 1.15}),
     "minilm": ("softmax", BERT + "--batch 32 --layers 6 --dim 384 --heads 12 --hidden 1536", {"f32": 1.4}),
 }
+for plain in ("bert-base", "minilm"):  # the same as they are fine-tuned
+    WORKLOADS[plain + "-dropout"] = ("softmax", WORKLOADS[plain][1] + " --dropout 0.1", {})
 
 
 def run(command):

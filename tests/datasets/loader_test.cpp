@@ -161,6 +161,41 @@ TEST(Loader, OrderDependsOnSeedAndEpochOnly) {
   EXPECT_NE(Loader(eleven(), options).next().examples, order);
 }
 
+TEST(Loader, GroupedByLengthLessIsPaddingAndEachExampleComesOnce) {
+  std::vector<int> lengths;
+  for (int i = 0; i < 47; ++i) lengths.push_back(1 + i * i * 7 % 97);
+  LoaderOptions options = {.batch_size = 4, .max_length = 90, .seed = 3};
+  const auto epoch = [&](int64_t group, bool shuffle) {
+    options.group_by_length = group;
+    options.shuffle = shuffle;
+    Loader loader(counting(lengths), options);
+    return take(loader, 12);
+  };
+  const auto tokens = [](const std::vector<Batch>& batches) {
+    return std::accumulate(batches.begin(), batches.end(), int64_t{0},
+                           [](int64_t sum, const Batch& batch) { return sum + batch.ids.size(); });
+  };
+  for (const bool shuffle : {false, true}) {
+    EXPECT_LT(tokens(epoch(11, shuffle)), tokens(epoch(3, shuffle)));
+    EXPECT_LT(tokens(epoch(3, shuffle)), tokens(epoch(0, shuffle)));
+    std::vector<int64_t> seen;
+    std::vector<int64_t> widths;
+    for (const Batch& batch : epoch(11, shuffle)) {
+      seen.insert(seen.end(), batch.examples.begin(), batch.examples.end());
+      if (batch.size() == 4) widths.push_back(batch.ids.size(1));
+    }
+    EXPECT_EQ(std::is_sorted(widths.begin(), widths.end()), !shuffle);
+    std::sort(seen.begin(), seen.end());
+    std::vector<int64_t> all(47);
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(seen, all);
+  }
+  Loader again(counting(lengths), options);
+  again.restore({1, 5});
+  Loader straight(counting(lengths), options);
+  EXPECT_EQ(again.next().examples, take(straight, 18).back().examples);
+}
+
 TEST(Loader, RestoredAtAnyPositionItGoesOnAsItWould) {
   for (const int64_t prefetch : {0, 3}) {
     const LoaderOptions options = {.batch_size = 4, .seed = 2, .prefetch = prefetch};

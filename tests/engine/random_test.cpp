@@ -57,6 +57,17 @@ TEST(Philox, WindowsAgreeWithSingleWordsAcrossTheCarryOfTheCounter) {
   }
 }
 
+TEST(Philox, WindowsOfAnySizeAgreeWithSingleWords) {
+  PhiloxWindow window;
+  for (uint64_t place = 0; place < 4; ++place) {
+    for (int64_t count = 0; count <= 300; count += count % 32 < 30 && count % 32 > 3 ? 5 : 1) {
+      const uint32_t* words = window.draw(kSeed, place, count);
+      for (int64_t i = 0; i < count; ++i)
+        ASSERT_EQ(words[i], philox_word(kSeed, place + static_cast<uint64_t>(i))) << count << " from " << place;
+    }
+  }
+}
+
 // curand_uniform, curand_normal and their doubles (curand_uniform2_double, curand_normal2_double) from the same
 // headers.
 TEST(Random, NumbersAreThoseOfCurand) {

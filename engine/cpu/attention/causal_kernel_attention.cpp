@@ -6,6 +6,10 @@
 // Query i has the shift m_i, the largest exponent among the keys that it sees, so F_q is multiplied by 2^(r - m_i). The
 // features' eps, which no shift scales, adds eps f_i to each visible weight, where f_i is the sum of the query's
 // features.
+#include <array>
+#include <utility>
+
+#include "engine/comm/sequence_slices.h"
 #include "engine/cpu/attention/causal_chunk.h"
 #include "engine/parallel.h"
 
@@ -47,19 +51,47 @@ void attend_chunk(const KernelAttentionSpec& spec, const KernelAttentionSizes& s
   store_transposed<S>(Ot, factors, chunk.count(), E, O);
 }
 
+/// In how many groups the heads of a slice are handed over to the next one: a slice waits for the first group alone. It
+/// is the same for all processes, whatever threads they have.
+constexpr int64_t kGroups = 4;
+
+/// body(head, carried) for the heads of all examples, where `carried` are `size` elements that a slice of sequences
+/// gets from its neighbour, starts with, and leaves for the next one: null where sequences are whole. `start` fills
+/// those of the first slice.
+template <class T, class Body, class Start>
+void for_heads(const KernelAttentionSpec& spec, int64_t jobs, SequenceSlice::Way way, int64_t size, const Start& start,
+               const Body& body) {
+  if (spec.slice == nullptr) {
+    parallel_for(jobs, 1, [&](int64_t head, int64_t) { body(head, static_cast<T*>(nullptr)); });
+    return;
+  }
+  const int64_t grain = std::max<int64_t>(1, ceil_div(jobs, kGroups));
+  for (int64_t begin = 0; begin < jobs; begin += grain) {
+    const int64_t count = std::min(grain, jobs - begin);
+    Tensor carried = Tensor::zeros({count, size}, dtype_of<T>);
+    for (int64_t i = 0; i < count; ++i) start(carried.data<T>() + i * size);
+    carried = spec.slice->carry_in(way, carried);
+    parallel_for(count, 1, [&](int64_t i, int64_t) { body(begin + i, carried.data<T>() + i * size); });
+    spec.slice->carry_out(way, carried);
+  }
+}
+
 }  // namespace
 
 template <class S>
 void attend_causal(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, const Tensor& Q, const Tensor& K,
                    const Tensor& V, const Frequencies& Omega, const KeyLists& lists, const KernelAttentionResult& to) {
   using T = ComputeType<S>;
-  parallel_for(sizes.batch * sizes.heads, 1, [&](int64_t head, int64_t) {
+  const auto start = [&](T* to_start) { Carried<S>(spec, sizes).save(to_start); };
+  const int64_t size = kernel_attention_state_size(sizes.features, sizes.value_dim);
+  const auto attend_head = [&](int64_t head, T* before) {
     const int64_t b = head / sizes.heads;
     const int64_t h = head % sizes.heads;
     const auto o = rows_of<S>(to.O, b, h);
     const KeyList seen{lists[b].positions, lists[b].before(sizes.queries)};
     Chunk<S> chunk(spec, sizes, Q, K, V, Omega, seen, b, h);
     Carried<S> carried(spec, sizes);
+    if (before != nullptr) carried.load(before);
     const Buffer<T> At(kTile * kTile);
     const Buffer<T> Ot(sizes.value_dim * kTile);
     for (int64_t segment = 0; segment * kKernelAttentionSegment < sizes.queries; ++segment) {
@@ -73,7 +105,9 @@ void attend_causal(const KernelAttentionSpec& spec, const KernelAttentionSizes& 
         chunk.add_to(carried.state);
       }
     }
-  });
+    if (before != nullptr) carried.save(before);
+  };
+  for_heads<T>(spec, sizes.batch * sizes.heads, SequenceSlice::Way::forward, size, start, attend_head);
 }
 
 namespace {
@@ -111,6 +145,22 @@ class CausalBackward {
     std::fill_n(static_cast<T*>(value_gradients_), sizes.value_dim, T(0));
     std::fill_n(scales_, kTile, static_cast<T>(spec.scale));
     std::fill_n(ones_, kTile, T(1));
+  }
+
+  /// Elements of what load() and save() move: R, r, and the gradient of the sum of values.
+  static int64_t size(const KernelAttentionSizes& sizes) {
+    return sizes.features * (sizes.value_dim + 1) + sizes.value_dim;
+  }
+  /// Goes on from what a later slice has saved, ...
+  void load(const T* from) {
+    for (const auto& [part, count] : parts()) {
+      std::copy_n(from, count, part);
+      from += count;
+    }
+  }
+  /// ... and saves it for an earlier one.
+  void save(T* to) const {
+    for (const auto& [part, count] : parts()) to = std::copy_n(static_cast<const T*>(part), count, to);
   }
 
   /// One chunk, whose keys and queries are loaded. `before` is the state before it, and `factor` rescales R and r of
@@ -155,6 +205,10 @@ class CausalBackward {
   }
 
  private:
+  std::array<std::pair<T*, int64_t>, 3> parts() const {
+    return {{{R_, sizes_.features * sizes_.value_dim}, {r_, sizes_.features}, {value_gradients_, sizes_.value_dim}}};
+  }
+
   /// Multiplies g and the columns of dA^T by 2^(r - m_i), and returns G^T so multiplied.
   const T* raised(T* g, int64_t columns) {
     const T* raise = chunk_.raise();
@@ -248,7 +302,10 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttenti
   const int64_t jobs = sizes.batch * sizes.heads;
   const int64_t omega_size = sizes.omega;
   const Buffer<T> omega_parts(to.dOmega.defined() ? jobs * omega_size : 1);
-  parallel_for(jobs, 1, [&](int64_t head, int64_t) {
+  const int64_t size = CausalBackward<S>::size(sizes);
+  // Between slices the factor goes along, behind R, r and the gradient of the sum of values.
+  const auto start = [&](T* to_start) { to_start[size] = 1; };
+  const auto attend_head = [&](int64_t head, T* behind) {
     const int64_t b = head / sizes.heads;
     const int64_t h = head % sizes.heads;
     const KeyList seen{lists[b].positions, lists[b].before(sizes.queries)};
@@ -273,6 +330,10 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttenti
     };
     std::vector<Visited> visited;
     T factor = 1;
+    if (behind != nullptr) {
+      backward.load(behind);
+      factor = behind[size];
+    }
     for (int64_t segment = forward.state.size(2) - 1; segment >= 0; --segment) {
       const int64_t end = std::min((segment + 1) * kKernelAttentionSegment, sizes.queries);
       carried.load(state_of<T>(forward.state, sizes, head, segment).S);
@@ -299,7 +360,11 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttenti
     }
     clear_unlisted(seen, sizes.keys, sizes.dim, dk);
     clear_unlisted(seen, sizes.keys, sizes.value_dim, dv);
-  });
+    if (behind == nullptr) return;
+    backward.save(behind);
+    behind[size] = factor;
+  };
+  for_heads<T>(spec, jobs, SequenceSlice::Way::back, size + 1, start, attend_head);
   if (to.dOmega.defined()) reduce_omega<T>(omega_parts, sizes, 1, spec.scale, to.dOmega);
 }
 

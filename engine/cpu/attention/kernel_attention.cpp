@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "engine/comm/sequence_slices.h"
 #include "engine/cpu/attention/kernel_attention_parts.h"
 #include "engine/parallel.h"
 
@@ -55,13 +56,18 @@ class PartialState {
     }
   }
 
-  /// S, z and the shift of the whole head from its parts in order, each rescaled to the largest exponent of all; then
-  /// eps is added.
-  static void combine(const std::vector<PartialState>& parts, const KernelState<T>& to) {
-    const KernelAttentionSizes& sizes = parts.front().sizes_;
-    const KernelAttentionSpec& spec = parts.front().spec_;
+  /// The largest exponent of some parts.
+  static T top_of(const std::vector<PartialState>& parts) {
     T top = parts.front().largest();
     for (const PartialState& part : parts) top = std::max(top, part.largest());
+    return top;
+  }
+
+  /// S, z and the shift of the whole head from its parts in order, each rescaled to the largest exponent of all; then
+  /// eps is added.
+  static void combine(const std::vector<PartialState>& parts, T top, const KernelState<T>& to) {
+    const KernelAttentionSizes& sizes = parts.front().sizes_;
+    const KernelAttentionSpec& spec = parts.front().spec_;
     *to.shift = top;
     const int64_t E = sizes.value_dim;
     std::fill_n(to.S, sizes.features * E, T(0));
@@ -70,7 +76,7 @@ class PartialState {
       const T factor = std::exp2(part.shift() - top);
       const T eps = eps_comes_later(spec) ? static_cast<T>(spec.map.eps) : T(0);
       for (int64_t m = 0; m < sizes.features; ++m) {
-        for (int64_t d = 0; d < E; ++d) to.S[m * E + d] += part.S_[m * E + d] * factor + eps * part.totals_[d];
+        for (int64_t d = 0; d < E; ++d) to.S[m * E + d] += math::fma(part.S_[m * E + d], factor, eps * part.totals_[d]);
         to.z[m] += lanes_total<T>(part.lanes_ + m * kLanes<T>) * factor + eps * part.keys();
       }
     }
@@ -134,13 +140,28 @@ void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, 
              std::min(key_pieces.begin(piece), lists[b].count), std::min(key_pieces.end(piece), lists[b].count),
              scratch);
   });
-  parallel_for(jobs, 1, [&](int64_t head, int64_t) {
+  const auto parts_of = [&](int64_t head) {
     std::vector<PartialState<S>> parts;
     for (int64_t p = 0; p < key_pieces.count; ++p) {
       parts.emplace_back(spec, sizes, memory + (head * key_pieces.count + p) * part_size);
     }
-    PartialState<S>::combine(parts, state_of<T>(to.state, sizes, head, 0));
+    return parts;
+  };
+  Tensor tops;  // of whole sequences, where these are slices
+  if (spec.slice != nullptr && spec.shifts()) {
+    const Tensor own = Tensor::empty({jobs}, dtype_of<T>);
+    for (int64_t head = 0; head < jobs; ++head) own.data<T>()[head] = PartialState<S>::top_of(parts_of(head));
+    tops = spec.slice->largest(own);
+  }
+  parallel_for(jobs, 1, [&](int64_t head, int64_t) {
+    const std::vector<PartialState<S>> parts = parts_of(head);
+    const T top = tops.defined() ? tops.data<T>()[head] : PartialState<S>::top_of(parts);
+    PartialState<S>::combine(parts, top, state_of<T>(to.state, sizes, head, 0));
   });
+  if (spec.slice != nullptr) {
+    const Tensor S_and_z = to.state.view({jobs, to.state.size(3)}).slice(1, 0, F * (E + 1));
+    S_and_z.copy_(spec.slice->sum(S_and_z));
+  }
   parallel_for(jobs * query_pieces.count, 1, [&](int64_t index, int64_t) {
     const int64_t head = index / query_pieces.count;
     const int64_t b = head / sizes.heads;
@@ -192,7 +213,7 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
   const int64_t pieces = query_pieces.count + key_pieces.count;
   const int64_t part_size = F * (E + kLanes<T>);
   const Buffer<T> parts(jobs * query_pieces.count * part_size);
-  const Buffer<T> dS_all(jobs * F * (E + 1));
+  Tensor dS_all = Tensor::empty({jobs, F * (E + 1)}, dtype_of<T>);
   const Buffer<T> omega_parts(to.dOmega.defined() ? jobs * pieces * omega_size : 1);
   const auto omega_part = [&](int64_t head, int64_t piece) -> T* {
     if (!to.dOmega.defined()) return nullptr;
@@ -238,7 +259,7 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
     }
   });
   parallel_for(jobs, 1, [&](int64_t head, int64_t) {
-    T* dS = dS_all + head * F * (E + 1);
+    T* dS = dS_all.data<T>() + head * F * (E + 1);
     std::fill_n(dS, F * (E + 1), T(0));
     for (int64_t p = 0; p < query_pieces.count; ++p) {
       const T* part = parts + (head * query_pieces.count + p) * part_size;
@@ -246,6 +267,7 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
       for (int64_t m = 0; m < F; ++m) dS[F * E + m] += lanes_total<T>(part + F * E + m * kLanes<T>);
     }
   });
+  if (spec.slice != nullptr) dS_all = spec.slice->sum(dS_all);
   parallel_for(jobs * key_pieces.count, 1, [&](int64_t index, int64_t) {
     const int64_t head = index / key_pieces.count;
     const int64_t b = head / sizes.heads;
@@ -257,7 +279,7 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
     const auto v = rows_of<const S>(V, b, h);
     const auto dk = rows_of<S>(to.dK, b, h);
     const auto dv = rows_of<S>(to.dV, b, h);
-    const T* dS = dS_all + head * F * (E + 1);
+    const T* dS = dS_all.data<T>() + head * F * (E + 1);
     T* dOmega = omega_part(head, query_pieces.count + piece);
     auto tile = feature_tile<S>(spec, sizes, Omega, h);
     const Buffer<T> dF(F * kTile);

@@ -144,6 +144,10 @@ class DropoutTile {
       T* to = drawn_ + i * kTile;
       int64_t j = 0;
       window_.for_each_run(place, span, [&](int64_t run, const auto& factor, int64_t n) {
+        if (span == count) {  // no key is missing
+          for (int64_t k = 0; k < n; ++k) to[run + k] = factor(k);
+          return;
+        }
         for (; j < count && list[first + j] - begin < run + n; ++j) to[j] = factor(list[first + j] - begin - run);
       });
     }

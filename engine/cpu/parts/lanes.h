@@ -6,6 +6,10 @@
 //
 // The order of a sum depends on its length alone, so equal rows give equal bits wherever they are. lane_sum does the
 // same for scalar terms such as those of engine/math.h, which the compiler vectorises.
+//
+// Of a loop whose pointers might overlap the compiler makes two copies and chooses by their addresses; of a b + c d
+// each copy may round another product. So that bits do not depend on where memory lies, such a sum is written with
+// math::fma, or its loop, if a function such as an activation has the sum, is `omp simd`, which has no second copy.
 #pragma once
 
 #include <array>

@@ -2,6 +2,8 @@
 
 namespace bochner {
 
+constexpr int kMostParts = 65536;  // of a batch
+
 void RunOptions::fields(Fields& f) {
   f("task", task, "the task to learn; A,B,... runs each of them").one_of(tasks);
   f("preset", preset, "the protocol whose settings to start from");
@@ -20,7 +22,16 @@ void RunOptions::fields(Fields& f) {
     "parts of a batch that processes share, summed in one fixed order: results do not depend on their number; 0: 8 if "
     "there are several processes, otherwise the batch is taken whole")
       .at_least(0)
-      .at_most(65536);
+      .at_most(kMostParts);
+  f("sequence-shards", sequence_shards,
+    "parts of every sequence of a batch that processes share, each with its own tokens, where sequences are classified "
+    "by a kernel attention: results do not depend on the number of processes, and --shards is 1 unless it is given")
+      .at_least(1)
+      .at_most(kMostParts);
+  f.then([this](const Fields&) {
+    if (int64_t{shards} * sequence_shards > kMostParts)
+      fail("--shards={} --sequence-shards={}: more than {} parts of a batch", shards, sequence_shards, kMostParts);
+  });
   f("reduce", reduce,
     "how processes add gradients: exact, the same bits for any number of them, or fast, by the library's own sum")
       .one_of({"exact", "fast"});
@@ -67,6 +78,12 @@ void RunOptions::fields(Fields& f) {
   f("bench", bench, "time training steps and print the least time they could take; trains nothing").of_invocation();
   f("help", help, "print this, and stop").command_line_only();
   f("version", version, "print version, compiler, BLAS and CUDA, and stop").command_line_only();
+}
+
+void RunOptions::group_by_length_field(Fields& f) {
+  f("group-by-length", group_by_length,
+    "batches of texts of similar length: in a random order, the examples of 50 batches are sorted by length, and the "
+    "batches change places. Less padding, so faster steps; the batches are no longer random samples");
 }
 
 }  // namespace bochner

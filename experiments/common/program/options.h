@@ -25,7 +25,9 @@ struct RunOptions {
   double seconds = 0;
   int64_t batch = 32;
   int64_t accumulate = 1;
+  bool group_by_length = false;  ///< an option of programs that learn texts (group_by_length_field)
   int shards = 0;
+  int sequence_shards = 1;
   std::string reduce = "exact";
   std::string processes = "auto";
   double process_timeout = 600;
@@ -57,6 +59,10 @@ struct RunOptions {
   std::vector<std::string> precisions = {"f32", "tf32", "bf16"};
 
   void fields(Fields& f);
+  /// --group-by-length, for programs whose examples differ in length.
+  void group_by_length_field(Fields& f);
+  /// LoaderOptions::group_by_length: 0 if the option is off.
+  int64_t batches_grouped_by_length() const { return group_by_length ? 50 : 0; }
 };
 
 }  // namespace bochner

@@ -73,6 +73,7 @@ void check_measurement(const Experiment& experiment, const RunOptions& options) 
   if (experiment.trains) return;
   for (const auto& [name, asked] : {std::pair{"seeds", options.seeds > 1},
                                     {"accumulate", options.accumulate > 1},
+                                    {"sequence-shards", options.sequence_shards > 1},
                                     {"evaluate", !options.evaluate.empty()},
                                     {"predict", !options.predict.empty()},
                                     {"resume", options.resume},
@@ -211,6 +212,7 @@ class Program {
   /// Prepares what several processes are to do together, if there are several.
   void run_together(const Fields& fields, RunOptions& options) const {
     comm_.set_timeout(options.process_timeout);
+    if (options.sequence_shards > 1 && options.shards == 0) options.shards = 1;
     if (comm_.size() == 1) return;
     if (!experiment_.trains)
       fail("{} processes: {} measures in one; start it without mpirun", comm_.size(), experiment_.name);
@@ -218,7 +220,13 @@ class Program {
       if (argument(arguments_, option)) fail("--{}: takes one process, but there are {}", option, comm_.size());
     }
     if (options.shards == 0) options.shards = kShards;
-    const ShardTree tree(options.shards, comm_.size());  // an Error if there are too few
+    if (options.shards * options.sequence_shards < comm_.size() && options.sequence_shards > 1) {
+      fail(
+          "--shards={} --sequence-shards={}: they make {} parts, too few for {} processes; start fewer, or ask for "
+          "more",
+          options.shards, options.sequence_shards, options.shards * options.sequence_shards, comm_.size());
+    }
+    const ShardTree tree(options.shards * options.sequence_shards, comm_.size());  // an Error if there are too few
     std::string settings;
     for (const Field& field : fields.all()) {
       if (!field.is_free_on_resume()) settings += field.name() + " = " + field.text() + "\n";

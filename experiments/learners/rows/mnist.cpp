@@ -1,81 +1,29 @@
 #include "experiments/learners/rows/mnist.h"
 
 #include <cmath>
-#include <filesystem>
 
-#include "engine/io/idx.h"
-#include "engine/ops/index.h"
+#include "datasets/images/images.h"
 
 namespace bochner::mnist {
 namespace {
 
 constexpr double kValidShare = 0.25;
-constexpr int64_t kClasses = 10;
 
-/// The file in `folder`, plain or .gz.
-std::filesystem::path found(const std::filesystem::path& folder, const std::string& name, const std::string& how) {
-  for (const char* end : {"", ".gz"}) {
-    if (std::filesystem::is_regular_file(folder / (name + end))) return folder / (name + end);
-  }
-  fail("mnist: {} is missing, plain or .gz; {}", (folder / name).string(), how);
-}
-
-TableSplit read_split(const std::filesystem::path& folder, const std::string& name, const std::string& how) {
-  const std::filesystem::path images_file = found(folder, name + "-images-idx3-ubyte", how);
-  const std::filesystem::path labels_file = found(folder, name + "-labels-idx1-ubyte", how);
-  const Tensor images = read_idx(images_file);
-  const Tensor labels = read_idx(labels_file);
-  if (images.rank() != 3 || labels.rank() != 1 || images.size(0) != labels.size(0) || images.size() == 0 ||
-      images.dtype() != DType::u8 || labels.dtype() != DType::u8) {
-    fail("{}: images {} and labels {} of {}; they must be bytes (n, height, width) and (n)", images_file.string(),
-         images.str(), labels.str(), labels_file.string());
-  }
+TableSplit rows_of(const images::Images& images) {
+  const int64_t count = images.count();
   TableSplit split;
-  split.features = images.reshape({images.size(0), images.size(1) * images.size(2)}).cast(DType::f32);
-  split.labels = labels.cast(DType::i64);
-  for (int64_t i = 0; i < split.rows(); ++i) {
-    const int64_t label = split.labels.data<int64_t>()[i];
-    if (label >= kClasses) {
-      fail("{}: label {}, counted from 0, is {}; there are 0 to {}", labels_file.string(), i, label, kClasses - 1);
-    }
-  }
-  return split;
-}
-
-TableSplit chosen(const TableSplit& from, const std::vector<int64_t>& rows) {
-  const Tensor index = Tensor::from(rows, {static_cast<int64_t>(rows.size())});
-  TableSplit split;
-  split.features = take(from.features, index);
-  split.labels = take(from.labels, index);
+  split.features = Tensor::from(images.pixels, {count, images.bytes_of_one()}).cast(DType::f32);
+  split.labels = Tensor::from(images.labels, {count}).cast(DType::i64);
   return split;
 }
 
 TableSplits load(const RunOptions& run) {
-  const std::filesystem::path below = std::filesystem::path(run.data) / run.task;
-  const std::filesystem::path folder = std::filesystem::is_directory(below) ? below : std::filesystem::path(run.data);
-  const std::string how = run.task == "fashion-mnist"
-                              ? "./run data make fashion-mnist --data DIR fetches Fashion-MNIST into DIR/fashion-mnist"
-                              : "name the folder of the four IDX files with --data";
-  const TableSplit all = read_split(folder, "train", how);
+  const images::ImageSets sets = images::hold_out(images::read_mnist(run.data, run.task), kValidShare);
   TableSplits splits;
-  splits.test = read_split(folder, "t10k", how);
-  if (splits.test.features.size(1) != all.features.size(1)) {
-    fail("{}: test images have {} pixels, training images {}", folder.string(), splits.test.features.size(1),
-         all.features.size(1));
-  }
-  splits.classes = kClasses;
-  std::vector<int64_t> seen(kClasses);
-  std::vector<int64_t> train;
-  std::vector<int64_t> valid;
-  for (int64_t i = 0; i < all.rows(); ++i) {
-    const int64_t label = all.labels.data<int64_t>()[i];
-    const auto n = static_cast<double>(seen[static_cast<size_t>(label)]++);
-    const bool validates = std::floor((n + 1) * kValidShare) > std::floor(n * kValidShare);  // every fourth of a class
-    (validates ? valid : train).push_back(i);
-  }
-  if (train.empty() || valid.empty()) fail("{}: {} training images are too few", folder.string(), all.rows());
-  splits.train = chosen(all, train);
-  splits.valid = chosen(all, valid);
+  splits.train = rows_of(sets.train);
+  splits.valid = rows_of(sets.valid);
+  splits.test = rows_of(sets.test);
+  splits.classes = std::ssize(sets.classes);
   splits.rule = "official test; every fourth training image of a class validates";
   double mean = 0;
   double square = 0;

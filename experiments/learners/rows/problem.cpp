@@ -1,7 +1,5 @@
 #include "experiments/learners/rows/problem.h"
 
-#include <algorithm>
-
 #include "engine/ops/sort.h"
 
 namespace bochner::rows {
@@ -10,11 +8,8 @@ namespace {
 constexpr int64_t kEvaluationRows = 4096;
 
 std::vector<Baseline> majority(const TableSplits& data) {
-  std::vector<int64_t> counts(static_cast<size_t>(data.classes));
-  for (const int64_t label : data.train.labels.to_vector<int64_t>()) ++counts[static_cast<size_t>(label)];
-  const auto majority = std::max_element(counts.begin(), counts.end()) - counts.begin();
-  const std::vector<int64_t> labels = data.test.labels.to_vector<int64_t>();
-  return {{"majority class", {{"accuracy", accuracy(std::vector<int64_t>(labels.size(), majority), labels)}}}};
+  return {{"majority class", of_majority_class(data.train.labels.to_vector<int64_t>(),
+                                               data.test.labels.to_vector<int64_t>(), metrics_named({"accuracy"}))}};
 }
 
 /// The accuracy of the network with its tail bundled.

@@ -31,6 +31,7 @@ struct ModelConfig {
   bool mask_token = false;
   double embedding_deviation = 0.02;
   double dropout = 0.1;
+  bool causal = false;
   bool recompute = false;
   MechanismConfig mechanism;  ///< --model.features and a few others, --model.mechanism.block and so on
 

@@ -37,6 +37,7 @@ Problem without_model(const RunOptions& run, const EncoderOptions& options, cons
   in_order.pad_to_max = options.pooling == EncoderOptions::Pooling::mean_padded;
   in_order.mask_zeros = data.task.masks_zeros;
   in_order.shuffle = false;
+  in_order.group_by_length = run.batches_grouped_by_length();
   in_order.seed = stream_of(run.seed, Stream::order).seed();
   LoaderOptions shuffled = in_order;
   shuffled.shuffle = true;
@@ -60,6 +61,7 @@ Problem classification(const RunOptions& run, const EncoderOptions& options, con
   problem.forward = [forward = model.forward](const Examples& examples, Context& context) -> Outputs {
     return {forward(examples.at("ids"), examples.at("mask"), context)};
   };
+  problem.sequences = {"ids", "mask"};
   problem.objective = std::make_shared<Classification>();
   problem.metrics = metrics_named(task.metrics, options.classes);
   problem.baselines = [data, own = task.baselines] {

@@ -3,73 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include <condition_variable>
 #include <cstring>
-#include <deque>
-#include <map>
-#include <mutex>
-#include <thread>
 
 #include "engine/error.h"
 #include "engine/random.h"
+#include "tests/engine/comm/in_threads.h"
 
 namespace bochner {
 namespace {
 
-/// Where threads leave bytes for each other.
-class Post {
- public:
-  void send(int from, int to, std::span<const std::byte> bytes) {
-    const std::lock_guard lock(mutex_);
-    boxes_[{from, to}].emplace_back(bytes.begin(), bytes.end());
-    came_.notify_all();
-  }
-  std::vector<std::byte> receive(int from, int to) {
-    std::unique_lock lock(mutex_);
-    std::deque<std::vector<std::byte>>& box = boxes_[{from, to}];
-    came_.wait(lock, [&] { return !box.empty(); });
-    std::vector<std::byte> bytes = std::move(box.front());
-    box.pop_front();
-    return bytes;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable came_;
-  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> boxes_;
-};
-
-class Thread final : public Communicator {
- public:
-  Thread(int rank, int size, Post& post) : Communicator(rank, size), post_(post) {}
-  std::string name() const override { return "threads"; }
-  void sum_in_any_order(std::span<float>) override { BOCHNER_ASSERT(false); }
-
- protected:
-  void transport(const std::vector<Outgoing>& out, const std::vector<Incoming>& in) override {
-    for (const Outgoing& one : out) post_.send(rank(), one.to, one.bytes);
-    for (const Incoming& one : in) {
-      const std::vector<std::byte> bytes = post_.receive(one.from, rank());
-      ASSERT_EQ(bytes.size(), one.bytes.size());
-      std::memcpy(one.bytes.data(), bytes.data(), bytes.size());
-    }
-  }
-
- private:
-  Post& post_;
-};
-
-void in_threads(int processes, const std::function<void(Communicator&)>& body) {
-  Post post;
-  std::vector<std::thread> all;
-  for (int r = 0; r < processes; ++r) {
-    all.emplace_back([&, r] {
-      Thread comm(r, processes, post);
-      body(comm);
-    });
-  }
-  for (std::thread& one : all) one.join();
-}
+using test::in_threads;
 
 /// sum[b, e) = sum[b, m) + sum[m, e), m = (b + e) / 2, one number at a time.
 float tree_sum(const std::vector<std::vector<float>>& leaves, int begin, int end, size_t i) {

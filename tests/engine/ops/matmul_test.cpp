@@ -78,6 +78,19 @@ TEST_P(Matmul, SharesMatricesAmongABatch) {
   }
 }
 
+TEST_P(Matmul, SharesTransposedMatricesAmongABatch) {
+  const Tensor a = matrices({2, 1}, 140, 30, true, GetParam(), 1);
+  const Tensor b = matrices({2, 3}, 30, 260, false, GetParam(), 2);
+  const Tensor c = matmul(a, b);
+  ASSERT_TRUE(c.shape() == Shape({2, 3, 140, 260}));
+  for (int64_t i = 0; i < 2; ++i) {
+    for (int64_t j = 0; j < 3; ++j) {
+      expect_close(c.select(0, i).select(0, j), by_definition(a.select(0, i).select(0, 0), b.select(0, i).select(0, j)),
+                   20 * tolerance_of(GetParam()), "C");
+    }
+  }
+}
+
 TEST_P(Matmul, HasTheSameBytesForAnyNumberOfThreads) {
   for (const Case& one : kCases) {
     const Tensor a = matrices({}, one.m, one.k, true, GetParam(), 1);

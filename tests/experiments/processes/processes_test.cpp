@@ -1,75 +1,30 @@
 // Programs that run as several processes: the same bits for any number of them, and one end for all.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <thread>
 
-#include "engine/io/elements.h"
-#include "engine/io/sha256.h"
 #include "experiments/common/run/results.h"
-#include "experiments/common/run/state.h"
-#include "tests/experiments/process.h"
+#include "tests/experiments/processes/together.h"
 
 namespace bochner {
 namespace {
 
 using test::contents;
 using test::Ended;
+using test::has;
+using test::kAsRoot;
+using test::kLra;
+using test::kMpi;
+using test::mpirun;
 using test::Process;
 using test::TemporaryFolder;
-using Words = std::vector<std::string>;
+using test::Words;
+using test::operator+;
 using Clock = std::chrono::steady_clock;
 
-constexpr bool kMpi = BOCHNER_MPIRUN[0] != '\0';
-constexpr const char* kNoMpi = "MPI was not found when this was built";
-
-const Process::Variables kAsRoot = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
-
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-Words operator+(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-/// A small model with everything random: dropout, and features that are drawn anew.
-const Words kLra = {BOCHNER_LRA,
-                    "--listops.min-tokens=5",
-                    "--listops.max-tokens=30",
-                    "--listops.max-length=30",
-                    "--listops.train-examples=400",
-                    "--listops.valid-examples=90",
-                    "--listops.test-examples=70",
-                    "--attention=gmm-prf",
-                    "--model.layers=1",
-                    "--model.dim=16",
-                    "--model.hidden=16",
-                    "--model.classifier=0",
-                    "--model.features=8",
-                    "--model.redraw=3",
-                    "--model.dropout=0.1",
-                    "--optim.schedule=constant",
-                    "--optim.evaluate-every=8",
-                    "--optim.rate=1e-3",
-                    "--batch=16",
-                    "--steps=24",
-                    "--data=data"};
-
-Words mpirun(int processes, const Words& command) {
-  return Words{BOCHNER_MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", std::to_string(processes)} + command;
-}
-
-/// Of all tensors of the checkpoint: the model, the optimizer's moments, random features.
-std::string weights(const std::filesystem::path& checkpoint) {
-  Sha256 hash;
-  for (const auto& [name, tensor] : State::load(checkpoint).tensors) {
-    hash.update(bytes_of(name));
-    hash.update(bytes_of(tensor));
-  }
-  return hash.hex();
-}
-
-bool has(const Ended& ended, const std::string& text) { return ended.err.find(text) != std::string::npos; }
 
 /// The process of this rank that mpirun started.
 pid_t process_of(pid_t mpirun, int rank) {
@@ -85,13 +40,8 @@ pid_t process_of(pid_t mpirun, int rank) {
   return 0;
 }
 
-class Together : public testing::Test {
+class Together : public test::UnderMpirun {
  protected:
-  void SetUp() override {
-    if (!kMpi) GTEST_SKIP() << kNoMpi;
-  }
-  Ended run(const Words& command) { return Process(command, folder_.path(), kAsRoot).wait(); }
-  std::string weights_of(const std::string& out) { return weights(folder_ / (out + "/checkpoint-last")); }
   /// Starts a run that takes long, and waits until it has a checkpoint.
   std::unique_ptr<Process> begun(int processes, const std::string& out) {
     auto process = std::make_unique<Process>(
@@ -100,8 +50,6 @@ class Together : public testing::Test {
     while (!std::filesystem::exists(folder_ / (out + "/checkpoint-last"))) usleep(1000);
     return process;
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(Together, TheSameBitsForAnyNumberOfProcessesAndThreads) {
@@ -216,26 +164,48 @@ TEST_F(Together, MistakesAreToldOnceAndNamed) {
   expect(mpirun(2, kLra + Words{"--batch=12"}), {"--shards=8: they do not divide a batch of 12 examples"});
   expect(mpirun(3, kLra + Words{"--shards=2"}), {"shards: 2 are too few for 3 processes"});
   expect(mpirun(2, {BOCHNER_TOY}), {"2 processes: this program trains in one"});
-  expect(mpirun(2, kLra + Words{"--process-timeout=1e-6"}), {"nothing came from process "});
   expect(mpirun(1, kLra) + Words{":", "-n", "1"} + kLra + Words{"--optim.rate=2e-3"},
          {"the configuration differs between processes: process 0 (pid ", "has the hash ", "optim.rate = 0.001)",
           "but process 1 (pid ", "optim.rate = 0.002)"});
 }
 
-TEST_F(Together, OtherDataAreRefused) {
-  for (const char* name : {"a", "b"}) {
-    std::filesystem::create_directories(folder_ / name);
-    std::ofstream table(folder_ / (std::string(name) + "/table.csv"));
-    for (int i = 0; i < 200; ++i)
-      table << i % 7 << "," << (i * 5) % 11 << "," << (i + (name[0] == 'b' && i == 150)) % 2 << "\n";
+/// Two processes that read the `table.csv` of folders of their own.
+class InTwoFolders : public Together {
+ protected:
+  void SetUp() override {
+    Together::SetUp();
+    for (const char* name : {"a", "b"}) {
+      std::filesystem::create_directories(folder_ / name);
+      std::ofstream table(folder_ / (std::string(name) + "/table.csv"));
+      for (int i = 0; i < 200; ++i)
+        table << i % 7 << "," << (i * 5) % 11 << "," << (i + (name[0] == 'b' && i == 150)) % 2 << "\n";
+    }
   }
-  const Words uci = {BOCHNER_UCI, "--data=table.csv", "--label=-1", "--steps=4", "--batch=16"};
-  const Ended same = run(Words{BOCHNER_MPIRUN, "--oversubscribe", "-wdir", folder_ / "a", "-n", "2"} + uci);
-  EXPECT_EQ(same.code, 0) << same.err;
-  const Ended ended = run(Words{BOCHNER_MPIRUN, "--oversubscribe", "-wdir", folder_ / "a", "-n", "1"} + uci +
-                          Words{":", "-wdir", folder_ / "b", "-n", "1"} + uci + Words{"--out=other"});
+  Ended run_in(const char* first, const char* second, const Words& more = {}) {
+    const Words uci = Words{BOCHNER_UCI, "--data=table.csv", "--label=-1", "--steps=4", "--batch=16"} + more;
+    return run(Words{BOCHNER_MPIRUN, "--oversubscribe", "-wdir", folder_ / first, "-n", "1"} + uci +
+               Words{":", "-wdir", folder_ / second, "-n", "1"} + uci);
+  }
+};
+
+TEST_F(InTwoFolders, TheSameDataAreTaken) {
+  const Ended ended = run_in("a", "a");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
+TEST_F(InTwoFolders, OtherDataAreRefused) {
+  const Ended ended = run_in("a", "b");
   EXPECT_NE(ended.code, 0);
   EXPECT_TRUE(has(ended, "the data that are read differs between processes: process 0 (pid ")) << ended.err;
+}
+
+TEST_F(InTwoFolders, OneThatSendsNothingEndsAll) {
+  std::filesystem::remove(folder_ / "b/table.csv");
+  ASSERT_EQ(mkfifo((folder_ / "b/table.csv").c_str(), 0600), 0);  // reading it waits for a writer, who never comes
+  const Ended ended = run_in("a", "b", {"--process-timeout=2"});
+  EXPECT_NE(ended.code, 0);
+  EXPECT_TRUE(has(ended, "nothing came from process 1 (pid ")) << ended.err;
+  EXPECT_TRUE(has(ended, " for 2 seconds; --process-timeout sets how long to wait")) << ended.err;
 }
 
 TEST(Processes, ABuildWithoutMpiSaysSo) {

@@ -11,7 +11,9 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/work.h"
+#include "layers/models/bert.h"
 #include "layers/models/peft.h"
+#include "layers/models/vit.h"
 
 namespace bochner {
 namespace {
@@ -193,6 +195,10 @@ TEST(Adapters, CountsAreThoseOfThePapers) {
   EXPECT_NEAR(12 * static_cast<double>(trained(houlsby, "_adapter.")), 1.8e6, 0.05e6);  // the same table
   add_adapter(houlsby, {.type = Peft::Type::lora}, init);
   EXPECT_EQ(12 * trained(houlsby, ".lora_"), 294912);  // .3 million
+  VitOptions of_images{.image = 16, .layers = 1, .classes = 10};
+  Vit vit({}, of_images, init);
+  add_adapter(vit, {.type = Peft::Type::snnk_adapter, .snnk = {.activation = "relu", .features = 16}}, init);
+  EXPECT_EQ(12 * trained(vit, "_adapter."), 313344);  // SNNK Table 7: .3 million
 }
 
 TEST(Adapters, AFeedForwardNetworkIsReplacedByAnSnnkLayer) {

@@ -203,11 +203,14 @@ TEST(Vit, TrainsAndRefusesWhatDoesNotFit) {
   const Tensor pixels = normal({6, 2, 6, 6}, noise);
   const Tensor labels = Tensor::from<int64_t>({0, 1, 0, 1, 1, 0}, {6});
   const std::vector<double> losses = descend(
-      vit, [&] { return cross_entropy(vit.class_scores(vit.forward(pixels, context)), labels); }, 60, 0.1);
+      vit, [&] { return cross_entropy(vit.class_scores(vit.pool(vit.forward(pixels, context)), context), labels); }, 60,
+      0.1);
   EXPECT_LT(losses.back(), 0.5 * losses.front());
   EXPECT_THROW(vit.forward(normal({6, 2, 6, 7}, noise), context), Error);
   EXPECT_THROW(vit.forward(normal({2, 6, 6}, noise), context), Error);
-  EXPECT_THROW(vit.pool(vit.forward(pixels, context)), Error);
+  const Variable x = vit.forward(pixels, context);
+  EXPECT_EQ(vit.pool(x).value().to_vector<float>(), x.value().select(1, 0).contiguous().to_vector<float>());
+  EXPECT_THROW(vit.replace_pooler({}, init), Error);
   options.patch = 4;
   EXPECT_THROW(Vit({}, options, init), Error);
 }

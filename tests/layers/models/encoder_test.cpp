@@ -312,7 +312,7 @@ TEST(Encoder, ATrunkOfItsOwnIsThatOfTheWholeModel) {
     const int64_t places = pooling == EncoderOptions::Pooling::cls ? 6 : 5;
     ASSERT_EQ(states.x.shape(), (Shape{2, places, 8}));
     ASSERT_EQ(states.mask.shape(), (Shape{2, places}));
-    const Variable scores = tower.head.scores(tower.head.units(tower.trunk.pool(states)));
+    const Variable scores = tower.head.scores(tower.head.units(tower.trunk.pool(states, context)));
     EXPECT_EQ(scores.value().to_vector<double>(), whole.forward(ids, real, context).value().to_vector<double>());
   }
 }

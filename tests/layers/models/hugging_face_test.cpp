@@ -80,7 +80,7 @@ Outputs outputs_of(Vit& vit, const std::string& architecture, const json& model)
     out.named = {{"last_hidden_state", x}, {"pooler_output", vit.pool(x)}};
     out.loss = sum_of_squares(x, out.named["pooler_output"]);
   } else {
-    out.named = {{"logits", vit.class_scores(x)}};
+    out.named = {{"logits", vit.class_scores(vit.pool(x), context)}};
     out.loss = cross_entropy(out.named["logits"], Tensor::from<int64_t>({2, 0}, {2}));
   }
   return out;

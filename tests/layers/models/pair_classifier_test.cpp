@@ -73,7 +73,7 @@ TEST_P(PairHeads, ReadBothSequencesThroughOneTrunk) {
   const auto vector_of = [&](int64_t example, int64_t sequence) {
     const Tensor one = ids.select(0, example).select(0, sequence).reshape({1, 7});
     const Tensor real = mask.select(0, example).select(0, sequence).reshape({1, 7});
-    return alone.encoder.pool(alone.encoder.forward(one, real, context)).value().to_vector<double>();
+    return alone.encoder.pool(alone.encoder.forward(one, real, context), context).value().to_vector<double>();
   };
   for (int64_t i = 0; i < 3; ++i) {
     const std::vector<double> u = vector_of(i, 0);

@@ -217,5 +217,68 @@ TEST(Peft, EachTypeGivesAgainWhatItWasSavedWith) {
   }
 }
 
+VitOptions small_vit(bool pooler) {
+  VitOptions options{.image = 4, .patch = 2, .layers = 2, .dim = 8, .hidden = 12};
+  options.attention.heads = 2;
+  options.deviation = 0.3;
+  options.pooler = pooler;
+  options.classes = 3;
+  return options;
+}
+
+TEST(Peft, AViTTakesEachTypeWithAndWithoutAPooler) {
+  const TemporaryFolder folder;
+  const SnnkOptions cos{.activation = "cos", .features = 6, .scale_inputs = true, .damped = true};
+  const std::vector<std::pair<bool, Peft>> types = {
+      {false, {.type = Peft::Type::lora, .low_rank = {.rank = 3, .alpha = 6}, .targets = {"query", "output.dense"}}},
+      {true, {.type = Peft::Type::bottleneck, .bottleneck = {.size = 4}}},
+      {false, {.type = Peft::Type::snnk_adapter, .snnk = cos}},
+      {true, {.type = Peft::Type::snnk_adapter, .snnk = cos}},
+      {true, {.type = Peft::Type::snnk_pooler, .snnk = cos, .modules_to_save = {}}},
+      {true, {.type = Peft::Type::snnk_bundle, .snnk = cos, .modules_to_save = {}}}};
+  Generator noise(3);
+  const Tensor pixels = normal({2, 3, 4, 4}, noise);
+  for (const auto& [pooler, peft] : types) {
+    const auto made = [&, pooler = pooler, &peft = peft](uint64_t seed) {  // clang 14 captures no bindings by default
+      Generator trunk(1), init(seed);
+      auto vit = std::make_unique<Vit>(Slot{}, small_vit(pooler), trunk);
+      add_adapter(*vit, peft, init);
+      return vit;
+    };
+    const auto scores = [&](const Vit& vit) {
+      Context context{noise, false};
+      return vit.class_scores(vit.pool(vit.forward(pixels, context)), context).value();
+    };
+    const std::unique_ptr<Vit> first = made(4);
+    std::set<std::string> of_base;
+    Generator trunk(1);
+    for (const auto& [name, tensor] : Vit({}, small_vit(pooler), trunk).state()) of_base.insert(name);
+    for (const auto& [name, tensor] : first->state()) {
+      if (!of_base.contains(name) || name.starts_with("classifier.")) tensor.copy_(normal(tensor.shape(), noise) * 0.3);
+    }
+    save_adapter(*first, peft, folder / "saved", "base");
+    const Peft read = read_peft(folder / "saved");
+    EXPECT_EQ(read.classes, 3);
+    EXPECT_EQ(read.pooled, pooler);
+    const std::unique_ptr<Vit> second = made(5);
+    EXPECT_GT(difference(scores(*first), scores(*second)), 1e-3);
+    load_adapter(*second, read, folder / "saved");
+    EXPECT_EQ(difference(scores(*first), scores(*second)), 0);
+    if (peft.type != Peft::Type::lora) {
+      EXPECT_THROW(save_pretrained(*second, folder / "merged"), Error);
+      continue;
+    }
+    const TensorMap files = read_safetensors(folder / "saved/adapter_model.safetensors").tensors;
+    EXPECT_TRUE(files.contains("base_model.model.vit.encoder.layer.1.attention.attention.query.lora_A.weight"));
+    merge_adapter(*second);
+    EXPECT_LT(difference(scores(*first), scores(*second)), 1e-5);
+    save_pretrained(*second, folder / "merged");
+    Generator init(6);
+    Vit third({}, read_vit_options(folder / "merged"), init);
+    (void)load_pretrained(third, folder / "merged");
+    EXPECT_EQ(difference(scores(*second), scores(third)), 0);
+  }
+}
+
 }  // namespace
 }  // namespace bochner

@@ -1,44 +1,44 @@
-#include "experiments/glue/methods.h"
+#include "experiments/learners/adaptation/methods.h"
 
 #include <algorithm>
 #include <sstream>
 
-namespace bochner::glue {
+namespace bochner {
 namespace {
 
-SnnkOptions snnk_options(const ModelConfig& model) {
-  return {.activation = model.activation,
-          .features = model.features,
-          .orthogonal = model.orthogonal,
-          .scale_inputs = model.scale_inputs,
-          .damped = model.damped};
+SnnkOptions snnk_options(const AdaptationConfig& config) {
+  return {.activation = config.activation,
+          .features = config.features,
+          .orthogonal = config.orthogonal,
+          .scale_inputs = config.scale_inputs,
+          .damped = config.damped};
 }
 
-Peft lora(const ModelConfig& model) {
-  Peft peft{.type = Peft::Type::lora, .low_rank = {model.rank, model.alpha}, .targets = {}};
-  std::stringstream names(model.targets);
+Peft lora(const AdaptationConfig& config) {
+  Peft peft{.type = Peft::Type::lora, .low_rank = {config.rank, config.alpha}, .targets = {}};
+  std::stringstream names(config.targets);
   for (std::string name; std::getline(names, name, ',');) peft.targets.push_back(name);
   if (peft.targets.empty()) fail("--model.targets: names no matrices");
   return peft;
 }
 
-Peft bottleneck(const ModelConfig& model, bool both_halves) {
+Peft bottleneck(const AdaptationConfig& config, bool both_halves) {
   return {.type = Peft::Type::bottleneck,
-          .bottleneck = {.size = model.size, .activation = activation_named(model.size_activation)},
+          .bottleneck = {.size = config.size, .activation = activation_named(config.size_activation)},
           .both_halves = both_halves};
 }
 
-Peft snnk(const ModelConfig& model, Peft::Type type) {
-  Peft peft{.type = type, .snnk = snnk_options(model)};
+Peft snnk(const AdaptationConfig& config, Peft::Type type) {
+  Peft peft{.type = type, .snnk = snnk_options(config)};
   if (type != Peft::Type::snnk_adapter) peft.modules_to_save = {};  // they have the classifier
   return peft;
 }
 
-void uptrain(Bert& bert, const ModelConfig& model, Generator& init) {
-  const auto count = static_cast<int64_t>(bert.blocks().size());
-  if (model.top > count) fail("--model.top={}: the model has {} blocks", model.top, count);
-  for (int64_t i = count - model.top; i < count; ++i) {
-    bert.blocks()[static_cast<size_t>(i)].replace_feed_forward(snnk_options(model), init);
+void uptrain(PretrainedModel& model, const AdaptationConfig& config, Generator& init) {
+  const auto count = static_cast<int64_t>(model.blocks().size());
+  if (config.top > count) fail("--model.top={}: the model has {} blocks", config.top, count);
+  for (int64_t i = count - config.top; i < count; ++i) {
+    model.blocks()[static_cast<size_t>(i)].replace_feed_forward(snnk_options(config), init);
   }
 }
 
@@ -50,19 +50,19 @@ const std::vector<Method>& methods() {
       {.name = "bitfit", .trained = {"*.bias", "classifier.*"}},
       {.name = "lora", .adds = lora, .trained = {"*.lora_*", "classifier.*"}},
       {.name = "adapter",
-       .adds = [](const ModelConfig& model) { return bottleneck(model, false); },
+       .adds = [](const AdaptationConfig& config) { return bottleneck(config, false); },
        .trained = {"*_adapter.*", "classifier.*"}},
       {.name = "houlsby",
-       .adds = [](const ModelConfig& model) { return bottleneck(model, true); },
+       .adds = [](const AdaptationConfig& config) { return bottleneck(config, true); },
        .trained = {"*_adapter.*", "classifier.*"}},
       {.name = "snnk-adapter",
-       .adds = [](const ModelConfig& model) { return snnk(model, Peft::Type::snnk_adapter); },
+       .adds = [](const AdaptationConfig& config) { return snnk(config, Peft::Type::snnk_adapter); },
        .trained = {"*_adapter.*", "classifier.*"}},
       {.name = "snnk-pooler",
-       .adds = [](const ModelConfig& model) { return snnk(model, Peft::Type::snnk_pooler); },
+       .adds = [](const AdaptationConfig& config) { return snnk(config, Peft::Type::snnk_pooler); },
        .trained = {"snnk_pooler.*"}},
       {.name = "bundle",
-       .adds = [](const ModelConfig& model) { return snnk(model, Peft::Type::snnk_bundle); },
+       .adds = [](const AdaptationConfig& config) { return snnk(config, Peft::Type::snnk_bundle); },
        .trained = {"bundle.*"}},
       {.name = "uptrain", .change = uptrain},
   };
@@ -77,9 +77,9 @@ std::vector<std::string> method_names() {
   return names;
 }
 
-const Method& method_of(const ModelConfig& model) {
+const Method& method_of(const AdaptationConfig& config) {
   const auto found =
-      std::find_if(methods().begin(), methods().end(), [&](const Method& one) { return one.name == model.method; });
+      std::find_if(methods().begin(), methods().end(), [&](const Method& one) { return one.name == config.method; });
   BOCHNER_ASSERT(found != methods().end());
   return *found;
 }
@@ -100,12 +100,12 @@ std::string_view method_of(const Peft& peft) {
   internal_failure("a method for every adapter", __FILE__, __LINE__);
 }
 
-std::vector<GroupRule> rules_of(const Method& method, const ModelConfig& model, Bert& bert) {
+std::vector<GroupRule> rules_of(const Method& method, const AdaptationConfig& config, PretrainedModel& model) {
   std::vector<std::string> trained = method.trained;
-  if (model.train_pooler && !trained.empty()) trained.emplace_back("pooler.*");
+  if (config.train_pooler && !trained.empty()) trained.emplace_back("pooler.*");
   // A parameter follows the first rule that it fits, and each rule must decide something.
   std::vector<GroupRule> rules;
-  const std::vector<Parameter*> parameters = bert.parameters();
+  const std::vector<Parameter*> parameters = model.parameters();
   for (const Parameter* parameter : parameters) {
     const std::string& name = parameter->name;
     const bool is_trained = trained.empty() || std::any_of(trained.begin(), trained.end(),
@@ -119,4 +119,4 @@ std::vector<GroupRule> rules_of(const Method& method, const ModelConfig& model, 
   return rules;
 }
 
-}  // namespace bochner::glue
+}  // namespace bochner

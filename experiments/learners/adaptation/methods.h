@@ -7,27 +7,27 @@
 #include <vector>
 
 #include "autograd/optim/groups.h"
-#include "experiments/glue/config.h"
+#include "experiments/learners/adaptation/config.h"
 #include "layers/models/peft.h"
 
-namespace bochner::glue {
+namespace bochner {
 
 struct Method {
   std::string name;
   /// What is added to the model after its pretrained weights are loaded; empty: nothing.
-  std::function<Peft(const ModelConfig&)> adds = {};
+  std::function<Peft(const AdaptationConfig&)> adds = {};
   /// Changes the model then in another way.
-  std::function<void(Bert&, const ModelConfig&, Generator&)> change = {};
+  std::function<void(PretrainedModel&, const AdaptationConfig&, Generator&)> change = {};
   /// Patterns of the parameters that are trained; none: all are.
   std::vector<std::string> trained = {};
 };
 
 std::vector<std::string> method_names();
-/// The entry of model.method.
-const Method& method_of(const ModelConfig& model);
+/// The entry of --model.method.
+const Method& method_of(const AdaptationConfig& config);
 /// The name of the method that adds this.
 std::string_view method_of(const Peft& peft);
 /// Which parameters have no weight decay (biases and norms) and which are frozen.
-std::vector<GroupRule> rules_of(const Method& method, const ModelConfig& model, Bert& bert);
+std::vector<GroupRule> rules_of(const Method& method, const AdaptationConfig& config, PretrainedModel& model);
 
-}  // namespace bochner::glue
+}  // namespace bochner

@@ -1,0 +1,94 @@
+#include "experiments/learners/adaptation/config.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/learners/adaptation/methods.h"
+#include "layers/snnk/snnk.h"
+
+namespace bochner {
+
+void AdaptationConfig::fields(Fields& f) {
+  f("method", method, "what is trained, and what is added or replaced: see the README").one_of(method_names());
+  f("from-scratch", from_scratch, "new weights for the model that config.json describes");
+  f("attention-blocks", attention_blocks,
+    "blocks that have the --attention, such as 8-11 or 0,2; the others have softmax; empty: all");
+  f("train-pooler", train_pooler, "train the pooler, too, where the method leaves it as it is");
+  f("dropout", dropout, "everywhere in the model; -1: as config.json says").at_least(-1).below(1);
+  f("activation", activation, "what SNNK layers stand for").one_of(snnk_activations());
+  f("features", features, "random features of SNNK layers").at_least(1);
+  f("orthogonal", orthogonal, "orthogonal projections in SNNK layers");
+  f("scale-inputs", scale_inputs,
+    "divide inputs and initial weights of SNNK layers by dim^(1/4), as SNNK H.2; its pooler always does");
+  f("damped", damped, "leave out the factor of universal features that grows with |x|");
+  f("ridge", ridge,
+    "of bundle: its matrix first gets its closed form on the training set, with this ridge; classes count as 0 and 1; "
+    "-1: it does not")
+      .at_least(-1);
+  f("top", top, "of uptrain: blocks whose feed-forward network is replaced, the last ones").at_least(0);
+  f("size", size, "of adapter and houlsby: of the vector between their two products").at_least(1);
+  f("size-activation", size_activation, "of that vector").one_of({"relu", "gelu", "gelu_tanh"});
+  f("targets", targets,
+    "of lora: the matrices with an update, by the ends of their names in files: query, key, value, "
+    "attention.output.dense, intermediate.dense, output.dense, pooler.dense; dense: all that end so");
+  f("rank", rank, "of lora").at_least(1);
+  f("alpha", alpha, "of lora: the update is alpha / rank times B A").above(0);
+  f.group("mechanism", mechanism);
+}
+
+void AdaptationConfig::take(const std::string& adapter, const Fields& fields) {
+  if (adapter.empty()) return;
+  const auto take = [&]<class T>(const char* name, T& value, const T& theirs) {
+    if (fields.find(name)->was_given() && value != theirs)
+      fail("--{}={}: the adapter in {} has {}; leave it out", name, value, adapter, theirs);
+    value = theirs;
+  };
+  const Peft peft = read_peft(adapter);
+  take("model.method", method, std::string(method_of(peft)));
+  switch (peft.type) {
+    case Peft::Type::lora:
+      take("model.rank", rank, peft.low_rank.rank);
+      take("model.alpha", alpha, peft.low_rank.alpha);
+      take("model.targets", targets, fmt::format("{}", fmt::join(peft.targets, ",")));
+      break;
+    case Peft::Type::bottleneck:
+      take("model.size", size, peft.bottleneck.size);
+      take("model.size-activation", size_activation, std::string(name_of(peft.bottleneck.activation)));
+      break;
+    case Peft::Type::snnk_adapter:
+    case Peft::Type::snnk_pooler:
+    case Peft::Type::snnk_bundle:
+      take("model.activation", activation, peft.snnk.activation);
+      take("model.features", features, peft.snnk.features);
+      take("model.orthogonal", orthogonal, peft.snnk.orthogonal);
+      take("model.scale-inputs", scale_inputs, peft.snnk.scale_inputs);
+      take("model.damped", damped, peft.snnk.damped);
+  }
+}
+
+void AdaptationConfig::check_top(int64_t layers) const {
+  if (method == "uptrain" && top > layers) fail("--model.top={}: the model has {} blocks", top, layers);
+}
+
+void FittingConfig::fields(Fields& f, const std::string& beside) {
+  f("epochs", epochs, "how often the training set is gone through, where no --steps are given").above(0).at_most(1e6);
+  f("warmup-share", warmup_share, "of the steps, where no --optim.warmup is given").at_least(0).at_most(1);
+  f("adapter", adapter,
+    "folder of an adapter to begin with, of this program or of PEFT (LoRA); with --steps=0 it is only measured");
+  f("export", exported, "write the best model of this run folder into --to, for transformers; trains nothing")
+      .command_line_only();
+  f("to", to, "of --export: the folder, with config.json, model.safetensors and " + beside).command_line_only();
+}
+
+void FittingConfig::settle_length(const Fields& fields, RunOptions& run, OptimConfig& optim, int64_t train_examples,
+                                  double times) const {
+  const auto given = [&](const char* name) { return fields.find(name)->was_given(); };
+  const int64_t per_epoch = (train_examples + run.batch - 1) / run.batch;
+  if (!given("steps")) run.steps = std::max<int64_t>(1, std::llround(times * static_cast<double>(per_epoch)));
+  if (!given("optim.warmup")) optim.warmup = std::llround(warmup_share * static_cast<double>(run.steps));
+  if (!given("optim.evaluate-every")) optim.evaluate_every = per_epoch;
+}
+
+}  // namespace bochner

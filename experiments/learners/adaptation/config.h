@@ -1,0 +1,63 @@
+// The options of fitting a pretrained model to a task: --model.method and so on.
+#pragma once
+
+#include <string>
+
+#include "experiments/common/program/options.h"
+#include "experiments/learners/mechanism_config.h"
+#include "experiments/learners/optim_config.h"
+
+namespace bochner {
+
+struct AdaptationConfig {
+  std::string method = "full";
+  bool from_scratch = false;
+  std::string attention_blocks{};
+  bool train_pooler = false;
+  double dropout = -1;
+  // Of the SNNK layers.
+  std::string activation = "relu";
+  int64_t features = 16;
+  bool orthogonal = false;
+  bool scale_inputs = false;
+  bool damped = false;
+  double ridge = -1;
+  int64_t top = 6;
+  // Of the other adapters.
+  int64_t size = 48;
+  std::string size_activation = "gelu";
+  std::string targets = "query,value";
+  int64_t rank = 8;
+  double alpha = 8;
+  MechanismConfig mechanism{};
+
+  void fields(Fields& f);
+  /// The method and its options from the folder of an adapter; empty: none. An Error where others were given.
+  void take(const std::string& adapter, const Fields& fields);
+  /// An Error where --model.top asks for more blocks than there are.
+  void check_top(int64_t layers) const;
+  /// A model with the dropout of the options. Options is BertOptions or VitOptions.
+  template <class Options>
+  void set_dropout(Options& options) const {
+    if (dropout < 0) return;
+    options.dropout = dropout;
+    options.attention_dropout = dropout;
+  }
+};
+
+/// How long a model is fitted, what it begins with, and the folder that it is written into.
+struct FittingConfig {
+  double epochs = 3;
+  double warmup_share = 0;
+  std::string adapter{};
+  std::string exported{};
+  std::string to{};
+
+  /// `beside` is what an exported folder holds beside config.json and model.safetensors.
+  void fields(Fields& f, const std::string& beside);
+  /// Steps, warm-up and the steps between validations from so many epochs, where they were not given themselves.
+  void settle_length(const Fields& fields, RunOptions& run, OptimConfig& optim, int64_t train_examples,
+                     double times) const;
+};
+
+}  // namespace bochner

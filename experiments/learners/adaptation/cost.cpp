@@ -1,0 +1,64 @@
+#include "experiments/learners/adaptation/cost.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+
+namespace bochner {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Scores = std::function<Variable(Context&)>;
+
+constexpr size_t kRounds = 11;
+constexpr double kSeconds = 5;  ///< no further round after so long
+
+Tensor computed(const Scores& scores) {
+  const NoTape inference;
+  Generator unused(0);
+  Context context{unused, false};
+  return scores(context).value().to(Device::cpu());
+}
+
+double milliseconds(const Scores& scores) {
+  (void)computed(scores);  // warm
+  std::vector<double> times;
+  double seconds = 0;
+  while (times.size() < kRounds && seconds < kSeconds) {
+    const auto began = Clock::now();
+    (void)computed(scores);
+    const std::chrono::duration<double> taken = Clock::now() - began;
+    times.push_back(taken.count() * 1e3);
+    seconds += taken.count();
+  }
+  const auto middle = times.begin() + static_cast<int64_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+void add(Metrics& metrics, const std::string& prefix, PretrainedModel& model, const Scores& scores) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : model.state())
+    bytes += tensor.size() * static_cast<int64_t>(size_of(tensor.dtype()));
+  metrics.emplace_back(prefix + "bytes", static_cast<double>(bytes));
+  metrics.emplace_back(prefix + "trained-bytes", static_cast<double>(model.parameter_count()) * sizeof(float));
+  metrics.emplace_back(prefix + "milliseconds", milliseconds(scores));
+}
+
+}  // namespace
+
+Metrics cost_of(PretrainedModel& model, const Scores& scores) {
+  Metrics metrics;
+  add(metrics, "", model, scores);
+  const Tensor before = computed(scores);
+  if (!model.bundle()) return metrics;
+  add(metrics, "bundled-", model, scores);
+  const Tensor apart = abs(computed(scores) - before);
+  metrics.emplace_back("bundled-apart", amax(apart).item() / amax(abs(before)).item());
+  return metrics;
+}
+
+}  // namespace bochner

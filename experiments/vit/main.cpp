@@ -1,0 +1,50 @@
+// Images: trains a Vision Transformer, or fits a pretrained one to them, whole or in part (SNNK Table 7, Figs. 10, 13).
+#include "experiments/common/program/program.h"
+#include "experiments/common/run/answer.h"
+#include "experiments/learners/adaptation/adapted.h"
+#include "experiments/vit/problem.h"
+
+namespace {
+
+using namespace bochner;  // NOLINT: a program, not a header
+
+void run(vit::Config& config, Session& session) {
+  config.take_folders(session.fields);
+  config.model.check_top(config.vit_options().layers);  // before any data are read
+  const auto say = messages_to(session.log).say;
+  if (!config.exported.empty()) return vit::export_run(config, say);
+  if (!std::filesystem::exists(config.run.data)) fail("--data: there is no folder {}", config.run.data);
+  const vit::ImageTask& task = task_named(config.tasks, config.run.task);
+  const auto sets = std::make_shared<const images::ImageSets>(task.load(config.run, messages_to(session.log)));
+  config.settle_length(session.fields, config.run, config.optim, sets->train.count(), config.epochs);
+  config.optim.schedule_of(config.run.steps);
+  std::shared_ptr<Vit> model;  // of the latest run
+  std::set<std::string> frozen;
+  session.draw = [&](const RunRecord& record) {
+    write_adapter(config.model, config.run, *model, frozen, config.pretrained, record.folder);
+    return std::vector<ReportFigure>();
+  };
+  session.measure = [&](const RunRecord&) { return vit::cost(config, *model); };
+  train_runs(session, plan_by(task, config.run, config.optim), [&] {
+    Problem problem = vit::problem_of(config, task, sets, say);
+    model = std::dynamic_pointer_cast<Vit>(problem.model);
+    frozen = problem.base.tensors;
+    if (config.model.ridge >= 0 && !asks_a_run(config.run)) {
+      fit_bundle(config.model, config.run, problem,
+                 [&](const Examples& batch, Context& context) { return vit::states_of(*model, batch, context); });
+    }
+    return std::make_unique<Learner>(config.run, config.optim, std::move(problem));
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bochner::main_of<bochner::vit::Config>({.name = "vit",
+                                                 .summary = "Images: a Vision Transformer from new weights, or a "
+                                                            "pretrained one with adapters, poolers and blocks of SNNK",
+                                                 .resources = bochner::embedded_resources(),
+                                                 .stores_bf16 = true,
+                                                 .of_run = {"export"}},
+                                                argc, argv, run);
+}

@@ -1,0 +1,157 @@
+#include "experiments/vit/problem.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/io/file.h"
+#include "experiments/common/run/answer.h"
+#include "experiments/learners/adaptation/adapted.h"
+#include "experiments/learners/adaptation/cost.h"
+#include "layers/models/hugging_face.h"
+
+namespace bochner::vit {
+namespace {
+
+using Say = std::function<void(const std::string&)>;
+
+constexpr int64_t kImages = 8;  // whose scores are timed
+
+// Beside the order, which is a stream of the same seed.
+constexpr auto kChanges = static_cast<uint64_t>(Stream::own);
+
+std::vector<Baseline> majority(const images::ImageSets& sets, const std::vector<Metric>& metrics) {
+  const auto labels_of = [](const images::Images& images) {
+    return std::vector<int64_t>(images.labels.begin(), images.labels.end());
+  };
+  return {{"majority class", of_majority_class(labels_of(sets.train), labels_of(sets.test), metrics)}};
+}
+
+/// A pooler that is new must be trained.
+void check_pooler(const Config& config, Vit& vit, const Problem::Base& base) {
+  if (vit.pooler() == nullptr || config.model.from_scratch || config.pretrained.empty() || !config.adapter.empty()) {
+    return;
+  }
+  if (base.tensors.contains("pooler.weight")) return;
+  for (const GroupRule& rule : rules_of(method_of(config.model), config.model, vit)) {
+    if (rule.frozen && rule.pattern == "pooler.weight") {
+      fail(
+          "{}: has no pooler, and --model.method={} would leave a new one as it was drawn; add --model.train-pooler, "
+          "or "
+          "--model.pooler=off",
+          config.pretrained, config.model.method);
+    }
+  }
+}
+
+}  // namespace
+
+ImageFeed::ImageFeed(std::shared_ptr<const images::Images> images, images::Preparation preparation,
+                     images::Augmentation augmentation, const Order& order)
+    : images_(std::move(images)),
+      preparation_(std::move(preparation)),
+      augmentation_(augmentation),
+      order_(order),
+      numbers_(static_cast<size_t>(images_->count())) {
+  BOCHNER_ASSERT(order_.batch > 0 && images_->count() > 0);
+  std::iota(numbers_.begin(), numbers_.end(), 0);
+}
+
+int64_t ImageFeed::steps_per_epoch() const { return (images_->count() + order_.batch - 1) / order_.batch; }
+
+Examples ImageFeed::next() {
+  const int64_t epoch = step_ / steps_per_epoch();
+  const int64_t begin = step_ % steps_per_epoch() * order_.batch;
+  const int64_t end = std::min(begin + order_.batch, images_->count());
+  ++step_;
+  if (order_.shuffle && ordered_ != epoch) {
+    Generator generator = Generator(order_.seed).fork(static_cast<uint64_t>(epoch));
+    numbers_ = permutation(images_->count(), generator).to_vector<int64_t>();
+    ordered_ = epoch;
+  }
+  Examples batch;
+  batch.numbers.assign(numbers_.begin() + begin, numbers_.begin() + end);
+  std::vector<int64_t> labels;
+  std::vector<images::Change> changes;
+  const Generator of_epoch = Generator(order_.seed).fork(kChanges).fork(static_cast<uint64_t>(epoch));
+  for (const int64_t i : batch.numbers) {
+    labels.push_back(images_->labels[static_cast<size_t>(i)]);
+    if (!order_.shuffle || !augmentation_.is_any()) continue;
+    changes.push_back(images::drawn(augmentation_, of_epoch.fork(static_cast<uint64_t>(i))));
+  }
+  batch.tensors.emplace_back("pixels", images::prepared(*images_, batch.numbers, preparation_, changes));
+  batch.tensors.emplace_back("labels", Tensor::from(labels, {end - begin}));
+  return batch;
+}
+
+std::shared_ptr<Vit> make_vit(const Config& config, const Say& say, Problem::Base& base) {
+  Generator init = stream_of(config.run.seed, Stream::init);
+  const auto vit = std::make_shared<Vit>(Slot{}, config.vit_options(), init);
+  base = adapt(*vit, config.model, {config.pretrained, config.adapter}, init, say);
+  check_pooler(config, *vit, base);
+  return vit;
+}
+
+Variable states_of(const Vit& vit, const Examples& batch, Context& context) {
+  return vit.forward(batch.at("pixels"), context);
+}
+
+Problem problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
+                   const Say& say) {
+  const images::Preparation preparation = config.preparation();
+  Problem problem;
+  const std::shared_ptr<Vit> vit = make_vit(config, say, problem.base);
+  const auto feed_of = [sets, preparation, augmentation = config.images->augmentation](const images::Images& images,
+                                                                                       const ImageFeed::Order& order) {
+    return std::make_unique<ImageFeed>(std::shared_ptr<const images::Images>(sets, &images), preparation, augmentation,
+                                       order);
+  };
+  problem.model = vit;
+  problem.forward = [vit](const Examples& batch, Context& context) -> Outputs {
+    return {vit->class_scores(vit->pool(states_of(*vit, batch, context)), context)};
+  };
+  problem.objective = std::make_shared<Classification>("labels", sets->classes);
+  problem.train =
+      feed_of(sets->train,
+              {.batch = config.run.batch, .shuffle = true, .seed = stream_of(config.run.seed, Stream::order).seed()});
+  problem.split = [sets, feed_of, batch = config.run.batch](Split split) {
+    return feed_of(split == Split::valid ? sets->valid : sets->test, {.batch = batch});
+  };
+  problem.remarks = sets->remarks;
+  problem.metrics = metrics_named(task.metrics, std::ssize(sets->classes));
+  problem.groups = rules_of(method_of(config.model), config.model, *vit);
+  keep_frozen(problem.base, problem.groups);
+  problem.baselines = [sets, metrics = problem.metrics] { return majority(*sets, metrics); };
+  return problem;
+}
+
+Metrics cost(const Config& config, Vit& vit) {
+  const VitOptions& options = vit.options();
+  Generator draws(1);
+  const Variable pixels =
+      normal({kImages, options.channels, options.image, options.image}, draws).to(Device::named(config.run.device));
+  return cost_of(vit,
+                 [&](Context& context) { return vit.class_scores(vit.pool(vit.forward(pixels, context)), context); });
+}
+
+void export_run(const Config& config, const Say& say) {
+  const std::filesystem::path to = export_folder(config.to, config.pretrained);
+  Problem::Base base;
+  std::shared_ptr<Vit> vit = make_vit(config, say, base);
+  load_module(*vit, best_of(config.exported), base);
+  merge_adapter(*vit);
+  if (vit->pooler() != nullptr) {
+    say("transformers has no ViT with a pooler and a classifier: the classifier is left out");
+    VitOptions options = vit->options();
+    options.classes = 0;
+    Generator unused(0);
+    const auto trunk = std::make_shared<Vit>(Slot{}, options, unused);
+    const std::map<std::string, Tensor> trained = vit->state();
+    for (const auto& [name, tensor] : trunk->state()) tensor.copy_(trained.at(name));
+    vit = trunk;
+  }
+  save_pretrained(*vit, to, config.pretrained);
+  write_file_atomically(to / "preprocessor_config.json", images::preparation_text(config.preparation()));
+  fmt::print("{}\n", config.to);
+}
+
+}  // namespace bochner::vit

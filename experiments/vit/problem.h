@@ -1,0 +1,57 @@
+// Images and a Vision Transformer, as a Problem of the Learner.
+#pragma once
+
+#include "experiments/learners/learner.h"
+#include "experiments/vit/config.h"
+
+namespace bochner::vit {
+
+/// Batches of images as the model wants them: `pixels` (n, channels, side, side) and `labels` (n). In training the
+/// order of epoch e, and what an image is changed by in it, depend on the seed, e and the number of the image alone.
+class ImageFeed final : public Feed {
+ public:
+  struct Order {
+    int64_t batch = 64;
+    bool shuffle = false;
+    uint64_t seed = 0;
+  };
+
+  /// `augmentation` applies where the images are shuffled.
+  ImageFeed(std::shared_ptr<const images::Images> images, images::Preparation preparation,
+            images::Augmentation augmentation, const Order& order);
+  Examples next() override;
+  void go_to(int64_t step) override { step_ = step; }
+  int64_t steps_per_epoch() const override;
+  int64_t examples() const override { return images_->count(); }
+
+ private:
+  std::shared_ptr<const images::Images> images_;
+  images::Preparation preparation_;
+  images::Augmentation augmentation_;
+  Order order_;
+  int64_t step_ = 0;
+  int64_t ordered_ = -1;  ///< the epoch of numbers_
+  std::vector<int64_t> numbers_;
+};
+
+/// The model with its pretrained weights, changed as the method says. `say` is told which weights were read. `base`
+/// receives their file, and the names of all parameters in it that are as they are there. An Error where a pooler that
+/// the folder lacks would stay as it was drawn.
+std::shared_ptr<Vit> make_vit(const Config& config, const std::function<void(const std::string&)>& say,
+                              Problem::Base& base);
+
+/// The states of all tokens of a batch.
+Variable states_of(const Vit& vit, const Examples& batch, Context& context);
+
+Problem problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
+                   const std::function<void(const std::string&)>& say);
+
+/// What the scores of 8 random images cost.
+Metrics cost(const Config& config, Vit& vit);
+
+/// Writes the best model of the run --export into --to, updates of low rank merged into their matrices, with
+/// preprocessor_config.json. transformers has no ViT with both a pooler and a classifier: of such a model it writes the
+/// trunk and the pooler, and says so. An Error where transformers does not know what the model has.
+void export_run(const Config& config, const std::function<void(const std::string&)>& say);
+
+}  // namespace bochner::vit

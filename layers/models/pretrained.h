@@ -1,0 +1,62 @@
+// What BERT and ViT have in common besides their blocks: a pooler and a classifier, which read the state of the first
+// token, and how these and the blocks are changed when a pretrained model is fitted to another task (SNNK 4.3, 4.4).
+//
+//   const Variable logits = model.class_scores(model.pool(states), context);
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "layers/dropout.h"
+#include "layers/models/block.h"
+
+namespace bochner {
+
+class PretrainedModel : public Module {
+ public:
+  using Module::Module;
+
+  /// `bert` or `vit`: the model_type of config.json.
+  virtual std::string_view type() const = 0;
+  /// Size of a token's state.
+  virtual int64_t dim() const = 0;
+  /// Whether there are heads, that is outputs for a task: files then give the names of the trunk a prefix.
+  virtual bool has_heads() const = 0;
+  /// Outputs of the classifier; 0: there is none.
+  virtual int64_t classes() const = 0;
+
+  /// What the classifier reads: tanh(W x_0 + b), from the state of the first token, in f32.
+  /// (batch, length, dim) -> (batch, dim)
+  /// Where pooler and classifier are bundled, Phi(x_0).  (batch, length, dim) -> (batch, features)
+  /// A ViT without pooler gives x_0; for BERT that is an Error.
+  Variable pool(const Variable& x) const;
+  /// (batch, dim) -> (batch, classes). An Error where there is no classifier.
+  Variable class_scores(const Variable& pooled, Context& context) const;
+
+  // What is changed in a pretrained model, before an optimizer holds its parameters.
+
+  virtual std::deque<TransformerBlock>& blocks() = 0;
+  Linear* pooler() { return pooler_.get(); }          ///< null where there is none
+  Linear* classifier() { return classifier_.get(); }  ///< likewise
+  /// Puts an SNNK layer in the place of the pooler (SNNK §4.3.1). It starts from the weights of pooler and classifier.
+  void replace_pooler(const SnnkOptions& options, Generator& init);
+  /// Makes one matrix of every SNNK layer and the product behind it, of the pooler the classifier (SNNK 3.3), which is
+  /// exact. The scores stay as they are, up to rounding; false where there is no such layer.
+  bool bundle();
+  /// W and b of the bundled pooler and classifier; null where they are not.
+  Bundle* bundled_pooler() { return bundle_.get(); }
+
+ protected:
+  /// Whether a classifier may read the state of the first token as it is.
+  virtual bool needs_pooler() const = 0;
+
+  std::unique_ptr<Linear> pooler_;
+  std::unique_ptr<DropoutLayer> classifier_dropout_;  ///< null: none
+  std::unique_ptr<Linear> classifier_;
+
+ private:
+  std::unique_ptr<SnnkPooler> snnk_pooler_;
+  std::unique_ptr<Bundle> bundle_;  ///< in the place of snnk_pooler_
+};
+
+}  // namespace bochner

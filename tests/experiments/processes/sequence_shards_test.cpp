@@ -1,0 +1,200 @@
+// Steps whose sequences are cut into slices: in one process, and in several.
+#include <gtest/gtest.h>
+
+#include "autograd/ops/slices.h"
+#include "autograd/tape.h"
+#include "experiments/common/run/results.h"
+#include "experiments/learners/learner.h"
+#include "experiments/learners/sequence/pretraining.h"
+#include "tests/experiments/learner_problems.h"
+#include "tests/experiments/processes/together.h"
+
+namespace bochner {
+namespace {
+
+using namespace test;  // NOLINT: the problems
+
+RunOptions in_slices(int64_t batch, int slices, int shards = 0) {
+  RunOptions run = options_of(batch);
+  run.shards = shards;
+  run.sequence_shards = slices;
+  return run;
+}
+
+Learner learner_of(const RunOptions& run, const EncoderOptions& options, int sequences = 1, double eps = 1e-3) {
+  OptimConfig optim = adamw();
+  optim.eps = eps;  // keys' biases have no gradient but rounding, which Adam would make as large as any
+  return {run, optim, sequence::classification(run, options, task_of(sequences), judged_by_accuracy())};
+}
+
+/// Some steps of slices are those of whole sequences, up to rounding.
+void expect_same_steps(const EncoderOptions& options, int sequences, const RunOptions& run) {
+  Learner whole = learner_of(options_of(run.batch), options, sequences);
+  Learner parts = learner_of(run, options, sequences);
+  for (int64_t step = 0; step < 5; ++step) {
+    const StepResult a = whole.step(step);
+    const StepResult b = parts.step(step);
+    EXPECT_NEAR(a.loss.item(), b.loss.item(), 2e-6) << step;
+    EXPECT_EQ(a.correct.item(), b.correct.item()) << step;
+    EXPECT_EQ(b.count, a.count);
+  }
+  EXPECT_LT(apart(whole, parts), 5e-6);  // a step moves by 1e-3
+  EXPECT_EQ(whole.evaluate(Split::test).size(), parts.evaluate(Split::test).size());
+}
+
+EncoderOptions with(const std::string& attention, EncoderOptions::Positions positions,
+                    EncoderOptions::Pooling pooling) {
+  EncoderOptions options = encoder(attention);
+  options.attention.mechanism.set_known({{"redraw", 0}});
+  options.positions = positions;
+  options.pooling = pooling;
+  return options;
+}
+
+TEST(SequenceShards, TheirGradientIsThatOfTheBatch) {
+  using Positions = EncoderOptions::Positions;
+  using Pooling = EncoderOptions::Pooling;
+  for (const Pooling pooling : {Pooling::mean, Pooling::mean_padded, Pooling::cls, Pooling::first}) {
+    for (const Positions positions : {Positions::learned, Positions::sinusoidal, Positions::rotary}) {
+      const EncoderOptions options = with("performer", positions, pooling);
+      SCOPED_TRACE(fmt::format("pooling {}, positions {}", static_cast<int>(pooling), static_cast<int>(positions)));
+      expect_same_steps(options, 1, in_slices(12, 3));
+    }
+  }
+}
+
+TEST(SequenceShards, OfAllMechanismsThatTakeThem) {
+  for (const MechanismInfo& info : mechanisms()) {
+    if (!info.slices) continue;
+    SCOPED_TRACE(info.name);
+    EncoderOptions options = with(info.name, EncoderOptions::Positions::learned, EncoderOptions::Pooling::mean);
+    options.attention.mechanism.set_known({{"kernel-eps", 1e-2}, {"denominator-eps", 1e-2}});
+    if (info.name == "performer-trig" || info.name.find("rks") != std::string::npos)
+      continue;  // sums of weights near 0
+    expect_same_steps(options, 1, in_slices(8, 2));
+  }
+}
+
+TEST(SequenceShards, AlsoOfPairsAndCausalAndInsideShards) {
+  EncoderOptions options = with("performer", EncoderOptions::Positions::learned, EncoderOptions::Pooling::mean);
+  expect_same_steps(options, 2, in_slices(12, 2));
+  expect_same_steps(options, 1, in_slices(12, 2, 3));
+  options.causal = true;
+  expect_same_steps(options, 1, in_slices(12, 3, 2));
+  expect_same_steps(options, 1, in_slices(12, 11));  // more slices than tokens, and than heads
+}
+
+// y = sum_k x_k:  dx_k = sum_j g_j
+TEST(SequenceShards, TheGradientOfASumIsThatOfAllSlices) {
+  const ShardTree tree(3, 1);
+  SequenceSlices slices(alone(), tree);
+  const auto body = [](SequenceSlice& slice) {
+    Tape tape;
+    const Variable x = tape.watch(Tensor::full({2}, slice.number() + 1));
+    const Variable y = sum_over_slices(x, slice);
+    EXPECT_EQ(y.value().to_vector<double>(), (std::vector<double>{6, 6}));
+    const double weight = slice.number() == 1 ? 10 : slice.number();
+    const Gradients dx = tape.gradients({y}, {Tensor::full({2}, weight)}, {x});
+    EXPECT_EQ(dx[0].value().to_vector<double>(), (std::vector<double>{12, 12}));
+  };
+  slices.run(3, body, {});
+}
+
+TEST(SequenceShards, BlocksMayRunAgain) {
+  for (const bool causal : {false, true}) {
+    const auto losses = [&](bool recompute) {
+      EncoderOptions options = encoder("generative-prf");
+      options.causal = causal;
+      options.dropout = 0.2;
+      options.recompute = recompute;
+      Learner learner = learner_of(in_slices(8, 3), options);
+      std::vector<double> all;
+      for (int64_t step = 0; step < 5; ++step) all.push_back(learner.step(step).loss.item());
+      return all;
+    };
+    EXPECT_EQ(losses(true), losses(false));
+  }
+}
+
+std::string message(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SequenceShards, RefuseWhatCannotBeCut) {
+  const auto has_text = [](const std::string& all, const char* part) { return all.find(part) != std::string::npos; };
+  const std::string softmax = message([] { learner_of(in_slices(8, 2), encoder("softmax")).step(0); });
+  EXPECT_TRUE(has_text(softmax, "softmax needs whole sequences; these attentions take slices of them: ")) << softmax;
+  EXPECT_TRUE(has_text(softmax, "performer")) << softmax;
+  const std::string composed = message([] {
+    EncoderOptions options = encoder("performer");
+    options.attention.mechanism.set_known({{"streaming", false}});
+    learner_of(in_slices(8, 2), options).step(0);
+  });
+  EXPECT_TRUE(has_text(composed, "performer without streaming needs whole sequences")) << composed;
+  const TableSplit rows = line(64, 1);
+  const std::string numbers = message([&] {
+    const RunOptions run = in_slices(8, 2);
+    const Learner learner(run, adamw(), of_numbers(run, rows));
+  });
+  EXPECT_TRUE(has_text(numbers, "--sequence-shards=2: only where whole sequences are classified")) << numbers;
+  const std::string masked = message([] {
+    const RunOptions run = in_slices(8, 2);
+    EncoderOptions options = encoder("performer");
+    ++options.vocabulary;
+    const Learner learner(run, adamw(), sequence::masked_tokens(run, options, task_of(1), 0.15));
+  });
+  EXPECT_TRUE(has_text(masked, "--sequence-shards=2: only where whole sequences are classified")) << masked;
+  const std::string accumulated = message([] {
+    RunOptions run = in_slices(8, 2);
+    run.accumulate = 2;
+    learner_of(run, encoder("performer"));
+  });
+  EXPECT_TRUE(has_text(accumulated, "leave out one of them")) << accumulated;
+}
+
+class SlicesTogether : public UnderMpirun {};
+
+TEST_F(SlicesTogether, AreTheSameBitsForAnyNumberOfProcesses) {
+  for (const Words& more : {Words{"--shards=2"}, Words{"--model.causal=true", "--attention=performer"}}) {
+    const Words command = kLra + more + Words{"--sequence-shards=4", "--model.layers=2", "--threads=1", "--steps=8"};
+    const std::string name = more.back().substr(2);
+    const Ended alone = run(command + Words{"--out=alone-" + name});
+    ASSERT_EQ(alone.code, 0) << alone.err;
+    const TrainResult reference = read_run(folder_ / ("alone-" + name)).result;
+    for (const int processes : {2, 3, 8}) {
+      if (processes > 4 && more.size() > 1) continue;  // there are 4 slices
+      const std::string out = fmt::format("of{}-{}", processes, name);
+      const Ended ended = run(mpirun(processes, command + Words{"--out=" + out}));
+      ASSERT_EQ(ended.code, 0) << ended.err;
+      EXPECT_EQ(weights_of(out), weights_of("alone-" + name)) << out;
+      EXPECT_EQ(read_run(folder_ / out).result.valid, reference.valid) << out;
+    }
+  }
+}
+
+TEST_F(SlicesTogether, TooManyAreRefused) {
+  const Ended ended = run(kLra + Words{"--shards=65536", "--sequence-shards=65536"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_TRUE(has(ended, "--shards=65536 --sequence-shards=65536: more than 65536 parts of a batch")) << ended.err;
+}
+
+TEST_F(SlicesTogether, ForTooManyProcessesAreRefused) {
+  const Ended ended = run(mpirun(3, kLra + Words{"--sequence-shards=2"}));
+  EXPECT_NE(ended.code, 0);
+  EXPECT_TRUE(has(ended, "--shards=1 --sequence-shards=2: they make 2 parts, too few for 3 processes")) << ended.err;
+  const Ended softmax = run(mpirun(2, kLra + Words{"--sequence-shards=2", "--attention=softmax"}));
+  EXPECT_NE(softmax.code, 0);
+  EXPECT_TRUE(has(softmax, "softmax needs whole sequences")) << softmax.err;
+  const Ended others =
+      run(mpirun(1, kLra + Words{"--sequence-shards=2"}) + Words{":", "-n", "1"} + kLra + Words{"--sequence-shards=3"});
+  EXPECT_NE(others.code, 0);
+  EXPECT_TRUE(has(others, "the configuration differs between processes")) << others.err;
+}
+
+}  // namespace
+}  // namespace bochner
