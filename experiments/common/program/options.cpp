@@ -1,5 +1,7 @@
 #include "experiments/common/program/options.h"
 
+#include "engine/error.h"
+
 namespace bochner {
 
 constexpr int kMostParts = 65536;  // of a batch
