@@ -190,6 +190,10 @@ std::optional<std::string> spelled(const SafetensorsFile& file, const FileTensor
   return std::nullopt;
 }
 
+bool differ_in_rows(const Shape& a, const Shape& b) {
+  return a.rank() == b.rank() && a.rank() > 0 && a[0] != b[0] && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
+}
+
 void save(PretrainedModel& model, const std::string& config, const std::filesystem::path& folder,
           const std::filesystem::path& from) {
   const std::vector<FileTensor> all = file_tensors(model, model.state());
@@ -224,7 +228,10 @@ LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::pat
   std::set<std::string> made_new;
   std::vector<std::pair<Tensor, std::string>> copies;
   for (const FileTensor& tensor : file_tensors(model, model.state())) {
-    const std::optional<std::string> name = spelled(file, tensor, prefix);
+    std::optional<std::string> name = spelled(file, tensor, prefix);
+    if (name && tensor.name.starts_with("classifier.") && differ_in_rows(file.shape(*name), tensor.view.shape())) {
+      name.reset();
+    }
     if (!name && tensor.part == Row::Part::trunk)
       fail("{}: holds no tensor {}{}; is it another model's?", file.name(), prefix, tensor.name);
     loaded.filled.insert(tensor.ours);

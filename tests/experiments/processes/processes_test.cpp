@@ -200,9 +200,9 @@ TEST_F(InTwoFolders, OtherDataAreRefused) {
 }
 
 TEST_F(InTwoFolders, OneThatSendsNothingEndsAll) {
-  std::filesystem::remove(folder_ / "b/table.csv");
-  ASSERT_EQ(mkfifo((folder_ / "b/table.csv").c_str(), 0600), 0);  // reading it waits for a writer, who never comes
-  const Ended ended = run_in("a", "b", {"--process-timeout=2"});
+  test::put(folder_ / "a/settings.ini", "");
+  ASSERT_EQ(mkfifo((folder_ / "b/settings.ini").c_str(), 0600), 0);  // to read it is to wait for a writer
+  const Ended ended = run_in("a", "b", {"--config=settings.ini", "--process-timeout=2"});
   EXPECT_NE(ended.code, 0);
   EXPECT_TRUE(has(ended, "nothing came from process 1 (pid ")) << ended.err;
   EXPECT_TRUE(has(ended, " for 2 seconds; --process-timeout sets how long to wait")) << ended.err;

@@ -158,9 +158,12 @@ class PretrainedVit : public testing::TestWithParam<const char*> {};
 TEST_P(PretrainedVit, EqualsTransformers) { check<Vit>(GetParam(), &read_vit_options); }
 INSTANTIATE_TEST_SUITE_P(Architectures, PretrainedVit, testing::Values("ViTModel", "ViTForImageClassification"));
 
-/// The folder of BertModel, to be spoilt.
+/// The folder of a BERT, to be spoilt.
 struct Folder {
-  Folder() { write(); }
+  explicit Folder(const std::string& architecture = "BertModel")
+      : config(golden_model(architecture).at("config")), tensors(tensors_of(golden_model(architecture))) {
+    write();
+  }
   void write() const { write_model(folder.path(), config, tensors); }
   /// The message of the Error on reading options and weights; empty where there is none.
   std::string refusal() const {
@@ -176,8 +179,8 @@ struct Folder {
   }
 
   TemporaryFolder folder;
-  json config = golden_model("BertModel").at("config");
-  TensorMap tensors = tensors_of(golden_model("BertModel"));
+  json config;
+  TensorMap tensors;
 };
 
 TEST(HuggingFace, OldNamesPrefixesAndHalfPrecisionAreRead) {
@@ -254,6 +257,20 @@ TEST(HuggingFace, OtherFilesAreRefusedByName) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("holds pytorch_model.bin and no model.safetensors"), std::string::npos);
   }
+}
+
+TEST(HuggingFace, AClassifierOfOtherClassesIsMadeNew) {
+  Folder one("BertForSequenceClassification");
+  BertOptions options = read_bert_options(one.folder.path());
+  options.classes += 2;
+  Generator init(1);
+  Bert bert({}, options, init);
+  const std::vector<double> drawn = bert.state().at("classifier.weight").to_vector<double>();
+  const LoadedTensors loaded = load_pretrained(bert, one.folder.path());
+  EXPECT_EQ(loaded.made_new, (std::vector<std::string>{"classifier.bias", "classifier.weight"}));
+  EXPECT_EQ(loaded.left_over, loaded.made_new);
+  EXPECT_FALSE(loaded.filled.contains("classifier.weight"));
+  EXPECT_EQ(bert.state().at("classifier.weight").to_vector<double>(), drawn);
 }
 
 TEST(HuggingFace, ARefusedFileLeavesTheModelAsItWas) {
