@@ -2,9 +2,8 @@
 
 #include <cmath>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/join.h"
-#include "autograd/ops/view.h"
+#include "autograd/ops/rotary.h"
+#include "engine/bf16.h"
 
 namespace bochner {
 
@@ -23,20 +22,17 @@ RotaryPositions::RotaryPositions(int64_t length, int64_t dim) : dim_(dim) {
   sines_ = Tensor::from(sines, {length, dim / 2});
 }
 
-Variable RotaryPositions::turn(const Variable& x, int64_t first) const {
-  const int64_t length = first + x.size(-2);
+Variable RotaryPositions::turn(const Variable& x, int64_t turned, int64_t first) const {
+  const int64_t length = first + x.size(1);
   if (length > cosines_.size(0)) {
     fail("rotary positions: a sequence of {} is longer than the longest, {}", length, cosines_.size(0));
   }
-  if (!placed_cosines_.defined() || placed_cosines_.dtype() != x.dtype() || placed_cosines_.device() != x.device()) {
-    placed_cosines_ = cosines_.cast(x.dtype()).to(x.device());
-    placed_sines_ = sines_.cast(x.dtype()).to(x.device());
+  const DType dtype = compute_dtype(x.dtype());
+  if (!placed_cosines_.defined() || placed_cosines_.dtype() != dtype || placed_cosines_.device() != x.device()) {
+    placed_cosines_ = cosines_.cast(dtype).to(x.device());
+    placed_sines_ = sines_.cast(dtype).to(x.device());
   }
-  const Variable c = placed_cosines_.slice(0, first, length);
-  const Variable s = placed_sines_.slice(0, first, length);
-  const Variable a = slice(x, -1, 0, dim_ / 2);
-  const Variable b = slice(x, -1, dim_ / 2, dim_);
-  return concat({a * c - b * s, a * s + b * c}, -1);
+  return rotary(x, placed_cosines_.slice(0, first, length), placed_sines_.slice(0, first, length), turned);
 }
 
 }  // namespace bochner

@@ -11,19 +11,16 @@ class RotaryPositions {
   /// For vectors of an even size `dim`, at most `length` in a sequence; an Error otherwise.
   RotaryPositions(int64_t length, int64_t dim);
 
-  /// Turns the vector at position t in each of its dim / 2 planes (RoFormer Eqs. 14, 15, 34):
-  ///
-  ///   (a_j, b_j) -> (a_j cos t w_j - b_j sin t w_j,  a_j sin t w_j + b_j cos t w_j),  w_j = 10000^(-2j / dim)
-  ///
-  /// for a vector (a; b) of two halves. RoFormer pairs neighbouring numbers instead, which are the same planes in
-  /// another order, that of rows of the projections. x (..., at most length - first, dim) -> the same; positions count
-  /// from `first`.
-  Variable turn(const Variable& x, int64_t first = 0) const;
+  /// Turns the first `turned` vectors of the token at position t, counted from `first`, in each of their dim / 2 planes
+  /// (RoFormer Eqs. 14, 15, 34) by the angles t w_j with w_j = 10000^(-2j / dim), as engine/ops/rotary.h says. RoFormer
+  /// pairs neighbouring numbers instead of the two halves of a vector, which are the same planes in another order, that
+  /// of rows of the projections. x (batch, at most length - first, vectors, dim) -> the same.
+  Variable turn(const Variable& x, int64_t turned, int64_t first = 0) const;
 
  private:
   int64_t dim_;
   Tensor cosines_, sines_;                        ///< f64 (length, dim / 2)
-  mutable Tensor placed_cosines_, placed_sines_;  ///< the same, in the type and on the device of the latest input
+  mutable Tensor placed_cosines_, placed_sines_;  ///< the same, as the latest input needs them
 };
 
 }  // namespace bochner

@@ -47,14 +47,10 @@ Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Contex
   }
   const int64_t batch = x.size(0);
   const int64_t length = x.size(1);
-  const Variable joined =
-      reshape(qkv_.forward(x, {.norm = fusion.norm}, context), {batch, length, 3, heads_, head_dim_});
-  std::vector<Variable> parts = unbind(joined, 2);            // 3 x (B, L, H, D)
-  for (Variable& part : parts) part = transpose(part, 1, 2);  // 3 x (B, H, L, D)
-  if (rotary_) {                                              // in f32: positions need more digits than bf16 has
-    for (Variable* const part : {&parts[0], &parts[1]})
-      *part = as_stored(rotary_->turn(as_computed(*part), mask.first));
-  }
+  Variable joined = reshape(qkv_.forward(x, {.norm = fusion.norm}, context), {batch, length, 3 * heads_, head_dim_});
+  if (rotary_) joined = rotary_->turn(joined, 2 * heads_, mask.first);                              // Q and K
+  std::vector<Variable> parts = unbind(reshape(joined, {batch, length, 3, heads_, head_dim_}), 2);  // 3 x (B, L, H, D)
+  for (Variable& part : parts) part = transpose(part, 1, 2);                                        // 3 x (B, H, L, D)
   if (!mechanism_->reads_bf16()) {
     for (Variable& part : parts) part = as_computed(part);
   }

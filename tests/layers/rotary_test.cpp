@@ -16,8 +16,8 @@ namespace {
 
 TEST(Rotary, MultipliesComplexNumbersByUnitsOfTheirPosition) {
   Generator generator(1);
-  const Tensor x = normal({2, 5, 6}, generator, 0, 1, DType::f64);
-  const std::vector<double> found = RotaryPositions(9, 6).turn(x).value().to_vector<double>();
+  const Tensor x = normal({2, 5, 1, 6}, generator, 0, 1, DType::f64);
+  const std::vector<double> found = RotaryPositions(9, 6).turn(x, 1).value().to_vector<double>();
   const std::vector<double> values = x.to_vector<double>();
   for (size_t row = 0; row < 10; ++row) {
     for (size_t j = 0; j < 3; ++j) {
@@ -33,15 +33,15 @@ TEST(Rotary, MultipliesComplexNumbersByUnitsOfTheirPosition) {
 TEST(Rotary, HasTheDerivativeOfARotation) {
   Generator generator(2);
   const RotaryPositions rotary(3, 4);
-  const Tensor x = normal({2, 3, 4}, generator, 0, 1, DType::f64);
-  const auto turn = [&](const std::vector<Variable>& in) { return rotary.turn(in[0]); };
+  const Tensor x = normal({2, 3, 2, 4}, generator, 0, 1, DType::f64);
+  const auto turn = [&](const std::vector<Variable>& in) { return rotary.turn(in[0], 1); };
   EXPECT_EQ(gradcheck(turn, {x}), "");
   EXPECT_EQ(gradcheck_twice(turn, {x}), "");
 }
 
 TEST(Rotary, NeedsPairsAndALengthThatIsLongEnough) {
   EXPECT_THROW(RotaryPositions(1, 5), Error);
-  EXPECT_THROW(RotaryPositions(2, 4).turn(Tensor::zeros({3, 4})), Error);
+  EXPECT_THROW(RotaryPositions(2, 4).turn(Tensor::zeros({1, 3, 1, 4}), 1), Error);
 }
 
 EncoderOptions options(EncoderOptions::Positions positions, const std::string& attention) {
