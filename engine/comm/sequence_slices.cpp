@@ -9,15 +9,12 @@
 #include <thread>
 #include <utility>
 
+#include "engine/comm/messages.h"
 #include "engine/error.h"
 #include "engine/ops/reduce.h"
 
 namespace bochner {
 namespace {
-
-std::span<std::byte> bytes_of(const Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.raw()), static_cast<size_t>(tensor.size()) * size_of(tensor.dtype())};
-}
 
 /// Ends the thread of a slice when another one has failed.
 struct Ended {};
@@ -25,12 +22,14 @@ struct Ended {};
 }  // namespace
 
 struct SequenceSlices::Question {
-  enum class Kind : unsigned char { sum, largest, send, receive };
+  enum class Kind : unsigned char { sum, largest, hand_round, sum_round, send, receive };
   Kind kind;
-  Tensor x;       ///< what is given; of receive: where it goes
-  int other = 0;  ///< the slice to send to or to receive from
+  Tensor x;          ///< what is given; of receive: where it goes
+  int other = 0;     ///< the slice to send to or to receive from
+  SliceTour tour{};  ///< of what goes round
+  Shape shape{};     ///< of what is handed round
 
-  bool is_of_all() const { return kind == Kind::sum || kind == Kind::largest; }
+  bool is_of_all() const { return kind != Kind::send && kind != Kind::receive; }
 };
 
 /// Several slices in turns. Only one thread goes on at a time: that of a slice, or the caller's, which answers what the
@@ -159,10 +158,10 @@ class SequenceSlices::Runner {
       BOCHNER_ASSERT(one.question.kind == ones_.front().question.kind);
       given.push_back(std::move(one.question.x));
     }
-    const Tensor found = all_.answer_together(given, ones_.front().question.kind == Question::Kind::largest);
-    for (One& one : ones_) {
-      one.answer = found.clone();
-      one.state = State::ready;
+    std::vector<Tensor> answers = all_.answer_together(ones_.front().question, given);
+    for (size_t i = 0; i < ones_.size(); ++i) {
+      ones_[i].answer = std::move(answers[i]);
+      ones_[i].state = State::ready;
     }
   }
 
@@ -206,16 +205,24 @@ Tensor SequenceSlices::ask(int number, Question question) {
       return {};
     case Question::Kind::receive:
       return receive(question);
-    case Question::Kind::sum:
-      return answer_together({question.x}, false);
-    case Question::Kind::largest:
-      return answer_together({question.x}, true);
+    default:
+      return answer_together(question, {question.x}).front();
   }
-  return {};
 }
 
-Tensor SequenceSlices::answer_together(const std::vector<Tensor>& given, bool largest) const {
-  if (!largest) return tree_.sum_of_leaves(comm_, given);
+std::vector<Tensor> SequenceSlices::answer_together(const Question& question, const std::vector<Tensor>& given) const {
+  if (question.kind == Question::Kind::hand_round) {
+    return hand_round(comm_, tree_, question.tour, given, question.shape);
+  }
+  if (question.kind == Question::Kind::sum_round) return sum_round(comm_, tree_, question.tour, given);
+  const Tensor found =
+      question.kind == Question::Kind::sum ? tree_.sum_of_leaves(comm_, given) : largest_of_leaves(given);
+  std::vector<Tensor> answers{found};
+  while (answers.size() < given.size()) answers.push_back(found.clone());
+  return answers;
+}
+
+Tensor SequenceSlices::largest_of_leaves(const std::vector<Tensor>& given) const {
   // A row for each slice, and 0 in those of the others: x + 0 is x.
   std::vector<Tensor> rows;
   for (const Tensor& one : given) {
@@ -226,12 +233,10 @@ Tensor SequenceSlices::answer_together(const std::vector<Tensor>& given, bool la
   return amax(tree_.sum_of_leaves(comm_, rows), {0}, false).reshape(given.front().shape());
 }
 
-void SequenceSlices::send(const Question& question) {
-  if (question.x.size() > 0) comm_.exchange({{tree_.holder_of(question.other), bytes_of(question.x)}}, {});
-}
+void SequenceSlices::send(const Question& question) { send_to(comm_, tree_.holder_of(question.other), question.x); }
 
 Tensor SequenceSlices::receive(const Question& question) {
-  if (question.x.size() > 0) comm_.exchange({}, {{tree_.holder_of(question.other), bytes_of(question.x)}});
+  receive_from(comm_, tree_.holder_of(question.other), question.x);
   return question.x;
 }
 
@@ -243,6 +248,15 @@ Tensor SequenceSlice::sum(const Tensor& x) {
 
 Tensor SequenceSlice::largest(const Tensor& x) {
   return all_.ask(number_, {SequenceSlices::Question::Kind::largest, x.contiguous()});
+}
+
+Tensor SequenceSlice::hand_round(const SliceTour& tour, const Tensor& x, const Shape& shape) {
+  return all_.ask(number_, {.kind = SequenceSlices::Question::Kind::hand_round, .x = x, .tour = tour, .shape = shape});
+}
+
+Tensor SequenceSlice::sum_round(const SliceTour& tour, const Tensor& x) {
+  const Tensor given = x.defined() ? x.contiguous() : x;
+  return all_.ask(number_, {.kind = SequenceSlices::Question::Kind::sum_round, .x = given, .tour = tour});
 }
 
 Tensor SequenceSlice::carry_in(Way way, const Tensor& start) {

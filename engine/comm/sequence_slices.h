@@ -4,6 +4,8 @@
 // token needs its own slice alone; what goes over tokens asks here, and gets the same bits for any number of processes:
 //
 //   sum, largest     over all slices, in the tree of shard_tree.h
+//   hand_round       what one slice has, in one slice after the other round a ring (slice_ring.h)
+//   sum_round        a sum on such a way, for one slice
 //   carry_in, _out   a left fold: slice k goes on from what slice k - 1 has handed over, or from k + 1 on the way back
 //
 //   SequenceSlices slices(comm, tree);                   // the tree's leaves are the slices
@@ -20,6 +22,7 @@
 #include <memory>
 
 #include "engine/comm/shard_tree.h"
+#include "engine/comm/slice_ring.h"
 #include "engine/math.h"
 
 namespace bochner {
@@ -45,6 +48,12 @@ class SequenceSlice {
   /// The sum, or elementwise the largest, of what all slices give: on the CPU, of one shape and type. All must ask.
   Tensor sum(const Tensor& x);
   Tensor largest(const Tensor& x);
+  /// The x of the tour's first slice, which has this shape: a tensor that others may share, and none may write to. All
+  /// must ask, with an x of the same type; where the tour does not come it is undefined.
+  Tensor hand_round(const SliceTour& tour, const Tensor& x, const Shape& shape);
+  /// In the tour's first slice the sum of what its slices give, of one shape and type, added in the order first + 1,
+  /// ..., last, first; elsewhere undefined. All must ask, and outside of the tour x may be undefined.
+  Tensor sum_round(const SliceTour& tour, const Tensor& x);
   /// What the slice before this one (on the way back: behind it) handed over, of the shape of `start` on the CPU;
   /// `start` itself, for the first on the way.
   Tensor carry_in(Way way, const Tensor& start);
@@ -89,7 +98,9 @@ class SequenceSlices {
   class Runner;
   struct Question;
   Tensor ask(int number, Question question);
-  Tensor answer_together(const std::vector<Tensor>& given, bool largest) const;
+  /// Of what all slices ask together, an answer for each of this process.
+  std::vector<Tensor> answer_together(const Question& question, const std::vector<Tensor>& given) const;
+  Tensor largest_of_leaves(const std::vector<Tensor>& given) const;
   void send(const Question& question);
   Tensor receive(const Question& question);
   bool holds(int number) const { return number >= held_.begin && number < held_.end; }

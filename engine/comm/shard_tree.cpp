@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/comm/messages.h"
 #include "engine/error.h"
 #include "engine/ops/binary.h"
 
 namespace bochner {
 namespace {
-
-std::span<std::byte> bytes_of(const Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.raw()), static_cast<size_t>(tensor.size()) * size_of(tensor.dtype())};
-}
 
 /// The sum of `node`, where `sums` has those of subtrees, in the order of their leaves, from `next` on.
 Tensor add_up(ShardTree::Node node, const std::vector<ShardTree::Node>& nodes, const std::vector<Tensor>& sums,
@@ -78,12 +75,12 @@ Tensor ShardTree::sum(Communicator& comm, const std::vector<Tensor>& held) const
       nodes.push_back(node);
       if (r == me) continue;
       sums.push_back(Tensor::empty({part_of(first, me).size()}, first.dtype()));
-      in.push_back({first_ + r, bytes_of(sums.back())});
+      in.push_back({first_ + r, message_of(sums.back())});
     }
     if (r == me) {
       for (const Tensor& one : held) sums.push_back(part_of(one, me).clone());
     } else {
-      for (const Tensor& one : held) out.push_back({first_ + r, bytes_of(part_of(one, r))});
+      for (const Tensor& one : held) out.push_back({first_ + r, message_of(part_of(one, r))});
     }
   }
   std::erase_if(out, [](const auto& one) { return one.bytes.empty(); });
@@ -98,8 +95,8 @@ Tensor ShardTree::sum(Communicator& comm, const std::vector<Tensor>& held) const
   in.clear();
   for (int r = 0; r < count; ++r) {
     if (r == me) continue;
-    out.push_back({first_ + r, bytes_of(mine)});
-    in.push_back({first_ + r, bytes_of(part_of(total, r))});
+    out.push_back({first_ + r, message_of(mine)});
+    in.push_back({first_ + r, message_of(part_of(total, r))});
   }
   std::erase_if(out, [](const auto& one) { return one.bytes.empty(); });
   std::erase_if(in, [](const auto& one) { return one.bytes.empty(); });

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "engine/random.h"
 #include "tests/engine/comm/in_threads.h"
 
@@ -86,6 +88,58 @@ TEST(SequenceSlices, CarryFromOneToTheNextBothWays) {
         }
         slice.sum(Tensor::zeros({1}));
       }
+    });
+  }
+}
+
+/// Calls body(tour, its slices in order) for each way round a ring of `count` slices.
+void for_all_tours(int count, const std::function<void(SliceTour, const std::vector<int>&)>& body) {
+  for (int first = 0; first < count; ++first) {
+    for (int size = 1; size <= count; ++size) {
+      std::vector<int> slices;
+      for (int i = 0; i < size; ++i) slices.push_back((first + i) % count);
+      body({first, slices.back()}, slices);
+    }
+  }
+}
+
+TEST(SequenceSlices, HandRound) {
+  for (const int count : {1, 2, 3, 6}) {
+    for_all(count, 10, [&](SequenceSlice& slice, int processes) {
+      for_all_tours(count, [&](SliceTour tour, const std::vector<int>& slices) {
+        const int64_t size = tour.first + 1;  // slices may have other shapes
+        const Tensor own = Tensor::full({slice.number() + 1, 2}, slice.number(), DType::f64);
+        const Tensor x = slice.hand_round(tour, own, {size, 2});
+        const bool comes = std::find(slices.begin(), slices.end(), slice.number()) != slices.end();
+        ASSERT_EQ(x.defined(), comes) << tour.first << " to " << tour.last << " in " << processes;
+        if (!comes) return;
+        EXPECT_EQ(x.to_vector<double>(), std::vector<double>(static_cast<size_t>(2 * size), tour.first));
+      });
+    });
+  }
+}
+
+TEST(SequenceSlices, SumRoundInTheOrderOfTheTour) {
+  for (const int count : {1, 2, 3, 6}) {
+    Generator generator(static_cast<uint64_t>(count));
+    std::vector<Tensor> given;
+    for (int i = 0; i < count; ++i) given.push_back(normal({2, 7}, generator));
+    for_all(count, 10, [&](SequenceSlice& slice, int processes) {
+      for_all_tours(count, [&](SliceTour tour, const std::vector<int>& slices) {
+        const bool gives = std::find(slices.begin(), slices.end(), slice.number()) != slices.end();
+        const Tensor own = given[static_cast<size_t>(slice.number())].clone();
+        const Tensor sum = slice.sum_round(tour, gives ? own : Tensor());
+        ASSERT_EQ(sum.defined(), slice.number() == tour.first);
+        EXPECT_EQ(own.to_vector<float>(), given[static_cast<size_t>(slice.number())].to_vector<float>());
+        if (!sum.defined()) return;
+        for (int64_t at = 0; at < sum.size(); ++at) {
+          const auto value = [&](size_t i) { return given[static_cast<size_t>(slices[i])].data<float>()[at]; };
+          float expected = slices.size() == 1 ? value(0) : value(1);
+          for (size_t i = 2; i < slices.size(); ++i) expected += value(i);
+          if (slices.size() > 1) expected += value(0);
+          EXPECT_EQ(sum.data<float>()[at], expected) << tour.first << " to " << tour.last << " in " << processes;
+        }
+      });
     });
   }
 }
