@@ -36,6 +36,7 @@ Variable softmax_attention(const SoftmaxAttentionOptions& options, const Variabl
   const SoftmaxAttended attended = softmax_attention(Q.value(), K.value(), V.value(), keys, options);
   return record("softmax_attention", attended.O, {&Q, &K, &V}, [=](const Variable& g) -> Gradients {
     if (Tape* tape = Tape::current()) {
+      if (options.slice != nullptr) fail("softmax_attention: slices of sequences have no second derivatives");
       const auto plain = [&](const std::vector<Variable>& in) {
         return composed::softmax_attention(options, in[0], in[1], in[2], keys);
       };

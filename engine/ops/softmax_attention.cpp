@@ -1,6 +1,7 @@
 #include "engine/ops/softmax_attention.h"
 
 #include "engine/bf16.h"
+#include "engine/comm/sequence_slices.h"
 #include "engine/kernel.h"
 #include "engine/work.h"
 
@@ -17,17 +18,28 @@ namespace {
 
 constexpr const char* kOp = "softmax_attention";
 
+void check(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
+           const SoftmaxAttentionOptions& options) {
+  check_attention(kOp, Q, K, V, key_mask);
+  if (options.slice == nullptr || (Q.device().is_cpu() && Q.size(2) == K.size(2))) return;
+  fail("{}: slices of sequences are for queries and keys of the same tokens, and on the CPU; got Q {}, K {}", kOp,
+       Q.str(), K.str());
+}
+
 /// Multiplications of Q K^T and P V; half of them if later keys are hidden.
 double products_of(const Tensor& Q, const Tensor& K, const Tensor& V, const SoftmaxAttentionOptions& options) {
-  const auto pairs = static_cast<double>(Q.size(0) * Q.size(1)) * static_cast<double>(Q.size(2) * K.size(2));
-  return (options.causal ? 0.5 : 1) * pairs * static_cast<double>(Q.size(3) + V.size(3));
+  const SequenceSlice* const slice = options.slice;
+  double keys = static_cast<double>(slice == nullptr || options.causal ? K.size(2) : slice->length());
+  if (options.causal) keys = keys / 2 + static_cast<double>(slice == nullptr ? 0 : slice->begin());
+  const auto queries = static_cast<double>(Q.size(0) * Q.size(1) * Q.size(2));
+  return queries * keys * static_cast<double>(Q.size(3) + V.size(3));
 }
 
 }  // namespace
 
 SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
                                   const SoftmaxAttentionOptions& options, const Tensor& to) {
-  check_attention(kOp, Q, K, V, key_mask);
+  check(Q, K, V, key_mask, options);
   const SoftmaxAttended attended{
       attention_output(kOp, {Q.size(0), Q.size(1), Q.size(2), V.size(3)}, Q, to),
       Tensor::empty({Q.size(0), Q.size(1), Q.size(2)}, compute_dtype(Q.dtype()), Q.device())};
@@ -40,7 +52,7 @@ SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor
 AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
                                               const Tensor& key_mask, const SoftmaxAttended& attended,
                                               const SoftmaxAttentionOptions& options, const AttentionGradients& to) {
-  check_attention(kOp, Q, K, V, key_mask);
+  check(Q, K, V, key_mask, options);
   if (!(dO.shape() == attended.O.shape()) || dO.dtype() != Q.dtype()) {
     fail("{}: the gradient is {}, the output {}", kOp, dO.str(), attended.O.str());
   }

@@ -10,6 +10,12 @@
 //
 // With dropout (engine/ops/dropout.h), P_ij is multiplied by the factor of element ((b H + h) Lq + i) Lk + j in O, but
 // not in lse; backward draws the factor again.
+//
+// Of slices of sequences (engine/comm/sequence_slices.h) each call has the queries and keys of one. The keys and values
+// of each slice go round to the others (ring attention: Liu et al., 2023), in backward again, and then the parts of dK
+// and dV that belong to them. Every query takes in the keys of slice 0, 1, 2, ... in this order, and causal those of
+// later slices do not come. So slices that begin at multiples of 64 tokens have the whole's O, lse and dQ bit for bit,
+// if no key is hidden but at the end; dK and dV are added slice by slice, and have those of the whole up to rounding.
 #pragma once
 
 #include "engine/ops/attention_shapes.h"
@@ -18,10 +24,15 @@
 
 namespace bochner {
 
+class SequenceSlice;
+
 struct SoftmaxAttentionOptions {
   double scale = 1;     ///< usually 1 / sqrt(D)
   bool causal = false;  ///< query i sees keys j <= i only
-  Dropout dropout;      ///< of P, (B, H, Lq, Lk) elements
+  Dropout dropout;      ///< of P, (B, H, Lq, Lk) elements, where Lk are the keys of all slices
+  /// Where Q, K and V are a slice of their sequences, on the CPU; null: they are whole. All slices have a mask, or
+  /// none.
+  SequenceSlice* slice = nullptr;
 };
 
 struct SoftmaxAttended {

@@ -1,219 +1,38 @@
-// Scores are held as S^T, keys x queries: the softmax runs down columns, S^T = K Q^T takes Q^T, transposed once for 64
-// queries, and O^T += V^T P^T and dQ^T += K^T dS^T take V and K as they are stored. Scores are in units of log 2.
 #include "engine/ops/softmax_attention.h"
 
-#include <cmath>
-#include <limits>
-
-#include "engine/cpu/attention/attention_tile.h"
-#include "engine/cpu/bf16/factors.h"
-#include "engine/cpu/parts/dropout_window.h"
+#include "engine/comm/sequence_slices.h"
+#include "engine/cpu/attention/softmax_attention_parts.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
 namespace {
 
-/// The running maximum before any key is seen; finite, so that subtracting it from a hidden score of -inf gives -inf.
-template <class T>
-constexpr T kNothing = std::numeric_limits<T>::lowest() / 4;
+/// The keys that queries take in: all of their sequence, or one part after the other, in order.
+struct KeyPart {
+  int64_t first_query = 0;  ///< place of the first query in the sequence
+  int64_t first_key = 0;    ///< and of the first key
+  int64_t keys = 0;         ///< of the whole sequence
+  bool is_first = true;     ///< of its sequence's parts
+  bool is_last = true;
+  Tensor carried{};  ///< of parts: (batch heads, tiles, n), what tiles of queries keep from one to the next
 
-/// How far scores may exceed the shift in use, in powers of two, before sums are rescaled: a factor of 2^8 harms no
-/// sum, and most tiles then need no rescaling.
-constexpr int kSlack = 8;
-
-struct Sizes {
-  int64_t heads, queries, keys, dim, value_dim;
+  bool is_whole() const { return !carried.defined(); }
+  template <class T>
+  T* carried_of(int64_t head, int64_t tile) const {
+    return carried.data<T>() + (head * carried.size(1) + tile) * carried.size(2);
+  }
+  /// Causal, query i sees the keys before number ahead() + i + 1 of the part.
+  int64_t ahead() const { return first_query - first_key; }
 };
-
-/// The real keys or values of one head as left factors of products, tile by tile: x (n x dim) and x^T (dim x n). They
-/// are copied without gaps if there are enough queries to make the copy pay.
-template <class S>
-class TileRows {
- public:
-  TileRows(Rows<const S> rows, const KeyList& list, int64_t count, int64_t dim, bool copy, bool, bool)
-      : copy_(copy || list.positions != nullptr ? count * dim : 1), rows_(rows) {
-    if (!copy && list.positions == nullptr) return;
-    gather_rows<S>(rows, list, 0, count, dim, copy_);
-    rows_ = {copy_, dim};
-  }
-  Left<S> plain(int64_t first) const { return {rows_[first], {rows_.stride, 1}}; }
-  Left<S> transposed(int64_t first) const { return {rows_[first], {1, rows_.stride}}; }
-
- private:
-  Buffer<S> copy_;
-  Rows<const S> rows_;
-};
-/// In bf16 both are packed, if they are asked for.
-template <>
-class TileRows<bfloat16> {
- public:
-  TileRows(Rows<const bfloat16> rows, const KeyList& list, int64_t count, int64_t dim, bool, bool plain,
-           bool transposed)
-      : size_(packed_size(kTile, dim)),
-        turned_size_(packed_size(dim, kTile)),
-        plain_(plain ? tiles_of(count) * size_ : 1),
-        transposed_(transposed ? tiles_of(count) * turned_size_ : 1) {
-    const Buffer<bfloat16> scratch(kTile * dim);
-    for (int64_t first = 0; first < count; first += kTile) {
-      const int64_t n = std::min(kTile, count - first);
-      const auto x = gathered<bfloat16>(rows, list, first, n, dim, scratch);
-      if (plain) pack_left<bfloat16>(n, dim, x.data, {x.stride, 1}, plain_ + first / kTile * size_);
-      if (transposed) pack_left<bfloat16>(dim, n, x.data, {1, x.stride}, transposed_ + first / kTile * turned_size_);
-    }
-  }
-  Left<bfloat16> plain(int64_t first) const { return {plain_ + first / kTile * size_}; }
-  Left<bfloat16> transposed(int64_t first) const { return {transposed_ + first / kTile * turned_size_}; }
-
- private:
-  int64_t size_, turned_size_;
-  Buffer<bfloat16> plain_, transposed_;
-};
-
-/// Hides later keys: S^T(j, i) = -inf where key j comes after query `first_query` + i.
-template <class T>
-void hide_future(const KeyList& list, int64_t first_key, int64_t count, int64_t first_query, int64_t columns, T* St) {
-  for (int64_t j = 0; j < count; ++j) {
-    const int64_t hidden = std::clamp<int64_t>(list[first_key + j] - first_query, 0, columns);
-    std::fill_n(St + j * kTile, hidden, -std::numeric_limits<T>::infinity());
-  }
-}
-
-/// P^T = 2^(S^T - shift), in place; sums += its column sums.
-template <class T>
-void exponentials(T* St, int64_t rows, int64_t columns, const T* shift, T* sums) {
-  struct State {
-    Vector<T> shift, sum;
-  };
-  down_columns<T>(
-      rows, columns,
-      [&](int64_t i) {
-        return State{load<Vector<T>>(shift + i), load<Vector<T>>(sums + i)};
-      },
-      [&](State& state, int64_t, int64_t at) {
-        const auto p = exp2_of(load<Vector<T>>(St + at) - state.shift);
-        state.sum += p;
-        store(St + at, p);
-      },
-      [&](const State& state, int64_t i) { store(sums + i, state.sum); });
-}
-
-/// x (rows x kTile) times a factor for each column.
-template <class T>
-void scale_columns(T* x, int64_t rows, int64_t columns, const T* factors) {
-  down_columns<T>(
-      rows, columns, [&](int64_t i) { return load<Vector<T>>(factors + i); },
-      [&](const Vector<T>& factor, int64_t, int64_t at) { store(x + at, load<Vector<T>>(x + at) * factor); },
-      [](const Vector<T>&, int64_t) {});
-}
-
-/// Raises the shift of columns whose scores exceed it by more than the slack, and rescales their sums.
-template <class T>
-void follow_maxima(const T* top, int64_t columns, int64_t value_dim, T* shift, T* sums, T* Ot) {
-  bool grows = false;
-  for (int64_t i = 0; i < columns; ++i) grows |= top[i] > shift[i] + kSlack;
-  if (!grows) return;
-  alignas(64) T factors[kTile];
-  for (int64_t i = 0; i < columns; ++i) {
-    const T next = top[i] > shift[i] + kSlack ? top[i] : shift[i];
-    factors[i] = std::exp2(shift[i] - next);
-    sums[i] *= factors[i];
-    shift[i] = next;
-  }
-  scale_columns(Ot, value_dim, columns, factors);
-}
-
-/// The dropout factors of a tile of P, as keys x queries.
-template <class T>
-class DropoutTile {
- public:
-  DropoutTile(const Dropout& drop, const Sizes& sizes)
-      : drop_(drop),
-        sizes_(sizes),
-        drawn_(drop.active() ? kTile * kTile : 1),
-        factors_(drop.active() ? kTile * kTile : 1),
-        window_(drop) {}
-
-  bool active() const { return drop_.active(); }
-
-  /// For the queries of head number `head` from `query` on, and the keys of the list from number `first` on.
-  const T* draw(int64_t head, int64_t query, int64_t queries, const KeyList& list, int64_t first, int64_t count) {
-    const int64_t begin = list[first];
-    const int64_t span = list[first + count - 1] + 1 - begin;
-    for (int64_t i = 0; i < queries; ++i) {
-      const int64_t place = (head * sizes_.queries + query + i) * sizes_.keys + begin;
-      T* to = drawn_ + i * kTile;
-      int64_t j = 0;
-      window_.for_each_run(place, span, [&](int64_t run, const auto& factor, int64_t n) {
-        if (span == count) {  // no key is missing
-          for (int64_t k = 0; k < n; ++k) to[run + k] = factor(k);
-          return;
-        }
-        for (; j < count && list[first + j] - begin < run + n; ++j) to[j] = factor(list[first + j] - begin - run);
-      });
-    }
-    load_transposed<T>({drawn_, kTile}, queries, count, T(1), factors_);
-    return factors_;
-  }
-
- private:
-  const Dropout& drop_;
-  Sizes sizes_;
-  Buffer<T> drawn_;
-  Buffer<T> factors_;
-  DropoutWindow<T> window_;
-};
-
-template <class T>
-void scale_by(T* x, const T* factors, int64_t rows, int64_t columns) {
-  for (int64_t j = 0; j < rows; ++j) {
-    for (int64_t i = 0; i < columns; ++i) x[j * kTile + i] *= factors[j * kTile + i];
-  }
-}
-
-/// One tile of P^T and dS^T from S^T and dP^T, in place:  P = 2^(S - lse),  dS = P (dP - delta).
-template <class T>
-void score_gradients(T* St, T* dPt, int64_t rows, int64_t columns, const T* lse, const T* delta, const T* dropout) {
-  using V = Vector<T>;
-  struct State {
-    V lse, delta;
-  };
-  const auto begin = [&](int64_t i) { return State{load<V>(lse + i), load<V>(delta + i)}; };
-  const auto end = [](const State&, int64_t) {};
-  // Scores are rounded, so a difference of huge ones could exceed 0.
-  const auto probability = [&](const State& state, int64_t at) {
-    return exp2_of(min_of(V{}, load<V>(St + at) - state.lse));
-  };
-  if (dropout == nullptr) {
-    down_columns<T>(
-        rows, columns, begin,
-        [&](const State& state, int64_t, int64_t at) {
-          const V p = probability(state, at);
-          store(dPt + at, p * (load<V>(dPt + at) - state.delta));
-          store(St + at, p);
-        },
-        end);
-  } else {
-    down_columns<T>(
-        rows, columns, begin,
-        [&](const State& state, int64_t, int64_t at) {
-          const V p = probability(state, at);
-          const V kept = load<V>(dropout + at);
-          store(dPt + at, p * (kept * load<V>(dPt + at) - state.delta));
-          store(St + at, kept * p);
-        },
-        end);
-  }
-}
 
 template <class S>
-void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& lists,
+void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& lists, const KeyPart& part,
              const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp) {
   using T = ComputeType<S>;
-  const Sizes sizes{Q.size(1), Q.size(2), K.size(2), Q.size(3), V.size(3)};
-  const int64_t heads = sizes.heads;
-  const int64_t queries = sizes.queries;
-  const int64_t dim = sizes.dim;
-  const int64_t value_dim = sizes.value_dim;
+  const int64_t heads = Q.size(1);
+  const int64_t queries = Q.size(2);
+  const int64_t dim = Q.size(3);
+  const int64_t value_dim = V.size(3);
   const int64_t tiles = tiles_of(queries);
   const int64_t pieces = pieces_per_head(Q.size(0) * heads, tiles);
   parallel_for(Q.size(0) * heads * pieces, 1, [&](int64_t piece, int64_t) {
@@ -223,7 +42,7 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
     const int64_t begin = tiles * (piece % pieces) / pieces * kTile;
     const int64_t end = std::min(tiles * (piece % pieces + 1) / pieces * kTile, queries);
     const KeyList list = lists[b];
-    const int64_t reachable = options.causal ? list.before(end) : list.count;
+    const int64_t reachable = options.causal ? list.before(part.ahead() + end) : list.count;
     const auto q = rows_of<const S>(Q, b, h);
     const auto o = rows_of<S>(O, b, h);
     T* lse = logsumexp.data<T>() + head * queries;
@@ -233,24 +52,28 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
     const Factor<S> Qt_factor(kTile, dim), Pt_factor(kTile, kTile);
     const Buffer<T> Qt(dim * kTile);
     const Buffer<T> St(kTile * kTile);
-    const Buffer<T> Ot(value_dim * kTile);
-    DropoutTile<T> dropout(options.dropout, sizes);
+    const Buffer<T> own(part.is_whole() ? (value_dim + 2) * kTile : 1);
+    DropoutTile<T> dropout(options.dropout, queries, part.keys, part.first_key);
     alignas(64) T top[kTile];
-    alignas(64) T shift[kTile];
-    alignas(64) T sums[kTile];
     for (int64_t i = begin; i < end; i += kTile) {
       const int64_t count = std::min(kTile, end - i);
       const int64_t columns = columns_of<T>(count);
       load_transposed<S>({q[i], q.stride}, count, dim, static_cast<T>(options.scale * kLog2E), Qt);
       const Right<S> Qt_right = Qt_factor.right(dim, columns, static_cast<const T*>(Qt), {kTile, 1});
-      std::fill_n(static_cast<T*>(Ot), value_dim * kTile, T(0));
-      std::fill_n(shift, kTile, kNothing<T>);
-      std::fill_n(sums, kTile, T(0));
-      const int64_t visible = options.causal ? list.before(i + count) : list.count;
+      T* const Ot = part.is_whole() ? own : part.carried_of<T>(head, i / kTile);
+      T* const sums = Ot + value_dim * kTile;
+      T* const shift = sums + kTile;
+      if (part.is_first) {
+        std::fill_n(Ot, (value_dim + 1) * kTile, T(0));
+        std::fill_n(shift, kTile, kNothing<T>);
+      }
+      const int64_t visible = options.causal ? list.before(part.ahead() + i + count) : list.count;
       for (int64_t j = 0; j < visible; j += kTile) {
         const int64_t n = std::min(kTile, visible - j);
         multiply<S>(n, columns, dim, k.plain(j), Qt_right, St, kTile);  // S^T = K Q^T
-        if (options.causal && list[j + n - 1] > i) hide_future<T>(list, j, n, i, columns, St);
+        if (options.causal && list[j + n - 1] > part.ahead() + i) {
+          hide_future<T>(list, j, n, part.ahead() + i, columns, St);
+        }
         column_maxima<T>(
             St, n, columns, [](Vector<T> s) { return s; }, top);
         follow_maxima<T>(top, columns, value_dim, shift, sums, Ot);
@@ -259,6 +82,7 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
         const Right<S> Pt = Pt_factor.right(n, columns, static_cast<const T*>(St), {kTile, 1});
         multiply<S>(value_dim, columns, n, v.transposed(j), Pt, Ot, kTile, true);  // O^T += V^T P^T
       }
+      if (!part.is_last) continue;
       for (int64_t c = 0; c < columns; ++c) {
         if (c < count) lse[i + c] = static_cast<T>((shift[c] + std::log2(sums[c])) * kLn2);
         sums[c] = sums[c] > 0 ? 1 / sums[c] : T(0);
@@ -268,17 +92,17 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
   });
 }
 
-template <class S>
+/// G is the type of dK and dV. Of a part these are what its keys get from these queries.
+template <class S, class G>
 void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& lists,
-              const SoftmaxAttended& attended, const SoftmaxAttentionOptions& options,
+              const KeyPart& part, const SoftmaxAttended& attended, const SoftmaxAttentionOptions& options,
               const AttentionGradients& grads) {
   using T = ComputeType<S>;
-  const Sizes sizes{Q.size(1), Q.size(2), K.size(2), Q.size(3), V.size(3)};
-  const int64_t heads = sizes.heads;
-  const int64_t queries = sizes.queries;
-  const int64_t keys = sizes.keys;
-  const int64_t dim = sizes.dim;
-  const int64_t value_dim = sizes.value_dim;
+  const int64_t heads = Q.size(1);
+  const int64_t queries = Q.size(2);
+  const int64_t keys = K.size(2);
+  const int64_t dim = Q.size(3);
+  const int64_t value_dim = V.size(3);
   const int64_t jobs = Q.size(0) * heads;
   const int64_t tiles = tiles_of(queries);
   // Each piece of the queries has a dK and a dV of its own, so more pieces take more memory.
@@ -288,8 +112,8 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
   const auto finish = [&](int64_t head, T* sums, int64_t count) {
     const int64_t b = head / heads;
     const int64_t h = head % heads;
-    const auto dk = rows_of<S>(grads.dK, b, h);
-    const auto dv = rows_of<S>(grads.dV, b, h);
+    const auto dk = rows_of<G>(grads.dK, b, h);
+    const auto dv = rows_of<G>(grads.dV, b, h);
     const KeyList list = lists[b];
     for (int64_t j = 0; j < list.count; ++j) {
       T* const to_k = sums + j * dim;
@@ -312,7 +136,7 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
     const int64_t begin = tiles * (piece % pieces) / pieces * kTile;
     const int64_t end = std::min(tiles * (piece % pieces + 1) / pieces * kTile, queries);
     const KeyList list = lists[b];
-    const int64_t reachable = options.causal ? list.before(end) : list.count;
+    const int64_t reachable = options.causal ? list.before(part.ahead() + end) : list.count;
     const auto q = rows_of<const S>(Q, b, h);
     const auto o = rows_of<const S>(attended.O, b, h);
     const auto go = rows_of<const S>(dO, b, h);
@@ -336,8 +160,7 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
     const Buffer<T> Ot(widest * kTile);
     const Buffer<T> St(kTile * kTile);
     const Buffer<T> dPt(kTile * kTile);
-    const T* dQt = Ot;  // O is not needed once delta is known
-    DropoutTile<T> dropout(options.dropout, sizes);
+    DropoutTile<T> dropout(options.dropout, queries, part.keys, part.first_key);
     alignas(64) T shift[kTile];
     alignas(64) T delta[kTile];
     alignas(64) T scales[kTile];
@@ -360,13 +183,16 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
         const bool sees = c < count && lse[i + c] > -std::numeric_limits<T>::infinity();
         shift[c] = sees ? lse[i + c] * static_cast<T>(kLog2E) : std::numeric_limits<T>::max();
       }
-      std::fill_n(static_cast<T*>(Ot), widest * kTile, T(0));
-      const int64_t visible = options.causal ? list.before(i + count) : list.count;
+      T* const dQt = part.is_whole() ? Ot : part.carried_of<T>(head, i / kTile);  // O is not needed any more
+      if (part.is_first) std::fill_n(dQt, dim * kTile, T(0));
+      const int64_t visible = options.causal ? list.before(part.ahead() + i + count) : list.count;
       for (int64_t j = 0; j < visible; j += kTile) {
         const int64_t n = std::min(kTile, visible - j);
         multiply<S>(n, columns, dim, k.plain(j), Qt_right, St, kTile);          // S^T = K Q^T
         multiply<S>(n, columns, value_dim, v.plain(j), dOt_right, dPt, kTile);  // dP^T = V dO^T
-        if (options.causal && list[j + n - 1] > i) hide_future<T>(list, j, n, i, columns, St);
+        if (options.causal && list[j + n - 1] > part.ahead() + i) {
+          hide_future<T>(list, j, n, part.ahead() + i, columns, St);
+        }
         const T* factors = dropout.active() ? dropout.draw(head, i, count, list, j, n) : nullptr;
         score_gradients<T>(St, dPt, n, columns, shift, delta, factors);  // P^T and dS^T
         T* dv = dV + j * value_dim;
@@ -376,10 +202,10 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
         multiply<S>(n, value_dim, count, P_factor.left(n, count, P, {kTile, 1}), dO_right, dv, value_dim,
                     true);                                                                             // dV += P^T dO
         multiply<S>(n, dim, count, dS_factor.left(n, count, dS, {kTile, 1}), Q_right, dk, dim, true);  // dK += dS^T Q
-        multiply<S>(dim, columns, n, k.transposed(j), dSt_factor.right(n, columns, dS, {kTile, 1}), Ot, kTile,
+        multiply<S>(dim, columns, n, k.transposed(j), dSt_factor.right(n, columns, dS, {kTile, 1}), dQt, kTile,
                     true);  // dQ^T += K^T dS^T
       }
-      store_transposed<S>(dQt, scales, count, dim, {dq[i], dq.stride});
+      if (part.is_last) store_transposed<S>(dQt, scales, count, dim, {dq[i], dq.stride});
     }
     if (pieces == 1) finish(head, own, 1);
   });
@@ -387,21 +213,92 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
   parallel_for(jobs, 1, [&](int64_t head, int64_t) { finish(head, partial + head * pieces * sum_size, pieces); });
 }
 
+/// Keys and values on their way round the ring, and those of which slice they are.
+struct Visitors {
+  Tensor K, V, mask;  ///< undefined where the queries see none of them
+  SliceTour tour;
+  KeyPart part;
+};
+
+/// body(visitors) for the keys of slice 0, 1, ... of the sequence. All processes do the same.
+template <class Body>
+void for_each_slice(const Tensor& K, const Tensor& V, const Tensor& mask, const SoftmaxAttentionOptions& options,
+                    const Tensor& carried, const Body& body) {
+  SequenceSlice& slice = *options.slice;
+  const int count = slice.count();
+  const Tensor own = Tensor::zeros({count}, DType::f64);
+  own.data<double>()[slice.number()] = static_cast<double>(K.size(2));
+  const std::vector<double> keys = slice.sum(own).to_vector<double>();
+  std::vector<int64_t> begins{0};
+  for (const double n : keys) begins.push_back(begins.back() + static_cast<int64_t>(n));
+  for (int j = 0; j < count; ++j) {
+    const auto at = static_cast<size_t>(j);
+    const int64_t n = begins[at + 1] - begins[at];
+    const SliceTour tour{j, options.causal ? count - 1 : (j + count - 1) % count};
+    Visitors visitors{slice.hand_round(tour, K, {K.size(0), K.size(1), n, K.size(3)}),
+                      slice.hand_round(tour, V, {V.size(0), V.size(1), n, V.size(3)}),
+                      mask.defined() ? slice.hand_round(tour, mask, {mask.size(0), n}) : Tensor(), tour,
+                      KeyPart{.first_query = begins[static_cast<size_t>(slice.number())],
+                              .first_key = begins[at],
+                              .keys = begins.back(),
+                              .is_first = j == 0,
+                              .is_last = j == (options.causal ? slice.number() : count - 1),
+                              .carried = carried}};
+    body(visitors);
+  }
+}
+
+template <class S>
+void forward_of_slice(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
+                      const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp) {
+  const Tensor carried =
+      Tensor::empty({Q.size(0) * Q.size(1), tiles_of(Q.size(2)), (V.size(3) + 2) * kTile}, dtype_of<ComputeType<S>>);
+  for_each_slice(K, V, key_mask, options, carried, [&](const Visitors& of) {
+    if (!of.K.defined()) return;
+    forward<S>(Q, of.K, of.V, {of.mask, of.K.size(0), of.K.size(2)}, of.part, options, O, logsumexp);
+  });
+}
+
+template <class S>
+void backward_of_slice(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
+                       const SoftmaxAttended& attended, const SoftmaxAttentionOptions& options,
+                       const AttentionGradients& grads) {
+  using T = ComputeType<S>;
+  const Tensor carried = Tensor::empty({Q.size(0) * Q.size(1), tiles_of(Q.size(2)), Q.size(3) * kTile}, dtype_of<T>);
+  for_each_slice(K, V, key_mask, options, carried, [&](const Visitors& of) {
+    Tensor dK;
+    Tensor dV;
+    if (of.K.defined()) {
+      dK = Tensor::empty(of.K.shape(), dtype_of<T>);
+      dV = Tensor::empty(of.V.shape(), dtype_of<T>);
+      backward<S, T>(dO, Q, of.K, of.V, {of.mask, of.K.size(0), of.K.size(2)}, of.part, attended, options,
+                     {grads.dQ, dK, dV});
+    }
+    const Tensor dK_of_all = options.slice->sum_round(of.tour, dK);
+    const Tensor dV_of_all = options.slice->sum_round(of.tour, dV);
+    if (!dK_of_all.defined()) return;
+    grads.dK.copy_(dK_of_all);
+    grads.dV.copy_(dV_of_all);
+  });
+}
+
 }  // namespace
 
 void softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
                        const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp) {
-  const KeyLists lists(key_mask, K.size(0), K.size(2));
-  visit_stored(Q.dtype(), "softmax_attention",
-               [&]<class S>(TypeTag<S>) { forward<S>(Q, K, V, lists, options, O, logsumexp); });
+  visit_stored(Q.dtype(), "softmax_attention", [&]<class S>(TypeTag<S>) {
+    if (options.slice != nullptr) return forward_of_slice<S>(Q, K, V, key_mask, options, O, logsumexp);
+    forward<S>(Q, K, V, {key_mask, K.size(0), K.size(2)}, {.keys = K.size(2)}, options, O, logsumexp);
+  });
 }
 
 void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
                                 const Tensor& key_mask, const SoftmaxAttended& attended,
                                 const SoftmaxAttentionOptions& options, const AttentionGradients& grads) {
-  const KeyLists lists(key_mask, K.size(0), K.size(2));
-  visit_stored(Q.dtype(), "softmax_attention",
-               [&]<class S>(TypeTag<S>) { backward<S>(dO, Q, K, V, lists, attended, options, grads); });
+  visit_stored(Q.dtype(), "softmax_attention", [&]<class S>(TypeTag<S>) {
+    if (options.slice != nullptr) return backward_of_slice<S>(dO, Q, K, V, key_mask, attended, options, grads);
+    backward<S, S>(dO, Q, K, V, {key_mask, K.size(0), K.size(2)}, {.keys = K.size(2)}, attended, options, grads);
+  });
 }
 
 }  // namespace bochner::cpu
