@@ -30,8 +30,8 @@ struct SoftmaxAttentionOptions {
   double scale = 1;     ///< usually 1 / sqrt(D)
   bool causal = false;  ///< query i sees keys j <= i only
   Dropout dropout;      ///< of P, (B, H, Lq, Lk) elements, where Lk are the keys of all slices
-  /// Where Q, K and V are a slice of their sequences, on the CPU; null: they are whole. All slices have a mask, or
-  /// none.
+  /// Where Q, K and V are a slice of their sequences, on the CPU; null: they are whole. All slices have masks, or none
+  /// has one.
   SequenceSlice* slice = nullptr;
 };
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "autograd/fused/softmax_attention.h"
+#include "engine/comm/sequence_slices.h"
 #include "layers/attention/mechanism.h"
 
 namespace bochner {
@@ -18,15 +19,17 @@ class SoftmaxAttention : public Mechanism {
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
     const Scope scope(name());
-    SoftmaxAttentionOptions options{1 / std::sqrt(static_cast<double>(Q.size(-1))), mask.causal, {}};
+    SoftmaxAttentionOptions options{1 / std::sqrt(static_cast<double>(Q.size(-1))), mask.causal, {}, context.slice};
     if (context.training && options_.dropout > 0) {
-      const int64_t weights = Q.size(0) * Q.size(1) * Q.size(2) * K.size(2);
+      const int64_t keys = context.slice == nullptr ? K.size(2) : context.slice->length() + 1;  // and a CLS vector
+      const int64_t weights = Q.size(0) * Q.size(1) * Q.size(2) * keys;
       options.dropout = Dropout::draw(options_.dropout, weights, context.generator);
     }
     return options_.streaming ? softmax_attention(options, Q, K, V, mask.keys)
                               : composed::softmax_attention(options, Q, K, V, mask.keys);
   }
   bool reads_bf16() const override { return options_.streaming; }
+  bool takes_slices() const override { return options_.streaming; }
 
  private:
   Options options_;
@@ -57,6 +60,7 @@ void describe_softmax(Mechanisms& list) {
                   .equation = "O = softmax(Q K^T / sqrt D) V",
                   .cost = "L^2 D",
                   .causal = true,
+                  .slices = true,
                   .maker = made_as<SoftmaxAttention>()});
 }
 

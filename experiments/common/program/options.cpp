@@ -27,7 +27,8 @@ void RunOptions::fields(Fields& f) {
       .at_most(kMostParts);
   f("sequence-shards", sequence_shards,
     "parts of every sequence of a batch that processes share, each with its own tokens, where sequences are classified "
-    "by a kernel attention: results do not depend on the number of processes, and --shards is 1 unless it is given")
+    "by a kernel attention or softmax: results do not depend on the number of processes, and --shards is 1 unless it "
+    "is given")
       .at_least(1)
       .at_most(kMostParts);
   f.then([this](const Fields&) {

@@ -24,20 +24,26 @@ class Post {
   void send(int from, int to, std::span<const std::byte> bytes) {
     const std::lock_guard lock(mutex_);
     boxes_[{from, to}].emplace_back(bytes.begin(), bytes.end());
-    came_.notify_all();
+    changed_.notify_all();
   }
   std::vector<std::byte> receive(int from, int to) {
     std::unique_lock lock(mutex_);
     std::deque<std::vector<std::byte>>& box = boxes_[{from, to}];
-    came_.wait(lock, [&] { return !box.empty(); });
+    changed_.wait(lock, [&] { return !box.empty(); });
     std::vector<std::byte> bytes = std::move(box.front());
     box.pop_front();
+    changed_.notify_all();
     return bytes;
+  }
+  /// Returns when all that was sent was received: as large messages of MPI, none waits on its way.
+  void wait_until_received(int from, int to) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&, &box = boxes_[{from, to}]] { return box.empty(); });
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable changed_;
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> boxes_;
 };
 
@@ -55,6 +61,7 @@ class Thread final : public Communicator {
       ASSERT_EQ(bytes.size(), one.bytes.size());
       std::memcpy(one.bytes.data(), bytes.data(), bytes.size());
     }
+    for (const Outgoing& one : out) post_.wait_until_received(rank(), one.to);
   }
 
  private:

@@ -117,7 +117,7 @@ TEST(SoftmaxAttentionSlices, EachHasTheGradientsOfItsTokens) {
 /// Lengths that are odd, or shorter than the number of slices; views of a joint projection; dropout.
 TEST(SoftmaxAttentionSlices, AreTheSameBitsInAnyNumberOfProcesses) {
   uint64_t seed = 40;
-  for (const int64_t length : {1, 3, 131, 300}) {
+  for (const int64_t length : {1, 131}) {
     for (const bool causal : {false, true}) {
       for (const int count : {2, 5, 8}) {
         ++seed;
@@ -141,13 +141,13 @@ TEST(SoftmaxAttentionSlices, AreTheSameBitsInAnyNumberOfProcesses) {
 TEST(SoftmaxAttentionSlices, OfWholeTilesHaveTheOutputsOfTheWholeBitForBit) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const bool causal : {false, true}) {
-      Problem p = problem(2, 3, 512, 16, 16, dtype, 7);
+      Problem p = problem(1, 3, 512, 16, 16, dtype, 7);
       p.options.causal = causal;
       for (const int64_t real : {512, 300}) {
-        p.mask = Tensor::full({2, 512}, 1, DType::boolean);
+        p.mask = Tensor::full({1, 512}, 1, DType::boolean);
         p.mask.slice(1, real, 512).fill_(0);
         const Found expected = whole(p);
-        for (const int count : {2, 4, 8}) {
+        for (const int count : {2, 8}) {
           const Found found = sliced(p, count, 2);
           expect_bits(found, expected, 3);  // O, logsumexp, dQ
           expect_near(found, expected, dtype == DType::f32 ? 2e-5 : 0.02);
@@ -196,7 +196,7 @@ TEST(SoftmaxAttentionSlices, GradientsAgreeWithCentralDifferences) {
   };
   for (const auto& [x, dx] : {std::pair{p.Q, grads[2]}, {p.K, grads[3]}, {p.V, grads[4]}}) {
     const auto expected = dx.to_vector<double>();
-    for (int64_t i = 0; i < x.size(); i += 37) {
+    for (int64_t i = 0; i < x.size(); i += 101) {
       double& at = x.data<double>()[i];
       const double value = at;
       const double h = 1e-5;

@@ -84,6 +84,17 @@ TEST(SequenceShards, AlsoOfPairsAndCausalAndInsideShards) {
   expect_same_steps(options, 1, in_slices(12, 11));  // more slices than tokens, and than heads
 }
 
+/// The keys of all slices come to the queries of each one; a CLS vector is a key of the first.
+TEST(SequenceShards, OfSoftmaxInARing) {
+  EncoderOptions options = with("softmax", EncoderOptions::Positions::rotary, EncoderOptions::Pooling::cls);
+  expect_same_steps(options, 1, in_slices(12, 3));
+  expect_same_steps(options, 2, in_slices(12, 2, 3));
+  options.causal = true;
+  options.pooling = EncoderOptions::Pooling::mean;
+  expect_same_steps(options, 1, in_slices(12, 3));
+  expect_same_steps(options, 1, in_slices(12, 11));  // more slices than tokens
+}
+
 // y = sum_k x_k:  dx_k = sum_j g_j
 TEST(SequenceShards, TheGradientOfASumIsThatOfAllSlices) {
   const ShardTree tree(3, 1);
@@ -101,10 +112,12 @@ TEST(SequenceShards, TheGradientOfASumIsThatOfAllSlices) {
 }
 
 TEST(SequenceShards, BlocksMayRunAgain) {
-  for (const bool causal : {false, true}) {
-    const auto losses = [&](bool recompute) {
-      EncoderOptions options = encoder("generative-prf");
-      options.causal = causal;
+  for (const auto& [attention, causal] :
+       {std::pair{"generative-prf", false}, {"generative-prf", true}, {"softmax", false}, {"softmax", true}}) {
+    const auto losses = [name = attention, is_causal = causal](bool recompute) {
+      EncoderOptions options = encoder(name);
+      options.attention.mechanism.set_known({{"dropout", 0.2}});
+      options.causal = is_causal;
       options.dropout = 0.2;
       options.recompute = recompute;
       Learner learner = learner_of(in_slices(8, 3), options);
@@ -127,15 +140,17 @@ std::string message(const std::function<void()>& body) {
 
 TEST(SequenceShards, RefuseWhatCannotBeCut) {
   const auto has_text = [](const std::string& all, const char* part) { return all.find(part) != std::string::npos; };
-  const std::string softmax = message([] { learner_of(in_slices(8, 2), encoder("softmax")).step(0); });
-  EXPECT_TRUE(has_text(softmax, "softmax needs whole sequences; these attentions take slices of them: ")) << softmax;
-  EXPECT_TRUE(has_text(softmax, "performer")) << softmax;
-  const std::string composed = message([] {
-    EncoderOptions options = encoder("performer");
-    options.attention.mechanism.set_known({{"streaming", false}});
-    learner_of(in_slices(8, 2), options).step(0);
-  });
-  EXPECT_TRUE(has_text(composed, "performer without streaming needs whole sequences")) << composed;
+  const std::string whole = message([] { learner_of(in_slices(8, 2), encoder("skyformer")).step(0); });
+  EXPECT_TRUE(has_text(whole, "skyformer needs whole sequences; these attentions take slices of them: softmax, "))
+      << whole;
+  for (const std::string name : {"performer", "softmax"}) {
+    const std::string composed = message([&] {
+      EncoderOptions options = encoder(name);
+      options.attention.mechanism.set_known({{"streaming", false}});
+      learner_of(in_slices(8, 2), options).step(0);
+    });
+    EXPECT_TRUE(has_text(composed, (name + " without streaming needs whole sequences").c_str())) << composed;
+  }
   const TableSplit rows = line(64, 1);
   const std::string numbers = message([&] {
     const RunOptions run = in_slices(8, 2);
@@ -160,7 +175,8 @@ TEST(SequenceShards, RefuseWhatCannotBeCut) {
 class SlicesTogether : public UnderMpirun {};
 
 TEST_F(SlicesTogether, AreTheSameBitsForAnyNumberOfProcesses) {
-  for (const Words& more : {Words{"--shards=2"}, Words{"--model.causal=true", "--attention=performer"}}) {
+  for (const Words& more : {Words{"--shards=2"}, Words{"--model.causal=true", "--attention=performer"},
+                            Words{"--model.pooling=cls", "--attention=softmax"}}) {
     const Words command = kLra + more + Words{"--sequence-shards=4", "--model.layers=2", "--threads=1", "--steps=8"};
     const std::string name = more.back().substr(2);
     const Ended alone = run(command + Words{"--out=alone-" + name});
@@ -187,9 +203,9 @@ TEST_F(SlicesTogether, ForTooManyProcessesAreRefused) {
   const Ended ended = run(mpirun(3, kLra + Words{"--sequence-shards=2"}));
   EXPECT_NE(ended.code, 0);
   EXPECT_TRUE(has(ended, "--shards=1 --sequence-shards=2: they make 2 parts, too few for 3 processes")) << ended.err;
-  const Ended softmax = run(mpirun(2, kLra + Words{"--sequence-shards=2", "--attention=softmax"}));
-  EXPECT_NE(softmax.code, 0);
-  EXPECT_TRUE(has(softmax, "softmax needs whole sequences")) << softmax.err;
+  const Ended whole = run(mpirun(2, kLra + Words{"--sequence-shards=2", "--attention=skyformer"}));
+  EXPECT_NE(whole.code, 0);
+  EXPECT_TRUE(has(whole, "skyformer needs whole sequences")) << whole.err;
   const Ended others =
       run(mpirun(1, kLra + Words{"--sequence-shards=2"}) + Words{":", "-n", "1"} + kLra + Words{"--sequence-shards=3"});
   EXPECT_NE(others.code, 0);
