@@ -57,6 +57,9 @@ SHORTER = [
     (r"mpirun .*max-length=1048576 .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
                                         "build/bin/lra --random-data --listops.max-length=8192 --batch=1 --steps=1 --model.causal=true "
                                         "--model.positions=sinusoidal --sequence-shards=2 --out=runs/million ?runs/million/report.html"),
+    (r"mpirun .*--attention=softmax .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
+                                         "build/bin/lra --random-data --listops.max-length=1000 --batch=1 --steps=1 --attention=softmax "
+                                         "--sequence-shards=2 --out=runs/ring ?runs/ring/report.html"),
     (r"mpirun .*--sequence-shards=2 .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
                                          "build/bin/lra --task=listops --sequence-shards=2 --out=runs/slices " + LRA +
      " ?runs/slices/report.html"),
