@@ -72,33 +72,84 @@ check_kernels() {
   fi
 }
 
-# Two tests at a time: each on one thread, but where it asks for more itself.
+# Tests by folders, the longest first. What ctest alone knows of, such as the documents' tests, it runs itself.
 check_tests() {
-  OMP_NUM_THREADS=1 ctest --test-dir "$build" --output-on-failure --timeout 600 -j2 2>&1 | tee "$build/ctest.log" |
+  local folders=(experiments layers card autograd engine datasets)
+  run_tests "$build" "${folders[@]}"
+  OMP_NUM_THREADS=1 ctest --test-dir "$build" --output-on-failure --timeout 600 -j2 -LE "^($(IFS='|'; echo "${folders[*]}"))$" 2>&1 |
     show_progress >&2
 }
 
-# The parsers of foreign bytes: the checks take some fifteen seconds a file. They read the flags of the sanitizers' build,
-# which is by clang and knows them all, and its precompiled headers.
-check_tidy() {
-  local files
-  mapfile -t files < <(sources 'engine/io/*.cpp')
-  printf '%s\n' "${files[@]}" | xargs -P2 -n1 clang-tidy -p build-sanitize --quiet 2>build-sanitize/clang-tidy.log
+# run_tests BUILD FOLDER... : each half of a test program in one process, two at a time, on one thread but where tests ask for
+# more: a process takes longer to start than most tests. GTEST_FILTER says which tests.
+run_tests() {
+  local bin=$1/bin folder count all=0
+  shift
+  for folder in "$@"; do
+    count=$("$bin/test_$folder" --gtest_list_tests | grep -c '^  ')
+    all=$((all + count))
+  done
+  # shellcheck disable=SC2016
+  for folder in "$@"; do printf '%s 0\n%s 1\n' "$folder" "$folder"; done |
+    OMP_NUM_THREADS=1 xargs -P2 -L1 bash -c '
+      set -o pipefail
+      GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$2 timeout 600 "$0/test_$1" 2>&1 | sed -u "s/^/test_$1 $2: /"' "$bin" |
+    only_failures "$all" | show_progress >&2
 }
 
-# Whole test programs rather than single tests: under AddressSanitizer a program takes long to start. Statistics and
-# descents of many steps over few places are left out.
+# only_failures ALL: of lines `PROGRAM: LINE` of Google Test those of tests that failed, or that were never done, and for others
+# a line as ctest's.
+only_failures() {
+  local line program text name done=0
+  local -A running=() said=()
+  while IFS= read -r line; do
+    program=${line%%: *}
+    text=${line#*: }
+    case $text in
+      *'[ RUN      ] '*)
+        running[$program]=${text#*'] '}
+        said[$program]=
+        ;;
+      *'[       OK ] '* | *'[  SKIPPED ] '*' ms)' | *'[  FAILED  ] '*' ms)')
+        if [[ -z ${running[$program]:-} ]]; then continue; fi
+        if [[ $text == *'[  FAILED  ] '* ]]; then printf '%s' "${said[$program]}$line"$'\n'; fi
+        done=$((done + 1))
+        echo "$done/$1 Test #$done: ${running[$program]} Passed  "
+        running[$program]=
+        ;;
+      *)
+        if [[ -n ${running[$program]:-} ]]; then
+          said[$program]+=$line$'\n'
+        elif [[ ! $text =~ ^(\[.*\]\ |Running\ main|Note:\ |$) ]]; then
+          printf '%s\n' "$line"
+        fi
+        ;;
+    esac
+  done
+  for program in "${!running[@]}"; do
+    name=${running[$program]}
+    if [[ -n $name ]]; then printf '%s%s: ended within %s\n' "${said[$program]}" "$program" "$name"; fi
+  done
+}
+
+# The parsers of foreign bytes. They read the flags of the sanitizers' build, which is by clang and knows them all, but not its
+# precompiled headers: the checks read each header, and files include a part of those.
+check_tidy() {
+  local files folder=build-sanitize/tidy
+  mapfile -t files < <(sources 'engine/io/*.cpp')
+  mkdir -p $folder
+  sed 's/-Xclang -include-pch -Xclang [^ ]* -Xclang -include -Xclang [^ ]*//' build-sanitize/compile_commands.json >$folder/compile_commands.json
+  printf '%s\n' "${files[@]}" | xargs -P2 -n1 clang-tidy -p $folder --quiet 2>build-sanitize/clang-tidy.log
+}
+
+# Statistics and descents of many steps over few places are left out.
 check_sanitizers() {
   local folders=(engine experiments layers autograd datasets)  # the longest ones first
   local long='Ridge.EqualsTheOptimumOfGradientDescent:UniversalFeatures.AreUnbiased:UniversalFeatures.VarianceIs*'
   long+=':PathfinderDrawing.StatisticsOfASet:Pretrain.Learns*:QpnnProgram.Finds*:SparsityProgram.LearnsToSum'
   configure sanitize
   ninja -C build-sanitize "${folders[@]/#/test_}" fuzzers 2>&1 | show_progress >&2
-  # shellcheck disable=SC2016
-  printf '%s\n' "${folders[@]}" | OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 GTEST_FILTER="-$long" \
-    xargs -P2 -I{} bash -c '
-    set -o pipefail
-    timeout 600 build-sanitize/bin/test_{} --gtest_brief=1 2>&1 | sed -u "/^Note: /d; /^$/d; s/^/test_{}: /"'
+  GTEST_FILTER="-$long" UBSAN_OPTIONS=print_stacktrace=1 run_tests build-sanitize "${folders[@]}"
 }
 
 # libFuzzer on the parsers of foreign bytes, the same inputs every time; built with the sanitizers' tests.
