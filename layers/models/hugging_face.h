@@ -40,8 +40,8 @@ BertOptions read_bert_options(const std::filesystem::path& folder);
 VitOptions read_vit_options(const std::filesystem::path& folder);
 
 /// Copies the tensors of model.safetensors into a model. What the file lacks of heads, pooler and attention mechanism
-/// is made new, and so is a classifier for which the file has another number of classes. An Error names a tensor of another size, with both, and one of the trunk that is missing; the model is
-/// then as before.
+/// is made new, and so is a classifier for which the file has another number of classes. An Error names a tensor of
+/// another size, with both, and one of the trunk that is missing; the model is then as before.
 LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::path& folder);
 
 /// The path of model.safetensors. An Error where there is none says what to do.
