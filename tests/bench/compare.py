@@ -3,16 +3,18 @@
 
   tests/bench/compare.py --peer 'torch2.sh' [--precision bf16] [--rounds 5] [--only small-1024] [--record FILE]
   tests/bench/compare.py --peer 'python3 tests/bench/peer_bert.py' --only bert-base,minilm
+  tests/bench/compare.py --processes [--rounds 5] [--record FILE]
   tests/bench/compare.py --growth [--build build]
 
 The peer is a command to which the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with
 `step_ms` and `peak_mb`. Each round times one and then the other; the table shows the median over rounds of each and of the
 ratio within a round, beside the bar that this project set itself against the newest PyTorch. --record keeps the table with
-where it came from, as docs/results/make.py reads it. --growth times the project alone at lengths 1k ... 64k, batch 1, and
+where it came from, as docs/results/make.py reads it. --processes times `lra --bench` as one process of two threads and, by
+mpirun, as two of one, whose gradients are summed in the exact tree or in any order. --growth times the project alone at lengths 1k ... 64k, batch 1, and
 fits the exponent of time and memory. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the
 environment.
 """
-import argparse, datetime, json, math, os, platform, shlex, statistics, subprocess, sys
+import argparse, datetime, json, math, os, platform, re, shlex, statistics, subprocess, sys
 
 SMALL = "--layers 2 --dim 64 --heads 2 --hidden 128 --batch 16"
 TEXT = "--layers 4 --dim 256 --heads 4 --hidden 1024 --batch 4 --length 4000"
@@ -33,10 +35,13 @@ for plain in ("bert-base", "minilm"):  # the same as they are fine-tuned
     WORKLOADS[plain + "-dropout"] = ("softmax", WORKLOADS[plain][1] + " --dropout 0.1", {})
 
 
-def run(command):
+def output(command, **more):
     environment = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return subprocess.run(command, env={**environment, **more}, stdout=subprocess.PIPE, check=True, text=True).stdout
+
+
+def run(command):
+    return json.loads(output(command).splitlines()[-1])
 
 
 def step(a, attention, options):
@@ -62,10 +67,10 @@ def compare(a):
                      f"{min(ratios):.2f}", f"{ours[1]:.0f}", f"{peer[1]:.0f}", f"{ours[1] / peer[1]:.2f}"])
         print(f"| {' | '.join(rows[-1])} |", flush=True)
     if a.record:
-        keep(a, pairs[-1][1], head, rows)
+        keep(a, head, rows, f"PyTorch {pairs[-1][1]['torch']}", a.seconds)
 
 
-def keep(a, peer, head, rows):
+def keep(a, head, rows, peer, seconds):
     text = lambda *command: subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
     processor = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith(("model name", "flags"))]
     useful = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in processor[1].split()]
@@ -73,9 +78,28 @@ def keep(a, peer, head, rows):
         json.dump({"git": text("git", "describe", "--always", "--dirty").strip(), "build": {"compiler": text("g++", "--version").splitlines()[0]},
                    "seed": 1, "date": f"{datetime.date.today()}", "precision": a.precision, "load": os.getloadavg(),
                    "machine": f"{os.cpu_count()} cores of an {processor[0]} ({', '.join(useful)}), {platform.system()}",
-                   "peer": f"PyTorch {peer['torch']}", "rounds": a.rounds, "seconds": a.seconds,
+                   "peer": peer, "rounds": a.rounds, "seconds": seconds,
                    "tables": [{"title": "steps", "head": head, "rows": rows}]}, file, indent=1)
         file.write("\n")
+
+
+def processes(a):
+    lra = f"{a.build}/bin/lra --preset=skyformer --attention=performer --batch=32 --shards=8 --random-data --bench".split()
+    two = "mpirun --oversubscribe --bind-to none -n 2".split()
+    ways = {"1 process of 2 threads": lra + ["--threads=2"], "2 processes of 1 thread": two + lra + ["--threads=1"],
+            "the same, --reduce=fast": two + lra + ["--threads=1", "--reduce=fast"]}
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    rounds = [{way: float(re.search(r"a training step: ([0-9.]+) ms", output(command, **as_root))[1])
+               for way, command in ways.items()} for _ in range(a.rounds)]
+    head = ["way", "step, ms", "its speed beside the first", "slowest round"]
+    rows = []
+    for way in ways:
+        speeds = [one["1 process of 2 threads"] / one[way] for one in rounds]
+        rows.append([way, f"{statistics.median(one[way] for one in rounds):.1f}", f"{statistics.median(speeds):.2f}", f"{min(speeds):.2f}"])
+    for row in [head, ["---"] * len(head), *rows]:
+        print(f"| {' | '.join(row)} |")
+    if a.record:
+        keep(a, head, rows, "one process", None)
 
 
 def slope(xs, ys):
@@ -99,6 +123,7 @@ def growth(a):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--peer", help="command that times a workload of the peer")
+    p.add_argument("--processes", action="store_true", help="one process beside two instead")
     p.add_argument("--growth", action="store_true", help="time and memory against length instead")
     p.add_argument("--build", default="build")
     p.add_argument("--rounds", type=int, default=3)
@@ -107,9 +132,9 @@ def main():
     p.add_argument("--only", help="workloads whose name contains this, or one of A,B,...")
     p.add_argument("--record", help="a JSON file for the table")
     a = p.parse_args()
-    if not a.growth and not a.peer:
-        p.error("give --peer COMMAND or --growth")
-    growth(a) if a.growth else compare(a)
+    if not (a.growth or a.processes or a.peer):
+        p.error("give --peer COMMAND, --processes or --growth")
+    growth(a) if a.growth else processes(a) if a.processes else compare(a)
 
 
 if __name__ == "__main__":
