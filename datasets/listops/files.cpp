@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 /// Increase it whenever the same options give other expressions.
 constexpr const char* kVersion = "1";
 
-constexpr int64_t kRowsPerPiece = 64;
+constexpr int64_t kExamplesPerPiece = 64;
 constexpr int64_t kPiecesPerRound = 32;
 
 std::string join(const std::vector<Operator>& operators) {
@@ -40,11 +40,11 @@ ManifestFile write_table(const fs::path& folder, const char* name, std::span<con
   put("Source\tTarget\n");
   const auto count = static_cast<int64_t>(expressions.size());
   std::vector<std::string> pieces(kPiecesPerRound);
-  for (int64_t first = 0; first < count; first += kRowsPerPiece * kPiecesPerRound) {
+  for (int64_t first = 0; first < count; first += kExamplesPerPiece * kPiecesPerRound) {
     for (std::string& piece : pieces) piece.clear();
-    const int64_t rows = std::min(count - first, kRowsPerPiece * kPiecesPerRound);
-    parallel_for(rows, kRowsPerPiece, [&](int64_t begin, int64_t end) {
-      std::string& piece = pieces[static_cast<size_t>(begin / kRowsPerPiece)];
+    const int64_t rows = std::min(count - first, kExamplesPerPiece * kPiecesPerRound);
+    parallel_for(rows, kExamplesPerPiece, [&](int64_t begin, int64_t end) {
+      std::string& piece = pieces[static_cast<size_t>(begin / kExamplesPerPiece)];
       for (int64_t i = begin; i < end; ++i) {
         const Expression& expression = expressions[static_cast<size_t>(first + i)];
         expression.write(piece);

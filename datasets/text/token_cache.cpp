@@ -40,7 +40,7 @@ std::string described(const std::vector<fs::path>& files) {
 }
 
 /// Where each document goes.
-struct Texts {
+struct TextFiles {
   std::array<std::vector<fs::path>, 3> files;  ///< of training, validation, test
 
   /// Calls `line` with part and line, and `end` with the part, of each document.
@@ -109,7 +109,7 @@ void between_unknown(std::string_view line, const Piece& piece, const Unknown& u
   }
 }
 
-std::vector<std::string> trained_vocabulary(const Texts& texts, const TokenCacheOptions& options, const Say& say) {
+std::vector<std::string> trained_vocabulary(const TextFiles& texts, const TokenCacheOptions& options, const Say& say) {
   WordpieceTrainingOptions training_options;
   training_options.size = options.vocabulary_size;
   training_options.text.lower_case = options.lower_case;
@@ -137,7 +137,7 @@ std::shared_ptr<const Wordpiece> tokenizer_of(const TokenCacheOptions& options, 
 }
 
 /// Writes the ids of all parts.
-std::array<int64_t, 3> tokenise(const Texts& texts, const Wordpiece& tokenizer, const fs::path& folder,
+std::array<int64_t, 3> tokenise(const TextFiles& texts, const Wordpiece& tokenizer, const fs::path& folder,
                                 const Say& say) {
   const WordpieceVocabulary& vocabulary = tokenizer.vocabulary();
   Wordpiece::Encoder encoder(tokenizer);
@@ -184,7 +184,7 @@ std::vector<int32_t> ids_at(const InputFile& file, int64_t begin, int64_t count,
   return ids;
 }
 
-std::map<std::string, std::string> recipe_options(const Texts& texts, const TokenCacheOptions& options) {
+std::map<std::string, std::string> recipe_options(const TextFiles& texts, const TokenCacheOptions& options) {
   std::map<std::string, std::string> recipe = {{"version", kVersion},
                                                {"lower-case", fmt::format("{}", options.lower_case)}};
   for (size_t part = 0; part < 3; ++part) recipe["files of " + kParts.at(part)] = described(texts.files.at(part));
@@ -208,7 +208,7 @@ std::map<std::string, std::string> recipe_options(const Texts& texts, const Toke
 
 TokenCache token_cache(const fs::path& folder, const TokenCacheOptions& options, const Say& say) {
   if (options.texts.empty()) fail("texts: there are none; name files, folders or archives");
-  const Texts texts{{text_files(options.texts), text_files(options.valid), text_files(options.test)}};
+  const TextFiles texts{{text_files(options.texts), text_files(options.valid), text_files(options.test)}};
   // Nothing is made with a vocabulary that cannot be read.
   if (!options.vocabulary.empty()) tokenizer_of(options, {});
   Recipe recipe;

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using Type = Peft::Type;
 
-constexpr int64_t kLargestConfig = int64_t{1} << 20;
+constexpr int64_t kLargestAdapterConfig = int64_t{1} << 20;
 constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kTensors = "adapter_model.safetensors";
 constexpr std::string_view kModel = "base_model.model.";  // before every name in PEFT's files
@@ -234,7 +234,7 @@ std::string config_text(PretrainedModel& model, const Peft& peft, const std::str
 
 Peft read_peft(const std::filesystem::path& folder) {
   const std::string path = (folder / kConfig).string();
-  const json root = read_json_object(path, kLargestConfig);
+  const json root = read_json_object(path, kLargestAdapterConfig);
   const JsonMembers members(root, path);
   Peft peft;
   peft.type = type_in(members, path);

@@ -19,12 +19,12 @@ Tensor probabilities() {
 }
 
 using Loss = Variable (*)(const Variable&, Reduction);
-struct Case {
+struct NamedLoss {
   const char* name;
   Loss loss;
 };
 
-const Case kCases[] = {
+const NamedLoss kCases[] = {
     {"cross_entropy",
      [](const Variable& x, Reduction reduction) { return CrossEntropyLoss{.reduction = reduction}(x, labels()); }},
     {"cross_entropy_smooth",
@@ -55,7 +55,7 @@ const Case kCases[] = {
      }},
 };
 
-class Losses : public testing::TestWithParam<Case> {};
+class Losses : public testing::TestWithParam<NamedLoss> {};
 
 TEST_P(Losses, AgreeWithPyTorchInEveryReduction) {
   const auto [name, loss] = GetParam();
@@ -89,7 +89,7 @@ TEST_P(Losses, StayFiniteForLargeInputs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Losses, testing::ValuesIn(kCases),
-                         [](const testing::TestParamInfo<Case>& tested) { return tested.param.name; });
+                         [](const testing::TestParamInfo<NamedLoss>& tested) { return tested.param.name; });
 
 TEST(Losses, DifferentiateTargetsOfRegressionToo) {
   for (const Reduction reduction : {Reduction::mean, Reduction::none}) {

@@ -26,7 +26,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr std::string_view kPrefix = "BOCHNER_";
+constexpr std::string_view kEnvironmentPrefix = "BOCHNER_";
 /// In the file that the tasks of a protocol share: which ones these are. Without it, any.
 constexpr std::string_view kTasksOfProtocol = "tasks";
 constexpr int kHelpWidth = 110;
@@ -262,7 +262,7 @@ Environment bochner_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
-    if (equals == std::string_view::npos || !text.starts_with(kPrefix)) continue;
+    if (equals == std::string_view::npos || !text.starts_with(kEnvironmentPrefix)) continue;
     result.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return result;

@@ -47,7 +47,7 @@ std::string hash_of(const std::string& id, const std::string& rest) { return xxh
 
 bool is_intact(const Parts& parts) { return hash_of(parts.id, parts.rest) == parts.hash; }
 
-std::string read_text(const fs::path& path) {
+std::string text_of_config(const fs::path& path) {
   const std::vector<std::byte> bytes = read_file(path, kLargestConfig);
   return std::string(text_of(bytes));
 }
@@ -130,7 +130,7 @@ std::string trusted_config(const fs::path& folder) {
     if (!stored) fail("--resume: there is no run in {}: {} is missing", folder.string(), path.string());
     return stored->config;
   }
-  const std::string found = read_text(path);
+  const std::string found = text_of_config(path);
   if (!stored) {
     id_of_config(found, path.string());
     return found;

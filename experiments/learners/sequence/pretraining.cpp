@@ -21,7 +21,7 @@ class MaskedTokenModel final : public Module {
   }
 
  private:
-  Encoder trunk_;
+  bochner::Encoder trunk_;
   Linear scores_;
 };
 

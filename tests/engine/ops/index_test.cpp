@@ -6,13 +6,10 @@
 
 #include "engine/parallel.h"
 #include "engine/random.h"
+#include "tests/engine/ops/counting.h"
 
 namespace bochner {
 namespace {
-
-Tensor counting(const Shape& shape, DType dtype = DType::f32) {
-  return Tensor::arange(shape.size(), DType::i64).cast(dtype).view(shape);
-}
 
 Tensor indices(const std::vector<int64_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
 

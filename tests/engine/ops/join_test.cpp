@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/engine/ops/counting.h"
+
 namespace bochner {
 namespace {
-
-Tensor counting(const Shape& shape, DType dtype = DType::f32) {
-  return Tensor::arange(shape.size(), DType::i64).cast(dtype).view(shape);
-}
 
 TEST(Concat, JoinsAlongEveryAxis) {
   const Tensor x = counting({2, 3});

@@ -11,13 +11,13 @@ namespace {
 
 using namespace oracle;  // NOLINT
 
-struct Case {
+struct Sizes {
   int64_t m, n, k;
 };
 
-constexpr std::array kCases{Case{1, 1, 1},       Case{17, 63, 5},     Case{5, 65, 129},
-                            Case{16, 300, 260},  Case{130, 257, 300}, Case{129, 129, 513},
-                            Case{200, 70, 2600}, Case{3, 200, 5000},  Case{64, 64, 4200}};
+constexpr std::array kCases{Sizes{1, 1, 1},       Sizes{17, 63, 5},     Sizes{5, 65, 129},
+                            Sizes{16, 300, 260},  Sizes{130, 257, 300}, Sizes{129, 129, 513},
+                            Sizes{200, 70, 2600}, Sizes{3, 200, 5000},  Sizes{64, 64, 4200}};
 
 /// (batch x rows x columns), or stored as its transpose
 Tensor matrices(const Shape& batch, int64_t rows, int64_t columns, bool transposed, DType dtype, uint64_t seed) {
@@ -46,7 +46,7 @@ Values by_definition(const Tensor& a, const Tensor& b) {
 class Matmul : public ::testing::TestWithParam<DType> {};
 
 TEST_P(Matmul, IsTheSumOfProductsForEveryCutAndLayout) {
-  for (const Case& one : kCases) {
+  for (const Sizes& one : kCases) {
     for (const bool left : {false, true}) {
       for (const bool right : {false, true}) {
         SCOPED_TRACE(fmt::format("{} x {} x {}, transposed {} {}", one.m, one.n, one.k, left, right));
@@ -92,7 +92,7 @@ TEST_P(Matmul, SharesTransposedMatricesAmongABatch) {
 }
 
 TEST_P(Matmul, HasTheSameBytesForAnyNumberOfThreads) {
-  for (const Case& one : kCases) {
+  for (const Sizes& one : kCases) {
     const Tensor a = matrices({}, one.m, one.k, true, GetParam(), 1);
     const Tensor b = matrices({}, one.k, one.n, false, GetParam(), 2);
     expect_same_bytes([&] { return std::vector{matmul(a, b)}; });

@@ -7,7 +7,7 @@ namespace {
 
 using namespace oracle;  // NOLINT
 
-const std::vector<Shape> kShapes = {{3, 5}, {1}, {0, 4}, {100000}, {64}, {7, 333}};
+const std::vector<Shape> kParameterShapes = {{3, 5}, {1}, {0, 4}, {100000}, {64}, {7, 333}};
 
 Tensor one(double x) { return Tensor::scalar(x, DType::f64); }
 
@@ -19,9 +19,9 @@ TEST(OptimizerStep, AdamEqualsPlainLoops) {
       for (const double limit : {std::numeric_limits<double>::infinity(), 0.3}) {
         std::vector<AdamTensors> tensors;
         std::vector<std::array<Values, 4>> expected;
-        for (size_t k = 0; k < kShapes.size(); ++k) {
-          tensors.push_back({values(kShapes[k], dtype, 4 * k), values(kShapes[k], dtype, 4 * k + 1),
-                             Tensor::zeros(kShapes[k], dtype), Tensor::zeros(kShapes[k], dtype)});
+        for (size_t k = 0; k < kParameterShapes.size(); ++k) {
+          tensors.push_back({values(kParameterShapes[k], dtype, 4 * k), values(kParameterShapes[k], dtype, 4 * k + 1),
+                             Tensor::zeros(kParameterShapes[k], dtype), Tensor::zeros(kParameterShapes[k], dtype)});
           expected.push_back({tensors[k].p.to_vector<double>(), tensors[k].g.to_vector<double>(),
                               tensors[k].m.to_vector<double>(), tensors[k].v.to_vector<double>()});
         }
@@ -58,9 +58,9 @@ TEST(OptimizerStep, SgdEqualsPlainLoops) {
     for (const bool nesterov : {true, false}) {
       std::vector<SgdTensors> tensors;
       std::vector<std::array<Values, 3>> expected;
-      for (size_t k = 0; k < kShapes.size(); ++k) {
-        tensors.push_back(
-            {values(kShapes[k], dtype, 4 * k), values(kShapes[k], dtype, 4 * k + 1), Tensor::zeros(kShapes[k], dtype)});
+      for (size_t k = 0; k < kParameterShapes.size(); ++k) {
+        tensors.push_back({values(kParameterShapes[k], dtype, 4 * k), values(kParameterShapes[k], dtype, 4 * k + 1),
+                           Tensor::zeros(kParameterShapes[k], dtype)});
         expected.push_back(
             {tensors[k].p.to_vector<double>(), tensors[k].g.to_vector<double>(), tensors[k].u.to_vector<double>()});
       }
@@ -86,7 +86,7 @@ TEST(OptimizerStep, GlobalNormEqualsPlainLoops) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     std::vector<Tensor> tensors;
     double sum = 0;
-    for (const Shape& shape : kShapes) {
+    for (const Shape& shape : kParameterShapes) {
       tensors.push_back(strided(shape, dtype, 7));
       sum += dot(tensors.back(), tensors.back());
     }

@@ -6,11 +6,10 @@
 
 #include "engine/parallel.h"
 #include "engine/random.h"
+#include "tests/engine/ops/counting.h"
 
 namespace bochner {
 namespace {
-
-Tensor counting(const Shape& shape, DType dtype) { return Tensor::arange(shape.size()).cast(dtype).view(shape); }
 
 TEST(Cumsum, FourDirections) {
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64}) {

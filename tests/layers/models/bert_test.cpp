@@ -18,7 +18,7 @@
 namespace bochner {
 namespace {
 
-BertOptions small() {
+BertOptions small_bert() {
   BertOptions options{.vocabulary = 11, .length = 12, .layers = 3, .dim = 8, .hidden = 6, .classes = 2};
   options.attention.heads = 2;
   options.deviation = 0.3;
@@ -30,7 +30,7 @@ Tensor some_ids(const Shape& shape) {
   return integers(shape, 1, 11, generator);
 }
 
-double largest(const Tensor& x) { return amax(abs(x)).item(); }
+double largest_number(const Tensor& x) { return amax(abs(x)).item(); }
 
 TEST(BlockNumbers, AreReadFromText) {
   EXPECT_EQ(block_numbers("8-11", 12), (std::vector<int64_t>{8, 9, 10, 11}));
@@ -40,7 +40,7 @@ TEST(BlockNumbers, AreReadFromText) {
 }
 
 TEST(Bert, AttentionOfTheRegistryStandsInTheBlocksNamed) {
-  BertOptions options = small();
+  BertOptions options = small_bert();
   options.attention.mechanism = {"gmm-prf", {{"features", 8}}};
   options.attention_blocks = {1};
   Generator init(1);
@@ -62,7 +62,7 @@ TEST(Bert, AttentionOfTheRegistryStandsInTheBlocksNamed) {
 }
 
 TEST(Bert, WeightsOfAttentionAreDroppedInEachBlockThatHasThem) {
-  BertOptions options = small();
+  BertOptions options = small_bert();
   options.dropout = 0;
   options.attention.mechanism = {"performer", {{"features", 8}, {"redraw", 0}}};
   options.attention_blocks = {1};
@@ -84,7 +84,7 @@ TEST(Bert, WeightsOfAttentionAreDroppedInEachBlockThatHasThem) {
 
 TEST(Bert, ReadsNothingOfPaddedTokens) {
   for (const char* attention : {"softmax", "performer", "gaussian"}) {
-    BertOptions options = small();
+    BertOptions options = small_bert();
     options.attention.mechanism = MechanismOptions(attention).set_known({{"features", 8}});
     Generator init(1), noise(2);
     Bert bert({}, options, init);
@@ -94,7 +94,7 @@ TEST(Bert, ReadsNothingOfPaddedTokens) {
     const Tensor mask = less(Tensor::arange(9).unsqueeze(0), Tensor::from<int64_t>({5, 5}, {2, 1}));
     const Variable padded = bert.forward({ids, mask}, context);
     const Variable alone = bert.forward({ids.slice(1, 0, 5).contiguous()}, context);
-    EXPECT_LT(largest(slice(padded, 1, 0, 5).value() - alone.value()), 1e-10) << attention;
+    EXPECT_LT(largest_number(slice(padded, 1, 0, 5).value() - alone.value()), 1e-10) << attention;
   }
 }
 
@@ -120,7 +120,7 @@ TEST(Bert, TrainsWithDropoutInF32AndBf16AndWithRecomputation) {
     set_precision(precision);
     std::vector<std::vector<double>> runs;
     for (const bool recompute : {false, true}) {
-      BertOptions options = small();
+      BertOptions options = small_bert();
       options.recompute = recompute;
       Generator init(1), noise(2);
       Bert bert({}, options, init);
@@ -143,11 +143,11 @@ TEST(Bert, TrainsWithDropoutInF32AndBf16AndWithRecomputation) {
 }
 
 TEST(Bert, TheVectorOfThePaddingTokenIsNotTrainedAsAnInput) {
-  BertOptions options = small();
+  BertOptions options = small_bert();
   options.masked_tokens = true;
   Generator init(1), noise(2);
   Bert bert({}, options, init);
-  EXPECT_EQ(largest(bert.state().at("embeddings.tokens.weight").select(0, 0)), 0);
+  EXPECT_EQ(largest_number(bert.state().at("embeddings.tokens.weight").select(0, 0)), 0);
   Context context{noise, false};
   const Tensor ids = Tensor::from<int64_t>({1, 0, 2, 0}, {1, 4});
   const auto gradient_of = [&](const auto& output) {
@@ -161,15 +161,15 @@ TEST(Bert, TheVectorOfThePaddingTokenIsNotTrainedAsAnInput) {
     return Tensor();
   };
   const Tensor of_inputs = gradient_of([&](const Variable& x) { return bert.pool(x); });
-  EXPECT_EQ(largest(of_inputs.select(0, 0)), 0);
-  EXPECT_GT(largest(of_inputs.select(0, 2)), 0);
+  EXPECT_EQ(largest_number(of_inputs.select(0, 0)), 0);
+  EXPECT_GT(largest_number(of_inputs.select(0, 2)), 0);
   const Tensor tied = gradient_of([&](const Variable& x) { return bert.token_scores(x); });
-  EXPECT_GT(largest(tied.select(0, 0)), 0) << "as an output it is";
+  EXPECT_GT(largest_number(tied.select(0, 0)), 0) << "as an output it is";
 }
 
 TEST(Bert, RefusesWhatDoesNotFit) {
   Generator init(1), noise(2);
-  Bert bert({}, small(), init);
+  Bert bert({}, small_bert(), init);
   Context context{noise, false};
   EXPECT_THROW(bert.forward({some_ids({9})}, context), Error);
   EXPECT_THROW(bert.forward({some_ids({1, 13})}, context), Error);
@@ -181,7 +181,7 @@ TEST(Bert, RefusesWhatDoesNotFit) {
   EXPECT_THROW(bert.token_scores(x), Error);
   EXPECT_THROW(bert.next_sentence_scores(bert.pool(x)), Error);
   const auto refused = [&](const auto& change) {
-    BertOptions options = small();
+    BertOptions options = small_bert();
     change(options);
     EXPECT_THROW(Bert({}, options, init), Error);
   };
