@@ -7,7 +7,7 @@
 
 namespace bochner {
 
-RotaryPositions::RotaryPositions(int64_t length, int64_t dim) : dim_(dim) {
+RotaryPositions::RotaryPositions(int64_t length, int64_t dim) {
   if (dim < 2 || dim % 2 != 0) fail("rotary positions: they turn pairs of numbers, but a head has {}", dim);
   std::vector<double> cosines, sines;
   for (int64_t t = 0; t < length; ++t) {

@@ -18,7 +18,6 @@ class RotaryPositions {
   Variable turn(const Variable& x, int64_t turned, int64_t first = 0) const;
 
  private:
-  int64_t dim_;
   Tensor cosines_, sines_;                        ///< f64 (length, dim / 2)
   mutable Tensor placed_cosines_, placed_sines_;  ///< the same, as the latest input needs them
 };
