@@ -1,3 +1,4 @@
+// Tensors whose elements tell their places, for tests that move elements.
 #pragma once
 
 #include "engine/tensor.h"
