@@ -59,19 +59,30 @@ inline void expect_same_bytes(const std::function<std::vector<Tensor>()>& f) {
   set_threads(before);
 }
 
-/// d f / d x by central differences with h = 1e-5, x f64 and contiguous; f reads x's memory anew each time.
+/// d f / d x_i by central differences with h = 1e-5, x f64 and contiguous; f reads x's memory anew each time.
+inline double difference(const std::function<double()>& f, const Tensor& x, int64_t i) {
+  double& at = x.data<double>()[i];
+  const double kept = at;
+  at = kept + 1e-5;
+  const double above = f();
+  at = kept - 1e-5;
+  const double below = f();
+  at = kept;
+  return (above - below) / 2e-5;
+}
+/// The same for all elements of x.
 inline Values differences(const std::function<double()>& f, const Tensor& x) {
   Values result;
-  double* data = x.data<double>();
-  for (int64_t i = 0; i < x.size(); ++i) {
-    const double kept = data[i];
-    data[i] = kept + 1e-5;
-    const double above = f();
-    data[i] = kept - 1e-5;
-    result.push_back((above - f()) / 2e-5);
-    data[i] = kept;
-  }
+  for (int64_t i = 0; i < x.size(); ++i) result.push_back(difference(f, x, i));
   return result;
+}
+/// Compares dx with differences of f at one element of x in `every`.
+inline void expect_gradient(const Tensor& dx, const std::function<double()>& f, const Tensor& x, int64_t every) {
+  const Values found = dx.to_vector<double>();
+  for (int64_t i = 0; i < x.size(); i += every) {
+    const double g = found[static_cast<size_t>(i)];
+    ASSERT_NEAR(difference(f, x, i), g, 1e-7 * std::max(1.0, std::abs(g))) << "at " << i;
+  }
 }
 
 /// sum of the products of two tensors' elements.
