@@ -103,6 +103,7 @@ function(bochner_kernel_callers)
     target_link_libraries(bochner_kernel_callers PRIVATE bochner_flags bochner::engine)
     bochner_quick_to_compile(bochner_kernel_callers)
     bochner_precompile(bochner_kernel_callers)
+    set_target_properties(bochner_kernel_callers PROPERTIES UNITY_BUILD OFF)  # each takes the place of one of the engine's
   endif()
 endfunction()
 
@@ -116,6 +117,7 @@ function(bochner_emulated_card target)
   target_link_libraries(bochner_emulated_kernels PRIVATE bochner_flags bochner::engine)
   bochner_quick_to_compile(bochner_emulated_kernels)
   bochner_precompile(bochner_emulated_kernels)
+  set_target_properties(bochner_emulated_kernels PROPERTIES UNITY_BUILD OFF)  # names of kernels clash
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:bochner_emulated_kernels> $<TARGET_OBJECTS:bochner_kernel_callers>)
   target_compile_definitions(${target} PRIVATE BOCHNER_CUDA BOCHNER_CUDA_EMULATED)
 endfunction()

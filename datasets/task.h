@@ -18,6 +18,7 @@ struct Task {
   int sequences = 1;       ///< 2 for pairs
   std::string metric = "accuracy";
   bool masks_zeros = false;  ///< tokens 0 count as padding (LoaderOptions::mask_zeros)
+  int64_t image_width = 0;   ///< pixels in a row, where tokens are the pixels of an image row by row; 0: they are none
 };
 
 /// A task with its data, each part under the name that papers give it.

@@ -119,7 +119,9 @@ void read_records(ByteSource& source, Images& images) {
   if (records == 0) fail_at(source.name(), 0, "holds no image");
 }
 
-Task task() { return {.name = "image", .classes = kClasses, .vocabulary = 256, .max_length = kPixels}; }
+Task task() {
+  return {.name = "image", .classes = kClasses, .vocabulary = 256, .max_length = kPixels, .image_width = kSide};
+}
 
 const std::vector<std::string>& cifar10_classes() {
   static const std::vector<std::string> names = {"airplane", "automobile", "bird",  "cat",  "deer",

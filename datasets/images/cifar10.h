@@ -21,7 +21,8 @@
 
 namespace bochner::images {
 
-inline constexpr int64_t kPixels = 1024;
+inline constexpr int64_t kSide = 32;  // pixels in a row
+inline constexpr int64_t kPixels = kSide * kSide;
 inline constexpr int64_t kClasses = 10;
 /// A record: the class, then the planes of red, green and blue.
 inline constexpr int64_t kRecordBytes = 1 + 3 * kPixels;

@@ -160,7 +160,8 @@ Task task(const TaskOptions& options) {
   return {.name = task_name(options.read.size),
           .classes = 2,
           .vocabulary = 256,
-          .max_length = options.read.size * options.read.size};
+          .max_length = options.read.size * options.read.size,
+          .image_width = options.read.size};
 }
 
 TaskData load_task(const TaskOptions& options, const Say& say) {

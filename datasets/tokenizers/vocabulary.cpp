@@ -47,12 +47,12 @@ int32_t id_of(const WordpieceVocabulary& vocabulary, std::string_view token) {
        vocabulary.file, token, vocabulary.pieces.size());
 }
 
-/// Names of the five special tokens.
-struct Names {
+/// SpecialNames of the five special tokens.
+struct SpecialNames {
   std::string unknown = "[UNK]", begin = "[CLS]", end = "[SEP]", padding = "[PAD]", mask = "[MASK]";
 };
 
-void find_special(WordpieceVocabulary& vocabulary, const Names& names) {
+void find_special(WordpieceVocabulary& vocabulary, const SpecialNames& names) {
   vocabulary.unknown = id_of(vocabulary, names.unknown);
   vocabulary.begin = id_of(vocabulary, names.begin);
   vocabulary.end = id_of(vocabulary, names.end);
@@ -110,7 +110,7 @@ void read_added(WordpieceVocabulary& vocabulary, const json& list) {
   }
 }
 
-WordpieceVocabulary read_tokenizer_json(const std::filesystem::path& path, Names& names) {
+WordpieceVocabulary read_tokenizer_json(const std::filesystem::path& path, SpecialNames& names) {
   WordpieceVocabulary vocabulary;
   vocabulary.file = path.string();
   const json root = read_json_object(path, kLargestFile);
@@ -172,7 +172,7 @@ WordpieceVocabulary read_vocabulary(const std::filesystem::path& path, const Wor
 
 WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder)) fail("{}: is no folder", folder.string());
-  Names names;
+  SpecialNames names;
   WordpieceVocabulary vocabulary;
   const bool has_json = std::filesystem::exists(folder / "tokenizer.json");
   if (has_json) {

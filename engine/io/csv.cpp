@@ -13,7 +13,7 @@ namespace bochner {
 namespace {
 
 constexpr size_t kFirstBuffer = size_t{1} << 16;
-constexpr size_t kMostColumns = size_t{1} << 20;
+constexpr size_t kMostFields = size_t{1} << 20;
 
 /// The first c in [begin, end), or end. Fields are mostly short: a loop, then memchr.
 const char* find(const char* begin, const char* end, char c) {
@@ -150,7 +150,7 @@ bool CsvReader::skip_row() {
 }
 
 void CsvReader::add_field(const char* begin, const char* end) {
-  if (fields_.size() == kMostColumns) fail_in(size(), "the row has more than {} fields", kMostColumns);
+  if (fields_.size() == kMostFields) fail_in(size(), "the row has more than {} fields", kMostFields);
   fields_.emplace_back(begin, static_cast<size_t>(end - begin));
 }
 

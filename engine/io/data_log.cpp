@@ -8,8 +8,8 @@
 namespace bochner {
 namespace {
 
-std::mutex mutex;              // NOLINT: guards the log and what is in it
-DataLog* innermost = nullptr;  // NOLINT
+std::mutex mutex;                  // NOLINT: guards the log and what is in it
+DataLog* innermost_log = nullptr;  // NOLINT
 
 class LoggedSource final : public ByteSource {
  public:
@@ -45,13 +45,13 @@ class LoggedSource final : public ByteSource {
 
 DataLog::DataLog() {
   const std::lock_guard lock(mutex);
-  outer_ = innermost;
-  innermost = this;
+  outer_ = innermost_log;
+  innermost_log = this;
 }
 
 DataLog::~DataLog() {
   const std::lock_guard lock(mutex);
-  innermost = outer_;
+  innermost_log = outer_;
 }
 
 std::vector<DataRead> DataLog::reads() const {
@@ -61,13 +61,13 @@ std::vector<DataRead> DataLog::reads() const {
 
 bool DataLog::is_active() {
   const std::lock_guard lock(mutex);
-  return innermost != nullptr;
+  return innermost_log != nullptr;
 }
 
 void DataLog::add(const DataRead& read) {
   const std::lock_guard lock(mutex);
-  if (innermost == nullptr) return;
-  std::vector<DataRead>& reads = innermost->reads_;
+  if (innermost_log == nullptr) return;
+  std::vector<DataRead>& reads = innermost_log->reads_;
   const auto same = [&](const DataRead& other) { return other.name == read.name && other.generated == read.generated; };
   if (!read.whole && std::any_of(reads.begin(), reads.end(), same)) return;  // is listed already
   std::erase_if(reads, [&](const DataRead& other) { return same(other) && (!other.whole || other == read); });

@@ -10,23 +10,23 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
 
-struct Entry {
+struct ElementEntry {
   int64_t size;
   DType dtype;
 };
 
-constexpr std::array<Entry, 12> kTypes = {{{4, DType::f32},
-                                           {8, DType::f64},
-                                           {2, DType::bf16},
-                                           {4, DType::i32},
-                                           {8, DType::i64},
-                                           {1, DType::u8},
-                                           {1, DType::boolean},
-                                           {2, DType::f32},
-                                           {1, DType::i32},
-                                           {2, DType::i32},
-                                           {2, DType::i32},
-                                           {4, DType::i64}}};
+constexpr std::array<ElementEntry, 12> kElementTypes = {{{4, DType::f32},
+                                                         {8, DType::f64},
+                                                         {2, DType::bf16},
+                                                         {4, DType::i32},
+                                                         {8, DType::i64},
+                                                         {1, DType::u8},
+                                                         {1, DType::boolean},
+                                                         {2, DType::f32},
+                                                         {1, DType::i32},
+                                                         {2, DType::i32},
+                                                         {2, DType::i32},
+                                                         {4, DType::i64}}};
 
 bool is_native(FileType type) { return type <= FileType::boolean; }
 
@@ -73,9 +73,9 @@ void widen(FileType type, Bytes from, const Tensor& to) {
 
 }  // namespace
 
-int64_t size_of(FileType type) { return kTypes.at(static_cast<size_t>(type)).size; }
+int64_t size_of(FileType type) { return kElementTypes.at(static_cast<size_t>(type)).size; }
 
-DType dtype_for(FileType type) { return kTypes.at(static_cast<size_t>(type)).dtype; }
+DType dtype_for(FileType type) { return kElementTypes.at(static_cast<size_t>(type)).dtype; }
 
 FileType file_type_of(DType dtype) { return static_cast<FileType>(dtype); }
 static_assert(static_cast<int>(FileType::boolean) == static_cast<int>(DType::boolean));

@@ -9,7 +9,7 @@
 namespace bochner {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 15;
+constexpr size_t kGzipPiece = size_t{1} << 15;
 constexpr int kGzipOnly = 16 + MAX_WBITS;  // tells zlib to expect a gzip header and trailer
 
 uInt limited(size_t size) { return static_cast<uInt>(std::min<size_t>(size, std::numeric_limits<uInt>::max())); }
@@ -18,7 +18,7 @@ uInt limited(size_t size) { return static_cast<uInt>(std::min<size_t>(size, std:
 
 struct GzipSource::State {
   z_stream zlib{};
-  std::array<std::byte, kPiece> packed{};
+  std::array<std::byte, kGzipPiece> packed{};
   int64_t packed_bytes = 0;    ///< read from the packed source so far
   int64_t unpacked_bytes = 0;  ///< returned so far
   bool inside = false;         ///< of a member
@@ -98,7 +98,7 @@ size_t GzipSource::read(std::span<std::byte> to) {
 
 struct GzipSink::State {
   z_stream zlib{};
-  std::array<std::byte, kPiece> packed{};
+  std::array<std::byte, kGzipPiece> packed{};
 };
 
 GzipSink::GzipSink(ByteSink& packed, int level) : packed_(packed), state_(std::make_unique<State>()) {
@@ -115,10 +115,10 @@ void GzipSink::drive(int flush) {
   z_stream& zlib = state_->zlib;
   do {
     zlib.next_out = reinterpret_cast<Bytef*>(state_->packed.data());
-    zlib.avail_out = kPiece;
+    zlib.avail_out = kGzipPiece;
     const int status = deflate(&zlib, flush);
     BOCHNER_ASSERT(status != Z_STREAM_ERROR);
-    packed_.write(Bytes(state_->packed).first(kPiece - zlib.avail_out));
+    packed_.write(Bytes(state_->packed).first(kGzipPiece - zlib.avail_out));
   } while (zlib.avail_out == 0);
 }
 

@@ -16,17 +16,17 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr int64_t kLongestHeader = 65535;
 
-constexpr std::array<std::pair<std::string_view, FileType>, 11> kTypes = {{{"<f4", FileType::f32},
-                                                                           {"<f8", FileType::f64},
-                                                                           {"<i4", FileType::i32},
-                                                                           {"<i8", FileType::i64},
-                                                                           {"|u1", FileType::u8},
-                                                                           {"|b1", FileType::boolean},
-                                                                           {"<f2", FileType::f16},
-                                                                           {"|i1", FileType::i8},
-                                                                           {"<i2", FileType::i16},
-                                                                           {"<u2", FileType::u16},
-                                                                           {"<u4", FileType::u32}}};
+constexpr std::array<std::pair<std::string_view, FileType>, 11> kNpyTypes = {{{"<f4", FileType::f32},
+                                                                              {"<f8", FileType::f64},
+                                                                              {"<i4", FileType::i32},
+                                                                              {"<i8", FileType::i64},
+                                                                              {"|u1", FileType::u8},
+                                                                              {"|b1", FileType::boolean},
+                                                                              {"<f2", FileType::f16},
+                                                                              {"|i1", FileType::i8},
+                                                                              {"<i2", FileType::i16},
+                                                                              {"<u2", FileType::u16},
+                                                                              {"<u4", FileType::u32}}};
 
 struct Header {
   std::string_view descr;
@@ -133,7 +133,7 @@ class HeaderParser {
 
 FileType type_of(std::string_view descr, std::string_view file, int64_t offset) {
   std::string known;
-  for (const auto& [name, type] : kTypes) {
+  for (const auto& [name, type] : kNpyTypes) {
     // The byte order means nothing for types of one byte; '=' is the order of this machine.
     const bool same_order = descr.starts_with(name[0]) || descr.starts_with('=') || name[0] == '|';
     if (descr.size() == 3 && same_order && descr.substr(1) == name.substr(1)) return type;
@@ -190,10 +190,10 @@ Tensor parse(std::string_view file, int64_t size, const ReadAt& read_at) {
   return tensor.permute(axes).contiguous();
 }
 
-void encode(ByteSink& sink, const Tensor& tensor) {
+void encode_npy(ByteSink& sink, const Tensor& tensor) {
   if (!tensor.defined()) fail("npy: no tensor to write; only defined tensors can be saved");
   std::string_view descr;
-  for (const auto& [name, type] : kTypes) {
+  for (const auto& [name, type] : kNpyTypes) {
     if (type == file_type_of(tensor.dtype())) descr = name;
   }
   if (descr.empty()) fail("npy: NumPy has no type {}; cast the tensor to f32 first", name_of(tensor.dtype()));
@@ -224,13 +224,13 @@ Tensor parse_npy(Bytes bytes, std::string_view file) {
 
 void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
   AtomicFile file(path);
-  encode(file, tensor);
+  encode_npy(file, tensor);
   file.commit();
 }
 
 std::vector<std::byte> format_npy(const Tensor& tensor) {
   MemorySink sink;
-  encode(sink, tensor);
+  encode_npy(sink, tensor);
   return sink.take();
 }
 

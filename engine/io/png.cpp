@@ -152,7 +152,7 @@ std::vector<png_bytep> rows_of(const Tensor& image, int64_t height, int64_t row_
   return rows;
 }
 
-void encode(ByteSink& sink, const Tensor& image) {
+void encode_png(ByteSink& sink, const Tensor& image) {
   if (!image.defined()) fail("png: no image to write; only defined tensors can be saved");
   const Shape& shape = image.shape();
   const int64_t channels = shape.rank() == 3 ? shape[2] : 1;
@@ -221,13 +221,13 @@ Tensor read_png(const std::filesystem::path& path) {
 
 void write_png(const std::filesystem::path& path, const Tensor& image) {
   AtomicFile file(path);
-  encode(file, image);
+  encode_png(file, image);
   file.commit();
 }
 
 std::vector<std::byte> format_png(const Tensor& image) {
   MemorySink sink;
-  encode(sink, image);
+  encode_png(sink, image);
   return sink.take();
 }
 

@@ -28,7 +28,7 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
       out_(sub("out"), heads_ * head_dim_, dim, init, options.projection),
       mechanism_(make_mechanism(sub("mechanism"), heads_, head_dim_, options.mechanism, init)),
       watch_(options.watch) {
-  if (options.rotary > 0) rotary_.emplace(options.rotary, head_dim_);
+  if (options.rotary > 0) rotary_.emplace(options.rotary, head_dim_, options.rotary_width);
   if (options.projection.init == LinearOptions::Init::xavier) {
     // Q, K and V are three matrices that happen to lie beside each other: each has fans of its own.
     for (int64_t part = 0; part < 3; ++part) {

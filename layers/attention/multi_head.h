@@ -18,6 +18,7 @@ struct MultiHeadOptions {
   int64_t head_dim = 0;           ///< 0: dim / heads, which must divide
   LinearOptions projection = {};  ///< of Q, K, V and the output
   int64_t rotary = 0;             ///< longest sequence of queries and keys to turn (layers/rotary.h); 0: none is
+  int64_t rotary_width = 0;       ///< pixels in a row, where tokens are turned by row and column
   /// Called at each forward pass with the module's path and the mechanism's output O (batch, heads, length, dim): for
   /// analyses of trained models.
   std::function<void(const std::string& path, const Tensor& O)> watch = {};

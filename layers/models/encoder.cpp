@@ -16,6 +16,11 @@ Variable drop(const Variable& x, double p, Context& context) {
   return context.training ? dropout(x, p, context.generator) : x;
 }
 
+bool turns(const EncoderOptions& options) {
+  return options.positions == EncoderOptions::Positions::rotary ||
+         options.positions == EncoderOptions::Positions::rotary_2d;
+}
+
 const EncoderOptions& checked(const EncoderOptions& options) {
   if (options.vocabulary < 1 || options.length < 1 || options.classes < 1 || options.layers < 0 || options.dim < 1) {
     fail("encoder: vocabulary {}, length {}, classes {}, layers {}, dim {}: all but the layers must be at least 1",
@@ -24,6 +29,11 @@ const EncoderOptions& checked(const EncoderOptions& options) {
   using Pooling = EncoderOptions::Pooling;
   if (options.causal && (options.pooling == Pooling::cls || options.pooling == Pooling::first)) {
     fail("encoder: causal, the first vector sees no other one, but the pooling reads it alone; choose a mean");
+  }
+  if (options.positions == EncoderOptions::Positions::rotary_2d &&
+      (options.width < 1 || options.pooling == Pooling::cls)) {
+    fail("encoder: positions in two dimensions are those of pixels, but {}",
+         options.width < 1 ? "these sequences are no images" : "the learned vector in front (pooling cls) is none");
   }
   if (options.codes.defined() && (options.codes.rank() != 2 || options.codes.size(0) != options.vocabulary)) {
     fail("encoder: codes must be (vocabulary {}, any), got {}", options.vocabulary, options.codes.shape().str());
@@ -66,7 +76,8 @@ void Encoder::add_the_rest(Generator& init) {
                      .hidden_dropout = options_.dropout,
                      .norm_eps = options_.norm_eps};
   block.attention.mechanism.set_default_length(places);
-  block.attention.rotary = options_.positions == EncoderOptions::Positions::rotary ? places : 0;
+  block.attention.rotary = turns(options_) ? places : 0;
+  block.attention.rotary_width = options_.positions == EncoderOptions::Positions::rotary_2d ? options_.width : 0;
   blocks_ =
       std::make_unique<TransformerBlocks>(sub("blocks"), blocks_like(block, options_.layers), options_.recompute, init);
 }
@@ -91,7 +102,7 @@ Encoder::States Encoder::forward(const Tensor& ids, const Tensor& keys, Context&
       mask = concat({real, keys}, 1).value();
     }
   }
-  if (options_.positions != EncoderOptions::Positions::rotary) {
+  if (!turns(options_)) {
     const Variable positions = learned_positions_ != nullptr ? Variable(*learned_positions_) : sinusoids_beside(x);
     x = x + slice(positions, 0, first, first + x.size(1));
   }

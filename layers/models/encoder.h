@@ -11,7 +11,8 @@ struct EncoderOptions {
   enum class Positions : unsigned char {
     sinusoidal,
     learned,
-    rotary  ///< nothing is added to tokens; queries and keys are turned (layers/rotary.h)
+    rotary,    ///< nothing is added to tokens; queries and keys are turned (layers/rotary.h)
+    rotary_2d  ///< turned by their rows and columns in an image of `width` columns
   };
   enum class Pooling : unsigned char {
     cls,         ///< a learned vector in front of the sequence (zeros at first), read at the end
@@ -24,6 +25,7 @@ struct EncoderOptions {
   int64_t vocabulary = 0;
   Tensor codes = {};   ///< (vocabulary, C): token i is codes[i] W rather than a row of its own; undefined: a row
   int64_t length = 0;  ///< longest sequence, without CLS
+  int64_t width = 0;   ///< of the images whose pixels the tokens are, row by row; 0: they are none
   int64_t classes = 0;
   int64_t layers = 2;
   int64_t dim = 64;

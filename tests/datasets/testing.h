@@ -11,19 +11,11 @@
 
 #include "engine/error.h"
 #include "engine/io/file.h"
+#include "tests/message_of.h"
 
 namespace bochner::testing_ {
 
-/// The message of the Error that f throws, or "no error".
-template <class F>
-std::string message_of(const F& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using test::message_of;
 
 /// An empty folder of the running test, removed with this object.
 class Folder {

@@ -5,11 +5,10 @@
 #include <cmath>
 
 #include "engine/sanitizer.h"
+#include "tests/engine/ops/counting.h"
 
 namespace bochner {
 namespace {
-
-Tensor counting(const Shape& shape) { return Tensor::arange(shape.size(), DType::f32).view(shape); }
 
 TEST(Tensor, TransposeIsAViewWithoutACopy) {
   const Tensor x = counting({2, 3});

@@ -14,12 +14,9 @@ using test::contents;
 using test::Ended;
 using test::Process;
 using test::put;
+using test::run;
 using test::run_toy;
 using test::TemporaryFolder;
-
-Ended run(const TemporaryFolder& folder, std::vector<std::string> command) {
-  return Process(std::move(command), folder.path()).wait();
-}
 
 /// The class is whether x is above 0.3.
 void put_table(const TemporaryFolder& folder) {

@@ -17,11 +17,8 @@ namespace {
 using test::contents;
 using test::Ended;
 using test::Process;
+using test::run;
 using test::TemporaryFolder;
-
-Ended run(const TemporaryFolder& folder, std::vector<std::string> command) {
-  return Process(std::move(command), folder.path()).wait();
-}
 
 TEST(SirenProgram, FitsAPictureAndDrawsItsDerivatives) {
   const TemporaryFolder folder;

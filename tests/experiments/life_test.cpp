@@ -16,15 +16,15 @@
 namespace bochner {
 namespace {
 
+using test::Clock;
 using test::contents;
 using test::Ended;
 using test::Process;
 using test::run_toy;
+using test::seconds_since;
 using test::TemporaryFolder;
 using test::toy;
-using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 /// All files below the folder, hidden ones too.

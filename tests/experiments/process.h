@@ -6,11 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -99,6 +101,20 @@ class Process {
   std::filesystem::path out_;
   std::filesystem::path err_;
 };
+
+using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// The results.json of a run.
+inline nlohmann::json results_of(const std::filesystem::path& run) {
+  return nlohmann::json::parse(contents(run / "results.json"));
+}
+
+inline Ended run(const TemporaryFolder& folder, const std::vector<std::string>& command) {
+  return Process(command, folder.path()).wait();
+}
 
 /// The program tests/toy with these arguments.
 inline std::vector<std::string> toy(std::vector<std::string> arguments) {

@@ -12,6 +12,7 @@ namespace {
 
 using test::contents;
 using test::Ended;
+using test::results_of;
 using test::run_toy;
 using test::TemporaryFolder;
 
@@ -28,11 +29,7 @@ std::string without_times(const std::string& jsonl) {
   return text;
 }
 
-nlohmann::json results_of(const std::filesystem::path& folder) {
-  return nlohmann::json::parse(contents(folder / "results.json"));
-}
-
-void expect_same_run(const std::filesystem::path& a, const std::filesystem::path& b) {
+void expect_same_toy_run(const std::filesystem::path& a, const std::filesystem::path& b) {
   EXPECT_EQ(without_times(contents(a / "metrics.jsonl")), without_times(contents(b / "metrics.jsonl")));
   EXPECT_EQ(results_of(a)["metrics"], results_of(b)["metrics"]);
   const State last_a = State::load(a / "checkpoint-last");
@@ -140,7 +137,7 @@ TEST(Program, ConfigIniRepeatsTheRun) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_toy(folder, {"--out=a", "--model.rate=0.07", "--seed=9"}).code, 0);
   ASSERT_EQ(run_toy(folder, {"--out=b", "--config=a/config.ini"}).code, 0);
-  expect_same_run(folder / "a", folder / "b");
+  expect_same_toy_run(folder / "a", folder / "b");
 }
 
 TEST(Program, QuietPrintsNothing) {
@@ -171,7 +168,7 @@ TEST(Program, SeedsAreRunsOfTheirOwn) {
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_NE(ended.out.find("mean of 3 "), std::string::npos) << ended.out;
   ASSERT_EQ(run_toy(folder, {"--out=five", "--seed=5", "--quiet"}).code, 0);
-  expect_same_run(folder / "all/seed5", folder / "five");
+  expect_same_toy_run(folder / "all/seed5", folder / "five");
 }
 
 TEST(Program, InterruptSavesAndTheRunGoesOnBitForBit) {
@@ -189,7 +186,7 @@ TEST(Program, InterruptSavesAndTheRunGoesOnBitForBit) {
     EXPECT_FALSE(std::filesystem::exists(folder / (out + "/results.json")));
     const Ended resumed = run_toy(folder, {"--resume", "--out=" + out});
     ASSERT_EQ(resumed.code, 0) << resumed.err;
-    expect_same_run(folder / "whole", folder / out);
+    expect_same_toy_run(folder / "whole", folder / out);
   }
   const std::string file = (folder / "cut2/config.ini").string();
   const Ended changed = run_toy(folder, {"--resume", "--out=cut2", "--model.rate=0.3"});
@@ -220,7 +217,7 @@ TEST(Program, KilledAtAnyMomentItGoesOnBitForBit) {
   { std::ofstream(folder / "cut/events.out.tfevents.bochner", std::ios::app) << "torn"; }
   const Ended ended = run_toy(folder, {"--resume", "--out=cut"});
   ASSERT_EQ(ended.code, 0) << ended.err;
-  expect_same_run(folder / "whole", folder / "cut");
+  expect_same_toy_run(folder / "whole", folder / "cut");
 }
 
 TEST(Program, TwoProcessesNeverShareAFolder) {
@@ -253,7 +250,7 @@ TEST(Program, AFullDiskLosesNothing) {
   EXPECT_NE(full.err.find("File too large; nothing that was saved is lost"), std::string::npos) << full.err;
   const Ended resumed = run_toy(folder, {"--out=cut", "--resume"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
-  expect_same_run(folder / "whole", folder / "cut");
+  expect_same_toy_run(folder / "whole", folder / "cut");
 }
 
 TEST(Program, ADamagedCheckpointIsRefused) {

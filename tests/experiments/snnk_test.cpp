@@ -19,11 +19,8 @@ using test::contents;
 using test::Ended;
 using test::Process;
 using test::put;
+using test::run;
 using test::TemporaryFolder;
-
-Ended run(const TemporaryFolder& folder, std::vector<std::string> command) {
-  return Process(std::move(command), folder.path()).wait();
-}
 
 /// Two classes by the sign of x y, which no linear model can tell.
 void put_table(const TemporaryFolder& folder, const std::string& name) {
@@ -37,7 +34,7 @@ void put_table(const TemporaryFolder& folder, const std::string& name) {
   put(folder / name, text);
 }
 
-std::vector<std::string> uci(const std::vector<std::string>& more) {
+std::vector<std::string> short_uci(const std::vector<std::string>& more) {
   std::vector<std::string> command = {
       BOCHNER_UCI,         "--data=t.csv",        "--label=class",     "--model.first=32",
       "--model.hidden=32", "--model.features=16", "--optim.rate=1e-2", "--optim.evaluate-every=50",
@@ -49,7 +46,7 @@ std::vector<std::string> uci(const std::vector<std::string>& more) {
 TEST(UciProgram, LearnsWithBothLayersAndBundles) {
   const TemporaryFolder folder;
   put_table(folder, "t.csv");
-  const Ended ended = run(folder, uci({"--attention=linear,snnk-relu", "--out=out"}));
+  const Ended ended = run(folder, short_uci({"--attention=linear,snnk-relu", "--out=out"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
   for (const std::string layer : {"linear", "snnk-relu"}) {
     const auto results = nlohmann::json::parse(contents(folder / ("out/" + layer + "/results.json")));
@@ -71,9 +68,8 @@ TEST(UciProgram, LearnsWithBothLayersAndBundles) {
 TEST(UciProgram, SnnkStandsForTheLastOfSeveralLayers) {
   const TemporaryFolder folder;
   put_table(folder, "t.csv");
-  const Ended ended =
-      run(folder,
-          uci({"--attention=linear,snnk-cos", "--model.first=24,12", "--model.hidden=6", "--steps=5", "--out=out"}));
+  const Ended ended = run(folder, short_uci({"--attention=linear,snnk-cos", "--model.first=24,12", "--model.hidden=6",
+                                             "--steps=5", "--out=out"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
   const int front = 2 * 24 + 24 + 24 * 12 + 12;
   const int back = 6 * 2 + 2;
@@ -87,7 +83,7 @@ TEST(UciProgram, SnnkStandsForTheLastOfSeveralLayers) {
   EXPECT_EQ(test["flops"], 2 * (2 * 24 + 24 * 12 + 12 * 8 + 6 * 16 + 6 * 2));  // 16 features of 8 projections
   EXPECT_EQ(test["flops-bundled"], 2 * (2 * 24 + 24 * 12 + 12 * 8 + 2 * 16));
   EXPECT_NEAR(test["accuracy-bundled"].get<double>(), test["accuracy"].get<double>(), 0.01);
-  const Ended bare = run(folder, uci({"--model.first="}));
+  const Ended bare = run(folder, short_uci({"--model.first="}));
   EXPECT_EQ(bare.code, 2);
   EXPECT_NE(bare.err.find("model.first"), std::string::npos) << bare.err;
 }
@@ -95,9 +91,9 @@ TEST(UciProgram, SnnkStandsForTheLastOfSeveralLayers) {
 TEST(UciProgram, GoesOnBitForBit) {
   const TemporaryFolder folder;
   put_table(folder, "t.csv");
-  ASSERT_EQ(run(folder, uci({"--attention=snnk-cos", "--optim.snnk-rate=3", "--out=whole"})).code, 0);
+  ASSERT_EQ(run(folder, short_uci({"--attention=snnk-cos", "--optim.snnk-rate=3", "--out=whole"})).code, 0);
   {
-    Process process(uci({"--attention=snnk-cos", "--optim.snnk-rate=3", "--out=cut"}), folder.path());
+    Process process(short_uci({"--attention=snnk-cos", "--optim.snnk-rate=3", "--out=cut"}), folder.path());
     process.wait_for(folder / "cut/metrics.jsonl", "valid");
     process.kill(SIGINT);
     process.wait();
@@ -115,7 +111,7 @@ TEST(UciProgram, GoesOnBitForBit) {
 TEST(UciProgram, MistakesAreOneLine) {
   const TemporaryFolder folder;
   put(folder / "t.csv", "x,class\n1,a\ntwo,b\n");
-  const Ended text = run(folder, uci({}));
+  const Ended text = run(folder, short_uci({}));
   EXPECT_EQ(text.code, 2);
   EXPECT_NE(text.err.find("t.csv: row 3 column 1"), std::string::npos) << text.err;
   const Ended missing = run(folder, {BOCHNER_UCI, "--task=higgs", "--data=nowhere"});
@@ -125,7 +121,7 @@ TEST(UciProgram, MistakesAreOneLine) {
   const Ended file = run(folder, {BOCHNER_UCI, "--data=t.csv"});
   EXPECT_EQ(file.code, 2);
   EXPECT_NE(file.err.find("--label=COLUMN"), std::string::npos) << file.err;
-  const Ended odd = run(folder, uci({"--attention=snnk-sin", "--model.features=7"}));
+  const Ended odd = run(folder, short_uci({"--attention=snnk-sin", "--model.features=7"}));
   EXPECT_EQ(odd.code, 2);
 }
 
@@ -170,7 +166,7 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   put_table(folder, "t.csv");
   const std::vector<std::string> sweep = {
       "--attention=snnk-relu", "--sweep.hidden=8,32", "--sweep.features=4,16", "--seeds=2", "--steps=20", "--out=out"};
-  const Ended ended = run(folder, uci(sweep));
+  const Ended ended = run(folder, short_uci(sweep));
   ASSERT_EQ(ended.code, 0) << ended.err;
   CsvReader table(folder / "out/sweep.csv");
   table.read_header();
@@ -187,13 +183,13 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   EXPECT_NE(report.find("snnk-relu d32 m16"), std::string::npos);
   // A run of the sweep repeats alone, and what is finished stays.
   EXPECT_EQ(contents(folder / "out/snnk-relu-d32-m16-seed2/config.ini").find("sweep"), std::string::npos);
-  std::vector<std::string> again = uci(sweep);
+  std::vector<std::string> again = short_uci(sweep);
   EXPECT_EQ(run(folder, again).code, 2);
   again.emplace_back("--resume");
   std::filesystem::remove(folder / "out/report.html");
   ASSERT_EQ(run(folder, again).code, 0);
   EXPECT_EQ(contents(folder / "out/report.html").empty(), false);
-  const Ended odd = run(folder, uci({"--attention=snnk-cos", "--sweep.features=4,7", "--out=odd"}));
+  const Ended odd = run(folder, short_uci({"--attention=snnk-cos", "--sweep.features=4,7", "--out=odd"}));
   EXPECT_EQ(odd.code, 2);
   EXPECT_NE(odd.err.find("7 features"), std::string::npos) << odd.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "odd"));
@@ -202,7 +198,7 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
 TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {
   const TemporaryFolder folder;
   put_table(folder, "t.csv");
-  ASSERT_EQ(run(folder, uci({"--attention=linear,snnk-relu", "--out=out"})).code, 0);
+  ASSERT_EQ(run(folder, short_uci({"--attention=linear,snnk-relu", "--out=out"})).code, 0);
   const auto rows = [&](const std::string& file) {
     const auto results = nlohmann::json::parse(contents(folder / file));
     return results["tables"][0]["rows"].get<std::vector<std::vector<std::string>>>();

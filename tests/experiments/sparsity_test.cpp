@@ -149,13 +149,13 @@ std::vector<std::string> sparsity_command(const std::vector<std::string>& more) 
   return command;
 }
 
-Ended run(const TemporaryFolder& folder, const std::vector<std::string>& more) {
+Ended run_sparsity(const TemporaryFolder& folder, const std::vector<std::string>& more) {
   return Process(sparsity_command(more), folder.path()).wait();
 }
 
 TEST(SparsityProgram, RunsEveryAttentionOnEverySparsityAndReportsBoth) {
   const TemporaryFolder folder;
-  const Ended ended = run(folder, {"--task=0.1,0.9", "--attention=gmm-rks,gmm-prf,softmax", "--out=all"});
+  const Ended ended = run_sparsity(folder, {"--task=0.1,0.9", "--attention=gmm-rks,gmm-prf,softmax", "--out=all"});
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_NE(ended.out.find("0.9, gmm-prf"), std::string::npos) << ended.out;
   const std::string report = contents(folder / "all/report.html");
@@ -182,8 +182,10 @@ TEST(SparsityProgram, RunsEveryAttentionOnEverySparsityAndReportsBoth) {
       }
     }
   }
-  EXPECT_EQ(run(folder, {"--task=0.1,0.9", "--attention=softmax", "--out=all"}).code, 2);  // holds runs already
-  const Ended again = run(folder, {"--task=0.1,0.5,0.9", "--attention=gmm-rks,softmax", "--out=all", "--resume"});
+  EXPECT_EQ(run_sparsity(folder, {"--task=0.1,0.9", "--attention=softmax", "--out=all"}).code,
+            2);  // holds runs already
+  const Ended again =
+      run_sparsity(folder, {"--task=0.1,0.5,0.9", "--attention=gmm-rks,softmax", "--out=all", "--resume"});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_NE(again.err.find("all/0.9/softmax is finished already"), std::string::npos) << again.err;
   EXPECT_TRUE(std::filesystem::exists(folder / "all/0.5/softmax/results.json"));
@@ -194,7 +196,7 @@ TEST(SparsityProgram, DependsOnTheSeedNotOnThreadsAndGoesOnWhereItWasCut) {
   const auto record_of = [&](const std::string& out, const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"--attention=gmm-prf", "--task=0.5", "--out=" + out, "--quiet"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const Ended ended = run(folder, arguments);
+    const Ended ended = run_sparsity(folder, arguments);
     EXPECT_EQ(ended.code, 0) << ended.err;
     return read_run(folder / out);
   };
@@ -214,9 +216,9 @@ TEST(SparsityProgram, DependsOnTheSeedNotOnThreadsAndGoesOnWhereItWasCut) {
 
 TEST(SparsityProgram, LearnsToSum) {
   const TemporaryFolder folder;
-  const Ended ended =
-      run(folder, {"--pairs.length=10", "--pairs.train-examples=4000", "--model.dropout=0", "--task=0.5",
-                   "--attention=softmax", "--steps=400", "--batch=64", "--optim.evaluate-every=200", "--out=run"});
+  const Ended ended = run_sparsity(
+      folder, {"--pairs.length=10", "--pairs.train-examples=4000", "--model.dropout=0", "--task=0.5",
+               "--attention=softmax", "--steps=400", "--batch=64", "--optim.evaluate-every=200", "--out=run"});
   ASSERT_EQ(ended.code, 0) << ended.err;
   const auto results = nlohmann::json::parse(contents(folder / "run/results.json"));
   EXPECT_GT(results["metrics"]["test"]["accuracy"], 0.5);  // guessing: 1 / 9
@@ -226,7 +228,7 @@ TEST(SparsityProgram, LearnsToSum) {
 TEST(SparsityProgram, MistakesAreToldInOneLine) {
   const TemporaryFolder folder;
   const auto expect_mistake = [&](const std::vector<std::string>& arguments, const std::string& telling) {
-    const Ended ended = run(folder, arguments);
+    const Ended ended = run_sparsity(folder, arguments);
     EXPECT_EQ(ended.code, 2) << ended.err;
     EXPECT_NE(ended.err.find(telling), std::string::npos) << ended.err;
     const size_t begin = ended.err.find("error: ");

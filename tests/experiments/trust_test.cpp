@@ -23,10 +23,9 @@ using test::contents;
 using test::Ended;
 using test::Process;
 using test::put;
+using test::results_of;
 using test::run_toy;
 using test::TemporaryFolder;
-
-nlohmann::json results_of(const fs::path& folder) { return nlohmann::json::parse(contents(folder / "results.json")); }
 
 std::string sha256(const std::string& text) {
   Sha256 hash;
@@ -232,7 +231,7 @@ std::string table(int rows) {
   return text;
 }
 
-std::vector<std::string> uci(const std::vector<std::string>& more) {
+std::vector<std::string> small_uci(const std::vector<std::string>& more) {
   std::vector<std::string> command = {BOCHNER_UCI,
                                       "--data=t.csv",
                                       "--label=class",
@@ -253,7 +252,7 @@ TEST(Trust, DataHaveAFingerprint) {
   const TemporaryFolder folder;
   const std::string text = table(200);
   put(folder / "t.csv", text);
-  const auto run = [&](const std::vector<std::string>& more) { return Process(uci(more), folder.path()).wait(); };
+  const auto run = [&](const std::vector<std::string>& more) { return Process(small_uci(more), folder.path()).wait(); };
   ASSERT_EQ(run({"--out=a", "--quiet"}).code, 0);
   const auto data = results_of(folder / "a")["data"];
   ASSERT_EQ(data.size(), 1U) << data;
@@ -323,7 +322,7 @@ TEST(Trust, WhereTheScheduleDependsOnTheStepsItIsSaid) {
   const TemporaryFolder folder;
   put(folder / "t.csv", table(200));
   const auto run = [&](const std::vector<std::string>& more) {
-    const Ended ended = Process(uci(more), folder.path()).wait();
+    const Ended ended = Process(small_uci(more), folder.path()).wait();
     EXPECT_EQ(ended.code, 0) << ended.err;
     return ended.err;
   };

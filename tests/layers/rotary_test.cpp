@@ -30,6 +30,24 @@ TEST(Rotary, MultipliesComplexNumbersByUnitsOfTheirPosition) {
   }
 }
 
+TEST(Rotary, TurnsPixelsByRowAndColumn) {
+  Generator generator(6);
+  const Tensor x = normal({2, 6, 1, 8}, generator, 0, 1, DType::f64);  // images of 2 rows and 3 columns
+  const std::vector<double> found = RotaryPositions(6, 8, 3).turn(x, 1).value().to_vector<double>();
+  const std::vector<double> values = x.to_vector<double>();
+  for (size_t pixel = 0; pixel < 12; ++pixel) {
+    const auto row = static_cast<double>(pixel % 6 / 3);
+    const auto column = static_cast<double>(pixel % 3);
+    const std::vector<double> angles = {row, row / 10, column, column / 10};  // 100^(-1 / 2) = 1 / 10
+    for (size_t j = 0; j < 4; ++j) {
+      const std::complex<double> turned =
+          std::complex<double>(values[8 * pixel + j], values[8 * pixel + 4 + j]) * std::polar(1.0, angles[j]);
+      EXPECT_NEAR(found[8 * pixel + j], turned.real(), 1e-14);
+      EXPECT_NEAR(found[8 * pixel + 4 + j], turned.imag(), 1e-14);
+    }
+  }
+}
+
 TEST(Rotary, HasTheDerivativeOfARotation) {
   Generator generator(2);
   const RotaryPositions rotary(3, 4);
@@ -41,6 +59,7 @@ TEST(Rotary, HasTheDerivativeOfARotation) {
 
 TEST(Rotary, NeedsPairsAndALengthThatIsLongEnough) {
   EXPECT_THROW(RotaryPositions(1, 5), Error);
+  EXPECT_THROW(RotaryPositions(4, 6, 2), Error) << "no pair for columns";
   EXPECT_THROW(RotaryPositions(2, 4).turn(Tensor::zeros({1, 3, 1, 4}), 1), Error);
 }
 
@@ -87,6 +106,31 @@ TEST(Rotary, EncodersSeeDifferencesOfPositions) {
     const EncoderOptions sinusoidal = options(Positions::sinusoidal, attention);
     EXPECT_GT(apart(scores(sinusoidal, {1, 2, 3, 4, 5}, 0), scores(sinusoidal, {1, 2, 3, 4, 5}, 7)), 1e-3) << attention;
   }
+}
+
+TEST(Rotary, ImagesAlikeButForTheirPlaceInTheFrameLookAlike) {
+  EncoderOptions image = options(EncoderOptions::Positions::rotary_2d, "softmax");
+  image.width = 3;
+  const auto pixels = [&](const std::vector<int64_t>& tokens, const std::vector<uint8_t>& seen) {
+    Generator init(3), noise(4);
+    SequenceClassifier model(image, init);
+    Context context{noise, false};
+    return model.forward(Tensor::from(tokens, {1, 9}), Tensor::from(seen, {1, 9}).cast(DType::boolean), context)
+        .value()
+        .to_vector<double>();
+  };
+  const std::vector<double> above = pixels({1, 2, 0, 3, 4, 0, 0, 0, 0}, {1, 1, 0, 1, 1, 0, 0, 0, 0});
+  EXPECT_LT(apart(above, pixels({0, 0, 0, 0, 1, 2, 0, 3, 4}, {0, 0, 0, 0, 1, 1, 0, 1, 1})), 1e-5);
+  EXPECT_GT(apart(above, pixels({1, 3, 0, 2, 4, 0, 0, 0, 0}, {1, 1, 0, 1, 1, 0, 0, 0, 0})), 1e-5) << "transposed";
+}
+
+TEST(Rotary, TwoDimensionsNeedAnImage) {
+  Generator init(3);
+  EncoderOptions none = options(EncoderOptions::Positions::rotary_2d, "softmax");
+  EXPECT_THROW(SequenceClassifier(none, init), Error);
+  none.width = 3;
+  none.pooling = EncoderOptions::Pooling::cls;
+  EXPECT_THROW(SequenceClassifier(none, init), Error);
 }
 
 TEST(Rotary, AddsNoParameters) {

@@ -33,7 +33,7 @@ std::string base64(const std::vector<std::byte>& bytes) {
 
 /// Colours at 0, 1/4, ... 1, with others mixed between them. Lightness grows evenly, so that they are readable in grey
 /// and for the colour-blind.
-constexpr std::array<std::array<double, 3>, 5> kColours = {
+constexpr std::array<std::array<double, 3>, 5> kColourMap = {
     {{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}}};
 
 }  // namespace
@@ -71,11 +71,11 @@ Tensor heat_image(const Tensor& field, double low, double high, int contours) {
       const int64_t i = y * width + x;
       const bool line = contours > 0 && ((x + 1 < width && level_at(i) != level_at(i + 1)) ||
                                          (y + 1 < height && level_at(i) != level_at(i + width)));
-      const double place = part_at(i) * (kColours.size() - 1);
-      const auto from = std::min(static_cast<size_t>(place), kColours.size() - 2);
+      const double place = part_at(i) * (kColourMap.size() - 1);
+      const auto from = std::min(static_cast<size_t>(place), kColourMap.size() - 2);
       for (size_t c = 0; c < 3; ++c) {
         const double mixed =
-            kColours[from][c] + (place - static_cast<double>(from)) * (kColours[from + 1][c] - kColours[from][c]);
+            kColourMap[from][c] + (place - static_cast<double>(from)) * (kColourMap[from + 1][c] - kColourMap[from][c]);
         pixels.push_back(static_cast<uint8_t>(std::lround(line ? mixed / 3 : mixed)));
       }
     }

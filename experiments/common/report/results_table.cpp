@@ -13,8 +13,6 @@
 namespace bochner {
 namespace {
 
-constexpr const char* kNone = "–";
-
 std::string bytes_text(int64_t bytes) {
   const double mebibytes = static_cast<double>(bytes) / (1 << 20);
   return mebibytes < 1024 ? fmt::format("{:.1f} MiB", mebibytes) : fmt::format("{:.2f} GiB", mebibytes / 1024);
@@ -22,12 +20,12 @@ std::string bytes_text(int64_t bytes) {
 
 std::string cell(const Metrics& values, const std::string& metric) {
   const double* const value = find_metric(values, metric);
-  return value == nullptr ? kNone : shown(metric, *value);
+  return value == nullptr ? kNoNumber : shown(metric, *value);
 }
 
 std::string mean_cell(const RunGroup& group, const std::string& metric) {
   const std::vector<double> values = group.tested(metric);
-  return values.empty() ? kNone : shown(metric, spread_of(values));
+  return values.empty() ? kNoNumber : shown(metric, spread_of(values));
 }
 
 /// Whether, in any of the runs, the last step has another result than the best one by validation.
@@ -96,7 +94,7 @@ Column paper_column(const char* head, const PaperTable& papers, const std::vecto
                     const std::function<std::string(const PaperNumber&)>& text) {
   const auto cell = [&papers, text](const RunRecord& run) {
     const PaperNumber* const number = papers.find(run.protocol, run.task, run.attention);
-    return number == nullptr ? kNone : text(*number);
+    return number == nullptr ? kNoNumber : text(*number);
   };
   std::set<const RunRecord*> alone;
   for (const RunGroup& group : groups_of(runs)) {

@@ -6,6 +6,8 @@
 
 namespace bochner {
 
+inline constexpr const char* kNoNumber = "–";  ///< a cell of what was not measured or published
+
 struct Table {
   std::vector<std::string> head;
   std::vector<std::vector<std::string>> rows;  ///< each as long as the head

@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMetric = "accuracy";
-constexpr const char* kNone = "–";
 
 /// A protocol and what differs from it.
 std::string title_of_protocol(const RunRecord& run) {
@@ -85,20 +84,20 @@ std::vector<double> percents(const std::vector<const RunRecord*>& runs) {
 }
 
 std::string spread_text(const std::vector<double>& values) {
-  if (values.empty()) return kNone;
+  if (values.empty()) return kNoNumber;
   const Spread spread = spread_of(values);
   return values.size() == 1 ? fmt::format("{:.2f}", spread.mean)
                             : fmt::format("{:.2f} ± {:.2f}", spread.mean, spread.deviation);
 }
 
 std::string range_text(const std::set<int64_t>& values) {
-  if (values.empty()) return kNone;
+  if (values.empty()) return kNoNumber;
   return values.size() == 1 ? fmt::format("{}", *values.begin())
                             : fmt::format("{} to {}", *values.begin(), *values.rbegin());
 }
 
 std::string steps_text(const std::vector<const RunRecord*>& runs) {
-  if (runs.empty()) return kNone;
+  if (runs.empty()) return kNoNumber;
   std::set<int64_t> steps;
   for (const RunRecord* run : runs) steps.insert(run->result.steps);
   return range_text(steps) + (runs.size() == 1 ? "" : fmt::format(" ({} seeds)", runs.size()));
@@ -133,7 +132,7 @@ class TableOfProtocol {
         sum += spread_of(values).mean;
       }
       if (averages) {
-        numbers.push_back(all ? fmt::format("{:.2f}", sum / static_cast<double>(tasks_.size())) : kNone);
+        numbers.push_back(all ? fmt::format("{:.2f}", sum / static_cast<double>(tasks_.size())) : kNoNumber);
         numbers.push_back(papers_number(protocol, "average", attention));
       }
       table.numbers.rows.push_back(numbers);
@@ -152,7 +151,7 @@ class TableOfProtocol {
   }
   std::string papers_number(const std::string& protocol, const std::string& task, const std::string& attention) {
     const PaperNumber* const number = papers_.find(protocol, task, attention, kMetric);
-    if (number == nullptr) return kNone;
+    if (number == nullptr) return kNoNumber;
     sources_.insert(fmt::format("{} (protocol {})", number->source, number->protocol));
     return number->deviation ? fmt::format("{:.2f} ± {:.2f}", number->value, *number->deviation)
                              : fmt::format("{:.2f}", number->value);

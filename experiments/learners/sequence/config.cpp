@@ -23,8 +23,9 @@ void ModelConfig::fields(Fields& f) {
   f("positions", positions,
     {{"learned", Encoder::Positions::learned},
      {"sinusoidal", Encoder::Positions::sinusoidal},
-     {"rotary", Encoder::Positions::rotary}},
-    "position encoding; rotary turns queries and keys");
+     {"rotary", Encoder::Positions::rotary},
+     {"rotary-2d", Encoder::Positions::rotary_2d}},
+    "position encoding; rotary turns queries and keys, rotary-2d by the row and the column of a pixel");
   f("pooling", pooling,
     {{"mean", Encoder::Pooling::mean},
      {"mean-padded", Encoder::Pooling::mean_padded},
@@ -59,6 +60,7 @@ EncoderOptions encoder_options(const ModelConfig& model, const std::string& atte
   Encoder options;
   options.vocabulary = data.vocabulary + (model.mask_token ? 1 : 0);
   options.length = data.max_length;
+  options.width = data.image_width;
   options.classes = data.classes;
   options.layers = model.layers;
   options.dim = model.dim;

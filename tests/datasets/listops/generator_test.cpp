@@ -17,7 +17,7 @@ namespace {
 using testing_::message_of;
 
 /// Short expressions, a few of them.
-GeneratorOptions small() {
+GeneratorOptions few() {
   GeneratorOptions options;
   options.min_length = 5;
   options.max_length = 60;
@@ -147,7 +147,7 @@ TEST(ListOpsGenerator, DigitsOperatorsAndNumbersOfArgumentsAreUniform) {
 }
 
 TEST(ListOpsGenerator, NoTreeIsDeeperThanMaxDepthAndSomeReachIt) {
-  GeneratorOptions options = small();
+  GeneratorOptions options = few();
   options.max_depth = 4;
   options.value_probability = 0.5;
   size_t deepest = 0;
@@ -174,7 +174,7 @@ TEST(ListOpsGenerator, OfficialFormHasOneMoreParenthesisThanArguments) {
 // The written form goes through the parser and the tokenizer, which know nothing of the generator.
 TEST(ListOpsGenerator, ValuesAndLengthsAgreeWithTheReference) {
   std::set<int> values;
-  for (const Expression& tree : generate(small())) {
+  for (const Expression& tree : generate(few())) {
     const std::string text = tree.str();
     ASSERT_EQ(tree.value(), evaluate(text)) << text;
     std::vector<uint8_t> ids;
@@ -192,7 +192,7 @@ TEST(ListOpsGenerator, ValuesAndLengthsAgreeWithTheReference) {
 }
 
 TEST(ListOpsGenerator, ExpressionsAreDifferentAndAsManyAsAskedFor) {
-  const GeneratorOptions options = small();
+  const GeneratorOptions options = few();
   const std::vector<Expression> trees = generate(options);
   std::set<std::string> texts;
   for (const Expression& tree : trees) texts.insert(tree.str());
@@ -201,7 +201,7 @@ TEST(ListOpsGenerator, ExpressionsAreDifferentAndAsManyAsAskedFor) {
 }
 
 TEST(ListOpsGenerator, ResultDependsOnTheSeedButNotOnThreads) {
-  GeneratorOptions options = small();
+  GeneratorOptions options = few();
   options.train = 5'000;
   const int before = threads();
   set_threads(1);
@@ -216,7 +216,7 @@ TEST(ListOpsGenerator, ResultDependsOnTheSeedButNotOnThreads) {
 
 // Asked for more, the first ones stay the same.
 TEST(ListOpsGenerator, FewerExpressionsAreABeginningOfMore) {
-  GeneratorOptions options = small();
+  GeneratorOptions options = few();
   const std::vector<Expression> few = generate(options);
   options.train *= 20;
   const std::vector<Expression> many = generate(options);
@@ -224,7 +224,7 @@ TEST(ListOpsGenerator, FewerExpressionsAreABeginningOfMore) {
 }
 
 TEST(ListOpsGenerator, ChosenOperatorsOnly) {
-  GeneratorOptions options = small();
+  GeneratorOptions options = few();
   options.operators = {Operator::med, Operator::sm};
   for (const Expression& tree : generate(options)) {
     const std::string text = tree.str();
@@ -250,7 +250,7 @@ TEST(ListOpsGenerator, AllOfAFiniteSetAreFoundAndThenAnErrorSaysSo) {
 
 TEST(ListOpsGenerator, OptionsThatMakeNoSenseAreNamed) {
   const auto refused = [](auto&& change) {
-    GeneratorOptions options = small();
+    GeneratorOptions options = few();
     change(options);
     return message_of([&] { generate(options); });
   };

@@ -13,19 +13,11 @@
 #include "engine/io/bytes.h"
 #include "engine/io/elements.h"
 #include "engine/io/file.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 
-/// The message of the Error that f throws, or `no error`. Other exceptions pass.
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using test::message_of;
 
 /// A folder of the running test, removed at the end.
 class TempFolder {

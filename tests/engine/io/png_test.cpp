@@ -31,7 +31,7 @@ std::string pixels(const std::string& rows) { return chunk("IDAT", deflated(rows
 
 const std::string kEnd = chunk("IEND", "");
 
-Tensor counting(const Shape& shape) {
+Tensor sevens(const Shape& shape) {
   std::vector<uint8_t> values(static_cast<size_t>(shape.size()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint8_t>(i * 7);
   return Tensor::from(values, shape);
@@ -41,7 +41,7 @@ TEST(Png, RoundTripKeepsPixels) {
   const TempFolder folder;
   for (const int64_t channels : {1, 3, 4}) {
     for (const auto& [height, width] : {std::pair{1, 1}, {1, 17}, {33, 1}, {19, 23}, {300, 200}}) {
-      const Tensor image = counting({height, width, channels});
+      const Tensor image = sevens({height, width, channels});
       write_png(folder / "a.png", image);
       const Tensor back = read_png(folder / "a.png");
       EXPECT_EQ(back.shape(), image.shape());
@@ -49,9 +49,9 @@ TEST(Png, RoundTripKeepsPixels) {
       EXPECT_EQ(read_file(folder / "a.png"), format_png(image));
     }
   }
-  const Tensor flat = counting({4, 5});
+  const Tensor flat = sevens({4, 5});
   EXPECT_EQ(parse_png(format_png(flat), "f").shape(), (Shape{4, 5, 1}));
-  const Tensor turned = counting({4, 5}).transpose(0, 1);
+  const Tensor turned = sevens({4, 5}).transpose(0, 1);
   EXPECT_EQ(elements(parse_png(format_png(turned), "f")), elements(turned));
 }
 

@@ -12,12 +12,12 @@ namespace {
 
 using namespace oracle;  // NOLINT
 
-struct Case {
+struct BlockCase {
   Shape shape;
   int64_t hidden;
 };
 
-FeedForwardWeights make_weights(int64_t dim, int64_t hidden, DType dtype, bool norm, bool biases, uint64_t seed) {
+FeedForwardWeights block_weights(int64_t dim, int64_t hidden, DType dtype, bool norm, bool biases, uint64_t seed) {
   FeedForwardWeights weights;
   weights.w1 = (strided({hidden, dim}, dtype, seed + 1) * (1 / std::sqrt(static_cast<double>(dim))));
   weights.w2 = (strided({dim, hidden}, dtype, seed + 2) * (1 / std::sqrt(static_cast<double>(hidden))));
@@ -73,8 +73,8 @@ FeedForwardGradients back_in_steps(const Tensor& g, const Tensor& x, const FeedF
 }
 
 TEST(FeedForward, EqualsItsSteps) {
-  const std::vector<Case> cases = {{{3, 5}, 7},     {{1, 1}, 1},      {{2, 50, 64}, 128}, {{70, 33}, 300},
-                                   {{200, 16}, 96}, {{97, 130}, 140}, {{1, 5}, 3}};
+  const std::vector<BlockCase> cases = {{{3, 5}, 7},     {{1, 1}, 1},      {{2, 50, 64}, 128}, {{70, 33}, 300},
+                                        {{200, 16}, 96}, {{97, 130}, 140}, {{1, 5}, 3}};
   uint64_t seed = 10;
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const Activation activation :
@@ -82,7 +82,7 @@ TEST(FeedForward, EqualsItsSteps) {
       for (const int variant : {0, 1, 2, 3}) {
         for (const auto& [shape, hidden] : cases) {
           const FeedForwardWeights weights =
-              make_weights(shape[-1], hidden, dtype, variant != 1, variant != 2, seed += 10);
+              block_weights(shape[-1], hidden, dtype, variant != 1, variant != 2, seed += 10);
           FeedForwardOptions options;
           options.activation = activation;
           options.eps = 1e-3;
@@ -121,7 +121,7 @@ TEST(FeedForward, EqualsItsSteps) {
 }
 
 TEST(FeedForward, GradientsAgreeWithDifferences) {
-  FeedForwardWeights weights = make_weights(5, 6, DType::f64, true, true, 3);
+  FeedForwardWeights weights = block_weights(5, 6, DType::f64, true, true, 3);
   weights.w1 = weights.w1.contiguous();
   weights.w2 = weights.w2.contiguous();
   FeedForwardOptions options;
@@ -143,8 +143,8 @@ TEST(FeedForward, GradientsAgreeWithDifferences) {
 }
 
 TEST(FeedForward, BytesDoNotDependOnThreads) {
-  for (const auto& [shape, hidden] : {Case{{3001, 64}, 128}, Case{{999, 40}, 300}}) {
-    const FeedForwardWeights weights = make_weights(shape[-1], hidden, DType::f32, true, true, 3);
+  for (const auto& [shape, hidden] : {BlockCase{{3001, 64}, 128}, BlockCase{{999, 40}, 300}}) {
+    const FeedForwardWeights weights = block_weights(shape[-1], hidden, DType::f32, true, true, 3);
     FeedForwardOptions options;
     options.inner = Dropout::at(0.1, Generator(8));
     options.outer = Dropout::at(0.1, Generator(9));
@@ -160,7 +160,7 @@ TEST(FeedForward, BytesDoNotDependOnThreads) {
 }
 
 TEST(FeedForward, BytesDoNotDependOnWhereMemoryLies) {
-  FeedForwardWeights weights = make_weights(16, 16, DType::f32, true, true, 3);
+  FeedForwardWeights weights = block_weights(16, 16, DType::f32, true, true, 3);
   FeedForwardOptions options;
   options.residual = true;
   options.inner = Dropout::at(0.1, Generator(8));
@@ -184,7 +184,7 @@ TEST(FeedForward, BytesDoNotDependOnWhereMemoryLies) {
 }
 
 TEST(FeedForward, NoRowsGiveZeroGradients) {
-  const FeedForwardWeights weights = make_weights(5, 6, DType::f32, true, true, 3);
+  const FeedForwardWeights weights = block_weights(5, 6, DType::f32, true, true, 3);
   const Tensor none = Tensor::zeros({0, 5});
   const FeedForwardResult made = feed_forward(none, weights);
   EXPECT_EQ(made.y.size(), 0);
@@ -195,7 +195,7 @@ TEST(FeedForward, NoRowsGiveZeroGradients) {
 
 TEST(FeedForward, RefusesWhatDoesNotFit) {
   const Tensor x = Tensor::zeros({2, 5});
-  const FeedForwardWeights good = make_weights(5, 6, DType::f32, true, true, 3);
+  const FeedForwardWeights good = block_weights(5, 6, DType::f32, true, true, 3);
   EXPECT_THROW(feed_forward(Tensor::zeros({2, 4}), good), Error);
   FeedForwardWeights weights = good;
   weights.w2 = good.w1;

@@ -7,20 +7,14 @@
 #include "engine/parallel.h"
 #include "engine/random.h"
 #include "tests/engine/ops/counting.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
 
-Tensor indices(const std::vector<int64_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
+using test::message_of;
 
-std::string message(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+Tensor indices(const std::vector<int64_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
 
 TEST(Take, ChoosesRowsOfATable) {
   const Tensor table = counting({4, 3});
@@ -58,15 +52,15 @@ TEST(Take, EmptyIndexAndEmptyTable) {
 
 TEST(Take, ErrorsNamePlaceAndValue) {
   const Tensor x = counting({4, 3});
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(message_of([&] {
               take(x, indices({0, 1, 2, 3, 0, 4}, {2, 3}));
             }),
             "take: the index at (1, 2) of (2, 3) is 4, outside [0, 4)");
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(message_of([&] {
               take(x, indices({0, -1}, {2}), 1);
             }),
             "take: the index at (1,) of (2,) is -1, outside [0, 3)");
-  EXPECT_NE(message([&] { take(x, Tensor::zeros({2})); }).find("cast()"), std::string::npos);
+  EXPECT_NE(message_of([&] { take(x, Tensor::zeros({2})); }).find("cast()"), std::string::npos);
   EXPECT_THROW(take(x, indices({0}, {1}), 2), Error);
 }
 
@@ -75,7 +69,7 @@ TEST(Take, TheFirstOfManyBadIndicesIsNamedForAnyNumberOfThreads) {
   index.slice(0, 54321, 100000).fill_(7);
   for (const int count : {1, 3}) {
     set_threads(count);
-    EXPECT_NE(message([&] { take(counting({4, 3}), index); }).find("(54321,)"), std::string::npos);
+    EXPECT_NE(message_of([&] { take(counting({4, 3}), index); }).find("(54321,)"), std::string::npos);
   }
   set_threads(0);
 }

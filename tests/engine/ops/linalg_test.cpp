@@ -11,9 +11,12 @@
 #include "engine/ops/unary.h"
 #include "engine/parallel.h"
 #include "engine/random.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
+
+using test::message_of;
 
 Tensor transposed(const Tensor& a) { return a.transpose(-1, -2); }
 
@@ -33,15 +36,6 @@ double distance(const Tensor& a, const Tensor& b) {
 }
 
 double tolerance(DType dtype) { return dtype == DType::f32 ? 2e-5 : 2e-13; }
-
-std::string message(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 class Linalg : public testing::TestWithParam<DType> {
  protected:
@@ -221,7 +215,7 @@ TEST_P(Linalg, TriangularSolveReadsOneTriangle) {
     EXPECT_LT(distance(matmul(clean, triangular_solve(t, b, lower)), b), 20 * close()) << lower;
     EXPECT_LT(distance(matmul(transposed(clean), triangular_solve(t, b, lower, true)), b), 20 * close()) << lower;
   }
-  EXPECT_NE(message([&] { triangular_solve(zeros, b); }).find("singular"), std::string::npos);
+  EXPECT_NE(message_of([&] { triangular_solve(zeros, b); }).find("singular"), std::string::npos);
 }
 
 TEST_P(Linalg, SolveBroadcastsItsBatch) {
@@ -314,8 +308,8 @@ TEST_P(Linalg, NonFiniteInputIsRefusedWithItsPlace) {
                                                       [&] { solve(a, b); },
                                                       [&] { solve(identity(4, GetParam()), a.select(0, 1)); },
                                                       [&] { least_squares(a, b); }};
-    for (const auto& call : calls) EXPECT_NE(message(call).find("must be finite"), std::string::npos) << message(call);
-    EXPECT_NE(message([&] { svd(a); }).find("(1, 2, 3) of (3, 4, 4)"), std::string::npos);
+    for (const auto& call : calls) EXPECT_NE(message_of(call).find("must be finite"), std::string::npos) << message_of(call);
+    EXPECT_NE(message_of([&] { svd(a); }).find("(1, 2, 3) of (3, 4, 4)"), std::string::npos);
   }
 }
 
@@ -333,8 +327,8 @@ TEST_P(Linalg, MistakesAreRefused) {
   const Tensor batch = identity(3, dtype).expand({5, 3, 3}).clone();
   batch.select(0, 2).select(0, 1).select(0, 1).fill_(-1);
   batch.select(0, 4).select(0, 0).select(0, 0).fill_(-1);
-  EXPECT_NE(message([&] { cholesky(batch); }).find("matrix 2 of the batch"), std::string::npos);
-  EXPECT_NE(message([&] {
+  EXPECT_NE(message_of([&] { cholesky(batch); }).find("matrix 2 of the batch"), std::string::npos);
+  EXPECT_NE(message_of([&] {
               solve(Tensor::full({3, 3}, 1, dtype), Tensor::zeros({3, 1}, dtype));
             }).find("singular"),
             std::string::npos);

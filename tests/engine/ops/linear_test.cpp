@@ -12,18 +12,18 @@ namespace {
 
 using namespace oracle;  // NOLINT
 
-struct Case {
+struct LinearCase {
   Shape shape;
   int64_t outputs;
 };
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all = {{{3, 5}, 7},     {{1, 1}, 1},      {{2, 50, 64}, 192}, {{70, 33}, 300},
-                                        {{200, 16}, 96}, {{97, 130}, 140}, {{1, 5}, 3}};
+const std::vector<LinearCase>& cases() {
+  static const std::vector<LinearCase> all = {{{3, 5}, 7},     {{1, 1}, 1},      {{2, 50, 64}, 192}, {{70, 33}, 300},
+                                              {{200, 16}, 96}, {{97, 130}, 140}, {{1, 5}, 3}};
   return all;
 }
 
-LinearWeights make_weights(int64_t inputs, int64_t outputs, DType dtype, bool norm, bool bias, uint64_t seed) {
+LinearWeights linear_weights(int64_t inputs, int64_t outputs, DType dtype, bool norm, bool bias, uint64_t seed) {
   LinearWeights weights;
   weights.w = strided({outputs, inputs}, dtype, seed + 1) * (1 / std::sqrt(static_cast<double>(inputs)));
   if (norm) {
@@ -71,7 +71,7 @@ TEST(Linear, EqualsItsSteps) {
       const bool add = !relu && (variant & 2) != 0;
       const bool bias = (variant & 4) != 0;
       for (const auto& [shape, outputs] : cases()) {
-        const LinearWeights weights = make_weights(shape[-1], outputs, dtype, norm, bias, seed += 10);
+        const LinearWeights weights = linear_weights(shape[-1], outputs, dtype, norm, bias, seed += 10);
         LinearSpec spec{.eps = 1e-3, .relu = relu};
         if ((variant & (relu ? 2 : 8)) != 0) spec.drop = Dropout::at(0.3, Generator(seed, 1000000));
         Shape out = shape;
@@ -109,7 +109,7 @@ TEST(Linear, EqualsItsSteps) {
 }
 
 TEST(Linear, BitsDoNotDependOnTheNumberOfThreads) {
-  const LinearWeights weights = make_weights(64, 192, DType::f32, true, true, 5);
+  const LinearWeights weights = linear_weights(64, 192, DType::f32, true, true, 5);
   const LinearSpec spec{.drop = Dropout::at(0.1, Generator(3))};
   const Tensor x = values({3000, 64}, DType::f32, 1);
   const Tensor g = values({3000, 192}, DType::f32, 2);
@@ -121,7 +121,7 @@ TEST(Linear, BitsDoNotDependOnTheNumberOfThreads) {
 }
 
 TEST(Linear, BitsOfFewPlainRowsDoNotDependOnTheNumberOfThreads) {
-  const LinearWeights weights = make_weights(300, 200, DType::f32, false, true, 5);
+  const LinearWeights weights = linear_weights(300, 200, DType::f32, false, true, 5);
   const Tensor x = values({1500, 300}, DType::f32, 1);
   const Tensor g = values({1500, 200}, DType::f32, 2);
   for (const bool relu : {false, true}) {
@@ -135,7 +135,7 @@ TEST(Linear, BitsOfFewPlainRowsDoNotDependOnTheNumberOfThreads) {
 }
 
 TEST(Linear, NoRowsGiveNoGradients) {
-  const LinearWeights weights = make_weights(4, 3, DType::f32, true, true, 1);
+  const LinearWeights weights = linear_weights(4, 3, DType::f32, true, true, 1);
   const LinearResult fused = linear(Tensor::zeros({0, 4}), weights);
   EXPECT_EQ(fused.y.shape(), (Shape{0, 3}));
   const LinearGradients grads = linear_backward(Tensor::zeros({0, 3}), Tensor::zeros({0, 4}), fused, weights);
@@ -143,7 +143,7 @@ TEST(Linear, NoRowsGiveNoGradients) {
 }
 
 TEST(Linear, RefusesWhatDoesNotFit) {
-  const LinearWeights weights = make_weights(4, 3, DType::f32, true, true, 1);
+  const LinearWeights weights = linear_weights(4, 3, DType::f32, true, true, 1);
   EXPECT_THROW(linear(Tensor::zeros({2, 5}), weights), Error);
   EXPECT_THROW(linear(Tensor::zeros({2, 4}, DType::f64), weights), Error);
   EXPECT_THROW(linear(Tensor::zeros({2, 4}), weights, Tensor::zeros({2, 4})), Error);

@@ -14,17 +14,17 @@
 namespace bochner {
 namespace {
 
-struct Problem {
+struct SlicedProblem {
   Tensor Q, K, V, dO, mask;  ///< mask undefined: all keys are real
   SoftmaxAttentionOptions options;
 };
 
-Problem problem(int64_t b, int64_t h, int64_t length, int64_t d, int64_t e, DType dtype, uint64_t seed) {
+SlicedProblem problem(int64_t b, int64_t h, int64_t length, int64_t d, int64_t e, DType dtype, uint64_t seed) {
   Generator generator(seed);
   const auto values = [&](int64_t size) {
     return normal({b, h, length, size}, generator, 0, 1, dtype == DType::f64 ? DType::f64 : DType::f32).cast(dtype);
   };
-  Problem p{values(d), values(d), values(e), values(e), {}, {}};
+  SlicedProblem p{values(d), values(d), values(e), values(e), {}, {}};
   p.options.scale = 1 / std::sqrt(static_cast<double>(d));
   return p;
 }
@@ -33,16 +33,16 @@ Problem problem(int64_t b, int64_t h, int64_t length, int64_t d, int64_t e, DTyp
 using Found = std::vector<Tensor>;
 const std::vector<std::string> kNames = {"O", "logsumexp", "dQ", "dK", "dV"};
 
-Found whole(const Problem& p) {
+Found whole(const SlicedProblem& p) {
   const SoftmaxAttended attended = softmax_attention(p.Q, p.K, p.V, p.mask, p.options);
   const AttentionGradients grads = softmax_attention_backward(p.dO, p.Q, p.K, p.V, p.mask, attended, p.options);
   return {attended.O, attended.logsumexp, grads.dQ, grads.dK, grads.dV};
 }
 
 /// The part of a slice. Dropout is drawn for each slice by itself.
-Problem part_of(const Problem& p, SequenceSlice& slice) {
+SlicedProblem part_of(const SlicedProblem& p, SequenceSlice& slice) {
   const auto cut = [&](const Tensor& x) { return x.slice(2, slice.begin(), slice.end()); };
-  Problem own{cut(p.Q), cut(p.K), cut(p.V), cut(p.dO), {}, p.options};
+  SlicedProblem own{cut(p.Q), cut(p.K), cut(p.V), cut(p.dO), {}, p.options};
   if (p.mask.defined()) own.mask = slice.cut(p.mask);
   own.options.slice = &slice;
   own.options.dropout.place = Generator(static_cast<uint64_t>(slice.number()), 12);
@@ -50,7 +50,7 @@ Problem part_of(const Problem& p, SequenceSlice& slice) {
 }
 
 /// The same from `count` slices in so many processes, and what each of these sends.
-Found sliced(const Problem& p, int count, int processes, std::vector<int64_t>* sent = nullptr) {
+Found sliced(const SlicedProblem& p, int count, int processes, std::vector<int64_t>* sent = nullptr) {
   const Shape tokens{p.Q.size(0), p.Q.size(1), p.Q.size(2)};
   Found found{Tensor::zeros(p.V.shape(), p.V.dtype()),
               {},
@@ -103,7 +103,7 @@ TEST(SoftmaxAttentionSlices, EachHasTheGradientsOfItsTokens) {
     for (const int count : {1, 2, 3, 4}) {
       for (const bool causal : {false, true}) {
         const DType dtype = std::array{DType::f64, DType::f32, DType::bf16}[++seed % 3];
-        Problem p = problem(2, 2, length, 8, seed % 5 == 0 ? 11 : 8, dtype, seed);
+        SlicedProblem p = problem(2, 2, length, 8, seed % 5 == 0 ? 11 : 8, dtype, seed);
         p.options.causal = causal;
         if (seed % 4 > 0) p.mask = mask_of(length, seed);
         SCOPED_TRACE(fmt::format("{} tokens, {} slices, causal {}, mask {}, {}", length, count, causal,
@@ -122,7 +122,7 @@ TEST(SoftmaxAttentionSlices, AreTheSameBitsInAnyNumberOfProcesses) {
     for (const bool causal : {false, true}) {
       for (const int count : {2, 5, 8}) {
         ++seed;
-        Problem p = problem(2, 2, length, 8, 8, seed % 3 == 0 ? DType::bf16 : DType::f32, seed);
+        SlicedProblem p = problem(2, 2, length, 8, 8, seed % 3 == 0 ? DType::bf16 : DType::f32, seed);
         p.K = p.K.transpose(1, 2).contiguous().transpose(1, 2);
         p.options.causal = causal;
         if (seed % 2 == 0) p.mask = mask_of(length, seed / 2);
@@ -142,7 +142,7 @@ TEST(SoftmaxAttentionSlices, AreTheSameBitsInAnyNumberOfProcesses) {
 TEST(SoftmaxAttentionSlices, OfWholeTilesHaveTheOutputsOfTheWholeBitForBit) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const bool causal : {false, true}) {
-      Problem p = problem(1, 3, 512, 16, 16, dtype, 7);
+      SlicedProblem p = problem(1, 3, 512, 16, 16, dtype, 7);
       p.options.causal = causal;
       for (const int64_t real : {512, 300}) {
         p.mask = Tensor::full({1, 512}, 1, DType::boolean);
@@ -159,7 +159,7 @@ TEST(SoftmaxAttentionSlices, OfWholeTilesHaveTheOutputsOfTheWholeBitForBit) {
 }
 
 TEST(SoftmaxAttentionSlices, DropByThemselves) {
-  Problem p = problem(2, 2, 131, 8, 8, DType::f64, 3);
+  SlicedProblem p = problem(2, 2, 131, 8, 8, DType::f64, 3);
   p.options.dropout = Dropout::at(0.3, Generator(1));
   p.mask = padding(2, 131, 4);
   const Found found = sliced(p, 3, 2);
@@ -169,7 +169,7 @@ TEST(SoftmaxAttentionSlices, DropByThemselves) {
   const ShardTree tree(3, 1);
   SequenceSlices slices(alone(), tree);
   const auto body = [&](SequenceSlice& slice) {  // some queries, and all keys
-    Problem own = part_of(p, slice);
+    SlicedProblem own = part_of(p, slice);
     own.K = p.K;
     own.V = p.V;
     own.mask = p.mask;
@@ -183,7 +183,7 @@ TEST(SoftmaxAttentionSlices, DropByThemselves) {
 }
 
 TEST(SoftmaxAttentionSlices, GradientsAgreeWithCentralDifferences) {
-  Problem p = problem(1, 2, 70, 5, 3, DType::f64, 9);
+  SlicedProblem p = problem(1, 2, 70, 5, 3, DType::f64, 9);
   p.mask = padding(1, 70, 5);
   p.options.dropout = Dropout::at(0.2, Generator(5));
   p.options.causal = true;
@@ -198,7 +198,7 @@ TEST(SoftmaxAttentionSlices, SendKeysAndValuesThreeTimes) {
   const int64_t length = 300;
   const int64_t slice = 2 * 4 * length / 3 * (8 + 8);  // K and V of one of 3, f32
   const auto total = [&](bool causal, int processes) {
-    Problem p = problem(1, 2, length, 8, 8, DType::f32, 5);
+    SlicedProblem p = problem(1, 2, length, 8, 8, DType::f32, 5);
     p.options.causal = causal;
     std::vector<int64_t> sent;
     sliced(p, 3, processes, &sent);
@@ -217,7 +217,7 @@ TEST(SoftmaxAttentionSlices, RefusesOtherKeys) {
   const ShardTree tree(2, 1);
   SequenceSlices slices(alone(), tree);
   const auto body = [](SequenceSlice& slice) {
-    Problem p = problem(1, 1, 6, 4, 4, DType::f32, 5);
+    SlicedProblem p = problem(1, 1, 6, 4, 4, DType::f32, 5);
     p.options.slice = &slice;
     try {
       softmax_attention(p.Q, p.K.slice(2, 0, 5), p.V.slice(2, 0, 5), {}, p.options);

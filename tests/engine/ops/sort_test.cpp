@@ -14,8 +14,8 @@
 namespace bochner {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 using Places = std::vector<int64_t>;
 
 TEST(Sort, AgreesWithAStableSortOfTheStandardLibrary) {
@@ -45,7 +45,8 @@ TEST(Sort, AgreesWithAStableSortOfTheStandardLibrary) {
 }
 
 TEST(Sort, OrdersTheWholeRangeOfEachType) {
-  const Tensor x = Tensor::from<float>({kNan, -kInf, 1e-45F, 0.F, -0.F, kInf, -1e-45F, -kNan, 3e38F, -3e38F}, {10});
+  const Tensor x = Tensor::from<float>(
+      {kNotANumber, -kInfinity, 1e-45F, 0.F, -0.F, kInfinity, -1e-45F, -kNotANumber, 3e38F, -3e38F}, {10});
   EXPECT_EQ(argsort(x).to_vector<int64_t>(), (Places{1, 9, 6, 3, 4, 2, 8, 5, 0, 7}));
   EXPECT_EQ(argsort(x.cast(DType::f64)).to_vector<int64_t>(), (Places{1, 9, 6, 3, 4, 2, 8, 5, 0, 7}));
   EXPECT_EQ(argsort(x, 0, true).to_vector<int64_t>(), (Places{0, 7, 5, 8, 2, 3, 4, 6, 9, 1}));
@@ -110,11 +111,11 @@ TEST(Argmax, IsTheFirstOfTheOrder) {
 }
 
 TEST(Argmax, NanIsTheLargest) {
-  const Tensor x = Tensor::from<float>({1, kNan, kInf, kNan}, {4});
+  const Tensor x = Tensor::from<float>({1, kNotANumber, kInfinity, kNotANumber}, {4});
   EXPECT_EQ(argmax(x).item(), 1);
   EXPECT_EQ(argmin(x).item(), 0);
-  EXPECT_EQ(argmin(Tensor::from<float>({kNan, kNan, 2, -1, -1}, {5})).item(), 3);
-  EXPECT_EQ(argmin(Tensor::from<float>({kNan, kNan}, {2})).item(), 0);
+  EXPECT_EQ(argmin(Tensor::from<float>({kNotANumber, kNotANumber, 2, -1, -1}, {5})).item(), 3);
+  EXPECT_EQ(argmin(Tensor::from<float>({kNotANumber, kNotANumber}, {2})).item(), 0);
   EXPECT_EQ(topk(x, 2).indices.to_vector<int64_t>(), (Places{1, 3}));
   EXPECT_EQ(argmax(Tensor::full({3}, -INFINITY)).item(), 0);
 }

@@ -83,7 +83,7 @@ std::string weights(const std::filesystem::path& checkpoint) {
 }
 
 /// All that a run leaves but the times.
-void expect_same_run(const std::filesystem::path& a, const std::filesystem::path& b) {
+void expect_same_model(const std::filesystem::path& a, const std::filesystem::path& b) {
   for (const char* name : {"checkpoint-last", "checkpoint-best"}) EXPECT_EQ(weights(a / name), weights(b / name)) << b;
   const TrainResult first = read_run(a).result;
   const TrainResult second = read_run(b).result;
@@ -135,7 +135,7 @@ TEST(Lra, ComparesAttentionsInOneReport) {
   }
   // Each run is the same as when it runs alone.
   ASSERT_EQ(run_lra(folder, {"--attention=softmax", "--out=alone", "--quiet"}).code, 0);
-  expect_same_run(folder / "alone", folder / "both/softmax");
+  expect_same_model(folder / "alone", folder / "both/softmax");
 
   expect_mistake(run_lra(folder, {"--attention=performer,softmax", "--out=both"}), "both holds runs already");
   const Ended again = run_lra(folder, {"--attention=performer,softmax,none", "--out=both", "--resume"});
@@ -216,7 +216,7 @@ TEST(Lra, AFullDiskKeepsTheLastCheckpoint) {
   expect_failure(full, 1, "File too large");
   const Ended resumed = run_lra(folder, {"--out=full", "--resume", "--quiet"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
-  expect_same_run(folder / "whole", folder / "full");
+  expect_same_model(folder / "whole", folder / "full");
   const std::string command = std::string(BOCHNER_LRA) + " --version >/dev/full";
   expect_failure(Process({"/bin/sh", "-c", command}, folder.path()).wait(), 1, "cannot write to standard output");
 }

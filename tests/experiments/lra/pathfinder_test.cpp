@@ -12,11 +12,8 @@ namespace {
 using test::contents;
 using test::Ended;
 using test::Process;
+using test::run;
 using test::TemporaryFolder;
-
-Ended run(const TemporaryFolder& folder, std::vector<std::string> command) {
-  return Process(command, folder.path()).wait();
-}
 
 Ended train(const TemporaryFolder& folder, std::vector<std::string> arguments) {
   const std::vector<std::string> small = {

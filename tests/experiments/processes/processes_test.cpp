@@ -22,9 +22,8 @@ using test::Process;
 using test::TemporaryFolder;
 using test::Words;
 using test::operator+;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+using test::Clock;
+using test::seconds_since;
 
 /// The process of this rank that mpirun started.
 pid_t process_of(pid_t mpirun, int rank) {

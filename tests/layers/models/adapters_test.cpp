@@ -25,7 +25,7 @@ Tensor noise(const Shape& shape, uint64_t seed) {
   return normal(shape, generator);
 }
 
-BertOptions small() {
+BertOptions adapted_bert() {
   BertOptions options{.vocabulary = 11, .length = 12, .layers = 2, .dim = 8, .hidden = 16, .classes = 3};
   options.attention.heads = 2;
   options.deviation = 0.3;
@@ -138,7 +138,7 @@ TEST(Adapters, AnUpdateOfAFrozenWeightCostsNoProductWithIt) {
 
 TEST(Adapters, OnlyWhatIsAddedLearnsWhereTheRestIsFrozen) {
   Generator init(1);
-  Bert bert({}, small(), init);
+  Bert bert({}, adapted_bert(), init);
   bert.set_trainable(false);
   for (TransformerBlock& block : bert.blocks()) {
     block.adapt_attention(bottleneck(8, init));
@@ -168,7 +168,7 @@ TEST(Adapters, OnlyWhatIsAddedLearnsWhereTheRestIsFrozen) {
 
 TEST(Adapters, SnnkAdaptersLeaveTheModelAsItIsAtFirst) {
   Generator init(1);
-  Bert bert({}, small(), init);
+  Bert bert({}, adapted_bert(), init);
   const Tensor before = scores_of(bert);
   for (TransformerBlock& block : bert.blocks()) {
     block.adapt_attention(snnk_adapter(8, init));
@@ -203,7 +203,7 @@ TEST(Adapters, CountsAreThoseOfThePapers) {
 
 TEST(Adapters, AFeedForwardNetworkIsReplacedByAnSnnkLayer) {
   Generator init(1);
-  Bert bert({}, small(), init);
+  Bert bert({}, adapted_bert(), init);
   const int64_t before = bert.parameter_count();
   bert.blocks()[1].replace_feed_forward({.activation = "relu", .features = 4}, init);
   const Tensor scores = scores_of(bert);
@@ -216,7 +216,7 @@ TEST(Adapters, AFeedForwardNetworkIsReplacedByAnSnnkLayer) {
 
 TEST(Adapters, BundledLayersGiveTheSameScores) {
   Generator init(1);
-  Bert bert({}, small(), init);
+  Bert bert({}, adapted_bert(), init);
   EXPECT_FALSE(bert.bundle());
   bert.blocks()[1].replace_feed_forward({.activation = "relu", .features = 4}, init);
   bert.replace_pooler({.activation = "cos", .features = 6}, init);
@@ -232,7 +232,7 @@ TEST(Adapters, BundledLayersGiveTheSameScores) {
 
 TEST(Adapters, ThePoolerIsReplacedByAnSnnkLayer) {
   Generator init(1);
-  Bert bert({}, small(), init);
+  Bert bert({}, adapted_bert(), init);
   const std::map<std::string, Tensor> before = bert.state();
   const Tensor classifier = before.at("classifier.weight").clone();
   bert.replace_pooler({.activation = "cos", .features = 6}, init);

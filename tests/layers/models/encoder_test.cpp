@@ -22,7 +22,7 @@ namespace {
 
 class EncoderWith : public testing::TestWithParam<std::string> {};
 
-bool all_finite(const Tensor& x) {
+bool is_finite(const Tensor& x) {
   for (const double value : x.to_vector<double>()) {
     if (!std::isfinite(value)) return false;
   }
@@ -43,11 +43,11 @@ TEST_P(EncoderWith, TrainsOnPaddedSequencesWithEitherPooling) {
     Tape tape;
     const Variable logits = model.forward(ids, real, context);
     ASSERT_EQ(logits.shape(), (Shape{2, 3}));
-    EXPECT_TRUE(all_finite(logits.value()));
+    EXPECT_TRUE(is_finite(logits.value()));
     tape.backward(cross_entropy(logits, Tensor::from<int64_t>({0, 2}, {2})));
     for (const Parameter* parameter : model.parameters()) {
       if (parameter->grad.defined()) {
-        EXPECT_TRUE(all_finite(parameter->grad)) << parameter->name;
+        EXPECT_TRUE(is_finite(parameter->grad)) << parameter->name;
       }
     }
     EXPECT_TRUE(model.parameters().front()->grad.defined());

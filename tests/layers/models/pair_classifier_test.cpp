@@ -13,7 +13,7 @@
 namespace bochner {
 namespace {
 
-EncoderOptions small(EncoderOptions::Pair pair, int64_t hidden = 6) {
+EncoderOptions small_pairs(EncoderOptions::Pair pair, int64_t hidden = 6) {
   EncoderOptions options{.vocabulary = 9, .length = 7, .classes = 2, .layers = 1, .dim = 8, .hidden = 8};
   options.attention = {.mechanism = "softmax", .heads = 2};
   options.classifier = hidden;
@@ -46,7 +46,7 @@ class PairHeads : public testing::TestWithParam<EncoderOptions::Pair> {};
 
 /// The trunk alone on each sequence, then the head as its paper writes it.
 TEST_P(PairHeads, ReadBothSequencesThroughOneTrunk) {
-  const EncoderOptions options = small(GetParam());
+  const EncoderOptions options = small_pairs(GetParam());
   Generator init(1);
   PairClassifier model(options, init);
   std::map<std::string, Tensor> state;
@@ -99,7 +99,7 @@ TEST_P(PairHeads, ReadBothSequencesThroughOneTrunk) {
 
 TEST_P(PairHeads, LearnFromBothSequences) {
   Generator init(1), noise(2);
-  PairClassifier model(small(GetParam()), init);
+  PairClassifier model(small_pairs(GetParam()), init);
   const Tensor ids = integers({4, 2, 7}, 1, 9, noise);
   Context context{noise, true};
   Tape tape;
@@ -115,11 +115,11 @@ INSTANTIATE_TEST_SUITE_P(, PairHeads, testing::Values(EncoderOptions::Pair::aren
 TEST(PairClassifier, RefusesWhatIsNoPair) {
   Generator init(1), noise(2);
   Context context{noise, false};
-  PairClassifier model(small(EncoderOptions::Pair::arena, 0), init);
+  PairClassifier model(small_pairs(EncoderOptions::Pair::arena, 0), init);
   EXPECT_EQ(model.forward(integers({3, 2, 5}, 0, 9, noise), {}, context).shape(), (Shape{3, 2}));
   EXPECT_THROW(model.forward(integers({3, 5}, 0, 9, noise), {}, context), Error);
   EXPECT_THROW(model.forward(integers({3, 1, 5}, 0, 9, noise), {}, context), Error);
-  EXPECT_THROW(PairClassifier(small(EncoderOptions::Pair::arena, 1), init), Error);
+  EXPECT_THROW(PairClassifier(small_pairs(EncoderOptions::Pair::arena, 1), init), Error);
 }
 
 }  // namespace

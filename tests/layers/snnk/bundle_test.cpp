@@ -16,23 +16,23 @@
 namespace bochner {
 namespace {
 
-Tensor values(const Shape& shape, uint64_t seed, double deviation = 1) {
+Tensor drawn(const Shape& shape, uint64_t seed, double deviation = 1) {
   Generator generator(seed);
   return normal(shape, generator, 0, deviation);
 }
 
-double largest(const Tensor& x) { return amax(abs(x)).item(); }
+double largest_entry(const Tensor& x) { return amax(abs(x)).item(); }
 
 TEST(Snnk, StandsForALayerInOneLine) {
   Generator generator(1);
   const Linear linear({}, 12, 5, generator);
   Snnk layer = Snnk::from(linear, "sin", 4096, generator);
   EXPECT_EQ(layer.parameter_count(), 5 * 4096);
-  const Tensor x = values({7, 3, 12}, 2, 0.3);
+  const Tensor x = drawn({7, 3, 12}, 2, 0.3);
   const Tensor y = layer.forward(x).value();
   EXPECT_EQ(y.shape(), (Shape{7, 3, 5}));
   // 105 outputs, each with a deviation of about sqrt(2 / 4096)
-  EXPECT_LT(largest(y - sin(linear.forward(x)).value()), 0.15);
+  EXPECT_LT(largest_entry(y - sin(linear.forward(x)).value()), 0.15);
   layer.set_trainable(false);
   EXPECT_EQ(layer.parameter_count(), 0);
   EXPECT_THROW(Snnk::from(linear, "gelu", 8, generator), Error);
@@ -42,9 +42,9 @@ TEST(Snnk, TrainsItsWeightsAndPassesGradientsOn) {
   Generator generator(3);
   Snnk layer({}, 6, 4, {.activation = "cos", .features = 8, .scale_inputs = true}, generator);
   Tape tape;
-  const Variable x = tape.watch(values({3, 6}, 4));
+  const Variable x = tape.watch(drawn({3, 6}, 4));
   const Gradients g = tape.gradients(sum(square(layer.forward(x))), {x, tape.leaf(layer.weight)});
-  EXPECT_GT(largest(g[0].value()), 0);
+  EXPECT_GT(largest_entry(g[0].value()), 0);
   EXPECT_EQ(g[1].shape(), (Shape{4, 8}));
 }
 
@@ -54,10 +54,11 @@ TEST(Snnk, SavesItsFeatures) {
   const SnnkOptions options{.activation = "smooth-relu", .features = 6};
   Snnk a({}, 4, 3, options, one);
   Snnk b({}, 4, 3, options, two);
-  const Tensor x = values({2, 4}, 1, 0.1);
-  EXPECT_GT(largest(a.forward(x).value() - b.forward(x).value()), 0);
+  const Tensor x = drawn({2, 4}, 1, 0.1);
+  EXPECT_GT(largest_entry(a.forward(x).value() - b.forward(x).value()), 0);
   b.load_state(a.state());
-  EXPECT_EQ(largest(a.forward(x).value() - b.forward(x).value()), 0);  // A, chosen from other weights, is part of it
+  EXPECT_EQ(largest_entry(a.forward(x).value() - b.forward(x).value()),
+            0);  // A, chosen from other weights, is part of it
 }
 
 class BundleOf : public testing::TestWithParam<std::string> {};
@@ -74,13 +75,13 @@ TEST_P(BundleOf, RunsCollapseExactly) {
   Bundle bundle({}, {&before, &first, &middle, &second, &after});
   EXPECT_EQ(bundle.stages(), 2);
   EXPECT_EQ(bundle.weight().shape(), (Shape{3, 16}));
-  const Tensor x = values({2, 8, 10}, 6, 0.5);
+  const Tensor x = drawn({2, 8, 10}, 6, 0.5);
   const Tensor expected = after.forward(second.forward(middle.forward(first.forward(before.forward(x))))).value();
   const Tensor found = bundle.forward(x).value();
-  EXPECT_LT(largest(found - expected), 1e-5 * std::max(1.0, largest(expected))) << GetParam();
+  EXPECT_LT(largest_entry(found - expected), 1e-5 * std::max(1.0, largest_entry(expected))) << GetParam();
   // the Jacobian without backpropagation
   bundle.to(Device::cpu(), DType::f64);
-  const Tensor point = values({3, 10}, 7, 0.5).cast(DType::f64);
+  const Tensor point = drawn({3, 10}, 7, 0.5).cast(DType::f64);
   const Tensor J = bundle.jacobian(point);
   for (int64_t o = 0; o < 3; ++o) {
     Tape tape;
@@ -88,7 +89,7 @@ TEST_P(BundleOf, RunsCollapseExactly) {
     const Tensor pick = Tensor::zeros({3, 3}, DType::f64);
     pick.slice(1, o, o + 1).fill_(1);
     const Tensor row = tape.gradients({bundle.forward(leaf)}, {pick}, {leaf})[0].value();
-    EXPECT_LT(largest(row - J.select(1, o)), 1e-8 * std::max(1.0, largest(row))) << GetParam();
+    EXPECT_LT(largest_entry(row - J.select(1, o)), 1e-8 * std::max(1.0, largest_entry(row))) << GetParam();
   }
 }
 
@@ -100,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(Names, BundleOf, testing::ValuesIn(snnk_activations()),
 
 TEST(Bundle, OfANetworkEstimatesItAndItsErrorGrowsWithDepth) {
   Generator g(8);
-  const Tensor x = values({20, 6}, 9, 0.3);
+  const Tensor x = drawn({20, 6}, 9, 0.3);
   double previous = 0;
   for (const int depth : {1, 2}) {
     std::deque<Linear> linears;
@@ -157,8 +158,8 @@ TEST(Ridge, EqualsTheOptimumOfGradientDescent) {
     Snnk layer({}, 5, 2, {.activation = "relu", .features = 6}, g);
     Bundle bundle({}, {&layer});
     bundle.to(Device::cpu(), DType::f64);
-    const Tensor X = values({200, 5}, 12).cast(DType::f64);
-    const Tensor Y = values({200, 2}, 13).cast(DType::f64);
+    const Tensor X = drawn({200, 5}, 12).cast(DType::f64);
+    const Tensor Y = drawn({200, 2}, 13).cast(DType::f64);
     const double best = bundle.fit(X, Y, ridge);
     // Gradient descent on |Phi W^T + b - Y|^2 + ridge |W|^2 from 0, with steps of 1 / L
     const Tensor Phi = bundle.features(X).value();
@@ -174,7 +175,7 @@ TEST(Ridge, EqualsTheOptimumOfGradientDescent) {
     const double descended = sum(square(error())).item() + ridge * sum(square(W)).item();
     EXPECT_NEAR(descended / best, 1, 1e-6);
     EXPECT_GE(descended, best * (1 - 1e-12));
-    EXPECT_LT(largest(W - bundle.weight().value), 1e-4 * largest(W));
+    EXPECT_LT(largest_entry(W - bundle.weight().value), 1e-4 * largest_entry(W));
   }
 }
 
@@ -188,8 +189,8 @@ TEST(Ridge, TrainsABundledNetworkToItsOptimum) {
   Bundle bundle({}, {&before, &first, &second});
   bundle.to(Device::cpu(), DType::f64);
   EXPECT_EQ(bundle.bias(), nullptr);
-  const Tensor X = values({4500, 4}, 32, 0.5).cast(DType::f64);
-  const Tensor Y = values({4500, 6}, 33).cast(DType::f64);
+  const Tensor X = drawn({4500, 4}, 32, 0.5).cast(DType::f64);
+  const Tensor Y = drawn({4500, 6}, 33).cast(DType::f64);
   constexpr double kRidge = 2;
   const double least = bundle.fit(X, Y, kRidge);
   const Tensor Phi = bundle.features(X).value();
@@ -197,13 +198,13 @@ TEST(Ridge, TrainsABundledNetworkToItsOptimum) {
   ASSERT_NE(bundle.bias(), nullptr);
   const Tensor rest = bundle.forward(X).value() - Y;
   EXPECT_NEAR((sum(square(rest)).item() + kRidge * sum(square(W)).item()) / least, 1, 1e-10);
-  EXPECT_LT(largest(matmul(rest.transpose(0, 1), Phi) + W * kRidge), 1e-7 * 4500);
-  EXPECT_LT(largest(sum(rest, {0})), 1e-7 * 4500);
+  EXPECT_LT(largest_entry(matmul(rest.transpose(0, 1), Phi) + W * kRidge), 1e-7 * 4500);
+  EXPECT_LT(largest_entry(sum(rest, {0})), 1e-7 * 4500);
 }
 
 TEST(Ridge, PiecesGiveWhatAllRowsGive) {
-  const Tensor Phi = values({90, 7}, 14).cast(DType::f64);
-  const Tensor Y = values({90, 2}, 15).cast(DType::f64);
+  const Tensor Phi = drawn({90, 7}, 14).cast(DType::f64);
+  const Tensor Y = drawn({90, 2}, 15).cast(DType::f64);
   RidgeFit whole(7, 2);
   whole.add(Phi, Y);
   RidgeFit pieces(7, 2);
@@ -213,8 +214,8 @@ TEST(Ridge, PiecesGiveWhatAllRowsGive) {
   }
   const auto a = whole.solve(0.1);
   const auto b = pieces.solve(0.1);
-  EXPECT_LT(largest(a.weight - b.weight), 1e-12);
-  EXPECT_LT(largest(a.bias - b.bias), 1e-12);
+  EXPECT_LT(largest_entry(a.weight - b.weight), 1e-12);
+  EXPECT_LT(largest_entry(a.bias - b.bias), 1e-12);
   EXPECT_NEAR(a.residual, b.residual, 1e-10);
   EXPECT_THROW(RidgeFit(7, 2).solve(), Error);
   EXPECT_THROW(whole.solve(-1), Error);
@@ -225,16 +226,16 @@ TEST(Blocks, AdapterBeginsAsTheIdentity) {
   Generator g(16);
   SnnkAdapter adapter({}, 12, {.snnk = {.features = 4}}, g);
   EXPECT_EQ(adapter.parameter_count(), 12 * 4 + 12);
-  const Tensor x = values({2, 5, 12}, 17);
-  EXPECT_EQ(largest(adapter.forward(x).value() - x), 0);
+  const Tensor x = drawn({2, 5, 12}, 17);
+  EXPECT_EQ(largest_entry(adapter.forward(x).value() - x), 0);
   {
     Tape tape;
     tape.backward(sum(square(adapter.forward(x))));
   }
-  EXPECT_GT(largest(adapter.parameters().front()->grad), 0);  // of the gate, which is what moves first
+  EXPECT_GT(largest_entry(adapter.parameters().front()->grad), 0);  // of the gate, which is what moves first
   SnnkAdapter down({}, 12, {.snnk = {.features = 4}, .down = 3}, g);
   EXPECT_EQ(down.parameter_count(), 3 * 4 + 3 * 12 + 12);
-  EXPECT_EQ(largest(down.forward(x).value() - x), 0);
+  EXPECT_EQ(largest_entry(down.forward(x).value() - x), 0);
 }
 
 TEST(Blocks, PoolerAndFeedForwardAreBundledAway) {
@@ -244,16 +245,16 @@ TEST(Blocks, PoolerAndFeedForwardAreBundledAway) {
   const SnnkPooler block({}, pooler, classifier, {.activation = "cos", .features = 8}, g);
   Bundle bundle = block.bundle();
   EXPECT_EQ(bundle.parameter_count(), 3 * 8 + 3);
-  const Tensor x = values({5, 16}, 19);
-  EXPECT_LT(largest(bundle.forward(x).value() - block.forward(x).value()), 1e-5);
+  const Tensor x = drawn({5, 16}, 19);
+  EXPECT_LT(largest_entry(bundle.forward(x).value() - block.forward(x).value()), 1e-5);
 
   const Linear in({}, 16, 64, g);
   const Linear out({}, 64, 16, g);
   SnnkFeedForward feed({}, in, out, {.activation = "relu", .features = 8}, g);
   EXPECT_EQ(feed.parameter_count(), 64 * 8 + 64 * 16 + 16);
   const Bundle small = feed.bundle();
-  const Tensor tokens = values({2, 7, 16}, 20);
-  EXPECT_LT(largest(small.forward(tokens).value() - feed.forward(tokens).value()), 1e-5);
+  const Tensor tokens = drawn({2, 7, 16}, 20);
+  EXPECT_LT(largest_entry(small.forward(tokens).value() - feed.forward(tokens).value()), 1e-5);
 }
 
 TEST(Blocks, CostWhatThePaperPrintsForBert) {

@@ -56,7 +56,7 @@ TEST(FourierMeasure, RefusesWhatHasNone) {
   EXPECT_THROW(FourierMeasure::atoms("none", {}), Error);
 }
 
-struct Case {
+struct Setting {
   FourierMeasure measure;
   double x_norm;
   double A;
@@ -69,7 +69,7 @@ struct Case {
 
 TEST(UniversalFeatures, AreUnbiased) {
   constexpr int64_t kDim = 6;
-  const std::vector<Case> cases = {
+  const std::vector<Setting> cases = {
       {FourierMeasure::sine(), 1.0, 0},
       {FourierMeasure::sine(), 1.3, -0.05},
       {FourierMeasure::sine(), 1.3, -0.05, 1, false, 1.4, 0.7},
@@ -84,7 +84,7 @@ TEST(UniversalFeatures, AreUnbiased) {
            "triangle", [](double xi) { return std::complex<double>(1 - xi, xi * (1 - xi)); }, 1),
        0.2, -0.02},
   };
-  for (const Case& c : cases) {
+  for (const Setting& c : cases) {
     const Tensor x = vector_of(kDim, c.x_norm, 1);
     const Tensor w = vector_of(kDim, 0.9, 2);
     for (const double b : {0.0, 0.5}) {
