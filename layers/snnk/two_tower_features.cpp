@@ -17,8 +17,6 @@
 namespace bochner {
 namespace {
 
-Tensor to_f64(const Tensor& x) { return x.cast(DType::f64); }
-
 /// A column (n, 1) of a vector (n).
 Tensor column(const Tensor& x) { return x.reshape({x.size(), 1}); }
 
@@ -28,15 +26,17 @@ Projection Projection::after(const Tensor& W, const Tensor& b) const {
   Projection result;
   result.composed = true;
   const DType dtype = G.dtype();
-  const Tensor bias = column(b.defined() ? to_f64(b) : Tensor::zeros({W.size(0)}, DType::f64));
-  Tensor shift = matmul(to_f64(G), bias);
-  if (offset.defined()) shift = shift + column(to_f64(offset));
-  result.G = matmul(to_f64(G), to_f64(W)).cast(dtype);
+  const Tensor bias = column(b.defined() ? b.cast(DType::f64) : Tensor::zeros({W.size(0)}, DType::f64));
+  Tensor shift = matmul(G.cast(DType::f64), bias);
+  if (offset.defined()) shift = shift + column(offset.cast(DType::f64));
+  result.G = matmul(G.cast(DType::f64), W.cast(DType::f64)).cast(dtype);
   result.offset = shift.reshape({G.size(0)}).cast(dtype);
   // |R z + r|^2 for z = W x + b is the square norm of (R W | R b + r) (x; 1), for which its triangular factor suffices.
-  Tensor norm = concat(std::vector<Tensor>{to_f64(W), bias}, 1) * scale;
+  Tensor norm = concat(std::vector<Tensor>{W.cast(DType::f64), bias}, 1) * scale;
   if (R.defined())
-    norm = concat(std::vector<Tensor>{matmul(to_f64(R), to_f64(W)), matmul(to_f64(R), bias) + column(to_f64(r))}, 1);
+    norm = concat(std::vector<Tensor>{matmul(R.cast(DType::f64), W.cast(DType::f64)),
+                                      matmul(R.cast(DType::f64), bias) + column(r.cast(DType::f64))},
+                  1);
   if (norm.size(0) > norm.size(1)) norm = qr(norm).r;
   const int64_t inputs = W.size(1);
   result.R = norm.slice(1, 0, inputs).contiguous().cast(dtype);
@@ -128,13 +128,13 @@ Tensor TwoTowerFeatures::project_weights(const Tensor& W, const Tensor& b) const
     fail("snnk: weights {}{} for features of {} inputs; they must be (outputs, inputs) and (outputs)", W.shape().str(),
          b.defined() ? " and biases " + b.shape().str() : "", inputs());
   }
-  const Tensor u = matmul(to_f64(W), to_f64(G_).transpose(0, 1));
+  const Tensor u = matmul(W.cast(DType::f64), G_.cast(DType::f64).transpose(0, 1));
   if (offset_ == nullptr || !b.defined()) return u;
-  return u + column(to_f64(b)) * to_f64(*offset_);
+  return u + column(b.cast(DType::f64)) * offset_->cast(DType::f64);
 }
 
 Tensor TwoTowerFeatures::weight_norms(const Tensor& W) const {
-  return sum(to_f64(W) * to_f64(W), {1}, true) * (scale_ * scale_);
+  return sum(W.cast(DType::f64) * W.cast(DType::f64), {1}, true) * (scale_ * scale_);
 }
 
 }  // namespace bochner

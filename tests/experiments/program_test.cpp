@@ -102,24 +102,24 @@ TEST(Program, ARunLeavesACompleteFolder) {
                            "checkpoint-best", "results.json", "report.html"}) {
     EXPECT_TRUE(std::filesystem::exists(run / name)) << name;
   }
-  const auto json = results_of(run);
-  EXPECT_EQ(json["experiment"], "toy");
-  EXPECT_EQ(json["task"], "bowl");
-  EXPECT_EQ(json["protocol"], "paper");
-  EXPECT_EQ(json["overrides"]["steps"], "21");
-  EXPECT_EQ(json["model"]["attention"], "softmax");
-  EXPECT_EQ(json["model"]["dim"], 3);
-  EXPECT_EQ(json["parameters"], 3);
-  EXPECT_EQ(json["seed"], 3);
-  EXPECT_EQ(json["steps"], 21);
-  EXPECT_EQ(json["device"], "cpu");
-  EXPECT_EQ(json["paper"]["value"], 64.7);
-  EXPECT_EQ(json["paper"]["source"], "No paper, Table 1");
-  EXPECT_TRUE(json["build"]["blas"].get<std::string>().starts_with("OpenBLAS"));
+  const auto results = results_of(run);
+  EXPECT_EQ(results["experiment"], "toy");
+  EXPECT_EQ(results["task"], "bowl");
+  EXPECT_EQ(results["protocol"], "paper");
+  EXPECT_EQ(results["overrides"]["steps"], "21");
+  EXPECT_EQ(results["model"]["attention"], "softmax");
+  EXPECT_EQ(results["model"]["dim"], 3);
+  EXPECT_EQ(results["parameters"], 3);
+  EXPECT_EQ(results["seed"], 3);
+  EXPECT_EQ(results["steps"], 21);
+  EXPECT_EQ(results["device"], "cpu");
+  EXPECT_EQ(results["paper"]["value"], 64.7);
+  EXPECT_EQ(results["paper"]["source"], "No paper, Table 1");
+  EXPECT_TRUE(results["build"]["blas"].get<std::string>().starts_with("OpenBLAS"));
   // The best by validation, and the test of that same model: this bowl's test loss is its validation loss + 1.
-  const double valid = json["metrics"]["valid"]["loss"];
-  EXPECT_NEAR(json["metrics"]["test"]["loss"].get<double>(), valid + 1, 1e-12);
-  EXPECT_LE(valid, json["metrics"]["last"]["valid"]["loss"].get<double>());
+  const double valid = results["metrics"]["valid"]["loss"];
+  EXPECT_NEAR(results["metrics"]["test"]["loss"].get<double>(), valid + 1, 1e-12);
+  EXPECT_LE(valid, results["metrics"]["last"]["valid"]["loss"].get<double>());
   for (const MetricsLine& line : parse_metrics(contents(run / "metrics.jsonl")).lines) {
     if (line.split == "valid") {
       EXPECT_LE(valid, *find_metric(line.metrics, "loss"));
@@ -129,7 +129,7 @@ TEST(Program, ARunLeavesACompleteFolder) {
   EXPECT_EQ(ended.err.find('\033'), std::string::npos) << "no terminal, no bar";
 
   const RunRecord record = read_run(run);
-  EXPECT_EQ(record.result.best_step, json["metrics"]["best_step"]);
+  EXPECT_EQ(record.result.best_step, results["metrics"]["best_step"]);
   EXPECT_FALSE(record.curves.empty());
 }
 
