@@ -308,7 +308,8 @@ TEST_P(Linalg, NonFiniteInputIsRefusedWithItsPlace) {
                                                       [&] { solve(a, b); },
                                                       [&] { solve(identity(4, GetParam()), a.select(0, 1)); },
                                                       [&] { least_squares(a, b); }};
-    for (const auto& call : calls) EXPECT_NE(message_of(call).find("must be finite"), std::string::npos) << message_of(call);
+    for (const auto& call : calls)
+      EXPECT_NE(message_of(call).find("must be finite"), std::string::npos) << message_of(call);
     EXPECT_NE(message_of([&] { svd(a); }).find("(1, 2, 3) of (3, 4, 4)"), std::string::npos);
   }
 }
