@@ -47,7 +47,7 @@ int32_t id_of(const WordpieceVocabulary& vocabulary, std::string_view token) {
        vocabulary.file, token, vocabulary.pieces.size());
 }
 
-/// SpecialNames of the five special tokens.
+/// Names of the five special tokens.
 struct SpecialNames {
   std::string unknown = "[UNK]", begin = "[CLS]", end = "[SEP]", padding = "[PAD]", mask = "[MASK]";
 };

@@ -15,21 +15,14 @@
 #include "engine/ops/optimizer_step.h"
 #include "engine/random.h"
 #include "tests/autograd/op_info.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
 
-using Write = std::function<void(const Tensor&)>;
+using test::message_of;
 
-template <class F>
-std::string message_of(const F& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using Write = std::function<void(const Tensor&)>;
 
 Tensor numbers(const Shape& shape, uint64_t seed) {
   Generator generator(seed);

@@ -13,20 +13,14 @@
 #include "autograd/recompute.h"
 #include "engine/allocator.h"
 #include "engine/random.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
 
-Parameter scalar(const std::string& name, double value) { return {name, Tensor::scalar(value, DType::f64), {}}; }
+using test::message_of;
 
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+Parameter scalar(const std::string& name, double value) { return {name, Tensor::scalar(value, DType::f64), {}}; }
 
 TEST(Tape, WithoutOneNothingIsRecorded) {
   Parameter w = scalar("w", 3);
@@ -96,17 +90,18 @@ TEST(Tape, BackwardFreesAsItGoes) {
 TEST(Tape, MistakesAreNamed) {
   Tape tape;
   const Variable x = tape.watch(Tensor::zeros({2, 3}));
-  EXPECT_EQ(error_of([&] { tape.backward(x); }),
+  EXPECT_EQ(message_of([&] { tape.backward(x); }),
             "backward: f32 (2, 3) cpu has 6 elements; give its gradient, or reduce it to one");
-  EXPECT_NE(error_of([&] { tape.gradients(sum(x), {Variable(Tensor::zeros({1}))}); }).find("not watched by this tape"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of([&] { tape.gradients(sum(x), {Variable(Tensor::zeros({1}))}); }).find("not watched by this tape"),
+      std::string::npos);
 }
 
 TEST(Tape, NamesTheFirstOpThatIsNotFinite) {
   Tape tape({.check_finite = true});
   const Variable x = tape.watch(Tensor::full({3}, -1.0, DType::f64));
   const Variable y = x * 2;
-  const std::string message = error_of([&] { log(y) + y; });
+  const std::string message = message_of([&] { log(y) + y; });
   EXPECT_TRUE(message.starts_with("log: the first NaN or Inf appears in its output f64 (3,)")) << message;
 }
 

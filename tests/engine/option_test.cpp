@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "engine/error.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
+
+using test::message_of;
 
 struct Kernel {
   enum class Shape { gaussian, cauchy, laplace };
@@ -27,15 +30,6 @@ OptionList list_of(Kernel& kernel, const std::string& owner = "") {
   OptionList list(owner);
   kernel.options(list);
   return list;
-}
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Options, AreReadFromTextAndWrittenAsText) {
@@ -73,7 +67,7 @@ TEST(Options, AnErrorNamesOwnerOptionValueAndRange) {
   Kernel kernel;
   OptionList list = list_of(kernel, "performer");
   const auto assigned = [&](const char* name, const char* text) {
-    return refusal([&] { list.at(name).assign(text); });
+    return message_of([&] { list.at(name).assign(text); });
   };
   EXPECT_EQ(assigned("features", "0"), "performer: features: 0 is not at least 1");
   EXPECT_EQ(assigned("features", "8.5"), "performer: features: '8.5' is not a whole number");
@@ -94,10 +88,10 @@ TEST(Options, ValuesSetByCodeAreChecked) {
   Kernel kernel;
   EXPECT_NO_THROW(list_of(kernel).validate());
   kernel.width = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(refusal([&] { list_of(kernel, "k").validate(); }), "k: width: nan is not above 0 and below 2");
+  EXPECT_EQ(message_of([&] { list_of(kernel, "k").validate(); }), "k: width: nan is not above 0 and below 2");
   kernel = {};
   kernel.shape = Kernel::Shape::laplace;  // which has no text
-  EXPECT_EQ(refusal([&] { list_of(kernel, "k").validate(); }),
+  EXPECT_EQ(message_of([&] { list_of(kernel, "k").validate(); }),
             "k: shape: a value of its type that is not one of gaussian, cauchy");
 }
 

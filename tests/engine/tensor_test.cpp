@@ -6,9 +6,12 @@
 
 #include "engine/sanitizer.h"
 #include "tests/engine/ops/counting.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
+
+using test::message_of;
 
 TEST(Tensor, TransposeIsAViewWithoutACopy) {
   const Tensor x = counting({2, 3});
@@ -86,20 +89,12 @@ TEST(Tensor, EmptyAndRankZeroTensorsWork) {
 }
 
 TEST(Tensor, ErrorsNameShapesAndRule) {
-  const auto message = [](auto&& f) -> std::string {
-    try {
-      f();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
   const Tensor x = counting({2, 3});
-  EXPECT_EQ(message([&] { x.reshape({4}); }), "reshape: (2, 3) has 6 elements, (4,) has 4");
-  EXPECT_EQ(message([&] { x.select(1, 3); }), "select: index 3 lies outside axis 1 of (2, 3)");
+  EXPECT_EQ(message_of([&] { x.reshape({4}); }), "reshape: (2, 3) has 6 elements, (4,) has 4");
+  EXPECT_EQ(message_of([&] { x.select(1, 3); }), "select: index 3 lies outside axis 1 of (2, 3)");
   const Scope outer("encoder");
   const Scope inner("2");
-  EXPECT_EQ(message([&] { x.expand({2, 4}); }), "expand: (2, 3) does not broadcast to (2, 4) [encoder.2]");
+  EXPECT_EQ(message_of([&] { x.expand({2, 4}); }), "expand: (2, 3) does not broadcast to (2, 4) [encoder.2]");
   EXPECT_THROW(Tensor::empty({int64_t{1} << 40, int64_t{1} << 40}), Error);
 }
 

@@ -7,6 +7,7 @@
 #include "engine/nearest.h"
 #include "experiments/common/config/ini.h"
 #include "tests/experiments/process.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
@@ -69,12 +70,7 @@ void load(Loaded& loaded, const std::vector<std::string>& arguments, const Envir
 
 std::string error_of(const std::vector<std::string>& arguments, const Environment& environment = {}) {
   Loaded loaded;
-  try {
-    load(loaded, arguments, environment);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::message_of([&] { load(loaded, arguments, environment); });
 }
 
 TEST(Config, LaterSourcesWin) {

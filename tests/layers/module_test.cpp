@@ -12,9 +12,12 @@
 #include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/linear.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
+
+using test::message_of;
 
 class Pair : public Module {
  public:
@@ -39,15 +42,6 @@ class Tower : public Module {
   Pair first_;
   Pair second_;
 };
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Module, NamesAreDottedPaths) {
   Tower tower(1);

@@ -6,18 +6,12 @@
 #include <map>
 
 #include "layers/attention/mechanism.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
 
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using test::message_of;
 
 // Programs show each name once, for all mechanisms that have it.
 TEST(MechanismOptions, OfOneNameAreTheSameInEachMechanism) {
@@ -62,29 +56,32 @@ TEST(MechanismOptions, OutOfRangeAreRefusedInCode) {
 }
 
 TEST(MechanismOptions, AnErrorNamesMechanismOptionValueAndRange) {
-  EXPECT_EQ(refusal([] {
+  EXPECT_EQ(message_of([] {
               MechanismOptions("skyformer", {{"features", 0}});
             }),
             "skyformer: features: 0 is not at least 1");
-  EXPECT_EQ(refusal([] { MechanismOptions("skyformer", {{"gamma", -0.5}}); }), "skyformer: gamma: -0.5 is not above 0");
-  EXPECT_EQ(refusal([] {
+  EXPECT_EQ(message_of([] {
+              MechanismOptions("skyformer", {{"gamma", -0.5}});
+            }),
+            "skyformer: gamma: -0.5 is not above 0");
+  EXPECT_EQ(message_of([] {
               MechanismOptions("softmax", {{"dropout", 1}});
             }),
             "softmax: dropout: 1 is not at least 0 and below 1");
-  EXPECT_EQ(refusal([] {
+  EXPECT_EQ(message_of([] {
               MechanismOptions("performer", {{"coupling", "givans"}});
             }),
             "performer: coupling: there is no 'givans'; did you mean 'givens'? Valid: independent, orthogonal, "
             "hadamard, givens");
-  EXPECT_EQ(refusal([] {
+  EXPECT_EQ(message_of([] {
               MechanismOptions("softmax", {{"features", 8}});
             }).substr(0, 40),
             "softmax: there is no option 'features'; ");
-  EXPECT_EQ(refusal([] {
+  EXPECT_EQ(message_of([] {
               MechanismOptions("reformer", {{"hash", 8}});
             }),
             "reformer: there is no option 'hash'; did you mean 'hashes'? Valid: block, length, as, hashes");
-  EXPECT_NE(refusal([] { MechanismOptions("perfomer"); }).find("the nearest is 'performer'"), std::string::npos);
+  EXPECT_NE(message_of([] { MechanismOptions("perfomer"); }).find("the nearest is 'performer'"), std::string::npos);
 }
 
 TEST(MechanismOptions, ValuesThatAListChangedAreCheckedWhereTheMechanismIsMade) {
@@ -93,7 +90,7 @@ TEST(MechanismOptions, ValuesThatAListChangedAreCheckedWhereTheMechanismIsMade) 
     void options(OptionList& list) { list("width", width, "a width").above(0); }
   };
   Generator init(1);
-  EXPECT_EQ(refusal([&] { make_mechanism({}, 1, 4, MechanismOptions::of("softmax", Widths{-1}), init); }),
+  EXPECT_EQ(message_of([&] { make_mechanism({}, 1, 4, MechanismOptions::of("softmax", Widths{-1}), init); }),
             "softmax: width: -1 is not above 0");
 }
 
@@ -118,7 +115,10 @@ TEST(MechanismOptions, SetKnownLeavesOutWhatTheMechanismDoesNotHave) {
   EXPECT_EQ(MechanismOptions("performer").set_known(settings).text("features"), "16");
   EXPECT_EQ(MechanismOptions("local").set_known(settings).text("block"), "4");
   EXPECT_FALSE(MechanismOptions("local").set_known(settings).has("features"));
-  EXPECT_EQ(refusal([] { MechanismOptions("local").set_known({{"block", 0}}); }), "local: block: 0 is not at least 1");
+  EXPECT_EQ(message_of([] {
+              MechanismOptions("local").set_known({{"block", 0}});
+            }),
+            "local: block: 0 is not at least 1");
 }
 
 TEST(MechanismOptions, TheModelGivesALengthWhereNoneWasSaid) {
@@ -126,7 +126,7 @@ TEST(MechanismOptions, TheModelGivesALengthWhereNoneWasSaid) {
   EXPECT_EQ(MechanismOptions("linformer", {{"length", 80}}).set_default_length(50).text("length"), "80");
   EXPECT_FALSE(MechanismOptions("softmax").set_default_length(50).has("length"));
   Generator init(1);
-  EXPECT_EQ(refusal([&] { make_mechanism({}, 1, 4, "linformer", init); }),
+  EXPECT_EQ(message_of([&] { make_mechanism({}, 1, 4, "linformer", init); }),
             "linformer: its projections belong to positions; give the option length");
 }
 

@@ -12,6 +12,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/parallel.h"
+#include "tests/engine/ops/oracle.h"
 #include "tests/layers/every_mechanism.h"
 
 namespace bochner {
@@ -75,14 +76,7 @@ TEST_P(EveryMechanism, GradientsOfInputsAndParametersAgreeWithDifferences) {
       ASSERT_TRUE(parameter->grad.defined()) << parameter->name;
       const std::vector<double> gradient = parameter->grad.to_vector<double>();
       for (int64_t i = 0; i < parameter->value.size(); i += 5) {
-        double& entry = parameter->value.data<double>()[i];
-        const double x = entry;
-        entry = x + 1e-5;
-        const double up = value();
-        entry = x - 1e-5;
-        const double down = value();
-        entry = x;
-        const double difference = (up - down) / 2e-5;
+        const double difference = oracle::difference(value, parameter->value, i);
         EXPECT_NEAR(gradient[static_cast<size_t>(i)], difference, 1e-6 * std::max(1.0, std::abs(difference)))
             << parameter->name << " at " << i;
       }

@@ -16,9 +16,12 @@
 #include "engine/ops/matmul.h"
 #include "engine/random.h"
 #include "layers/attention/mechanism.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
+
+using test::message_of;
 
 class EncoderWith : public testing::TestWithParam<std::string> {};
 
@@ -318,16 +321,13 @@ TEST(Encoder, ATrunkOfItsOwnIsThatOfTheWholeModel) {
 }
 
 TEST(Encoder, ImpossibleSizesAreRefused) {
-  const auto message = [](auto&& change) -> std::string {
-    try {
+  const auto message = [](auto&& change) {
+    return message_of([&] {
       EncoderOptions options = Small::base();
       change(options);
       Generator init(1);
       SequenceClassifier model(options, init);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+    });
   };
   EXPECT_EQ(message([](EncoderOptions& o) { o.attention.heads = 3; }),
             "attention: 3 heads do not divide the model size 8; choose a divisor, or give the head size");
