@@ -28,6 +28,7 @@ void run(glue::Config& config, Session& session) {
   const auto texts = std::make_shared<const glue::Texts>(task.load(config.run, messages_to(session.log)));
   config.settle(session.fields, texts->train.tokens->size());
   config.optim.schedule_of(config.run.steps);
+  const auto memory = std::make_shared<TrunkStates>(say);
   std::shared_ptr<Module> model;  // of the latest run
   std::set<std::string> frozen;
   session.draw = [&](const RunRecord& record) {
@@ -37,12 +38,12 @@ void run(glue::Config& config, Session& session) {
   };
   session.measure = [&](const RunRecord&) { return cost(config, dynamic_cast<Bert&>(*model)); };
   train_runs(session, plan_by(task, config.run, config.optim), [&] {
-    Problem problem = glue::problem_of(config, task, texts, say);
+    Problem problem = glue::problem_of(config, task, texts, memory, say);
     model = problem.model;
     frozen = problem.base.tensors;
     if (config.model.ridge >= 0 && !asks_a_run(config.run)) {
       fit_bundle(config.model, config.run, problem, [&](const Examples& batch, Context& context) {
-        return dynamic_cast<Bert&>(*model).forward({batch.at("ids"), batch.at("mask"), batch.at("types")}, context);
+        return glue::states_of(dynamic_cast<Bert&>(*model), batch, context);
       });
     }
     return std::make_unique<Learner>(config.run, config.optim, std::move(problem));

@@ -35,7 +35,7 @@ std::vector<Baseline> majority(const Texts& texts, const std::vector<Metric>& me
 
 using Forward = std::function<Outputs(const Examples&, Context&)>;
 
-double accuracy_on(TextFeed& feed, const Forward& forward, Device device) {
+double accuracy_on(Feed& feed, const Forward& forward, Device device) {
   Generator noise(0);
   Context context{noise, false};
   std::vector<int64_t> guesses;
@@ -55,14 +55,17 @@ Examples TextFeed::next() {
   Batch batch = loader_.next();
   const int64_t rows = batch.ids.size(0);
   const int64_t length = batch.ids.size(1);
-  Tensor types = Tensor::zeros({rows, length}, DType::i64);
-  const auto* lengths = batch.lengths.data<int64_t>();
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t first = texts_->first[static_cast<size_t>(batch.examples[static_cast<size_t>(i)])];
-    auto* row = types.data<int64_t>() + i * length;
-    std::fill(row + first, row + lengths[i], 1);
+  Examples examples{{}, std::move(batch.examples)};
+  if (inputs_) {
+    Tensor types = Tensor::zeros({rows, length}, DType::i64);
+    const auto* lengths = batch.lengths.data<int64_t>();
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t first = texts_->first[static_cast<size_t>(examples.numbers[static_cast<size_t>(i)])];
+      auto* row = types.data<int64_t>() + i * length;
+      std::fill(row + first, row + lengths[i], 1);
+    }
+    examples.tensors = {{"ids", batch.ids}, {"mask", batch.mask}, {"types", types}};
   }
-  Examples examples{{{"ids", batch.ids}, {"mask", batch.mask}, {"types", types}}, std::move(batch.examples)};
   if (texts_->scores.empty()) {
     examples.tensors.emplace_back("labels", batch.labels);
   } else {
@@ -109,8 +112,13 @@ std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say
   return bert;
 }
 
+Variable states_of(const Bert& bert, const Examples& batch, Context& context) {
+  if (batch.has("states")) return batch.at("states");
+  return bert.forward({batch.at("ids"), batch.at("mask"), batch.at("types")}, context);
+}
+
 Problem problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
-                   const Say& say) {
+                   const std::shared_ptr<TrunkStates>& memory, const Say& say) {
   const RunOptions& run = config.run;
   Problem problem;
   const std::shared_ptr<Bert> bert = make_bert(config, texts->outputs(), say, problem.base);
@@ -119,25 +127,29 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
          bert->options().vocabulary);
   }
   const LoaderOptions in_order = order_of(run, *texts, false);
-  const auto feed_of = [texts](const Encoded& encoded, const LoaderOptions& options) {
-    return std::make_unique<TextFeed>(std::shared_ptr<const Encoded>(texts, &encoded), options);
+  const auto opens = [texts, run](const Encoded& encoded) -> OpenFeed {
+    return [texts, run, &encoded](bool shuffle, bool inputs) {
+      return std::make_unique<TextFeed>(std::shared_ptr<const Encoded>(texts, &encoded), order_of(run, *texts, shuffle),
+                                        inputs);
+    };
   };
+  const StatesOf states = [bert](const Examples& batch, Context& context) { return states_of(*bert, batch, context); };
   problem.model = bert;
-  problem.forward = [bert](const Examples& examples, Context& context) -> Outputs {
-    const Variable x = bert->forward({examples.at("ids"), examples.at("mask"), examples.at("types")}, context);
-    return {bert->class_scores(bert->pool(x), context)};
+  problem.forward = [bert, states](const Examples& batch, Context& context) -> Outputs {
+    return {bert->class_scores(bert->pool(states(batch, context)), context)};
   };
   if (texts->is_regression()) {
     problem.objective = std::make_shared<Regression>();
   } else {
     problem.objective = std::make_shared<Classification>("labels", texts->corpus->classes);
   }
-  problem.train = feed_of(texts->train, order_of(run, *texts, true));
-  problem.split = [texts, feed_of, in_order](Split) { return feed_of(texts->dev[0], in_order); };
   problem.remarks = texts->remarks;
   problem.metrics = metrics_named(task.metrics, texts->outputs());
   problem.groups = rules_of(method_of(config.model), config.model, *bert);
   keep_frozen(problem.base, problem.groups);
+  const FrozenTrunk trunk(memory, bert, states, repeats_of(*bert, bert->options(), problem.groups), run);
+  problem.train = trunk.feed("train", opens(texts->train), true);
+  problem.split = [trunk, dev = opens(texts->dev[0])](Split) { return trunk.feed("dev", dev, false); };
   problem.baselines = [texts, metrics = problem.metrics] { return majority(*texts, metrics); };
   for (const TestSet& test : test_sets(run, *config.text, *texts->corpus)) {
     problem.asked.push_back({test.submission, [run, text = config.text, texts, test, in_order] {
@@ -147,10 +159,10 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
                              }});
   }
   if (texts->dev.size() > 1) {
-    problem.further = [texts, feed_of, in_order, forward = problem.forward, device = Device::named(run.device)](
-                          Split split, const Answers&, Metrics& metrics) {
+    problem.further = [mismatched = opens(texts->dev[1]), forward = problem.forward,
+                       device = Device::named(run.device)](Split split, const Answers&, Metrics& metrics) {
       if (split != Split::test) return;
-      metrics.emplace_back("accuracy-mismatched", accuracy_on(*feed_of(texts->dev[1], in_order), forward, device));
+      metrics.emplace_back("accuracy-mismatched", accuracy_on(*mismatched(false, true), forward, device));
     };
   }
   return problem;

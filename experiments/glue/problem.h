@@ -3,16 +3,17 @@
 
 #include "datasets/loader.h"
 #include "experiments/glue/config.h"
+#include "experiments/learners/adaptation/frozen_trunk.h"
 #include "layers/models/bert.h"
 
 namespace bochner::glue {
 
 /// Batches of encoded texts, each as long as its longest: `ids` and `types` (n, length), `mask` (n, length), true at
-/// real tokens, and `labels` (n) or, of regression, `values` (n).
+/// real tokens, and `labels` (n) or, of regression, `values` (n). Without `inputs` these alone.
 class TextFeed final : public Feed {
  public:
-  TextFeed(std::shared_ptr<const Encoded> texts, const LoaderOptions& options)
-      : texts_(std::move(texts)), loader_(texts_->tokens, options) {}
+  TextFeed(std::shared_ptr<const Encoded> texts, const LoaderOptions& options, bool inputs = true)
+      : texts_(std::move(texts)), loader_(texts_->tokens, options), inputs_(inputs) {}
   Examples next() override;
   void go_to(int64_t step) override;
   int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
@@ -21,6 +22,7 @@ class TextFeed final : public Feed {
  private:
   std::shared_ptr<const Encoded> texts_;
   Loader loader_;
+  bool inputs_;
 };
 
 /// The model that config.json of --pretrained describes, with a classifier of so many outputs and the attention and the
@@ -30,9 +32,13 @@ BertOptions bert_options(const Config& config, int64_t outputs);
 /// receives their file, and the names of all parameters in it that are as they are there.
 std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say, Problem::Base& base);
 
+/// The states of all tokens of a batch, or `states` where it has them (frozen_trunk.h).
+Variable states_of(const Bert& bert, const Examples& batch, Context& context);
+
 /// GLUE's test labels are not public: validation and test both use the development set, as in the papers. Of MNLI that
-/// is the set of the same genres; the test also gives accuracy-mismatched, on the other genres.
+/// is the set of the same genres; the test also gives accuracy-mismatched, on the other genres. `memory` is where a
+/// frozen trunk's states of the training and the development set stay.
 Problem problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
-                   const Say& say);
+                   const std::shared_ptr<TrunkStates>& memory, const Say& say);
 
 }  // namespace bochner::glue

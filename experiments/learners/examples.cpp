@@ -7,6 +7,10 @@
 
 namespace bochner {
 
+bool Examples::has(std::string_view name) const {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const auto& own) { return own.first == name; });
+}
+
 const Tensor& Examples::at(std::string_view name) const {
   std::string known;
   for (const auto& [own, tensor] : tensors) {

@@ -24,6 +24,7 @@ struct Examples {
   std::vector<int64_t> numbers;  ///< of the examples in their data set
 
   int64_t size() const { return static_cast<int64_t>(numbers.size()); }
+  bool has(std::string_view name) const;
   /// An Error lists what there is.
   const Tensor& at(std::string_view name) const;
   Examples to(Device device) const;

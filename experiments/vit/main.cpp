@@ -18,6 +18,7 @@ void run(vit::Config& config, Session& session) {
   const auto sets = std::make_shared<const images::ImageSets>(task.load(config.run, messages_to(session.log)));
   config.settle_length(session.fields, config.run, config.optim, sets->train.count(), config.epochs);
   config.optim.schedule_of(config.run.steps);
+  const auto memory = std::make_shared<TrunkStates>(say);
   std::shared_ptr<Vit> model;  // of the latest run
   std::set<std::string> frozen;
   session.draw = [&](const RunRecord& record) {
@@ -26,7 +27,7 @@ void run(vit::Config& config, Session& session) {
   };
   session.measure = [&](const RunRecord&) { return vit::cost(config, *model); };
   train_runs(session, plan_by(task, config.run, config.optim), [&] {
-    Problem problem = vit::problem_of(config, task, sets, say);
+    Problem problem = vit::problem_of(config, task, sets, memory, say);
     model = std::dynamic_pointer_cast<Vit>(problem.model);
     frozen = problem.base.tensors;
     if (config.model.ridge >= 0 && !asks_a_run(config.run)) {

@@ -75,10 +75,12 @@ Examples ImageFeed::next() {
   const Generator of_epoch = Generator(order_.seed).fork(kChanges).fork(static_cast<uint64_t>(epoch));
   for (const int64_t i : batch.numbers) {
     labels.push_back(images_->labels[static_cast<size_t>(i)]);
-    if (!order_.shuffle || !augmentation_.is_any()) continue;
+    if (!order_.shuffle || !augmentation_.is_any() || !order_.inputs) continue;
     changes.push_back(images::drawn(augmentation_, of_epoch.fork(static_cast<uint64_t>(i))));
   }
-  batch.tensors.emplace_back("pixels", images::prepared(*images_, batch.numbers, preparation_, changes));
+  if (order_.inputs) {
+    batch.tensors.emplace_back("pixels", images::prepared(*images_, batch.numbers, preparation_, changes));
+  }
   batch.tensors.emplace_back("labels", Tensor::from(labels, {end - begin}));
   return batch;
 }
@@ -92,34 +94,40 @@ std::shared_ptr<Vit> make_vit(const Config& config, const Say& say, Problem::Bas
 }
 
 Variable states_of(const Vit& vit, const Examples& batch, Context& context) {
-  return vit.forward(batch.at("pixels"), context);
+  return batch.has("states") ? batch.at("states") : vit.forward(batch.at("pixels"), context);
 }
 
 Problem problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
-                   const Say& say) {
+                   const std::shared_ptr<TrunkStates>& memory, const Say& say) {
   const images::Preparation preparation = config.preparation();
   Problem problem;
   const std::shared_ptr<Vit> vit = make_vit(config, say, problem.base);
-  const auto feed_of = [sets, preparation, augmentation = config.images->augmentation](const images::Images& images,
-                                                                                       const ImageFeed::Order& order) {
-    return std::make_unique<ImageFeed>(std::shared_ptr<const images::Images>(sets, &images), preparation, augmentation,
-                                       order);
+  const images::Augmentation augmentation = config.images->augmentation;
+  const auto opens = [sets, preparation, augmentation, run = config.run](const images::Images& images) -> OpenFeed {
+    return [=, &images](bool shuffle, bool inputs) {
+      const ImageFeed::Order order{
+          .batch = run.batch, .shuffle = shuffle, .seed = stream_of(run.seed, Stream::order).seed(), .inputs = inputs};
+      return std::make_unique<ImageFeed>(std::shared_ptr<const images::Images>(sets, &images), preparation,
+                                         augmentation, order);
+    };
   };
+  const StatesOf states = [vit](const Examples& batch, Context& context) { return states_of(*vit, batch, context); };
   problem.model = vit;
-  problem.forward = [vit](const Examples& batch, Context& context) -> Outputs {
-    return {vit->class_scores(vit->pool(states_of(*vit, batch, context)), context)};
+  problem.forward = [vit, states](const Examples& batch, Context& context) -> Outputs {
+    return {vit->class_scores(vit->pool(states(batch, context)), context)};
   };
   problem.objective = std::make_shared<Classification>("labels", sets->classes);
-  problem.train =
-      feed_of(sets->train,
-              {.batch = config.run.batch, .shuffle = true, .seed = stream_of(config.run.seed, Stream::order).seed()});
-  problem.split = [sets, feed_of, batch = config.run.batch](Split split) {
-    return feed_of(split == Split::valid ? sets->valid : sets->test, {.batch = batch});
-  };
   problem.remarks = sets->remarks;
   problem.metrics = metrics_named(task.metrics, std::ssize(sets->classes));
   problem.groups = rules_of(method_of(config.model), config.model, *vit);
   keep_frozen(problem.base, problem.groups);
+  TrunkRepeats repeats = repeats_of(*vit, vit->options(), problem.groups);
+  repeats.training = repeats.training && !augmentation.is_any();
+  const FrozenTrunk trunk(memory, vit, states, repeats, config.run);
+  problem.train = trunk.feed("train", opens(sets->train), true);
+  problem.split = [trunk, valid = opens(sets->valid), test = opens(sets->test)](Split split) {
+    return split == Split::valid ? trunk.feed("valid", valid, false) : trunk.feed("test", test, false);
+  };
   problem.baselines = [sets, metrics = problem.metrics] { return majority(*sets, metrics); };
   return problem;
 }

@@ -1,6 +1,7 @@
 // Images and a Vision Transformer, as a Problem of the Learner.
 #pragma once
 
+#include "experiments/learners/adaptation/frozen_trunk.h"
 #include "experiments/learners/learner.h"
 #include "experiments/vit/config.h"
 
@@ -14,6 +15,7 @@ class ImageFeed final : public Feed {
     int64_t batch = 64;
     bool shuffle = false;
     uint64_t seed = 0;
+    bool inputs = true;  ///< whether there are `pixels`
   };
 
   /// `augmentation` applies where the images are shuffled.
@@ -40,11 +42,12 @@ class ImageFeed final : public Feed {
 std::shared_ptr<Vit> make_vit(const Config& config, const std::function<void(const std::string&)>& say,
                               Problem::Base& base);
 
-/// The states of all tokens of a batch.
+/// The states of all tokens of a batch, or `states` where it has them (frozen_trunk.h).
 Variable states_of(const Vit& vit, const Examples& batch, Context& context);
 
+/// `memory` is where a frozen trunk's states of the images stay, those of training unless they change in each epoch.
 Problem problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
-                   const std::function<void(const std::string&)>& say);
+                   const std::shared_ptr<TrunkStates>& memory, const std::function<void(const std::string&)>& say);
 
 /// What the scores of 8 random images cost.
 Metrics cost(const Config& config, Vit& vit);

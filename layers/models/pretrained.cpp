@@ -23,6 +23,16 @@ Variable PretrainedModel::class_scores(const Variable& pooled, Context& context)
   return classifier_->forward(x);
 }
 
+std::vector<Parameter*> PretrainedModel::trunk_parameters() {
+  std::vector<Parameter*> trunk = parameters();
+  for (Module* head :
+       std::initializer_list<Module*>{pooler_.get(), classifier_.get(), snnk_pooler_.get(), bundle_.get()}) {
+    if (head == nullptr) continue;
+    for (Parameter* parameter : head->parameters()) std::erase(trunk, parameter);
+  }
+  return trunk;
+}
+
 void PretrainedModel::replace_pooler(const SnnkOptions& options, Generator& init) {
   if (pooler_ == nullptr || classifier_ == nullptr) fail("{}: there is no pooler with a classifier to replace", type());
   snnk_pooler_ = std::make_unique<SnnkPooler>(sub("snnk_pooler"), *pooler_, *classifier_, options, init);

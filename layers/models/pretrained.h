@@ -38,6 +38,8 @@ class PretrainedModel : public Module {
   virtual std::deque<TransformerBlock>& blocks() = 0;
   Linear* pooler() { return pooler_.get(); }          ///< null where there is none
   Linear* classifier() { return classifier_.get(); }  ///< likewise
+  /// The parameters of all but pooler and classifier, or what took their place.
+  std::vector<Parameter*> trunk_parameters();
   /// Puts an SNNK layer in the place of the pooler (SNNK §4.3.1). It starts from the weights of pooler and classifier.
   void replace_pooler(const SnnkOptions& options, Generator& init);
   /// Makes one matrix of every SNNK layer and the product behind it, of the pooler the classifier (SNNK 3.3), which is

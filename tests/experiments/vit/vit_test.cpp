@@ -205,6 +205,24 @@ TEST_F(VitProgram, EveryPresetTrainsAndIsOneOfAMethod) {
   }
 }
 
+TEST_F(VitProgram, AFrozenTrunkRunsOnceOverImagesThatStayAsTheyAre) {
+  const auto loss = [&](const std::string& preset, const std::string& more, bool once) {
+    const std::string out = preset + more;
+    const Ended ended = adapt({"--preset=" + preset, "--model.features=4", "--batch=20", "--steps=8",
+                               "--optim.evaluate-every=4", "--out=" + out, more});  // an epoch has 4 steps
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(ended.err.find("train: the frozen trunk runs once over 80") != std::string::npos, once) << ended.err;
+    EXPECT_NE(ended.err.find("valid: the frozen trunk runs once over 20"), std::string::npos) << ended.err;
+    return results(out)["metrics"]["test"]["loss"].get<double>();
+  };
+  for (const char* preset : {"linear-probe", "pooler", "snnk-pooler", "bundle"}) {
+    const double once = loss(preset, "--seed=1", true);
+    EXPECT_NEAR(loss(preset, "--model.dropout=1e-9", false), once, 1e-6) << preset;  // which drops nothing
+  }
+  EXPECT_NE(loss("pooler", "--flip", false), results("pooler--seed=1")["metrics"]["test"]["loss"].get<double>());
+  EXPECT_EQ(adapt({"--model.method=lora", "--out=lora"}).err.find("the frozen trunk"), std::string::npos);
+}
+
 TEST_F(VitProgram, MistakesAreToldInOneLine) {
   const auto told = [&](const std::vector<std::string>& arguments, const std::string& text) {
     const Ended ended = train(arguments);

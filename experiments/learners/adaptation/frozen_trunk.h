@@ -1,0 +1,93 @@
+// The trunk of a pretrained model is all of it before pooler and classifier. These read the state of the first token
+// alone, and a frozen trunk without dropout gives an example the same state in every epoch. So it runs once over each
+// example, and training and evaluations take the states from memory: examples x dim floats.
+//
+//   const auto memory = std::make_shared<TrunkStates>(say);                  // of all runs of a program
+//   const FrozenTrunk trunk(memory, model, states_of, repeats_of(*model, model->options(), problem.groups), run);
+//   problem.train = trunk.feed("train", open_train, true);                   // batches may have `states`
+//   problem.split = [=](Split) { return trunk.feed("dev", open_dev, false); };
+//
+// States are computed in the batches of evaluations. In a batch of training the same example is padded to another
+// length and lies in products of another size, which may round differently, though none did where it was tried. States
+// depend on no seed and no step, so a run that continues finds the same ones.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/optim/groups.h"
+#include "experiments/common/program/options.h"
+#include "experiments/learners/examples.h"
+#include "layers/models/pretrained.h"
+
+namespace bochner {
+
+/// The states of all tokens of a batch.  (n, length, dim)
+using StatesOf = std::function<Variable(const Examples&, Context&)>;
+/// The batches of a data set, in random order or in its own. Without `inputs` they lack what the model reads, which
+/// then takes no time.
+using OpenFeed = std::function<std::unique_ptr<Feed>(bool shuffle, bool inputs)>;
+
+/// The states of data sets by name, in memory. Runs that have the same trunk share them.
+class TrunkStates {
+ public:
+  /// `say` is told what is computed, and how long it took.
+  explicit TrunkStates(std::function<void(const std::string&)> say) : say_(std::move(say)) {}
+
+  /// The state of the first token of each example, (examples, 1, dim), f32 on the CPU. They are computed unless a trunk
+  /// of the same weights did so before. Interrupted if the program is asked to stop meanwhile.
+  Tensor of(const std::string& set, PretrainedModel& model, const StatesOf& states, const OpenFeed& open,
+            Device device);
+  void say(const std::string& line) const { say_(line); }
+
+ private:
+  struct Kept {
+    std::string trunk;  ///< hash of its weights
+    Tensor states;
+  };
+  std::function<void(const std::string&)> say_;
+  std::map<std::string, Kept> kept_;
+};
+
+/// Whether the rules freeze every parameter of the trunk.
+bool trunk_is_frozen(PretrainedModel& model, const std::vector<GroupRule>& rules);
+
+/// When a trunk gives an example the states that it gave before.
+struct TrunkRepeats {
+  bool evaluating = false;
+  bool training = false;
+};
+
+/// Of a model of these options and rules: if its trunk is frozen and all attention softmax, since other mechanisms may
+/// draw features; in training only without dropout. Options is BertOptions or VitOptions.
+template <class Options>
+TrunkRepeats repeats_of(PretrainedModel& model, const Options& options, const std::vector<GroupRule>& rules) {
+  const bool frozen = options.attention.mechanism.name() == "softmax" && trunk_is_frozen(model, rules);
+  return {frozen, frozen && options.dropout == 0 && options.attention_dropout == 0};
+}
+
+/// Opens the feeds of a run.
+class FrozenTrunk {
+ public:
+  FrozenTrunk(std::shared_ptr<TrunkStates> memory, std::shared_ptr<PretrainedModel> model, StatesOf states,
+              TrunkRepeats repeats, const RunOptions& run);
+
+  /// Batches of a data set of that name. Where the trunk need not run they have `states`, (n, 1, dim), in the place of
+  /// the model's inputs, all of which are computed before the first batch. Training that takes at most one epoch would
+  /// gain nothing and has inputs.
+  std::unique_ptr<Feed> feed(const std::string& set, const OpenFeed& open, bool training) const;
+
+ private:
+  std::shared_ptr<TrunkStates> memory_;
+  std::shared_ptr<PretrainedModel> model_;
+  StatesOf states_;
+  TrunkRepeats repeats_;
+  Device device_;
+  int64_t steps_;
+  bool trains_;
+};
+
+}  // namespace bochner
