@@ -16,7 +16,7 @@ set(standard_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cs
 
 # bochner_precompile(TARGET [test]): TARGET is compiled with the standard headers at hand; tests have gtest's and JSON's besides.
 # Libraries of one empty file make them, so that nobody waits for another target to be linked: one for libraries and programs, one
-# for tests, and one for the engine where only that is optimised (compilers accept another level of optimisation, but clang not none).
+# for tests, and one for what is optimised where the rest is not (compilers accept another level of optimisation, but clang not none).
 function(bochner_precompile target)
   if(NOT BOCHNER_PRECOMPILE)
     return()
@@ -26,8 +26,8 @@ function(bochner_precompile target)
   if("test" IN_LIST ARGN)
     set(kind test)
     list(APPEND headers <gtest/gtest.h> <nlohmann/json.hpp>)
-  elseif(BOCHNER_SANITIZE AND target STREQUAL "bochner_engine")
-    set(kind engine)
+  elseif(BOCHNER_SANITIZE AND target MATCHES "^bochner_(engine|datasets)$")
+    set(kind optimised)
   endif()
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
@@ -39,7 +39,7 @@ function(bochner_precompile target)
     file(CONFIGURE OUTPUT ${empty} CONTENT "")
     add_library(${maker} OBJECT ${empty})
     target_link_libraries(${maker} PRIVATE bochner_flags fmt::fmt)
-    if(kind STREQUAL "engine")
+    if(kind STREQUAL "optimised")
       target_compile_options(${maker} PRIVATE -O1)
     elseif(kind STREQUAL "test")
       target_link_libraries(${maker} PRIVATE nlohmann_json::nlohmann_json GTest::gtest)

@@ -255,16 +255,20 @@ Parameters parameters(int64_t size, Difficulty difficulty) {
   p.continuity = 1.8;
   int64_t distractor_dashes = 0;
   switch (size) {
+    case 16:
+      p.contour_length = 3 + static_cast<int64_t>(difficulty);
+      p.distractor_length = 1;
+      [[fallthrough]];
     case 32:
       p.paddle_length = pixels(2);
       p.margins = {pixels(1)};
       p.thickness = pixels(0.5);
       p.marker_radius = pixels(1.5);
-      p.seed_distance = pixels(7);
+      p.seed_distance = size == 16 ? pixels(3.5) : pixels(7);
       p.continuity = 1;
       p.distractor_contrast = 200;
       p.contour_contrast = 150;
-      distractor_dashes = 20;
+      distractor_dashes = size == 16 ? 10 : 20;
       break;
     case 64:
       p.margins = {pixels(1)};
@@ -291,7 +295,7 @@ Parameters parameters(int64_t size, Difficulty difficulty) {
       distractor_dashes = 30;
       break;
     default:
-      fail("pathfinder: there are no pictures of {} pixels a side; there are 32, 64, 128 and 256", size);
+      fail("pathfinder: there are no pictures of {} pixels a side; there are 16, 32, 64, 128 and 256", size);
   }
   p.distractors = distractor_dashes / p.distractor_length;
   return p;

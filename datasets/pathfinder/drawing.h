@@ -53,8 +53,8 @@ struct Parameters {
   int64_t distractor_contrast = 100;  ///< of the others
 };
 
-/// The parameters of the Long Range Arena for the generator of Linsley et al., for 32, 64, 128 and 256 pixels; an Error
-/// for other sizes.
+/// The parameters of the Long Range Arena for the generator of Linsley et al., for 32, 64, 128 and 256 pixels; for 16,
+/// which is ours, those of 32 with contours of 3, 4 or 5 dashes among single ones; an Error for other sizes.
 Parameters parameters(int64_t size, Difficulty difficulty);
 
 struct Point {

@@ -41,7 +41,7 @@ struct PathfinderOptions : Options {
   int64_t count = pathfinder::kPublished;
 
   void fields(Fields& f) {
-    f("size", size, "of the images, in pixels: 32 (Pathfinder), 64, 128 (Path-X) or 256");
+    f("size", size, "of the images, in pixels: 16 (ours, easier), 32 (Pathfinder), 64, 128 (Path-X) or 256");
     f("difficulty", difficulty, "contours of 6, 9 or 14 dashes").one_of({"easy", "intermediate", "hard"});
     f("count", count, "images to make").at_least(1).at_most(10000000);
     Options::fields(f);
@@ -71,7 +71,7 @@ struct SamplesOptions {
   bool help = false;
 
   void fields(Fields& f) {
-    f("size", size, "of the images, in pixels: 32 (Pathfinder), 64, 128 (Path-X) or 256");
+    f("size", size, "of the images, in pixels: 16 (ours, easier), 32 (Pathfinder), 64, 128 (Path-X) or 256");
     f("seed", seed, "of the generator");
     f("out", out, "file of the picture");
     f("threads", threads, "CPU threads; 0: one per core").at_least(0).at_most(1024);

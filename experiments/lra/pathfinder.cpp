@@ -1,5 +1,5 @@
-// Pathfinder (32 x 32 pixels) and Path-X (128 x 128): do two discs lie on the same contour? The images are the
-// published ones, or those of `./run data make pathfinder`.
+// Pathfinder (32 x 32 pixels, or another size) and Path-X (128 x 128): do two discs lie on the same contour? The images
+// are the published ones, or those of `./run data make pathfinder`.
 #include "datasets/pathfinder/pathfinder.h"
 
 #include <filesystem>
@@ -12,6 +12,7 @@ namespace {
 
 struct PathfinderConfig {
   int64_t size = 32;
+  bool one_size = false;
   std::string difficulty = "hard";
   std::string split = "arena";
   uint64_t split_seed = 0;
@@ -20,6 +21,11 @@ struct PathfinderConfig {
 
   void fields(Fields& f) {
     f("mask-black", mask_black, "take black pixels for padding, as the code of the arena and of SKY does");
+    if (!one_size) {
+      f("size", size, "pixels of a side: 32 is the arena's, 16 is ours and easier; there are 64 and 256, too")
+          .at_least(16)
+          .at_most(256);
+    }
     f("difficulty", difficulty, "contours of 6, 9 or 14 dashes; the papers report hard")
         .one_of({"easy", "intermediate", "hard"});
     f("split", split,
@@ -43,9 +49,8 @@ struct PathfinderConfig {
   }
 };
 
-ArenaTask task_of(const std::string& name, int64_t size) {
-  const auto config = std::make_shared<PathfinderConfig>();
-  config->size = size;
+ArenaTask task_of(const std::string& name, int64_t size, bool one_size) {
+  const auto config = std::make_shared<PathfinderConfig>(PathfinderConfig{.size = size, .one_size = one_size});
   ArenaTask task;
   task.name = name;
   task.fields = [config, name](Fields& f) { f.group(name, *config); };
@@ -60,7 +65,7 @@ ArenaTask task_of(const std::string& name, int64_t size) {
 
 }  // namespace
 
-ArenaTask pathfinder_task() { return task_of("pathfinder", 32); }
-ArenaTask pathx_task() { return task_of("pathx", 128); }
+ArenaTask pathfinder_task() { return task_of("pathfinder", 32, false); }
+ArenaTask pathx_task() { return task_of("pathx", 128, true); }
 
 }  // namespace bochner::lra

@@ -4,6 +4,7 @@
 
 #include "autograd/ops/view.h"
 #include "layers/linear.h"
+#include "layers/mixed_precision.h"
 
 namespace bochner::sequence {
 namespace {
@@ -17,7 +18,7 @@ class MaskedTokenModel final : public Module {
   Variable forward(const Tensor& ids, const Tensor& mask, const Tensor& places, Context& context) const {
     const Variable x = trunk_.forward(ids, mask, context).x;
     const Variable of_tokens = slice(x, 1, x.size(1) - ids.size(1), x.size(1));  // without the CLS vector's
-    return scores_.forward(states_at(of_tokens, places));
+    return scores_.forward(states_at(as_computed(of_tokens), places));
   }
 
  private:

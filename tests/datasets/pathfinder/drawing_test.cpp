@@ -134,10 +134,10 @@ TEST(PathfinderDrawing, LabelsAreFoundByFollowingTheInk) {
   }
 }
 
-TEST(PathfinderDrawing, LabelsOfLargerPicturesAreFoundByFollowingTheDashes) {
-  for (const int64_t size : {64, 128, 256}) {
+TEST(PathfinderDrawing, LabelsOfOtherSizesAreFoundByFollowingTheDashes) {
+  for (const int64_t size : {16, 64, 128, 256}) {
     for (const Difficulty difficulty : kDifficulties) {
-      for (uint64_t i = 0; i < (kAddressSanitizer ? 2 : size == 64 ? 10 : 30); ++i) {
+      for (uint64_t i = 0; i < (kAddressSanitizer ? 2 : size <= 64 ? 10 : 30); ++i) {
         const Drawing drawing = picture(size, difficulty, i);
         ASSERT_EQ(label_by_dashes(drawing), drawing.label) << size << " " << name_of(difficulty) << " image " << i;
       }
@@ -163,7 +163,7 @@ TEST(PathfinderDrawing, FollowersSeeWrongLabelsAndCutContours) {
 }
 
 TEST(PathfinderDrawing, ContoursHaveTheirDashesAndKeepApart) {
-  for (const int64_t size : {32, 128}) {
+  for (const int64_t size : {16, 32, 128}) {
     for (const Difficulty difficulty : kDifficulties) {
       for (uint64_t i = 0; i < 30; ++i) {
         const Drawing drawing = picture(size, difficulty, i);
@@ -255,7 +255,7 @@ TEST(PathfinderDrawing, TurnsHaveTheDensityOfTheContinuity) {
 }
 
 TEST(PathfinderDrawing, PicturesAreStretchedAndShowDiscsWhereTheyAre) {
-  for (const int64_t size : {32, 64, 128, 256}) {
+  for (const int64_t size : {16, 32, 64, 128, 256}) {
     const Drawing drawing = picture(size, Difficulty::easy, 3);
     const std::vector<uint8_t> pixels = render(drawing);
     ASSERT_EQ(std::ssize(pixels), size * size);
@@ -300,7 +300,7 @@ TEST(PathfinderDrawing, SeedZeroGivesThePicturesItAlwaysGave) {
 
 TEST(PathfinderDrawing, RefusesWhatThereIsNot) {
   EXPECT_EQ(testing_::message_of([] { parameters(33, Difficulty::easy); }),
-            "pathfinder: there are no pictures of 33 pixels a side; there are 32, 64, 128 and 256");
+            "pathfinder: there are no pictures of 33 pixels a side; there are 16, 32, 64, 128 and 256");
   EXPECT_EQ(testing_::message_of([] { difficulty_named("harder"); }),
             "pathfinder: there is no difficulty 'harder'; there are easy, intermediate and hard");
 }

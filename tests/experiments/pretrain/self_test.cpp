@@ -121,7 +121,7 @@ TEST(SelfPretrainedPreset, LearnsTokensAndThenTheTask) {
     words.insert(words.end(), more.begin(), more.end());
     return Process(words, folder.path()).wait();
   };
-  const Ended first = lra({"--learn=masked-tokens", "--out=tokens"});
+  const Ended first = lra({"--learn=masked-tokens", "--precision=bf16", "--out=tokens"});
   ASSERT_EQ(first.code, 0) << first.err;
   const Ended second = lra({"--init=tokens", "--out=task"});
   ASSERT_EQ(second.code, 0) << second.err;
