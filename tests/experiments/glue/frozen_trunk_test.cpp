@@ -175,5 +175,17 @@ TEST_F(FrozenTrunk, ARunIsContinuedBitForBitAndSeedsShareTheStates) {
   EXPECT_NE(dropout.err.find("the trunk is frozen, but dropout"), std::string::npos) << dropout.err;
 }
 
+TEST_F(FrozenTrunk, PartsOfABatchHaveTheirStates) {
+  const auto loss = [&](const std::string& more) {
+    const Ended ended = run({"--steps=8", "--optim.rate=0.01", "--out=parts" + more, more});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_NE(ended.err.find("train: the frozen trunk runs once"), std::string::npos) << ended.err;
+    return metrics("parts" + more)["test"]["loss"].get<double>();
+  };
+  const double whole = loss("--seed=1");
+  EXPECT_NEAR(loss("--accumulate=2"), whole, 1e-5);
+  EXPECT_NEAR(loss("--shards=2"), whole, 1e-5);
+}
+
 }  // namespace
 }  // namespace bochner
