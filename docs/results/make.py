@@ -172,9 +172,9 @@ def printed(experiment):
         return list(csv.DictReader(file))
 
 
-def paper(experiment, of, task, attention, metric="accuracy"):
+def paper(experiment, of, task, attention, metric="accuracy", protocol=None):
     """A number as the paper prints it; `of` is how its source begins."""
-    found = {r["value"] for r in printed(experiment) if r["source"].startswith(of)
+    found = {r["value"] for r in printed(experiment) if r["source"].startswith(of) and protocol in (None, r["protocol"])
              and (r["task"], r["attention"], r["metric"]) == (task, attention, metric)}
     if len(found) != 1:
         raise Wrong(f"{experiment or 'results'}/paper.csv: {len(found)} values of {(of, task, attention, metric)}")
