@@ -14,4 +14,8 @@ Variable as_stored(const Variable& x) {
 
 Variable as_computed(const Variable& x) { return x.dtype() == DType::bf16 ? cast(x, compute_dtype(x.dtype())) : x; }
 
+Variable as_type_of(const Variable& model, const Variable& x) {
+  return x.dtype() == model.dtype() ? x : cast(x, model.dtype());
+}
+
 }  // namespace bochner

@@ -9,8 +9,9 @@
 //   for (const TransformerBlock& block : blocks) x = block.forward(x);
 //   return head(as_computed(sum(x)));                      // bf16 -> f32
 //
-// A mechanism whose ops need f32 says so (Mechanism::reads_bf16) and is given f32. In f32 and f64 nothing changes.
-// Second derivatives need f32 or f64: the compositions that compute them take only one type.
+// A mechanism whose ops need f32 says so (Mechanism::reads_bf16) and is given f32; the features of SNNK are computed in
+// f32. In f32 and f64 nothing changes. Second derivatives need f32 or f64: the compositions that compute them take only
+// one type.
 #pragma once
 
 #include "autograd/variable.h"
@@ -22,5 +23,7 @@ namespace bochner {
 Variable as_stored(const Variable& x);
 /// x in the type for computing: bf16 becomes f32; otherwise x itself.
 Variable as_computed(const Variable& x);
+/// x in the type of `model`: f32 that was computed from a bf16 `model` becomes bf16 again; otherwise x itself.
+Variable as_type_of(const Variable& model, const Variable& x);
 
 }  // namespace bochner

@@ -1,6 +1,7 @@
 #include "layers/snnk/blocks.h"
 
 #include "autograd/ops/binary.h"
+#include "layers/mixed_precision.h"
 
 namespace bochner {
 namespace {
@@ -34,7 +35,7 @@ SnnkAdapter::SnnkAdapter(Slot slot, int64_t dim, const AdapterOptions& options, 
 Variable SnnkAdapter::forward(const Variable& x) const {
   const Scope scope(name());
   const Variable y = snnk_.forward(x);
-  return x + (up_ ? up_->forward(y) : y * Variable(*gate_));
+  return x + (up_ ? up_->forward(y) : y * as_type_of(y, *gate_));
 }
 
 SnnkPooler::SnnkPooler(Slot slot, const Linear& pooler, const Linear& classifier, const SnnkOptions& options,

@@ -6,6 +6,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/join.h"
 #include "engine/ops/matmul.h"
+#include "layers/mixed_precision.h"
 
 namespace bochner {
 namespace {
@@ -95,7 +96,7 @@ Variable Bundle::scores(const Variable& phi) const {
   return linear(phi, {{}, {}, *weight_, bias_ == nullptr ? Variable() : Variable(*bias_)});
 }
 
-Variable Bundle::forward(const Variable& x) const { return scores(features(x)); }
+Variable Bundle::forward(const Variable& x) const { return as_type_of(x, scores(features(as_computed(x)))); }
 
 Tensor Bundle::jacobian(const Tensor& x) const {
   // dy/dx = W (dPhi_L/dPhi_L-1) ... (dPhi_1/dx), each factor at the features of the stage before

@@ -7,6 +7,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "layers/init.h"
+#include "layers/mixed_precision.h"
 #include "layers/snnk/arc_cosine.h"
 #include "layers/snnk/polynomial.h"
 #include "layers/snnk/released.h"
@@ -94,7 +95,7 @@ Snnk Snnk::from(const Linear& linear, std::string activation, int64_t features, 
 
 Variable Snnk::forward(const Variable& x) const {
   const Scope scope(name());
-  return linear(features_->forward(x), {{}, {}, weight, {}});
+  return as_type_of(x, linear(features_->forward(as_computed(x)), {{}, {}, weight, {}}));
 }
 
 }  // namespace bochner

@@ -98,6 +98,15 @@ TEST_F(Glue, EachMethodTrainsItsParameters) {
   EXPECT_NE(first["data"].dump().find("model.safetensors"), std::string::npos);
 }
 
+// What is added to a model is given bf16 by it, trained and bundled.
+TEST_F(Glue, MethodsTrainInBf16) {
+  for (const std::string method :
+       {"full", "pooler", "bitfit", "lora", "adapter", "houlsby", "snnk-adapter", "snnk-pooler", "bundle", "uptrain"}) {
+    const Ended ended = train({"--model.method=" + method, "--model.top=1", "--precision=bf16", "--out=" + method});
+    EXPECT_EQ(ended.code, 0) << method << ended.err;
+  }
+}
+
 TEST_F(Glue, AnswersAreWhatTheServerTakes) {
   ASSERT_EQ(train({"--out=a"}).code, 0);
   const Ended asked = run({"--predict=a"});
