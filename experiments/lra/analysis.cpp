@@ -17,6 +17,7 @@
 #include "experiments/learners/analysis/covariances.h"
 #include "experiments/learners/analysis/instability.h"
 #include "experiments/learners/analysis/noise.h"
+#include "experiments/learners/analysis/sample.h"
 #include "experiments/learners/analysis/singular_values.h"
 #include "experiments/learners/sequence/problem.h"
 #include "experiments/lra/config.h"
@@ -78,17 +79,19 @@ class Analysis {
   }
 
  private:
-  /// The test set in its own order, since an analysis of its first examples must not take the shortest.
+  /// With a sample of the test set in its own order, since the first examples must not be the shortest.
   Problem problem_with(const EncoderOptions& options) const {
     RunOptions run = config_.run;
     run.group_by_length = false;
-    return sequence::classification(run, options, data_, task_);
+    TaskData sampled = data_;
+    sampled.test = std::make_shared<SpreadSample>(data_.test, config_.analysis.examples);
+    return sequence::classification(run, options, sampled, task_);
   }
 
   void add_noise(const Problem& problem, Findings& findings) const {
     const std::unique_ptr<Feed> feed = problem.split(Split::test);
     Generator noise = stream_of(config_.run.seed, Stream::evaluation).fork(kNoiseStream);
-    const int64_t examples = std::min(config_.analysis.examples, feed->examples());
+    const int64_t examples = feed->examples();
     Progress progress(session_.log);
     const NoiseStatistics found =
         noise_statistics(*feed, problem, device_, examples, config_.analysis.evaluations, noise,
@@ -256,7 +259,9 @@ class Analysis {
 }  // namespace
 
 void AnalysisConfig::fields(Fields& f) {
-  f("examples", examples, "of --analyse: test examples that are asked again and again").at_least(1).command_line_only();
+  f("examples", examples, "of --analyse: test examples, spread over the set, that are asked again and again")
+      .at_least(1)
+      .command_line_only();
   f("evaluations", evaluations, "of --analyse: how often each example is asked").at_least(2).command_line_only();
   f("updates", updates, "of --analyse: updates of the instability score").at_least(1).command_line_only();
 }

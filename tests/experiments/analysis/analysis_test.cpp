@@ -11,6 +11,7 @@
 #include "experiments/learners/analysis/covariances.h"
 #include "experiments/learners/analysis/instability.h"
 #include "experiments/learners/analysis/noise.h"
+#include "experiments/learners/analysis/sample.h"
 #include "experiments/learners/analysis/singular_values.h"
 #include "tests/experiments/learner_problems.h"
 #include "tests/experiments/process.h"
@@ -76,6 +77,27 @@ TEST(Noise, R2IsTheSquaredCorrelation) {
   EXPECT_NEAR(r_squared({1, 2, 3, 4}, {-2, -4, -6, -8}), 1, 1e-12);
   EXPECT_NEAR(r_squared({1, 0, -1, 0}, {0, 1, 0, -1}), 0, 1e-12);
   EXPECT_TRUE(std::isnan(r_squared({1}, {2})));
+}
+
+// Of ten texts that are sorted by class, a sample of four holds both classes.
+TEST(SpreadSample, IsSpreadOverTheWhole) {
+  const auto sorted = std::make_shared<PackedDataset<uint8_t>>(
+      "sorted", std::vector<uint8_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
+      std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, std::vector<int32_t>{0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
+  const auto texts_of = [&](int64_t count) {
+    const SpreadSample sample(sorted, count);
+    std::vector<int64_t> texts;
+    for (int64_t i = 0; i < sample.size(); ++i) {
+      int64_t id = -1;
+      sample.copy_tokens(i, 0, {&id, static_cast<size_t>(sample.length(i, 0))});
+      EXPECT_EQ(sample.label(i), id / 5);
+      texts.push_back(id);
+    }
+    return texts;
+  };
+  EXPECT_EQ(texts_of(4), (std::vector<int64_t>{0, 2, 5, 7}));
+  EXPECT_EQ(texts_of(10), texts_of(500));
+  EXPECT_EQ(texts_of(500), (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
 std::string name_ending(const std::map<std::string, Tensor>& state, const std::string& end) {
