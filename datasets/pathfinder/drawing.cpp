@@ -256,19 +256,23 @@ Parameters parameters(int64_t size, Difficulty difficulty) {
   int64_t distractor_dashes = 0;
   switch (size) {
     case 16:
+      p = parameters(32, difficulty);
+      p.size = size;
       p.contour_length = 3 + static_cast<int64_t>(difficulty);
       p.distractor_length = 1;
-      [[fallthrough]];
+      p.seed_distance = pixels(3.5);
+      distractor_dashes = 10;
+      break;
     case 32:
       p.paddle_length = pixels(2);
       p.margins = {pixels(1)};
       p.thickness = pixels(0.5);
       p.marker_radius = pixels(1.5);
-      p.seed_distance = size == 16 ? pixels(3.5) : pixels(7);
+      p.seed_distance = pixels(7);
       p.continuity = 1;
       p.distractor_contrast = 200;
       p.contour_contrast = 150;
-      distractor_dashes = size == 16 ? 10 : 20;
+      distractor_dashes = 20;
       break;
     case 64:
       p.margins = {pixels(1)};

@@ -42,7 +42,8 @@ struct PathfinderOptions : Options {
 
   void fields(Fields& f) {
     f("size", size, "of the images, in pixels: 16 (ours, easier), 32 (Pathfinder), 64, 128 (Path-X) or 256");
-    f("difficulty", difficulty, "contours of 6, 9 or 14 dashes").one_of({"easy", "intermediate", "hard"});
+    f("difficulty", difficulty, "contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5")
+        .one_of({"easy", "intermediate", "hard"});
     f("count", count, "images to make").at_least(1).at_most(10000000);
     Options::fields(f);
   }

@@ -26,7 +26,7 @@ struct PathfinderConfig {
           .at_least(16)
           .at_most(256);
     }
-    f("difficulty", difficulty, "contours of 6, 9 or 14 dashes; the papers report hard")
+    f("difficulty", difficulty, "contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5; the papers report hard")
         .one_of({"easy", "intermediate", "hard"});
     f("split", split,
       "arena takes 80, 10 and 10 % of the images in their order; shuffled, as SKY does, in a random one")

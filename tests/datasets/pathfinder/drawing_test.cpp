@@ -288,14 +288,18 @@ TEST(PathfinderDrawing, SmoothingIsSymmetric) {
 
 // This hash never changes: another one means other images under the same options, which needs another kVersion.
 TEST(PathfinderDrawing, SeedZeroGivesThePicturesItAlwaysGave) {
-  Sha256 hash;
-  for (const int64_t size : {32, 64, 128, 256}) {
-    for (uint64_t i = 0; i < 5; ++i) {
-      const std::vector<uint8_t> pixels = render(picture(size, Difficulty::intermediate, i));
-      hash.update(std::as_bytes(std::span(pixels)));
+  const auto hash_of = [](const std::vector<int64_t>& sizes) {
+    Sha256 hash;
+    for (const int64_t size : sizes) {
+      for (uint64_t i = 0; i < 5; ++i) {
+        const std::vector<uint8_t> pixels = render(picture(size, Difficulty::intermediate, i));
+        hash.update(std::as_bytes(std::span(pixels)));
+      }
     }
-  }
-  EXPECT_EQ(hash.hex(), "d450a14aa746c52097fd31db478e4c2122b6d26ec3f3ce1f210c29e1e803fbe7");
+    return hash.hex();
+  };
+  EXPECT_EQ(hash_of({32, 64, 128, 256}), "d450a14aa746c52097fd31db478e4c2122b6d26ec3f3ce1f210c29e1e803fbe7");
+  EXPECT_EQ(hash_of({16}), "5e5a981eb7223b5d588db2625dc95ab635d1171d7b16587f7d0e61c96f809e2f");
 }
 
 TEST(PathfinderDrawing, RefusesWhatThereIsNot) {

@@ -6,6 +6,7 @@
 #include "experiments/convert/distillation.h"
 #include "layers/models/hugging_face.h"
 #include "tests/experiments/process.h"
+#include "tests/experiments/tiny_bert.h"
 
 namespace bochner {
 namespace {
@@ -22,16 +23,12 @@ using test::TemporaryFolder;
 class Convert : public ::testing::Test {
  protected:
   Convert() {
-    BertOptions options{.vocabulary = 234, .length = 32, .layers = 2, .dim = 8, .hidden = 16};
-    options.attention.heads = 2;
-    options.deviation = 0.8;  // weights that are far from equal
-    Generator init(1);
-    Bert bert({}, options, init);
-    save_pretrained(bert, folder_ / "model", BOCHNER_SOURCE_DIR "/tests/golden/wordpiece");
+    test::save_tiny_bert(folder_ / "model", {.deviation = 0.8});  // weights that are far from equal
+    Generator letters(1);
     std::filesystem::create_directories(folder_ / "texts");
     for (int i = 0; i < 200; ++i) {
       std::string text;
-      for (int k = 0; k < 60; ++k) text += std::string(1, static_cast<char>('a' + init.below(26))) + " ";
+      for (int k = 0; k < 60; ++k) text += std::string(1, static_cast<char>('a' + letters.below(26))) + " ";
       put(folder_ / fmt::format("texts/{:02}.txt", i), text);
     }
   }

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/glue/problem.h"
-#include "layers/models/hugging_face.h"
 #include "tests/experiments/process.h"
+#include "tests/experiments/tiny_bert.h"
 
 namespace bochner {
 namespace {
@@ -21,12 +21,7 @@ using test::TemporaryFolder;
 class FrozenTrunk : public ::testing::Test {
  protected:
   FrozenTrunk() {
-    BertOptions options{.vocabulary = 234, .length = 32, .layers = 2, .dim = 8, .hidden = 16};
-    options.attention.heads = 2;
-    options.deviation = 0.3;
-    Generator init(1);
-    Bert bert({}, options, init);
-    save_pretrained(bert, folder_ / "model", BOCHNER_SOURCE_DIR "/tests/golden/wordpiece");
+    test::save_tiny_bert(folder_ / "model");
     const std::filesystem::path rte = folder_ / "data/glue/RTE";
     std::filesystem::create_directories(rte);
     put(rte / "train.tsv", pairs(12, true));

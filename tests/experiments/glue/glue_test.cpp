@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/glue/problem.h"
-#include "layers/models/hugging_face.h"
 #include "tests/experiments/process.h"
+#include "tests/experiments/tiny_bert.h"
 
 namespace bochner {
 namespace {
@@ -22,7 +22,7 @@ using test::TemporaryFolder;
 class Glue : public ::testing::Test {
  protected:
   Glue() {
-    save_model("model", 234);
+    test::save_tiny_bert(folder_ / "model");
     for (const char* name : {"RTE", "STS-B", "MNLI", "CoLA", "diagnostic"}) {
       std::filesystem::create_directories(folder_ / ("data/glue/" + std::string(name)));
     }
@@ -39,17 +39,6 @@ class Glue : public ::testing::Test {
                           label.empty() ? "" : "\t" + labels[static_cast<size_t>(i) % labels.size()]);
     }
     return text;
-  }
-
-  /// With the tokenizer of tests/golden/wordpiece, which has 234 ids.
-  void save_model(const std::string& name, int64_t vocabulary, bool pooler = true) const {
-    BertOptions options{.vocabulary = vocabulary, .length = 32, .layers = 2, .dim = 8, .hidden = 16};
-    options.attention.heads = 2;
-    options.deviation = 0.3;
-    options.pooler = pooler;
-    Generator init(1);
-    Bert bert({}, options, init);
-    save_pretrained(bert, folder_ / name, BOCHNER_SOURCE_DIR "/tests/golden/wordpiece");
   }
 
   Ended run(std::vector<std::string> arguments) const {
@@ -191,7 +180,7 @@ TEST_F(Glue, CheckpointsHoldNoFrozenWeightsAndNeedTheSameFolder) {
   EXPECT_TRUE(read_safetensors(folder_ / "after/checkpoint-best").tensors.contains("embeddings.tokens.weight"));
   ASSERT_EQ(run({"--predict=after"}).code, 0);
   ASSERT_EQ(run({"--evaluate=whole"}).code, 0);
-  save_model("model", 235);
+  test::save_tiny_bert(folder_ / "model", {.vocabulary = 235});
   const Ended refused = run({"--evaluate=whole"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("its frozen weights are those of model/model.safetensors"), std::string::npos)
@@ -218,7 +207,7 @@ TEST_F(Glue, AdaptersStandBesideARunAndCanBeBegunWith) {
   EXPECT_EQ(other.code, 2);
   EXPECT_NE(other.err.find("--model.rank=4: the adapter in run-lora/adapter has 3"), std::string::npos) << other.err;
   // A pooler that the pretrained model lacks belongs to the adapter.
-  save_model("bare", 234, false);
+  test::save_tiny_bert(folder_ / "bare", {.pooler = false});
   ASSERT_EQ(train({"--pretrained=bare", "--model.method=lora", "--out=run-bare"}).code, 0);
   ASSERT_EQ(train({"--pretrained=bare", "--adapter=run-bare/adapter", "--steps=0", "--seed=2", "--out=again"}).code, 0);
   EXPECT_EQ(results("again")["metrics"]["test"], results("run-bare")["metrics"]["test"]);
@@ -346,7 +335,7 @@ TEST_F(Glue, MistakesAreToldInOneLine) {
     EXPECT_EQ(ended.code, 2) << text;
     EXPECT_NE(ended.err.find(text), std::string::npos) << ended.err;
   };
-  save_model("smaller", 233);
+  test::save_tiny_bert(folder_ / "smaller", {.vocabulary = 233});
   told({"--pretrained=smaller"}, "smaller: the tokenizer has 234 ids, the model 233 tokens");
   const Ended unnamed = Process({BOCHNER_GLUE, "--task=rte"}, folder_.path()).wait();
   EXPECT_NE(unnamed.err.find("--pretrained: name the folder of a model"), std::string::npos) << unnamed.err;
