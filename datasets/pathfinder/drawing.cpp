@@ -1,6 +1,7 @@
 #include "datasets/pathfinder/drawing.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numbers>
 
@@ -18,6 +19,8 @@ constexpr int kDashTrials = 3;
 constexpr int kDistractorTrials = 5;
 /// Places that are tried for the first dash of a short contour.
 constexpr int kSeedTrials = 64;
+/// Discs at both ends of a single dash would touch; more dashes than the hardest pictures have find no room.
+constexpr int64_t kFewestDashes = 2, kMostDashes = 14;
 /// More attempts at the two long contours than any picture needs.
 constexpr int64_t kPatience = 10'000'000;
 
@@ -231,35 +234,33 @@ class Painter {
 
 }  // namespace
 
-std::string_view name_of(Difficulty difficulty) {
-  constexpr std::string_view kNames[] = {"easy", "intermediate", "hard"};
-  return kNames[static_cast<size_t>(difficulty)];
-}
-
-Difficulty difficulty_named(std::string_view name) {
-  for (const Difficulty difficulty : {Difficulty::easy, Difficulty::intermediate, Difficulty::hard}) {
-    if (name == name_of(difficulty)) return difficulty;
+int64_t dashes_of(int64_t size, std::string_view difficulty) {
+  if (difficulty == "easy") return size == 16 ? 3 : 6;
+  if (difficulty == "intermediate") return size == 16 ? 4 : 9;
+  if (difficulty == "hard") return size == 16 ? 5 : kMostDashes;
+  int64_t dashes = 0;
+  const auto [end, error] = std::from_chars(difficulty.begin(), difficulty.end(), dashes);
+  if (error != std::errc() || end != difficulty.end() || dashes < kFewestDashes || dashes > kMostDashes) {
+    fail("pathfinder: there is no difficulty {}; there are easy, intermediate, hard, and a number of dashes, {} ... {}",
+         shown(difficulty), kFewestDashes, kMostDashes);
   }
-  fail("pathfinder: there is no difficulty {}; there are easy, intermediate and hard", shown(name));
+  return dashes;
 }
 
-Parameters parameters(int64_t size, Difficulty difficulty) {
+Parameters parameters(int64_t size, int64_t dashes) {
   const auto pixels = [](double x) { return std::llround(x * kUnits); };
-  constexpr int64_t kContourLengths[] = {6, 9, 14};
   Parameters p;
   p.size = size;
-  p.contour_length = kContourLengths[static_cast<size_t>(difficulty)];
-  p.distractor_length = p.contour_length / 3;
+  p.contour_length = dashes;
+  p.distractor_length = std::max<int64_t>(1, dashes / 3);
   p.paddle_length = pixels(5);
   p.padding = pixels(1);
   p.continuity = 1.8;
   int64_t distractor_dashes = 0;
   switch (size) {
     case 16:
-      p = parameters(32, difficulty);
+      p = parameters(32, dashes);
       p.size = size;
-      p.contour_length = 3 + static_cast<int64_t>(difficulty);
-      p.distractor_length = 1;
       p.seed_distance = pixels(3.5);
       distractor_dashes = 10;
       break;

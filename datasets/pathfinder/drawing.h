@@ -3,7 +3,7 @@
 // horizontal gated recurrent units", NeurIPS 2018; Kim et al., ICLR 2020; in the Long Range Arena since Tay et al.,
 // ICLR 2021.)
 //
-//   const Drawing drawing = draw(parameters(32, Difficulty::hard), Generator(0).fork(7));
+//   const Drawing drawing = draw(parameters(32, dashes_of(32, "hard")), Generator(0).fork(7));
 //   const std::vector<uint8_t> pixels = render(drawing);          // 32 x 32, row by row
 //
 // A contour is a chain of straight dashes. The next dash begins `margin` behind a pivot that lies `margin` behind the
@@ -29,12 +29,9 @@ namespace bochner::pathfinder {
 
 inline constexpr int64_t kUnits = 64;  ///< of length in a pixel
 
-/// 6, 9 or 14 dashes in a contour. The Long Range Arena reports `hard`.
-enum class Difficulty { easy, intermediate, hard };
-
-/// `easy`, `intermediate`, `hard`; the other way round an Error names them.
-std::string_view name_of(Difficulty difficulty);
-Difficulty difficulty_named(std::string_view name);
+/// Dashes of a contour: `easy`, `intermediate` and `hard` have 6, 9 and 14, in pictures of 16 pixels 3, 4 and 5; a
+/// number from 2 to 14 is taken as it is, and anything else is an Error. The Long Range Arena reports `hard`.
+int64_t dashes_of(int64_t size, std::string_view difficulty);
 
 /// How pictures are drawn; lengths in units, contrasts in percent.
 struct Parameters {
@@ -54,8 +51,8 @@ struct Parameters {
 };
 
 /// The parameters of the Long Range Arena for the generator of Linsley et al., for 32, 64, 128 and 256 pixels; for 16,
-/// which is ours, those of 32 with contours of 3, 4 or 5 dashes among single ones; an Error for other sizes.
-Parameters parameters(int64_t size, Difficulty difficulty);
+/// which is ours, those of 32 with contours that begin closer to each other; an Error for other sizes.
+Parameters parameters(int64_t size, int64_t dashes);
 
 struct Point {
   int64_t x = 0, y = 0;

@@ -76,7 +76,7 @@ void write_batch(const fs::path& folder, const Parameters& p, int64_t batch, int
 }
 
 Manifest write_all(const fs::path& folder, const GeneratorOptions& options) {
-  const Parameters p = parameters(options.size, options.difficulty);
+  const Parameters p = parameters(options.size, options.dashes);
   fs::create_directory(folder / "imgs");
   fs::create_directory(folder / "metadata");
   Manifest manifest = {"pathfinder", described(options), {}};
@@ -96,28 +96,28 @@ Recipe recipe(const GeneratorOptions& options) {
           .parts = {"imgs", "metadata"},
           .parts_in_words = "two folders imgs and metadata",
           .found = fmt::format("{} images", options.count),
-          .making = fmt::format("{} images of {} x {}, {}, with seed {}", options.count, options.size, options.size,
-                                name_of(options.difficulty), options.seed),
+          .making = fmt::format("{} images of {} x {}, contours of {} dashes, with seed {}", options.count,
+                                options.size, options.size, options.dashes, options.seed),
           .make = [options](const fs::path& folder) { return write_all(folder, options); }};
 }
 
 }  // namespace
 
 void check(const GeneratorOptions& options) {
-  parameters(options.size, options.difficulty);
+  parameters(options.size, options.dashes);
   if (options.count < 1 || options.count > kMostImages) {
     fail("pathfinder: the number of images is {}, outside 1 ... {}", options.count, kMostImages);
   }
 }
 
-fs::path folder_of(int64_t size, Difficulty difficulty) {
-  constexpr const char* kFolders[] = {"curv_baseline", "curv_contour_length_9", "curv_contour_length_14"};
-  return fs::path(fmt::format("pathfinder{}", size)) / kFolders[static_cast<size_t>(difficulty)];
+fs::path folder_of(int64_t size, int64_t dashes) {
+  return fs::path(fmt::format("pathfinder{}", size)) /
+         (dashes == 6 ? "curv_baseline" : fmt::format("curv_contour_length_{}", dashes));
 }
 
 std::map<std::string, std::string> described(const GeneratorOptions& options) {
   return {{"count", fmt::format("{}", options.count)},
-          {"difficulty", std::string(name_of(options.difficulty))},
+          {"dashes", fmt::format("{}", options.dashes)},
           {"generator", kVersion},
           {"seed", fmt::format("{}", options.seed)},
           {"size", fmt::format("{}", options.size)}};

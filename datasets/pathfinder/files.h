@@ -25,7 +25,7 @@ inline constexpr int64_t kPublished = 200'000;
 
 struct GeneratorOptions {
   int64_t size = 32;
-  Difficulty difficulty = Difficulty::hard;
+  int64_t dashes = 14;  ///< of a contour (dashes_of)
   int64_t count = kPublished;
   uint64_t seed = 0;
 };
@@ -33,8 +33,8 @@ struct GeneratorOptions {
 /// An Error if an option is out of bounds.
 void check(const GeneratorOptions& options);
 
-/// `pathfinder32/curv_contour_length_14`.
-std::filesystem::path folder_of(int64_t size, Difficulty difficulty);
+/// `pathfinder32/curv_contour_length_14`, or `curv_baseline` for 6 dashes, as the Long Range Arena names them.
+std::filesystem::path folder_of(int64_t size, int64_t dashes);
 
 /// Makes the images, metadata and manifest in that folder, all or nothing (making.h). Image i is drawn from stream i of
 /// the seed, so the files depend on the options alone, and a larger set begins with the smaller one.

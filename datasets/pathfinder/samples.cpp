@@ -15,7 +15,7 @@ constexpr uint8_t kGrey = 128;
 }  // namespace
 
 Tensor samples(int64_t size, uint64_t seed) {
-  const Difficulty difficulties[] = {Difficulty::easy, Difficulty::intermediate, Difficulty::hard};
+  const char* const difficulties[] = {"easy", "intermediate", "hard"};
   const int64_t enlarged = std::max<int64_t>(1, kSmallest / size);
   const int64_t step = size * enlarged + kLine;
   const int64_t rows = std::size(difficulties);
@@ -23,7 +23,7 @@ Tensor samples(int64_t size, uint64_t seed) {
   const Tensor picture = Tensor::full({rows * step - kLine, width}, kGrey, DType::u8);
   auto* to = picture.data<uint8_t>();
   for (int64_t row = 0; row < rows; ++row) {
-    const Parameters p = parameters(size, difficulties[row]);
+    const Parameters p = parameters(size, dashes_of(size, difficulties[row]));
     int64_t placed[2] = {0, 0};
     for (uint64_t i = 0; placed[0] < kOfEachLabel || placed[1] < kOfEachLabel; ++i) {
       const Drawing drawing = draw(p, Generator(seed).fork(i));

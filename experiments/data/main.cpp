@@ -42,8 +42,8 @@ struct PathfinderOptions : Options {
 
   void fields(Fields& f) {
     f("size", size, "of the images, in pixels: 16 (ours, easier), 32 (Pathfinder), 64, 128 (Path-X) or 256");
-    f("difficulty", difficulty, "contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5")
-        .one_of({"easy", "intermediate", "hard"});
+    f("difficulty", difficulty,
+      "easy, intermediate or hard: contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5; or a number of dashes");
     f("count", count, "images to make").at_least(1).at_most(10000000);
     Options::fields(f);
   }
@@ -178,11 +178,11 @@ void make_listops(const Options& options, Fields&) {
 
 void make_pathfinder(const PathfinderOptions& options, Fields&) {
   const pathfinder::GeneratorOptions generator = {.size = options.size,
-                                                  .difficulty = pathfinder::difficulty_named(options.difficulty),
+                                                  .dashes = pathfinder::dashes_of(options.size, options.difficulty),
                                                   .count = options.count,
                                                   .seed = options.seed};
   pathfinder::check(generator);
-  const std::filesystem::path below = pathfinder::folder_of(generator.size, generator.difficulty);
+  const std::filesystem::path below = pathfinder::folder_of(generator.size, generator.dashes);
   pathfinder::ensure_files(std::filesystem::path(options.data) / below, generator, say);
 }
 

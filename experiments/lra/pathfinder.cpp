@@ -26,8 +26,10 @@ struct PathfinderConfig {
           .at_least(16)
           .at_most(256);
     }
-    f("difficulty", difficulty, "contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5; the papers report hard")
-        .one_of({"easy", "intermediate", "hard"});
+    f("difficulty", difficulty,
+      "easy, intermediate or hard (what the papers report): contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5; or "
+      "a "
+      "number of dashes");
     f("split", split,
       "arena takes 80, 10 and 10 % of the images in their order; shuffled, as SKY does, in a random one")
         .one_of({"arena", "shuffled"});
@@ -36,7 +38,7 @@ struct PathfinderConfig {
   }
 
   pathfinder::TaskOptions options(const RunOptions& run) const {
-    const std::filesystem::path below = pathfinder::folder_of(size, pathfinder::difficulty_named(difficulty));
+    const std::filesystem::path below = pathfinder::folder_of(size, pathfinder::dashes_of(size, difficulty));
     return {.folder = std::filesystem::path(run.data) / below,
             .read = {.size = size, .partial = partial},
             .split = pathfinder::split_named(split),

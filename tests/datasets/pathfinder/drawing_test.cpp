@@ -13,11 +13,11 @@
 namespace bochner::pathfinder {
 namespace {
 
-constexpr Difficulty kDifficulties[] = {Difficulty::easy, Difficulty::intermediate, Difficulty::hard};
+constexpr const char* kDifficulties[] = {"easy", "intermediate", "hard"};
 constexpr uint64_t kPictures = kAddressSanitizer ? 30 : 500;
 
-Drawing picture(int64_t size, Difficulty difficulty, uint64_t number) {
-  return draw(parameters(size, difficulty), Generator(0).fork(number));
+Drawing picture(int64_t size, const std::string& difficulty, uint64_t number) {
+  return draw(parameters(size, dashes_of(size, difficulty)), Generator(0).fork(number));
 }
 
 /// Sets that grow together.
@@ -117,29 +117,29 @@ int label_by_ink(Drawing drawing) {
 }
 
 TEST(PathfinderDrawing, LabelsAreFoundByFollowingTheDashes) {
-  for (const Difficulty difficulty : kDifficulties) {
+  for (const std::string difficulty : kDifficulties) {
     for (uint64_t i = 0; i < kPictures; ++i) {
       const Drawing drawing = picture(32, difficulty, i);
-      ASSERT_EQ(label_by_dashes(drawing), drawing.label) << name_of(difficulty) << " image " << i;
+      ASSERT_EQ(label_by_dashes(drawing), drawing.label) << difficulty << " image " << i;
     }
   }
 }
 
 TEST(PathfinderDrawing, LabelsAreFoundByFollowingTheInk) {
-  for (const Difficulty difficulty : kDifficulties) {
+  for (const std::string difficulty : kDifficulties) {
     for (uint64_t i = 0; i < kPictures; ++i) {
       const Drawing drawing = picture(32, difficulty, i);
-      ASSERT_EQ(label_by_ink(drawing), drawing.label) << name_of(difficulty) << " image " << i;
+      ASSERT_EQ(label_by_ink(drawing), drawing.label) << difficulty << " image " << i;
     }
   }
 }
 
 TEST(PathfinderDrawing, LabelsOfOtherSizesAreFoundByFollowingTheDashes) {
   for (const int64_t size : {16, 64, 128, 256}) {
-    for (const Difficulty difficulty : kDifficulties) {
+    for (const std::string difficulty : kDifficulties) {
       for (uint64_t i = 0; i < (kAddressSanitizer ? 2 : size <= 64 ? 10 : 30); ++i) {
         const Drawing drawing = picture(size, difficulty, i);
-        ASSERT_EQ(label_by_dashes(drawing), drawing.label) << size << " " << name_of(difficulty) << " image " << i;
+        ASSERT_EQ(label_by_dashes(drawing), drawing.label) << size << " " << difficulty << " image " << i;
       }
     }
   }
@@ -149,7 +149,7 @@ TEST(PathfinderDrawing, LabelsOfOtherSizesAreFoundByFollowingTheDashes) {
 TEST(PathfinderDrawing, FollowersSeeWrongLabelsAndCutContours) {
   int seen = 0;
   for (uint64_t i = 0; i < 40; ++i) {
-    Drawing drawing = picture(32, Difficulty::hard, i);
+    Drawing drawing = picture(32, "hard", i);
     if (drawing.label == 0) continue;
     ++seen;
     for (auto c : {0, 1}) {
@@ -164,7 +164,7 @@ TEST(PathfinderDrawing, FollowersSeeWrongLabelsAndCutContours) {
 
 TEST(PathfinderDrawing, ContoursHaveTheirDashesAndKeepApart) {
   for (const int64_t size : {16, 32, 128}) {
-    for (const Difficulty difficulty : kDifficulties) {
+    for (const std::string difficulty : kDifficulties) {
       for (uint64_t i = 0; i < 30; ++i) {
         const Drawing drawing = picture(size, difficulty, i);
         const Parameters& p = drawing.parameters;
@@ -204,10 +204,9 @@ TEST(PathfinderDrawing, ContoursHaveTheirDashesAndKeepApart) {
 /// Properties of a whole set: labels are a fair coin (one deviation of 500 is 2.2 %), short contours fill the room that
 /// is left, and the distance of the discs does not reveal the label.
 TEST(PathfinderDrawing, StatisticsOfASet) {
-  const std::map<Difficulty, double> least = {
-      {Difficulty::easy, 9.5}, {Difficulty::intermediate, 5}, {Difficulty::hard, 2.3}};
-  for (const Difficulty difficulty : kDifficulties) {
-    const Parameters p = parameters(32, difficulty);
+  const std::map<std::string, double> least = {{"easy", 9.5}, {"intermediate", 5}, {"hard", 2.3}};
+  for (const std::string difficulty : kDifficulties) {
+    const Parameters p = parameters(32, dashes_of(32, difficulty));
     int64_t positive = 0;
     int64_t distractors = 0;
     double apart[2] = {0, 0};
@@ -221,9 +220,9 @@ TEST(PathfinderDrawing, StatisticsOfASet) {
     EXPECT_NEAR(static_cast<double>(positive) / 500, 0.5, 0.08);
     const double mean = static_cast<double>(distractors) / 500;
     EXPECT_LE(mean, static_cast<double>(p.distractors));
-    EXPECT_GE(mean, least.at(difficulty)) << name_of(difficulty);
+    EXPECT_GE(mean, least.at(difficulty)) << difficulty;
     const double ratio = (apart[1] / static_cast<double>(positive)) / (apart[0] / static_cast<double>(500 - positive));
-    EXPECT_NEAR(ratio, 1, 0.25) << name_of(difficulty);
+    EXPECT_NEAR(ratio, 1, 0.25) << difficulty;
   }
 }
 
@@ -234,7 +233,7 @@ TEST(PathfinderDrawing, TurnsHaveTheDensityOfTheContinuity) {
   double squared = 0;
   int64_t joints = 0;
   for (uint64_t i = 0; i < 300; ++i) {
-    const Drawing drawing = picture(256, Difficulty::easy, i);
+    const Drawing drawing = picture(256, "easy", i);
     for (const size_t c : {0, 1}) {
       const auto angle = [&](size_t k) {
         const Dash& dash = drawing.contours[c][k];
@@ -256,7 +255,7 @@ TEST(PathfinderDrawing, TurnsHaveTheDensityOfTheContinuity) {
 
 TEST(PathfinderDrawing, PicturesAreStretchedAndShowDiscsWhereTheyAre) {
   for (const int64_t size : {16, 32, 64, 128, 256}) {
-    const Drawing drawing = picture(size, Difficulty::easy, 3);
+    const Drawing drawing = picture(size, "easy", 3);
     const std::vector<uint8_t> pixels = render(drawing);
     ASSERT_EQ(std::ssize(pixels), size * size);
     EXPECT_EQ(*std::min_element(pixels.begin(), pixels.end()), 0);
@@ -272,7 +271,7 @@ TEST(PathfinderDrawing, PicturesAreStretchedAndShowDiscsWhereTheyAre) {
 // A disc about the middle of the picture is as symmetric as it was before it was smoothed.
 TEST(PathfinderDrawing, SmoothingIsSymmetric) {
   Drawing drawing;
-  drawing.parameters = parameters(32, Difficulty::easy);
+  drawing.parameters = parameters(32, 6);
   drawing.parameters.marker_radius = 4 * kUnits;
   drawing.discs = {Point{16 * kUnits, 16 * kUnits}, Point{16 * kUnits, 16 * kUnits}};
   const std::vector<uint8_t> pixels = render(drawing);
@@ -292,7 +291,7 @@ TEST(PathfinderDrawing, SeedZeroGivesThePicturesItAlwaysGave) {
     Sha256 hash;
     for (const int64_t size : sizes) {
       for (uint64_t i = 0; i < 5; ++i) {
-        const std::vector<uint8_t> pixels = render(picture(size, Difficulty::intermediate, i));
+        const std::vector<uint8_t> pixels = render(picture(size, "intermediate", i));
         hash.update(std::as_bytes(std::span(pixels)));
       }
     }
@@ -302,11 +301,25 @@ TEST(PathfinderDrawing, SeedZeroGivesThePicturesItAlwaysGave) {
   EXPECT_EQ(hash_of({16}), "5e5a981eb7223b5d588db2625dc95ab635d1171d7b16587f7d0e61c96f809e2f");
 }
 
+TEST(PathfinderDrawing, ANumberOfDashesIsADifficulty) {
+  EXPECT_EQ(dashes_of(32, "hard"), 14);
+  EXPECT_EQ(dashes_of(16, "hard"), 5);
+  for (const int64_t size : {16, 32}) {
+    const Drawing drawing = picture(size, "2", 0);
+    EXPECT_EQ(std::ssize(drawing.contours[1]), 2);
+    EXPECT_EQ(drawing.parameters.distractor_length, 1);
+    EXPECT_EQ(label_by_dashes(drawing), drawing.label);
+  }
+}
+
 TEST(PathfinderDrawing, RefusesWhatThereIsNot) {
-  EXPECT_EQ(testing_::message_of([] { parameters(33, Difficulty::easy); }),
+  EXPECT_EQ(testing_::message_of([] { parameters(33, 6); }),
             "pathfinder: there are no pictures of 33 pixels a side; there are 16, 32, 64, 128 and 256");
-  EXPECT_EQ(testing_::message_of([] { difficulty_named("harder"); }),
-            "pathfinder: there is no difficulty 'harder'; there are easy, intermediate and hard");
+  EXPECT_EQ(
+      testing_::message_of([] { dashes_of(32, "harder"); }),
+      "pathfinder: there is no difficulty 'harder'; there are easy, intermediate, hard, and a number of dashes, 2 ... "
+      "14");
+  for (const char* number : {"1", "15", "3 ", "-3", ""}) EXPECT_THROW(dashes_of(32, number), Error) << number;
 }
 
 }  // namespace

@@ -24,9 +24,7 @@ struct Told {
   }
 };
 
-GeneratorOptions small(int64_t count = 40) {
-  return {.size = 32, .difficulty = Difficulty::easy, .count = count, .seed = 3};
-}
+GeneratorOptions small(int64_t count = 40) { return {.size = 32, .dashes = 6, .count = count, .seed = 3}; }
 
 std::string message_of_reading(const fs::path& folder, bool partial = true) {
   Told told;
@@ -45,7 +43,7 @@ TEST(PathfinderFiles, AreTheOfficialTree) {
   EXPECT_TRUE(fs::exists(folder / "imgs/0/sample_999.png"));
   EXPECT_TRUE(fs::exists(folder / "imgs/1/sample_1.png"));
   EXPECT_FALSE(fs::exists(folder / "imgs/1/sample_2.png"));
-  const Drawing drawing = draw(parameters(32, Difficulty::easy), Generator(3).fork(1001));
+  const Drawing drawing = draw(parameters(32, 6), Generator(3).fork(1001));
   EXPECT_EQ(folder.get("metadata/1.npy").substr(0, 21), "imgs/1 sample_0.png 0");
   const std::string second = folder.get("metadata/1.npy").substr(folder.get("metadata/1.npy").find('\n') + 1);
   EXPECT_EQ(second, fmt::format("imgs/1 sample_1.png 1 {} 1.0 6 2 2 0.5 1 1\n", drawing.label));
@@ -54,6 +52,12 @@ TEST(PathfinderFiles, AreTheOfficialTree) {
   EXPECT_EQ(image.shape(), (Shape{32, 32, 1}));
   EXPECT_TRUE(std::equal(pixels.begin(), pixels.end(), image.data<uint8_t>()));
   for (const char* rest : {".making", ".making.lock"}) EXPECT_FALSE(fs::exists(folder / rest));
+}
+
+TEST(PathfinderFiles, FoldersAreNamedAsThePublishedOnes) {
+  EXPECT_EQ(folder_of(32, 6), "pathfinder32/curv_baseline");
+  EXPECT_EQ(folder_of(32, 14), "pathfinder32/curv_contour_length_14");
+  EXPECT_EQ(folder_of(16, 2), "pathfinder16/curv_contour_length_2");
 }
 
 TEST(PathfinderFiles, DoNotDependOnThreadsAndBeginAlike) {
@@ -123,7 +127,7 @@ TEST(PathfinderRead, ReturnsEveryImageThatWasMade) {
   EXPECT_EQ(data.train->size(), 816);
   EXPECT_EQ(data.valid->size(), 102);
   EXPECT_EQ(data.test->size(), 102);
-  const Parameters p = parameters(32, Difficulty::easy);
+  const Parameters p = parameters(32, 6);
   const auto compare = [&](const Dataset& set, int64_t example, uint64_t number) {
     const Drawing drawing = draw(p, Generator(3).fork(number));
     const std::vector<uint8_t> pixels = render(drawing);
