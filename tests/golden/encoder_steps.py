@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Ten AdamW steps of the sequence classifier with each of the first five mechanisms, in PyTorch, in float64.
+"""Ten AdamW steps of the sequence classifier, and of the dual encoder with each of its heads, in PyTorch, in float64, with each
+of the first five mechanisms.
 
-  python3 tests/golden/encoder_steps.py > tests/golden/encoder_steps.json     (Debian: python3-torch, made with 1.13.1)
+  python3 tests/golden/encoder_steps.py > tests/golden/encoder_steps.json     (Debian: python3-torch; made with 2.15)
 
 An independent implementation: every value starts from a formula over its name and index (`fill`), so nothing but the
 formula is shared with tests/layers/golden_test.cpp, which compares the losses.
@@ -13,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 torch.set_default_dtype(torch.float64)
-V, L, B, D, H, HIDDEN, LAYERS, CLASSES, M, C = 11, 13, 4, 16, 2, 24, 2, 5, 8, 2
+V, L, B, D, H, HIDDEN, LAYERS, CLASSES, M, C, UNITS = 11, 13, 4, 16, 2, 24, 2, 5, 8, 2, 6
 P = D // H
 
 
@@ -30,8 +31,8 @@ def fill(name, shape):
 
 
 class Model:
-    def __init__(self, attention):
-        self.attention, self.p, self.noise = attention, {}, {}
+    def __init__(self, head, attention):
+        self.head, self.attention, self.p, self.noise = head, attention, {}, {}
         self.add("positions", L, D)
         self.add("tokens.weight", V, D)
         for i in range(LAYERS):
@@ -51,8 +52,12 @@ class Model:
                 self.add(f + "scale", H, C, *((P, P) if attention == "gmm-rks" else (1, P)))
         self.add("norm.weight", D)
         self.add("norm.bias", D)
-        self.add("classifier.classes.weight", CLASSES, D)
-        self.add("classifier.classes.bias", CLASSES)
+        sizes = {"single": [("classes", CLASSES, D)],
+                 "arena": [("hidden", UNITS, 2 * D), ("narrow", UNITS // 2, UNITS), ("classes", CLASSES, UNITS // 2)],
+                 "skyformer": [("hidden", UNITS, 4 * D), ("classes", CLASSES, UNITS)]}
+        for n, o, k in sizes[head]:
+            self.add(f"classifier.{n}.weight", o, k)
+            self.add(f"classifier.{n}.bias", o)
 
     def add(self, name, *shape):
         self.p[name] = fill(name, shape).clone().requires_grad_()
@@ -102,14 +107,21 @@ class Model:
             x = x + self.linear(b + "attention.out", self.attend(i, q, k, v, mask).transpose(1, 2).reshape(B, L, D))
             x = x + self.linear(b + "feed_forward.out", F.gelu(self.linear(b + "feed_forward.in", self.norm(b + "norm2", x))))
         real = mask[:, :, None].to(x)
-        return self.linear("classifier.classes", (self.norm("norm", x) * real).sum(1) / real.sum(1))
+        x = (self.norm("norm", x) * real).sum(1) / real.sum(1)
+        if self.head != "single":  # sequences 2 i and 2 i + 1 are a pair
+            u, v = x[0::2], x[1::2]
+            x = torch.cat([u, v] if self.head == "arena" else [u, v, u * v, u - v], 1)
+            x = torch.relu(self.linear("classifier.hidden", x))
+        if self.head == "arena":
+            x = torch.relu(self.linear("classifier.narrow", x))
+        return self.linear("classifier.classes", x)
 
 
-def losses(attention):
-    model = Model(attention)
+def losses(head, attention):
+    model = Model(head, attention)
     ids = (torch.arange(B * L) * 7 + 3).remainder(V).view(B, L)
     mask = torch.arange(L)[None, :] < torch.tensor([13, 9, 5, 1])[:, None]
-    labels = torch.arange(B) % CLASSES
+    labels = torch.arange(B if head == "single" else B // 2) % CLASSES
     optimizer = torch.optim.AdamW(list(model.p.values()), lr=2e-3, weight_decay=0.01, eps=1e-6)
     found = []
     for _ in range(10):
@@ -121,4 +133,5 @@ def losses(attention):
     return found
 
 
-print(json.dumps({name: losses(name) for name in ("softmax", "linear-elu", "performer", "gmm-rks", "gmm-prf")}, indent=1))
+MECHANISMS = ("softmax", "linear-elu", "performer", "gmm-rks", "gmm-prf")
+print(json.dumps({head: {name: losses(head, name) for name in MECHANISMS} for head in ("single", "arena", "skyformer")}, indent=1))

@@ -1,4 +1,5 @@
 // Training steps against an independent implementation: tests/golden/encoder_steps.py.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,19 +7,20 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <tuple>
 
 #include "autograd/fused/cross_entropy.h"
 #include "autograd/optim/optimizer.h"
 #include "engine/ops/binary.h"
-#include "layers/models/encoder.h"
+#include "layers/models/pair_classifier.h"
 
 namespace bochner {
 namespace {
 
 constexpr int64_t kLength = 13;
-constexpr int64_t kBatch = 4;
+constexpr int64_t kSequences = 4;
 
-EncoderOptions golden_options(const std::string& attention) {
+EncoderOptions golden_options(const std::string& head, const std::string& attention) {
   EncoderOptions options;
   options.vocabulary = 11;
   options.length = kLength;
@@ -29,6 +31,8 @@ EncoderOptions golden_options(const std::string& attention) {
   options.dropout = 0;
   options.attention.mechanism = MechanismOptions(attention).set_known({{"features", 8}, {"redraw", 0}});
   options.attention.heads = 2;
+  if (head != "single") options.classifier = 6;
+  if (head == "skyformer") options.pair = EncoderOptions::Pair::skyformer;
   return options;
 }
 
@@ -54,25 +58,26 @@ void fill_by_formula(const std::string& name, const Tensor& tensor) {
   tensor.copy_(Tensor::from(values, tensor.shape()));
 }
 
-std::vector<double> ten_steps(const std::string& attention, DType dtype) {
+template <class Model>
+std::vector<double> ten_steps(const EncoderOptions& options, const Shape& shape, DType dtype) {
   Generator init(1);
-  SequenceClassifier model(golden_options(attention), init);
+  Model model(options, init);
   model.to(Device::cpu(), dtype);
   for (const auto& [name, tensor] : model.state()) {
     if (!name.ends_with(".age")) fill_by_formula(name, tensor);
   }
   std::vector<int64_t> ids;
-  for (int64_t i = 0; i < kBatch * kLength; ++i) ids.push_back((i * 7 + 3) % 11);
-  const Tensor lengths = Tensor::from<int64_t>({13, 9, 5, 1}, {kBatch, 1});
-  const Tensor mask = less(Tensor::arange(kLength).unsqueeze(0), lengths);
-  const Tensor labels = Tensor::arange(kBatch);
+  for (int64_t i = 0; i < kSequences * kLength; ++i) ids.push_back((i * 7 + 3) % 11);
+  const Tensor lengths = Tensor::from<int64_t>({13, 9, 5, 1}, {kSequences, 1});
+  const Tensor mask = less(Tensor::arange(kLength).unsqueeze(0), lengths).reshape(shape);
+  const Tensor labels = Tensor::arange(shape[0]);
   AdamW optimizer(model.parameters(), {.eps = 1e-6, .weight_decay = 0.01});
   Generator noise(2);
   Context context{noise, true};
   std::vector<double> losses;
   for (int step = 0; step < 10; ++step) {
     Tape tape;
-    const Variable logits = model.forward(Tensor::from(ids, {kBatch, kLength}), mask, context);
+    const Variable logits = model.forward(Tensor::from(ids, shape), mask, context);
     const Variable loss = cross_entropy(logits, labels);
     tape.backward(loss);
     optimizer.step(2e-3);
@@ -82,14 +87,24 @@ std::vector<double> ten_steps(const std::string& attention, DType dtype) {
   return losses;
 }
 
-class Golden : public testing::TestWithParam<const char*> {};
+/// The head, "single" for one sequence or that of a dual encoder, and the mechanism.
+class Golden : public testing::TestWithParam<std::tuple<const char*, const char*>> {
+ protected:
+  std::vector<double> steps_in(DType dtype) const {
+    const auto& [head, attention] = GetParam();
+    const EncoderOptions options = golden_options(head, attention);
+    if (std::string(head) == "single") return ten_steps<SequenceClassifier>(options, {kSequences, kLength}, dtype);
+    return ten_steps<PairClassifier>(options, {kSequences / 2, 2, kLength}, dtype);
+  }
+};
 
 TEST_P(Golden, TenAdamWStepsAgreeWithPyTorch) {
   std::ifstream file(BOCHNER_SOURCE_DIR "/tests/golden/encoder_steps.json");
   ASSERT_TRUE(file);
-  const std::vector<double> expected = nlohmann::json::parse(file).at(GetParam());
-  const std::vector<double> in_f64 = ten_steps(GetParam(), DType::f64);
-  const std::vector<double> in_f32 = ten_steps(GetParam(), DType::f32);
+  const auto& [head, attention] = GetParam();
+  const std::vector<double> expected = nlohmann::json::parse(file).at(head).at(attention);
+  const std::vector<double> in_f64 = steps_in(DType::f64);
+  const std::vector<double> in_f32 = steps_in(DType::f32);
   ASSERT_EQ(expected.size(), in_f64.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(in_f64[i], expected[i], 1e-9 * expected[i]) << "step " << i << " in f64";
@@ -97,10 +112,12 @@ TEST_P(Golden, TenAdamWStepsAgreeWithPyTorch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Mechanisms, Golden,
-                         testing::Values("softmax", "linear-elu", "performer", "gmm-rks", "gmm-prf"),
-                         [](const testing::TestParamInfo<const char*>& tested) {
-                           std::string name = tested.param;
+INSTANTIATE_TEST_SUITE_P(HeadsAndMechanisms, Golden,
+                         testing::Combine(testing::Values("single", "arena", "skyformer"),
+                                          testing::Values("softmax", "linear-elu", "performer", "gmm-rks", "gmm-prf")),
+                         [](const testing::TestParamInfo<std::tuple<const char*, const char*>>& tested) {
+                           std::string name =
+                               fmt::format("{}_{}", std::get<0>(tested.param), std::get<1>(tested.param));
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
