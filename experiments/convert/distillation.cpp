@@ -8,6 +8,7 @@
 #include "autograd/ops/unary.h"
 #include "autograd/tape.h"
 #include "engine/error.h"
+#include "layers/mixed_precision.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner::convert {
@@ -68,15 +69,15 @@ Distillation::Outputs Distillation::outputs(const Tensor& ids, Context& context)
   {
     const NoTape constant;
     Context plain{noise_, false};  // the teacher draws nothing
-    outputs.last = teacher_->forward({ids}, plain, &states).value();
+    outputs.last = as_computed(teacher_->forward({ids}, plain, &states)).value();
     for (const int64_t b : blocks_) {
       const auto i = static_cast<size_t>(b);
-      outputs.teacher.push_back(teacher_->blocks()[i].attention().forward(states[i], {}, plain).value());
+      outputs.teacher.push_back(as_computed(teacher_->blocks()[i].attention().forward(states[i], {}, plain)).value());
     }
   }
   for (const int64_t b : blocks_) {
     const auto i = static_cast<size_t>(b);
-    outputs.student.push_back(student_->blocks()[i].attention().forward(states[i], {}, context));
+    outputs.student.push_back(as_computed(student_->blocks()[i].attention().forward(states[i], {}, context)));
   }
   return outputs;
 }
@@ -106,7 +107,7 @@ std::vector<double> Distillation::apart(const std::vector<Tensor>& batches) {
     const Tensor ids = batch.to(device_);
     Outputs outputs = this->outputs(ids, context);
     outputs.teacher.push_back(outputs.last);
-    outputs.student.push_back(student_->forward({ids}, context));
+    outputs.student.push_back(as_computed(student_->forward({ids}, context)));
     for (size_t i = 0; i < errors.size(); ++i) {
       errors[i] += squares((outputs.student[i] - Variable(outputs.teacher[i])).value());
       norms[i] += squares(outputs.teacher[i]);

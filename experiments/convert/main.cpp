@@ -115,6 +115,7 @@ void write_record(const Config& config, Session& session, const convert::Distill
                                    {"batch", config.run.batch},
                                    {"max-length", config.max_length},
                                    {"rate", config.rate},
+                                   {"precision", config.run.precision},
                                    {"seed", config.run.seed},
                                    {"learnt", distillation.learnt()},
                                    {"seconds", seconds},
@@ -174,6 +175,7 @@ int main(int argc, char** argv) {
       {.name = "convert",
        .summary = "Conversion of a pretrained BERT from softmax to another attention",
        .resources = bochner::embedded_resources(),
+       .stores_bf16 = true,
        .unused = {"seeds", "resume", "init", "bench", "checkpoint-every", "seconds", "accumulate"}},
       argc, argv, bochner::run);
 }

@@ -79,6 +79,21 @@ TEST_F(Convert, WhatLearnsNothingIsMeasured) {
   EXPECT_EQ(options.attention.mechanism.text("features"), "16");
 }
 
+TEST_F(Convert, InBf16WhatIsLearntIsAsClose) {
+  ASSERT_EQ(run({"--attention=hedgehog"}).code, 0);
+  const json f32 = record();
+  std::filesystem::remove_all(folder_ / "new");
+  const Ended ended = run({"--attention=hedgehog", "--precision=bf16"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const json bf16 = record();
+  EXPECT_EQ(bf16["precision"], "bf16");
+  EXPECT_NE(bf16["model"]["after"], f32["model"]["after"]);
+  for (size_t i = 0; i < 2; ++i) {
+    const double expected = f32["blocks"][i]["after"];
+    EXPECT_NEAR(bf16["blocks"][i]["after"], expected, 0.05 * expected) << i;
+  }
+}
+
 TEST_F(Convert, TheLossIsTheMeanOverBlocksOfTheirRelativeSquares) {
   Generator draw(3);
   const Tensor ids = integers({4, 12}, 5, 234, draw);
