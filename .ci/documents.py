@@ -113,6 +113,7 @@ SHORTER = [
     (r"\./run kernel-estimation .*", "--dim=8 --projections=1,2"),
     (r"\./run efficiency .*", "--lengths=16 --repeats=1 --limit-seconds=5 --budget-seconds=10"),
     (r"\./run approximation .*--task regions.*", ""),
+    (r"\./run approximation .*--pretrained.*", "--dump-config"),
     (r"\./run approximation .*--task spectral.*", "--lengths=32 --repeats=1 --dim=8 --features=8"),
     (r"\./run approximation .*", "--lengths=32 --repeats=1 --features=16 --layers=1"),
     (r"cmake -B build-library .*", "?Build files have been written"),

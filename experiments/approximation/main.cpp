@@ -1,4 +1,4 @@
-// How well features and landmarks approximate attention: the figures of PERF and SKY that need no data.
+// How well features and landmarks approximate attention: figures of PERF and SKY.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +9,7 @@
 #include "engine/io/safetensors.h"
 #include "engine/nearest.h"
 #include "engine/ops/unary.h"
-#include "experiments/approximation/measure.h"
-#include "experiments/common/report/figures.h"
+#include "experiments/approximation/pretrained.h"
 
 namespace bochner {
 namespace {
@@ -28,6 +27,8 @@ struct Config {
   std::vector<std::string> methods = {"nystrom", "nystromformer", "performer", "linformer"};
   int64_t repeats = 15;
   std::string qkv;
+  std::string pretrained;
+  std::vector<std::string> text;
 
   Config() {
     run.tasks = {"regions", "features", "layers", "spectral"};
@@ -38,15 +39,19 @@ struct Config {
     f("length", length, "number of tokens, for features and layers").at_least(1);
     f("dim", dim, "size of a head").at_least(1);
     f("features", features, "numbers of random features, or of landmarks").at_least(1);
-    f("lengths", lengths, "numbers of tokens, for spectral; with --qkv the first tokens of the file").at_least(1);
+    f("lengths", lengths, "numbers of tokens, for spectral; with --qkv or --pretrained the first ones").at_least(1);
     f("scales", scales, "deviations of random queries and keys; empty: 0.5,0.7,1 for features, 0.5,1,2 for spectral")
         .above(0);
     f("layers", layers, "layers of the deepest Transformer, for layers").at_least(1).at_most(1000);
     f("heads", heads, "attention heads, for layers").at_least(1);
     f("hidden", hidden, "hidden units of feed-forward blocks, for layers").at_least(1);
     f("methods", methods, "mechanisms that spectral compares; nystrom is SKY Eqs. 4-6 on softmax's own matrix");
-    f("repeats", repeats, "number of draws of which each point is the mean").at_least(1).at_most(10000);
+    f("repeats", repeats, "number of draws of which each point is the mean; with --pretrained of texts")
+        .at_least(1)
+        .at_most(10000);
     f("qkv", qkv, "safetensors file with Q, K, V (batch, heads, length, dim) for spectral, instead of random ones");
+    f("pretrained", pretrained, "folder of a BERT, with its tokenizer, for spectral: the Q, K, V of all its heads");
+    f("text", text, "files, folders and archives of text for --pretrained, with commas between them");
   }
 };
 
@@ -59,11 +64,6 @@ Spread repeated(const Config& config, const std::function<double(Generator&)>& m
   }
   return spread_of(values);
 }
-
-struct Measured {
-  std::vector<Figure> figures;
-  std::vector<NamedTable> tables;
-};
 
 /// PERF Fig. 2: log10 of the ratio of errors, along angles for some lengths; then the errors themselves at one length.
 Measured regions() {
@@ -196,11 +196,7 @@ Measured through_layers(const Config& config, Log& log) {
 }
 
 /// One head of the tensors that --qkv names, (1, 1, L, D) each.
-struct Inputs {
-  Tensor Q, K, V;
-};
-
-Inputs inputs_of(const Config& config) {
+AttentionInputs inputs_of(const Config& config) {
   const TensorMap given = read_safetensors(config.qkv).tensors;
   const auto head = [&](const char* name) {
     const auto found = given.find(name);
@@ -208,7 +204,7 @@ Inputs inputs_of(const Config& config) {
       fail("{}: no tensor '{}' (batch, heads, length, dim)", config.qkv, name);
     return found->second.slice(0, 0, 1).slice(1, 0, 1).contiguous().cast(DType::f64);
   };
-  const Inputs inputs{head("Q"), head("K"), head("V")};
+  const AttentionInputs inputs{head("Q"), head("K"), head("V")};
   if (inputs.K.shape() != inputs.Q.shape() || inputs.V.size(2) != inputs.Q.size(2)) {
     fail("{}: Q {}, K {} and V {} are not of the same tokens", config.qkv, inputs.Q.shape().str(),
          inputs.K.shape().str(), inputs.V.shape().str());
@@ -216,10 +212,25 @@ Inputs inputs_of(const Config& config) {
   return inputs;
 }
 
+Measured of_pretrained(const Config& config, Log& log) {
+  if (!config.qkv.empty()) fail("--qkv and --pretrained: give one of them");
+  if (!config.scales.empty()) fail("--scales: those of a model's queries and keys are its own; leave it out");
+  if (config.text.empty()) fail("--pretrained={}: name texts that it reads, with --text", config.pretrained);
+  return errors_of_heads({.folder = config.pretrained,
+                          .texts = config.text,
+                          .lengths = config.lengths,
+                          .features = config.features,
+                          .methods = config.methods,
+                          .pieces = config.repeats,
+                          .seed = config.run.seed},
+                         log);
+}
+
 /// SKY Fig. 1
 Measured spectral(const Config& config, Log& log) {
+  if (!config.pretrained.empty()) return of_pretrained(config, log);
   const bool imported = !config.qkv.empty();
-  const Inputs given = imported ? inputs_of(config) : Inputs{};
+  const AttentionInputs given = imported ? inputs_of(config) : AttentionInputs{};
   std::vector<int64_t> lengths = config.lengths;
   std::vector<double> scales = config.scales.empty() ? std::vector<double>{0.5, 1, 2} : config.scales;
   if (imported) {
@@ -227,7 +238,7 @@ Measured spectral(const Config& config, Log& log) {
     if (lengths.empty()) lengths = {given.Q.size(2)};
     if (config.scales.empty()) scales = {1};
   }
-  const auto drawn = [&](int64_t length, double scale, Generator& g) -> Inputs {
+  const auto drawn = [&](int64_t length, double scale, Generator& g) -> AttentionInputs {
     if (imported) {
       const auto first = [&](const Tensor& x) { return x.slice(2, 0, length).contiguous(); };
       return {first(given.Q) * scale, first(given.K) * scale, first(given.V)};
@@ -254,10 +265,8 @@ Measured spectral(const Config& config, Log& log) {
         Curve curve{method, 0, false, {}};
         std::vector<std::string> row = {method};
         for (const int64_t M : config.features) {
-          const Spread error = repeated(config, [&](Generator& g) {
-            const Inputs x = drawn(length, scale, g);
-            return spectral_error(method, M, x.Q, x.K, x.V, g);
-          });
+          const Spread error =
+              repeated(config, [&](Generator& g) { return spectral_error(method, M, drawn(length, scale, g), g); });
           curve.points.emplace_back(M, std::log10(error.mean));
           row.push_back(fmt::format("{:.3f} ± {:.3f}", error.mean, error.deviation));
         }
@@ -280,6 +289,7 @@ void run(Config& config, Session& session) {
     if (std::find(names.begin(), names.end(), method) != names.end()) continue;
     fail("--methods: there is no '{}'{}", method, valid_names(method, names));
   }
+  if (task != "spectral" && !config.pretrained.empty()) fail("--pretrained: that is for --task=spectral");
   const Measured measured = task == "regions"    ? regions()
                             : task == "features" ? features(config, session.log)
                             : task == "layers"   ? through_layers(config, session.log)

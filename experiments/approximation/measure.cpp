@@ -99,14 +99,14 @@ std::vector<double> layered_errors(const MechanismOptions& mechanism, const Stac
   return errors;
 }
 
-double spectral_error(const std::string& method, int64_t features, const Tensor& Q, const Tensor& K, const Tensor& V,
+double spectral_error(const std::string& method, int64_t features, const AttentionInputs& inputs,
                       Generator& generator) {
+  const auto& [Q, K, V] = inputs;
   const Tensor exact = attend("softmax", Q, K, V, generator);
-  const auto approximate = [&] {
-    if (method == "nystrom") return nystrom_softmax(Q, K, V, features, generator);
-    return attend(MechanismOptions(method).set_known({{"features", features}, {"convolution", 0}}), Q, K, V, generator);
-  };
-  const Tensor found = approximate();
+  const Tensor found = method == "nystrom"
+                           ? nystrom_softmax(Q, K, V, features, generator)
+                           : attend(MechanismOptions(method).set_known({{"features", features}, {"convolution", 0}}), Q,
+                                    K, V, generator);
   const auto norm = [](const Tensor& x) {
     return svd(x.reshape({x.size(2), x.size(3)})).s.to_vector<double>().front();
   };

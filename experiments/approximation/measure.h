@@ -24,6 +24,11 @@ double error_ratio(double length, double angle);
 /// V ~ N(0, 1), all (1, 1, L, D). Softmax sees vectors of the length scale D^(1/4): exp(q.k / sqrt D).
 double output_error(const MechanismOptions& mechanism, int64_t length, int64_t dim, double scale, Generator& generator);
 
+/// What attention reads, each (batch, heads, L, D).
+struct AttentionInputs {
+  Tensor Q, K, V;
+};
+
 /// A Transformer with random weights, for layered_errors.
 struct Stack {
   int64_t length = 0;
@@ -38,10 +43,9 @@ struct Stack {
 std::vector<double> layered_errors(const MechanismOptions& mechanism, const Stack& stack, Generator& generator);
 
 /// The largest singular value of the difference between the outputs of a method and of softmax attention, over that of
-/// softmax attention (SKY §4.5). Q, K, V (1, 1, L, D). `method`: a mechanism, without a convolution of V, or `nystrom`,
+/// softmax attention (SKY §4.5), for one head. `method`: a mechanism, without a convolution of V, or `nystrom`,
 /// SKY Eqs. 4-6 on the raw exp(Q K^T / sqrt D) with its row sums then taken from the approximation. `features`: the
 /// number of random features or landmarks, where the method has such.
-double spectral_error(const std::string& method, int64_t features, const Tensor& Q, const Tensor& K, const Tensor& V,
-                      Generator& generator);
+double spectral_error(const std::string& method, int64_t features, const AttentionInputs& inputs, Generator& generator);
 
 }  // namespace bochner

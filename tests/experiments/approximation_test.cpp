@@ -6,10 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "datasets/tokenizers/wordpiece.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
-#include "experiments/approximation/measure.h"
+#include "experiments/approximation/pretrained.h"
 #include "tests/experiments/process.h"
+#include "tests/experiments/tiny_bert.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
@@ -193,7 +196,7 @@ TEST(Approximation, SpectralErrorIsARatioOfLargestSingularValues) {
     distance += std::pow(rows_of(V)[i][0] - O[i][0], 2);
     norm += O[i][0] * O[i][0];
   }
-  EXPECT_NEAR(spectral_error("none", 1, Q, K, V, generator), std::sqrt(distance / norm), 1e-9);
+  EXPECT_NEAR(spectral_error("none", 1, {Q, K, V}, generator), std::sqrt(distance / norm), 1e-9);
 }
 
 // With every row of (Q; K) among the landmarks, Nystrom's matrix is the matrix itself.
@@ -203,8 +206,75 @@ TEST(Approximation, NystromWithAllLandmarksIsExact) {
   const Tensor Q = random();
   const Tensor K = random();
   const Tensor V = random();
-  EXPECT_LT(spectral_error("nystrom", 200, Q, K, V, generator), 1e-6);
-  EXPECT_GT(spectral_error("nystrom", 1, Q, K, V, generator), 1e-3);
+  EXPECT_LT(spectral_error("nystrom", 200, {Q, K, V}, generator), 1e-6);
+  EXPECT_GT(spectral_error("nystrom", 1, {Q, K, V}, generator), 1e-3);
+}
+
+// Softmax attention of these inputs is what each block's attention computes.
+TEST(Approximation, InputsOfBlocksAreThoseThatTheirAttentionReads) {
+  std::vector<Tensor> outputs;  // (1, heads, L, D)
+  BertOptions options{.vocabulary = 20, .length = 16, .layers = 2, .dim = 6, .hidden = 8};
+  options.attention.heads = 3;
+  options.attention.watch = [&](const std::string&, const Tensor& O) { outputs.push_back(O); };
+  options.deviation = 0.8;
+  Generator init(5);
+  Bert bert({}, options, init);
+  const std::vector<AttentionInputs> inputs = attention_inputs(bert, Tensor::from<int64_t>({2, 7, 1, 19, 8}, {1, 5}));
+  ASSERT_EQ(inputs.size(), 2U);
+  ASSERT_EQ(outputs.size(), 2U);
+  for (size_t block = 0; block < 2; ++block) {
+    for (int64_t head = 0; head < 3; ++head) {
+      const auto of_head = [&](const Tensor& x) {
+        return rows_of(x.slice(1, head, head + 1).cast(DType::f64).contiguous());
+      };
+      const Rows expected = attention_of(of_head(inputs[block].Q), of_head(inputs[block].K), of_head(inputs[block].V));
+      const Rows found = of_head(outputs[block]);
+      for (size_t i = 0; i < 5; ++i) {
+        for (size_t d = 0; d < 2; ++d) EXPECT_NEAR(found[i][d], expected[i][d], 1e-5) << block << head << i << d;
+      }
+    }
+  }
+}
+
+// Scores (1, 3) and (2, 6) of two queries: deviations 1 and 2.
+TEST(Approximation, ScoresDeviateOverTheKeysOfAQuery) {
+  const Tensor Q = Tensor::from<double>({1, 2}, {1, 1, 2, 1});
+  const Tensor K = Tensor::from<double>({1, 3}, {1, 1, 2, 1});
+  EXPECT_DOUBLE_EQ(deviation_of_scores({Q, K, K}), std::sqrt((1 + 4) / 2.0));
+}
+
+/// A BERT of 2 blocks of 2 heads in `model`, whose weights are larger than config.json says that new ones are, and
+/// `texts` of 1 and of 20 words.
+void put_model_and_texts(const TemporaryFolder& folder) {
+  test::save_tiny_bert(folder / "model", {.deviation = 0.8});
+  nlohmann::json config = nlohmann::json::parse(test::contents(folder / "model/config.json"));
+  config["initializer_range"] = 0.02;
+  test::put(folder / "model/config.json", config.dump());
+  std::filesystem::create_directories(folder / "texts");
+  std::string words;
+  for (const char letter : std::string("abcdefghijklmnopqrst")) words += std::string(1, letter) + " ";
+  test::put(folder / "texts/1.txt", "a\n");
+  test::put(folder / "texts/2.txt", words.substr(0, 20) + "\n" + words.substr(20) + "\n");
+  test::put(folder / "texts/3.txt", "b " + words);
+}
+
+TEST(Approximation, PiecesAreTheFirstTokensOfDocumentsThatAreLongEnough) {
+  const TemporaryFolder folder;
+  put_model_and_texts(folder);
+  const std::vector<Tensor> pieces = pieces_of({folder / "texts"}, folder / "model", 8, 2);
+  const Wordpiece tokenizer(read_pretrained_vocabulary(folder / "model"));
+  Wordpiece::Encoder encoder(tokenizer);
+  ASSERT_EQ(pieces.size(), 2U);
+  const char* const begins[] = {"a b c d e f", "b a b c d e"};
+  for (size_t i = 0; i < 2; ++i) {
+    const std::vector<int32_t> ids = encoder.encode(begins[i]).ids;
+    EXPECT_EQ(pieces[i].shape(), Shape({1, 8}));
+    EXPECT_EQ(pieces[i].to_vector<int64_t>(), std::vector<int64_t>(ids.begin(), ids.end()));
+  }
+  EXPECT_NE(test::message_of([&] {
+              pieces_of({folder / "texts"}, folder / "model", 8, 3);
+            }).find("2 documents of at least 6 tokens, but 3 are asked for"),
+            std::string::npos);
 }
 
 Ended approximation(const TemporaryFolder& folder, std::vector<std::string> arguments) {
@@ -276,6 +346,42 @@ TEST(ApproximationProgram, SpectralOfRandomAndOfImportedTensors) {
   ASSERT_EQ(figures.size(), 1U);  // 12 tokens hold the first 8, not 16
   EXPECT_NE(figures[0].at("title").get<std::string>().find("L = 8, Q and K of qkv.safetensors"), std::string::npos);
   EXPECT_EQ(figures[0].at("curves").size(), 4U);
+}
+
+TEST(ApproximationProgram, SpectralOfAPretrainedModel) {
+  const TemporaryFolder folder;
+  put_model_and_texts(folder);
+  const std::vector<std::string> options = {"--task=spectral", "--features=2,64", "--lengths=8,1000",
+                                            "--pretrained=model", "--methods=nystrom,performer"};
+  std::vector<std::string> arguments = options;
+  arguments.emplace_back("--text=texts");
+  Ended ended = approximation(folder, arguments);
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const nlohmann::json record = results(folder);
+  ASSERT_EQ(record.at("figures").size(), 2U);  // the model reads 32 tokens, not 1000
+  ASSERT_EQ(record.at("tables").size(), 5U);   // two of each, and what the papers print
+  const auto title = [&](const char* kind, size_t i) { return record.at(kind)[i].at("title").get<std::string>(); };
+  EXPECT_EQ(title("figures", 0), "Spectral norm of the error (SKY Fig. 1): L = 8, initial weights");
+  EXPECT_EQ(title("tables", 3), "Median by block, 64 features or landmarks: L = 8, pretrained weights");
+  for (const auto& figure : record.at("figures")) {
+    const auto& nystrom = figure.at("curves")[0].at("points");
+    EXPECT_LT(nystrom[1][1].get<double>(), nystrom[0][1].get<double>() - 1);  // 64 landmarks are nearly all rows
+  }
+  const auto scores = [&](size_t i) { return std::stod(record.at("tables")[i].at("rows")[0][1].get<std::string>()); };
+  EXPECT_GT(scores(3), 10 * scores(1));
+
+  std::filesystem::remove_all(folder / "run");
+  EXPECT_NE(approximation(folder, options).err.find("name texts that it reads, with --text"), std::string::npos);
+  arguments.emplace_back("--scales=2");
+  EXPECT_NE(approximation(folder, arguments).err.find("its own; leave it out"), std::string::npos);
+  arguments.back() = "--qkv=q.safetensors";
+  EXPECT_NE(approximation(folder, arguments).err.find("give one of them"), std::string::npos);
+  arguments.back() = "--task=features";
+  EXPECT_NE(approximation(folder, arguments).err.find("that is for --task=spectral"), std::string::npos);
+  arguments.back() = "--lengths=2";
+  ended = approximation(folder, arguments);
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("no room for text"), std::string::npos) << ended.err;
 }
 
 TEST(ApproximationProgram, NamesWhatIsWrong) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <regex>
 #include <set>
 
@@ -92,6 +93,15 @@ TEST(Spread, OfOneValueHasNoDeviation) {
   EXPECT_EQ(spread_of({7}).deviation, 0);
   EXPECT_EQ(mean_text({1, 2, 3}), "2 ± 1 (3 runs)");
   EXPECT_EQ(mean_text({0.5}), "0.5 ± 0 (1 run)");
+}
+
+TEST(Spread, QuantilesLieBetweenTheValuesInProportion) {
+  EXPECT_EQ(quantile({3, 1, 2}, 0.5), 2);
+  EXPECT_DOUBLE_EQ(quantile({4, 1, 2, 3}, 0.5), 2.5);
+  EXPECT_DOUBLE_EQ(quantile({10, 20}, 0.25), 12.5);
+  EXPECT_EQ(quantile({5, 7, std::numeric_limits<double>::infinity()}, 0.5), 7);
+  EXPECT_EQ(quantile({1, 5}, 1), 5);
+  EXPECT_TRUE(std::isnan(quantile({}, 0.5)));
 }
 
 TEST(Headline, SaysWhatWasReachedAndWhatAGuessReaches) {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace bochner {
 
@@ -13,6 +15,15 @@ Spread spread_of(const std::vector<double>& values) {
   for (const double value : values) result.deviation += (value - result.mean) * (value - result.mean);
   result.deviation = values.size() < 2 ? 0 : std::sqrt(result.deviation / (n - 1));
   return result;
+}
+
+double quantile(std::vector<double> values, double share) {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  std::sort(values.begin(), values.end());
+  const double place = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<size_t>(place);
+  const double part = place - static_cast<double>(below);
+  return part == 0 ? values[below] : (1 - part) * values[below] + part * values[below + 1];
 }
 
 std::string mean_text(const std::vector<double>& values) {

@@ -13,6 +13,9 @@ struct Spread {
 };
 Spread spread_of(const std::vector<double>& values);
 
+/// The value below which a share of the values lies, between two of them in proportion; 0.5 is the median. NaN of none.
+double quantile(std::vector<double> values, double share);
+
 /// A spread in words: `0.812 ± 0.004 (3 runs)`.
 std::string mean_text(const std::vector<double>& values);
 

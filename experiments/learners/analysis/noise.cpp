@@ -29,13 +29,6 @@ double relative_deviation(const std::vector<double>& values) {
 
 double mean_of(const std::vector<double>& values) { return spread_of(values).mean; }
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return kNan;
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 }  // namespace
 
 ExampleNoise noise_of_example(const std::vector<std::vector<double>>& scores, int64_t label) {
@@ -95,7 +88,7 @@ NoiseStatistics noise_statistics(Feed& feed, const Problem& problem, Device devi
   result.gain = result.voting_accuracy / result.accuracy;
   result.inconsistency = mean_of(inconsistencies);
   result.relative_deviation = mean_of(deviations);
-  result.relative_deviation_median = median_of(deviations);
+  result.relative_deviation_median = quantile(deviations, 0.5);
   result.r2 = r_squared(deviations, inconsistencies);
   return result;
 }
