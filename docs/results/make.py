@@ -285,11 +285,11 @@ def seconds_at(folder, step):
     return s + (t - s) * (step - a) / (b - a)
 
 
-def curves(name, folders, over="step"):
-    """A picture of validation accuracy against steps, or over="seconds" of training, and the line that shows it."""
+def curves(name, folders, over="step", metric="accuracy"):
+    """A picture of a metric of validation against steps, or over="seconds" of training, and the line that shows it."""
     place = {"step": lambda folder, step: step, "seconds": seconds_at}[over]
     axis = {"step": "training steps", "seconds": "seconds of training"}[over]
-    runs = [(label, [(place(folder, line["step"]), line["accuracy"]) for line in run(folder)[1]]) for label, folder in folders.items()]
+    runs = [(label, [(place(folder, line["step"]), line[metric]) for line in run(folder)[1]]) for label, folder in folders.items()]
     width, height, left, bottom = 640, 320, 50, 40
     steps = max(step for _, curve in runs for step, _ in curve)
     top = max(0.45, max(accuracy for _, curve in runs for _, accuracy in curve) + 0.02)
@@ -306,13 +306,18 @@ def curves(name, folders, over="step"):
                    f'<text x="{left - 8}" y="{y(i / 10) + 4:.1f}" text-anchor="end">{10 * i} %</text>')
     for step in range(0, int(steps) + 1, max(1, int(steps) // 6)):
         out.append(f'<text x="{x(step):.1f}" y="{height - bottom + 18}" text-anchor="middle">{step}</text>')
-    out.append(f'<text x="{x(steps / 2):.1f}" y="{height - 6}" text-anchor="middle">{axis} (validation accuracy)</text>')
+    out.append(f'<text x="{x(steps / 2):.1f}" y="{height - 6}" text-anchor="middle">{axis} (validation {metric})</text>')
+    named = []  # where labels stand, the next one below those that it would cover
     for (label, curve), colour in zip(runs, COLOURS):
+        at, height_of = x(curve[-1][0]) + 6, y(curve[-1][1]) + 4
+        while any(abs(at - a) < 80 and abs(height_of - b) < 12 for a, b in named):
+            height_of += 1
+        named.append((at, height_of))
         points = " ".join(f"{x(step):.1f},{y(accuracy):.1f}" for step, accuracy in curve)
         out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-                   f'<text x="{x(curve[-1][0]) + 6:.1f}" y="{y(curve[-1][1]) + 4:.1f}" fill="{colour}">{label}</text>')
+                   f'<text x="{at:.1f}" y="{height_of:.1f}" fill="{colour}">{label}</text>')
     written[HERE / name] = "\n".join(out + ["</svg>", ""])
-    return f"![validation accuracy against steps]({name})"
+    return f"![validation {metric} against steps]({name})"
 
 
 # ---- pages
