@@ -23,7 +23,8 @@ STEPS = 100
 # No dropout, and random features stay; the warm-up ends within the steps, at the protocol's highest rate.
 COMMON = ["--batch=2", f"--steps={STEPS}", "--model.dropout=0", "--model.mechanism.dropout=0", "--model.redraw=0", "--threads=1"]
 SKY = ["--optim.warmup=10", "--optim.cycle-beta1=true"]
-KL = ["--optim.warmup=10", "--optim.rate=1.77e-3"]  # 5e-2 / sqrt(8000) = 1.77e-3 / sqrt(10)
+KL = ["--optim.warmup=10", "--optim.rate=1.77e-3"]  # 5e-2 / sqrt(8000) = 1.77e-3 / sqrt(10); the arena's retrieval has it, too
+PAIR = ["--batch=1"]  # of two documents
 SHORT = ["--listops.train-examples=1000", "--listops.valid-examples=100", "--listops.test-examples=100"]  # of full length
 ALL = ["softmax", "performer", "gmm-prf", "skyformer"]
 # Protocol, the task whose settings it has, the task whose data are read, mechanisms, more options. Films are pairs of
@@ -34,8 +35,9 @@ RUNS = [
     ("skyformer", "listops", "listops", ["performer", "skyformer"], [*SKY, *SHORT, "--model.as=paper"]),
     ("skyformer", "text", "text", ALL, SKY),
     ("kl", "text", "text", ["performer", "gmm-prf", "softmax"], KL),
-    ("skyformer", "retrieval", "films", ALL, SKY),
-    ("kl", "retrieval", "films", ["performer", "gmm-prf", "softmax"], KL),
+    ("skyformer", "retrieval", "films", ALL, [*SKY, *PAIR]),
+    ("kl", "retrieval", "films", ["performer", "gmm-prf", "softmax"], [*KL, *PAIR]),
+    ("lra", "retrieval", "films", ALL, [*KL, *PAIR]),
 ]
 PRESETS = pathlib.Path(__file__).resolve().parents[2] / "experiments/lra/presets"
 
