@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string>
 #include <tuple>
 
 #include "autograd/fused/cross_entropy.h"
@@ -88,12 +89,12 @@ std::vector<double> ten_steps(const EncoderOptions& options, const Shape& shape,
 }
 
 /// The head, "single" for one sequence or that of a dual encoder, and the mechanism.
-class Golden : public testing::TestWithParam<std::tuple<const char*, const char*>> {
+class Golden : public testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
   std::vector<double> steps_in(DType dtype) const {
     const auto& [head, attention] = GetParam();
     const EncoderOptions options = golden_options(head, attention);
-    if (std::string(head) == "single") return ten_steps<SequenceClassifier>(options, {kSequences, kLength}, dtype);
+    if (head == "single") return ten_steps<SequenceClassifier>(options, {kSequences, kLength}, dtype);
     return ten_steps<PairClassifier>(options, {kSequences / 2, 2, kLength}, dtype);
   }
 };
@@ -115,7 +116,7 @@ TEST_P(Golden, TenAdamWStepsAgreeWithPyTorch) {
 INSTANTIATE_TEST_SUITE_P(HeadsAndMechanisms, Golden,
                          testing::Combine(testing::Values("single", "arena", "skyformer"),
                                           testing::Values("softmax", "linear-elu", "performer", "gmm-rks", "gmm-prf")),
-                         [](const testing::TestParamInfo<std::tuple<const char*, const char*>>& tested) {
+                         [](const testing::TestParamInfo<std::tuple<std::string, std::string>>& tested) {
                            std::string name =
                                fmt::format("{}_{}", std::get<0>(tested.param), std::get<1>(tested.param));
                            std::replace(name.begin(), name.end(), '-', '_');
