@@ -13,7 +13,7 @@ struct Recomputation::Record {
     Generator after;  ///< the state of the random numbers after it
   };
   struct Used {
-    std::string name;
+    const Parameter* parameter;
     Tensor value;
     uint64_t version;
   };
@@ -34,9 +34,9 @@ Recomputation::~Recomputation() { current_ = outer_; }
 void Recomputation::note(const Parameter& parameter) {
   if (current_ == nullptr || current_->again_) return;
   std::vector<Record::Used>& used = current_->record_.parameters;
-  const auto same = [&](const Record::Used& one) { return one.value.shares_storage(parameter.value); };
+  const auto same = [&](const Record::Used& one) { return one.parameter == &parameter; };
   if (std::none_of(used.begin(), used.end(), same)) {
-    used.push_back({parameter.name, parameter.value, parameter.value.version()});
+    used.push_back({&parameter, parameter.value, parameter.value.version()});
   }
 }
 
@@ -71,7 +71,7 @@ Gradients Recomputation::again(const std::function<Variable(const std::vector<Va
     fail(
         "recompute: parameter {} was overwritten between forward and backward, which runs the block "
         "again; run backward first",
-        used.name);
+        used.parameter->name);
   }
   const Generator now = std::exchange(record.generator, record.start);
   Tape inner;
@@ -104,6 +104,10 @@ Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& 
     const NoTape paused;
     const Recomputation first(*record, false);
     value = f(inputs).value();
+  }
+  // The block's backward adds to their gradients, which the outer pass has finished when it comes to their leaves.
+  for (const Recomputation::Record::Used& used : record->parameters) {
+    if (used.parameter->trainable) Tape::current()->leaf(*used.parameter);
   }
   return bochner::record("recompute", std::vector<Tensor>{value}, inputs, [f, inputs, record](const Gradients& g) {
     return Recomputation::again(f, inputs, g[0], *record);

@@ -132,15 +132,19 @@ void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool creat
         for (size_t k = 0; k < inputs.size(); ++k) {
           if (inputs[k] >= 0 && outgoing[k].defined()) add_to(inputs[k], outgoing[k]);
         }
-      } else if (into_parameters && nodes_[n].parameter != nullptr && grads[n].defined()) {
+      } else if (into_parameters && nodes_[n].parameter != nullptr) {
         Parameter& parameter = *nodes_[n].parameter;
-        const Tensor gradient = std::exchange(grads[n], Variable()).value();
-        if (parameter.grad.defined()) {
-          add_(parameter.grad, gradient);
-        } else {
-          // A copy, since later passes add to it, and another parameter or the caller may hold the same gradient.
-          parameter.grad = gradient.is_contiguous() && gradient.is_alone() ? gradient : gradient.clone();
+        if (grads[n].defined()) {
+          const Tensor gradient = std::exchange(grads[n], Variable()).value();
+          if (parameter.grad.defined()) {
+            add_(parameter.grad, gradient);
+          } else {
+            // A copy, since later passes add to it, and another parameter or the caller may hold the same gradient.
+            parameter.grad = gradient.is_contiguous() && gradient.is_alone() ? gradient : gradient.clone();
+          }
         }
+        // All that uses a leaf comes behind it on the tape, so backward has passed it.
+        if (completed_ && parameter.grad.defined()) completed_(parameter);
       }
     }
   } catch (...) {
@@ -191,15 +195,16 @@ Gradients Tape::pull_back(const std::function<Variable(const std::vector<Variabl
   return result;
 }
 
-void Tape::backward(const std::vector<Variable>& ys, const Gradients& dys) {
+void Tape::backward(const std::vector<Variable>& ys, const Gradients& dys, const Completed& completed) {
+  completed_ = completed;
   Gradients grads;
   run(ys, dys, false, true, grads, std::vector<bool>(nodes_.size(), false));
 }
 
-void Tape::backward(const Variable& y) {
+void Tape::backward(const Variable& y, const Completed& completed) {
   if (y.size() != 1)
     fail("backward: {} has {} elements; give its gradient, or reduce it to one", y.value().str(), y.size());
-  backward({y}, {Tensor::full(y.shape(), 1, y.dtype(), y.device())});
+  backward({y}, {Tensor::full(y.shape(), 1, y.dtype(), y.device())}, completed);
 }
 
 NoTape::NoTape() : previous_(current_tape) { current_tape = nullptr; }

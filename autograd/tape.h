@@ -64,11 +64,13 @@ class Tape {
   /// sum_i dys_i . dy_i/dx for each x: the same with given gradients of the outputs.
   Gradients gradients(const std::vector<Variable>& ys, const Gradients& dys, const std::vector<Variable>& xs,
                       bool create_graph = false);
+  /// Is told of each parameter whose `grad` a backward pass has finished.
+  using Completed = std::function<void(Parameter&)>;
   /// Adds dy/dp to the `grad` of every trainable parameter p that y depends on; frees memory as it goes, so that the
-  /// tape cannot be used again.
-  void backward(const Variable& y);
+  /// tape cannot be used again. Calls `completed`, if it is given, while the pass goes on.
+  void backward(const Variable& y, const Completed& completed = {});
   /// The same with given gradients of the outputs.
-  void backward(const std::vector<Variable>& ys, const Gradients& dys);
+  void backward(const std::vector<Variable>& ys, const Gradients& dys, const Completed& completed = {});
 
   /// The gradients at the inputs, given the gradient g of y = f(inputs), as recorded ops on this tape. A fused op uses
   /// it for second derivatives, where f is the plain composition that the op equals.
@@ -105,6 +107,7 @@ class Tape {
   std::vector<Node> nodes_;
   std::vector<StorageVersion> held_;  ///< what backward closures hold, with its version when they were recorded
   std::unordered_map<const Parameter*, Variable> leaves_;
+  Completed completed_;  ///< of the backward pass
 };
 
 /// While it exists, ops of this thread are not recorded.

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,11 +39,28 @@ class Communicator {
   /// Tells all processes where each of them runs. All must call it.
   void introduce();
 
-  /// Sends and receives all of these at once, and returns when all are done. Messages from one process to another
-  /// arrive in the order in which they were sent, and have the sizes that the receiver expects.
-  void exchange(const std::vector<Outgoing>& out, const std::vector<Incoming>& in);
-  /// The sum over all processes, in each of them, in an order that only the library knows.
-  virtual void sum_in_any_order(std::span<float> values) = 0;
+  /// What is on its way while its caller does other work. The bytes stay where they are until it is done. It needs this
+  /// process's help to come on: whoever does other work meanwhile calls test() now and then.
+  class Transfer {
+   public:
+    Transfer() = default;
+    virtual ~Transfer() = default;
+    Transfer(const Transfer&) = delete;
+    Transfer& operator=(const Transfer&) = delete;
+    /// Whether it is done; does not wait.
+    virtual bool test() = 0;
+    /// Returns when it is done. An Error names those from whom nothing came for timeout() seconds.
+    virtual void wait() = 0;
+  };
+
+  /// Begins to send and to receive all of these at once. Messages of one channel from one process to another arrive in
+  /// the order in which they were begun, and have the sizes that the receiver expects.
+  std::unique_ptr<Transfer> begin(const std::vector<Outgoing>& out, const std::vector<Incoming>& in, int channel);
+  /// The same in channel 0, and returns when all are done.
+  void exchange(const std::vector<Outgoing>& out, const std::vector<Incoming>& in) { begin(out, in, 0)->wait(); }
+  /// Begins the sum over all processes, in each of them, in an order that only the library knows. All begin their sums
+  /// in the same order.
+  virtual std::unique_ptr<Transfer> begin_sum_in_any_order(std::span<float> values) = 0;
 
   // Made of exchange(); all processes must call them.
 
@@ -58,14 +76,15 @@ class Communicator {
   void meet() { any(false); }
 
   int64_t bytes_sent() const { return bytes_sent_; }  ///< by this process, so far
-  /// How long exchange() waits for the others, in seconds, before it throws an Error that names those who are silent.
+  /// How long a Transfer waits for the others, in seconds, before it throws an Error that names those who are silent.
   void set_timeout(double seconds) { timeout_ = seconds; }
   double timeout() const { return timeout_; }
 
  protected:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
-  virtual void transport(const std::vector<Outgoing>& out, const std::vector<Incoming>& in) = 0;
-  /// What transport() throws when these have not answered in time.
+  virtual std::unique_ptr<Transfer> transport(const std::vector<Outgoing>& out, const std::vector<Incoming>& in,
+                                              int channel) = 0;
+  /// What a Transfer throws when these have not answered in time.
   [[noreturn]] void fail_silent(const std::vector<int>& ranks) const;
   void count_sent(int64_t bytes) { bytes_sent_ += bytes; }
 

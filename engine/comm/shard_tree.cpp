@@ -57,51 +57,78 @@ std::vector<ShardTree::Node> ShardTree::held_by(int rank) const {
   return found;
 }
 
-Tensor ShardTree::sum(Communicator& comm, const std::vector<Tensor>& held) const {
-  const int me = comm.rank() - first_;
-  const int count = processes();
-  BOCHNER_ASSERT(first_ + count <= comm.size() && held.size() == held_by(comm.rank()).size());
-  const Tensor& first = held.front();
-  const int64_t size = first.size();
-  const auto part_of = [&](const Tensor& all, int rank) {
-    return all.slice(0, rank * size / count, (rank + 1) * size / count);
-  };
-  std::vector<Node> nodes;
-  std::vector<Tensor> sums;  // of the part that this process adds
+std::unique_ptr<ShardTree::Sum> ShardTree::begin_sum(Communicator& comm, const std::vector<Tensor>& held,
+                                                     int channel) const {
+  BOCHNER_ASSERT(first_ + processes() <= comm.size() && held.size() == held_by(comm.rank()).size());
+  return std::unique_ptr<Sum>(new Sum(*this, comm, held, channel));
+}
+
+ShardTree::Sum::Sum(const ShardTree& tree, Communicator& comm, const std::vector<Tensor>& held, int channel)
+    : tree_(tree), comm_(comm), channel_(channel), held_(held) {
+  const int me = comm.rank() - tree.first_;
   std::vector<Communicator::Outgoing> out;
   std::vector<Communicator::Incoming> in;
-  for (int r = 0; r < count; ++r) {
-    for (const Node& node : held_by(first_ + r)) {
-      nodes.push_back(node);
+  for (int r = 0; r < tree.processes(); ++r) {
+    for (const Node& node : tree.held_by(tree.first_ + r)) {
+      nodes_.push_back(node);
       if (r == me) continue;
-      sums.push_back(Tensor::empty({part_of(first, me).size()}, first.dtype()));
-      in.push_back({first_ + r, message_of(sums.back())});
+      parts_.push_back(Tensor::empty({part_of(held_.front(), me).size()}, held_.front().dtype()));
+      in.push_back({tree.first_ + r, message_of(parts_.back())});
     }
-    if (r == me) {
-      for (const Tensor& one : held) sums.push_back(part_of(one, me).clone());
-    } else {
-      for (const Tensor& one : held) out.push_back({first_ + r, message_of(part_of(one, r))});
+    for (const Tensor& one : held_) {
+      if (r == me) {
+        parts_.push_back(part_of(one, me).clone());
+      } else {
+        out.push_back({tree.first_ + r, message_of(part_of(one, r))});
+      }
     }
   }
-  std::erase_if(out, [](const auto& one) { return one.bytes.empty(); });
-  std::erase_if(in, [](const auto& one) { return one.bytes.empty(); });
-  if (count > 1) comm.exchange(out, in);
-  size_t next = 0;
-  const Tensor mine = add_up({0, shards()}, nodes, sums, next);
+  begin(out, in, channel_);
+}
 
-  const Tensor total = Tensor::empty({size}, first.dtype());
-  part_of(total, me).copy_(mine);
-  out.clear();
-  in.clear();
-  for (int r = 0; r < count; ++r) {
-    if (r == me) continue;
-    out.push_back({first_ + r, message_of(mine)});
-    in.push_back({first_ + r, message_of(part_of(total, r))});
-  }
+/// Of all numbers, those that process `first_` + r adds.
+Tensor ShardTree::Sum::part_of(const Tensor& all, int r) const {
+  const int64_t count = tree_.processes();
+  return all.slice(0, r * all.size() / count, (r + 1) * all.size() / count);
+}
+
+void ShardTree::Sum::begin(std::vector<Communicator::Outgoing> out, std::vector<Communicator::Incoming> in,
+                           int channel) {
   std::erase_if(out, [](const auto& one) { return one.bytes.empty(); });
   std::erase_if(in, [](const auto& one) { return one.bytes.empty(); });
-  if (count > 1) comm.exchange(out, in);
-  return total;
+  transfer_ = comm_.begin(out, in, channel);
+}
+
+void ShardTree::Sum::add_and_hand_out() {
+  const int me = comm_.rank() - tree_.first_;
+  size_t next = 0;
+  const Tensor mine = add_up({0, tree_.shards()}, nodes_, parts_, next);
+  total_ = Tensor::empty({held_.front().size()}, mine.dtype());
+  part_of(total_, me).copy_(mine);
+  std::vector<Communicator::Outgoing> out;
+  std::vector<Communicator::Incoming> in;
+  for (int r = 0; r < tree_.processes(); ++r) {
+    if (r == me) continue;
+    out.push_back({tree_.first_ + r, message_of(part_of(total_, me))});
+    in.push_back({tree_.first_ + r, message_of(part_of(total_, r))});
+  }
+  begin(out, in, channel_ + 1);
+}
+
+bool ShardTree::Sum::test() {
+  if (!transfer_->test()) return false;
+  if (total_.defined()) return true;
+  add_and_hand_out();
+  return transfer_->test();
+}
+
+Tensor ShardTree::Sum::wait() {
+  transfer_->wait();
+  if (!total_.defined()) {
+    add_and_hand_out();
+    transfer_->wait();
+  }
+  return total_;
 }
 
 Tensor ShardTree::sum_of_leaves(Communicator& comm, const std::vector<Tensor>& leaves) const {

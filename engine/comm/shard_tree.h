@@ -5,7 +5,7 @@
 // whichever process makes it; the processes only exchange the sums of subtrees that lie in one of them.
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <vector>
 
 #include "engine/comm/communicator.h"
@@ -42,7 +42,34 @@ class ShardTree {
   /// Given this process's sums of the subtrees that it holds (contiguous, on the CPU, of one size and type), the sum
   /// over all shards, in every process. Each process adds one part of the numbers for all: it sends and receives twice
   /// the numbers' bytes at most where it holds one subtree.
-  Tensor sum(Communicator& comm, const std::vector<Tensor>& held) const;
+  Tensor sum(Communicator& comm, const std::vector<Tensor>& held) const { return begin_sum(comm, held, 0)->wait(); }
+  /// Such a sum on its way, while its caller does other work and calls test() now and then.
+  class Sum {
+   public:
+    /// Goes on with it as far as it can without waiting; whether it is done.
+    bool test();
+    /// The sum, as soon as it is done.
+    Tensor wait();
+
+   private:
+    friend class ShardTree;
+    Sum(const ShardTree& tree, Communicator& comm, const std::vector<Tensor>& held, int channel);
+    Tensor part_of(const Tensor& all, int r) const;
+    void begin(std::vector<Communicator::Outgoing> out, std::vector<Communicator::Incoming> in, int channel);
+    void add_and_hand_out();
+
+    const ShardTree& tree_;
+    Communicator& comm_;
+    int channel_;
+    std::vector<Tensor> held_;   ///< of this process: they are being sent
+    std::vector<Node> nodes_;    ///< all subtrees, in the order of their leaves
+    std::vector<Tensor> parts_;  ///< of their sums, the part of the numbers that this process adds
+    Tensor total_;               ///< defined when that was done
+    std::unique_ptr<Communicator::Transfer> transfer_;
+  };
+  /// Begins a sum, in this channel and the next one. All processes begin the sums of a channel in the same order, and
+  /// call test() or wait() of one only when those before it are done.
+  std::unique_ptr<Sum> begin_sum(Communicator& comm, const std::vector<Tensor>& held, int channel) const;
   /// The same from the tensors of this process's leaves, of any shape.
   Tensor sum_of_leaves(Communicator& comm, const std::vector<Tensor>& leaves) const;
 

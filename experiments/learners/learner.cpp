@@ -179,7 +179,8 @@ void Learner::update(const Examples& batch, int64_t step) {
 
 /// Adds the gradient of these examples, which are a part of a batch of so many terms, or the whole batch where they are
 /// not defined.
-void Learner::add_part(const Examples& examples, Context& context, const Tensor& terms, const Totals& to) {
+void Learner::add_part(const Examples& examples, Context& context, const Tensor& terms, const Totals& to,
+                       const Tape::Completed& completed) {
   const Objective& objective = *problem_.objective;
   Tape tape;
   const Outputs outputs = problem_.forward(examples, context);
@@ -191,14 +192,14 @@ void Learner::add_part(const Examples& examples, Context& context, const Tensor&
   if (terms.defined()) loss = loss * Variable((objective.terms(examples) / terms).cast(loss.value().dtype()));
   add_(to.loss, loss.value().cast(DType::f64));
   if (counts && objective.judges()) add_(to.correct, objective.correct(outputs, examples));
-  tape.backward(loss);
+  tape.backward(loss, completed);
 }
 
 void Learner::add_shards(const Examples& batch, int64_t step) {
   const Generator of_step = Generator(noise_.seed()).fork(static_cast<uint64_t>(step));
   const Tensor terms = problem_.objective->terms(batch);
   const int64_t parts = int64_t{shards_} * slices_;
-  const auto part = [&](int64_t i, SequenceSlice* slice) {
+  const auto part = [&](int64_t i, SequenceSlice* slice, const Tape::Completed& completed) {
     // A short batch may leave a shard without examples, but what all examples share must be drawn all the same.
     Examples shard = batch.part(i / slices_, shards_);
     const bool empty = shard.size() == 0;
@@ -211,7 +212,7 @@ void Learner::add_shards(const Examples& batch, int64_t step) {
     if (empty) {
       problem_.forward(shard, context);
     } else {
-      add_part(shard, context, terms, totals);
+      add_part(shard, context, terms, totals, completed);
     }
     return Tensor::from(std::vector<double>{totals.loss.item(), totals.correct.item()}, {2});
   };

@@ -23,13 +23,16 @@ void add_gradient(Tensor& to, const Tensor& x) {
 
 }  // namespace
 
-ShardedStep::ShardedStep(Module& model, Communicator& comm, int shards, int slices, bool fast)
+ShardedStep::ShardedStep(Module& model, Communicator& comm, int shards, int slices, bool fast, int64_t bucket)
     : model_(model),
       parameters_(model.parameters()),
       comm_(comm),
       tree_(shards * slices, comm.size()),
       slices_(slices),
-      fast_(fast) {}
+      fast_(fast),
+      bucket_(bucket) {
+  for (size_t p = 0; p < parameters_.size(); ++p) numbers_[parameters_[p]] = p;
+}
 
 ShardedStep::State ShardedStep::buffers() {
   State all = model_.state();
@@ -72,7 +75,8 @@ void ShardedStep::compare_buffers(int64_t i) {
 ShardedStep::Sums ShardedStep::run_part(const Part& part, int64_t i) {
   set_buffers(before_);
   Sums sums;
-  sums.numbers = part(i, nullptr);
+  const bool is_last = i + 1 == tree_.leaves_of(comm_.rank()).end;
+  sums.numbers = part(i, nullptr, is_last ? completed_ : nullptr);
   if (compares_) compare_buffers(i);
   sums.gradients = take_gradients();
   return sums;
@@ -116,7 +120,7 @@ void ShardedStep::run_slices(const Part& part, int64_t shard, int64_t length) {
       length,
       [&](SequenceSlice& slice) {
         const int64_t leaf = shard * slices_ + slice.number();
-        const Tensor numbers = part(leaf, &slice);
+        const Tensor numbers = part(leaf, &slice, nullptr);
         if (compares_) compare_buffers(leaf);
         own[slice.number()].sums.numbers = numbers;
       },
@@ -133,74 +137,66 @@ ShardedStep::Sums ShardedStep::sum_of(ShardTree::Node node, const Part& part, in
     return sums;
   }
   Sums sums = sum_of(node.left(), part, length);
+  waiting_.push_back(&sums);
   const Sums right = sum_of(node.right(), part, length);
+  waiting_.pop_back();
   for (size_t p = 0; p < parameters_.size(); ++p) add_gradient(sums.gradients[p], right.gradients[p]);
   add_(sums.numbers, right.numbers);
   return sums;
 }
 
-ShardedStep::Sums ShardedStep::over_processes(std::vector<Sums> held) {
-  // One row of numbers: the gradients of all parameters, then for each of them whether there is one.
-  int64_t size = 0;
-  for (const Parameter* parameter : parameters_) size += parameter->trainable ? parameter->value.size() : 0;
-  const auto count = static_cast<int64_t>(parameters_.size());
-  std::vector<Tensor> rows;
-  std::vector<Tensor> numbers;
-  for (const Sums& sums : held) {
-    rows.push_back(Tensor::empty({size + count}, DType::f32));
-    auto* const there = rows.back().slice(0, size, size + count).data<float>();
-    for (int64_t p = 0, begin = 0; p < count; ++p) {
-      const Parameter& parameter = *parameters_[static_cast<size_t>(p)];
-      const Tensor& gradient = sums.gradients[static_cast<size_t>(p)];
-      there[p] = gradient.defined() ? 1 : 0;
-      if (!parameter.trainable) continue;
-      const Tensor place = rows.back().slice(0, begin, begin + parameter.value.size()).view(parameter.shape());
-      begin += parameter.value.size();
-      if (gradient.defined()) {
-        BOCHNER_ASSERT(gradient.dtype() == DType::f32);
-        place.copy_(gradient);
-      } else {
-        place.fill_(-0.0);  // x + -0 is x, bit for bit
-      }
-    }
-    numbers.push_back(sums.numbers);
+/// The last shard here has the gradient of a parameter, so all subtrees here have theirs.
+void ShardedStep::set_out(Parameter& parameter, const std::vector<Sums>& held, GradientSums& sums) {
+  const auto number = numbers_.find(&parameter);
+  if (number == numbers_.end()) return;  // not of this model
+  const size_t p = number->second;
+  Tensor sum = std::exchange(parameter.grad, Tensor());
+  for (size_t i = waiting_.size(); i-- > 0;) {
+    Tensor left = std::exchange(waiting_[i]->gradients[p], Tensor());  // so that nothing is added later
+    add_gradient(left, sum);
+    sum = left;
   }
-  Tensor row;
-  if (fast_) {
-    for (size_t i = 1; i < rows.size(); ++i) add_(rows[0], rows[i]);
-    row = rows[0];
-    comm_.sum_in_any_order({row.data<float>(), static_cast<size_t>(row.size())});
-  } else {
-    row = tree_.sum(comm_, rows);
-  }
-  Sums total;
-  total.numbers = tree_.sum(comm_, numbers);
-  const auto* const there = row.slice(0, size, size + count).data<float>();
-  for (int64_t p = 0, begin = 0; p < count; ++p) {
-    const Parameter& parameter = *parameters_[static_cast<size_t>(p)];
-    total.gradients.emplace_back();
-    if (!parameter.trainable) continue;
-    if (there[p] > 0) {
-      total.gradients.back() =
-          row.slice(0, begin, begin + parameter.value.size()).view(parameter.shape()).to(parameter.value.device());
-    }
-    begin += parameter.value.size();
-  }
-  return total;
+  std::vector<Tensor> of_subtrees;
+  for (const Sums& one : held) of_subtrees.push_back(one.gradients[p]);
+  of_subtrees.push_back(sum);
+  sums.put(p, std::move(of_subtrees));
+  has_set_out_[p] = true;
 }
 
 Tensor ShardedStep::run(const Part& part, int64_t length) {
   before_ = copied_buffers();
+  GradientSums sums(parameters_, comm_, tree_, fast_, bucket_);
+  const std::vector<ShardTree::Node> nodes = tree_.held_by(comm_.rank());
   std::vector<Sums> held;
-  for (const ShardTree::Node& node : tree_.held_by(comm_.rank())) held.push_back(sum_of(node, part, length));
+  waiting_.clear();
+  has_set_out_.assign(parameters_.size(), false);
+  const bool on_cpu = std::all_of(parameters_.begin(), parameters_.end(),
+                                  [](const Parameter* parameter) { return parameter->value.device().is_cpu(); });
+  if (comm_.size() > 1 && slices_ == 1 && on_cpu) {
+    completed_ = [&](Parameter& parameter) { set_out(parameter, held, sums); };
+  }
+  for (const ShardTree::Node& node : nodes) held.push_back(sum_of(node, part, length));
+  completed_ = nullptr;
   if (std::exchange(compares_, false)) {
     std::string text;
     for (const auto& [name, hash] : left_) text += name + " " + hash + "\n";
     require_alike(comm_, "what a step leaves in the model's buffers", text);
   }
-  const Sums total = comm_.size() > 1 ? over_processes(std::move(held)) : held.front();
-  for (size_t p = 0; p < parameters_.size(); ++p) parameters_[p]->grad = total.gradients[p];
-  return total.numbers;
+  std::vector<Tensor> numbers;
+  for (const Sums& one : held) numbers.push_back(one.numbers);
+  if (comm_.size() == 1) {
+    for (size_t p = 0; p < parameters_.size(); ++p) parameters_[p]->grad = held.front().gradients[p];
+    return held.front().numbers;
+  }
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    if (has_set_out_[p]) continue;
+    std::vector<Tensor> of_subtrees;
+    for (const Sums& one : held) of_subtrees.push_back(one.gradients[p]);
+    sums.put(p, std::move(of_subtrees));
+  }
+  const std::vector<Tensor> gradients = sums.wait();
+  for (size_t p = 0; p < parameters_.size(); ++p) parameters_[p]->grad = gradients[p];
+  return tree_.sum(comm_, numbers);
 }
 
 }  // namespace bochner

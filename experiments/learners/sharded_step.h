@@ -8,24 +8,33 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "autograd/tape.h"
 #include "engine/comm/sequence_slices.h"
 #include "engine/comm/shard_tree.h"
+#include "experiments/learners/gradient_sums.h"
 #include "layers/module.h"
 
 namespace bochner {
 
 class ShardedStep {
  public:
+  /// So many numbers of gradients travel together, at least: 1 MiB.
+  static constexpr int64_t kBucket = int64_t{1} << 18;
   /// `fast`: processes add their gradients by the library's own sum, in whichever order that has.
-  ShardedStep(Module& model, Communicator& comm, int shards, int slices, bool fast);
+  ShardedStep(Module& model, Communicator& comm, int shards, int slices, bool fast, int64_t bucket = kBucket);
 
   /// Forward and backward of leaf `i`: a shard, or with several slices this one of it. Its gradient goes to the
-  /// parameters; returns what is summed besides it, such as the loss: f64 (n) on the CPU.
-  using Part = std::function<Tensor(int64_t i, SequenceSlice* slice)>;
+  /// parameters, and backward tells `completed` of them if that is not empty; returns what is summed besides it, such
+  /// as the loss: f64 (n) on the CPU.
+  using Part = std::function<Tensor(int64_t i, SequenceSlice* slice, const Tape::Completed& completed)>;
   /// Runs the shards of this process, and leaves the sum of all gradients in the parameters, which must have none
   /// before. Returns the sum of what the parts returned. `length` is that of the sequences to slice, in tokens.
+  ///
+  /// Gradients set out to the other processes during backward of the last shard here, except those of a card, which
+  /// would wait for each of them, and those of slices, which ask each other during backward.
   ///
   /// Every part finds the model's buffers as they were before the step, and all must leave them the same, as they do
   /// when what changes them depends on no example: frequencies from the noise that all examples share, and running
@@ -43,7 +52,7 @@ class ShardedStep {
   Sums sum_of(ShardTree::Node node, const Part& part, int64_t length);
   ShardTree holders_of(int shard) const;
   std::vector<Tensor> take_gradients();
-  Sums over_processes(std::vector<Sums> held);
+  void set_out(Parameter& parameter, const std::vector<Sums>& held, GradientSums& sums);
   State buffers();
   State copied_buffers();
   void set_buffers(const State& state);
@@ -51,12 +60,17 @@ class ShardedStep {
 
   Module& model_;
   std::vector<Parameter*> parameters_;
+  std::unordered_map<const Parameter*, size_t> numbers_;  ///< of parameters_
   Communicator& comm_;
   ShardTree tree_;
   int slices_;
   bool fast_;
+  int64_t bucket_;
   State before_;                             ///< the buffers at the beginning of the step
   std::map<int64_t, Sums> done_;             ///< slices that are not yet added
+  std::vector<Sums*> waiting_;               ///< subtrees whose right neighbour runs, from the largest to the smallest
+  Tape::Completed completed_;                ///< of the last shard here, if gradients set out during its backward
+  std::vector<bool> has_set_out_;            ///< for each parameter
   std::map<std::string, std::string> left_;  ///< their hashes after the first shard here
   bool compares_ = true;                     ///< in the first step
 };

@@ -87,6 +87,34 @@ TEST(Tape, BackwardFreesAsItGoes) {
   EXPECT_LT(Allocator::of(Device::cpu()).stats().current_bytes, before - 40 * 400'000);
 }
 
+// Twice in plain ops and in two blocks that run again, of which one comes before the plain ops and one behind them.
+TEST(Tape, AParameterIsCompletedWhenItsGradientChangesNoMore) {
+  Parameter often = scalar("often", 0.3), in_block = scalar("in_block", 0.5), plain = scalar("plain", 0.7);
+  Parameter first = scalar("first", 1), frozen = scalar("frozen", 2);
+  frozen.trainable = false;
+  Generator noise(1);
+  const auto block = [&](const std::vector<Variable>& in) {
+    const Variable y = in[0] * often;
+    return sin(y * in_block) * frozen;
+  };
+  std::vector<std::string> order;
+  std::vector<double> told;
+  Tape tape;
+  Variable y = exp(first);
+  y = y * plain;
+  y = recompute(block, {y}, noise);
+  y = exp(y * often) * often;
+  y = recompute(block, {y}, noise);
+  tape.backward(y, [&](Parameter& parameter) {
+    order.push_back(parameter.name);
+    told.push_back(parameter.grad.item());
+  });
+  EXPECT_EQ(order, (std::vector<std::string>{"in_block", "often", "plain", "first"}));
+  std::vector<double> found;
+  for (const Parameter* parameter : {&in_block, &often, &plain, &first}) found.push_back(parameter->grad.item());
+  EXPECT_EQ(told, found);
+}
+
 TEST(Tape, MistakesAreNamed) {
   Tape tape;
   const Variable x = tape.watch(Tensor::zeros({2, 3}));

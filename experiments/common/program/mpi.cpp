@@ -77,79 +77,98 @@ class Mpi final : public Communicator {
 
   std::string name() const override { return "MPI"; }
 
-  void sum_in_any_order(std::span<float> values) override {
+  std::unique_ptr<Transfer> begin_sum_in_any_order(std::span<float> values) override {
+    auto requests = std::make_unique<Requests>(*this);
     for (size_t begin = 0; begin < values.size(); begin += kPiece / sizeof(float)) {
       const size_t count = std::min(values.size() - begin, kPiece / sizeof(float));
-      MPI_Request request = MPI_REQUEST_NULL;
       const Undisturbed now;
       MPI_Iallreduce(MPI_IN_PLACE, &values[begin], static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
-                     &request);
-      std::vector<int> others;
-      for (int r = 0; r < size(); ++r) {
-        if (r != rank()) others.push_back(r);
-      }
-      std::vector<MPI_Request> requests = {request};
-      wait(requests, {}, others);
+                     requests->add(kAll));
     }
     // What a ring of processes sends; the library does not tell.
     count_sent(static_cast<int64_t>(values.size_bytes()) * 2 * (size() - 1) / size());
+    return requests;
   }
 
  protected:
-  void transport(const std::vector<Outgoing>& out, const std::vector<Incoming>& in) override {
-    std::vector<MPI_Request> requests;
-    std::vector<int> ranks;
-    begin(out, in, requests, ranks);
-    wait(requests, ranks, {});
-  }
-
- private:
-  static void begin(const std::vector<Outgoing>& out, const std::vector<Incoming>& in,
-                    std::vector<MPI_Request>& requests, std::vector<int>& ranks) {
+  std::unique_ptr<Transfer> transport(const std::vector<Outgoing>& out, const std::vector<Incoming>& in,
+                                      int channel) override {
+    auto requests = std::make_unique<Requests>(*this);
     const Undisturbed now;
     const auto in_pieces = [&](int rank, size_t size, const auto& start) {
       for (size_t at = 0; at < size; at += kPiece) {
-        requests.push_back(MPI_REQUEST_NULL);
-        ranks.push_back(rank);
-        start(at, static_cast<int>(std::min(kPiece, size - at)), &requests.back());
+        start(at, static_cast<int>(std::min(kPiece, size - at)), requests->add(rank));
       }
     };
     for (const Incoming& one : in) {
       in_pieces(one.from, one.bytes.size(), [&](size_t at, int count, MPI_Request* request) {
-        MPI_Irecv(&one.bytes[at], count, MPI_BYTE, one.from, 0, MPI_COMM_WORLD, request);
+        MPI_Irecv(&one.bytes[at], count, MPI_BYTE, one.from, channel, MPI_COMM_WORLD, request);
       });
     }
     for (const Outgoing& one : out) {
       in_pieces(one.to, one.bytes.size(), [&](size_t at, int count, MPI_Request* request) {
-        MPI_Isend(&one.bytes[at], count, MPI_BYTE, one.to, 0, MPI_COMM_WORLD, request);
+        MPI_Isend(&one.bytes[at], count, MPI_BYTE, one.to, channel, MPI_COMM_WORLD, request);
       });
     }
+    return requests;
   }
 
-  /// Until all are done. On a busy machine, a process that waits leaves its core to those that compute.
-  void wait(std::vector<MPI_Request>& requests, const std::vector<int>& ranks, std::vector<int> silent) const {
-    const auto began = std::chrono::steady_clock::now();
-    for (int done = 0;;) {
-      {
-        const Undisturbed now;
-        MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
-      }
-      if (done != 0) return;
-      const auto waited = std::chrono::steady_clock::now() - began;
-      if (waited < kEager) {
-        std::this_thread::yield();
-        continue;
-      }
-      if (std::chrono::duration<double>(waited).count() > timeout()) break;
-      std::this_thread::sleep_for(kNap);
+ private:
+  /// In the place of a rank: all other processes.
+  static constexpr int kAll = -1;
+
+  /// MPI has no thread of its own: a transfer comes on while this process asks for it.
+  class Requests final : public Transfer {
+   public:
+    explicit Requests(const Mpi& comm) : comm_(comm) {}
+
+    /// The place for one more request, which `rank` must answer; good until the next one is added.
+    MPI_Request* add(int rank) {
+      ranks_.push_back(rank);
+      requests_.push_back(MPI_REQUEST_NULL);
+      return &requests_.back();
     }
-    for (size_t i = 0; i < ranks.size(); ++i) {
+
+    bool test() override {
       int done = 0;
-      MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE);
-      if (done == 0 && std::find(silent.begin(), silent.end(), ranks[i]) == silent.end()) silent.push_back(ranks[i]);
+      const Undisturbed now;
+      MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE);
+      return done != 0;
     }
-    if (!silent.empty()) fail_silent(silent);  // otherwise the last ones were done just now
-  }
+
+    /// On a busy machine, a process that waits leaves its core to those that compute.
+    void wait() override {
+      const auto began = std::chrono::steady_clock::now();
+      while (!test()) {
+        const auto waited = std::chrono::steady_clock::now() - began;
+        if (waited < kEager) {
+          std::this_thread::yield();
+          continue;
+        }
+        if (std::chrono::duration<double>(waited).count() > comm_.timeout()) return fail_if_silent();
+        std::this_thread::sleep_for(kNap);
+      }
+    }
+
+   private:
+    void fail_if_silent() {
+      std::vector<int> silent;
+      for (size_t i = 0; i < requests_.size(); ++i) {
+        int done = 0;
+        MPI_Test(&requests_[i], &done, MPI_STATUS_IGNORE);
+        if (done != 0) continue;
+        for (int r = 0; r < comm_.size(); ++r) {
+          const bool concerned = ranks_[i] == r || (ranks_[i] == kAll && r != comm_.rank());
+          if (concerned && std::find(silent.begin(), silent.end(), r) == silent.end()) silent.push_back(r);
+        }
+      }
+      if (!silent.empty()) comm_.fail_silent(silent);  // otherwise the last ones were done just now
+    }
+
+    const Mpi& comm_;
+    std::vector<MPI_Request> requests_;
+    std::vector<int> ranks_;
+  };
 };
 
 }  // namespace

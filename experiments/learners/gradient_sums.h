@@ -1,0 +1,55 @@
+// Gradients that are summed over processes while backward goes on. They travel in buckets, each of which sets out as
+// soon as this process has the gradients of all of its parameters; the buckets before it must have set out, so that all
+// processes send theirs in the same order.
+//
+// Every number is summed by itself in the fixed tree of engine/comm/shard_tree.h, so neither the buckets nor the order
+// in which gradients come changes a bit.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "autograd/tape.h"
+#include "engine/comm/shard_tree.h"
+
+namespace bochner {
+
+class GradientSums {
+ public:
+  /// Of one step. `fast`: by the library's own sum, in whichever order that has. A bucket is closed when it has
+  /// `bucket` numbers; its parameters are neighbours in the model, and the last of the model come first, as in
+  /// backward.
+  GradientSums(const std::vector<Parameter*>& parameters, Communicator& comm, const ShardTree& tree, bool fast,
+               int64_t bucket);
+
+  /// The gradient of parameter p, of each subtree that this process holds: undefined where the subtree has none. They
+  /// change no more. Each parameter once.
+  void put(size_t p, std::vector<Tensor> held);
+  /// The sums over all processes, one for each parameter: undefined where no process has one. Waits for them; all
+  /// parameters must have been put.
+  std::vector<Tensor> wait();
+
+ private:
+  struct Bucket {
+    std::vector<size_t> parameters;
+    int64_t size = 0;            ///< of their gradients, in numbers
+    size_t missing = 0;          ///< parameters that were not yet put
+    std::vector<Tensor> rows{};  ///< of each subtree: the gradients, then for each of them whether there is one
+    std::unique_ptr<ShardTree::Sum> sum{};
+    std::unique_ptr<Communicator::Transfer> fast_sum{};
+  };
+  void set_out(Bucket& bucket);
+  void go_on();
+  void take(Bucket& bucket, std::vector<Tensor>& sums);
+
+  const std::vector<Parameter*>& parameters_;
+  Communicator& comm_;
+  const ShardTree& tree_;
+  bool fast_;
+  std::vector<Bucket> buckets_;
+  std::vector<size_t> bucket_of_;           ///< each parameter
+  std::vector<std::vector<Tensor>> given_;  ///< for each parameter
+  size_t sent_ = 0;                         ///< buckets that have set out
+};
+
+}  // namespace bochner
