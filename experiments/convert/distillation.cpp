@@ -23,14 +23,17 @@ std::unique_ptr<Bert> loaded(const std::filesystem::path& folder, const BertOpti
   return bert;
 }
 
+/// Beside weights in their logarithms, so that one that is rounded to 0 has a gradient.
+constexpr double kSmallest = 1e-8;
+
 /// |a|^2
 double squares(const Tensor& a) { return sum(square(Variable(a))).value().item(); }
 
 }  // namespace
 
 Distillation::Distillation(const std::filesystem::path& folder, const MechanismOptions& mechanism,
-                           const std::string& blocks, Device device, uint64_t seed)
-    : device_(device), noise_(Generator(seed).fork(2)) {
+                           const std::string& blocks, Device device, uint64_t seed, Match match)
+    : match_(match), device_(device), noise_(Generator(seed).fork(2)) {
   if (const std::string type = pretrained_type(folder); type != "bert") {
     fail("{}: the model is of the type '{}', not 'bert'", folder.string(), type);
   }
@@ -63,13 +66,19 @@ int64_t Distillation::learnt() const {
                          [](int64_t sum, const Parameter* p) { return sum + p->value.size(); });
 }
 
+Tensor Distillation::states(const Tensor& ids, std::vector<Variable>& x) {
+  const NoTape constant;
+  Context plain{noise_, false};  // the teacher draws nothing
+  return as_computed(teacher_->forward({ids}, plain, &x)).value();
+}
+
 Distillation::Outputs Distillation::outputs(const Tensor& ids, Context& context) {
   Outputs outputs;
   std::vector<Variable> states;
+  outputs.last = this->states(ids, states);
   {
     const NoTape constant;
-    Context plain{noise_, false};  // the teacher draws nothing
-    outputs.last = as_computed(teacher_->forward({ids}, plain, &states)).value();
+    Context plain{noise_, false};
     for (const int64_t b : blocks_) {
       const auto i = static_cast<size_t>(b);
       outputs.teacher.push_back(as_computed(teacher_->blocks()[i].attention().forward(states[i], {}, plain)).value());
@@ -82,16 +91,46 @@ Distillation::Outputs Distillation::outputs(const Tensor& ids, Context& context)
   return outputs;
 }
 
-double Distillation::step(const Tensor& ids, double rate) {
-  Tape tape;
-  Context context{noise_, true, steps_++};
-  const Outputs outputs = this->outputs(ids.to(device_), context);
+Variable Distillation::loss_of_outputs(const Tensor& ids, Context& context) {
+  const Outputs outputs = this->outputs(ids, context);
   Variable loss;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Tensor& target = outputs.teacher[i];
     const Variable error = sum(square(outputs.student[i] - Variable(target))) * (1 / squares(target));
     loss = i == 0 ? error : loss + error;
   }
+  return loss;
+}
+
+Variable Distillation::loss_of_weights(const Tensor& ids, Context& context) {
+  std::vector<Variable> x;
+  states(ids, x);
+  Variable loss;
+  for (const int64_t b : blocks_) {
+    const auto i = static_cast<size_t>(b);
+    Variable t;
+    {
+      const NoTape constant;
+      Context plain{noise_, false};
+      t = teacher_->blocks()[i].attention().weights(x[i], {}, plain);
+    }
+    const Variable s = student_->blocks()[i].attention().weights(x[i], {}, context);
+    if (amin(s).item() < 0) {
+      fail("--match=weights: {} weighs some values by less than 0, which softmax never does; use --match=outputs",
+           student_->options().attention.mechanism.name());
+    }
+    const double rows = static_cast<double>(t.value().size() / t.size(-1));
+    const Variable divergence = sum(t * (log(t + kSmallest) - log(s + kSmallest))) * (1 / rows);
+    loss = loss.defined() ? loss + divergence : divergence;
+  }
+  return loss;
+}
+
+double Distillation::step(const Tensor& ids, double rate) {
+  Tape tape;
+  Context context{noise_, true, steps_++};
+  const Tensor there = ids.to(device_);
+  const Variable loss = match_ == Match::weights ? loss_of_weights(there, context) : loss_of_outputs(there, context);
   tape.backward(loss);
   optimizer_->step(rate);
   optimizer_->clear_gradients();

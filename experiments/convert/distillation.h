@@ -1,6 +1,6 @@
 // A pretrained model's softmax attention handed over to another mechanism: what the mechanism learns is fitted, block
-// by block, so that its outputs follow those of softmax on unlabelled text (Zhang et al., "The Hedgehog & the
-// Porcupine", ICLR 2024, section 4.2, who fit attention weights instead).
+// by block, so that its weights or its outputs follow those of softmax on unlabelled text (Zhang et al., "The Hedgehog
+// & the Porcupine", ICLR 2024, section 4.2).
 //
 //   Distillation distillation(folder, mechanism, "", device, seed);
 //   const std::vector<double> before = distillation.apart(batches);   // of each block
@@ -18,18 +18,24 @@
 
 namespace bochner::convert {
 
+/// What of a mechanism follows softmax: the weights of values, which must be positive, as Zhang et al. have it, or
+/// attention's outputs, which every mechanism has.
+enum class Match { weights, outputs };
+
 class Distillation {
  public:
   /// The softmax BERT in `folder`, and the same with `mechanism` in the blocks that `blocks` names (block_numbers;
   /// empty: all). An Error if the model there has no softmax attention, or the mechanism is softmax.
   Distillation(const std::filesystem::path& folder, const MechanismOptions& mechanism, const std::string& blocks,
-               Device device, uint64_t seed);
+               Device device, uint64_t seed, Match match = Match::outputs);
 
-  /// One update of AdamW on a batch of ids, i64 (batch, length). Returns the loss, the mean of e_b over the blocks:
-  ///   e_b = |S_b(x_b) - T_b(x_b)|^2 / |T_b(x_b)|^2
-  /// where x_b (batch, length, dim) is what block b gets in the softmax model, T_b is its attention with projections,
-  /// and S_b is the same with the mechanism. One pass through the softmax model serves all blocks; no block sees what
-  /// another has learnt.
+  /// One update of AdamW on a batch of ids, i64 (batch, length). Returns the loss, a mean over the blocks, of e_b or
+  /// k_b:
+  ///   e_b = |S_b(x_b) - T_b(x_b)|^2 / |T_b(x_b)|^2    outputs
+  ///   k_b = mean_i sum_j t_ij log(t_ij / s_ij)        weights, over examples, heads and queries i
+  /// where x_b (batch, length, dim) is what block b gets in the softmax model, T_b is its attention with projections, t
+  /// its weights, and S_b and s are the same with the mechanism. One pass through the softmax model serves all blocks;
+  /// no block sees what another has learnt. An Error if a weight s is negative.
   double step(const Tensor& ids, double rate);
 
   /// sqrt(e_b) over all batches together, for each block of blocks(); last, in the same measure, how far the two
@@ -50,7 +56,12 @@ class Distillation {
     Tensor last;  ///< state of the softmax model
   };
   Outputs outputs(const Tensor& ids, Context& context);
+  /// The state of the softmax model, and x_b of each block.
+  Tensor states(const Tensor& ids, std::vector<Variable>& x);
+  Variable loss_of_outputs(const Tensor& ids, Context& context);
+  Variable loss_of_weights(const Tensor& ids, Context& context);
 
+  Match match_;
   Device device_;
   std::unique_ptr<Bert> teacher_, student_;
   std::vector<int64_t> blocks_;

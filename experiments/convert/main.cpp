@@ -26,6 +26,7 @@ struct Config {
   int64_t max_length = 128;
   double rate = 1e-2;
   int64_t measured = 16;
+  std::string match = "outputs";
   MechanismConfig mechanism;
 
   Config() {
@@ -41,6 +42,9 @@ struct Config {
     f("to", to, "folder to write the converted model into, for --pretrained of other programs");
     f("blocks", blocks, "blocks that are converted, as 8-11 or 0,2; empty: all");
     f("cache", cache, "folder where texts are kept as tokens; empty: tokens, in --data");
+    f("match", match,
+      "what is fitted to softmax: attention's outputs, or the weights of values, where these are positive")
+        .one_of({"outputs", "weights"});
     f("max-length", max_length, "tokens of an example, [CLS] and [SEP] among them").at_least(8).at_most(1 << 20);
     f("rate", rate, "learning rate at first; it falls linearly to 0").above(0);
     f("measured", measured, "batches of held-out text on which errors are measured, at most").at_least(1);
@@ -97,7 +101,9 @@ void train(convert::Distillation& distillation, const text::TokenCache& cache, c
     sum += loss;
     ++count;
     if ((step + 1) % std::max<int64_t>(1, config.run.steps / 10) == 0) {
-      log.info("step {}/{}: mean squared error {:.4g} of the outputs' squares", step + 1, config.run.steps,
+      log.info("step {}/{}: {} {:.4g}", step + 1, config.run.steps,
+               config.match == "weights" ? "divergence of the weights"
+                                         : "squared error, as a share of the outputs' squares,",
                sum / static_cast<double>(count));
       sum = 0;
       count = 0;
@@ -114,6 +120,7 @@ void write_record(const Config& config, Session& session, const convert::Distill
                                    {"steps", distillation.learnt() == 0 ? 0 : config.run.steps},
                                    {"batch", config.run.batch},
                                    {"max-length", config.max_length},
+                                   {"match", config.match},
                                    {"rate", config.rate},
                                    {"precision", config.run.precision},
                                    {"seed", config.run.seed},
@@ -133,7 +140,8 @@ void run(Config& config, Session& session) {
   if (config.text.empty()) fail("--text: name files, folders or archives of text");
   const auto say = [&](const std::string& line) { session.log.info("{}", line); };
   convert::Distillation distillation(config.pretrained, config.mechanism.chosen(config.run.attention), config.blocks,
-                                     Device::named(config.run.device), config.run.seed);
+                                     Device::named(config.run.device), config.run.seed,
+                                     config.match == "weights" ? convert::Match::weights : convert::Match::outputs);
   if (config.max_length > distillation.options().length) {
     fail("--max-length={}: the model has {} positions", config.max_length, distillation.options().length);
   }

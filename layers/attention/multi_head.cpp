@@ -1,6 +1,7 @@
 #include "layers/attention/multi_head.h"
 
 #include "autograd/ops/view.h"
+#include "engine/ops/binary.h"
 #include "layers/init.h"
 #include "layers/mixed_precision.h"
 
@@ -39,25 +40,41 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
   }
 }
 
-Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Context& context,
-                                     const LinearFusion& fusion) const {
-  const Scope scope(name());
-  if (context.slice != nullptr && !mechanism_->takes_slices()) {
-    fail_slices(attention_ + (mechanism_named(attention_).slices ? " without streaming" : ""));
-  }
+std::vector<Variable> MultiHeadAttention::heads_of(const Variable& x, const Mask& mask, Context& context,
+                                                   const LinearFusion& fusion) const {
   const int64_t batch = x.size(0);
   const int64_t length = x.size(1);
   Variable joined = reshape(qkv_.forward(x, {.norm = fusion.norm}, context), {batch, length, 3 * heads_, head_dim_});
   if (rotary_) joined = rotary_->turn(joined, 2 * heads_, mask.first);                              // Q and K
   std::vector<Variable> parts = unbind(reshape(joined, {batch, length, 3, heads_, head_dim_}), 2);  // 3 x (B, L, H, D)
   for (Variable& part : parts) part = transpose(part, 1, 2);                                        // 3 x (B, H, L, D)
+  return parts;
+}
+
+Variable MultiHeadAttention::weights(const Variable& x, const Mask& mask, Context& context) const {
+  const Scope scope(name());
+  const std::vector<Variable> parts = heads_of(x, mask, context, {});
+  const int64_t length = x.size(1);
+  const Tensor i = Tensor::arange(length).to(x.value().device());
+  const Tensor one = equal(i.view({length, 1}), i.view({1, length})).cast(DType::f32);
+  const Variable units(one.expand({x.size(0), heads_, length, length}));
+  return mechanism_->forward(as_computed(parts[0]), as_computed(parts[1]), units, mask, context);
+}
+
+Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Context& context,
+                                     const LinearFusion& fusion) const {
+  const Scope scope(name());
+  if (context.slice != nullptr && !mechanism_->takes_slices()) {
+    fail_slices(attention_ + (mechanism_named(attention_).slices ? " without streaming" : ""));
+  }
+  std::vector<Variable> parts = heads_of(x, mask, context, fusion);
   if (!mechanism_->reads_bf16()) {
     for (Variable& part : parts) part = as_computed(part);
   }
   Variable O = mechanism_->forward(parts[0], parts[1], parts[2], mask, context);  // (B, H, L, D)
   if (watch_) watch_(path(), O.value());
   if (O.dtype() != x.dtype()) O = cast(O, x.dtype());
-  return out_.forward(reshape(transpose(O, 1, 2), {batch, length, heads_ * head_dim_}),
+  return out_.forward(reshape(transpose(O, 1, 2), {x.size(0), x.size(1), heads_ * head_dim_}),
                       {.residual = fusion.residual, .dropout = fusion.dropout}, context);  // (B, L, dim)
 }
 

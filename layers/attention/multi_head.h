@@ -32,12 +32,20 @@ class MultiHeadAttention : public Module {
   /// x (batch, length, dim) -> (batch, length, dim)
   Variable forward(const Variable& x, const Mask& mask, Context& context, const LinearFusion& fusion = {}) const;
 
+  /// What the mechanism weighs values by, w_ij with O_i = sum_j w_ij v_j: (batch, heads, length, length), in f32. They
+  /// are its output for unit vectors as values.
+  Variable weights(const Variable& x, const Mask& mask, Context& context) const;
+
   // To add updates of low rank to a pretrained one.
 
   Linear& qkv() { return qkv_; }  ///< rows: all of Q, all of K, all of V, each head by head
   Linear& out() { return out_; }
 
  private:
+  /// Q, K and V, each (batch, heads, length, head size).
+  std::vector<Variable> heads_of(const Variable& x, const Mask& mask, Context& context,
+                                 const LinearFusion& fusion) const;
+
   int64_t heads_;
   int64_t head_dim_;
   std::string attention_;  ///< its name

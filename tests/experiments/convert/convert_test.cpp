@@ -12,6 +12,7 @@ namespace bochner {
 namespace {
 
 using convert::Distillation;
+using convert::Match;
 using nlohmann::json;
 using test::contents;
 using test::Ended;
@@ -108,6 +109,42 @@ TEST_F(Convert, TheLossIsTheMeanOverBlocksOfTheirRelativeSquares) {
   // A block learns the same whether or not others are converted.
   EXPECT_NEAR(both.apart({ids})[0], one.apart({ids})[0], 1e-5);
   EXPECT_NEAR(both.apart({ids})[1], other.apart({ids})[0], 1e-5);
+}
+
+TEST_F(Convert, TheDivergenceOfWeightsIsThatOfTheirRows) {
+  Generator draw(3);
+  const Tensor ids = integers({4, 12}, 5, 234, draw);
+  const auto weights_of = [&](Bert& model, const Tensor& x) {
+    Context context{draw, false};
+    return model.blocks()[0].attention().weights(Variable(x), {}, context).value();
+  };
+  Generator init(2);
+  Bert softmax({}, read_bert_options(folder_ / "model"), init);
+  load_pretrained(softmax, folder_ / "model");
+  std::vector<Variable> states;
+  Context context{draw, false};
+  softmax.forward({ids}, context, &states);
+  Distillation distillation(folder_ / "model", "hedgehog", "0", Device::cpu(), 1, Match::weights);
+  const std::vector<float> t = weights_of(softmax, states[0].value()).to_vector<float>();
+  const std::vector<float> s = weights_of(distillation.student(), states[0].value()).to_vector<float>();
+  ASSERT_EQ(t.size(), 4U * 2 * 12 * 12);
+  double expected = 0;
+  double total = 0;
+  for (size_t i = 0; i < t.size(); ++i) {
+    expected += t[i] * std::log(t[i] / s[i]);
+    total += s[i];
+  }
+  EXPECT_NEAR(total, 4 * 2 * 12, 1e-3);  // rows of weights add to 1
+  const double loss = distillation.step(ids, 1e-2);
+  EXPECT_NEAR(loss, expected / (4 * 2 * 12), 1e-5);
+  EXPECT_LT(distillation.step(ids, 1e-2), loss);
+}
+
+TEST_F(Convert, WeightsThatMayBeNegativeAreRefused) {
+  const Ended ended = run({"--attention=gmm-rks", "--match=weights", "--mechanism.features=16"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("--match=weights: gmm-rks weighs some values by less than 0"), std::string::npos)
+      << ended.err;
 }
 
 TEST_F(Convert, MistakesAreToldInOneLine) {
