@@ -54,6 +54,7 @@ SHORTER = [
     (r"\./run --no-install \.\.\.", "=> ./run --no-install attention --show softmax"),
     (r"\./run --cuda .*\.\.\.", "=> ./run --cuda --help ?--cuda"),  # nvcc takes minutes; check_kernels is a stage
     (r"\./run --mpi build", "=> ./run --mpi --help ?--mpi"),  # in the mirror, another option of CMake builds all again
+    (r"mpirun .*--processes=nccl .*", "=> ./run lra --version ?NCCL:     "),  # it needs cards
     (r"mpirun .*max-length=1048576 .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
                                         "build/bin/lra --random-data --listops.max-length=8192 --batch=1 --steps=1 --model.causal=true "
                                         "--model.positions=sinusoidal --sequence-shards=2 --out=runs/million ?runs/million/report.html"),

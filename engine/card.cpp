@@ -1,10 +1,43 @@
 #include "engine/card.h"
 
+#include <atomic>
+
 #if defined(BOCHNER_CUDA)
+#include "engine/cuda/queue.h"
 #include "engine/cuda/runtime.h"
 #endif
 
 namespace bochner {
+namespace {
+
+std::atomic<int> own{0};
+
+}  // namespace
+
+int cards() {
+#if defined(BOCHNER_CUDA)
+  return cuda::device_count();
+#else
+  return 0;
+#endif
+}
+
+int own_card() { return own; }
+void set_own_card(int index) { own = index; }
+
+void* queue_of([[maybe_unused]] Device device) {
+#if defined(BOCHNER_CUDA)
+  if (device.is_cuda()) return cuda::queue(device.index);
+#endif
+  return nullptr;
+}
+
+bool is_idle([[maybe_unused]] Device device) {
+#if defined(BOCHNER_CUDA)
+  if (device.is_cuda()) return cuda::is_idle(device.index);
+#endif
+  return true;
+}
 
 void synchronize([[maybe_unused]] Device device) {
 #if defined(BOCHNER_CUDA)

@@ -8,8 +8,20 @@
 
 namespace bochner {
 
+/// How many cards there are that can be used.
+int cards();
+/// The card that `cuda` without a number names (Device::named) in this process: 0, unless it is set where several
+/// processes share the cards of a machine.
+int own_card();
+void set_own_card(int index);
+
 /// Waits for all work of the device; an Error of an earlier op on it is thrown here. Does nothing for the CPU.
 void synchronize(Device device);
+/// Where the work of a card takes its turn, for libraries that put theirs there: a cudaStream_t, whose card becomes the
+/// current one of this thread. Null for the CPU.
+void* queue_of(Device device);
+/// Whether the device has done all of its work; always true for the CPU. An Error of an op may be thrown here.
+bool is_idle(Device device);
 /// Waits after every op on a card, so that an error names its op: slow.
 void set_debug_sync(bool on);
 /// Versions and cards: `CUDA 13.0, driver for 13.0, NVIDIA H200 (sm_90, 151 GB)`. If no card can be used, an Error

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "engine/card.h"
+
 #if defined(BOCHNER_CUDA)
 #include "engine/cuda/runtime.h"
 #endif
@@ -11,7 +13,7 @@ namespace bochner {
 Device Device::named(std::string_view name) {
   if (name == "cpu") return cpu();
   const bool indexed = name.starts_with("cuda:");
-  int index = 0;
+  int index = indexed ? 0 : own_card();
   const char* begin = name.data() + std::string_view("cuda:").size();
   const char* end = name.data() + name.size();
   const bool valid =

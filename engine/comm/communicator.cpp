@@ -63,6 +63,28 @@ void Communicator::introduce() {
   }
 }
 
+int Communicator::rank_on_host() const {
+  const auto host_of = [&](int rank) {
+    const std::string& place = places_.at(static_cast<size_t>(rank));
+    return place.substr(place.find(" on "));
+  };
+  int before = 0;
+  for (int r = 0; r < rank_ && size_ > 1; ++r) before += host_of(r) == host_of(rank_) ? 1 : 0;
+  return before;
+}
+
+void Communicator::set_for_cards(std::unique_ptr<Communicator> one) {
+  BOCHNER_ASSERT(one->rank() == rank_ && one->size() == size_);
+  one->places_ = places_;
+  one->timeout_ = timeout_;
+  for_cards_ = std::move(one);
+}
+
+void Communicator::set_timeout(double seconds) {
+  timeout_ = seconds;
+  if (for_cards_) for_cards_->set_timeout(seconds);
+}
+
 std::unique_ptr<Communicator::Transfer> Communicator::begin(const std::vector<Outgoing>& out,
                                                             const std::vector<Incoming>& in, int channel) {
   for (const Outgoing& one : out) bytes_sent_ += static_cast<int64_t>(one.bytes.size());

@@ -3,6 +3,7 @@
 //
 //   alone()              this process and no other
 //   mpi_communicator()   the processes that mpirun or srun started (experiments/common/program/mpi.h)
+//   nccl_communicator()  the same, for bytes in the memory of cards (nccl.h)
 #pragma once
 
 #include <cstddef>
@@ -38,6 +39,12 @@ class Communicator {
   std::string who(int rank) const;
   /// Tells all processes where each of them runs. All must call it.
   void introduce();
+  /// The place of this process among those of its machine, from 0, once introduce() was called.
+  int rank_on_host() const;
+
+  /// What carries the memory of cards between the same processes; null if nothing does, and it goes through the CPU's.
+  Communicator* for_cards() const { return for_cards_.get(); }
+  void set_for_cards(std::unique_ptr<Communicator> one);
 
   /// What is on its way while its caller does other work. The bytes stay where they are until it is done. It needs this
   /// process's help to come on: whoever does other work meanwhile calls test() now and then.
@@ -75,9 +82,10 @@ class Communicator {
   /// Returns when all processes have come here.
   void meet() { any(false); }
 
-  int64_t bytes_sent() const { return bytes_sent_; }  ///< by this process, so far
+  /// By this process, so far, also from card to card.
+  int64_t bytes_sent() const { return bytes_sent_ + (for_cards_ ? for_cards_->bytes_sent() : 0); }
   /// How long a Transfer waits for the others, in seconds, before it throws an Error that names those who are silent.
-  void set_timeout(double seconds) { timeout_ = seconds; }
+  void set_timeout(double seconds);
   double timeout() const { return timeout_; }
 
  protected:
@@ -92,6 +100,7 @@ class Communicator {
   int rank_;
   int size_;
   std::vector<std::string> places_;  ///< `pid 4711 on node2`
+  std::unique_ptr<Communicator> for_cards_;
   int64_t bytes_sent_ = 0;
   double timeout_ = 600;
 };

@@ -1,5 +1,5 @@
-// Tensors as messages from one process to another. They are contiguous and on the CPU, and one without elements is not
-// sent at all.
+// Tensors as messages from one process to another. They are contiguous and on the CPU, or on a card where the
+// Communicator carries the memory of cards, and one without elements is not sent at all.
 #pragma once
 
 #include "engine/comm/communicator.h"

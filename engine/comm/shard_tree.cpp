@@ -72,7 +72,8 @@ ShardTree::Sum::Sum(const ShardTree& tree, Communicator& comm, const std::vector
     for (const Node& node : tree.held_by(tree.first_ + r)) {
       nodes_.push_back(node);
       if (r == me) continue;
-      parts_.push_back(Tensor::empty({part_of(held_.front(), me).size()}, held_.front().dtype()));
+      parts_.push_back(
+          Tensor::empty({part_of(held_.front(), me).size()}, held_.front().dtype(), held_.front().device()));
       in.push_back({tree.first_ + r, message_of(parts_.back())});
     }
     for (const Tensor& one : held_) {
@@ -103,7 +104,7 @@ void ShardTree::Sum::add_and_hand_out() {
   const int me = comm_.rank() - tree_.first_;
   size_t next = 0;
   const Tensor mine = add_up({0, tree_.shards()}, nodes_, parts_, next);
-  total_ = Tensor::empty({held_.front().size()}, mine.dtype());
+  total_ = Tensor::empty({held_.front().size()}, mine.dtype(), mine.device());
   part_of(total_, me).copy_(mine);
   std::vector<Communicator::Outgoing> out;
   std::vector<Communicator::Incoming> in;

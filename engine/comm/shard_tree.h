@@ -39,9 +39,9 @@ class ShardTree {
   /// is a power of two that divides the shards.
   std::vector<Node> held_by(int rank) const;
 
-  /// Given this process's sums of the subtrees that it holds (contiguous, on the CPU, of one size and type), the sum
-  /// over all shards, in every process. Each process adds one part of the numbers for all: it sends and receives twice
-  /// the numbers' bytes at most where it holds one subtree.
+  /// Given this process's sums of the subtrees that it holds (contiguous, where the Communicator carries, of one size
+  /// and type), the sum over all shards, in every process. Each process adds one part of the numbers for all: it sends
+  /// and receives twice the numbers' bytes at most where it holds one subtree.
   Tensor sum(Communicator& comm, const std::vector<Tensor>& held) const { return begin_sum(comm, held, 0)->wait(); }
   /// Such a sum on its way, while its caller does other work and calls test() now and then.
   class Sum {

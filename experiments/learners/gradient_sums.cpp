@@ -13,10 +13,11 @@ constexpr int kChannel = 2;
 
 }  // namespace
 
-GradientSums::GradientSums(const std::vector<Parameter*>& parameters, Communicator& comm, const ShardTree& tree,
-                           bool fast, int64_t bucket)
+GradientSums::GradientSums(const std::vector<Parameter*>& parameters, Communicator& comm, Device device,
+                           const ShardTree& tree, bool fast, int64_t bucket)
     : parameters_(parameters),
       comm_(comm),
+      device_(device),
       tree_(tree),
       fast_(fast),
       bucket_of_(parameters.size()),
@@ -51,15 +52,15 @@ void GradientSums::set_out(Bucket& bucket) {
   const auto count = static_cast<int64_t>(bucket.parameters.size());
   const size_t subtrees = given_[bucket.parameters.front()].size();
   for (size_t i = 0; i < subtrees; ++i) {
-    const Tensor row = Tensor::empty({bucket.size + count}, DType::f32);
-    auto* const there = row.slice(0, bucket.size, bucket.size + count).data<float>();
+    const Tensor row = Tensor::empty({bucket.size + count}, DType::f32, device_);
+    std::vector<float> there;
     int64_t begin = 0;
     for (size_t k = 0; k < bucket.parameters.size(); ++k) {
       const Parameter& parameter = *parameters_[bucket.parameters[k]];
       const Tensor& gradient = given_[bucket.parameters[k]].at(i);
       const Tensor place = row.slice(0, begin, begin + parameter.value.size()).view(parameter.shape());
       begin += parameter.value.size();
-      there[k] = gradient.defined() ? 1 : 0;
+      there.push_back(gradient.defined() ? 1 : 0);
       if (gradient.defined()) {
         BOCHNER_ASSERT(gradient.dtype() == DType::f32);
         place.copy_(gradient);
@@ -67,6 +68,7 @@ void GradientSums::set_out(Bucket& bucket) {
         place.fill_(-0.0);  // x + -0 is x, bit for bit
       }
     }
+    row.slice(0, bucket.size, bucket.size + count).copy_(Tensor::from(there, {count}));
     bucket.rows.push_back(row);
   }
   for (const size_t p : bucket.parameters) given_[p] = {Tensor()};  // put, and copied
@@ -83,7 +85,7 @@ void GradientSums::take(Bucket& bucket, std::vector<Tensor>& sums) {
   if (bucket.fast_sum) bucket.fast_sum->wait();
   const Tensor row = bucket.sum ? bucket.sum->wait() : bucket.rows.front();
   const auto count = static_cast<int64_t>(bucket.parameters.size());
-  const auto* const there = row.slice(0, bucket.size, bucket.size + count).data<float>();
+  const std::vector<float> there = row.slice(0, bucket.size, bucket.size + count).to_vector<float>();
   int64_t begin = 0;
   for (size_t k = 0; k < bucket.parameters.size(); ++k) {
     const Parameter& parameter = *parameters_[bucket.parameters[k]];

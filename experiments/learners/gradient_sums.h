@@ -16,14 +16,14 @@ namespace bochner {
 
 class GradientSums {
  public:
-  /// Of one step. `fast`: by the library's own sum, in whichever order that has. A bucket is closed when it has
-  /// `bucket` numbers; its parameters are neighbours in the model, and the last of the model come first, as in
-  /// backward.
-  GradientSums(const std::vector<Parameter*>& parameters, Communicator& comm, const ShardTree& tree, bool fast,
-               int64_t bucket);
+  /// Of one step, carried in the memory of `device`, which is what `comm` carries. `fast`: by the library's own sum, in
+  /// whichever order that has. A bucket is closed when it has `bucket` numbers; its parameters are neighbours in the
+  /// model, and the last of the model come first, as in backward.
+  GradientSums(const std::vector<Parameter*>& parameters, Communicator& comm, Device device, const ShardTree& tree,
+               bool fast, int64_t bucket);
 
   /// The gradient of parameter p, of each subtree that this process holds: undefined where the subtree has none. They
-  /// change no more. Each parameter once.
+  /// change no more. Each parameter once, and in the same order in all processes where transfers take turns (nccl.h).
   void put(size_t p, std::vector<Tensor> held);
   /// The sums over all processes, one for each parameter: undefined where no process has one. Waits for them; all
   /// parameters must have been put.
@@ -44,6 +44,7 @@ class GradientSums {
 
   const std::vector<Parameter*>& parameters_;
   Communicator& comm_;
+  Device device_;
   const ShardTree& tree_;
   bool fast_;
   std::vector<Bucket> buckets_;

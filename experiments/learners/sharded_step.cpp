@@ -165,13 +165,15 @@ void ShardedStep::set_out(Parameter& parameter, const std::vector<Sums>& held, G
 
 Tensor ShardedStep::run(const Part& part, int64_t length) {
   before_ = copied_buffers();
-  GradientSums sums(parameters_, comm_, tree_, fast_, bucket_);
+  const bool on_cpu = std::all_of(parameters_.begin(), parameters_.end(),
+                                  [](const Parameter* parameter) { return parameter->value.device().is_cpu(); });
+  const bool by_card = !on_cpu && comm_.for_cards() != nullptr;
+  GradientSums sums(parameters_, by_card ? *comm_.for_cards() : comm_,
+                    by_card ? parameters_.front()->value.device() : Device::cpu(), tree_, fast_, bucket_);
   const std::vector<ShardTree::Node> nodes = tree_.held_by(comm_.rank());
   std::vector<Sums> held;
   waiting_.clear();
   has_set_out_.assign(parameters_.size(), false);
-  const bool on_cpu = std::all_of(parameters_.begin(), parameters_.end(),
-                                  [](const Parameter* parameter) { return parameter->value.device().is_cpu(); });
   if (comm_.size() > 1 && slices_ == 1 && on_cpu) {
     completed_ = [&](Parameter& parameter) { set_out(parameter, held, sums); };
   }

@@ -11,6 +11,7 @@
 
 #include "engine/cuda/parts/check.h"
 #include "engine/cuda/parts/stream.h"
+#include "engine/cuda/queue.h"
 
 namespace bochner::cuda {
 namespace platform {
@@ -283,5 +284,18 @@ bool is_recording() { return context().recording; }
 }  // namespace platform
 
 cudaStream_t stream() { return platform::context().stream; }
+
+void* queue(int index) {
+  platform::use(index);
+  return stream();
+}
+
+bool is_idle(int index) {
+  platform::use(index);
+  const cudaError_t state = cudaStreamQuery(stream());
+  if (state == cudaErrorNotReady) return false;
+  check(state, "synchronize");
+  return true;
+}
 
 }  // namespace bochner::cuda

@@ -11,6 +11,7 @@
 
 #include "bochner_build.h"  // written by CMake
 #include "engine/card.h"
+#include "engine/comm/nccl.h"
 #include "engine/cpu/bf16/product.h"
 #include "engine/device.h"
 #include "engine/error.h"
@@ -96,9 +97,10 @@ std::string build_lines() {
 std::string version_text() {
   const BuildInfo info = build_info();
   std::string text = fmt::format(
-      "bochner {} ({})\ncompiler: {}, {}\nBLAS:     {} ({})\nbf16:     {}\nCUDA:     {}\nMPI:      {}\nthreads:  {}\n",
+      "bochner {} ({})\ncompiler: {}, {}\nBLAS:     {} ({})\nbf16:     {}\nCUDA:     {}\nMPI:      {}\nNCCL:     "
+      "{}\nthreads:  {}\n",
       info.version, info.commit, info.compiler, info.flags, info.blas, openblas_get_config(), info.bf16, info.cuda,
-      mpi_version(), threads());
+      mpi_version(), nccl_version(), threads());
   const std::string advice = blas_advice();
   if (!advice.empty()) text += advice + "\n";
   return text;

@@ -38,8 +38,10 @@ void RunOptions::fields(Fields& f) {
   f("reduce", reduce,
     "how processes add gradients: exact, the same bits for any number of them, or fast, by the library's own sum")
       .one_of({"exact", "fast"});
-  f("processes", processes, "how they find each other: mpi, none, or auto: by MPI if mpirun or srun started this one")
-      .one_of({"auto", "none", "mpi"})
+  f("processes", processes,
+    "how they find each other: mpi, none, or auto: by MPI if mpirun or srun started this one; nccl: by MPI, and then "
+    "the gradients of cards go from card to card by NVIDIA's NCCL")
+      .one_of({"auto", "none", "mpi", "nccl"})
       .command_line_only();
   f("process-timeout", process_timeout, "seconds that a process waits for the others before it gives up")
       .above(0)
@@ -52,7 +54,7 @@ void RunOptions::fields(Fields& f) {
       .at_least(0)
       .at_most(1024)
       .free_on_resume();
-  f("device", device, "cpu, cuda or cuda:N");
+  f("device", device, "cpu, cuda or cuda:N; several processes of a machine take one card each where it is cuda");
   f("precision", precision,
     "bf16: encoders store activations in bf16; bf16, or on a card tf32: type of the factors of matrix products")
       .one_of(precisions);

@@ -56,7 +56,7 @@ Processes::~Processes() {
 void Processes::begin(const std::string& wanted, Log& log) {
   if (wanted == "none") return;
   const bool started = started_by_mpi();
-  if (wanted == "mpi" || started) comm_ = mpi_communicator();
+  if (wanted == "mpi" || wanted == "nccl" || started) comm_ = mpi_communicator();
   if ((!comm_ || comm_->size() == 1) && tasks_of_slurm() > 1) {
     fail(
         "srun started {} tasks, but they do not know each other; give srun --mpi=pmix (srun --mpi=list shows what "

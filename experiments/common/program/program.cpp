@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "engine/card.h"
+#include "engine/comm/nccl.h"
 #include "engine/comm/shard_tree.h"
 #include "engine/device.h"
 #include "engine/error.h"
@@ -213,6 +214,7 @@ class Program {
   void run_together(const Fields& fields, RunOptions& options) const {
     comm_.set_timeout(options.process_timeout);
     if (options.sequence_shards > 1 && options.shards == 0) options.shards = 1;
+    if (options.processes == "nccl") require_nccl();
     if (comm_.size() == 1) return;
     if (!experiment_.trains)
       fail("{} processes: {} measures in one; start it without mpirun", comm_.size(), experiment_.name);
@@ -233,6 +235,27 @@ class Program {
     }
     require_alike(comm_, "the configuration", settings);
     require_alike(comm_, "the build", build_lines());
+    take_card(options);
+  }
+
+  /// Each process of a machine takes a card of its own; without NCCL, several may share one.
+  void take_card(const RunOptions& options) const {
+    const bool by_nccl = options.processes == "nccl";
+    if (by_nccl && options.device != "cuda")
+      fail("--processes=nccl: it carries between cards, one for each process; give --device=cuda, or --processes=mpi");
+    if (options.device != "cuda") return;
+    Device::named(options.device);  // an Error with the reason if there is none
+    const int place = comm_.rank_on_host();
+    if (by_nccl && comm_.any(place >= cards())) {
+      fail(
+          "--processes=nccl: a machine has more processes than cards (this one has {} cards); start one process for "
+          "each "
+          "card, or give --processes=mpi",
+          cards());
+    }
+    set_own_card(place % cards());
+    if (by_nccl && comm_.for_cards() == nullptr)
+      comm_.set_for_cards(nccl_communicator(comm_, Device::named(options.device)));
   }
 
   /// One of several runs: its folder below that of all, and its command line.

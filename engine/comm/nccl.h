@@ -1,0 +1,32 @@
+// NCCL: what cards send to each other goes from the memory of one card to that of another, not through the CPU's. The
+// library is NVIDIA's libnccl.so.2. It is looked for when a program asks for it, so no build needs it; BOCHNER_NCCL
+// names another file.
+//
+//   comm.set_for_cards(nccl_communicator(comm, Device::cuda(0)));  // in each process, which comm has introduced
+//   comm.for_cards()->exchange(...)                                // of bytes in the memory of this process's card
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/comm/communicator.h"
+#include "engine/device.h"
+
+namespace bochner {
+
+/// `2.21.5`, or `no: ` and the reason.
+std::string nccl_version();
+
+/// An Error that says what to do if there is no such library.
+void require_nccl();
+
+/// The same processes as `by`, each with this card of its own; all of them must call it. An Error if NCCL does not
+/// begin.
+///
+/// Transfers take their turn in the work of the card, in the order in which they are begun; channels make no
+/// difference, so all processes must begin them in the same order. test() is true at once: what the card does next
+/// finds the bytes. wait() waits for the card. NCCL does not tell who is silent, so an Error after timeout() seconds
+/// names all others, and nothing can be sent after it.
+std::unique_ptr<Communicator> nccl_communicator(Communicator& by, Device card);
+
+}  // namespace bochner
