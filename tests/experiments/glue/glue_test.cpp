@@ -322,8 +322,11 @@ TEST_F(Glue, EveryPresetIsOneOfAMethod) {
     const std::string task = name == file ? "mrpc" : file.substr(file.find('.') + 1);
     const Ended ended = run({"--preset=" + name, "--task=" + task, "--dump-config"});
     ASSERT_EQ(ended.code, 0) << file << ended.err;
-    const std::map<std::string, std::string> others = {
-        {"snnk-adapter-cosine", "snnk-adapter"}, {"bundle-closed", "bundle"}, {"kl", "full"}, {"kl-scratch", "full"}};
+    const std::map<std::string, std::string> others = {{"snnk-adapter-cosine", "snnk-adapter"},
+                                                       {"snnk-pooler-tanh", "snnk-pooler"},
+                                                       {"bundle-closed", "bundle"},
+                                                       {"kl", "full"},
+                                                       {"kl-scratch", "full"}};
     const std::string method = others.contains(name) ? others.at(name) : name;
     EXPECT_NE(ended.out.find("method = " + method + "\n"), std::string::npos) << ended.out;
   }

@@ -28,9 +28,8 @@ TEST(Pathfinder, IsMadeCheckedAndLearntFrom) {
   const Ended made = run(folder, {BOCHNER_DATA_PROGRAM, "make", "pathfinder", "--size", "32", "--difficulty", "easy",
                                   "--count", "60", "--seed", "2"});
   ASSERT_EQ(made.code, 0) << made.err;
-  EXPECT_NE(
-      made.out.find("pathfinder: making 60 images of 32 x 32, easy, with seed 2 in data/pathfinder32/curv_baseline"),
-      std::string::npos)
+  EXPECT_NE(made.out.find("60 images of 32 x 32, contours of 6 dashes, with seed 2 in data/pathfinder32/curv_baseline"),
+            std::string::npos)
       << made.out;
   const Ended checked = run(folder, {BOCHNER_DATA_PROGRAM, "check"});
   EXPECT_EQ(checked.code, 0) << checked.err;
