@@ -129,12 +129,8 @@ std::vector<AttentionInputs> attention_inputs(Bert& bert, const Tensor& ids) {
   bert.forward({ids}, context, &states);
   std::vector<AttentionInputs> inputs;
   for (size_t block = 0; block < bert.blocks().size(); ++block) {
-    const Tensor joined = bert.blocks()[block].attention().qkv().forward(states[block], {}, context).value();
-    const int64_t heads = bert.options().attention.heads;
-    const Tensor parts = joined.cast(DType::f64).view({1, ids.size(1), 3, heads, joined.size(2) / (3 * heads)});
-    const auto part = [&](int64_t i) {  // (1, L, H, D) -> (1, H, L, D)
-      return parts.select(2, i).transpose(1, 2).contiguous();
-    };
+    const std::vector<Variable> heads = bert.blocks()[block].attention().heads_of(states[block], {}, context);
+    const auto part = [&](size_t i) { return heads[i].value().cast(DType::f64).contiguous(); };
     inputs.push_back({part(0), part(1), part(2)});
   }
   return inputs;

@@ -8,6 +8,7 @@
 #include "autograd/ops/unary.h"
 #include "autograd/tape.h"
 #include "engine/error.h"
+#include "engine/ops/reduce.h"
 #include "layers/mixed_precision.h"
 #include "layers/models/hugging_face.h"
 
@@ -66,7 +67,7 @@ int64_t Distillation::learnt() const {
                          [](int64_t sum, const Parameter* p) { return sum + p->value.size(); });
 }
 
-Tensor Distillation::states(const Tensor& ids, std::vector<Variable>& x) {
+Tensor Distillation::pass(const Tensor& ids, std::vector<Variable>& x) {
   const NoTape constant;
   Context plain{noise_, false};  // the teacher draws nothing
   return as_computed(teacher_->forward({ids}, plain, &x)).value();
@@ -74,19 +75,19 @@ Tensor Distillation::states(const Tensor& ids, std::vector<Variable>& x) {
 
 Distillation::Outputs Distillation::outputs(const Tensor& ids, Context& context) {
   Outputs outputs;
-  std::vector<Variable> states;
-  outputs.last = this->states(ids, states);
+  std::vector<Variable> x;
+  outputs.last = pass(ids, x);
   {
     const NoTape constant;
     Context plain{noise_, false};
     for (const int64_t b : blocks_) {
       const auto i = static_cast<size_t>(b);
-      outputs.teacher.push_back(as_computed(teacher_->blocks()[i].attention().forward(states[i], {}, plain)).value());
+      outputs.teacher.push_back(as_computed(teacher_->blocks()[i].attention().forward(x[i], {}, plain)).value());
     }
   }
   for (const int64_t b : blocks_) {
     const auto i = static_cast<size_t>(b);
-    outputs.student.push_back(as_computed(student_->blocks()[i].attention().forward(states[i], {}, context)));
+    outputs.student.push_back(as_computed(student_->blocks()[i].attention().forward(x[i], {}, context)));
   }
   return outputs;
 }
@@ -104,7 +105,7 @@ Variable Distillation::loss_of_outputs(const Tensor& ids, Context& context) {
 
 Variable Distillation::loss_of_weights(const Tensor& ids, Context& context) {
   std::vector<Variable> x;
-  states(ids, x);
+  pass(ids, x);
   Variable loss;
   for (const int64_t b : blocks_) {
     const auto i = static_cast<size_t>(b);
@@ -115,7 +116,7 @@ Variable Distillation::loss_of_weights(const Tensor& ids, Context& context) {
       t = teacher_->blocks()[i].attention().weights(x[i], {}, plain);
     }
     const Variable s = student_->blocks()[i].attention().weights(x[i], {}, context);
-    if (amin(s).item() < 0) {
+    if (amin(s.value()).item() < 0) {
       fail("--match=weights: {} weighs some values by less than 0, which softmax never does; use --match=outputs",
            student_->options().attention.mechanism.name());
     }

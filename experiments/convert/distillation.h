@@ -56,8 +56,8 @@ class Distillation {
     Tensor last;  ///< state of the softmax model
   };
   Outputs outputs(const Tensor& ids, Context& context);
-  /// The state of the softmax model, and x_b of each block.
-  Tensor states(const Tensor& ids, std::vector<Variable>& x);
+  /// One pass through the softmax model: its last state; x gets x_b of each of its blocks.
+  Tensor pass(const Tensor& ids, std::vector<Variable>& x);
   Variable loss_of_outputs(const Tensor& ids, Context& context);
   Variable loss_of_weights(const Tensor& ids, Context& context);
 

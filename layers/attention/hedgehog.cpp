@@ -6,7 +6,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
-#include "engine/ops/binary.h"
+#include "layers/attention/gaussian.h"
 #include "layers/attention/mechanism.h"
 
 namespace bochner {
@@ -39,9 +39,7 @@ class Hedgehog : public Mechanism {
 
  private:
   static Tensor identities(int64_t heads, int64_t dim) {
-    const Tensor i = Tensor::arange(dim);
-    const Tensor one = equal(i.view({dim, 1}), i.view({1, dim})).cast(DType::f32);
-    return one.unsqueeze(0).expand({heads, dim, dim}).clone();
+    return identity(dim, DType::f32, Device::cpu()).unsqueeze(0).expand({heads, dim, dim}).clone();
   }
 
   // phi(u) = softmax(u, -u):  x (B, H, L, D), u = W x -> (B, H, L, 2 D)

@@ -1,7 +1,7 @@
 #include "layers/attention/multi_head.h"
 
 #include "autograd/ops/view.h"
-#include "engine/ops/binary.h"
+#include "layers/attention/gaussian.h"
 #include "layers/init.h"
 #include "layers/mixed_precision.h"
 
@@ -53,11 +53,9 @@ std::vector<Variable> MultiHeadAttention::heads_of(const Variable& x, const Mask
 
 Variable MultiHeadAttention::weights(const Variable& x, const Mask& mask, Context& context) const {
   const Scope scope(name());
-  const std::vector<Variable> parts = heads_of(x, mask, context, {});
+  const std::vector<Variable> parts = heads_of(x, mask, context);
   const int64_t length = x.size(1);
-  const Tensor i = Tensor::arange(length).to(x.value().device());
-  const Tensor one = equal(i.view({length, 1}), i.view({1, length})).cast(DType::f32);
-  const Variable units(one.expand({x.size(0), heads_, length, length}));
+  const Variable units(identity(length, DType::f32, x.device()).expand({x.size(0), heads_, length, length}));
   return mechanism_->forward(as_computed(parts[0]), as_computed(parts[1]), units, mask, context);
 }
 

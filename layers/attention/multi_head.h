@@ -32,6 +32,9 @@ class MultiHeadAttention : public Module {
   /// x (batch, length, dim) -> (batch, length, dim)
   Variable forward(const Variable& x, const Mask& mask, Context& context, const LinearFusion& fusion = {}) const;
 
+  /// What the mechanism reads: Q, K and V, each (batch, heads, length, head size).
+  std::vector<Variable> heads_of(const Variable& x, const Mask& mask, Context& context,
+                                 const LinearFusion& fusion = {}) const;
   /// What the mechanism weighs values by, w_ij with O_i = sum_j w_ij v_j: (batch, heads, length, length), in f32. They
   /// are its output for unit vectors as values.
   Variable weights(const Variable& x, const Mask& mask, Context& context) const;
@@ -42,10 +45,6 @@ class MultiHeadAttention : public Module {
   Linear& out() { return out_; }
 
  private:
-  /// Q, K and V, each (batch, heads, length, head size).
-  std::vector<Variable> heads_of(const Variable& x, const Mask& mask, Context& context,
-                                 const LinearFusion& fusion) const;
-
   int64_t heads_;
   int64_t head_dim_;
   std::string attention_;  ///< its name

@@ -248,9 +248,8 @@ class Program {
     const int place = comm_.rank_on_host();
     if (by_nccl && comm_.any(place >= cards())) {
       fail(
-          "--processes=nccl: a machine has more processes than cards (this one has {} cards); start one process for "
-          "each "
-          "card, or give --processes=mpi",
+          "--processes=nccl: a machine has more processes than cards (this one has {} cards); start one process "
+          "for each card, or give --processes=mpi",
           cards());
     }
     set_own_card(place % cards());
