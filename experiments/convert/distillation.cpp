@@ -120,8 +120,8 @@ Variable Distillation::loss_of_weights(const Tensor& ids, Context& context) {
       fail("--match=weights: {} weighs some values by less than 0, which softmax never does; use --match=outputs",
            student_->options().attention.mechanism.name());
     }
-    const double rows = static_cast<double>(t.value().size() / t.size(-1));
-    const Variable divergence = sum(t * (log(t + kSmallest) - log(s + kSmallest))) * (1 / rows);
+    const int64_t rows = t.value().size() / t.size(-1);
+    const Variable divergence = sum(t * (log(t + kSmallest) - log(s + kSmallest))) * (1 / static_cast<double>(rows));
     loss = loss.defined() ? loss + divergence : divergence;
   }
   return loss;
