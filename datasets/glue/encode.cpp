@@ -94,4 +94,16 @@ Encoded encode(const Table& table, const Wordpiece& tokenizer, int64_t longest, 
   return encoded;
 }
 
+Tensor types_of(const Encoded& encoded, const Batch& batch) {
+  const int64_t length = batch.ids.size(1);
+  Tensor types = Tensor::zeros({batch.size(), length}, DType::i64);
+  const auto* lengths = batch.lengths.data<int64_t>();
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const int64_t first = encoded.first[static_cast<size_t>(batch.examples[static_cast<size_t>(i)])];
+    auto* row = types.data<int64_t>() + i * length;
+    std::fill(row + first, row + lengths[i], 1);
+  }
+  return types;
+}
+
 }  // namespace bochner::glue

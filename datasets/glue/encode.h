@@ -9,6 +9,7 @@
 
 #include "datasets/dataset.h"
 #include "datasets/glue/tables.h"
+#include "datasets/loader.h"
 #include "datasets/tokenizers/wordpiece.h"
 
 namespace bochner::glue {
@@ -25,5 +26,9 @@ struct Encoded {
 /// Each row has `longest` tokens at most (at least 3), the longer sentence of a pair being cut first. Does not depend
 /// on the number of threads. Tells `say` how many rows were cut, and whether bytes were not UTF-8.
 Encoded encode(const Table& table, const Wordpiece& tokenizer, int64_t longest, const Say& say);
+
+/// BERT's types of the tokens of a batch of `encoded`: 1 at those of the second text of a pair, 0 at all others.
+/// i64 (batch, length)
+Tensor types_of(const Encoded& encoded, const Batch& batch);
 
 }  // namespace bochner::glue

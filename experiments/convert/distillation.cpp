@@ -27,6 +27,24 @@ std::unique_ptr<Bert> loaded(const std::filesystem::path& folder, const BertOpti
 /// Beside weights in their logarithms, so that one that is rounded to 0 has a gradient.
 constexpr double kSmallest = 1e-8;
 
+Bert::Input there(const Bert::Input& batch, Device device) {
+  const auto moved = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(device) : tensor; };
+  return {moved(batch.ids), moved(batch.mask), moved(batch.types)};
+}
+
+/// a with 0 where the query is padding: a (batch, length, dim), or weights (batch, heads, length, length).
+Variable at_real_tokens(const Variable& a, const Tensor& mask) {
+  if (!mask.defined()) return a;
+  const Shape queries =
+      a.value().rank() == 3 ? Shape{mask.size(0), mask.size(1), 1} : Shape{mask.size(0), 1, mask.size(1), 1};
+  return a * Variable(mask.cast(DType::f32).reshape(queries));
+}
+
+double real_tokens(const Bert::Input& batch) {
+  if (!batch.mask.defined()) return static_cast<double>(batch.ids.size());
+  return sum(Variable(batch.mask.cast(DType::f32))).value().item();
+}
+
 /// |a|^2
 double squares(const Tensor& a) { return sum(square(Variable(a))).value().item(); }
 
@@ -67,33 +85,32 @@ int64_t Distillation::learnt() const {
                          [](int64_t sum, const Parameter* p) { return sum + p->value.size(); });
 }
 
-Tensor Distillation::pass(const Tensor& ids, std::vector<Variable>& x) {
+Tensor Distillation::pass(const Bert::Input& batch, std::vector<Variable>& x) {
   const NoTape constant;
   Context plain{noise_, false};  // the teacher draws nothing
-  return as_computed(teacher_->forward({ids}, plain, &x)).value();
+  return at_real_tokens(as_computed(teacher_->forward(batch, plain, &x)), batch.mask).value();
 }
 
-Distillation::Outputs Distillation::outputs(const Tensor& ids, Context& context) {
+Distillation::Outputs Distillation::outputs(const Bert::Input& batch, Context& context) {
   Outputs outputs;
   std::vector<Variable> x;
-  outputs.last = pass(ids, x);
+  outputs.last = pass(batch, x);
+  const auto attention = [&](Bert& bert, int64_t b, Context& noise) {
+    const auto i = static_cast<size_t>(b);
+    const Variable O = bert.blocks()[i].attention().forward(x[i], {batch.mask}, noise);
+    return at_real_tokens(as_computed(O), batch.mask);
+  };
   {
     const NoTape constant;
     Context plain{noise_, false};
-    for (const int64_t b : blocks_) {
-      const auto i = static_cast<size_t>(b);
-      outputs.teacher.push_back(as_computed(teacher_->blocks()[i].attention().forward(x[i], {}, plain)).value());
-    }
+    for (const int64_t b : blocks_) outputs.teacher.push_back(attention(*teacher_, b, plain).value());
   }
-  for (const int64_t b : blocks_) {
-    const auto i = static_cast<size_t>(b);
-    outputs.student.push_back(as_computed(student_->blocks()[i].attention().forward(x[i], {}, context)));
-  }
+  for (const int64_t b : blocks_) outputs.student.push_back(attention(*student_, b, context));
   return outputs;
 }
 
-Variable Distillation::loss_of_outputs(const Tensor& ids, Context& context) {
-  const Outputs outputs = this->outputs(ids, context);
+Variable Distillation::loss_of_outputs(const Bert::Input& batch, Context& context) {
+  const Outputs outputs = this->outputs(batch, context);
   Variable loss;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Tensor& target = outputs.teacher[i];
@@ -103,9 +120,9 @@ Variable Distillation::loss_of_outputs(const Tensor& ids, Context& context) {
   return loss;
 }
 
-Variable Distillation::loss_of_weights(const Tensor& ids, Context& context) {
+Variable Distillation::loss_of_weights(const Bert::Input& batch, Context& context) {
   std::vector<Variable> x;
-  pass(ids, x);
+  pass(batch, x);
   Variable loss;
   for (const int64_t b : blocks_) {
     const auto i = static_cast<size_t>(b);
@@ -113,41 +130,41 @@ Variable Distillation::loss_of_weights(const Tensor& ids, Context& context) {
     {
       const NoTape constant;
       Context plain{noise_, false};
-      t = teacher_->blocks()[i].attention().weights(x[i], {}, plain);
+      t = at_real_tokens(teacher_->blocks()[i].attention().weights(x[i], {batch.mask}, plain), batch.mask);
     }
-    const Variable s = student_->blocks()[i].attention().weights(x[i], {}, context);
+    const Variable s = student_->blocks()[i].attention().weights(x[i], {batch.mask}, context);
     if (amin(s.value()).item() < 0) {
       fail("--match=weights: {} weighs some values by less than 0, which softmax never does; use --match=outputs",
            student_->options().attention.mechanism.name());
     }
-    const int64_t rows = t.value().size() / t.size(-1);
-    const Variable divergence = sum(t * (log(t + kSmallest) - log(s + kSmallest))) * (1 / static_cast<double>(rows));
+    const double rows = static_cast<double>(t.size(1)) * real_tokens(batch);
+    const Variable divergence = sum(t * (log(t + kSmallest) - log(s + kSmallest))) * (1 / rows);
     loss = loss.defined() ? loss + divergence : divergence;
   }
   return loss;
 }
 
-double Distillation::step(const Tensor& ids, double rate) {
+double Distillation::step(const Bert::Input& batch, double rate) {
   Tape tape;
   Context context{noise_, true, steps_++};
-  const Tensor there = ids.to(device_);
-  const Variable loss = match_ == Match::weights ? loss_of_weights(there, context) : loss_of_outputs(there, context);
+  const Bert::Input input = there(batch, device_);
+  const Variable loss = match_ == Match::weights ? loss_of_weights(input, context) : loss_of_outputs(input, context);
   tape.backward(loss);
   optimizer_->step(rate);
   optimizer_->clear_gradients();
   return loss.item() / static_cast<double>(blocks_.size());
 }
 
-std::vector<double> Distillation::apart(const std::vector<Tensor>& batches) {
+std::vector<double> Distillation::apart(const std::vector<Bert::Input>& batches) {
   std::vector<double> errors(blocks_.size() + 1), norms(blocks_.size() + 1);
   Generator same(0);  // features that are drawn in evaluation, too, are the same each time
   Context context{same, false};
   const NoTape constant;
-  for (const Tensor& batch : batches) {
-    const Tensor ids = batch.to(device_);
-    Outputs outputs = this->outputs(ids, context);
+  for (const Bert::Input& held_out : batches) {
+    const Bert::Input batch = there(held_out, device_);
+    Outputs outputs = this->outputs(batch, context);
     outputs.teacher.push_back(outputs.last);
-    outputs.student.push_back(as_computed(student_->forward({ids}, context)));
+    outputs.student.push_back(at_real_tokens(as_computed(student_->forward(batch, context)), batch.mask));
     for (size_t i = 0; i < errors.size(); ++i) {
       errors[i] += squares((outputs.student[i] - Variable(outputs.teacher[i])).value());
       norms[i] += squares(outputs.teacher[i]);

@@ -4,7 +4,7 @@
 //
 //   Distillation distillation(folder, mechanism, "", device, seed);
 //   const std::vector<double> before = distillation.apart(batches);   // of each block
-//   for (const Tensor& ids : texts) distillation.step(ids, rate);
+//   for (const Bert::Input& batch : texts) distillation.step(batch, rate);
 //   save_pretrained(distillation.student(), to, folder, Reader::own);
 #pragma once
 
@@ -29,18 +29,18 @@ class Distillation {
   Distillation(const std::filesystem::path& folder, const MechanismOptions& mechanism, const std::string& blocks,
                Device device, uint64_t seed, Match match = Match::outputs);
 
-  /// One update of AdamW on a batch of ids, i64 (batch, length). Returns the loss, a mean over the blocks, of e_b or
+  /// One update of AdamW on a batch. Returns the loss, a mean over the blocks, of e_b or
   /// k_b:
   ///   e_b = |S_b(x_b) - T_b(x_b)|^2 / |T_b(x_b)|^2    outputs
   ///   k_b = mean_i sum_j t_ij log(t_ij / s_ij)        weights, over examples, heads and queries i
-  /// where x_b (batch, length, dim) is what block b gets in the softmax model, T_b is its attention with projections, t
-  /// its weights, and S_b and s are the same with the mechanism. One pass through the softmax model serves all blocks;
-  /// no block sees what another has learnt. An Error if a weight s is negative.
-  double step(const Tensor& ids, double rate);
+  /// over the real tokens of the batch, where x_b (batch, length, dim) is what block b gets in the softmax model, T_b
+  /// is its attention with projections, t its weights, and S_b and s are the same with the mechanism. One pass through
+  /// the softmax model serves all blocks; no block sees what another has learnt. An Error if a weight s is negative.
+  double step(const Bert::Input& batch, double rate);
 
   /// sqrt(e_b) over all batches together, for each block of blocks(); last, in the same measure, how far the two
   /// models' last states are from each other.
-  std::vector<double> apart(const std::vector<Tensor>& batches);
+  std::vector<double> apart(const std::vector<Bert::Input>& batches);
 
   const std::vector<int64_t>& blocks() const { return blocks_; }
   /// Values that are trained; 0 for a mechanism that learns nothing.
@@ -49,17 +49,17 @@ class Distillation {
   const BertOptions& options() const { return teacher_->options(); }
 
  private:
-  /// T_b(x_b) and S_b(x_b) of each block.
+  /// T_b(x_b) and S_b(x_b) of each block, 0 at padding.
   struct Outputs {
     std::vector<Tensor> teacher;
     std::vector<Variable> student;
     Tensor last;  ///< state of the softmax model
   };
-  Outputs outputs(const Tensor& ids, Context& context);
+  Outputs outputs(const Bert::Input& batch, Context& context);
   /// One pass through the softmax model: its last state; x gets x_b of each of its blocks.
-  Tensor pass(const Tensor& ids, std::vector<Variable>& x);
-  Variable loss_of_outputs(const Tensor& ids, Context& context);
-  Variable loss_of_weights(const Tensor& ids, Context& context);
+  Tensor pass(const Bert::Input& batch, std::vector<Variable>& x);
+  Variable loss_of_outputs(const Bert::Input& batch, Context& context);
+  Variable loss_of_weights(const Bert::Input& batch, Context& context);
 
   Match match_;
   Device device_;

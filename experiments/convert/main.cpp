@@ -3,13 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/optim/schedule.h"
-#include "datasets/loader.h"
-#include "datasets/text/token_cache.h"
+#include "datasets/glue/tables.h"
 #include "engine/io/file.h"
 #include "experiments/common/program/build_info.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/report/table.h"
 #include "experiments/convert/distillation.h"
+#include "experiments/convert/texts.h"
 #include "experiments/learners/mechanism_config.h"
 #include "layers/models/hugging_face.h"
 
@@ -20,6 +20,7 @@ struct Config {
   RunOptions run;
   std::string pretrained{};
   std::vector<std::string> text{};
+  std::string text_of{};
   std::string to{};
   std::string blocks{};
   std::string cache{};
@@ -39,6 +40,9 @@ struct Config {
     run.fields(f);
     f("pretrained", pretrained, "folder of a BERT with softmax attention, with its tokenizer");
     f("text", text, "files, folders and archives of text to learn from, with commas between them");
+    f("text-of", text_of,
+      "a task of GLUE, in --data, whose training sentences and pairs to learn from, without labels, as glue reads them")
+        .one_of(tasks());
     f("to", to, "folder to write the converted model into, for --pretrained of other programs");
     f("blocks", blocks, "blocks that are converted, as 8-11 or 0,2; empty: all");
     f("cache", cache, "folder where texts are kept as tokens; empty: tokens, in --data");
@@ -50,48 +54,31 @@ struct Config {
     f("measured", measured, "batches of held-out text on which errors are measured, at most").at_least(1);
     f.group("mechanism", mechanism);
   }
-};
-
-/// [CLS] piece [SEP], i64 (batch, length).
-class Texts {
- public:
-  Texts(const text::TokenCache& cache, const text::TokenCache::Part& part, const Config& config, bool shuffle)
-      : vocabulary_(cache.tokenizer->vocabulary()), loader_(stream(cache, part, config), order(config, shuffle)) {}
-
-  int64_t batches() const { return loader_.steps_per_epoch(); }
-  Tensor next() {
-    const Tensor piece = loader_.next().ids;
-    const int64_t length = piece.size(1);
-    Tensor ids = Tensor::empty({piece.size(0), length + 2}, DType::i64);
-    ids.slice(1, 0, 1).fill_(static_cast<double>(vocabulary_.begin));
-    ids.slice(1, 1, length + 1).copy_(piece);
-    ids.slice(1, length + 1, length + 2).fill_(static_cast<double>(vocabulary_.end));
-    return ids;
-  }
 
  private:
-  static std::shared_ptr<const text::TokenStream> stream(const text::TokenCache& cache,
-                                                         const text::TokenCache::Part& part, const Config& config) {
-    return std::make_shared<const text::TokenStream>(cache, part, config.max_length - 2);
+  /// Those with a training set, and none.
+  static std::vector<std::string> tasks() {
+    std::vector<std::string> names = {""};
+    for (const glue::Corpus& corpus : glue::corpora()) {
+      if (!corpus.train.name.empty()) names.push_back(corpus.name);
+    }
+    return names;
   }
-  static LoaderOptions order(const Config& config, bool shuffle) {
-    LoaderOptions options;
-    options.batch_size = config.run.batch;
-    options.shuffle = shuffle;
-    options.seed = config.run.seed;
-    return options;
-  }
-
-  const WordpieceVocabulary& vocabulary_;
-  Loader loader_;
 };
 
-void train(convert::Distillation& distillation, const text::TokenCache& cache, const Config& config, Log& log) {
+convert::Texts texts_of(const Config& config, const Say& say) {
+  const convert::TextOptions options{config.pretrained, config.max_length, config.run.batch, config.run.seed};
+  const std::filesystem::path data = config.run.data;
+  if (!config.text_of.empty()) return convert::sentences_of(config.text_of, data / "glue", options, say);
+  return convert::pieces_of(config.text, config.cache.empty() ? data / "tokens" : std::filesystem::path(config.cache),
+                            options, say);
+}
+
+void train(convert::Distillation& distillation, convert::Batches& texts, const Config& config, Log& log) {
   if (distillation.learnt() == 0) {
     log.info("{} learns nothing, so it is taken as it is", config.run.attention);
     return;
   }
-  Texts texts(cache, cache.train, config, true);
   const Schedule schedule{Schedule::Kind::linear, config.rate, 0, config.run.steps};
   double sum = 0;
   int64_t count = 0;
@@ -120,6 +107,7 @@ void write_record(const Config& config, Session& session, const convert::Distill
                                    {"steps", distillation.learnt() == 0 ? 0 : config.run.steps},
                                    {"batch", config.run.batch},
                                    {"max-length", config.max_length},
+                                   {"text-of", config.text_of},
                                    {"match", config.match},
                                    {"rate", config.rate},
                                    {"precision", config.run.precision},
@@ -137,7 +125,9 @@ void write_record(const Config& config, Session& session, const convert::Distill
 void run(Config& config, Session& session) {
   if (config.pretrained.empty()) fail("--pretrained: name the folder of a BERT, with its tokenizer");
   if (config.to.empty()) fail("--to: name the folder to write the converted model into");
-  if (config.text.empty()) fail("--text: name files, folders or archives of text");
+  if (config.text.empty() == config.text_of.empty()) {
+    fail("name text to learn from: either files by --text, or a task of GLUE by --text-of");
+  }
   const auto say = [&](const std::string& line) { session.log.info("{}", line); };
   convert::Distillation distillation(config.pretrained, config.mechanism.chosen(config.run.attention), config.blocks,
                                      Device::named(config.run.device), config.run.seed,
@@ -145,21 +135,19 @@ void run(Config& config, Session& session) {
   if (config.max_length > distillation.options().length) {
     fail("--max-length={}: the model has {} positions", config.max_length, distillation.options().length);
   }
-  const std::filesystem::path folder =
-      config.cache.empty() ? std::filesystem::path(config.run.data) / "tokens" : std::filesystem::path(config.cache);
-  const text::TokenCache cache =
-      text::token_cache(folder, {.texts = config.text, .vocabulary = config.pretrained}, say);
-  if (cache.tokenizer->size() > distillation.options().vocabulary) {
+  const convert::Texts texts = texts_of(config, say);
+  if (texts.tokenizer->size() > distillation.options().vocabulary) {
     fail("{}: the tokenizer has {} ids, the model {} tokens; they do not belong together", config.pretrained,
-         cache.tokenizer->size(), distillation.options().vocabulary);
+         texts.tokenizer->size(), distillation.options().vocabulary);
   }
-  std::vector<Tensor> held_out;
-  Texts valid(cache, cache.valid, config, false);
-  while (std::ssize(held_out) < std::min(config.measured, valid.batches())) held_out.push_back(valid.next());
+  std::vector<Bert::Input> held_out;
+  while (std::ssize(held_out) < std::min(config.measured, texts.held_out->per_epoch())) {
+    held_out.push_back(texts.held_out->next());
+  }
 
   const auto start = std::chrono::steady_clock::now();
   const std::vector<double> before = distillation.apart(held_out);
-  train(distillation, cache, config, session.log);
+  train(distillation, *texts.train, config, session.log);
   const std::vector<double> after = distillation.apart(held_out);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 

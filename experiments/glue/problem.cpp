@@ -1,7 +1,5 @@
 #include "experiments/glue/problem.h"
 
-#include <algorithm>
-
 #include "engine/ops/sort.h"
 #include "experiments/learners/adaptation/adapted.h"
 #include "layers/models/hugging_face.h"
@@ -53,25 +51,15 @@ double accuracy_on(Feed& feed, const Forward& forward, Device device) {
 
 Examples TextFeed::next() {
   Batch batch = loader_.next();
-  const int64_t rows = batch.ids.size(0);
-  const int64_t length = batch.ids.size(1);
-  Examples examples{{}, std::move(batch.examples)};
-  if (inputs_) {
-    Tensor types = Tensor::zeros({rows, length}, DType::i64);
-    const auto* lengths = batch.lengths.data<int64_t>();
-    for (int64_t i = 0; i < rows; ++i) {
-      const int64_t first = texts_->first[static_cast<size_t>(examples.numbers[static_cast<size_t>(i)])];
-      auto* row = types.data<int64_t>() + i * length;
-      std::fill(row + first, row + lengths[i], 1);
-    }
-    examples.tensors = {{"ids", batch.ids}, {"mask", batch.mask}, {"types", types}};
-  }
+  Examples examples;
+  if (inputs_) examples.tensors = {{"ids", batch.ids}, {"mask", batch.mask}, {"types", types_of(*texts_, batch)}};
+  examples.numbers = std::move(batch.examples);
   if (texts_->scores.empty()) {
     examples.tensors.emplace_back("labels", batch.labels);
   } else {
     std::vector<float> scores;
     for (const int64_t i : examples.numbers) scores.push_back(texts_->scores[static_cast<size_t>(i)]);
-    examples.tensors.emplace_back("values", Tensor::from(scores, {rows}));
+    examples.tensors.emplace_back("values", Tensor::from(scores, {std::ssize(scores)}));
   }
   return examples;
 }

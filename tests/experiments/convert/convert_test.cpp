@@ -34,9 +34,9 @@ class Convert : public ::testing::Test {
     }
   }
 
-  Ended run(std::vector<std::string> arguments) const {
-    const std::vector<std::string> small = {BOCHNER_CONVERT,   "--pretrained=model", "--text=texts", "--to=new",
-                                            "--max-length=16", "--batch=8",          "--threads=1",  "--steps=200"};
+  Ended run(std::vector<std::string> arguments, const std::string& text = "--text=texts") const {
+    const std::vector<std::string> small = {BOCHNER_CONVERT,   "--pretrained=model", text,          "--to=new",
+                                            "--max-length=16", "--batch=8",          "--threads=1", "--steps=200"};
     arguments.insert(arguments.begin(), small.begin(), small.end());
     return Process(arguments, folder_.path()).wait();
   }
@@ -97,23 +97,23 @@ TEST_F(Convert, InBf16WhatIsLearntIsAsClose) {
 
 TEST_F(Convert, TheLossIsTheMeanOverBlocksOfTheirRelativeSquares) {
   Generator draw(3);
-  const Tensor ids = integers({4, 12}, 5, 234, draw);
+  const Bert::Input batch = {integers({4, 12}, 5, 234, draw)};
   Distillation one(folder_ / "model", "hedgehog", "0", Device::cpu(), 1);
   Distillation other(folder_ / "model", "hedgehog", "1", Device::cpu(), 1);
   Distillation both(folder_ / "model", "hedgehog", "", Device::cpu(), 1);
-  const std::vector<double> apart = both.apart({ids});
+  const std::vector<double> apart = both.apart({batch});
   ASSERT_EQ(apart.size(), 3U);
-  const double loss = both.step(ids, 1e-3);
+  const double loss = both.step(batch, 1e-3);
   EXPECT_NEAR(loss, (apart[0] * apart[0] + apart[1] * apart[1]) / 2, 1e-5);
-  EXPECT_NEAR(loss, (one.step(ids, 1e-3) + other.step(ids, 1e-3)) / 2, 1e-6);
+  EXPECT_NEAR(loss, (one.step(batch, 1e-3) + other.step(batch, 1e-3)) / 2, 1e-6);
   // A block learns the same whether or not others are converted.
-  EXPECT_NEAR(both.apart({ids})[0], one.apart({ids})[0], 1e-5);
-  EXPECT_NEAR(both.apart({ids})[1], other.apart({ids})[0], 1e-5);
+  EXPECT_NEAR(both.apart({batch})[0], one.apart({batch})[0], 1e-5);
+  EXPECT_NEAR(both.apart({batch})[1], other.apart({batch})[0], 1e-5);
 }
 
 TEST_F(Convert, TheDivergenceOfWeightsIsThatOfTheirRows) {
   Generator draw(3);
-  const Tensor ids = integers({4, 12}, 5, 234, draw);
+  const Bert::Input batch = {integers({4, 12}, 5, 234, draw)};
   const auto weights_of = [&](Bert& model, const Tensor& x) {
     Context context{draw, false};
     return model.blocks()[0].attention().weights(Variable(x), {}, context).value();
@@ -123,7 +123,7 @@ TEST_F(Convert, TheDivergenceOfWeightsIsThatOfTheirRows) {
   load_pretrained(softmax, folder_ / "model");
   std::vector<Variable> states;
   Context context{draw, false};
-  softmax.forward({ids}, context, &states);
+  softmax.forward(batch, context, &states);
   Distillation distillation(folder_ / "model", "hedgehog", "0", Device::cpu(), 1, Match::weights);
   const std::vector<float> t = weights_of(softmax, states[0].value()).to_vector<float>();
   const std::vector<float> s = weights_of(distillation.student(), states[0].value()).to_vector<float>();
@@ -135,9 +135,48 @@ TEST_F(Convert, TheDivergenceOfWeightsIsThatOfTheirRows) {
     total += s[i];
   }
   EXPECT_NEAR(total, 4 * 2 * 12, 1e-3);  // rows of weights add to 1
-  const double loss = distillation.step(ids, 1e-2);
+  const double loss = distillation.step(batch, 1e-2);
   EXPECT_NEAR(loss, expected / (4 * 2 * 12), 1e-5);
-  EXPECT_LT(distillation.step(ids, 1e-2), loss);
+  EXPECT_LT(distillation.step(batch, 1e-2), loss);
+}
+
+TEST_F(Convert, PaddingCountsForNothing) {
+  Generator draw(3);
+  const Tensor ids = integers({2, 12}, 5, 234, draw);
+  Tensor mask = Tensor::full({2, 12}, 1, DType::boolean);
+  mask.slice(0, 1, 2).slice(1, 7, 12).fill_(0);
+  Tensor other = ids.clone();
+  other.slice(0, 1, 2).slice(1, 7, 12).fill_(9);
+  for (const Match match : {Match::outputs, Match::weights}) {
+    const auto model = [&] { return Distillation(folder_ / "model", "hedgehog", "", Device::cpu(), 1, match); };
+    EXPECT_EQ(model().step({ids, mask}, 1e-2), model().step({other, mask}, 1e-2));
+    EXPECT_NE(model().step({ids, mask}, 1e-2), model().step({ids}, 1e-2));
+    Distillation whole = model();
+    Distillation padded = model();
+    const Bert::Input row = {ids.slice(0, 1, 2).slice(1, 0, 7)};
+    const Bert::Input longer = {ids.slice(0, 1, 2), mask.slice(0, 1, 2)};
+    EXPECT_NEAR(whole.apart({row})[2], padded.apart({longer})[2], 1e-6);
+    EXPECT_NEAR(whole.step(row, 1e-2), padded.step(longer, 1e-2), 1e-6);
+    EXPECT_NEAR(whole.step(row, 1e-2), padded.step(longer, 1e-2), 1e-5);  // what was learnt is the same, too
+  }
+}
+
+TEST_F(Convert, LearnsFromThePairsOfATaskOfGlue) {
+  std::filesystem::create_directories(folder_ / "data/glue/RTE");
+  std::string rows = "index\tsentence1\tsentence2\tlabel\n";
+  for (int i = 0; i < 60; ++i) rows += fmt::format("{}\ta b c {}\tx y\tentailment\n", i, i % 7);
+  put(folder_ / "data/glue/RTE/train.tsv", rows);
+  const Ended ended = run({"--data=data"}, "--text-of=rte");
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(record()["text-of"], "rte");
+  for (const json& block : record()["blocks"]) EXPECT_LT(block["after"], 0.85 * block["before"].get<double>()) << block;
+  std::filesystem::remove_all(folder_ / "new");
+  const Ended two = run({"--text-of=rte", "--data=data"});
+  EXPECT_EQ(two.code, 2);
+  EXPECT_NE(two.err.find("either files by --text, or a task of GLUE by --text-of"), std::string::npos) << two.err;
+  const Ended few = run({"--data=data", "--batch=40"}, "--text-of=rte");
+  EXPECT_EQ(few.code, 2);
+  EXPECT_NE(few.err.find("60 rows are too few for a batch of 40"), std::string::npos) << few.err;
 }
 
 TEST_F(Convert, WeightsThatMayBeNegativeAreRefused) {

@@ -1,0 +1,87 @@
+#include "experiments/convert/texts.h"
+
+#include <algorithm>
+
+#include "datasets/glue/encode.h"
+#include "datasets/loader.h"
+#include "datasets/text/token_cache.h"
+#include "engine/error.h"
+
+namespace bochner::convert {
+namespace {
+
+LoaderOptions order(const TextOptions& options, bool shuffle) {
+  LoaderOptions order;
+  order.batch_size = options.batch;
+  order.shuffle = shuffle;
+  order.seed = options.seed;
+  return order;
+}
+
+class Pieces final : public Batches {
+ public:
+  Pieces(const text::TokenCache& cache, const text::TokenCache::Part& part, const TextOptions& options, bool shuffle)
+      : tokenizer_(cache.tokenizer),
+        loader_(std::make_shared<const text::TokenStream>(cache, part, options.longest - 2), order(options, shuffle)) {}
+
+  int64_t per_epoch() const override { return loader_.steps_per_epoch(); }
+  Bert::Input next() override {
+    const Tensor piece = loader_.next().ids;
+    const int64_t length = piece.size(1);
+    Tensor ids = Tensor::empty({piece.size(0), length + 2}, DType::i64);
+    ids.slice(1, 0, 1).fill_(static_cast<double>(tokenizer_->vocabulary().begin));
+    ids.slice(1, 1, length + 1).copy_(piece);
+    ids.slice(1, length + 1, length + 2).fill_(static_cast<double>(tokenizer_->vocabulary().end));
+    return {ids};
+  }
+
+ private:
+  std::shared_ptr<const Wordpiece> tokenizer_;
+  Loader loader_;
+};
+
+class Sentences final : public Batches {
+ public:
+  Sentences(glue::Encoded texts, const LoaderOptions& order)
+      : texts_(std::move(texts)), loader_(texts_.tokens, order) {}
+
+  int64_t per_epoch() const override { return loader_.steps_per_epoch(); }
+  Bert::Input next() override {
+    const Batch batch = loader_.next();
+    return {batch.ids, batch.mask, glue::types_of(texts_, batch)};
+  }
+
+ private:
+  glue::Encoded texts_;
+  Loader loader_;
+};
+
+}  // namespace
+
+Texts pieces_of(const std::vector<std::string>& files, const std::filesystem::path& cache, const TextOptions& options,
+                const Say& say) {
+  const text::TokenCache tokens = text::token_cache(cache, {.texts = files, .vocabulary = options.vocabulary}, say);
+  return {tokens.tokenizer, std::make_unique<Pieces>(tokens, tokens.train, options, true),
+          std::make_unique<Pieces>(tokens, tokens.valid, options, false)};
+}
+
+Texts sentences_of(const std::string& task, const std::filesystem::path& glue, const TextOptions& options,
+                   const Say& say) {
+  const glue::Corpus& corpus = glue::corpus_named(task);
+  const glue::Table table = glue::read(glue, corpus, corpus.train, {.partial = true}, say);
+  const int64_t kept = table.size() - std::max(table.size() / 20, options.batch);
+  if (kept < options.batch) {
+    fail("{}: {} rows are too few for a batch of {} and another that is held out; choose a smaller --batch", table.name,
+         table.size(), options.batch);
+  }
+  const auto tokenizer = std::make_shared<const Wordpiece>(read_pretrained_vocabulary(options.vocabulary));
+  const auto batches = [&](int64_t begin, int64_t end, bool shuffle) {
+    LoaderOptions rows = order(options, shuffle);
+    rows.pad_id = tokenizer->vocabulary().padding;
+    rows.group_by_length = 50;
+    return std::make_unique<Sentences>(encode(table.part(begin, end), *tokenizer, options.longest, say), rows);
+  };
+  return {tokenizer, batches(0, kept, true), batches(kept, table.size(), false)};
+}
+
+}  // namespace bochner::convert

@@ -1,0 +1,47 @@
+// The unlabelled text of a conversion, in batches: pieces of any text, or the training sentences of a task of GLUE.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "datasets/making.h"
+#include "datasets/tokenizers/wordpiece.h"
+#include "layers/models/bert.h"
+
+namespace bochner::convert {
+
+/// Batches without end, in an order of the seed's, or in that of the text.
+class Batches {
+ public:
+  virtual ~Batches() = default;
+  virtual int64_t per_epoch() const = 0;
+  virtual Bert::Input next() = 0;
+};
+
+/// Text to learn from, and text that is held out to measure on.
+struct Texts {
+  std::shared_ptr<const Wordpiece> tokenizer;
+  std::unique_ptr<Batches> train, held_out;
+};
+
+struct TextOptions {
+  std::filesystem::path vocabulary;  ///< the folder of the model
+  int64_t longest = 128;             ///< tokens of an example
+  int64_t batch = 16;
+  uint64_t seed = 1;
+};
+
+/// [CLS] piece [SEP], each `longest` tokens long: all documents of these files, folders and archives (documents.h), one
+/// behind the other, as tokens in `cache` (token_cache.h). One document of each twenty is held out.
+Texts pieces_of(const std::vector<std::string>& files, const std::filesystem::path& cache, const TextOptions& options,
+                const Say& say);
+
+/// The sentences or pairs of a task's training set, from the folder `glue`, as `./run glue` gives them to the model;
+/// labels are not read. The last twentieth of the rows, at least one batch, is held out. Batches hold rows of similar
+/// lengths.
+Texts sentences_of(const std::string& task, const std::filesystem::path& glue, const TextOptions& options,
+                   const Say& say);
+
+}  // namespace bochner::convert
