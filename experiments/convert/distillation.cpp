@@ -52,7 +52,7 @@ double squares(const Tensor& a) { return sum(square(Variable(a))).value().item()
 
 Distillation::Distillation(const std::filesystem::path& folder, const MechanismOptions& mechanism,
                            const std::string& blocks, Device device, uint64_t seed, Match match)
-    : match_(match), device_(device), noise_(Generator(seed).fork(2)) {
+    : folder_(folder), match_(match), device_(device), noise_(Generator(seed).fork(2)) {
   if (const std::string type = pretrained_type(folder); type != "bert") {
     fail("{}: the model is of the type '{}', not 'bert'", folder.string(), type);
   }
@@ -64,6 +64,9 @@ Distillation::Distillation(const std::filesystem::path& folder, const MechanismO
   Generator init = Generator(seed).fork(1);
   teacher_ = loaded(folder, options, device, init);
   set_attention(options, folder, mechanism, blocks);
+  converted_ = options;
+  options.dropout = 0;
+  options.attention_dropout = 0;
   student_ = loaded(folder, options, device, init);
   blocks_ = options.attention_blocks;
   if (blocks_.empty()) {
@@ -83,6 +86,13 @@ Distillation::Distillation(const std::filesystem::path& folder, const MechanismO
 int64_t Distillation::learnt() const {
   return std::accumulate(trained_.begin(), trained_.end(), int64_t{0},
                          [](int64_t sum, const Parameter* p) { return sum + p->value.size(); });
+}
+
+std::unique_ptr<Bert> Distillation::converted() const {
+  Generator unused(0);
+  std::unique_ptr<Bert> bert = loaded(folder_, converted_, Device::cpu(), unused);
+  bert->load_state(student_->state());
+  return bert;
 }
 
 Tensor Distillation::pass(const Bert::Input& batch, std::vector<Variable>& x) {
@@ -117,7 +127,23 @@ Variable Distillation::loss_of_outputs(const Bert::Input& batch, Context& contex
     const Variable error = sum(square(outputs.student[i] - Variable(target))) * (1 / squares(target));
     loss = i == 0 ? error : loss + error;
   }
-  return loss;
+  return loss * (1 / static_cast<double>(blocks_.size()));
+}
+
+Variable Distillation::loss_of_states(const Bert::Input& batch, Context& context) {
+  std::vector<Variable> x;
+  std::vector<Variable> y;
+  pass(batch, x);
+  student_->forward(batch, context, &y);
+  const size_t first = static_cast<size_t>(blocks_.front()) + 1;  // the embeddings are the first states
+  Variable loss;
+  for (size_t i = first; i < x.size(); ++i) {
+    const Variable target = at_real_tokens(as_computed(x[i]), batch.mask);
+    const Variable error =
+        sum(square(at_real_tokens(as_computed(y[i]), batch.mask) - target)) * (1 / squares(target.value()));
+    loss = i == first ? error : loss + error;
+  }
+  return loss * (1 / static_cast<double>(x.size() - first));
 }
 
 Variable Distillation::loss_of_weights(const Bert::Input& batch, Context& context) {
@@ -141,18 +167,20 @@ Variable Distillation::loss_of_weights(const Bert::Input& batch, Context& contex
     const Variable divergence = sum(t * (log(t + kSmallest) - log(s + kSmallest))) * (1 / rows);
     loss = loss.defined() ? loss + divergence : divergence;
   }
-  return loss;
+  return loss * (1 / static_cast<double>(blocks_.size()));
 }
 
 double Distillation::step(const Bert::Input& batch, double rate) {
   Tape tape;
   Context context{noise_, true, steps_++};
   const Bert::Input input = there(batch, device_);
-  const Variable loss = match_ == Match::weights ? loss_of_weights(input, context) : loss_of_outputs(input, context);
+  const Variable loss = match_ == Match::weights   ? loss_of_weights(input, context)
+                        : match_ == Match::outputs ? loss_of_outputs(input, context)
+                                                   : loss_of_states(input, context);
   tape.backward(loss);
   optimizer_->step(rate);
   optimizer_->clear_gradients();
-  return loss.item() / static_cast<double>(blocks_.size());
+  return loss.item();
 }
 
 std::vector<double> Distillation::apart(const std::vector<Bert::Input>& batches) {

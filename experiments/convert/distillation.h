@@ -5,7 +5,7 @@
 //   Distillation distillation(folder, mechanism, "", device, seed);
 //   const std::vector<double> before = distillation.apart(batches);   // of each block
 //   for (const Bert::Input& batch : texts) distillation.step(batch, rate);
-//   save_pretrained(distillation.student(), to, folder, Reader::own);
+//   save_pretrained(*distillation.converted(), to, folder, Reader::own);
 #pragma once
 
 #include <filesystem>
@@ -18,9 +18,12 @@
 
 namespace bochner::convert {
 
-/// What of a mechanism follows softmax: the weights of values, which must be positive, as Zhang et al. have it, or
-/// attention's outputs, which every mechanism has.
-enum class Match { weights, outputs };
+/// What of a mechanism follows softmax.
+enum class Match {
+  weights,  ///< those of values, which must be positive, as Zhang et al. have it
+  outputs,  ///< of attention, which every mechanism has
+  states    ///< behind each block, of the whole model, where errors of earlier blocks arrive, too
+};
 
 class Distillation {
  public:
@@ -29,14 +32,17 @@ class Distillation {
   Distillation(const std::filesystem::path& folder, const MechanismOptions& mechanism, const std::string& blocks,
                Device device, uint64_t seed, Match match = Match::outputs);
 
-  /// One update of AdamW on a batch. Returns the loss, a mean over the blocks, of e_b or
-  /// k_b:
+  /// One update of AdamW on a batch. Returns the loss, a mean over the blocks b, of e_b, k_b or d_b:
   ///   e_b = |S_b(x_b) - T_b(x_b)|^2 / |T_b(x_b)|^2    outputs
   ///   k_b = mean_i sum_j t_ij log(t_ij / s_ij)        weights, over examples, heads and queries i
   /// over the real tokens of the batch, where x_b (batch, length, dim) is what block b gets in the softmax model, T_b
-  /// is its attention with projections, t its weights, and S_b and s are the same with the mechanism. One pass through
-  /// the softmax model serves all blocks; no block sees what another has learnt. An Error if a weight s is negative.
+  /// is its attention with projections, t its weights, and S_b and s are the same with the mechanism; y_b is what block
+  /// b of the converted model, which has no dropout here, makes of the same text. One pass through the softmax model
+  /// serves all blocks; of outputs and weights, no block sees what another has learnt. An Error if a weight s is
+  /// negative.
   double step(const Bert::Input& batch, double rate);
+  /// What later steps fit.
+  void fit(Match match) { match_ = match; }
 
   /// sqrt(e_b) over all batches together, for each block of blocks(); last, in the same measure, how far the two
   /// models' last states are from each other.
@@ -46,6 +52,8 @@ class Distillation {
   /// Values that are trained; 0 for a mechanism that learns nothing.
   int64_t learnt() const;
   Bert& student() { return *student_; }
+  /// The converted model, with the dropout of the softmax model.
+  std::unique_ptr<Bert> converted() const;
   const BertOptions& options() const { return teacher_->options(); }
 
  private:
@@ -60,9 +68,12 @@ class Distillation {
   Tensor pass(const Bert::Input& batch, std::vector<Variable>& x);
   Variable loss_of_outputs(const Bert::Input& batch, Context& context);
   Variable loss_of_weights(const Bert::Input& batch, Context& context);
+  Variable loss_of_states(const Bert::Input& batch, Context& context);
 
+  std::filesystem::path folder_;
   Match match_;
   Device device_;
+  BertOptions converted_;  ///< options of the converted model
   std::unique_ptr<Bert> teacher_, student_;
   std::vector<int64_t> blocks_;
   std::vector<Parameter*> trained_;

@@ -47,8 +47,9 @@ struct Config {
     f("blocks", blocks, "blocks that are converted, as 8-11 or 0,2; empty: all");
     f("cache", cache, "folder where texts are kept as tokens; empty: tokens, in --data");
     f("match", match,
-      "what is fitted to softmax: attention's outputs, or the weights of values, where these are positive")
-        .one_of({"outputs", "weights"});
+      "what is fitted to softmax: attention's outputs; the weights of values, where these are positive; or outputs in "
+      "the first half of the steps and the states behind blocks in the second")
+        .one_of({"outputs", "weights", "states"});
     f("max-length", max_length, "tokens of an example, [CLS] and [SEP] among them").at_least(8).at_most(1 << 20);
     f("rate", rate, "learning rate at first; it falls linearly to 0").above(0);
     f("measured", measured, "batches of held-out text on which errors are measured, at most").at_least(1);
@@ -82,15 +83,18 @@ void train(convert::Distillation& distillation, convert::Batches& texts, const C
   const Schedule schedule{Schedule::Kind::linear, config.rate, 0, config.run.steps};
   double sum = 0;
   int64_t count = 0;
+  const bool two_parts = config.match == "states";
   for (int64_t step = 0; step < config.run.steps; ++step) {
+    if (two_parts && step == config.run.steps / 2) distillation.fit(convert::Match::states);
     const double loss = distillation.step(texts.next(), schedule.rate(step));
     if (!std::isfinite(loss)) fail("step {}: the loss is {}; a smaller --rate may help", step, loss);
     sum += loss;
     ++count;
     if ((step + 1) % std::max<int64_t>(1, config.run.steps / 10) == 0) {
       log.info("step {}/{}: {} {:.4g}", step + 1, config.run.steps,
-               config.match == "weights" ? "divergence of the weights"
-                                         : "squared error, as a share of the outputs' squares,",
+               config.match == "weights"                   ? "divergence of the weights"
+               : two_parts && step >= config.run.steps / 2 ? "squared error, as a share of the states' squares,"
+                                                           : "squared error, as a share of the outputs' squares,",
                sum / static_cast<double>(count));
       sum = 0;
       count = 0;
@@ -151,7 +155,7 @@ void run(Config& config, Session& session) {
   const std::vector<double> after = distillation.apart(held_out);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
-  save_pretrained(distillation.student(), config.to, config.pretrained, Reader::own);
+  save_pretrained(*distillation.converted(), config.to, config.pretrained, Reader::own);
   write_record(config, session, distillation, before, after, seconds);
   Table table{{"block", "before", "after"}, {}};
   for (size_t i = 0; i < before.size(); ++i) {

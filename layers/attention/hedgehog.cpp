@@ -6,6 +6,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
+#include "engine/ops/linalg.h"
 #include "layers/attention/gaussian.h"
 #include "layers/attention/mechanism.h"
 
@@ -14,12 +15,19 @@ namespace {
 
 class Hedgehog : public Mechanism {
  public:
-  using Options = FusedKernels;
+  struct Options : FusedKernels {
+    int64_t maps = 1;
+    void options(OptionList& list) {
+      FusedKernels::options(list);
+      list("maps", maps, "learnt matrices for each head, of twice the head's size of features each; 1 in the paper")
+          .at_least(1);
+    }
+  };
 
-  Hedgehog(Slot slot, int64_t heads, int64_t dim, const Options& options, Generator& /*init*/)
+  Hedgehog(Slot slot, int64_t heads, int64_t dim, const Options& options, Generator& init)
       : Mechanism(std::move(slot)),
-        Wq_(parameter("Wq", identities(heads, dim))),
-        Wk_(parameter("Wk", identities(heads, dim))),
+        Wq_(parameter("Wq", rotations(heads, dim, options.maps, init))),
+        Wk_(parameter("Wk", Wq_.value.clone())),
         streaming_(options.streaming) {}
 
   // O_i = sum_j w_ij v_j / sum_j w_ij,  w_ij = phi(Wq q_i) . phi(Wk k_j)
@@ -38,17 +46,23 @@ class Hedgehog : public Mechanism {
   bool takes_slices() const override { return streaming_; }
 
  private:
-  static Tensor identities(int64_t heads, int64_t dim) {
-    return identity(dim, DType::f32, Device::cpu()).unsqueeze(0).expand({heads, dim, dim}).clone();
+  /// The identity, and behind it random rotations, the same for queries and for keys.  (heads, maps D, D)
+  static Tensor rotations(int64_t heads, int64_t dim, int64_t maps, Generator& init) {
+    Tensor W = Tensor::empty({heads, maps * dim, dim});
+    for (int64_t m = 0; m < maps; ++m) {
+      const Tensor rotation = m == 0 ? identity(dim, DType::f32, Device::cpu()) : qr(normal({dim, dim}, init), true).q;
+      W.slice(1, m * dim, (m + 1) * dim).copy_(rotation.unsqueeze(0).expand({heads, dim, dim}));
+    }
+    return W;
   }
 
-  // phi(u) = softmax(u, -u):  x (B, H, L, D), u = W x -> (B, H, L, 2 D)
+  // phi(u) = softmax(u, -u):  x (B, H, L, D), u = W x -> (B, H, L, 2 maps D)
   static Variable phi(const Variable& x, const Variable& W) {
     const Variable u = matmul(x, transpose(W, -2, -1));
     return softmax(concat({u, -u}, -1));
   }
 
-  Parameter& Wq_;  ///< (heads, D, D), the identity at first
+  Parameter& Wq_;  ///< (heads, maps D, D)
   Parameter& Wk_;  ///< the same for keys
   bool streaming_;
 };

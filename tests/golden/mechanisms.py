@@ -182,11 +182,12 @@ def unnormalised(q, k, v, p):
     return (weights.tril() if CAUSAL else weights) @ v
 
 
-def hedgehog(causal=False):
+def hedgehog(causal=False, maps=1):
     def phi(x, w):
         u = x @ w.transpose(-1, -2)
         return F.softmax(torch.cat([u, -u], -1), -1)
-    return lambda q, k, v, p: linear_attention(q, k, v, phi(q, p("Wq", H, D, D)), phi(k, p("Wk", H, D, D)), causal)
+    return lambda q, k, v, p: linear_attention(q, k, v, phi(q, p("Wq", H, maps * D, D)),
+                                                     phi(k, p("Wk", H, maps * D, D)), causal)
 
 
 MECHANISMS = {
@@ -218,6 +219,7 @@ MECHANISMS = {
     "gmm-prf full": lambda q, k, v, p: positive(q, k, v, mixture(p, True), 1.0, eps=0),
     "hedgehog": hedgehog(),
     "hedgehog causal": hedgehog(causal=True),
+    "hedgehog maps": hedgehog(maps=2),
     "linear-elu causal": lambda q, k, v, p: linear_attention(q, k, v, F.elu(q) + 1, F.elu(k) + 1, causal=True),
     "performer-relu unnormalised": unnormalised,
     # as released

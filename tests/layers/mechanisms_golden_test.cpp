@@ -93,6 +93,7 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
                      {"redraw", 0},
                      {"renormalise", !is("unnormalised")},
                      {"exact-inverse", is("exact")},
+                     {"maps", is("maps") ? 2 : 1},
                      {"convolution", 3},
                      {"length", is_long ? length : 12},
                      {"block", name == "bigbird" ? 1 : (is("wide") ? 4 : (is("skyformer") ? 8 : 2))},

@@ -140,6 +140,50 @@ TEST_F(Convert, TheDivergenceOfWeightsIsThatOfTheirRows) {
   EXPECT_LT(distillation.step(batch, 1e-2), loss);
 }
 
+TEST_F(Convert, StatesAreThoseBehindTheBlocksOfTheConvertedModel) {
+  Generator draw(3);
+  const Bert::Input batch = {integers({4, 12}, 5, 234, draw)};
+  for (const char* blocks : {"", "1"}) {
+    Distillation distillation(folder_ / "model", "hedgehog", blocks, Device::cpu(), 1, Match::states);
+    Generator init(2);
+    Bert softmax({}, read_bert_options(folder_ / "model"), init);
+    load_pretrained(softmax, folder_ / "model");
+    Context context{draw, false};
+    std::vector<Variable> t;
+    std::vector<Variable> s;
+    softmax.forward(batch, context, &t);
+    distillation.student().forward(batch, context, &s);
+    ASSERT_EQ(t.size(), 3U);
+    double expected = 0;
+    const size_t first = std::string(blocks).empty() ? 1 : 2;
+    for (size_t i = first; i < 3; ++i) {
+      const std::vector<float> target = t[i].value().to_vector<float>();
+      const std::vector<float> found = s[i].value().to_vector<float>();
+      double apart = 0;
+      double norm = 0;
+      for (size_t k = 0; k < target.size(); ++k) {
+        apart += (found[k] - target[k]) * (found[k] - target[k]);
+        norm += target[k] * target[k];
+      }
+      expected += apart / norm;
+    }
+    expected /= static_cast<double>(3 - first);
+    const double loss = distillation.step(batch, 1e-2);
+    EXPECT_NEAR(loss, expected, 1e-5 * expected);
+    for (int i = 0; i < 5; ++i) distillation.step(batch, 1e-2);
+    EXPECT_LT(distillation.step(batch, 1e-2), 0.9 * loss);
+  }
+}
+
+TEST_F(Convert, FittedToStatesTheConvertedModelIsCloserAndHasItsDropout) {
+  ASSERT_EQ(run({"--attention=hedgehog"}).code, 0);
+  const double outputs = record()["model"]["after"];
+  std::filesystem::remove_all(folder_ / "new");
+  ASSERT_EQ(run({"--attention=hedgehog", "--match=states"}).code, 0);
+  EXPECT_LT(record()["model"]["after"], outputs);
+  EXPECT_EQ(read_bert_options(folder_ / "new").dropout, read_bert_options(folder_ / "model").dropout);
+}
+
 TEST_F(Convert, PaddingCountsForNothing) {
   Generator draw(3);
   const Tensor ids = integers({2, 12}, 5, 234, draw);
