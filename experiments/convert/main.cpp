@@ -16,11 +16,13 @@
 namespace bochner {
 namespace {
 
+constexpr const char* kNone = "none";
+
 struct Config {
   RunOptions run;
   std::string pretrained{};
   std::vector<std::string> text{};
-  std::string text_of{};
+  std::string text_of = kNone;
   std::string to{};
   std::string blocks{};
   std::string cache{};
@@ -57,9 +59,9 @@ struct Config {
   }
 
  private:
-  /// Those with a training set, and none.
+  /// Those with a training set.
   static std::vector<std::string> tasks() {
-    std::vector<std::string> names = {""};
+    std::vector<std::string> names = {kNone};
     for (const glue::Corpus& corpus : glue::corpora()) {
       if (!corpus.train.name.empty()) names.push_back(corpus.name);
     }
@@ -70,7 +72,7 @@ struct Config {
 convert::Texts texts_of(const Config& config, const Say& say) {
   const convert::TextOptions options{config.pretrained, config.max_length, config.run.batch, config.run.seed};
   const std::filesystem::path data = config.run.data;
-  if (!config.text_of.empty()) return convert::sentences_of(config.text_of, data / "glue", options, say);
+  if (config.text_of != kNone) return convert::sentences_of(config.text_of, data / "glue", options, say);
   return convert::pieces_of(config.text, config.cache.empty() ? data / "tokens" : std::filesystem::path(config.cache),
                             options, say);
 }
@@ -129,7 +131,7 @@ void write_record(const Config& config, Session& session, const convert::Distill
 void run(Config& config, Session& session) {
   if (config.pretrained.empty()) fail("--pretrained: name the folder of a BERT, with its tokenizer");
   if (config.to.empty()) fail("--to: name the folder to write the converted model into");
-  if (config.text.empty() == config.text_of.empty()) {
+  if (config.text.empty() == (config.text_of == kNone)) {
     fail("name text to learn from: either files by --text, or a task of GLUE by --text-of");
   }
   const auto say = [&](const std::string& line) { session.log.info("{}", line); };
