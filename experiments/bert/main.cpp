@@ -30,6 +30,7 @@ struct Config {
     f("blocks", blocks, "blocks whose attention is --attention, the others have softmax, as 8-11 or 0,2; empty: all");
     f("training", training, "with --io: run as in a training step, with dropout");
     f.group("mechanism", mechanism);
+    f.then([this](const Fields& fields) { take_attention_of(pretrained, fields, run.attention); });
   }
 };
 

@@ -46,6 +46,7 @@ void Config::fields(Fields& f) {
   f("epochs", epochs, "how often the texts are gone through, where no --steps are given").above(0).at_most(1e6);
   f.group("model", model);
   f.group("optim", optim);
+  f.then([this](const Fields& fields) { take_attention_of(pretrained, fields, run.attention); });
 }
 
 text::TokenCacheOptions Config::texts() const {

@@ -68,6 +68,23 @@ TEST_F(Convert, TheMechanismFollowsSoftmaxAndNothingElseChanges) {
   EXPECT_EQ(state.size(), before.state().size() + 4);
 }
 
+TEST_F(Convert, ProgramsTakeTheAttentionOfTheFolder) {
+  ASSERT_EQ(run({"--attention=gmm-prf", "--steps=1", "--mechanism.features=16"}).code, 0);
+  const auto bert = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {BOCHNER_BERT, "--pretrained=new", "--export=again"});
+    return Process(more, folder_.path()).wait();
+  };
+  const Ended ended = bert({});
+  ASSERT_EQ(ended.code, 2);  // it is a folder for transformers, which has no such attention
+  EXPECT_NE(ended.err.find("gmm-prf"), std::string::npos) << ended.err;
+  const Ended dumped = Process({BOCHNER_GLUE, "--pretrained=new", "--dump-config"}, folder_.path()).wait();
+  ASSERT_EQ(dumped.code, 0) << dumped.err;
+  EXPECT_NE(dumped.out.find("attention = gmm-prf"), std::string::npos) << dumped.out;
+  const Ended other = bert({"--attention=hedgehog"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("has the attention gmm-prf"), std::string::npos) << other.err;
+}
+
 TEST_F(Convert, WhatLearnsNothingIsMeasured) {
   ASSERT_EQ(run({"--attention=performer", "--blocks=1", "--mechanism.features=16"}).code, 0);
   ASSERT_EQ(record()["blocks"].size(), 1U);
