@@ -13,7 +13,8 @@ std::vector<std::string> attention_names() {
 }
 
 void take_attention_of(const std::filesystem::path& pretrained, const Fields& fields, std::string& attention) {
-  if (fields.find("attention")->was_given() || !std::filesystem::exists(pretrained / "config.json")) return;
+  if (pretrained.empty() || fields.find("attention")->was_given()) return;
+  if (!std::filesystem::exists(pretrained / "config.json")) return;
   if (pretrained_type(pretrained) != "bert") return;
   const std::string own = read_bert_options(pretrained).attention.mechanism.name();
   if (own != "softmax") attention = own;

@@ -110,8 +110,9 @@ TEST_F(Pretrain, AnyAttentionIsReadAgain) {
   Generator init(1);
   Bert bert({}, options, init);
   EXPECT_TRUE(load_pretrained(bert, folder_ / "g/model").made_new.empty());
-  ASSERT_EQ(run({"--steps=1", "--out=h", "--attention=gmm-prf", "--pretrained=g/model"}).code, 0);
-  const Ended softmax = run({"--steps=1", "--out=i", "--pretrained=g/model"});
+  ASSERT_EQ(run({"--steps=1", "--out=h", "--pretrained=g/model"}).code, 0);
+  EXPECT_EQ(json::parse(contents(folder_ / "h/model/config.json"))["model_type"], "bochner-bert");
+  const Ended softmax = run({"--steps=1", "--out=i", "--attention=softmax", "--pretrained=g/model"});
   EXPECT_EQ(softmax.code, 2);
   EXPECT_NE(softmax.err.find("say --attention=gmm-prf"), std::string::npos) << softmax.err;
 }
