@@ -199,6 +199,28 @@ TEST(Life, MeasuringShowsHowFarItIsAndStopsInTheMiddle) {
   }
 }
 
+// Stopped within an evaluation, then killed between the checkpoint of the best model, which that evaluation chose when
+// the run went on, and checkpoint-last.
+TEST(Life, ABestModelOfAnEvaluationThatComesAgainIsNoDamage) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_toy(folder, {"--out=whole", "--steps=8", "--quiet"}).code, 0);
+  Process process(toy({"--out=cut", "--steps=8", "--model.evaluation-ms=1100"}), folder.path());
+  ASSERT_TRUE(process.wait_for(process.err(), "step 8/8 (100%)")) << contents(process.err());
+  process.kill(SIGINT);
+  ASSERT_EQ(process.wait().code, 130);
+  const State last = State::load(folder / "cut/checkpoint-last");
+  ASSERT_EQ(last.integer("run.step"), 8);
+  ASSERT_EQ(last.integer("run.best_step"), 5);
+  std::filesystem::copy(folder / "cut", folder / "killed", std::filesystem::copy_options::recursive);
+  ASSERT_EQ(run_toy(folder, {"--out=cut", "--resume", "--model.evaluation-ms=0"}).code, 0);
+  ASSERT_EQ(State::load(folder / "cut/checkpoint-best").integer("run.step"), 8);
+  std::filesystem::copy(folder / "cut/checkpoint-best", folder / "killed/checkpoint-best",
+                        std::filesystem::copy_options::overwrite_existing);
+  const Ended resumed = run_toy(folder, {"--out=killed", "--resume", "--model.evaluation-ms=0"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  expect_same_run(folder / "whole", folder / "killed");
+}
+
 TEST(Life, ASecondInterruptEndsAtOnceButTwoAtATimeAreOne) {
   const TemporaryFolder folder;
   Process slow(toy({"--out=slow", "--model.pause-ms=900"}), folder.path());

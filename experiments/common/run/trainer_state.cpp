@@ -102,7 +102,7 @@ void Trainer::restore(const State& state) {
 }
 
 /// Checks what finish() will load now instead of after the rest of the training. It may be newer than checkpoint-last
-/// if a crash followed an evaluation.
+/// if a crash followed an evaluation; that evaluation comes again, and with it the file.
 void Trainer::require_best() const {
   const std::string file = (folder_ / kCheckpointBest).string();
   const std::string remedy =
@@ -117,7 +117,8 @@ void Trainer::require_best() const {
     fail("--resume: {} is of the run {}, but this is the run {}; {}", file, state.text("run.id"), identity_.id, remedy);
   }
   const int64_t step = state.integer("run.step");
-  if (step != best_.step && step <= step_) {
+  const bool comes_again = step > step_ || (step == step_ && unevaluated_);
+  if (step != best_.step && !comes_again) {
     fail("--resume: {} is of step {}, but the best one so far was step {}; {}", file, step, best_.step, remedy);
   }
 }
