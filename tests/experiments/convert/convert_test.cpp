@@ -229,8 +229,10 @@ TEST_F(Convert, LearnsFromThePairsOfATaskOfGlue) {
   put(folder_ / "data/glue/RTE/train.tsv", rows);
   const Ended ended = run({"--data=data"}, "--text-of=rte");
   ASSERT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(record()["text-of"], "rte");
-  for (const json& block : record()["blocks"]) EXPECT_LT(block["after"], 0.85 * block["before"].get<double>()) << block;
+  const json conversion = record();
+  EXPECT_EQ(conversion["text-of"], "rte");
+  for (const json& block : conversion["blocks"])
+    EXPECT_LT(block["after"], 0.85 * block["before"].get<double>()) << block;
   std::filesystem::remove_all(folder_ / "new");
   const Ended two = run({"--text-of=rte", "--data=data"});
   EXPECT_EQ(two.code, 2);
