@@ -124,8 +124,11 @@ class Nystromformer : public Mechanism {
     return matmul(iterative_inverse(A, s, options_.iterations), X);
   }
 
-  /// y_i = sum_t w_t v_(i + t - width / 2) for each head, as products of blocks with a banded matrix.
+  /// y_i = sum_t w_t v_(i + t - width / 2) for each head, as products of blocks with a banded matrix. The examples of
+  /// the batch are columns beside each other, so that its gradient is a sum inside few products, not over many.
   Variable convolve(const Variable& V) const {
+    const int64_t B = V.size(0), H = V.size(1), L = V.size(2), E = V.size(3);
+    const Variable columns = reshape(permute(V, {1, 2, 0, 3}), {1, H, L, B * E});
     const int64_t width = convolution_->shape()[1];
     const int64_t half = width / 2;
     const int64_t block = std::max<int64_t>(64, half);
@@ -135,8 +138,9 @@ class Nystromformer : public Mechanism {
     }
     const Tensor index = Tensor::from(taps, {block, 3 * block}, V.device());
     const Variable T = take(pad(*convolution_, {0, 0}, {0, 1}), index, 1);  // (H, block, 3 block)
-    const Variable banded = reshape(T, {1, V.size(1), 1, block, 3 * block});
-    return out_of_blocks(matmul(banded, with_neighbours(in_blocks(V, block), 1, 1)), V.size(2));  // (B, H, L, E)
+    const Variable banded = reshape(T, {1, H, 1, block, 3 * block});
+    const Variable Y = out_of_blocks(matmul(banded, with_neighbours(in_blocks(columns, block), 1, 1)), L);
+    return permute(reshape(Y, {H, L, B, E}), {2, 0, 1, 3});  // (B, H, L, E)
   }
 
   Options options_;
