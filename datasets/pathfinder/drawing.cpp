@@ -235,9 +235,12 @@ class Painter {
 }  // namespace
 
 int64_t dashes_of(int64_t size, std::string_view difficulty) {
-  if (difficulty == "easy") return size == 16 ? 3 : 6;
-  if (difficulty == "intermediate") return size == 16 ? 4 : 9;
-  if (difficulty == "hard") return size == 16 ? 5 : kMostDashes;
+  const auto between = [size](int64_t at_16, int64_t at_32) {
+    return at_16 + (at_32 - at_16) * (std::clamp<int64_t>(size, 16, 32) - 16) / 16;
+  };
+  if (difficulty == "easy") return between(3, 6);
+  if (difficulty == "intermediate") return between(4, 9);
+  if (difficulty == "hard") return between(5, kMostDashes);
   int64_t dashes = 0;
   const auto [end, error] = std::from_chars(difficulty.begin(), difficulty.end(), dashes);
   if (error != std::errc() || end != difficulty.end() || dashes < kFewestDashes || dashes > kMostDashes) {
@@ -259,21 +262,19 @@ Parameters parameters(int64_t size, int64_t dashes) {
   int64_t distractor_dashes = 0;
   switch (size) {
     case 16:
-      p = parameters(32, dashes);
-      p.size = size;
-      p.seed_distance = pixels(3.5);
-      distractor_dashes = 10;
-      break;
+    case 20:
+    case 24:
+    case 28:
     case 32:
       p.paddle_length = pixels(2);
       p.margins = {pixels(1)};
       p.thickness = pixels(0.5);
       p.marker_radius = pixels(1.5);
-      p.seed_distance = pixels(7);
+      p.seed_distance = pixels(7) * size / 32;
       p.continuity = 1;
       p.distractor_contrast = 200;
       p.contour_contrast = 150;
-      distractor_dashes = 20;
+      distractor_dashes = 20 * size / 32;
       break;
     case 64:
       p.margins = {pixels(1)};
@@ -300,7 +301,8 @@ Parameters parameters(int64_t size, int64_t dashes) {
       distractor_dashes = 30;
       break;
     default:
-      fail("pathfinder: there are no pictures of {} pixels a side; there are 16, 32, 64, 128 and 256", size);
+      fail("pathfinder: there are no pictures of {} pixels a side; there are 16, 20, 24, 28, 32, 64, 128 and 256",
+           size);
   }
   p.distractors = distractor_dashes / p.distractor_length;
   return p;

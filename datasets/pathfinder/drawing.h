@@ -29,8 +29,9 @@ namespace bochner::pathfinder {
 
 inline constexpr int64_t kUnits = 64;  ///< of length in a pixel
 
-/// Dashes of a contour: `easy`, `intermediate` and `hard` have 6, 9 and 14, in pictures of 16 pixels 3, 4 and 5; a
-/// number from 2 to 14 is taken as it is, and anything else is an Error. The Long Range Arena reports `hard`.
+/// Dashes of a contour: `easy`, `intermediate` and `hard` have 6, 9 and 14, in pictures of 16 pixels 3, 4 and 5, and
+/// between 16 and 32 pixels as many as lie on the line between these; a number from 2 to 14 is taken as it is, and
+/// anything else is an Error. The Long Range Arena reports `hard`.
 int64_t dashes_of(int64_t size, std::string_view difficulty);
 
 /// How pictures are drawn; lengths in units, contrasts in percent.
@@ -51,7 +52,8 @@ struct Parameters {
 };
 
 /// The parameters of the Long Range Arena for the generator of Linsley et al., for 32, 64, 128 and 256 pixels; for 16,
-/// which is ours, those of 32 with contours that begin closer to each other; an Error for other sizes.
+/// 20, 24 and 28, which are ours, those of 32 with contours that begin closer to each other and fewer others, both in
+/// proportion to the size; an Error for other sizes.
 Parameters parameters(int64_t size, int64_t dashes);
 
 struct Point {

@@ -41,9 +41,11 @@ struct PathfinderOptions : Options {
   int64_t count = pathfinder::kPublished;
 
   void fields(Fields& f) {
-    f("size", size, "of the images, in pixels: 16 (ours, easier), 32 (Pathfinder), 64, 128 (Path-X) or 256");
+    f("size", size,
+      "of the images, in pixels: 32 (Pathfinder), 64, 128 (Path-X) or 256; 16, 20, 24 and 28 are ours, easier");
     f("difficulty", difficulty,
-      "easy, intermediate or hard: contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5; or a number of dashes");
+      "easy, intermediate or hard: contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5; or a "
+      "number of dashes");
     f("count", count, "images to make").at_least(1).at_most(10000000);
     Options::fields(f);
   }
@@ -72,7 +74,8 @@ struct SamplesOptions {
   bool help = false;
 
   void fields(Fields& f) {
-    f("size", size, "of the images, in pixels: 16 (ours, easier), 32 (Pathfinder), 64, 128 (Path-X) or 256");
+    f("size", size,
+      "of the images, in pixels: 32 (Pathfinder), 64, 128 (Path-X) or 256; 16, 20, 24 and 28 are ours, easier");
     f("seed", seed, "of the generator");
     f("out", out, "file of the picture");
     f("threads", threads, "CPU threads; 0: one per core").at_least(0).at_most(1024);

@@ -22,14 +22,14 @@ struct PathfinderConfig {
   void fields(Fields& f) {
     f("mask-black", mask_black, "take black pixels for padding, as the code of the arena and of SKY does");
     if (!one_size) {
-      f("size", size, "pixels of a side: 32 is the arena's, 16 is ours and easier; there are 64 and 256, too")
+      f("size", size,
+        "pixels of a side: 32 is the arena's; 16, 20, 24 and 28 are ours and easier; there are 64, 128 and 256, too")
           .at_least(16)
           .at_most(256);
     }
     f("difficulty", difficulty,
-      "easy, intermediate or hard (what the papers report): contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5; or "
-      "a "
-      "number of dashes");
+      "easy, intermediate or hard (what the papers report): contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5; "
+      "or a number of dashes");
     f("split", split,
       "arena takes 80, 10 and 10 % of the images in their order; shuffled, as SKY does, in a random one")
         .one_of({"arena", "shuffled"});

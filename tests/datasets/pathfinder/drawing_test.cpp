@@ -163,7 +163,7 @@ TEST(PathfinderDrawing, FollowersSeeWrongLabelsAndCutContours) {
 }
 
 TEST(PathfinderDrawing, ContoursHaveTheirDashesAndKeepApart) {
-  for (const int64_t size : {16, 32, 128}) {
+  for (const int64_t size : {16, 24, 32, 128}) {
     for (const std::string difficulty : kDifficulties) {
       for (uint64_t i = 0; i < 30; ++i) {
         const Drawing drawing = picture(size, difficulty, i);
@@ -254,7 +254,7 @@ TEST(PathfinderDrawing, TurnsHaveTheDensityOfTheContinuity) {
 }
 
 TEST(PathfinderDrawing, PicturesAreStretchedAndShowDiscsWhereTheyAre) {
-  for (const int64_t size : {16, 32, 64, 128, 256}) {
+  for (const int64_t size : {16, 20, 24, 28, 32, 64, 128, 256}) {
     const Drawing drawing = picture(size, "easy", 3);
     const std::vector<uint8_t> pixels = render(drawing);
     ASSERT_EQ(std::ssize(pixels), size * size);
@@ -304,6 +304,9 @@ TEST(PathfinderDrawing, SeedZeroGivesThePicturesItAlwaysGave) {
 TEST(PathfinderDrawing, ANumberOfDashesIsADifficulty) {
   EXPECT_EQ(dashes_of(32, "hard"), 14);
   EXPECT_EQ(dashes_of(16, "hard"), 5);
+  EXPECT_EQ(dashes_of(20, "hard"), 7);
+  EXPECT_EQ(dashes_of(28, "easy"), 5);
+  EXPECT_EQ(dashes_of(128, "hard"), 14);
   for (const int64_t size : {16, 32}) {
     const Drawing drawing = picture(size, "2", 0);
     EXPECT_EQ(std::ssize(drawing.contours[1]), 2);
@@ -314,7 +317,7 @@ TEST(PathfinderDrawing, ANumberOfDashesIsADifficulty) {
 
 TEST(PathfinderDrawing, RefusesWhatThereIsNot) {
   EXPECT_EQ(testing_::message_of([] { parameters(33, 6); }),
-            "pathfinder: there are no pictures of 33 pixels a side; there are 16, 32, 64, 128 and 256");
+            "pathfinder: there are no pictures of 33 pixels a side; there are 16, 20, 24, 28, 32, 64, 128 and 256");
   EXPECT_EQ(
       testing_::message_of([] { dashes_of(32, "harder"); }),
       "pathfinder: there is no difficulty 'harder'; there are easy, intermediate, hard, and a number of dashes, 2 ... "
