@@ -183,6 +183,76 @@ TEST(RegularisedKernel, RowsOnTheSphereHaveTheMeansOfTheorem2) {
   for (const double square : sum(Omega * Omega, {-1}).to_vector<double>()) EXPECT_NEAR(square, kDim, 1e-5);
 }
 
+/// M(theta) = E exp(theta X) of X = exp(sqrt(d) |z| t), where t is the cosine of a random direction, of density
+/// (1 - t^2)^((d - 3) / 2); the least exp(-theta a) M(theta) over theta > 0 is exp(-L_X(a)).
+double legendre_bound(double a, double length, int64_t dim) {
+  constexpr int kAngles = 4000;
+  const double pi = std::acos(-1.0);
+  std::vector<std::pair<double, double>> points;  // X and its share
+  double total = 0;
+  for (int i = 0; i < kAngles; ++i) {
+    const double angle = pi * (i + 0.5) / kAngles;
+    const double share = std::pow(std::sin(angle), static_cast<double>(dim - 2));
+    points.emplace_back(std::exp(std::sqrt(static_cast<double>(dim)) * length * std::cos(angle)), share);
+    total += share;
+  }
+  double least = 1;
+  for (double theta = 1e-3; theta < 1e3; theta *= 1.02) {
+    double mean = 0;
+    for (const auto& [X, share] : points) mean += share / total * std::exp(theta * (X - a));
+    least = std::min(least, mean);
+  }
+  return least;
+}
+
+// PERF Theorem 3: P[mean of m rows' X > a] <= exp(-m L_X(a)) for independent rows, and d / (d + 2) times that for
+// orthogonal ones. The tails themselves are smaller with d orthogonal rows only far from the mean; near it they are
+// larger. The factor exp(-(|x|^2 + |y|^2) / 2), common to both sides, is left out.
+TEST(RegularisedKernel, TailsAreWithinTheBoundsOfTheorem3) {
+  constexpr int64_t kBlocks = 20'000;
+  for (const int64_t dim : {2, 4, 8}) {
+    Generator points(static_cast<uint64_t>(dim));
+    Values z = normal({dim}, points, 0, 1, DType::f64).to_vector<double>();
+    const double shrink = 1 / std::sqrt(dot(z, z));
+    for (double& value : z) value *= shrink;  // |x + y| = 1
+    const double F = spherical_means(1, dim).one;
+    const auto values_of = [&](SpectralDistribution& distribution) {
+      const Tensor Omega = distribution.current().values.value().cast(DType::f64).view({kBlocks * dim, dim});
+      Values values = matmul(Omega, Tensor::from(z, {dim, 1})).to_vector<double>();
+      for (double& value : values) value = std::exp(value);
+      return values;
+    };
+    Generator init(4);
+    OrthogonalFrequencies orthogonal({}, kBlocks * dim, dim, {OrthogonalOptions::Norms::sqrt_dim}, kNever, init);
+    SphericalFrequencies independent({}, kBlocks * dim, dim, kNever, init);
+    const Values of_orthogonal = values_of(orthogonal);
+    const Values of_independent = values_of(independent);
+    for (const int64_t m : {int64_t{1}, dim / 2, dim}) {
+      const auto tail = [&](const Values& values, double a) {  // the share of blocks whose first m rows are above a
+        int64_t above = 0;
+        for (int64_t b = 0; b < kBlocks; ++b) {
+          const auto first = values.begin() + b * dim;
+          above += std::accumulate(first, first + m, 0.0) > a * static_cast<double>(m) ? 1 : 0;
+        }
+        return static_cast<double>(above) / kBlocks;
+      };
+      for (const double above : {1.05, 1.2, 1.8, 2.2}) {
+        const double a = above * F;
+        const double bound = std::pow(legendre_bound(a, 1, dim), static_cast<double>(m));
+        const double error = 4.5 * std::sqrt(bound / kBlocks);
+        const std::string at = fmt::format("dim {}, m {}, a {} F, bound {}", dim, m, above, bound);
+        EXPECT_LT(bound, 1) << at;
+        EXPECT_LE(tail(of_independent, a), bound + error) << at;
+        EXPECT_LE(tail(of_orthogonal, a), static_cast<double>(dim) / (static_cast<double>(dim) + 2) * bound + error)
+            << at;
+        if (m == dim) {
+          EXPECT_EQ(tail(of_orthogonal, a) < tail(of_independent, a), above > 1.5) << at;
+        }
+      }
+    }
+  }
+}
+
 TEST(RegularisedKernel, PerformerTakesIndependentRows) {
   constexpr int64_t kDim = 8;
   for (const bool independent : {true, false}) {
