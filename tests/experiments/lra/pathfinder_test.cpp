@@ -69,8 +69,9 @@ TEST(Pathfinder, PicturesOfTheDocumentsAreThoseOfTheProgram) {
 
 TEST(Pathfinder, MistakesAreToldInOneLine) {
   const TemporaryFolder folder;
-  EXPECT_EQ(run(folder, {BOCHNER_DATA_PROGRAM, "make", "pathfinder", "--size=33"}).err,
-            "error: pathfinder: there are no pictures of 33 pixels a side; there are 16, 20, 24, 28, 32, 64, 128 and 256\n");
+  EXPECT_EQ(
+      run(folder, {BOCHNER_DATA_PROGRAM, "make", "pathfinder", "--size=33"}).err,
+      "error: pathfinder: there are no pictures of 33 pixels a side; there are 16, 20, 24, 28, 32, 64, 128 and 256\n");
   EXPECT_EQ(run(folder, {BOCHNER_DATA_PROGRAM, "make", "listops", "--size=32"}).err.substr(0, 30),
             "error: --size: there is no suc");
   EXPECT_EQ(run(folder, {BOCHNER_DATA_PROGRAM, "make", "pathfindr"}).err,
