@@ -44,8 +44,8 @@ struct PathfinderOptions : Options {
     f("size", size,
       "of the images, in pixels: 32 (Pathfinder), 64, 128 (Path-X) or 256; 16, 20, 24 and 28 are ours, easier");
     f("difficulty", difficulty,
-      "easy, intermediate or hard: contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5; or a "
-      "number of dashes");
+      "easy, intermediate or hard: contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5, in "
+      "between as many as lie between; or a number of dashes");
     f("count", count, "images to make").at_least(1).at_most(10000000);
     Options::fields(f);
   }

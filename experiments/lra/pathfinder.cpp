@@ -28,8 +28,8 @@ struct PathfinderConfig {
           .at_most(256);
     }
     f("difficulty", difficulty,
-      "easy, intermediate or hard (what the papers report): contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5; "
-      "or a number of dashes");
+      "easy, intermediate or hard (what the papers report): contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5, "
+      "in between as many as lie between; or a number of dashes");
     f("split", split,
       "arena takes 80, 10 and 10 % of the images in their order; shuffled, as SKY does, in a random one")
         .one_of({"arena", "shuffled"});

@@ -31,6 +31,6 @@ for name, taps in weights.items():
     wide = numpy.zeros((taps.shape[0], 2 * given.to + 3), taps.dtype)
     for offset in range(-reach, reach + 1):
         row = round(offset / given.width)
-        wide[:, given.to + 1 + offset + row * (given.to - given.width)] += taps[:, reach + offset]
+        wide[:, given.to + 1 + offset + row * (given.to - given.width)] = taps[:, reach + offset]
     weights[name] = wide
 save_file(weights, given.out)
