@@ -6,7 +6,7 @@
 The convolution runs along the sequence of pixels, row after row: tap r * width + c weighs the pixel r rows below and c columns to the
 right. The neighbours that 2 * width + 3 taps reach in images of WIDTH pixels a row (r and c from -1 to 1, and more columns of the same row)
 are put where they lie in rows of TO pixels; taps between are 0. All other weights are copied: the model begins with what it had
-learnt at the smaller size. RUN is the folder of a run; ./run lra --init=OUT.safetensors reads the result.
+learnt at the smaller size. RUN is the folder of a run or a file of weights; ./run lra --init=OUT.safetensors reads the result.
 """
 import argparse
 import pathlib
@@ -21,7 +21,7 @@ arguments.add_argument("--width", type=int, default=16)
 arguments.add_argument("--to", type=int, default=32)
 given = arguments.parse_args()
 
-weights = load_file(given.run / "checkpoint-best")
+weights = load_file(given.run / "checkpoint-best" if given.run.is_dir() else given.run)
 for name, taps in weights.items():
     if not name.endswith("convolution"):
         continue
