@@ -4,12 +4,13 @@
 
 #include "autograd/fused/softmax_attention.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/depthwise_convolution.h"
 #include "autograd/ops/index.h"
-#include "autograd/ops/join.h"
 #include "autograd/ops/linalg.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
+#include "engine/bf16.h"
 #include "layers/attention/blocks.h"
 #include "layers/attention/gaussian.h"
 #include "layers/init.h"
@@ -66,7 +67,8 @@ class Nystromformer : public Mechanism {
     const Variable W = inverse_times(scores(Q_, K_, scale, of_k.full), BV);          // (B, H, M, E)
     const Variable O = softmax_attention({scale, false, {}}, q, K_, W, of_k.full);   // (B, H, Lq, E)
     if (convolution_ == nullptr || Q.size(2) != V.size(2)) return O;
-    return O + convolve(without_padding(V, mask.keys));
+    const Variable taps = cast(*convolution_, compute_dtype(V.dtype()));
+    return O + depthwise_convolution(without_padding(V, mask.keys), taps);
   }
 
  private:
@@ -122,25 +124,6 @@ class Nystromformer : public Mechanism {
     const Variable columns = sum(A, {-2}, true);
     const Variable s = released() ? amax(columns) : amax(columns, {-1}, true);
     return matmul(iterative_inverse(A, s, options_.iterations), X);
-  }
-
-  /// y_i = sum_t w_t v_(i + t - width / 2) for each head, as products of blocks with a banded matrix. The examples of
-  /// the batch are columns beside each other, so that its gradient is a sum inside few products, not over many.
-  Variable convolve(const Variable& V) const {
-    const int64_t B = V.size(0), H = V.size(1), L = V.size(2), E = V.size(3);
-    const Variable columns = reshape(permute(V, {1, 2, 0, 3}), {1, H, L, B * E});
-    const int64_t width = convolution_->shape()[1];
-    const int64_t half = width / 2;
-    const int64_t block = std::max<int64_t>(64, half);
-    std::vector<int64_t> taps;  // of w, or `width` for none: (block, 3 block)
-    for (int64_t i = 0; i < block; ++i) {
-      for (int64_t j = -block; j < 2 * block; ++j) taps.push_back(std::abs(j - i) <= half ? j - i + half : width);
-    }
-    const Tensor index = Tensor::from(taps, {block, 3 * block}, V.device());
-    const Variable T = take(pad(*convolution_, {0, 0}, {0, 1}), index, 1);  // (H, block, 3 block)
-    const Variable banded = reshape(T, {1, H, 1, block, 3 * block});
-    const Variable Y = out_of_blocks(matmul(banded, with_neighbours(in_blocks(columns, block), 1, 1)), L);
-    return permute(reshape(Y, {H, L, B, E}), {2, 0, 1, 3});  // (B, H, L, E)
   }
 
   Options options_;
