@@ -1,5 +1,7 @@
 #include "engine/ops/binary.h"
 
+#include <algorithm>
+
 #include "engine/bf16.h"
 #include "engine/cpu/parts/rows.h"
 
@@ -52,7 +54,20 @@ void where(const Loop& loop, DType dtype) {
       const T* a = loop.at<T>(2) + row.offsets[2];
       const T* b = loop.at<T>(3) + row.offsets[3];
       const auto [sz, sc, sa, sb] = row.strides;
-      for (int64_t i = 0; i < row.size; ++i) z[i * sz] = condition[i * sc] ? a[i * sa] : b[i * sb];
+      if (sz == 1 && sc == 0) {  // as where a mask hides whole vectors
+        const T* const from = *condition ? a : b;
+        const int64_t stride = *condition ? sa : sb;
+        if (stride == 1) {
+          std::copy_n(from, row.size, z);
+        } else {
+          for (int64_t i = 0; i < row.size; ++i) z[i] = from[i * stride];
+        }
+      } else if (sz == 1 && sc == 1 && sa == 1 && sb == 0) {
+        const T constant = *b;
+        for (int64_t i = 0; i < row.size; ++i) z[i] = condition[i] ? a[i] : constant;
+      } else {
+        for (int64_t i = 0; i < row.size; ++i) z[i * sz] = condition[i * sc] ? a[i * sa] : b[i * sb];
+      }
     });
   });
 }

@@ -25,6 +25,38 @@ struct Row {
   }
 };
 
+/// Where a row of a Loop begins: its place along each axis but the innermost, counted up like the digits of an
+/// odometer. Dividing for each row would cost more than a short row's arithmetic.
+template <int N>
+class RowPlace {
+ public:
+  RowPlace(const Loop& loop, int64_t row) : loop_(loop) {
+    for (int axis = loop.rank - 2; axis >= 0; --axis) {
+      const auto a = static_cast<size_t>(axis);
+      digits_[a] = row % loop.sizes[a];
+      row /= loop.sizes[a];
+      for (size_t i = 0; i < N; ++i) offsets_[i] += digits_[a] * loop.strides[i][a];
+    }
+  }
+
+  const std::array<int64_t, N>& offsets() const { return offsets_; }
+
+  void next() {
+    for (int axis = loop_.rank - 2; axis >= 0; --axis) {
+      const auto a = static_cast<size_t>(axis);
+      for (size_t i = 0; i < N; ++i) offsets_[i] += loop_.strides[i][a];
+      if (++digits_[a] < loop_.sizes[a]) return;
+      for (size_t i = 0; i < N; ++i) offsets_[i] -= digits_[a] * loop_.strides[i][a];
+      digits_[a] = 0;
+    }
+  }
+
+ private:
+  const Loop& loop_;
+  std::array<int64_t, Dims::kMaxRank> digits_{};
+  std::array<int64_t, N> offsets_{};
+};
+
 /// body(row) for every row; long rows come in pieces. N is the number of operands.
 template <int N, class Body>
 void for_each_row(const Loop& loop, const Body& body) {
@@ -34,22 +66,19 @@ void for_each_row(const Loop& loop, const Body& body) {
   const int64_t outer = loop.size / inner;
   const int64_t splits = ceil_div(inner, kPiece);
   const int64_t grain = splits > 1 ? 1 : std::max<int64_t>(1, kPiece / inner);
+  std::array<int64_t, N> strides;
+  for (size_t i = 0; i < N; ++i) strides[i] = loop.strides[i][inner_axis];
   parallel_for(outer * splits, grain, [&](int64_t begin, int64_t end) {
+    RowPlace<N> place(loop, begin / splits);
+    int64_t split = begin % splits;
     for (int64_t piece = begin; piece < end; ++piece) {
-      const int64_t first = piece % splits * kPiece;
-      Row<N> row{std::min(inner - first, splits > 1 ? kPiece : inner), {}, {}};
-      int64_t index = piece / splits;
-      for (int axis = loop.rank - 2; axis >= 0; --axis) {
-        const auto a = static_cast<size_t>(axis);
-        const int64_t position = index % loop.sizes[a];
-        index /= loop.sizes[a];
-        for (size_t i = 0; i < N; ++i) row.offsets[i] += position * loop.strides[i][a];
-      }
-      for (size_t i = 0; i < N; ++i) {
-        row.strides[i] = loop.strides[i][inner_axis];
-        row.offsets[i] += first * row.strides[i];
-      }
+      const int64_t first = split * kPiece;
+      Row<N> row{std::min(inner - first, splits > 1 ? kPiece : inner), place.offsets(), strides};
+      for (size_t i = 0; i < N; ++i) row.offsets[i] += first * strides[i];
       body(row);
+      if (++split < splits) continue;
+      split = 0;
+      place.next();
     }
   });
 }
