@@ -58,10 +58,11 @@ endif()
 # What tests/CMakeLists.txt and the functions below share: the kernels, and their callers on the side of the host.
 set(BOCHNER_CUDA_FOLDER ${PROJECT_SOURCE_DIR}/engine/cuda)
 file(GLOB BOCHNER_CUDA_KERNELS CONFIGURE_DEPENDS ${BOCHNER_CUDA_FOLDER}/*.cu ${BOCHNER_CUDA_FOLDER}/attention/*.cu)
-file(GLOB BOCHNER_CUDA_COMMON CONFIGURE_DEPENDS ${BOCHNER_CUDA_FOLDER}/*.cpp)
+file(GLOB BOCHNER_CUDA_COMMON CONFIGURE_DEPENDS ${BOCHNER_CUDA_FOLDER}/*.cpp ${BOCHNER_CUDA_FOLDER}/runtime/*.cpp)
 file(GLOB BOCHNER_CUDA_DEVICE CONFIGURE_DEPENDS ${BOCHNER_CUDA_FOLDER}/device/*.cpp)
 file(GLOB BOCHNER_CUDA_EMULATED CONFIGURE_DEPENDS ${BOCHNER_CUDA_FOLDER}/emulated/*.cpp)
-file(GLOB BOCHNER_CUDA_CALLERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/engine/*.cpp ${PROJECT_SOURCE_DIR}/engine/ops/*.cpp)
+file(GLOB BOCHNER_CUDA_CALLERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/engine/*.cpp ${PROJECT_SOURCE_DIR}/engine/ops/*.cpp
+  ${PROJECT_SOURCE_DIR}/engine/ops/attention/*.cpp)
 list(FILTER BOCHNER_CUDA_CALLERS EXCLUDE REGEX "/(dtype|error|loop|nearest|parallel|precision|shape|tensor|trace)\\.cpp$")
 
 # bochner_kernels: the kernels by nvcc, where they are part of the engine or are to be checked.

@@ -2,7 +2,7 @@
 
 #include "engine/cpu/allocator.h"
 #if defined(BOCHNER_CUDA)
-#include "engine/cuda/runtime.h"
+#include "engine/cuda/runtime/runtime.h"
 #endif
 
 namespace bochner {

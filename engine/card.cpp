@@ -3,8 +3,8 @@
 #include <atomic>
 
 #if defined(BOCHNER_CUDA)
-#include "engine/cuda/queue.h"
-#include "engine/cuda/runtime.h"
+#include "engine/cuda/runtime/queue.h"
+#include "engine/cuda/runtime/runtime.h"
 #endif
 
 namespace bochner {

@@ -5,7 +5,7 @@
 #include "engine/card.h"
 
 #if defined(BOCHNER_CUDA)
-#include "engine/cuda/runtime.h"
+#include "engine/cuda/runtime/runtime.h"
 #endif
 
 namespace bochner {

@@ -17,7 +17,7 @@
 #include "engine/trace.h"
 
 #if defined(BOCHNER_CUDA)
-#include "engine/cuda/runtime.h"
+#include "engine/cuda/runtime/runtime.h"
 #define CUDA_KERNEL(...) &::bochner::cuda::__VA_ARGS__
 #else
 #define CUDA_KERNEL(...) nullptr

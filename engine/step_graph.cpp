@@ -9,7 +9,7 @@
 #include "engine/work.h"
 #if defined(BOCHNER_CUDA)
 #include "engine/cuda/parts/platform.h"
-#include "engine/cuda/runtime.h"
+#include "engine/cuda/runtime/runtime.h"
 #endif
 
 namespace bochner {

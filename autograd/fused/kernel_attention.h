@@ -1,8 +1,8 @@
-// Kernel attention that never writes its features; equations are in engine/ops/kernel_attention.h.
+// Kernel attention that never writes its features; equations are in engine/ops/attention/kernel_attention.h.
 #pragma once
 
 #include "autograd/variable.h"
-#include "engine/ops/kernel_attention.h"
+#include "engine/ops/attention/kernel_attention.h"
 
 namespace bochner {
 

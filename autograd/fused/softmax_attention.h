@@ -1,8 +1,8 @@
-// Softmax attention that never writes its scores; equations are in engine/ops/softmax_attention.h.
+// Softmax attention that never writes its scores; equations are in engine/ops/attention/softmax_attention.h.
 #pragma once
 
 #include "autograd/variable.h"
-#include "engine/ops/softmax_attention.h"
+#include "engine/ops/attention/softmax_attention.h"
 
 namespace bochner {
 

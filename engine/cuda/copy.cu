@@ -1,7 +1,7 @@
 #include "engine/ops/copy.h"
 
 #include "engine/cuda/parts/elementwise.h"
-#include "engine/cuda/runtime.h"
+#include "engine/cuda/runtime/runtime.h"
 #include "engine/step_graph.h"
 
 namespace bochner::cuda {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "engine/ops/kernel_attention.h"
+#include "engine/ops/attention/kernel_attention.h"
 #include "layers/attention/mechanism.h"
 #include "layers/spectral/distribution.h"
 

@@ -22,11 +22,11 @@
 #include "engine/cpu/attention/feature_tile.h"
 #include "engine/cpu/parts/blas.h"
 #include "engine/cpu/parts/limits.h"
+#include "engine/ops/attention/kernel_attention.h"
+#include "engine/ops/attention/softmax_attention.h"
 #include "engine/ops/hadamard.h"
-#include "engine/ops/kernel_attention.h"
 #include "engine/ops/linear.h"
 #include "engine/ops/matmul.h"
-#include "engine/ops/softmax_attention.h"
 #include "engine/parallel.h"
 #include "engine/random.h"
 

@@ -12,16 +12,16 @@
 #include <vector>
 
 #include "engine/card.h"
+#include "engine/ops/attention/kernel_attention.h"
+#include "engine/ops/attention/softmax_attention.h"
 #include "engine/ops/bias_activation.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/hadamard.h"
-#include "engine/ops/kernel_attention.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/norm.h"
 #include "engine/ops/optimizer_step.h"
-#include "engine/ops/softmax_attention.h"
 #include "engine/precision.h"
 #include "engine/random.h"
 

@@ -1,6 +1,6 @@
 // Bidirectional kernel attention. Features are held transposed, F = phi^T (features x tokens): S += F V, z += F 1 for
 // keys, O^T = S^T F for queries, and back.
-#include "engine/ops/kernel_attention.h"
+#include "engine/ops/attention/kernel_attention.h"
 
 #include <cmath>
 

@@ -6,7 +6,7 @@
 #include "engine/cpu/attention/attention_tile.h"
 #include "engine/cpu/attention/feature_tile.h"
 #include "engine/cpu/bf16/factors.h"
-#include "engine/ops/kernel_attention.h"
+#include "engine/ops/attention/kernel_attention.h"
 #include "engine/ops/weight_sums.h"
 
 namespace bochner::cpu {

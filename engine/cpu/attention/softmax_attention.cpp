@@ -1,4 +1,4 @@
-#include "engine/ops/softmax_attention.h"
+#include "engine/ops/attention/softmax_attention.h"
 
 #include "engine/comm/sequence_slices.h"
 #include "engine/cpu/attention/softmax_attention_parts.h"

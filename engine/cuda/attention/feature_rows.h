@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "engine/cuda/parts/launch.h"
+#include "engine/ops/attention/kernel_attention.h"
 #include "engine/ops/features/functions.h"
-#include "engine/ops/kernel_attention.h"
 #include "engine/ops/weight_sums.h"
 
 namespace bochner::cuda {

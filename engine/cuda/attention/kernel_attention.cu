@@ -2,7 +2,7 @@
 // kernel_attention.h):
 //
 //   S' = F_k^T V',   O' = F_q S',   dS' = F_q^T G',   dF_q = G' S'^T,   dV' = F_k dS',   dF_k = V' dS'^T
-#include "engine/ops/kernel_attention.h"
+#include "engine/ops/attention/kernel_attention.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // Kernel attention on tensor cores, with factors of bf16.
 #pragma once
 
-#include "engine/ops/kernel_attention.h"
+#include "engine/ops/attention/kernel_attention.h"
 
 namespace bochner::cuda {
 

@@ -1,6 +1,6 @@
-// The products of kernel attention on tensor cores (engine/ops/kernel_attention.h): features are made in registers from
-// U = Omega x and used there, so that neither they nor their gradients reach memory. Two pairs of kernels serve queries
-// and keys, forward and backward; in each pair, tokens and frequencies change places:
+// The products of kernel attention on tensor cores (engine/ops/attention/kernel_attention.h): features are made in
+// registers from U = Omega x and used there, so that neither they nor their gradients reach memory. Two pairs of
+// kernels serve queries and keys, forward and backward; in each pair, tokens and frequencies change places:
 //
 //   sums over tokens       S'_f  = sum_i phi_f(x_i) y'_i                     S' from (k, v'), dS' from (q, G')
 //   outputs of tokens      y'_i  = sum_f phi_f(x_i) S'_f                     O' from (q, S'), dV' from (k, dS')

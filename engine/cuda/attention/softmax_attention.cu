@@ -1,7 +1,7 @@
 // Streaming softmax attention in tiles of shared memory: a block has a tile of queries and walks the keys, or has a
 // tile of keys and walks the queries. Nothing is summed across blocks, so no atomics are needed: backward computes the
 // scores twice, once for dQ and once for dK and dV.
-#include "engine/ops/softmax_attention.h"
+#include "engine/ops/attention/softmax_attention.h"
 
 #include "engine/cuda/attention/softmax_attention_bf16.h"
 #include "engine/cuda/attention/softmax_attention_problem.h"

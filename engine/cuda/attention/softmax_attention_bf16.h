@@ -1,7 +1,7 @@
 // Softmax attention on tensor cores, with factors of bf16.
 #pragma once
 
-#include "engine/ops/softmax_attention.h"
+#include "engine/ops/attention/softmax_attention.h"
 
 namespace bochner::cuda {
 

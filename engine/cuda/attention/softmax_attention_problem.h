@@ -5,7 +5,7 @@
 
 #include "engine/cuda/parts/philox.h"
 #include "engine/cuda/parts/tile.h"
-#include "engine/ops/softmax_attention.h"
+#include "engine/ops/attention/softmax_attention.h"
 
 namespace bochner::cuda {
 

@@ -11,7 +11,7 @@
 
 #include "engine/cuda/parts/check.h"
 #include "engine/cuda/parts/stream.h"
-#include "engine/cuda/queue.h"
+#include "engine/cuda/runtime/queue.h"
 
 namespace bochner::cuda {
 namespace platform {

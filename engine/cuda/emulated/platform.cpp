@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/cuda/queue.h"
+#include "engine/cuda/runtime/queue.h"
 #include "engine/error.h"
 
 namespace bochner::cuda {

@@ -10,7 +10,7 @@
 #include "engine/random.h"
 #include "tests/card.h"
 #if defined(BOCHNER_CUDA)
-#include "engine/cuda/runtime.h"
+#include "engine/cuda/runtime/runtime.h"
 #include "engine/loop.h"
 
 namespace bochner::cuda {

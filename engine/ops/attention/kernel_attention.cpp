@@ -1,10 +1,10 @@
-#include "engine/ops/kernel_attention.h"
+#include "engine/ops/attention/kernel_attention.h"
 
 #include <cmath>
 
 #include "engine/bf16.h"
 #include "engine/kernel.h"
-#include "engine/ops/attention_shapes.h"
+#include "engine/ops/attention/attention_shapes.h"
 #include "engine/work.h"
 
 namespace bochner {

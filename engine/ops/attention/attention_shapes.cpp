@@ -1,4 +1,4 @@
-#include "engine/ops/attention_shapes.h"
+#include "engine/ops/attention/attention_shapes.h"
 
 namespace bochner {
 

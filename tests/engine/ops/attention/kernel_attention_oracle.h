@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/ops/attention/kernel_attention.h"
 #include "engine/ops/copy.h"
-#include "engine/ops/kernel_attention.h"
 #include "engine/random.h"
 #include "tests/engine/ops/padding.h"
 

@@ -4,7 +4,7 @@
 #include "engine/ops/features/functions.h"
 #include "engine/parallel.h"
 #include "engine/work.h"
-#include "tests/engine/ops/kernel_attention_oracle.h"
+#include "tests/engine/ops/attention/kernel_attention_oracle.h"
 
 namespace bochner::testing_kernel_attention {
 namespace {

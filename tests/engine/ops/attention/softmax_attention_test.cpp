@@ -1,4 +1,4 @@
-#include "engine/ops/softmax_attention.h"
+#include "engine/ops/attention/softmax_attention.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Properties of the causal form only.
-#include "tests/engine/ops/kernel_attention_oracle.h"
+#include "tests/engine/ops/attention/kernel_attention_oracle.h"
 
 namespace bochner::testing_kernel_attention {
 namespace {

@@ -18,7 +18,7 @@
 // if no key is hidden but at the end; dK and dV are added slice by slice, and have those of the whole up to rounding.
 #pragma once
 
-#include "engine/ops/attention_shapes.h"
+#include "engine/ops/attention/attention_shapes.h"
 #include "engine/ops/dropout.h"
 #include "engine/tensor.h"
 

@@ -1,7 +1,7 @@
 // Kernel attention of slices of sequences: each slice has the outputs and gradients of its tokens in the whole.
 #include "engine/comm/sequence_slices.h"
 #include "tests/engine/comm/in_threads.h"
-#include "tests/engine/ops/kernel_attention_oracle.h"
+#include "tests/engine/ops/attention/kernel_attention_oracle.h"
 
 namespace bochner::testing_kernel_attention {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/cuda/allocator.h"
+#include "engine/cuda/runtime/allocator.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/cuda/parts/platform.h"
-#include "engine/cuda/runtime.h"
+#include "engine/cuda/runtime/runtime.h"
 #include "engine/math.h"
 
 namespace bochner::cuda {

@@ -1,4 +1,4 @@
-#include "engine/cuda/runtime.h"
+#include "engine/cuda/runtime/runtime.h"
 
 #include <atomic>
 

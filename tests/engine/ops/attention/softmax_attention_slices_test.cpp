@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "engine/comm/sequence_slices.h"
+#include "engine/ops/attention/softmax_attention.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/softmax_attention.h"
 #include "tests/engine/comm/in_threads.h"
 #include "tests/engine/ops/oracle.h"
 #include "tests/engine/ops/padding.h"
