@@ -166,7 +166,7 @@ Gradients Tape::gradients(const std::vector<Variable>& ys, const Gradients& dys,
   Gradients result;
   for (const Variable& x : xs) {
     const Variable& found = grads[static_cast<size_t>(node_of(x))];
-    result.push_back(found.defined() ? found : Variable(Tensor::zeros(x.shape(), x.dtype(), x.device())));
+    result.push_back(found.defined() ? found : Variable(Tensor::zeros_like(x.value())));
   }
   return result;
 }

@@ -49,6 +49,11 @@ int64_t checked_multiply(int64_t a, int64_t b) {
   return product;
 }
 
+Shape Shape::without_last(int axes) const {
+  if (axes > 0) checked(-axes);
+  return Dims(std::span(begin(), end() - axes));
+}
+
 int64_t Shape::size() const {
   int64_t size = 1;
   for (const int64_t dim : *this) {

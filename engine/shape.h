@@ -63,6 +63,8 @@ class Shape : public Dims {
 
   /// Number of elements; checked for overflow and for negative sizes.
   int64_t size() const;
+  /// The sizes before the last `axes`; an Error if there are fewer.
+  Shape without_last(int axes = 1) const;
   /// Element strides of the contiguous, row-major layout.
   Dims row_major() const;
 };

@@ -25,6 +25,9 @@ class Tensor {
   /// Memory that is not cleared.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu());
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu());
+  /// Of the shape, type and device of x; undefined where x is.
+  static Tensor empty_like(const Tensor& x);
+  static Tensor zeros_like(const Tensor& x);
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = Device::cpu());
   /// A rank-0 tensor.
   static Tensor scalar(double value, DType dtype = DType::f32, Device device = Device::cpu());

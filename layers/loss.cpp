@@ -31,7 +31,7 @@ Variable CrossEntropyLoss::operator()(const Variable& logits, const Tensor& labe
   Tensor chosen = labels;
   if (ignore) {
     ignored = equal(labels, Tensor::scalar(static_cast<double>(*ignore), labels.dtype(), labels.device()));
-    chosen = where(ignored, Tensor::zeros(labels.shape(), labels.dtype(), labels.device()), labels);
+    chosen = where(ignored, Tensor::zeros_like(labels), labels);
   }
   const Variable log_p = log_softmax(logits);                                                    // (..., classes)
   const Variable label = squeeze(gather(log_p, -1, chosen.cast(DType::i64).unsqueeze(-1)), -1);  // (...)
@@ -73,7 +73,7 @@ Variable HuberLoss::operator()(const Variable& x, const Variable& targets) const
 Variable KullbackLeiblerLoss::operator()(const Variable& log_q, const Tensor& p) const {
   if (log_q.rank() < 1) fail("kullback_leibler: {} has no axis of probabilities", log_q.value().str());
   require_equal_shapes("kullback_leibler", log_q, p.shape());
-  const Tensor zero = Tensor::zeros(p.shape(), p.dtype(), p.device());
+  const Tensor zero = Tensor::zeros_like(p);
   const Tensor safe = where(equal(p, zero), Tensor::full(p.shape(), 1, p.dtype(), p.device()), p);
   return reduced(sum(Variable(p) * (Variable(log(safe)) - log_q), {-1}), reduction);
 }

@@ -42,7 +42,7 @@ Variable divide_by_transpose(const Variable& w, const Variable& r) {
   return turned(triangular_solve(r, turned(w), false));
 }
 
-Variable zeros_like(const Variable& x) { return Tensor::zeros(x.shape(), x.dtype(), x.device()); }
+Variable zeros_like(const Variable& x) { return Tensor::zeros_like(x.value()); }
 
 /// If a derivative may be differentiated again, the outputs must be functions of the input on the tape.
 template <class F, class Outputs>

@@ -142,7 +142,7 @@ void fill(const Loop& loop, DType to, double value) {
 void copy_between_devices(const Tensor& from, const Tensor& to) {
   // Only bytes are transferred: elements are converted and made contiguous on the side of `from`, then distributed.
   const Tensor source = from.cast(to.dtype()).contiguous();
-  const Tensor target = to.is_contiguous() ? to : Tensor::empty(to.shape(), to.dtype(), to.device());
+  const Tensor target = to.is_contiguous() ? to : Tensor::empty_like(to);
   const size_t bytes = static_cast<size_t>(source.size()) * size_of(source.dtype());
   if (from.device().is_cpu()) {
     StepGraph::object("brings values from the host");

@@ -55,7 +55,7 @@ Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation activatio
   const int64_t columns = columns_of("bias_activation", x);
   check_bias(bias, x);
   if (must_convert(x)) return to_bf16(bias_activation(to_f32(x), bias, activation));
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  const Tensor y = Tensor::empty_like(x);
   if (x.size() > 0) {
     kBiasActivation(x.device(), x.size() / columns, columns, x.contiguous(), contiguous_or_none(bias), activation, y);
   }
@@ -73,7 +73,7 @@ BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& 
     return {to_bf16(found.dx), found.dbias};
   }
   const BiasActivationGradients result{
-      Tensor::empty(x.shape(), x.dtype(), x.device()),
+      Tensor::empty_like(x),
       bias.defined() ? Tensor::zeros({columns}, compute_dtype(x.dtype()), x.device()) : Tensor()};
   if (x.size() > 0) {
     kBiasActivationBackward(x.device(), x.size() / columns, columns, g.contiguous(), x.contiguous(),

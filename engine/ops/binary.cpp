@@ -63,5 +63,6 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 #define BOCHNER_INSTANTIATE(Op, function) \
   template Tensor apply<binary::Op>(const binary::Op&, const Tensor&, const Tensor&);
 BOCHNER_BINARY_OPS(BOCHNER_INSTANTIATE)
+#undef BOCHNER_INSTANTIATE
 
 }  // namespace bochner

@@ -11,9 +11,9 @@ BOCHNER_KERNEL(kCrossEntropy, "cross_entropy", cross_entropy, int64_t rows, int6
 BOCHNER_KERNEL(kCrossEntropyBackward, "cross_entropy", cross_entropy_backward, int64_t rows, int64_t classes,
                const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& logsumexp,
                const CrossEntropyOptions& options, const Tensor& dx);
-BOCHNER_KERNEL(kBinary, "binary_cross_entropy", binary_cross_entropy, const Tensor& x, const Tensor& targets,
+BOCHNER_KERNEL(kBinaryCrossEntropy, "binary_cross_entropy", binary_cross_entropy, const Tensor& x, const Tensor& targets,
                const Tensor& loss);
-BOCHNER_KERNEL(kBinaryBackward, "binary_cross_entropy", binary_cross_entropy_backward, const Tensor& g, const Tensor& x,
+BOCHNER_KERNEL(kBinaryCrossEntropyBackward, "binary_cross_entropy", binary_cross_entropy_backward, const Tensor& g, const Tensor& x,
                const Tensor& targets, const Tensor& dx);
 BOCHNER_KERNEL(kSquared, "mean_squared_error", mean_squared_error, const Tensor& x, const Tensor& targets,
                const Tensor& loss);
@@ -22,16 +22,10 @@ BOCHNER_KERNEL(kSquaredBackward, "mean_squared_error", mean_squared_error_backwa
 
 namespace {
 
-Shape rows_of(const Tensor& x) {
-  Shape rows = x.shape();
-  rows.erase(-1);
-  return rows;
-}
-
 void check(const Tensor& x, const Tensor& labels, const CrossEntropyOptions& options) {
   visit_floating(x.dtype(), "cross_entropy", [](auto) {});
   const bool integers = labels.dtype() == DType::i64 || labels.dtype() == DType::i32;
-  if (x.rank() == 0 || !integers || !(labels.shape() == rows_of(x))) {
+  if (x.rank() == 0 || !integers || !(labels.shape() == x.shape().without_last())) {
     fail("cross_entropy: logits {} need i64 or i32 labels of their shape without the last axis, got {}", x.str(),
          labels.str());
   }
@@ -51,13 +45,11 @@ Tensor loss_gradient(const char* op, const Tensor& g, const Tensor& x) {
   return g.cast(x.dtype()).contiguous();
 }
 
-Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
-
 }  // namespace
 
 CrossEntropy cross_entropy(const Tensor& x, const Tensor& labels, const CrossEntropyOptions& options) {
   check(x, labels, options);
-  const CrossEntropy result{Tensor::empty({}, x.dtype(), x.device()), Tensor::empty(rows_of(x), x.dtype(), x.device())};
+  const CrossEntropy result{Tensor::empty({}, x.dtype(), x.device()), Tensor::empty(x.shape().without_last(), x.dtype(), x.device())};
   kCrossEntropy(x.device(), labels.size(), x.size(-1), x.contiguous(), labels.cast(DType::i64).contiguous(), options,
                 result.loss, result.logsumexp);
   return result;
@@ -68,7 +60,7 @@ Tensor cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& la
   check(x, labels, options);
   if (!(logsumexp.shape() == labels.shape()))
     fail("cross_entropy: logsumexp {} does not fit {}", logsumexp.str(), x.str());
-  const Tensor dx = empty_like(x);
+  const Tensor dx = Tensor::empty_like(x);
   kCrossEntropyBackward(x.device(), labels.size(), x.size(-1), loss_gradient("cross_entropy", g, x), x.contiguous(),
                         labels.cast(DType::i64).contiguous(), logsumexp.contiguous(), options, dx);
   return dx;
@@ -77,14 +69,14 @@ Tensor cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& la
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& targets) {
   check_pair("binary_cross_entropy", x, targets);
   const Tensor loss = Tensor::empty({}, x.dtype(), x.device());
-  kBinary(x.device(), x.contiguous(), targets.contiguous(), loss);
+  kBinaryCrossEntropy(x.device(), x.contiguous(), targets.contiguous(), loss);
   return loss;
 }
 
 Tensor binary_cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& targets) {
   check_pair("binary_cross_entropy", x, targets);
-  const Tensor dx = empty_like(x);
-  kBinaryBackward(x.device(), loss_gradient("binary_cross_entropy", g, x), x.contiguous(), targets.contiguous(), dx);
+  const Tensor dx = Tensor::empty_like(x);
+  kBinaryCrossEntropyBackward(x.device(), loss_gradient("binary_cross_entropy", g, x), x.contiguous(), targets.contiguous(), dx);
   return dx;
 }
 
@@ -97,7 +89,7 @@ Tensor mean_squared_error(const Tensor& x, const Tensor& targets) {
 
 Tensor mean_squared_error_backward(const Tensor& g, const Tensor& x, const Tensor& targets) {
   check_pair("mean_squared_error", x, targets);
-  const Tensor dx = empty_like(x);
+  const Tensor dx = Tensor::empty_like(x);
   kSquaredBackward(x.device(), loss_gradient("mean_squared_error", g, x), x.contiguous(), targets.contiguous(), dx);
   return dx;
 }

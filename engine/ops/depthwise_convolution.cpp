@@ -31,7 +31,7 @@ Tensor depthwise_convolution(const Tensor& x, const Tensor& taps, bool back) {
     fail("depthwise_convolution: x is {}, so taps must be {} ({}, width); got {}", x.str(),
          name_of(compute_dtype(x.dtype())), sizes.heads, taps.str());
   }
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  const Tensor y = Tensor::empty_like(x);
   if (x.size() == 0) return y;
   kDepthwiseConvolution(x.device(), sizes, back, x.contiguous(), taps.contiguous(), y);
   return y;

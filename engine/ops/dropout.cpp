@@ -29,7 +29,7 @@ Dropout Dropout::draw(double p, int64_t count, Generator& generator) {
 Tensor dropout(const Tensor& x, const Dropout& drop) {
   if (!drop.active()) return x;
   if (must_convert(x)) return to_bf16(dropout(to_f32(x), drop));
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  const Tensor y = Tensor::empty_like(x);
   kApply(x.device(), x.contiguous(), drop, y);
   return y;
 }
@@ -39,7 +39,7 @@ Tensor add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop)
     fail("dropout: {} does not fit the residual {}", x.str(), residual.str());
   if (!drop.active()) return x + residual;
   if (must_convert(x)) return to_bf16(add_dropout(to_f32(x), to_f32(residual), drop));
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  const Tensor y = Tensor::empty_like(x);
   kAdd(x.device(), x.contiguous(), residual.contiguous(), drop, y);
   return y;
 }

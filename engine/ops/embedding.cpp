@@ -9,9 +9,9 @@ namespace bochner {
 
 // Adds row i mod length of positions (length, dim), if defined, to place i. On a card, an id outside the table gives
 // zeros, and an Error at the next read by the host.
-BOCHNER_KERNEL(kForward, "embedding", embedding, const Tensor& table, const Tensor& ids, const Tensor& positions,
+BOCHNER_KERNEL(kEmbedding, "embedding", embedding, const Tensor& table, const Tensor& ids, const Tensor& positions,
                const Tensor& y);
-BOCHNER_KERNEL(kBackward, "embedding_backward", embedding_backward, const Tensor& g, const Tensor& ids, int64_t padding,
+BOCHNER_KERNEL(kEmbeddingBackward, "embedding_backward", embedding_backward, const Tensor& g, const Tensor& ids, int64_t padding,
                const Tensor& dtable);
 
 namespace {
@@ -29,7 +29,7 @@ Tensor gather(const Tensor& table, const Tensor& ids, const Tensor& positions) {
   Shape shape = ids.shape();
   shape.push_back(table.size(1));
   const Tensor y = Tensor::empty(shape, table.dtype(), table.device());
-  kForward(table.device(), table.contiguous(), places, positions, y);
+  kEmbedding(table.device(), table.contiguous(), places, positions, y);
   return y;
 }
 
@@ -55,11 +55,9 @@ Tensor embedding_at(const Tensor& table, const Tensor& ids, const Tensor& positi
 Tensor embedding_backward(const Tensor& g, const Tensor& ids, int64_t entries, int64_t padding) {
   const Tensor places = checked_ids(ids);
   if (g.rank() == 0) fail("embedding: the gradient {} has no axis to sum along", g.str());
-  Shape outer = g.shape();
-  outer.erase(-1);
-  if (!(outer == ids.shape())) fail("embedding: the gradient {} does not fit ids {}", g.str(), ids.str());
+  if (!(g.shape().without_last() == ids.shape())) fail("embedding: the gradient {} does not fit ids {}", g.str(), ids.str());
   const Tensor dtable = Tensor::empty({entries, g.size(-1)}, g.dtype(), g.device());
-  kBackward(g.device(), g.contiguous(), places, padding, dtable);
+  kEmbeddingBackward(g.device(), g.contiguous(), places, padding, dtable);
   return dtable;
 }
 

@@ -9,10 +9,10 @@ namespace bochner {
 // All contiguous, of one floating type, and positive sizes. Biases are defined; mean, rstd (rows), gamma and beta are
 // undefined together for a block without norm.
 
-BOCHNER_KERNEL(kForward, "feed_forward", feed_forward, const FeedForwardSizes& sizes, const Tensor& x,
+BOCHNER_KERNEL(kFeedForward, "feed_forward", feed_forward, const FeedForwardSizes& sizes, const Tensor& x,
                const FeedForwardWeights& weights, const FeedForwardOptions& options, const FeedForwardResult& result);
 // Fills what is defined of `result`, which begins as zeros; W1 and W2 are both defined or neither.
-BOCHNER_KERNEL(kBackward, "feed_forward_backward", feed_forward_backward, const FeedForwardSizes& sizes,
+BOCHNER_KERNEL(kFeedForwardBackward, "feed_forward_backward", feed_forward_backward, const FeedForwardSizes& sizes,
                const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                const FeedForwardWeights& weights, const FeedForwardOptions& options,
                const FeedForwardGradients& result);
@@ -60,14 +60,6 @@ FeedForwardWeights complete(const FeedForwardWeights& weights, const FeedForward
   return result;
 }
 
-Shape rows_of(const Tensor& x) {
-  Shape rows = x.shape();
-  rows.erase(-1);
-  return rows;
-}
-
-Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
-
 double products_of(const FeedForwardSizes& sizes) {
   return static_cast<double>(sizes.rows) * static_cast<double>(sizes.dim) * static_cast<double>(sizes.hidden);
 }
@@ -79,14 +71,14 @@ bool has_work(const FeedForwardSizes& sizes) { return sizes.rows > 0 && sizes.di
 FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weights, const FeedForwardOptions& options) {
   const FeedForwardSizes sizes = checked_sizes(x, weights);
   if (sizes.rows > 0 && sizes.hidden == 0) fail("feed_forward: a hidden layer of size 0 computes nothing");
-  FeedForwardResult result{Tensor::empty(x.shape(), x.dtype(), x.device()), {}, {}};
+  FeedForwardResult result{Tensor::empty_like(x), {}, {}};
   if (weights.gamma.defined()) {
-    result.mean = Tensor::zeros(rows_of(x), compute_dtype(x.dtype()), x.device());
-    result.rstd = Tensor::zeros(rows_of(x), compute_dtype(x.dtype()), x.device());
+    result.mean = Tensor::zeros(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
+    result.rstd = Tensor::zeros(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
   }
   if (has_work(sizes)) {
     work::add_flops(4 * products_of(sizes));
-    kForward(x.device(), sizes, x.contiguous(), complete(weights, sizes, x), options, result);
+    kFeedForward(x.device(), sizes, x.contiguous(), complete(weights, sizes, x), options, result);
   }
   return result;
 }
@@ -98,15 +90,15 @@ FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, con
   if (!(g.shape() == x.shape()) || g.dtype() != x.dtype())
     fail("feed_forward: the gradient {} does not fit x {}", g.str(), x.str());
   const bool norm = weights.gamma.defined();
-  if (norm && (!(mean.shape() == rows_of(x)) || !(rstd.shape() == rows_of(x))))
+  if (norm && (!(mean.shape() == x.shape().without_last()) || !(rstd.shape() == x.shape().without_last())))
     fail("feed_forward: mean {} and rstd {} do not fit x {}", mean.str(), rstd.str(), x.str());
   const FeedForwardGradients result{
-      zeros_like(x),
-      {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(need_w ? weights.w1 : Tensor()),
-       zeros_like(weights.b1), zeros_like(need_w ? weights.w2 : Tensor()), zeros_like(weights.b2)}};
+      Tensor::zeros_like(x),
+      {Tensor::zeros_like(weights.gamma), Tensor::zeros_like(weights.beta), Tensor::zeros_like(need_w ? weights.w1 : Tensor()),
+       Tensor::zeros_like(weights.b1), Tensor::zeros_like(need_w ? weights.w2 : Tensor()), Tensor::zeros_like(weights.b2)}};
   if (has_work(sizes)) {
     work::add_flops((need_w ? 8 : 4) * products_of(sizes));
-    kBackward(x.device(), sizes, g.contiguous(), x.contiguous(), norm ? mean.contiguous() : mean,
+    kFeedForwardBackward(x.device(), sizes, g.contiguous(), x.contiguous(), norm ? mean.contiguous() : mean,
               norm ? rstd.contiguous() : rstd, complete(weights, sizes, x), options, result);
   }
   return result;

@@ -24,7 +24,7 @@ void transform(const Tensor& from, const Tensor& to) {
 }  // namespace
 
 Tensor hadamard(const Tensor& x) {
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  const Tensor y = Tensor::empty_like(x);
   transform(x.contiguous(), y);
   return y;
 }

@@ -38,8 +38,6 @@ Tensor checked_square(const Tensor& a, const char* op) {
 
 int64_t batch_of(const Tensor& a) { return a.size() / (a.size(-1) * a.size(-2)); }
 
-Shape leading(const Shape& shape) { return Dims(std::span(shape.begin(), shape.end() - 2)); }
-
 Shape matrix(Shape batch, int64_t m, int64_t n) {
   batch.push_back(m);
   batch.push_back(n);
@@ -61,7 +59,7 @@ System matched(const Tensor& a, const Tensor& b, const char* op) {
     fail("{}: {} and right-hand sides {}: sizes {} and {} differ", op, a.shape().str(), b.shape().str(), a.size(-1),
          b.size(-2));
   }
-  const Shape batch = broadcast(leading(a.shape()), leading(b.shape()), op);
+  const Shape batch = broadcast(a.shape().without_last(2), b.shape().without_last(2), op);
   return {left.expand(matrix(batch, a.size(-2), a.size(-1))), right.expand(matrix(batch, b.size(-2), b.size(-1)))};
 }
 
@@ -72,7 +70,7 @@ Tensor inverse_spectrum(const Tensor& s, int64_t m, int64_t n, double cutoff, do
     const double epsilon = single ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
     cutoff = static_cast<double>(std::max(m, n)) * epsilon;
   }
-  const Tensor inverse = Tensor::empty(s.shape(), s.dtype(), s.device());
+  const Tensor inverse = Tensor::empty_like(s);
   if (s.size() > 0) kInvertSpectrum(s.device(), s.size() / s.size(-1), s.size(-1), cutoff, ridge, s, inverse);
   return inverse.unsqueeze(-1);
 }
@@ -82,7 +80,7 @@ Tensor inverse_spectrum(const Tensor& s, int64_t m, int64_t n, double cutoff, do
 Qr qr(const Tensor& a, bool positive) {
   const Tensor rows = checked(a, "qr");
   const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
-  const Shape batch = leading(a.shape());
+  const Shape batch = a.shape().without_last(2);
   const Tensor q = Tensor::empty(matrix(batch, m, k), a.dtype(), a.device());
   const Tensor r = Tensor::empty(matrix(batch, k, n), a.dtype(), a.device());
   if (a.size() > 0) kQr(a.device(), batch_of(a), m, n, positive, rows, q, r);
@@ -91,7 +89,7 @@ Qr qr(const Tensor& a, bool positive) {
 
 Eigh eigh(const Tensor& a) {
   const Tensor rows = checked_square(a, "eigh");
-  Shape shape = leading(a.shape());
+  Shape shape = a.shape().without_last(2);
   shape.push_back(a.size(-1));
   const Tensor values = Tensor::empty(shape, a.dtype(), a.device());
   const Tensor vectors = rows.clone();
@@ -102,7 +100,7 @@ Eigh eigh(const Tensor& a) {
 Svd svd(const Tensor& a) {
   const Tensor rows = checked(a, "svd");
   const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
-  const Shape batch = leading(a.shape());
+  const Shape batch = a.shape().without_last(2);
   Shape spectrum = batch;
   spectrum.push_back(k);
   const Tensor u = Tensor::empty(matrix(batch, m, k), a.dtype(), a.device());

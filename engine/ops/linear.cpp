@@ -9,10 +9,10 @@ namespace bochner {
 // All contiguous, of one floating type, and positive sizes. b is defined; mean, rstd (rows), gamma and beta are
 // undefined together for a layer without norm; residual may be undefined.
 
-BOCHNER_KERNEL(kForward, "linear", linear, const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights,
+BOCHNER_KERNEL(kLinear, "linear", linear, const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights,
                const Tensor& residual, const LinearSpec& spec, const LinearResult& result);
 // Fills what is defined of `result`; with gamma, dx is. made.y is defined if spec.relu.
-BOCHNER_KERNEL(kBackward, "linear_backward", linear_backward, const LinearSizes& sizes, const Tensor& g,
+BOCHNER_KERNEL(kLinearBackward, "linear_backward", linear_backward, const LinearSizes& sizes, const Tensor& g,
                const Tensor& x, const LinearResult& made, const LinearWeights& weights, const LinearSpec& spec,
                const LinearGradients& result);
 
@@ -41,12 +41,6 @@ LinearSizes checked_sizes(const Tensor& x, const LinearWeights& weights) {
   return {inputs == 0 ? x.size() : x.size() / inputs, inputs, outputs};
 }
 
-Shape rows_of(const Tensor& x) {
-  Shape rows = x.shape();
-  rows.erase(-1);
-  return rows;
-}
-
 Shape shape_of_y(const Tensor& x, const LinearSizes& sizes) {
   Shape shape = x.shape();
   shape[-1] = sizes.outputs;
@@ -61,8 +55,6 @@ LinearWeights complete(const LinearWeights& weights, const LinearSizes& sizes, c
           weights.b.defined() ? weights.b.contiguous()
                               : Tensor::zeros({sizes.outputs}, compute_dtype(x.dtype()), x.device())};
 }
-
-Tensor zeros_like(const Tensor& x) { return x.defined() ? Tensor::zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
 
 double products_of(const LinearSizes& sizes) {
   return static_cast<double>(sizes.rows) * static_cast<double>(sizes.inputs) * static_cast<double>(sizes.outputs);
@@ -82,12 +74,12 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
   if (sizes.rows > 0 && sizes.inputs == 0) fail("linear: x {} has no inputs to compute with", x.str());
   LinearResult result{Tensor::empty(shape, x.dtype(), x.device()), {}, {}};
   if (weights.gamma.defined()) {
-    result.mean = Tensor::empty(rows_of(x), compute_dtype(x.dtype()), x.device());
-    result.rstd = Tensor::empty(rows_of(x), compute_dtype(x.dtype()), x.device());
+    result.mean = Tensor::empty(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
+    result.rstd = Tensor::empty(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
   }
   if (has_work(sizes)) {
     work::add_flops(2 * products_of(sizes));
-    kForward(x.device(), sizes, x.contiguous(), complete(weights, sizes, x), contiguous_or_undefined(residual), spec,
+    kLinear(x.device(), sizes, x.contiguous(), complete(weights, sizes, x), contiguous_or_undefined(residual), spec,
              result);
   }
   return result;
@@ -99,17 +91,17 @@ LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearRe
   if (!(g.shape() == shape_of_y(x, sizes)) || g.dtype() != x.dtype())
     fail("linear: the gradient {} does not fit y of x {} and W {}", g.str(), x.str(), weights.w.str());
   const bool norm = weights.gamma.defined();
-  if (norm && (!(made.mean.shape() == rows_of(x)) || !(made.rstd.shape() == rows_of(x))))
+  if (norm && (!(made.mean.shape() == x.shape().without_last()) || !(made.rstd.shape() == x.shape().without_last())))
     fail("linear: mean {} and rstd {} do not fit x {}", made.mean.str(), made.rstd.str(), x.str());
   if (spec.relu && (!made.y.defined() || !(made.y.shape() == g.shape())))
     fail("linear: behind relu the y of {} is needed; pass what linear() returned", g.shape().str());
   if (!has_work(sizes)) {
-    return {zeros_like(x),
-            {zeros_like(weights.gamma), zeros_like(weights.beta), zeros_like(needs.w ? weights.w : Tensor()),
-             zeros_like(needs.b ? weights.b : Tensor())}};
+    return {Tensor::zeros_like(x),
+            {Tensor::zeros_like(weights.gamma), Tensor::zeros_like(weights.beta), Tensor::zeros_like(needs.w ? weights.w : Tensor()),
+             Tensor::zeros_like(needs.b ? weights.b : Tensor())}};
   }
   const auto empty_like = [](const Tensor& t, bool needed = true) {
-    return t.defined() && needed ? Tensor::empty(t.shape(), t.dtype(), t.device()) : Tensor();
+    return t.defined() && needed ? Tensor::empty_like(t) : Tensor();
   };
   const LinearGradients result{empty_like(x, needs.x || norm),
                                {empty_like(weights.gamma), empty_like(weights.beta), empty_like(weights.w, needs.w),
@@ -117,7 +109,7 @@ LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearRe
   work::add_flops(((result.dx.defined() ? 2 : 0) + (needs.w ? 2 : 0)) * products_of(sizes));
   const LinearResult kept{spec.relu ? made.y.contiguous() : Tensor(), contiguous_or_undefined(made.mean),
                           contiguous_or_undefined(made.rstd)};
-  kBackward(x.device(), sizes, g.contiguous(), x.contiguous(), kept, complete(weights, sizes, x), spec, result);
+  kLinearBackward(x.device(), sizes, g.contiguous(), x.contiguous(), kept, complete(weights, sizes, x), spec, result);
   return result;
 }
 

@@ -50,8 +50,6 @@ Offsets offsets(const Tensor& x, const Shape& batch) {
   return result;
 }
 
-Shape leading(const Shape& shape) { return Dims(std::span(shape.begin(), shape.end() - 2)); }
-
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
@@ -67,7 +65,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   int64_t m = a.size(-2);
   const int64_t n = b.size(-1);
   const int64_t k = a.size(-1);
-  Shape batch = broadcast(leading(a.shape()), leading(b.shape()), "matmul");
+  Shape batch = broadcast(a.shape().without_last(2), b.shape().without_last(2), "matmul");
   Shape shape = batch;
   shape.push_back(m);
   shape.push_back(n);

@@ -62,27 +62,19 @@ void check_same(const char* op, const char* name, const Tensor& given, const Ten
     fail("{}: {} {} does not fit x {}", op, name, given.str(), x.str());
 }
 
-Shape without_last(const Tensor& x) {
-  Shape shape = x.shape();
-  shape.erase(-1);
-  return shape;
-}
-
 void check_statistics(const char* op, const Tensor& mean, const Tensor& rstd, const Shape& shape) {
   if (!(mean.shape() == shape) || !(rstd.shape() == shape))
     fail("{}: mean {} and rstd {} need shape {}", op, mean.str(), rstd.str(), shape.str());
 }
 
-Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
-
 /// One number for each row, in the type that x is computed in.
-Tensor statistics_of(const Tensor& x) { return Tensor::zeros(without_last(x), compute_dtype(x.dtype()), x.device()); }
+Tensor statistics_of(const Tensor& x) { return Tensor::zeros(x.shape().without_last(), compute_dtype(x.dtype()), x.device()); }
 
 }  // namespace
 
 LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
   const auto [rows, columns] = rows_of("layer_norm", x);
-  const LayerNorm result{empty_like(x), statistics_of(x), statistics_of(x)};
+  const LayerNorm result{Tensor::empty_like(x), statistics_of(x), statistics_of(x)};
   kLayerNorm(x.device(), rows, columns, x.contiguous(), scale_of("layer_norm", "gamma", gamma, 1, x),
              scale_of("layer_norm", "beta", beta, 0, x), eps, result.y, result.mean, result.rstd);
   return result;
@@ -91,8 +83,8 @@ LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, d
 Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                         const Tensor& rstd) {
   const auto [rows, columns] = rows_of("layer_norm", x);
-  check_statistics("layer_norm", mean, rstd, without_last(x));
-  const Tensor y = empty_like(x);
+  check_statistics("layer_norm", mean, rstd, x.shape().without_last());
+  const Tensor y = Tensor::empty_like(x);
   kLayerNormApply(x.device(), rows, columns, x.contiguous(), scale_of("layer_norm", "gamma", gamma, 1, x),
                   scale_of("layer_norm", "beta", beta, 0, x), mean.contiguous(), rstd.contiguous(), y);
   return y;
@@ -102,7 +94,7 @@ ResidualLayerNorm residual_layer_norm(const Tensor& x, const Tensor& residual, c
                                       double eps, const Dropout& drop) {
   const auto [rows, columns] = rows_of("layer_norm", x);
   check_same("layer_norm", "residual", residual, x);
-  const ResidualLayerNorm result{empty_like(x), empty_like(x), statistics_of(x), statistics_of(x)};
+  const ResidualLayerNorm result{Tensor::empty_like(x), Tensor::empty_like(x), statistics_of(x), statistics_of(x)};
   kResidualLayerNorm(x.device(), rows, columns, x.contiguous(), residual.contiguous(), drop,
                      scale_of("layer_norm", "gamma", gamma, 1, x), scale_of("layer_norm", "beta", beta, 0, x), eps,
                      result.sum, result.y, result.mean, result.rstd);
@@ -113,10 +105,10 @@ LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const T
                                        const Tensor& rstd, const Tensor& residual) {
   const auto [rows, columns] = rows_of("layer_norm", x);
   check_same("layer_norm", "gradient", g, x);
-  check_statistics("layer_norm", mean, rstd, without_last(x));
+  check_statistics("layer_norm", mean, rstd, x.shape().without_last());
   if (residual.defined()) check_same("layer_norm", "residual gradient", residual, x);
   const DType dtype = compute_dtype(x.dtype());
-  const LayerNormGradients result{empty_like(x), Tensor::zeros({columns}, dtype, x.device()),
+  const LayerNormGradients result{Tensor::empty_like(x), Tensor::zeros({columns}, dtype, x.device()),
                                   Tensor::zeros({columns}, dtype, x.device())};
   kLayerNormBackward(x.device(), rows, columns, g.contiguous(), x.contiguous(),
                      scale_of("layer_norm", "gamma", gamma, 1, x), mean.contiguous(), rstd.contiguous(),
@@ -126,7 +118,7 @@ LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const T
 
 namespace {
 
-Rows batch_of(const Tensor& x) {
+Rows batch_rows(const Tensor& x) {
   if (x.rank() != 2) fail("batch_norm: needs (n, features), got {}", x.str());
   visit_floating(x.dtype(), "batch_norm", [](auto) {});
   return rows_of("batch_norm", x);
@@ -136,7 +128,7 @@ Rows batch_of(const Tensor& x) {
 
 BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
                      const Tensor& running_variance, double momentum, double eps) {
-  const auto [rows, columns] = batch_of(x);
+  const auto [rows, columns] = batch_rows(x);
   if (x.size(0) < 2) fail("batch_norm: {} has no variance; in training it needs at least two rows", x.str());
   const Tensor values = x.contiguous();
   const Tensor mean = Tensor::empty({columns}, x.dtype(), x.device());
@@ -149,7 +141,7 @@ BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, c
   };
   move("running mean", running_mean, mean);
   move("running variance", running_variance, variance * (static_cast<double>(rows) / static_cast<double>(rows - 1)));
-  const BatchNorm result{empty_like(x), mean, reciprocal(sqrt(variance + eps))};
+  const BatchNorm result{Tensor::empty_like(x), mean, reciprocal(sqrt(variance + eps))};
   kBatchNormApply(x.device(), rows, columns, values, scale_of("batch_norm", "gamma", gamma, 1, x),
                   scale_of("batch_norm", "beta", beta, 0, x), result.mean, result.rstd, result.y);
   return result;
@@ -157,9 +149,9 @@ BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, c
 
 Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                             const Tensor& variance, double eps) {
-  const auto [rows, columns] = batch_of(x);
+  const auto [rows, columns] = batch_rows(x);
   check_statistics("batch_norm", mean, variance, {columns});
-  const Tensor y = empty_like(x);
+  const Tensor y = Tensor::empty_like(x);
   kBatchNormApply(x.device(), rows, columns, x.contiguous(), scale_of("batch_norm", "gamma", gamma, 1, x),
                   scale_of("batch_norm", "beta", beta, 0, x), mean.contiguous(), reciprocal(sqrt(variance + eps)), y);
   return y;
@@ -167,10 +159,10 @@ Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& 
 
 LayerNormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                        const Tensor& rstd) {
-  const auto [rows, columns] = batch_of(x);
+  const auto [rows, columns] = batch_rows(x);
   check_same("batch_norm", "gradient", g, x);
   check_statistics("batch_norm", mean, rstd, {columns});
-  const LayerNormGradients result{empty_like(x), Tensor::zeros({columns}, x.dtype(), x.device()),
+  const LayerNormGradients result{Tensor::empty_like(x), Tensor::zeros({columns}, x.dtype(), x.device()),
                                   Tensor::zeros({columns}, x.dtype(), x.device())};
   kBatchNormBackward(x.device(), rows, columns, g.contiguous(), x.contiguous(),
                      scale_of("batch_norm", "gamma", gamma, 1, x), mean.contiguous(), rstd.contiguous(), result.dx,

@@ -22,7 +22,7 @@ Tensor rotary(const Tensor& x, const Tensor& cosines, const Tensor& sines, int64
            angles.str(), table->str());
     }
   }
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  const Tensor y = Tensor::empty_like(x);
   if (x.size() == 0) return y;
   const RotarySizes sizes = {x.size(0) * x.size(1), x.size(1), x.size(2), turned, x.size(3), back};
   kRotary(x.device(), sizes, x.contiguous(), cosines.contiguous(), sines.contiguous(), y);

@@ -10,7 +10,7 @@ BOCHNER_KERNEL(kCumsum, "cumsum", cumsum, int64_t outer, int64_t count, int64_t 
 
 Tensor cumsum(const Tensor& x, int axis, ScanOptions options) {
   axis = x.shape().checked(axis);
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  const Tensor y = Tensor::empty_like(x);
   int64_t outer = 1;
   for (int a = 0; a < axis; ++a) outer *= x.size(a);
   visit_numeric(x.dtype(), "cumsum", [](auto) {});

@@ -27,7 +27,7 @@ template <class Op>
 Tensor apply(const Op& op, const Tensor& x) {
   static constexpr Kernel kernel{Op::name, &cpu::unary<Op>, CUDA_KERNEL(unary<Op>)};
   if (must_convert(x)) return to_bf16(apply(op, to_f32(x)));
-  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  Tensor y = Tensor::empty_like(x);
   kernel(x.device(), op, make_loop({&y, &x}), x.dtype());
   return y;
 }
@@ -36,7 +36,7 @@ template <class Op>
 Tensor apply_backward(const Op& op, const Tensor& g, const Tensor& x, const Tensor& y) {
   static constexpr Kernel kernel{Op::name, &cpu::unary_backward<Op>, CUDA_KERNEL(unary_backward<Op>)};
   if (must_convert(x)) return to_bf16(apply_backward(op, to_f32(g), to_f32(x), to_f32(y)));
-  Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
+  Tensor dx = Tensor::empty_like(x);
   kernel(x.device(), op, make_loop({&dx, &g, &x, &y}), x.dtype());
   return dx;
 }
@@ -46,5 +46,6 @@ Tensor apply_backward(const Op& op, const Tensor& g, const Tensor& x, const Tens
   template Tensor apply_backward<unary::Op>(const unary::Op&, const Tensor&, const Tensor&, const Tensor&);
 BOCHNER_PLAIN_UNARY_OPS(BOCHNER_INSTANTIATE)
 BOCHNER_PARAMETRIC_UNARY_OPS(BOCHNER_INSTANTIATE)
+#undef BOCHNER_INSTANTIATE
 
 }  // namespace bochner
