@@ -104,7 +104,6 @@ function(bochner_kernel_callers)
     target_link_libraries(bochner_kernel_callers PRIVATE bochner_flags bochner::engine)
     bochner_quick_to_compile(bochner_kernel_callers)
     bochner_precompile(bochner_kernel_callers)
-    set_target_properties(bochner_kernel_callers PROPERTIES UNITY_BUILD OFF)  # each takes the place of one of the engine's
   endif()
 endfunction()
 

@@ -3,9 +3,10 @@
 # `cmake --build build --target library` and `cmake --install build --component library` leave out tests and experiments.
 include(CMakePackageConfigHelpers)
 set(bochner_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/bochner)
-set(bochner_libraries bochner_layers bochner_datasets bochner_autograd bochner_engine)  # users before those that they use
+get_property(datasets_libraries GLOBAL PROPERTY bochner_datasets_libraries)
+set(bochner_libraries bochner_layers ${datasets_libraries} bochner_autograd bochner_engine)  # users before those that they use
 add_custom_target(library DEPENDS ${bochner_libraries})
-install(TARGETS ${bochner_libraries} EXPORT bochnerTargets COMPONENT library)
+install(TARGETS ${bochner_libraries} bochner_datasets EXPORT bochnerTargets COMPONENT library)
 get_property(folders GLOBAL PROPERTY bochner_folders)
 foreach(folder ${folders})
   install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bochner COMPONENT library FILES_MATCHING PATTERN "*.h")
@@ -23,6 +24,8 @@ if(BOCHNER_NEEDS_CUDA_TOOLKIT)
   set(bochner_pc_flags "-DBOCHNER_CUDA")
   string(APPEND bochner_pc_libs " -L${CUDAToolkit_LIBRARY_DIR} -lcudart -ldl")
 endif()
+list(TRANSFORM bochner_libraries PREPEND -l OUTPUT_VARIABLE bochner_pc_own)
+list(JOIN bochner_pc_own " " bochner_pc_own)
 file(RELATIVE_PATH bochner_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(CMake/bochner.pc.in bochner.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/bochner.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)

@@ -9,7 +9,7 @@ option(BOCHNER_PRECOMPILE "Compile the standard library's headers once for all l
 if(NOT DEFINED CMAKE_UNITY_BUILD)
   set(CMAKE_UNITY_BUILD ${from_nothing})
 endif()
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 24)
 
 set(standard_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <deque> <filesystem> <functional>
   <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <string> <string_view> <utility> <vector> <fmt/format.h>)
@@ -26,7 +26,7 @@ function(bochner_precompile target)
   if("test" IN_LIST ARGN)
     set(kind test)
     list(APPEND headers <gtest/gtest.h> <nlohmann/json.hpp>)
-  elseif(BOCHNER_SANITIZE AND target MATCHES "^bochner_(engine|datasets)$")
+  elseif(BOCHNER_SANITIZE AND target MATCHES "^bochner_(engine|datasets)(_|$)")
     set(kind optimised)
   endif()
   get_target_property(type ${target} TYPE)

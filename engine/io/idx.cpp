@@ -13,7 +13,7 @@
 namespace bochner {
 namespace {
 
-constexpr std::array<std::pair<int, FileType>, 6> kTypes = {{{0x08, FileType::u8},
+constexpr std::array<std::pair<int, FileType>, 6> kIdxTypes = {{{0x08, FileType::u8},
                                                              {0x09, FileType::i8},
                                                              {0x0b, FileType::i16},
                                                              {0x0c, FileType::i32},
@@ -23,7 +23,7 @@ constexpr std::array<std::pair<int, FileType>, 6> kTypes = {{{0x08, FileType::u8
 constexpr int64_t kLargestArray = int64_t{1} << 32;  ///< bytes; a small packed file can unpack to very many
 
 std::optional<FileType> type_with(int code) {
-  for (const auto& [known, type] : kTypes) {
+  for (const auto& [known, type] : kIdxTypes) {
     if (known == code) return type;
   }
   return std::nullopt;
@@ -73,7 +73,7 @@ Tensor read(ByteSource& source) {
 void encode(ByteSink& sink, const Tensor& tensor) {
   if (!tensor.defined()) fail("idx: no tensor to write; only defined tensors can be saved");
   uint32_t magic = 0;
-  for (const auto& [code, type] : kTypes) {
+  for (const auto& [code, type] : kIdxTypes) {
     if (type == file_type_of(tensor.dtype())) magic = static_cast<uint32_t>(code) << 8;
   }
   if (magic == 0) fail("idx: the format has no type {}; cast the tensor first", name_of(tensor.dtype()));

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "datasets/text/documents.h"
+#include "datasets/corpora/documents.h"
 #include "datasets/tokenizers/wordpiece.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/matmul.h"

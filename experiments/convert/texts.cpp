@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "datasets/corpora/token_cache.h"
 #include "datasets/glue/encode.h"
 #include "datasets/loader.h"
-#include "datasets/text/token_cache.h"
 #include "engine/error.h"
 
 namespace bochner::convert {

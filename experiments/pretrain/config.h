@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "datasets/text/token_cache.h"
+#include "datasets/corpora/token_cache.h"
 #include "experiments/common/program/options.h"
 #include "experiments/learners/mechanism_config.h"
 #include "experiments/learners/optim_config.h"

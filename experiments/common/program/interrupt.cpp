@@ -28,7 +28,7 @@ std::atomic<bool> quiet = false;
 /// The messages, as a stack.
 constexpr int kNotes = 8;
 std::array<std::array<char, 1024>, kNotes> notes = {{{"interrupted; nothing was written"}}};
-std::atomic<int> note = 0;
+std::atomic<int> current_note = 0;
 
 /// Two SIGINT within this time are one: timeout(1) sends each signal twice.
 constexpr int64_t kOnePress = 250'000'000;
@@ -62,7 +62,7 @@ int code_of(int signal) { return signal == SIGUSR1 || signal == SIGTERM ? kReque
 void leave_now() {
   if (leaving.exchange(true)) return;
   remove_temporaries();
-  say_line("warning: ", notes[static_cast<size_t>(note.load())].data());
+  say_line("warning: ", notes[static_cast<size_t>(current_note.load())].data());
   _exit(code_of(latest_signal));
 }
 
@@ -122,7 +122,7 @@ void leave_because(const std::string& message, const std::function<void()>& last
   if (!message.empty()) {
     quiet = false;
     say_line("error: ", message.c_str());
-    if (note > 0) say_line("", notes[static_cast<size_t>(note.load())].data());
+    if (current_note > 0) say_line("", notes[static_cast<size_t>(current_note.load())].data());
   }
   last();
   _exit(1);
@@ -136,14 +136,14 @@ StopLater::~StopLater() {
   if (--delays == 0 && interrupted() && std::uncaught_exceptions() == 0) leave_now();
 }
 
-StopNote::StopNote(const std::string& text) : before_(note) {
+StopNote::StopNote(const std::string& text) : before_(current_note) {
   BOCHNER_ASSERT(before_ + 1 < kNotes);
   auto& place = notes[static_cast<size_t>(before_) + 1];
   place.fill('\0');
   std::memcpy(place.data(), text.data(), std::min(text.size(), place.size() - 1));
-  note = before_ + 1;
+  current_note = before_ + 1;
 }
 
-StopNote::~StopNote() { note = before_; }
+StopNote::~StopNote() { current_note = before_; }
 
 }  // namespace bochner

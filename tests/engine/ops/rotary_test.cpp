@@ -13,11 +13,11 @@
 namespace bochner {
 namespace {
 
-struct Call {
+struct Turned {
   Tensor x, cosines, sines;
 };
 
-Call call(const Shape& shape, DType dtype) {
+Turned call(const Shape& shape, DType dtype) {
   Generator draws(1);
   const Tensor angles = normal({shape[1], shape[3] / 2}, draws, 0, 3, DType::f64);
   const DType tables = dtype == DType::bf16 ? DType::f32 : dtype;
@@ -26,7 +26,7 @@ Call call(const Shape& shape, DType dtype) {
 
 TEST(RotaryOp, MultipliesPairsAsComplexNumbers) {
   const Shape shape{2, 3, 5, 6};
-  const Call given = call(shape, DType::f64);
+  const Turned given = call(shape, DType::f64);
   const std::vector<double> x = given.x.to_vector<double>();
   const std::vector<double> cosines = given.cosines.to_vector<double>();
   const std::vector<double> sines = given.sines.to_vector<double>();
@@ -44,7 +44,7 @@ TEST(RotaryOp, MultipliesPairsAsComplexNumbers) {
 }
 
 TEST(RotaryOp, TurnsBack) {
-  const Call given = call({2, 3, 2, 8}, DType::f64);
+  const Turned given = call({2, 3, 2, 8}, DType::f64);
   const Tensor there = rotary(given.x, given.cosines, given.sines, 2);
   const Tensor back = rotary(there, given.cosines, given.sines, 2, true);
   EXPECT_LT(amax(abs(back - given.x)).item(), 1e-15);
@@ -52,7 +52,7 @@ TEST(RotaryOp, TurnsBack) {
 
 TEST(RotaryOp, RoundsOnceInBf16) {
   for (const int64_t dim : {2, 6, 32, 64, 70}) {
-    const Call given = call({2, 3, 4, dim}, DType::bf16);
+    const Turned given = call({2, 3, 4, dim}, DType::bf16);
     const Tensor found = rotary(given.x, given.cosines, given.sines, 3);
     const Tensor wanted = rotary(given.x.cast(DType::f32), given.cosines, given.sines, 3).cast(DType::bf16);
     EXPECT_EQ(found.cast(DType::f32).to_vector<float>(), wanted.cast(DType::f32).to_vector<float>()) << dim;
@@ -60,7 +60,7 @@ TEST(RotaryOp, RoundsOnceInBf16) {
 }
 
 TEST(RotaryOp, DoesNotDependOnThreads) {
-  const Call given = call({3, 700, 6, 32}, DType::f32);
+  const Turned given = call({3, 700, 6, 32}, DType::f32);
   set_threads(1);
   const std::vector<float> alone = rotary(given.x, given.cosines, given.sines, 4).to_vector<float>();
   set_threads(3);

@@ -1,4 +1,4 @@
-#include "datasets/text/documents.h"
+#include "datasets/corpora/documents.h"
 
 #include <algorithm>
 

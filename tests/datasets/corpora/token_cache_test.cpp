@@ -1,10 +1,10 @@
 // Texts as documents, and as tokens on disk: what is read of files, folders and archives, what is held out, that the
 // cache is whole or absent, made once, and refused where it is damaged.
-#include "datasets/text/token_cache.h"
+#include "datasets/corpora/token_cache.h"
 
 #include <gtest/gtest.h>
 
-#include "datasets/text/documents.h"
+#include "datasets/corpora/documents.h"
 #include "datasets/tokenizers/wordpiece_training.h"
 #include "engine/io/data_log.h"
 #include "tests/files.h"

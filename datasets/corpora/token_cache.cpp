@@ -1,11 +1,11 @@
-#include "datasets/text/token_cache.h"
+#include "datasets/corpora/token_cache.h"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <map>
 
-#include "datasets/text/documents.h"
+#include "datasets/corpora/documents.h"
 #include "datasets/tokenizers/wordpiece_training.h"
 #include "engine/error.h"
 #include "engine/io/data_log.h"
