@@ -63,4 +63,15 @@ std::vector<std::pair<std::string, Tensor>> sample_layouts(const Shape& shape, u
   return layouts;
 }
 
+OpInfo describe_on_layouts(uint64_t seed, const char* name, const char* equation, const std::vector<Shape>& shapes,
+                           const std::function<Variable(const Variable&)>& f) {
+  OpInfo info{name, equation, "", {}, {}};
+  for (const Shape& shape : shapes) {
+    for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
+      info.samples.push_back({label, {x}, [f](const std::vector<Variable>& in) { return f(in[0]); }});
+    }
+  }
+  return info;
+}
+
 }  // namespace bochner

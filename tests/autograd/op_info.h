@@ -3,7 +3,7 @@
 // both devices.
 //
 // To add one, describe the op in a file of tests/autograd/ops or tests/autograd/fused, named as the file of its
-// derivative, which ends in `const bool kDescribed = add_family(describe_x);`.
+// derivative, which ends in `const bool kXDescribed = add_family(describe_x);`.
 #pragma once
 
 #include <functional>
@@ -47,6 +47,9 @@ Tensor sample_values(const Shape& shape, uint64_t seed, double low = -2, double 
 /// The layouts that every op must cope with: contiguous, transposed and strided views of one shape, labelled.
 std::vector<std::pair<std::string, Tensor>> sample_layouts(const Shape& shape, uint64_t seed, double low = -2,
                                                            double high = 2, double margin = 0.05);
+/// An op of one input, with samples in all layouts of these shapes; `seed` is that of the first.
+OpInfo describe_on_layouts(uint64_t seed, const char* name, const char* equation, const std::vector<Shape>& shapes,
+                           const std::function<Variable(const Variable&)>& f);
 
 /// A tensor that a sample has beside its inputs (labels, a mask), moved to their device and, if it is floating,
 /// converted to their type; undefined stays undefined.

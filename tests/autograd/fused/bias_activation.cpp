@@ -31,6 +31,6 @@ void describe_bias_activation(OpInfos& infos) {
   infos.push_back(info);
 }
 
-const bool kDescribed = add_family(describe_bias_activation);
+const bool kBiasActivationDescribed = add_family(describe_bias_activation);
 
 }  // namespace bochner

@@ -74,6 +74,6 @@ void describe_cross_entropy(OpInfos& infos) {
   infos.push_back(squared);
 }
 
-const bool kDescribed = add_family(describe_cross_entropy);
+const bool kCrossEntropyDescribed = add_family(describe_cross_entropy);
 
 }  // namespace bochner

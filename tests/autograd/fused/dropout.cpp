@@ -32,6 +32,6 @@ void describe_dropout(OpInfos& infos) {
   infos.push_back(sum);
 }
 
-const bool kDescribed = add_family(describe_dropout);
+const bool kDropoutDescribed = add_family(describe_dropout);
 
 }  // namespace bochner

@@ -55,6 +55,6 @@ void describe_embedding(OpInfos& infos) {
   infos.push_back(placed);
 }
 
-const bool kDescribed = add_family(describe_embedding);
+const bool kEmbeddingDescribed = add_family(describe_embedding);
 
 }  // namespace bochner

@@ -53,6 +53,6 @@ void describe_feed_forward(OpInfos& infos) {
   infos.push_back(info);
 }
 
-const bool kDescribed = add_family(describe_feed_forward);
+const bool kFeedForwardDescribed = add_family(describe_feed_forward);
 
 }  // namespace bochner

@@ -102,6 +102,6 @@ void describe_kernel_attention(OpInfos& infos) {
   infos.push_back(info);
 }
 
-const bool kDescribed = add_family(describe_kernel_attention);
+const bool kKernelAttentionDescribed = add_family(describe_kernel_attention);
 
 }  // namespace bochner

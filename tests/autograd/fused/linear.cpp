@@ -73,6 +73,6 @@ void describe_linear(OpInfos& infos) {
   infos.push_back(info);
 }
 
-const bool kDescribed = add_family(describe_linear);
+const bool kLinearDescribed = add_family(describe_linear);
 
 }  // namespace bochner

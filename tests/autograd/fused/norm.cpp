@@ -97,6 +97,6 @@ void describe_norm(OpInfos& infos) {
   infos.push_back(batch_info());
 }
 
-const bool kDescribed = add_family(describe_norm);
+const bool kNormDescribed = add_family(describe_norm);
 
 }  // namespace bochner

@@ -72,6 +72,6 @@ void describe_softmax_attention(OpInfos& infos) {
   infos.push_back(info);
 }
 
-const bool kDescribed = add_family(describe_softmax_attention);
+const bool kSoftmaxAttentionDescribed = add_family(describe_softmax_attention);
 
 }  // namespace bochner

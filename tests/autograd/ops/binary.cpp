@@ -88,6 +88,6 @@ void describe_binary(OpInfos& infos) {
   infos.push_back(gather);
 }
 
-const bool kDescribed = add_family(describe_binary);
+const bool kBinaryDescribed = add_family(describe_binary);
 
 }  // namespace bochner

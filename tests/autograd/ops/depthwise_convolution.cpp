@@ -16,7 +16,7 @@ Variable shifted(const Variable& x, int64_t t, int64_t width) {
   return slice(pad(x, {0, 0, half, 0}, {0, 0, half, 0}), 2, t, t + x.size(2));
 }
 
-Variable composed(const Variable& x, const Variable& taps, bool back) {
+Variable convolution_composed(const Variable& x, const Variable& taps, bool back) {
   const int64_t width = taps.size(1);
   Variable y = x * Variable(Tensor::scalar(0, x.dtype(), x.device()));
   for (int64_t t = 0; t < width; ++t) {
@@ -59,7 +59,7 @@ void describe_depthwise_convolution(OpInfos& infos) {
           {label,
            {x, sample_values({shape[1], width}, ++seed)},
            [=](const std::vector<Variable>& in) { return depthwise_convolution(in[0], in[1], back); },
-           [=](const std::vector<Variable>& in) { return composed(in[0], in[1], back); }});
+           [=](const std::vector<Variable>& in) { return convolution_composed(in[0], in[1], back); }});
       taps.samples.push_back(
           {label,
            {x, sample_values(shape, ++seed)},
@@ -85,6 +85,6 @@ void describe_depthwise_convolution(OpInfos& infos) {
   infos.push_back(taps);
 }
 
-const bool kDescribed = add_family(describe_depthwise_convolution);
+const bool kDepthwiseConvolutionDescribed = add_family(describe_depthwise_convolution);
 
 }  // namespace bochner

@@ -20,6 +20,6 @@ void describe_hadamard(OpInfos& infos) {
   infos.push_back(info);
 }
 
-const bool kDescribed = add_family(describe_hadamard);
+const bool kHadamardDescribed = add_family(describe_hadamard);
 
 }  // namespace bochner

@@ -134,6 +134,6 @@ void describe_index(OpInfos& infos) {
   describe_places(infos);
 }
 
-const bool kDescribed = add_family(describe_index);
+const bool kIndexDescribed = add_family(describe_index);
 
 }  // namespace bochner

@@ -121,6 +121,6 @@ void describe_linalg(OpInfos& infos) {
                                   }));
 }
 
-const bool kDescribed = add_family(describe_linalg);
+const bool kLinalgDescribed = add_family(describe_linalg);
 
 }  // namespace bochner

@@ -39,6 +39,6 @@ void describe_matmul(OpInfos& infos) {
   infos.push_back(info);
 }
 
-const bool kDescribed = add_family(describe_matmul);
+const bool kMatmulDescribed = add_family(describe_matmul);
 
 }  // namespace bochner

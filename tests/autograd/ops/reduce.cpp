@@ -74,6 +74,6 @@ void describe_reduce(OpInfos& infos) {
       describe_along("logsumexp", "y = ln sum_j e^(x_j)", [](auto& x, int axis) { return logsumexp(x, axis); }));
 }
 
-const bool kDescribed = add_family(describe_reduce);
+const bool kReduceDescribed = add_family(describe_reduce);
 
 }  // namespace bochner

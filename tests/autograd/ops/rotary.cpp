@@ -10,7 +10,7 @@
 namespace bochner {
 namespace {
 
-Variable composed(const Variable& x, const Tensor& cosines, const Tensor& sines, int64_t turned) {
+Variable rotary_composed(const Variable& x, const Tensor& cosines, const Tensor& sines, int64_t turned) {
   const int64_t half = x.size(3) / 2;
   const Variable head = slice(x, 2, 0, turned);
   const Variable a = slice(head, 3, 0, half);
@@ -39,7 +39,7 @@ void describe_rotary(OpInfos& infos) {
                                 return rotary(in[0], beside(in[0], c), beside(in[0], s), turned, back);
                               },
                               [=](const std::vector<Variable>& in) {
-                                return composed(in[0], beside(in[0], c), beside(in[0], back ? -s : s), turned);
+                                return rotary_composed(in[0], beside(in[0], c), beside(in[0], back ? -s : s), turned);
                               }});
     }
   }
@@ -52,6 +52,6 @@ void describe_rotary(OpInfos& infos) {
   infos.push_back(info);
 }
 
-const bool kDescribed = add_family(describe_rotary);
+const bool kRotaryDescribed = add_family(describe_rotary);
 
 }  // namespace bochner

@@ -24,6 +24,6 @@ void describe_scan(OpInfos& infos) {
   infos.push_back(info);
 }
 
-const bool kDescribed = add_family(describe_scan);
+const bool kScanDescribed = add_family(describe_scan);
 
 }  // namespace bochner

@@ -35,6 +35,6 @@ void describe_sort(OpInfos& infos) {
   infos.push_back(top);
 }
 
-const bool kDescribed = add_family(describe_sort);
+const bool kSortDescribed = add_family(describe_sort);
 
 }  // namespace bochner

@@ -33,6 +33,6 @@ void describe_unary(OpInfos& infos) {
 #undef BOCHNER_DESCRIBE
 }
 
-const bool kDescribed = add_family(describe_unary);
+const bool kUnaryDescribed = add_family(describe_unary);
 
 }  // namespace bochner
