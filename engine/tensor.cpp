@@ -21,13 +21,9 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
 
-Tensor Tensor::empty_like(const Tensor& x) {
-  return x.defined() ? empty(x.shape(), x.dtype(), x.device()) : Tensor();
-}
+Tensor Tensor::empty_like(const Tensor& x) { return x.defined() ? empty(x.shape(), x.dtype(), x.device()) : Tensor(); }
 
-Tensor Tensor::zeros_like(const Tensor& x) {
-  return x.defined() ? zeros(x.shape(), x.dtype(), x.device()) : Tensor();
-}
+Tensor Tensor::zeros_like(const Tensor& x) { return x.defined() ? zeros(x.shape(), x.dtype(), x.device()) : Tensor(); }
 
 Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device) {
   Tensor tensor = empty(shape, dtype, device);

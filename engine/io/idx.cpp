@@ -14,11 +14,11 @@ namespace bochner {
 namespace {
 
 constexpr std::array<std::pair<int, FileType>, 6> kIdxTypes = {{{0x08, FileType::u8},
-                                                             {0x09, FileType::i8},
-                                                             {0x0b, FileType::i16},
-                                                             {0x0c, FileType::i32},
-                                                             {0x0d, FileType::f32},
-                                                             {0x0e, FileType::f64}}};
+                                                                {0x09, FileType::i8},
+                                                                {0x0b, FileType::i16},
+                                                                {0x0c, FileType::i32},
+                                                                {0x0d, FileType::f32},
+                                                                {0x0e, FileType::f64}}};
 
 constexpr int64_t kLargestArray = int64_t{1} << 32;  ///< bytes; a small packed file can unpack to very many
 

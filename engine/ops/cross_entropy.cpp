@@ -11,10 +11,10 @@ BOCHNER_KERNEL(kCrossEntropy, "cross_entropy", cross_entropy, int64_t rows, int6
 BOCHNER_KERNEL(kCrossEntropyBackward, "cross_entropy", cross_entropy_backward, int64_t rows, int64_t classes,
                const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& logsumexp,
                const CrossEntropyOptions& options, const Tensor& dx);
-BOCHNER_KERNEL(kBinaryCrossEntropy, "binary_cross_entropy", binary_cross_entropy, const Tensor& x, const Tensor& targets,
-               const Tensor& loss);
-BOCHNER_KERNEL(kBinaryCrossEntropyBackward, "binary_cross_entropy", binary_cross_entropy_backward, const Tensor& g, const Tensor& x,
-               const Tensor& targets, const Tensor& dx);
+BOCHNER_KERNEL(kBinaryCrossEntropy, "binary_cross_entropy", binary_cross_entropy, const Tensor& x,
+               const Tensor& targets, const Tensor& loss);
+BOCHNER_KERNEL(kBinaryCrossEntropyBackward, "binary_cross_entropy", binary_cross_entropy_backward, const Tensor& g,
+               const Tensor& x, const Tensor& targets, const Tensor& dx);
 BOCHNER_KERNEL(kSquared, "mean_squared_error", mean_squared_error, const Tensor& x, const Tensor& targets,
                const Tensor& loss);
 BOCHNER_KERNEL(kSquaredBackward, "mean_squared_error", mean_squared_error_backward, const Tensor& g, const Tensor& x,
@@ -49,7 +49,8 @@ Tensor loss_gradient(const char* op, const Tensor& g, const Tensor& x) {
 
 CrossEntropy cross_entropy(const Tensor& x, const Tensor& labels, const CrossEntropyOptions& options) {
   check(x, labels, options);
-  const CrossEntropy result{Tensor::empty({}, x.dtype(), x.device()), Tensor::empty(x.shape().without_last(), x.dtype(), x.device())};
+  const CrossEntropy result{Tensor::empty({}, x.dtype(), x.device()),
+                            Tensor::empty(x.shape().without_last(), x.dtype(), x.device())};
   kCrossEntropy(x.device(), labels.size(), x.size(-1), x.contiguous(), labels.cast(DType::i64).contiguous(), options,
                 result.loss, result.logsumexp);
   return result;
@@ -76,7 +77,8 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& targets) {
 Tensor binary_cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& targets) {
   check_pair("binary_cross_entropy", x, targets);
   const Tensor dx = Tensor::empty_like(x);
-  kBinaryCrossEntropyBackward(x.device(), loss_gradient("binary_cross_entropy", g, x), x.contiguous(), targets.contiguous(), dx);
+  kBinaryCrossEntropyBackward(x.device(), loss_gradient("binary_cross_entropy", g, x), x.contiguous(),
+                              targets.contiguous(), dx);
   return dx;
 }
 

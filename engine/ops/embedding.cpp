@@ -11,8 +11,8 @@ namespace bochner {
 // zeros, and an Error at the next read by the host.
 BOCHNER_KERNEL(kEmbedding, "embedding", embedding, const Tensor& table, const Tensor& ids, const Tensor& positions,
                const Tensor& y);
-BOCHNER_KERNEL(kEmbeddingBackward, "embedding_backward", embedding_backward, const Tensor& g, const Tensor& ids, int64_t padding,
-               const Tensor& dtable);
+BOCHNER_KERNEL(kEmbeddingBackward, "embedding_backward", embedding_backward, const Tensor& g, const Tensor& ids,
+               int64_t padding, const Tensor& dtable);
 
 namespace {
 
@@ -55,7 +55,8 @@ Tensor embedding_at(const Tensor& table, const Tensor& ids, const Tensor& positi
 Tensor embedding_backward(const Tensor& g, const Tensor& ids, int64_t entries, int64_t padding) {
   const Tensor places = checked_ids(ids);
   if (g.rank() == 0) fail("embedding: the gradient {} has no axis to sum along", g.str());
-  if (!(g.shape().without_last() == ids.shape())) fail("embedding: the gradient {} does not fit ids {}", g.str(), ids.str());
+  if (!(g.shape().without_last() == ids.shape()))
+    fail("embedding: the gradient {} does not fit ids {}", g.str(), ids.str());
   const Tensor dtable = Tensor::empty({entries, g.size(-1)}, g.dtype(), g.device());
   kEmbeddingBackward(g.device(), g.contiguous(), places, padding, dtable);
   return dtable;

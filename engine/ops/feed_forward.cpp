@@ -94,12 +94,13 @@ FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, con
     fail("feed_forward: mean {} and rstd {} do not fit x {}", mean.str(), rstd.str(), x.str());
   const FeedForwardGradients result{
       Tensor::zeros_like(x),
-      {Tensor::zeros_like(weights.gamma), Tensor::zeros_like(weights.beta), Tensor::zeros_like(need_w ? weights.w1 : Tensor()),
-       Tensor::zeros_like(weights.b1), Tensor::zeros_like(need_w ? weights.w2 : Tensor()), Tensor::zeros_like(weights.b2)}};
+      {Tensor::zeros_like(weights.gamma), Tensor::zeros_like(weights.beta),
+       Tensor::zeros_like(need_w ? weights.w1 : Tensor()), Tensor::zeros_like(weights.b1),
+       Tensor::zeros_like(need_w ? weights.w2 : Tensor()), Tensor::zeros_like(weights.b2)}};
   if (has_work(sizes)) {
     work::add_flops((need_w ? 8 : 4) * products_of(sizes));
     kFeedForwardBackward(x.device(), sizes, g.contiguous(), x.contiguous(), norm ? mean.contiguous() : mean,
-              norm ? rstd.contiguous() : rstd, complete(weights, sizes, x), options, result);
+                         norm ? rstd.contiguous() : rstd, complete(weights, sizes, x), options, result);
   }
   return result;
 }

@@ -80,7 +80,7 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
   if (has_work(sizes)) {
     work::add_flops(2 * products_of(sizes));
     kLinear(x.device(), sizes, x.contiguous(), complete(weights, sizes, x), contiguous_or_undefined(residual), spec,
-             result);
+            result);
   }
   return result;
 }
@@ -97,8 +97,8 @@ LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearRe
     fail("linear: behind relu the y of {} is needed; pass what linear() returned", g.shape().str());
   if (!has_work(sizes)) {
     return {Tensor::zeros_like(x),
-            {Tensor::zeros_like(weights.gamma), Tensor::zeros_like(weights.beta), Tensor::zeros_like(needs.w ? weights.w : Tensor()),
-             Tensor::zeros_like(needs.b ? weights.b : Tensor())}};
+            {Tensor::zeros_like(weights.gamma), Tensor::zeros_like(weights.beta),
+             Tensor::zeros_like(needs.w ? weights.w : Tensor()), Tensor::zeros_like(needs.b ? weights.b : Tensor())}};
   }
   const auto empty_like = [](const Tensor& t, bool needed = true) {
     return t.defined() && needed ? Tensor::empty_like(t) : Tensor();

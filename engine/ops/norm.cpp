@@ -68,7 +68,9 @@ void check_statistics(const char* op, const Tensor& mean, const Tensor& rstd, co
 }
 
 /// One number for each row, in the type that x is computed in.
-Tensor statistics_of(const Tensor& x) { return Tensor::zeros(x.shape().without_last(), compute_dtype(x.dtype()), x.device()); }
+Tensor statistics_of(const Tensor& x) {
+  return Tensor::zeros(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
+}
 
 }  // namespace
 

@@ -14,9 +14,10 @@ namespace bochner {
 BOCHNER_KERNEL(kKernelAttention, "kernel_attention", kernel_attention, const KernelAttentionSpec& spec, const Tensor& Q,
                const Tensor& K, const Tensor& V, const Frequencies& Omega, const Tensor& keys,
                const KernelAttentionResult& to);
-BOCHNER_KERNEL(kKernelAttentionBackward, "kernel_attention_backward", kernel_attention_backward, const KernelAttentionSpec& spec,
-               const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V, const Frequencies& Omega,
-               const Tensor& keys, const KernelAttentionResult& forward, const KernelAttentionGradients& to);
+BOCHNER_KERNEL(kKernelAttentionBackward, "kernel_attention_backward", kernel_attention_backward,
+               const KernelAttentionSpec& spec, const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
+               const Frequencies& Omega, const Tensor& keys, const KernelAttentionResult& forward,
+               const KernelAttentionGradients& to);
 
 namespace {
 
@@ -133,8 +134,8 @@ KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, W Omega, T keys
   result.state = Tensor::empty({B, H, states, kernel_attention_state_size(F, E)}, compute_dtype(Q.dtype()), Q.device());
   if (spec.renormalise) result.denominator = Tensor::empty({B, H, Lq}, compute_dtype(Q.dtype()), Q.device());
   work::add_flops(2 * products_of(spec, Q, K, V, Omega));
-  kKernelAttention(Q.device(), spec, with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), contiguous(Omega), keys,
-           result);
+  kKernelAttention(Q.device(), spec, with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), contiguous(Omega),
+                   keys, result);
   return result;
 }
 
@@ -161,8 +162,8 @@ KernelAttentionGradients kernel_attention_backward(Spec spec, T dO, T Q, T K, T 
     to.dOmega = Tensor::empty(Omega.values.shape(), Omega.values.dtype(), Q.device());
   }
   work::add_flops(4 * products_of(spec, Q, K, V, Omega));
-  kKernelAttentionBackward(Q.device(), spec, with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V),
-            contiguous(Omega), keys, forward, to);
+  kKernelAttentionBackward(Q.device(), spec, with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K),
+                           with_whole_rows(V), contiguous(Omega), keys, forward, to);
   return to;
 }
 

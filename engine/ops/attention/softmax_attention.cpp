@@ -7,12 +7,13 @@
 
 namespace bochner {
 
-BOCHNER_KERNEL(kSoftmaxAttention, "softmax_attention", softmax_attention, const Tensor& Q, const Tensor& K, const Tensor& V,
-               const Tensor& key_mask, const SoftmaxAttentionOptions& options, const Tensor& O,
+BOCHNER_KERNEL(kSoftmaxAttention, "softmax_attention", softmax_attention, const Tensor& Q, const Tensor& K,
+               const Tensor& V, const Tensor& key_mask, const SoftmaxAttentionOptions& options, const Tensor& O,
                const Tensor& logsumexp);
-BOCHNER_KERNEL(kSoftmaxAttentionBackward, "softmax_attention_backward", softmax_attention_backward, const Tensor& dO, const Tensor& Q,
-               const Tensor& K, const Tensor& V, const Tensor& key_mask, const SoftmaxAttended& attended,
-               const SoftmaxAttentionOptions& options, const AttentionGradients& grads);
+BOCHNER_KERNEL(kSoftmaxAttentionBackward, "softmax_attention_backward", softmax_attention_backward, const Tensor& dO,
+               const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
+               const SoftmaxAttended& attended, const SoftmaxAttentionOptions& options,
+               const AttentionGradients& grads);
 
 namespace {
 
@@ -44,8 +45,8 @@ SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor
       attention_output(kOp, {Q.size(0), Q.size(1), Q.size(2), V.size(3)}, Q, to),
       Tensor::empty({Q.size(0), Q.size(1), Q.size(2)}, compute_dtype(Q.dtype()), Q.device())};
   work::add_flops(2 * products_of(Q, K, V, options));
-  kSoftmaxAttention(Q.device(), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask, options, attended.O,
-           attended.logsumexp);
+  kSoftmaxAttention(Q.device(), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask, options,
+                    attended.O, attended.logsumexp);
   return attended;
 }
 
@@ -58,8 +59,8 @@ AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q,
   }
   const AttentionGradients grads = attention_gradients(kOp, Q, K, V, to);
   work::add_flops(4 * products_of(Q, K, V, options));
-  kSoftmaxAttentionBackward(Q.device(), with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask,
-            SoftmaxAttended{with_whole_rows(attended.O), attended.logsumexp}, options, grads);
+  kSoftmaxAttentionBackward(Q.device(), with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V),
+                            key_mask, SoftmaxAttended{with_whole_rows(attended.O), attended.logsumexp}, options, grads);
   return grads;
 }
 
