@@ -184,14 +184,14 @@ check_consumer() {
 
 # link_consumer FOLDER: with the archives of build/ in the place of those that it would compile, and without anything else.
 link_consumer() {
-  local archive
+  local from
   if ninja -C "$1" -t targets all | grep -E '(test_|lra|fuzz_|kernels:)'; then
     say 'a project around Bochner builds its tests or programs'
     return 1
   fi
   ninja -C "$1" CMakeFiles/consumer.dir/main.cpp.o >&2
-  for archive in engine autograd layers datasets; do
-    cp "$build/$archive/libbochner_$archive.a" "$1/bochner/$archive/"
+  for from in engine autograd layers datasets; do
+    cp "$build/$from"/libbochner_*.a "$1/bochner/$from/"
   done
   (cd "$1" && bash -c "$(ninja -t commands consumer | tail -n 1)")
 }
