@@ -17,6 +17,7 @@ using unicode::CodeRange;
 
 constexpr uint32_t kUnassigned = 0x400;
 constexpr uint32_t kPrivate = 0xF00;
+constexpr int kParts = 32;  // the most characters that NFD makes of one is 4, of NFKD 18
 
 bool is_in(uint32_t code, std::span<const CodeRange> ranges) {
   const auto past = std::upper_bound(ranges.begin(), ranges.end(), code,
@@ -65,60 +66,61 @@ uint8_t combining_class(uint32_t code) {
   return static_cast<uint8_t>(property->combining_class);
 }
 
-std::vector<uint32_t> decomposed(uint32_t code) {
-  if (is_in(code, unicode::kWhole)) return {code};
-  std::array<utf8proc_int32_t, 32> to{};
+/// NFD of one character, or the character itself, in `to`.
+std::span<const utf8proc_int32_t> decomposed(uint32_t code, bool nfd, std::span<utf8proc_int32_t, kParts> to) {
+  to[0] = static_cast<utf8proc_int32_t>(code);
+  if (!nfd || is_in(code, unicode::kWhole)) return to.first(1);
   int boundary = 0;
   const auto flags = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
-  const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), to.data(),
-                                             static_cast<utf8proc_ssize_t>(to.size()), flags, &boundary);
-  BOCHNER_ASSERT(count >= 0 && count <= static_cast<utf8proc_ssize_t>(to.size()));
-  return {to.begin(), to.begin() + count};
+  const auto count = utf8proc_decompose_char(to[0], to.data(), kParts, flags, &boundary);
+  BOCHNER_ASSERT(count > 0 && count <= kParts);
+  return to.first(static_cast<size_t>(count));
+}
+
+uint32_t small_letter(uint32_t code) {
+  return static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)));
+}
+
+/// The one capital whose small letter is two characters: i and the dot above.
+constexpr uint32_t kCapitalIWithDot = 0x130;
+
+/// What happens to a character of NFD; its bytes are those of no character yet.
+BertCharacters::Step step_of(uint32_t code, const BertNormalizerOptions& options, bool chinese) {
+  using Kind = BertCharacters::Kind;
+  const uint8_t order = options.strip_accents ? combining_class(code) : 0;
+  if (options.strip_accents && is_accent(code)) return {order == 0 ? Kind::barrier : Kind::drop, 0, 0, 0};
+  if (is_space(code)) return {Kind::space, order, 0, 0};
+  return {chinese || is_punctuation(code) ? Kind::alone : Kind::letters, order, 0, 0};
 }
 
 }  // namespace
 
-BertCharacters::Step BertCharacters::step_of(uint32_t code, const BertNormalizerOptions& options, bool chinese) {
-  Step step{Kind::letters, 0, 0, 0};
-  if (options.strip_accents) {
-    step.combining_class = combining_class(code);
-    if (is_accent(code)) {
-      step.kind = step.combining_class == 0 ? Kind::barrier : Kind::drop;
-      step.combining_class = 0;
-      return step;
-    }
-  }
-  if (is_space(code)) {
-    step.kind = Kind::space;
-    return step;
-  }
-  if (chinese || is_punctuation(code)) step.kind = Kind::alone;
+void BertCharacters::add_bytes(uint32_t code, bool lower_case, Step& step) {
   step.offset = static_cast<uint32_t>(pool_.size());
-  if (options.lower_case && code == 0x130) {
-    pool_ += "i\xCC\x87";  // the one capital whose small letter is two characters: i and the dot above
+  if (lower_case && code == kCapitalIWithDot) {
+    pool_ += "i\xCC\x87";
   } else {
-    const auto lower = options.lower_case ? utf8proc_tolower(static_cast<utf8proc_int32_t>(code)) : 0;
-    unicode::append(options.lower_case ? static_cast<uint32_t>(lower) : code, pool_);
+    unicode::append(lower_case ? small_letter(code) : code, pool_);
   }
   step.count = static_cast<uint8_t>(pool_.size() - step.offset);
-  return step;
 }
 
 BertCharacters::Entry BertCharacters::entry_of(uint32_t code, const BertNormalizerOptions& options) {
   if (options.clean_text && is_control(code)) return {Kind::drop, 0, 0};
   if (options.clean_text && is_space(code)) return {Kind::space, 0, 0};
   const bool chinese = options.split_chinese && is_chinese(code);
-  std::vector<Step> steps;
-  for (const uint32_t part : options.strip_accents ? decomposed(code) : std::vector<uint32_t>{code}) {
-    steps.push_back(step_of(part, options, chinese));
-  }
-  if (steps.size() == 1 && steps[0].kind == Kind::letters && steps[0].combining_class == 0) {
-    std::string bytes;
-    unicode::append(code, bytes);
-    if (std::string_view(pool_).substr(steps[0].offset) == bytes) {
-      pool_.resize(steps[0].offset);
+  std::array<utf8proc_int32_t, kParts> to;
+  std::array<Step, kParts> all;
+  const auto parts = decomposed(code, options.strip_accents, to);
+  const std::span<Step> steps = std::span(all).first(parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto part = static_cast<uint32_t>(parts[i]);
+    steps[i] = step_of(part, options, chinese);
+    const bool stays = options.lower_case ? small_letter(part) == code && part != kCapitalIWithDot : part == code;
+    if (steps.size() == 1 && steps[i].kind == Kind::letters && steps[i].combining_class == 0 && stays) {
       return {Kind::itself, 0, 0};
     }
+    if (steps[i].kind == Kind::letters || steps[i].kind == Kind::alone) add_bytes(part, options.lower_case, steps[i]);
   }
   const bool plain = std::all_of(steps.begin(), steps.end(), [](const Step& s) { return s.combining_class == 0; });
   if (plain && steps.size() == 1) return {steps[0].kind, steps[0].count, steps[0].offset};

@@ -59,7 +59,7 @@ class BertCharacters {
  private:
   uint16_t page_of(uint32_t page, const BertNormalizerOptions& options);
   Entry entry_of(uint32_t code, const BertNormalizerOptions& options);
-  Step step_of(uint32_t code, const BertNormalizerOptions& options, bool chinese);
+  void add_bytes(uint32_t code, bool lower_case, Step& step);
 
   std::array<uint16_t, 0x1100> pages_{};
   std::vector<Entry> entries_;

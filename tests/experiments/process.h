@@ -2,13 +2,14 @@
 #pragma once
 
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -34,30 +35,18 @@ class Process {
 
   /// Runs in `folder`. No file it writes may pass `file_limit` bytes, where that is not 0. Runs as `user`, where that
   /// is not 0; only root may ask for it.
-  Process(const std::vector<std::string>& command, const std::filesystem::path& folder, const Variables& variables = {},
+  Process(std::vector<std::string> command, const std::filesystem::path& folder, const Variables& variables = {},
           rlim_t file_limit = 0, uid_t user = 0) {
     const std::string tag = std::to_string(getpid()) + "-" + std::to_string(counter()++);
     out_ = folder / (".stdout-" + tag);
     err_ = folder / (".stderr-" + tag);
-    std::vector<char*> arguments;
-    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));  // NOLINT
-    arguments.push_back(nullptr);
-    child_ = fork();
-    BOCHNER_ASSERT(child_ >= 0);
-    if (child_ == 0) {
-      const int out = open(out_.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
-      const int err = open(err_.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
-      if (chdir(folder.c_str()) != 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0) _exit(126);
-      for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
-      if (file_limit != 0) {
-        const rlimit limit{file_limit, file_limit};
-        setrlimit(RLIMIT_FSIZE, &limit);
-      }
-      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE}) std::signal(signal, SIG_DFL);
-      if (user != 0 && (setgid(user) != 0 || setuid(user) != 0)) _exit(126);
-      execv(arguments[0], arguments.data());
-      _exit(127);
-    }
+    const auto run_by = [&](const std::vector<std::string>& words) {
+      command.insert(command.begin(), words.begin(), words.end());
+    };
+    const std::string id = std::to_string(user);
+    if (user != 0) run_by({"/usr/bin/setpriv", "--reuid=" + id, "--regid=" + id, "--keep-groups"});
+    if (file_limit != 0) run_by({"/usr/bin/prlimit", "--fsize=" + std::to_string(file_limit)});
+    start(command, folder, environment_with(variables));
   }
   ~Process() {
     if (child_ > 0) {
@@ -95,6 +84,44 @@ class Process {
   static int& counter() {
     static int count = 0;
     return count;
+  }
+
+  static std::vector<std::string> environment_with(const Variables& variables) {
+    std::vector<std::string> lines;
+    for (char** line = environ; *line != nullptr; ++line) {
+      const std::string text = *line;
+      if (variables.count(text.substr(0, text.find('='))) == 0) lines.push_back(text);
+    }
+    for (const auto& [name, value] : variables) lines.push_back(name + "=" + value);
+    return lines;
+  }
+
+  /// posix_spawn, as fork would copy all pages of the sanitizers.
+  void start(const std::vector<std::string>& command, const std::filesystem::path& folder,
+             const std::vector<std::string>& environment) {
+    const auto pointers = [](const std::vector<std::string>& words) {
+      std::vector<char*> to;
+      for (const std::string& word : words) to.push_back(const_cast<char*>(word.c_str()));  // NOLINT
+      to.push_back(nullptr);
+      return to;
+    };
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 1, out_.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&files, 2, err_.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    posix_spawn_file_actions_addchdir_np(&files, folder.c_str());
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE}) sigaddset(&signals, signal);
+    posix_spawnattr_setsigdefault(&attributes, &signals);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    const int error = posix_spawn(&child_, command[0].c_str(), &files, &attributes, pointers(command).data(),
+                                  pointers(environment).data());
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    if (error != 0) fail("cannot start {}: {}", command[0], std::strerror(error));
   }
 
   pid_t child_ = -1;
