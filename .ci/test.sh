@@ -80,8 +80,8 @@ check_tests() {
     show_progress >&2
 }
 
-# run_tests BUILD FOLDER... : each half of a test program in one process, two at a time, on one thread but where tests ask for
-# more: a process takes longer to start than most tests. GTEST_FILTER says which tests.
+# run_tests BUILD FOLDER... : each half of a test program in one process, on one thread but where tests ask for more: a process
+# takes longer to start than most tests. Three at a time, as some of those of experiments wait. GTEST_FILTER says which tests.
 run_tests() {
   local bin=$1/bin folder count all=0
   shift
@@ -91,7 +91,7 @@ run_tests() {
   done
   # shellcheck disable=SC2016
   for folder in "$@"; do printf '%s 0\n%s 1\n' "$folder" "$folder"; done |
-    OMP_NUM_THREADS=1 xargs -P2 -L1 bash -c '
+    OMP_NUM_THREADS=1 xargs -P3 -L1 bash -c '
       set -o pipefail
       GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$2 timeout 600 "$0/test_$1" 2>&1 | sed -u "s/^/test_$1 $2: /"' "$bin" |
     only_failures "$all" | show_progress >&2

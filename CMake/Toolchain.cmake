@@ -20,6 +20,13 @@ function(bochner_quick_to_compile target)
   endif()
 endfunction()
 
+# bochner_unoptimised(TARGET): for tests, most of whose time passes in what they test.
+function(bochner_unoptimised target)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+  endif()
+endfunction()
+
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_library(BOCHNER_BLAS NAMES openblas REQUIRED
