@@ -100,24 +100,76 @@ bool has_pairs() {
   return __builtin_cpu_supports("avx512bf16") != 0;
 }
 
-__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void add_pairs(int64_t tiles, const bfloat16* a,
-                                                                               const bfloat16* b, float* c,
-                                                                               int64_t ldc) {
-  __m512 sum[kBf16Tile];
+#define BOCHNER_PAIRS __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+
+namespace {
+
+/// The first `height` of I rows of J tiles of C, of which the last has `width` columns. A begins at a row of a tile and
+/// ends within it.
+template <int I, int J>
+BOCHNER_PAIRS inline void strip(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c, int64_t ldc,
+                                bool accumulate, int64_t height, int64_t width) {
+  const auto mask = [width](int j) { return static_cast<__mmask16>(j + 1 < J ? 0xFFFFU : (1U << width) - 1U); };
+  __m512 sum[I][J];
 #pragma GCC unroll 16
-  for (int r = 0; r < kBf16Tile; ++r) sum[r] = _mm512_loadu_ps(c + r * ldc);
-  for (int64_t p = 0; p < tiles * kBf16Tile; ++p) {
-    const auto pairs = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + p * 2 * kBf16Tile));
-    const bfloat16* const from = a + p / kBf16Tile * kTileSize + p % kBf16Tile * 2;
+  for (int r = 0; r < I; ++r) {
+#pragma GCC unroll 4
+    for (int j = 0; j < J; ++j) {
+      const bool loads = accumulate && r < height;
+      sum[r][j] = _mm512_maskz_loadu_ps(loads ? mask(j) : __mmask16{0}, c + (loads ? r * ldc : 0) + j * kBf16Tile);
+    }
+  }
+  const int64_t next = tiles * kTileSize;
+  for (int64_t t = 0; t < tiles; ++t, a += kTileSize, b += kTileSize) {
+    for (int64_t p = 0; p < kBf16Tile; ++p) {
+      __m512bh right[J];
+#pragma GCC unroll 4
+      for (int j = 0; j < J; ++j) {
+        right[j] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + j * next + p * 2 * kBf16Tile));
+      }
 #pragma GCC unroll 16
-    for (int r = 0; r < kBf16Tile; ++r) {
-      int pair = 0;
-      __builtin_memcpy(&pair, from + r * kBf16Depth, sizeof(pair));
-      sum[r] = _mm512_dpbf16_ps(sum[r], reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair)), pairs);
+      for (int r = 0; r < I; ++r) {
+        int pair = 0;
+        __builtin_memcpy(&pair, a + r * kBf16Depth + p * 2, sizeof(pair));
+        const auto left = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+#pragma GCC unroll 4
+        for (int j = 0; j < J; ++j) sum[r][j] = _mm512_dpbf16_ps(sum[r][j], left, right[j]);
+      }
     }
   }
 #pragma GCC unroll 16
-  for (int r = 0; r < kBf16Tile; ++r) _mm512_storeu_ps(c + r * ldc, sum[r]);
+  for (int r = 0; r < I; ++r) {
+    if (r >= height) break;
+#pragma GCC unroll 4
+    for (int j = 0; j < J; ++j) _mm512_mask_storeu_ps(c + r * ldc + j * kBf16Tile, mask(j), sum[r][j]);
+  }
+}
+
+/// All rows of J tiles' columns of C.
+template <int I, int J>
+BOCHNER_PAIRS void strips(int64_t rows, int64_t width, int64_t tiles, const bfloat16* a, const bfloat16* b, float* c,
+                          int64_t ldc, bool accumulate) {
+  for (int64_t i = 0; i < rows; i += I) {
+    const bfloat16* const from = a + i / kBf16Tile * tiles * kTileSize + i % kBf16Tile * kBf16Depth;
+    strip<I, J>(tiles, from, b, c + i * ldc, ldc, accumulate, rows - i, width);
+  }
+}
+
+}  // namespace
+
+BOCHNER_PAIRS void product_of_pairs(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, const bfloat16* b,
+                                    float* c, int64_t ldc, bool accumulate) {
+  const int64_t tiles = ceil_div(depth, kBf16Depth);
+  constexpr int64_t kWidth = 2 * kBf16Tile;
+  for (int64_t j = 0; j < cols; j += kWidth) {
+    const int64_t remaining = cols - j;
+    const bfloat16* const from = b + j / kBf16Tile * tiles * kTileSize;
+    if (remaining > kBf16Tile) {
+      strips<8, 2>(rows, std::min(remaining, kWidth) - kBf16Tile, tiles, a, from, c + j, ldc, accumulate);
+    } else {
+      strips<16, 1>(rows, remaining, tiles, a, from, c + j, ldc, accumulate);
+    }
+  }
 }
 
 bool has_tiles() {
@@ -161,7 +213,7 @@ __attribute__((target("amx-tile,amx-bf16"))) void product_of_tiles(int64_t rows,
 
 bool has_pairs() { return false; }
 bool has_tiles() { return false; }
-void add_pairs(int64_t, const bfloat16*, const bfloat16*, float*, int64_t) {
+void product_of_pairs(int64_t, int64_t, int64_t, const bfloat16*, const bfloat16*, float*, int64_t, bool) {
   internal_failure("a processor with AVX512-BF16", __FILE__, __LINE__);
 }
 void product_of_tiles(int64_t, int64_t, int64_t, const bfloat16*, const bfloat16*, float*, int64_t, bool) {

@@ -9,8 +9,9 @@ namespace bochner::cpu::bf16_instructions {
 
 /// AVX512-BF16: Cooper Lake, Sapphire Rapids, Zen 4 and later.
 bool has_pairs();
-/// C (16 x 16) += A B of one row of `tiles` tiles of A and one column of tiles of B, in the order `pairs`.
-void add_pairs(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c, int64_t ldc);
+/// bf16_product in the order `pairs`.
+void product_of_pairs(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, const bfloat16* b, float* c,
+                      int64_t ldc, bool accumulate);
 
 /// AMX: Sapphire Rapids and later, if Linux grants the use of its registers, for which this asks.
 bool has_tiles();

@@ -171,12 +171,9 @@ void bf16_product(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, 
 void bf16_product(Bf16Order order, Bf16By by, int64_t rows, int64_t cols, int64_t depth, const bfloat16* a,
                   const bfloat16* b, float* c, int64_t ldc, bool accumulate) {
   if (by == Bf16By::instruction) {
-    if (order == Bf16Order::tiles) {
-      bf16_instructions::product_of_tiles(rows, cols, depth, a, b, c, ldc, accumulate);
-    } else {
-      product_by_tiles(rows, cols, depth, a, b, c, ldc, accumulate, bf16_instructions::add_pairs);
-    }
-    return;
+    const bool tiles = order == Bf16Order::tiles;
+    const auto product = tiles ? bf16_instructions::product_of_tiles : bf16_instructions::product_of_pairs;
+    return product(rows, cols, depth, a, b, c, ldc, accumulate);
   }
   const FlushesSmall scope;
   product_by_tiles(rows, cols, depth, a, b, c, ldc, accumulate,

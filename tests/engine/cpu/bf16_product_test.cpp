@@ -164,7 +164,7 @@ TEST(Bf16Product, FactorsArePackedFromAnyLayout) {
   }
 }
 
-TEST(Bf16Product, OddSizesStayWithinC) {
+TEST(Bf16Product, OddSizesStayWithinCAndAgreeBitForBit) {
   for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
            {1, 1, 1}, {16, 16, 32}, {17, 5, 31}, {33, 64, 100}, {64, 47, 64}, {5, 130, 3}}) {
     const std::vector<float> a = normals(m * k, 1);
@@ -175,11 +175,14 @@ TEST(Bf16Product, OddSizesStayWithinC) {
     pack_right(k, n, b.data(), {n, 1}, right.data());
     const int64_t ldc = n + 2;
     for (const Bf16Order order : kOrders) {
-      for (const Bf16By by : {Bf16By::instruction, Bf16By::ordinary}) {
-        if (by == Bf16By::instruction && !has_bf16_instruction(order)) continue;
-        for (const bool accumulate : {false, true}) {
+      for (const bool accumulate : {false, true}) {
+        std::vector<float> ordinary;
+        for (const Bf16By by : {Bf16By::ordinary, Bf16By::instruction}) {
+          if (by == Bf16By::instruction && !has_bf16_instruction(order)) continue;
           std::vector<float> c(static_cast<size_t>(m * ldc), 0.5F);
           bf16_product(order, by, m, n, k, left.data(), right.data(), c.data(), ldc, accumulate);
+          if (by == Bf16By::ordinary) ordinary = c;
+          EXPECT_EQ(c, ordinary);
           for (int64_t i = 0; i < m; ++i) {
             for (int64_t j = 0; j < ldc; ++j) {
               double sum = accumulate || j >= n ? 0.5 : 0;
