@@ -1,5 +1,7 @@
 #include "autograd/fused/feed_forward.h"
 
+#include <utility>
+
 #include "autograd/fused/bias_activation.h"
 #include "autograd/fused/dropout.h"
 #include "autograd/fused/norm.h"
@@ -34,19 +36,21 @@ Variable feed_forward_composed(const Variable& x, const FeedForwardVariables& we
 Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, const FeedForwardOptions& options) {
   const FeedForwardWeights values{weights.gamma.value(), weights.beta.value(), weights.w1.value(),
                                   weights.b1.value(),    weights.w2.value(),   weights.b2.value()};
-  const FeedForwardResult made = feed_forward(x.value(), values, options);
-  const auto backward = [inputs = inputs_of(x, weights), values, options, mean = made.mean,
-                         rstd = made.rstd](const Gradients& g) -> Gradients {
+  FeedForwardOptions asked = options;
+  asked.keep_hidden = options.keep_hidden && Tape::current() != nullptr;
+  FeedForwardResult made = feed_forward(x.value(), values, asked);
+  const std::vector<Tensor> outputs = {std::exchange(made.y, Tensor())};
+  const auto backward = [inputs = inputs_of(x, weights), values, options, made](const Gradients& g) -> Gradients {
     if (Tape* tape = Tape::current()) {
       return tape->pull_back([&](const auto& in) { return feed_forward_composed(in[0], weights_in(in), options); },
                              inputs, g[0]);
     }
-    const FeedForwardGradients grads = feed_forward_backward(g[0].value(), inputs[0].value(), mean, rstd, values,
-                                                             options, inputs[3].tracked() || inputs[5].tracked());
+    const FeedForwardGradients grads = feed_forward_backward(g[0].value(), inputs[0].value(), made, values, options,
+                                                             inputs[3].tracked() || inputs[5].tracked());
     const FeedForwardWeights& w = grads.weights;
     return {grads.dx, w.gamma, w.beta, w.w1, w.b1, w.w2, w.b2};
   };
-  return record("feed_forward", std::vector<Tensor>{made.y}, inputs_of(x, weights), backward)[0];
+  return record("feed_forward", outputs, inputs_of(x, weights), backward)[0];
 }
 
 }  // namespace bochner

@@ -103,6 +103,7 @@ class Forward {
     b1_ = weights.b1.data<T>();
     b2_ = weights.b2.data<T>();
     y_ = result.y.data<S>();
+    if (result.hidden.defined()) hidden_ = result.hidden.data<S>();
     if (!norm_) return;
     gamma_ = weights.gamma.data<T>();
     beta_ = weights.beta.data<T>();
@@ -140,6 +141,7 @@ class Forward {
         for_each_masked_row(options_.inner, inner, row * sizes_.hidden + first, rows, width, sizes_.hidden,
                             [=, this, b = b1_ + first](int64_t r, const auto& factor) {
                               T* u = h + r * h_stride;
+                              if (hidden_ != nullptr) move_row(width, u, hidden_ + (row + r) * sizes_.hidden + first);
 #pragma omp simd
                               for (int64_t j = 0; j < width; ++j) u[j] = act_.forward(u[j] + b[j]) * factor(j);
                             });
@@ -172,7 +174,7 @@ class Forward {
   bool norm_;
   const S* x_;
   const T *b1_, *b2_, *gamma_ = nullptr, *beta_ = nullptr;
-  S* y_;
+  S *y_, *hidden_ = nullptr;
   T *mean_ = nullptr, *rstd_ = nullptr;
 };
 
@@ -195,7 +197,7 @@ template <class S, class Act>
 class BackwardPass {
  public:
   using T = ComputeType<S>;
-  BackwardPass(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+  BackwardPass(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x, const FeedForwardResult& made,
                const FeedForwardWeights& weights, const FeedForwardOptions& options, const GradientLayout& layout,
                S* dx, Act act)
       : sizes_(sizes), options_(options), act_(act), layout_(layout), packed_(sizes, weights, true), dx_(dx) {
@@ -203,11 +205,12 @@ class BackwardPass {
     g_ = g.data<S>();
     x_ = x.data<S>();
     b1_ = weights.b1.data<T>();
+    if (made.hidden.defined()) hidden_ = made.hidden.data<S>();
     if (!norm_) return;
     gamma_ = weights.gamma.data<T>();
     beta_ = weights.beta.data<T>();
-    mean_ = mean.data<T>();
-    rstd_ = rstd.data<T>();
+    mean_ = made.mean.data<T>();
+    rstd_ = made.rstd.data<T>();
   }
 
   /// Rows [begin, end), whose weight gradients are added to `sums`.
@@ -243,15 +246,21 @@ class BackwardPass {
                             for (int64_t j = 0; j < width; ++j) to[j] = static_cast<T>(a[j]) * factor(j);
                           });
       add_rows(rows, dim, e, n_stride, sums + layout_.b2);
-      const Left<S> n_left = factor_of_n.left(rows, dim, n, {n_stride, 1});
+      Left<S> n_left;
+      if (hidden_ == nullptr) n_left = factor_of_n.left(rows, dim, n, {n_stride, 1});
       const Left<S> e_left = factor_of_e.left(rows, dim, e, {n_stride, 1});
       const Left<S> e_transposed = left_et.left(dim, rows, e, {1, n_stride});
       const Right<S> n_right = right_n.right(rows, dim, n, {n_stride, 1});
       for (int64_t c = 0; c < chunks_of(sizes_); ++c) {
         const int64_t first = c * kChunk;
         const int64_t width = std::min(kChunk, sizes_.hidden - first);
-        multiply<S>(rows, width, dim, n_left, packed_.w1_transposed(c), h, h_stride);  // u - b1
-        multiply<S>(rows, width, dim, e_left, packed_.w2(c), du, h_stride);            // dh
+        if (hidden_ == nullptr) {
+          multiply<S>(rows, width, dim, n_left, packed_.w1_transposed(c), h, h_stride);  // u - b1
+        } else {
+          const S* const kept = hidden_ + row * sizes_.hidden + first;
+          for (int64_t r = 0; r < rows; ++r) move_row(width, kept + r * sizes_.hidden, h + r * h_stride);
+        }
+        multiply<S>(rows, width, dim, e_left, packed_.w2(c), du, h_stride);  // dh
         for_each_masked_row(options_.inner, inner, row * sizes_.hidden + first, rows, width, sizes_.hidden,
                             [=, this, b = b1_ + first](int64_t r, const auto& factor) {
                               T* u = h + r * h_stride;
@@ -293,7 +302,7 @@ class BackwardPass {
   GradientLayout layout_;
   PackedWeights<S> packed_;
   bool norm_;
-  const S *g_, *x_;
+  const S *g_, *x_, *hidden_ = nullptr;
   const T *b1_, *gamma_ = nullptr, *beta_ = nullptr, *mean_ = nullptr, *rstd_ = nullptr;
   S* dx_;
 };
@@ -312,15 +321,15 @@ void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForw
   });
 }
 
-void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean,
-                           const Tensor& rstd, const FeedForwardWeights& weights, const FeedForwardOptions& options,
-                           const FeedForwardGradients& result) {
+void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x,
+                           const FeedForwardResult& made, const FeedForwardWeights& weights,
+                           const FeedForwardOptions& options, const FeedForwardGradients& result) {
   visit_stored(x.dtype(), "feed_forward", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
     visit_activation(options.activation, [&](const auto act) {
       const GradientLayout layout(sizes, result.weights.w1.defined());
-      const BackwardPass<S, decltype(act)> backward(sizes, g, x, mean, rstd, weights, options, layout,
-                                                    result.dx.data<S>(), act);
+      const BackwardPass<S, decltype(act)> backward(sizes, g, x, made, weights, options, layout, result.dx.data<S>(),
+                                                    act);
       const int64_t grain = rows_per_gradient<S>(sizes.rows, layout.size, tile_rows(sizes));
       const Tensor total = sum_gradients<T>(sizes.rows, grain, layout.size, backward);
       hand_out<T>(total, layout.w1, result.weights.w1);

@@ -15,7 +15,7 @@ constexpr int64_t kHeld = int64_t{1} << 26;
 
 int64_t rows_at_once(const FeedForwardSizes& sizes) { return std::max<int64_t>(1024, kHeld / sizes.hidden); }
 
-/// Replaces dh by du = dh m act'(u + b) and u by h = act(u + b) m, and sums the columns of du.
+/// Replaces dh by du = dh m act'(u + b), writes h = act(u + b) m, which may be where u is, and sums the columns of du.
 template <class S, class Act>
 struct HiddenBackward {
   using T = ComputeType<S>;
@@ -24,14 +24,15 @@ struct HiddenBackward {
   typename FactorReader<T>::Params drop;
   int64_t first, columns;
   const T* bias;
-  S *u, *dh;
+  const S* u;
+  S *h, *dh;
 
   BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
     const int64_t at = row * columns + column;
     const T factor = drops ? FactorReader<T>(drop, first + at)(first + at) : T(1);
     const T x = static_cast<T>(u[at]) + bias[column];
     const T value = static_cast<T>(dh[at]) * factor * act.derivative(x);
-    u[at] = static_cast<S>(act.forward(x) * factor);
+    h[at] = static_cast<S>(act.forward(x) * factor);
     dh[at] = static_cast<S>(value);
     sums[0] += value;
   }
@@ -77,9 +78,10 @@ void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForw
         layer_norm(count, sizes.dim, from, weights.gamma, weights.beta, options.eps, n,
                    entries(result.mean, begin, count), entries(result.rstd, begin, count));
       }
-      multiply(n, false, w1, true, h, false);
+      const Tensor u = result.hidden.defined() ? rows(result.hidden, begin, count, sizes.hidden) : h;
+      multiply(n, false, w1, true, u, false);
       visit_activation(options.activation, [&](auto act) {
-        epilogue<S>(act, options.inner, begin * sizes.hidden, h, weights.b1, Tensor(), h);
+        epilogue<S>(act, options.inner, begin * sizes.hidden, u, weights.b1, Tensor(), h);
       });
       multiply(h, false, w2, true, to, false);
       epilogue<S>(IdentityActivation{}, options.outer, begin * sizes.dim, to, weights.b2,
@@ -88,9 +90,9 @@ void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForw
   });
 }
 
-void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x, const Tensor& mean,
-                           const Tensor& rstd, const FeedForwardWeights& weights, const FeedForwardOptions& options,
-                           const FeedForwardGradients& result) {
+void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x,
+                           const FeedForwardResult& made, const FeedForwardWeights& weights,
+                           const FeedForwardOptions& options, const FeedForwardGradients& result) {
   const int64_t step = std::min(sizes.rows, rows_at_once(sizes));
   const bool norm = weights.gamma.defined();
   const auto scratch = [&](int64_t columns) { return Tensor::empty({step, columns}, x.dtype(), x.device()); };
@@ -112,16 +114,17 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
       const int64_t count = std::min(step, sizes.rows - begin);
       const Tensor from = rows(x, begin, count, sizes.dim);
       const Tensor dx = rows(result.dx, begin, count, sizes.dim);
-      const Tensor u = rows(hidden, 0, count, sizes.hidden);
+      const Tensor h = rows(hidden, 0, count, sizes.hidden);
+      const Tensor u = made.hidden.defined() ? rows(made.hidden, begin, count, sizes.hidden) : h;
       const Tensor du = rows(hidden_gradient, 0, count, sizes.hidden);
       const Tensor e = rows(outgoing, 0, count, sizes.dim);
       Tensor n = from;
       if (norm) {
         n = rows(normalised, 0, count, sizes.dim);
-        layer_norm_apply(count, sizes.dim, from, weights.gamma, weights.beta, entries(mean, begin, count),
-                         entries(rstd, begin, count), n);
+        layer_norm_apply(count, sizes.dim, from, weights.gamma, weights.beta, entries(made.mean, begin, count),
+                         entries(made.rstd, begin, count), n);
       }
-      multiply(n, false, w1, true, u, false);  // u = n W1^T
+      if (!made.hidden.defined()) multiply(n, false, w1, true, u, false);  // u = n W1^T
       strip_sums<1, T>(count, sizes.dim,
                        Masked<S>{options.outer.active(), typename FactorReader<T>::Params(options.outer),
                                  begin * sizes.dim, sizes.dim, g.data<S>() + begin * sizes.dim, e.data<S>()},
@@ -131,11 +134,12 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
         strip_sums<1, T>(
             count, sizes.hidden,
             HiddenBackward<S, Act>{act, options.inner.active(), typename FactorReader<T>::Params(options.inner),
-                                   begin * sizes.hidden, sizes.hidden, weights.b1.data<T>(), u.data<S>(), du.data<S>()},
+                                   begin * sizes.hidden, sizes.hidden, weights.b1.data<T>(), u.data<S>(), h.data<S>(),
+                                   du.data<S>()},
             {db1});
       });
       if (result.weights.w1.defined()) {
-        multiply(e, true, u, false, result.weights.w2, true);   // dW2 += e^T h
+        multiply(e, true, h, false, result.weights.w2, true);   // dW2 += e^T h
         multiply(du, true, n, false, result.weights.w1, true);  // dW1 += du^T n
       }
       multiply(du, false, w1, false, dx, false);  // dn = du W1
@@ -143,7 +147,7 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
       add(db2, result.weights.b2);
     }
     if (norm) {
-      layer_norm_backward(sizes.rows, sizes.dim, result.dx, x, weights.gamma, mean, rstd,
+      layer_norm_backward(sizes.rows, sizes.dim, result.dx, x, weights.gamma, made.mean, made.rstd,
                           options.residual ? g : Tensor(), result.dx, result.weights.gamma, result.weights.beta);
     } else if (options.residual) {
       add(g.data<S>(), result.dx);

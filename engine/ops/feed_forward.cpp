@@ -7,15 +7,14 @@
 namespace bochner {
 
 // All contiguous, of one floating type, and positive sizes. Biases are defined; mean, rstd (rows), gamma and beta are
-// undefined together for a block without norm.
+// undefined together for a block without norm. What is kept of the hidden layer is (rows, hidden), or undefined.
 
 BOCHNER_KERNEL(kFeedForward, "feed_forward", feed_forward, const FeedForwardSizes& sizes, const Tensor& x,
                const FeedForwardWeights& weights, const FeedForwardOptions& options, const FeedForwardResult& result);
 // Fills what is defined of `result`, which begins as zeros; W1 and W2 are both defined or neither.
 BOCHNER_KERNEL(kFeedForwardBackward, "feed_forward_backward", feed_forward_backward, const FeedForwardSizes& sizes,
-               const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-               const FeedForwardWeights& weights, const FeedForwardOptions& options,
-               const FeedForwardGradients& result);
+               const Tensor& g, const Tensor& x, const FeedForwardResult& made, const FeedForwardWeights& weights,
+               const FeedForwardOptions& options, const FeedForwardGradients& result);
 
 namespace {
 
@@ -64,6 +63,12 @@ double products_of(const FeedForwardSizes& sizes) {
   return static_cast<double>(sizes.rows) * static_cast<double>(sizes.dim) * static_cast<double>(sizes.hidden);
 }
 
+Shape hidden_shape(const Tensor& x, const FeedForwardSizes& sizes) {
+  Shape shape = x.shape();
+  shape[-1] = sizes.hidden;
+  return shape;
+}
+
 bool has_work(const FeedForwardSizes& sizes) { return sizes.rows > 0 && sizes.dim > 0 && sizes.hidden > 0; }
 
 }  // namespace
@@ -71,11 +76,12 @@ bool has_work(const FeedForwardSizes& sizes) { return sizes.rows > 0 && sizes.di
 FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weights, const FeedForwardOptions& options) {
   const FeedForwardSizes sizes = checked_sizes(x, weights);
   if (sizes.rows > 0 && sizes.hidden == 0) fail("feed_forward: a hidden layer of size 0 computes nothing");
-  FeedForwardResult result{Tensor::empty_like(x), {}, {}};
+  FeedForwardResult result{Tensor::empty_like(x), {}, {}, {}};
   if (weights.gamma.defined()) {
     result.mean = Tensor::zeros(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
     result.rstd = Tensor::zeros(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
   }
+  if (options.keep_hidden) result.hidden = Tensor::empty(hidden_shape(x, sizes), x.dtype(), x.device());
   if (has_work(sizes)) {
     work::add_flops(4 * products_of(sizes));
     kFeedForward(x.device(), sizes, x.contiguous(), complete(weights, sizes, x), options, result);
@@ -83,15 +89,18 @@ FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weight
   return result;
 }
 
-FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, const FeedForwardResult& made,
                                            const FeedForwardWeights& weights, const FeedForwardOptions& options,
                                            bool need_w) {
   const FeedForwardSizes sizes = checked_sizes(x, weights);
   if (!(g.shape() == x.shape()) || g.dtype() != x.dtype())
     fail("feed_forward: the gradient {} does not fit x {}", g.str(), x.str());
   const bool norm = weights.gamma.defined();
-  if (norm && (!(mean.shape() == x.shape().without_last()) || !(rstd.shape() == x.shape().without_last())))
-    fail("feed_forward: mean {} and rstd {} do not fit x {}", mean.str(), rstd.str(), x.str());
+  const Shape per_row = x.shape().without_last();
+  if (norm && (!(made.mean.shape() == per_row) || !(made.rstd.shape() == per_row)))
+    fail("feed_forward: mean {} and rstd {} do not fit x {}", made.mean.str(), made.rstd.str(), x.str());
+  if (made.hidden.defined() && (!(made.hidden.shape() == hidden_shape(x, sizes)) || made.hidden.dtype() != x.dtype()))
+    fail("feed_forward: what was kept of the hidden layer, {}, does not fit x {}", made.hidden.str(), x.str());
   const FeedForwardGradients result{
       Tensor::zeros_like(x),
       {Tensor::zeros_like(weights.gamma), Tensor::zeros_like(weights.beta),
@@ -99,8 +108,10 @@ FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, con
        Tensor::zeros_like(need_w ? weights.w2 : Tensor()), Tensor::zeros_like(weights.b2)}};
   if (has_work(sizes)) {
     work::add_flops((need_w ? 8 : 4) * products_of(sizes));
-    kFeedForwardBackward(x.device(), sizes, g.contiguous(), x.contiguous(), norm ? mean.contiguous() : mean,
-                         norm ? rstd.contiguous() : rstd, complete(weights, sizes, x), options, result);
+    const auto contiguous = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };
+    const FeedForwardResult kept{{}, contiguous(made.mean), contiguous(made.rstd), contiguous(made.hidden)};
+    kFeedForwardBackward(x.device(), sizes, g.contiguous(), x.contiguous(), kept, complete(weights, sizes, x), options,
+                         result);
   }
   return result;
 }

@@ -4,9 +4,9 @@
 //   n = LayerNorm(x),   h = dropout(act(n W1^T + b1)),   y = x + dropout(h W2^T + b2)
 //
 // The (rows x hidden) activations never reach memory: those of one tile stay in the cache, and backward computes them
-// again. Backward needs x and two numbers per row. Beyond inputs and outputs it takes memory for a packed copy of the
-// weights and, in backward, for one copy of their gradients for each of a few fixed pieces of rows (at most 64 MB in
-// all).
+// again, unless n W1^T is kept, which saves it one of five products. Backward needs x and two numbers per row. Beyond
+// inputs and outputs it takes memory for a packed copy of the weights and, in backward, for one copy of their gradients
+// for each of a few fixed pieces of rows (at most 64 MB in all).
 //
 // It is made for many more rows than `hidden` and for weights that stay in the caches, up to 256 wide. With few rows or
 // large weights one product after the other is faster.
@@ -31,11 +31,13 @@ struct FeedForwardOptions {
   bool residual = true;       ///< add x
   Dropout inner = Dropout();  ///< after the activation: element (row, j) is number row * hidden + j
   Dropout outer = Dropout();  ///< after the second product: element (row, j) is number row * dim + j
+  bool keep_hidden = false;   ///< keep n W1^T for backward; the results are the same, but for rounding to bf16
 };
 
 struct FeedForwardResult {
   Tensor y;           ///< (..., dim)
   Tensor mean, rstd;  ///< (...) of x, undefined without norm
+  Tensor hidden;      ///< (..., hidden) n W1^T, undefined unless it is kept
 };
 
 /// x (..., dim), f32, f64, or bf16 with weights and statistics in f32.
@@ -50,9 +52,9 @@ struct FeedForwardGradients {
 /// With u = n W1^T + b1, m1 and m2 the dropout masks:
 ///   e = g m2,  db2 = sum e,  dW2 = e^T h,  du = (e W2) m1 act'(u),  db1 = sum du,  dW1 = du^T n,
 ///   dn = du W1,  dx = LayerNorm'(dn) + g
-/// u is computed again. Rows are summed within fixed pieces, and these sums are added in order. Without `need_w`, for
-/// frozen weights, dW1 and dW2 are not computed.
-FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+/// `made` is the result of feed_forward, whose y is not read. Rows are summed within fixed pieces, and these sums are
+/// added in order. Without `need_w`, for frozen weights, dW1 and dW2 are not computed.
+FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, const FeedForwardResult& made,
                                            const FeedForwardWeights& weights, const FeedForwardOptions& options = {},
                                            bool need_w = true);
 

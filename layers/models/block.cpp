@@ -60,10 +60,10 @@ FeedForward::FeedForward(Slot slot, const BlockOptions& options, Generator& init
       in_(sub("in"), options.dim, options.hidden, init, options.linear),
       out_(sub("out"), options.hidden, options.dim, init, options.linear) {}
 
-// The fused op reads all weights once for each tile of rows, computes the hidden units again in backward and keeps
-// none. Where weights are wide, one product after the other is faster on a CPU, though it keeps 2 rows x hidden numbers
-// (BERT-base, 8 texts of 128 tokens: 1.3 times; MiniLM, 32 texts: 1.16 times), so it takes their place where those are
-// few: no more than the weights and their gradients, or, from 257 wide on, 2^25 (in f32 128 MiB).
+// The fused op reads all weights once for each tile of rows, and computes the hidden units again in backward. Where
+// weights are wide, one product after the other is faster on a CPU, though it keeps 2 rows x hidden numbers (BERT-base,
+// 8 texts of 128 tokens: 1.3 times; MiniLM, 32 texts: 1.16 times), so it takes their place where those are few: no more
+// than the weights and their gradients, or, from 257 wide on, 2^25 (in f32 128 MiB).
 bool FeedForward::keeps_hidden_units(const Variable& x) const {
   constexpr int64_t kWide = 256;
   constexpr int64_t kMostKept = int64_t{1} << 25;
@@ -72,10 +72,16 @@ bool FeedForward::keeps_hidden_units(const Variable& x) const {
   return rows <= 2 * in_.inputs() || (in_.inputs() > kWide && 2 * rows * in_.outputs() <= kMostKept);
 }
 
+// Otherwise the product with the first weights is kept on a CPU where it is worth the memory: from 129 wide on.
+bool FeedForward::keeps_product(const Variable& x) const {
+  constexpr int64_t kNarrow = 128;
+  return x.device().is_cpu() && in_.inputs() > kNarrow;
+}
+
 Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Context& context, bool residual) const {
   const Scope scope(name());
   FeedForwardVariables weights{{}, {}, in_.weight, in_.bias_or_none(), out_.weight, out_.bias_or_none()};
-  FeedForwardOptions options{.activation = activation_, .residual = residual};
+  FeedForwardOptions options{.activation = activation_, .residual = residual, .keep_hidden = keeps_product(x)};
   if (norm != nullptr) {
     weights.gamma = norm->weight;
     weights.beta = norm->bias;

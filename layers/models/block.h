@@ -56,6 +56,7 @@ class FeedForward : public Module {
 
  private:
   bool keeps_hidden_units(const Variable& x) const;
+  bool keeps_product(const Variable& x) const;
 
   Activation activation_;
   double dropout_;

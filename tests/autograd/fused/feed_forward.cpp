@@ -30,6 +30,7 @@ void describe_feed_forward(OpInfos& infos) {
         options.eps = 0.1;  // large, so that rows of nearly equal values stay far from singular
         if (seed % 3 != 0) options.inner = Dropout::at(0.25, Generator(seed));
         if (seed % 3 != 1) options.outer = Dropout::at(0.25, Generator(seed, 1000));
+        options.keep_hidden = seed % 4 < 2;
         std::vector<Tensor> inputs{x, sample_values({hidden, dim}, ++seed, -1, 1), sample_values({hidden}, ++seed),
                                    sample_values({dim, hidden}, ++seed, -1, 1), sample_values({dim}, ++seed)};
         if (norm) inputs.insert(inputs.end(), {sample_values({dim}, ++seed), sample_values({dim}, ++seed)});

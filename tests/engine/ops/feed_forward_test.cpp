@@ -94,7 +94,7 @@ TEST(FeedForward, EqualsItsSteps) {
           const double tolerance = dtype == DType::f32 ? 1e-4 : 1e-10;
           const FeedForwardResult fused = feed_forward(x, weights, options);
           expect_close(fused.y, in_steps(x, weights, options).to_vector<double>(), tolerance, "y");
-          const FeedForwardGradients grads = feed_forward_backward(g, x, fused.mean, fused.rstd, weights, options);
+          const FeedForwardGradients grads = feed_forward_backward(g, x, fused, weights, options);
           const FeedForwardGradients expected = back_in_steps(g, x, weights, options);
           const auto compare = [&](const char* name, const Tensor& got, const Tensor& wanted, bool defined) {
             ASSERT_EQ(got.defined(), defined) << name;
@@ -107,8 +107,7 @@ TEST(FeedForward, EqualsItsSteps) {
           compare("db2", grads.weights.b2, expected.weights.b2, weights.b2.defined());
           compare("dgamma", grads.weights.gamma, expected.weights.gamma, weights.gamma.defined());
           compare("dbeta", grads.weights.beta, expected.weights.beta, weights.beta.defined());
-          const FeedForwardGradients frozen =
-              feed_forward_backward(g, x, fused.mean, fused.rstd, weights, options, false);
+          const FeedForwardGradients frozen = feed_forward_backward(g, x, fused, weights, options, false);
           compare("dx of frozen weights", frozen.dx, expected.dx, true);
           compare("db1 of frozen weights", frozen.weights.b1, expected.weights.b1, weights.b1.defined());
           compare("dgamma of frozen weights", frozen.weights.gamma, expected.weights.gamma, weights.gamma.defined());
@@ -131,7 +130,7 @@ TEST(FeedForward, GradientsAgreeWithDifferences) {
   const Tensor x = values({4, 5}, DType::f64, 1);
   const Tensor g = values({4, 5}, DType::f64, 2);
   const FeedForwardResult made = feed_forward(x, weights, options);
-  const FeedForwardGradients grads = feed_forward_backward(g, x, made.mean, made.rstd, weights, options);
+  const FeedForwardGradients grads = feed_forward_backward(g, x, made, weights, options);
   const auto loss = [&] { return dot(g, feed_forward(x, weights, options).y); };
   expect_close(grads.dx, differences(loss, x), 1e-8, "dx");
   expect_close(grads.weights.gamma, differences(loss, weights.gamma), 1e-8, "dgamma");
@@ -152,10 +151,35 @@ TEST(FeedForward, BytesDoNotDependOnThreads) {
     const Tensor g = values(shape, DType::f32, 2);
     expect_same_bytes([&] {
       const FeedForwardResult made = feed_forward(x, weights, options);
-      const FeedForwardGradients grads = feed_forward_backward(g, x, made.mean, made.rstd, weights, options);
+      const FeedForwardGradients grads = feed_forward_backward(g, x, made, weights, options);
       const FeedForwardWeights& w = grads.weights;
       return std::vector<Tensor>{made.y, made.mean, made.rstd, grads.dx, w.gamma, w.beta, w.w1, w.b1, w.w2, w.b2};
     });
+  }
+}
+
+TEST(FeedForward, WhatIsKeptChangesNoByte) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const FeedForwardWeights weights = block_weights(33, 300, dtype, true, true, 3);
+    FeedForwardOptions options;
+    options.inner = Dropout::at(0.1, Generator(8));
+    const Tensor x = strided({2, 150, 33}, dtype, 1);
+    const Tensor g = strided({2, 150, 33}, dtype, 2);
+    std::vector<std::vector<Tensor>> results;
+    for (const bool keep : {false, true}) {
+      options.keep_hidden = keep;
+      const FeedForwardResult made = feed_forward(x, weights, options);
+      ASSERT_EQ(made.hidden.defined(), keep);
+      if (keep) {
+        EXPECT_EQ(made.hidden.shape(), Shape({2, 150, 300}));
+      }
+      const FeedForwardGradients grads = feed_forward_backward(g, x, made, weights, options);
+      const FeedForwardWeights& w = grads.weights;
+      results.push_back({made.y, grads.dx, w.gamma, w.beta, w.w1, w.b1, w.w2, w.b2});
+    }
+    for (size_t i = 0; i < results[0].size(); ++i) {
+      EXPECT_EQ(results[0][i].to_vector<double>(), results[1][i].to_vector<double>()) << name_of(dtype) << ", " << i;
+    }
   }
 }
 
@@ -188,7 +212,7 @@ TEST(FeedForward, NoRowsGiveZeroGradients) {
   const Tensor none = Tensor::zeros({0, 5});
   const FeedForwardResult made = feed_forward(none, weights);
   EXPECT_EQ(made.y.size(), 0);
-  const FeedForwardGradients grads = feed_forward_backward(none, none, made.mean, made.rstd, weights);
+  const FeedForwardGradients grads = feed_forward_backward(none, none, made, weights);
   expect_close(grads.weights.w1, Values(30), 0, "dw1");
   expect_close(grads.weights.gamma, Values(5), 0, "dgamma");
 }
@@ -208,7 +232,7 @@ TEST(FeedForward, RefusesWhatDoesNotFit) {
   EXPECT_THROW(feed_forward(x, weights), Error);
   EXPECT_THROW(feed_forward(x.cast(DType::f64), good), Error);
   EXPECT_THROW(feed_forward(x, {}), Error);
-  EXPECT_THROW(feed_forward_backward(Tensor::zeros({5, 2}), x, {}, {}, good), Error);
+  EXPECT_THROW(feed_forward_backward(Tensor::zeros({5, 2}), x, {}, good), Error);
 }
 
 }  // namespace
