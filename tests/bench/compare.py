@@ -3,13 +3,15 @@
 
   tests/bench/compare.py --peer 'torch2.sh' [--precision bf16] [--rounds 5] [--only small-1024] [--record FILE]
   tests/bench/compare.py --peer 'python3 tests/bench/peer_bert.py' --only bert-base,minilm
+  tests/bench/compare.py --beside-f32 --precision bf16 [--only small,text]
   tests/bench/compare.py --processes [--rounds 5] [--record FILE]
   tests/bench/compare.py --growth [--build build]
 
 The peer is a command to which the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with
 `step_ms` and `peak_mb`. Each round times one and then the other; the table shows the median over rounds of each and of the
 ratio within a round, beside the bar that this project set itself against the newest PyTorch. --record keeps the table with
-where it came from, as docs/results/make.py reads it. --processes times `lra --bench` as one process of two threads and, by
+where it came from, as docs/results/make.py reads it. --beside-f32 takes this build's own f32 for the peer, and the memory
+of tensors alone. --processes times `lra --bench` as one process of two threads and, by
 mpirun, as two of one, whose gradients are summed in the exact tree or in any order. --growth times the project alone at lengths 1k ... 64k, batch 1, and
 fits the exponent of time and memory. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the
 environment.
@@ -33,6 +35,7 @@ WORKLOADS = {  # name of the peer's workload: attention, options of training_ste
 }
 for plain in ("bert-base", "minilm"):  # the same as they are fine-tuned
     WORKLOADS[plain + "-dropout"] = ("softmax", WORKLOADS[plain][1] + " --dropout 0.1", {})
+BESIDE_F32 = 1.5  # of bf16
 
 
 def output(command, **more):
@@ -44,13 +47,15 @@ def run(command):
     return json.loads(output(command).splitlines()[-1])
 
 
-def step(a, attention, options):
+def step(a, attention, options, precision=None):
     return run([f"{a.build}/bin/training_step", "--attention", attention, "--threads", "2", "--seconds", str(a.seconds),
-                "--precision", a.precision] + options.split())  # 128 features unless the options say otherwise
+                "--precision", precision or a.precision] + options.split())  # 128 features unless the options say otherwise
 
 
 def compare(a):
-    head = ["workload", "project, ms", "peer, ms", "faster", "at least", "slowest round", "project, MB", "peer, MB", "memory"]
+    ours, theirs = (a.precision, "f32") if a.beside_f32 else ("project", "peer")
+    megabytes = "tensor_peak_mb" if a.beside_f32 else "peak_mb"
+    head = ["workload", f"{ours}, ms", f"{theirs}, ms", "faster", "at least", "slowest round", f"{ours}, MB", f"{theirs}, MB", "memory"]
     rows = []
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
     for name, (attention, options, bars) in WORKLOADS.items():
@@ -59,15 +64,18 @@ def compare(a):
         pairs = []
         for _ in range(a.rounds):
             ours = step(a, attention, options)
-            pairs.append((ours, run(shlex.split(a.peer) + [name, "--dtype", a.precision, "--seconds", str(a.seconds)])))
+            peer = (step(a, attention, options, "f32") if a.beside_f32 else
+                    run(shlex.split(a.peer) + [name, "--dtype", a.precision, "--seconds", str(a.seconds)]))
+            pairs.append((ours, peer))
         middle = lambda values: statistics.median(list(values))
-        ours, peer = ([middle(pair[i][key] for pair in pairs) for key in ("step_ms", "peak_mb")] for i in (0, 1))
+        ours, peer = ([middle(pair[i][key] for pair in pairs) for key in ("step_ms", megabytes)] for i in (0, 1))
         ratios = [p["step_ms"] / o["step_ms"] for o, p in pairs]
-        rows.append([name, f"{ours[0]:.1f}", f"{peer[0]:.1f}", f"{middle(ratios):.2f}", str(bars.get(a.precision, "")),
+        bar = BESIDE_F32 if a.beside_f32 else bars.get(a.precision, "")
+        rows.append([name, f"{ours[0]:.1f}", f"{peer[0]:.1f}", f"{middle(ratios):.2f}", str(bar),
                      f"{min(ratios):.2f}", f"{ours[1]:.0f}", f"{peer[1]:.0f}", f"{ours[1] / peer[1]:.2f}"])
         print(f"| {' | '.join(rows[-1])} |", flush=True)
     if a.record:
-        keep(a, head, rows, f"PyTorch {pairs[-1][1]['torch']}", a.seconds)
+        keep(a, head, rows, "its own f32" if a.beside_f32 else f"PyTorch {pairs[-1][1]['torch']}", a.seconds)
 
 
 def keep(a, head, rows, peer, seconds):
@@ -123,6 +131,7 @@ def growth(a):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--peer", help="command that times a workload of the peer")
+    p.add_argument("--beside-f32", action="store_true", help="this build in f32 instead of a peer")
     p.add_argument("--processes", action="store_true", help="one process beside two instead")
     p.add_argument("--growth", action="store_true", help="time and memory against length instead")
     p.add_argument("--build", default="build")
@@ -132,8 +141,8 @@ def main():
     p.add_argument("--only", help="workloads whose name contains this, or one of A,B,...")
     p.add_argument("--record", help="a JSON file for the table")
     a = p.parse_args()
-    if not (a.growth or a.processes or a.peer):
-        p.error("give --peer COMMAND, --processes or --growth")
+    if not (a.growth or a.processes or a.peer or a.beside_f32):
+        p.error("give --peer COMMAND, --beside-f32, --processes or --growth")
     growth(a) if a.growth else processes(a) if a.processes else compare(a)
 
 
