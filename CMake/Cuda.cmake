@@ -75,7 +75,7 @@ function(bochner_kernels)
   target_compile_definitions(bochner_kernels PRIVATE BOCHNER_CUDA)
   target_include_directories(bochner_kernels PRIVATE ${PROJECT_SOURCE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(bochner_kernels PRIVATE bochner_flags fmt::fmt)
-  if(NOT BOCHNER_WITH_CUDA)  # only to be checked, without a card: a third of the time, where nvcc can do without optimising
+  if(NOT BOCHNER_WITH_CUDA)  # only to be checked, without a card: not optimised, where nvcc can do without, in half of the time
     include(CheckCompilerFlag)
     check_compiler_flag(CUDA --Ofast-compile=max BOCHNER_NVCC_FAST_COMPILE)
     target_compile_options(bochner_kernels PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${BOCHNER_NVCC_FAST_COMPILE}>>:--Ofast-compile=max>)
