@@ -233,6 +233,10 @@ TEST(FeedForward, RefusesWhatDoesNotFit) {
   EXPECT_THROW(feed_forward(x.cast(DType::f64), good), Error);
   EXPECT_THROW(feed_forward(x, {}), Error);
   EXPECT_THROW(feed_forward_backward(Tensor::zeros({5, 2}), x, {}, good), Error);
+  FeedForwardResult made = feed_forward(x, good, {.keep_hidden = true});
+  EXPECT_NO_THROW(feed_forward_backward(x, x, made, good));
+  made.hidden = Tensor::zeros({2, 5});
+  EXPECT_THROW(feed_forward_backward(x, x, made, good), Error);
 }
 
 }  // namespace
