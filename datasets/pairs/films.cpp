@@ -155,6 +155,13 @@ std::shared_ptr<const text::ByteTexts> data_set(const std::string& name, const s
   return std::make_shared<const text::ByteTexts>(name, texts, std::move(which), std::move(labels), 2);
 }
 
+/// Leaves the first `count` pairs, and says so in a remark on the number that comes of them.
+void keep_first(int64_t count, std::vector<Pair>& pairs, const char* part, std::vector<std::string>& remarks) {
+  if (count == 0 || count >= std::ssize(pairs)) return;
+  remarks.push_back(fmt::format("only {} of {} pairs for {}, drawn at random", count, pairs.size(), part));
+  pairs.resize(static_cast<size_t>(count));
+}
+
 }  // namespace
 
 FilmPairs draw_films(const Reviews& reviews, const FilmsOptions& options) {
@@ -209,6 +216,10 @@ Ensured ensure_films(const fs::path& folder, const Reviews& reviews, const Films
 
 Task films_task(const FilmsTaskOptions& options) {
   if (options.max_length < 1) fail("films: max_length {} must be at least 1", options.max_length);
+  if (options.valid_examples < 0 || options.test_examples < 0) {
+    fail("films: {} and {} pairs for validation and test must be at least 1, or 0 for all", options.valid_examples,
+         options.test_examples);
+  }
   return {.name = "films",
           .classes = 2,
           .vocabulary = text::kByteVocabulary,
@@ -220,7 +231,9 @@ TaskData load_films(const FilmsTaskOptions& options, const Say& say) {
   TaskData data;
   data.task = films_task(options);
   const Reviews reviews = text::read_imdb(options.imdb, options.films.partial);
-  const FilmPairs pairs = draw_films(reviews, options.films);
+  FilmPairs pairs = draw_films(reviews, options.films);
+  keep_first(options.valid_examples, pairs.valid, "validation", data.remarks);
+  keep_first(options.test_examples, pairs.test, "the test", data.remarks);
   const auto texts = std::make_shared<text::Texts>();
   for (const Half* half : {&reviews.train, &reviews.test}) {
     for (int64_t i = 0; i < half->count(); ++i) texts->add(half->texts[i]);

@@ -58,6 +58,8 @@ struct FilmsTaskOptions {
   std::filesystem::path imdb = {};  ///< folder of the reviews
   FilmsOptions films = {};
   int64_t max_length = 4000;  ///< of each review
+  /// At most so many pairs, the first of those drawn, which lie in random order; 0: all.
+  int64_t valid_examples = 0, test_examples = 0;
 };
 
 /// What a model must know of the data, without them.

@@ -32,6 +32,8 @@ struct FilmsConfig {
   int64_t max_length = 4000;
   int64_t rounds = pairs::FilmsOptions{}.rounds;
   uint64_t data_seed = 0;
+  int64_t valid_examples = 0;
+  int64_t test_examples = 0;
   bool partial = false;
 
   void fields(Fields& f) {
@@ -40,13 +42,17 @@ struct FilmsConfig {
         .at_least(1)
         .at_most(30);
     f("data-seed", data_seed, "seed of the pairs");
+    f("valid-examples", valid_examples, "pairs for validation, drawn at random from all; 0: all").at_least(0);
+    f("test-examples", test_examples, "pairs for the test, drawn at random from all; 0: all").at_least(0);
     f("partial", partial, "take fewer reviews than the published ones");
   }
 
   pairs::FilmsTaskOptions options(const RunOptions& run) const {
     return {.imdb = std::filesystem::path(run.data) / "imdb",
             .films = {.seed = data_seed, .rounds = rounds, .partial = partial},
-            .max_length = max_length};
+            .max_length = max_length,
+            .valid_examples = valid_examples,
+            .test_examples = test_examples};
   }
 };
 

@@ -66,12 +66,14 @@ TEST(TextTask, PairsOfReviewsAndTheirBagsOfWords) {
     }
   }
   for (const char* pair : {"arena", "skyformer"}) {
-    const Ended trained =
-        train(folder, {"--task=films", "--films.partial=true", fmt::format("--model.pair={}", pair),
-                       "--model.classifier=4", "--attention=performer", fmt::format("--out={}", pair)});
+    const Ended trained = train(folder, {"--task=films", "--films.partial=true", "--films.test-examples=3",
+                                         fmt::format("--model.pair={}", pair), "--model.classifier=4",
+                                         "--attention=performer", fmt::format("--out={}", pair)});
     ASSERT_EQ(trained.code, 0) << trained.err;
     const auto results = nlohmann::json::parse(contents(folder / fmt::format("{}/results.json", pair)));
     EXPECT_EQ(results["task"], "films");
+    EXPECT_EQ(results["test_examples"], 3);
+    EXPECT_NE(trained.out.find("pairs for the test, drawn at random"), std::string::npos) << trained.out;
     for (const char* baseline : {"majority class", "bag of bytes", "bag of words"}) {
       EXPECT_TRUE(results["baselines"].contains(baseline)) << baseline;
     }
