@@ -9,6 +9,7 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/view.h"
 #include "autograd/tape.h"
+#include "engine/ops/linear.h"
 #include "engine/random.h"
 
 namespace bochner {
@@ -21,16 +22,27 @@ std::vector<Variable> inputs_of(const Variable& x, const FeedForwardVariables& w
 
 FeedForwardVariables weights_in(const std::vector<Variable>& in) { return {in[1], in[2], in[3], in[4], in[5], in[6]}; }
 
+/// h = dropout(act(u + b1))
+Tensor hidden_units(const Tensor& u, const Tensor& b1, const FeedForwardOptions& options) {
+  const Tensor h = bias_activation(u, b1, options.activation);
+  return options.inner.active() ? dropout(h, options.inner) : h;
+}
+
 }  // namespace
 
 Variable feed_forward_composed(const Variable& x, const FeedForwardVariables& weights,
                                const FeedForwardOptions& options) {
   const Variable n = weights.gamma.defined() ? layer_norm_composed(x, weights.gamma, weights.beta, options.eps) : x;
   const Variable u = matmul(n, transpose(weights.w1, 0, 1));
+  return feed_forward_from_composed(u, options.residual ? x : Variable(), weights, options);
+}
+
+Variable feed_forward_from_composed(const Variable& u, const Variable& residual, const FeedForwardVariables& weights,
+                                    const FeedForwardOptions& options) {
   const Variable h = dropout_at(bias_activation_composed(u, weights.b1, options.activation), options.inner);
   const Variable s = matmul(h, transpose(weights.w2, 0, 1));
   const Variable y = dropout_at(weights.b2.defined() ? s + weights.b2 : s, options.outer);
-  return options.residual ? x + y : y;
+  return residual.defined() ? residual + y : y;
 }
 
 Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, const FeedForwardOptions& options) {
@@ -51,6 +63,33 @@ Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, co
     return {grads.dx, w.gamma, w.beta, w.w1, w.b1, w.w2, w.b2};
   };
   return record("feed_forward", outputs, inputs_of(x, weights), backward)[0];
+}
+
+// With the masks m1 and m2:  e = g m2,  dW2 = e^T h,  db2 = sum e,  du = (e W2) m1 act'(u + b1),  db1 = sum du
+Variable feed_forward_from(const Variable& u, const Variable& residual, const FeedForwardVariables& weights,
+                           const FeedForwardOptions& options) {
+  const LinearWeights second{{}, {}, weights.w2.value(), weights.b2.value()};
+  const LinearSpec spec{.drop = options.outer};
+  const Tensor y = linear(hidden_units(u.value(), weights.b1.value(), options), second, residual.value(), spec).y;
+  const std::vector<Variable> inputs{u, weights.b1, weights.w2, weights.b2, residual};
+  const auto backward = [inputs, second, spec, options](const Gradients& g) -> Gradients {
+    if (Tape* tape = Tape::current()) {
+      const auto plain = [&](const std::vector<Variable>& in) {
+        return feed_forward_from_composed(in[0], in[4], {{}, {}, {}, in[1], in[2], in[3]}, options);
+      };
+      return tape->pull_back(plain, inputs, g[0]);
+    }
+    const Tensor& kept = inputs[0].value();
+    const Tensor& b1 = inputs[1].value();
+    const LinearNeeds needs{.w = inputs[2].tracked(), .b = inputs[3].tracked()};
+    const Tensor h = needs.w ? hidden_units(kept, b1, options) : kept;  // without dW2 only its shape is read
+    const LinearGradients of_second = linear_backward(g[0].value(), h, {}, second, spec, needs);
+    const Tensor dh = options.inner.active() ? dropout(of_second.dx, options.inner) : of_second.dx;
+    const BiasActivationGradients of_hidden = bias_activation_backward(dh, kept, b1, options.activation);
+    return {of_hidden.dx, of_hidden.dbias, of_second.weights.w, of_second.weights.b,
+            inputs[4].defined() ? g[0] : Variable()};
+  };
+  return record("feed_forward_from", std::vector<Tensor>{y}, inputs, backward)[0];
 }
 
 }  // namespace bochner

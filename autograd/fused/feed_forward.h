@@ -19,4 +19,13 @@ Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, co
 Variable feed_forward_composed(const Variable& x, const FeedForwardVariables& weights,
                                const FeedForwardOptions& options = {});
 
+/// Its second half, from u = LayerNorm(x) W1^T on, as one product of all rows:
+///   y = residual + dropout(h W2^T + b2),  h = dropout(act(u + b1)):  u (..., hidden), residual (..., dim) or undefined
+/// Only u is kept; backward computes h again.
+Variable feed_forward_from(const Variable& u, const Variable& residual, const FeedForwardVariables& weights,
+                           const FeedForwardOptions& options = {});
+/// The same in plain ops.
+Variable feed_forward_from_composed(const Variable& u, const Variable& residual, const FeedForwardVariables& weights,
+                                    const FeedForwardOptions& options = {});
+
 }  // namespace bochner

@@ -61,9 +61,9 @@ FeedForward::FeedForward(Slot slot, const BlockOptions& options, Generator& init
       out_(sub("out"), options.hidden, options.dim, init, options.linear) {}
 
 // The fused op reads all weights once for each tile of rows, and computes the hidden units again in backward. Where
-// weights are wide, one product after the other is faster on a CPU, though it keeps 2 rows x hidden numbers (BERT-base,
-// 8 texts of 128 tokens: 1.3 times; MiniLM, 32 texts: 1.16 times), so it takes their place where those are few: no more
-// than the weights and their gradients, or, from 257 wide on, 2^25 (in f32 128 MiB).
+// weights are wide, one product after the other is faster on a CPU, though it keeps rows x hidden numbers and takes as
+// many again for a while (BERT-base, 8 texts of 128 tokens: 1.3 times; MiniLM, 32 texts: 1.16 times), so it takes their
+// place where those are few: no more than the weights and their gradients, or, from 257 wide on, 2^25 (in f32 128 MiB).
 bool FeedForward::keeps_hidden_units(const Variable& x) const {
   constexpr int64_t kWide = 256;
   constexpr int64_t kMostKept = int64_t{1} << 25;
@@ -95,10 +95,8 @@ Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Con
   if (!updated && !keeps_hidden_units(x)) return feed_forward(x, weights, options);
   Variable u = linear(x, {weights.gamma, weights.beta, weights.w1, {}}, {}, {.eps = options.eps});
   if (in_.has_updates()) u = in_.with_updates(norm == nullptr ? x : norm->forward(x), u);
+  if (!out_.has_updates()) return feed_forward_from(u, residual ? x : Variable(), weights, options);
   const Variable h = dropout_at(bias_activation(u, weights.b1, activation_), options.inner);
-  if (!updated) {
-    return linear(h, {{}, {}, weights.w2, weights.b2}, residual ? x : Variable(), {.drop = options.outer});
-  }
   const Variable y = dropout_at(out_.with_updates(h, linear(h, {{}, {}, weights.w2, weights.b2})), options.outer);
   return residual ? x + y : y;
 }

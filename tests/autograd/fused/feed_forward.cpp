@@ -54,6 +54,47 @@ void describe_feed_forward(OpInfos& infos) {
   infos.push_back(info);
 }
 
-const bool kFeedForwardDescribed = add_family(describe_feed_forward);
+void describe_feed_forward_from(OpInfos& infos) {
+  OpInfo info{
+      "feed_forward_from", "y = residual + dropout(dropout(act(u + b1)) W2^T + b2)", "Vaswani et al., 2017", {}, {}};
+  uint64_t seed = 2700;
+  for (const bool add : {true, false}) {
+    for (const Shape& shape : {Shape{4, 5}, Shape{1, 1}, Shape{2, 2, 6}, Shape{0, 4}, Shape{130, 3}}) {
+      for (const auto& [label, u] : sample_layouts(shape, ++seed)) {
+        const int64_t dim = 1 + static_cast<int64_t>(seed % 4);
+        FeedForwardOptions options;
+        options.activation = seed % 2 == 0 ? Activation::gelu : Activation::gelu_tanh;
+        if (seed % 3 != 0) options.inner = Dropout::at(0.25, Generator(seed));
+        if (seed % 3 != 1) options.outer = Dropout::at(0.25, Generator(seed, 1000));
+        std::vector<Tensor> inputs{u, sample_values({shape[-1]}, ++seed),
+                                   sample_values({dim, shape[-1]}, ++seed, -1, 1), sample_values({dim}, ++seed)};
+        if (add) {
+          Shape whole = shape;
+          whole[-1] = dim;
+          inputs.push_back(sample_values(whole, ++seed));
+        }
+        const auto weights = [](const std::vector<Variable>& in) {
+          return FeedForwardVariables{{}, {}, {}, in[1], in[2], in[3]};
+        };
+        const auto residual = [add](const std::vector<Variable>& in) { return add ? in.back() : Variable(); };
+        info.samples.push_back({label + (add ? " with residual" : ""), inputs,
+                                [=](const std::vector<Variable>& in) {
+                                  return feed_forward_from(in[0], residual(in), weights(in), options);
+                                },
+                                [=](const std::vector<Variable>& in) {
+                                  return feed_forward_from_composed(in[0], residual(in), weights(in), options);
+                                }});
+      }
+    }
+  }
+  info.composition = [](const Sample& sample, const std::vector<Variable>& in) { return sample.composed(in); };
+  info.refused = {[] {
+    const Variable w = Tensor::zeros({4, 3});
+    feed_forward_from(Variable(Tensor::zeros({2, 4})), {}, {{}, {}, {}, {}, w, {}});
+  }};
+  infos.push_back(info);
+}
+
+const bool kFeedForwardDescribed = add_family(describe_feed_forward) && add_family(describe_feed_forward_from);
 
 }  // namespace bochner
