@@ -84,7 +84,7 @@ SHORTER = [
     (r"\./run lra( --preset[= ](kl|skyformer|lra|budget|rotary|selfpretrained).*)?", "--dump-config"),
     (r"\./run lra --(table|analyse) .*", "=> ./run lra --help ?--analyse"),
     (r"\./run lra --record=.*", "--record=steps.safetensors " + LRA),
-    (r"\./run lra --task=(path|text|image).*", "--dump-config"),  # the data are not here, or are thousands of images
+    (r"\./run lra --task=(path|text|image|films).*", "--dump-config"),  # the data are not here, or are thousands of images
     (r"\./run lra .*--(help|version)", ""),
     (r"\./run lra .*", LRA),
     (r"\./run glue --predict=.*", "=> ./run glue --help ?--predict TEXT"),  # a pretrained model and GLUE are not here
