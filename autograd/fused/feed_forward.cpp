@@ -81,11 +81,14 @@ Variable feed_forward_from(const Variable& u, const Variable& residual, const Fe
     }
     const Tensor& kept = inputs[0].value();
     const Tensor& b1 = inputs[1].value();
-    const LinearNeeds needs{.w = inputs[2].tracked(), .b = inputs[3].tracked()};
-    const Tensor h = needs.w ? hidden_units(kept, b1, options) : kept;  // without dW2 only its shape is read
+    const LinearNeeds needs{inputs[0].tracked() || inputs[1].tracked(), inputs[2].tracked(), inputs[3].tracked()};
+    const Tensor h = needs.w ? hidden_units(kept, b1, options) : kept;  // without dW2 its values do not matter
     const LinearGradients of_second = linear_backward(g[0].value(), h, {}, second, spec, needs);
-    const Tensor dh = options.inner.active() ? dropout(of_second.dx, options.inner) : of_second.dx;
-    const BiasActivationGradients of_hidden = bias_activation_backward(dh, kept, b1, options.activation);
+    BiasActivationGradients of_hidden;
+    if (needs.x) {
+      const Tensor dh = options.inner.active() ? dropout(of_second.dx, options.inner) : of_second.dx;
+      of_hidden = bias_activation_backward(dh, kept, b1, options.activation);
+    }
     return {of_hidden.dx, of_hidden.dbias, of_second.weights.w, of_second.weights.b,
             inputs[4].defined() ? g[0] : Variable()};
   };

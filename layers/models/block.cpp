@@ -64,7 +64,7 @@ FeedForward::FeedForward(Slot slot, const BlockOptions& options, Generator& init
 // weights are wide, one product after the other is faster on a CPU, though it keeps rows x hidden numbers and takes as
 // many again for a while (BERT-base, 8 texts of 128 tokens: 1.3 times; MiniLM, 32 texts: 1.16 times), so it takes their
 // place where those are few: no more than the weights and their gradients, or, from 257 wide on, 2^25 (in f32 128 MiB).
-bool FeedForward::keeps_hidden_units(const Variable& x) const {
+bool FeedForward::takes_whole_products(const Variable& x) const {
   constexpr int64_t kWide = 256;
   constexpr int64_t kMostKept = int64_t{1} << 25;
   const int64_t rows = x.size() / in_.inputs();
@@ -92,7 +92,7 @@ Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Con
     options.outer = Dropout::draw(dropout_, x.size(), context.generator);
   }
   const bool updated = in_.has_updates() || out_.has_updates();
-  if (!updated && !keeps_hidden_units(x)) return feed_forward(x, weights, options);
+  if (!updated && !takes_whole_products(x)) return feed_forward(x, weights, options);
   Variable u = linear(x, {weights.gamma, weights.beta, weights.w1, {}}, {}, {.eps = options.eps});
   if (in_.has_updates()) u = in_.with_updates(norm == nullptr ? x : norm->forward(x), u);
   if (!out_.has_updates()) return feed_forward_from(u, residual ? x : Variable(), weights, options);

@@ -55,7 +55,7 @@ class FeedForward : public Module {
   Linear& out() { return out_; }
 
  private:
-  bool keeps_hidden_units(const Variable& x) const;
+  bool takes_whole_products(const Variable& x) const;
   bool keeps_product(const Variable& x) const;
 
   Activation activation_;
