@@ -1,13 +1,14 @@
-// Convolution of Variables along a sequence, one filter a head; equations are in engine/ops/depthwise_convolution.h.
+// Convolution of Variables along a sequence or over an image; equations are in engine/ops/depthwise_convolution.h.
 #pragma once
 
 #include "autograd/variable.h"
+#include "engine/ops/depthwise_convolution.h"
 
 namespace bochner {
 
-/// x (batch, heads, length, dim) with taps (heads, width); `back` is the transpose.
-Variable depthwise_convolution(const Variable& x, const Variable& taps, bool back = false);
+/// x (batch, heads, length, dim) with taps (heads, rows, width, dim); `back` is the transpose.
+Variable depthwise_convolution(const Variable& x, const Variable& taps, int64_t columns = 0, bool back = false);
 /// Its derivative by the taps, for a gradient g of its value.
-Variable depthwise_convolution_taps(const Variable& x, const Variable& g, int64_t width);
+Variable depthwise_convolution_taps(const Variable& x, const Variable& g, FilterSize filter, int64_t columns = 0);
 
 }  // namespace bochner

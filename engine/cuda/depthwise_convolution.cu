@@ -7,6 +7,21 @@
 namespace bochner::cuda {
 namespace {
 
+constexpr int64_t kTerms = 256;  // tokens that a thread adds up
+
+/// The place of a token in its image, and what is at another one.
+struct Pixel {
+  int64_t row, column;
+  BOCHNER_DEVICE Pixel(const ConvolutionSizes& sizes, int64_t i) : row(i / sizes.columns), column(i % sizes.columns) {}
+
+  /// The token so many rows and columns from here, or -1 outside the image.
+  BOCHNER_DEVICE int64_t beside(const ConvolutionSizes& sizes, int64_t rows, int64_t columns) const {
+    const int64_t at = (row + rows) * sizes.columns + column + columns;
+    const bool inside = row + rows >= 0 && column + columns >= 0 && column + columns < sizes.columns;
+    return inside && at < sizes.length ? at : -1;
+  }
+};
+
 /// A thread for each number of y: threads beside each other read numbers beside each other.
 template <class S>
 struct Convolve {
@@ -18,44 +33,69 @@ struct Convolve {
   S* y;
 
   BOCHNER_DEVICE void operator()(int64_t at) const {
-    const int64_t row = at / sizes.dim;
-    const int64_t i = row % sizes.length;
-    const T* const w = taps + row / sizes.length % sizes.heads * sizes.width;
-    const int64_t half = sizes.width / 2;
+    const FilterSize filter = sizes.filter;
+    const int64_t e = at % sizes.dim;
+    const int64_t i = at / sizes.dim % sizes.length;
+    const int64_t sequence = at / sizes.dim / sizes.length;
+    const T* const w = taps + sequence % sizes.heads * filter.rows * filter.width * sizes.dim + e;
+    const S* const of = x + sequence * sizes.length * sizes.dim + e;
+    const Pixel pixel(sizes, i);
     T sum = 0;
-    for (int64_t t = 0; t < sizes.width; ++t) {
-      const int64_t shift = t - half;
-      if (i + shift < 0 || i + shift >= sizes.length) continue;
-      sum = math::fma(w[back ? sizes.width - 1 - t : t], static_cast<T>(x[at + shift * sizes.dim]), sum);
+    for (int64_t r = 0; r < filter.rows; ++r) {
+      for (int64_t t = 0; t < filter.width; ++t) {
+        const int64_t from = pixel.beside(sizes, r - filter.rows / 2, t - filter.width / 2);
+        if (from < 0) continue;
+        const int64_t n = r * filter.width + t;
+        const int64_t tap = back ? filter.rows * filter.width - 1 - n : n;
+        sum = math::fma(w[tap * sizes.dim], static_cast<T>(of[from * sizes.dim]), sum);
+      }
     }
     y[at] = static_cast<S>(sum);
   }
 };
 
-/// A team for each tap, which adds in f64.
+/// A thread for each tap and kTerms tokens: sums (chunks, heads, rows, width, dim) in f64.
 template <class S>
 struct Correlate {
   using T = ComputeType<S>;
   ConvolutionSizes sizes;
   const S* x;
   const S* g;
+  double* sums;
+
+  BOCHNER_DEVICE void operator()(int64_t at) const {
+    const FilterSize filter = sizes.filter;
+    const int64_t e = at % sizes.dim;
+    const int64_t t = at / sizes.dim % filter.width;
+    const int64_t r = at / sizes.dim / filter.width % filter.rows;
+    const int64_t h = at / sizes.dim / filter.width / filter.rows % sizes.heads;
+    const int64_t chunk = at / sizes.dim / filter.width / filter.rows / sizes.heads;
+    const int64_t all = sizes.batch * sizes.length;
+    const int64_t last = (chunk + 1) * kTerms < all ? (chunk + 1) * kTerms : all;
+    double sum = 0;
+    for (int64_t n = chunk * kTerms; n < last; ++n) {
+      const int64_t i = n % sizes.length;
+      const int64_t from = Pixel(sizes, i).beside(sizes, r - filter.rows / 2, t - filter.width / 2);
+      if (from < 0) continue;
+      const int64_t sequence = (n / sizes.length * sizes.heads + h) * sizes.length;
+      sum += static_cast<double>(static_cast<T>(g[(sequence + i) * sizes.dim + e])) *
+             static_cast<double>(static_cast<T>(x[(sequence + from) * sizes.dim + e]));
+    }
+    sums[at] = sum;
+  }
+};
+
+/// A thread for each tap.
+template <class T>
+struct AddChunks {
+  int64_t chunks, count;
+  const double* sums;
   T* taps;
 
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t h = team.index() / sizes.width;
-    const int64_t shift = team.index() % sizes.width - sizes.width / 2;
-    const int64_t each = sizes.length * sizes.dim;
+  BOCHNER_DEVICE void operator()(int64_t at) const {
     double sum = 0;
-    for (int64_t n = team.rank(); n < sizes.batch * each; n += team.size()) {
-      const int64_t i = n % each / sizes.dim;
-      if (i + shift < 0 || i + shift >= sizes.length) continue;
-      const int64_t at = (n / each * sizes.heads + h) * each + n % each;
-      sum +=
-          static_cast<double>(static_cast<T>(g[at])) * static_cast<double>(static_cast<T>(x[at + shift * sizes.dim]));
-    }
-    sum = team.sum(sum);
-    if (team.rank() == 0) taps[team.index()] = static_cast<T>(sum);
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk * count + at];
+    taps[at] = static_cast<T>(sum);
   }
 };
 
@@ -70,9 +110,12 @@ void depthwise_convolution(const ConvolutionSizes& sizes, bool back, const Tenso
 }
 
 void depthwise_convolution_taps(const ConvolutionSizes& sizes, const Tensor& x, const Tensor& g, const Tensor& taps) {
+  const int64_t chunks = ceil_div(sizes.batch * sizes.length, kTerms);
+  const Tensor sums = Tensor::empty({chunks, taps.size()}, DType::f64, x.device());
   visit_stored(x.dtype(), "depthwise_convolution_taps", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
-    launch_blocks<256>(taps.size(), 0, Correlate<S>{sizes, x.data<S>(), g.data<S>(), taps.data<T>()});
+    launch_threads(sums.size(), Correlate<S>{sizes, x.data<S>(), g.data<S>(), sums.data<double>()});
+    launch_threads(taps.size(), AddChunks<T>{chunks, taps.size(), sums.data<double>(), taps.data<T>()});
   });
 }
 

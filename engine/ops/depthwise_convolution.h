@@ -1,27 +1,36 @@
-// Convolution along a sequence, one filter a head: what Nystromformer (Xiong et al., AAAI 2021, section 3) adds to its
-// attention.
+// Convolution along a sequence, or over an image whose pixels are the sequence row by row, with a filter for each
+// number of a token: what Nystromformer (Xiong et al., AAAI 2021, section 3) and FLatten Transformer (Han et al., ICCV
+// 2023, Eq. 9) add to their attention.
 #pragma once
 
 #include "engine/tensor.h"
 
 namespace bochner {
 
-/// With half = (width - 1) / 2, and 0 for x outside the sequence,
+/// Token i is the pixel in row i / columns and column i % columns; with columns = 0 all tokens are one row. For a pixel
+/// (a, c), and 0 for an x outside the image,
 ///
-///   y_bhie = sum_t w_ht x_bh(i + t - half)e
+///   y_bh(a, c)e = sum_rt w_hrte x_bh(a + r - rows / 2, c + t - width / 2)e
 ///
-/// or, with `back`, x_bh(i - t + half)e: the transpose, so the derivative by x.
-/// x and y (batch, heads, length, dim), in f32, f64 or bf16; taps w (heads, width), an odd width, f32 for an x in bf16
-/// and else of its type. Sums are in the type of the taps. An Error where sizes or types do not fit.
-Tensor depthwise_convolution(const Tensor& x, const Tensor& taps, bool back = false);
+/// or, with `back`, x_bh(a - r + rows / 2, c - t + width / 2)e: the transpose, so the derivative by x.
+/// x and y (batch, heads, length, dim), in f32, f64 or bf16; taps w (heads, rows, width, dim), rows and width odd, f32
+/// for an x in bf16 and else of its type. Sums are in the type of the taps. An Error where sizes or types do not fit.
+Tensor depthwise_convolution(const Tensor& x, const Tensor& taps, int64_t columns = 0, bool back = false);
 
-/// The derivative by the taps, for a gradient g of y: dw_ht = sum_bie g_bhie x_bh(i + t - half)e, (heads, width), f32
-/// for an x in bf16 and else of its type. x and g have equal shapes and types; an Error otherwise.
-Tensor depthwise_convolution_taps(const Tensor& x, const Tensor& g, int64_t width);
+/// Rows and width of a filter.
+struct FilterSize {
+  int64_t rows, width;
+};
 
-/// What its kernels are told: x and y are (batch, heads, length, dim), taps (heads, width).
+/// The derivative by the taps, for a gradient g of y: dw_hrte = sum_bac g_bh(a, c)e x_bh(a + r - rows / 2, c + t -
+/// width / 2)e, (heads, rows, width, dim), f32 for an x in bf16 and else of its type. x and g have equal shapes and
+/// types; an Error otherwise.
+Tensor depthwise_convolution_taps(const Tensor& x, const Tensor& g, FilterSize filter, int64_t columns = 0);
+
+/// What its kernels are told: x and y are (batch, heads, length, dim), taps (heads, rows, width, dim).
 struct ConvolutionSizes {
-  int64_t batch, heads, length, dim, width;
+  int64_t batch, heads, length, dim, columns;
+  FilterSize filter;
 };
 
 }  // namespace bochner

@@ -1,6 +1,10 @@
 #include "layers/attention/multi_head.h"
 
+#include "autograd/ops/binary.h"
+#include "autograd/ops/depthwise_convolution.h"
 #include "autograd/ops/view.h"
+#include "engine/bf16.h"
+#include "layers/attention/blocks.h"
 #include "layers/attention/gaussian.h"
 #include "layers/init.h"
 #include "layers/mixed_precision.h"
@@ -28,6 +32,7 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
       qkv_(sub("qkv"), dim, 3 * heads_ * head_dim_, init, options.projection),
       out_(sub("out"), heads_ * head_dim_, dim, init, options.projection),
       mechanism_(make_mechanism(sub("mechanism"), heads_, head_dim_, options.mechanism, init)),
+      columns_(options.columns),
       watch_(options.watch) {
   if (options.rotary > 0) rotary_.emplace(options.rotary, head_dim_, options.rotary_width);
   if (options.projection.init == LinearOptions::Init::xavier) {
@@ -37,6 +42,13 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
       qkv_.weight.value.slice(0, part * rows, (part + 1) * rows)
           .copy_(bochner::init::xavier_uniform({rows, dim}, init));
     }
+  }
+  if (options.convolution > 0) {
+    const int64_t width = options.convolution;
+    const int64_t rows = columns_ > 0 ? width : 1;
+    if (width % 2 == 0) fail("attention: a convolution over {} places; odd ones only", width);
+    convolution_ = &parameter("convolution",
+                              bochner::init::fan_in_uniform({1, rows, width, heads_ * head_dim_}, rows * width, init));
   }
 }
 
@@ -59,6 +71,18 @@ Variable MultiHeadAttention::weights(const Variable& x, const Mask& mask, Contex
   return mechanism_->forward(as_computed(parts[0]), as_computed(parts[1]), units, mask, context);
 }
 
+// conv(V), padding as zeros: (B, L, heads * head size)
+Variable MultiHeadAttention::convolved(const Variable& V, const Mask& mask, const Context& context) const {
+  if (mask.causal) fail("attention: its convolution of values reads tokens behind the one that it is for; not causal");
+  if (context.slice != nullptr) fail("attention: its convolution of values takes no slices of a sequence");
+  const int64_t L = V.size(2);
+  const int64_t channels = heads_ * head_dim_;
+  const Variable real = transpose(without_padding(V, mask.keys), 1, 2);
+  const Variable taps = cast(*convolution_, compute_dtype(V.dtype()));
+  const Variable y = depthwise_convolution(reshape(real, {V.size(0), 1, L, channels}), taps, columns_);
+  return reshape(y, {V.size(0), L, channels});
+}
+
 Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Context& context,
                                      const LinearFusion& fusion) const {
   const Scope scope(name());
@@ -66,14 +90,16 @@ Variable MultiHeadAttention::forward(const Variable& x, const Mask& mask, Contex
     fail_slices(attention_ + (mechanism_named(attention_).slices ? " without streaming" : ""));
   }
   std::vector<Variable> parts = heads_of(x, mask, context, fusion);
+  const Variable V = parts[2];
   if (!mechanism_->reads_bf16()) {
     for (Variable& part : parts) part = as_computed(part);
   }
   Variable O = mechanism_->forward(parts[0], parts[1], parts[2], mask, context);  // (B, H, L, D)
   if (watch_) watch_(path(), O.value());
   if (O.dtype() != x.dtype()) O = cast(O, x.dtype());
-  return out_.forward(reshape(transpose(O, 1, 2), {x.size(0), x.size(1), heads_ * head_dim_}),
-                      {.residual = fusion.residual, .dropout = fusion.dropout}, context);  // (B, L, dim)
+  O = reshape(transpose(O, 1, 2), {x.size(0), x.size(1), heads_ * head_dim_});
+  if (convolution_ != nullptr) O = O + convolved(V, mask, context);
+  return out_.forward(O, {.residual = fusion.residual, .dropout = fusion.dropout}, context);  // (B, L, dim)
 }
 
 }  // namespace bochner

@@ -19,13 +19,19 @@ struct MultiHeadOptions {
   LinearOptions projection = {};  ///< of Q, K, V and the output
   int64_t rotary = 0;             ///< longest sequence of queries and keys to turn (layers/rotary.h); 0: none is
   int64_t rotary_width = 0;       ///< pixels in a row, where tokens are turned by row and column
+  int64_t convolution = 0;        ///< tokens, or pixels each way, that a convolution of the values spans; 0: none
+  int64_t columns = 0;            ///< pixels in a row, where the convolution is one of images; 0: they are none
   /// Called at each forward pass with the module's path and the mechanism's output O (batch, heads, length, dim): for
   /// analyses of trained models.
   std::function<void(const std::string& path, const Tensor& O)> watch = {};
 };
 
 /// O = concat_h(attend(n Wq_h, n Wk_h, n Wv_h)) Wo  (Vaswani et al., 2017, §3.2.2), n = LayerNorm(x) or x,
-/// y = residual + dropout(O): the norm and the residual of a block as `fusion` says
+/// y = residual + dropout(O): the norm and the residual of a block as `fusion` says. With a convolution, which has a
+/// filter for each number of a token, and V = n Wv of all heads:
+///
+///   O = (concat_h(attend(...)) + conv(V)) Wo  (Xiong et al., AAAI 2021, §3; Han et al., ICCV 2023, Eq. 9, for linear
+/// attention, whose O has a rank of at most the head's size without it)
 class MultiHeadAttention : public Module {
  public:
   MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOptions& options, Generator& init);
@@ -45,6 +51,8 @@ class MultiHeadAttention : public Module {
   Linear& out() { return out_; }
 
  private:
+  Variable convolved(const Variable& V, const Mask& mask, const Context& context) const;
+
   int64_t heads_;
   int64_t head_dim_;
   std::string attention_;  ///< its name
@@ -52,6 +60,8 @@ class MultiHeadAttention : public Module {
   Linear out_;
   std::unique_ptr<Mechanism> mechanism_;
   std::optional<RotaryPositions> rotary_;
+  Parameter* convolution_ = nullptr;  ///< (1, rows, width, heads * head size)
+  int64_t columns_;
   std::function<void(const std::string& path, const Tensor& O)> watch_;
 };
 

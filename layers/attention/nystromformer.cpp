@@ -67,8 +67,10 @@ class Nystromformer : public Mechanism {
     const Variable W = inverse_times(scores(Q_, K_, scale, of_k.full), BV);          // (B, H, M, E)
     const Variable O = softmax_attention({scale, false, {}}, q, K_, W, of_k.full);   // (B, H, Lq, E)
     if (convolution_ == nullptr || Q.size(2) != V.size(2)) return O;
-    const Variable taps = cast(*convolution_, compute_dtype(V.dtype()));
-    return O + depthwise_convolution(without_padding(V, mask.keys), taps);
+    const int64_t H = V.size(1);
+    const Variable taps = cast(*convolution_, compute_dtype(V.dtype()));  // one filter for all numbers of a head
+    const Variable of_all = expand(reshape(taps, {H, 1, taps.size(1), 1}), {H, 1, taps.size(1), V.size(3)});
+    return O + depthwise_convolution(without_padding(V, mask.keys), of_all);
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "layers/models/encoder.h"
 
+#include <limits>
+
 #include "autograd/fused/dropout.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
@@ -34,6 +36,11 @@ const EncoderOptions& checked(const EncoderOptions& options) {
       (options.width < 1 || options.pooling == Pooling::cls)) {
     fail("encoder: positions in two dimensions are those of pixels, but {}",
          options.width < 1 ? "these sequences are no images" : "the learned vector in front (pooling cls) is none");
+  }
+  if (options.attention.convolution > 0 && (options.causal || (options.width > 0 && options.pooling == Pooling::cls))) {
+    fail("encoder: a convolution of values {}",
+         options.causal ? "reads tokens behind the one that it is for, but the model is causal"
+                        : "is one of pixels, but the learned vector in front (pooling cls) is none");
   }
   if (options.codes.defined() && (options.codes.rank() != 2 || options.codes.size(0) != options.vocabulary)) {
     fail("encoder: codes must be (vocabulary {}, any), got {}", options.vocabulary, options.codes.shape().str());
@@ -77,6 +84,7 @@ void Encoder::add_the_rest(Generator& init) {
                      .norm_eps = options_.norm_eps};
   block.attention.mechanism.set_default_length(places);
   block.attention.rotary = turns(options_) ? places : 0;
+  if (options_.attention.convolution > 0) block.attention.columns = options_.width;
   block.attention.rotary_width = options_.positions == EncoderOptions::Positions::rotary_2d ? options_.width : 0;
   blocks_ =
       std::make_unique<TransformerBlocks>(sub("blocks"), blocks_like(block, options_.layers), options_.recompute, init);
@@ -131,6 +139,12 @@ Variable Encoder::pool(const States& states, Context& context) const {
     const bool here = context.slice == nullptr || context.slice->is_first();
     // In another slice 0, which depends on x all the same: its tokens get their gradients through attention.
     return over_slices(here ? as_computed(select(x, 1, 0)) : as_computed(sum(x, {1})) * 0, context);
+  }
+  if (options_.pooling == EncoderOptions::Pooling::max) {
+    if (context.slice != nullptr) fail("encoder: pooling by the largest takes no slices of a sequence; choose a mean");
+    if (!states.mask.defined()) return as_computed(amax(x, {1}));
+    const Variable nothing(Tensor::scalar(-std::numeric_limits<double>::infinity(), x.dtype(), x.device()));
+    return as_computed(amax(where(states.mask.unsqueeze(2), x, nothing), {1}));
   }
   if (!states.mask.defined()) {
     const int64_t places = context.slice == nullptr ? x.size(1) : context.slice->length() + (cls_ != nullptr ? 1 : 0);

@@ -15,10 +15,11 @@ struct EncoderOptions {
     rotary_2d  ///< turned by their rows and columns in an image of `width` columns
   };
   enum class Pooling : unsigned char {
-    cls,         ///< a learned vector in front of the sequence (zeros at first), read at the end
-    first,       ///< the first token (KL Appendix E)
-    mean,        ///< over real tokens
-    mean_padded  ///< over the padded length, padding as zeros (SKY as released)
+    cls,          ///< a learned vector in front of the sequence (zeros at first), read at the end
+    first,        ///< the first token (KL Appendix E)
+    mean,         ///< over real tokens
+    mean_padded,  ///< over the padded length, padding as zeros (SKY as released)
+    max           ///< the largest of real tokens, number by number
   };
   enum class Pair : unsigned char { arena, skyformer };  ///< heads on two sequences (pair_classifier.h)
 
@@ -32,7 +33,7 @@ struct EncoderOptions {
   int64_t hidden = 128;    ///< of the feed-forward blocks
   int64_t classifier = 0;  ///< hidden units of the head; 0: none
   Pair pair = Pair::arena;
-  MultiHeadOptions attention = {};
+  MultiHeadOptions attention = {};  ///< `columns` and what turns are the encoder's to say
   Block block = Block::pre_norm;
   Positions positions = Positions::learned;
   Pooling pooling = Pooling::mean;

@@ -43,9 +43,26 @@ TEST(SequenceConfig, TellsTheModelWhatItIsTold) {
   fields.at("activation").assign("gelu-tanh");
   fields.at("norm-eps").assign("1e-6");
   fields.at("mask-token").assign("true");
+  fields.at("convolution").assign("7");
+  EXPECT_EQ(told().attention.convolution, 7);
   EXPECT_EQ(told().activation, Activation::gelu_tanh);
   EXPECT_EQ(told().norm_eps, 1e-6);
   EXPECT_EQ(told().vocabulary, vocabulary + 1);
+}
+
+TEST(SequenceConfig, TakesGreyLevelsForNumbersWhereAsked) {
+  const Task images{.name = "image", .classes = 2, .vocabulary = 5, .max_length = 9, .image_width = 3};
+  sequence::ModelConfig config;
+  Fields fields = Fields::of(config);
+  EXPECT_FALSE(encoder_options(config, "softmax", images).codes.defined());
+  fields.at("pixels").assign("intensity");
+  const auto codes = [&] { return encoder_options(config, "softmax", images).codes; };
+  EXPECT_EQ(codes().shape(), (Shape{5, 2}));
+  EXPECT_EQ(codes().to_vector<float>(), (std::vector<float>{1, -1, 1, -0.5, 1, 0, 1, 0.5, 1, 1}));
+  fields.at("mask-token").assign("true");
+  EXPECT_EQ(codes().shape(), (Shape{6, 3}));
+  EXPECT_EQ(codes().slice(0, 4, 6).to_vector<float>(), (std::vector<float>{1, 1, 0, 0, 0, 1}));
+  EXPECT_THROW(encoder_options(config, "softmax", sparsity::task({.length = 30})), Error);
 }
 
 TEST(SequenceConfig, TellsMechanismsWhatItIsTold) {

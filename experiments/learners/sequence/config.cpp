@@ -1,5 +1,7 @@
 #include "experiments/learners/sequence/config.h"
 
+#include <algorithm>
+
 namespace bochner::sequence {
 namespace {
 
@@ -26,12 +28,19 @@ void ModelConfig::fields(Fields& f) {
      {"rotary", Encoder::Positions::rotary},
      {"rotary-2d", Encoder::Positions::rotary_2d}},
     "position encoding; rotary turns queries and keys, rotary-2d by the row and the column of a pixel");
+  f("pixels", pixels, {{"tokens", Pixels::tokens}, {"intensity", Pixels::intensity}},
+    "vectors of an image's pixels: one for each grey level, as for words, or a linear map of the level");
+  f("convolution", convolution,
+    "tokens, or pixels each way, that a convolution of the values spans, which is added to what attention gives; 0: "
+    "none")
+      .at_least(0);
   f("pooling", pooling,
     {{"mean", Encoder::Pooling::mean},
      {"mean-padded", Encoder::Pooling::mean_padded},
+     {"max", Encoder::Pooling::max},
      {"cls", Encoder::Pooling::cls},
      {"first", Encoder::Pooling::first}},
-    "mean-padded divides by the padded length, as SKY's code does");
+    "mean-padded divides by the padded length, as SKY's code does; max takes the largest, number by number");
   f("pair", pair, {{"arena", Encoder::Pair::arena}, {"skyformer", Encoder::Pair::skyformer}},
     "head on two sequences u, v: arena reads [u, v] with two hidden layers, skyformer [u, v, u v, u - v] with one");
   f("activation", activation, {{"gelu", Activation::gelu}, {"gelu-tanh", Activation::gelu_tanh}},
@@ -56,11 +65,34 @@ void ModelConfig::fields(Fields& f) {
   f.group("mechanism", others);
 }
 
+namespace {
+
+/// Codes of grey levels, by which token i is W_0 + (2 i / (levels - 1) - 1) W_1. The token that hides others, behind
+/// them, has a vector of its own.
+Tensor intensities(int64_t levels, bool mask_token) {
+  const int64_t count = levels + (mask_token ? 1 : 0);
+  const int64_t entries = mask_token ? 3 : 2;
+  const Tensor codes = Tensor::zeros({count, entries}, DType::f32);
+  auto* const to = codes.data<float>();
+  for (int64_t i = 0; i < levels; ++i) {
+    to[i * entries] = 1;
+    to[i * entries + 1] = 2 * static_cast<float>(i) / static_cast<float>(std::max<int64_t>(1, levels - 1)) - 1;
+  }
+  if (mask_token) to[levels * entries + 2] = 1;
+  return codes;
+}
+
+}  // namespace
+
 EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data) {
   Encoder options;
   options.vocabulary = data.vocabulary + (model.mask_token ? 1 : 0);
   options.length = data.max_length;
   options.width = data.image_width;
+  if (model.pixels == ModelConfig::Pixels::intensity) {
+    if (data.image_width == 0) fail("--model.pixels=intensity: these sequences are no images");
+    options.codes = intensities(data.vocabulary, model.mask_token);
+  }
   options.classes = data.classes;
   options.layers = model.layers;
   options.dim = model.dim;
@@ -80,6 +112,7 @@ EncoderOptions encoder_options(const ModelConfig& model, const std::string& atte
   options.attention.mechanism = model.mechanism.chosen(attention);
   options.attention.heads = model.heads;
   options.attention.head_dim = model.head_dim;
+  options.attention.convolution = model.convolution;
   options.attention.projection = {.bias = model.projection_bias, .init = model.init};
   return options;
 }

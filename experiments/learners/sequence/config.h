@@ -22,6 +22,9 @@ struct ModelConfig {
   int64_t classifier = 128;
   EncoderOptions::Block block = EncoderOptions::Block::pre_norm;
   EncoderOptions::Positions positions = EncoderOptions::Positions::learned;
+  enum class Pixels : unsigned char { tokens, intensity };
+  Pixels pixels = Pixels::tokens;
+  int64_t convolution = 0;
   EncoderOptions::Pooling pooling = EncoderOptions::Pooling::mean;
   EncoderOptions::Pair pair = EncoderOptions::Pair::arena;
   Activation activation = Activation::gelu;

@@ -40,6 +40,13 @@ TEST(Pathfinder, IsMadeCheckedAndLearntFrom) {
   const auto results = nlohmann::json::parse(contents(folder / "a/results.json"));
   EXPECT_GE(results["baselines"]["majority class"]["accuracy"].get<double>(), 1.0 / 6);  // of 6 test images
   EXPECT_EQ(results["steps"], 3);
+  const Ended convolved =
+      train(folder, {"--task=pathfinder", "--pathfinder.difficulty=easy", "--model.convolution=5",
+                     "--model.pixels=intensity", "--model.pooling=max", "--precision=bf16", "--out=c"});
+  ASSERT_EQ(convolved.code, 0) << convolved.err;
+  const auto names = nlohmann::json::parse(contents(folder / "c/results.json"));
+  // 25 taps for each of 16 numbers more, 2 vectors of pixels in the place of 256
+  EXPECT_EQ(names["parameters"].get<int64_t>() - results["parameters"].get<int64_t>(), 25 * 16 - 254 * 16);
   const Ended missing = train(folder, {"--task=pathfinder", "--out=b"});
   EXPECT_EQ(missing.code, 2);
   EXPECT_NE(missing.err.find("./run data make pathfinder --size 32"), std::string::npos) << missing.err;

@@ -149,6 +149,27 @@ void expect_equal(const Tensor& a, const Tensor& b) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-10) << i;
 }
 
+/// conv(V), a tap at a time, for V (batch, length, dim) and taps (1, rows, width, dim): of images whose rows have
+/// `columns` pixels, or of a sequence where there are 0.
+Variable convolved(const Variable& V, const Variable& taps, int64_t columns) {
+  const int64_t length = V.size(1), rows = taps.size(1), width = taps.size(2);
+  const int64_t across = columns == 0 ? length : columns;
+  std::vector<Variable> places;
+  for (int64_t i = 0; i < length; ++i) {
+    Variable y = slice(V, 1, i, i + 1) * 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t t = 0; t < width; ++t) {
+        const int64_t row = i / across + r - rows / 2, column = i % across + t - width / 2;
+        const int64_t from = row * across + column;
+        if (row < 0 || column < 0 || column >= across || from >= length) continue;
+        y = y + slice(V, 1, from, from + 1) * reshape(slice(slice(taps, 1, r, r + 1), 2, t, t + 1), {1, 1, V.size(2)});
+      }
+    }
+    places.push_back(y);
+  }
+  return concat(places, 1);
+}
+
 /// The whole model in plain ops, as its papers write it.
 Tensor composed(Small& small) {
   const EncoderOptions& options = small.options;
@@ -182,7 +203,12 @@ Tensor composed(Small& small) {
     const Tensor keys = mask.unsqueeze(1).unsqueeze(1);
     const Variable weights = where(keys, exp(scores), Variable(Tensor::scalar(0, DType::f64)));
     const Variable O = matmul(weights, head(2)) / sum(weights, {-1}, true);
-    return linear(reshape(transpose(O, 1, 2), {batch, length, dim}), name + ".out");
+    Variable joined = reshape(transpose(O, 1, 2), {batch, length, dim});
+    if (const int64_t width = options.attention.convolution; width > 0) {
+      const Variable V = slice(qkv, -1, 2 * dim, 3 * dim) * Variable(mask.cast(DType::f64).unsqueeze(2));
+      joined = joined + convolved(V, W(name + ".convolution"), options.width);
+    }
+    return linear(joined, name + ".out");
   };
   for (int64_t i = 0; i < options.layers; ++i) {
     const std::string block = "blocks." + std::to_string(i);
@@ -196,7 +222,9 @@ Tensor composed(Small& small) {
   }
   x = norm(x, "norm");
   Variable pooled = select(x, 1, 0);
-  if (options.pooling != EncoderOptions::Pooling::cls) {
+  if (options.pooling == EncoderOptions::Pooling::max) {
+    pooled = amax(where(mask.unsqueeze(2), x, Variable(Tensor::scalar(-1e30, DType::f64))), {1});
+  } else if (options.pooling != EncoderOptions::Pooling::cls) {
     const Variable real = mask.cast(DType::f64).unsqueeze(2);
     const Variable total = sum(x * real, {1});
     pooled = options.pooling == EncoderOptions::Pooling::mean ? total / sum(real, {1})
@@ -209,7 +237,8 @@ Tensor composed(Small& small) {
 TEST(Encoder, EveryOptionIsWhatThePlainCompositionSays) {
   using Options = EncoderOptions;
   for (const auto block : {Options::Block::pre_norm, Options::Block::kl_released}) {
-    for (const auto pooling : {Options::Pooling::cls, Options::Pooling::mean, Options::Pooling::mean_padded}) {
+    for (const auto pooling :
+         {Options::Pooling::cls, Options::Pooling::mean, Options::Pooling::mean_padded, Options::Pooling::max}) {
       for (const auto positions : {Options::Positions::learned, Options::Positions::sinusoidal}) {
         Options options = Small::base();
         options.block = block;
@@ -222,6 +251,19 @@ TEST(Encoder, EveryOptionIsWhatThePlainCompositionSays) {
         expect_equal(small.logits(), composed(small));
       }
     }
+  }
+}
+
+TEST(Encoder, AConvolutionOfTheValuesIsAddedToWhatAttentionGives) {
+  for (const int64_t columns : {0, 2}) {  // a sequence; images of two columns, the last row cut in half
+    EncoderOptions options = Small::base();
+    options.attention.convolution = 3;
+    options.width = columns;
+    options.pooling = EncoderOptions::Pooling::max;
+    Small small(options);
+    const Shape wanted{1, columns > 0 ? 3 : 1, 3, 8};
+    EXPECT_EQ(small.model.state().at("blocks.1.attention.convolution").shape(), wanted);
+    expect_equal(small.logits(), composed(small));
   }
 }
 
@@ -287,8 +329,8 @@ TEST(Encoder, TrunkAndHeadKeepTheNamesOfTheWholeModel) {
 }
 
 TEST(Encoder, ATrunkOfItsOwnIsThatOfTheWholeModel) {
-  for (const auto pooling :
-       {EncoderOptions::Pooling::cls, EncoderOptions::Pooling::mean, EncoderOptions::Pooling::mean_padded}) {
+  for (const auto pooling : {EncoderOptions::Pooling::cls, EncoderOptions::Pooling::mean,
+                             EncoderOptions::Pooling::mean_padded, EncoderOptions::Pooling::max}) {
     EncoderOptions options{.vocabulary = 9, .length = 6, .classes = 3, .layers = 2, .dim = 8, .hidden = 4};
     options.classifier = 5;
     options.pooling = pooling;
@@ -331,6 +373,15 @@ TEST(Encoder, ImpossibleSizesAreRefused) {
   };
   EXPECT_EQ(message([](EncoderOptions& o) { o.attention.heads = 3; }),
             "attention: 3 heads do not divide the model size 8; choose a divisor, or give the head size");
+  EXPECT_EQ(message([](EncoderOptions& o) { o.attention.convolution = 4; }),
+            "attention: a convolution over 4 places; odd ones only");
+  EXPECT_EQ(message([](EncoderOptions& o) { o.attention.convolution = 3, o.causal = true; }),
+            "encoder: a convolution of values reads tokens behind the one that it is for, but the model is causal");
+  const auto in_front = [](EncoderOptions& o) {
+    o.attention.convolution = 3, o.width = 3, o.pooling = EncoderOptions::Pooling::cls;
+  };
+  EXPECT_EQ(message(in_front),
+            "encoder: a convolution of values is one of pixels, but the learned vector in front (pooling cls) is none");
   EXPECT_NE(message([](EncoderOptions& o) { o.vocabulary = 0; }).find("vocabulary 0"), std::string::npos);
   EXPECT_NE(message([](EncoderOptions& o) { o.attention.mechanism = "sofmax"; }).find("softmax"), std::string::npos);
   Small small(Small::base());
