@@ -173,7 +173,10 @@ struct Elu {
   static constexpr const char* equation =
       "y = x where x > 0, else e^x - 1  (Clevert et al., 2016);  y' = step x + (1 - step x) (y + 1)";
   static constexpr bool kink_at_zero = true;
-  BOCHNER_FORWARD { return x > T(0) ? x : math::exp(x) - T(1); }
+  BOCHNER_FORWARD {
+    const T power = math::exp(x);  // of every x, so that loops over it are vectorised
+    return x > T(0) ? x : power - T(1);
+  }
   BOCHNER_DERIVATIVE { return step(x) + (1 - step(x)) * (y + 1); }
 };
 
