@@ -3,6 +3,7 @@
 #include "engine/bf16.h"
 #include "engine/cuda/parts/launch.h"
 #include "engine/math.h"
+#include "engine/ops/reduce.h"
 
 namespace bochner::cuda {
 namespace {
@@ -85,20 +86,6 @@ struct Correlate {
   }
 };
 
-/// A thread for each tap.
-template <class T>
-struct AddChunks {
-  int64_t chunks, count;
-  const double* sums;
-  T* taps;
-
-  BOCHNER_DEVICE void operator()(int64_t at) const {
-    double sum = 0;
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk * count + at];
-    taps[at] = static_cast<T>(sum);
-  }
-};
-
 }  // namespace
 
 void depthwise_convolution(const ConvolutionSizes& sizes, bool back, const Tensor& x, const Tensor& taps,
@@ -113,10 +100,9 @@ void depthwise_convolution_taps(const ConvolutionSizes& sizes, const Tensor& x, 
   const int64_t chunks = ceil_div(sizes.batch * sizes.length, kTerms);
   const Tensor sums = Tensor::empty({chunks, taps.size()}, DType::f64, x.device());
   visit_stored(x.dtype(), "depthwise_convolution_taps", [&]<class S>(TypeTag<S>) {
-    using T = ComputeType<S>;
     launch_threads(sums.size(), Correlate<S>{sizes, x.data<S>(), g.data<S>(), sums.data<double>()});
-    launch_threads(taps.size(), AddChunks<T>{chunks, taps.size(), sums.data<double>(), taps.data<T>()});
   });
+  taps.view({taps.size()}).copy_(sum(sums, {0}));
 }
 
 }  // namespace bochner::cuda

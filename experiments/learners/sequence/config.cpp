@@ -11,6 +11,21 @@ using Init = LinearOptions::Init;
 /// The options of mechanisms that are called --model.NAME; the others are --model.mechanism.NAME.
 const std::vector<std::string> kOfModel = {"features", "components", "redraw", "redraw-in-evaluation", "as"};
 
+/// Codes of grey levels, by which token i is W_0 + (2 i / (levels - 1) - 1) W_1. The token that hides others, behind
+/// them, has a vector of its own.
+Tensor intensities(int64_t levels, bool mask_token) {
+  const int64_t count = levels + (mask_token ? 1 : 0);
+  const int64_t entries = mask_token ? 3 : 2;
+  const Tensor codes = Tensor::zeros({count, entries}, DType::f32);
+  auto* const to = codes.data<float>();
+  for (int64_t i = 0; i < levels; ++i) {
+    to[i * entries] = 1;
+    to[i * entries + 1] = 2 * static_cast<float>(i) / static_cast<float>(std::max<int64_t>(1, levels - 1)) - 1;
+  }
+  if (mask_token) to[levels * entries + 2] = 1;
+  return codes;
+}
+
 }  // namespace
 
 void ModelConfig::fields(Fields& f) {
@@ -64,25 +79,6 @@ void ModelConfig::fields(Fields& f) {
   } others{mechanism};
   f.group("mechanism", others);
 }
-
-namespace {
-
-/// Codes of grey levels, by which token i is W_0 + (2 i / (levels - 1) - 1) W_1. The token that hides others, behind
-/// them, has a vector of its own.
-Tensor intensities(int64_t levels, bool mask_token) {
-  const int64_t count = levels + (mask_token ? 1 : 0);
-  const int64_t entries = mask_token ? 3 : 2;
-  const Tensor codes = Tensor::zeros({count, entries}, DType::f32);
-  auto* const to = codes.data<float>();
-  for (int64_t i = 0; i < levels; ++i) {
-    to[i * entries] = 1;
-    to[i * entries + 1] = 2 * static_cast<float>(i) / static_cast<float>(std::max<int64_t>(1, levels - 1)) - 1;
-  }
-  if (mask_token) to[levels * entries + 2] = 1;
-  return codes;
-}
-
-}  // namespace
 
 EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data) {
   Encoder options;
