@@ -219,10 +219,10 @@ def scoreboard():
 
 
 @functools.lru_cache(None)
-def run(folder):
-    """A run's results.json, and its evaluations on validation examples in order."""
+def run(folder, split="valid"):
+    """A run's results.json, and what it logged on validation examples, or on its batches ("train"), in order."""
     lines = [json.loads(line) for line in (HERE / folder / "metrics.jsonl").read_text().splitlines()]
-    return record(f"{folder}/results.json"), [line for line in lines if line["split"] == "valid"]
+    return record(f"{folder}/results.json"), [line for line in lines if line["split"] == split]
 
 
 def percent(share):
