@@ -4,6 +4,7 @@
   tests/bench/compare.py --peer 'torch2.sh' [--precision bf16] [--rounds 5] [--only small-1024] [--record FILE]
   tests/bench/compare.py --peer 'python3 tests/bench/peer_bert.py' --only bert-base,minilm
   tests/bench/compare.py --beside-f32 --precision bf16 [--only small,text]
+  tests/bench/compare.py --beside-softmax [--precision bf16] [--record FILE]
   tests/bench/compare.py --processes [--rounds 5] [--record FILE]
   tests/bench/compare.py --growth [--build build]
 
@@ -11,7 +12,8 @@ The peer is a command to which the name of a workload, `--dtype` and `--seconds 
 `step_ms` and `peak_mb`. Each round times one and then the other; the table shows the median over rounds of each and of the
 ratio within a round, beside the bar that this project set itself against the newest PyTorch. --record keeps the table with
 where it came from, as docs/results/make.py reads it. --beside-f32 takes this build's own f32 for the peer, and the memory
-of tensors alone. --processes times `lra --bench` as one process of two threads and, by
+of tensors alone. --beside-softmax times kernel attention beside softmax, both of this build, with 4,000 tokens in Skyformer's model and
+in that of KL's Text. --processes times `lra --bench` as one process of two threads and, by
 mpirun, as two of one, whose gradients are summed in the exact tree or in any order. --growth times the project alone at lengths 1k ... 64k, batch 1, and
 fits the exponent of time and memory. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the
 environment.
@@ -36,6 +38,7 @@ WORKLOADS = {  # name of the peer's workload: attention, options of training_ste
 for plain in ("bert-base", "minilm"):  # the same as they are fine-tuned
     WORKLOADS[plain + "-dropout"] = ("softmax", WORKLOADS[plain][1] + " --dropout 0.1", {})
 BESIDE_F32 = 1.5  # of bf16
+BESIDE_SOFTMAX = {"Skyformer's": (SMALL + " --length 4000", 5), "KL's Text": (TEXT, 2.3)}  # options of training_step, least ratio
 
 
 def output(command, **more):
@@ -91,6 +94,21 @@ def keep(a, head, rows, peer, seconds):
         file.write("\n")
 
 
+def beside_softmax(a):
+    head = ["model", "attention", "step, ms", "softmax, ms", "steps for one of softmax", "at least", "slowest round"]
+    rows = []
+    for model, (options, bar) in BESIDE_SOFTMAX.items():
+        rounds = [{name: step(a, name, options)["step_ms"] for name in ("softmax", "performer", "gmm-prf", "linear-elu")} for _ in range(a.rounds)]
+        middle = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+        for name in list(middle)[1:]:
+            ratios = [one["softmax"] / one[name] for one in rounds]
+            rows.append([model, name, f"{middle[name]:.1f}", f"{middle['softmax']:.1f}", f"{statistics.median(ratios):.2f}", str(bar), f"{min(ratios):.2f}"])
+    for row in [head, ["---"] * len(head), *rows]:
+        print(f"| {' | '.join(row)} |")
+    if a.record:
+        keep(a, head, rows, "softmax", a.seconds)
+
+
 def processes(a):
     lra = f"{a.build}/bin/lra --preset=skyformer --attention=performer --batch=32 --shards=8 --random-data --bench".split()
     two = "mpirun --oversubscribe --bind-to none -n 2".split()
@@ -132,6 +150,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--peer", help="command that times a workload of the peer")
     p.add_argument("--beside-f32", action="store_true", help="this build in f32 instead of a peer")
+    p.add_argument("--beside-softmax", action="store_true", help="kernel attention beside softmax instead")
     p.add_argument("--processes", action="store_true", help="one process beside two instead")
     p.add_argument("--growth", action="store_true", help="time and memory against length instead")
     p.add_argument("--build", default="build")
@@ -141,9 +160,11 @@ def main():
     p.add_argument("--only", help="workloads whose name contains this, or one of A,B,...")
     p.add_argument("--record", help="a JSON file for the table")
     a = p.parse_args()
-    if not (a.growth or a.processes or a.peer or a.beside_f32):
-        p.error("give --peer COMMAND, --beside-f32, --processes or --growth")
-    growth(a) if a.growth else processes(a) if a.processes else compare(a)
+    others = {"growth": growth, "processes": processes, "beside_softmax": beside_softmax}
+    chosen = [way for name, way in others.items() if getattr(a, name)]
+    if not (chosen or a.peer or a.beside_f32):
+        p.error("give --peer COMMAND, --beside-f32, --beside-softmax, --processes or --growth")
+    (chosen or [compare])[0](a)
 
 
 if __name__ == "__main__":
