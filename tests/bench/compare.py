@@ -39,6 +39,7 @@ for plain in ("bert-base", "minilm"):  # the same as they are fine-tuned
     WORKLOADS[plain + "-dropout"] = ("softmax", WORKLOADS[plain][1] + " --dropout 0.1", {})
 BESIDE_F32 = 1.5  # of bf16
 BESIDE_SOFTMAX = {"Skyformer's": (SMALL + " --length 4000", 5), "KL's Text": (TEXT, 2.3)}  # options of training_step, least ratio
+KERNELS = ("performer", "gmm-prf", "linear-elu")
 
 
 def output(command, **more):
@@ -94,19 +95,23 @@ def keep(a, head, rows, peer, seconds):
         file.write("\n")
 
 
+def show(a, head, rows, peer, seconds):
+    for row in [head, ["---"] * len(head), *rows]:
+        print(f"| {' | '.join(row)} |")
+    if a.record:
+        keep(a, head, rows, peer, seconds)
+
+
 def beside_softmax(a):
     head = ["model", "attention", "step, ms", "softmax, ms", "steps for one of softmax", "at least", "slowest round"]
     rows = []
     for model, (options, bar) in BESIDE_SOFTMAX.items():
-        rounds = [{name: step(a, name, options)["step_ms"] for name in ("softmax", "performer", "gmm-prf", "linear-elu")} for _ in range(a.rounds)]
+        rounds = [{name: step(a, name, options)["step_ms"] for name in ("softmax", *KERNELS)} for _ in range(a.rounds)]
         middle = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
-        for name in list(middle)[1:]:
+        for name in KERNELS:
             ratios = [one["softmax"] / one[name] for one in rounds]
             rows.append([model, name, f"{middle[name]:.1f}", f"{middle['softmax']:.1f}", f"{statistics.median(ratios):.2f}", str(bar), f"{min(ratios):.2f}"])
-    for row in [head, ["---"] * len(head), *rows]:
-        print(f"| {' | '.join(row)} |")
-    if a.record:
-        keep(a, head, rows, "softmax", a.seconds)
+    show(a, head, rows, "softmax", a.seconds)
 
 
 def processes(a):
@@ -122,10 +127,7 @@ def processes(a):
     for way in ways:
         speeds = [one["1 process of 2 threads"] / one[way] for one in rounds]
         rows.append([way, f"{statistics.median(one[way] for one in rounds):.1f}", f"{statistics.median(speeds):.2f}", f"{min(speeds):.2f}"])
-    for row in [head, ["---"] * len(head), *rows]:
-        print(f"| {' | '.join(row)} |")
-    if a.record:
-        keep(a, head, rows, "one process", None)
+    show(a, head, rows, "one process", None)
 
 
 def slope(xs, ys):
@@ -138,7 +140,7 @@ def slope(xs, ys):
 def growth(a):
     lengths = [1 << i for i in range(10, 17)]
     print("| attention | " + " | ".join(f"{n // 1024}k" for n in lengths) + " | exponent |\n|---" + "|---" * (len(lengths) + 1) + "|")
-    for attention in ("performer", "gmm-prf", "linear-elu", "softmax"):
+    for attention in (*KERNELS, "softmax"):
         rows = [step(a, attention, f"--batch 1 --length {n}") for n in lengths]
         for figure, unit in (("step_ms", "ms"), ("tensor_peak_mb", "MB")):
             values = [r[figure] for r in rows]
