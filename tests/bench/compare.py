@@ -35,8 +35,9 @@ WORKLOADS = {  # name of the peer's workload: attention, options of training_ste
     "bert-base": ("softmax", BERT + "--batch 8 --layers 12 --dim 768 --heads 12 --hidden 3072", {"f32": 1.15}),
     "minilm": ("softmax", BERT + "--batch 32 --layers 6 --dim 384 --heads 12 --hidden 1536", {"f32": 1.4}),
 }
-for plain in ("bert-base", "minilm"):  # the same as they are fine-tuned
+for plain, bars in (("bert-base", {"f32": 1.1}), ("minilm", {})):  # the same as they are fine-tuned, and in evaluation
     WORKLOADS[plain + "-dropout"] = ("softmax", WORKLOADS[plain][1] + " --dropout 0.1", {})
+    WORKLOADS[plain + "-forward"] = ("softmax", WORKLOADS[plain][1] + " --forward", bars)
 BESIDE_F32 = 1.5  # of bf16
 BESIDE_SOFTMAX = {"Skyformer's": (SMALL + " --length 4000", 5), "KL's Text": (TEXT, 2.3)}  # options of training_step, least ratio
 KERNELS = ("performer", "gmm-prf", "linear-elu")

@@ -1,9 +1,10 @@
 // One training step (forward, backward, AdamW) of the sequence classifier, timed: the program behind the speed tables;
 // `--attention none` times that of an MLP on tables, 54-512-512-7, with the loader of their rows; `--bert` that of BERT
-// with a classifier of two classes, where `--dropout 0.1` is how it is fine-tuned.
+// with a classifier of two classes, where `--dropout 0.1` is how it is fine-tuned. `--forward` times the evaluation
+// alone.
 //
-//   training_step --attention performer --features 128 --length 1024
-//                 [--batch 16 --layers 2 --dim 64 --heads 2 --hidden 128] [--threads 2] [--seconds 6] [--recompute]
+//   training_step --attention performer --features 128 --length 1024 [--recompute|--forward]
+//                 [--batch 16 --layers 2 --dim 64 --heads 2 --hidden 128] [--threads 2] [--seconds 6]
 //
 // Prints one JSON line. Dropout is off otherwise, every token is real, `performer` keeps its frequencies and `gmm-*`
 // draw new noise each step.
@@ -45,10 +46,20 @@ struct Training {
   double flops;
 };
 
-/// Forward, backward and AdamW.
+bool forward_alone = false;
+/// What the products of a step cost, in those of its forward pass: backward has two for each of them.
+double passes() { return forward_alone ? 1 : 3; }
+
+/// Forward, backward and AdamW; or forward alone, as in evaluation.
 template <class Model, class Loss>
 std::function<double()> step_of(std::shared_ptr<Model> model, std::shared_ptr<Generator> noise,
                                 const AdamOptions& options, Loss loss_of) {
+  if (forward_alone) {
+    return [=] {
+      Context context{*noise, false};
+      return loss_of(context).item();
+    };
+  }
   const auto optimizer = std::make_shared<AdamW>(model->parameters(), options);
   return [=] {
     Context context{*noise, true};
@@ -65,12 +76,13 @@ std::function<double()> step_of(std::shared_ptr<Model> model, std::shared_ptr<Ge
   };
 }
 
-/// Of products with weights 6 for each weight and token, of the scores and values of attention 12 L for each unit.
+/// Of products with weights 2 for each weight and token and pass, of the scores and values of attention 4 L for each
+/// unit.
 double flops_of_blocks(const EncoderOptions& options, int64_t batch) {
   const double d = static_cast<double>(options.dim);
   const double each =
-      3 * (8 * d * d + 4 * d * static_cast<double>(options.hidden)) + 12 * static_cast<double>(options.length) * d;
-  return each * static_cast<double>(options.layers * batch * options.length);
+      8 * d * d + 4 * d * static_cast<double>(options.hidden) + 4 * static_cast<double>(options.length) * d;
+  return passes() * each * static_cast<double>(options.layers * batch * options.length);
 }
 
 Training bert(const EncoderOptions& sizes, double dropout, int64_t batch) {
@@ -108,11 +120,11 @@ Training encoder(EncoderOptions options, int64_t features, int64_t batch) {
   const auto m = static_cast<double>(features);
   const double d = static_cast<double>(options.dim);
   const double dim_of_head = d / static_cast<double>(options.attention.heads);
-  double flops = 3 * (8 * d * d + 4 * d * static_cast<double>(options.hidden));
-  if (name == "softmax") flops += 12 * static_cast<double>(options.length) * d;
-  if (name == "linear-elu") flops += 12 * dim_of_head * d;
-  if (name == "performer") flops += 20 * d * m;
-  if (name.starts_with("gmm")) flops += 24 * d * m;
+  double flops = passes() * (8 * d * d + 4 * d * static_cast<double>(options.hidden));
+  if (name == "softmax") flops += passes() * 4 * static_cast<double>(options.length) * d;
+  if (name == "linear-elu") flops += passes() * 4 * dim_of_head * d;
+  if (name == "performer") flops += (passes() * 8 - (forward_alone ? 0 : 4)) * d * m;  // Omega has no gradient
+  if (name.starts_with("gmm")) flops += passes() * 8 * d * m;
   return {step, flops * static_cast<double>(options.layers * batch * options.length)};
 }
 
@@ -134,7 +146,8 @@ Training mlp(int64_t batch) {
     const TableBatch here = table->loader.next();
     return cross_entropy(model->forward(here.x, context), here.labels);
   });
-  return {step, 2.0 * static_cast<double>(batch) * (2 * 54 * 512 + 3 * 512 * 512 + 3 * 512 * 7)};
+  const double of_inputs = passes() - (forward_alone ? 0 : 1);  // they have no gradient
+  return {step, 2.0 * static_cast<double>(batch) * (of_inputs * 54 * 512 + passes() * (512 * 512 + 512 * 7))};
 }
 
 }  // namespace
@@ -166,6 +179,7 @@ int main(int argc, char** argv) try {
       ("bert", po::bool_switch(&is_bert))                               //
       ("dropout", po::value(&dropout)->default_value(0))                //
       ("precision", po::value(&precision_name)->default_value("f32"))   //
+      ("forward", po::bool_switch(&forward_alone))                      //
       ("recompute", po::bool_switch(&options.recompute));
   po::variables_map given;
   po::store(po::parse_command_line(argc, argv, described), given);
