@@ -1,5 +1,6 @@
 #include "engine/parallel.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <thread>
 #include <type_traits>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -30,6 +32,29 @@ void pause() {
 #endif
 }
 
+/// A function of OpenMP, which OpenBLAS may have brought into this process.
+template <class Function>
+Function* openmp(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+/// Where OMP_PROC_BIND or OMP_PLACES is set, OpenMP binds the first thread to the first of its places before main
+/// begins, and every thread that this one starts would stay there, too. Frees the calling thread for all places.
+void leave_place() {
+  const auto places = openmp<int()>("omp_get_num_places");
+  const auto size_of = openmp<int(int)>("omp_get_place_num_procs");
+  const auto read = openmp<void(int, int*)>("omp_get_place_proc_ids");
+  if (places == nullptr || size_of == nullptr || read == nullptr || places() == 0) return;
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (int place = 0; place < places(); ++place) {
+    std::vector<int> cores(static_cast<size_t>(size_of(place)));
+    read(place, cores.data());
+    for (const int core : cores) CPU_SET(static_cast<size_t>(core), &all);
+  }
+  sched_setaffinity(0, sizeof all, &all);
+}
+
 int cores() {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
@@ -37,6 +62,7 @@ int cores() {
 }
 
 int threads_at_first() {
+  leave_place();
   int count = 0;
   if (const char* wanted = std::getenv("OMP_NUM_THREADS")) std::from_chars(wanted, wanted + std::strlen(wanted), count);
   return count > 0 ? count : cores();
@@ -144,7 +170,8 @@ int threads() { return team_size(); }
 
 void set_threads(int count) {
   if (count < 0) fail("threads: {} is negative; 0 chooses one per core", count);
-  team_size() = count == 0 ? cores() : count;
+  int& size = team_size();  // first, as it frees this thread for all cores
+  size = count == 0 ? cores() : count;
 }
 
 void parallel::run(int64_t pieces, void (*body)(const void* context, int64_t piece), const void* context) {

@@ -15,7 +15,8 @@
 namespace bochner {
 
 /// Number of threads that parallel loops use: at first OMP_NUM_THREADS if it is set, otherwise one for each core that
-/// this process may run on, as after set_threads(0).
+/// this process may run on, as after set_threads(0). The thread that asks first leaves the place to which OpenMP has
+/// bound it, if OMP_PROC_BIND is set; otherwise all threads would share that place.
 int threads();
 void set_threads(int count);
 

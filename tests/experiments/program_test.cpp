@@ -93,6 +93,19 @@ TEST(Program, BlasThatIsForcedDownIsToldOnce) {
   EXPECT_NE(ended.out.find("OPENBLAS_CORETYPE=Nehalem is set; unset it\n"), std::string::npos) << ended.out;
 }
 
+TEST(Program, OpenMpThatBindsThreadsToPlacesLeavesAllCores) {
+  const TemporaryFolder folder;
+  const auto threads_of = [&](const Process::Variables& variables) {
+    const std::string out = run_toy(folder, {"--version"}, variables).out;
+    const size_t at = out.find("threads:");
+    return at == std::string::npos ? out : out.substr(at, out.find('\n', at) - at);
+  };
+  const std::string free = threads_of({{"OMP_NUM_THREADS", ""}});
+  EXPECT_TRUE(free.starts_with("threads:")) << free;
+  EXPECT_EQ(threads_of({{"OMP_NUM_THREADS", ""}, {"OMP_PROC_BIND", "true"}}), free);
+  EXPECT_EQ(threads_of({{"OMP_NUM_THREADS", ""}, {"OMP_PLACES", "cores"}}), free);
+}
+
 TEST(Program, ARunLeavesACompleteFolder) {
   const TemporaryFolder folder;
   const Ended ended = run_toy(folder, {"--preset=paper", "--seed=3", "--steps=21"});
