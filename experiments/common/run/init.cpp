@@ -55,7 +55,12 @@ std::string init_from(Trainable& model, const fs::path& from, Log& log) {
   for (const auto& [name, tensor] : stored.tensors) {
     if (!own.tensors.contains(name) && !training.tensors.contains(name)) left_over.push_back(name);
   }
-  if (!different.empty()) fail("--init: {}: {}", file.string(), some_of(different));
+  if (!different.empty()) {
+    fail(
+        "--init: {}: {}; set the sizes of that run, or name a safetensors file without these tensors, which then begin "
+        "anew",
+        file.string(), some_of(different));
+  }
   if (missing.size() == own.tensors.size()) {
     fail("--init: {} holds none of the model's tensors; it has {}, the model {}", file.string(), some_of(left_over),
          some_of(missing));
