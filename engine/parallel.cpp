@@ -41,16 +41,16 @@ Function* openmp(const char* name) {
 /// Where OMP_PROC_BIND or OMP_PLACES is set, OpenMP binds the first thread to the first of its places before main
 /// begins, and every thread that this one starts would stay there, too. Frees the calling thread for all places.
 void leave_place() {
-  const auto places = openmp<int()>("omp_get_num_places");
+  const auto count_of = openmp<int()>("omp_get_num_places");
   const auto size_of = openmp<int(int)>("omp_get_place_num_procs");
   const auto read = openmp<void(int, int*)>("omp_get_place_proc_ids");
-  if (places == nullptr || size_of == nullptr || read == nullptr || places() == 0) return;
+  if (count_of == nullptr || size_of == nullptr || read == nullptr || count_of() == 0) return;
   cpu_set_t all;
   CPU_ZERO(&all);
-  for (int place = 0; place < places(); ++place) {
-    std::vector<int> cores(static_cast<size_t>(size_of(place)));
-    read(place, cores.data());
-    for (const int core : cores) CPU_SET(static_cast<size_t>(core), &all);
+  for (int place = 0; place < count_of(); ++place) {
+    std::vector<int> numbers(static_cast<size_t>(size_of(place)));
+    read(place, numbers.data());
+    for (const int core : numbers) CPU_SET(static_cast<size_t>(core), &all);
   }
   sched_setaffinity(0, sizeof all, &all);
 }
