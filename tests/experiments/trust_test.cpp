@@ -202,7 +202,7 @@ TEST(Trust, InitTakesTheWeightsOfAnotherRun) {
   ASSERT_EQ(run_toy(folder, {"--out=c", "--resume"}).code, 0);
   EXPECT_EQ(results_of(folder / "c")["init"]["file"], "a/checkpoint-best");
   expect_refused(run_toy(folder, {"--out=d", "--init=moved", "--model.dim=4"}),
-                 {"--init: moved/checkpoint-best", "place is f64 (3,) cpu there, f64 (4,) cpu here"});
+                 {"--init: moved/checkpoint-best", "place is f64 (3,) cpu there, f64 (4,) cpu here", "begin anew"});
   expect_refused(run_toy(folder, {"--out=e", "--init=nowhere"}), {"nowhere"});
   write_safetensors(folder / "more", {{"place", Tensor::zeros({3}, DType::f64)}, {"head", Tensor::zeros({2})}});
   const Ended more = run_toy(folder, {"--out=f", "--init=more"});
