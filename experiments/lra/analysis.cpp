@@ -268,7 +268,8 @@ void AnalysisConfig::fields(Fields& f) {
 
 void analyse(const Config& config, Session& session) {
   const std::filesystem::path folder = config.analyse;
-  if (config.learn != Goal::classes) fail("--analyse: {} learnt to name tokens, and has no classes", folder.string());
+  if (config.learn != Goal::classes)
+    fail("--analyse: {} has not learnt the classes of its task (--learn)", folder.string());
   const State checkpoint = best_of(folder);
   Findings findings = Analysis(config, session).run(checkpoint);
   const BuildInfo build = build_info();

@@ -1,5 +1,6 @@
 #include "experiments/lra/config.h"
 
+#include "experiments/learners/sequence/contrastive.h"
 #include "experiments/learners/sequence/pretraining.h"
 #include "experiments/learners/sequence/random_data.h"
 
@@ -21,9 +22,12 @@ void Config::fields(Fields& f) {
   f("random-data", random_data,
     "train on random sequences of the task's full length instead of its files: what a run costs, before they are "
     "there");
-  f("learn", learn, {{"classes", Goal::classes}, {"masked-tokens", Goal::masked_tokens}},
-    "the task's classes, or to name hidden tokens of its training set; another run can then --init from these weights");
+  f("learn", learn,
+    {{"classes", Goal::classes}, {"masked-tokens", Goal::masked_tokens}, {"contrastive", Goal::contrastive}},
+    "the task's classes; or, for another run to --init from, to name hidden tokens of its training set, or to find for "
+    "the first text of a pair the second one among those of the batch");
   f("mask-share", mask_share, "of tokens that are hidden").above(0).below(1);
+  f("temperature", temperature, "of --learn=contrastive: what the cosine of two texts is divided by").above(0);
   f("table", table,
     "print finished runs in these folders and below as the papers' tables, tasks against mechanisms; trains nothing")
       .command_line_only();
@@ -52,16 +56,35 @@ ArenaTask task_of(const Config& config) {
 }
 
 TaskData data_of(const Config& config, const ArenaTask& task, Log& log) {
-  if (config.random_data) return sequence::random_data(task.about(config.run), config.run.batch);
+  // Of the pairs, contrastive learning takes half.
+  const int64_t batch = config.learn == Goal::contrastive ? 2 * config.run.batch : config.run.batch;
+  if (config.random_data) return sequence::random_data(task.about(config.run), batch);
   return task.load(config.run, messages_to(log));
+}
+
+std::string best_by(const Config& config, const ArenaTask& task) {
+  switch (config.learn) {
+    case Goal::classes:
+      return task.best_by;
+    case Goal::masked_tokens:
+      return "perplexity";
+    case Goal::contrastive:
+      return "loss";
+  }
+  BOCHNER_ASSERT(false);
 }
 
 Problem problem_of(const Config& config, const TaskData& data, const ArenaTask& task) {
   const EncoderOptions options = encoder_options(config.model, config.run.attention, data.task);
-  if (config.learn == Goal::masked_tokens) {
-    return sequence::masked_tokens(config.run, options, data, config.mask_share);
+  switch (config.learn) {
+    case Goal::classes:
+      return sequence::classification(config.run, options, data, task);
+    case Goal::masked_tokens:
+      return sequence::masked_tokens(config.run, options, data, config.mask_share);
+    case Goal::contrastive:
+      return sequence::contrastive(config.run, options, data, config.temperature);
   }
-  return sequence::classification(config.run, options, data, task);
+  BOCHNER_ASSERT(false);
 }
 
 }  // namespace bochner::lra

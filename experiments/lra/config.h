@@ -11,8 +11,9 @@ namespace bochner::lra {
 
 /// What a run learns on the data of its task.
 enum class Goal : unsigned char {
-  classes,       ///< the task
-  masked_tokens  ///< to name hidden tokens; the task can then be learnt from these weights (--init)
+  classes,        ///< the task
+  masked_tokens,  ///< to name hidden tokens; the task can then be learnt from these weights (--init)
+  contrastive     ///< of pairs, to find the second text among those of a batch; likewise
 };
 
 struct Config {
@@ -20,6 +21,7 @@ struct Config {
   bool random_data = false;
   Goal learn = Goal::classes;
   double mask_share = 0.15;
+  double temperature = 0.1;
   std::vector<std::string> table{};
   std::string format = "markdown";
   std::string record{};
@@ -37,6 +39,8 @@ struct Config {
 ArenaTask task_of(const Config& config);
 /// The data of the task, or random ones in their place.
 TaskData data_of(const Config& config, const ArenaTask& task, Log& log);
+/// The metric by which the best model of a run is chosen.
+std::string best_by(const Config& config, const ArenaTask& task);
 /// What --learn asks for, on these data.
 Problem problem_of(const Config& config, const TaskData& data, const ArenaTask& task);
 

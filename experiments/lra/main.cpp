@@ -60,8 +60,7 @@ void run(lra::Config& config, Session& session) {
   check(config, task.about(config.run));
   const TaskData data = data_of(config, task, session.log);
   if (!config.record.empty()) return record_steps(config, data, task, session);
-  const std::string best_by = config.learn == lra::Goal::masked_tokens ? "perplexity" : task.best_by;
-  train_runs(session, plan_by(metrics_named({best_by})[0], config.run, config.optim),
+  train_runs(session, plan_by(metrics_named({best_by(config, task)})[0], config.run, config.optim),
              [&] { return std::make_unique<Learner>(config.run, config.optim, problem_of(config, data, task)); });
 }
 

@@ -63,7 +63,11 @@ Encoder::Encoder(Slot slot, const EncoderOptions& options, Generator& init, Toke
       cls_(options.pooling == EncoderOptions::Pooling::cls ? &parameter("cls", Tensor::zeros({1, 1, options.dim}))
                                                            : nullptr),
       learned_positions_(nullptr),
-      norm_(sub("norm"), options.dim, options.norm_eps) {}
+      norm_(sub("norm"), options.dim, options.norm_eps),
+      pooled_norm_(options.pooled_batch_norm
+                       ? std::make_unique<BatchNorm1d>(sub("pooled_norm"), options.dim,
+                                                       BatchNormOptions{.eps = options.norm_eps, .affine = false})
+                       : nullptr) {}
 
 void Encoder::add_the_rest(Generator& init) {
   const int64_t places = options_.length + (cls_ != nullptr ? 1 : 0);
@@ -132,6 +136,11 @@ Variable Encoder::over_slices(const Variable& x, Context& context) const {
 }
 
 Variable Encoder::pool(const States& states, Context& context) const {
+  const Variable pooled = pool_states(states, context);
+  return pooled_norm_ == nullptr ? pooled : pooled_norm_->forward(pooled, context);
+}
+
+Variable Encoder::pool_states(const States& states, Context& context) const {
   const Variable& x = states.x;
   const bool of_one =
       options_.pooling == EncoderOptions::Pooling::cls || options_.pooling == EncoderOptions::Pooling::first;

@@ -1,6 +1,7 @@
 // The Transformer encoder, and on top of it the classifier of sequences: the model of LRA, KL and SKY.
 #pragma once
 
+#include "layers/batch_norm.h"
 #include "layers/embedding.h"
 #include "layers/models/block.h"
 
@@ -37,6 +38,7 @@ struct EncoderOptions {
   Block block = Block::pre_norm;
   Positions positions = Positions::learned;
   Pooling pooling = Pooling::mean;
+  bool pooled_batch_norm = false;  ///< BatchNorm, without scale and shift, of the vectors of sequences
   Activation activation = Activation::gelu;
   LinearOptions linear = {};  ///< initial values of the feed-forward blocks and the head
   double embedding_deviation = 0.02;
@@ -62,7 +64,7 @@ class Encoder : public Module {
   /// ids i64 (batch, length); mask bool (batch, length), true at real tokens, undefined: all. Of slices of sequences
   /// (Context::slice) both are those of the slice; the CLS vector belongs to the first one.
   States forward(const Tensor& ids, const Tensor& mask, Context& context) const;
-  /// One vector for each sequence, as options().pooling says, in f32.  (batch, dim)
+  /// One vector for each sequence, as options().pooling and pooled_batch_norm say, in f32.  (batch, dim)
   Variable pool(const States& states, Context& context) const;
   const EncoderOptions& options() const { return options_; }
 
@@ -75,6 +77,7 @@ class Encoder : public Module {
   void add_the_rest(Generator& init);
   Variable sinusoids_beside(const Variable& x) const;
   Variable over_slices(const Variable& x, Context& context) const;
+  Variable pool_states(const States& states, Context& context) const;
 
   EncoderOptions options_;
   Embedding tokens_;
@@ -84,6 +87,7 @@ class Encoder : public Module {
   mutable Tensor placed_sinusoids_;  ///< the same, in the type and on the device of the latest input
   std::unique_ptr<TransformerBlocks> blocks_;
   LayerNormLayer norm_;
+  std::unique_ptr<BatchNorm1d> pooled_norm_;  ///< null: none
 };
 
 /// A head: from one vector a sequence to scores of classes, W relu(V x + a) + b, or W x + b where there are no hidden

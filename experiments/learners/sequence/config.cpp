@@ -56,6 +56,8 @@ void ModelConfig::fields(Fields& f) {
      {"cls", Encoder::Pooling::cls},
      {"first", Encoder::Pooling::first}},
     "mean-padded divides by the padded length, as SKY's code does; max takes the largest, number by number");
+  f("pooled-batch-norm", pooled_batch_norm,
+    "give the vectors of sequences mean 0 and variance 1, number by number, over the batch");
   f("pair", pair, {{"arena", Encoder::Pair::arena}, {"skyformer", Encoder::Pair::skyformer}},
     "head on two sequences u, v: arena reads [u, v] with two hidden layers, skyformer [u, v, u v, u - v] with one");
   f("activation", activation, {{"gelu", Activation::gelu}, {"gelu-tanh", Activation::gelu_tanh}},
@@ -98,6 +100,7 @@ EncoderOptions encoder_options(const ModelConfig& model, const std::string& atte
   options.block = model.block;
   options.positions = model.positions;
   options.pooling = model.pooling;
+  options.pooled_batch_norm = model.pooled_batch_norm;
   options.pair = model.pair;
   options.activation = model.activation;
   options.norm_eps = model.norm_eps;

@@ -26,6 +26,7 @@ struct ModelConfig {
   Pixels pixels = Pixels::tokens;
   int64_t convolution = 0;
   EncoderOptions::Pooling pooling = EncoderOptions::Pooling::mean;
+  bool pooled_batch_norm = false;
   EncoderOptions::Pair pair = EncoderOptions::Pair::arena;
   Activation activation = Activation::gelu;
   double norm_eps = 1e-5;

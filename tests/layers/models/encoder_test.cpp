@@ -171,7 +171,7 @@ Variable convolved(const Variable& V, const Variable& taps, int64_t columns) {
 }
 
 /// The whole model in plain ops, as its papers write it.
-Tensor composed(Small& small) {
+Tensor composed(Small& small, bool training = false) {
   const EncoderOptions& options = small.options;
   const auto W = [&](const std::string& name) { return small.named(name); };
   const auto norm = [&](const Variable& x, const std::string& name) {
@@ -230,6 +230,11 @@ Tensor composed(Small& small) {
     pooled = options.pooling == EncoderOptions::Pooling::mean ? total / sum(real, {1})
                                                               : total / static_cast<double>(options.length);
   }
+  if (options.pooled_batch_norm) {
+    const Variable m = training ? mean(pooled, {0}, true) : W("pooled_norm.running_mean");
+    const Variable variance = training ? mean(square(pooled - m), {0}, true) : W("pooled_norm.running_var");
+    pooled = (pooled - m) / sqrt(variance + options.norm_eps);
+  }
   if (options.classifier > 0) pooled = relu(linear(pooled, "classifier.hidden"));
   return linear(pooled, "classifier.classes").value();
 }
@@ -264,6 +269,16 @@ TEST(Encoder, AConvolutionOfTheValuesIsAddedToWhatAttentionGives) {
     const Shape wanted{1, columns > 0 ? 3 : 1, 3, 8};
     EXPECT_EQ(small.model.state().at("blocks.1.attention.convolution").shape(), wanted);
     expect_equal(small.logits(), composed(small));
+  }
+}
+
+TEST(Encoder, VectorsOfSequencesAreStandardisedOverTheBatch) {
+  for (const bool training : {true, false}) {
+    EncoderOptions options = Small::base();
+    options.pooled_batch_norm = true;
+    Small small(options);
+    const Tensor expected = composed(small, training);
+    expect_equal(small.logits(training), expected);
   }
 }
 

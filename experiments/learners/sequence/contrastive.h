@@ -1,0 +1,59 @@
+// Contrastive learning of pairs: each first text of a batch must find its second one among all second texts of the
+// batch (InfoNCE: van den Oord, Li, Vinyals, 2018; other pairs as negatives: Henderson et al., 2017, section 4.4).
+//
+//   s_ij = cos(u_i, v_j) / T        u_i, v_j: the trunk's vectors of first text i and second text j, n pairs in a batch
+//   L = -1/n sum_i log(exp(s_ii) / sum_j exp(s_ij))
+//
+// A batch of n pairs so makes n^2 comparisons, where classification makes n.
+#pragma once
+
+#include "experiments/learners/sequence/problem.h"
+
+namespace bochner::sequence {
+
+/// The pairs of one class, in their order.
+class PairsOfClass final : public Dataset {
+ public:
+  PairsOfClass(std::shared_ptr<const Dataset> all, int64_t label);
+  const std::string& name() const override { return all_->name(); }
+  int64_t size() const override { return std::ssize(chosen_); }
+  int sequences() const override { return all_->sequences(); }
+  int64_t length(int64_t example, int sequence) const override { return all_->length(at(example), sequence); }
+  void copy_tokens(int64_t example, int sequence, std::span<int64_t> ids) const override {
+    all_->copy_tokens(at(example), sequence, ids);
+  }
+  int64_t label(int64_t example) const override { return all_->label(at(example)); }
+
+ private:
+  int64_t at(int64_t example) const { return chosen_.at(static_cast<size_t>(example)); }
+
+  std::shared_ptr<const Dataset> all_;
+  std::vector<int64_t> chosen_;
+};
+
+/// Batches of pairs whose `labels` are the pairs' places in the batch, 0 ... n - 1.
+class PlacesInBatch final : public Feed {
+ public:
+  explicit PlacesInBatch(std::unique_ptr<Feed> pairs) : pairs_(std::move(pairs)) {}
+  Examples next() override;
+  void go_to(int64_t step) override { pairs_->go_to(step); }
+  int64_t steps_per_epoch() const override { return pairs_->steps_per_epoch(); }
+  int64_t examples() const override { return pairs_->examples(); }
+
+ private:
+  std::unique_ptr<Feed> pairs_;
+};
+
+/// L of the scores s (n, n): the class of a first text is the place of its second one. It is no mean over examples,
+/// since a part of a batch has fewer negatives.
+class InBatchContrast final : public Classification {
+ public:
+  Tensor terms(const Examples&) const override { return {}; }
+};
+
+/// The trunk, trained on the pairs of class 1, that which stands for `belong together`. In checkpoints its names are
+/// those of the task's classifier, which --init takes. `temperature` is T. Metrics are the loss and how many first
+/// texts find their second one, both in batches of --batch pairs. An Error if the task has no pairs, or no such class.
+Problem contrastive(const RunOptions& run, const EncoderOptions& options, const TaskData& data, double temperature);
+
+}  // namespace bochner::sequence
