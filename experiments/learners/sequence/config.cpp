@@ -57,7 +57,8 @@ void ModelConfig::fields(Fields& f) {
      {"first", Encoder::Pooling::first}},
     "mean-padded divides by the padded length, as SKY's code does; max takes the largest, number by number");
   f("pooled-batch-norm", pooled_batch_norm,
-    "give the vectors of sequences mean 0 and variance 1, number by number, over the batch");
+    "give the vectors of sequences mean 0 and variance 1, number by number, over the batch, which then must not be one "
+    "of similar lengths (--group-by-length=false)");
   f("pair", pair, {{"arena", Encoder::Pair::arena}, {"skyformer", Encoder::Pair::skyformer}},
     "head on two sequences u, v: arena reads [u, v] with two hidden layers, skyformer [u, v, u v, u - v] with one");
   f("activation", activation, {{"gelu", Activation::gelu}, {"gelu-tanh", Activation::gelu_tanh}},

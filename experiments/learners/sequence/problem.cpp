@@ -54,6 +54,11 @@ Problem without_model(const RunOptions& run, const EncoderOptions& options, cons
 
 Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
                        const TaskEntry<TaskData>& task) {
+  if (options.pooled_batch_norm && run.batches_grouped_by_length()) {
+    fail(
+        "--model.pooled-batch-norm: batches of texts of similar length have means of their own, which an evaluation "
+        "does not know; add --group-by-length=false");
+  }
   Generator init = stream_of(run.seed, Stream::init);
   const Classifier model = classifier(options, data.task, init);
   Problem problem = without_model(run, options, data);

@@ -38,7 +38,8 @@ Classifier classifier(const EncoderOptions& options, const Task& task, Generator
 Problem without_model(const RunOptions& run, const EncoderOptions& options, const TaskData& data);
 
 /// An encoder with these options on the data of a task, with its metrics. The baselines are the majority class and
-/// those of the task.
+/// those of the task. An Error if vectors are standardised over batches that are grouped by length, since evaluations
+/// have the statistics of all lengths.
 Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
                        const TaskEntry<TaskData>& task);
 

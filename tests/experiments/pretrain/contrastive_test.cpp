@@ -93,7 +93,9 @@ TEST(Contrastive, ScoresAreCosinesOfTheTrunksVectors) {
     for (int64_t j = 0; j < n; ++j) {
       const double one = values[static_cast<size_t>(i * n + j)];
       EXPECT_LE(one, 1 / temperature + 1e-4);
-      if (i == j) EXPECT_NEAR(one, 1 / temperature, 1e-4);
+      if (i == j) {
+        EXPECT_NEAR(one, 1 / temperature, 1e-4);
+      }
       EXPECT_NEAR(one, values[static_cast<size_t>(j * n + i)], 1e-4);
     }
   }
@@ -123,6 +125,15 @@ TEST(Contrastive, TakesNoPartsOfABatch) {
   RunOptions run = options_of(4);
   run.accumulate = 2;
   EXPECT_THROW(Learner(run, adamw(), sequence::contrastive(run, encoder("performer"), paired_task(), 0.1)), Error);
+}
+
+TEST(PooledBatchNorm, IsRefusedForClassesOfBatchesOfSimilarLengths) {
+  EncoderOptions options = encoder("performer");
+  options.pooled_batch_norm = true;
+  RunOptions run = options_of(4);
+  EXPECT_NO_THROW(sequence::classification(run, options, paired_task(), judged_by_accuracy()));
+  run.group_by_length = true;
+  EXPECT_THROW(sequence::classification(run, options, paired_task(), judged_by_accuracy()), Error);
 }
 
 TEST(Contrastive, RefusesSingleTexts) {
