@@ -56,6 +56,7 @@ Problem contrastive(const RunOptions& run, const EncoderOptions& options, const 
     fail("contrastive learning: an example of {} is one sequence, not a pair; choose retrieval or films",
          data.task.name);
   }
+  if (run.batch < 2) fail("contrastive learning: --batch={}: a pair alone has no other to be told from", run.batch);
   TaskData together = data;
   for (auto* part : {&together.train, &together.valid, &together.test}) {
     *part = std::make_shared<const PairsOfClass>(*part, kTogether);

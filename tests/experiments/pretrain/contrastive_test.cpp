@@ -136,8 +136,9 @@ TEST(PooledBatchNorm, IsRefusedForClassesOfBatchesOfSimilarLengths) {
   EXPECT_THROW(sequence::classification(run, options, paired_task(), judged_by_accuracy()), Error);
 }
 
-TEST(Contrastive, RefusesSingleTexts) {
+TEST(Contrastive, RefusesSingleTextsAndPairs) {
   EXPECT_THROW(sequence::contrastive(options_of(4), encoder("performer"), task_of(1), 0.1), Error);
+  EXPECT_THROW(sequence::contrastive(options_of(1), encoder("performer"), paired_task(), 0.1), Error);
   const TemporaryFolder folder;
   const Ended ended =
       Process({BOCHNER_LRA, "--task=image", "--random-data", "--learn=contrastive", "--steps=1"}, folder.path()).wait();
