@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "datasets/subset.h"
 #include "engine/io/file.h"
 #include "experiments/common/program/build_info.h"
 #include "experiments/common/program/progress.h"
@@ -17,7 +18,6 @@
 #include "experiments/learners/analysis/covariances.h"
 #include "experiments/learners/analysis/instability.h"
 #include "experiments/learners/analysis/noise.h"
-#include "experiments/learners/analysis/sample.h"
 #include "experiments/learners/analysis/singular_values.h"
 #include "experiments/learners/sequence/problem.h"
 #include "experiments/lra/config.h"
@@ -84,7 +84,7 @@ class Analysis {
     RunOptions run = config_.run;
     run.group_by_length = false;
     TaskData sampled = data_;
-    sampled.test = std::make_shared<SpreadSample>(data_.test, config_.analysis.examples);
+    sampled.test = spread_sample(data_.test, config_.analysis.examples);
     return sequence::classification(run, options, sampled, task_);
   }
 

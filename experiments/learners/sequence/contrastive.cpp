@@ -5,6 +5,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
+#include "datasets/subset.h"
 
 namespace bochner::sequence {
 namespace {
@@ -36,13 +37,6 @@ class ContrastiveModel final : public Module {
 
 }  // namespace
 
-PairsOfClass::PairsOfClass(std::shared_ptr<const Dataset> all, int64_t label) : all_(std::move(all)) {
-  for (int64_t i = 0; i < all_->size(); ++i) {
-    if (all_->label(i) == label) chosen_.push_back(i);
-  }
-  if (chosen_.empty()) fail("{}: there are no pairs of class {}", all_->name(), label);
-}
-
 Examples PlacesInBatch::next() {
   Examples pairs = pairs_->next();
   for (auto& [name, tensor] : pairs.tensors) {
@@ -59,7 +53,7 @@ Problem contrastive(const RunOptions& run, const EncoderOptions& options, const 
   if (run.batch < 2) fail("contrastive learning: --batch={}: a pair alone has no other to be told from", run.batch);
   TaskData together = data;
   for (auto* part : {&together.train, &together.valid, &together.test}) {
-    *part = std::make_shared<const PairsOfClass>(*part, kTogether);
+    *part = examples_of(*part, kTogether);
   }
   Generator init = stream_of(run.seed, Stream::init);
   const auto model = std::make_shared<ContrastiveModel>(options, temperature, init);

@@ -11,26 +11,6 @@
 
 namespace bochner::sequence {
 
-/// The pairs of one class, in their order.
-class PairsOfClass final : public Dataset {
- public:
-  PairsOfClass(std::shared_ptr<const Dataset> all, int64_t label);
-  const std::string& name() const override { return all_->name(); }
-  int64_t size() const override { return std::ssize(chosen_); }
-  int sequences() const override { return all_->sequences(); }
-  int64_t length(int64_t example, int sequence) const override { return all_->length(at(example), sequence); }
-  void copy_tokens(int64_t example, int sequence, std::span<int64_t> ids) const override {
-    all_->copy_tokens(at(example), sequence, ids);
-  }
-  int64_t label(int64_t example) const override { return all_->label(at(example)); }
-
- private:
-  int64_t at(int64_t example) const { return chosen_.at(static_cast<size_t>(example)); }
-
-  std::shared_ptr<const Dataset> all_;
-  std::vector<int64_t> chosen_;
-};
-
 /// Batches of pairs whose `labels` are the pairs' places in the batch, 0 ... n - 1.
 class PlacesInBatch final : public Feed {
  public:

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "datasets/subset.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/linalg.h"
 #include "engine/ops/matmul.h"
@@ -11,7 +12,6 @@
 #include "experiments/learners/analysis/covariances.h"
 #include "experiments/learners/analysis/instability.h"
 #include "experiments/learners/analysis/noise.h"
-#include "experiments/learners/analysis/sample.h"
 #include "experiments/learners/analysis/singular_values.h"
 #include "tests/experiments/learner_problems.h"
 #include "tests/experiments/process.h"
@@ -80,17 +80,17 @@ TEST(Noise, R2IsTheSquaredCorrelation) {
 }
 
 // Of ten texts that are sorted by class, a sample of four holds both classes.
-TEST(SpreadSample, IsSpreadOverTheWhole) {
+TEST(Subset, IsSpreadOverTheWhole) {
   const auto sorted = std::make_shared<PackedDataset<uint8_t>>(
       "sorted", std::vector<uint8_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
       std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, std::vector<int32_t>{0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
   const auto texts_of = [&](int64_t count) {
-    const SpreadSample sample(sorted, count);
+    const std::shared_ptr<const Dataset> sample = spread_sample(sorted, count);
     std::vector<int64_t> texts;
-    for (int64_t i = 0; i < sample.size(); ++i) {
+    for (int64_t i = 0; i < sample->size(); ++i) {
       int64_t id = -1;
-      sample.copy_tokens(i, 0, {&id, static_cast<size_t>(sample.length(i, 0))});
-      EXPECT_EQ(sample.label(i), id / 5);
+      sample->copy_tokens(i, 0, {&id, static_cast<size_t>(sample->length(i, 0))});
+      EXPECT_EQ(sample->label(i), id / 5);
       texts.push_back(id);
     }
     return texts;

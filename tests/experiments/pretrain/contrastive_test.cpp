@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "autograd/tape.h"
+#include "datasets/subset.h"
 #include "experiments/learners/sequence/contrastive.h"
 #include "tests/experiments/learner_problems.h"
 #include "tests/experiments/process.h"
@@ -55,22 +55,22 @@ TEST(InBatchContrast, IsTheLossOfTheDiagonal) {
   EXPECT_FALSE(objective.terms(batch).defined());
 }
 
-TEST(PairsOfClass, AreThoseOfOneLabelInTheirOrder) {
+TEST(Subset, OfOneClassKeepsItsOrder) {
   const auto all = paired(10, 4);
-  const sequence::PairsOfClass together(all, 1);
-  ASSERT_EQ(together.size(), 5);
-  for (int64_t i = 0; i < together.size(); ++i) {
-    EXPECT_EQ(together.label(i), 1);
+  const std::shared_ptr<const Dataset> together = examples_of(all, 1);
+  ASSERT_EQ(together->size(), 5);
+  for (int64_t i = 0; i < together->size(); ++i) {
+    EXPECT_EQ(together->label(i), 1);
     for (int s = 0; s < 2; ++s) {
-      ASSERT_EQ(together.length(i, s), all->length(2 * i + 1, s));
-      std::vector<int64_t> found(static_cast<size_t>(together.length(i, s)));
+      ASSERT_EQ(together->length(i, s), all->length(2 * i + 1, s));
+      std::vector<int64_t> found(static_cast<size_t>(together->length(i, s)));
       std::vector<int64_t> given(found.size());
-      together.copy_tokens(i, s, found);
+      together->copy_tokens(i, s, found);
       all->copy_tokens(2 * i + 1, s, given);
       EXPECT_EQ(found, given);
     }
   }
-  EXPECT_THROW(sequence::PairsOfClass(all, 2), Error);
+  EXPECT_THROW(examples_of(all, 2), Error);
 }
 
 /// The scores are cosines: texts that are the same have the largest, 1 / T, whatever their lengths' vectors.
