@@ -72,6 +72,7 @@ function(bochner_kernels)
   endif()
   add_library(bochner_kernels OBJECT EXCLUDE_FROM_ALL ${BOCHNER_CUDA_KERNELS} ${BOCHNER_CUDA_COMMON} ${BOCHNER_CUDA_DEVICE})
   target_compile_features(bochner_kernels PRIVATE cxx_std_20)
+  set_target_properties(bochner_kernels PROPERTIES UNITY_BUILD OFF)  # from CMake 3.31 on it joins .cu files, whose names clash
   target_compile_definitions(bochner_kernels PRIVATE BOCHNER_CUDA)
   target_include_directories(bochner_kernels PRIVATE ${PROJECT_SOURCE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(bochner_kernels PRIVATE bochner_flags fmt::fmt)

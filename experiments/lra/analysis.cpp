@@ -210,9 +210,10 @@ class Analysis {
       const Tensor& ids = x.at("ids");
       const Tensor& mask = x.at("mask");
       const auto* const pairs = dynamic_cast<const PairClassifier*>(model.get());
-      return (pairs != nullptr ? pairs->states(ids, mask, context)
-                               : dynamic_cast<const SequenceClassifier&>(*model).trunk().forward(ids, mask, context))
-          .x.value();
+      const Encoder::States states =
+          pairs != nullptr ? pairs->states(ids, mask, context)
+                           : dynamic_cast<const SequenceClassifier&>(*model).trunk().forward(ids, mask, context);
+      return zero_padding(states.x.value(), states.mask);
     };
     return instability_scores(learner, *model, *again.train, f, device_, config_.analysis.updates, config_.run.seed);
   }
@@ -243,8 +244,9 @@ class Analysis {
                   {{"mean ratio to softmax", shown(ratio)},
                    {"paper's", paper == nullptr ? "–" : fmt::format("{:g}, {}", paper->value, paper->source)}}},
                  fmt::format("SKY Appendix F, Table 3: |f(x, W_i) - f(x, W_i-1)|² / |W_i - W_i-1|² of the first {} "
-                             "updates of a new model with this run's settings, and of the same with softmax. f is what "
-                             "the last block gives, without dropout, both times with the same noise.",
+                             "updates of a new model with this run's settings, and of the same with softmax. f is the "
+                             "vectors of real tokens behind the last norm, without dropout, both times with the same "
+                             "noise.",
                              config_.analysis.updates),
                  line_chart("instability score", "update", {mine, theirs}));
   }

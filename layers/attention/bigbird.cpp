@@ -58,7 +58,8 @@ class BigBird : public Mechanism {
     // The first and the last block of queries see all keys.
     const Variable rows = reshape(q, {B, Q.size(1), N, b * Q.size(3)});
     const Variable ends = reshape(gather(rows, 2, plan.ends.to(Q.device())), {B, Q.size(1), 2 * b, Q.size(3)});
-    const Variable of_ends = softmax_attention({scale, false, {}}, ends, K, V, mask.keys);  // (B, H, 2b, E)
+    const Dropout dropped = dropout_of_weights(dropout, ends, K.size(2), context);
+    const Variable of_ends = softmax_attention({scale, false, dropped}, ends, K, V, mask.keys);  // (B, H, 2b, E)
     const Variable all =
         concat({reshape(O, {B, Q.size(1), N, b * V.size(3)}), reshape(of_ends, {B, Q.size(1), 2, b * V.size(3)})}, 2);
     const Variable placed = gather(all, 2, plan.from.to(Q.device()));  // (B, H, N, b E)

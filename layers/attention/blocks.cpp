@@ -122,6 +122,11 @@ Variable attend(const Variable& Q, const std::vector<KeySet>& sets, double scale
   return O;
 }
 
+Dropout dropout_of_weights(double rate, const Variable& Q, int64_t keys, Context& context) {
+  if (!context.training || rate == 0) return {};
+  return Dropout::draw(rate, Q.size(0) * Q.size(1) * Q.size(2) * keys, context.generator);
+}
+
 Generator for_places(Context& context) {
   const uint64_t low = context.generator.next();
   const uint64_t high = context.generator.next();

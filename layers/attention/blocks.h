@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "engine/ops/dropout.h"
 #include "layers/attention/mechanism.h"
 
 namespace bochner {
@@ -50,6 +51,10 @@ Variable attend(const Variable& Q, const std::vector<KeySet>& sets, double scale
 /// The same from given scores (..., n, m).
 Variable attend_scores(const Variable& scores, const Variable& V, const Tensor& visible, double dropout,
                        Context& context);
+
+/// What drops the weights of `keys` keys for each query of Q (B, H, L, D), in training; it draws from the context's
+/// stream.
+Dropout dropout_of_weights(double rate, const Variable& Q, int64_t keys, Context& context);
 
 /// A generator with a seed from the context's stream: its forks belong to places, so that what is drawn for one place
 /// does not depend on how many there are, padding included.

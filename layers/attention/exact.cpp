@@ -3,7 +3,7 @@
 
 #include "autograd/fused/softmax_attention.h"
 #include "engine/comm/sequence_slices.h"
-#include "layers/attention/mechanism.h"
+#include "layers/attention/blocks.h"
 
 namespace bochner {
 namespace {
@@ -19,12 +19,9 @@ class SoftmaxAttention : public Mechanism {
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
     const Scope scope(name());
-    SoftmaxAttentionOptions options{1 / std::sqrt(static_cast<double>(Q.size(-1))), mask.causal, {}, context.slice};
-    if (context.training && options_.dropout > 0) {
-      const int64_t keys = context.slice == nullptr ? K.size(2) : context.slice->length() + 1;  // and a CLS vector
-      const int64_t weights = Q.size(0) * Q.size(1) * Q.size(2) * keys;
-      options.dropout = Dropout::draw(options_.dropout, weights, context.generator);
-    }
+    const int64_t keys = context.slice == nullptr ? K.size(2) : context.slice->length() + 1;  // and a CLS vector
+    const SoftmaxAttentionOptions options{1 / std::sqrt(static_cast<double>(Q.size(-1))), mask.causal,
+                                          dropout_of_weights(options_.dropout, Q, keys, context), context.slice};
     return options_.streaming ? softmax_attention(options, Q, K, V, mask.keys)
                               : composed::softmax_attention(options, Q, K, V, mask.keys);
   }

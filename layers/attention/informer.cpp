@@ -82,7 +82,7 @@ class Informer : public Mechanism {
 
   /// The u queries of each example and head with the largest M(q) = max_j s_j - sum_j s_j / n (Eq. 4) over sampled
   /// keys, where s_j = q . k_j. The sum is divided by the number n of all real keys, as in the authors' code. Each
-  /// query has sampled keys of its own, drawn with replacement; as released all queries share one sample.
+  /// query has sampled keys of its own, drawn with replacement, which examples and heads share.
   Tensor active_queries(const Tensor& Q, const Tensor& K, const Tensor& query_mask, const Tensor& key_mask,
                         Context& context) const {
     const int64_t Lq = Q.size(2);
@@ -106,7 +106,7 @@ class Informer : public Mechanism {
           std::vector<int64_t> sampled;
           for (int64_t i = begin; i < begin + rows; ++i) {
             // Padding changes no other row's keys.
-            Generator draw = noise.fork(released() ? 0 : static_cast<uint64_t>(i));
+            Generator draw = noise.fork(static_cast<uint64_t>(i));
             for (int64_t s = 0; s < count; ++s) sampled.push_back(real_keys_[static_cast<size_t>(draw.below(n))]);
           }
           const Tensor index = Tensor::from(sampled, {rows * count}, Q.device());
@@ -145,7 +145,7 @@ void describe_informer(Mechanisms& list) {
        .equation = "O_i = softmax(q_i K^T / sqrt D) V for the c ln L least uniform queries, else the mean of V",
        .approximates = "softmax",
        .cost = "L ln L D",
-       .released = "SKY: all tokens count as real, ceil(128 / ln L) ceil(ln L) queries, which share one sample of keys",
+       .released = "SKY: all tokens count as real, ceil(128 / ln L) ceil(ln L) queries, judged by as many keys",
        .skyformer = "as released",
        .maker = made_as<Informer>()});
 }

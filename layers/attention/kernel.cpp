@@ -24,7 +24,9 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
   spec.slice = context.slice;
   spec.scale = std::pow(static_cast<double>(Q.size(-1)), -inputs_.power);
   const Tensor keys = inputs_.sees_padding || inputs_.zeros_padding ? Tensor() : mask.keys;
-  const Variable values = inputs_.zeros_padding ? without_padding(V, mask.keys) : V;
+  const Tensor zeroed = inputs_.zeros_padding ? mask.keys : Tensor();
+  const Variable k = without_padding(K, zeroed);
+  const Variable v = without_padding(V, zeroed);
   VariableFrequencies Omega;
   double draws = 1;  // phi lacks 1 / sqrt(draws), which a division by the sum of weights would cancel
   if (distribution_ != nullptr) {
@@ -34,8 +36,8 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
     if (spec.map.constant != 0) draws = spec.map.constant * spec.map.constant;  // as released
     if (!Q.device().is_cpu()) Omega = composed::dense(Omega, Q.size(-1));       // CUDA kernels know no FastFood
   }
-  const Variable O = streaming_ ? kernel_attention(spec, Q, K, values, Omega, keys)
-                                : composed::kernel_attention(spec, Q, K, values, Omega, keys);
+  const Variable O = streaming_ ? kernel_attention(spec, Q, k, v, Omega, keys)
+                                : composed::kernel_attention(spec, Q, k, v, Omega, keys);
   return spec.renormalise || !Omega.defined() ? O : O * (1 / draws);
 }
 

@@ -16,7 +16,7 @@ class KernelAttention : public Mechanism {
   struct Inputs {
     double power = 0;            ///< x D^-power; 1/4 makes q . k into q . k / sqrt(D)
     bool sees_padding = false;   ///< masks of keys are ignored
-    bool zeros_padding = false;  ///< values at padded keys are 0, but their weights count in the sum
+    bool zeros_padding = false;  ///< padded keys and their values are 0, and their weights count in the sum
   };
   /// `distribution` builds the frequencies as a child of this module; empty: the map acts on x itself.
   using MakeDistribution = std::function<std::unique_ptr<SpectralDistribution>(Slot)>;

@@ -276,7 +276,8 @@ void describe_performers(Mechanisms& list) {
         return product(slot, chosen, map, inputs, gaussian(chosen, dim, Norms::chi, init));
       }));
   plain.released =
-      "SKY: q . k / D, as inputs are scaled twice; eps 1e-4; drawn once; padded keys count in the sums of weights";
+      "SKY: q . k / D, as inputs are scaled twice; eps 1e-4; drawn once; padded keys are 0 and count in the sums of "
+      "weights";
   plain.skyformer = "as released";
   list.push_back(std::move(plain));
   list.push_back(

@@ -28,10 +28,8 @@ class LocalAttention : public Mechanism {
     };
     const Variable q = fold(Q);
     const Tensor keys = mask_in_blocks(real_keys(mask, K), block).reshape({q.size(0), block});
-    SoftmaxAttentionOptions options{1 / std::sqrt(static_cast<double>(Q.size(-1))), mask.causal, {}};
-    if (context.training && options_.dropout > 0) {
-      options.dropout = Dropout::draw(options_.dropout, q.size(0) * heads * block * block, context.generator);
-    }
+    const SoftmaxAttentionOptions options{1 / std::sqrt(static_cast<double>(Q.size(-1))), mask.causal,
+                                          dropout_of_weights(options_.dropout, q, block, context)};
     const Variable O = softmax_attention(options, q, fold(K), fold(V), keys);  // (B N, H, block, E)
     const Variable apart =
         reshape(O, {Q.size(0), q.size(0) / std::max<int64_t>(1, Q.size(0)), heads, block, V.size(3)});

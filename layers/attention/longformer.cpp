@@ -58,7 +58,9 @@ class Longformer : public Mechanism {
     }
     const Variable O = out_of_blocks(attend(q, sets, scale, options_.dropout, context), L);  // (B, H, L, E)
     if (g == 0) return O;
-    const Variable of_global = softmax_attention({scale, mask.causal, {}}, slice(Q, 2, 0, g), K, V, mask.keys);
+    const Variable global = slice(Q, 2, 0, g);
+    const Dropout dropped = dropout_of_weights(options_.dropout, global, L, context);
+    const Variable of_global = softmax_attention({scale, mask.causal, dropped}, global, K, V, mask.keys);
     return concat({of_global, slice(O, 2, g, L)}, 2);
   }
 

@@ -1,5 +1,6 @@
 // Nystromformer (Xiong, Zeng, Chakraborty, Tan, Fung, Li, Singh, AAAI 2021): softmax attention through landmarks, which
 // are means of segments of queries and of keys.
+#include <bit>
 #include <cmath>
 
 #include "autograd/fused/softmax_attention.h"
@@ -33,7 +34,7 @@ struct Segments {
 
 class Nystromformer : public Mechanism {
  public:
-  struct Options : Joined<FeatureCount, LandmarkInverse, SkyVersionOption> {
+  struct Options : Joined<FeatureCount, LandmarkInverse, LongestSequence, SkyVersionOption> {
     int64_t convolution = 33;
     void options(OptionList& list) {
       Joined::options(list);
@@ -56,11 +57,10 @@ class Nystromformer : public Mechanism {
     const Tensor query_mask = Q.size(2) == K.size(2) ? mask.keys : Tensor();
     const Variable q = released() ? without_padding(Q, query_mask) : Q;
     const Variable k = released() ? without_padding(K, mask.keys) : K;
-    // As released, padded tokens are zeros in the means.
-    const auto of_queries = real_positions(released() ? Tensor() : query_mask, Q.size(0), Q.size(2));
-    const auto of_keys = real_positions(released() ? Tensor() : mask.keys, K.size(0), K.size(2));
-    const Segments of_q = segments(of_queries, of_queries, of_keys, Q.device());
-    const Segments of_k = segments(of_keys, of_queries, of_keys, Q.device());
+    const auto of_queries = averaged(query_mask, Q.size(0), Q.size(2));
+    const auto of_keys = averaged(mask.keys, K.size(0), K.size(2));
+    const Segments of_q = segments(of_queries, Q.size(2), of_queries, of_keys, Q.device());
+    const Segments of_k = segments(of_keys, K.size(2), of_queries, of_keys, Q.device());
     const Variable Q_ = of_q.means(q);                                               // (B, H, M, D)
     const Variable K_ = of_k.means(k);                                               // (B, H, M, D)
     const Variable BV = softmax_attention({scale, false, {}}, Q_, K, V, mask.keys);  // (B, H, M, E)
@@ -76,9 +76,18 @@ class Nystromformer : public Mechanism {
  private:
   bool released() const { return options_.released(); }
 
-  /// Segments of `of`, as many as the shorter of both sequences allows.
-  Segments segments(const std::vector<std::vector<int64_t>>& of, const std::vector<std::vector<int64_t>>& queries,
-                    const std::vector<std::vector<int64_t>>& keys, Device device) const {
+  /// The places of each example whose means are taken: real tokens. As released, all of the longest sequence, a power
+  /// of 2: padding is zeros in the means, and so is what lies behind the batch.
+  std::vector<std::vector<int64_t>> averaged(const Tensor& real, int64_t batch, int64_t length) const {
+    if (!released() || length == 0) return real_positions(real, batch, length);
+    const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(options_.length, length))));
+    return real_positions({}, batch, whole);
+  }
+
+  /// Segments of `of`, as many as the shorter of both sequences allows. Places from `length` on are zeros.
+  Segments segments(const std::vector<std::vector<int64_t>>& of, int64_t length,
+                    const std::vector<std::vector<int64_t>>& queries, const std::vector<std::vector<int64_t>>& keys,
+                    Device device) const {
     const auto batch = static_cast<int64_t>(of.size());
     const int64_t M = options_.features;
     const auto size = [](const std::vector<int64_t>& tokens) { return static_cast<int64_t>(tokens.size()); };
@@ -99,6 +108,7 @@ class Nystromformer : public Mechanism {
         const int64_t begin = m * n / count;
         const int64_t end = (m + 1) * n / count;
         for (int64_t i = begin; i < end; ++i) {
+          if (tokens[static_cast<size_t>(i)] >= length) continue;
           const auto at = static_cast<size_t>((b * M + m) * width + i - begin);
           index[at] = tokens[static_cast<size_t>(i)];
           weights[at] = 1 / static_cast<double>(end - begin);
@@ -143,7 +153,9 @@ void describe_nystromformer(Mechanisms& list) {
        .approximates = "softmax",
        .cost = "L M D + M^3",
        .learns = "the convolution",
-       .released = "SKY: padded tokens are zeros in the means, one scale of the inverse for the batch, no convolution",
+       .released = "SKY: segments of the longest sequence, padded tokens are zeros in the means, one scale of the "
+                   "inverse for the "
+                   "batch, no convolution",
        .skyformer = "as released",
        .maker = made_as<Nystromformer>()});
 }

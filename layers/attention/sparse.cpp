@@ -69,7 +69,9 @@ class SparseAttention : public Mechanism {
     }
     const Variable O = out_of_blocks(attend(q, sets, scale, options_.dropout, context), Q.size(2));
     if (!opened) return O;
-    const Variable of_first = softmax_attention({scale, false, {}}, slice(Q, 2, 0, 1), K, V, mask.keys);
+    const Variable first = slice(Q, 2, 0, 1);
+    const Dropout dropped = dropout_of_weights(options_.dropout, first, K.size(2), context);
+    const Variable of_first = softmax_attention({scale, false, dropped}, first, K, V, mask.keys);
     return concat({of_first, slice(O, 2, 1, Q.size(2))}, 2);
   }
 

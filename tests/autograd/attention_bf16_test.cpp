@@ -231,6 +231,13 @@ Case case_of(const char* name, Kind kind, double constant = 0, bool renormalise 
   return {name, map, renormalise};
 }
 
+Case with_absolute_eps() {
+  Case tested = case_of("positive_with_absolute_eps", Kind::positive);
+  tested.map.eps = 0.3;
+  tested.map.absolute_eps = true;
+  return tested;
+}
+
 INSTANTIATE_TEST_SUITE_P(Maps, KernelAttentionBf16,
                          testing::Values(case_of("positive", Kind::positive), case_of("hyperbolic", Kind::hyperbolic),
                                          case_of("trigonometric", Kind::trigonometric),
@@ -238,7 +245,8 @@ INSTANTIATE_TEST_SUITE_P(Maps, KernelAttentionBf16,
                                          case_of("relu", Kind::elementwise),
                                          case_of("elu", Kind::elementwise, 0, true, Function::elu_plus_one),
                                          case_of("positive_with_constant", Kind::positive, 0.5),
-                                         case_of("trigonometric_not_divided", Kind::trigonometric, 0.5, false)),
+                                         case_of("trigonometric_not_divided", Kind::trigonometric, 0.5, false),
+                                         with_absolute_eps()),
                          [](const auto& tested) { return tested.param.name; });
 
 }  // namespace

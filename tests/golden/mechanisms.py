@@ -171,8 +171,8 @@ def released_mixture(p, full):
 
 
 def performer_released(q, k, v, p):
-    """Padded keys have weights, and values of 0."""
-    v = v * KEYS[:, None, :, None]
+    """Padded keys have weights, as zeros, and values of 0."""
+    k, v = (x * KEYS[:, None, :, None] for x in (k, v))
     return positive(q, k, v, frequencies(1, M, D), 0.5, power=0.5, eps=1e-4, keys=EVERY)
 
 
@@ -354,9 +354,10 @@ def nystromformer(released=False):
             q, k = q * real, k * real
         out = []
         for b in range(B):
-            nq, nk = (L, LK) if released else (QREAL[b], REAL[b])
+            # As released, segments of the longest sequence, a power of 2: zeros behind the batch are in the means.
+            nq, nk = (1 << (n - 1).bit_length() for n in (L, LK)) if released else (QREAL[b], REAL[b])
             count = min(M, nq, nk)
-            qm, km = (torch.stack([x[b][:, m * n // count : (m + 1) * n // count].mean(1) for m in range(count)], 1) for x, n in ((q, nq), (k, nk)))
+            qm, km = (torch.stack([x[:, m * n // count : (m + 1) * n // count].mean(1) for m in range(count)], 1) for x, n in ((F.pad(x, (0, 0, 0, max(0, n - x.size(1)))), n) for x, n in ((q[b], nq), (k[b], nk))))
             root = math.sqrt(D)
             f = torch.softmax(q[b] @ km.transpose(-1, -2) / root, -1)
             a = torch.softmax(qm @ km.transpose(-1, -2) / root, -1)
@@ -413,7 +414,7 @@ def bigbird(i, j, n):
     return bool(others) and others[Philox(int(STATE.get("seed", 3))).fork(i).below(len(others))] == j
 
 
-def informer(few, share=False, every=False):
+def informer(few, every=False):
     """`few` of n: queries that attend, and keys that judge each query."""
 
     def run(q, k, v, p):
@@ -424,7 +425,7 @@ def informer(few, share=False, every=False):
             qs, ks, vs = q[b], k[b], v[b]
             sampled = []
             for i in range(L):
-                draw = noise.fork(0 if share else i)
+                draw = noise.fork(i)
                 sampled.append([draw.below(n) for _ in range(few(n))])
             s = torch.einsum("hid,hisd->his", qs, ks[:, torch.tensor(sampled)])
             m = (s.amax(-1) - s.sum(-1) / n)[:, :nq]
@@ -645,7 +646,7 @@ MECHANISMS |= {
     "linformer skyformer": linformer_skyformer,
     "informer": informer(few_of_paper(1)),
     "informer c=3": informer(few_of_paper(3)),
-    "informer released long": informer(few_of_sky, share=True, every=True),
+    "informer released long": informer(few_of_sky, every=True),
     "informer released": pattern(lambda i, j, n: True, every=True),  # 128 queries or more attend: here all, beside "long"
     "reformer": reformer(chunk=2),
     "reformer wide": reformer(chunk=4),

@@ -51,6 +51,41 @@ TEST(Released, PerformerScalesTwiceAndDrawsOnce) {
   EXPECT_EQ(found, output(*released, 1, {}));  // the same frequencies in every training step
 }
 
+// SKY's code fills every batch up to the longest sequence, so that segments have the same width in each.
+TEST(Released, NystromformersSegmentsAreThoseOfTheLongestSequence) {
+  const Settings small = {{"features", 4}, {"as", "skyformer"}};
+  Settings of_longest = small;
+  of_longest.push_back({"length", 32});
+  const Tensor real = less(Tensor::arange(12).unsqueeze(0), Tensor::from<int64_t>({12, 7}, {2, 1}));
+  const auto padded = [](const Tensor& x) {
+    Tensor longer = Tensor::zeros({x.size(0), x.size(1), 32, x.size(3)}, x.dtype());
+    longer.slice(2, 0, x.size(2)).copy_(x);
+    return longer;
+  };
+  const auto mechanism = made({"nystromformer", of_longest});
+  Generator noise(5);
+  Context context{noise, false};
+  Tensor mask = Tensor::zeros({2, 32}, DType::boolean);
+  mask.slice(1, 0, 12).copy_(real);
+  const Tensor whole =
+      mechanism->forward(padded(values(1)), padded(values(2)), padded(values(3)), {mask, false}, context).value();
+  EXPECT_LT(apart(output(*mechanism, 1, real), whole.slice(2, 0, 12).contiguous().to_vector<double>()), 1e-12);
+  EXPECT_GT(apart(output(*mechanism, 1, real), output(*made({"nystromformer", small}), 1, real)), 1e-4);
+}
+
+TEST(Released, PerformersPaddedKeysAreZeros) {
+  const Tensor real = less(Tensor::arange(12).unsqueeze(0), Tensor::from<int64_t>({12, 7}, {2, 1}));
+  const auto performer = made({"performer", {{"features", 16}, {"as", "skyformer"}}});
+  Generator noise(5);
+  Context context{noise, false};
+  const auto with_padding_of = [&](double x) {
+    Tensor keys = values(2);
+    keys.select(0, 1).slice(1, 7, 12).fill_(x);
+    return performer->forward(values(1), keys, values(3), {real, false}, context).value().to_vector<double>();
+  };
+  EXPECT_EQ(with_padding_of(0), with_padding_of(3));
+}
+
 TEST(Released, LinearEluCountsPaddedKeys) {
   const Tensor keys = less(Tensor::arange(12).unsqueeze(0), Tensor::from<int64_t>({12, 7}, {2, 1}));
   const auto released = made({"linear-elu", {{"as", "released"}}});

@@ -178,6 +178,8 @@ void gradient_of_omega(const Call& call, const Side& side, const ReadSums& sums,
 bool kernel_attends_in_bf16(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& V) {
   const bool fits = Q.size(3) == V.size(3) && (Q.size(3) == 32 || Q.size(3) == 64);
   if (spec.causal && (Q.size(2) == 0 || V.size(2) == 0)) return false;
+  // These kernels add one eps to all features behind the shift.
+  if (spec.shifts() && spec.map.absolute_eps && spec.map.eps > 0) return false;
   const bool may = Q.dtype() == DType::bf16 || (Q.dtype() == DType::f32 && precision() == Precision::bf16);
   return may && fits && platform::has_bf16();
 }

@@ -105,24 +105,10 @@ double products_of(Spec spec, T Q, T K, T V, W Omega) {
   return heads * tokens * (products_of_projection(Omega, Q.size(3)) + features * static_cast<double>(V.size(3)));
 }
 
-/// Whether bf16 is computed in f32: on a card if eps is added before the shift, since its kernels for bf16 add one eps
-/// to all features.
-bool computes_in_f32(Spec spec, T Q) {
-  const bool floors = spec.shifts() && spec.map.absolute_eps && spec.map.eps > 0;
-  return !Q.device().is_cpu() && Q.dtype() == DType::bf16 && floors;
-}
-
 }  // namespace
 
 KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, W Omega, T keys) {
   check(spec, Q, K, V, Omega, keys);
-  if (computes_in_f32(spec, Q)) {
-    KernelAttentionResult result = kernel_attention(spec, to_f32(Q), to_f32(K), to_f32(V), Omega, keys);
-    const Tensor O = attention_output("kernel_attention", result.O.shape(), Q, {});
-    O.copy_(result.O);
-    result.O = O;
-    return result;
-  }
   const int64_t B = Q.size(0);
   const int64_t H = Q.size(1);
   const int64_t Lq = Q.size(2);
@@ -147,17 +133,6 @@ KernelAttentionGradients kernel_attention_backward(Spec spec, T dO, T Q, T K, T 
   }
   const AttentionGradients grads = attention_gradients("kernel_attention", Q, K, V, {});
   KernelAttentionGradients to{grads.dQ, grads.dK, grads.dV, {}};
-  if (computes_in_f32(spec, Q)) {
-    KernelAttentionResult result = forward;
-    result.O = to_f32(forward.O);
-    const KernelAttentionGradients found =
-        kernel_attention_backward(spec, to_f32(dO), to_f32(Q), to_f32(K), to_f32(V), Omega, keys, result, need_dOmega);
-    to.dQ.copy_(found.dQ);
-    to.dK.copy_(found.dK);
-    to.dV.copy_(found.dV);
-    to.dOmega = found.dOmega;
-    return to;
-  }
   if (need_dOmega && Omega.defined()) {
     to.dOmega = Tensor::empty(Omega.values.shape(), Omega.values.dtype(), Q.device());
   }

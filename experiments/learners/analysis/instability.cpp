@@ -17,6 +17,10 @@ double square_of_difference(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+Tensor zero_padding(const Tensor& x, const Tensor& mask) {
+  return mask.defined() ? where(mask.unsqueeze(2), x, Tensor::scalar(0, x.dtype(), x.device())) : x;
+}
+
 std::vector<double> instability_scores(Learner& learner, Module& model, Feed& feed, const TokenVectors& f,
                                        Device device, int64_t updates, uint64_t seed) {
   feed.go_to(0);

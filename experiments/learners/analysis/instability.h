@@ -2,8 +2,9 @@
 //
 //   tau_i = |f(x_i, W_i) - f(x_i, W_{i-1})|^2 / |W_i - W_{i-1}|^2,   Frobenius norms
 //
-// x_i is the batch of update i, f what the last block gives, W all trained parameters. The paper leaves open what
-// noise f has: here f is an evaluation, without dropout, and both of a tau have the same random features or landmarks.
+// x_i is the batch of update i, W all trained parameters, f the vectors of all tokens behind the last norm, with 0 in
+// the place of padding, as the model of SKY's code gives them. The paper leaves open what noise f has: here f is an
+// evaluation, without dropout, and both of a tau have the same random features or landmarks.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,9 @@ namespace bochner {
 
 /// What f(x, W) is: a tensor of any shape.
 using TokenVectors = std::function<Tensor(const Examples&, Context&)>;
+
+/// x (batch, places, dim) with 0 where mask, bool (batch, places), is false; undefined: x.
+Tensor zero_padding(const Tensor& x, const Tensor& mask);
 
 /// tau of each of the first `updates` of a fresh learner, which makes them. `feed` gives the batches that the learner
 /// sees. NaN where the update moved nothing, as where the rate begins with 0.

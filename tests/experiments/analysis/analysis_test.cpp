@@ -205,6 +205,13 @@ TEST(Instability, OfALinearModelIsKnown) {
   for (const double tau : scores) EXPECT_NEAR(tau, 16.0 / 3, 0.01);
 }
 
+TEST(Instability, PaddingCountsAsZeros) {
+  const Tensor x = Tensor::from<float>({1, 2, NAN, NAN, 5, 6}, {1, 3, 2});
+  const Tensor mask = Tensor::from<int64_t>({1, 0, 1}, {1, 3}).cast(DType::boolean);
+  EXPECT_EQ(zero_padding(x, mask).to_vector<float>(), (std::vector<float>{1, 2, 0, 0, 5, 6}));
+  EXPECT_EQ(zero_padding(x, {}).slice(1, 2, 3).to_vector<float>(), (std::vector<float>{5, 6}));
+}
+
 TEST(Instability, RatiosLeaveOutWhatIsNoNumber) {
   EXPECT_NEAR(mean_ratio({2, NAN, 3}, {1, 1, 2}), 1.75, 1e-15);
   EXPECT_TRUE(std::isnan(mean_ratio({NAN}, {1})));
