@@ -1,5 +1,8 @@
 #include "autograd/ops/matmul.h"
 
+#include <functional>
+#include <numeric>
+
 #include "autograd/ops/binary.h"
 #include "autograd/ops/view.h"
 #include "engine/ops/matmul.h"
@@ -13,8 +16,8 @@ Variable matmul(const Variable& a, const Variable& b) {
     if (a.tracked()) result[0] = sum_to(matmul(g, transpose(b, -2, -1)), a.shape());
     if (!b.tracked()) return result;
     if (b.rank() == 2 && a.rank() > 2) {  // one product over all rows instead of a batch of products and a sum
-      const Variable rows = reshape(a, {a.size() / a.size(-1), a.size(-1)});
-      result[1] = matmul(transpose(rows, 0, 1), reshape(g, {rows.size(0), g.size(-1)}));
+      const int64_t rows = std::accumulate(a.shape().begin(), a.shape().end() - 1, int64_t{1}, std::multiplies<>());
+      result[1] = matmul(transpose(reshape(a, {rows, a.size(-1)}), 0, 1), reshape(g, {rows, g.size(-1)}));
     } else {
       result[1] = sum_to(matmul(transpose(a, -2, -1), g), b.shape());
     }

@@ -46,12 +46,17 @@ class Nccl final : public Communicator {
     require_alive();
     void* const queue = queue_of(card_);
     nccl_.check(nccl_.group_start(), "a transfer");
-    for (const Outgoing& one : out) {
-      nccl_.check(nccl_.send(one.bytes.data(), one.bytes.size(), nccl::kBytes, one.to, comm_, queue), "to send");
-    }
-    for (const Incoming& one : in) {
-      nccl_.check(nccl_.receive(one.bytes.data(), one.bytes.size(), nccl::kBytes, one.from, comm_, queue),
-                  "to receive");
+    try {
+      for (const Outgoing& one : out) {
+        nccl_.check(nccl_.send(one.bytes.data(), one.bytes.size(), nccl::kBytes, one.to, comm_, queue), "to send");
+      }
+      for (const Incoming& one : in) {
+        nccl_.check(nccl_.receive(one.bytes.data(), one.bytes.size(), nccl::kBytes, one.from, comm_, queue),
+                    "to receive");
+      }
+    } catch (...) {
+      nccl_.group_end();  // else later calls would be queued and never made
+      throw;
     }
     nccl_.check(nccl_.group_end(), "a transfer");
     until_taken();

@@ -166,8 +166,8 @@ void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_lay
   const int64_t tile_columns = batch * row_tiles < kFewTiles ? kPanel : kTileColumns;
   const int64_t column_tiles = ceil_div(n, tile_columns);
   const int64_t tiles = batch * row_tiles * column_tiles;
-  const int64_t parts = tiles < kEnoughTiles ? std::max<int64_t>(1, k / kPartDepth) : 1;
-  const int64_t depth = ceil_div(k, parts);
+  const int64_t depth = ceil_div(k, tiles < kEnoughTiles ? std::max<int64_t>(1, k / kPartDepth) : 1);
+  const int64_t parts = std::max<int64_t>(1, ceil_div(k, std::max<int64_t>(1, depth)));  // none is empty
   const int64_t grain = std::max<int64_t>(1, kPieceWork / (std::min(m, kTileRows) * std::min(n, tile_columns) * depth));
   visit_floating(c.dtype(), "matmul", [&]<class T>(TypeTag<T>) {
     const Left<T> left(m, n, k, a.data<T>(), a_layout, a_offsets);

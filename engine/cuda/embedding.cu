@@ -14,6 +14,7 @@ struct Forward {
   const int64_t* ids;
   const T* positions;
   T* y;
+  const char* op;  // of the host, which prints it: a literal of a kernel lies on the card
   Fault* fault;
 
   BOCHNER_DEVICE void operator()(int64_t t) const {
@@ -21,7 +22,7 @@ struct Forward {
     const int64_t column = t % (dim / each) * each;
     const int64_t id = ids[i];
     const bool valid = id >= 0 && id < entries;
-    if (!valid && column == 0) raise(fault, "embedding", i, id, entries);
+    if (!valid && column == 0) raise(fault, op, i, id, entries);
     const T* row = table + (valid ? id : 0) * dim + column;
     const T* place = positions == nullptr ? nullptr : positions + i % length * dim + column;
     if constexpr (each == 4) {
@@ -50,10 +51,10 @@ void embedding(const Tensor& table, const Tensor& ids, const Tensor& positions, 
     T* to = y.data<T>();
     if (dim % 4 == 0 && aligned(rows) && aligned(to) && aligned(places)) {
       launch_threads(y.size() / 4, Forward<T, 4>{table.size(0), dim, length, rows, ids.data<int64_t>(), places, to,
-                                                 platform::fault()});
+                                                 "embedding", platform::fault()});
     } else {
       launch_threads(y.size(), Forward<T, 1>{table.size(0), dim, length, rows, ids.data<int64_t>(), places, to,
-                                             platform::fault()});
+                                             "embedding", platform::fault()});
     }
   });
 }

@@ -1,7 +1,11 @@
 #include "engine/ops/matmul.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "engine/bf16.h"
 #include "engine/cuda/parts/blas.h"
+#include "engine/precision.h"
 
 namespace bochner::cuda {
 namespace {
@@ -32,6 +36,15 @@ std::vector<Run> runs_of(const std::vector<int64_t>& a, const std::vector<int64_
 
 constexpr size_t kFewRuns = 4;
 
+/// Whether all matrices begin at multiples of 16 bytes. Where cuBLAS may use tensor cores it needs that of an array of
+/// pointers, which lies on the card, so that it cannot see where it does not hold.
+bool all_aligned(const Tensor& x, const std::vector<int64_t>& offsets) {
+  const auto address = reinterpret_cast<uintptr_t>(x.raw());
+  return std::all_of(offsets.begin(), offsets.end(), [&](int64_t offset) {
+    return (address + static_cast<uintptr_t>(offset) * size_of(x.dtype())) % 16 == 0;
+  });
+}
+
 }  // namespace
 
 void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_layout,
@@ -56,7 +69,10 @@ void matmul(int64_t m, int64_t n, int64_t k, const Tensor& a, MatrixLayout a_lay
                0};
   visit_stored(c.dtype(), "matmul", [&]<class T>(TypeTag<T>) {
     const std::vector<Run> runs = runs_of(a_offsets, b_offsets);
-    if (runs.size() > kFewRuns) {
+    const bool plain = c.dtype() == DType::f64 || (c.dtype() == DType::f32 && precision() == Precision::f32);
+    const bool aligned = plain || (all_aligned(a, a_offsets) && all_aligned(b, b_offsets) &&
+                                   static_cast<size_t>(m * n) * size_of(c.dtype()) % 16 == 0);
+    if (runs.size() > kFewRuns && aligned) {
       gemm_at(c.dtype(), product, a_offsets, b_offsets);
       return;
     }

@@ -163,9 +163,10 @@ void Learner::update(const Examples& batch, int64_t step) {
     add_shards(batch, step);
   } else {
     const Tensor terms = accumulate_ > 1 ? problem_.objective->terms(batch) : Tensor();
-    for (int64_t part = 0; part < accumulate_; ++part) {
+    const int64_t parts = std::clamp<int64_t>(batch.size(), 1, accumulate_);  // the last batch of an epoch can be short
+    for (int64_t part = 0; part < parts; ++part) {
       Context context{noise_, true, step};  // parts of one step see the same random features
-      add_part(accumulate_ > 1 ? batch.part(part, accumulate_) : batch, context, terms, {loss_, correct_});
+      add_part(parts > 1 ? batch.part(part, parts) : batch, context, terms, {loss_, correct_});
     }
   }
   add_(loss_sum_, loss_);

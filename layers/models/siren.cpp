@@ -118,7 +118,7 @@ FieldDerivatives field_derivatives(const std::function<Variable(const Variable&)
   // Rows are independent, so the gradient of the sum holds the gradient of each row.
   const Variable gradient = tape.gradients(sum(y), {at}, true)[0];
   result.gradient = gradient.value().clone();
-  result.laplacian = Tensor::zeros({x.size(0)}, x.dtype());
+  result.laplacian = Tensor::zeros({x.size(0)}, x.dtype(), x.device());
   for (int64_t axis = 0; axis < x.size(1); ++axis) {
     const Variable along = sum(slice(gradient, 1, axis, axis + 1));
     if (!along.tracked()) continue;  // linear along this axis

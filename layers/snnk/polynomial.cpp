@@ -92,7 +92,7 @@ Variable PolynomialFeatures::phi(const Variable& u, const Variable&) const {
     const int64_t count = counts[n];
     if (count == 0) continue;
     Variable product =
-        n == 0 ? Variable(Tensor::full({u.size(0), count}, 1, u.dtype())) : slice(u, 1, row, row + count);
+        n == 0 ? Variable(Tensor::full({u.size(0), count}, 1, u.dtype(), u.device())) : slice(u, 1, row, row + count);
     for (size_t k = 1; k < n; ++k) {
       const int64_t begin = row + static_cast<int64_t>(k) * count;
       product = product * slice(u, 1, begin, begin + count);
@@ -110,9 +110,9 @@ Tensor PolynomialFeatures::slope(const Tensor& u, const Tensor&, const Tensor&) 
   for (size_t n = 0; n < counts.size(); ++n) {
     const int64_t count = counts[n];
     if (count == 0) continue;
-    Tensor total = Tensor::zeros({u.size(0), count, inputs()}, u.dtype());
+    Tensor total = Tensor::zeros({u.size(0), count, inputs()}, u.dtype(), u.device());
     for (size_t k = 0; k < n; ++k) {  // the product rule: every factor but the k-th, times its row of G
-      Tensor others = Tensor::full({u.size(0), count}, 1, u.dtype());
+      Tensor others = Tensor::full({u.size(0), count}, 1, u.dtype(), u.device());
       for (size_t i = 0; i < n; ++i) {
         const int64_t begin = row + static_cast<int64_t>(i) * count;
         if (i != k) others = others * u.slice(1, begin, begin + count);

@@ -26,7 +26,7 @@ Projection Projection::after(const Tensor& W, const Tensor& b) const {
   Projection result;
   result.composed = true;
   const DType dtype = G.dtype();
-  const Tensor bias = column(b.defined() ? b.cast(DType::f64) : Tensor::zeros({W.size(0)}, DType::f64));
+  const Tensor bias = column(b.defined() ? b.cast(DType::f64) : Tensor::zeros({W.size(0)}, DType::f64, W.device()));
   Tensor shift = matmul(G.cast(DType::f64), bias);
   if (offset.defined()) shift = shift + column(offset.cast(DType::f64));
   result.G = matmul(G.cast(DType::f64), W.cast(DType::f64)).cast(dtype);

@@ -118,7 +118,7 @@ Tensor UniversalFeatures::weights(const Tensor& W, const Tensor& b) const {
   const auto column = [&](const auto& of) {
     std::vector<double> values;
     for (const FourierMeasure::Atom& atom : atoms_) values.push_back(of(atom));
-    return Tensor::from(values, {rows()});
+    return Tensor::from(values, {rows()}, W.device());
   };
   const Tensor frequency = column([](const auto& atom) { return kTurn * atom.frequency; });
   const Tensor re = column([](const auto& atom) { return atom.weight.real(); });
@@ -127,7 +127,8 @@ Tensor UniversalFeatures::weights(const Tensor& W, const Tensor& b) const {
                           project_weights(W, b) * (std::sqrt(1 - 4 * A_) * eta_) -  // scale g.w
                           weight_norms(W) * (eta_ * eta_ / 2);
   const Tensor amplitude = exp(exponent);  // (outputs, m)
-  const Tensor bias = (b.defined() ? b.cast(DType::f64) : Tensor::zeros({W.size(0)}, DType::f64)).unsqueeze(1);
+  const Tensor bias =
+      (b.defined() ? b.cast(DType::f64) : Tensor::zeros({W.size(0)}, DType::f64, W.device())).unsqueeze(1);
   const Tensor angle = bias * frequency;
   const Tensor c = cos(angle);
   const Tensor s = sin(angle);

@@ -45,6 +45,15 @@ TEST(Learner, PartsAreWeighedByTheirTerms) {
   EXPECT_LT(apart(whole, parts), 1e-5);
 }
 
+TEST(Learner, AShortLastBatchHasFewerParts) {
+  const TableSplit rows = line(10, 1);  // batches of 8 and 2
+  Learner whole(options_of(8), adamw(), of_numbers(options_of(8), rows));
+  Learner parts(options_of(8, 4), adamw(), of_numbers(options_of(8, 4), rows));
+  for (int64_t step = 0; step < 4; ++step) {
+    EXPECT_NEAR(whole.step(step).loss.item(), parts.step(step).loss.item(), 1e-6) << step;
+  }
+}
+
 TEST(Learner, RefusesPartsThatThereAreNot) {
   const TableSplit rows = line(64, 1);
   const auto message = [](const RunOptions& run, Problem problem) -> std::string {

@@ -5,7 +5,9 @@
 
 #include "autograd/tape.h"
 #include "engine/card.h"
+#include "engine/ops/join.h"
 #include "engine/random.h"
+#include "layers/models/siren.h"
 #include "tests/card.h"
 #include "tests/layers/every_mechanism.h"
 
@@ -126,6 +128,30 @@ TEST_P(EveryMechanismOnACard, WritesNothingOutsideItsTensors) {
   }
   set_card_guards(false);
   EXPECT_EQ(broken_card_guards(), before);
+}
+
+/// A SIREN, plain and with SNNK layers, and its derivatives.
+TEST(SirenOnACard, DerivativesAreThoseOfTheCpu) {
+  BOCHNER_NEEDS_CARD();
+  for (const std::string layer : {"", "sin", "relu"}) {
+    SirenOptions options{.inputs = 2, .width = 16, .hidden = 2, .omega = 2};
+    if (!layer.empty()) {
+      options.snnk = SnnkOptions{.activation = layer, .features = 8, .scale_inputs = true, .damped = true};
+    }
+    const auto on = [&](Device device) {
+      Generator init(3);
+      Siren siren({}, options, init);
+      siren.to(device, DType::f64);
+      Generator points(4);
+      const Tensor x = uniform({5, 2}, points, -1, 1, DType::f64).to(device);
+      const FieldDerivatives found = field_derivatives([&](const Variable& at) { return siren.forward(at); }, x);
+      return concat(std::vector<Tensor>{found.value, found.gradient.reshape({10}), found.laplacian}, 0)
+          .to_vector<double>();
+    };
+    const std::vector<double> expected = on(Device::cpu());
+    const std::vector<double> found = on(Device::cuda());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-9) << layer << " " << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryMechanismOnACard, testing::Range<size_t>(0, mechanisms().size()),

@@ -35,7 +35,10 @@ class FeatureTile {
   /// Reads tokens `first` ... of the list, at most kTile, and computes U.
   void project(Rows<const S> x, const KeyList& list, int64_t first, int64_t count);
   /// Keeps only the first `count` tokens of the tile.
-  void truncate(int64_t count) { count_ = std::min(count, count_); }
+  void truncate(int64_t count) {
+    count_ = std::min(count, count_);
+    columns_ = columns_of<T>(count_);
+  }
   /// F of queries, each token shifted by its largest exponent.
   void query_features();
   /// The largest exponent of each token, as a key (kTile).

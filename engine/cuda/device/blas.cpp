@@ -26,6 +26,10 @@ cublasHandle_t handle() {
     cublasHandle_t made = nullptr;
     check(cublas().create(&made), "matmul");
     check(cublas().set_stream(made, stream()), "matmul");
+    // Else parts of a product whose result is bf16 may be added in bf16.
+    check(cublas().set_math_mode(
+              made, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
+          "matmul");
     // With a workspace of our own, every run gives equal bits, and nothing is allocated within a step.
     void* workspace = nullptr;
     check(cudaMalloc(&workspace, kWorkspace), "matmul");

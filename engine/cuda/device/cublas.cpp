@@ -31,6 +31,7 @@ Cublas load() {
   find(from, "cublasCreate_v2", all.create);
   find(from, "cublasSetStream_v2", all.set_stream);
   find(from, "cublasSetWorkspace_v2", all.set_workspace);
+  find(from, "cublasSetMathMode", all.set_math_mode);
   find(from, "cublasGemmEx_64", all.gemm);
   find(from, "cublasGemmStridedBatchedEx_64", all.gemm_strided);
   find(from, "cublasGemmBatchedEx_64", all.gemm_batched);

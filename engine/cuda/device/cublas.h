@@ -10,6 +10,7 @@ struct Cublas {
   decltype(&::cublasCreate_v2) create;
   decltype(&::cublasSetStream_v2) set_stream;
   decltype(&::cublasSetWorkspace_v2) set_workspace;
+  decltype(&::cublasSetMathMode) set_math_mode;
   decltype(&::cublasGemmEx_64) gemm;
   decltype(&::cublasGemmStridedBatchedEx_64) gemm_strided;
   decltype(&::cublasGemmBatchedEx_64) gemm_batched;

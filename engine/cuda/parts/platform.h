@@ -14,7 +14,7 @@ namespace bochner::cuda {
 /// The one error that a kernel can report: an index or label out of range. It is in device memory.
 struct Fault {
   int32_t raised = 0;
-  const char* op = nullptr;  ///< a literal of the host
+  const char* op = nullptr;  ///< a literal of the host, which kernels are handed
   int64_t place = 0, value = 0, bound = 0;
 };
 

@@ -90,8 +90,9 @@ std::string blas_advice() {
 
 std::string build_lines() {
   const BuildInfo info = build_info();
-  return fmt::format("version {}\ncommit {}\ncompiler {}\nflags {}\n{}\n", info.version, info.commit, info.compiler,
-                     info.flags, info.blas);
+  const std::string order = info.bf16.substr(0, info.bf16.find(','));  // by which instructions changes no bit
+  return fmt::format("version {}\ncommit {}\ncompiler {}\nflags {}\n{}\nbf16 {}\n", info.version, info.commit,
+                     info.compiler, info.flags, info.blas, order);
 }
 
 std::string version_text() {

@@ -108,6 +108,7 @@ TrainResult Trainer::run() {
       train_seconds_ += seconds_since(rest);
       reads = true;
     }
+    if (saves) agree(due);  // not every process had to read
     const bool logs = is_multiple(plan_.log_every) || reached_its_end();
     if (reads) {
       latest_read = Clock::now();

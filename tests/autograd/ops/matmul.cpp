@@ -13,7 +13,7 @@ void describe_matmul(OpInfos& infos) {
   const std::vector<std::pair<Shape, Shape>> shapes = {
       {{2, 3}, {3, 4}},          {{1, 1}, {1, 1}},       {{5, 7}, {7, 3}},    {{0, 3}, {3, 2}},
       {{2, 0}, {0, 3}},          {{3, 1}, {1, 3}},       {{2, 2, 3}, {3, 2}}, {{2, 3}, {2, 3, 2}},
-      {{2, 1, 2, 3}, {2, 3, 1}}, {{3, 2, 2}, {3, 2, 2}}, {{2, 0, 3}, {3, 2}}};
+      {{2, 1, 2, 3}, {2, 3, 1}}, {{3, 2, 2}, {3, 2, 2}}, {{2, 0, 3}, {3, 2}}, {{2, 3, 0}, {0, 4}}};
   uint64_t seed = 1100;
   for (const auto& [left, right] : shapes) {
     for (const auto& [label, a] : sample_layouts(left, ++seed)) {

@@ -91,6 +91,16 @@ TEST_P(Matmul, SharesTransposedMatricesAmongABatch) {
   }
 }
 
+TEST(LongMatmul, HasNoEmptyPart) {
+  // Cut into parts of 2,049, where 2,050 of them would be one too many.
+  constexpr int64_t kInner = 4198401;
+  const Tensor ones = Tensor::full({1, kInner}, 1, DType::f32);
+  for (int round = 0; round < 2; ++round) {
+    Tensor::full({2050}, NAN, DType::f32);  // what the arena hands out next
+    EXPECT_EQ(matmul(ones, ones.transpose(0, 1)).item(), kInner);
+  }
+}
+
 TEST_P(Matmul, HasTheSameBytesForAnyNumberOfThreads) {
   for (const Sizes& one : kCases) {
     const Tensor a = matrices({}, one.m, one.k, true, GetParam(), 1);
