@@ -28,7 +28,7 @@ void run(glue::Config& config, Session& session) {
   const auto texts = std::make_shared<const glue::Texts>(task.load(config.run, messages_to(session.log)));
   config.settle(session.fields, texts->train.tokens->size());
   config.optim.schedule_of(config.run.steps);
-  const auto memory = std::make_shared<TrunkStates>(say);
+  const auto memory = std::make_shared<TrunkStates>(say, session.comm);
   std::shared_ptr<Module> model;  // of the latest run
   std::set<std::string> frozen;
   session.draw = [&](const RunRecord& record) {

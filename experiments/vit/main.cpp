@@ -18,7 +18,7 @@ void run(vit::Config& config, Session& session) {
   const auto sets = std::make_shared<const images::ImageSets>(task.load(config.run, messages_to(session.log)));
   config.settle_length(session.fields, config.run, config.optim, sets->train.count(), config.epochs);
   config.optim.schedule_of(config.run.steps);
-  const auto memory = std::make_shared<TrunkStates>(say);
+  const auto memory = std::make_shared<TrunkStates>(say, session.comm);
   std::shared_ptr<Vit> model;  // of the latest run
   std::set<std::string> frozen;
   session.draw = [&](const RunRecord& record) {

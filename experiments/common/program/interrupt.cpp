@@ -105,6 +105,8 @@ void install_signal_handlers() {
 
 bool interrupted() { return first_signal != 0; }
 
+bool stops_later() { return delays != 0; }
+
 int stop_signal() { return first_signal; }
 
 void stop_by(int signal) {

@@ -19,6 +19,8 @@ void install_signal_handlers();
 
 /// Whether the program was asked to stop; it continues only while there is a StopLater.
 bool interrupted();
+/// Whether there is a StopLater.
+bool stops_later();
 
 /// The first signal that asked; 0 if none did.
 int stop_signal();
@@ -59,7 +61,7 @@ class StopNote {
 };
 
 /// Thrown by a loop that was asked to stop, after it saved its work; `what()` says how to continue, or is empty if that
-/// was said. Exit code stop_code().
+/// was said. Exit code stop_code(). Of several processes all throw it at the same place (asked_to_stop in processes.h).
 class Interrupted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -134,4 +134,10 @@ void require_alike(Communicator& comm, const std::string& what, const std::strin
   }
 }
 
+bool asked_to_stop(Communicator& comm) {
+  const auto signal = static_cast<int>(comm.largest(stop_signal()));
+  stop_by(signal);
+  return signal != 0;  // one that came only now is for the next time, as the others do not know it
+}
+
 }  // namespace bochner

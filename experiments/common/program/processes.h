@@ -42,4 +42,8 @@ std::string command_to_go_on(const std::string& program, const std::vector<std::
 /// shows the lines in which another one differs, and both hashes. All must call it.
 void require_alike(Communicator& comm, const std::string& what, const std::string& text);
 
+/// Whether a signal asked any of the processes to stop; then it has asked all of them. All must call it, with a
+/// StopLater each.
+bool asked_to_stop(Communicator& comm);
+
 }  // namespace bochner

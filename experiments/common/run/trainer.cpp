@@ -12,6 +12,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "experiments/common/program/interrupt.h"
+#include "experiments/common/program/processes.h"
 #include "experiments/common/program/progress.h"
 #include "experiments/common/run/records.h"
 
@@ -130,11 +131,12 @@ TrainResult Trainer::run() {
     unevaluated_ = evaluates && !valid;  // then this step is recorded when the run continues
     if (logs && !unevaluated_) log_training(records);
     if (valid) take_evaluation(*valid, records);
-    const bool stops = asked_to_stop();
+    const bool stops = asked_to_stop(comm_);
     if (saves || stops) {
       read_results();  // of an interruption that came just now
       if (!saves) require_finite();
       save_last(records);
+      if (valid && best_.step == step_) save_best();  // after checkpoint-last, from which it can be made again
       latest_save = Clock::now();
     }
     if (stops && (unevaluated_ || !is_done())) {
@@ -202,7 +204,7 @@ Metrics Trainer::measure(Split split, Progress& progress) {
     ~Watched() { model.watch_evaluation({}); }
   } const watched{model_};
   model_.watch_evaluation([&, name](int64_t done, int64_t of) {
-    if (asked_to_stop()) {
+    if (asked_to_stop(comm_)) {
       progress.finish();
       throw Interrupted(fmt::format("interrupted while measuring on {}; go on with: {}", name, go_on_));
     }
@@ -225,7 +227,6 @@ void Trainer::take_evaluation(const Metrics& valid, Records& records) {
   log_.info("step {}: valid {}", step_, metrics_text(valid_last_));
   if (is_better(valid_last_)) {
     best_ = {step_, 0, valid_last_};
-    save_best();
   } else {
     ++best_.since;
   }

@@ -203,12 +203,11 @@ class Trainer {
   bool reached_its_end() const;
   void read_results();
   void restore(const State& state);
-  void require_best() const;
+  void require_best();
   void warn_of_schedule(const State& state) const;
   State now();
   void begin_alike();
   void agree(bool& due);
-  bool asked_to_stop();
   void write_config();
   void save_last(class Records& records);
   void save_best();

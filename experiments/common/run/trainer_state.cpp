@@ -5,7 +5,6 @@
 
 #include "engine/error.h"
 #include "engine/io/file.h"
-#include "experiments/common/program/interrupt.h"
 #include "experiments/common/run/data_record.h"
 #include "experiments/common/run/records.h"
 #include "experiments/common/run/trainer.h"
@@ -77,13 +76,6 @@ void Trainer::agree(bool& due) {
   due = first.integer("due") != 0;
 }
 
-/// In any process.
-bool Trainer::asked_to_stop() {
-  const auto signal = static_cast<int>(comm_.largest(stop_signal()));
-  stop_by(signal);
-  return signal != 0;  // one that came only now is for the next time, as the others do not know it
-}
-
 void Trainer::restore(const State& state) {
   model_.load_model(state);
   model_.load_training(state);
@@ -101,13 +93,17 @@ void Trainer::restore(const State& state) {
   model_.set_share_of_time(share_of_time());
 }
 
-/// Checks what finish() will load now instead of after the rest of the training. It may be newer than checkpoint-last
-/// if a crash followed an evaluation; that evaluation comes again, and with it the file.
-void Trainer::require_best() const {
+/// Checks what finish() will load now instead of after the rest of the training. A crash may have come before the file
+/// was written: checkpoint-last, which is written first, has the same model.
+void Trainer::require_best() {
   const std::string file = (folder_ / kCheckpointBest).string();
   const std::string remedy =
       "restore it from a copy, or start another run from " + (folder_ / kCheckpointLast).string() + " with --init";
-  if (!std::filesystem::exists(file)) fail("--resume: {} is missing; {}", file, remedy);
+  const bool is_last = best_.step == step_;
+  if (!std::filesystem::exists(file)) {
+    if (is_last) return save_best();
+    fail("--resume: {} is missing; {}", file, remedy);
+  }
   const SafetensorsFile best(file);
   for (const std::string& name : best.tensor_names()) best.read(name);
   State state;
@@ -117,10 +113,16 @@ void Trainer::require_best() const {
     fail("--resume: {} is of the run {}, but this is the run {}; {}", file, state.text("run.id"), identity_.id, remedy);
   }
   const int64_t step = state.integer("run.step");
-  const bool comes_again = step > step_ || (step == step_ && unevaluated_);
-  if (step != best_.step && !comes_again) {
+  if (step == best_.step) return;
+  if (is_last) return save_best();
+  if (step < step_ || (step == step_ && !unevaluated_)) {
     fail("--resume: {} is of step {}, but the best one so far was step {}; {}", file, step, best_.step, remedy);
   }
+  log_.warning(
+      "{}: is of step {}, which is still to come, as an older version wrote it before a crash; the best model so far, "
+      "of step {}, is lost, and that of the next evaluation takes its place",
+      file, step, best_.step);
+  best_ = {};
 }
 
 }  // namespace bochner

@@ -8,6 +8,7 @@
 
 #include "engine/io/xxh3.h"
 #include "experiments/common/program/interrupt.h"
+#include "experiments/common/program/processes.h"
 #include "experiments/common/run/answer.h"
 
 namespace bochner {
@@ -71,7 +72,10 @@ Tensor TrunkStates::of(const std::string& set, PretrainedModel& model, const Sta
   Context context{unused, false};
   const Tensor all = Tensor::empty({feed->examples(), 1, model.dim()});
   for (int64_t i = feed->steps_per_epoch(); i > 0; --i) {
-    if (interrupted()) throw Interrupted("interrupted while the frozen trunk ran; nothing was trained meanwhile");
+    // Before training a signal ends the program at once, and processes may still turn out to have other data.
+    if (stops_later() && asked_to_stop(comm_)) {
+      throw Interrupted("interrupted while the frozen trunk ran; nothing was trained meanwhile");
+    }
     const Examples batch = feed->next();
     const Tensor first = states(batch.to(device), context).value().slice(1, 0, 1).cast(DType::f32).to(Device::cpu());
     for (int64_t k = 0; k < batch.size(); ++k) {

@@ -2,7 +2,7 @@
 // alone, and a frozen trunk without dropout gives an example the same state in every epoch. So it runs once over each
 // example, and training and evaluations take the states from memory: examples x dim floats.
 //
-//   const auto memory = std::make_shared<TrunkStates>(say);                  // of all runs of a program
+//   const auto memory = std::make_shared<TrunkStates>(say, comm);            // of all runs of a program
 //   const FrozenTrunk trunk(memory, model, states_of, repeats_of(*model, model->options(), problem.groups), run);
 //   problem.train = trunk.feed("train", open_train, true);                   // batches may have `states`
 //   problem.split = [=](Split) { return trunk.feed("dev", open_dev, false); };
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "autograd/optim/groups.h"
+#include "engine/comm/communicator.h"
 #include "experiments/common/program/options.h"
 #include "experiments/learners/examples.h"
 #include "layers/models/pretrained.h"
@@ -34,11 +35,12 @@ using OpenFeed = std::function<std::unique_ptr<Feed>(bool shuffle, bool inputs)>
 /// The states of data sets by name, in memory. Runs that have the same trunk share them.
 class TrunkStates {
  public:
-  /// `say` is told what is computed, and how long it took.
-  explicit TrunkStates(std::function<void(const std::string&)> say) : say_(std::move(say)) {}
+  /// `say` is told what is computed, and how long it took. Each process computes all states.
+  explicit TrunkStates(std::function<void(const std::string&)> say, Communicator& comm = alone())
+      : say_(std::move(say)), comm_(comm) {}
 
   /// The state of the first token of each example, (examples, 1, dim), f32 on the CPU. They are computed unless a trunk
-  /// of the same weights did so before. Interrupted if the program is asked to stop meanwhile.
+  /// of the same weights did so before. Interrupted, in all processes, if one of them is asked to stop meanwhile.
   Tensor of(const std::string& set, PretrainedModel& model, const StatesOf& states, const OpenFeed& open,
             Device device);
   void say(const std::string& line) const { say_(line); }
@@ -49,6 +51,7 @@ class TrunkStates {
     Tensor states;
   };
   std::function<void(const std::string&)> say_;
+  Communicator& comm_;
   std::map<std::string, Kept> kept_;
 };
 
