@@ -63,8 +63,10 @@ struct PerformerOptions : Joined<FeatureCount, Redraws, SumOptions> {
 };
 
 /// The stabiliser of positive features (PERF A.3). As in its authors' code it is added to exponentials that are
-/// shifted: for a query it is a share of its largest exponential, for keys a share of the largest among those that are
-/// seen. Derivatives treat the largest exponential as a constant; eps = 0 makes them exact.
+/// shifted, but here by the largest exponent omega x - |x|^2 / 2, where theirs takes the largest omega x: for a query
+/// eps is a share of its largest exponential, for keys of the largest among those that are seen, however long they are.
+/// Theirs is e^(|x|^2 / 2) times as much of it, which counts where vectors are long. Derivatives treat the largest
+/// exponential as a constant; eps = 0 makes them exact.
 struct Stabiliser {
   double eps = 1e-6;
   void options(OptionList& list) {
