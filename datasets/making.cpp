@@ -104,6 +104,7 @@ class Maker {
     for (;;) {
       FileLock lock(folder / kStagingLock, folder.string() + ": files cannot be made there", "choose another folder");
       if (lock.held()) {
+        if (!lock.warning().empty()) say(fmt::format("{}: {}", dataset, lock.warning()));
         lock_.emplace(std::move(lock));
         removed_.emplace(folder / kStagingLock);
         return;

@@ -16,11 +16,6 @@ constexpr int64_t kLargestManifest = int64_t{16} << 20;
 /// Of the files of a folder that has one entry.
 constexpr int64_t kLargestSmallFile = int64_t{64} << 20;
 
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.find_first_of("/\\") == std::string::npos && name.find('\0') == std::string::npos &&
-         name != "." && name != "..";
-}
-
 /// `imgs/17`: plain names with a slash between them.
 bool is_path_below(const std::string& name) {
   size_t begin = 0;
@@ -61,6 +56,11 @@ Manifest parse(const json& root) {
 
 }  // namespace
 
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.find_first_of("/\\") == std::string::npos && name.find('\0') == std::string::npos &&
+         name != "." && name != "..";
+}
+
 bool has_manifest(const std::filesystem::path& folder) { return std::filesystem::exists(folder / Manifest::kFileName); }
 
 Manifest parse_manifest(std::string_view text, std::string_view file) {
@@ -70,6 +70,7 @@ Manifest parse_manifest(std::string_view text, std::string_view file) {
     return true;
   };
   try {
+    if (text.find('\0') != std::string_view::npos) fail("it holds a zero byte");  // where the parser would end
     return parse(json::parse(text, shallow));
   } catch (const json::parse_error& error) {
     fail("{}: no manifest: not JSON at byte {}", file, error.byte);
@@ -106,7 +107,10 @@ ManifestFile entry_of(const std::filesystem::path& folder, const std::string& na
     return {name, InputFile(folder / name).size(), rows, sha256_of_file(folder / name)};
   }
   std::vector<std::string> names;
-  for (const auto& file : fs::directory_iterator(folder / name)) names.push_back(file.path().filename().string());
+  for (const auto& file : fs::directory_iterator(folder / name)) {
+    if (!file.is_regular_file()) fail("{}: is no regular file; remove it", file.path().string());
+    names.push_back(file.path().filename().string());
+  }
   std::sort(names.begin(), names.end());
   Sha256 hash;
   int64_t bytes = 0;
@@ -121,8 +125,9 @@ ManifestFile entry_of(const std::filesystem::path& folder, const std::string& na
 
 FileState state_of(const std::filesystem::path& folder, const ManifestFile& file) {
   const std::filesystem::path path = folder / file.name;
-  if (!std::filesystem::exists(path)) return FileState::missing;
-  if (std::filesystem::is_regular_file(path) && InputFile(path).size() != file.bytes) return FileState::wrong_size;
+  const bool regular = std::filesystem::is_regular_file(path);
+  if (!regular && !std::filesystem::is_directory(path)) return FileState::missing;
+  if (regular && InputFile(path).size() != file.bytes) return FileState::wrong_size;
   const ManifestFile found = entry_of(folder, file.name, file.rows);
   if (found.bytes != file.bytes) return FileState::wrong_size;
   return found.sha256 == file.sha256 ? FileState::right : FileState::wrong_hash;

@@ -32,6 +32,8 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
+/// Is it the name of something in a folder, not a path that leads elsewhere?
+bool is_plain_name(const std::string& name);
 /// Whether there is a manifest in the folder.
 bool has_manifest(const std::filesystem::path& folder);
 /// An Error that begins with `file` if the text is not a manifest, or if it names a file outside its folder or a
@@ -48,7 +50,7 @@ ManifestFile entry_of(const std::filesystem::path& folder, const std::string& na
 /// The state of a manifest's file on disk.
 enum class FileState { right, missing, wrong_size, wrong_hash };
 
-/// Compares size, then hash.
+/// Compares size, then hash. What is neither a file nor a folder is missing.
 FileState state_of(const std::filesystem::path& folder, const ManifestFile& file);
 
 }  // namespace bochner

@@ -89,8 +89,11 @@ void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
       fail("optimizer state: '{}' has shape {}, not {}", name, found->second.shape().str(), tensor.shape().str());
     }
   }
+  const Tensor& steps = state.at("steps");
+  const int64_t count = steps.dtype() == DType::i64 ? steps.to_vector<int64_t>()[0] : -1;
+  if (count < 0) fail("optimizer state: 'steps' is no number of steps; the checkpoint is damaged");
   for (const auto& [name, tensor] : mine) tensor.copy_(state.at(name));
-  steps_ = state.at("steps").to_vector<int64_t>()[0];
+  steps_ = count;
 }
 
 Adam::Adam(std::vector<ParameterGroup> groups, AdamOptions options)

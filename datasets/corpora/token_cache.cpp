@@ -257,7 +257,10 @@ TokenCache token_cache(const fs::path& folder, const TokenCacheOptions& options,
   for (size_t i = 0; i < 3; ++i) {
     const auto file = std::find_if(manifest.files.begin(), manifest.files.end(),
                                    [&](const ManifestFile& one) { return one.name == kParts.at(i); });
-    BOCHNER_ASSERT(file != manifest.files.end());  // ensure_made has seen to it
+    if (file == manifest.files.end()) {
+      fail("{}: {} is no file in its manifest; remove the folder to have it made again", cache.folder.string(),
+           kParts.at(i));
+    }
     const fs::path path = cache.folder / file->name;
     *parts.at(i) = TokenCache::Part{path, file->bytes / 4};
     DataLog::add({.name = path.string(), .bytes = file->bytes, .sha256 = file->sha256});

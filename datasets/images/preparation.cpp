@@ -24,11 +24,11 @@ std::vector<double> per_channel(const JsonMembers& members, const std::string& p
   const json* found = members.find(name);
   if (found == nullptr) return std::vector<double>(static_cast<size_t>(channels), otherwise);
   if (!found->is_array() || std::ssize(*found) != channels) {
-    fail("{}: {} is {}, but the model has {} channels", path, name, found->dump(), channels);
+    fail("{}: {} is {}, but the model has {} channels", path, name, brief(*found), channels);
   }
   std::vector<double> values;
   for (const json& value : *found) {
-    if (!value.is_number()) fail("{}: {} holds {}, which is no number", path, name, value.dump());
+    if (!value.is_number()) fail("{}: {} holds {}, which is no number", path, name, brief(value));
     values.push_back(value.get<double>());
   }
   return values;
@@ -38,11 +38,11 @@ std::vector<double> per_channel(const JsonMembers& members, const std::string& p
 int64_t side_in(const JsonMembers& members, const std::string& path) {
   const json* found = members.find("size");
   if (found == nullptr || found->is_number()) return members.number("size", 1, kLargestSide, 0);
-  if (!found->is_object()) fail("{}: size is {}, neither a number nor height and width", path, found->dump());
+  if (!found->is_object()) fail("{}: size is {}, neither a number nor height and width", path, brief(*found));
   const JsonMembers size(*found, path + ": size");
   const int64_t height = size.number("height", 1, kLargestSide, 0);
   if (height == 0 || height != size.number("width", 1, kLargestSide, 0))
-    fail("{}: size is {}; known here are an equal height and width", path, found->dump());
+    fail("{}: size is {}; known here are an equal height and width", path, brief(*found));
   return height;
 }
 

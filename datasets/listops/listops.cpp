@@ -105,6 +105,11 @@ class Reader {
     }
     for (const Row& row : round.rows) examples_.labels.push_back(row.label);
     round.clear();
+    constexpr size_t kPerRow = sizeof(examples_.offsets[0]) + sizeof(examples_.labels[0]);
+    if (static_cast<int64_t>(examples_.tokens.size() + examples_.labels.size() * kPerRow) > options_.most_bytes) {
+      fail("{}: row {}: the expressions so far take more than {} bytes; is it the right file?", file_, table_.row(),
+           options_.most_bytes);
+    }
   }
 
   void read_row(const Round& round, const Row& row, Piece& piece) const {

@@ -30,6 +30,8 @@ struct ReadOptions {
   /// Evaluate every expression, and refuse a file with a label that is not its value.
   bool check_labels = true;
   Layout layout = Layout::lra;
+  /// A file that takes more memory is refused. The published one for training takes 100 MB.
+  int64_t most_bytes = int64_t{1} << 32;
 };
 
 /// Reads a table, plain or gzip. `name` is the data set's, for messages. Malformed rows, wrong labels and a file

@@ -49,6 +49,9 @@ std::shared_ptr<const text::ByteTexts> read_aan(const fs::path& path, const std:
       table.fail_in(std::min(table.size(), kColumns + 1) - 1,
                     "the row has {} fields, not {}: label, two numbers, two texts", table.size(), kColumns);
     }
+    if (std::ssize(labels) == kPublishedTrain) {
+      table.fail_in(0, "more rows than the {} of the largest table that is published", kPublishedTrain);
+    }
     labels.push_back(label_of(table));
     for (const int column : {3, 4}) {
       if (table[column].empty()) table.fail_in(column, "the document is empty");

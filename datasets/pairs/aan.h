@@ -23,7 +23,8 @@ inline constexpr int64_t kPublishedValid = 18'090;
 inline constexpr int64_t kPublishedTest = 17'437;
 
 /// Reads a table. Of each text the first `max_length` bytes are kept, and never more than 10,000. A row of other than
-/// five fields, a label that is neither 0.0 nor 1.0 and an empty document are Errors with file, row and column.
+/// five fields, a label that is neither 0.0 nor 1.0, an empty document and more rows than any published table has are
+/// Errors with file, row and column.
 std::shared_ptr<const text::ByteTexts> read_aan(const std::filesystem::path& path, const std::string& name,
                                                 int64_t max_length);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <utility>
 
 #include "engine/io/file.h"
@@ -70,12 +71,18 @@ std::vector<Row> read_metadata(const fs::path& folder) {
     const std::string stem = entry.path().stem().string();
     int64_t number = 0;
     const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), number);
-    if (entry.path().extension() != ".npy" || error != std::errc() || end != stem.data() + stem.size()) continue;
+    // 00.npy is none of them: it would double 0.npy.
+    if (entry.path().extension() != ".npy" || error != std::errc() || stem != std::to_string(number)) continue;
     lists.emplace_back(number, entry.path());
   }
   std::sort(lists.begin(), lists.end());
   std::vector<Row> rows;
   for (const auto& [number, path] : lists) read_list(path, rows);
+  std::map<std::string, const Row*> first;
+  for (const Row& row : rows) {
+    const auto [other, is_new] = first.emplace(fs::path(row.image).lexically_normal().string(), &row);
+    if (!is_new) row.fail_with("{} is listed already in {}", shown(row.image), other->second->where());
+  }
   if (rows.empty()) fail("{}: row 1: no image is listed in 0.npy, 1.npy ...", (folder / "metadata").string());
   return rows;
 }

@@ -24,8 +24,9 @@ struct Row {
   }
 };
 
-/// All rows, the files in the order of their numbers. A line that is malformed or names an image outside the folder, a
-/// file that is not text, and a folder without a row are Errors with file, row and reason.
+/// All rows, the files in the order of their numbers. A line that is malformed, names an image outside the folder or
+/// one that was listed before, a file that is not text, and a folder without a row are Errors with file, row and
+/// reason.
 std::vector<Row> read_metadata(const std::filesystem::path& folder);
 
 }  // namespace bochner::pathfinder

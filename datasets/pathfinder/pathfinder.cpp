@@ -29,7 +29,7 @@ bool is_published_empty(const fs::path& folder, const std::string& name) {
 }
 
 Tensor decoded(Bytes bytes, int64_t size, std::string_view file) {
-  Tensor image = parse_png(bytes, file);
+  Tensor image = parse_png(bytes, file, size * size);
   const Shape& shape = image.shape();
   if (shape[0] != size || shape[1] != size || shape[2] != 1) {
     fail("the image is {} x {}{}, not {} x {} of grey", shape[1], shape[0], shape[2] == 1 ? "" : " of colours", size,
@@ -105,9 +105,13 @@ std::shared_ptr<const Images> read(const fs::path& folder, const ReadOptions& op
   const std::vector<Row> rows = read_metadata(folder);
   const auto count = static_cast<int64_t>(rows.size());
   const int64_t expected = expected_in(folder);
+  const char* const those = has_manifest(folder) ? "the manifest tells of" : "are published";
+  if (count > expected) {
+    rows[static_cast<size_t>(expected)].fail_with("an image more than the {} that {}; remove what was added", expected,
+                                                  those);
+  }
   if (count < expected) {
-    const std::string what = fmt::format("{} images are listed, of the {} that {}", count, expected,
-                                         has_manifest(folder) ? "the manifest tells of" : "are published");
+    const std::string what = fmt::format("{} images are listed, of the {} that {}", count, expected, those);
     if (!options.partial) {
       rows.back().fail_with("the list ends here: {}; add the others, or ask for these with the option partial", what);
     }

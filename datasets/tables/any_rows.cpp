@@ -21,7 +21,13 @@ int column_of(const CsvReader& reader, const TableFormat& format, const std::str
     return static_cast<int>(place);
   }
   const auto known = std::find(format.names.begin(), format.names.end(), name);
-  if (known != format.names.end()) return static_cast<int>(known - format.names.begin());
+  if (known != format.names.end()) {
+    const auto place = static_cast<int>(known - format.names.begin());
+    if (place >= reader.size()) {
+      reader.fail_in(0, "'{}' is column {} for {}, but the row has {} fields", name, place + 1, what, reader.size());
+    }
+    return place;
+  }
   if (!format.header) {
     reader.fail_in(0, "the column of {} is called '{}', but the file has no header; give its number", what, name);
   }
@@ -69,6 +75,7 @@ class AnyRows {
       if (format_.label_ends_in_stop && text.ends_with('.')) text.remove_suffix(1);
       if (text.empty()) reader.fail_in(label, "the label is empty");
       if (format_.words && is_gap(text)) reader.fail_in(label, "the label is missing ({}); drop the row", shown(text));
+      if (is_nan(text)) reader.fail_in(label, "the label {} names no class; correct or drop the row", shown(text));
       piece.labels.push_back(classes.number(text, kMostClasses));
       if (piece.labels.back() < 0) {
         reader.fail_in(label, "more than {} classes; is this the label column?", kMostClasses);
@@ -185,10 +192,16 @@ std::optional<double> number_of(std::string_view text) {
   return value;
 }
 
+bool is_nan(std::string_view text) {
+  const std::optional<double> number = number_of(text);
+  return number && std::isnan(*number);
+}
+
 std::vector<int64_t> put_in_order(std::vector<std::string>& names) {
   std::vector<size_t> order(names.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const bool numbers = std::all_of(names.begin(), names.end(), [](const auto& name) { return number_of(name); });
+  const bool numbers =
+      std::all_of(names.begin(), names.end(), [](const auto& name) { return number_of(name) && !is_nan(name); });
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return numbers ? *number_of(names[a]) < *number_of(names[b]) : names[a] < names[b];
   });

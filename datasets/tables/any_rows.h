@@ -30,8 +30,10 @@ struct Parsed {
 
 /// The whole of `text` as a number.
 std::optional<double> number_of(std::string_view text);
+/// Whether that number is one that equals none, not even itself.
+bool is_nan(std::string_view text);
 
-/// Sorts names by value if all are numbers, otherwise alphabetically; returns the place of each.
+/// Sorts names by value if all are numbers with an order, otherwise alphabetically; returns the place of each.
 std::vector<int64_t> put_in_order(std::vector<std::string>& names);
 
 /// At the first row of data.

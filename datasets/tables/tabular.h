@@ -6,7 +6,8 @@
 //
 // A file is read row by row into f32 rows, which are kept beside it in `FILE.bochner-cache` (safetensors with hashes;
 // engine/io/safetensors.h), so that a second start reads numbers instead of text. The cache states the file's size and
-// time, and is made again if they differ. If the folder cannot be written to, there is no cache.
+// time, and is made again if they differ. If the folder cannot be written to, or the file changes while it is read,
+// there is no cache.
 //
 // Columns of words and missing values become numbers by the rules of encode.h, if TableFormat::words allows them.
 //

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <system_error>
 
 #include "datasets/tables/any_rows.h"
 #include "datasets/tables/tabular.h"
 #include "engine/io/csv.h"
 #include "engine/io/data_log.h"
+#include "engine/io/file.h"
 #include "engine/io/rows.h"
 #include "engine/io/safetensors.h"
 #include "engine/parallel.h"
@@ -26,13 +28,15 @@ bool is_plain(const TableFormat& format) {
          format.comment == 0 && !format.label_ends_in_stop;
 }
 
-/// What a cache must agree with: the file it was made of, and how that was read.
+/// What a cache must agree with: the file it was made of, as it is now, and how that was read.
 std::string stamp_of(const std::filesystem::path& path, const TableFormat& format) {
-  const auto time = std::filesystem::last_write_time(path).time_since_epoch().count();
+  std::error_code error;  // whoever opens the file tells of it
+  const auto time = std::filesystem::last_write_time(path, error).time_since_epoch().count();
   std::string missing;
   for (const std::string& sign : format.missing) missing.append(1, ' ').append(shown(sign));
-  return fmt::format("{} {} {} {} {} {} {}{}", kCacheVersion, std::filesystem::file_size(path), time, format.header,
-                     static_cast<int>(format.separator), format.label, format.words, format.words ? missing : "");
+  return fmt::format("{} {} {} {} {} {} {}{}", kCacheVersion, std::filesystem::file_size(path, error), time,
+                     format.header, static_cast<int>(format.separator), format.label, format.words,
+                     format.words ? missing : "");
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -51,12 +55,13 @@ std::vector<std::string> parted(const std::string& text) {
   return names;
 }
 
-std::optional<NumericTable> from_cache(const std::filesystem::path& path, const TableFormat& format, const Say& say) {
+std::optional<NumericTable> from_cache(const std::filesystem::path& path, const TableFormat& format,
+                                       const std::string& stamp, const Say& say) {
   const std::filesystem::path cache = path.string() + kCacheSuffix;
   if (!format.cache || !is_plain(format) || !std::filesystem::exists(cache)) return std::nullopt;
   try {
     const Safetensors stored = read_safetensors(cache);
-    if (stored.metadata.at("stamp") != stamp_of(path, format)) return std::nullopt;
+    if (stored.metadata.at("stamp") != stamp) return std::nullopt;
     NumericTable table;
     table.file = path.string();
     table.features = stored.tensors.at("features");
@@ -83,19 +88,24 @@ std::optional<NumericTable> from_cache(const std::filesystem::path& path, const 
   }
 }
 
-void to_cache(const std::filesystem::path& path, const TableFormat& format, const NumericTable& table, const Say& say) {
+/// `stamp` is of before the file was read.
+void to_cache(const std::filesystem::path& path, const TableFormat& format, const std::string& stamp,
+              const NumericTable& table, const Say& say) {
   const bool numbers = !table.has_gaps &&
                        std::all_of(table.categories.begin(), table.categories.end(), [](auto& c) { return c.empty(); });
   if (!format.cache || !is_plain(format) || !numbers) return;
   const std::string cache = path.string() + kCacheSuffix;
   try {
-    write_safetensors(cache, {{"features", table.features}, {"labels", table.labels.cast(DType::i32)}},
-                      {{"stamp", stamp_of(path, format)},
+    if (stamp_of(path, format) != stamp) fail("the file changed while it was read");
+    AtomicFile file(cache, Links::replaced);
+    write_safetensors(file, {{"features", table.features}, {"labels", table.labels.cast(DType::i32)}},
+                      {{"stamp", stamp},
                        {"classes", joined(table.class_names)},
                        {"columns", joined(table.columns)},
                        {"label", fmt::format("{}", table.label_column)},
                        {"bytes", fmt::format("{}", table.source.bytes)},
                        {"sha256", table.source.sha256}});
+    file.commit();
   } catch (const Error& error) {
     if (say) say(fmt::format("no cache beside {}: {}", path.string(), error.what()));
   }
@@ -149,8 +159,11 @@ NumericTable parse_table(const std::filesystem::path& path, const TableFormat& f
   const auto is_gap = [&](const std::string& name) {
     return std::find(format.missing.begin(), format.missing.end(), name) != format.missing.end();
   };
-  const bool label_has_gaps = parsed && std::any_of(parsed->classes.begin(), parsed->classes.end(), is_gap);
-  if (!parsed || (format.words && label_has_gaps)) parsed = parse_any(path, format);
+  const auto is_refused = [&](const std::string& name) { return is_nan(name) || (format.words && is_gap(name)); };
+  // The other way of reading names the row.
+  if (!parsed || std::any_of(parsed->classes.begin(), parsed->classes.end(), is_refused)) {
+    parsed = parse_any(path, format);
+  }
   if (parsed->first_row > 0) table.first_row = parsed->first_row;
   if (parsed->rows == 0) fail("{}: row {}: no rows of data; the file is empty", table.file, table.first_row);
   const int64_t rows = parsed->rows;
@@ -210,12 +223,13 @@ NumericTable parse_table(const std::filesystem::path& path, const TableFormat& f
 }  // namespace
 
 NumericTable read_table(const std::filesystem::path& path, const TableFormat& format, const Say& say) {
-  std::optional<NumericTable> table = from_cache(path, format, say);
+  const std::string stamp = stamp_of(path, format);
+  std::optional<NumericTable> table = from_cache(path, format, stamp, say);
   if (!table) {
     const DataLog text;  // what is read from a cache later was in this text
     table = parse_table(path, format);
     table->source = text.reads().back();
-    to_cache(path, format, *table, say);
+    to_cache(path, format, stamp, *table, say);
   }
   DataLog::add(table->source);
   return std::move(*table);

@@ -20,6 +20,8 @@ namespace fs = std::filesystem;
 /// The longest published review has 13,704 bytes, the longest list of addresses 700,000.
 constexpr int64_t kLargestReview = int64_t{1} << 20;
 constexpr int64_t kLargestList = int64_t{16} << 20;
+/// Of the reviews of a half; those that are published have 33,000,000.
+constexpr int64_t kMostText = int64_t{128} << 20;
 constexpr const char* kSource = "ai.stanford.edu/~amaas/data/sentiment";
 
 struct Review {
@@ -32,6 +34,7 @@ struct Review {
 struct Found {
   std::vector<Review> reviews[2];  ///< negative, positive
   std::vector<std::string> urls[2];
+  int64_t bytes = 0;  ///< of the reviews
 };
 
 /// `train/neg/0_3.txt` of a longer path, in its parts; nothing where it is another file.
@@ -113,9 +116,18 @@ void take(std::string_view path, const std::string& where, const Read& read, std
   if (*place->positive == 1 ? score < 7 || score > 10 : score < 1 || score > 4) {
     fail("{}: a score of {} is not that of a {} review", where, score, *place->positive == 1 ? "positive" : "negative");
   }
+  std::vector<Review>& reviews = half.reviews[*place->positive];
+  if (std::ssize(reviews) == kReviewsPerClass) {
+    fail("{}: is one more than the {} reviews that are published of its kind; fetch the set again from {}", where,
+         kReviewsPerClass, kSource);
+  }
   const std::vector<std::byte> bytes = read(kLargestReview);
   if (bytes.empty()) fail("{}: the review is empty; fetch it again from {}", where, kSource);
-  half.reviews[*place->positive].push_back({number, score, std::string(text_of(bytes))});
+  half.bytes += std::ssize(bytes);
+  if (half.bytes > kMostText) {
+    fail("{}: the reviews so far have more than {} bytes; fetch the set again from {}", where, kMostText, kSource);
+  }
+  reviews.push_back({number, score, std::string(text_of(bytes))});
 }
 
 void take_archive(const fs::path& path, std::array<Found, 2>& found) {

@@ -44,7 +44,7 @@ int32_t id_of(const WordpieceVocabulary& vocabulary, std::string_view token) {
     if (added.text == token) return added.id;
   }
   fail("{}: there is no {} among its {} tokens; a BERT vocabulary holds [PAD], [UNK], [CLS], [SEP] and [MASK]",
-       vocabulary.file, token, vocabulary.pieces.size());
+       vocabulary.file, shown(token), vocabulary.pieces.size());
 }
 
 /// Names of the five special tokens.
@@ -74,7 +74,7 @@ WordpieceVocabulary read_lines(const std::filesystem::path& path) {
     if (line > kMostTokens) fail("{}: more than {} tokens", where, kMostTokens);
     check_token(token, where);
     const auto [first, is_new] = line_of.emplace(token, line);
-    if (!is_new) fail("{}: the token '{}' stands in line {} already", where, token, first->second);
+    if (!is_new) fail("{}: the token {} stands in line {} already", where, shown(token), first->second);
     vocabulary.pieces.emplace_back(token);
     begin = end + 1;
   }
@@ -84,7 +84,7 @@ WordpieceVocabulary read_lines(const std::filesystem::path& path) {
 void place(WordpieceVocabulary& vocabulary, const std::string& token, int64_t id) {
   if (vocabulary.pieces.size() <= static_cast<size_t>(id)) vocabulary.pieces.resize(static_cast<size_t>(id) + 1);
   std::string& at = vocabulary.pieces[static_cast<size_t>(id)];
-  if (!at.empty()) fail("{}: the id {} stands for '{}' and for '{}'", vocabulary.file, id, at, token);
+  if (!at.empty()) fail("{}: the id {} stands for {} and for {}", vocabulary.file, id, shown(at), shown(token));
   at = token;
 }
 
@@ -101,10 +101,10 @@ void read_added(WordpieceVocabulary& vocabulary, const json& list) {
     added.special = members.flag("special", false);
     // lstrip and rstrip take white space into the token, which makes no piece in any case.
     if (members.flag("single_word", false))
-      fail("{}: '{}' has single_word, which is not known here", where, added.text);
+      fail("{}: {} has single_word, which is not known here", where, shown(added.text));
     if (members.flag("normalized", !added.special)) {
-      fail("{}: '{}' has normalized, that is, it is looked for in text that was changed, which is not known here",
-           where, added.text);
+      fail("{}: {} has normalized, that is, it is looked for in text that was changed, which is not known here", where,
+           shown(added.text));
     }
     vocabulary.added.push_back(std::move(added));
   }
@@ -123,15 +123,16 @@ WordpieceVocabulary read_tokenizer_json(const std::filesystem::path& path, Speci
   }
   vocabulary.options.longest_word = static_cast<int32_t>(model.number("max_input_chars_per_word", 1, 10000, 100));
   names.unknown = model.text("unk_token", names.unknown);
+  check_token(names.unknown, vocabulary.file + ": model.unk_token");
   const json& pieces = model.at("vocab");
   if (!pieces.is_object() || pieces.size() > kMostTokens) {
     fail("{}: model.vocab is no object of at most {} tokens", vocabulary.file, kMostTokens);
   }
   for (const auto& [token, id] : pieces.items()) {
-    const std::string where = fmt::format("{}: model.vocab['{}']", vocabulary.file, token);
+    const std::string where = fmt::format("{}: model.vocab[{}]", vocabulary.file, shown(token));
     check_token(token, where);
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= kMostTokens) {
-      fail("{}: {} is no id from 0 to {}", where, id.dump(), kMostTokens - 1);
+      fail("{}: {} is no id from 0 to {}", where, brief(id), kMostTokens - 1);
     }
     place(vocabulary, token, id.get<int64_t>());
   }
@@ -156,6 +157,7 @@ void read_name(const JsonMembers& config, const char* key, const std::string& wh
   const json* value = config.find(key);
   if (value == nullptr) return;
   name = value->is_object() ? JsonMembers(*value, where + ": " + key).text("content", name) : config.text(key, name);
+  check_token(name, where + ": " + key);  // an empty one would be found where the ids have a gap
 }
 
 }  // namespace

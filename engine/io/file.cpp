@@ -53,6 +53,23 @@ void fail_for(int error, const std::string& message) {
   }
 }
 
+int open_own(const std::filesystem::path& path, int flags) {
+  const int descriptor = open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+  const int error = errno;
+  struct stat status {};
+  const bool there = (descriptor < 0 ? lstat(path.c_str(), &status) : fstat(descriptor, &status)) == 0;
+  const bool regular = S_ISREG(status.st_mode);
+  if (there && (!regular || status.st_nlink > 1)) {
+    if (descriptor >= 0) close(descriptor);
+    fail("{}: is {}; put a file in its place, or remove it", path.string(),
+         regular                   ? "a file with other names too (hard links), which would change with it"
+         : S_ISLNK(status.st_mode) ? "a symbolic link, which is not followed here"
+                                   : "no regular file");
+  }
+  errno = error;
+  return descriptor;
+}
+
 InputFile::InputFile(const std::filesystem::path& path) : name_(path.string()) {
   descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) fail("{}: cannot be opened: {}", name_, reason(errno));
@@ -98,9 +115,10 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, int64_t limi
   return bytes;
 }
 
-AtomicFile::AtomicFile(const std::filesystem::path& path) : name_(path.string()), target_(path) {
+AtomicFile::AtomicFile(const std::filesystem::path& path, Links links) : name_(path.string()), target_(path) {
   struct stat old {};
-  const bool exists = stat(target_.c_str(), &old) == 0;
+  const int found = links == Links::followed ? stat(target_.c_str(), &old) : lstat(target_.c_str(), &old);
+  const bool exists = found == 0 && !S_ISLNK(old.st_mode);
   if (exists && !S_ISREG(old.st_mode)) fail("{}: is not a regular file and cannot be replaced; choose a name", name_);
   if (exists && std::filesystem::is_symlink(target_)) target_ = std::filesystem::canonical(target_);
   if (!target_.has_filename()) fail("{}: names a folder, not a file; add a file name", name_);

@@ -26,6 +26,11 @@ class DiskError : public Error {
 /// Throws the message, as a DiskError if the errno comes from a disk, such as ENOSPC, and otherwise as an Error.
 [[noreturn]] void fail_for(int error, const std::string& message);
 
+/// Opens a file that programs keep for themselves, with these flags of open(2). An Error where it is a link or has
+/// several names, as writing would then change a file elsewhere, and where it is a pipe or the like. -1 with errno
+/// where it cannot be opened.
+int open_own(const std::filesystem::path& path, int flags);
+
 /// A file open for reading. Errors name it and say why it cannot be read.
 class InputFile final : public ByteSource {
  public:
@@ -49,13 +54,17 @@ class InputFile final : public ByteSource {
 std::vector<std::byte> read_file(const std::filesystem::path& path,
                                  int64_t limit = std::numeric_limits<int64_t>::max());
 
+/// What becomes of a symbolic link that a new file is to replace: its target is replaced, as a person who names it
+/// wants, or the link itself, where the program chose the name and somebody else may have put a link there.
+enum class Links : unsigned char { followed, replaced };
+
 /// A new file that takes the place of `path` at commit(): it is written under a temporary name (`NAME.tmp-PID-N`) in
 /// the same folder, synced, renamed, and the folder synced. Without commit() the temporary file is removed, as are
-/// those that killed processes left of this file. An existing file keeps its permissions, and a symbolic link its
-/// target. The folder must exist. A full disk is a DiskError.
+/// those that killed processes left of this file. An existing file keeps its permissions. The folder must exist. A full
+/// disk is a DiskError.
 class AtomicFile final : public ByteSink {
  public:
-  explicit AtomicFile(const std::filesystem::path& path);
+  explicit AtomicFile(const std::filesystem::path& path, Links links = Links::followed);
   ~AtomicFile() override;
 
   using ByteSink::write;

@@ -11,17 +11,27 @@
 #include <utility>
 
 #include "engine/error.h"
+#include "engine/io/file.h"
 
 namespace bochner {
 
 FileLock::FileLock(const std::filesystem::path& path, const std::string& what, const std::string& advice) {
   for (;;) {
-    descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    descriptor_ = open_own(path, O_RDWR | O_CREAT);
     if (descriptor_ < 0) fail("{}: {}; {}", what, std::strerror(errno), advice);
-    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) return;
+    const int error = flock(descriptor_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    if (error == EWOULDBLOCK) return;
+    if (error == ENOSYS || error == ENOLCK || error == EOPNOTSUPP) {
+      warning_ = fmt::format("{}: cannot be locked ({}), so nothing keeps two processes apart here; start only one",
+                             path.string(), std::strerror(error));
+    } else if (error != 0) {
+      close(descriptor_);
+      fail("{}: {} cannot be locked: {}; {}", what, path.string(), std::strerror(error), advice);
+    }
     struct stat mine {};
     struct stat there {};
-    const bool same = fstat(descriptor_, &mine) == 0 && stat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino;
+    const bool same = fstat(descriptor_, &mine) == 0 && lstat(path.c_str(), &there) == 0 &&
+                      mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
     if (same) break;
     close(descriptor_);  // the previous holder removed the file
   }
@@ -36,7 +46,9 @@ FileLock::~FileLock() {
 }
 
 FileLock::FileLock(FileLock&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), held_(std::exchange(other.held_, false)) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      held_(std::exchange(other.held_, false)),
+      warning_(std::move(other.warning_)) {}
 
 std::string FileLock::holder() const {
   std::array<char, 32> text{};

@@ -12,7 +12,8 @@ namespace bochner {
 class FileLock {
  public:
   /// Creates the file if it is missing, and takes the lock unless another process has it. If the file cannot be
-  /// created, the Error is `WHAT: REASON; ADVICE`.
+  /// created, the Error is `WHAT: REASON; ADVICE`. Where the file system has no locks it is held all the same, with a
+  /// warning.
   FileLock(const std::filesystem::path& path, const std::string& what, const std::string& advice);
   ~FileLock();
   FileLock(FileLock&& other) noexcept;
@@ -20,12 +21,15 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
 
   bool held() const { return held_; }
+  /// What to tell where nothing keeps two processes apart; empty where the lock does.
+  const std::string& warning() const { return warning_; }
   /// `process 123`, or `another process`.
   std::string holder() const;
 
  private:
   int descriptor_ = -1;
   bool held_ = false;
+  std::string warning_;
 };
 
 }  // namespace bochner

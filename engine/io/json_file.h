@@ -10,12 +10,18 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 namespace bochner {
 
 /// The object in a file, which may be packed with gzip. More than `limit` bytes, other JSON than an object, depth above
-/// 50 and names that come twice within an object are an Error that names the file.
+/// 50, which would overflow the stack of whoever walks through it, and names that come twice within an object are an
+/// Error that names the file.
 nlohmann::json read_json_object(const std::filesystem::path& path, int64_t limit);
+/// Any value, with the same errors, whose members keep their order.
+nlohmann::ordered_json parse_json(std::string_view text, const std::string& file);
+/// A value prepared for a message, as shown() (bytes.h) prepares text: one line of ASCII, cut where it is long.
+std::string brief(const nlohmann::json& value);
 
 /// The members of an object that are there and not null. Each Error begins with `where`.
 class JsonMembers {

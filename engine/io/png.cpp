@@ -181,7 +181,7 @@ void encode_png(ByteSink& sink, const Tensor& image) {
 
 }  // namespace
 
-Tensor parse_png(Bytes bytes, std::string_view file) {
+Tensor parse_png(Bytes bytes, std::string_view file, int64_t most_pixels) {
   if (bytes.empty()) fail("{}: the file is empty, no PNG image; fetch it again or leave it out", file);
   if (!text_of(bytes).starts_with("\x89PNG\r\n\x1a\n")) {
     fail_at(file, 0, "it does not begin as a PNG image does (89 50 4e 47 0d 0a 1a 0a); is it a PNG file?");
@@ -197,6 +197,10 @@ Tensor parse_png(Bytes bytes, std::string_view file) {
   if (raw > kBestRatio * static_cast<int64_t>(bytes.size())) {
     fail_at(file, 16, "png: {} x {} pixels cannot come out of {} bytes; the file is damaged or cut short", state.width,
             state.height, bytes.size());
+  }
+  if (int64_t{state.width} * state.height > most_pixels) {
+    fail_at(file, 16, "png: {} x {} pixels are more than the {} of an image here", state.width, state.height,
+            most_pixels);
   }
   if (png_get_bit_depth(state.png, state.info) == 16) {
     fail_at(file, 24, "png: 16 bits per channel, 8 are read; convert the image to 8 bits");

@@ -18,7 +18,8 @@ namespace bochner {
 /// colour profiles are skipped. 16 bits per channel, damage that libpng or a checksum detects, images larger than the
 /// file can hold and images of more than 2^30 bytes are Errors.
 Tensor read_png(const std::filesystem::path& path);
-Tensor parse_png(Bytes bytes, std::string_view file);
+/// More than `most_pixels` are an Error before any of them is unpacked.
+Tensor parse_png(Bytes bytes, std::string_view file, int64_t most_pixels = int64_t{1} << 30);
 
 /// Writes u8 (height, width) or (height, width, channels) with 1, 3 or 4 channels, atomically (file.h), from any
 /// device.

@@ -251,6 +251,10 @@ void write_safetensors(const std::filesystem::path& path, const TensorMap& tenso
   file.commit();
 }
 
+void write_safetensors(ByteSink& sink, const TensorMap& tensors, const Metadata& metadata) {
+  encode(sink, tensors, metadata);
+}
+
 std::vector<std::byte> format_safetensors(const TensorMap& tensors, const Metadata& metadata) {
   MemorySink sink;
   encode(sink, tensors, metadata);

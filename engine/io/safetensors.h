@@ -48,6 +48,7 @@ Safetensors parse_safetensors(Bytes bytes, std::string_view file);
 /// beginning with `bochner.hash` are taken. Tensors are ordered by the size of their elements, largest first, then by
 /// name, so that each is aligned.
 void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors, const Metadata& metadata = {});
+void write_safetensors(ByteSink& sink, const TensorMap& tensors, const Metadata& metadata = {});
 std::vector<std::byte> format_safetensors(const TensorMap& tensors, const Metadata& metadata = {});
 
 /// A file whose tensors are read one by one, for callers that need only some of them or move each one elsewhere.

@@ -95,10 +95,11 @@ int open_temporary(const std::filesystem::path& target, std::filesystem::path& p
     const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0 && errno == EEXIST) continue;
     if (descriptor < 0) return -1;
-    flock(descriptor, LOCK_EX | LOCK_NB);  // best effort: some file systems have no locks, and nothing is removed there
+    // Best effort: some file systems have no locks, and nothing is removed there.
+    const bool taken = flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     struct stat status {};
-    if (fstat(descriptor, &status) != 0 || status.st_nlink > 0) return descriptor;
-    close(descriptor);  // was removed as a leftover before it could be locked
+    if (!taken && (fstat(descriptor, &status) != 0 || status.st_nlink > 0)) return descriptor;
+    close(descriptor);  // is or was removed as a leftover before it could be locked
   }
 }
 

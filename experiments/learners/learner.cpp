@@ -366,7 +366,7 @@ void Learner::load_training(const State& state) {
   }
   optimizer_->load_state(moments);
   noise_ = state.generator("noise");
-  next_ = state.integer("next_step");
+  next_ = state.count("next_step");
   problem_.train->go_to(next_);
 }
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "engine/io/bytes.h"
 #include "engine/io/json_file.h"
 #include "engine/nearest.h"
 #include "layers/models/hugging_face.h"
@@ -28,7 +29,7 @@ struct Config {
     for (const auto& [theirs, ours] : kActivations) {
       if (theirs == name) return ours;
     }
-    fail("{}: hidden_act is '{}'; known here are {}", path, name, listed(names_of_activations()));
+    fail("{}: hidden_act is {}; known here are {}", path, shown(name), listed(names_of_activations()));
   }
   static std::vector<std::string> names_of_activations() {
     std::vector<std::string> names;
@@ -42,7 +43,7 @@ struct Config {
     const json* list = members.find("architectures");
     if (list == nullptr) return otherwise;
     if (!list->is_array() || list->size() != 1 || !(*list)[0].is_string())
-      fail("{}: architectures is {}, not a list of one name", path, list->dump());
+      fail("{}: architectures is {}, not a list of one name", path, brief(*list));
     return (*list)[0].get<std::string>();
   }
   int64_t labels() const {
@@ -52,7 +53,7 @@ struct Config {
     return static_cast<int64_t>(labels->size());
   }
   void refuse_unless(bool known, const char* name) const {
-    if (!known) fail("{}: {} is {}, which is not known here", path, name, members.at(name).dump());
+    if (!known) fail("{}: {} is {}, which is not known here", path, name, brief(members.at(name)));
   }
 
   static constexpr std::array<std::pair<std::string_view, Activation>, 5> kActivations = {
@@ -87,7 +88,8 @@ void check_bytes(const Config& config, const std::filesystem::path& folder, cons
   const std::filesystem::path weights = pretrained_weights(folder);
   const MultiHeadOptions& attention = options.attention;
   const int64_t inner = attention.head_dim > 0 ? attention.heads * attention.head_dim : options.dim;
-  const int64_t least = rows * options.dim + options.layers * 2 * options.dim * (2 * inner + options.hidden);
+  const int64_t least =
+      (rows + options.classes) * options.dim + options.layers * 2 * options.dim * (2 * inner + options.hidden);
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(weights));
   if (least > bytes) {
     fail("{}: its sizes ask for at least {} numbers, but {} has {} bytes", config.path, least, weights.string(), bytes);
@@ -140,7 +142,7 @@ void read_attention(const Config& config, BertOptions& options) {
     if (const json* settings = members.find("options")) {
       if (!settings->is_object()) fail("options are no object");
       for (const auto& [name, value] : settings->items()) {
-        if (!value.is_string()) fail("the value {} of an option is no text", value.dump());
+        if (!value.is_string()) fail("the value {} of an option is no text", brief(value));
         mechanism.set(name, value.get<std::string>());
       }
     }
@@ -154,7 +156,7 @@ void read_attention(const Config& config, BertOptions& options) {
   if (!blocks->is_array()) fail("{}: blocks is no list", where);
   for (const json& block : *blocks) {
     if (!block.is_number_unsigned() || block.get<uint64_t>() >= static_cast<uint64_t>(options.layers)) {
-      fail("{}: blocks holds {}, which is no number of one of {} blocks", where, block.dump(), options.layers);
+      fail("{}: blocks holds {}, which is no number of one of {} blocks", where, brief(block), options.layers);
     }
     options.attention_blocks.push_back(block.get<int64_t>());
   }
@@ -206,7 +208,8 @@ std::string pretrained_type(const std::filesystem::path& folder) {
   const Config config(folder);
   std::string type = config.members.text("model_type", "");
   if (type == kOwnType) return "bert";
-  if (type != "bert" && type != "vit") fail("{}: model_type is '{}'; known here are bert and vit", config.path, type);
+  if (type != "bert" && type != "vit")
+    fail("{}: model_type is {}; known here are bert and vit", config.path, shown(type));
   return type;
 }
 
@@ -238,7 +241,7 @@ BertOptions read_bert_options(const std::filesystem::path& folder) {
     fail(
         "{}: the architecture {} is not known here; known are BertModel, BertForPreTraining, BertForMaskedLM, "
         "BertForNextSentencePrediction and BertForSequenceClassification",
-        config.path, architecture);
+        config.path, shown(architecture));
   }
   check_bytes(config, folder, options, options.vocabulary + options.length + options.types);
   return options;
@@ -262,7 +265,7 @@ VitOptions read_vit_options(const std::filesystem::path& folder) {
   options.pooler = architecture == "ViTModel";
   if (!options.pooler && options.classes == 0) {
     fail("{}: the architecture {} is not known here; known are ViTModel and ViTForImageClassification", config.path,
-         architecture);
+         shown(architecture));
   }
   const int64_t side = options.image / options.patch;
   check_bytes(config, folder, options, side * side + options.channels * options.patch * options.patch);

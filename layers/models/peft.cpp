@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/io/bytes.h"
 #include "engine/io/file.h"
 #include "engine/io/json_file.h"
 #include "engine/io/safetensors.h"
@@ -122,9 +123,9 @@ std::vector<std::string> texts(const JsonMembers& members, const std::string& pa
   std::vector<std::string> list;
   const json* found = members.find(name);
   if (found == nullptr) return list;
-  if (!found->is_array()) fail("{}: {} is {}, but must be a list of names", path, name, found->dump());
+  if (!found->is_array()) fail("{}: {} is {}, but must be a list of names", path, name, brief(*found));
   for (const json& each : *found) {
-    if (!each.is_string()) fail("{}: {} holds {}, which is no name", path, name, each.dump());
+    if (!each.is_string()) fail("{}: {} holds {}, which is no name", path, name, brief(each));
     list.push_back(each.get<std::string>());
   }
   return list;
@@ -139,10 +140,10 @@ void refuse_unknown(const JsonMembers& members, const std::string& path) {
     const json* found = members.find(name);
     const bool off =
         found == nullptr || (found->is_boolean() && !found->get<bool>()) || (found->is_structured() && found->empty());
-    if (!off) fail("{}: {} is {}, which is not known here", path, name, found->dump());
+    if (!off) fail("{}: {} is {}, which is not known here", path, name, brief(*found));
   }
   if (members.text("bias", "none") != "none")
-    fail("{}: bias is '{}'; known here is none", path, members.text("bias", ""));
+    fail("{}: bias is {}; known here is none", path, shown(members.text("bias", "")));
 }
 
 void read_lora(const JsonMembers& members, const std::string& path, Peft& peft) {
@@ -171,7 +172,7 @@ void read_snnk(const JsonMembers& members, const std::string& path, Peft& peft) 
   snnk.activation = members.text("activation", snnk.activation);
   const std::vector<std::string> known = snnk_activations();
   if (std::find(known.begin(), known.end(), snnk.activation) == known.end())
-    fail("{}: activation is '{}'; known are {}", path, snnk.activation, listed(known));
+    fail("{}: activation is {}; known are {}", path, shown(snnk.activation), listed(known));
   snnk.features = members.number("features", 1, 1 << 20, snnk.features);
   snnk.orthogonal = members.flag("orthogonal", snnk.orthogonal);
   snnk.scale_inputs = members.flag("scale_inputs", snnk.scale_inputs);
@@ -185,7 +186,7 @@ Type type_in(const JsonMembers& members, const std::string& path) {
     if (text == name) return type;
     known.emplace_back(text);
   }
-  fail("{}: peft_type is '{}'; known here are {}", path, name, listed(known));
+  fail("{}: peft_type is {}; known here are {}", path, shown(name), listed(known));
 }
 
 bool replaces_classifier(Type type) { return type == Type::snnk_pooler || type == Type::snnk_bundle; }
@@ -302,7 +303,13 @@ std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, 
   const SafetensorsFile file(folder / kTensors);
   std::map<std::string, std::string> in_file;  // without prefixes -> as it is
   const std::string trunk = trunk_of(model);
-  for (const std::string& name : file.tensor_names()) in_file[without_prefixes(name, trunk)] = name;
+  for (const std::string& name : file.tensor_names()) {
+    const auto [other, is_new] = in_file.emplace(without_prefixes(name, trunk), name);
+    if (!is_new) {
+      fail("{}: {} and {} are one tensor, which can have only one value", file.name(), shown(other->second),
+           shown(name));
+    }
+  }
   std::vector<std::string> read;
   std::vector<std::pair<Tensor, Tensor>> copies;
   for (const auto& [name, saved] : saved_tensors(model, peft)) {

@@ -1,5 +1,7 @@
 #include "datasets/manifest.h"
 
+#include <sys/stat.h>
+
 #include "tests/datasets/testing.h"
 
 namespace bochner {
@@ -31,6 +33,12 @@ TEST(Manifest, TellsWhatBecameOfAFile) {
   EXPECT_EQ(state_of(folder.path(), file), FileState::wrong_size);
   std::filesystem::remove(folder / "abc");
   EXPECT_EQ(state_of(folder.path(), file), FileState::missing);
+  ASSERT_EQ(mkfifo((folder / "abc").c_str(), 0600), 0);  // reading it would not end
+  EXPECT_EQ(state_of(folder.path(), file), FileState::missing);
+  std::filesystem::create_directory(folder / "many");
+  std::filesystem::rename(folder / "abc", folder / "many/abc");
+  EXPECT_EQ(message_of([&] { entry_of(folder.path(), "many", 1); }),
+            (folder / "many/abc").string() + ": is no regular file; remove it");
 }
 
 TEST(Manifest, BadFilesAreErrorsThatNameIt) {
@@ -51,6 +59,7 @@ TEST(Manifest, BadFilesAreErrorsThatNameIt) {
                                   std::string("[]"),
                                   std::string("null"),
                                   std::string("{}"),
+                                  with(good) + std::string("\0{", 2),
                                   deep,
                                   with("1"),
                                   with("{}"),

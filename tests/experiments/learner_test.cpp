@@ -353,15 +353,20 @@ TEST(Learner, ACheckpointWithoutItsPlaceIsRefusedInALine) {
   Learner learner(options_of(8), adamw(), of_numbers(options_of(8), rows));
   State state;
   learner.save_training(state);
-  state.values.erase("next_step");
   state.file = "old-run/checkpoint-last";
-  try {
-    learner.load_training(state);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("old-run/checkpoint-last"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("next_step"), std::string::npos);
-  }
+  const auto expect_refused = [&] {
+    try {
+      learner.load_training(state);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("old-run/checkpoint-last"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("next_step"), std::string::npos);
+    }
+  };
+  state.set("next_step", int64_t{-1});
+  expect_refused();
+  state.values.erase("next_step");
+  expect_refused();
 }
 
 }  // namespace

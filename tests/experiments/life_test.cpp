@@ -199,8 +199,63 @@ TEST(Life, MeasuringShowsHowFarItIsAndStopsInTheMiddle) {
   }
 }
 
-// Stopped within an evaluation, then killed between the checkpoint of the best model, which that evaluation chose when
-// the run went on, and checkpoint-last.
+TEST(Life, ABestModelThatIsNotYetWrittenIsMadeAgain) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_toy(folder, {"--out=whole", "--quiet"}).code, 0);
+  // It cannot be written, which ends the run in the place of a kill.
+  std::filesystem::create_directories(folder / "cut/checkpoint-best");
+  EXPECT_NE(run_toy(folder, {"--out=cut"}).code, 0);
+  const State last = State::load(folder / "cut/checkpoint-last");
+  EXPECT_EQ(last.integer("run.step"), 5);
+  ASSERT_EQ(last.integer("run.best_step"), 5);
+  std::filesystem::remove(folder / "cut/checkpoint-best");
+  ASSERT_EQ(run_toy(folder, {"--out=cut", "--resume", "--quiet"}).code, 0);
+  expect_same_run(folder / "whole", folder / "cut");
+  // Where there is one of an evaluation before, it takes its place.
+  ASSERT_EQ(run_toy(folder, {"--out=parts", "--steps=10", "--quiet"}).code, 0);
+  const std::string before = contents(folder / "parts/checkpoint-best");
+  ASSERT_EQ(run_toy(folder, {"--out=parts", "--resume", "--steps=20", "--quiet"}).code, 0);
+  test::put(folder / "parts/checkpoint-best", before);
+  std::filesystem::remove(folder / "parts/results.json");
+  ASSERT_EQ(run_toy(folder, {"--out=parts", "--resume", "--quiet"}).code, 0);
+  expect_same_run(folder / "whole", folder / "parts");
+}
+
+// An older version wrote the best model before checkpoint-last, and may have been killed between.
+TEST(Life, ResultsAreOfOneModelWhereTheBestOneIsLost) {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& out, const std::string& steps) {
+    const Ended ended = run_toy(folder, {"--out=" + out, "--steps=" + steps, "--evaluate-every=1", "--resume=auto"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return ended.err;
+  };
+  run("whole", "24");
+  run("a", "20");
+  ASSERT_EQ(read_run(folder / "a").result.best_step, 18);
+  for (const char* name : {"same", "shorter"}) {
+    std::filesystem::copy(folder / "a", folder / name, std::filesystem::copy_options::recursive);
+    std::filesystem::remove(folder / (name + std::string("/results.json")));
+  }
+  run("a", "24");
+  ASSERT_EQ(read_run(folder / "a").result.best_step, 23);
+  for (const char* name : {"same", "shorter"}) {
+    std::filesystem::copy(folder / "a/checkpoint-best", folder / (name + std::string("/checkpoint-best")),
+                          std::filesystem::copy_options::overwrite_existing);
+  }
+  // Its evaluation comes again.
+  run("same", "24");
+  expect_same_run(folder / "whole", folder / "same");
+  // It does not, and the one that comes is worse than the lost one.
+  const std::string err = run("shorter", "21");
+  EXPECT_NE(err.find("warning: shorter/checkpoint-best: is of step 23"), std::string::npos) << err;
+  const TrainResult result = read_run(folder / "shorter").result;
+  EXPECT_EQ(result.best_step, 21);
+  EXPECT_EQ(State::load(folder / "shorter/checkpoint-best").integer("run.step"), 21);
+  EXPECT_NEAR(*find_metric(result.test, "loss"), *find_metric(result.valid, "loss") + 1, 1e-9);
+}
+
+// Stopped within an evaluation, then killed by an older version between the checkpoint of the best model, which that
+// evaluation chose when the run went on, and checkpoint-last.
 TEST(Life, ABestModelOfAnEvaluationThatComesAgainIsNoDamage) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_toy(folder, {"--out=whole", "--steps=8", "--quiet"}).code, 0);

@@ -1,19 +1,26 @@
 // What a run writes down: metrics, TensorBoard events, state.
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <cmath>
 
 #include "experiments/common/program/build_info.h"
+#include "experiments/common/run/data_record.h"
 #include "experiments/common/run/events.h"
 #include "experiments/common/run/metrics.h"
+#include "experiments/common/run/results.h"
 #include "experiments/common/run/run.h"
 #include "experiments/common/run/state.h"
+#include "experiments/common/run/stored_run.h"
 #include "tests/experiments/process.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
 
 using test::contents;
+using test::message_of;
 
 TEST(Metrics, ReadBackToTheSameBits) {
   const Metrics metrics = {{"loss", 0.1 + 0.2}, {"tiny", 5e-324}, {"nan", NAN}, {"inf", -INFINITY}};
@@ -61,6 +68,54 @@ TEST(Metrics, ACutLineAndLaterStepsAreCutOff) {
   }
   test::put(path, all.substr(0, 40) + std::string(1, '\0') + all.substr(41));  // damage in the middle
   EXPECT_LT(parse_metrics(contents(path)).lines.size(), 3U);
+}
+
+TEST(Metrics, WhatALinkLeadsToIsNotCut) {
+  const test::TemporaryFolder folder;
+  test::put(folder / "victim", "precious");
+  std::filesystem::create_symlink("victim", folder / "metrics.jsonl");
+  std::filesystem::create_hard_link(folder / "victim", folder / "twin.jsonl");
+  for (const char* name : {"metrics.jsonl", "twin.jsonl"}) {
+    EXPECT_NE(message_of([&] { MetricsFile(folder / name, {}); }).find("put a file in its place, or remove it"),
+              std::string::npos);
+  }
+  EXPECT_EQ(contents(folder / "victim"), "precious");
+}
+
+// A value of a million levels would overflow the stack of whoever walks through it.
+TEST(Results, DeepValuesAreRefused) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  const test::TemporaryFolder folder;
+  for (const char* name : {"data", "model", "metrics", "baselines", "files"}) {
+    test::put(folder / "results.json", fmt::format(R"({{"experiment": "toy", "{}": {}}})", name, deep));
+    EXPECT_EQ(message_of([&] { read_run(folder.path()); }), (folder / "results.json").string() + ": nested too deep");
+  }
+  EXPECT_THROW(parse_metrics_json(fmt::format(R"({{"loss": {}}})", deep), "file"), Error);
+  EXPECT_THROW(parse_data_json(deep, "file"), Error);
+  EXPECT_TRUE(parse_metrics(fmt::format(R"({{"step": 1, "split": "train", "loss": {}}})", deep) + "\n").lines.empty());
+}
+
+TEST(Results, NameOnlyFilesOfTheirFolder) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "run");
+  test::put(folder / "outside", "x");
+  test::put(folder / "run/inside", "x");
+  ASSERT_EQ(mkfifo((folder / "run/pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder / "run/link");
+  const auto message = [&](const std::string& name, const std::string& hash = "") {
+    return message_of([&] { require_same_files(folder / "run", {{name, hash}}); });
+  };
+  const std::map<std::string, std::string> all = hashes_of_files(folder / "run");
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(message("inside", all.at("inside")), "no error");
+  EXPECT_EQ(message("gone"), "no error");
+  for (const std::string& name : {std::string("../outside"), (folder / "outside").string(), std::string("/dev/zero"),
+                                  std::string(".."), std::string()}) {
+    EXPECT_NE(message(name).find("which is no file in it"), std::string::npos) << name;
+  }
+  for (const char* name : {"pipe", "link"}) {
+    EXPECT_NE(message(name).find("is no regular file"), std::string::npos) << name;
+  }
 }
 
 // Values of the CRC catalogue (CRC-32/ISCSI) and of RFC 3720, B.4.
@@ -135,6 +190,24 @@ TEST(State, ComesBackFromItsFile) {
   EXPECT_THROW(static_cast<void>(back.integer("text")), Error);
   EXPECT_THROW(static_cast<void>(back.generator("step")), Error);
   EXPECT_THROW(static_cast<void>(back.text("none")), Error);
+  EXPECT_THROW(static_cast<void>(back.count("step")), Error);
+}
+
+TEST(State, ACheckpointWithANegativeCountIsRefused) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(test::run_toy(folder, {"--out=a", "--quiet"}).code, 0);
+  std::filesystem::remove(folder / "a/results.json");
+  const State good = State::load(folder / "a/checkpoint-last");
+  for (const char* name :
+       {"run.step", "run.loss_count", "run.correct", "run.judged", "run.samples", "run.best_since"}) {
+    State bad = good;
+    bad.set(name, int64_t{-1});
+    bad.save(folder / "a/checkpoint-last");
+    const test::Ended ended = test::run_toy(folder, {"--out=a", "--resume"});
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_NE(ended.err.find(fmt::format("the value '{}' is damaged: -1 is below 0", name)), std::string::npos)
+        << ended.err;
+  }
 }
 
 TEST(BuildInfo, AdviceOnlyWhereACoreTypeIsLost) {

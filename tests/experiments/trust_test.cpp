@@ -105,8 +105,8 @@ TEST(Trust, WithoutACheckpointTheConfigSpeaksForItself) {
 
 TEST(Trust, FilesOfAnotherRunAreRefused) {
   const TemporaryFolder folder;
-  put_unfinished(folder, "a");
-  put_unfinished(folder, "b");  // the same in all but its id
+  put_unfinished(folder, "a", {"--evaluate-every=1"});  // whose last model is not the best
+  put_unfinished(folder, "b", {"--evaluate-every=1"});  // the same in all but its id
   for (const char* name : {"config.ini", "checkpoint-last", "checkpoint-best", "metrics.jsonl"}) {
     const std::string own = contents(folder / "a" / name);
     put(folder / "a" / name, contents(folder / "b" / name));

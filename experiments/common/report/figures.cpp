@@ -42,6 +42,7 @@ void write_figures(const Session& session, std::vector<Figure> figures, const st
   const bool prints = session.log.shows(LogLevel::info);
   const RunFolder folder(
       options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out), false);
+  if (!folder.warning().empty()) session.log.warning("{}", folder.warning());
   const BuildInfo build = build_info();
   nlohmann::ordered_json results = {{"schema", kResultsSchema},
                                     {"date", utc_now()},

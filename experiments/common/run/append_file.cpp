@@ -57,7 +57,7 @@ FileMark FileMark::parse(const std::string& text, const std::string& file) {
 AppendFile::AppendFile(const std::filesystem::path& path, const FileMark& keep)
     : name_(path.string()), bytes_(keep.bytes) {
   if (keep.bytes > 0) hash_through(path, keep, hash_);
-  descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  descriptor_ = open_own(path, O_WRONLY | O_CREAT | O_APPEND);
   if (descriptor_ < 0) fail_to("open");
   if (ftruncate(descriptor_, keep.bytes) != 0) {
     const int error = errno;

@@ -7,6 +7,7 @@
 
 #include "datasets/catalogue.h"
 #include "engine/error.h"
+#include "engine/io/json_file.h"
 #include "engine/nearest.h"
 
 namespace bochner {
@@ -40,9 +41,13 @@ std::string data_json(const std::vector<DataRead>& reads) {
 }
 
 std::vector<DataRead> parse_data_json(std::string_view json, const std::string& file) {
+  return reads_of(parse_json(json, file + ": the list of data"), file);
+}
+
+std::vector<DataRead> reads_of(const Json& json, const std::string& file) {
   std::vector<DataRead> reads;
   try {
-    for (const Json& one : Json::parse(json)) {
+    for (const Json& one : json) {
       DataRead read;
       read.generated = one.contains("generated");
       read.name = one.at(read.generated ? "generated" : "file").get<std::string>();

@@ -2,6 +2,7 @@
 // come, and a run is not continued with others.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ namespace bochner {
 std::string data_json(const std::vector<DataRead>& reads);
 /// The reverse; an Error in the name of `file`.
 std::vector<DataRead> parse_data_json(std::string_view json, const std::string& file);
+std::vector<DataRead> reads_of(const nlohmann::ordered_json& json, const std::string& file);
 
 /// A line for each file with the name of a published one but other bytes, with both hashes.
 std::vector<std::string> unpublished(const std::vector<DataRead>& reads);

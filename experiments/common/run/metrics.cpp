@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/error.h"
+#include "engine/io/bytes.h"
+#include "engine/io/json_file.h"
 
 namespace bochner {
 namespace {
@@ -34,7 +36,12 @@ bool number_of(const Json& value, double& number) {
 }
 
 bool parse_line(std::string_view text, MetricsLine& line) {
-  const Json json = Json::parse(text, nullptr, false);
+  Json json;
+  try {
+    json = parse_json(text, "");
+  } catch (const Error&) {
+    return false;
+  }
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer() || !json.contains("split") ||
       !json["split"].is_string()) {
     return false;
@@ -70,12 +77,15 @@ std::string metrics_json(const Metrics& metrics) {
 }
 
 Metrics parse_metrics_json(std::string_view json, const std::string& file) {
-  const Json parsed = Json::parse(json, nullptr, false);
-  if (!parsed.is_object()) fail("{}: the metrics are damaged", file);
+  return metrics_of(parse_json(json, file + ": the metrics"), file);
+}
+
+Metrics metrics_of(const Json& json, const std::string& file) {
+  if (!json.is_object()) fail("{}: the metrics are damaged", file);
   Metrics metrics;
-  for (const auto& [name, value] : parsed.items()) {
+  for (const auto& [name, value] : json.items()) {
     double number = 0;
-    if (!number_of(value, number)) fail("{}: the metric {} is damaged", file, name);
+    if (!number_of(value, number)) fail("{}: the metric {} is damaged", file, shown(name));
     metrics.emplace_back(name, number);
   }
   return metrics;

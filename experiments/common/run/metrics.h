@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,7 @@ std::string metrics_text(const Metrics& metrics);
 std::string metrics_json(const Metrics& metrics);
 /// The reverse; an Error in the name of `file`.
 Metrics parse_metrics_json(std::string_view json, const std::string& file);
+Metrics metrics_of(const nlohmann::ordered_json& json, const std::string& file);
 
 struct MetricsLine {
   int64_t step = 0;

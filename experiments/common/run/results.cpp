@@ -9,6 +9,7 @@
 
 #include "engine/error.h"
 #include "engine/io/file.h"
+#include "engine/io/json_file.h"
 #include "engine/io/xxh3.h"
 #include "engine/parallel.h"
 #include "experiments/common/program/build_info.h"
@@ -133,14 +134,14 @@ RunRecord read_run(const std::filesystem::path& folder) {
   run.folder = folder;
   try {
     const std::string text = read_text(file);
-    const Json json = Json::parse(text);
+    const Json json = parse_json(text, file);
     if (json.contains("schema") || json.contains(kHashKey)) require_hash(text, json, file);
     run.id = json.value("run", "");
     run.date = json.value("date", "");
     run.host = json.value("host", "");
-    if (json.contains("data")) run.data = parse_data_json(json["data"].dump(), file);
+    if (json.contains("data")) run.data = reads_of(json["data"], file);
     require_same_files(folder, json.value("files", std::map<std::string, std::string>()));
-    const auto metrics = [&](const Json& value) { return parse_metrics_json(value.dump(), file); };
+    const auto metrics = [&](const Json& value) { return metrics_of(value, file); };
     run.experiment = json.at("experiment").get<std::string>();
     run.task = json.at("task").get<std::string>();
     run.protocol = json.at("protocol").get<std::string>();

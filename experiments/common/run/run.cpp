@@ -122,6 +122,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   const RunOptions& options = session.options;
   Communicator& comm = session.comm;
   if (!comm.is_first()) return train_with_first(session, plan, folder, make);
+  if (!folder.warning().empty()) session.log.warning("{}", folder.warning());
   RunIdentity identity;
   const std::optional<StoredRun> stored = StoredRun::of(folder.path());
   const bool resumes = stored || std::filesystem::exists(folder / "config.ini");

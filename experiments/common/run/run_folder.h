@@ -28,6 +28,8 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  /// What to tell of the lock; empty where there is nothing.
+  std::string warning() const { return lock_ ? lock_->warning() : ""; }
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}

@@ -38,6 +38,11 @@ const std::string& State::text(const std::string& name) const {
 }
 
 int64_t State::integer(const std::string& name) const { return parse<int64_t>(text(name), name, file); }
+int64_t State::count(const std::string& name) const {
+  const int64_t value = integer(name);
+  if (value < 0) fail("{}: the value '{}' is damaged: {} is below 0", file, name, value);
+  return value;
+}
 double State::real(const std::string& name) const { return parse<double>(text(name), name, file); }
 
 Generator State::generator(const std::string& name) const {

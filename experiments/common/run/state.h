@@ -32,6 +32,7 @@ struct State {
   // An Error names the file and a value that is missing or malformed.
   const std::string& text(const std::string& name) const;
   int64_t integer(const std::string& name) const;
+  int64_t count(const std::string& name) const;  ///< an integer that is not negative
   double real(const std::string& name) const;
   Generator generator(const std::string& name) const;
   /// Copies the tensor of that name into `to`; an Error if there is none or its shape or type differs.

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <random>
 
+#include "datasets/manifest.h"
 #include "engine/error.h"
 #include "engine/io/file.h"
+#include "engine/io/json_file.h"
 #include "engine/io/safetensors.h"
 #include "engine/io/xxh3.h"
 #include "engine/nearest.h"
@@ -119,6 +122,7 @@ std::optional<StoredRun> StoredRun::of(const fs::path& folder) {
   run.config_before = state.text("run.config_before");
   run.data = parse_data_json(state.text("run.data"), state.file);
   run.init = state.text("run.init");
+  parse_json(run.init, state.file + ": run.init");  // is copied into results.json
   run.step = state.integer("run.step");
   return run;
 }
@@ -151,7 +155,7 @@ std::map<std::string, std::string> hashes_of_files(const fs::path& folder) {
   std::map<std::string, std::string> hashes;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (!entry.is_regular_file() || name.starts_with('.') || name == "results.json") continue;
+    if (!fs::is_regular_file(entry.symlink_status()) || name.starts_with('.') || name == "results.json") continue;
     if (name.starts_with("analysis.")) continue;  // may be made again
     hashes[name] = xxh3_of_file(entry.path());
   }
@@ -161,9 +165,15 @@ std::map<std::string, std::string> hashes_of_files(const fs::path& folder) {
 std::vector<std::string> require_same_files(const fs::path& folder, const std::map<std::string, std::string>& hashes) {
   std::vector<std::string> missing;
   for (const auto& [name, hash] : hashes) {
-    if (!fs::exists(folder / name)) {
+    if (!is_plain_name(name)) fail("{}: its results name {}, which is no file in it", folder.string(), shown(name));
+    const fs::file_status status = fs::symlink_status(folder / name);
+    if (!fs::exists(status)) {
       missing.push_back(name);
       continue;
+    }
+    if (!fs::is_regular_file(status)) {
+      fail("{}: is no regular file, but was one when the run finished; put a copy in its place, or remove it",
+           (folder / name).string());
     }
     const std::string now = xxh3_of_file(folder / name);
     if (now != hash) {

@@ -299,9 +299,12 @@ TrainResult Trainer::finish(Progress& progress) {
   result.bytes_sent = comm_.largest(bytes_sent_);
   result.valid_last = valid_last_.empty() ? model_.evaluate(Split::valid) : valid_last_;
   result.test_last = measure(Split::test, progress);
+  if (best_.step < 0) {  // no step was to be done
+    best_ = {step_, 0, result.valid_last};
+    save_best();
+  }
   result.best_step = best_.step;
-  if (best_.step < 0 || best_.step == step_) {  // the last one is the best
-    result.best_step = step_;
+  if (best_.step == step_) {  // the last one is the best
     result.valid = result.valid_last;
     result.test = result.test_last;
   } else {

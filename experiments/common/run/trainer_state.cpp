@@ -79,14 +79,14 @@ void Trainer::agree(bool& due) {
 void Trainer::restore(const State& state) {
   model_.load_model(state);
   model_.load_training(state);
-  step_ = state.integer("run.step");
+  step_ = state.count("run.step");
   train_seconds_ = state.real("run.train_seconds");
   loss_sum_ = state.real("run.loss_sum");
-  loss_count_ = state.integer("run.loss_count");
-  correct_ = state.integer("run.correct");
-  judged_ = state.integer("run.judged");
-  samples_ = state.integer("run.samples");
-  best_ = {state.integer("run.best_step"), state.integer("run.best_since"),
+  loss_count_ = state.count("run.loss_count");
+  correct_ = state.count("run.correct");
+  judged_ = state.count("run.judged");
+  samples_ = state.count("run.samples");
+  best_ = {state.integer("run.best_step"), state.count("run.best_since"),
            parse_metrics_json(state.text("run.best_valid"), state.file)};
   valid_last_ = parse_metrics_json(state.text("run.valid"), state.file);
   unevaluated_ = state.integer("run.unevaluated") != 0;

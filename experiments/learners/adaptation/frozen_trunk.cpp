@@ -72,7 +72,7 @@ Tensor TrunkStates::of(const std::string& set, PretrainedModel& model, const Sta
   Context context{unused, false};
   const Tensor all = Tensor::empty({feed->examples(), 1, model.dim()});
   for (int64_t i = feed->steps_per_epoch(); i > 0; --i) {
-    // Before training a signal ends the program at once, and processes may still turn out to have other data.
+    // Before training a signal ends the program at once, and whether all processes have these batches is not known yet.
     if (stops_later() && asked_to_stop(comm_)) {
       throw Interrupted("interrupted while the frozen trunk ran; nothing was trained meanwhile");
     }

@@ -107,6 +107,12 @@ TEST(Optimizer, AStateThatDoesNotFitIsRefusedByName) {
   EXPECT_EQ(message(AdamW({&wide})), "optimizer state: 'p.first_moment' has shape (3,), not (2,)");
   EXPECT_NE(message(AdamW({&other})).find("'p.first_moment' is missing"), std::string::npos);
   EXPECT_NE(message(Sgd({&p})).find("'p.first_moment' is missing"), std::string::npos);
+  for (const Tensor& steps : {Tensor::from<int64_t>({-1}, {1}), Tensor::from<float>({1}, {1})}) {
+    std::map<std::string, Tensor> state = optimizer.state();
+    state["steps"] = steps;
+    EXPECT_THROW(optimizer.load_state(state), Error);
+  }
+  EXPECT_EQ(optimizer.steps(), 0);
 }
 
 TEST(Clip, ByNormScalesAllGradientsTogether) {

@@ -8,6 +8,7 @@
 #include "datasets/tokenizers/wordpiece_training.h"
 #include "engine/io/data_log.h"
 #include "tests/files.h"
+#include "tests/message_of.h"
 
 namespace bochner::text {
 namespace {
@@ -152,6 +153,21 @@ TEST_F(Cache, ADamagedFileIsRefusedAndAMissingOneMadeAgain) {
   std::filesystem::remove(cache.train.path);
   make();
   EXPECT_EQ(contents(cache.train.path), right);
+}
+
+TEST_F(Cache, APartThatIsAFolderInTheManifestIsRefused) {
+  const TokenCache cache = make();
+  Manifest manifest = read_manifest(cache.folder);
+  for (ManifestFile& file : manifest.files) {
+    if (file.name != "train.i32") continue;
+    std::filesystem::rename(cache.train.path, cache.folder / "x");
+    std::filesystem::create_directory(cache.train.path);
+    std::filesystem::rename(cache.folder / "x", cache.train.path / "x");
+    file.name = "train.i32/x";
+  }
+  write_manifest(cache.folder, manifest);
+  EXPECT_EQ(test::message_of([&] { make(); }),
+            cache.folder.string() + ": train.i32 is no file in its manifest; remove the folder to have it made again");
 }
 
 TEST_F(Cache, RefusesWhatItCannotUse) {

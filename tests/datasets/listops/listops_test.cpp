@@ -40,6 +40,15 @@ TEST(ListOpsRead, RowsBecomeTokensAndLabels) {
   EXPECT_THROW(read(path, "toy", {.max_length = 0}), Error);
 }
 
+TEST(ListOpsRead, RefusesAFileThatTakesTooMuchMemory) {
+  const Folder folder;
+  const auto path = folder.put("a.tsv", "Source\tTarget\n7\t7\n8\t8\n");
+  const int64_t bytes = 2 * (1 + 8 + 4);  // a token, where it begins, and the label
+  EXPECT_EQ(read(path, "toy", {.most_bytes = bytes})->size(), 2);
+  EXPECT_NE(message_of([&] { read(path, "toy", {.most_bytes = bytes - 1}); }).find("take more than 25 bytes"),
+            std::string::npos);
+}
+
 TEST(ListOpsRead, LineEndsOfTheLongRangeArenaAndAMissingLastOneAreTaken) {
   const Folder folder;
   for (const char* text : {"Source\tTarget\r\n4\t4\r\n5\t5\r\n", "Source\tTarget\n4\t4\n5\t5",

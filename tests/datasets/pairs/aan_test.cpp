@@ -53,6 +53,9 @@ TEST(Retrieval, RefusesBadRows) {
             std::string::npos);
   EXPECT_NE(error("label\tid1\tid2\ttext1\ttext2\n").find("the label 'label' is neither"), std::string::npos);
   EXPECT_NE(error("").find("holds no pairs"), std::string::npos);
+  std::string rows;
+  for (int64_t i = 0; i <= kPublishedTrain; ++i) rows += "0.0\t1\t2\tx\ty\n";
+  EXPECT_NE(error(rows).find("row 147087 column 1: more rows than the 147086 of the largest table"), std::string::npos);
 }
 
 TEST(Retrieval, IsATaskOfPairs) {

@@ -213,11 +213,13 @@ TEST(PathfinderRead, RefusesImagesThatAreMissingDamagedOrOfAnotherForm) {
   fs::remove(folder / "imgs/0/sample_4.png");
   EXPECT_EQ(message_of_reading(folder.path()), begins + ": there is no such image");
   for (const auto& [shape, said] : {std::pair(Shape{16, 32, 1}, "32 x 16"),
-                                    {Shape{64, 64, 1}, "64 x 64"},
+                                    {Shape{31, 33, 1}, "33 x 31"},
                                     {Shape{32, 32, 3}, "32 x 32 of colours"}}) {
     write_png(folder / "imgs/0/sample_4.png", Tensor::zeros(shape, DType::u8));
     EXPECT_EQ(message_of_reading(folder.path()), fmt::format("{}: the image is {}, not 32 x 32 of grey", begins, said));
   }
+  write_png(folder / "imgs/0/sample_4.png", Tensor::zeros({64, 64, 1}, DType::u8));
+  EXPECT_NE(message_of_reading(folder.path()).find("64 x 64 pixels are more than the 1024"), std::string::npos);
   for (const std::string& bytes : {good.substr(0, good.size() / 2), std::string("no image")}) {
     EXPECT_EQ(with(bytes).substr(0, begins.size()), begins);
   }
@@ -245,7 +247,25 @@ TEST(PathfinderRead, RefusesMalformedLists) {
   EXPECT_EQ(with(good), "no error");
 }
 
-TEST(PathfinderRead, RefusesFewerImagesThanPublishedOrPromised) {
+TEST(PathfinderRead, TakesEachImageOnce) {
+  const Folder folder;
+  Told told;
+  make_official(folder.path());
+  const std::string list = folder.get("metadata/0.npy");
+  for (const char* other : {"metadata/00.npy", "metadata/+0.npy", "metadata/0 (copy).npy"}) folder.put(other, list);
+  EXPECT_EQ(read(folder.path(), {.partial = true}, told.say())->count(), 40);
+  const std::string file = (folder / "metadata/1.npy").string();
+  for (const char* same : {"imgs/0 sample_2.png", "imgs/./0 sample_2.png"}) {
+    folder.put("metadata/1.npy", std::string(same) + " 2 1\n");
+    const std::string message = message_of_reading(folder.path());
+    EXPECT_TRUE(message.starts_with(file + ": row 1: 'imgs/")) << message;
+    EXPECT_NE(message.find("sample_2.png' is listed already in " + (folder / "metadata/0.npy").string() + ": row 3"),
+              std::string::npos)
+        << message;
+  }
+}
+
+TEST(PathfinderRead, RefusesOtherThanTheImagesPublishedOrPromised) {
   const Folder folder;
   Told told;
   make_official(folder / "official");
@@ -258,6 +278,9 @@ TEST(PathfinderRead, RefusesFewerImagesThanPublishedOrPromised) {
   write_files(folder / "made", small());
   EXPECT_EQ(message_of_reading(folder / "made", false), "no error");
   const std::string list = folder.get("made/metadata/0.npy");
+  folder.put("made/metadata/0.npy", list + "imgs/0 sample_40.png 40 1\n");
+  EXPECT_NE(message_of_reading(folder / "made").find("row 41: an image more than the 40 that the manifest tells of"),
+            std::string::npos);
   folder.put("made/metadata/0.npy", list.substr(0, list.find('\n') + 1));
   EXPECT_NE(
       message_of_reading(folder / "made", false).find("row 1: the list ends here: 1 images are listed, of the 40"),

@@ -84,6 +84,27 @@ TEST_F(Tabular, SecondReadComesFromTheCacheUntilTheFileOrTheCacheChanges) {
   EXPECT_NE(said.find("a.csv.bochner-cache"), std::string::npos);
 }
 
+TEST_F(Tabular, AFileThatGrowsWhileItIsReadGetsNoCache) {
+  const auto path = put("a.csv", "1,0\n2,1\n");
+  const std::filesystem::path cache = put("a.csv.bochner-cache", "damaged");
+  const NumericTable table = read_table(path, {}, [&](const std::string& line) {
+    if (line.find("reading the text again") != std::string::npos) put("a.csv", "1,0\n2,1\n3,1\n");
+  });
+  EXPECT_EQ(table.rows(), 3);
+  EXPECT_EQ(std::filesystem::file_size(cache), 7U);
+  EXPECT_FALSE(read_table(path).from_cache);
+  EXPECT_TRUE(read_table(path).from_cache);
+}
+
+TEST_F(Tabular, TheCacheDoesNotFollowALink) {
+  const auto path = put("a.csv", "1,0\n2,1\n");
+  const auto victim = put("victim", "precious");
+  std::filesystem::create_symlink("victim", folder_ / "a.csv.bochner-cache");
+  read_table(path);
+  EXPECT_EQ(text_of(read_file(victim)), "precious");
+  EXPECT_TRUE(read_table(path).from_cache);
+}
+
 TEST_F(Tabular, RefusesWithFileRowAndColumn) {
   const TableFormat csv{.header = true, .label = "y"};
   const auto expect = [&](const std::string& text, const TableFormat& format, const std::string& part) {
@@ -100,6 +121,9 @@ TEST_F(Tabular, RefusesWithFileRowAndColumn) {
   expect("x,y\n1,0\n1e39,1\n", csv, "row 3 column 1 ('x'): '1e39' is no finite number of f32");
   expect("x,y\n1,0\n3,\n", csv, "row 3 column 2");
   expect("x,z\n1,0\n", csv, "no column is named");
+  expect("1,0\n2,nan\n", {}, "row 2 column 2: the label 'nan' names no class");
+  expect("a,0\nb,NaN\n", {.words = true}, "row 2 column 2: the label 'NaN' names no class");
+  expect("1,0\n", {.label = "b", .names = {"a", "c", "b"}}, "'b' is column 3 for the label, but the row has 2 fields");
   expect("1,0\n", {.label = "y"}, "has no header");
   expect("1,0\n", {.label = "2"}, "there is no column 2");
   expect("", csv, "empty");
@@ -113,6 +137,13 @@ TEST_F(Tabular, RefusesWithFileRowAndColumn) {
   write_file_atomically(cut, packed);
   EXPECT_NE(refusal([&] { read_table(cut); }).find("cut.csv.gz"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(cut.string() + ".bochner-cache"));
+}
+
+TEST_F(Tabular, CategoriesAreOrderedByValueOnlyIfEachHasOne) {
+  const TableFormat format{.label = "1", .words = true, .categories = {"0"}};
+  const auto categories = [&](const std::string& text) { return read_table(put("a.csv", text), format).categories[0]; };
+  EXPECT_EQ(categories("9,a\n10,b\n"), (std::vector<std::string>{"9", "10"}));
+  EXPECT_EQ(categories("9,a\nnan,b\n10,b\n"), (std::vector<std::string>{"10", "9", "nan"}));
 }
 
 TEST_F(Tabular, WordsAndGapsBecomeColumns) {

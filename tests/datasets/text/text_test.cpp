@@ -131,6 +131,24 @@ TEST(Imdb, RefusesWhatIsDamaged) {
             std::string::npos);
 }
 
+TEST(Imdb, RefusesMoreThanIsPublishedBeforeItIsInMemory) {
+  std::map<std::string, std::string> files = reviews(1);
+  for (int64_t i = 0; i <= kReviewsPerClass; ++i) files[fmt::format("train/neg/{}_1.txt", i)] = "x";
+  const Folder folder;
+  folder.put("aclImdb_v1.tar", tar(files));
+  const std::string many = error_of(folder.path());
+  EXPECT_NE(many.find("_1.txt': is one more than the 12500 reviews that are published of its kind"), std::string::npos)
+      << many;
+  fs::remove(folder / "aclImdb_v1.tar");
+  write_folder(folder.path(), reviews(1));
+  folder.put("long", std::string(size_t{1} << 20U, 'x'));
+  for (int i = 1; i <= 128; ++i) {
+    fs::create_symlink(folder / "long", folder.path() / "aclImdb/train/pos" / fmt::format("{}_7.txt", i));
+  }
+  const std::string large = error_of(folder.path());
+  EXPECT_NE(large.find("the reviews so far have more than 134217728 bytes"), std::string::npos) << large;
+}
+
 TEST(Imdb, ACutArchiveIsNamedWithItsFile) {
   const std::string whole = tar(reviews(3));
   const Folder folder;

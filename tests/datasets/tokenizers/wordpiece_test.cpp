@@ -225,7 +225,8 @@ TEST(Wordpiece, BrokenFilesAreRefused) {
   EXPECT_EQ(lines("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\n"), "no error");
   EXPECT_EQ(
       lines("[PAD]\n[UNK]\n[CLS]\n[SEP]\n"),
-      path + ": there is no [MASK] among its 4 tokens; a BERT vocabulary holds [PAD], [UNK], [CLS], [SEP] and [MASK]");
+      path +
+          ": there is no '[MASK]' among its 4 tokens; a BERT vocabulary holds [PAD], [UNK], [CLS], [SEP] and [MASK]");
   EXPECT_EQ(lines(special + "a\nb\na\n"), path + ":8: the token 'a' stands in line 6 already");
   EXPECT_EQ(lines(special + "a\n\nb\n"), path + ":7: an empty token");
   EXPECT_EQ(lines(special + "\xFF\n"), path + ":6: the token is not valid UTF-8");
@@ -255,6 +256,15 @@ TEST(Wordpiece, BrokenFilesAreRefused) {
   EXPECT_TRUE(contains(with("/model/vocab/hello", 0), "the id 0 stands for"));
   EXPECT_TRUE(contains(with("/model/max_input_chars_per_word", -5), "no number from 1 to 10000"));
   EXPECT_TRUE(contains(with("/added_tokens/0/single_word", true), "single_word"));
+  EXPECT_TRUE(contains(with("/model/unk_token", ""), "tokenizer.json: model.unk_token: an empty token"));
+  EXPECT_TRUE(contains(with("/model/unk_token", "\x1b[31m"), "there is no '\\x1b[31m' among"));
+  // An empty name would be found at an id that stands for nothing.
+  EXPECT_EQ(with("/model/vocab/hello", good["/model/vocab"_json_pointer].size() + 10), "no error");
+  for (const char* config : {R"({"mask_token": ""})", R"({"mask_token": {"content": ""}})"}) {
+    folder.put("tokenizer_config.json", config);
+    EXPECT_TRUE(contains(message(), "tokenizer_config.json: mask_token: an empty token")) << message();
+  }
+  std::filesystem::remove(folder / "tokenizer_config.json");
   folder.put("tokenizer.json", R"({"model": {"vocab": {"a": 0, "a": 1}}})");
   EXPECT_TRUE(contains(message(), "'a' comes twice"));
   folder.put("tokenizer.json", "{\"model\":\n {");

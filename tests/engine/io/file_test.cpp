@@ -2,17 +2,45 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <fstream>
 
 #include "engine/io/file_lock.h"
 #include "tests/engine/io/io_test.h"
+
+namespace bochner {
+namespace {
+
+/// While it lives, flock() fails so, or its next `calls` do.
+struct Unlockable {
+  explicit Unlockable(int with, int64_t times = INT64_MAX) {
+    error = with;
+    calls = times;
+  }
+  ~Unlockable() { calls = 0; }
+  static inline int error = 0;
+  static inline int64_t calls = 0;
+};
+
+}  // namespace
+}  // namespace bochner
+
+/// In the place of the C library's, for this test program.
+extern "C" int flock(int descriptor, int operation) noexcept {
+  if (bochner::Unlockable::calls == 0) return static_cast<int>(syscall(SYS_flock, descriptor, operation));
+  --bochner::Unlockable::calls;
+  errno = bochner::Unlockable::error;
+  return -1;
+}
 
 namespace bochner {
 namespace {
@@ -124,6 +152,18 @@ TEST(AtomicFile, KeepsPermissionsAndLinks) {
   EXPECT_EQ(std::filesystem::status(folder / "a").permissions(), std::filesystem::perms{0640});
 }
 
+TEST(AtomicFile, ReplacesALinkThatNoPersonNamed) {
+  const TempFolder folder;
+  write_file_atomically(folder / "a", "old");
+  std::filesystem::create_symlink("a", folder / "link");
+  AtomicFile file(folder / "link", Links::replaced);
+  file.write("new");
+  file.commit();
+  EXPECT_FALSE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(text(read_file(folder / "link")), "new");
+  EXPECT_EQ(text(read_file(folder / "a")), "old");
+}
+
 TEST(AtomicFile, RefusesWhatItCanNotReplace) {
   const TempFolder folder;
   EXPECT_EQ(message_of([&] { write_file_atomically(folder / "no/a", "x"); }),
@@ -215,6 +255,16 @@ TEST(AtomicFile, RemovesWhatKilledWritersLeftOfTheSameFile) {
   EXPECT_EQ(names, (std::set<std::string>{"a", "a.tmp-", "a.tmp-1-", "a.tmp-x-1", "c.tmp-1-1.bak"}));
 }
 
+TEST(AtomicFile, TakesAnotherNameWhereTheFirstIsBeingRemoved) {
+  const TempFolder folder;
+  std::filesystem::path path;
+  const Unlockable once(EWOULDBLOCK, 1);  // who removes leftovers has locked the new file before us
+  const int descriptor = open_temporary(folder / "a", path);
+  ASSERT_GE(descriptor, 0);
+  EXPECT_EQ(folder.names().size(), 2U);
+  close(descriptor);
+}
+
 TEST(Temporary, IsRemovedByASignalHandlerToo) {
   const TempFolder folder;
   const std::string left = in_a_child([&] {
@@ -244,6 +294,36 @@ TEST(FileLock, IsHeldByOneAndNames) {
   EXPECT_TRUE(FileLock(folder / "lock", "no lock", "choose another").held());
   EXPECT_EQ(message_of([&] { FileLock(folder / "no/lock", "no lock", "choose another"); }),
             "no lock: No such file or directory; choose another");
+}
+
+TEST(FileLock, LeavesAloneWhatALinkLeadsTo) {
+  const TempFolder folder;
+  write_file_atomically(folder / "victim", "precious");
+  std::filesystem::create_symlink("victim", folder / "link");
+  std::filesystem::create_hard_link(folder / "victim", folder / "twin");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const auto message = [&](const char* name) {
+    return message_of([&] { FileLock(folder / name, "no lock", "choose another"); });
+  };
+  EXPECT_EQ(message("link"), (folder / "link").string() + ": is a symbolic link, which is not followed here; put a " +
+                                 "file in its place, or remove it");
+  EXPECT_NE(message("twin").find("twin: is a file with other names too (hard links)"), std::string::npos);
+  EXPECT_NE(message("pipe").find("pipe: is no regular file"), std::string::npos);
+  EXPECT_EQ(text(read_file(folder / "victim")), "precious");
+}
+
+TEST(FileLock, IsHeldWithAWarningWhereTheFileSystemHasNoLocks) {
+  const TempFolder folder;
+  for (const int error : {ENOSYS, ENOLCK, EOPNOTSUPP}) {
+    const Unlockable disk(error);
+    const FileLock lock(folder / "lock", "no lock", "choose another");
+    EXPECT_TRUE(lock.held());
+    EXPECT_NE(lock.warning().find("lock: cannot be locked ("), std::string::npos) << lock.warning();
+  }
+  EXPECT_EQ(FileLock(folder / "lock", "no lock", "choose another").warning(), "");
+  const Unlockable disk(EIO);
+  EXPECT_EQ(message_of([&] { FileLock(folder / "lock", "no lock", "choose another"); }),
+            "no lock: " + (folder / "lock").string() + " cannot be locked: Input/output error; choose another");
 }
 
 }  // namespace

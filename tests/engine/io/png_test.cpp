@@ -100,6 +100,14 @@ TEST(Png, ReadsOtherForms) {
             (Values{7}));
 }
 
+TEST(Png, RefusesMorePixelsThanAskedForBeforeItUnpacksThem) {
+  const std::vector<std::byte> large = format_png(Tensor::zeros({3000, 2000}, DType::u8));
+  const auto parse = [&](int64_t most) { return message_of([&] { parse_png(large, "f", most); }); };
+  EXPECT_EQ(parse(6'000'000), "no error");
+  EXPECT_EQ(parse(5'999'999), "f: offset 16: png: 2000 x 3000 pixels are more than the 5999999 of an image here");
+  EXPECT_LT(largest_allocation([&] { parse(1024); }), 100'000);
+}
+
 TEST(Png, RefusesToWriteWhatIsNoImage) {
   EXPECT_EQ(message_of([] {
               format_png(Tensor::zeros({4, 4, 2}, DType::u8));

@@ -138,6 +138,24 @@ TEST(BertProgramIo, AnAdapterIsAddedAndExported) {
   const nlohmann::json& expected = golden.at("outputs").at("logits");
   expect_near(logits({"--pretrained=.", "--adapter=adapter", "--export=merged"}), expected, 3e-5, "adapter");
   expect_near(logits({"--pretrained=merged"}), expected, 3e-5, "merged");
+  // One tensor in two spellings: which of them counts?
+  const std::string name = added.begin()->first;
+  ASSERT_TRUE(name.starts_with("base_model.model.")) << name;
+  added[name.substr(17)] = added.begin()->second;
+  write_safetensors(folder / "adapter/adapter_model.safetensors", added);
+  const Ended ended =
+      Process({BOCHNER_BERT, "--io=in.safetensors", "--pretrained=.", "--adapter=adapter"}, folder.path()).wait();
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_NE(ended.err.find("are one tensor, which can have only one value"), std::string::npos) << ended.err;
+}
+
+TEST(BertProgramIo, ClassesThatTheWeightsHaveNoBytesForAreRefused) {
+  const Model model("BertForSequenceClassification");
+  nlohmann::json config = model.golden.at("config");
+  config.erase("id2label");
+  config["num_labels"] = 1 << 24;
+  test::put(model.folder / "config.json", config.dump());
+  model.expect_refused("config.json: its sizes ask for at least ");
 }
 
 TEST(BertProgramIo, SaysWhatWasReadAndWhatWasNot) {

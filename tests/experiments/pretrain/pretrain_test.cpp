@@ -82,6 +82,12 @@ TEST_F(Pretrain, TheModelIsAFolderForTransformers) {
   const Ended more = run({"--steps=2", "--out=b", "--pretrained=a/model"});
   ASSERT_EQ(more.code, 0) << more.err;
   EXPECT_NE(more.err.find("made new: none"), std::string::npos) << more.err;
+  // Without a step it is the one that pretraining would begin with.
+  const Ended none = run({"--steps=0", "--out=c", "--pretrained=a/model"});
+  ASSERT_EQ(none.code, 0) << none.err;
+  EXPECT_EQ(State::load(folder_ / "c/checkpoint-best").tensors.at("blocks.0.attention.qkv.weight").to_vector<float>(),
+            stored.to_vector<float>());
+  EXPECT_EQ(contents(folder_ / "c/model/model.safetensors"), contents(model / "model.safetensors"));
 }
 
 TEST_F(Pretrain, GoesOnInTheMiddleOfAnEpochBitForBit) {

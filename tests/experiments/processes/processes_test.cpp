@@ -7,6 +7,7 @@
 
 #include "experiments/common/run/results.h"
 #include "tests/experiments/processes/together.h"
+#include "tests/experiments/tiny_bert.h"
 
 namespace bochner {
 namespace {
@@ -151,6 +152,76 @@ TEST_F(Together, ASignalToAnyOfThemSavesTheRun) {
     EXPECT_TRUE(has(ended, "--resume")) << ended.err;
     EXPECT_GE(State::load(folder_ / (out + "/checkpoint-last")).integer("run.step"), 16);
   }
+}
+
+/// `glue` with a frozen trunk, which runs over a whole set before its first batch.
+class OverAFrozenTrunk : public Together {
+ protected:
+  void SetUp() override {
+    Together::SetUp();
+    test::save_tiny_bert(folder_ / "model");
+    std::filesystem::create_directories(folder_ / "data/glue/RTE");
+  }
+  void put_rows(const std::string& file, int rows) {
+    std::string text = "index\tsentence1\tsentence2\tlabel\n";
+    for (int i = 0; i < rows; ++i) {
+      text += fmt::format("{}\ta b c a b c a b c a b c\t{} b c a b c a b c\t{}\n", i, i,
+                          i % 3 == 0 ? "entailment" : "not_entailment");
+    }
+    test::put(folder_ / ("data/glue/RTE/" + file), text);
+  }
+  static Words glue(const Words& more) {
+    return Words{BOCHNER_GLUE,
+                 "--task=rte",
+                 "--partial",
+                 "--pretrained=model",
+                 "--max-length=32",
+                 "--batch=8",
+                 "--optim.evaluate-every=1",
+                 "--model.dropout=0",
+                 "--threads=1"} +
+           more;
+  }
+  /// What two processes do when one of them gets a signal once this was said.
+  Ended stopped(const Words& more, const std::string& said) {
+    Process process(mpirun(2, glue(more)), folder_.path(), kAsRoot);
+    EXPECT_TRUE(process.wait_for(process.err(), "the frozen trunk runs once"));
+    const pid_t one = process_of(process.pid(), 1);
+    EXPECT_TRUE(process.wait_for(process.err(), said));
+    EXPECT_NE(one, 0);
+    if (one != 0) kill(one, SIGTERM);
+    return process.wait();
+  }
+};
+
+TEST_F(OverAFrozenTrunk, ASignalInAnEvaluationSavesTheRun) {
+  put_rows("train.tsv", 24);
+  put_rows("dev.tsv", 8000);
+  const Ended ended =
+      stopped({"--model.method=pooler", "--steps=100", "--out=run"}, "dev: the frozen trunk runs once over 8000");
+  EXPECT_EQ(ended.code, 75) << ended.err;
+  EXPECT_TRUE(has(ended, "interrupted at step 1 of 100")) << ended.err;
+  EXPECT_FALSE(has(ended, "error: ")) << ended.err;
+  const State last = State::load(folder_ / "run/checkpoint-last");
+  EXPECT_EQ(last.integer("run.step"), 1);
+  EXPECT_EQ(last.integer("run.unevaluated"), 1);
+  Process resumed(mpirun(2, {BOCHNER_GLUE, "--resume", "--out=run"}), folder_.path(), kAsRoot);
+  EXPECT_TRUE(resumed.wait_for(resumed.err(), "step 1: valid"));
+  resumed.kill(SIGUSR1);
+  EXPECT_EQ(resumed.wait().code, 75);
+}
+
+// With --init it runs in the first step, since it has other weights than when the model was made.
+TEST_F(OverAFrozenTrunk, ASignalInTheFirstStepEndsAllOfThem) {
+  put_rows("train.tsv", 16);
+  put_rows("dev.tsv", 8);
+  ASSERT_EQ(run(glue({"--model.method=full", "--steps=1", "--out=other"})).code, 0);
+  put_rows("train.tsv", 8000);
+  const Ended ended =
+      stopped({"--model.method=pooler", "--steps=2000", "--init=other", "--out=run"}, " into run\ntrain: the frozen");
+  EXPECT_EQ(ended.code, 75) << ended.err;
+  EXPECT_TRUE(has(ended, "interrupted while the frozen trunk ran")) << ended.err;
+  EXPECT_FALSE(has(ended, "error: ")) << ended.err;
 }
 
 TEST_F(Together, MistakesAreToldOnceAndNamed) {
