@@ -37,6 +37,7 @@ struct Config {
 void run(Config& config, Session& session) {
   if (config.pretrained.empty()) fail("bert: say --pretrained=FOLDER, with config.json and model.safetensors");
   if (config.io.empty() && config.exported.empty()) fail("bert: nothing to do; --io=FILE or --export=FOLDER");
+  require_other_folder("export", config.exported, config.pretrained);
   const ModelCall call{.folder = config.pretrained,
                        .adapter = config.adapter,
                        .mechanism = config.mechanism.chosen(config.run.attention),

@@ -8,6 +8,7 @@
 #include "experiments/common/program/build_info.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/report/table.h"
+#include "experiments/common/run/tensor_file.h"
 #include "experiments/convert/distillation.h"
 #include "experiments/convert/texts.h"
 #include "experiments/learners/mechanism_config.h"
@@ -130,6 +131,7 @@ void write_record(const Config& config, Session& session, const convert::Distill
 
 void run(Config& config, Session& session) {
   if (config.pretrained.empty()) fail("--pretrained: name the folder of a BERT, with its tokenizer");
+  require_other_folder("to", config.to, config.pretrained);
   if (config.to.empty()) fail("--to: name the folder to write the converted model into");
   if (config.text.empty() == (config.text_of == kNone)) {
     fail("name text to learn from: either files by --text, or a task of GLUE by --text-of");
@@ -178,6 +180,7 @@ int main(int argc, char** argv) {
        .summary = "Conversion of a pretrained BERT from softmax to another attention",
        .resources = bochner::embedded_resources(),
        .stores_bf16 = true,
-       .unused = {"seeds", "resume", "init", "bench", "checkpoint-every", "seconds", "accumulate"}},
+       .unused = {"seeds", "resume", "init", "bench", "checkpoint-every", "seconds", "accumulate"},
+       .of_one = {"to"}},
       argc, argv, bochner::run);
 }

@@ -75,6 +75,7 @@ int main(int argc, char** argv) {
        .summary = "Long Range Arena: classification of long sequences, with any attention of the registry",
        .resources = bochner::embedded_resources(),
        .stores_bf16 = true,
-       .of_run = {"analyse"}},
+       .of_run = {"analyse"},
+       .of_one = {"record"}},
       static_cast<int>(words.size()), words.data(), run);
 }

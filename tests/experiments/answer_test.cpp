@@ -67,6 +67,13 @@ TEST(Answers, OfAFinishedRunAreItsOwn) {
   }
   EXPECT_NE(evaluated.out.find(fmt::format("step {}\n", metrics["best_step"].get<int>())), std::string::npos);
 
+  // Another model than the run's has no answer for it.
+  for (const char* option : {"--evaluate=out", "--predict=out"}) {
+    const Ended other = run(folder, uci({option, "--model.hidden=9"}));
+    EXPECT_EQ(other.code, 2) << other.out;
+    EXPECT_NE(other.err.find("model.hidden is 9 but was 8"), std::string::npos) << other.err;
+  }
+
   const Ended predicted = run(folder, uci({"--predict=out", "--out=said.tsv"}));
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   EXPECT_EQ(predicted.out, "said.tsv\n");

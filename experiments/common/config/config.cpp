@@ -247,6 +247,13 @@ bool is_more(const std::string& length, const std::string& before) {
   return number(length) > number(before);
 }
 
+/// The values of a config.ini by name.
+std::map<std::string, std::string> settings_of(const std::string& stored, const std::string& file) {
+  std::map<std::string, std::string> settings;
+  for (const IniEntry& entry : parse_ini(stored, file)) settings[entry.name] = entry.value;
+  return settings;
+}
+
 bool value_is_true(const Assignments& assignments, const std::string& name) {
   std::string value;
   for (const Assignment& assignment : assignments) {
@@ -331,9 +338,23 @@ std::string config_ini(const Experiment& experiment, const Fields& fields) {
   return fmt::format("# {}\nexperiment = {}\n{}", experiment.summary, experiment.name, fields.ini());
 }
 
+void require_same_model(const Fields& fields, const std::string& stored, const std::string& file,
+                        const std::string& option) {
+  const std::map<std::string, std::string> before = settings_of(stored, file);
+  std::vector<std::string> changes;
+  for (const Field& field : fields.all()) {
+    const bool counts = field.name() == "task" || field.name() == "attention" || field.name().starts_with("model.");
+    const auto found = before.find(field.name());
+    if (!counts || found == before.end() || found->second == field.text()) continue;
+    changes.push_back(fmt::format("{} is {} but was {}", field.name(), field.text(), found->second));
+  }
+  if (!changes.empty()) {
+    fail("--{}: {}: {}; its model is asked as it was trained, leave that out", option, file, listed(changes));
+  }
+}
+
 bool require_same_config(const Fields& fields, const std::string& stored, const std::string& file, bool longer) {
-  std::map<std::string, std::string> before;
-  for (const IniEntry& entry : parse_ini(stored, file)) before[entry.name] = entry.value;
+  const std::map<std::string, std::string> before = settings_of(stored, file);
   std::vector<std::string> changes;
   bool is_longer = false;
   std::string more;

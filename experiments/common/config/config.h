@@ -41,6 +41,11 @@ std::string config_ini(const Experiment& experiment, const Fields& fields);
 /// whether there are.
 bool require_same_config(const Fields& fields, const std::string& stored, const std::string& file, bool longer = false);
 
+/// Refuses to answer for a run with another model: an Error names each setting of the task, the attention and the model
+/// that differs from those of `stored`, and the option that names the run.
+void require_same_model(const Fields& fields, const std::string& stored, const std::string& file,
+                        const std::string& option);
+
 /// Assigns `--name=value` arguments only, for a program that is not an experiment.
 void assign_arguments(Fields& fields, std::span<const std::string> arguments);
 /// The list of options in --help.

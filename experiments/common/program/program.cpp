@@ -122,6 +122,11 @@ class Program {
     const std::vector<std::string> tasks = compared(arguments_, "task");
     const std::vector<std::string> attentions = compared(arguments_, "attention");
     if (has_argument(arguments_, kResumeAuto)) settle_resume(tasks, attentions);
+    for (const std::string& option : experiment_.of_one) {
+      if (tasks.size() + attentions.size() > 0 && argument(arguments_, option)) {
+        fail("--{}: takes what one task and one attention give; name one of each", option);
+      }
+    }
     if (tasks.empty() && attentions.empty()) {
       launch(arguments_);
     } else {
@@ -142,7 +147,8 @@ class Program {
       }
     }
     if (!holds_run(*folder)) fail("--{}: there is no run in {}", option, *folder);
-    arguments_.push_back("--config=" + (std::filesystem::path(*folder) / "config.ini").string());
+    asked_ = {option, std::filesystem::path(*folder) / "config.ini"};
+    arguments_.push_back("--config=" + asked_->config.string());
   }
 
   /// Whether the caller asks for information instead of a run.
@@ -187,6 +193,8 @@ class Program {
     with_config_([&](Fields& fields, RunOptions& options, const Body& body) {
       const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment());
       if (tells(fields, options)) return;
+      if (asked_)
+        require_same_model(fields, text_of(read_file(asked_->config)), asked_->config.string(), asked_->option);
       check_measurement(experiment_, options);
       if (comm_.is_first()) log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
       for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);
@@ -345,6 +353,13 @@ class Program {
   std::filesystem::path folder_;  ///< of several runs
   std::string go_on_;
   std::string trace_;
+
+  /// A run that is asked, and the option that names it.
+  struct Asked {
+    std::string option;
+    std::filesystem::path config;
+  };
+  std::optional<Asked> asked_;
 };
 
 }  // namespace

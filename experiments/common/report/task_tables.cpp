@@ -39,6 +39,8 @@ std::string trained_by(const fs::path& results) {
   constexpr int64_t kLargest = int64_t{1} << 26;
   const std::vector<std::byte> bytes = read_file(results, kLargest);
   const nlohmann::json json = nlohmann::json::parse(text_of(bytes), nullptr, false);
+  if (json.is_discarded())
+    fail("--table: {} is damaged; remove it, or continue its run with --resume", results.string());
   if (!json.is_object() || !json.contains("metrics")) return "";
   const auto experiment = json.find("experiment");
   return experiment != json.end() && experiment->is_string() ? experiment->get<std::string>() : "";

@@ -22,12 +22,24 @@ std::string not_finite(const TensorMap& tensors) {
   return text;
 }
 
+bool is_same(const std::filesystem::path& a, const std::filesystem::path& b) {
+  return std::filesystem::exists(a) && std::filesystem::exists(b) && std::filesystem::equivalent(a, b);
+}
+
 }  // namespace
+
+void require_other_folder(const std::string& option, const std::filesystem::path& folder,
+                          const std::filesystem::path& pretrained) {
+  if (is_same(folder, pretrained)) {
+    fail("--{}={}: that is the folder of the pretrained model; name another one", option, folder.string());
+  }
+}
 
 std::filesystem::path result_file(const std::filesystem::path& input, const std::filesystem::path& out,
                                   const std::string& name) {
   if (out.extension() == ".safetensors") {
     if (std::filesystem::is_directory(out)) fail("--out={}: a folder of that name is there already", out.string());
+    if (is_same(out, input)) fail("--out={}: that is the input; name another file", out.string());
     return out;
   }
   if (out.parent_path().extension() == ".safetensors") {  // as one of several mechanisms, each in a folder of its own

@@ -10,10 +10,14 @@
 namespace bochner {
 
 /// Where the result goes: `out` itself if it ends in .safetensors, else INPUT-NAME.safetensors in the folder `out`,
-/// which is made, or beside the input where `out` is empty. An Error where it cannot be, or where `out` would take
-/// several results, each in a folder of its own.
+/// which is made, or beside the input where `out` is empty. An Error where it cannot be, where it is the input, or
+/// where `out` would take several results, each in a folder of its own.
 std::filesystem::path result_file(const std::filesystem::path& input, const std::filesystem::path& out,
                                   const std::string& name);
+
+/// An Error where the folder, which the option names for a model to be written into, is that of the pretrained one.
+void require_other_folder(const std::string& option, const std::filesystem::path& folder,
+                          const std::filesystem::path& pretrained);
 
 /// Writes the tensors and lists them in the log; then prints the file's name. RunFailure, in the name of `what`, tells
 /// which numbers are not finite; they are written all the same.

@@ -3,6 +3,7 @@
 #include "engine/io/data_log.h"
 #include "engine/io/sha256.h"
 #include "engine/ops/join.h"
+#include "experiments/common/run/tensor_file.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner {
@@ -102,8 +103,7 @@ void write_adapter(const AdaptationConfig& config, const RunOptions& run, Pretra
 
 fs::path export_folder(const std::string& to, const fs::path& pretrained) {
   if (to.empty()) fail("--export: say --to=FOLDER");
-  if (!pretrained.empty() && fs::exists(fs::path(to) / "config.json") && fs::equivalent(to, pretrained))
-    fail("--to={}: that is the folder of the pretrained model", to);
+  require_other_folder("to", to, pretrained);
   return to;
 }
 

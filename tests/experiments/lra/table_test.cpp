@@ -1,6 +1,8 @@
 // `lra --table`: equal to what an independent script (table.py) computes from the same records, in three formats.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "experiments/common/report/comparison.h"
 #include "experiments/common/report/table.h"
 #include "tests/experiments/process.h"
@@ -72,6 +74,10 @@ TEST(Table, EqualsThatOfAnIndependentScript) {
   mistake({"--table", "nothing"}, "--table: there is no folder nothing");
   std::filesystem::create_directory(folder / "empty");
   mistake({"--table", "empty"}, "--table: no finished run of lra in empty");
+  std::filesystem::create_directory(folder / "cut");
+  std::ofstream(folder / "cut/results.json") << "{\"experiment\":";
+  mistake({"--table", "cut"}, "results.json is damaged");
+  mistake({"--record=steps", "--attention=softmax,performer"}, "--record: takes what one task and one attention give");
   train(folder, {"--attention=softmax", "--steps=3", "--out=runs/again"});
   mistake({"--table", "runs"}, "are the same run: custom, listops with softmax, seed 1; leave one out");
   std::filesystem::remove(folder / "runs/again/results.json");
