@@ -193,8 +193,10 @@ class Program {
     with_config_([&](Fields& fields, RunOptions& options, const Body& body) {
       const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment());
       if (tells(fields, options)) return;
-      if (asked_)
-        require_same_model(fields, text_of(read_file(asked_->config)), asked_->config.string(), asked_->option);
+      if (asked_) {
+        const std::vector<std::byte> stored = read_file(asked_->config);
+        require_same_model(fields, std::string(text_of(stored)), asked_->config.string(), asked_->option);
+      }
       check_measurement(experiment_, options);
       if (comm_.is_first()) log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
       for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);

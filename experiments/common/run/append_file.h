@@ -23,8 +23,8 @@ struct FileMark {
 
 class AppendFile {
  public:
-  /// Truncates an existing file to `keep`. If it is shorter, or its bytes up to there have changed, an Error, and the
-  /// file stays as it is.
+  /// Truncates an existing file to `keep`. If it is shorter, or its bytes up to there have changed, or it is a link
+  /// (open_own), an Error, and the file stays as it is.
   AppendFile(const std::filesystem::path& path, const FileMark& keep);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;

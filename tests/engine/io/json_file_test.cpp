@@ -7,8 +7,6 @@
 namespace bochner {
 namespace {
 
-using nlohmann::json;
-
 class JsonFile : public ::testing::Test {
  protected:
   /// What is said of a file with this text, behind its name.
@@ -51,7 +49,7 @@ TEST_F(JsonFile, ShowsForeignTextOnOneShortLine) {
   const std::string broken = refusal("{\"a\":\n \"\x7f" + wide);
   EXPECT_TRUE(broken.starts_with("parse error at line 2, column ")) << broken;
   EXPECT_LT(broken.size(), 160U);
-  const json object = {{"a", "\x1b[31m" + wide}, {"b", {1, 2}}};
+  const nlohmann::json object = {{"a", "\x1b[31m" + wide}, {"b", {1, 2}}};
   const JsonMembers members(object, "f");
   for (const auto& [message, start] :
        {std::pair{message_of([&] { members.flag("a", false); }), "f: a is \"\\u001b[31mxxx"},
