@@ -42,9 +42,11 @@ struct Config {
   std::string architecture(const std::string& otherwise) const {
     const json* list = members.find("architectures");
     if (list == nullptr) return otherwise;
-    if (!list->is_array() || list->size() != 1 || !(*list)[0].is_string())
+    const bool one = list->is_array() && list->size() == 1 && (*list)[0].is_string();
+    const std::string name = one ? (*list)[0].get<std::string>() : "";
+    if (!one || shown(name) != "'" + name + "'")  // messages hold it as it is
       fail("{}: architectures is {}, not a list of one name", path, brief(*list));
-    return (*list)[0].get<std::string>();
+    return name;
   }
   int64_t labels() const {
     const json* labels = members.find("id2label");
@@ -241,7 +243,7 @@ BertOptions read_bert_options(const std::filesystem::path& folder) {
     fail(
         "{}: the architecture {} is not known here; known are BertModel, BertForPreTraining, BertForMaskedLM, "
         "BertForNextSentencePrediction and BertForSequenceClassification",
-        config.path, shown(architecture));
+        config.path, architecture);
   }
   check_bytes(config, folder, options, options.vocabulary + options.length + options.types);
   return options;
@@ -265,7 +267,7 @@ VitOptions read_vit_options(const std::filesystem::path& folder) {
   options.pooler = architecture == "ViTModel";
   if (!options.pooler && options.classes == 0) {
     fail("{}: the architecture {} is not known here; known are ViTModel and ViTForImageClassification", config.path,
-         shown(architecture));
+         architecture);
   }
   const int64_t side = options.image / options.patch;
   check_bytes(config, folder, options, side * side + options.channels * options.patch * options.patch);
