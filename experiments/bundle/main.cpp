@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <map>
 
 #include "autograd/fused/cross_entropy.h"
@@ -68,6 +69,7 @@ Trained trained_of(rows::Config& of, const std::string& experiment, const std::s
                    const std::filesystem::path& folder, const std::string& tables, Log& log) {
   Fields fields = Fields::of(of);
   std::vector<std::string> arguments = {"--config=" + (folder / "config.ini").string()};
+  if (!tables.empty() && !std::filesystem::exists(tables)) fail("--tables={}: there is no such file or folder", tables);
   if (!tables.empty()) arguments.push_back("--data=" + tables);
   const Resources complete{.presets = {{protocol, ""}}, .paper = {}};  // config.ini states every setting of its preset
   load_config({experiment, "", complete}, fields, of.run, arguments, {});

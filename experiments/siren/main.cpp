@@ -1,5 +1,7 @@
 // Image fitting (SNNK G.1.2, Fig. 3): a SIREN, and one with SNNK layers in place of its hidden layers, learn a picture,
 // so that their first and second derivatives approximate those of the picture.
+#include <filesystem>
+
 #include "engine/io/png.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
@@ -48,7 +50,10 @@ struct Config {
   }
   Picture picture() const {
     if (run.data == "still-life") return siren::still_life(size);
-    return run.data == "dead-leaves" ? siren::dead_leaves(size) : siren::read_picture(run.data);
+    if (run.data == "dead-leaves") return siren::dead_leaves(size);
+    if (!std::filesystem::exists(run.data))
+      fail("--data={}: there is no such file; name a PNG, or say still-life or dead-leaves", run.data);
+    return siren::read_picture(run.data);
   }
 };
 

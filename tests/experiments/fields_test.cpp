@@ -38,6 +38,9 @@ TEST(SirenProgram, FitsAPictureAndDrawsItsDerivatives) {
     }
     EXPECT_NE(contents(folder / ("out/" + layer + "/report.html")).find("data:image/png;base64,"), std::string::npos);
   }
+  const Ended misspelt = run(folder, {BOCHNER_SIREN, "--data=still-lief"});
+  EXPECT_EQ(misspelt.code, 2);
+  EXPECT_NE(misspelt.err.find("say still-life or dead-leaves"), std::string::npos) << misspelt.err;
   const Ended leaves =
       run(folder, {BOCHNER_SIREN, "--data=dead-leaves", "--size=12", "--model.width=16", "--model.hidden=2",
                    "--model.features=8", "--model.replace=1", "--model.start=spread", "--optim.snnk-rate=10",

@@ -189,6 +189,9 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   std::filesystem::remove(folder / "out/report.html");
   ASSERT_EQ(run(folder, again).code, 0);
   EXPECT_EQ(contents(folder / "out/report.html").empty(), false);
+  const Ended twice = run(folder, short_uci({"--attention=snnk-cos", "--sweep.features=4,8,4", "--out=odd"}));
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_NE(twice.err.find("--sweep.features: 4 stands twice"), std::string::npos) << twice.err;
   const Ended odd = run(folder, short_uci({"--attention=snnk-cos", "--sweep.features=4,7", "--out=odd"}));
   EXPECT_EQ(odd.code, 2);
   EXPECT_NE(odd.err.find("7 features"), std::string::npos) << odd.err;

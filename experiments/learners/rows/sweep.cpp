@@ -30,7 +30,15 @@ struct Point {
   }
 };
 
+void require_once(const std::string& option, std::vector<int64_t> values) {
+  std::sort(values.begin(), values.end());
+  const auto twice = std::adjacent_find(values.begin(), values.end());
+  if (twice != values.end()) fail("--{}: {} stands twice", option, *twice);
+}
+
 std::vector<Point> points_of(const std::string& layer, const SweepConfig& sweep) {
+  require_once("sweep.hidden", sweep.hidden);
+  require_once("sweep.features", sweep.features);
   std::vector<Point> points;
   for (const int64_t hidden : sweep.hidden) points.push_back({"linear", hidden, 0});
   if (layer == "linear") return points;
