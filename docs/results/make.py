@@ -51,6 +51,8 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.head):
                 raise Wrong(f"row {row} does not have the {len(self.head)} columns {self.head}")
+            if any("\n" in (cell or "") for cell in row):
+                raise Wrong(f"row {row} has a cell of several lines, with which Markdown ends a table")
 
     def cell(self, row, column):
         found = [r for r in self.rows if r[0] == row]
@@ -359,7 +361,7 @@ def filled_in(template, where, names=None):
         for part in formatted.body.values if isinstance(formatted.body, ast.JoinedStr) else [formatted.body]:
             if isinstance(part, ast.Constant):
                 refuse_measurements(part.value, where)
-        return wrapped(eval(compile(formatted, where, "eval"), {**globals(), **(names or {})}))  # pylint: disable=eval-used
+        return eval(compile(formatted, where, "eval"), {**globals(), **(names or {})})  # pylint: disable=eval-used
     except Wrong as error:
         raise Wrong(str(error) if str(error).startswith(where) else f"{where}: {error}") from error
     except Exception as error:  # whatever the template did wrong
@@ -380,7 +382,7 @@ def page(path):
     typed = re.search(r"^\|.*", outside, re.MULTILINE)
     if typed:
         raise Wrong(f"{where}: a typed table: {typed[0]}")
-    return blocks.sub(lambda b: f"<!-- make\n{b[1]}\n-->\n{filled_in(b[1], where, names)}\n<!-- made -->", text)
+    return blocks.sub(lambda b: f"<!-- make\n{b[1]}\n-->\n{wrapped(filled_in(b[1], where, names))}\n<!-- made -->", text)
 
 
 def main():

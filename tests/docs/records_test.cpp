@@ -82,6 +82,13 @@ TEST_F(Records, ATypedMeasurementIsRefused) {
   EXPECT_EQ(said(), "");
 }
 
+// Markdown ends a table there, and shows the rest of it as text.
+TEST_F(Records, ACellOfSeveralLinesIsRefused) {
+  const std::string claims = text_of(results_ / "claims.csv");
+  std::ofstream(results_ / "claims.csv") << claims << "Performer,Fig. 99,\"two\nlines\",,,not run,,\n";
+  EXPECT_NE(said().find("several lines"), std::string::npos) << said();
+}
+
 TEST_F(Records, ARecordThatIsMissingIsNamed) {
   fs::remove(results_ / "turing/palindrome.json");
   EXPECT_NE(said().find("turing/palindrome.json"), std::string::npos);
