@@ -56,11 +56,11 @@ Variable BatchNorm1d::rows(const Variable& x, bool training) {
     moves = true;
     return Tensor();
   });
-  if (!moves) return batch_norm(x, weight, bias, {}, {}, 0, options_.eps);
+  if (!moves) return batch_norm(x, weight, bias, {}, 0, options_.eps);
   StepGraph::object("counts the batches of batch_norm");
   const auto seen = static_cast<double>(batches_.item()) + 1;
-  const Variable y =
-      batch_norm(x, weight, bias, running_mean_, running_variance_, options_.momentum.value_or(1 / seen), options_.eps);
+  const Variable y = batch_norm(x, weight, bias, {running_mean_, running_variance_},
+                                options_.momentum.value_or(1 / seen), options_.eps);
   batches_.fill_(seen);
   return y;
 }

@@ -3,7 +3,6 @@
 #include "autograd/fused/dropout.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
-#include "engine/ops/norm.h"
 
 namespace bochner {
 
@@ -16,13 +15,13 @@ Variable layer_norm_composed(const Variable& x, const Variable& gamma, const Var
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta, double eps) {
   const LayerNorm normalised = layer_norm(x.value(), gamma.value(), beta.value(), eps);
   return record("layer_norm", normalised.y, {&x, &gamma, &beta},
-                [x, gamma, beta, eps, mean = normalised.mean, rstd = normalised.rstd](const Variable& g) -> Gradients {
+                [x, gamma, beta, eps, statistics = normalised.statistics](const Variable& g) -> Gradients {
                   if (Tape* tape = Tape::current()) {
                     return tape->pull_back(
                         [eps](const auto& in) { return layer_norm_composed(in[0], in[1], in[2], eps); },
                         {x, gamma, beta}, g);
                   }
-                  const LayerNormGradients grads = layer_norm_backward(g.value(), x.value(), gamma.value(), mean, rstd);
+                  const LayerNormGradients grads = layer_norm_backward(g.value(), x.value(), gamma.value(), statistics);
                   return {grads.dx, grads.dgamma, grads.dbeta};
                 });
 }
@@ -47,7 +46,7 @@ ResidualNorm residual_layer_norm(const Variable& x, const Variable& residual, co
     }
     if (!g[1].defined()) return {dropout_at(g[0], drop), g[0], Variable(), Variable()};
     const LayerNormGradients grads =
-        layer_norm_backward(g[1].value(), made.sum, gamma.value(), made.mean, made.rstd, g[0].value());
+        layer_norm_backward(g[1].value(), made.sum, gamma.value(), made.statistics, g[0].value());
     return {x.tracked() ? Variable(dropout(grads.dx, drop)) : Variable(), grads.dx, grads.dgamma, grads.dbeta};
   };
   const std::vector<Variable> outputs =
@@ -61,18 +60,17 @@ Variable batch_norm_composed(const Variable& x, const Variable& gamma, const Var
   return gamma * (centred / sqrt(variance + eps)) + beta;
 }
 
-Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, const Tensor& running_mean,
-                    const Tensor& running_variance, double momentum, double eps) {
-  const BatchNorm made =
-      batch_norm(x.value(), gamma.value(), beta.value(), running_mean, running_variance, momentum, eps);
+Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, const ColumnMoments& running,
+                    double momentum, double eps) {
+  const BatchNorm made = batch_norm(x.value(), gamma.value(), beta.value(), running, momentum, eps);
   return record("batch_norm", made.y, {&x, &gamma, &beta},
-                [x, gamma, beta, eps, mean = made.mean, rstd = made.rstd](const Variable& g) -> Gradients {
+                [x, gamma, beta, eps, statistics = made.statistics](const Variable& g) -> Gradients {
                   if (Tape* tape = Tape::current()) {
                     return tape->pull_back(
                         [eps](const auto& in) { return batch_norm_composed(in[0], in[1], in[2], eps); },
                         {x, gamma, beta}, g);
                   }
-                  const LayerNormGradients grads = batch_norm_backward(g.value(), x.value(), gamma.value(), mean, rstd);
+                  const LayerNormGradients grads = batch_norm_backward(g.value(), x.value(), gamma.value(), statistics);
                   return {grads.dx, grads.dgamma, grads.dbeta};
                 });
 }

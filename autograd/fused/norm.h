@@ -2,7 +2,7 @@
 #pragma once
 
 #include "autograd/variable.h"
-#include "engine/ops/dropout.h"
+#include "engine/ops/norm.h"
 
 namespace bochner {
 
@@ -18,9 +18,9 @@ struct ResidualNorm {
 ResidualNorm residual_layer_norm(const Variable& x, const Variable& residual, const Variable& gamma,
                                  const Variable& beta, double eps = 1e-5, const Dropout& drop = Dropout());
 
-/// x (n, features), in training; updates running_mean and running_variance (features) in place, if they are defined.
-Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, const Tensor& running_mean = {},
-                    const Tensor& running_variance = {}, double momentum = 0.1, double eps = 1e-5);
+/// x (n, features), in training; updates what is defined of `running` (features) in place.
+Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, const ColumnMoments& running = {},
+                    double momentum = 0.1, double eps = 1e-5);
 
 /// The same in plain ops.
 Variable layer_norm_composed(const Variable& x, const Variable& gamma, const Variable& beta, double eps = 1e-5);

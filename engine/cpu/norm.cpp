@@ -7,12 +7,14 @@
 
 namespace bochner::cpu {
 
-void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+void layer_norm(const Tensor& x, const NormWeights& weights, double eps, const LayerNorm& result) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
-    const auto piece = [=, xs = x.data<S>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<S>(),
-                        means = mean.data<T>(), rstds = rstd.data<T>()](int64_t begin, int64_t end) {
+    const auto piece = [=, xs = x.data<S>(), scale = weights.gamma.data<T>(), shift = weights.beta.data<T>(),
+                        ys = result.y.data<S>(), means = result.statistics.mean.data<T>(),
+                        rstds = result.statistics.rstd.data<T>()](int64_t begin, int64_t end) {
       BlockWriter<S> writer(ys + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; row += kRowBlock) {
         const int64_t count = std::min<int64_t>(kRowBlock, end - row);
@@ -26,12 +28,14 @@ void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& ga
   });
 }
 
-void layer_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                      const Tensor& mean, const Tensor& rstd, const Tensor& y) {
+void layer_norm_apply(const Tensor& x, const NormWeights& weights, const NormStatistics& statistics, const Tensor& y) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
-    const auto piece = [=, xs = x.data<S>(), scale = gamma.data<T>(), shift = beta.data<T>(), ys = y.data<S>(),
-                        means = mean.data<T>(), rstds = rstd.data<T>()](int64_t begin, int64_t end) {
+    const auto piece = [=, xs = x.data<S>(), scale = weights.gamma.data<T>(), shift = weights.beta.data<T>(),
+                        ys = y.data<S>(), means = statistics.mean.data<T>(),
+                        rstds = statistics.rstd.data<T>()](int64_t begin, int64_t end) {
       BlockWriter<S> writer(ys + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; row += kRowBlock) {
         const int64_t count = std::min<int64_t>(kRowBlock, end - row);
@@ -43,16 +47,18 @@ void layer_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tens
   });
 }
 
-void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& residual, const Dropout& drop,
-                         const Tensor& gamma, const Tensor& beta, double eps, const Tensor& sum, const Tensor& y,
-                         const Tensor& mean, const Tensor& rstd) {
+void residual_layer_norm(const Tensor& x, const Tensor& residual, const Dropout& drop, const NormWeights& weights,
+                         double eps, const ResidualLayerNorm& result) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   // Blocks of rows, so that a window of random words serves several short rows.
   const int64_t block = std::max<int64_t>(1, DropoutWindow<float>::kElements / std::max<int64_t>(1, columns));
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
-    const auto piece = [=, xs = x.data<S>(), others = residual.data<S>(), scale = gamma.data<T>(),
-                        shift = beta.data<T>(), sums = sum.data<S>(), ys = y.data<S>(), means = mean.data<T>(),
-                        rstds = rstd.data<T>()](int64_t begin, int64_t end) {
+    const auto piece = [=, xs = x.data<S>(), others = residual.data<S>(), scale = weights.gamma.data<T>(),
+                        shift = weights.beta.data<T>(), sums = result.sum.data<S>(), ys = result.y.data<S>(),
+                        means = result.statistics.mean.data<T>(),
+                        rstds = result.statistics.rstd.data<T>()](int64_t begin, int64_t end) {
       DropoutWindow<T> window(drop);
       BlockWriter<S> sum_writer(sums + begin * columns, rows * columns);
       BlockWriter<S> writer(ys + begin * columns, rows * columns);
@@ -79,9 +85,10 @@ void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const T
   });
 }
 
-void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& gamma,
-                         const Tensor& mean, const Tensor& rstd, const Tensor& residual, const Tensor& dx,
-                         const Tensor& dgamma, const Tensor& dbeta) {
+void layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const NormStatistics& statistics,
+                         const Tensor& residual, const LayerNormGradients& result) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
     const int64_t grain = rows_per_piece(rows, columns);
@@ -90,8 +97,8 @@ void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
     T* dgamma_parts = parts.data<T>();
     T* dbeta_parts = dgamma_parts + pieces * columns;
     const auto piece = [=, others = residual.defined() ? residual.data<S>() : nullptr, gs = g.data<S>(),
-                        xs = x.data<S>(), scale = gamma.data<T>(), means = mean.data<T>(), rstds = rstd.data<T>(),
-                        dxs = dx.data<S>()](int64_t begin, int64_t end) {
+                        xs = x.data<S>(), scale = gamma.data<T>(), means = statistics.mean.data<T>(),
+                        rstds = statistics.rstd.data<T>(), dxs = result.dx.data<S>()](int64_t begin, int64_t end) {
       const int64_t part = begin / grain * columns;
       BlockWriter<S> writer(dxs + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; row += kRowBlock) {
@@ -103,14 +110,16 @@ void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
       }
     };
     parallel_for(rows, grain, piece);
-    add_parts(pieces, columns, dgamma_parts, dgamma.data<T>());
-    add_parts(pieces, columns, dbeta_parts, dbeta.data<T>());
+    add_parts(pieces, columns, dgamma_parts, result.dgamma.data<T>());
+    add_parts(pieces, columns, dbeta_parts, result.dbeta.data<T>());
   });
 }
 
 // Each piece computes its own mean and the squared deviations from it while its rows are in cache. Pieces are merged as
 // in Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
-void column_moments(int64_t rows, int64_t columns, const Tensor& x, const Tensor& mean, const Tensor& variance) {
+void column_moments(const Tensor& x, const ColumnMoments& result) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
     const int64_t grain = rows_per_piece(rows, columns);
     const int64_t pieces = ceil_div(rows, grain);
@@ -130,8 +139,8 @@ void column_moments(int64_t rows, int64_t columns, const Tensor& x, const Tensor
         });
       }
     });
-    T* centre = mean.data<T>();
-    T* spread = variance.data<T>();
+    T* centre = result.mean.data<T>();
+    T* spread = result.variance.data<T>();
     std::copy(means, means + columns, centre);
     std::copy(squares, squares + columns, spread);
     for (int64_t p = 1; p < pieces; ++p) {
@@ -148,11 +157,13 @@ void column_moments(int64_t rows, int64_t columns, const Tensor& x, const Tensor
   });
 }
 
-void batch_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                      const Tensor& mean, const Tensor& rstd, const Tensor& y) {
+void batch_norm_apply(const Tensor& x, const NormWeights& weights, const NormStatistics& statistics, const Tensor& y) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
-    const auto piece = [=, xs = x.data<T>(), scale = gamma.data<T>(), shift = beta.data<T>(), means = mean.data<T>(),
-                        rstds = rstd.data<T>(), ys = y.data<T>()](int64_t begin, int64_t end) {
+    const auto piece = [=, xs = x.data<T>(), scale = weights.gamma.data<T>(), shift = weights.beta.data<T>(),
+                        means = statistics.mean.data<T>(), rstds = statistics.rstd.data<T>(),
+                        ys = y.data<T>()](int64_t begin, int64_t end) {
       BlockWriter<T> writer(ys + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; ++row) {
         const T* from = xs + row * columns;
@@ -167,17 +178,18 @@ void batch_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tens
   });
 }
 
-void batch_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& gamma,
-                         const Tensor& mean, const Tensor& rstd, const Tensor& dx, const Tensor& dgamma,
-                         const Tensor& dbeta) {
+void batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const NormStatistics& statistics,
+                         const LayerNormGradients& result) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
     const int64_t grain = rows_per_piece(rows, columns);
     const int64_t pieces = ceil_div(rows, grain);
     const Tensor parts = Tensor::zeros({2, pieces, columns}, x.dtype());
     T* dgamma_parts = parts.data<T>();
     T* dbeta_parts = dgamma_parts + pieces * columns;
-    const auto xhat_at = [xs = x.data<T>(), means = mean.data<T>(), rstds = rstd.data<T>(), columns]<class V>(
-                             TypeTag<V>, int64_t row, int64_t j) {
+    const auto xhat_at = [xs = x.data<T>(), means = statistics.mean.data<T>(), rstds = statistics.rstd.data<T>(),
+                          columns]<class V>(TypeTag<V>, int64_t row, int64_t j) {
       return (load<V>(xs + row * columns + j) - load<V>(means + j)) * load<V>(rstds + j);
     };
     parallel_for(rows, grain, [=, gs = g.data<T>()](int64_t begin, int64_t end) {
@@ -191,11 +203,11 @@ void batch_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const T
         });
       }
     });
-    add_parts(pieces, columns, dgamma_parts, dgamma.data<T>());
-    add_parts(pieces, columns, dbeta_parts, dbeta.data<T>());
+    add_parts(pieces, columns, dgamma_parts, result.dgamma.data<T>());
+    add_parts(pieces, columns, dbeta_parts, result.dbeta.data<T>());
     const auto spread = [=, share = T(1) / static_cast<T>(rows), gs = g.data<T>(), scale = gamma.data<T>(),
-                         rstds = rstd.data<T>(), sum_gx = dgamma.data<T>(), sum_g = dbeta.data<T>(),
-                         dxs = dx.data<T>()](int64_t begin, int64_t end) {
+                         rstds = statistics.rstd.data<T>(), sum_gx = result.dgamma.data<T>(),
+                         sum_g = result.dbeta.data<T>(), dxs = result.dx.data<T>()](int64_t begin, int64_t end) {
       BlockWriter<T> writer(dxs + begin * columns, rows * columns);
       for (int64_t row = begin; row < end; ++row) {
         const T* gradient = gs + row * columns;

@@ -52,35 +52,42 @@ struct BatchNormBackwardElements {
 
 }  // namespace
 
-void column_moments(int64_t rows, int64_t columns, const Tensor& x, const Tensor& mean, const Tensor& variance) {
+void column_moments(const Tensor& x, const ColumnMoments& result) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
     const T count = static_cast<T>(rows);
-    strip_sums<1, T>(rows, columns, SumTerm<T>{columns, x.data<T>()}, {mean.data<T>()});
-    launch_threads(columns, Divide<T>{count, mean.data<T>()});
-    strip_sums<1, T>(rows, columns, SquareTerm<T>{columns, x.data<T>(), mean.data<T>()}, {variance.data<T>()});
-    launch_threads(columns, Divide<T>{count, variance.data<T>()});
+    strip_sums<1, T>(rows, columns, SumTerm<T>{columns, x.data<T>()}, {result.mean.data<T>()});
+    launch_threads(columns, Divide<T>{count, result.mean.data<T>()});
+    strip_sums<1, T>(rows, columns, SquareTerm<T>{columns, x.data<T>(), result.mean.data<T>()},
+                     {result.variance.data<T>()});
+    launch_threads(columns, Divide<T>{count, result.variance.data<T>()});
   });
 }
 
-void batch_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                      const Tensor& mean, const Tensor& rstd, const Tensor& y) {
+void batch_norm_apply(const Tensor& x, const NormWeights& weights, const NormStatistics& statistics, const Tensor& y) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
-    launch_threads(rows * columns, BatchNormElements<T>{columns, x.data<T>(), gamma.data<T>(), beta.data<T>(),
-                                                        mean.data<T>(), rstd.data<T>(), y.data<T>()});
+    launch_threads(rows * columns,
+                   BatchNormElements<T>{columns, x.data<T>(), weights.gamma.data<T>(), weights.beta.data<T>(),
+                                        statistics.mean.data<T>(), statistics.rstd.data<T>(), y.data<T>()});
   });
 }
 
-void batch_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& gamma,
-                         const Tensor& mean, const Tensor& rstd, const Tensor& dx, const Tensor& dgamma,
-                         const Tensor& dbeta) {
+void batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const NormStatistics& statistics,
+                         const LayerNormGradients& result) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
     strip_sums<2, T>(rows, columns,
-                     GradientTerms<T, false>{columns, g.data<T>(), x.data<T>(), mean.data<T>(), rstd.data<T>()},
-                     {dgamma.data<T>(), dbeta.data<T>()});
-    launch_threads(
-        rows * columns,
-        BatchNormBackwardElements<T>{columns, T(1) / static_cast<T>(rows), g.data<T>(), x.data<T>(), gamma.data<T>(),
-                                     mean.data<T>(), rstd.data<T>(), dgamma.data<T>(), dbeta.data<T>(), dx.data<T>()});
+                     GradientTerms<T, false>{columns, g.data<T>(), x.data<T>(), statistics.mean.data<T>(),
+                                             statistics.rstd.data<T>()},
+                     {result.dgamma.data<T>(), result.dbeta.data<T>()});
+    launch_threads(rows * columns,
+                   BatchNormBackwardElements<T>{columns, T(1) / static_cast<T>(rows), g.data<T>(), x.data<T>(),
+                                                gamma.data<T>(), statistics.mean.data<T>(), statistics.rstd.data<T>(),
+                                                result.dgamma.data<T>(), result.dbeta.data<T>(), result.dx.data<T>()});
   });
 }
 

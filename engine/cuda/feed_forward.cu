@@ -75,8 +75,8 @@ void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForw
       Tensor n = from;
       if (norm) {
         n = rows(normalised, 0, count, sizes.dim);
-        layer_norm(count, sizes.dim, from, weights.gamma, weights.beta, options.eps, n,
-                   entries(result.mean, begin, count), entries(result.rstd, begin, count));
+        layer_norm(from, {weights.gamma, weights.beta}, options.eps,
+                   {n, {entries(result.mean, begin, count), entries(result.rstd, begin, count)}});
       }
       const Tensor u = result.hidden.defined() ? rows(result.hidden, begin, count, sizes.hidden) : h;
       multiply(n, false, w1, true, u, false);
@@ -121,8 +121,8 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
       Tensor n = from;
       if (norm) {
         n = rows(normalised, 0, count, sizes.dim);
-        layer_norm_apply(count, sizes.dim, from, weights.gamma, weights.beta, entries(made.mean, begin, count),
-                         entries(made.rstd, begin, count), n);
+        layer_norm_apply(from, {weights.gamma, weights.beta},
+                         {entries(made.mean, begin, count), entries(made.rstd, begin, count)}, n);
       }
       if (!made.hidden.defined()) multiply(n, false, w1, true, u, false);  // u = n W1^T
       strip_sums<1, T>(count, sizes.dim,
@@ -147,8 +147,8 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
       add(db2, result.weights.b2);
     }
     if (norm) {
-      layer_norm_backward(sizes.rows, sizes.dim, result.dx, x, weights.gamma, made.mean, made.rstd,
-                          options.residual ? g : Tensor(), result.dx, result.weights.gamma, result.weights.beta);
+      layer_norm_backward(result.dx, rows(x, 0, sizes.rows, sizes.dim), weights.gamma, {made.mean, made.rstd},
+                          options.residual ? g : Tensor(), {result.dx, result.weights.gamma, result.weights.beta});
     } else if (options.residual) {
       add(g.data<S>(), result.dx);
     }

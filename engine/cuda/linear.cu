@@ -13,7 +13,7 @@ void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weig
   Tensor n = from;
   if (weights.gamma.defined()) {
     n = Tensor::empty(from.shape(), x.dtype(), x.device());
-    layer_norm(sizes.rows, sizes.inputs, from, weights.gamma, weights.beta, spec.eps, n, result.mean, result.rstd);
+    layer_norm(from, {weights.gamma, weights.beta}, spec.eps, {n, {result.mean, result.rstd}});
   }
   multiply(n, false, weights.w.cast(x.dtype()), true, to, false);
   visit_stored(x.dtype(), "linear", [&]<class S>(TypeTag<S>) {
@@ -29,7 +29,7 @@ void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x,
   Tensor n = from;
   if (norm) {
     n = Tensor::empty(from.shape(), x.dtype(), x.device());
-    layer_norm_apply(sizes.rows, sizes.inputs, from, weights.gamma, weights.beta, made.mean, made.rstd, n);
+    layer_norm_apply(from, {weights.gamma, weights.beta}, {made.mean, made.rstd}, n);
   }
   Tensor e = g.view({sizes.rows, sizes.outputs});
   visit_stored(x.dtype(), "linear", [&]<class S>(TypeTag<S>) {
@@ -53,8 +53,8 @@ void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x,
   const Tensor dx = result.dx.view({sizes.rows, sizes.inputs});
   multiply(e, false, weights.w.cast(x.dtype()), false, dx, false);  // dn = e W
   if (norm) {
-    layer_norm_backward(sizes.rows, sizes.inputs, dx, from, weights.gamma, made.mean, made.rstd, Tensor(), dx,
-                        result.weights.gamma, result.weights.beta);
+    layer_norm_backward(dx, from, weights.gamma, {made.mean, made.rstd}, Tensor(),
+                        {dx, result.weights.gamma, result.weights.beta});
   }
 }
 

@@ -268,80 +268,93 @@ struct PartTerms {
 
 }  // namespace
 
-void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+void layer_norm(const Tensor& x, const NormWeights& weights, double eps, const LayerNorm& result) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
     const bool held = with_held_rows<T>(
-        columns, {x.data<S>(), gamma.data<T>(), beta.data<T>(), y.data<S>()},
+        columns, {x.data<S>(), weights.gamma.data<T>(), weights.beta.data<T>(), result.y.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
           launch_warps(rows, HeldLayerNormRows<S, K, false>{columns, false, typename FactorReader<T>::Params(Dropout()),
-                                                            x.data<S>(), nullptr, gamma.data<T>(), beta.data<T>(),
-                                                            static_cast<T>(eps), nullptr, y.data<S>(), mean.data<T>(),
-                                                            rstd.data<T>()});
+                                                            x.data<S>(), nullptr, weights.gamma.data<T>(),
+                                                            weights.beta.data<T>(), static_cast<T>(eps), nullptr,
+                                                            result.y.data<S>(), result.statistics.mean.data<T>(),
+                                                            result.statistics.rstd.data<T>()});
         });
     if (held) return;
-    launch_rows(rows, columns,
-                LayerNormRows<S>{columns, x.data<S>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps),
-                                 y.data<S>(), mean.data<T>(), rstd.data<T>()});
+    launch_rows(
+        rows, columns,
+        LayerNormRows<S>{columns, x.data<S>(), weights.gamma.data<T>(), weights.beta.data<T>(), static_cast<T>(eps),
+                         result.y.data<S>(), result.statistics.mean.data<T>(), result.statistics.rstd.data<T>()});
   });
 }
 
-void layer_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                      const Tensor& mean, const Tensor& rstd, const Tensor& y) {
+void layer_norm_apply(const Tensor& x, const NormWeights& weights, const NormStatistics& statistics, const Tensor& y) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
     launch_rows(rows, columns,
-                ApplyRows<S>{columns, x.data<S>(), gamma.data<T>(), beta.data<T>(), mean.data<T>(), rstd.data<T>(),
-                             y.data<S>()});
+                ApplyRows<S>{columns, x.data<S>(), weights.gamma.data<T>(), weights.beta.data<T>(),
+                             statistics.mean.data<T>(), statistics.rstd.data<T>(), y.data<S>()});
   });
 }
 
-void residual_layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& residual, const Dropout& drop,
-                         const Tensor& gamma, const Tensor& beta, double eps, const Tensor& sum, const Tensor& y,
-                         const Tensor& mean, const Tensor& rstd) {
+void residual_layer_norm(const Tensor& x, const Tensor& residual, const Dropout& drop, const NormWeights& weights,
+                         double eps, const ResidualLayerNorm& result) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
     const bool held = with_held_rows<T>(
-        columns, {x.data<S>(), residual.data<S>(), gamma.data<T>(), beta.data<T>(), sum.data<S>(), y.data<S>()},
+        columns,
+        {x.data<S>(), residual.data<S>(), weights.gamma.data<T>(), weights.beta.data<T>(), result.sum.data<S>(),
+         result.y.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
-          launch_warps(rows, HeldLayerNormRows<S, K, true>{
-                                 columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<S>(),
-                                 residual.data<S>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps),
-                                 sum.data<S>(), y.data<S>(), mean.data<T>(), rstd.data<T>()});
+          launch_warps(
+              rows, HeldLayerNormRows<S, K, true>{
+                        columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<S>(), residual.data<S>(),
+                        weights.gamma.data<T>(), weights.beta.data<T>(), static_cast<T>(eps), result.sum.data<S>(),
+                        result.y.data<S>(), result.statistics.mean.data<T>(), result.statistics.rstd.data<T>()});
         });
     if (held) return;
-    launch_rows(rows, columns,
-                ResidualRows<S>{columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<S>(),
-                                residual.data<S>(), gamma.data<T>(), beta.data<T>(), static_cast<T>(eps), sum.data<S>(),
-                                y.data<S>(), mean.data<T>(), rstd.data<T>()});
+    launch_rows(
+        rows, columns,
+        ResidualRows<S>{columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<S>(), residual.data<S>(),
+                        weights.gamma.data<T>(), weights.beta.data<T>(), static_cast<T>(eps), result.sum.data<S>(),
+                        result.y.data<S>(), result.statistics.mean.data<T>(), result.statistics.rstd.data<T>()});
   });
 }
 
-void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& gamma,
-                         const Tensor& mean, const Tensor& rstd, const Tensor& residual, const Tensor& dx,
-                         const Tensor& dgamma, const Tensor& dbeta) {
+void layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const NormStatistics& statistics,
+                         const Tensor& residual, const LayerNormGradients& result) {
+  const int64_t rows = x.size(0);
+  const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
     const S* others = residual.defined() ? residual.data<S>() : nullptr;
     const bool held = with_held_rows<T>(
-        columns, {g.data<S>(), x.data<S>(), gamma.data<T>(), others, dx.data<S>()},
+        columns, {g.data<S>(), x.data<S>(), gamma.data<T>(), others, result.dx.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
           const int64_t warps = std::min(rows, kBackwardWarps);
           const Tensor parts = Tensor::empty(Shape{warps, 2, columns}, dtype_of<T>, x.device());
-          launch_warps(warps,
-                       HeldBackwardRows<S, K>{rows, columns, warps, g.data<S>(), x.data<S>(), gamma.data<T>(),
-                                              mean.data<T>(), rstd.data<T>(), others, dx.data<S>(), parts.data<T>()});
-          strip_sums<2, T>(warps, columns, PartTerms<T>{columns, parts.data<T>()}, {dgamma.data<T>(), dbeta.data<T>()});
+          launch_warps(warps, HeldBackwardRows<S, K>{rows, columns, warps, g.data<S>(), x.data<S>(), gamma.data<T>(),
+                                                     statistics.mean.data<T>(), statistics.rstd.data<T>(), others,
+                                                     result.dx.data<S>(), parts.data<T>()});
+          strip_sums<2, T>(warps, columns, PartTerms<T>{columns, parts.data<T>()},
+                           {result.dgamma.data<T>(), result.dbeta.data<T>()});
         });
     if (held) return;
     // Sums that read g come first, since dx may overwrite g.
-    strip_sums<2, T>(rows, columns,
-                     GradientTerms<S, true>{columns, g.data<S>(), x.data<S>(), mean.data<T>(), rstd.data<T>()},
-                     {dgamma.data<T>(), dbeta.data<T>()});
+    strip_sums<2, T>(
+        rows, columns,
+        GradientTerms<S, true>{columns, g.data<S>(), x.data<S>(), statistics.mean.data<T>(), statistics.rstd.data<T>()},
+        {result.dgamma.data<T>(), result.dbeta.data<T>()});
     launch_rows(rows, columns,
-                BackwardRows<S>{columns, g.data<S>(), x.data<S>(), gamma.data<T>(), mean.data<T>(), rstd.data<T>(),
-                                residual.defined() ? residual.data<S>() : nullptr, dx.data<S>()});
+                BackwardRows<S>{columns, g.data<S>(), x.data<S>(), gamma.data<T>(), statistics.mean.data<T>(),
+                                statistics.rstd.data<T>(), residual.defined() ? residual.data<S>() : nullptr,
+                                result.dx.data<S>()});
   });
 }
 

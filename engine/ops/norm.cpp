@@ -7,44 +7,36 @@
 
 namespace bochner {
 
-// All contiguous, of one floating type, but if it is bf16, statistics, gamma, beta and their gradients are f32. x, y,
-// g, dx, residual, sum (rows, columns); mean, rstd (rows); gamma, beta, dgamma, dbeta (columns). The norm of a sum is
-// that of the stored one.
+// All contiguous, of one floating type, but if it is bf16, statistics, gamma, beta and their gradients are f32. x is
+// (rows, columns); y, g, dx, residual, sum have as many elements; mean, rstd (rows); gamma, beta, dgamma, dbeta
+// (columns). The norm of a sum is that of the stored one.
 
-BOCHNER_KERNEL(kLayerNorm, "layer_norm", layer_norm, int64_t rows, int64_t columns, const Tensor& x,
-               const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y, const Tensor& mean,
-               const Tensor& rstd);
-BOCHNER_KERNEL(kLayerNormApply, "layer_norm", layer_norm_apply, int64_t rows, int64_t columns, const Tensor& x,
-               const Tensor& gamma, const Tensor& beta, const Tensor& mean, const Tensor& rstd, const Tensor& y);
-BOCHNER_KERNEL(kResidualLayerNorm, "layer_norm", residual_layer_norm, int64_t rows, int64_t columns, const Tensor& x,
-               const Tensor& residual, const Dropout& drop, const Tensor& gamma, const Tensor& beta, double eps,
-               const Tensor& sum, const Tensor& y, const Tensor& mean, const Tensor& rstd);
+BOCHNER_KERNEL(kLayerNorm, "layer_norm", layer_norm, const Tensor& x, const NormWeights& weights, double eps,
+               const LayerNorm& result);
+BOCHNER_KERNEL(kLayerNormApply, "layer_norm", layer_norm_apply, const Tensor& x, const NormWeights& weights,
+               const NormStatistics& statistics, const Tensor& y);
+BOCHNER_KERNEL(kResidualLayerNorm, "layer_norm", residual_layer_norm, const Tensor& x, const Tensor& residual,
+               const Dropout& drop, const NormWeights& weights, double eps, const ResidualLayerNorm& result);
 // `residual` may be undefined.
-BOCHNER_KERNEL(kLayerNormBackward, "layer_norm", layer_norm_backward, int64_t rows, int64_t columns, const Tensor& g,
-               const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd, const Tensor& residual,
-               const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta);
+BOCHNER_KERNEL(kLayerNormBackward, "layer_norm", layer_norm_backward, const Tensor& g, const Tensor& x,
+               const Tensor& gamma, const NormStatistics& statistics, const Tensor& residual,
+               const LayerNormGradients& result);
 // mean and (biased) variance of each column.
-BOCHNER_KERNEL(kColumnMoments, "batch_norm", column_moments, int64_t rows, int64_t columns, const Tensor& x,
-               const Tensor& mean, const Tensor& variance);
+BOCHNER_KERNEL(kColumnMoments, "batch_norm", column_moments, const Tensor& x, const ColumnMoments& result);
 // y = (x - mean) rstd gamma + beta; mean, rstd, gamma, beta (columns).
-BOCHNER_KERNEL(kBatchNormApply, "batch_norm", batch_norm_apply, int64_t rows, int64_t columns, const Tensor& x,
-               const Tensor& gamma, const Tensor& beta, const Tensor& mean, const Tensor& rstd, const Tensor& y);
-BOCHNER_KERNEL(kBatchNormBackward, "batch_norm", batch_norm_backward, int64_t rows, int64_t columns, const Tensor& g,
-               const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd, const Tensor& dx,
-               const Tensor& dgamma, const Tensor& dbeta);
+BOCHNER_KERNEL(kBatchNormApply, "batch_norm", batch_norm_apply, const Tensor& x, const NormWeights& weights,
+               const NormStatistics& statistics, const Tensor& y);
+BOCHNER_KERNEL(kBatchNormBackward, "batch_norm", batch_norm_backward, const Tensor& g, const Tensor& x,
+               const Tensor& gamma, const NormStatistics& statistics, const LayerNormGradients& result);
 
 namespace {
 
-/// (rows, columns) of x over its last axis.
-struct Rows {
-  int64_t rows, columns;
-};
-
-Rows rows_of(const char* op, const Tensor& x) {
+/// x as (rows, columns) over its last axis, contiguous.
+Tensor rows_of(const char* op, const Tensor& x) {
   if (x.rank() == 0) fail("{}: needs at least one axis, got {}", op, x.str());
   visit_stored(x.dtype(), op, [](auto) {});
   const int64_t columns = x.size(-1);
-  return {columns == 0 ? 0 : x.size() / columns, columns};
+  return x.contiguous().view({columns == 0 ? 0 : x.size() / columns, columns});
 }
 
 /// gamma or beta, contiguous; if undefined, filled with `value`.
@@ -57,70 +49,75 @@ Tensor scale_of(const char* op, const char* name, const Tensor& given, double va
   return given.contiguous();
 }
 
+NormWeights weights_of(const char* op, const Tensor& gamma, const Tensor& beta, const Tensor& x) {
+  return {scale_of(op, "gamma", gamma, 1, x), scale_of(op, "beta", beta, 0, x)};
+}
+
 void check_same(const char* op, const char* name, const Tensor& given, const Tensor& x) {
   if (!(given.shape() == x.shape()) || given.dtype() != x.dtype())
     fail("{}: {} {} does not fit x {}", op, name, given.str(), x.str());
 }
 
-void check_statistics(const char* op, const Tensor& mean, const Tensor& rstd, const Shape& shape) {
-  if (!(mean.shape() == shape) || !(rstd.shape() == shape))
-    fail("{}: mean {} and rstd {} need shape {}", op, mean.str(), rstd.str(), shape.str());
+/// mean, rstd or variance, contiguous; it must be of `shape`.
+Tensor statistic_of(const char* op, const char* name, const Tensor& given, const Shape& shape) {
+  if (!(given.shape() == shape)) fail("{}: {} {} needs shape {}", op, name, given.str(), shape.str());
+  return given.contiguous();
 }
 
-/// One number for each row, in the type that x is computed in.
-Tensor statistics_of(const Tensor& x) {
-  return Tensor::zeros(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
+NormStatistics statistics_of(const char* op, const NormStatistics& given, const Shape& shape) {
+  return {statistic_of(op, "mean", given.mean, shape), statistic_of(op, "rstd", given.rstd, shape)};
+}
+
+/// One number each for each row, in the type that x is computed in.
+NormStatistics row_statistics(const Tensor& x) {
+  const auto zeros = [&] { return Tensor::zeros(x.shape().without_last(), compute_dtype(x.dtype()), x.device()); };
+  return {zeros(), zeros()};
 }
 
 }  // namespace
 
 LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
-  const auto [rows, columns] = rows_of("layer_norm", x);
-  const LayerNorm result{Tensor::empty_like(x), statistics_of(x), statistics_of(x)};
-  kLayerNorm(x.device(), rows, columns, x.contiguous(), scale_of("layer_norm", "gamma", gamma, 1, x),
-             scale_of("layer_norm", "beta", beta, 0, x), eps, result.y, result.mean, result.rstd);
+  const Tensor rows = rows_of("layer_norm", x);
+  const LayerNorm result{Tensor::empty_like(x), row_statistics(x)};
+  kLayerNorm(x.device(), rows, weights_of("layer_norm", gamma, beta, x), eps, result);
   return result;
 }
 
-Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
-                        const Tensor& rstd) {
-  const auto [rows, columns] = rows_of("layer_norm", x);
-  check_statistics("layer_norm", mean, rstd, x.shape().without_last());
+Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const NormStatistics& statistics) {
+  const Tensor rows = rows_of("layer_norm", x);
+  const NormStatistics given = statistics_of("layer_norm", statistics, x.shape().without_last());
   const Tensor y = Tensor::empty_like(x);
-  kLayerNormApply(x.device(), rows, columns, x.contiguous(), scale_of("layer_norm", "gamma", gamma, 1, x),
-                  scale_of("layer_norm", "beta", beta, 0, x), mean.contiguous(), rstd.contiguous(), y);
+  kLayerNormApply(x.device(), rows, weights_of("layer_norm", gamma, beta, x), given, y);
   return y;
 }
 
 ResidualLayerNorm residual_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
                                       double eps, const Dropout& drop) {
-  const auto [rows, columns] = rows_of("layer_norm", x);
+  const Tensor rows = rows_of("layer_norm", x);
   check_same("layer_norm", "residual", residual, x);
-  const ResidualLayerNorm result{Tensor::empty_like(x), Tensor::empty_like(x), statistics_of(x), statistics_of(x)};
-  kResidualLayerNorm(x.device(), rows, columns, x.contiguous(), residual.contiguous(), drop,
-                     scale_of("layer_norm", "gamma", gamma, 1, x), scale_of("layer_norm", "beta", beta, 0, x), eps,
-                     result.sum, result.y, result.mean, result.rstd);
+  const ResidualLayerNorm result{Tensor::empty_like(x), Tensor::empty_like(x), row_statistics(x)};
+  kResidualLayerNorm(x.device(), rows, residual.contiguous(), drop, weights_of("layer_norm", gamma, beta, x), eps,
+                     result);
   return result;
 }
 
-LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                       const Tensor& rstd, const Tensor& residual) {
-  const auto [rows, columns] = rows_of("layer_norm", x);
+LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
+                                       const NormStatistics& statistics, const Tensor& residual) {
+  const Tensor rows = rows_of("layer_norm", x);
   check_same("layer_norm", "gradient", g, x);
-  check_statistics("layer_norm", mean, rstd, x.shape().without_last());
+  const NormStatistics given = statistics_of("layer_norm", statistics, x.shape().without_last());
   if (residual.defined()) check_same("layer_norm", "residual gradient", residual, x);
   const DType dtype = compute_dtype(x.dtype());
-  const LayerNormGradients result{Tensor::empty_like(x), Tensor::zeros({columns}, dtype, x.device()),
-                                  Tensor::zeros({columns}, dtype, x.device())};
-  kLayerNormBackward(x.device(), rows, columns, g.contiguous(), x.contiguous(),
-                     scale_of("layer_norm", "gamma", gamma, 1, x), mean.contiguous(), rstd.contiguous(),
-                     residual.defined() ? residual.contiguous() : residual, result.dx, result.dgamma, result.dbeta);
+  const LayerNormGradients result{Tensor::empty_like(x), Tensor::zeros({x.size(-1)}, dtype, x.device()),
+                                  Tensor::zeros({x.size(-1)}, dtype, x.device())};
+  kLayerNormBackward(x.device(), g.contiguous(), rows, scale_of("layer_norm", "gamma", gamma, 1, x), given,
+                     residual.defined() ? residual.contiguous() : residual, result);
   return result;
 }
 
 namespace {
 
-Rows batch_rows(const Tensor& x) {
+Tensor batch_rows(const Tensor& x) {
   if (x.rank() != 2) fail("batch_norm: needs (n, features), got {}", x.str());
   visit_floating(x.dtype(), "batch_norm", [](auto) {});
   return rows_of("batch_norm", x);
@@ -128,47 +125,45 @@ Rows batch_rows(const Tensor& x) {
 
 }  // namespace
 
-BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
-                     const Tensor& running_variance, double momentum, double eps) {
-  const auto [rows, columns] = batch_rows(x);
+BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& running,
+                     double momentum, double eps) {
+  const Tensor rows = batch_rows(x);
   if (x.size(0) < 2) fail("batch_norm: {} has no variance; in training it needs at least two rows", x.str());
-  const Tensor values = x.contiguous();
-  const Tensor mean = Tensor::empty({columns}, x.dtype(), x.device());
-  const Tensor variance = Tensor::empty({columns}, x.dtype(), x.device());
-  if (columns > 0) kColumnMoments(x.device(), rows, columns, values, mean, variance);
-  const auto move = [&](const char* name, const Tensor& running, const Tensor& observed) {
-    if (!running.defined()) return;
-    check_same("batch_norm", name, running, observed);
-    running.copy_(running * (1 - momentum) + observed * momentum);
+  const auto n = static_cast<double>(x.size(0));
+  const ColumnMoments found{Tensor::empty({x.size(1)}, x.dtype(), x.device()),
+                            Tensor::empty({x.size(1)}, x.dtype(), x.device())};
+  if (x.size(1) > 0) kColumnMoments(x.device(), rows, found);
+  const auto move = [&](const char* name, const Tensor& moved, const Tensor& observed) {
+    if (!moved.defined()) return;
+    check_same("batch_norm", name, moved, observed);
+    moved.copy_(moved * (1 - momentum) + observed * momentum);
   };
-  move("running mean", running_mean, mean);
-  move("running variance", running_variance, variance * (static_cast<double>(rows) / static_cast<double>(rows - 1)));
-  const BatchNorm result{Tensor::empty_like(x), mean, reciprocal(sqrt(variance + eps))};
-  kBatchNormApply(x.device(), rows, columns, values, scale_of("batch_norm", "gamma", gamma, 1, x),
-                  scale_of("batch_norm", "beta", beta, 0, x), result.mean, result.rstd, result.y);
+  move("running mean", running.mean, found.mean);
+  move("running variance", running.variance, found.variance * (n / (n - 1)));
+  const BatchNorm result{Tensor::empty_like(x), {found.mean, reciprocal(sqrt(found.variance + eps))}};
+  kBatchNormApply(x.device(), rows, weights_of("batch_norm", gamma, beta, x), result.statistics, result.y);
   return result;
 }
 
-Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
-                            const Tensor& variance, double eps) {
-  const auto [rows, columns] = batch_rows(x);
-  check_statistics("batch_norm", mean, variance, {columns});
+Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& moments,
+                            double eps) {
+  const Tensor rows = batch_rows(x);
+  const Tensor mean = statistic_of("batch_norm", "mean", moments.mean, {x.size(1)});
+  const Tensor variance = statistic_of("batch_norm", "variance", moments.variance, {x.size(1)});
   const Tensor y = Tensor::empty_like(x);
-  kBatchNormApply(x.device(), rows, columns, x.contiguous(), scale_of("batch_norm", "gamma", gamma, 1, x),
-                  scale_of("batch_norm", "beta", beta, 0, x), mean.contiguous(), reciprocal(sqrt(variance + eps)), y);
+  kBatchNormApply(x.device(), rows, weights_of("batch_norm", gamma, beta, x), {mean, reciprocal(sqrt(variance + eps))},
+                  y);
   return y;
 }
 
-LayerNormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                       const Tensor& rstd) {
-  const auto [rows, columns] = batch_rows(x);
+LayerNormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
+                                       const NormStatistics& statistics) {
+  const Tensor rows = batch_rows(x);
   check_same("batch_norm", "gradient", g, x);
-  check_statistics("batch_norm", mean, rstd, {columns});
-  const LayerNormGradients result{Tensor::empty_like(x), Tensor::zeros({columns}, x.dtype(), x.device()),
-                                  Tensor::zeros({columns}, x.dtype(), x.device())};
-  kBatchNormBackward(x.device(), rows, columns, g.contiguous(), x.contiguous(),
-                     scale_of("batch_norm", "gamma", gamma, 1, x), mean.contiguous(), rstd.contiguous(), result.dx,
-                     result.dgamma, result.dbeta);
+  const NormStatistics given = statistics_of("batch_norm", statistics, {x.size(1)});
+  const LayerNormGradients result{Tensor::empty_like(x), Tensor::zeros({x.size(1)}, x.dtype(), x.device()),
+                                  Tensor::zeros({x.size(1)}, x.dtype(), x.device())};
+  kBatchNormBackward(x.device(), g.contiguous(), rows, scale_of("batch_norm", "gamma", gamma, 1, x), given, result);
   return result;
 }
 

@@ -10,22 +10,27 @@
 
 namespace bochner {
 
+/// Of each row of x in LayerNorm, of each column in BatchNorm.
+struct NormStatistics {
+  Tensor mean;
+  Tensor rstd;  ///< 1 / sqrt(variance + eps)
+};
+
 struct LayerNorm {
-  Tensor y;     ///< (..., d)
-  Tensor mean;  ///< (...)
-  Tensor rstd;  ///< (...), 1 / sqrt(variance + eps)
+  Tensor y;                   ///< (..., d)
+  NormStatistics statistics;  ///< (...)
 };
 
 /// y = (x - mean) rstd gamma + beta,  mean = sum x / d,  rstd = (sum (x - mean)^2 / d + eps)^(-1/2)
 /// x (..., d), gamma (d), beta (d); gamma and beta may be undefined: 1 and 0.
 LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-5);
-/// y alone, from x and the mean and rstd of a forward pass, so that y need not be kept for backward.
-Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
-                        const Tensor& rstd);
+/// y alone, from x and the statistics of a forward pass, so that y need not be kept for backward.
+Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const NormStatistics& statistics);
 
 struct ResidualLayerNorm {
   Tensor sum;  ///< s
-  Tensor y, mean, rstd;
+  Tensor y;
+  NormStatistics statistics;  ///< of s
 };
 
 /// s = residual + dropout(x),  y = LayerNorm(s): one pass over memory. x and residual (..., d).
@@ -40,25 +45,34 @@ struct LayerNormGradients {
 /// With xhat = (x - mean) rstd and h = g gamma:
 ///   dx = rstd (h - sum h / d - xhat sum(h xhat) / d) [+ residual],  dgamma = sum g xhat,  dbeta = sum g
 /// the last two summed over rows, in fixed order. `residual` (..., d), if defined, is another gradient of x.
-LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                       const Tensor& rstd, const Tensor& residual = {});
+LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
+                                       const NormStatistics& statistics, const Tensor& residual = {});
 
 struct BatchNorm {
-  Tensor y;           ///< (n, f)
-  Tensor mean, rstd;  ///< (f)
+  Tensor y;                   ///< (n, f)
+  NormStatistics statistics;  ///< (f)
+};
+
+struct ColumnMoments {
+  Tensor mean, variance;  ///< (f)
 };
 
 /// BatchNorm1d in training: y = (x - mean) rstd gamma + beta with mean and (biased) variance over the first axis of
-/// x (n, f). running_mean and running_variance (f), if defined, are updated in place: r += momentum (new - r), with the
-/// unbiased variance, as in PyTorch. n = 1 has no variance and is refused.
-BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& running_mean,
-                     const Tensor& running_variance, double momentum = 0.1, double eps = 1e-5);
-/// The same with given statistics: y = (x - mean) / sqrt(variance + eps) gamma + beta.
-Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
-                            const Tensor& variance, double eps = 1e-5);
+/// x (n, f). What is defined of `running` is updated in place: r += momentum (new - r), with the unbiased variance, as
+/// in PyTorch. n = 1 has no variance and is refused.
+BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& running,
+                     double momentum = 0.1, double eps = 1e-5);
+/// The same with given moments: y = (x - mean) / sqrt(variance + eps) gamma + beta.
+Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& moments,
+                            double eps = 1e-5);
 /// With xhat = (x - mean) rstd:  dgamma = sum g xhat,  dbeta = sum g,
 ///   dx = gamma rstd (g - dbeta / n - xhat dgamma / n)
-LayerNormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                       const Tensor& rstd);
+LayerNormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
+                                       const NormStatistics& statistics);
+
+/// For the kernels of both backends: both are defined.
+struct NormWeights {
+  Tensor gamma, beta;  ///< (d) or (f)
+};
 
 }  // namespace bochner

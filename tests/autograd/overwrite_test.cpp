@@ -54,7 +54,9 @@ TEST(Overwrite, EveryWayToWriteInPlaceIsSeenThroughViews) {
   EXPECT_EQ(after([&](const Tensor& x) { hadamard_(x); }), expected);
   EXPECT_EQ(after([&](const Tensor& x) { take_add_(x, first, more.slice(0, 0, 1)); }), expected);
   EXPECT_EQ(after([&](const Tensor& x) { scatter_add_(x, 0, places, more.slice(0, 0, 1)); }), expected);
-  EXPECT_EQ(after([&](const Tensor& x) { batch_norm(more, row, row, x.select(0, 0), x.select(0, 1), 0.1, 1e-5); }),
+  EXPECT_EQ(after([&](const Tensor& x) {
+              batch_norm(more, row, row, {x.select(0, 0), x.select(0, 1)}, 0.1, 1e-5);
+            }),
             expected);
   EXPECT_EQ(after([&](const Tensor& x) { adam_step(adam, {{x, more, more.clone(), more.clone()}}); }), expected);
   EXPECT_EQ(after([&](const Tensor& x) { adam_step(adam, {{more.clone(), more, x, more.clone()}}); }), expected);

@@ -82,7 +82,7 @@ void copy_like() {
   bytes("copy", 2 * size, [&] { y.copy_(x); });
   bytes("layer_norm", 2 * size, [&] { layer_norm(x, gamma, beta); });
   const LayerNorm normed = layer_norm(x, gamma, beta);
-  bytes("layer_norm_backward", 3 * size, [&] { layer_norm_backward(y, x, gamma, normed.mean, normed.rstd); });
+  bytes("layer_norm_backward", 3 * size, [&] { layer_norm_backward(y, x, gamma, normed.statistics); });
   const Dropout drop = Dropout::at(0.1, Generator(5));
   bytes("dropout", 2 * size, [&] { dropout(x, drop); });
   bytes("bias_gelu", 2 * size, [&] { bias_activation(x, beta, Activation::gelu); });

@@ -1,16 +1,13 @@
 // LayerNorm's kernels, which fused layers call too. Their parameters are described in engine/ops/norm.cpp.
 #pragma once
 
-#include "engine/tensor.h"
+#include "engine/ops/norm.h"
 
 namespace bochner::cuda {
 
-void layer_norm(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                const Tensor& y, const Tensor& mean, const Tensor& rstd);
-void layer_norm_apply(int64_t rows, int64_t columns, const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                      const Tensor& mean, const Tensor& rstd, const Tensor& y);
-void layer_norm_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& x, const Tensor& gamma,
-                         const Tensor& mean, const Tensor& rstd, const Tensor& residual, const Tensor& dx,
-                         const Tensor& dgamma, const Tensor& dbeta);
+void layer_norm(const Tensor& x, const NormWeights& weights, double eps, const LayerNorm& result);
+void layer_norm_apply(const Tensor& x, const NormWeights& weights, const NormStatistics& statistics, const Tensor& y);
+void layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const NormStatistics& statistics,
+                         const Tensor& residual, const LayerNormGradients& result);
 
 }  // namespace bochner::cuda

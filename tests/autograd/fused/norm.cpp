@@ -55,7 +55,7 @@ OpInfo batch_info() {
       const Tensor gamma = sample_values({shape[-1]}, ++seed);
       const Tensor beta = sample_values({shape[-1]}, ++seed);
       info.samples.push_back({label, {x, gamma, beta}, [](const std::vector<Variable>& in) {
-                                return batch_norm(in[0], in[1], in[2], {}, {}, 0.1, kEps);
+                                return batch_norm(in[0], in[1], in[2], {}, 0.1, kEps);
                               }});
     }
   }

@@ -106,12 +106,13 @@ TEST(CardOps, RowsOfAnyLength) {
                  {values({5, n}, 1), values({n}, 2), values({n}, 3), values({5, n}, 4), values({5, n}, 5)},
                  [](const auto& in) {
                    const auto y = layer_norm(in[0], in[1], in[2], 1e-3);
-                   const auto d = layer_norm_backward(in[3], in[0], in[1], y.mean, y.rstd, in[4]);
+                   const auto d = layer_norm_backward(in[3], in[0], in[1], y.statistics, in[4]);
                    const Dropout drop = Dropout::at(0.3, Generator(5, 8));
                    const auto r = residual_layer_norm(in[0], in[3], in[1], in[2], 1e-3, drop);
-                   return Results{y.y,   y.mean,   y.rstd,
+                   const auto [mean, rstd] = y.statistics;
+                   return Results{y.y,   mean,     rstd,
                                   d.dx,  d.dgamma, d.dbeta,
-                                  r.sum, r.y,      layer_norm_apply(in[0], in[1], in[2], y.mean, y.rstd)};
+                                  r.sum, r.y,      layer_norm_apply(in[0], in[1], in[2], y.statistics)};
                  });
     expect_equal("cross_entropy", {values({6, n}, 1), Tensor::scalar(1.5, DType::f64)}, [n](const auto& in) {
       const Tensor labels = Tensor::from<int64_t>({0, n - 1, n / 2, -1, 0, n / 3}, {6}).to(in[0].device());
@@ -136,9 +137,9 @@ TEST(CardOps, RowsOfAnyLength) {
     });
     expect_equal("batch_norm", {values({n + 8, 9}, 1), values({9}, 2), values({9}, 3), values({n + 8, 9}, 4)},
                  [](const auto& in) {
-                   const auto y = batch_norm(in[0], in[1], in[2], {}, {});
-                   const auto d = batch_norm_backward(in[3], in[0], in[1], y.mean, y.rstd);
-                   return Results{y.y, y.mean, y.rstd, d.dx, d.dgamma, d.dbeta};
+                   const auto y = batch_norm(in[0], in[1], in[2], {});
+                   const auto d = batch_norm_backward(in[3], in[0], in[1], y.statistics);
+                   return Results{y.y, y.statistics.mean, y.statistics.rstd, d.dx, d.dgamma, d.dbeta};
                  });
   }
 }
@@ -150,11 +151,12 @@ TEST(CardOps, RowsThatAWarpHolds) {
       const std::vector<Tensor> inputs = {values({rows, n}, 1), values({n}, 2), values({n}, 3), values({rows, n}, 4)};
       expect_equal("layer_norm", inputs, [](const auto& in) {
         const auto y = layer_norm(in[0], in[1], in[2]);
-        const auto d = layer_norm_backward(in[3], in[0], in[1], y.mean, y.rstd);
-        const auto e = layer_norm_backward(in[3], in[0], in[1], y.mean, y.rstd, in[0]);
+        const auto d = layer_norm_backward(in[3], in[0], in[1], y.statistics);
+        const auto e = layer_norm_backward(in[3], in[0], in[1], y.statistics, in[0]);
         const auto r = residual_layer_norm(in[0], in[3], in[1], in[2], 1e-5, Dropout::at(0.3, Generator(5, 8)));
         const auto s = residual_layer_norm(in[0], in[3], in[1], in[2]);
-        return Results{y.y, y.mean, y.rstd, d.dx, d.dgamma, d.dbeta, e.dx, r.sum, r.y, r.mean, s.sum, s.y};
+        const auto [mean, rstd] = y.statistics;
+        return Results{y.y, mean, rstd, d.dx, d.dgamma, d.dbeta, e.dx, r.sum, r.y, r.statistics.mean, s.sum, s.y};
       });
     }
   }

@@ -61,10 +61,10 @@ TEST(LayerNorm, EqualsPlainLoops) {
       const Reference expected = layer_norm_loops(x, gamma, beta, g, 1e-3);
       const LayerNorm norm = layer_norm(x, gamma, beta, 1e-3);
       expect_close(norm.y, expected.y, tolerance, "y");
-      expect_close(norm.mean, expected.mean, tolerance, "mean");
-      expect_close(norm.rstd, expected.rstd, tolerance, "rstd");
-      expect_close(layer_norm_apply(x, gamma, beta, norm.mean, norm.rstd), norm.y.to_vector<double>(), 0, "y again");
-      const LayerNormGradients grads = layer_norm_backward(g, x, gamma, norm.mean, norm.rstd);
+      expect_close(norm.statistics.mean, expected.mean, tolerance, "mean");
+      expect_close(norm.statistics.rstd, expected.rstd, tolerance, "rstd");
+      expect_close(layer_norm_apply(x, gamma, beta, norm.statistics), norm.y.to_vector<double>(), 0, "y again");
+      const LayerNormGradients grads = layer_norm_backward(g, x, gamma, norm.statistics);
       expect_close(grads.dx, expected.dx, tolerance, "dx");
       expect_close(grads.dgamma, expected.dgamma, tolerance, "dgamma");
       expect_close(grads.dbeta, expected.dbeta, tolerance, "dbeta");
@@ -72,7 +72,7 @@ TEST(LayerNorm, EqualsPlainLoops) {
       Values both = expected.dx;
       const auto more = residual.to_vector<double>();
       for (size_t i = 0; i < both.size(); ++i) both[i] += more[i];
-      expect_close(layer_norm_backward(g, x, gamma, norm.mean, norm.rstd, residual).dx, both, tolerance, "dx + r");
+      expect_close(layer_norm_backward(g, x, gamma, norm.statistics, residual).dx, both, tolerance, "dx + r");
     }
   }
 }
@@ -106,8 +106,8 @@ TEST(LayerNorm, WithResidualEqualsTheTwoSteps) {
         const LayerNorm norm = layer_norm(sum, gamma, beta, 1e-5);
         expect_close(fused.sum, sum.to_vector<double>(), 0, "sum");
         expect_close(fused.y, norm.y.to_vector<double>(), tolerance_of(dtype), "y");
-        expect_close(fused.mean, norm.mean.to_vector<double>(), tolerance_of(dtype), "mean");
-        expect_close(fused.rstd, norm.rstd.to_vector<double>(), tolerance_of(dtype), "rstd");
+        expect_close(fused.statistics.mean, norm.statistics.mean.to_vector<double>(), tolerance_of(dtype), "mean");
+        expect_close(fused.statistics.rstd, norm.statistics.rstd.to_vector<double>(), tolerance_of(dtype), "rstd");
       }
     }
   }
@@ -120,9 +120,9 @@ TEST(LayerNorm, BytesDoNotDependOnThreads) {
     const Tensor gamma = values({shape[-1]}, DType::f32, 3);
     expect_same_bytes([&] {
       const ResidualLayerNorm norm = residual_layer_norm(x, g, gamma, {}, 1e-5, Dropout::at(0.1, Generator(9)));
-      const LayerNormGradients grads = layer_norm_backward(g, norm.sum, gamma, norm.mean, norm.rstd, x);
-      return std::vector<Tensor>{norm.sum, norm.y,       norm.mean,   norm.rstd,
-                                 grads.dx, grads.dgamma, grads.dbeta, layer_norm(x, gamma, {}).y};
+      const LayerNormGradients grads = layer_norm_backward(g, norm.sum, gamma, norm.statistics, x);
+      return std::vector<Tensor>{norm.sum, norm.y,       norm.statistics.mean, norm.statistics.rstd,
+                                 grads.dx, grads.dgamma, grads.dbeta,          layer_norm(x, gamma, {}).y};
     });
   }
 }
@@ -134,8 +134,8 @@ TEST(LayerNorm, RefusesWhatDoesNotFit) {
   EXPECT_THROW(layer_norm(Tensor::zeros({2, 3}, DType::i64), {}, {}), Error);
   EXPECT_THROW(layer_norm(Tensor::scalar(1), {}, {}), Error);
   EXPECT_THROW(residual_layer_norm(x, Tensor::zeros({3, 2}), {}, {}), Error);
-  EXPECT_THROW(layer_norm_backward(Tensor::zeros({3, 2}), x, {}, Tensor::zeros({2}), Tensor::zeros({2})), Error);
-  EXPECT_THROW(layer_norm_backward(x, x, {}, Tensor::zeros({3}), Tensor::zeros({2})), Error);
+  EXPECT_THROW(layer_norm_backward(Tensor::zeros({3, 2}), x, {}, {Tensor::zeros({2}), Tensor::zeros({2})}), Error);
+  EXPECT_THROW(layer_norm_backward(x, x, {}, {Tensor::zeros({3}), Tensor::zeros({2})}), Error);
 }
 
 TEST(BatchNorm, EqualsPlainLoops) {
@@ -148,8 +148,7 @@ TEST(BatchNorm, EqualsPlainLoops) {
       const Tensor g = strided(shape, dtype, ++seed);
       const Tensor gamma = values({shape[1]}, dtype, ++seed);
       const Tensor beta = values({shape[1]}, dtype, ++seed);
-      const Tensor running_mean = Tensor::full({shape[1]}, 0.5, dtype);
-      const Tensor running_variance = Tensor::full({shape[1]}, 2, dtype);
+      const ColumnMoments running{Tensor::full({shape[1]}, 0.5, dtype), Tensor::full({shape[1]}, 2, dtype)};
       const auto xs = x.to_vector<double>();
       const auto gs = g.to_vector<double>();
       Values y(n * f), dx(n * f), mean(f), variance(f), dgamma(f), dbeta(f), moved_mean(f), moved_variance(f);
@@ -172,18 +171,18 @@ TEST(BatchNorm, EqualsPlainLoops) {
         moved_variance[j] = 0.75 * 2 + 0.25 * variance[j] * static_cast<double>(n) / static_cast<double>(n - 1);
       }
       const double tolerance = 20 * tolerance_of(dtype);
-      const BatchNorm norm = batch_norm(x, gamma, beta, running_mean, running_variance, 0.25, 1e-3);
+      const BatchNorm norm = batch_norm(x, gamma, beta, running, 0.25, 1e-3);
       expect_close(norm.y, y, tolerance, "y");
-      expect_close(norm.mean, mean, tolerance, "mean");
-      expect_close(running_mean, moved_mean, tolerance, "running mean");
-      expect_close(running_variance, moved_variance, tolerance, "running variance");
-      const LayerNormGradients grads = batch_norm_backward(g, x, gamma, norm.mean, norm.rstd);
+      expect_close(norm.statistics.mean, mean, tolerance, "mean");
+      expect_close(running.mean, moved_mean, tolerance, "running mean");
+      expect_close(running.variance, moved_variance, tolerance, "running variance");
+      const LayerNormGradients grads = batch_norm_backward(g, x, gamma, norm.statistics);
       expect_close(grads.dx, dx, tolerance, "dx");
       expect_close(grads.dgamma, dgamma, 10 * tolerance, "dgamma");
       expect_close(grads.dbeta, dbeta, 10 * tolerance, "dbeta");
-      expect_close(batch_norm_inference(x, gamma, beta, Tensor::from(mean, {shape[1]}).cast(dtype),
-                                        Tensor::from(variance, {shape[1]}).cast(dtype), 1e-3),
-                   y, 4 * tolerance, "inference");
+      const ColumnMoments moments{Tensor::from(mean, {shape[1]}).cast(dtype),
+                                  Tensor::from(variance, {shape[1]}).cast(dtype)};
+      expect_close(batch_norm_inference(x, gamma, beta, moments, 1e-3), y, 4 * tolerance, "inference");
     }
   }
 }
@@ -192,17 +191,17 @@ TEST(BatchNorm, BytesDoNotDependOnThreads) {
   const Tensor x = values({20000, 40}, DType::f32, 1);
   const Tensor g = values({20000, 40}, DType::f32, 2);
   expect_same_bytes([&] {
-    const BatchNorm norm = batch_norm(x, {}, {}, {}, {});
-    const LayerNormGradients grads = batch_norm_backward(g, x, {}, norm.mean, norm.rstd);
-    return std::vector<Tensor>{norm.y, norm.mean, norm.rstd, grads.dx, grads.dgamma, grads.dbeta};
+    const BatchNorm norm = batch_norm(x, {}, {}, {});
+    const LayerNormGradients grads = batch_norm_backward(g, x, {}, norm.statistics);
+    return std::vector<Tensor>{norm.y, norm.statistics.mean, norm.statistics.rstd, grads.dx, grads.dgamma, grads.dbeta};
   });
 }
 
 TEST(BatchNorm, RefusesWhatDoesNotFit) {
-  EXPECT_THROW(batch_norm(Tensor::zeros({1, 3}), {}, {}, {}, {}), Error);
-  EXPECT_THROW(batch_norm(Tensor::zeros({2, 3, 4}), {}, {}, {}, {}), Error);
-  EXPECT_THROW(batch_norm(Tensor::zeros({2, 3}), Tensor::zeros({2}), {}, {}, {}), Error);
-  EXPECT_THROW(batch_norm(Tensor::zeros({2, 3}), {}, {}, Tensor::zeros({2}), {}), Error);
+  EXPECT_THROW(batch_norm(Tensor::zeros({1, 3}), {}, {}, {}), Error);
+  EXPECT_THROW(batch_norm(Tensor::zeros({2, 3, 4}), {}, {}, {}), Error);
+  EXPECT_THROW(batch_norm(Tensor::zeros({2, 3}), Tensor::zeros({2}), {}, {}), Error);
+  EXPECT_THROW(batch_norm(Tensor::zeros({2, 3}), {}, {}, {Tensor::zeros({2}), {}}), Error);
 }
 
 }  // namespace
