@@ -1,5 +1,5 @@
-# A build from nothing takes half the time (docs/building.md) when the standard library's headers and fmt's are compiled once for
-# every library, and eight files of a library as one. Not beside a compiler cache, which would miss.
+# A build from nothing takes half the time (docs/building.md) when the headers of the standard library and of fmt are compiled once
+# for all libraries and programs, and up to 24 files of a library as one (12 of layers). Not beside a compiler cache, which would miss.
 if(CMAKE_CXX_COMPILER_LAUNCHER)
   set(from_nothing OFF)
 else()

@@ -42,36 +42,43 @@ const std::vector<KnownSet>& known_sets() {
        "gluebenchmark.com/tasks",
        {{"glue/CoLA/train.tsv", 428590, "cb368ebeb9f27d7ad03720d27ddc95687a311bdb100781a2fe59a5f5b1bc0624"},
         {"glue/CoLA/dev.tsv", 53717, "8c013e21dc39957cac37378d87bebe225b694a0d5fe13eded66c2856628833fd"},
-        {"glue/CoLA/test.tsv", 48788, "3b4df85f7a9a0633574b38d181e18090ac961a24b18fb6bcd74999ddea8ad0b8"}}},
+        {"glue/CoLA/test.tsv", 48788, "3b4df85f7a9a0633574b38d181e18090ac961a24b18fb6bcd74999ddea8ad0b8"}},
+       FileNames::common},
       {"glue/SST-2",
        "gluebenchmark.com/tasks",
        {{"glue/SST-2/train.tsv", 3806081, "48eac26399f8456935f81dd9e3a745c1430adb6c62e233ccfe22db4a0d15d1d1"},
         {"glue/SST-2/dev.tsv", 94931, "54a9c12c77e402fc14d6a66a506f24d999f596b0176eb777c972cccc2f9cc4b0"},
-        {"glue/SST-2/test.tsv", 197335, "69a938605609b3e6663b4487918fe1565eb293734e6e520d0366d1d412fd2a13"}}},
+        {"glue/SST-2/test.tsv", 197335, "69a938605609b3e6663b4487918fe1565eb293734e6e520d0366d1d412fd2a13"}},
+       FileNames::common},
       {"glue/MRPC",
        "gluebenchmark.com/tasks",
        {{"glue/MRPC/train.tsv", 941471, "69abcedee3cf738c6ce58d772e43e1b7cdf5b4edee4aceda459c0d9f4e5599f3"},
         {"glue/MRPC/dev.tsv", 105616, "9e8f284788040f7c9ecde2e1b3c07237c756f926bd9ef8548ef5d34b56f69f17"},
-        {"glue/MRPC/test.tsv", 445335, "aee460ceda833926b8ab2ad952d399f5cf8bc9335cff19afcac03dc449558622"}}},
+        {"glue/MRPC/test.tsv", 445335, "aee460ceda833926b8ab2ad952d399f5cf8bc9335cff19afcac03dc449558622"}},
+       FileNames::common},
       {"glue/STS-B",
        "gluebenchmark.com/tasks",
        {{"glue/STS-B/train.tsv", 984099, "41c4d978b6162abdcada7e49a982211954cca5459c228db478af333124b257a2"},
         {"glue/STS-B/dev.tsv", 276928, "fe7dc0632a5033562f3cadff991f6e8d9b9b6311861660e78c3c82eb7db67f59"},
-        {"glue/STS-B/test.tsv", 292587, "16b4223d7d44a644fbc10f1b449472cfe81e1715fb07cf44023b0aa88ce856eb"}}},
+        {"glue/STS-B/test.tsv", 292587, "16b4223d7d44a644fbc10f1b449472cfe81e1715fb07cf44023b0aa88ce856eb"}},
+       FileNames::common},
       {"glue/RTE",
        "gluebenchmark.com/tasks",
        {{"glue/RTE/train.tsv", 846226, "41e3a9b063433392343fad9e962cf2f58b681c78d8f71592f4186f0837246c5c"},
         {"glue/RTE/dev.tsv", 90343, "80230dfa1347282e7b532b06a1004a76a710087541189bf874223ddf0e3819fb"},
-        {"glue/RTE/test.tsv", 933969, "6e33f09b5c2bfd5fd5fde217070f3dd49e484e33b9752b5864cf36fc421a213f"}}},
+        {"glue/RTE/test.tsv", 933969, "6e33f09b5c2bfd5fd5fde217070f3dd49e484e33b9752b5864cf36fc421a213f"}},
+       FileNames::common},
       {"glue/WNLI",
        "gluebenchmark.com/tasks",
        {{"glue/WNLI/train.tsv", 99411, "9a88e9d54b6861cc796a088e9acf4f5f65064a9ef65ae6fa7a688b28391e5c9a"},
         {"glue/WNLI/dev.tsv", 11261, "cba00490596dd14be8cf53b4f53bb744abe3a7b89f81ab210528d80225338ed5"},
-        {"glue/WNLI/test.tsv", 35761, "ff0296817e235bf6f7a230c5f6781bd6ee228a45445f6510831fdef6f2a04766"}}},
+        {"glue/WNLI/test.tsv", 35761, "ff0296817e235bf6f7a230c5f6781bd6ee228a45445f6510831fdef6f2a04766"}},
+       FileNames::common},
       {"glue/QNLI",
        "gluebenchmark.com/tasks",
        {{"glue/QNLI/dev.tsv", 1367342, "ac19409dcb04631eaaa094bdebdcf621086bc352503dfb6a1a648b614986f4fd"},
-        {"glue/QNLI/test.tsv", 1300988, "6d856264e292fa7a7bc7b8e182efa1454ffd9532733c12ad813017dd5b377a5a"}}},
+        {"glue/QNLI/test.tsv", 1300988, "6d856264e292fa7a7bc7b8e182efa1454ffd9532733c12ad813017dd5b377a5a"}},
+       FileNames::common},
       {"glue/diagnostic",
        "gluebenchmark.com/diagnostics",
        {{"glue/diagnostic/diagnostic.tsv", 222257,
@@ -124,11 +131,13 @@ const std::vector<KnownSet>& known_sets() {
        "ai.stanford.edu/~amaas/data/sentiment",
        {{"imdb/train-reviews", 33132823, "1d78f8cfcf79da1021ec70c155b0c383194e2a578805a99bcff59c1dfd708d45"},
         {"imdb/test-reviews", 32350685, "2d03aef9cb3cf222757f2b592eac140456b1aa9a58a9c4d4bd0ab1e25646b552"}},
+       FileNames::own,
        "put aclImdb_v1.tar.gz as it is, or unpacked,",
        text::check_imdb},
       {"bert",
        "huggingface.co/bert-base-uncased",
-       {{"bert/vocab.txt", 231508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"}}},
+       {{"bert/vocab.txt", 231508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"}},
+       FileNames::common},
   };
   return sets;
 }
@@ -141,8 +150,8 @@ std::vector<PublishedFile> published_as(const std::filesystem::path& file) {
     for (const KnownFile& known : set.files) {
       const std::filesystem::path path = known.path;
       if (path.filename() != name) continue;
-      if (path.parent_path().filename() == file.parent_path().filename()) return {{set.name, known.sha256}};
-      found.push_back({set.name, known.sha256});
+      if (path.parent_path().filename() == file.parent_path().filename()) return {{set.name, known.sha256, true}};
+      found.push_back({set.name, known.sha256, set.names == FileNames::own});
     }
   }
   return found;

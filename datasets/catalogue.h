@@ -26,10 +26,14 @@ struct KnownFile {
   std::string sha256;
 };
 
+/// Whether files of other origin have the same names, so that only the folder tells which file it is: `vocab.txt`.
+enum class FileNames : unsigned char { own, common };
+
 struct KnownSet {
   std::string name;
   std::string source;  ///< where to get its files
   std::vector<KnownFile> files;
+  FileNames names = FileNames::own;
   /// What is to be put where, if not the files as they are listed.
   std::string remedy = {};
   /// Checks them where they are parts of an archive rather than files.
@@ -41,6 +45,7 @@ const std::vector<KnownSet>& known_sets();
 struct PublishedFile {
   std::string set;
   std::string sha256;  ///< of the unpacked bytes
+  bool expected;       ///< whether a file of this name in this folder should be that one
 };
 
 /// The known files with the name of this one, plain or packed, in any folder; if the folder has the name of one of

@@ -96,6 +96,8 @@ class Loader {
   LoaderPosition position() const { return position_; }
   /// Goes to any position; an Error if its step lies outside the epoch.
   void restore(LoaderPosition position);
+  /// Goes to the batch that comes after so many steps from the beginning.
+  void go_to(int64_t step) { restore({step / steps_, step % steps_}); }
 
  private:
   /// The permutation of one epoch, remembered by whichever thread makes batches.

@@ -11,12 +11,11 @@
 namespace bochner {
 
 struct Task {
-  std::string name;        ///< as in `lra --task NAME`
-  int64_t classes = 0;     ///< labels are 0 ... classes - 1
-  int64_t vocabulary = 0;  ///< ids are 0 ... vocabulary - 1; 0 is padding
-  int64_t max_length = 0;  ///< tokens of the longest sequence that a model sees
-  int sequences = 1;       ///< 2 for pairs
-  std::string metric = "accuracy";
+  std::string name;          ///< as in `lra --task NAME`
+  int64_t classes = 0;       ///< labels are 0 ... classes - 1
+  int64_t vocabulary = 0;    ///< ids are 0 ... vocabulary - 1; 0 is padding
+  int64_t max_length = 0;    ///< tokens of the longest sequence that a model sees
+  int sequences = 1;         ///< 2 for pairs
   bool masks_zeros = false;  ///< tokens 0 count as padding (LoaderOptions::mask_zeros)
   int64_t image_width = 0;   ///< pixels in a row, where tokens are the pixels of an image row by row; 0: they are none
 };

@@ -26,11 +26,4 @@ size_t size_of(DType dtype) { return kTypes.at(static_cast<size_t>(dtype)).size;
 
 std::string_view name_of(DType dtype) { return kTypes.at(static_cast<size_t>(dtype)).name; }
 
-DType dtype_named(std::string_view name) {
-  for (const Entry& entry : kTypes) {
-    if (entry.name == name) return entry.dtype;
-  }
-  fail("dtype: '{}' is none of f32, f64, bf16, i32, i64, u8, bool", name);
-}
-
 }  // namespace bochner

@@ -32,8 +32,6 @@ struct bfloat16 {
 
 size_t size_of(DType dtype);
 std::string_view name_of(DType dtype);
-/// The type with that name (`f32`, `bool`, ...), or an Error that lists them.
-DType dtype_named(std::string_view name);
 inline bool is_floating(DType dtype) { return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16; }
 
 template <class T>

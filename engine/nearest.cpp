@@ -1,5 +1,7 @@
 #include "engine/nearest.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -68,6 +70,12 @@ std::string listed(std::span<const std::string> names) {
     text += name;
   }
   return text;
+}
+
+std::string some_of(std::span<const std::string> names) {
+  constexpr size_t kShown = 8;
+  if (names.size() <= kShown) return listed(names);
+  return fmt::format("{} and {} more", listed(names.first(kShown)), names.size() - kShown);
 }
 
 std::string valid_names(std::string_view name, std::span<const std::string> candidates) {

@@ -24,5 +24,7 @@ std::string valid_names(std::string_view name, std::span<const std::string> cand
 
 /// `a, b, c`.
 std::string listed(std::span<const std::string> names);
+/// The same of at most 8 names, and how many more there are.
+std::string some_of(std::span<const std::string> names);
 
 }  // namespace bochner

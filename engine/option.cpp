@@ -84,14 +84,23 @@ Option& Option::of(std::string owner) {
   return *this;
 }
 
-std::string Option::rule() const {
-  if (!choices_.empty()) return "one of " + listed(choices_);
+std::string Option::bounds() const {
   std::string lower;
   std::string upper;
   if (lower_) lower = fmt::format("{} {}", lower_->inclusive ? "at least" : "above", bound_text(lower_->value));
   if (upper_) upper = fmt::format("{} {}", upper_->inclusive ? "at most" : "below", bound_text(upper_->value));
   return lower.empty() || upper.empty() ? lower + upper : lower + " and " + upper;
 }
+
+bool Option::is_within_bounds(double number) const {
+  const bool low = lower_ && !(lower_->inclusive ? number >= lower_->value : number > lower_->value);
+  const bool high = upper_ && !(upper_->inclusive ? number <= upper_->value : number < upper_->value);
+  return !low && !high;
+}
+
+std::string Option::or_number() const { return lower_ || upper_ ? ", or a number " + bounds() : ""; }
+
+std::string Option::rule() const { return choices_.empty() ? bounds() : "one of " + listed(choices_) + or_number(); }
 
 template <class T>
 T Option::parsed(std::string_view text) const {
@@ -102,6 +111,7 @@ T Option::parsed(std::string_view text) const {
     for (const char* no : {"false", "no", "off", "0"}) {
       if (text == no) return false;
     }
+    if (!choices_.empty()) fail("{}: there is no '{}'{}", label(), text, valid_names(text, choices_));
     fail("{}: '{}' is neither true nor false", label(), text);
   } else if constexpr (std::is_same_v<T, uint64_t>) {
     return parsed_number<T>(label(), text, "a whole number of at least 0");
@@ -132,12 +142,15 @@ void Option::check(const T& value) const {
     for (const auto& element : value) check(element);
   } else if constexpr (std::is_same_v<T, std::string>) {
     if (choices_.empty() || std::find(choices_.begin(), choices_.end(), value) != choices_.end()) return;
-    fail("{}: there is no '{}'{}", label(), value, valid_names(value, choices_));
+    const char* const end = value.data() + value.size();
+    double number = 0;
+    const auto [stopped, error] = std::from_chars(value.data(), end, number);
+    const bool is_number = (lower_ || upper_) && error == std::errc() && stopped == end;
+    if (is_number && is_within_bounds(number)) return;
+    fail("{}: there is no '{}'{}{}", label(), value, valid_names(value, choices_), or_number());
   } else if constexpr (!std::is_same_v<T, bool>) {
     const auto number = static_cast<double>(value);
-    const bool low = lower_ && !(lower_->inclusive ? number >= lower_->value : number > lower_->value);
-    const bool high = upper_ && !(upper_->inclusive ? number <= upper_->value : number < upper_->value);
-    if (low || high) fail("{}: {} is not {}", label(), value, rule());
+    if (!is_within_bounds(number)) fail("{}: {} is not {}", label(), value, rule());
     if constexpr (std::is_same_v<T, int> || std::is_same_v<T, int64_t>) {
       if (!upper_ && std::abs(number) > kLargest) {
         fail("{}: {} is more than {:.0f}, the most that a whole number may be here", label(), value, kLargest);

@@ -55,7 +55,8 @@ class Option {
   Option& at_most(double bound);
   Option& above(double bound);
   Option& below(double bound);
-  /// Of a text, or of each of a list of texts.
+  /// Of a text, or of each of a list of texts. With bounds, a text may also be a number within them. Of a flag: all
+  /// that its program takes, for errors and --help.
   Option& one_of(std::vector<std::string> names);
   /// Whose option it is: errors begin with this.
   Option& of(std::string owner);
@@ -67,7 +68,7 @@ class Option {
   bool is_flag() const { return std::holds_alternative<bool*>(target_); }
   /// Whether assign() has given it a value.
   bool was_given() const { return was_given_; }
-  /// `at least 1`, `one of a, b`; empty if every value is allowed.
+  /// `at least 1`, `one of a, b`, `one of a, b, or a number at least 1`; empty if every value is allowed.
   std::string rule() const;
 
   /// Parses and checks `text`. An Error names the option, the text and the rule, and leaves the value unchanged.
@@ -101,6 +102,11 @@ class Option {
   }
   /// `skyformer: gamma`, or the name alone.
   std::string label() const { return owner_.empty() ? name_ : owner_ + ": " + name_; }
+  /// `at least 1`.
+  std::string bounds() const;
+  /// `, or a number at least 1`, where texts may be numbers.
+  std::string or_number() const;
+  bool is_within_bounds(double number) const;
   template <class T>
   T parsed(std::string_view text) const;
   template <class T>

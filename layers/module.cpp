@@ -71,6 +71,12 @@ int64_t Module::parameter_count() {
   return count;
 }
 
+int64_t Module::bytes() {
+  int64_t total = 0;
+  for (const auto& [name, tensor] : state()) total += tensor.size() * static_cast<int64_t>(size_of(tensor.dtype()));
+  return total;
+}
+
 void Module::set_trainable(bool trainable) {
   for (Parameter* parameter : parameters()) parameter->trainable = trainable;
 }

@@ -73,6 +73,8 @@ class Module {
   void to(Device device, DType dtype);
   /// Number of trainable values.
   int64_t parameter_count();
+  /// Of all parameters and buffers, in their types.
+  int64_t bytes();
   /// Makes the parameters below get no gradient, or get one again.
   void set_trainable(bool trainable);
   void clear_gradients();

@@ -4,13 +4,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "engine/error.h"
 
 namespace bochner::test {
 
+/// The bytes of a file; empty where there is none.
 inline std::string contents(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -18,11 +21,15 @@ inline std::string contents(const std::filesystem::path& path) {
   return text.str();
 }
 
-inline void put(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
+/// Writes a file and returns its path.
+inline std::filesystem::path put(const std::filesystem::path& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (!file) fail("{}: cannot be written", path.string());
+  return path;
 }
 
-/// A folder that is removed with all that is in it.
+/// A folder of its own, which no other test has, removed with all that is in it.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -39,6 +46,16 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  std::filesystem::path put(const std::string& name, std::string_view text) const {
+    return test::put(path_ / name, text);
+  }
+  std::string contents(const std::string& name) const { return test::contents(path_ / name); }
+  /// The names of what is in it.
+  std::set<std::string> names() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) names.insert(entry.path().filename().string());
+    return names;
+  }
 
  private:
   std::filesystem::path path_;

@@ -156,8 +156,7 @@ ImageSets read_cifar10(const TaskOptions& options) {
     sets.remarks.push_back(fmt::format("only {} of the {} published training images", train.count(), kPublishedTrain));
   }
   if (sets.test.count() < kPublishedTest) {
-    sets.remarks.push_back(
-        fmt::format("tested on {} of the {} published test images", sets.test.count(), kPublishedTest));
+    sets.remarks.push_back(fmt::format("only {} of the {} published test images", sets.test.count(), kPublishedTest));
   }
   return sets;
 }

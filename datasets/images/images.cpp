@@ -83,8 +83,8 @@ ImageSets of_classes(const ImageSets& sets, const std::vector<std::string>& clas
                    .test = those_of(sets.test, kept),
                    .classes = classes,
                    .remarks = sets.remarks};
-  chosen.remarks.push_back(
-      fmt::format("of {} classes only {}: {}", sets.classes.size(), classes.size(), listed(classes)));
+  chosen.remarks.push_back(fmt::format("of {} classes only {}: {}; tested on {} images", sets.classes.size(),
+                                       classes.size(), listed(classes), chosen.test.count()));
   return chosen;
 }
 

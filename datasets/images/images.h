@@ -32,8 +32,9 @@ struct ImageSets {
   std::vector<std::string> remarks;  ///< on the data, to stand beside every number
 };
 
-/// The images of these classes alone, which are numbered anew in this order; a remark names them. No names: all. An
-/// Error for a class that there is not or that comes twice, and for a single one.
+/// The images of these classes alone, which are numbered anew in this order; a remark names them and says how
+/// many images are left to test. No names: all. An Error for a class that there is not or that comes twice, and for a
+/// single one.
 ImageSets of_classes(const ImageSets& sets, const std::vector<std::string>& classes);
 
 /// Of each class, every (1 / share)-th training image validates: image n of a class, from 0, does where

@@ -172,8 +172,8 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
   if (!fs::is_directory(options.folder / "metadata")) {
     fail(
         "{}: there are no images; put the Long Range Arena's there (imgs and metadata of its folder of that name), or "
-        "make some with ./run data make pathfinder --size {}",
-        options.folder.string(), options.read.size);
+        "make some with {}",
+        options.folder.string(), options.make);
   }
   const std::shared_ptr<const Images> images = read(options.folder, options.read, say);
   const int64_t count = images->count();

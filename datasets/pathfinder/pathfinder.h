@@ -55,6 +55,8 @@ struct TaskOptions {
   ReadOptions read = {};
   Split split = Split::arena;
   uint64_t seed = 0;  ///< of the shuffled split
+  /// The command that makes the images, for the Error where there are none.
+  std::string make = "./run data make pathfinder";
 };
 
 /// What a model must know of the data, without them.

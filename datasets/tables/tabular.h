@@ -138,6 +138,8 @@ class TableLoader {
   TableBatch next();
   Position position() const { return position_; }
   void restore(Position position);
+  /// Goes to the batch that comes after so many steps from the beginning.
+  void go_to(int64_t step) { restore({step / steps_per_epoch(), step % steps_per_epoch()}); }
 
  private:
   const TableSplit& split_;

@@ -22,6 +22,12 @@ std::string reason(int error) {
     case EACCES:
     case EPERM:
       return text + "; check the permissions of the file and its folder";
+    case ENOTDIR:
+      return text + "; what stands for a folder in the path is a file: check the path";
+    case ENAMETOOLONG:
+      return text + "; choose a shorter name";
+    case ELOOP:
+      return text + "; a symbolic link leads back to itself: remove it";
     case EROFS:
       return text + "; choose a folder that can be written to";
     case ENOSPC:
@@ -50,6 +56,17 @@ void fail_for(int error, const std::string& message) {
       throw DiskError(message);
     default:
       throw Error(message);
+  }
+}
+
+void with_named_files(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::string names = error.path1().empty() ? "a folder" : error.path1().string();
+    if (!error.path2().empty()) names += " and " + error.path2().string();
+    const int number = error.code().value();
+    fail_for(number, fmt::format("{}: cannot be used: {}", names, reason(number)));
   }
 }
 

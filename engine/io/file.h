@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -25,6 +26,9 @@ class DiskError : public Error {
 
 /// Throws the message, as a DiskError if the errno comes from a disk, such as ENOSPC, and otherwise as an Error.
 [[noreturn]] void fail_for(int error, const std::string& message);
+
+/// Runs `body`. What std::filesystem throws there becomes such an Error, with the path, the reason and what to do.
+void with_named_files(const std::function<void()>& body);
 
 /// Opens a file that programs keep for themselves, with these flags of open(2). An Error where it is a link or has
 /// several names, as writing would then change a file elsewhere, and where it is a pipe or the like. -1 with errno

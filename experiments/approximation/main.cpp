@@ -49,18 +49,27 @@ struct Config {
     f("repeats", repeats, "number of draws of which each point is the mean; with --pretrained of texts")
         .at_least(1)
         .at_most(10000);
-    f("qkv", qkv, "safetensors file with Q, K, V (batch, heads, length, dim) for spectral, instead of random ones");
-    f("pretrained", pretrained, "folder of a BERT, with its tokenizer, for spectral: the Q, K, V of all its heads");
-    f("text", text, "files, folders and archives of text for --pretrained, with commas between them");
+    const auto is_spectral = [this] { return run.task == "spectral"; };
+    f("qkv", qkv, "safetensors file with Q, K, V (batch, heads, length, dim), instead of random ones")
+        .only("with --task=spectral", is_spectral);
+    f("pretrained", pretrained, "folder of a BERT, with its tokenizer: the Q, K, V of all its heads")
+        .only("with --task=spectral", is_spectral);
+    f("text", text, "files, folders and archives of text that it reads, with commas between them")
+        .only("with --pretrained", [this] { return !pretrained.empty(); });
   }
 };
 
 /// Mean and deviation over `repeats` draws. Draw r has the same generator in every measurement, and so the same inputs.
-Spread repeated(const Config& config, const std::function<double(Generator&)>& measure) {
+/// An Error begins with `what`.
+Spread repeated(const Config& config, const std::string& what, const std::function<double(Generator&)>& measure) {
   std::vector<double> values;
   for (int64_t r = 0; r < config.repeats; ++r) {
     Generator generator = Generator(config.run.seed).fork(static_cast<uint64_t>(r));
-    values.push_back(measure(generator));
+    try {
+      values.push_back(measure(generator));
+    } catch (const Error& error) {
+      fail("{}: {}", what, error.what());
+    }
   }
   return spread_of(values);
 }
@@ -127,7 +136,8 @@ Measured features(const Config& config, Log& log) {
       for (const int64_t M : config.features) {
         const MechanismOptions options(mechanism, {{"features", M}, {"coupling", coupling}});
         const Spread error =
-            repeated(config, [&](Generator& g) { return output_error(options, config.length, config.dim, scale, g); });
+            repeated(config, fmt::format("deviation {}, {}, M = {}", scale, label, M),
+                     [&](Generator& g) { return output_error(options, config.length, config.dim, scale, g); });
         curve.points.emplace_back(M, std::log10(error.mean));
         row.push_back(fmt::format("{:.1e} ± {:.0e}", error.mean, error.deviation));
         means.back().push_back(error.mean);
@@ -168,7 +178,7 @@ Measured through_layers(const Config& config, Log& log) {
     for (int64_t layer = 1; layer <= config.layers; ++layer) table.head.push_back(std::to_string(layer));
     for (const int64_t M : config.features) {
       std::vector<double> sums(static_cast<size_t>(config.layers), 0);
-      repeated(config, [&](Generator& g) {
+      repeated(config, fmt::format("M = {}", M), [&](Generator& g) {
         const std::vector<double> errors = layered_errors({"performer", {{"features", M}}},
                                                           {.length = config.length,
                                                            .dim = config.dim,
@@ -266,7 +276,8 @@ Measured spectral(const Config& config, Log& log) {
         std::vector<std::string> row = {method};
         for (const int64_t M : config.features) {
           const Spread error =
-              repeated(config, [&](Generator& g) { return spectral_error(method, M, drawn(length, scale, g), g); });
+              repeated(config, fmt::format("L = {}, {}, {}, M = {}", length, source, method, M),
+                       [&](Generator& g) { return spectral_error(method, M, drawn(length, scale, g), g); });
           curve.points.emplace_back(M, std::log10(error.mean));
           row.push_back(fmt::format("{:.3f} ± {:.3f}", error.mean, error.deviation));
         }
@@ -289,7 +300,6 @@ void run(Config& config, Session& session) {
     if (std::find(names.begin(), names.end(), method) != names.end()) continue;
     fail("--methods: there is no '{}'{}", method, valid_names(method, names));
   }
-  if (task != "spectral" && !config.pretrained.empty()) fail("--pretrained: that is for --task=spectral");
   const Measured measured = task == "regions"    ? regions()
                             : task == "features" ? features(config, session.log)
                             : task == "layers"   ? through_layers(config, session.log)

@@ -22,6 +22,14 @@ Tensor attend(MechanismOptions options, const Tensor& Q, const Tensor& K, const 
   return mechanism->forward(Q, K, V, {}, context).value();
 }
 
+/// A measured error, or what it comes of. If that is no finite number, this is an Error.
+double checked(double error) {
+  if (!std::isfinite(error)) {
+    fail("the error is no finite number: queries and keys are too large; take smaller ones, by --scales");
+  }
+  return error;
+}
+
 /// O = A~ V / A~ 1 with A~ = B (S^T B S)^+ B of the matrix B = exp(x y^T / sqrt D) of queries and keys together.
 Tensor nystrom_softmax(const Tensor& Q, const Tensor& K, const Tensor& V, int64_t landmarks, Generator& generator) {
   const double scale = std::pow(static_cast<double>(Q.size(-1)), -0.25);
@@ -67,7 +75,7 @@ double output_error(const MechanismOptions& mechanism, int64_t length, int64_t d
   const Tensor Q = random(scale);
   const Tensor K = random(scale);
   const Tensor V = random(1);
-  return mean(square(attend(mechanism, Q, K, V, generator) - attend("softmax", Q, K, V, generator))).item();
+  return checked(mean(square(attend(mechanism, Q, K, V, generator) - attend("softmax", Q, K, V, generator))).item());
 }
 
 std::vector<double> layered_errors(const MechanismOptions& mechanism, const Stack& stack, Generator& generator) {
@@ -94,7 +102,7 @@ std::vector<double> layered_errors(const MechanismOptions& mechanism, const Stac
     x = block(x, mechanism);
     y = block(y, "softmax");
     const Tensor distance = sqrt(sum(square(x - y), {2}));
-    errors.push_back(mean(distance / sqrt(sum(square(y), {2}))).item());
+    errors.push_back(checked(mean(distance / sqrt(sum(square(y), {2}))).item()));
   }
   return errors;
 }
@@ -102,15 +110,17 @@ std::vector<double> layered_errors(const MechanismOptions& mechanism, const Stac
 double spectral_error(const std::string& method, int64_t features, const AttentionInputs& inputs,
                       Generator& generator) {
   const auto& [Q, K, V] = inputs;
+  const auto norm = [](const Tensor& x) {
+    checked(sum(square(x)).item());
+    return svd(x.reshape({x.size(2), x.size(3)})).s.to_vector<double>().front();
+  };
   const Tensor exact = attend("softmax", Q, K, V, generator);
+  const double whole = norm(exact);
   const Tensor found = method == "nystrom"
                            ? nystrom_softmax(Q, K, V, features, generator)
                            : attend(MechanismOptions(method).set_known({{"features", features}, {"convolution", 0}}), Q,
                                     K, V, generator);
-  const auto norm = [](const Tensor& x) {
-    return svd(x.reshape({x.size(2), x.size(3)})).s.to_vector<double>().front();
-  };
-  return norm(found - exact) / norm(exact);
+  return norm(found - exact) / whole;
 }
 
 }  // namespace bochner

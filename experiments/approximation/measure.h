@@ -1,4 +1,5 @@
-// Measures the errors of attention by features or landmarks against exact attention.
+// Measures the errors of attention by features or landmarks against exact attention. Where queries and keys are so
+// large that an error is no finite number, that is an Error.
 #pragma once
 
 #include <string>

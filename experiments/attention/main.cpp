@@ -31,9 +31,11 @@ struct Config {
     f("list", list, "print a table of all mechanisms").of_invocation();
     f("show", show, "print equation, shapes and options of this mechanism").of_invocation();
     f("io", io, "safetensors file with Q, K, V and maybe mask, dO and parameters; the result goes to --out");
-    f("matrix", matrix, "with --io: also write the attention matrix A, found with one-hot values");
-    f("causal", causal, "with --io: token i sees tokens 0 to i");
-    f("training", training, "with --io: run as in a training step, with batch statistics, noise and dropout");
+    const auto computes = [this] { return !io.empty(); };
+    f("matrix", matrix, "also write the attention matrix A, found with one-hot values").only("with --io", computes);
+    f("causal", causal, "token i sees tokens 0 to i").only("with --io", computes);
+    f("training", training, "run as in a training step, with batch statistics, noise and dropout")
+        .only("with --io", computes);
     f.group("mechanism", mechanism);
   }
 };
@@ -99,10 +101,9 @@ void run(Config& config, Session& session) {
 }  // namespace bochner
 
 int main(int argc, char** argv) {
-  return bochner::main_of<bochner::Config>(
-      {.name = "attention",
-       .summary = "Every attention of the registry, on your own tensors",
-       .resources = bochner::embedded_resources(),
-       .unused = {"steps", "batch", "seeds", "resume", "init", "bench", "checkpoint-every"}},
-      argc, argv, bochner::run);
+  return bochner::main_of<bochner::Config>({.name = "attention",
+                                            .summary = "Every attention of the registry, on your own tensors",
+                                            .resources = bochner::embedded_resources(),
+                                            .unused = bochner::options_of_training({"steps", "batch"})},
+                                           argc, argv, bochner::run);
 }

@@ -28,7 +28,9 @@ struct Config {
     f("io", io, "safetensors file with input_ids, or pixel_values; the result goes to --out");
     f("export", exported, "folder into which the model is written again, for transformers");
     f("blocks", blocks, "blocks whose attention is --attention, the others have softmax, as 8-11 or 0,2; empty: all");
-    f("training", training, "with --io: run as in a training step, with dropout");
+    f("training", training, "run as in a training step, with dropout").only("with --io", [this] {
+      return !io.empty();
+    });
     f.group("mechanism", mechanism);
     f.then([this](const Fields& fields) { take_attention_of(pretrained, fields, run.attention); });
   }
@@ -70,10 +72,9 @@ void run(Config& config, Session& session) {
 }  // namespace bochner
 
 int main(int argc, char** argv) {
-  return bochner::main_of<bochner::Config>(
-      {.name = "bert",
-       .summary = "Pretrained BERT and ViT, on your own inputs",
-       .resources = bochner::embedded_resources(),
-       .unused = {"steps", "batch", "seeds", "resume", "init", "bench", "checkpoint-every"}},
-      argc, argv, bochner::run);
+  return bochner::main_of<bochner::Config>({.name = "bert",
+                                            .summary = "Pretrained BERT and ViT, on your own inputs",
+                                            .resources = bochner::embedded_resources(),
+                                            .unused = bochner::options_of_training({"steps", "batch"})},
+                                           argc, argv, bochner::run);
 }

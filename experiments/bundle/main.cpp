@@ -9,7 +9,9 @@
 #include "engine/io/file.h"
 #include "engine/ops/index.h"
 #include "engine/ops/sort.h"
+#include "experiments/common/config/ini.h"
 #include "experiments/common/report/figures.h"
+#include "experiments/common/report/spread.h"
 #include "experiments/common/run/run.h"
 #include "experiments/common/run/state.h"
 #include "experiments/learners/rows/mnist.h"
@@ -53,14 +55,10 @@ struct Trained {
   std::unique_ptr<Mlp> network;
 };
 
-/// The value of a line `name = value` at the top of an INI file.
-std::string top_value(std::string_view ini, const std::string& name) {
-  for (size_t begin = 0; begin < ini.size();) {
-    const size_t end = std::min(ini.find('\n', begin), ini.size());
-    const std::string_view line = ini.substr(begin, end - begin);
-    if (line.starts_with("[")) break;
-    if (line.starts_with(name + " = ")) return std::string(line.substr(name.size() + 3));
-    begin = end + 1;
+/// Empty if no entry has the name.
+std::string value_of(const std::vector<IniEntry>& entries, const std::string& name) {
+  for (const IniEntry& entry : entries) {
+    if (entry.name == name) return entry.value;
   }
   return {};
 }
@@ -80,7 +78,7 @@ Trained trained_of(rows::Config& of, const std::string& experiment, const std::s
   const MlpOptions options =
       rows::mlp_options(of.model, of.run.attention, result.data.train.features.size(1), result.data.classes);
   result.network = std::make_unique<Mlp>(Slot{}, options, init);
-  load_module(*result.network, State::load(folder / "checkpoint-best"));
+  load_module(*result.network, State::load(folder / kCheckpointBest));
   return result;
 }
 
@@ -88,9 +86,10 @@ Trained trained(const Config& config, Log& log) {
   const std::filesystem::path folder = config.run.data;
   if (config.run.data.empty()) fail("bundle: no run is given; name its folder with --data=runs/uci/NAME");
   if (!holds_run(folder)) fail("bundle: {} holds no run; train one with ./run uci or ./run mnist", folder.string());
-  const std::vector<std::byte> ini = read_file(folder / "config.ini");
-  const std::string experiment = top_value(text_of(ini), "experiment");
-  const std::string protocol = top_value(text_of(ini), "preset");
+  const std::vector<std::byte> text = read_file(folder / "config.ini");
+  const std::vector<IniEntry> ini = parse_ini(text_of(text), (folder / "config.ini").string());
+  const std::string experiment = value_of(ini, "experiment");
+  const std::string protocol = value_of(ini, "preset");
   uci_experiment::Config uci;
   mnist::Config mnist;
   const std::map<std::string, rows::Config*> known = {{"uci", &uci}, {"mnist", &mnist}};
@@ -154,11 +153,7 @@ void race(std::vector<Candidate>& candidates, const Config& config, const TableS
         if (round >= 0) times[i].push_back(taken.count());
       }
     }
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      const auto middle = times[i].begin() + static_cast<int64_t>(times[i].size() / 2);
-      std::nth_element(times[i].begin(), middle, times[i].end());
-      candidates[i].milliseconds.push_back(*middle);
-    }
+    for (size_t i = 0; i < candidates.size(); ++i) candidates[i].milliseconds.push_back(quantile(times[i], 0.5));
   }
 }
 
@@ -176,14 +171,10 @@ void run(Config& config, Session& session) {
   const Mlp& network = *run.network;
   Generator unused(0);
   Context context{unused, false};
-  int64_t bytes = 0;
-  for (const auto& [name, tensor] : run.network->state()) {
-    bytes += tensor.size() * static_cast<int64_t>(size_of(tensor.dtype()));
-  }
   std::vector<std::unique_ptr<Bundle>> bundles;
   std::vector<Candidate> candidates;
-  candidates.push_back(
-      {"as trained", [&](const Tensor& x) { return network.forward(x, context).value(); }, network.flops(), bytes});
+  candidates.push_back({"as trained", [&](const Tensor& x) { return network.forward(x, context).value(); },
+                        network.flops(), run.network->bytes()});
   const auto add = [&](const std::string& name, std::unique_ptr<Bundle> bundle) {
     Bundle* const tail = bundle.get();
     candidates.push_back({name, [&network, tail](const Tensor& x) { return network.forward_bundled(x, *tail).value(); },

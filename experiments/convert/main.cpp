@@ -6,8 +6,10 @@
 #include "datasets/glue/tables.h"
 #include "engine/io/file.h"
 #include "experiments/common/program/build_info.h"
+#include "experiments/common/program/interrupt.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/report/table.h"
+#include "experiments/common/run/run_folder.h"
 #include "experiments/common/run/tensor_file.h"
 #include "experiments/convert/distillation.h"
 #include "experiments/convert/texts.h"
@@ -90,7 +92,9 @@ void train(convert::Distillation& distillation, convert::Batches& texts, const C
   for (int64_t step = 0; step < config.run.steps; ++step) {
     if (two_parts && step == config.run.steps / 2) distillation.fit(convert::Match::states);
     const double loss = distillation.step(texts.next(), schedule.rate(step));
-    if (!std::isfinite(loss)) fail("step {}: the loss is {}; a smaller --rate may help", step, loss);
+    if (!std::isfinite(loss)) {
+      throw RunFailure(fmt::format("the loss of step {} is {}; try a smaller --rate", step + 1, loss));
+    }
     sum += loss;
     ++count;
     if ((step + 1) % std::max<int64_t>(1, config.run.steps / 10) == 0) {
@@ -133,6 +137,7 @@ void run(Config& config, Session& session) {
   if (config.pretrained.empty()) fail("--pretrained: name the folder of a BERT, with its tokenizer");
   require_other_folder("to", config.to, config.pretrained);
   if (config.to.empty()) fail("--to: name the folder to write the converted model into");
+  require_writable(config.to, "to");
   if (config.text.empty() == (config.text_of == kNone)) {
     fail("name text to learn from: either files by --text, or a task of GLUE by --text-of");
   }
@@ -180,7 +185,7 @@ int main(int argc, char** argv) {
        .summary = "Conversion of a pretrained BERT from softmax to another attention",
        .resources = bochner::embedded_resources(),
        .stores_bf16 = true,
-       .unused = {"seeds", "resume", "init", "bench", "checkpoint-every", "seconds", "accumulate"},
+       .unused = bochner::options_of_training({"out"}),
        .of_one = {"to"}},
       argc, argv, bochner::run);
 }

@@ -13,6 +13,7 @@
 #include "engine/io/png.h"
 #include "engine/nearest.h"
 #include "engine/parallel.h"
+#include "experiments/common/config/command_line.h"
 #include "experiments/common/config/config.h"
 #include "experiments/common/program/program.h"
 

@@ -56,7 +56,7 @@ struct Config {
     f("limit-seconds", limit_seconds, "a mechanism stops after a pass that took longer than this").above(0);
     f("budget-seconds", budget_seconds, "a mechanism stops if it would take longer than this in all; 0: no limit")
         .at_least(0);
-    f("causal", causal, "task attention: token i sees tokens 0 to i");
+    f("causal", causal, "token i sees tokens 0 to i").only("with --task=attention", [this] { return !is_model(); });
     f.group("mechanism", mechanism);
   }
 
@@ -291,7 +291,6 @@ void run(Config& config, Session& session) {
   if (config.head_dim == 0 && config.dim % config.heads != 0) {
     fail("efficiency: {} heads do not divide {}; see --head-dim", config.heads, config.dim);
   }
-  if (config.causal && config.is_model()) fail("efficiency: --causal is of --task attention");
   const std::vector<Method> methods = methods_of(config);
   const std::string load = machine_load();
   std::vector<Row> rows;

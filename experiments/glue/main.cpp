@@ -23,6 +23,7 @@ void run(glue::Config& config, Session& session) {
   config.model.check_top(glue::bert_options(config, 2).layers);  // before any data are read
   const Say say = messages_to(session.log).say;
   if (!config.exported.empty()) return glue::export_run(config, say);
+  require_places(session);
   if (!std::filesystem::exists(config.run.data)) fail("--data: there is no folder {}", config.run.data);
   const glue::GlueTask& task = task_named(config.tasks, config.run.task);
   const auto texts = std::make_shared<const glue::Texts>(task.load(config.run, messages_to(session.log)));

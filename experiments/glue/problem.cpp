@@ -65,7 +65,7 @@ Examples TextFeed::next() {
 }
 
 void TextFeed::go_to(int64_t step) {
-  loader_.restore({step / loader_.steps_per_epoch(), step % loader_.steps_per_epoch()});
+  loader_.go_to(step);
 }
 
 BertOptions bert_options(const Config& config, int64_t outputs) {
@@ -132,6 +132,7 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
     problem.objective = std::make_shared<Classification>("labels", texts->corpus->classes);
   }
   problem.remarks = texts->remarks;
+  problem.only_set = "dev";
   problem.metrics = metrics_named(task.metrics, texts->outputs());
   problem.groups = rules_of(method_of(config.model), config.model, *bert);
   keep_frozen(problem.base, problem.groups);

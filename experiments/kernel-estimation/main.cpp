@@ -2,7 +2,6 @@
 // number of random projections, and its growth with the depth of a bundled network (Appendix B).
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops/unary.h"
@@ -10,6 +9,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "experiments/common/report/figures.h"
+#include "experiments/common/report/spread.h"
 #include "layers/snnk/arc_cosine.h"
 #include "layers/snnk/bundle.h"
 #include "layers/snnk/universal.h"
@@ -65,18 +65,17 @@ Tensor entries(int64_t dim, Generator& generator) {
 template <class Estimate>
 Point measure(const Config& config, const std::string& series, int64_t projections, double exact,
               const Estimate& estimate) {
-  double total = 0;
-  double squares = 0;
+  std::vector<double> errors;
   for (int64_t i = 0; i < config.instantiations; ++i) {
     Generator generator = Generator(config.run.seed).fork(kMapStream).fork(static_cast<uint64_t>(projections));
     generator = generator.fork(static_cast<uint64_t>(i));
-    const double error = std::abs(estimate(generator) / exact - 1);
-    total += error;
-    squares += error * error;
+    errors.push_back(std::abs(estimate(generator) / exact - 1));
   }
-  const auto n = static_cast<double>(config.instantiations);
-  const double deviation = std::sqrt(std::max(0.0, (squares - total * total / n) / (n - 1)));
-  return {series, projections, total / n, deviation, std::nan("")};
+  const Spread spread = spread_of(errors);
+  if (!std::isfinite(spread.mean)) {
+    fail("{}, {} projections: the relative error is no finite number; take a smaller --bias", series, projections);
+  }
+  return {series, projections, spread.mean, spread.deviation, std::nan("")};
 }
 
 std::vector<Point> layer(const Config& config, Log& log) {

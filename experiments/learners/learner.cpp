@@ -72,7 +72,6 @@ Generator stream_of(uint64_t seed, Stream stream) { return Generator(seed).fork(
 TrainPlan plan_by(const Metric& metric, const RunOptions& run, const OptimConfig& optim) {
   TrainPlan plan{.steps = run.steps, .evaluate_every = optim.evaluate_every};
   plan.best_by = metric.name;
-  plan.higher_is_better = metric.higher_is_better;
   return plan;
 }
 

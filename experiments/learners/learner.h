@@ -48,6 +48,7 @@ struct Problem {
   std::function<std::vector<Baseline>()> baselines = {};
   std::vector<std::string> inputs = {};   ///< their names, where they have some
   std::vector<std::string> remarks = {};  ///< on the data, to stand beside every number
+  std::string only_set = {};              ///< Trainable::only_set
   /// Files of answers, with the examples that each is of. Empty: predictions.tsv, of the test split.
   struct Asked {
     std::string file;
@@ -110,6 +111,7 @@ class Learner final : public Trainable {
   std::vector<Baseline> baselines() override;
   std::vector<std::string> inputs() override { return problem_.inputs; }
   std::vector<std::string> remarks() override { return problem_.remarks; }
+  std::string only_set() override { return problem_.only_set; }
   double waited() override { return waited_; }
   Blame blame(int64_t step) override;
   void share(Communicator& comm) override;

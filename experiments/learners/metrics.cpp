@@ -48,11 +48,10 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
 
 const std::vector<Metric>& all_metrics() {
   static const std::vector<Metric> all = {
-      {.name = "loss", .of = [](const Answers& a) { return a.loss_sum / a.terms; }, .higher_is_better = false},
+      {.name = "loss", .of = [](const Answers& a) { return a.loss_sum / a.terms; }},
       {.name = "accuracy", .of = [](const Answers& a) { return accuracy(a.guesses, a.labels); }},
       {.name = "perplexity",
-       .of = [](const Answers& a) { return std::exp(a.nats / static_cast<double>(a.labels.size())); },
-       .higher_is_better = false},
+       .of = [](const Answers& a) { return std::exp(a.nats / static_cast<double>(a.labels.size())); }},
       {.name = "next-sentence", .of = [](const Answers& a) { return accuracy(a.next_guesses, a.next_labels); }},
       {.name = "f1", .of = [](const Answers& a) { return f1_score(a.guesses, a.labels); }, .of_two_classes = true},
       {.name = "mcc", .of = [](const Answers& a) { return matthews_correlation(a.guesses, a.labels); }},

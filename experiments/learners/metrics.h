@@ -30,7 +30,6 @@ struct Answers {
 struct Metric {
   std::string name;
   std::function<double(const Answers&)> of;
-  bool higher_is_better = true;
   bool of_two_classes = false;  ///< defined for two classes only
 };
 

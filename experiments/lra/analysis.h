@@ -1,4 +1,4 @@
-// --analyse RUN: what the papers say about a trained model, computed from the best model of a finished run. The numbers
+// --analyse RUN: what the papers say about a trained model, computed from the best model of a run. The numbers
 // go into analysis.json beside its results, figures and tables into analysis.html.
 #pragma once
 

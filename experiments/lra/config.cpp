@@ -9,7 +9,7 @@ namespace bochner::lra {
 Config::Config() {
   run.tasks = names_of(tasks);
   run.task = run.tasks.front();
-  run.attentions = sequence::mechanism_names();
+  run.attentions = attention_names();
   run.attention = "performer";
   run.steps = 5000;
   run.batch = 32;
@@ -31,7 +31,10 @@ void Config::fields(Fields& f) {
   f("table", table,
     "print finished runs in these folders and below as the papers' tables, tasks against mechanisms; trains nothing")
       .command_line_only();
-  f("format", format, "of --table").one_of({"markdown", "latex", "html"}).command_line_only();
+  f("format", format, "of the tables")
+      .one_of({"markdown", "latex", "html"})
+      .only("with --table", [this] { return !table.empty(); })
+      .command_line_only();
   f("record", record,
     "make --steps steps and write into this safetensors file what another implementation needs to repeat them: the "
     "initial weights, and each step's batch and loss; makes no run folder")

@@ -58,6 +58,7 @@ void run(lra::Config& config, Session& session) {
   if (!config.analyse.empty()) return lra::analyse(config, session);
   const lra::ArenaTask task = task_of(config);
   check(config, task.about(config.run));
+  if (config.record.empty()) require_places(session);
   const TaskData data = data_of(config, task, session.log);
   if (!config.record.empty()) return record_steps(config, data, task, session);
   train_runs(session, plan_by(metrics_named({best_by(config, task)})[0], config.run, config.optim),
@@ -75,6 +76,7 @@ int main(int argc, char** argv) {
        .summary = "Long Range Arena: classification of long sequences, with any attention of the registry",
        .resources = bochner::embedded_resources(),
        .stores_bf16 = true,
+       .refused = {},
        .of_run = {"analyse"},
        .of_one = {"record"}},
       static_cast<int>(words.size()), words.data(), run);

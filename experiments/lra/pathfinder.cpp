@@ -38,11 +38,15 @@ struct PathfinderConfig {
   }
 
   pathfinder::TaskOptions options(const RunOptions& run) const {
-    const std::filesystem::path below = pathfinder::folder_of(size, pathfinder::dashes_of(size, difficulty));
+    const int64_t dashes = pathfinder::dashes_of(size, difficulty);
+    pathfinder::check({.size = size, .dashes = dashes});
+    const std::filesystem::path below = pathfinder::folder_of(size, dashes);
     return {.folder = std::filesystem::path(run.data) / below,
             .read = {.size = size, .partial = partial},
             .split = pathfinder::split_named(split),
-            .seed = split_seed};
+            .seed = split_seed,
+            .make = fmt::format("./run data make pathfinder --size={} --difficulty={} --data={}", size, difficulty,
+                                run.data)};
   }
   Task about(const RunOptions& run) const {
     Task task = pathfinder::task(options(run));

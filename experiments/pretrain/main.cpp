@@ -12,6 +12,7 @@ using namespace bochner;  // NOLINT: a program, not a header
 void run(pretrain::Config& config, Session& session) {
   const text::TokenCacheOptions texts = config.texts();
   config.optim.schedule_of(config.run.steps);
+  require_places(session);
   const auto say = messages_to(session.log).say;
   const std::filesystem::path folder =
       config.cache.empty() ? std::filesystem::path(config.run.data) / "tokens" : std::filesystem::path(config.cache);

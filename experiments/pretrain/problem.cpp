@@ -69,7 +69,7 @@ Examples PieceFeed::next() {
 }
 
 void PieceFeed::go_to(int64_t step) {
-  loader_.restore({step / steps_per_epoch(), step % steps_per_epoch()});
+  loader_.go_to(step);
   step_ = step;
 }
 
@@ -132,7 +132,7 @@ Problem problem_of(const Config& config, const text::TokenCache& cache,
 
 void save_model(const Config& config, const text::TokenCache& cache, const std::filesystem::path& run) {
   const std::shared_ptr<Bert> bert = new_bert(config, cache);
-  load_module(*bert, State::load(run / "checkpoint-best"));
+  load_module(*bert, State::load(run / kCheckpointBest));
   const std::filesystem::path folder = run / "model";
   save_pretrained(*bert, folder, config.pretrained, Reader::own);
   if (!config.pretrained.empty()) return;

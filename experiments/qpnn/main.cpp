@@ -130,7 +130,7 @@ ReportFigure drawn(Config& config, const RunRecord& record) {
   const auto model =
       coordinates::siren_of(config.run, coordinates::siren_options(config.model, config.run.attention, "tanh", 2));
   config.run.seed = before;
-  load_module(*model, State::load(record.folder / "checkpoint-best"));
+  load_module(*model, State::load(record.folder / kCheckpointBest));
   const System system = config.system();
   Tensor x = Tensor::empty({kPicture * kPicture, 2}, DType::f64);
   for (int64_t i = 0; i < x.size(0); ++i) {
@@ -172,7 +172,9 @@ void run(Config& config, Session& session) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return bochner::main_of<Config>(
-      {"qpnn", "Potentials of quantum systems, learned from their wavefunctions", bochner::embedded_resources()}, argc,
-      argv, run);
+  return bochner::main_of<Config>({.name = "qpnn",
+                                   .summary = "Potentials of quantum systems, learned from their wavefunctions",
+                                   .resources = bochner::embedded_resources(),
+                                   .refused = {"sequence-shards", "accumulate", "shards"}},
+                                  argc, argv, run);
 }

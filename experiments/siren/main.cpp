@@ -93,7 +93,7 @@ Tensor lengths(const Tensor& gradient) { return sqrt(sum(gradient * gradient, {2
 ReportFigure drawn(const Config& config, const Picture& picture, const RunRecord& record) {
   const auto model =
       coordinates::siren_of(config.run, coordinates::siren_options(config.model, config.run.attention, "sin", 2));
-  load_module(*model, State::load(record.folder / "checkpoint-best"));
+  load_module(*model, State::load(record.folder / kCheckpointBest));
   const Shape shape = picture.values.shape();
   const FieldDerivatives found = coordinates::derivatives(*model, picture.coordinates());
   const Tensor slopes = lengths(picture.gradient);
@@ -117,6 +117,7 @@ ReportFigure drawn(const Config& config, const Picture& picture, const RunRecord
 }
 
 void run(Config& config, Session& session) {
+  require_places(session);
   const Picture picture = config.picture();
   session.log.info("{}: {} x {} pixels", config.run.data, picture.height(), picture.width());
   session.draw = [&](const RunRecord& record) { return std::vector{drawn(config, picture, record)}; };

@@ -30,9 +30,13 @@ struct Config {
   Config();
   void fields(Fields& f);
 
-  /// Uses the task's share of relevant positions if none is set.
+  /// With the task's share of relevant positions.
   GeneratorOptions generator() const;
   EncoderOptions encoder() const;
+
+ private:
+  /// A share that is set by itself becomes the task.
+  void name_task(bool given);
 };
 
 }  // namespace bochner::sparsity

@@ -54,6 +54,7 @@ void check_model(const Config& config) {
 
 void run(Config& config, Session& session) {
   check_model(config);
+  require_places(session);
   const GeneratorOptions pairs = config.generator();
   session.log.info("sparsity: making {} + {} + {} sequences of {}, of which a share of {} counts", pairs.train,
                    pairs.valid, pairs.test, pairs.length, pairs.relevant);
@@ -68,6 +69,7 @@ int main(int argc, char** argv) {
   bochner::Experiment experiment{"sparsity", "Sums over the positions that count: kernel attention and sparsity",
                                  bochner::embedded_resources()};
   experiment.stores_bf16 = true;
+  experiment.refused = {};
   experiment.derived = [](const bochner::RunRecord& run) { return crossings(run); };
   experiment.figures = [papers = bochner::PaperTable::parse(experiment.resources.paper)](
                            const std::vector<bochner::RunRecord>& runs) { return figures(runs, papers); };

@@ -1,5 +1,6 @@
 // `tokenize`: see README.md.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 
@@ -7,6 +8,7 @@
 #include "engine/error.h"
 #include "engine/io/file.h"
 #include "engine/io/lines.h"
+#include "experiments/common/config/command_line.h"
 #include "experiments/common/config/config.h"
 #include "experiments/common/program/build_info.h"
 #include "experiments/common/program/program.h"
@@ -34,19 +36,29 @@ struct Options {
 
   void fields(Fields& f) {
     const std::vector<std::string> choices = {"auto", "yes", "no"};
-    f("pretrained", pretrained, "folder of a model, with tokenizer.json or vocab.txt");
-    f("vocab", vocab, "a vocab.txt instead, which may be packed with gzip");
+    const auto trains = [this] { return !train.empty(); };
+    const auto reads = [this] { return train.empty(); };
+    const std::string with = "with --train", without = "without --train";
+    f("pretrained", pretrained, "folder of a model, with tokenizer.json or vocab.txt").only(without, reads);
+    f("vocab", vocab, "a vocab.txt instead, which may be packed with gzip").only(without, reads);
     f("lower-case", lower_case, "auto: as the files say, else yes").one_of(choices);
     f("strip-accents", strip_accents, "auto: as the files say, else where letters become lower-case").one_of(choices);
-    f("special", special, "puts [CLS] and [SEP] around each text");
-    f("special-in-text", special_in_text, "[MASK] within a text is that token; false: a bracket, a word, a bracket");
-    f("longest", longest, "ids of a line at most, the longer text of a pair being cut first; 0: no limit").at_least(0);
-    f("print", print, "what is printed").one_of({"ids", "tokens"});
+    f("special", special, "puts [CLS] and [SEP] around each text").only(without, reads);
+    f("special-in-text", special_in_text, "[MASK] within a text is that token; false: a bracket, a word, a bracket")
+        .only(without, reads);
+    f("longest", longest, "ids of a line at most, the longer text of a pair being cut first; 0: no limit")
+        .at_least(0)
+        .only(without, reads);
+    f("print", print, "what is printed").one_of({"ids", "tokens"}).only(without, reads);
     f("train", train, "text files, from which a vocabulary is made instead; may be packed with gzip");
-    f("to", to, "file of that vocabulary, a vocab.txt");
-    f("size", size, "tokens of that vocabulary at most").at_least(6).at_most(2e6);
-    f("least-count", least_count, "pieces that follow each other less often are not joined").at_least(1);
-    f("characters", characters, "different characters at most; words with others are left out").at_least(1);
+    f("to", to, "file of that vocabulary, a vocab.txt").only(with, trains);
+    f("size", size, "tokens of that vocabulary at most").at_least(6).at_most(2e6).only(with, trains);
+    f("least-count", least_count, "pieces that follow each other less often are not joined")
+        .at_least(1)
+        .only(with, trains);
+    f("characters", characters, "different characters at most; words with others are left out")
+        .at_least(1)
+        .only(with, trains);
     f("help", help, "print this, and stop");
     f("version", version, "print what this program was built from, and stop");
   }
@@ -70,6 +82,9 @@ void train(const Options& options) {
     const auto source = open_unpacked(path);
     Lines lines(*source);
     while (const auto line = lines.next()) training.add(*line);
+  }
+  if (training.words() == 0) {
+    fail("--train={}: no word to make a vocabulary of; name files that hold text", fmt::join(options.train, ","));
   }
   const std::vector<std::string> tokens = training.tokens();
   write_vocabulary(options.to, tokens);

@@ -13,6 +13,7 @@ void run(vit::Config& config, Session& session) {
   config.model.check_top(config.vit_options().layers);  // before any data are read
   const auto say = messages_to(session.log).say;
   if (!config.exported.empty()) return vit::export_run(config, say);
+  require_places(session);
   if (!std::filesystem::exists(config.run.data)) fail("--data: there is no folder {}", config.run.data);
   const vit::ImageTask& task = task_named(config.tasks, config.run.task);
   const auto sets = std::make_shared<const images::ImageSets>(task.load(config.run, messages_to(session.log)));

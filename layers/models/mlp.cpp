@@ -119,9 +119,7 @@ int64_t Mlp::bytes_bundled(Bundle& tail) const {
   for (size_t i = 0; i + 1 < hidden_.size(); ++i) {
     const Layer& layer = hidden_[i];
     Module* module = layer.snnk ? static_cast<Module*>(layer.snnk.get()) : layer.linear.get();
-    for (const auto& [name, tensor] : module->state()) {
-      total += tensor.size() * static_cast<int64_t>(size_of(tensor.dtype()));
-    }
+    total += module->bytes();
   }
   return total;
 }

@@ -141,10 +141,4 @@ int64_t Bundle::flops() const {
   return total;
 }
 
-int64_t Bundle::bytes() {
-  int64_t total = 0;
-  for (const auto& [name, tensor] : state()) total += tensor.size() * static_cast<int64_t>(size_of(tensor.dtype()));
-  return total;
-}
-
 }  // namespace bochner

@@ -50,8 +50,6 @@ class Bundle : public Module {
   int64_t stages() const { return static_cast<int64_t>(stages_.size()); }
   /// Multiplications and additions of one row.
   int64_t flops() const;
-  /// The bytes of W, b and all projections, in their types.
-  int64_t bytes();
 
   Parameter& weight() { return *weight_; }
   /// Null until fit() if no layer after the last features had a bias.

@@ -1,11 +1,13 @@
 #include "datasets/baselines.h"
 
-#include "tests/datasets/testing.h"
+#include <gtest/gtest.h>
+
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
 
-using testing_::message_of;
+using test::message_of;
 
 /// Examples of at most one token; id 0 stands for an empty one.
 PackedDataset<uint8_t> examples(std::initializer_list<std::pair<int, int>> tokens_and_labels) {

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "engine/io/file.h"
 #include "engine/io/gzip.h"
 #include "engine/io/sha256.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/shared_data.h"
 
 namespace bochner {
 namespace {
@@ -32,8 +34,21 @@ TEST(Catalogue, KnowsAPublishedFileByItsName) {
   EXPECT_EQ(sets("my.csv"), Names{});
 }
 
+TEST(Catalogue, ANameThatOthersHaveTooIsExpectedInItsFolderAlone) {
+  const auto expected = [](const char* path) {
+    const std::vector<PublishedFile> files = published_as(path);
+    EXPECT_FALSE(files.empty()) << path;
+    return std::any_of(files.begin(), files.end(), [](const PublishedFile& file) { return file.expected; });
+  };
+  EXPECT_TRUE(expected("data/bert/vocab.txt"));
+  EXPECT_FALSE(expected("runs/mine/model/vocab.txt"));
+  EXPECT_TRUE(expected("data/glue/SST-2/train.tsv"));
+  EXPECT_FALSE(expected("mine/train.tsv"));
+  EXPECT_TRUE(expected("elsewhere/adult.data"));
+}
+
 TEST(Catalogue, AFileIsRightPlainOrPacked) {
-  const testing_::Folder folder;
+  const test::TemporaryFolder folder;
   const std::string text = "a\tb\n1\t2\n";
   const KnownFile file = {"set/table.tsv", static_cast<int64_t>(text.size()), sha256(text)};
   const std::filesystem::path plain = folder.path() / file.path;
@@ -50,7 +65,7 @@ TEST(Catalogue, AFileIsRightPlainOrPacked) {
 }
 
 TEST(Catalogue, TellsWhatIsWrong) {
-  const testing_::Folder folder;
+  const test::TemporaryFolder folder;
   const std::string text(1000, 'x');
   const KnownFile file = {"x", 1000, sha256(text)};
   const auto what = [&](const std::string& bytes) {
@@ -82,7 +97,7 @@ TEST(Catalogue, NamesEveryFileOnceWithAHashThatCanBe) {
 }
 
 TEST(Catalogue, KnowsThePublishedFiles) {
-  const std::filesystem::path folder = testing_::shared_data(".");
+  const std::filesystem::path folder = test::shared_data(".");
   if (folder.empty()) GTEST_SKIP() << "no real data beside the sources";
   for (const KnownSet& set : known_sets()) {
     for (const KnownFile& file : set.files) {

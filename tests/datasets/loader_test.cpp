@@ -1,16 +1,18 @@
 #include "datasets/loader.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <numeric>
 #include <set>
 
 #include "engine/parallel.h"
-#include "tests/datasets/testing.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
 
-using testing_::message_of;
+using test::message_of;
 
 /// Example i has tokens 1, 2, ..., length and label i % 3.
 std::shared_ptr<const PackedDataset<uint8_t>> counting(std::vector<int> lengths, int sequences = 1) {

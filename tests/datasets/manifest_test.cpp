@@ -1,19 +1,22 @@
 #include "datasets/manifest.h"
 
+#include <gtest/gtest.h>
+
 #include <sys/stat.h>
 
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
 
-using testing_::Folder;
-using testing_::message_of;
+using test::message_of;
+using test::TemporaryFolder;
 
 const std::string kHash(64, 'a');
 
 TEST(Manifest, ReadsWhatItWrote) {
-  const Folder folder;
+  const TemporaryFolder folder;
   EXPECT_FALSE(has_manifest(folder.path()));
   const Manifest manifest = {
       "listops", {{"seed", "7"}, {"odd \"name\"", "\n"}}, {{"a.tsv", 12, 3, kHash}, {"b", 0, 0, kHash}}};
@@ -23,7 +26,7 @@ TEST(Manifest, ReadsWhatItWrote) {
 }
 
 TEST(Manifest, TellsWhatBecameOfAFile) {
-  const Folder folder;
+  const TemporaryFolder folder;
   folder.put("abc", "abc");
   const ManifestFile file = {"abc", 3, 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"};
   EXPECT_EQ(state_of(folder.path(), file), FileState::right);
@@ -42,7 +45,7 @@ TEST(Manifest, TellsWhatBecameOfAFile) {
 }
 
 TEST(Manifest, BadFilesAreErrorsThatNameIt) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string good = R"({"name": "a", "bytes": 1, "rows": 1, "sha256": ")" + kHash + "\"}";
   const auto with = [](const std::string& files) {
     return R"({"dataset": "d", "options": {}, "files": [)" + files + "]}";

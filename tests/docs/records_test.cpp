@@ -2,12 +2,11 @@
 // the pages themselves.)
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <functional>
 
 #include "tests/docs/documents.h"
+#include "tests/files.h"
 
 namespace bochner {
 namespace {
@@ -18,8 +17,7 @@ namespace fs = std::filesystem;
 class Records : public testing::Test {
  protected:
   void SetUp() override {
-    fs::remove_all(copy_);
-    fs::create_directories(copy_ / "docs");
+    fs::create_directory(copy_ / "docs");
     fs::copy(kRoot / "docs/results", results_, fs::copy_options::recursive);
     for (const auto& entry : fs::directory_iterator(kRoot / "experiments")) {
       if (!fs::exists(entry.path() / "paper.csv")) continue;
@@ -28,7 +26,6 @@ class Records : public testing::Test {
       fs::copy_file(entry.path() / "paper.csv", folder / "paper.csv");
     }
   }
-  void TearDown() override { fs::remove_all(copy_); }
 
   /// The output of the check; empty if it finds nothing.
   std::string said() const {
@@ -48,7 +45,7 @@ class Records : public testing::Test {
     std::ofstream(results_ / file) << text;
   }
 
-  fs::path copy_ = fs::temp_directory_path() / ("bochner-records-" + std::to_string(::getpid()));
+  test::TemporaryFolder copy_;
   fs::path results_ = copy_ / "docs/results";
 };
 
@@ -107,8 +104,8 @@ TEST_F(Records, AnUnknownVerdictIsRefused) {
   EXPECT_NE(said().find("holds nearly"), std::string::npos);
 }
 
-// A claim that a test shows names a test that is there.
-TEST(Claims, NameTestsThatAreThere) {
+/// `Suite.Name` of every test, a line each.
+std::string tests_there() {
   std::string names;
   for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
     if (entry.path().extension() != ".cpp") continue;
@@ -117,12 +114,36 @@ TEST(Claims, NameTestsThatAreThere) {
       names += found[2].str() + "." + found[3].str() + "\n";
     }
   }
+  return names;
+}
+
+// A claim that a test shows names a test that is there.
+TEST(Claims, NameTestsThatAreThere) {
+  const std::string names = tests_there();
   size_t count = 0;
   for (const auto& row : rows_of(kRoot / "docs/results/claims.csv")) {
     const std::string start = "./run test -R ", command = row.at("command");
     if (!command.starts_with(start)) continue;
     ++count;
     EXPECT_NE(names.find(command.substr(start.size())), std::string::npos) << command;
+  }
+  EXPECT_GT(count, 8U);
+}
+
+// The script for a first card chooses tests by patterns; one that matches nothing would leave its part unchecked.
+TEST(Claims, TheScriptForACardNamesTestsThatAreThere) {
+  const std::string names = tests_there(), script = text_of(kRoot / "tests/gpu/all.sh");
+  size_t count = 0;
+  for (const std::smatch& filter : matches(script, std::regex("(--gtest_filter=|small=)'([^-'][^']*)'"))) {
+    std::istringstream patterns(filter[2].str());
+    for (std::string pattern; std::getline(patterns, pattern, ':');) {
+      ++count;
+      std::string regex = pattern.substr(0, pattern.find('/'));  // what follows is a parameter
+      for (size_t at = 0; (at = regex.find_first_of(".*", at)) != std::string::npos; at += 2) {
+        regex.replace(at, 1, regex[at] == '.' ? "\\." : ".*");
+      }
+      EXPECT_FALSE(matches(names, std::regex("(^|\n)" + regex + "(\n|$)")).empty()) << pattern;
+    }
   }
   EXPECT_GT(count, 8U);
 }

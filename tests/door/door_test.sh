@@ -82,6 +82,17 @@ expect 'help after a killed demo' "$(run demo --help)" $'help\nexit 0'
 expect 'the report after it' "$(cat "$demo/report.html")" old
 expect 'folders left' "$(ls "$tree/runs")" demo
 
+# A run is exported by its own program; of a folder of several, each is named.
+for seed in 1 2; do
+  mkdir -p "$tree/runs/two/seed$seed"
+  echo 'experiment = glue' >"$tree/runs/two/seed$seed/config.ini"
+done
+expect 'a run' "$(run export runs/two/seed1 --to=a)" $'glue --export=runs/two/seed1 --to=a\nexit 0'
+expect 'a folder of runs' "$(run export runs/two --to=a)" \
+  $'run: export: there is no run in runs/two itself; name one of those below it: runs/two/seed1 runs/two/seed2\nexit 2'
+expect 'no run' "$(run export nowhere --to=a)" $'run: export: there is no run in nowhere\nexit 2'
+rm -r "$tree/runs/two"
+
 # A build is configured when it is new, and again when --cuda asks for kernels that it was made without.
 program "$tree/tools/cmake" <<<'#!/bin/sh
 echo "cmake $*" >>configured

@@ -84,6 +84,36 @@ TEST(Options, AnErrorNamesOwnerOptionValueAndRange) {
   EXPECT_EQ(kernel.shape, Kernel::Shape::cauchy);
 }
 
+TEST(Options, ATextWithBoundsMayAlsoBeANumber) {
+  std::string share = "0.5";
+  OptionList list;
+  list("share", share, "of the whole").one_of({"half", "0.5"}).above(0).below(1);
+  EXPECT_EQ(list.at("share").rule(), "one of half, 0.5, or a number above 0 and below 1");
+  for (const char* text : {"half", "0.3", "1e-2"}) {
+    list.at("share").assign(text);
+    EXPECT_EQ(share, text);
+  }
+  for (const char* text : {"1", "0", "nan", "0.3x", ""}) {
+    EXPECT_EQ(message_of([&] { list.at("share").assign(text); }).find("share: there is no '" + std::string(text) + "'"),
+              0U);
+  }
+  EXPECT_EQ(message_of([&] { list.at("share").assign("2 of 3"); }),
+            "share: there is no '2 of 3'; valid: half, 0.5, or a number above 0 and below 1");
+  list.validate();
+  share = "2";
+  EXPECT_EQ(message_of([&] { list.validate(); }).find("share: there is no '2'"), 0U);
+}
+
+TEST(Options, AFlagMayNameWhatElseIsTaken) {
+  bool resume = false;
+  OptionList list;
+  list("resume", resume, "go on").one_of({"true", "false", "auto"});
+  EXPECT_EQ(message_of([&] { list.at("resume").assign("ato"); }),
+            "resume: there is no 'ato'; did you mean 'auto'? Valid: true, false, auto");
+  list.at("resume").assign("yes");
+  EXPECT_TRUE(resume);
+}
+
 TEST(Options, ValuesSetByCodeAreChecked) {
   Kernel kernel;
   EXPECT_NO_THROW(list_of(kernel).validate());

@@ -91,6 +91,33 @@ TEST(Answers, OfAFinishedRunAreItsOwn) {
   EXPECT_EQ(contents(folder / "out/predictions.tsv"), contents(folder / "said.tsv"));
 }
 
+TEST(Answers, AFolderOfSeveralRunsNamesThem) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_toy(folder, {"--out=two", "--seeds=2", "--quiet"}).code, 0);
+  const std::string those = "there is no run in two itself; name one of those below it: two/seed1, two/seed2";
+  for (const auto& [arguments, telling] :
+       {std::pair{std::vector<std::string>{"--evaluate=two"}, "--evaluate: " + those},
+        {{"--predict=two"}, "--predict: " + those},
+        {{"--resume", "--out=two"}, "--resume: " + those},
+        {{"--resume=two"}, "--resume=two: a folder is named by --out: " + those},
+        {{"--resume=two/seed1"}, "--resume=two/seed1: a folder is named by --out: say --resume --out=two/seed1"},
+        {{"--init=two", "--out=b"}, "--init: " + those + "; a safetensors file can be named, too"}}) {
+    const Ended ended = run_toy(folder, arguments);
+    EXPECT_EQ(ended.code, 2) << telling;
+    EXPECT_NE(ended.err.find(telling + "\n"), std::string::npos) << ended.err << "not: " << telling;
+  }
+}
+
+TEST(Answers, OfARunThatIsNotFinishedComeWithAWarning) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_toy(folder, {"--out=out", "--quiet"}).code, 0);
+  EXPECT_EQ(run_toy(folder, {"--evaluate=out"}).err, "");
+  std::filesystem::remove(folder / "out/results.json");
+  const Ended ended = run_toy(folder, {"--evaluate=out"});
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.err, "warning: --evaluate: the run out is not finished; its best model so far is taken\n");
+}
+
 TEST(Answers, MistakesAreOneLine) {
   const TemporaryFolder folder;
   const auto mistake = [&](const std::vector<std::string>& arguments, const std::string& telling) {

@@ -377,7 +377,7 @@ TEST(ApproximationProgram, SpectralOfAPretrainedModel) {
   arguments.back() = "--qkv=q.safetensors";
   EXPECT_NE(approximation(folder, arguments).err.find("give one of them"), std::string::npos);
   arguments.back() = "--task=features";
-  EXPECT_NE(approximation(folder, arguments).err.find("that is for --task=spectral"), std::string::npos);
+  EXPECT_NE(approximation(folder, arguments).err.find("it counts only with --task=spectral"), std::string::npos);
   arguments.back() = "--lengths=2";
   ended = approximation(folder, arguments);
   EXPECT_EQ(ended.code, 2);

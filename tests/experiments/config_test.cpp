@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/nearest.h"
+#include "experiments/common/config/command_line.h"
 #include "experiments/common/config/ini.h"
 #include "tests/experiments/process.h"
 #include "tests/message_of.h"
@@ -158,6 +159,12 @@ TEST(Config, NamesOfOtherProgramsLeadToTheOptionMeant) {
   EXPECT_EQ(error_of({"--attention=xyzzy"}), "--attention: there is no 'xyzzy'; valid: softmax, linear-elu, performer");
 }
 
+TEST(Nearest, OfManyNamesSomeAreShown) {
+  const std::vector<std::string> names = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+  EXPECT_EQ(some_of(std::span(names).first(8)), "a, b, c, d, e, f, g, h");
+  EXPECT_EQ(some_of(names), "a, b, c, d, e, f, g, h and 2 more");
+}
+
 TEST(Config, AMistakeNamesTheOption) {
   EXPECT_EQ(error_of({"--steps=many"}), "--steps: 'many' is not a whole number");
   EXPECT_EQ(error_of({"--steps=1.5"}), "--steps: '1.5' is not a whole number");
@@ -172,6 +179,7 @@ TEST(Config, AMistakeNamesTheOption) {
   EXPECT_EQ(error_of({"--model.sizes=1,"}), "--model.sizes: nothing follows the last comma");
   EXPECT_EQ(error_of({"--model.rates=0.5,1.5"}), "--model.rates: 1.5 is not above 0 and below 1");
   EXPECT_EQ(error_of({"--model.layers=65"}), "--model.layers: 65 is not at least 1 and at most 64");
+  EXPECT_EQ(error_of({"--resume=ato"}), "--resume: there is no 'ato'; did you mean 'auto'? Valid: true, false, auto");
   EXPECT_EQ(error_of({"extra"}), "unexpected argument 'extra'; options begin with --");
   EXPECT_EQ(error_of({}, {{"BOCHNER_STEPS", "x"}}), "environment BOCHNER_STEPS: steps: 'x' is not a whole number");
   EXPECT_EQ(error_of({"--steps"}), "--steps: a value must follow");
@@ -318,11 +326,37 @@ TEST(Config, AContinuedRunKeepsItsSettings) {
   }
 }
 
+TEST(Config, AnOptionThatCountsOnlyWithAnotherIsRefusedWithoutIt) {
+  struct Tables {
+    std::string folder;
+    std::string format = "text";
+    void fields(Fields& f) {
+      f("folder", folder, "where the tables are");
+      f("format", format, "of the tables").one_of({"text", "html"}).only("with --folder", [this] {
+        return !folder.empty();
+      });
+    }
+  };
+  const auto assign = [](const std::vector<std::string>& arguments) {
+    Tables tables;
+    Fields fields = Fields::of(tables);
+    EXPECT_NE(options_text(fields).find("one of text, html; only with --folder"), std::string::npos);
+    assign_arguments(fields, arguments);
+    return tables.format;
+  };
+  EXPECT_EQ(assign({}), "text");
+  EXPECT_EQ(assign({"--format=html", "--folder=a"}), "html");
+  EXPECT_EQ(test::message_of([&] { assign({"--format=html"}); }),
+            "--format: leave it out; it counts only with --folder, and would change nothing here");
+}
+
 TEST(Config, HelpTellsEveryOptionItsRuleAndItsPresentValue) {
   Loaded loaded;
   load(loaded, {"--preset=paper"});
   const std::string help = help_text(experiment(), loaded.fields);
-  for (const std::string& name : loaded.fields.names()) EXPECT_NE(help.find("--" + name), std::string::npos) << name;
+  for (const std::string& name : loaded.fields.names()) {
+    EXPECT_EQ(help.find("--" + name) == std::string::npos, name == "sequence-shards") << name;  // this one is refused
+  }
   EXPECT_NE(help.find("--model.layers N (=3)"), std::string::npos) << help;
   EXPECT_NE(help.find("at least 1 and at most 64"), std::string::npos) << help;
 }

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/common/program/experiment.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {
@@ -101,6 +102,77 @@ TEST(EfficiencyProgram, RefusesWhatItCanNotMeasure) {
   EXPECT_EQ(efficiency(folder, {"--methods=softmax,none", "--features=8"}).code, 2);
 }
 
+TEST(Measurements, AFolderThatCannotBeWrittenIsToldBeforeTheWork) {
+  const TemporaryFolder folder;
+  test::put(folder / "file", "");
+  const std::vector<std::vector<std::string>> programs = {{BOCHNER_EFFICIENCY, "--lengths=16", "--methods=none"},
+                                                          {BOCHNER_KERNEL_ESTIMATION, "--projections=1", "--dim=8"},
+                                                          {BOCHNER_APPROXIMATION, "--task=regions"},
+                                                          {BOCHNER_TURING}};
+  for (std::vector<std::string> command : programs) {
+    command.emplace_back("--out=file/run");
+    const Ended ended = Process(command, folder.path()).wait();
+    EXPECT_EQ(ended.code, 2) << command[0];
+    EXPECT_EQ(ended.err, "error: cannot write in the folder file/run: Not a directory; name another with --out\n");
+    EXPECT_EQ(ended.out, "") << command[0];
+  }
+  const Ended ended = efficiency(folder, {"--lengths=16", "--out=/proc"});  // where nobody makes files
+  EXPECT_TRUE(ended.err.starts_with("error: cannot write in the folder /proc: ")) << ended.err;
+  // What is refused later leaves no folder behind.
+  EXPECT_EQ(efficiency(folder, {"--heads=3", "--dim=64", "--out=a/b"}).code, 2);
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+TEST(Measurements, AnErrorThatIsNoFiniteNumberIsRefused) {
+  const TemporaryFolder folder;
+  const auto told = [&](std::vector<std::string> command, const std::string& text) {
+    command.emplace_back("--out=run");
+    const Ended ended = Process(command, folder.path()).wait();
+    EXPECT_EQ(ended.code, 2) << text;
+    EXPECT_NE(ended.err.find("error: " + text), std::string::npos) << ended.err;
+    EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+  };
+  const std::string large =
+      "the error is no finite number: queries and keys are too large; take smaller ones, by --scales";
+  told({BOCHNER_APPROXIMATION, "--length=16", "--features=8", "--repeats=1", "--scales=0.5,1e30"},
+       "deviation 1e+30, positive, orthogonal, M = 8: " + large);
+  told({BOCHNER_APPROXIMATION, "--task=spectral", "--lengths=16", "--features=8", "--repeats=1", "--scales=1e200"},
+       "L = 16, Q and K of deviation 1e+200, nystrom, M = 8: " + large);
+  told({BOCHNER_KERNEL_ESTIMATION, "--preset=quick", "--bias=1e300"},
+       "sine, 4 projections: the relative error is no finite number; take a smaller --bias");
+}
+
+TEST(Measurements, HelpOmitsWhatIsAlwaysRefused) {
+  const TemporaryFolder folder;
+  using Names = std::vector<std::string>;
+  /// Those of the options that --help of a program shows.
+  const auto shown = [&](const std::string& program, const Names& options) {
+    const Ended help = Process({program, "--help"}, folder.path()).wait();
+    EXPECT_EQ(help.code, 0) << help.err;
+    Names found;
+    for (const std::string& option : options) {
+      if (help.out.find("\n  --" + option + " ") != std::string::npos) found.push_back(option);
+    }
+    return found;
+  };
+  const Names all = options_of_training({"seed", "preset", "task"});
+  for (const char* program : {BOCHNER_APPROXIMATION, BOCHNER_TURING}) {
+    EXPECT_EQ(shown(program, all), (Names{"seed", "task"})) << program;
+  }
+  for (const char* program : {BOCHNER_BUNDLE, BOCHNER_EFFICIENCY, BOCHNER_KERNEL_ESTIMATION}) {
+    EXPECT_EQ(shown(program, all), (Names{"seed", "preset", "task"})) << program;
+  }
+  for (const char* program : {BOCHNER_ATTENTION, BOCHNER_BERT})
+    EXPECT_EQ(shown(program, all), Names{"seed"}) << program;
+  EXPECT_EQ(shown(BOCHNER_CONVERT, options_of_training({"seed", "preset", "task", "out"})), (Names{"seed", "preset"}));
+  const Names parts = {"accumulate", "shards", "sequence-shards"};
+  for (const char* program : {BOCHNER_GLUE, BOCHNER_MNIST, BOCHNER_PRETRAIN, BOCHNER_SIREN, BOCHNER_UCI, BOCHNER_VIT}) {
+    EXPECT_EQ(shown(program, parts), (Names{"accumulate", "shards"})) << program;
+  }
+  EXPECT_EQ(shown(BOCHNER_QPNN, parts), Names{});
+  for (const char* program : {BOCHNER_LRA, BOCHNER_SPARSITY}) EXPECT_EQ(shown(program, parts), parts) << program;
+}
+
 TEST(Measurements, RefuseOptionsThatChangeNothingOrNeverEnd) {
   const TemporaryFolder folder;
   const std::vector<std::vector<std::string>> refused = {{BOCHNER_EFFICIENCY, "--steps=3"},
@@ -109,9 +181,17 @@ TEST(Measurements, RefuseOptionsThatChangeNothingOrNeverEnd) {
                                                          {BOCHNER_KERNEL_ESTIMATION, "--steps=3"},
                                                          {BOCHNER_ATTENTION, "--list", "--batch=3"},
                                                          {BOCHNER_ATTENTION, "--list", "--steps=3"},
+                                                         {BOCHNER_ATTENTION, "--list", "--causal"},
+                                                         {BOCHNER_APPROXIMATION, "--qkv=q"},
+                                                         {BOCHNER_APPROXIMATION, "--task=spectral", "--text=t"},
+                                                         {BOCHNER_CONVERT, "--out=a"},
+                                                         {BOCHNER_EFFICIENCY, "--task=model", "--causal"},
+                                                         {BOCHNER_GLUE, "--to=a"},
+                                                         {BOCHNER_LRA, "--format=html"},
                                                          {BOCHNER_BUNDLE, "--steps=3"},
                                                          {BOCHNER_TURING, "--batch=3"}};
-  for (const std::vector<std::string>& command : refused) {
+  for (std::vector<std::string> command : refused) {
+    command.insert(command.begin() + 1, "--dump-config");  // so that what is not refused ends at once
     const Ended ended = Process(command, folder.path()).wait();
     EXPECT_EQ(ended.code, 2) << command[0] << " " << command.back();
     EXPECT_NE(ended.err.find("leave it out; "), std::string::npos) << ended.err;

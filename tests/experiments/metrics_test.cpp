@@ -63,6 +63,21 @@ TEST(Metrics, OfNumbersAreScipys) {
   }
 }
 
+// As the best model is chosen by them, and as tables print them; "matched accuracy" is read as "accuracy".
+TEST(Metrics, AreReadByTheirNames) {
+  for (const char* metric : {"loss", "perplexity", "test_error"}) {
+    EXPECT_FALSE(higher_is_better(metric)) << metric;
+    EXPECT_FALSE(is_share(metric)) << metric;
+  }
+  for (const char* metric :
+       {"accuracy", "matched accuracy", "next-sentence", "f1", "mcc", "auc", "pearson", "spearman"}) {
+    EXPECT_TRUE(higher_is_better(metric)) << metric;
+    EXPECT_TRUE(is_share(metric)) << metric;
+  }
+  EXPECT_TRUE(higher_is_better("psnr"));
+  EXPECT_FALSE(is_share("psnr"));
+}
+
 TEST(Metrics, AreNanWhereAnAnswerIs) {
   const double none = std::nan("");
   EXPECT_TRUE(std::isnan(area_under_curve({1, none, 3}, {0, 1, 1})));

@@ -175,6 +175,31 @@ TEST(Program, ARunFolderIsNeverOverwritten) {
   EXPECT_TRUE(std::filesystem::exists(folder / "runs/toy/bowl-softmax-seed1-2/results.json"));
 }
 
+TEST(Program, ATakenFolderIsRefusedBeforeDataAreReadOrMade) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "taken");
+  test::put(folder / "taken/config.ini", "");
+  for (const char* program :
+       {BOCHNER_LRA, BOCHNER_VIT, BOCHNER_UCI, BOCHNER_MNIST, BOCHNER_SIREN, BOCHNER_QPNN, BOCHNER_SPARSITY}) {
+    const Ended ended = test::run(folder, {program, "--out=taken", "--quiet"});
+    EXPECT_EQ(ended.code, 2) << program;
+    EXPECT_EQ(ended.err,
+              "error: taken holds a run already; continue it with --resume, or name another folder with --out\n")
+        << program;
+  }
+  for (const char* program : {BOCHNER_UCI, BOCHNER_MNIST}) {
+    const Ended ended = test::run(folder, {program, "--sweep.hidden=8,16", "--out=taken", "--quiet"});
+    EXPECT_TRUE(ended.err.starts_with("error: taken holds runs already")) << program << ended.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "data"));
+  // Of several runs, before the first begins.
+  ASSERT_EQ(run_toy(folder, {"--out=all/seed5", "--seed=5", "--quiet"}).code, 0);
+  const Ended several = run_toy(folder, {"--out=all", "--seed=4", "--seeds=2"});
+  EXPECT_EQ(several.code, 2);
+  EXPECT_NE(several.err.find("all/seed5 holds a run already"), std::string::npos) << several.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "all/seed4"));
+}
+
 TEST(Program, SeedsAreRunsOfTheirOwn) {
   const TemporaryFolder folder;
   const Ended ended = run_toy(folder, {"--out=all", "--seed=4", "--seeds=3"});
@@ -242,6 +267,14 @@ TEST(Program, TwoProcessesNeverShareAFolder) {
   EXPECT_NE(second.err.find("the run folder a is in use by process "), std::string::npos) << second.err;
   first.kill(SIGKILL);
   first.wait();
+}
+
+TEST(Program, AFileThatCannotBeUsedIsNamedWithTheReason) {
+  const TemporaryFolder folder;
+  const std::string name(300, 'x');
+  const Ended ended = run_toy(folder, {"--evaluate=" + name});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.err, "error: " + name + "/config.ini: cannot be used: File name too long; choose a shorter name\n");
 }
 
 TEST(Program, AFolderThatCannotBeWrittenIsToldInOneLine) {

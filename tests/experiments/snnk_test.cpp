@@ -196,6 +196,10 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   EXPECT_EQ(odd.code, 2);
   EXPECT_NE(odd.err.find("7 features"), std::string::npos) << odd.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "odd"));
+  const Ended plain = run(folder, short_uci({"--attention=linear", "--sweep.features=4,8", "--out=odd"}));
+  EXPECT_EQ(plain.code, 2);
+  EXPECT_NE(plain.err.find("--sweep.features: leave it out; it counts only with an SNNK layer"), std::string::npos)
+      << plain.err;
 }
 
 TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {

@@ -208,6 +208,24 @@ TEST(SparsityProgram, RunsEveryAttentionOnEverySparsityAndReportsBoth) {
   EXPECT_TRUE(std::filesystem::exists(folder / "all/0.5/softmax/results.json"));
 }
 
+TEST(SparsityProgram, ARunIsNamedAfterItsShare) {
+  const TemporaryFolder folder;
+  const auto named = [&](const std::string& option) {
+    const Ended ended = run_sparsity(folder, {option, "--attention=softmax", "--steps=1"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_NE(ended.err.find("of which a share of 0.3 counts"), std::string::npos) << ended.err;
+  };
+  named("--pairs.relevant=0.3");
+  named("--task=0.3");
+  const RunRecord one = read_run(folder / "runs/sparsity/0.3-softmax-seed1");
+  const RunRecord two = read_run(folder / "runs/sparsity/0.3-softmax-seed1-2");
+  EXPECT_EQ(one.task, "0.3");
+  EXPECT_EQ(two.task, "0.3");
+  EXPECT_EQ(one.result.test, two.result.test);
+  const Ended again = run_sparsity(folder, {"--resume", "--out=runs/sparsity/0.3-softmax-seed1", "--steps=1"});
+  EXPECT_EQ(again.code, 0) << again.err;
+}
+
 TEST(SparsityProgram, DependsOnTheSeedNotOnThreadsAndGoesOnWhereItWasCut) {
   const TemporaryFolder folder;
   const auto record_of = [&](const std::string& out, const std::vector<std::string>& more) {
@@ -252,8 +270,9 @@ TEST(SparsityProgram, MistakesAreToldInOneLine) {
     ASSERT_NE(begin, std::string::npos) << ended.err;
     EXPECT_EQ(ended.err.find('\n', begin), ended.err.size() - 1) << ended.err;
   };
-  expect_mistake({"--task=0.2"}, "Valid: 0.1, 0.5, 0.9");
-  expect_mistake({"--task=0.1,0.2"}, "Valid: 0.1, 0.5, 0.9");
+  expect_mistake({"--task=2"}, "alid: 0.1, 0.5, 0.9, or a number above 0 and below 1");
+  expect_mistake({"--task=0.1,2"}, "alid: 0.1, 0.5, 0.9, or a number above 0 and below 1");
+  expect_mistake({"--task=0.1", "--pairs.relevant=0.3"}, "--pairs.relevant=0.3: --task=0.1 is another share");
   expect_mistake({"--task=0.1,"}, "a comma without a name");
   expect_mistake({"--task=0.1,0.1"}, "--task: '0.1' stands twice");
   expect_mistake({"--attention=gmm-rsk"}, "did you mean 'gmm-rks'?");

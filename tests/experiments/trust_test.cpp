@@ -85,6 +85,26 @@ TEST(Trust, WhatTheCheckpointHoldsWins) {
   EXPECT_EQ(contents(folder / "a/config.ini"), config);
 }
 
+TEST(Trust, AFinishedRunGetsItsConfigAgain) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_toy(folder, {"--out=a", "--quiet"}).code, 0);
+  const std::string config = contents(folder / "a/config.ini");
+  fs::remove(folder / "a/config.ini");
+  expect_refused(run_toy(folder, {"--evaluate=a"}),
+                 {"--evaluate: a/config.ini is missing", "written again by --resume --out=a"});
+  const Ended ended = resumed(folder);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(ended.err.find("a is finished already"), std::string::npos) << ended.err;
+  EXPECT_EQ(contents(folder / "a/config.ini"), config);
+  EXPECT_EQ(run_toy(folder, {"--evaluate=a"}).code, 0);
+  fs::remove(folder / "a/config.ini");
+  fs::remove(folder / "a/checkpoint-last");
+  expect_refused(resumed(folder), {"a/config.ini is missing, and checkpoint-last", "restore one of them"});
+  fs::create_directories(folder / "runs/toy");
+  fs::rename(folder / "a", folder / "runs/toy/bowl-softmax-seed1");
+  expect_refused(run_toy(folder, {"--resume"}), {"bowl-softmax-seed1/config.ini is missing, and checkpoint-last"});
+}
+
 TEST(Trust, WithoutACheckpointTheConfigSpeaksForItself) {
   const TemporaryFolder folder;
   put_unfinished(folder, "a");

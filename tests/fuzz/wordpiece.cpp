@@ -2,19 +2,15 @@
 // and tokenizer_config.json. The folder's tokenizer, if it is one, encodes the input itself.
 #include "datasets/tokenizers/wordpiece.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
+#include "tests/files.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace bochner;  // NOLINT: a program of its own
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int64_t kLongest = 7;
 
@@ -59,29 +55,16 @@ void encode(const Wordpiece& tokenizer, Wordpiece::Encoder& warm, std::string_vi
   fuzz::must(std::is_sorted(pair.types.begin(), pair.types.end()), "the second text follows the first");
 }
 
-/// A folder of this process, removed at its end.
-struct Folder {
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const fs::path path = fs::temp_directory_path() / ("bochner-fuzz-" + std::to_string(getpid()));
-};
-
-void write(const Folder& folder, const char* name, std::string_view text) {
-  std::ofstream(folder.path / name, std::ios::binary) << text;
-}
-
 /// Reads a folder that holds `text` under this name, beside the files there are.
-void read(const Folder& folder, const char* name, std::string_view text) {
-  write(folder, name, text);
+void read(const test::TemporaryFolder& folder, const char* name, std::string_view text) {
+  folder.put(name, text);
   fuzz::may_refuse(
       [&] {
-        const Wordpiece tokenizer(read_pretrained_vocabulary(folder.path));
+        const Wordpiece tokenizer(read_pretrained_vocabulary(folder.path()));
         Wordpiece::Encoder encoder(tokenizer);
         encode(tokenizer, encoder, text);
       },
-      folder.path.string());
+      folder.path().string());
 }
 
 }  // namespace
@@ -89,7 +72,7 @@ void read(const Folder& folder, const char* name, std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Wordpiece tokenizer(small());
   static Wordpiece::Encoder encoder(tokenizer);
-  static const Folder folder;
+  static const test::TemporaryFolder folder;
   const std::string text(reinterpret_cast<const char*>(data), size);
   encode(tokenizer, encoder, text);
   if (!text.starts_with('{')) {
@@ -97,9 +80,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   read(folder, "tokenizer.json", text);
-  fs::remove(folder.path / "tokenizer.json");
-  write(folder, "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n");
+  std::filesystem::remove(folder / "tokenizer.json");
+  folder.put("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n");
   read(folder, "tokenizer_config.json", text);
-  fs::remove(folder.path / "tokenizer_config.json");
+  std::filesystem::remove(folder / "tokenizer_config.json");
   return 0;
 }

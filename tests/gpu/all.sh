@@ -76,7 +76,7 @@ ours=(env "LD_LIBRARY_PATH=$built/lib:$(dirname "$(dirname "$(realpath -m "$nvcc
 # Tests side by side: they wait for the CPU more than for the card.
 for suite in engine autograd layers; do
   if [ -x "$built/bin/test_$suite" ]; then
-    step "card_$suite" 150 "${ours[@]}" "$built/bin/test_$suite" --gtest_filter='*Card*' &
+    step "card_$suite" 150 "${ours[@]}" "$built/bin/test_$suite" --gtest_filter='*Card*:*Bf16*:MixedPrecision.*' &
   else
     told "card_$suite" "was not built" 0
   fi
@@ -109,7 +109,7 @@ else
   step racecheck 120 "${ours[@]}" "$sanitizers" --tool racecheck --error-exitcode 1 "$built/bin/test_layers" \
     --gtest_filter='*EveryMechanismOnACard.WritesNothing*/softmax:*EveryMechanismOnACard.WritesNothing*/performer' &
   step racecheck_bf16 120 "${ours[@]}" "$sanitizers" --tool racecheck --error-exitcode 1 "$built/bin/test_autograd" \
-    --gtest_filter='CardSoftmaxAttention.*WritesNothing*:*CardKernelAttention.*WritesNothing*/*trigonometric' &
+    --gtest_filter='SoftmaxAttentionBf16.*WritesNothing*:*KernelAttentionBf16.*WritesNothing*/trigonometric' &
 fi
 step whole_engine 120 "${ours[@]}" "$built/bin/test_engine" --gtest_filter='-*Card*'
 wait

@@ -117,8 +117,7 @@ void train(Config& config, Session& session) {
                        .log_every = 2,
                        .evaluate_every = config.evaluate_every,
                        .checkpoint_every = config.model.save_every,
-                       .best_by = "loss",
-                       .higher_is_better = false};
+                       .best_by = "loss"};
   train_runs(session, plan, [&] { return std::make_unique<Bowl>(config); });
 }
 

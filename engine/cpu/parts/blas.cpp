@@ -16,10 +16,14 @@ void use_one_blas_thread() {
 std::string blas_core() { return openblas_get_corename(); }
 
 std::string best_blas_core() {
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512bf16")) return "Cooperlake";
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) return "SkylakeX";
-  return "Haswell";
+#if defined(__x86_64__)
+  const bool wide = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+                    __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+  if (wide && __builtin_cpu_supports("avx512bf16") != 0) return "Cooperlake";
+  if (wide) return "SkylakeX";
+  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) return "Haswell";
+#endif
+  return "";
 }
 
 std::string blas_config() { return openblas_get_config(); }

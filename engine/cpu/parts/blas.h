@@ -11,8 +11,9 @@ namespace bochner::cpu {
 /// Call it before any routine of OpenBLAS, in the same thread, so that OpenBLAS starts no threads of its own.
 void use_one_blas_thread();
 
-/// The kernels that OpenBLAS chose, e.g. `SkylakeX`, and the best ones for this processor.
+/// The kernels that OpenBLAS chose, e.g. `Zen`.
 std::string blas_core();
+/// The best ones for this CPU among `Haswell`, `SkylakeX` and `Cooperlake`; empty for lesser CPUs.
 std::string best_blas_core();
 /// The library's own description of its build.
 std::string blas_config();

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/make_shared.hpp>
-#include <boost/program_options.hpp>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +12,7 @@
 
 #include "engine/error.h"
 #include "engine/nearest.h"
+#include "experiments/common/config/command_line.h"
 #include "experiments/common/config/ini.h"
 #include "experiments/common/config/suggest.h"
 #include "experiments/common/run/run_folder.h"
@@ -24,93 +23,9 @@ extern char** environ;  // NOLINT: POSIX
 namespace bochner {
 namespace {
 
-namespace po = boost::program_options;
-
 constexpr std::string_view kEnvironmentPrefix = "BOCHNER_";
 /// In the file that the tasks of a protocol share: which ones these are. Without it, any.
 constexpr std::string_view kTasksOfProtocol = "tasks";
-constexpr int kHelpWidth = 110;
-
-/// A value for a field, and its source.
-struct Assignment {
-  std::string name;
-  std::string value;
-  std::string where;
-};
-using Assignments = std::vector<Assignment>;
-
-/// Boost's description of the options, except the unused ones.
-po::options_description described(const Fields& fields, const std::vector<std::string>& unused = {}) {
-  po::options_description all(kHelpWidth, kHelpWidth / 2);
-  std::vector<std::string> captions;
-  const auto group_of = [](const Field& field) { return field.name().substr(0, field.name().find('.')); };
-  const auto caption_of = [&](const Field& field) {
-    return field.name().find('.') == std::string::npos ? std::string("Options") : "Options of " + group_of(field);
-  };
-  for (const Field& field : fields.all()) {
-    if (std::find(captions.begin(), captions.end(), caption_of(field)) == captions.end()) {
-      captions.push_back(caption_of(field));
-    }
-  }
-  for (const std::string& caption : captions) {
-    po::options_description group(caption, kHelpWidth, kHelpWidth / 2);
-    for (const Field& field : fields.all()) {
-      if (caption_of(field) != caption) continue;
-      if (std::find(unused.begin(), unused.end(), field.name()) != unused.end()) continue;
-      auto* const semantic = po::value<std::string>();
-      const std::string shown = field.text();
-      if (field.is_flag()) {
-        const bool set_by_default = shown == "true" && !field.is_command_line_only();
-        semantic->implicit_value("true", "")->value_name(set_by_default ? "BOOL (=true)" : " ");
-      } else {
-        semantic->value_name(field.placeholder() + (shown.empty() ? "" : " (=" + shown + ")"));
-      }
-      const std::string rule = field.rule();
-      const std::string help = field.help() + (rule.empty() ? "" : "; " + rule);
-      group.add(boost::make_shared<po::option_description>(field.name() == "help" ? "help,h" : field.name().c_str(),
-                                                           semantic, help.c_str()));
-    }
-    all.add(group);
-  }
-  return all;
-}
-
-Assignments from_command_line(const Fields& fields, std::span<const std::string> arguments) {
-  const po::options_description description = described(fields);
-  Assignments result;
-  try {
-    const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    const auto parsed = po::command_line_parser(std::vector<std::string>(arguments.begin(), arguments.end()))
-                            .options(description)
-                            .style(style)
-                            .allow_unregistered()
-                            .run();
-    for (const auto& option : parsed.options) {
-      const std::string token = option.original_tokens.empty() ? "" : option.original_tokens.front();
-      if (option.position_key >= 0 || !token.starts_with('-')) {
-        fail("unexpected argument '{}'{}", token, suggestion_for_word(token, fields));
-      }
-      const std::string& name = option.string_key;
-      if (option.unregistered) {
-        const std::string typed = token.substr(0, token.find('='));
-        fail("{}: there is no such option{}", typed,
-             token.starts_with("--") ? suggestion(typed.substr(2), fields) : suggestion_for_word(token, fields));
-      }
-      const std::string value = option.value.empty() ? "true" : option.value.front();
-      result.push_back({name, value, "--" + name});
-    }
-  } catch (const po::invalid_command_line_syntax& error) {
-    const bool cut = error.kind() == po::invalid_syntax::empty_adjacent_parameter;
-    const bool bare = error.kind() == po::invalid_syntax::missing_parameter;
-    if (cut)
-      fail("{}: nothing follows the equals sign; give a value, or leave the option out", error.get_option_name());
-    if (bare) fail("{}: a value must follow", error.get_option_name());
-    fail("command line: {}", error.what());
-  } catch (const po::error& error) {
-    fail("command line: {}", error.what());
-  }
-  return result;
-}
 
 Assignments from_environment(const Fields& fields, const Environment& environment, ConfigReport& report) {
   Assignments result;
@@ -254,6 +169,15 @@ std::map<std::string, std::string> settings_of(const std::string& stored, const 
   return settings;
 }
 
+/// `--resume=FOLDER`, where a folder is named by --out.
+void refuse_folder_to_resume(const Assignments& command_line) {
+  for (const Assignment& given : command_line) {
+    if (given.name != "resume" || given.value == "true" || !std::filesystem::is_directory(given.value)) continue;
+    fail("--resume={}: a folder is named by --out: {}", given.value,
+         holds_run(given.value) ? "say --resume --out=" + given.value : no_run_in(given.value));
+  }
+}
+
 bool value_is_true(const Assignments& assignments, const std::string& name) {
   std::string value;
   for (const Assignment& assignment : assignments) {
@@ -283,6 +207,7 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
     if (std::find(experiment.unused.begin(), experiment.unused.end(), given.name) == experiment.unused.end()) continue;
     fail("--{}: leave it out; {} has no use for it, and it would change nothing", given.name, experiment.name);
   }
+  refuse_folder_to_resume(command_line);
   report.length_given = std::any_of(command_line.begin(), command_line.end(), [](const Assignment& assignment) {
     return assignment.name == "steps" || assignment.name == "seconds";
   });
@@ -316,6 +241,7 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
   assign_all(fields, command_line);
   fields.settle();
   fields.validate();
+  require_effect(fields, command_line);
   for (std::string& warning : fields.warnings()) report.warnings.push_back(std::move(warning));
 
   if (options.tasks.empty() && !options.task.empty()) {
@@ -379,29 +305,10 @@ bool require_same_config(const Fields& fields, const std::string& stored, const 
 }
 
 void assign_arguments(Fields& fields, std::span<const std::string> arguments) {
-  assign_all(fields, from_command_line(fields, arguments));
+  const Assignments command_line = from_command_line(fields, arguments);
+  assign_all(fields, command_line);
   fields.validate();
-}
-
-std::string options_text(const Fields& fields) {
-  std::ostringstream text;
-  text << described(fields);
-  return text.str();
-}
-
-std::string help_text(const Experiment& experiment, const Fields& fields) {
-  std::ostringstream text;
-  text << fmt::format("{}: {}\n\nUsage: {} [--preset NAME] [--config FILE] [--OPTION=VALUE ...]\n", experiment.name,
-                      experiment.summary, experiment.name);
-  const std::vector<std::string> protocols = experiment.protocols();
-  if (!protocols.empty()) text << fmt::format("Presets: {}\n", listed(protocols));
-  text << "Later ones win: defaults, preset, config file, environment (BOCHNER_MODEL_LAYERS), command line.\n"
-          "Exit codes: 0 done, 1 failed while running, 2 a mistake in the command, 130 interrupted (Ctrl-C, "
-          "SIGHUP),\n"
-          "75 interrupted by SIGTERM or SIGUSR1 (from Slurm: requeue). An interrupted run is "
-          "saved and continues with --resume.\n";
-  text << described(fields, experiment.unused) << "\n";
-  return text.str();
+  require_effect(fields, command_line);
 }
 
 }  // namespace bochner

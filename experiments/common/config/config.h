@@ -48,10 +48,4 @@ void require_same_model(const Fields& fields, const std::string& stored, const s
 
 /// Assigns `--name=value` arguments only, for a program that is not an experiment.
 void assign_arguments(Fields& fields, std::span<const std::string> arguments);
-/// The list of options in --help.
-std::string options_text(const Fields& fields);
-
-/// The text of --help.
-std::string help_text(const Experiment& experiment, const Fields& fields);
-
 }  // namespace bochner

@@ -46,6 +46,10 @@ Field& Field::warn_above(std::string other, std::string because) {
   limit_ = Limit{std::move(other), std::move(because)};
   return *this;
 }
+Field& Field::only(std::string condition, std::function<bool()> holds) {
+  condition_ = Condition{std::move(condition), std::move(holds)};
+  return *this;
+}
 Field& Field::of_invocation() {
   of_invocation_ = true;
   return *this;

@@ -45,6 +45,10 @@ class Field : public Option {
   /// Warns if the value is above that of the option `other`; `because` names the consequence.
   Field& warn_above(std::string other, std::string because);
 
+  /// Changes nothing where `holds` is false: the command line may not have it there. `condition` says where it is true,
+  /// `with --table`; --help has it behind the word only.
+  Field& only(std::string condition, std::function<bool()> holds);
+
   /// Belongs to one invocation: is not written to config.ini.
   Field& of_invocation();
   /// The same, and is refused in INI files and in the environment.
@@ -66,9 +70,15 @@ class Field : public Option {
     std::string because;
   };
   const std::optional<Limit>& limit() const { return limit_; }
+  struct Condition {
+    std::string text;
+    std::function<bool()> holds;
+  };
+  const std::optional<Condition>& condition() const { return condition_; }
 
  private:
   std::optional<Limit> limit_;
+  std::optional<Condition> condition_;
   bool of_invocation_ = false;
   bool command_line_only_ = false;
   bool free_on_resume_ = false;

@@ -1,6 +1,5 @@
 #include "experiments/common/program/build_info.h"
 
-#include <cblas.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "engine/card.h"
 #include "engine/comm/nccl.h"
 #include "engine/cpu/bf16/product.h"
+#include "engine/cpu/parts/blas.h"
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/parallel.h"
@@ -58,20 +58,9 @@ BuildInfo build_info() {
           .commit = BOCHNER_BUILD_COMMIT,
           .compiler = BOCHNER_BUILD_COMPILER,
           .flags = BOCHNER_BUILD_FLAGS,
-          .blas = fmt::format("{}, core {}", library_version(openblas_get_config()), openblas_get_corename()),
+          .blas = fmt::format("{}, core {}", library_version(cpu::blas_config()), cpu::blas_core()),
           .bf16 = cpu::bf16_description(),
           .cuda = cuda_text()};
-}
-
-std::string best_core_type() {
-#if defined(__x86_64__)
-  const bool wide = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-                    __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-  if (wide && __builtin_cpu_supports("avx512bf16") != 0) return "Cooperlake";
-  if (wide) return "SkylakeX";
-  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) return "Haswell";
-#endif
-  return "";
 }
 
 std::string blas_advice(const std::string& core, const char* setting, const std::string& best) {
@@ -85,7 +74,7 @@ std::string blas_advice(const std::string& core, const char* setting, const std:
 }
 
 std::string blas_advice() {
-  return blas_advice(openblas_get_corename(), std::getenv("OPENBLAS_CORETYPE"), best_core_type());
+  return blas_advice(cpu::blas_core(), std::getenv("OPENBLAS_CORETYPE"), cpu::best_blas_core());
 }
 
 std::string build_lines() {
@@ -100,7 +89,7 @@ std::string version_text() {
   std::string text = fmt::format(
       "bochner {} ({})\ncompiler: {}, {}\nBLAS:     {} ({})\nbf16:     {}\nCUDA:     {}\nMPI:      {}\nNCCL:     "
       "{}\nthreads:  {}\n",
-      info.version, info.commit, info.compiler, info.flags, info.blas, openblas_get_config(), info.bf16, info.cuda,
+      info.version, info.commit, info.compiler, info.flags, info.blas, cpu::blas_config(), info.bf16, info.cuda,
       mpi_version(), nccl_version(), threads());
   const std::string advice = blas_advice();
   if (!advice.empty()) text += advice + "\n";

@@ -22,8 +22,6 @@ BuildInfo build_info();
 std::string blas_advice();
 /// The same for a core name, whether OPENBLAS_CORETYPE is set, and the best name for the CPU.
 std::string blas_advice(const std::string& core, const char* setting, const std::string& best);
-/// The best OpenBLAS core type for this CPU among `Haswell`, `SkylakeX` and `Cooperlake`; empty for lesser CPUs.
-std::string best_core_type();
 
 /// What must be the same in processes whose results are to be the same bits, a line for each part.
 std::string build_lines();

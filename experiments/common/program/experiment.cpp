@@ -4,6 +4,20 @@
 
 namespace bochner {
 
+std::vector<std::string> options_of_training(std::vector<std::string> and_these) {
+  and_these.insert(and_these.end(), {"seconds", "accumulate", "shards", "sequence-shards", "reduce", "seeds",
+                                     "checkpoint-every", "init", "resume", "evaluate", "predict", "bench"});
+  return and_these;
+}
+
+bool Experiment::takes(const std::string& option) const {
+  const auto is_in = [&](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), option) != names.end();
+  };
+  if (is_in(unused) || is_in(refused) || (!trains && is_in(options_of_training()))) return false;
+  return option != "preset" || !resources.presets.empty();
+}
+
 std::vector<std::string> Experiment::protocols() const {
   std::vector<std::string> names;
   for (const Resource& preset : resources.presets) {

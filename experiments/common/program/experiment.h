@@ -33,6 +33,9 @@ struct Resources {
 /// The files of the running program. Each experiment's CMake target defines this function.
 const Resources& embedded_resources();
 
+/// Options of all programs that only the training of runs obeys, and these.
+std::vector<std::string> options_of_training(std::vector<std::string> and_these = {});
+
 struct Experiment {
   std::string name;     ///< as in `./run NAME` and runs/NAME/
   std::string summary;  ///< one line for --help
@@ -40,11 +43,12 @@ struct Experiment {
   /// Whether its models store activations in bf16 under --precision=bf16 (layers/mixed_precision.h). Others refuse that
   /// precision on the CPU, where no product rounds its factors and it would change nothing.
   bool stores_bf16 = false;
-  /// Whether it trains. If it only measures, --seeds, --resume, --init and --bench are refused, since they would change
-  /// nothing.
+  /// Whether it trains. If it only measures, options_of_training() are refused, since they would change nothing.
   bool trains = true;
   /// Options of all programs that change nothing here: --help omits them, and the command line may not have them.
   std::vector<std::string> unused = {};
+  /// Options of all programs that it refuses by itself, with its reason, whatever their value: --help omits them, too.
+  std::vector<std::string> refused = {"sequence-shards"};
   /// Its options that name the folder of a run; the program then uses the settings of that run, as for --evaluate.
   std::vector<std::string> of_run = {};
   /// Its options that name what one call writes, which a list of tasks or attentions would write again and again.
@@ -56,6 +60,8 @@ struct Experiment {
 
   /// The names of protocols: the first parts of the presets' names, each once.
   std::vector<std::string> protocols() const;
+  /// Whether it takes this option of all programs: --help omits the others.
+  bool takes(const std::string& option) const;
   /// Null if there is no such preset file.
   const Resource* preset(std::string_view file_name) const;
 };

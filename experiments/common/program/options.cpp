@@ -69,8 +69,8 @@ void RunOptions::fields(Fields& f) {
   f("out", out, "folder of the run, or of several runs; default runs/EXPERIMENT/NAME").of_invocation();
   f("resume", resume,
     "continue the run in the run folder, bit for bit; with --steps=N to N steps in all; =auto: where there is one, "
-    "else "
-    "start")
+    "else start")
+      .one_of({"true", "false", "auto"})
       .command_line_only();
   f("evaluate", evaluate, "measure the best model of this run folder again, on validation and test; trains nothing")
       .command_line_only();

@@ -12,6 +12,7 @@
 
 #include "engine/error.h"
 #include "engine/io/bytes.h"
+#include "engine/io/file.h"
 #include "engine/io/xxh3.h"
 #include "engine/nearest.h"
 #include "experiments/common/program/interrupt.h"
@@ -102,7 +103,7 @@ void Processes::run(const std::string& wanted, Log& log, const std::function<voi
     if (lifeline_) lifeline_->leave();
   };
   try {
-    body(*comm_);
+    with_named_files([&] { body(*comm_); });
     leave();
   } catch (const Interrupted& interruption) {  // all of them are
     log.line(LogLevel::warning, interruption.what());

@@ -20,6 +20,7 @@
 #include "engine/parallel.h"
 #include "engine/precision.h"
 #include "engine/trace.h"
+#include "experiments/common/config/command_line.h"
 #include "experiments/common/program/build_info.h"
 #include "experiments/common/program/interrupt.h"
 #include "experiments/common/program/processes.h"
@@ -29,6 +30,7 @@
 #include "experiments/common/report/results_table.h"
 #include "experiments/common/report/runs_shown.h"
 #include "experiments/common/run/run.h"
+#include "experiments/common/run/run_folder.h"
 
 namespace bochner {
 namespace {
@@ -69,20 +71,14 @@ std::string name_of(const std::vector<std::string>& names, const char* kind) {
   return name;
 }
 
-/// For programs that do not train: refuses options of training, and a folder that holds a run.
-void check_measurement(const Experiment& experiment, const RunOptions& options) {
+/// For programs that do not train: refuses options of training, and a folder that holds a run or cannot be written.
+void check_measurement(const Experiment& experiment, const Fields& fields, const RunOptions& options) {
   if (experiment.trains) return;
-  for (const auto& [name, asked] : {std::pair{"seeds", options.seeds > 1},
-                                    {"accumulate", options.accumulate > 1},
-                                    {"sequence-shards", options.sequence_shards > 1},
-                                    {"evaluate", !options.evaluate.empty()},
-                                    {"predict", !options.predict.empty()},
-                                    {"resume", options.resume},
-                                    {"init", !options.init.empty()},
-                                    {"bench", options.bench},
-                                    {"seconds", options.seconds > 0},
-                                    {"checkpoint-every", options.checkpoint_every > 0}}) {
-    if (asked) fail("--{}: {} trains nothing; measure again, with another --seed or --out", name, experiment.name);
+  RunOptions untouched;
+  const Fields defaults = Fields::of(untouched);
+  for (const std::string& name : options_of_training()) {
+    if (fields.find(name)->text() == defaults.find(name)->text()) continue;
+    fail("--{}: {} trains nothing; measure again, with another --seed or --out", name, experiment.name);
   }
   if (!options.out.empty() && std::filesystem::exists(options.out) && !std::filesystem::is_directory(options.out)) {
     fail("--out={}: that is a file; name a folder, for results.json and report.html", options.out);
@@ -90,6 +86,8 @@ void check_measurement(const Experiment& experiment, const RunOptions& options) 
   if (!options.out.empty() && holds_run(options.out)) {  // reported before the measurement, not after it
     fail("{} holds a run already; name another folder with --out", options.out);
   }
+  require_writable(options.out.empty() ? folder_of_runs(experiment, options) : std::filesystem::path(options.out),
+                   "out");
 }
 
 /// Checks the device and its precision.
@@ -146,9 +144,14 @@ class Program {
         fail("--{}={} has the settings of that run; leave out --{}", option, *folder, other);
       }
     }
-    if (!holds_run(*folder)) fail("--{}: there is no run in {}", option, *folder);
-    asked_ = {option, std::filesystem::path(*folder) / "config.ini"};
-    arguments_.push_back("--config=" + asked_->config.string());
+    if (!holds_run(*folder)) fail("--{}: {}", option, no_run_in(*folder));
+    asked_ = {option, *folder};
+    const std::string config = asked_->config().string();
+    if (!std::filesystem::exists(config)) {
+      fail("--{}: {} is missing; restore it from a copy, or have it written again by --resume --out={}", option, config,
+           *folder);
+    }
+    arguments_.push_back("--config=" + config);
   }
 
   /// Whether the caller asks for information instead of a run.
@@ -194,12 +197,16 @@ class Program {
       const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment());
       if (tells(fields, options)) return;
       if (asked_) {
-        const std::vector<std::byte> stored = read_file(asked_->config);
-        require_same_model(fields, std::string(text_of(stored)), asked_->config.string(), asked_->option);
+        const std::vector<std::byte> stored = read_file(asked_->config());
+        require_same_model(fields, std::string(text_of(stored)), asked_->config().string(), asked_->option);
       }
-      check_measurement(experiment_, options);
+      check_measurement(experiment_, fields, options);
       if (comm_.is_first()) log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
       for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);
+      if (asked_ && !std::filesystem::exists(asked_->folder / "results.json")) {
+        log_.warning("--{}: the run {} is not finished; its best model so far is taken", asked_->option,
+                     asked_->folder.string());
+      }
       run_together(fields, options);
       if (options.seeds > 1) {
         if (options.out.empty()) options.out = folder_of_runs(experiment_, options).string();
@@ -224,7 +231,10 @@ class Program {
   void run_together(const Fields& fields, RunOptions& options) const {
     comm_.set_timeout(options.process_timeout);
     if (options.sequence_shards > 1 && options.shards == 0) options.shards = 1;
-    if (options.processes == "nccl") require_nccl();
+    const bool by_nccl = options.processes == "nccl";
+    if (by_nccl && options.device != "cuda")
+      fail("--processes=nccl: it carries between cards, one for each process; give --device=cuda, or --processes=mpi");
+    if (by_nccl) require_nccl();
     if (comm_.size() == 1) return;
     if (!experiment_.trains)
       fail("{} processes: {} measures in one; start it without mpirun", comm_.size(), experiment_.name);
@@ -251,8 +261,6 @@ class Program {
   /// Each process of a machine takes a card of its own; without NCCL, several may share one.
   void take_card(const RunOptions& options) const {
     const bool by_nccl = options.processes == "nccl";
-    if (by_nccl && options.device != "cuda")
-      fail("--processes=nccl: it carries between cards, one for each process; give --device=cuda, or --processes=mpi");
     if (options.device != "cuda") return;
     Device::named(options.device);  // an Error with the reason if there is none
     const int place = comm_.rank_on_host();
@@ -310,7 +318,7 @@ class Program {
     for (const Part& part : parts) {
       const std::filesystem::path folder = folder_ / part.folder;
       Arguments arguments = without_argument(part.arguments, "out");
-      arguments.push_back("--out=" + folder.string());
+      if (experiment_.takes("out")) arguments.push_back("--out=" + folder.string());
       if (first_finds_runs(folder)) arguments.emplace_back("--resume");
       std::optional<StopNote> note;
       if (holds_runs(folder_)) note.emplace("interrupted; go on with: " + go_on_);
@@ -359,7 +367,8 @@ class Program {
   /// A run that is asked, and the option that names it.
   struct Asked {
     std::string option;
-    std::filesystem::path config;
+    std::filesystem::path folder;
+    std::filesystem::path config() const { return folder / "config.ini"; }
   };
   std::optional<Asked> asked_;
 };
@@ -374,7 +383,7 @@ int exit_code_of(Log& log, const std::function<void()>& body) {
   start_process();
   install_signal_handlers();
   try {
-    body();
+    with_named_files(body);
     flush_output();
     return kDone;
   } catch (const Interrupted& interruption) {
@@ -384,8 +393,6 @@ int exit_code_of(Log& log, const std::function<void()>& body) {
   } catch (const DiskError& error) {
     return report(error.what(), kFailed);
   } catch (const Error& error) {
-    return report(error.what(), kCallersMistake);
-  } catch (const std::filesystem::filesystem_error& error) {
     return report(error.what(), kCallersMistake);
   } catch (const std::bad_alloc&) {
     return report("out of memory; a smaller --batch needs less", kFailed);

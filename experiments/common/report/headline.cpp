@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "experiments/common/report/runs_shown.h"
+#include "experiments/common/run/metrics.h"
 
 namespace bochner {
 namespace {

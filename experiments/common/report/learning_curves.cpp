@@ -6,6 +6,7 @@
 
 #include "experiments/common/report/chart.h"
 #include "experiments/common/report/runs_shown.h"
+#include "experiments/common/run/metrics.h"
 
 namespace bochner {
 namespace {

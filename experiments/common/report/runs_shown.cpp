@@ -99,13 +99,6 @@ std::vector<std::string> remarks_of(const std::vector<RunRecord>& runs) {
   return all;
 }
 
-bool is_share(const std::string& metric) {
-  for (const char* share : {"accuracy", "f1", "mcc", "pearson", "spearman"}) {
-    if (metric.find(share) != std::string::npos) return true;
-  }
-  return false;
-}
-
 std::string shown_name(const std::string& metric) { return is_share(metric) ? metric + " %" : metric; }
 
 std::string shown(const std::string& metric, double value) {
@@ -116,10 +109,6 @@ std::string shown(const std::string& metric, const Spread& spread) {
   if (!is_share(metric) && spread.deviation == 0) return shown(metric, spread.mean);  // a count, such as of bytes
   return is_share(metric) ? fmt::format("{:.2f} ± {:.2f}", 100 * spread.mean, 100 * spread.deviation)
                           : fmt::format("{:.4g} ± {:.2g}", spread.mean, spread.deviation);
-}
-
-bool higher_is_better(const std::string& metric) {
-  return metric.find("loss") == std::string::npos && metric.find("error") == std::string::npos;
 }
 
 }  // namespace bochner

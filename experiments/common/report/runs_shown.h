@@ -35,14 +35,9 @@ std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs);
 /// What is to stand beside the numbers of any of the runs, each remark once.
 std::vector<std::string> remarks_of(const std::vector<RunRecord>& runs);
 
-/// Accuracies, F1 and correlations are shown in percent, as papers print them.
-bool is_share(const std::string& metric);
 /// `accuracy %`
 std::string shown_name(const std::string& metric);
 std::string shown(const std::string& metric, double value);
 std::string shown(const std::string& metric, const Spread& spread);
-
-/// Whether smaller is better, as for losses and errors.
-bool higher_is_better(const std::string& metric);
 
 }  // namespace bochner

@@ -63,7 +63,9 @@ void answer(const RunOptions& options, Trainable& model, Communicator& comm) {
     write_answers(options, folder, model);
   } else {
     fmt::print("{}, step {}\n", state.file, state.integer("run.step"));
-    for (const auto& [name, split] : {std::pair{"valid", Split::valid}, {"test", Split::test}}) {
+    std::vector<std::pair<std::string, Split>> sets = {{"valid", Split::valid}, {"test", Split::test}};
+    if (const std::string only = model.only_set(); !only.empty()) sets = {{only, Split::test}};
+    for (const auto& [name, split] : sets) {
       fmt::print("{}: {}\n", name, metrics_text(model.evaluate(split)));
     }
   }

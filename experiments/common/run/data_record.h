@@ -18,7 +18,7 @@ std::string data_json(const std::vector<DataRead>& reads);
 std::vector<DataRead> parse_data_json(std::string_view json, const std::string& file);
 std::vector<DataRead> reads_of(const nlohmann::ordered_json& json, const std::string& file);
 
-/// A line for each file with the name of a published one but other bytes, with both hashes.
+/// A line for each file that should be a published one, by its name, but has other bytes, with both hashes.
 std::vector<std::string> unpublished(const std::vector<DataRead>& reads);
 
 /// An Error names what differs, and both hashes. Files may have moved: only bytes count, in the order of reading.

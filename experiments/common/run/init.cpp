@@ -7,6 +7,7 @@
 #include "engine/error.h"
 #include "engine/io/xxh3.h"
 #include "engine/nearest.h"
+#include "experiments/common/run/run_folder.h"
 
 namespace bochner {
 namespace {
@@ -18,14 +19,8 @@ fs::path weights_of(const fs::path& from) {
   for (const char* name : {"checkpoint-best", "checkpoint-last"}) {
     if (fs::exists(from / name)) return from / name;
   }
+  if (!holds_run(from)) fail("--init: {}; a safetensors file can be named, too", no_run_in(from));
   fail("--init: {} holds no checkpoint; name the folder of a run, or a safetensors file", from.string());
-}
-
-/// Of many names, some.
-std::string some_of(const std::vector<std::string>& names) {
-  constexpr size_t kShown = 8;
-  if (names.size() <= kShown) return listed(names);
-  return listed(std::span(names).first(kShown)) + fmt::format(" and {} more", names.size() - kShown);
 }
 
 }  // namespace

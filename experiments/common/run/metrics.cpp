@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -35,6 +37,32 @@ bool number_of(const Json& value, double& number) {
   return true;
 }
 
+struct Reading {
+  std::string_view word;  ///< of the metric's name
+  bool share = false;
+  bool higher_is_better = true;
+};
+
+constexpr std::array kReadings = {
+    Reading{.word = "loss", .higher_is_better = false},
+    Reading{.word = "error", .higher_is_better = false},
+    Reading{.word = "perplexity", .higher_is_better = false},
+    Reading{.word = "accuracy", .share = true},
+    Reading{.word = "next-sentence", .share = true},
+    Reading{.word = "f1", .share = true},
+    Reading{.word = "mcc", .share = true},
+    Reading{.word = "auc", .share = true},
+    Reading{.word = "pearson", .share = true},
+    Reading{.word = "spearman", .share = true},
+};
+
+Reading reading_of(std::string_view metric) {
+  const auto found = std::find_if(kReadings.begin(), kReadings.end(), [&](const Reading& reading) {
+    return metric.find(reading.word) != std::string_view::npos;
+  });
+  return found == kReadings.end() ? Reading{} : *found;
+}
+
 bool parse_line(std::string_view text, MetricsLine& line) {
   Json json;
   try {
@@ -56,6 +84,10 @@ bool parse_line(std::string_view text, MetricsLine& line) {
 }
 
 }  // namespace
+
+bool is_share(std::string_view metric) { return reading_of(metric).share; }
+
+bool higher_is_better(std::string_view metric) { return reading_of(metric).higher_is_better; }
 
 const double* find_metric(const Metrics& metrics, std::string_view name) {
   for (const auto& [known, value] : metrics) {

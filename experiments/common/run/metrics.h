@@ -18,6 +18,13 @@ namespace bochner {
 /// Named numbers in the order in which they are shown.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
+// How a metric is read, by the word in its name that says what it measures ("loss", "accuracy"). To add one, write a
+// line in metrics.cpp.
+/// Whether papers print it in percent, as accuracies, F1 and correlations.
+bool is_share(std::string_view metric);
+/// Not of losses, errors and perplexity.
+bool higher_is_better(std::string_view metric);
+
 /// Null if there is none of that name.
 const double* find_metric(const Metrics& metrics, std::string_view name);
 /// `loss 0.4213, accuracy 0.812`.

@@ -20,19 +20,27 @@
 namespace bochner {
 namespace {
 
-/// The folder of the run that the options describe, one of `many` if there are several seeds.
-RunFolder folder_of(const Session& session, bool many) {
+/// The folder of a run, and whether it goes on there.
+struct Place {
+  std::filesystem::path path;
+  bool resume = false;
+};
+
+/// That of the run with this seed, one of `many` if there are several.
+Place place_of(const Session& session, uint64_t seed, bool many) {
   const RunOptions& options = session.options;
-  std::filesystem::path path = options.out;
-  bool resume = options.resume;
   if (many) {
-    path /= fmt::format("seed{}", options.seed);
-    resume = resume && holds_run(path);
-  } else if (options.out.empty()) {
-    path = folder_of_runs(session.experiment, options);
+    const std::filesystem::path path = std::filesystem::path(options.out) / fmt::format("seed{}", seed);
+    return {path, options.resume && holds_run(path)};
   }
-  if (!session.comm.is_first()) return RunFolder::of_first(path);
-  return {path, resume};
+  return {options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out),
+          options.resume};
+}
+
+RunFolder folder_of(const Session& session, bool many) {
+  const Place place = place_of(session, session.options.seed, many);
+  if (!session.comm.is_first()) return RunFolder::of_first(place.path);
+  return {place.path, place.resume};
 }
 
 /// Continues the run in the folder: its id and config.ini, which must agree with the current settings. Returns whether
@@ -40,6 +48,7 @@ RunFolder folder_of(const Session& session, bool many) {
 bool read_identity(const Session& session, const RunFolder& folder, RunIdentity& identity) {
   const std::string file = (folder / "config.ini").string();
   identity.config = trusted_config(folder.path());
+  if (!std::filesystem::exists(file)) write_file_atomically(file, identity.config);
   identity.id = id_of_config(identity.config, file);
   if (!require_same_config(session.fields, identity.config, file, session.length_given)) return false;
   identity.config_before =
@@ -118,6 +127,15 @@ std::filesystem::path folder_of_runs(const Experiment& experiment, const RunOpti
   return numbered_folder(std::filesystem::path("runs") / experiment.name, run_name(options), options.resume);
 }
 
+void require_places(const Session& session) {
+  const RunOptions& options = session.options;
+  if (!session.comm.is_first() || options.bench || asks_a_run(options)) return;
+  for (int i = 0; i < options.seeds; ++i) {
+    const Place place = place_of(session, options.seed + static_cast<uint64_t>(i), options.seeds > 1);
+    require_place(place.path, place.resume);
+  }
+}
+
 RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make) {
   const RunOptions& options = session.options;
   Communicator& comm = session.comm;
@@ -125,7 +143,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   if (!folder.warning().empty()) session.log.warning("{}", folder.warning());
   RunIdentity identity;
   const std::optional<StoredRun> stored = StoredRun::of(folder.path());
-  const bool resumes = stored || std::filesystem::exists(folder / "config.ini");
+  const bool resumes = holds_run(folder.path());
   const bool longer = resumes && read_identity(session, folder, identity);
   if (std::filesystem::exists(folder / "results.json")) {
     RunRecord finished = read_run(folder.path());
@@ -211,6 +229,7 @@ void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& ma
     return;
   }
   if (asks_a_run(options)) return answer(options, *make(), session.comm);
+  require_places(session);
   const int count = options.seeds;
   const uint64_t first_seed = options.seed;
   const Setting<int> one(options.seeds, 1);

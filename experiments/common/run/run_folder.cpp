@@ -1,11 +1,37 @@
 #include "experiments/common/run/run_folder.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
 
 #include "engine/error.h"
 #include "engine/io/temporary.h"
+#include "engine/nearest.h"
 
 namespace bochner {
+namespace {
+
+/// The runs in the folders below this one, in order.
+std::vector<std::string> runs_below(const std::filesystem::path& path) {
+  constexpr int kDepth = 3;  // task, attention, seed
+  std::vector<std::string> runs;
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator entry(path, error);
+  for (const std::filesystem::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
+    const bool is_run = entry->is_directory() && holds_run(entry->path());
+    if (is_run) runs.push_back(entry->path().string());
+    if (is_run || entry.depth() + 1 >= kDepth) entry.disable_recursion_pending();
+  }
+  std::sort(runs.begin(), runs.end());
+  return runs;
+}
+
+}  // namespace
+
 // Any of them shows a run: even if one was lost, a new run must not be mixed with the rest of the old one.
 bool holds_run(const std::filesystem::path& path) {
   const auto exists = [&](const char* name) { return std::filesystem::exists(path / name); };
@@ -13,7 +39,7 @@ bool holds_run(const std::filesystem::path& path) {
 }
 
 RunFolder::RunFolder(const std::filesystem::path& path, bool resume) : path_(path) {
-  if (resume && !holds_run(path)) fail("--resume: there is no run in {}", path.string());
+  require_place(path, resume);
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) fail("cannot make the run folder {}: {}; name another with --out", path.string(), error.message());
@@ -21,23 +47,44 @@ RunFolder::RunFolder(const std::filesystem::path& path, bool resume) : path_(pat
   if (!lock_->held()) {
     fail("the run folder {} is in use by {}; wait for it, or name another with --out", path.string(), lock_->holder());
   }
-  if (!resume && holds_run(path)) {
-    fail("{} holds a run already; continue it with --resume, or name another folder with --out", path.string());
-  }
+  require_place(path, resume);  // another process may have been faster
   remove_leftovers(path);
 }
 
-bool holds_runs(const std::filesystem::path& path) {
-  constexpr int kDepth = 3;  // task, attention, seed
-  if (holds_run(path)) return true;
-  std::error_code error;
-  std::filesystem::recursive_directory_iterator entry(path, error);
-  for (const std::filesystem::recursive_directory_iterator end; entry != end; entry.increment(error)) {
-    if (error) return false;
-    if (entry->is_directory() && holds_run(entry->path())) return true;
-    if (entry.depth() + 1 >= kDepth) entry.disable_recursion_pending();
+bool holds_runs(const std::filesystem::path& path) { return holds_run(path) || !runs_below(path).empty(); }
+
+std::string no_run_in(const std::filesystem::path& path) {
+  const std::vector<std::string> runs = runs_below(path);
+  const std::string none = "there is no run in " + path.string();
+  return runs.empty() ? none : fmt::format("{} itself; name one of those below it: {}", none, some_of(runs));
+}
+
+void require_place(const std::filesystem::path& path, bool resume) {
+  if (resume && !holds_run(path)) fail("--resume: {}", no_run_in(path));
+  if (!resume && holds_run(path)) {
+    fail("{} holds a run already; continue it with --resume, or name another folder with --out", path.string());
   }
-  return false;
+}
+
+void require_writable(const std::filesystem::path& folder, const std::string& option) {
+  std::error_code error;
+  std::vector<std::filesystem::path> missing;  // the innermost first
+  for (std::filesystem::path path = folder; !path.empty() && !std::filesystem::exists(path, error);
+       path = path.parent_path()) {
+    missing.push_back(path);
+  }
+  std::filesystem::create_directories(folder, error);
+  std::string reason = error ? error.message() : "";
+  if (reason.empty()) {
+    std::filesystem::path file;
+    const int descriptor = open_temporary(folder / "written", file);
+    if (descriptor < 0) reason = std::strerror(errno);
+    if (descriptor >= 0) close(descriptor);
+    std::filesystem::remove(file, error);
+  }
+  for (const std::filesystem::path& path : missing) std::filesystem::remove(path, error);
+  if (!reason.empty())
+    fail("cannot write in the folder {}: {}; name another with --{}", folder.string(), reason, option);
 }
 
 std::filesystem::path numbered_folder(const std::filesystem::path& parent, const std::string& name, bool latest) {

@@ -19,9 +19,9 @@ inline constexpr const char* kCheckpointBest = "checkpoint-best";
 
 class RunFolder {
  public:
-  /// Creates the folder, or opens it if `resume`, and locks it until this object or the process ends. An Error if it
-  /// holds a run and `resume` is not set, if it holds none and `resume` is set, if another process holds it, or if it
-  /// cannot be written. Temporary files of killed processes are removed.
+  /// Creates the folder, or opens it if `resume`, and locks it until this object or the process ends. An Error as of
+  /// require_place(), if another process holds it, or if it cannot be written. Temporary files of killed processes are
+  /// removed.
   RunFolder(const std::filesystem::path& path, bool resume);
   /// The folder that another process of the same run holds; it need not be visible here.
   static RunFolder of_first(const std::filesystem::path& path) { return RunFolder(path); }
@@ -38,10 +38,18 @@ class RunFolder {
   std::optional<FileLock> lock_;
 };
 
+/// For programs that write only at the end: an Error at once where the folder cannot be made, or nothing can be written
+/// in it. Leaves all as it was. `option` is what names the folder.
+void require_writable(const std::filesystem::path& folder, const std::string& option);
+
 /// Whether the folder holds a run.
 bool holds_run(const std::filesystem::path& path);
-/// Whether it, a folder in it, or a folder in one of those holds a run.
+/// Whether it, or a folder up to three levels below it, holds a run.
 bool holds_runs(const std::filesystem::path& path);
+/// Why a folder that holds no run cannot be used as one, with the runs in the folders below it.
+std::string no_run_in(const std::filesystem::path& path);
+/// An Error if a folder holds a run and `resume` is not set, or if it holds none and `resume` is set.
+void require_place(const std::filesystem::path& path, bool resume);
 
 /// The first of NAME, NAME-2, NAME-3, ... below `parent` that holds no runs; with `latest`, the last one that does.
 std::filesystem::path numbered_folder(const std::filesystem::path& parent, const std::string& name, bool latest);

@@ -131,7 +131,13 @@ std::string trusted_config(const fs::path& folder) {
   const fs::path path = folder / "config.ini";
   const std::optional<StoredRun> stored = StoredRun::of(folder);
   if (!fs::exists(path)) {
-    if (!stored) fail("--resume: there is no run in {}: {} is missing", folder.string(), path.string());
+    if (!stored) {
+      fail(
+          "--resume: {} is missing, and checkpoint-last, which holds the same settings, too; restore one of them from "
+          "a "
+          "copy, or start another run with another --out",
+          path.string());
+    }
     return stored->config;
   }
   const std::string found = text_of_config(path);

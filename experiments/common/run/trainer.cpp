@@ -238,7 +238,7 @@ bool Trainer::is_better(const Metrics& valid) const {
   if (best_.step < 0) return true;
   const double* const best = find_metric(best_.valid, plan_.best_by);
   if (best == nullptr || std::isnan(*best)) return true;
-  return plan_.higher_is_better ? *value > *best : *value < *best;
+  return higher_is_better(plan_.best_by) ? *value > *best : *value < *best;
 }
 
 /// Whether a run that is made longer is the same as one that was longer from the start.

@@ -97,6 +97,8 @@ class Trainable {
   virtual std::vector<std::string> inputs() { return {}; }
   /// What must stand beside every number of this run, such as that its test set is a part of the published one.
   virtual std::vector<std::string> remarks() { return {}; }
+  /// The name of the set that is both validation and test; empty where they are two.
+  virtual std::string only_set() { return ""; }
   /// Seconds that steps waited for their batches; 0 where no batches are made beside them.
   virtual double waited() { return 0; }
   /// Called once if the loss of `step`, the latest step or one shortly before it, is not finite.
@@ -139,9 +141,8 @@ struct TrainPlan {
   int64_t checkpoint_every = 0;
   /// Also write a checkpoint when so much time has passed since the latest one; 0: never.
   double checkpoint_minutes = 0;
-  /// The validation metric that chooses the best model.
+  /// The validation metric that chooses the best model, by its largest or smallest value (higher_is_better).
   std::string best_by = "accuracy";
-  bool higher_is_better = true;
   /// Stop after this many evaluations without a better one; 0: never.
   int64_t patience = 0;
 };

@@ -79,7 +79,9 @@ void FittingConfig::fields(Fields& f, const std::string& beside) {
     "folder of an adapter to begin with, of this program or of PEFT (LoRA); with --steps=0 it is only measured");
   f("export", exported, "write the best model of this run folder into --to, for transformers; trains nothing")
       .command_line_only();
-  f("to", to, "of --export: the folder, with config.json, model.safetensors and " + beside).command_line_only();
+  f("to", to, "of --export: the folder, with config.json, model.safetensors and " + beside)
+      .only("with --export", [this] { return !exported.empty(); })
+      .command_line_only();
 }
 
 void FittingConfig::settle_length(const Fields& fields, RunOptions& run, OptimConfig& optim, int64_t train_examples,

@@ -1,11 +1,11 @@
 #include "experiments/learners/adaptation/cost.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
+#include "experiments/common/report/spread.h"
 
 namespace bochner {
 namespace {
@@ -34,16 +34,11 @@ double milliseconds(const Scores& scores) {
     times.push_back(taken.count() * 1e3);
     seconds += taken.count();
   }
-  const auto middle = times.begin() + static_cast<int64_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+  return quantile(times, 0.5);
 }
 
 void add(Metrics& metrics, const std::string& prefix, PretrainedModel& model, const Scores& scores) {
-  int64_t bytes = 0;
-  for (const auto& [name, tensor] : model.state())
-    bytes += tensor.size() * static_cast<int64_t>(size_of(tensor.dtype()));
-  metrics.emplace_back(prefix + "bytes", static_cast<double>(bytes));
+  metrics.emplace_back(prefix + "bytes", static_cast<double>(model.bytes()));
   metrics.emplace_back(prefix + "trained-bytes", static_cast<double>(model.parameter_count()) * sizeof(float));
   metrics.emplace_back(prefix + "milliseconds", milliseconds(scores));
 }

@@ -25,11 +25,7 @@ double bundled_accuracy(const Mlp& model, const Bundle& bundle, const TableSplit
 
 void add_costs(Mlp& model, bool has_snnk, const TableSplit& test, Device device, Metrics& metrics) {
   metrics.emplace_back("flops", static_cast<double>(model.flops()));
-  double bytes = 0;
-  for (const auto& [name, tensor] : model.state()) {
-    bytes += static_cast<double>(tensor.size()) * static_cast<double>(size_of(tensor.dtype()));
-  }
-  metrics.emplace_back("bytes", bytes);
+  metrics.emplace_back("bytes", static_cast<double>(model.bytes()));
   if (!has_snnk) return;
   const std::unique_ptr<Bundle> bundle = model.bundle();
   metrics.emplace_back("flops-bundled", static_cast<double>(model.flops_bundled(*bundle)));
@@ -44,9 +40,7 @@ Examples RowFeed::next() {
   return {{{"x", batch.x}, {"labels", batch.labels}}, std::move(batch.rows)};
 }
 
-void RowFeed::go_to(int64_t step) {
-  loader_.restore({step / loader_.steps_per_epoch(), step % loader_.steps_per_epoch()});
-}
+void RowFeed::go_to(int64_t step) { loader_.go_to(step); }
 
 Problem classification(const RunOptions& run, const ModelConfig& model, const SnnkOptimConfig& optim,
                        const TableSplits& data, const TaskEntry<TableSplits>& task) {

@@ -56,12 +56,6 @@ std::vector<double> values_of(const Point& point, const std::string& metric) {
   return values;
 }
 
-double mean_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
 void write_csv(const std::filesystem::path& file, const std::vector<Point>& points) {
   CsvWriter csv(file);
   csv.write_row({"layer", "hidden", "features", "seed", "parameters", "flops", "bytes", "bytes_bundled", "valid_loss",
@@ -112,7 +106,7 @@ std::string figure_of(const std::vector<Point>& points, const std::string& metri
     Curve& curve = curves[label];
     curve.label = label;
     curve.dashed = point.features == 0;
-    curve.points.emplace_back(static_cast<double>(point.runs[0].result.parameters), mean_of(values_of(point, metric)));
+    curve.points.emplace_back(static_cast<double>(point.runs[0].result.parameters), spread_of(values_of(point, metric)).mean);
   }
   std::vector<Curve> drawn;
   for (auto& [label, curve] : curves) {
@@ -134,17 +128,22 @@ void SweepConfig::fields(Fields& f) {
       .of_invocation();
 }
 
-void run_sweep(Session& session, ModelConfig& model, SweepConfig& sweep, const TrainPlan& plan,
-               const MakeTrainable& make) {
-  RunOptions& options = session.options;
-  const RunOptions asked = options;
-  if (sweep.hidden.empty()) sweep.hidden = {model.hidden};
-  if (sweep.features.empty()) sweep.features = {model.features};
+std::filesystem::path folder_of_sweep(const Session& session) {
+  const RunOptions& asked = session.options;
   const std::filesystem::path folder =
       asked.out.empty() ? folder_of_runs(session.experiment, asked) : std::filesystem::path(asked.out);
   if (!asked.resume && holds_runs(folder)) {
     fail("{} holds runs already; continue them with --resume, or name another folder with --out", folder.string());
   }
+  return folder;
+}
+
+void run_sweep(Session& session, const std::filesystem::path& folder, ModelConfig& model, SweepConfig& sweep,
+               const TrainPlan& plan, const MakeTrainable& make) {
+  RunOptions& options = session.options;
+  const RunOptions asked = options;
+  if (sweep.hidden.empty()) sweep.hidden = {model.hidden};
+  if (sweep.features.empty()) sweep.features = {model.features};
   session.go_on = fmt::format("the same command with --resume --out={}", folder.string());
   std::vector<Point> points = points_of(asked.attention, sweep);
   options.seeds = 1;

@@ -20,10 +20,14 @@ struct SweepConfig {
   bool asked() const { return !hidden.empty() || !features.empty(); }
 };
 
-/// Trains all of them, each in a run folder below --out; `make` reads `model` and the session's options, which are set
-/// for each. Writes there sweep.csv, with a line for each run, and report.html with a figure of the test metric
+/// Where they are trained: --out, or the folder that is named after the options. An Error if it holds runs already and
+/// the session does not resume.
+std::filesystem::path folder_of_sweep(const Session& session);
+
+/// Trains all of them, each in a run folder below `folder`; `make` reads `model` and the session's options, which are
+/// set for each. Writes there sweep.csv, with a line for each run, and report.html with a figure of the test metric
 /// plan.best_by against the number of parameters. If the session resumes, finished runs are not trained again.
-void run_sweep(Session& session, ModelConfig& model, SweepConfig& sweep, const TrainPlan& plan,
-               const MakeTrainable& make);
+void run_sweep(Session& session, const std::filesystem::path& folder, ModelConfig& model, SweepConfig& sweep,
+               const TrainPlan& plan, const MakeTrainable& make);
 
 }  // namespace bochner::rows

@@ -11,11 +11,18 @@ void Config::fields(Fields& f) {
   f.group("model", model);
   f.group("optim", optim);
   f.group("sweep", sweep);
+  f.at("sweep.features").only("with an SNNK layer, --attention=snnk-...", [this] { return run.attention != "linear"; });
 }
 
 void train(Config& config, Session& session) {
   const RunOptions& run = config.run;
   const RowTask& task = task_named(config.tasks, run.task);
+  std::filesystem::path folder;
+  if (config.sweep.asked()) {
+    folder = folder_of_sweep(session);
+  } else {
+    require_places(session);
+  }
   const TableSplits data = config.load(messages_to(session.log));
   session.log.info("{}: {} + {} + {} rows of {} columns, {} classes; split {}", run.task, data.train.rows(),
                    data.valid.rows(), data.test.rows(), data.train.features.size(1), data.classes, data.rule);
@@ -28,7 +35,7 @@ void train(Config& config, Session& session) {
   if (config.sweep.asked() && session.comm.size() > 1) {
     fail("--sweep: takes one process, but there are {}", session.comm.size());
   }
-  if (config.sweep.asked()) return run_sweep(session, config.model, config.sweep, plan, make);
+  if (config.sweep.asked()) return run_sweep(session, folder, config.model, config.sweep, plan, make);
   train_runs(session, plan, make);
 }
 

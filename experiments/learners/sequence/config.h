@@ -42,9 +42,6 @@ struct ModelConfig {
   void fields(Fields& f);
 };
 
-/// All names of the registry.
-inline std::vector<std::string> mechanism_names() { return attention_names(); }
-
 /// The classifier of sequences of `data` with this attention.
 EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data);
 

@@ -11,7 +11,7 @@ Examples TokenFeed::next() {
 }
 
 void TokenFeed::go_to(int64_t step) {
-  loader_.restore({step / loader_.steps_per_epoch(), step % loader_.steps_per_epoch()});
+  loader_.go_to(step);
 }
 
 namespace {

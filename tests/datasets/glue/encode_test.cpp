@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/parallel.h"
-#include "tests/datasets/testing.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
@@ -64,7 +64,7 @@ TEST(GlueEncoding, TheLongerSentenceIsCutFirst) {
   EXPECT_EQ(encoded.first, (std::vector<int32_t>{5, 3}));  // [CLS] a a a [SEP] | a a [SEP]
   EXPECT_EQ(encoded.cut, 1);
   EXPECT_EQ(said, std::vector<std::string>{"rte train: 1 of 2 rows have more than 8 tokens and were cut"});
-  EXPECT_NE(testing_::message_of([&] { glue::encode(table, tokenizer(), 2, say); }).find("choose at least 3"),
+  EXPECT_NE(test::message_of([&] { glue::encode(table, tokenizer(), 2, say); }).find("choose at least 3"),
             std::string::npos);
 }
 

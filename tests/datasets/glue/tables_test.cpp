@@ -6,9 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/io/file.h"
 #include "engine/io/gzip.h"
 #include "engine/io/sha256.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
+#include "tests/shared_data.h"
 
 namespace bochner {
 namespace {
@@ -24,12 +27,12 @@ Table parsed(const char* corpus, std::string_view text) {
 }
 
 std::string refusal(const char* corpus, std::string_view text) {
-  return testing_::message_of([&] { parsed(corpus, text); });
+  return test::message_of([&] { parsed(corpus, text); });
 }
 
 std::string refusal_of_test(const char* corpus, std::string_view text) {
   const Corpus& known = corpus_named(corpus);
-  return testing_::message_of([&] { glue::parse(bytes_of(text), "test.tsv", known, known.test[0].file); });
+  return test::message_of([&] { glue::parse(bytes_of(text), "test.tsv", known, known.test[0].file); });
 }
 
 TEST(GlueTables, EachTaskHasItsColumns) {
@@ -136,29 +139,29 @@ TEST(GlueTables, RefusalsNameRowColumnAndValue) {
     EXPECT_EQ(told, fmt::format("train.tsv: row 2 column 3 ('score'): the score '{}' is not one of 0 to 5", score));
   }
   EXPECT_NE(refusal("sts-b", "sentence1\tsentence2\tscore\na\tb\t\n").find("is not a number"), std::string::npos);
-  EXPECT_EQ(testing_::message_of([] { corpus_named("snli"); }),
+  EXPECT_EQ(test::message_of([] { corpus_named("snli"); }),
             "glue: 'snli' is none of cola, sst-2, mrpc, qqp, sts-b, mnli, qnli, rte, wnli, ax");
 }
 
 TEST(GlueTables, AFileOfFewerRowsIsTakenOnlyWhereItIsAllowed) {
-  const testing_::Folder folder;
+  const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder / "WNLI");
   const Corpus& wnli = corpus_named("wnli");
   std::vector<std::string> said;
   const auto say = [&](const std::string& line) { said.push_back(line); };
   const auto read = [&](bool partial) { return glue::read(folder.path(), wnli, wnli.train, {partial}, say); };
   const std::string path = (folder / "WNLI").string();
-  EXPECT_EQ(testing_::message_of([&] { read(true); }),
+  EXPECT_EQ(test::message_of([&] { read(true); }),
             path + "/train.tsv: is missing; put it there, from gluebenchmark.com/tasks");
   const std::string text = "index\tsentence1\tsentence2\tlabel\n0\ta\t\t1\n";
   folder.put("WNLI/train.part1.tsv.gz", text_of(format_gzip(bytes_of(text))));
-  EXPECT_EQ(testing_::message_of([&] { read(false); }),
+  EXPECT_EQ(test::message_of([&] { read(false); }),
             path + "/train.tsv: is missing, but train.part1.tsv.gz is there; to take it, say --partial");
   EXPECT_EQ(read(true).size(), 1);
   EXPECT_EQ(said, std::vector<std::string>{path + "/train.part1.tsv.gz: 1 rows of the 635 that are published; "
                                                   "1 sentences are empty"});
   folder.put("WNLI/train.tsv", text);
-  EXPECT_EQ(testing_::message_of([&] { read(false); }),
+  EXPECT_EQ(test::message_of([&] { read(false); }),
             path + "/train.tsv: 1 rows, the published file has 635; to take it as it is, say --partial");
 }
 
@@ -181,7 +184,7 @@ std::string digest(const Table& table) {
 }
 
 TEST(GlueTables, OfPublishedFilesEveryRowIsThatOfPlainSplitting) {
-  const std::filesystem::path folder = testing_::shared_data("glue");
+  const std::filesystem::path folder = test::shared_data("glue");
   if (folder.empty()) GTEST_SKIP() << "no real data beside the sources";
   const std::vector<std::byte> bytes = read_file(BOCHNER_SOURCE_DIR "/tests/golden/glue.json");
   std::map<std::string, nlohmann::json> golden;

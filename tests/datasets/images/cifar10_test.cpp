@@ -7,14 +7,17 @@
 #include <map>
 
 #include "engine/io/data_log.h"
+#include "engine/io/file.h"
 #include "engine/io/gzip.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
+#include "tests/shared_data.h"
 
 namespace bochner::images {
 namespace {
 
-using testing_::Folder;
-using testing_::message_of;
+using test::message_of;
+using test::TemporaryFolder;
 namespace fs = std::filesystem;
 
 void ignore(const std::string&) {}
@@ -29,9 +32,9 @@ std::string records(int count, int first = 0) {
   return bytes;
 }
 
-void write_set(const Folder& folder, int train, int test) {
+void write_set(const TemporaryFolder& folder, int train, int test) {
   for (int i = 1; i <= 5; ++i) {
-    folder.put(fmt::format("data_batch_{}.bin", i).c_str(), records(train, (i - 1) * train));
+    folder.put(fmt::format("data_batch_{}.bin", i), records(train, (i - 1) * train));
   }
   folder.put("test_batch.first3.bin", records(test));
 }
@@ -55,7 +58,7 @@ TEST(Cifar, GreyIsTheLuminanceOfThePapers) {
 }
 
 TEST(Cifar, TrainingImagesAreSplitAndFewerTestImagesAreSaid) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_set(folder, 4, 3);
   const TaskData data = load_task({.folder = folder.path(), .partial = true}, ignore);
   EXPECT_EQ(data.task.max_length, 1024);
@@ -69,18 +72,18 @@ TEST(Cifar, TrainingImagesAreSplitAndFewerTestImagesAreSaid) {
   EXPECT_EQ(ids.back(), ids.front());
   ASSERT_EQ(data.remarks.size(), 2U);
   EXPECT_EQ(data.remarks[0], "only 20 of the 50000 published training images");
-  EXPECT_EQ(data.remarks[1], "tested on 3 of the 10000 published test images");
+  EXPECT_EQ(data.remarks[1], "only 3 of the 10000 published test images");
 }
 
 TEST(Cifar, FilesMayBePacked) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_set(folder, 4, 3);
   const TaskData plain = load_task({.folder = folder.path(), .partial = true}, ignore);
   const fs::path below = folder / "packed" / "cifar-10-batches-bin";
   fs::create_directories(below);
   for (int i = 1; i <= 5; ++i) {
     const std::string name = fmt::format("data_batch_{}.bin", i);
-    write_file_atomically(below / (name + ".gz"), format_gzip(bytes_of(folder.get(name.c_str()))));
+    write_file_atomically(below / (name + ".gz"), format_gzip(bytes_of(folder.contents(name))));
   }
   write_file_atomically(below / "test_batch.bin", records(3));
   const DataLog log;
@@ -97,7 +100,7 @@ TEST(Cifar, FilesMayBePacked) {
 
 TEST(Cifar, RefusesWhatIsDamaged) {
   const auto error = [](const char* name, const std::string& bytes, bool partial = true) {
-    const Folder folder;
+    const TemporaryFolder folder;
     write_set(folder, 4, 3);
     folder.put(name, bytes);
     return message_of([&] { load_task({.folder = folder.path(), .partial = partial}, ignore); });
@@ -111,7 +114,7 @@ TEST(Cifar, RefusesWhatIsDamaged) {
   EXPECT_NE(error("data_batch_3.bin", "").find("holds no image"), std::string::npos);
   EXPECT_NE(error("test_batch.bin", records(1)).find("another file has these images, too"), std::string::npos);
   EXPECT_NE(error("unread.txt", "", false).find("data_batch_1.bin holds 4 of 10000 images"), std::string::npos);
-  const Folder none;
+  const TemporaryFolder none;
   EXPECT_NE(message_of([&] {
               load_task({.folder = none / "cifar10"}, ignore);
             }).find("data_batch_1.bin is missing; put cifar-10-binary.tar.gz there"),
@@ -124,7 +127,7 @@ TEST(Cifar, RefusesWhatIsDamaged) {
 }
 
 TEST(Cifar, RealImagesAreAllThere) {
-  const fs::path folder = testing_::shared_data("cifar10");
+  const fs::path folder = test::shared_data("cifar10");
   if (folder.empty()) GTEST_SKIP() << "no real data here";
   const TaskData data = load_task({.folder = folder}, ignore);
   EXPECT_EQ(data.train->size(), 45'000);

@@ -9,14 +9,15 @@
 
 #include "engine/io/idx.h"
 #include "engine/io/sha256.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
 
 namespace bochner::images {
 namespace {
 
 using nlohmann::json;
-using testing_::Folder;
-using testing_::message_of;
+using test::message_of;
+using test::TemporaryFolder;
 
 json golden(const char* part) {
   std::ifstream file(BOCHNER_SOURCE_DIR "/tests/golden/images.json");
@@ -44,7 +45,7 @@ TEST(Resizer, EqualsPillow) {
 
 TEST(Preparation, EqualsTransformers) {
   for (const json& one : golden("prepared")) {
-    const Folder folder;
+    const TemporaryFolder folder;
     folder.put("preprocessor_config.json", one.at("config").dump());
     const Preparation preparation = read_preparation(folder.path(), 7, 3);
     const Images images{
@@ -60,7 +61,7 @@ TEST(Preparation, EqualsTransformers) {
 }
 
 TEST(Preparation, RefusesWhatItDoesNotKnow) {
-  const Folder folder;
+  const TemporaryFolder folder;
   EXPECT_EQ(read_preparation(folder.path(), 32, 1).mean, (std::vector<double>{0.5}));
   const auto refused = [&](const char* text, const char* message) {
     folder.put("preprocessor_config.json", text);
@@ -148,7 +149,7 @@ TEST(ImageSets, ClassesAndTheFirstOfEachAreChosen) {
   EXPECT_EQ(sets.train.labels, (std::vector<uint8_t>{1, 0, 1, 0, 1, 0, 1}));
   EXPECT_EQ(sets.test.pixels, (std::vector<uint8_t>{11}));
   EXPECT_EQ(sets.classes, (std::vector<std::string>{"c", "a"}));
-  EXPECT_EQ(sets.remarks, (std::vector<std::string>{"of 3 classes only 2: c, a"}));
+  EXPECT_EQ(sets.remarks, (std::vector<std::string>{"of 3 classes only 2: c, a; tested on 1 images"}));
   const ImageSets few = first_of_each(sets, 2);
   EXPECT_EQ(few.train.pixels, (std::vector<uint8_t>{0, 2, 3, 5}));
   EXPECT_EQ(few.remarks.back(), "learnt from the first 2 training images of each class");
@@ -163,7 +164,7 @@ TEST(ImageSets, ClassesAndTheFirstOfEachAreChosen) {
 }
 
 TEST(ImageSets, MnistIsReadAndChecked) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto write = [&](const std::string& name, int64_t count, int64_t side, uint8_t label) {
     write_idx(folder / (name + "-images-idx3-ubyte").c_str(), Tensor::full({count, side, side}, 7, DType::u8));
     write_idx(folder / (name + "-labels-idx1-ubyte.gz").c_str(), Tensor::full({count}, label, DType::u8));

@@ -1,16 +1,18 @@
 #include "datasets/listops/expression.h"
 
+#include <gtest/gtest.h>
+
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "engine/random.h"
-#include "tests/datasets/testing.h"
+#include "tests/message_of.h"
 
 namespace bochner::listops {
 namespace {
 
-using testing_::message_of;
+using test::message_of;
 
 struct Known {
   const char* text;

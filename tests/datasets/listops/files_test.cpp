@@ -1,5 +1,7 @@
 #include "datasets/listops/files.h"
 
+#include <gtest/gtest.h>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,16 +11,18 @@
 #include <thread>
 
 #include "datasets/listops/expression.h"
+#include "engine/io/file.h"
 #include "engine/io/file_lock.h"
 #include "engine/io/sha256.h"
 #include "engine/parallel.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
 
 namespace bochner::listops {
 namespace {
 
-using testing_::Folder;
-using testing_::message_of;
+using test::message_of;
+using test::TemporaryFolder;
 
 GeneratorOptions small() {
   GeneratorOptions options;
@@ -38,7 +42,7 @@ struct Told {
 };
 
 TEST(ListOpsFiles, AreOfficialTables) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const GeneratorOptions options = small();
   write_files(folder.path(), options);
   const std::vector<Expression> trees = generate(options);
@@ -49,12 +53,12 @@ TEST(ListOpsFiles, AreOfficialTables) {
     for (int64_t i = 0; i < rows; ++i, ++tree) {
       expected += fmt::format("{}\t{}\n", tree->str(), evaluate(tree->str()));
     }
-    EXPECT_EQ(folder.get(name), expected) << name;
+    EXPECT_EQ(folder.contents(name), expected) << name;
   }
 }
 
 TEST(ListOpsFiles, ManifestHoldsSizesRowsHashesAndOptions) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const Manifest written = write_files(folder.path(), small());
   EXPECT_EQ(read_manifest(folder.path()), written);
   ASSERT_EQ(written.files.size(), 3U);
@@ -63,7 +67,7 @@ TEST(ListOpsFiles, ManifestHoldsSizesRowsHashesAndOptions) {
   EXPECT_EQ(written.files[1].rows, 20);
   EXPECT_EQ(written.files[2].rows, 30);
   for (const ManifestFile& file : written.files) {
-    const std::string text = folder.get(file.name.c_str());
+    const std::string text = folder.contents(file.name);
     EXPECT_EQ(file.bytes, static_cast<int64_t>(text.size()));
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), file.rows + 1);
     EXPECT_EQ(file.sha256, sha256_of_file(folder.path() / file.name));
@@ -74,7 +78,7 @@ TEST(ListOpsFiles, ManifestHoldsSizesRowsHashesAndOptions) {
 }
 
 TEST(ListOpsFiles, DoNotDependOnThreads) {
-  const Folder folder;
+  const TemporaryFolder folder;
   GeneratorOptions options = small();
   options.train = 5'000;  // more than one round of writing
   const int before = threads();
@@ -88,14 +92,14 @@ TEST(ListOpsFiles, DoNotDependOnThreads) {
 
 // This hash never changes: another one means other data under the same options, which needs another kVersion.
 TEST(ListOpsFiles, SeedZeroGivesTheFilesItAlwaysGave) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const Manifest manifest = write_files(folder.path(), small());
   EXPECT_EQ(manifest.options.at("generator"), "1");
   EXPECT_EQ(manifest.files[2].sha256, "ad6e94782b10085dfb22be5403304cda145e12b31d289887651fd2936d40cbc1");
 }
 
 TEST(ListOpsFiles, EnsureMakesThenVerifies) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   const std::filesystem::path data = folder / "a/b";
   EXPECT_EQ(ensure_files(data, small(), told.say()), Ensured::made);
@@ -108,7 +112,7 @@ TEST(ListOpsFiles, EnsureMakesThenVerifies) {
 }
 
 TEST(ListOpsFiles, EnsureMakesTheSameAgainWhereOneIsMissing) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   const Manifest first = write_files(folder.path(), small());
   std::filesystem::remove(folder / kValidFile);
@@ -118,10 +122,10 @@ TEST(ListOpsFiles, EnsureMakesTheSameAgainWhereOneIsMissing) {
 }
 
 TEST(ListOpsFiles, EnsureRefusesDamagedFilesAndTouchesNothing) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   write_files(folder.path(), small());
-  std::string text = folder.get(kTestFile);
+  std::string text = folder.contents(kTestFile);
   for (char& c : text) {
     if (c == '3') {
       c = '4';
@@ -131,7 +135,7 @@ TEST(ListOpsFiles, EnsureRefusesDamagedFilesAndTouchesNothing) {
   folder.put(kTestFile, text);
   const std::string message = message_of([&] { ensure_files(folder.path(), small(), told.say()); });
   EXPECT_NE(message.find("basic_test.tsv: its SHA-256 is not that of"), std::string::npos) << message;
-  EXPECT_EQ(folder.get(kTestFile), text);
+  EXPECT_EQ(folder.contents(kTestFile), text);
   folder.put(kTrainFile, "Source\tTarget\n");
   EXPECT_NE(message_of([&] { ensure_files(folder.path(), small(), told.say()); }).find("basic_train.tsv: its size is"),
             std::string::npos);
@@ -139,7 +143,7 @@ TEST(ListOpsFiles, EnsureRefusesDamagedFilesAndTouchesNothing) {
 }
 
 TEST(ListOpsFiles, EnsureRefusesOtherOptionsAndOtherData) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   write_files(folder.path(), small());
   GeneratorOptions options = small();
@@ -154,7 +158,7 @@ TEST(ListOpsFiles, EnsureRefusesOtherOptionsAndOtherData) {
 }
 
 TEST(ListOpsFiles, EnsureLeavesForeignFilesAloneButNotAPartOfThem) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   for (const char* name : {kTrainFile, kValidFile}) folder.put(name, "Source\tTarget\n7\t7\n");
   EXPECT_NE(message_of([&] {
@@ -163,7 +167,7 @@ TEST(ListOpsFiles, EnsureLeavesForeignFilesAloneButNotAPartOfThem) {
             std::string::npos);
   folder.put(kTestFile, "Source\tTarget\n7\t7\n");
   EXPECT_EQ(ensure_files(folder.path(), small(), told.say()), Ensured::foreign);
-  EXPECT_EQ(folder.get(kTrainFile), "Source\tTarget\n7\t7\n");
+  EXPECT_EQ(folder.contents(kTrainFile), "Source\tTarget\n7\t7\n");
   ASSERT_EQ(told.lines.size(), 1U);
   EXPECT_NE(told.lines[0].find("have no manifest; left as they are"), std::string::npos);
 }
@@ -178,7 +182,7 @@ std::set<std::string> names_in(const std::filesystem::path& folder) {
 const std::set<std::string> kComplete = {kTrainFile, kValidFile, kTestFile, "manifest.json"};
 
 TEST(ListOpsFiles, WhatAKilledProcessWasMakingIsMadeAnewOrMovedIntoPlace) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   const Manifest whole = write_files(folder / "whole", small());
   EXPECT_EQ(names_in(folder / "whole"), kComplete);
@@ -201,7 +205,7 @@ TEST(ListOpsFiles, WhatAKilledProcessWasMakingIsMadeAnewOrMovedIntoPlace) {
 }
 
 TEST(ListOpsFiles, TwoProcessesDoNotMakeThemAtOnce) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   auto other = std::make_optional<FileLock>(folder / ".making.lock", "no lock", "");
   std::thread second([&] { ensure_files(folder.path(), small(), told.say()); });
@@ -215,7 +219,7 @@ TEST(ListOpsFiles, TwoProcessesDoNotMakeThemAtOnce) {
 }
 
 TEST(ListOpsFiles, AFolderThatCanNotBeMadeIsAnError) {
-  const Folder folder;
+  const TemporaryFolder folder;
   folder.put("file", "x");
   EXPECT_NE(message_of([&] { write_files(folder / "file/data", small()); }).find("the folder cannot be made"),
             std::string::npos);

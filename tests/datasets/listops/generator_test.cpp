@@ -1,5 +1,7 @@
 #include "datasets/listops/generator.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,12 +11,12 @@
 #include "datasets/listops/tokenizer.h"
 #include "engine/parallel.h"
 #include "engine/sanitizer.h"
-#include "tests/datasets/testing.h"
+#include "tests/message_of.h"
 
 namespace bochner::listops {
 namespace {
 
-using testing_::message_of;
+using test::message_of;
 
 /// Short expressions, a few of them.
 GeneratorOptions few() {

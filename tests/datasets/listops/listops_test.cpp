@@ -1,5 +1,7 @@
 #include "datasets/listops/listops.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <ostream>
 
@@ -7,14 +9,16 @@
 #include "datasets/listops/expression.h"
 #include "engine/io/csv.h"
 #include "engine/parallel.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
+#include "tests/shared_data.h"
 
 namespace bochner::listops {
 namespace {
 
-using testing_::Folder;
-using testing_::message_of;
-using testing_::shared_data;
+using test::message_of;
+using test::shared_data;
+using test::TemporaryFolder;
 
 constexpr const char* kMax = "( ( ( [MAX 1 ) 2 ) ] )";
 
@@ -25,7 +29,7 @@ std::vector<int64_t> tokens_of(const Dataset& dataset, int64_t example) {
 }
 
 TEST(ListOpsRead, RowsBecomeTokensAndLabels) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto path = folder.put("a.tsv", fmt::format("Source\tTarget\n{}\t2\n7\t7\n", kMax));
   const auto data = read(path, "toy");
   EXPECT_EQ(data->name(), "toy");
@@ -41,7 +45,7 @@ TEST(ListOpsRead, RowsBecomeTokensAndLabels) {
 }
 
 TEST(ListOpsRead, RefusesAFileThatTakesTooMuchMemory) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto path = folder.put("a.tsv", "Source\tTarget\n7\t7\n8\t8\n");
   const int64_t bytes = 2 * (1 + 8 + 4);  // a token, where it begins, and the label
   EXPECT_EQ(read(path, "toy", {.most_bytes = bytes})->size(), 2);
@@ -50,7 +54,7 @@ TEST(ListOpsRead, RefusesAFileThatTakesTooMuchMemory) {
 }
 
 TEST(ListOpsRead, LineEndsOfTheLongRangeArenaAndAMissingLastOneAreTaken) {
-  const Folder folder;
+  const TemporaryFolder folder;
   for (const char* text : {"Source\tTarget\r\n4\t4\r\n5\t5\r\n", "Source\tTarget\n4\t4\n5\t5",
                            "\xef\xbb\xbfSource\tTarget\n4\t4\r\n5\t5\n"}) {
     const auto data = read(folder.put("a.tsv", text), "toy");
@@ -60,7 +64,7 @@ TEST(ListOpsRead, LineEndsOfTheLongRangeArenaAndAMissingLastOneAreTaken) {
 }
 
 TEST(ListOpsRead, LabelsThatLieAreRefusedUnlessNobodyLooks) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto path = folder.put("a.tsv", fmt::format("Source\tTarget\n{}\t2\n{}\t3\n", kMax, kMax));
   EXPECT_EQ(message_of([&] { read(path, "toy"); }),
             path.string() +
@@ -79,7 +83,7 @@ std::ostream& operator<<(std::ostream& out, const Bad& bad) { return out << bad.
 class ListOpsBadFile : public ::testing::TestWithParam<Bad> {};
 
 TEST_P(ListOpsBadFile, IsRefusedWithRowAndColumn) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto path = folder.put("bad.tsv", GetParam().text);
   for (const bool check_labels : {true, false}) {
     const std::string message = message_of([&] { read(path, "toy", {.check_labels = check_labels}); });
@@ -128,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
 class ListOpsBadTree : public ::testing::TestWithParam<Bad> {};
 
 TEST_P(ListOpsBadTree, IsRefusedByTheCheckOfLabels) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto path = folder.put("bad.tsv", kHead + GetParam().text);
   const std::string message = message_of([&] { read(path, "toy"); });
   const std::string start = path.string() + ": " + GetParam().message;
@@ -147,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Two bad rows, far apart: the first is named, with any number of threads.
 TEST(ListOpsRead, TheFirstBadRowIsNamedWithAnyNumberOfThreads) {
-  const Folder folder;
+  const TemporaryFolder folder;
   std::string text = kHead;
   for (int row = 2; row < 5000; ++row) {
     text += kMax;
@@ -167,7 +171,7 @@ TEST(ListOpsRead, AMissingFileIsAnError) {
 }
 
 TEST(ListOpsTask, IsMadeReadAndDescribed) {
-  const Folder folder;
+  const TemporaryFolder folder;
   TaskOptions options;
   options.folder = folder / "listops";
   options.generator.min_length = 5;
@@ -185,7 +189,6 @@ TEST(ListOpsTask, IsMadeReadAndDescribed) {
   EXPECT_EQ(data.task.vocabulary, 16);
   EXPECT_EQ(data.task.max_length, 30);
   EXPECT_EQ(data.task.sequences, 1);
-  EXPECT_EQ(data.task.metric, "accuracy");
   EXPECT_EQ(data.train->size(), 3000);
   EXPECT_EQ(data.valid->size(), 50);
   EXPECT_EQ(data.test->size(), 60);

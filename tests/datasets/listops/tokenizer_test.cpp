@@ -1,13 +1,15 @@
 #include "datasets/listops/tokenizer.h"
 
+#include <gtest/gtest.h>
+
 #include <limits>
 
-#include "tests/datasets/testing.h"
+#include "tests/message_of.h"
 
 namespace bochner::listops {
 namespace {
 
-using testing_::message_of;
+using test::message_of;
 using Ids = std::vector<uint8_t>;
 
 constexpr const char* kText = "( ( ( [MAX 4 ) ( ( ( [SM 7 ) 5 ) ] ) ) ] )";

@@ -3,14 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "datasets/loader.h"
+#include "engine/io/file.h"
 #include "engine/io/gzip.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
 
 namespace bochner::pairs {
 namespace {
 
-using testing_::Folder;
-using testing_::message_of;
+using test::message_of;
+using test::TemporaryFolder;
 
 void ignore(const std::string&) {}
 
@@ -21,7 +23,7 @@ constexpr const char* kTable =
     "0.0\tA\tB\t'one'\t\"two\"\n";
 
 TEST(Retrieval, RowsAreReadAsTheyAre) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto pairs = read_aan(folder.put("a.tsv", kTable), "retrieval train", 4000);
   ASSERT_EQ(pairs->size(), 3);
   EXPECT_EQ(pairs->sequences(), 2);
@@ -39,7 +41,7 @@ TEST(Retrieval, RowsAreReadAsTheyAre) {
 }
 
 TEST(Retrieval, RefusesBadRows) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto error = [&](const std::string& bytes) {
     folder.put("a.tsv", bytes);
     return message_of([&] { read_aan(folder / "a.tsv", "x", 4000); });
@@ -59,7 +61,7 @@ TEST(Retrieval, RefusesBadRows) {
 }
 
 TEST(Retrieval, IsATaskOfPairs) {
-  const Folder folder;
+  const TemporaryFolder folder;
   folder.put("new_aan_pairs.train.tsv", kTable);
   write_file_atomically(folder / "new_aan_pairs.eval.tsv.gz", format_gzip(bytes_of(kTable)));
   EXPECT_NE(message_of([&] {

@@ -7,13 +7,14 @@
 #include <set>
 
 #include "engine/parallel.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
 
 namespace bochner::pairs {
 namespace {
 
-using testing_::Folder;
-using testing_::message_of;
+using test::message_of;
+using test::TemporaryFolder;
 namespace fs = std::filesystem;
 
 /// `films` films of 2 + 2 reviews each; film 0 of the training half is also in the test half.
@@ -97,12 +98,12 @@ TEST(Films, DependOnTheSeedAlone) {
 }
 
 TEST(Films, FilesHoldThePairsWithAManifest) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const text::Reviews all = reviews();
   const auto ignore = [](const std::string&) {};
   EXPECT_EQ(ensure_films(folder.path(), all, {}, ignore), Ensured::made);
   EXPECT_EQ(ensure_films(folder.path(), all, {}, ignore), Ensured::verified);
-  const std::string train = folder.get(kFilmsTrain);
+  const std::string train = folder.contents(kFilmsTrain);
   const FilmPairs pairs = draw_films(all, {});
   const auto lines = std::count(train.begin(), train.end(), '\n');
   EXPECT_EQ(lines, std::ssize(pairs.train) + 1);

@@ -1,5 +1,7 @@
 #include "datasets/pathfinder/drawing.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,7 +10,7 @@
 
 #include "engine/io/sha256.h"
 #include "engine/sanitizer.h"
-#include "tests/datasets/testing.h"
+#include "tests/message_of.h"
 
 namespace bochner::pathfinder {
 namespace {
@@ -316,10 +318,10 @@ TEST(PathfinderDrawing, ANumberOfDashesIsADifficulty) {
 }
 
 TEST(PathfinderDrawing, RefusesWhatThereIsNot) {
-  EXPECT_EQ(testing_::message_of([] { parameters(33, 6); }),
+  EXPECT_EQ(test::message_of([] { parameters(33, 6); }),
             "pathfinder: there are no pictures of 33 pixels a side; there are 16, 20, 24, 28, 32, 64, 128 and 256");
   EXPECT_EQ(
-      testing_::message_of([] { dashes_of(32, "harder"); }),
+      test::message_of([] { dashes_of(32, "harder"); }),
       "pathfinder: there is no difficulty 'harder'; there are easy, intermediate, hard, and a number of dashes, 2 ... "
       "14");
   for (const char* number : {"1", "15", "3 ", "-3", ""}) EXPECT_THROW(dashes_of(32, number), Error) << number;

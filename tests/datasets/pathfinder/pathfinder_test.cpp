@@ -1,5 +1,7 @@
 #include "datasets/pathfinder/pathfinder.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <set>
 
@@ -8,14 +10,15 @@
 #include "engine/io/data_log.h"
 #include "engine/io/png.h"
 #include "engine/parallel.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
 
 namespace bochner::pathfinder {
 namespace {
 
 namespace fs = std::filesystem;
-using testing_::Folder;
-using testing_::message_of;
+using test::message_of;
+using test::TemporaryFolder;
 
 struct Told {
   std::vector<std::string> lines;
@@ -38,14 +41,14 @@ void make_official(const fs::path& folder, int64_t count = 40) {
 }
 
 TEST(PathfinderFiles, AreTheOfficialTree) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_files(folder.path(), small(1002));
   EXPECT_TRUE(fs::exists(folder / "imgs/0/sample_999.png"));
   EXPECT_TRUE(fs::exists(folder / "imgs/1/sample_1.png"));
   EXPECT_FALSE(fs::exists(folder / "imgs/1/sample_2.png"));
   const Drawing drawing = draw(parameters(32, 6), Generator(3).fork(1001));
-  EXPECT_EQ(folder.get("metadata/1.npy").substr(0, 21), "imgs/1 sample_0.png 0");
-  const std::string second = folder.get("metadata/1.npy").substr(folder.get("metadata/1.npy").find('\n') + 1);
+  EXPECT_EQ(folder.contents("metadata/1.npy").substr(0, 21), "imgs/1 sample_0.png 0");
+  const std::string second = folder.contents("metadata/1.npy").substr(folder.contents("metadata/1.npy").find('\n') + 1);
   EXPECT_EQ(second, fmt::format("imgs/1 sample_1.png 1 {} 1.0 6 2 2 0.5 1 1\n", drawing.label));
   const Tensor image = read_png(folder / "imgs/1/sample_1.png");
   const std::vector<uint8_t> pixels = render(drawing);
@@ -61,7 +64,7 @@ TEST(PathfinderFiles, FoldersAreNamedAsThePublishedOnes) {
 }
 
 TEST(PathfinderFiles, DoNotDependOnThreadsAndBeginAlike) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const int before = threads();
   set_threads(1);
   const Manifest one = write_files(folder / "one", small(1010));
@@ -79,7 +82,7 @@ TEST(PathfinderFiles, DoNotDependOnThreadsAndBeginAlike) {
 }
 
 TEST(PathfinderFiles, EnsureMakesThenVerifiesAndRefusesDamage) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   EXPECT_EQ(ensure_files(folder / "a", small(), told.say()), Ensured::made);
   EXPECT_EQ(ensure_files(folder / "a", small(), told.say()), Ensured::verified);
@@ -89,7 +92,7 @@ TEST(PathfinderFiles, EnsureMakesThenVerifiesAndRefusesDamage) {
   EXPECT_NE(
       message_of([&] { ensure_files(folder / "a", small(41), told.say()); }).find("count '40', but 41 is requested"),
       std::string::npos);
-  std::string bytes = folder.get("a/imgs/0/sample_7.png");
+  std::string bytes = folder.contents("a/imgs/0/sample_7.png");
   bytes[bytes.size() / 2] ^= 1;
   folder.put("a/imgs/0/sample_7.png", bytes);
   EXPECT_NE(
@@ -102,7 +105,7 @@ TEST(PathfinderFiles, EnsureMakesThenVerifiesAndRefusesDamage) {
 }
 
 TEST(PathfinderFiles, WhatAKilledProcessLeftIsRemovedAndForeignFilesAreLeftAlone) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   fs::create_directories(folder / "a/.making/imgs/0");
   folder.put("a/.making/imgs/0/sample_0.png", "half");
@@ -116,7 +119,7 @@ TEST(PathfinderFiles, WhatAKilledProcessLeftIsRemovedAndForeignFilesAreLeftAlone
 }
 
 TEST(PathfinderRead, ReturnsEveryImageThatWasMade) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   write_files(folder.path(), small(1020));
   const TaskData data = load_task({.folder = folder.path()}, told.say());
@@ -146,7 +149,7 @@ TEST(PathfinderRead, ReturnsEveryImageThatWasMade) {
 }
 
 TEST(PathfinderRead, ShufflesWithASeed) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   write_files(folder.path(), small(50));
   const auto pictures = [&](uint64_t seed) {
@@ -168,7 +171,7 @@ TEST(PathfinderRead, ShufflesWithASeed) {
 }
 
 TEST(PathfinderRead, TellsTheDataLog) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   write_files(folder.path(), small());
   const auto hash = [&] {
@@ -179,7 +182,7 @@ TEST(PathfinderRead, TellsTheDataLog) {
   };
   const std::string before = hash();
   EXPECT_EQ(hash(), before);
-  std::string list = folder.get("metadata/0.npy");
+  std::string list = folder.contents("metadata/0.npy");
   const size_t label = list.find(" 0 1 1.0") == std::string::npos ? list.find(" 0 0 1.0") : list.find(" 0 1 1.0");
   list[label + 3] = static_cast<char>(list[label + 3] ^ 1);
   folder.put("metadata/0.npy", list);
@@ -187,7 +190,7 @@ TEST(PathfinderRead, TellsTheDataLog) {
 }
 
 TEST(PathfinderRead, LeavesOutThePublishedEmptyImageAndSaysSo) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   const fs::path data = folder / "curv_baseline";
   make_official(data, 180);
@@ -202,9 +205,9 @@ TEST(PathfinderRead, LeavesOutThePublishedEmptyImageAndSaysSo) {
 }
 
 TEST(PathfinderRead, RefusesImagesThatAreMissingDamagedOrOfAnotherForm) {
-  const Folder folder;
+  const TemporaryFolder folder;
   make_official(folder.path());
-  const std::string good = folder.get("imgs/0/sample_4.png");
+  const std::string good = folder.contents("imgs/0/sample_4.png");
   const auto begins = (folder / "metadata/0.npy").string() + ": row 5: " + (folder / "imgs/0/sample_4.png").string();
   const auto with = [&](const std::string& bytes) {
     folder.put("imgs/0/sample_4.png", bytes);
@@ -227,9 +230,9 @@ TEST(PathfinderRead, RefusesImagesThatAreMissingDamagedOrOfAnotherForm) {
 }
 
 TEST(PathfinderRead, RefusesMalformedLists) {
-  const Folder folder;
+  const TemporaryFolder folder;
   make_official(folder.path());
-  const std::string good = folder.get("metadata/0.npy");
+  const std::string good = folder.contents("metadata/0.npy");
   const std::string first = good.substr(0, good.find('\n') + 1);
   const auto with = [&](const std::string& list) {
     folder.put("metadata/0.npy", list);
@@ -248,10 +251,10 @@ TEST(PathfinderRead, RefusesMalformedLists) {
 }
 
 TEST(PathfinderRead, TakesEachImageOnce) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   make_official(folder.path());
-  const std::string list = folder.get("metadata/0.npy");
+  const std::string list = folder.contents("metadata/0.npy");
   for (const char* other : {"metadata/00.npy", "metadata/+0.npy", "metadata/0 (copy).npy"}) folder.put(other, list);
   EXPECT_EQ(read(folder.path(), {.partial = true}, told.say())->count(), 40);
   const std::string file = (folder / "metadata/1.npy").string();
@@ -266,7 +269,7 @@ TEST(PathfinderRead, TakesEachImageOnce) {
 }
 
 TEST(PathfinderRead, RefusesOtherThanTheImagesPublishedOrPromised) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Told told;
   make_official(folder / "official");
   EXPECT_EQ(message_of_reading(folder / "official", false),
@@ -277,7 +280,7 @@ TEST(PathfinderRead, RefusesOtherThanTheImagesPublishedOrPromised) {
   EXPECT_NE(told.lines.back().find("40 images are listed, of the 200000 that are published"), std::string::npos);
   write_files(folder / "made", small());
   EXPECT_EQ(message_of_reading(folder / "made", false), "no error");
-  const std::string list = folder.get("made/metadata/0.npy");
+  const std::string list = folder.contents("made/metadata/0.npy");
   folder.put("made/metadata/0.npy", list + "imgs/0 sample_40.png 40 1\n");
   EXPECT_NE(message_of_reading(folder / "made").find("row 41: an image more than the 40 that the manifest tells of"),
             std::string::npos);

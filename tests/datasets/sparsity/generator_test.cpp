@@ -1,17 +1,19 @@
 #include "datasets/sparsity/generator.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <set>
 
 #include "datasets/sparsity/sparsity.h"
 #include "engine/io/sha256.h"
 #include "engine/parallel.h"
-#include "tests/datasets/testing.h"
+#include "tests/message_of.h"
 
 namespace bochner::sparsity {
 namespace {
 
-using testing_::message_of;
+using test::message_of;
 
 GeneratorOptions small(double relevant) {
   return {.relevant = relevant, .length = 40, .train = 90, .valid = 20, .test = 7, .seed = 5};

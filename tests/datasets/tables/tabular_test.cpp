@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <numeric>
 #include <set>
 #include <string>
@@ -12,39 +10,22 @@
 #include "datasets/tables/header.h"
 #include "engine/io/file.h"
 #include "engine/io/gzip.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
+#include "tests/shared_data.h"
 
 namespace bochner {
 namespace {
 
+using test::message_of;
+
 class Tabular : public testing::Test {
  protected:
-  Tabular() {
-    std::string name = (std::filesystem::temp_directory_path() / "bochner-table-XXXXXX").string();
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  ~Tabular() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  std::filesystem::path put(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-    return folder_ / name;
-  }
-  static std::string refusal(const std::function<void()>& f) {
-    try {
-      f();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing was refused";
-  }
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(Tabular, ReadsNumbersAndClasses) {
-  const auto path = put("a.csv", "x,kind,y\r\n1,b,2.5\r\n-3,a,4e1\r\n5,b,6\r\n\r\n");
+  const auto path = folder_.put("a.csv", "x,kind,y\r\n1,b,2.5\r\n-3,a,4e1\r\n5,b,6\r\n\r\n");
   const NumericTable table = read_table(path, {.header = true, .label = "kind"});
   EXPECT_EQ(table.features.to_vector<float>(), (std::vector<float>{1, 2.5, -3, 40, 5, 6}));
   EXPECT_EQ(table.labels.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 1}));
@@ -53,14 +34,14 @@ TEST_F(Tabular, ReadsNumbersAndClasses) {
 }
 
 TEST_F(Tabular, NumbersAsClassesAreOrderedByValueHoweverWritten) {
-  const auto path = put("a.csv", "10,1\n2.0,1\n1e1,3\n2,4\n");
+  const auto path = folder_.put("a.csv", "10,1\n2.0,1\n1e1,3\n2,4\n");
   const NumericTable table = read_table(path, {.label = "0"});
   EXPECT_EQ(table.class_names, (std::vector<std::string>{"2", "10"}));
   EXPECT_EQ(table.labels.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 1, 0}));
 }
 
 TEST_F(Tabular, SecondReadComesFromTheCacheUntilTheFileOrTheCacheChanges) {
-  const auto path = put("a.csv", "1,0\n2,1\n");
+  const auto path = folder_.put("a.csv", "1,0\n2,1\n");
   const NumericTable first = read_table(path);
   const NumericTable second = read_table(path);
   EXPECT_TRUE(second.from_cache);
@@ -69,7 +50,7 @@ TEST_F(Tabular, SecondReadComesFromTheCacheUntilTheFileOrTheCacheChanges) {
   EXPECT_EQ(second.class_names, first.class_names);
   EXPECT_FALSE(read_table(path, {.label = "0"}).from_cache);  // read in another way
   read_table(path);
-  put("a.csv", "1,0\n2,1\n7,1\n");
+  folder_.put("a.csv", "1,0\n2,1\n7,1\n");
   EXPECT_FALSE(read_table(path).from_cache);
   EXPECT_TRUE(read_table(path).from_cache);
   // a damaged byte is noticed
@@ -85,10 +66,10 @@ TEST_F(Tabular, SecondReadComesFromTheCacheUntilTheFileOrTheCacheChanges) {
 }
 
 TEST_F(Tabular, AFileThatGrowsWhileItIsReadGetsNoCache) {
-  const auto path = put("a.csv", "1,0\n2,1\n");
-  const std::filesystem::path cache = put("a.csv.bochner-cache", "damaged");
+  const auto path = folder_.put("a.csv", "1,0\n2,1\n");
+  const std::filesystem::path cache = folder_.put("a.csv.bochner-cache", "damaged");
   const NumericTable table = read_table(path, {}, [&](const std::string& line) {
-    if (line.find("reading the text again") != std::string::npos) put("a.csv", "1,0\n2,1\n3,1\n");
+    if (line.find("reading the text again") != std::string::npos) folder_.put("a.csv", "1,0\n2,1\n3,1\n");
   });
   EXPECT_EQ(table.rows(), 3);
   EXPECT_EQ(std::filesystem::file_size(cache), 7U);
@@ -97,8 +78,8 @@ TEST_F(Tabular, AFileThatGrowsWhileItIsReadGetsNoCache) {
 }
 
 TEST_F(Tabular, TheCacheDoesNotFollowALink) {
-  const auto path = put("a.csv", "1,0\n2,1\n");
-  const auto victim = put("victim", "precious");
+  const auto path = folder_.put("a.csv", "1,0\n2,1\n");
+  const auto victim = folder_.put("victim", "precious");
   std::filesystem::create_symlink("victim", folder_ / "a.csv.bochner-cache");
   read_table(path);
   EXPECT_EQ(text_of(read_file(victim)), "precious");
@@ -108,8 +89,8 @@ TEST_F(Tabular, TheCacheDoesNotFollowALink) {
 TEST_F(Tabular, RefusesWithFileRowAndColumn) {
   const TableFormat csv{.header = true, .label = "y"};
   const auto expect = [&](const std::string& text, const TableFormat& format, const std::string& part) {
-    const auto path = put("bad.csv", text);
-    const std::string what = refusal([&] { read_table(path, format); });
+    const auto path = folder_.put("bad.csv", text);
+    const std::string what = message_of([&] { read_table(path, format); });
     EXPECT_NE(what.find("bad.csv"), std::string::npos) << what;
     EXPECT_NE(what.find(part), std::string::npos) << what;
     EXPECT_FALSE(std::filesystem::exists(path.string() + ".bochner-cache"));
@@ -135,13 +116,15 @@ TEST_F(Tabular, RefusesWithFileRowAndColumn) {
   packed.resize(packed.size() - 6);
   const auto cut = folder_ / "cut.csv.gz";
   write_file_atomically(cut, packed);
-  EXPECT_NE(refusal([&] { read_table(cut); }).find("cut.csv.gz"), std::string::npos);
+  EXPECT_NE(message_of([&] { read_table(cut); }).find("cut.csv.gz"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(cut.string() + ".bochner-cache"));
 }
 
 TEST_F(Tabular, CategoriesAreOrderedByValueOnlyIfEachHasOne) {
   const TableFormat format{.label = "1", .words = true, .categories = {"0"}};
-  const auto categories = [&](const std::string& text) { return read_table(put("a.csv", text), format).categories[0]; };
+  const auto categories = [&](const std::string& text) {
+    return read_table(folder_.put("a.csv", text), format).categories[0];
+  };
   EXPECT_EQ(categories("9,a\n10,b\n"), (std::vector<std::string>{"9", "10"}));
   EXPECT_EQ(categories("9,a\nnan,b\n10,b\n"), (std::vector<std::string>{"10", "9", "nan"}));
 }
@@ -152,7 +135,7 @@ TEST_F(Tabular, WordsAndGapsBecomeColumns) {
       "age,job,code,class\n"
       "10,b,7,no\n?,a,7,yes\n30,,9,no\n20, b ,9,yes\n20,b,9,no\n20,a,7,yes\n"
       "40,c,7,no\n,NA,7,yes\n20,a,8,no\n0,d,9,yes\n";
-  const auto path = put("a.csv", text);
+  const auto path = folder_.put("a.csv", text);
   const TableFormat format{.header = true, .label = "class", .words = true, .categories = {"code"}};
   const NumericTable table = read_table(path, format);
   EXPECT_EQ(table.columns, (std::vector<std::string>{"age", "job", "code"}));
@@ -186,9 +169,9 @@ TEST_F(Tabular, WordsAndGapsBecomeColumns) {
 }
 
 TEST_F(Tabular, WordsAmongNumbersAreRefusedUnlessNamed) {
-  const auto path = put("a.csv", "x,id,y\n1,5,0\ntwo,6,1\n3,7,0\n");
+  const auto path = folder_.put("a.csv", "x,id,y\n1,5,0\ntwo,6,1\n3,7,0\n");
   TableFormat format{.header = true, .label = "y", .words = true};
-  const std::string what = refusal([&] { read_table(path, format); });
+  const std::string what = message_of([&] { read_table(path, format); });
   EXPECT_NE(what.find("a.csv: row 3 column 1 ('x'): 'two' is not a number, as other fields of the column are"),
             std::string::npos)
       << what;
@@ -198,19 +181,19 @@ TEST_F(Tabular, WordsAmongNumbersAreRefusedUnlessNamed) {
   format.categories = {"0"};
   EXPECT_EQ(read_table(path, format).categories[0], (std::vector<std::string>{"1", "3", "two"}));
   format.leave_out = {"x", "-2"};
-  EXPECT_NE(refusal([&] { read_table(path, format); }).find("no column but the label"), std::string::npos);
+  EXPECT_NE(message_of([&] { read_table(path, format); }).find("no column but the label"), std::string::npos);
   format.leave_out = {"x"};
   EXPECT_EQ(read_table(path, format).columns, (std::vector<std::string>{"id"}));
   format.leave_out = {"y"};
-  EXPECT_NE(refusal([&] { read_table(path, format); }).find("the label cannot be left out"), std::string::npos);
+  EXPECT_NE(message_of([&] { read_table(path, format); }).find("the label cannot be left out"), std::string::npos);
   std::string words = "w,y\n";
   for (int i = 0; i < 1001; ++i) words += fmt::format("w{},{}\n", i, i % 2);
   const std::string many =
-      refusal([&] { read_table(put("b.csv", words), {.header = true, .label = "y", .words = true}); });
+      message_of([&] { read_table(folder_.put("b.csv", words), {.header = true, .label = "y", .words = true}); });
   EXPECT_NE(many.find("b.csv: row 1002 column 1 ('w'): more than 1000 different words"), std::string::npos) << many;
-  EXPECT_TRUE(std::isnan(
-      read_table(put("d.csv", "-9,a\n2,b\n"), {.words = true, .missing = {"-9"}}).features.to_vector<float>()[0]));
-  const std::string gap = refusal([&] { read_table(put("c.csv", "1,a\n2,?\n3,b\n"), {.words = true}); });
+  EXPECT_TRUE(std::isnan(read_table(folder_.put("d.csv", "-9,a\n2,b\n"), {.words = true, .missing = {"-9"}})
+                             .features.to_vector<float>()[0]));
+  const std::string gap = message_of([&] { read_table(folder_.put("c.csv", "1,a\n2,?\n3,b\n"), {.words = true}); });
   EXPECT_NE(gap.find("c.csv: row 2 column 2: the label is missing"), std::string::npos) << gap;
 }
 
@@ -229,9 +212,9 @@ TEST_F(Tabular, AdultIsTwoFilesOfWordsWithAQuestionMarkForWhatIsMissing) {
                               : "State-gov",
                  "United-States", i % 2 == 0 ? "<=50K" : ">50K");
   }
-  const auto data = put("adult.data", train + "\n");
-  const auto test = put("adult.test", "|1x3 Cross validator\n" + row(25, "Private", "Cuba", "<=50K.") +
-                                          row(30, "?", "United-States", ">50K.") + "\n");
+  const auto data = folder_.put("adult.data", train + "\n");
+  const auto test = folder_.put("adult.test", "|1x3 Cross validator\n" + row(25, "Private", "Cuba", "<=50K.") +
+                                                  row(30, "?", "United-States", ">50K.") + "\n");
   const TableSplits splits = uci::adult(data, test);
   EXPECT_EQ(splits.classes, 2);
   EXPECT_EQ(splits.train.rows(), 18);
@@ -249,14 +232,14 @@ TEST_F(Tabular, AdultIsTwoFilesOfWordsWithAQuestionMarkForWhatIsMissing) {
   EXPECT_EQ(values[columns - 1], 0);  // Cuba is in no training row
   EXPECT_EQ(values[columns + 3], 1);
   EXPECT_EQ(values[2 * columns - 1], 1);
-  const auto strange = put("strange.test", "|\n" + row(25, "Private", "Cuba", "<=50K.").replace(0, 2, "young") +
-                                               row(25, "Private", "Cuba", ">50K.").replace(0, 2, "old"));
-  EXPECT_NE(refusal([&] { uci::adult(data, strange); }).find("column 'age' holds words, in"), std::string::npos);
+  const auto strange = folder_.put("strange.test", "|\n" + row(25, "Private", "Cuba", "<=50K.").replace(0, 2, "young") +
+                                                       row(25, "Private", "Cuba", ">50K.").replace(0, 2, "old"));
+  EXPECT_NE(message_of([&] { uci::adult(data, strange); }).find("column 'age' holds words, in"), std::string::npos);
 }
 
 TEST(Uci, AdultAsItIs) {
-  const std::filesystem::path data = testing_::shared_data("uci/adult.data.gz");
-  const std::filesystem::path test = testing_::shared_data("uci/adult.test.gz");
+  const std::filesystem::path data = test::shared_data("uci/adult.data.gz");
+  const std::filesystem::path test = test::shared_data("uci/adult.test.gz");
   if (data.empty() || test.empty()) GTEST_SKIP() << "adult.data.gz and adult.test.gz are not there";
   const TableSplits splits = uci::adult(data, test);
   EXPECT_EQ(splits.train.rows() + splits.valid.rows(), 32561);
@@ -271,14 +254,14 @@ TEST(Uci, AdultAsItIs) {
 TEST_F(Tabular, MeasurementsAreNoClasses) {
   std::string text;
   for (int i = 0; i < 150; ++i) text += fmt::format("{},{}.5\n", i, i);
-  const std::string what = refusal([&] { read_table(put("price.csv", text)); });
+  const std::string what = message_of([&] { read_table(folder_.put("price.csv", text)); });
   EXPECT_NE(what.find("price.csv: column 2 holds 150 different numbers in 150 rows, such as 0.5"), std::string::npos)
       << what;
 }
 
 TEST_F(Tabular, NamesOfColumnsAreToldFromData) {
   const auto is_names = [&](const std::string& text, char separator = ',') {
-    return judge_first_row(put("a.csv", text), separator).is_names;
+    return judge_first_row(folder_.put("a.csv", text), separator).is_names;
   };
   EXPECT_TRUE(is_names("x,y,class\n1,2,a\n3,4,b\n"));
   EXPECT_FALSE(is_names("1,2,a\n3,4,b\n"));
@@ -291,11 +274,11 @@ TEST_F(Tabular, NamesOfColumnsAreToldFromData) {
   EXPECT_FALSE(is_names("sweet,round,e\nsweet,flat,p\n"));
   EXPECT_TRUE(is_names("x,class\n"));
   EXPECT_FALSE(is_names(""));
-  EXPECT_EQ(judge_first_row(put("a.csv", "x, y\n1,2\n")).fields, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(judge_first_row(folder_.put("a.csv", "x, y\n1,2\n")).fields, (std::vector<std::string>{"x", "y"}));
 }
 
 TEST_F(Tabular, SplitsInOrderAndStandardisesByTrainingRowsAlone) {
-  const auto path = put("a.csv", "1,7,0\n3,7,1\n100,9,0\n-50,8,1\n8,7,0\n");
+  const auto path = folder_.put("a.csv", "1,7,0\n3,7,1\n100,9,0\n-50,8,1\n8,7,0\n");
   const TableSplits splits = split_in_order(read_table(path), 2, 1, "test");
   EXPECT_EQ(splits.mean, (std::vector<float>{2, 7}));
   EXPECT_EQ(splits.scale, (std::vector<float>{1, 1}));  // the second column is constant in training
@@ -306,22 +289,23 @@ TEST_F(Tabular, SplitsInOrderAndStandardisesByTrainingRowsAlone) {
 }
 
 TEST_F(Tabular, AClassThatTrainingHasNotSeenIsNamedWithItsRow) {
-  const auto path = put("a.csv", "1,0\n3,1\n100,0\n-50,4\n");
-  const std::string what = refusal([&] { split_in_order(read_table(path), 2, 1, "test"); });
+  const auto path = folder_.put("a.csv", "1,0\n3,1\n100,0\n-50,4\n");
+  const std::string what = message_of([&] { split_in_order(read_table(path), 2, 1, "test"); });
   EXPECT_NE(what.find("a.csv: row 4 column 2: class '4' of the test split"), std::string::npos) << what;
-  const auto train = put("b.csv", "1,0\n3,1\n2,0\n4,1\n");
-  EXPECT_NE(refusal([&] {
+  const auto train = folder_.put("b.csv", "1,0\n3,1\n2,0\n4,1\n");
+  EXPECT_NE(message_of([&] {
               split_of_files(read_table(train), 1, read_table(path), "");
             }).find("a.csv: row 4 column 2: class '4'"),
             std::string::npos);
-  const TableSplits good = split_of_files(read_table(train), 1, read_table(put("c.csv", "9,1\n8,1\n7,0\n")), "");
+  const TableSplits good =
+      split_of_files(read_table(train), 1, read_table(folder_.put("c.csv", "9,1\n8,1\n7,0\n")), "");
   EXPECT_EQ(good.test.labels.to_vector<int64_t>(), (std::vector<int64_t>{1, 1, 0}));
 }
 
 TEST_F(Tabular, OfShuffledRowsTheErrorNamesTheRowOfTheFile) {
   std::string text = "kind,x,y\n";
   for (int i = 0; i < 40; ++i) text += fmt::format("{},{},{}\n", i == 16 ? "rare" : i % 2 == 0 ? "a" : "b", i, -i);
-  const auto path = put("shuffled.csv", text);
+  const auto path = folder_.put("shuffled.csv", text);
   const TableFormat format{.header = true, .label = "kind"};
   int refused = 0;
   for (int again = 0; again < 2; ++again) {  // from the text, then from the cache
@@ -330,21 +314,21 @@ TEST_F(Tabular, OfShuffledRowsTheErrorNamesTheRowOfTheFile) {
     EXPECT_EQ(table.label_column, 0);
     const std::vector<float> before = table.features.to_vector<float>();
     for (uint64_t seed = 0; seed < 10; ++seed) {
-      const std::string what = refusal([&] { split_at_random(table, 0.2, 0.2, seed); });
-      if (what == "nothing was refused") continue;  // the one of its class was drawn for training
+      const std::string what = message_of([&] { split_at_random(table, 0.2, 0.2, seed); });
+      if (what == "no error") continue;  // the one of its class was drawn for training
       ++refused;
       EXPECT_NE(what.find("shuffled.csv: row 18 column 1: class 'rare'"), std::string::npos) << what;
     }
     EXPECT_EQ(table.features.to_vector<float>(), before);  // a split at random takes a copy
   }
   EXPECT_GE(refused, 2);
-  EXPECT_EQ(read_table(put("last.csv", "1,0\n2,1\n")).label_column, 1);
+  EXPECT_EQ(read_table(folder_.put("last.csv", "1,0\n2,1\n")).label_column, 1);
 }
 
 TEST_F(Tabular, LoaderTakesEveryRowOnceAndCanGoOn) {
   std::string text;
   for (int i = 0; i < 25; ++i) text += fmt::format("{},{}\n", i, i % 2);
-  const TableSplits splits = split_at_random(read_table(put("a.csv", text)), 0.08, 0.08, 3);
+  const TableSplits splits = split_at_random(read_table(folder_.put("a.csv", text)), 0.08, 0.08, 3);
   ASSERT_EQ(splits.train.rows(), 21);
   TableLoader loader(splits.train, 4, 5);
   EXPECT_EQ(loader.steps_per_epoch(), 5);
@@ -371,8 +355,8 @@ TEST_F(Tabular, LoaderTakesEveryRowOnceAndCanGoOn) {
 TEST_F(Tabular, HepmassIsTwoFilesWithTheLabelFirst) {
   std::string train = "# label,f0,f1\n";
   for (int i = 0; i < 40; ++i) train += fmt::format("{:.18e},{:.18e},{:.18e}\n", i % 2 * 1.0, i * 0.25, -1.0 / (i + 1));
-  const TableSplits splits =
-      uci::hepmass(put("all_train.csv", train), put("all_test.csv", "# label,f0,f1\n1.0,1,2\n0.0,3,4\n1.0,5,6\n"));
+  const TableSplits splits = uci::hepmass(folder_.put("all_train.csv", train),
+                                          folder_.put("all_test.csv", "# label,f0,f1\n1.0,1,2\n0.0,3,4\n1.0,5,6\n"));
   EXPECT_EQ(splits.train.features.shape(), (Shape{36, 2}));
   EXPECT_EQ(splits.valid.rows(), 4);
   EXPECT_EQ(splits.test.labels.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 1}));
@@ -382,7 +366,7 @@ TEST_F(Tabular, HepmassIsTwoFilesWithTheLabelFirst) {
 }
 
 TEST(Uci, HiggsAsItIs) {
-  const std::filesystem::path file = testing_::shared_data("uci/HIGGS.part7000.csv.gz");
+  const std::filesystem::path file = test::shared_data("uci/HIGGS.part7000.csv.gz");
   if (file.empty()) GTEST_SKIP() << "HIGGS.part7000.csv.gz is not there";
   const NumericTable table = read_table(file, {.label = "0", .cache = false});
   EXPECT_EQ(table.features.shape(), (Shape{7000, 28}));
@@ -390,7 +374,7 @@ TEST(Uci, HiggsAsItIs) {
 }
 
 TEST(Uci, CovertypeAsItIs) {
-  const std::filesystem::path file = testing_::shared_data("uci/covtype.first20000.data.gz");
+  const std::filesystem::path file = test::shared_data("uci/covtype.first20000.data.gz");
   if (file.empty()) GTEST_SKIP() << "covtype.first20000.data.gz is not there";
   NumericTable table = read_table(file, {.cache = false});
   EXPECT_EQ(table.features.shape(), (Shape{20000, 54}));

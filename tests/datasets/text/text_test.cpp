@@ -9,15 +9,18 @@
 #include "datasets/loader.h"
 #include "datasets/text/imdb.h"
 #include "engine/io/data_log.h"
+#include "engine/io/file.h"
 #include "engine/io/gzip.h"
 #include "engine/parallel.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
+#include "tests/shared_data.h"
 
 namespace bochner::text {
 namespace {
 
-using testing_::Folder;
-using testing_::message_of;
+using test::message_of;
+using test::TemporaryFolder;
 namespace fs = std::filesystem;
 
 void ignore(const std::string&) {}
@@ -84,7 +87,7 @@ std::string error_of(const fs::path& folder, bool partial = true) {
 
 TEST(Imdb, IsTheSameFromEachLayout) {
   const auto files = reviews(12);
-  const Folder folder;
+  const TemporaryFolder folder;
   for (const char* layout : {"packed", "halves"}) fs::create_directory(folder / layout);
   write_folder(folder / "unpacked", files);
   write_file_atomically(folder / "packed" / "aclImdb_v1.tar.gz", format_gzip(bytes_of(tar(files))));
@@ -114,7 +117,7 @@ TEST(Imdb, RefusesWhatIsDamaged) {
     auto files = reviews(3);
     files.erase(without);
     if (!name.empty()) files[name] = text;
-    const Folder folder;
+    const TemporaryFolder folder;
     write_folder(folder.path(), files);
     return error_of(folder.path());
   };
@@ -124,7 +127,7 @@ TEST(Imdb, RefusesWhatIsDamaged) {
   EXPECT_NE(with("train/pos/5_4.txt", "x").find("a score of 4 is not that of a positive review"), std::string::npos);
   EXPECT_NE(with("test/neg/1_4.txt", "x").find("test/neg holds two reviews of number 1"), std::string::npos);
   EXPECT_EQ(with("", ""), "no error");
-  const Folder none;
+  const TemporaryFolder none;
   EXPECT_NE(error_of(none.path()).find("put aclImdb_v1.tar.gz there as it is"), std::string::npos);
   write_folder(none.path(), reviews(3));
   EXPECT_NE(error_of(none.path(), false).find("train/neg holds 3 reviews, not the 12500 that are published"),
@@ -134,7 +137,7 @@ TEST(Imdb, RefusesWhatIsDamaged) {
 TEST(Imdb, RefusesMoreThanIsPublishedBeforeItIsInMemory) {
   std::map<std::string, std::string> files = reviews(1);
   for (int64_t i = 0; i <= kReviewsPerClass; ++i) files[fmt::format("train/neg/{}_1.txt", i)] = "x";
-  const Folder folder;
+  const TemporaryFolder folder;
   folder.put("aclImdb_v1.tar", tar(files));
   const std::string many = error_of(folder.path());
   EXPECT_NE(many.find("_1.txt': is one more than the 12500 reviews that are published of its kind"), std::string::npos)
@@ -151,7 +154,7 @@ TEST(Imdb, RefusesMoreThanIsPublishedBeforeItIsInMemory) {
 
 TEST(Imdb, ACutArchiveIsNamedWithItsFile) {
   const std::string whole = tar(reviews(3));
-  const Folder folder;
+  const TemporaryFolder folder;
   folder.put("aclImdb_v1.tar", std::string_view(whole).substr(0, whole.size() / 2));
   const std::string message = error_of(folder.path());
   EXPECT_NE(message.find("aclImdb_v1.tar: "), std::string::npos) << message;
@@ -162,7 +165,7 @@ TEST(Imdb, ACutArchiveIsNamedWithItsFile) {
 }
 
 TEST(Text, HoldsATenthOfEachClassOut) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_folder(folder.path(), reviews(20));
   const TaskData data = load_task({.folder = folder.path(), .partial = true}, ignore);
   EXPECT_EQ(data.train->size(), 36);
@@ -183,7 +186,7 @@ TEST(Text, HoldsATenthOfEachClassOut) {
 }
 
 TEST(Text, ValidatesOnTheTestSetWhereThePapersDo) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_folder(folder.path(), reviews(3));
   for (const Split split : {Split::arena, Split::kl, Split::skyformer}) {
     const TaskData data = load_task({.folder = folder.path(), .split = split, .partial = true}, ignore);
@@ -200,7 +203,7 @@ TEST(Text, ValidatesOnTheTestSetWhereThePapersDo) {
 }
 
 TEST(Text, TokensAreBytesPlusOne) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_folder(folder.path(), reviews(10));
   const TaskData data = load_task({.folder = folder.path(), .max_length = 6, .partial = true}, ignore);
   EXPECT_EQ(data.task.vocabulary, 257);
@@ -215,7 +218,7 @@ TEST(Text, TokensAreBytesPlusOne) {
 
 // Batches go on where they stopped, and are the same with any number of threads.
 TEST(Text, OrderGoesOn) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_folder(folder.path(), reviews(10));
   std::vector<std::vector<int64_t>> orders;
   for (const int count : {1, 2}) {
@@ -242,7 +245,7 @@ TEST(Text, OrderGoesOn) {
 }
 
 TEST(Text, ThePublishedReviewsAreRight) {
-  const fs::path folder = testing_::shared_data("imdb");
+  const fs::path folder = test::shared_data("imdb");
   if (folder.empty()) GTEST_SKIP() << "no real data here";
   const auto& sets = known_sets();
   const auto imdb = std::find_if(sets.begin(), sets.end(), [](const KnownSet& set) { return set.name == "imdb"; });
@@ -250,7 +253,7 @@ TEST(Text, ThePublishedReviewsAreRight) {
   for (const CheckedFile& file : check_set(folder.parent_path(), *imdb)) {
     EXPECT_EQ(file.state, FileState::right) << file.path << " " << file.what;
   }
-  const Folder empty;
+  const TemporaryFolder empty;
   for (const CheckedFile& file : check_set(empty.path(), *imdb)) EXPECT_EQ(file.state, FileState::missing);
   fs::create_directory(empty / "imdb");
   write_folder(empty / "imdb", reviews(2));

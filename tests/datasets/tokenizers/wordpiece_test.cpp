@@ -7,10 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "datasets/tokenizers/utf8.h"
+#include "engine/io/file.h"
 #include "engine/io/sha256.h"
 #include "engine/io/stream.h"
 #include "engine/sanitizer.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
+#include "tests/shared_data.h"
 
 namespace bochner {
 namespace {
@@ -67,7 +70,7 @@ struct Vocabulary {
 };
 
 std::vector<Vocabulary> vocabularies() {
-  return {{"small", kFolder + "vocab.txt"}, {"bert", testing_::shared_data("bert/vocab.txt.gz")}};
+  return {{"small", kFolder + "vocab.txt"}, {"bert", test::shared_data("bert/vocab.txt.gz")}};
 }
 
 Wordpiece tokenizer(const std::filesystem::path& path, bool lower_case = true, bool special_in_text = true) {
@@ -190,7 +193,7 @@ TEST(Wordpiece, PairsAndTruncation) {
       EXPECT_EQ(encoder.encode(a, options).ids, item["one"].get<Ids>()) << item.dump();
     }
     EXPECT_EQ(encoder.encode("hello", {.special = false, .longest = 0}).ids.size(), ids_of(encoder, "hello").size());
-    EXPECT_NE(testing_::message_of([&] {
+    EXPECT_NE(test::message_of([&] {
                 encoder.encode_pair("a", "b", {.special = true, .longest = 2});
               }).find("take 3 already"),
               std::string::npos);
@@ -198,7 +201,7 @@ TEST(Wordpiece, PairsAndTruncation) {
 }
 
 TEST(Wordpiece, ReadsTokenizerJson) {
-  const testing_::Folder folder;
+  const test::TemporaryFolder folder;
   const std::vector<std::byte> file = read_file(kFolder + "tokenizer.json");
   folder.put("tokenizer.json", text_of(file));
   const Wordpiece saved(read_pretrained_vocabulary(folder.path()));
@@ -215,10 +218,10 @@ TEST(Wordpiece, ReadsTokenizerJson) {
 }
 
 TEST(Wordpiece, BrokenFilesAreRefused) {
-  const testing_::Folder folder;
+  const test::TemporaryFolder folder;
   const std::string special = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
   const auto lines = [&](const std::string& text) {
-    return testing_::message_of([&] { read_vocabulary(folder.put("vocab.txt", text)); });
+    return test::message_of([&] { read_vocabulary(folder.put("vocab.txt", text)); });
   };
   const std::string path = (folder / "vocab.txt").string();
   EXPECT_EQ(lines(special + "a\n"), "no error");
@@ -233,7 +236,7 @@ TEST(Wordpiece, BrokenFilesAreRefused) {
   EXPECT_EQ(lines(special + std::string(2000, 'a')), path + ":6: a token of 2000 bytes; the longest allowed has 1000");
 
   std::filesystem::remove(folder / "vocab.txt");
-  const auto message = [&] { return testing_::message_of([&] { read_pretrained_vocabulary(folder.path()); }); };
+  const auto message = [&] { return test::message_of([&] { read_pretrained_vocabulary(folder.path()); }); };
   EXPECT_NE(message().find("holds neither tokenizer.json nor vocab.txt"), std::string::npos);
   const json good = [&] {
     const std::vector<std::byte> file = read_file(kFolder + "tokenizer.json");
@@ -306,14 +309,14 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 TEST(Wordpiece, TextsOfGlueAndImdb) {
-  const std::filesystem::path vocabulary = testing_::shared_data("bert/vocab.txt.gz");
+  const std::filesystem::path vocabulary = test::shared_data("bert/vocab.txt.gz");
   if (vocabulary.empty()) GTEST_SKIP() << "no bert/vocab.txt.gz";
   const Wordpiece uncased = tokenizer(vocabulary);
   const Wordpiece cased = tokenizer(vocabulary, false);
   Wordpiece::Encoder encoders[] = {Wordpiece::Encoder(uncased), Wordpiece::Encoder(cased)};
   int compared = 0;
   for (const auto& [name, expected] : golden()["files"].items()) {
-    const std::filesystem::path path = testing_::shared_data(name.c_str());
+    const std::filesystem::path path = test::shared_data(name);
     if (path.empty() || (kAddressSanitizer && !name.ends_with("dev.tsv.gz"))) continue;
     std::vector<std::string> texts;
     if (name.ends_with(".zst")) {

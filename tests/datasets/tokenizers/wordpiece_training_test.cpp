@@ -6,7 +6,8 @@
 #include <map>
 
 #include "engine/sanitizer.h"
-#include "tests/datasets/testing.h"
+#include "tests/files.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
@@ -84,7 +85,7 @@ TEST(WordpieceTraining, TiesGoByBytes) {
 }
 
 TEST(WordpieceTraining, WhatItMakesReadsItsText) {
-  const testing_::Folder folder;
+  const test::TemporaryFolder folder;
   const std::string text =
       "Straße, Ärger und Öl: 日本 한글! naïve caféteria cafés un\xFF"
       "der";
@@ -107,9 +108,9 @@ TEST(WordpieceTraining, RareCharactersAndSmallSizes) {
   EXPECT_EQ(few.tokens(), (Tokens{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b", "ab"}));
   WordpieceTraining small({.size = 8, .least_count = 1, .characters = 100, .text = {}});
   small.add("abcdef");
-  EXPECT_NE(testing_::message_of([&] { small.tokens(); }).find("8 tokens has no room for the 16 special"),
+  EXPECT_NE(test::message_of([&] { small.tokens(); }).find("8 tokens has no room for the 16 special"),
             std::string::npos);
-  EXPECT_NE(testing_::message_of([] {
+  EXPECT_NE(test::message_of([] {
               WordpieceTraining({.size = 3, .least_count = 1, .characters = 1, .text = {}});
             }).find("3 tokens"),
             std::string::npos);

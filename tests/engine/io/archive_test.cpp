@@ -9,6 +9,11 @@
 namespace bochner {
 namespace {
 
+using test::BadFile;
+using test::expect_refused;
+using test::golden;
+using test::message_of;
+using test::text;
 using Files = std::vector<std::pair<std::string, std::string>>;
 
 Files all_of(ArchiveReader& archive) {

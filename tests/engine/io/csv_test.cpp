@@ -4,10 +4,18 @@
 
 #include "engine/io/gzip.h"
 #include "tests/engine/io/io_test.h"
+#include "tests/shared_data.h"
 
 namespace bochner {
 namespace {
 
+using test::BadFile;
+using test::expect_refused;
+using test::largest_allocation;
+using test::message_of;
+using test::shared_data;
+using test::TemporaryFolder;
+using test::text;
 using Table = std::vector<std::vector<std::string>>;
 
 Table rows_of(CsvReader&& reader) {
@@ -130,7 +138,7 @@ std::string text_of(const Table& table, const CsvOptions& options) {
 TEST(Csv, RowsAcrossTheEndsOfTheBufferAreWhole) { EXPECT_EQ(rows_of(text_of(long_table(), {})), long_table()); }
 
 TEST(Csv, WritesWhatItReadsPlainAndPacked) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const char* name : {"t.csv", "t.csv.gz"}) {
     CsvWriter writer(folder / name);
     for (const auto& row : long_table()) writer.write_row(std::vector<std::string_view>(row.begin(), row.end()));
@@ -151,13 +159,13 @@ TEST(Csv, WritesWhatItReadsPlainAndPacked) {
 }
 
 TEST(Csv, AnUncommittedTableLeavesNothing) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   { CsvWriter(folder / "t.csv").write_row({"a"}); }
   EXPECT_TRUE(folder.names().empty());
 }
 
 TEST(Csv, MemoryIsBoundedByTheRowNotTheFile) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   {
     CsvWriter writer(folder / "t.csv.gz");
     for (int i = 0; i < 200000; ++i) writer.write_row({"some text that is repeated", "0.123456789", "7"});
@@ -184,9 +192,9 @@ TEST(Csv, ARowAboveTheLimitIsRefused) {
 }
 
 TEST(Csv, ReadsRealTables) {
-  const std::filesystem::path folder = shared_data();
-  if (!std::filesystem::exists(folder / "glue/SST-2/dev.tsv.gz")) GTEST_SKIP() << "no GLUE at " << folder;
-  CsvReader table(folder / "glue/SST-2/dev.tsv.gz", CsvOptions::tsv());
+  const auto path = shared_data("glue/SST-2/dev.tsv.gz");
+  if (path.empty()) GTEST_SKIP() << "no glue/SST-2/dev.tsv.gz in $BOCHNER_DATA or ../shared/data";
+  CsvReader table(path, CsvOptions::tsv());
   table.read_header();
   const int label = table.column("label");
   int64_t ones = 0;

@@ -7,7 +7,7 @@
 #include "engine/io/gzip.h"
 #include "engine/io/sha256.h"
 #include "engine/io/xxh3.h"
-#include "tests/engine/io/io_test.h"
+#include "tests/files.h"
 
 namespace bochner {
 namespace {
@@ -19,7 +19,7 @@ std::string sha256(std::string_view text) {
 }
 
 TEST(DataLog, HoldsWhatWasReadWithItsHash) {
-  const std::filesystem::path folder = testing::TempDir();
+  const test::TemporaryFolder folder;
   const std::filesystem::path plain = folder / "data_log.csv";
   const std::filesystem::path packed = folder / "data_log.gz";
   const std::string text = "a,b\n1,2\n" + std::string(100000, '3') + ",4\n";

@@ -20,6 +20,10 @@
 namespace bochner {
 namespace {
 
+using test::message_of;
+using test::TemporaryFolder;
+using test::text;
+
 /// While it lives, flock() fails so, or its next `calls` do.
 struct Unlockable {
   explicit Unlockable(int with, int64_t times = INT64_MAX) {
@@ -92,7 +96,7 @@ TEST(ByteReader, ShowsForeignTextOnOneLine) {
 }
 
 TEST(File, ReadsWhatWasWritten) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "a", "some text");
   EXPECT_EQ(text(read_file(folder / "a")), "some text");
   write_file_atomically(folder / "a", "");
@@ -101,7 +105,7 @@ TEST(File, ReadsWhatWasWritten) {
 }
 
 TEST(File, ErrorsSayWhyAFileCanNotBeRead) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "a", "0123456789");
   EXPECT_EQ(message_of([&] { read_file(folder / "b"); }),
             (folder / "b").string() + ": cannot be opened: No such file or directory; check the path");
@@ -116,8 +120,28 @@ TEST(File, ErrorsSayWhyAFileCanNotBeRead) {
       std::string::npos);
 }
 
+TEST(File, WhatFilesystemThrowsNamesThePathTheReasonAndTheRemedy) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  const auto told = [](const std::function<void()>& body) { return message_of([&] { with_named_files(body); }); };
+  const std::string file = (folder / "file").string();
+  std::ofstream(file) << "text";
+  EXPECT_EQ(
+      told([&] { fs::create_directories(file + "/a"); }),
+      file + "/a: cannot be used: Not a directory; what stands for a folder in the path is a file: check the path");
+  const std::string longest(300, 'x');
+  EXPECT_EQ(told([&] { (void)fs::exists(longest); }),
+            longest + ": cannot be used: File name too long; choose a shorter name");
+  EXPECT_EQ(told([&] { fs::rename(folder / "none", folder / "other"); }),
+            (folder / "none").string() + " and " + (folder / "other").string() +
+                ": cannot be used: No such file or directory; check the path");
+  const auto full = std::make_error_code(std::errc::no_space_on_device);
+  EXPECT_THROW(with_named_files([&] { throw fs::filesystem_error("cannot copy", folder.path(), full); }), DiskError);
+  EXPECT_EQ(told([] { fail("another error"); }), "another error");
+}
+
 TEST(AtomicFile, WithoutCommitTheOldFileStaysAndNothingElse) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "a", "old");
   {
     AtomicFile file(folder / "a");
@@ -130,7 +154,7 @@ TEST(AtomicFile, WithoutCommitTheOldFileStaysAndNothingElse) {
 }
 
 TEST(AtomicFile, TwoWritersOfOneFileDoNotMix) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   AtomicFile first(folder / "a");
   AtomicFile second(folder / "a");
   first.write("first");
@@ -142,7 +166,7 @@ TEST(AtomicFile, TwoWritersOfOneFileDoNotMix) {
 }
 
 TEST(AtomicFile, KeepsPermissionsAndLinks) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "a", "old");
   ASSERT_EQ(chmod((folder / "a").c_str(), 0640), 0);
   std::filesystem::create_symlink("a", folder / "link");
@@ -153,7 +177,7 @@ TEST(AtomicFile, KeepsPermissionsAndLinks) {
 }
 
 TEST(AtomicFile, ReplacesALinkThatNoPersonNamed) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "a", "old");
   std::filesystem::create_symlink("a", folder / "link");
   AtomicFile file(folder / "link", Links::replaced);
@@ -165,7 +189,7 @@ TEST(AtomicFile, ReplacesALinkThatNoPersonNamed) {
 }
 
 TEST(AtomicFile, RefusesWhatItCanNotReplace) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   EXPECT_EQ(message_of([&] { write_file_atomically(folder / "no/a", "x"); }),
             (folder / "no/a").string() + ": cannot be written: No such file or directory; check the path");
   EXPECT_NE(message_of([&] { write_file_atomically(folder.path(), "x"); }).find("is not a regular file"),
@@ -176,7 +200,7 @@ TEST(AtomicFile, RefusesWhatItCanNotReplace) {
 }
 
 TEST(AtomicFile, AReadOnlyFolderIsNamed) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0555), 0);
   const std::string message = in_a_child([&] {
     if (getuid() == 0 && setuid(65534) != 0) return std::string("skip");
@@ -189,7 +213,7 @@ TEST(AtomicFile, AReadOnlyFolderIsNamed) {
 }
 
 TEST(AtomicFile, AFullDiskIsNamedAndTheOldFileStays) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string message = in_a_child([&] {
     if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=64k") != 0) {
@@ -207,7 +231,7 @@ TEST(AtomicFile, AFullDiskIsNamedAndTheOldFileStays) {
 }
 
 TEST(AtomicFile, AFileAboveTheLimitIsNamedAndTheOldFileStays) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "a", "old");
   const std::string message = in_a_child([&] {
     const rlimit limit{1000, 1000};
@@ -226,7 +250,7 @@ TEST(AtomicFile, AFileAboveTheLimitIsNamedAndTheOldFileStays) {
 }
 
 TEST(AtomicFile, RemovesWhatKilledWritersLeftOfTheSameFile) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const pid_t child = fork();
   if (child == 0) {
     AtomicFile dead(folder / "a");
@@ -256,7 +280,7 @@ TEST(AtomicFile, RemovesWhatKilledWritersLeftOfTheSameFile) {
 }
 
 TEST(AtomicFile, TakesAnotherNameWhereTheFirstIsBeingRemoved) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   std::filesystem::path path;
   const Unlockable once(EWOULDBLOCK, 1);  // who removes leftovers has locked the new file before us
   const int descriptor = open_temporary(folder / "a", path);
@@ -266,7 +290,7 @@ TEST(AtomicFile, TakesAnotherNameWhereTheFirstIsBeingRemoved) {
 }
 
 TEST(Temporary, IsRemovedByASignalHandlerToo) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string left = in_a_child([&] {
     const Temporary staging(folder / "staging");
     const Temporary file(folder / "staging/file");
@@ -283,7 +307,7 @@ TEST(Temporary, IsRemovedByASignalHandlerToo) {
 }
 
 TEST(FileLock, IsHeldByOneAndNames) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   {
     const FileLock first(folder / "lock", "no lock", "choose another");
     ASSERT_TRUE(first.held());
@@ -297,7 +321,7 @@ TEST(FileLock, IsHeldByOneAndNames) {
 }
 
 TEST(FileLock, LeavesAloneWhatALinkLeadsTo) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "victim", "precious");
   std::filesystem::create_symlink("victim", folder / "link");
   std::filesystem::create_hard_link(folder / "victim", folder / "twin");
@@ -313,7 +337,7 @@ TEST(FileLock, LeavesAloneWhatALinkLeadsTo) {
 }
 
 TEST(FileLock, IsHeldWithAWarningWhereTheFileSystemHasNoLocks) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const int error : {ENOSYS, ENOLCK, EOPNOTSUPP}) {
     const Unlockable disk(error);
     const FileLock lock(folder / "lock", "no lock", "choose another");

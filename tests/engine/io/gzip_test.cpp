@@ -5,6 +5,14 @@
 namespace bochner {
 namespace {
 
+using test::BadFile;
+using test::expect_refused;
+using test::golden;
+using test::largest_allocation;
+using test::message_of;
+using test::TemporaryFolder;
+using test::text;
+
 std::vector<std::byte> unpack(Bytes bytes, std::string_view file = "f.gz", int64_t limit = 1 << 20) {
   return parse_gzip(bytes, file, limit);
 }
@@ -57,7 +65,7 @@ TEST(Gzip, ReadsAllMembersAndZeroPadding) {
 }
 
 TEST(Gzip, FilesAreUnpackedWhateverTheirName) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "packed", format_gzip(bytes_of("text")));
   write_file_atomically(folder / "plain.gz", "text");
   write_file_atomically(folder / "short", "\x1f");

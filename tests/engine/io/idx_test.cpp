@@ -2,9 +2,19 @@
 
 #include "engine/io/gzip.h"
 #include "tests/engine/io/io_test.h"
+#include "tests/shared_data.h"
 
 namespace bochner {
 namespace {
+
+using test::BadFile;
+using test::elements;
+using test::expect_refused;
+using test::golden;
+using test::message_of;
+using test::shared_data;
+using test::TemporaryFolder;
+using test::text;
 
 std::string idx(int type, const std::vector<uint32_t>& sizes, const std::string& data = "") {
   std::string bytes = text(big_bytes(static_cast<uint32_t>(type) << 8 | static_cast<uint32_t>(sizes.size())));
@@ -13,7 +23,7 @@ std::string idx(int type, const std::vector<uint32_t>& sizes, const std::string&
 }
 
 TEST(Idx, RoundTripKeepsTypesShapesAndBits) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const DType dtype : {DType::u8, DType::i32, DType::f32, DType::f64}) {
     for (const Shape& shape :
          {Shape{}, Shape{0}, Shape{5}, Shape{2, 0, 3}, Shape{2, 3, 1}, Shape{1, 1, 1, 1, 1, 1, 1, 3}}) {
@@ -52,9 +62,9 @@ TEST(Idx, ReadsAllTypes) {
 }
 
 TEST(Idx, ReadsMnist) {
-  const std::filesystem::path folder = shared_data() / "mnist";
-  if (!std::filesystem::exists(folder / "t10k-labels-idx1-ubyte.gz")) GTEST_SKIP() << "no MNIST at " << folder;
-  const Tensor labels = read_idx(folder / "t10k-labels-idx1-ubyte.gz");
+  const auto path = shared_data("mnist/t10k-labels-idx1-ubyte.gz");
+  if (path.empty()) GTEST_SKIP() << "no mnist/t10k-labels-idx1-ubyte.gz in $BOCHNER_DATA or ../shared/data";
+  const Tensor labels = read_idx(path);
   EXPECT_EQ(labels.shape(), (Shape{10000}));
   EXPECT_EQ(labels.slice(0, 0, 4).to_vector<int32_t>(), (std::vector<int32_t>{7, 2, 1, 0}));
 }

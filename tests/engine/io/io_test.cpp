@@ -1,13 +1,12 @@
 #include "tests/engine/io/io_test.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
 #include "engine/allocator.h"
 #include "engine/sanitizer.h"
+#include "tests/shared_data.h"
 
 namespace {
 std::atomic<size_t> largest_new = 0;
@@ -25,37 +24,9 @@ std::atomic<size_t> largest_new = 0;
 [[gnu::noinline]] void operator delete(void* place, size_t) noexcept { std::free(place); }
 #endif
 
-namespace bochner {
+namespace bochner::test {
 
-TempFolder::TempFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "bochner-test-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) fail("test: no temporary folder");
-  path_ = name;
-}
-
-TempFolder::~TempFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::set<std::string> TempFolder::names() const {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(path_)) names.insert(entry.path().filename().string());
-  return names;
-}
-
-/// Binaries may run on another machine than the one that built them.
-static std::filesystem::path source() {
-  const char* folder = std::getenv("BOCHNER_SOURCE_DIR");
-  return folder != nullptr ? folder : BOCHNER_SOURCE_DIR;
-}
-
-std::filesystem::path golden(const std::string& name) { return source() / "tests/engine/io/golden" / name; }
-
-std::filesystem::path shared_data() {
-  if (const char* folder = std::getenv("BOCHNER_DATA")) return folder;
-  return source() / "../shared/data";
-}
+std::filesystem::path golden(const std::string& name) { return source_folder() / "tests/engine/io/golden" / name; }
 
 int64_t largest_allocation(const std::function<void()>& f) {
   Allocator& allocator = Allocator::of(Device::cpu());
@@ -86,4 +57,4 @@ void expect_refused(const std::vector<BadFile>& files, const std::function<void(
   EXPECT_GE(distinct.size(), 20U) << "distinct bad files";
 }
 
-}  // namespace bochner
+}  // namespace bochner::test

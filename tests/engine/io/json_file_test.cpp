@@ -7,6 +7,9 @@
 namespace bochner {
 namespace {
 
+using test::message_of;
+using test::TemporaryFolder;
+
 class JsonFile : public ::testing::Test {
  protected:
   /// What is said of a file with this text, behind its name.
@@ -18,7 +21,7 @@ class JsonFile : public ::testing::Test {
     return message.starts_with(path.string() + ": ") ? message.substr(path.string().size() + 2) : message;
   }
 
-  TempFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(JsonFile, KeepsTheOrderOfMembersWhereItIsAsked) {

@@ -5,6 +5,14 @@
 namespace bochner {
 namespace {
 
+using test::BadFile;
+using test::elements;
+using test::expect_refused;
+using test::golden;
+using test::message_of;
+using test::TemporaryFolder;
+using test::text;
+
 /// A file of version 1 with this header and these data.
 std::string npy(const std::string& header, const std::string& data = "") {
   return "\x93NUMPY" + std::string("\1\0", 2) + text(little_bytes(static_cast<uint16_t>(header.size()))) + header +
@@ -16,7 +24,7 @@ std::string dictionary(const std::string& descr, const std::string& shape, const
 }
 
 TEST(Npy, RoundTripKeepsTypesShapesAndBits) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::boolean}) {
     for (const Shape& shape :
          {Shape{}, Shape{0}, Shape{1}, Shape{3, 0, 2}, Shape{5}, Shape{2, 3, 1}, Shape{1, 1, 1, 1, 1, 1, 1, 3}}) {

@@ -7,6 +7,15 @@
 namespace bochner {
 namespace {
 
+using test::BadFile;
+using test::elements;
+using test::expect_refused;
+using test::golden;
+using test::largest_allocation;
+using test::message_of;
+using test::TemporaryFolder;
+using test::text;
+
 const std::string kSignature = "\x89PNG\r\n\x1a\n";
 
 std::string chunk(const std::string& name, const std::string& data) {
@@ -38,7 +47,7 @@ Tensor sevens(const Shape& shape) {
 }
 
 TEST(Png, RoundTripKeepsPixels) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const int64_t channels : {1, 3, 4}) {
     for (const auto& [height, width] : {std::pair{1, 1}, {1, 17}, {33, 1}, {19, 23}, {300, 200}}) {
       const Tensor image = sevens({height, width, channels});

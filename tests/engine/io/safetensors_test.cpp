@@ -8,6 +8,15 @@
 namespace bochner {
 namespace {
 
+using test::BadFile;
+using test::elements;
+using test::expect_refused;
+using test::golden;
+using test::largest_allocation;
+using test::message_of;
+using test::TemporaryFolder;
+using test::text;
+
 constexpr DType kAllTypes[] = {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8, DType::boolean};
 
 /// A tensor whose elements differ as far as the type allows.
@@ -46,7 +55,7 @@ TEST(Safetensors, RoundTripKeepsAllTypesShapesAndBits) {
   tensors["transposed"] = sample({2, 3}, DType::i32).transpose(0, 1);
   tensors["every second"] = sample({9}, DType::f64).slice(0, 1, 9, 2);
   const Metadata metadata = {{"config", "[a]\nb = \"größe\" \\ \x01"}, {"", ""}};
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_safetensors(folder / "f", tensors, metadata);
   const Safetensors file = read_safetensors(folder / "f");
   EXPECT_EQ(file.metadata, metadata);
@@ -117,7 +126,7 @@ TEST(Safetensors, ReadsHandWrittenHeaders) {
 }
 
 TEST(Safetensors, TensorsCanBeReadOneByOne) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const TensorMap tensors = some_tensors();
   write_safetensors(folder / "f", tensors, {{"config", "x"}});
   const SafetensorsFile file(folder / "f");
@@ -166,7 +175,7 @@ TEST(Safetensors, EveryFlippedBitOfAFileWithoutTensorsIsNoticed) {
 }
 
 TEST(Safetensors, EveryCutAndEveryMissingOrDoubledByteIsNoticed) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string good = text(format_safetensors(some_tensors(), {{"config", "x"}}));
   for (size_t i = 0; i < good.size(); ++i) {
     const std::string cut = good.substr(0, i);
@@ -321,7 +330,7 @@ TEST(Safetensors, RefusesBadFiles) {
 }
 
 TEST(Safetensors, BadFilesOnDiskAreRefusedWithoutAHugeAllocation) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "f", one("F32", "1000,1000,1000", "0,4000000000", "x"));
   std::string message;
   EXPECT_LE(largest_allocation([&] { message = message_of([&] { read_safetensors(folder / "f"); }); }), 1 << 17);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/error.h"
-#include "engine/io/file.h"
+#include "tests/files.h"
 
 namespace bochner {
 namespace {
@@ -54,9 +54,9 @@ TEST(Sha256, InstructionsAgreeWithPlainCode) {
 }
 
 TEST(Sha256, AFileHasTheHashOfItsBytes) {
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "bochner_sha256_test";
   const std::string text(3'000'001, 'x');
-  write_file_atomically(path, text);
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.put("file", text);
   EXPECT_EQ(sha256_of_file(path), hash_of(text));
   std::filesystem::remove(path);
   EXPECT_THROW(sha256_of_file(path), Error);

@@ -256,6 +256,11 @@ TEST(Analysis, OfAFinishedRunIsWrittenBesideItsResults) {
   const auto of_pairs = nlohmann::json::parse(test::contents(folder / "pairs/analysis.json"));
   EXPECT_EQ(of_pairs["instability"]["scores"].size(), 3U);
   EXPECT_GT(of_pairs["instability"]["scores"][2].get<double>(), 0.0);
+  std::filesystem::remove(folder / "pairs/results.json");
+  const test::Ended unfinished = lra({"--analyse=pairs", "--analysis.evaluations=2", "--analysis.updates=3"});
+  EXPECT_EQ(unfinished.code, 0);
+  EXPECT_NE(unfinished.err.find("warning: --analyse: the run pairs is not finished"), std::string::npos)
+      << unfinished.err;
   const test::Ended nothing = lra({"--analyse=nothing"});
   EXPECT_EQ(nothing.code, 2);
   EXPECT_NE(nothing.err.find("--analyse: there is no run in nothing"), std::string::npos) << nothing.err;

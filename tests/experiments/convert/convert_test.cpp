@@ -249,6 +249,14 @@ TEST_F(Convert, WeightsThatMayBeNegativeAreRefused) {
       << ended.err;
 }
 
+// A training that came to nothing is no mistake in the command, so its exit code is another.
+TEST_F(Convert, ALossThatIsNotFiniteEndsTheRun) {
+  const Ended ended = run({"--attention=gmm-prf", "--rate=1e30", "--mechanism.features=16"});
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  EXPECT_NE(ended.err.find("try a smaller --rate"), std::string::npos) << ended.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
+}
+
 TEST_F(Convert, MistakesAreToldInOneLine) {
   const auto told = [&](const std::vector<std::string>& arguments, const std::string& text) {
     const Ended ended = run(arguments);
@@ -259,6 +267,9 @@ TEST_F(Convert, MistakesAreToldInOneLine) {
   told({"--blocks=7"}, "there is no block 7; they are 0 to 1");
   told({"--max-length=64"}, "the model has 32 positions");
   told({"--text=nowhere"}, "there is no such text");
+  put(folder_ / "file", "");
+  told({"--to=file/new", "--text=nowhere"},
+       "cannot write in the folder file/new: Not a directory; name another with --to");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
   ASSERT_EQ(run({"--steps=1"}).code, 0);
   told({"--pretrained=new", "--to=newer"}, "has the attention hedgehog already");

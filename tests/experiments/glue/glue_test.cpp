@@ -98,6 +98,9 @@ TEST_F(Glue, MethodsTrainInBf16) {
 
 TEST_F(Glue, AnswersAreWhatTheServerTakes) {
   ASSERT_EQ(train({"--out=a"}).code, 0);
+  const Ended measured = run({"--evaluate=a"});
+  EXPECT_NE(measured.out.find("\ndev: loss "), std::string::npos) << measured.out;
+  EXPECT_EQ(std::count(measured.out.begin(), measured.out.end(), '\n'), 2) << measured.out;  // the model and its set
   const Ended asked = run({"--predict=a"});
   ASSERT_EQ(asked.code, 0) << asked.err;
   std::istringstream lines(contents(folder_ / "a/RTE.tsv"));
@@ -124,6 +127,7 @@ TEST_F(Glue, OfMnliThereAreTwoDevelopmentSetsAndThreeFilesOfAnswers) {
   ASSERT_EQ(trained.code, 0) << trained.err;
   const json metrics = results("m")["metrics"]["test"];
   EXPECT_TRUE(metrics.contains("accuracy") && metrics.contains("accuracy-mismatched")) << metrics;
+  EXPECT_NE(run({"--evaluate=m"}).out.find("accuracy-mismatched"), std::string::npos);
   ASSERT_EQ(run({"--predict=m", "--out=answers"}).code, 0);
   for (const auto& [file, rows] : {std::pair{"MNLI-m.tsv", 2}, {"MNLI-mm.tsv", 3}, {"AX.tsv", 4}}) {
     const std::string text = contents(folder_ / ("answers/" + std::string(file)));
@@ -346,6 +350,8 @@ TEST_F(Glue, MistakesAreToldInOneLine) {
   told({"--model.method=uptrain", "--model.top=3"}, "--model.top=3: the model has 2 blocks");
   told({"--partial=false"}, "RTE/train.tsv: 12 rows, the published file has 2490");
   told({"--task=wnli"}, "WNLI/train.tsv: is missing");
+  put(folder_ / "config.ini", "");
+  told({"--task=wnli", "--out=."}, ". holds a run already");
   put(folder_ / "data/glue/RTE/dev.tsv", pairs("label", 6, {"entailment", "neutral"}));
   told({}, "RTE/dev.tsv: row 3 column 4 ('label'): the label 'neutral' is none of entailment, not_entailment");
 }

@@ -49,7 +49,26 @@ TEST(Pathfinder, IsMadeCheckedAndLearntFrom) {
   EXPECT_EQ(names["parameters"].get<int64_t>() - results["parameters"].get<int64_t>(), 25 * 16 - 254 * 16);
   const Ended missing = train(folder, {"--task=pathfinder", "--out=b"});
   EXPECT_EQ(missing.code, 2);
-  EXPECT_NE(missing.err.find("./run data make pathfinder --size 32"), std::string::npos) << missing.err;
+  EXPECT_NE(missing.err.find("./run data make pathfinder --size=32 --difficulty=hard --data=data\n"), std::string::npos)
+      << missing.err;
+}
+
+TEST(Pathfinder, WhatIsAdvisedMakesTheImagesThatAreMissing) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> command = {"--task=pathfinder", "--pathfinder.size=20", "--pathfinder.difficulty=3",
+                                            "--data=some"};
+  const std::string err = train(folder, command).err;
+  const std::string begin = "make some with ./run data ";
+  const size_t at = err.find(begin);
+  ASSERT_NE(at, std::string::npos) << err;
+  std::istringstream advice(err.substr(at + begin.size()));
+  std::vector<std::string> make = {BOCHNER_DATA_PROGRAM};
+  for (std::string word; advice >> word;) make.push_back(word);
+  make.emplace_back("--count=20");
+  const Ended made = run(folder, make);
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Ended trained = train(folder, command);
+  EXPECT_EQ(trained.code, 0) << trained.err;
 }
 
 TEST(Pathfinder, PathXIsOfTheFullSize) {
@@ -79,6 +98,9 @@ TEST(Pathfinder, MistakesAreToldInOneLine) {
   EXPECT_EQ(
       run(folder, {BOCHNER_DATA_PROGRAM, "make", "pathfinder", "--size=33"}).err,
       "error: pathfinder: there are no pictures of 33 pixels a side; there are 16, 20, 24, 28, 32, 64, 128 and 256\n");
+  EXPECT_EQ(
+      train(folder, {"--task=pathfinder", "--pathfinder.size=17"}).err,
+      "error: pathfinder: there are no pictures of 17 pixels a side; there are 16, 20, 24, 28, 32, 64, 128 and 256\n");
   EXPECT_EQ(run(folder, {BOCHNER_DATA_PROGRAM, "make", "listops", "--size=32"}).err.substr(0, 30),
             "error: --size: there is no suc");
   EXPECT_EQ(run(folder, {BOCHNER_DATA_PROGRAM, "make", "pathfindr"}).err,

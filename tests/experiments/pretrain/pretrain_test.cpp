@@ -123,6 +123,17 @@ TEST_F(Pretrain, AnyAttentionIsReadAgain) {
   EXPECT_NE(softmax.err.find("say --attention=gmm-prf"), std::string::npos) << softmax.err;
 }
 
+TEST_F(Pretrain, ItsVocabularyIsNotTakenForAPublishedOne) {
+  ASSERT_EQ(run({"--steps=1", "--out=a"}).code, 0);
+  for (const char* from : {"--vocab=a/model/vocab.txt", "--pretrained=a/model"}) {
+    const Ended ended = run({"--steps=1", "--out=b", from});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(ended.err.find("published"), std::string::npos) << ended.err;
+    EXPECT_NE(results("b")["data"].dump().find("a/model/"), std::string::npos);
+    std::filesystem::remove_all(folder_ / "b");
+  }
+}
+
 TEST_F(Pretrain, MistakesAreToldInOneLine) {
   const auto told = [&](const std::vector<std::string>& arguments, const std::string& text) {
     const Ended ended = run(arguments);
@@ -133,6 +144,8 @@ TEST_F(Pretrain, MistakesAreToldInOneLine) {
   EXPECT_EQ(without.code, 2);
   EXPECT_NE(without.err.find("--text: name files, folders or archives of text"), std::string::npos) << without.err;
   told({"--text=nowhere.txt"}, "nowhere.txt: there is no such text");
+  put(folder_ / "config.ini", "");
+  told({"--text=nowhere.txt", "--out=."}, ". holds a run already");
   told({"--max-length=4000"}, "fewer than the 3998 of one example");
   put(folder_ / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\none\n");
   told({"--vocab=vocab.txt"}, "[MASK]");

@@ -82,6 +82,7 @@ TEST_F(OnCards, MistakesAreToldOnceAndNamed) {
   expect(run_on(processes(2), by_nccl, "/nowhere/libnccl.so.2"),
          "NCCL: it cannot be loaded: /nowhere/libnccl.so.2: cannot open shared object file");
   expect(run_on(processes(2), {"--processes=nccl"}), "--processes=nccl: it carries between cards");
+  expect(run_on({}, {"--processes=nccl"}), "--processes=nccl: it carries between cards");
   expect(run_on(processes(5), by_nccl + Words{"--shards=8"}),
          "a machine has more processes than cards (this one has 4 cards)");
 }

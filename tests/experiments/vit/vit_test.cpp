@@ -97,8 +97,8 @@ TEST_F(VitProgram, ANewModelIsTrainedContinuedBitForBitAndExportedAsAPretrainedO
   }
   const json remarks = results("whole")["remarks"];
   EXPECT_NE(remarks.dump().find("only 100 of the 50000 published training images"), std::string::npos) << remarks;
-  EXPECT_NE(remarks.dump().find("tested on 12 of the 10000 published test images"), std::string::npos);
-  EXPECT_NE(contents(folder_ / "whole/report.html").find("tested on 12 of the 10000"), std::string::npos);
+  EXPECT_NE(remarks.dump().find("only 12 of the 10000 published test images"), std::string::npos);
+  EXPECT_NE(contents(folder_ / "whole/report.html").find("only 12 of the 10000"), std::string::npos);
 
   const Ended exported = run({"--export=whole", "--to=small", "--data=nowhere"});
   ASSERT_EQ(exported.code, 0) << exported.err;
@@ -115,6 +115,14 @@ TEST_F(VitProgram, ANewModelIsTrainedContinuedBitForBitAndExportedAsAPretrainedO
   const Ended adapted = train({"--preset=snnk-adapter-pooler", "--pretrained=small", "--steps=3", "--out=adapted"});
   ASSERT_EQ(adapted.code, 0) << adapted.err;
   EXPECT_NE(adapted.err.find("made new: classifier.bias"), std::string::npos) << adapted.err;
+}
+
+TEST_F(VitProgram, WithSomeOfTheClassesItSaysHowManyImagesAreTested) {
+  const Ended ended = scratch({"--classes=airplane,cat", "--steps=1", "--out=two"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(results("two")["remarks"].back(), "of 10 classes only 2: airplane, cat; tested on 3 images");
+  EXPECT_EQ(results("two")["test_examples"], 3);
+  EXPECT_EQ(ended.err.find("tested on 12"), std::string::npos) << ended.err;
 }
 
 TEST_F(VitProgram, EachMethodTrainsItsParameters) {
