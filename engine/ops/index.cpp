@@ -126,12 +126,14 @@ void scatter_add_(const Tensor& y, int axis, const Tensor& index, const Tensor& 
 }
 
 Tensor take_add(const Shape& shape, const Tensor& index, const Tensor& source, int axis) {
+  if (source.dtype() == DType::bf16) return take_add(shape, index, source.cast(DType::f32), axis).cast(DType::bf16);
   const Tensor y = Tensor::zeros(shape, source.dtype(), source.device());
   take_add_(y, index, source, axis);
   return y;
 }
 
 Tensor scatter_add(const Shape& shape, int axis, const Tensor& index, const Tensor& source) {
+  if (source.dtype() == DType::bf16) return scatter_add(shape, axis, index, source.cast(DType::f32)).cast(DType::bf16);
   const Tensor y = Tensor::zeros(shape, source.dtype(), source.device());
   scatter_add_(y, axis, index, source);
   return y;

@@ -29,8 +29,8 @@ Tensor take(const Tensor& x, const Tensor& index, int axis = 0);
 Tensor gather(const Tensor& x, int axis, const Tensor& index);
 
 /// y[p.., index[i..], q..] += source[p.., i.., q..], the adjoint of take: into zeros of `shape`, or (take_add_) into y
-/// itself. f32, f64, i32, i64. Each element of y gets its terms in row-major order of the index, for any number of
-/// threads.
+/// itself. f32, f64, i32, i64; into zeros also bf16, which is added up in f32. Each element of y gets its terms in
+/// row-major order of the index, for any number of threads.
 Tensor take_add(const Shape& shape, const Tensor& index, const Tensor& source, int axis = 0);
 void take_add_(const Tensor& y, const Tensor& index, const Tensor& source, int axis = 0);
 

@@ -64,9 +64,7 @@ Examples TextFeed::next() {
   return examples;
 }
 
-void TextFeed::go_to(int64_t step) {
-  loader_.go_to(step);
-}
+void TextFeed::go_to(int64_t step) { loader_.go_to(step); }
 
 BertOptions bert_options(const Config& config, int64_t outputs) {
   const std::string& folder = config.text->pretrained;

@@ -106,7 +106,8 @@ std::string figure_of(const std::vector<Point>& points, const std::string& metri
     Curve& curve = curves[label];
     curve.label = label;
     curve.dashed = point.features == 0;
-    curve.points.emplace_back(static_cast<double>(point.runs[0].result.parameters), spread_of(values_of(point, metric)).mean);
+    curve.points.emplace_back(static_cast<double>(point.runs[0].result.parameters),
+                              spread_of(values_of(point, metric)).mean);
   }
   std::vector<Curve> drawn;
   for (auto& [label, curve] : curves) {

@@ -10,9 +10,7 @@ Examples TokenFeed::next() {
   return {{{"ids", batch.ids}, {"mask", batch.mask}, {"labels", batch.labels}}, std::move(batch.examples)};
 }
 
-void TokenFeed::go_to(int64_t step) {
-  loader_.go_to(step);
-}
+void TokenFeed::go_to(int64_t step) { loader_.go_to(step); }
 
 namespace {
 

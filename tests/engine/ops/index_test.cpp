@@ -188,6 +188,16 @@ TEST(TakeAdd, AddsInOrderForAnyNumberOfThreads) {
   set_threads(0);
 }
 
+// 256 + 1 rounds to 256 in bf16, so 300 ones that were added in it would stay at 256.
+TEST(Index, TermsInBf16AreAddedUpInF32) {
+  const Tensor ones = Tensor::full({300, 1}, 1, DType::bf16);
+  const Tensor places = Tensor::zeros({300}, DType::i64);
+  for (const Tensor& y : {take_add({2, 1}, places, ones), scatter_add({2, 1}, 0, places.unsqueeze(1), ones)}) {
+    EXPECT_EQ(y.dtype(), DType::bf16);
+    EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{300, 0}));
+  }
+}
+
 TEST(ScatterAdd, EmptyTermsAndMistakes) {
   EXPECT_EQ(take_add({3}, Tensor::zeros({0}, DType::i64), Tensor::zeros({0})).to_vector<float>(),
             (std::vector<float>{0, 0, 0}));

@@ -63,6 +63,14 @@ TEST_F(Pretrain, LearnsWhatStandsBesideAHiddenWord) {
   EXPECT_NE(ended.err.find("tokens per second"), std::string::npos) << ended.err;
 }
 
+TEST_F(Pretrain, LearnsInBf16AsInF32) {
+  for (const std::string precision : {"f32", "bf16"}) {
+    const Ended ended = run({"--steps=60", "--next-sentence", "--precision=" + precision, "--out=" + precision});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+  }
+  EXPECT_NEAR(of_test("bf16", "loss"), of_test("f32", "loss"), 0.05 * of_test("f32", "loss"));
+}
+
 TEST_F(Pretrain, TheModelIsAFolderForTransformers) {
   ASSERT_EQ(run({"--steps=5", "--out=a"}).code, 0);
   const std::filesystem::path model = folder_ / "a/model";
