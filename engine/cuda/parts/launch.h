@@ -24,6 +24,7 @@
 #include "engine/math.h"
 
 #if defined(__CUDACC__)
+#include "engine/cuda/parts/check.h"
 #include "engine/cuda/parts/stream.h"
 #define BOCHNER_DEVICE __device__
 #else
@@ -163,7 +164,9 @@ template <int threads, class F>
 void launch_blocks(int64_t count, size_t shared, const F& f) {
   if (count == 0) return;
   if (shared > (size_t{48} << 10)) {
-    cudaFuncSetAttribute(run_blocks<F, threads>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+    check(cudaFuncSetAttribute(run_blocks<F, threads>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared)),
+          "shared memory of a block");
   }
   run_blocks<F, threads><<<static_cast<unsigned>(count), threads, shared, stream()>>>(f);
 }
