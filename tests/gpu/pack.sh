@@ -9,10 +9,12 @@ set -euo pipefail
 out=$(realpath -m "$1")
 cd "$(dirname "$0")/../.."
 cmake -G Ninja -B build-pack -DBOCHNER_CUDA=ON -DBOCHNER_ARCH=x86-64-v3 -DCMAKE_CUDA_ARCHITECTURES="${2:-90}" \
-  -DBOCHNER_EXPERIMENTS=OFF -DBOCHNER_BENCHMARKS=OFF
-cmake --build build-pack --target test_engine test_autograd test_layers gpu_bench gpu_training
+  -DBOCHNER_EXPERIMENTS=ON -DBOCHNER_BENCHMARKS=OFF
+programs=(test_engine test_autograd test_layers gpu_bench gpu_training
+  lra sparsity turing uci mnist qpnn siren approximation glue vit pretrain bert)
+cmake --build build-pack --target "${programs[@]}"
 mkdir -p "$out/bin" "$out/lib"
-for program in test_engine test_autograd test_layers gpu_bench gpu_training; do
+for program in "${programs[@]}"; do
   cp "build-pack/bin/$program" "$out/bin/"
   strip "$out/bin/$program"
   ldd "$out/bin/$program" | awk '$3 ~ /^\// { print $3 }'
@@ -20,5 +22,6 @@ done | sort -u | grep -vE '/(ld-linux[^/]*|lib(c|m|dl|pthread|rt|stdc\+\+|gcc_s|
   cp -L "$library" "$out/lib/"
 done
 git rev-parse HEAD > "$out/COMMIT"
-tar -C "$(dirname "$out")" -cJf "$out.tar.xz" "$(basename "$out")"
+# The programs hold the same kernels: a window as large as all of them keeps one copy.
+tar -C "$(dirname "$out")" -c "$(basename "$out")" | xz -5 --lzma2=preset=5,dict=512MiB > "$out.tar.xz"
 du -sh "$out" "$out.tar.xz"
