@@ -1,7 +1,9 @@
 // The cases of the bars in docs/gpu/status.md, timed on a card: one JSON object a line, with the median of several
 // runs.
 //
-//   gpu_bench [FILE]      also writes the lines to FILE
+//   gpu_bench [--only TEXT] [--once] [FILE]      also writes the lines to FILE
+//
+// --only leaves out the cases whose name does not contain TEXT; --once runs each of them once, for a profiler.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,6 +33,8 @@ namespace {
 void wait() { synchronize(Device::cuda()); }
 
 FILE* file = nullptr;
+std::string only;
+bool once = false;
 
 /// The median time of one call, of several rounds of as many calls as take 20 ms.
 double milliseconds(const std::function<void()>& f) {
@@ -41,6 +45,7 @@ double milliseconds(const std::function<void()>& f) {
     wait();
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / calls;
   };
+  if (once) return timed(1);
   timed(2);
   const int calls = std::clamp(static_cast<int>(20 / std::max(timed(1), 1e-3)), 1, 200);
   std::vector<double> rounds;
@@ -55,19 +60,23 @@ void report(const std::string& name, double ms, const std::string& more) {
   if (file != nullptr) fmt::print(file, "{}", line);
 }
 
+bool left_out(const std::string& name) { return name.find(only) == std::string::npos; }
+
 void bytes(const std::string& name, double moved, const std::function<void()>& f) {
+  if (left_out(name)) return;
   const double ms = milliseconds(f);
   report(name, ms, fmt::format(R"(, "gb_per_s": {:.1f})", moved / ms / 1e6));
 }
 
 void flops(const std::string& name, double count, const std::function<void()>& f) {
+  if (left_out(name)) return;
   const double ms = milliseconds(f);
   report(name, ms, fmt::format(R"(, "tflops": {:.2f})", count / ms / 1e9));
 }
 
-Tensor values(const Shape& shape, uint64_t seed) {
+Tensor values(const Shape& shape, uint64_t seed, DType dtype = DType::f32) {
   Generator generator(seed);
-  return normal(shape, generator, 0, 1, DType::f32, Device::cuda());
+  return normal(shape, generator, 0, 1, DType::f32, Device::cuda()).cast(dtype);
 }
 
 void copy_like() {
@@ -144,10 +153,10 @@ void attentions() {
   for (const int64_t length : {1024, 2048, 4096, 16384}) {
     const int64_t batch = std::max<int64_t>(1, 16384 / length);
     const Shape shape{batch, kHeads, length, kDim};
-    const Tensor Q = values(shape, 1);
-    const Tensor K = values(shape, 2);
-    const Tensor V = values(shape, 3);
-    const Tensor dO = values(shape, 4);
+    const Tensor Q = values(shape, 1, DType::bf16);  // as under --precision=bf16
+    const Tensor K = values(shape, 2, DType::bf16);
+    const Tensor V = values(shape, 3, DType::bf16);
+    const Tensor dO = values(shape, 4, DType::bf16);
     const double pairs = static_cast<double>(batch * kHeads * length * length) * kDim;
     set_precision(Precision::bf16);
     flops(fmt::format("softmax attention {} forward", length), 4 * pairs,
@@ -178,7 +187,16 @@ int main(int count, char** arguments) {
   using namespace bochner;  // NOLINT: a program
   try {
     Device::named("cuda");
-    if (count > 1) file = std::fopen(arguments[1], "w");
+    for (int i = 1; i < count; ++i) {
+      const std::string word = arguments[i];
+      if (word == "--once") {
+        once = true;
+      } else if (word == "--only" && i + 1 < count) {
+        only = arguments[++i];
+      } else {
+        file = std::fopen(word.c_str(), "w");
+      }
+    }
     copy_like();
     adjoints();
     transforms();
