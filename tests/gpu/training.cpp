@@ -1,6 +1,6 @@
 // Whole training steps of the bars in docs/gpu/status.md, timed on a card, in bf16: one JSON object a line.
 //
-//   gpu_training [--small] [--only TEXT] [--once] [FILE]      also writes the lines to FILE
+//   gpu_training [--small] [--only TEXT] [--once | --profile] [FILE]      also writes the lines to FILE
 //
 // --small takes the same steps of small models, on the CPU where there is no card: does it run? --only leaves out the
 // cases whose name does not contain TEXT; --once makes one step of each, unrecorded, for a profiler.
@@ -19,6 +19,7 @@
 #include "engine/card.h"
 #include "engine/precision.h"
 #include "engine/step_graph.h"
+#include "engine/trace.h"
 #include "layers/models/encoder.h"
 
 namespace bochner {
@@ -34,6 +35,7 @@ struct Case {
 
 FILE* file = nullptr;
 bool once = false;
+bool profile = false;
 
 void report(const std::string& line) {
   fmt::print("{}\n", line);
@@ -111,6 +113,15 @@ bool time(const Case& given, Device device) {
     Training training(given, device);
     training.step();  // observed
     if (once) return std::isfinite(training.loss());
+    if (profile) {
+      set_debug_sync(true);
+      trace::start();
+      training.step();
+      trace::stop();
+      set_debug_sync(false);
+      fmt::print("{}\n{}\n", given.name, trace::table());
+      return true;
+    }
     training.step();  // recorded
     training.loss();
     std::vector<double> rounds;
@@ -149,6 +160,8 @@ int main(int count, char** arguments) {
         small = true;
       } else if (word == "--once") {
         once = true;
+      } else if (word == "--profile") {
+        profile = true;
       } else if (word == "--only" && i + 1 < count) {
         only = arguments[++i];
       } else {
