@@ -6,18 +6,16 @@ namespace bochner::cuda {
 namespace {
 
 template <class T>
-struct SumTerm {
-  int64_t columns;
-  const T* x;
-  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const { sums[0] += x[row * columns + column]; }
-};
-template <class T>
 struct SquareTerm {
   int64_t columns;
   const T *x, *mean;
-  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
-    const T centred = x[row * columns + column] - mean[column];
-    sums[0] += centred * centred;
+  bool movable() const { return aligned(x) && aligned(mean); }
+  template <int V>
+  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, Vector<T, V> (&sums)[1]) const {
+    const Vector<T, V> value = load<V>(x + row * columns + column);
+    const Vector<T, V> centre = load<V>(mean + column);
+#pragma unroll
+    for (int j = 0; j < V; ++j) sums[0].at[j] += (value.at[j] - centre.at[j]) * (value.at[j] - centre.at[j]);
   }
 };
 template <class T>
@@ -57,7 +55,7 @@ void column_moments(const Tensor& x, const ColumnMoments& result) {
   const int64_t columns = x.size(1);
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {
     const T count = static_cast<T>(rows);
-    strip_sums<1, T>(rows, columns, SumTerm<T>{columns, x.data<T>()}, {result.mean.data<T>()});
+    strip_sums<1, T>(rows, columns, ElementTerm<T>{columns, x.data<T>()}, {result.mean.data<T>()});
     launch_threads(columns, Divide<T>{count, result.mean.data<T>()});
     strip_sums<1, T>(rows, columns, SquareTerm<T>{columns, x.data<T>(), result.mean.data<T>()},
                      {result.variance.data<T>()});

@@ -27,13 +27,13 @@ struct Forward {
         const Four<T> add = load4(bias + i % columns);
         for (int j = 0; j < 4; ++j) value.at[j] += add.at[j];
       }
-      for (int j = 0; j < 4; ++j) value.at[j] = act.forward(value.at[j]);
+      for (int j = 0; j < 4; ++j) value.at[j] = act.template at<S>(value.at[j]).value;
       store4_from(y + i, value);
       return;
     }
     for (int64_t j = i; j < count && j < i + 4; ++j) {
       const auto value = static_cast<T>(x[j]);
-      y[j] = static_cast<S>(act.forward(bias == nullptr ? value : value + bias[j % columns]));
+      y[j] = static_cast<S>(act.template at<S>(bias == nullptr ? value : value + bias[j % columns]).value);
     }
   }
 };
@@ -48,12 +48,23 @@ struct Backward {
   const T* bias;
   S* dx;
 
-  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
+  bool movable() const { return aligned(g) && aligned(x) && aligned(bias) && aligned(dx); }
+  template <int V>
+  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, Vector<T, V> (&sums)[1]) const {
     const int64_t at = row * columns + column;
-    const auto u = static_cast<T>(x[at]);
-    const T value = static_cast<T>(g[at]) * act.derivative(bias == nullptr ? u : u + bias[column]);
-    dx[at] = static_cast<S>(value);
-    sums[0] += value;
+    Vector<T, V> u = load_as<T, V>(x + at);
+    if (bias != nullptr) {
+      const Vector<T, V> shift = load<V>(bias + column);
+#pragma unroll
+      for (int j = 0; j < V; ++j) u.at[j] += shift.at[j];
+    }
+    Vector<T, V> value = load_as<T, V>(g + at);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      value.at[j] *= act.template at<S>(u.at[j]).slope;
+      sums[0].at[j] += value.at[j];
+    }
+    store_from(dx + at, value);
   }
 };
 
@@ -62,18 +73,8 @@ template <class S, class Act>
 struct BackwardElements {
   Backward<S, Act> backward;
   BOCHNER_DEVICE void operator()(int64_t i) const {
-    ComputeType<S> sums[1] = {};
+    Vector<ComputeType<S>, 1> sums[1] = {};
     backward(i / backward.columns, i % backward.columns, sums);
-  }
-};
-
-template <class S>
-struct Term {
-  using T = ComputeType<S>;
-  int64_t columns;
-  const S* x;
-  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
-    sums[0] += static_cast<T>(x[row * columns + column]);
   }
 };
 
@@ -112,7 +113,7 @@ void bias_activation_backward(int64_t rows, int64_t columns, const Tensor& g, co
 void column_sum(int64_t rows, int64_t columns, const Tensor& x, const Tensor& sum) {
   visit_stored(x.dtype(), "column_sum", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
-    strip_sums<1, T>(rows, columns, Term<S>{columns, x.data<S>()}, {sum.data<T>()});
+    strip_sums<1, T>(rows, columns, ElementTerm<S>{columns, x.data<S>()}, {sum.data<T>()});
   });
 }
 

@@ -91,10 +91,36 @@ bool transposed(const Loop& loop) {
   return true;
 }
 
+/// 16 bytes.
+struct alignas(16) Wide {
+  uint64_t at[2];
+};
+
+/// The same copy in elements of 16 bytes, where the innermost axis of both sides is whole ones; otherwise of rank 0.
+template <class T>
+Loop widened(Loop loop) {
+  constexpr int64_t kEach = sizeof(Wide) / sizeof(T);
+  const auto innermost = static_cast<size_t>(loop.rank - 1);
+  bool whole = loop.sizes[innermost] % kEach == 0;
+  for (size_t i = 0; i < 2; ++i) {
+    whole = whole && loop.strides[i][innermost] == 1 && reinterpret_cast<uintptr_t>(loop.data[i]) % sizeof(Wide) == 0;
+    for (size_t axis = 0; axis < innermost; ++axis) {
+      whole = whole && loop.strides[i][axis] % kEach == 0;
+      loop.strides[i][axis] /= kEach;
+    }
+  }
+  loop.sizes[innermost] /= kEach;
+  loop.size /= kEach;
+  if (!whole) loop.rank = 0;
+  return loop;
+}
+
 template <class T>
 void move(const Loop& loop) {
   if (is_linear<2>(loop)) {
     platform::copy(loop.data[1], loop.data[0], static_cast<size_t>(loop.size) * sizeof(T));
+  } else if (const Loop wide = widened<T>(loop); wide.rank > 0) {
+    elementwise1<Wide, Wide>(wide, Convert<Wide, Wide>{});
   } else if (!transposed<T>(loop)) {
     elementwise1<T, T>(loop, Convert<T, T>{});
   }

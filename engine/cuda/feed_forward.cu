@@ -27,14 +27,30 @@ struct HiddenBackward {
   const S* u;
   S *h, *dh;
 
-  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
+  bool movable() const { return aligned(bias) && aligned(u) && aligned(h) && aligned(dh); }
+  template <int V>
+  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, Vector<T, V> (&sums)[1]) const {
     const int64_t at = row * columns + column;
-    const T factor = drops ? FactorReader<T>(drop, first + at)(first + at) : T(1);
-    const T x = static_cast<T>(u[at]) + bias[column];
-    const T value = static_cast<T>(dh[at]) * factor * act.derivative(x);
-    h[at] = static_cast<S>(act.forward(x) * factor);
-    dh[at] = static_cast<S>(value);
-    sums[0] += value;
+    Vector<T, V> x = load_as<T, V>(u + at);
+    Vector<T, V> value = load_as<T, V>(dh + at);
+    const Vector<T, V> shift = load<V>(bias + column);
+    Vector<T, V> factor;
+#pragma unroll
+    for (int j = 0; j < V; ++j) factor.at[j] = T(1);
+    if (drops) {
+      FactorReader<T> read(drop, first + at);
+#pragma unroll
+      for (int j = 0; j < V; ++j) factor.at[j] = read(first + at + j);
+    }
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const Activated<T> made = act.template at<S>(x.at[j] + shift.at[j]);
+      x.at[j] = made.value * factor.at[j];
+      value.at[j] *= factor.at[j] * made.slope;
+      sums[0].at[j] += value.at[j];
+    }
+    store_from(h + at, x);
+    store_from(dh + at, value);
   }
 };
 

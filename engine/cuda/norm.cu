@@ -115,6 +115,7 @@ struct HeldLayerNormRows {
   }
 };
 
+/// y = (x - mean) rstd gamma + beta.
 template <class S>
 struct ApplyRows {
   using T = ComputeType<S>;
@@ -127,6 +128,29 @@ struct ApplyRows {
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const int64_t row = team.index();
     normalise(team, x + row * columns, columns, Moments<T>{mean[row], rstd[row]}, gamma, beta, y + row * columns);
+  }
+};
+
+template <class S, int K>
+struct HeldApplyRows {
+  using T = ComputeType<S>;
+  ApplyRows<S> rows;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t row = team.index();
+    HeldRow<T, K> s;
+    HeldRow<T, K> weight;
+    HeldRow<T, K> shift;
+    s.load(team, rows.x + row * rows.columns);
+    weight.load(team, rows.gamma);
+    shift.load(team, rows.beta);
+    const T centre = rows.mean[row];
+    const T scale = rows.rstd[row];
+    s.each([&](int i, int j) {
+      s.at[i].at[j] = (s.at[i].at[j] - centre) * scale * weight.at[i].at[j] + shift.at[i].at[j];
+    });
+    s.store(team, rows.y + row * rows.columns);
   }
 };
 
@@ -194,8 +218,9 @@ struct BackwardRows {
   }
 };
 
-/// Warps that share the rows of a backward pass.
-constexpr int64_t kBackwardWarps = 1056;
+/// Warps that share the rows of a backward pass: more of them where rows are short, so that as many bytes are on their
+/// way.
+int64_t backward_warps(int64_t rows, int64_t columns) { return std::min<int64_t>(rows, columns > 512 ? 1056 : 2112); }
 
 /// dx of rows index, index + warps, ..., and parts (warps, 2, columns): the sums of g xhat and of g over these. g and x
 /// are read once.
@@ -260,9 +285,16 @@ template <class T>
 struct PartTerms {
   int64_t columns;
   const T* parts;
-  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
-    sums[0] += parts[2 * row * columns + column];
-    sums[1] += parts[(2 * row + 1) * columns + column];
+  bool movable() const { return aligned(parts); }
+  template <int V>
+  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, Vector<T, V> (&sums)[2]) const {
+    const Vector<T, V> gx = load<V>(parts + 2 * row * columns + column);
+    const Vector<T, V> g = load<V>(parts + (2 * row + 1) * columns + column);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      sums[0].at[j] += gx.at[j];
+      sums[1].at[j] += g.at[j];
+    }
   }
 };
 
@@ -295,9 +327,17 @@ void layer_norm_apply(const Tensor& x, const NormWeights& weights, const NormSta
   const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
     using T = ComputeType<S>;
-    launch_rows(rows, columns,
-                ApplyRows<S>{columns, x.data<S>(), weights.gamma.data<T>(), weights.beta.data<T>(),
-                             statistics.mean.data<T>(), statistics.rstd.data<T>(), y.data<S>()});
+    const ApplyRows<S> apply{columns,
+                             x.data<S>(),
+                             weights.gamma.data<T>(),
+                             weights.beta.data<T>(),
+                             statistics.mean.data<T>(),
+                             statistics.rstd.data<T>(),
+                             y.data<S>()};
+    const bool held = with_held_rows<T>(
+        columns, {apply.x, apply.gamma, apply.beta, apply.y},
+        [&]<int K>(std::integral_constant<int, K>) { launch_warps(rows, HeldApplyRows<S, K>{apply}); });
+    if (!held) launch_rows(rows, columns, apply);
   });
 }
 
@@ -337,7 +377,7 @@ void layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, 
     const bool held = with_held_rows<T>(
         columns, {g.data<S>(), x.data<S>(), gamma.data<T>(), others, result.dx.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
-          const int64_t warps = std::min(rows, kBackwardWarps);
+          const int64_t warps = backward_warps(rows, columns);
           const Tensor parts = Tensor::empty(Shape{warps, 2, columns}, dtype_of<T>, x.device());
           launch_warps(warps, HeldBackwardRows<S, K>{rows, columns, warps, g.data<S>(), x.data<S>(), gamma.data<T>(),
                                                      statistics.mean.data<T>(), statistics.rstd.data<T>(), others,

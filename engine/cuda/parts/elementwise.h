@@ -85,42 +85,56 @@ bool is_linear(const Loop& loop) {
   return linear;
 }
 
-/// Four elements, moved at once where they are aligned.
-template <class T>
-struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Four {
-  T at[4];
+/// n elements, moved at once where they are aligned.
+template <class T, int n>
+struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Vector {
+  T at[n];
 };
+template <class T>
+using Four = Vector<T, 4>;
 template <class T>
 bool aligned(const T* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % alignof(Four<T>) == 0;
 }
+template <int n, class T>
+BOCHNER_DEVICE Vector<T, n> load(const T* from) {
+  return *reinterpret_cast<const Vector<T, n>*>(from);
+}
+template <class T, int n>
+BOCHNER_DEVICE void store(T* to, const Vector<T, n>& value) {
+  *reinterpret_cast<Vector<T, n>*>(to) = value;
+}
+/// The same, converted to T, or from it.
+template <class T, int n, class S>
+BOCHNER_DEVICE Vector<T, n> load_as(const S* from) {
+  const Vector<S, n> value = load<n>(from);
+  Vector<T, n> result;
+#pragma unroll
+  for (int j = 0; j < n; ++j) result.at[j] = static_cast<T>(value.at[j]);
+  return result;
+}
+template <class T, int n, class S>
+BOCHNER_DEVICE void store_from(S* to, const Vector<T, n>& value) {
+  Vector<S, n> result;
+#pragma unroll
+  for (int j = 0; j < n; ++j) result.at[j] = static_cast<S>(value.at[j]);
+  store(to, result);
+}
 template <class T>
 BOCHNER_DEVICE Four<T> load4(const T* from) {
-  return *reinterpret_cast<const Four<T>*>(from);
+  return load<4>(from);
 }
 template <class T>
 BOCHNER_DEVICE void store4(T* to, const Four<T>& value) {
-  *reinterpret_cast<Four<T>*>(to) = value;
+  store(to, value);
 }
-/// The same, converted to T, or from it.
 template <class T, class S>
 BOCHNER_DEVICE Four<T> load4_as(const S* from) {
-  const Four<S> value = load4(from);
-  if constexpr (std::is_same_v<T, S>) {
-    return value;
-  } else {
-    return {{static_cast<T>(value.at[0]), static_cast<T>(value.at[1]), static_cast<T>(value.at[2]),
-             static_cast<T>(value.at[3])}};
-  }
+  return load_as<T, 4>(from);
 }
 template <class T, class S>
 BOCHNER_DEVICE void store4_from(S* to, const Four<T>& value) {
-  if constexpr (std::is_same_v<T, S>) {
-    store4(to, value);
-  } else {
-    store4(to, Four<S>{{static_cast<S>(value.at[0]), static_cast<S>(value.at[1]), static_cast<S>(value.at[2]),
-                        static_cast<S>(value.at[3])}});
-  }
+  store_from(to, value);
 }
 
 // r_i = f(a_i ...) for contiguous operands: thread t has elements 4t ... 4t + 3.

@@ -6,32 +6,44 @@
 #include "engine/cuda/parts/activation.h"
 #include "engine/cuda/parts/blas.h"
 #include "engine/cuda/parts/column_sum.h"
+#include "engine/cuda/parts/elementwise.h"
 #include "engine/cuda/parts/philox.h"
 
 namespace bochner::cuda {
 
-/// to = act(u + b) m [+ residual], eight elements for each thread; `first` is the number of the first element.
-template <class S, class Act>
+/// to = act(u + b) m [+ residual], V elements for each thread: 8, those of one block of random words, or 1; `first` is
+/// the number of the first element.
+template <class S, class Act, int V>
 struct Epilogue {
   using T = ComputeType<S>;
   Act act;
   bool drops;
   typename FactorReader<T>::Params drop;
-  int64_t first, count, columns;
+  int64_t first;
+  Divider vectors;  ///< of a row
   const S* u;
   const T* bias;
   const S* residual;
   S* to;
 
   BOCHNER_DEVICE void operator()(int64_t t) const {
-    const int64_t begin = t * kFactors;
-    const int64_t end = begin + kFactors < count ? begin + kFactors : count;
-    FactorReader<T> factor(drop, first + begin);
-    for (int64_t i = begin; i < end; ++i) {
-      T value = act.forward(static_cast<T>(u[i]) + bias[i % columns]);
-      if (drops) value *= factor(first + i);
-      to[i] = static_cast<S>(residual == nullptr ? value : value + static_cast<T>(residual[i]));
+    const auto index = static_cast<uint32_t>(t);
+    const uint32_t column = V * (index - vectors.quotient(index) * vectors.divisor);
+    Vector<T, V> value = load_as<T, V>(u + V * t);
+    const Vector<T, V> shift = load<V>(bias + column);
+#pragma unroll
+    for (int j = 0; j < V; ++j) value.at[j] = act.template at<S>(value.at[j] + shift.at[j]).value;
+    if (drops) {
+      FactorReader<T> factor(drop, first + V * t);
+#pragma unroll
+      for (int j = 0; j < V; ++j) value.at[j] *= factor(first + V * t + j);
     }
+    if (residual != nullptr) {
+      const Vector<T, V> add = load_as<T, V>(residual + V * t);
+#pragma unroll
+      for (int j = 0; j < V; ++j) value.at[j] += add.at[j];
+    }
+    store_from(to + V * t, value);
   }
 };
 
@@ -47,16 +59,23 @@ struct Masked {
   const S* y = nullptr;
   T scale = 1;
 
-  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
+  bool movable() const { return aligned(g) && aligned(e) && aligned(y); }
+  template <int V>
+  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, Vector<T, V> (&sums)[1]) const {
     const int64_t at = row * columns + column;
-    auto value = static_cast<T>(g[at]);
+    Vector<T, V> value = load_as<T, V>(g + at);
     if (y != nullptr) {
-      value = static_cast<T>(y[at]) > T(0) ? value * scale : T(0);
+      const Vector<T, V> made = load_as<T, V>(y + at);
+#pragma unroll
+      for (int j = 0; j < V; ++j) value.at[j] = made.at[j] > T(0) ? value.at[j] * scale : T(0);
     } else if (drops) {
-      value *= FactorReader<T>(drop, first + at)(first + at);
+      FactorReader<T> factor(drop, first + at);
+#pragma unroll
+      for (int j = 0; j < V; ++j) value.at[j] *= factor(first + at + j);
     }
-    if (e != nullptr) e[at] = static_cast<S>(value);
-    sums[0] += value;
+    if (e != nullptr) store_from(e + at, value);
+#pragma unroll
+    for (int j = 0; j < V; ++j) sums[0].at[j] += value.at[j];
   }
 };
 
@@ -71,10 +90,21 @@ inline void multiply(const Tensor& a, bool transpose_a, const Tensor& b, bool tr
 template <class S, class Act>
 void epilogue(Act act, const Dropout& drop, int64_t first, const Tensor& u, const Tensor& bias, const Tensor& residual,
               const Tensor& to) {
-  launch_threads(ceil_div(u.size(), kFactors),
-                 Epilogue<S, Act>{act, drop.active(), typename FactorReader<ComputeType<S>>::Params(drop), first,
-                                  u.size(), u.size(1), u.data<S>(), bias.data<ComputeType<S>>(),
-                                  residual.defined() ? residual.data<S>() : nullptr, to.data<S>()});
+  using T = ComputeType<S>;
+  const S* others = residual.defined() ? residual.data<S>() : nullptr;
+  const auto run = [&]<int V>(std::integral_constant<int, V>) {
+    BOCHNER_ASSERT(u.size() / V < INT32_MAX);  // a piece of rows; Divider takes no more
+    launch_threads(u.size() / V,
+                   Epilogue<S, Act, V>{act, drop.active(), typename FactorReader<T>::Params(drop), first,
+                                       Divider(u.size(1) / V), u.data<S>(), bias.data<T>(), others, to.data<S>()});
+  };
+  const auto whole = [](const auto* from) { return reinterpret_cast<uintptr_t>(from) % 16 == 0; };
+  if (u.size(1) % kFactors == 0 && whole(u.data<S>()) && whole(bias.data<T>()) && whole(others) &&
+      whole(to.data<S>())) {
+    run(std::integral_constant<int, kFactors>{});
+  } else {
+    run(std::integral_constant<int, 1>{});
+  }
 }
 
 }  // namespace bochner::cuda

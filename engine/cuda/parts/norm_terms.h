@@ -13,12 +13,18 @@ struct GradientTerms {
   int64_t columns;
   const S *g, *x;
   const T *mean, *rstd;
-  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, T* sums) const {
+  bool movable() const { return aligned(g) && aligned(x) && (per_row || (aligned(mean) && aligned(rstd))); }
+  template <int V>
+  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, Vector<T, V> (&sums)[2]) const {
     const int64_t at = row * columns + column;
-    const int64_t s = per_row ? row : column;
-    const auto flow = static_cast<T>(g[at]);
-    sums[0] += flow * ((static_cast<T>(x[at]) - mean[s]) * rstd[s]);
-    sums[1] += flow;
+    const Vector<T, V> flow = load_as<T, V>(g + at);
+    const Vector<T, V> value = load_as<T, V>(x + at);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const int64_t s = per_row ? row : column + j;
+      sums[0].at[j] += flow.at[j] * ((value.at[j] - mean[s]) * rstd[s]);
+      sums[1].at[j] += flow.at[j];
+    }
   }
 };
 

@@ -78,7 +78,9 @@ TEST(CudaTilesBeyondTwoToThe31, TokensArePacked) {
 struct Element {
   int64_t columns;
   const float* x;
-  void operator()(int64_t row, int64_t column, float* sums) const { sums[0] += x[row * columns + column]; }
+  void operator()(int64_t row, int64_t column, cuda::Vector<float, 1> (&sums)[1]) const {
+    sums[0].at[0] += x[row * columns + column];
+  }
 };
 
 TEST(CudaTilesBeyondTwoToThe31, ColumnsAreSummed) {
@@ -93,7 +95,7 @@ TEST(CudaTilesBeyondTwoToThe31, ColumnsAreSummed) {
   BOCHNER_NEEDS_SPARSE(parts);
   for (const int64_t row : {kRows - 1, kRows - 3}) x[row * kColumns + kColumns - 1] = static_cast<float>(kRows - row);
   std::vector<float> shared(cuda::kStrip * cuda::kStripRows);
-  const cuda::StripSums<1, float, Element> sums{kRows, kColumns, kStrips, kPieceRows, {kColumns, x}, parts};
+  const cuda::StripSums<1, float, 1, Element> sums{kRows, kColumns, kStrips, kPieceRows, {kColumns, x}, parts};
   sums(cuda::HostTeam(pieces * kStrips - 1, shared.data()));
   EXPECT_EQ(parts[pieces * kColumns - 1], 4);
 }
