@@ -146,22 +146,24 @@ void products() {
   set_precision(Precision::f32);
 }
 
-void attentions() {
+/// In bf16 as under --precision=bf16, or in f32, the default.
+void attentions(DType dtype, std::initializer_list<int64_t> lengths) {
   constexpr int64_t kHeads = 16;
   constexpr int64_t kDim = 64;
   const SoftmaxAttentionOptions options{0.125, false, {}};
-  for (const int64_t length : {1024, 2048, 4096, 16384}) {
+  const std::string type = dtype == DType::bf16 ? "" : " f32";
+  if (dtype == DType::bf16) set_precision(Precision::bf16);
+  for (const int64_t length : lengths) {
     const int64_t batch = std::max<int64_t>(1, 16384 / length);
     const Shape shape{batch, kHeads, length, kDim};
-    const Tensor Q = values(shape, 1, DType::bf16);  // as under --precision=bf16
-    const Tensor K = values(shape, 2, DType::bf16);
-    const Tensor V = values(shape, 3, DType::bf16);
-    const Tensor dO = values(shape, 4, DType::bf16);
+    const Tensor Q = values(shape, 1, dtype);
+    const Tensor K = values(shape, 2, dtype);
+    const Tensor V = values(shape, 3, dtype);
+    const Tensor dO = values(shape, 4, dtype);
     const double pairs = static_cast<double>(batch * kHeads * length * length) * kDim;
-    set_precision(Precision::bf16);
-    flops(fmt::format("softmax attention {} forward", length), 4 * pairs,
+    flops(fmt::format("softmax attention {} forward{}", length, type), 4 * pairs,
           [&] { softmax_attention(Q, K, V, {}, options); });
-    flops(fmt::format("softmax attention {}", length), 14 * pairs, [&] {
+    flops(fmt::format("softmax attention {}{}", length, type), 14 * pairs, [&] {
       const SoftmaxAttended y = softmax_attention(Q, K, V, {}, options);
       softmax_attention_backward(dO, Q, K, V, {}, y, options);
     });
@@ -171,13 +173,13 @@ void attentions() {
       spec.scale = 0.35;
       spec.causal = causal;
       const double tokens = static_cast<double>(batch * kHeads * length) * kDim * 256;
-      flops(fmt::format("kernel attention {}{}", length, causal ? " causal" : ""), 24 * tokens, [&] {
+      flops(fmt::format("kernel attention {}{}{}", length, causal ? " causal" : "", type), 24 * tokens, [&] {
         const KernelAttentionResult y = kernel_attention(spec, Q, K, V, Omega, {});
         kernel_attention_backward(spec, dO, Q, K, V, Omega, {}, y, false);
       });
     }
-    set_precision(Precision::f32);
   }
+  set_precision(Precision::f32);
 }
 
 }  // namespace
@@ -201,7 +203,8 @@ int main(int count, char** arguments) {
     adjoints();
     transforms();
     products();
-    attentions();
+    attentions(DType::bf16, {1024, 2048, 4096, 16384});
+    attentions(DType::f32, {4096});
     if (file != nullptr) std::fclose(file);
   } catch (const std::exception& error) {
     fmt::print(stderr, "gpu_bench: {}\n", error.what());
