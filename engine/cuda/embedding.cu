@@ -63,7 +63,6 @@ void embedding_backward(const Tensor& g, const Tensor& ids, int64_t padding, con
   if (dtable.size() == 0) return;
   visit_floating(dtable.dtype(), "embedding", [&]<class T>(TypeTag<T>) {
     const int64_t dim = dtable.size(1);
-    platform::clear(dtable.raw(), static_cast<size_t>(dtable.size()) * sizeof(T));
     add_by_bin<T>({1, dtable.size(0), ids.size(), dim, dim, 0, 1, 0, padding, ids.data<int64_t>(), platform::fault(),
                    "embedding"},
                   g.data<T>(), dtable.data<T>(), false);

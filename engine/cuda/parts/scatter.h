@@ -1,17 +1,17 @@
-// Rows (or single elements) summed by bin, in the order of their places, without atomics. Places are sorted by bin and
-// cut into pieces. A bin whose places lie in one piece is summed there. Where a bin continues beyond a piece, its part
-// of the sum is kept aside, and the piece in which the bin begins adds these parts in order.
+// Rows (or single elements) summed by bin, in the order of their places, without atomics. Terms are sorted by the row
+// of y to which they belong, so that each row has a run of them. A short run is summed at once. Of a long one each
+// piece of the sorted order is summed and kept aside, and then these parts are added in a fixed order.
 #pragma once
 
 #include <bit>
 
-#include "engine/cuda/parts/sort_words.h"
+#include "engine/cuda/parts/elementwise.h"
+#include "engine/cuda/parts/radix_sort.h"
 #include "engine/tensor.h"
 
 namespace bochner::cuda {
 
-/// y[o, index, c] += source[o, i, c] for each of `jobs`: (o, c ... c + width - 1), with width = inner if all elements
-/// of a row have the same index, else 1.
+/// y[o, index, c] += source[o, i, c], with width = inner if all elements of a row have the same index, else 1.
 struct BinSums {
   int64_t outer, bins, count, inner, width;
   int64_t outer_stride, count_stride, inner_stride;  ///< of the index
@@ -20,156 +20,292 @@ struct BinSums {
   Fault* fault;
   const char* op;
 
-  int64_t columns() const { return inner / width; }  ///< jobs for each o
-  /// Jobs with different indices.
-  int64_t orders() const { return outer_stride == 0 && inner_stride == 0 ? 1 : outer * columns(); }
+  /// Where one index serves all of `outer`, it is sorted once, and its order used as often.
+  int64_t repeats() const { return outer_stride == 0 && inner_stride == 0 ? outer : 1; }
+  /// Numbers of terms and of rows of y, `width` wide, in each repeat.
+  int64_t terms() const { return outer / repeats() * count * (inner / width); }
+  int64_t rows() const { return outer / repeats() * bins * (inner / width); }
 };
 
-struct MakeBinEntries {
+/// Term i: its row of y (that after the last if it adds nothing), then i, in the lowest bits.
+struct MakeTerm {
   BinSums sums;
-  int64_t padded;
-  uint64_t* to;
-  BOCHNER_DEVICE void operator()(int64_t t) const {
-    const int64_t order = t / padded;
-    const int64_t i = t % padded;
-    if (i >= sums.count) {
-      to[t] = ~uint64_t{0};
-      return;
-    }
-    const int64_t columns = sums.inner / sums.width;
-    const int64_t bin =
-        sums.index[order / columns * sums.outer_stride + i * sums.count_stride + order % columns * sums.inner_stride];
+  int64_t columns, rows;
+  int shift;
+
+  BOCHNER_DEVICE uint64_t operator()(int64_t i) const {
+    const int64_t column = columns == 1 ? 0 : i % columns;
+    const int64_t line = columns == 1 ? i : i / columns;
+    const int64_t o = line < sums.count ? 0 : line / sums.count;
+    const int64_t place = line - o * sums.count;
+    const int64_t bin = sums.index[o * sums.outer_stride + place * sums.count_stride + column * sums.inner_stride];
     const bool valid = bin >= 0 && bin < sums.bins;
-    if (!valid && bin != sums.skipped) raise(sums.fault, sums.op, i, bin, sums.bins);
-    const auto kept = static_cast<uint64_t>(valid && bin != sums.skipped ? bin : sums.bins);
-    to[t] = kept << 32 | static_cast<uint64_t>(i);
+    if (!valid && bin != sums.skipped) raise(sums.fault, sums.op, place, bin, sums.bins);
+    const int64_t row = valid && bin != sums.skipped ? (o * sums.bins + bin) * columns + column : rows;
+    return static_cast<uint64_t>(row) << shift | static_cast<uint64_t>(i);
   }
 };
 
-/// start[order][bin]: the first sorted place of the bin or of the bins after it; start[bins] is the end of the real
-/// ones.
+/// start[row]: the first sorted term of the row, or of the rows after it; start[rows] is the end of those that count.
 struct FindStarts {
-  int64_t bins, count, padded;
-  const uint64_t* entries;
+  int64_t terms;
+  int shift;
+  const uint64_t* sorted;
   int64_t* start;
-  BOCHNER_DEVICE void operator()(int64_t t) const {
-    const int64_t order = t / (count + 1);
-    const int64_t p = t % (count + 1);
-    const uint64_t* sorted = entries + order * padded;
-    const int64_t before = p == 0 ? -1 : static_cast<int64_t>(sorted[p - 1] >> 32);
-    const int64_t here = p == count ? bins : static_cast<int64_t>(sorted[p] >> 32);
-    for (int64_t bin = before + 1; bin <= here; ++bin) start[order * (bins + 1) + bin] = p;
-  }
-};
-
-inline constexpr int64_t kBinPiece = 64;
-
-template <class T>
-struct BinPlaces {
-  BinSums sums;
-  int64_t padded, pieces;
-  bool one_order;
-  const uint64_t* entries;
-  const int64_t* start;
-  const T* source;
-  T* y;
-  T* aside;   ///< (jobs, pieces, 2, width)
-  bool adds;  ///< else y holds zeros, and is not read
-
-  BOCHNER_DEVICE void put(T& place, T sum) const { place = adds ? place + sum : sum; }
-};
-
-/// A team for each piece of each job.
-template <class T>
-struct SumPieces {
-  BinPlaces<T> all;
-
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const BinSums& s = all.sums;
-    const int64_t job = team.index() / all.pieces;
-    const int64_t piece = team.index() % all.pieces;
-    const int64_t order = all.one_order ? 0 : job;
-    const uint64_t* sorted = all.entries + order * all.padded;
-    const int64_t* start = all.start + order * (s.bins + 1);
-    const int64_t columns = s.inner / s.width;
-    const int64_t o = job / columns;
-    const int64_t column = job % columns * s.width;
-    const int64_t begin = piece * kBinPiece;
-    const int64_t limit = start[s.bins];
-    const int64_t end = begin + kBinPiece < limit ? begin + kBinPiece : limit;
-    T* aside = all.aside + team.index() * 2 * s.width;
-    for (int64_t w = team.rank(); w < s.width; w += team.size()) {
-      const T* from = all.source + o * s.count * s.inner + column + w;
-      T* to = all.y + o * s.bins * s.inner + column + w;
-      for (int64_t p = begin; p < end;) {
-        const auto bin = static_cast<int64_t>(sorted[p] >> 32);
-        const int64_t stop = start[bin + 1] < end ? start[bin + 1] : end;
-        T sum = 0;
-        for (; p < stop; ++p) sum += from[static_cast<int64_t>(sorted[p] & 0xFFFFFFFFU) * s.inner];
-        if (start[bin] < begin) {
-          aside[w] = sum;
-        } else if (start[bin + 1] > end) {
-          aside[s.width + w] = sum;
-        } else {
-          all.put(to[bin * s.inner], sum);
-        }
+  BOCHNER_DEVICE void operator()(int64_t row) const {
+    int64_t low = 0;
+    int64_t high = terms;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (static_cast<int64_t>(sorted[middle] >> shift) < row) {
+        low = middle + 1;
+      } else {
+        high = middle;
       }
     }
+    start[row] = low;
   }
 };
 
-/// A team for each piece in which a bin begins that continues beyond the piece.
-template <class T>
-struct JoinPieces {
-  BinPlaces<T> all;
+/// n / size, by a product where all n are below 2^31.
+struct Quotient {
+  int64_t size;
+  bool quick;
+  Divider divider;
 
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const BinSums& s = all.sums;
-    const int64_t job = team.index() / all.pieces;
-    const int64_t piece = team.index() % all.pieces;
-    const int64_t order = all.one_order ? 0 : job;
-    const int64_t* start = all.start + order * (s.bins + 1);
-    const int64_t begin = piece * kBinPiece;
-    const int64_t end = begin + kBinPiece;
-    if (end >= start[s.bins]) return;
-    const auto bin = static_cast<int64_t>(all.entries[order * all.padded + end - 1] >> 32);
-    if (start[bin] < begin || start[bin + 1] <= end) return;
-    const int64_t last = (start[bin + 1] - 1) / kBinPiece;
-    const int64_t columns = s.inner / s.width;
-    T* to = all.y + (job / columns * s.bins + bin) * s.inner + job % columns * s.width;
-    const T* aside = all.aside + team.index() * 2 * s.width;
-    for (int64_t w = team.rank(); w < s.width; w += team.size()) {
-      T sum = aside[s.width + w];
-      for (int64_t p = piece + 1; p <= last; ++p) sum += aside[(p - piece) * 2 * s.width + w];
-      all.put(to[w], sum);
+  Quotient(int64_t divisor, int64_t bound)
+      : size(divisor), quick(bound < int64_t{1} << 31), divider(quick ? divisor : 1) {}
+  BOCHNER_DEVICE int64_t operator()(int64_t n) const {
+    return quick ? static_cast<int64_t>(divider.quotient(static_cast<uint32_t>(n))) : n / size;
+  }
+};
+
+/// Neighbouring columns of a row, moved at once.
+template <class T, int each>
+struct alignas(each == 4 ? alignof(Four<T>) : alignof(T)) Columns {
+  T at[each];
+  BOCHNER_DEVICE void add(const Columns& other) {
+    for (int c = 0; c < each; ++c) at[c] += other.at[c];
+  }
+};
+
+/// Sorted terms of a piece; no longer a run is summed by one thread.
+inline constexpr int64_t kRunPiece = 64;
+
+template <class T, int each>
+struct Runs {
+  using Part = Columns<T, each>;
+
+  int64_t repeats, terms, rows, groups;  ///< groups of `each` columns to a row
+  int64_t pieces;
+  int shift;
+  bool adds;  ///< else y is overwritten
+  const uint64_t* sorted;
+  const int64_t* start;
+  const Part* source;
+  Part* y;
+  Part* aside;  ///< (repeats, pieces, 2, groups): sums of the long run in which a piece begins, and ends
+
+  BOCHNER_DEVICE int64_t row_of(int64_t p) const { return static_cast<int64_t>(sorted[p] >> shift); }
+  BOCHNER_DEVICE bool is_long(int64_t row) const { return start[row + 1] - start[row] > kRunPiece; }
+  BOCHNER_DEVICE Part* aside_of(int64_t repeat, int64_t piece, int64_t group) const {
+    return aside + (repeat * pieces + piece) * 2 * groups + group;
+  }
+  BOCHNER_DEVICE void put(int64_t repeat, int64_t row, int64_t group, Part sum) const {
+    Part& to = y[(repeat * rows + row) * groups + group];
+    if (adds) sum.add(to);
+    to = sum;
+  }
+  /// The sum of at(0) ... at(count - 1), in this order. Reads of a batch are under way together; near the end the last
+  /// is read again in the place of those that are not there, since the compiler would put reads with conditions in
+  /// line.
+  template <class At>
+  BOCHNER_DEVICE static Part sum_of(int count, const At& at) {
+    constexpr int kAtOnce = 4;
+    Part sum{};
+#pragma unroll 1
+    for (int i = 0; i < count; i += kAtOnce) {
+      Part held[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) held[j] = at(i + j < count ? i + j : count - 1);
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        if (i + j < count) sum.add(held[j]);
+      }
+    }
+    return sum;
+  }
+  BOCHNER_DEVICE Part sum_terms(int64_t repeat, int64_t begin, int64_t end, int64_t group) const {
+    const auto mask = static_cast<uint32_t>((uint64_t{1} << shift) - 1);
+    const Part* from = source + repeat * terms * groups + group;
+    const uint64_t* first = sorted + begin;
+    return sum_of(static_cast<int>(end - begin),
+                  [&](int i) { return from[static_cast<int64_t>(static_cast<uint32_t>(first[i]) & mask) * groups]; });
+  }
+};
+
+/// Two threads for each group of columns of a piece, which keep the sums of long runs aside: of the one in which it
+/// begins, and of the one that begins in it. Then a thread for each group of columns of a row of y, which sums a short
+/// run; where there are more rows than terms, for each group of columns of a term, if it is the first of its run.
+template <class T, int each>
+struct SumRuns {
+  Runs<T, each> runs;
+  int64_t piece_threads, units;  ///< rows, or terms
+  bool by_term;
+  Quotient by_groups, by_halves, by_units;
+
+  BOCHNER_DEVICE void operator()(int64_t t) const {
+    const bool of_piece = t < piece_threads;
+    const int64_t place = of_piece ? t : t - piece_threads;
+    const int64_t whole = by_groups(place);
+    const int64_t group = place - whole * runs.groups;
+    const int64_t repeat = of_piece ? by_halves(whole) : by_units(whole);
+    const int64_t unit = whole - repeat * (of_piece ? 2 * runs.pieces : units);
+    const int64_t piece_begin = unit / 2 * kRunPiece;
+    const bool last = unit % 2 != 0;  // of a piece: the run that begins in it
+    int64_t row = unit;
+    int64_t piece_end = 0;
+    if (of_piece) {
+      const int64_t limit = runs.start[runs.rows];
+      piece_end = piece_begin + kRunPiece < limit ? piece_begin + kRunPiece : limit;
+      if (piece_begin >= piece_end) return;
+      row = runs.row_of(last ? piece_end - 1 : piece_begin);
+    } else if (by_term) {
+      row = runs.row_of(unit);
+      if (row == runs.rows) return;
+    }
+    int64_t begin = runs.start[row];
+    int64_t end = runs.start[row + 1];
+    if ((end - begin > kRunPiece) != of_piece) return;
+    if (of_piece) {
+      if (last != (begin >= piece_begin)) return;
+      begin = last ? begin : piece_begin;
+      end = end < piece_end ? end : piece_end;
+    } else if ((by_term && begin != unit) || (runs.adds && begin == end)) {
+      return;
+    }
+    const auto sum = runs.sum_terms(repeat, begin, end, group);
+    if (of_piece) {
+      runs.aside_of(repeat, unit / 2, group)[last ? runs.groups : 0] = sum;
+    } else {
+      runs.put(repeat, row, group, sum);
     }
   }
 };
 
-/// Without `adds`, y must hold zeros.
+/// A block for each kWide groups of columns (of all repeats) of kPieces pieces adds the parts of the long runs that
+/// begin there.
+template <class T, int each>
+struct JoinRuns {
+  using Part = Columns<T, each>;
+  static constexpr int kPieces = 16, kWide = 32, kStrands = 16;
+  static constexpr size_t kShared = kStrands * kWide * sizeof(Part) + kPieces * sizeof(int64_t);
+
+  Runs<T, each> runs;
+  Divider by_blocks;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const uint32_t stretch = by_blocks.quotient(static_cast<uint32_t>(team.index()));
+    const int64_t first = static_cast<int64_t>(stretch) * kPieces;
+    const int64_t first_column = (team.index() - static_cast<int64_t>(stretch) * by_blocks.divisor) * kWide;
+    const int64_t columns = runs.repeats * runs.groups;
+    Part* strands = team.template shared<Part>();
+    auto* begun = reinterpret_cast<int64_t*>(strands + kStrands * kWide);  // row of the run, or -1
+    for (int i = team.rank(); i < kPieces; i += team.size()) begun[i] = begins(first + i);
+    team.sync();
+    for (int i = 0; i < kPieces; ++i) {
+      if (begun[i] < 0) continue;
+      const int64_t piece = first + i;
+      const int64_t parts = (runs.start[begun[i] + 1] - 1) / kRunPiece - piece + 1;
+      for (int l = team.rank(); l < kStrands * kWide; l += team.size()) {
+        const int64_t column = first_column + l % kWide;
+        const int strand = l / kWide;  // has every kStrands-th part
+        if (column >= columns || strand >= parts) continue;
+        const Part* aside = runs.aside_of(column / runs.groups, piece, column % runs.groups);
+        strands[l] = Runs<T, each>::sum_of(static_cast<int>(ceil_div(parts - strand, kStrands)), [&](int j) {
+          const int64_t part = strand + j * kStrands;
+          return aside[part == 0 ? runs.groups : part * 2 * runs.groups];
+        });
+      }
+      team.sync();
+      for (int l = team.rank(); l < kWide && first_column + l < columns; l += team.size()) {
+        const int64_t column = first_column + l;
+        Part sum = strands[l];
+        for (int strand = 1; strand < kStrands && strand < parts; ++strand) sum.add(strands[strand * kWide + l]);
+        runs.put(column / runs.groups, begun[i], column % runs.groups, sum);
+      }
+      team.sync();
+    }
+  }
+  /// The row of the long run that begins in a piece; -1 if none does.
+  BOCHNER_DEVICE int64_t begins(int64_t piece) const {
+    const int64_t begin = piece * kRunPiece;
+    const int64_t end = begin + kRunPiece;
+    if (end >= runs.start[runs.rows]) return -1;
+    const int64_t row = runs.row_of(end - 1);
+    return runs.start[row] >= begin && runs.is_long(row) ? row : -1;
+  }
+};
+
+template <class T, int each>
+void sum_runs(const BinSums& sums, const Tensor& sorted, int shift, const Tensor& start, const T* source, T* y,
+              bool adds) {
+  using Part = Columns<T, each>;
+  const int64_t repeats = sums.repeats();
+  const int64_t terms = sums.terms();
+  const int64_t pieces = terms > kRunPiece ? ceil_div(terms, kRunPiece) : 0;  // else no run is long
+  const int64_t groups = sums.width / each;
+  const Tensor aside = Tensor::empty({repeats * pieces * 2 * sums.width}, dtype_of<T>, sorted.device());
+  const Runs<T, each> runs{repeats,
+                           terms,
+                           sums.rows(),
+                           groups,
+                           pieces,
+                           shift,
+                           adds,
+                           static_cast<const uint64_t*>(sorted.raw()),
+                           start.data<int64_t>(),
+                           reinterpret_cast<const Part*>(source),
+                           reinterpret_cast<Part*>(y),
+                           reinterpret_cast<Part*>(aside.data<T>())};
+  const bool by_term = adds && terms < runs.rows;
+  const int64_t units = by_term ? terms : runs.rows;
+  const int64_t piece_threads = repeats * 2 * pieces * groups;
+  const int64_t row_threads = repeats * units * groups;
+  const int64_t bound = std::max(piece_threads, row_threads);
+  launch_threads(piece_threads + row_threads,
+                 SumRuns<T, each>{runs, piece_threads, units, by_term, Quotient(groups, bound),
+                                  Quotient(std::max<int64_t>(2 * pieces, 1), bound), Quotient(units, bound)});
+  using Join = JoinRuns<T, each>;
+  const int64_t blocks = ceil_div(repeats * groups, Join::kWide);
+  launch_blocks<Join::kStrands * Join::kWide>(ceil_div(pieces, Join::kPieces) * blocks, Join::kShared,
+                                              Join{runs, Divider(blocks)});
+}
+
+/// Without `adds`, y is overwritten: rows without a term become 0.
 template <class T>
 void add_by_bin(const BinSums& sums, const T* source, T* y, bool adds = true) {
-  if (sums.count == 0 || sums.outer == 0 || sums.inner == 0) return;
-  if (sums.count >= int64_t{1} << 31 || sums.bins >= int64_t{1} << 31)
-    fail("{}: {} terms for {} places are too many; there may be 2^31 - 1 of each", sums.op, sums.count, sums.bins);
-  const Device device = Device::cuda(platform::current());
-  const int64_t orders = sums.orders();
-  const int64_t jobs = sums.outer * sums.columns();
-  const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sums.count)));
-  const Tensor entries = Tensor::empty({orders * padded}, DType::i64, device);
-  const Tensor start = Tensor::empty({orders * (sums.bins + 1)}, DType::i64, device);
-  auto* sorted = static_cast<uint64_t*>(entries.raw());
-  launch_threads(orders * padded, MakeBinEntries{sums, padded, sorted});
-  sort_rows_of_entries(orders, padded, sorted);
-  launch_threads(orders * (sums.count + 1), FindStarts{sums.bins, sums.count, padded, sorted, start.data<int64_t>()});
-  const int64_t pieces = ceil_div(sums.count, kBinPiece);
-  const Tensor aside = Tensor::empty({jobs * pieces * 2 * sums.width}, dtype_of<T>, device);
-  const BinPlaces<T> places{sums,   padded, pieces,          orders == 1, sorted, start.data<int64_t>(),
-                            source, y,      aside.data<T>(), adds};
-  launch_rows(jobs * pieces, sums.width, SumPieces<T>{places});
-  launch_rows(jobs * pieces, sums.width, JoinPieces<T>{places});
+  if (sums.outer == 0 || sums.bins == 0 || sums.inner == 0) return;
+  const int64_t terms = sums.terms();
+  const int64_t rows = sums.rows();
+  if (terms == 0) {
+    if (!adds) platform::clear(y, static_cast<size_t>(sums.outer * sums.bins * sums.inner) * sizeof(T));
+    return;
+  }
+  const int shift = std::bit_width(static_cast<uint64_t>(terms - 1));
+  const int bits = std::bit_width(static_cast<uint64_t>(rows));
+  if (shift > 32 || shift + bits > 64)
+    fail("{}: {} terms for {} places are too many; there may be 2^32 of each", sums.op, terms, rows);
+  const Tensor sorted = sorted_entries(terms, shift, bits, MakeTerm{sums, sums.inner / sums.width, rows, shift});
+  const Tensor start = Tensor::empty({rows + 1}, DType::i64, sorted.device());
+  launch_threads(rows + 1, FindStarts{terms, shift, static_cast<const uint64_t*>(sorted.raw()), start.data<int64_t>()});
+  const auto in_fours = [](const T* pointer) { return reinterpret_cast<uintptr_t>(pointer) % alignof(Four<T>) == 0; };
+  if (sums.width % 4 == 0 && in_fours(source) && in_fours(y)) {
+    sum_runs<T, 4>(sums, sorted, shift, start, source, y, adds);
+  } else {
+    sum_runs<T, 1>(sums, sorted, shift, start, source, y, adds);
+  }
 }
 
 }  // namespace bochner::cuda

@@ -254,6 +254,19 @@ TEST(CardOps, Indices) {
     expect_same("integers", count(rows.to(Device::cuda())), count(rows));
   }
   Generator generator(3);
+  // Few bins with long runs, of several pieces and tiles; and one bin with most places.
+  const Tensor skewed = integers({5000}, 0, 9, generator);
+  skewed.slice(0, 100, 4000).fill_(3);
+  for (const int64_t dim : {1, 8, 132}) {
+    expect_equal("long runs", {skewed, values({5000, dim}, 2), values({3, 5000, dim}, 3)}, [dim](const auto& in) {
+      return Results{embedding_backward(in[1], in[0], 9),
+                     embedding_backward(in[1], in[0], 300, 3),
+                     take_add({9, dim}, in[0], in[1]),
+                     take_add({20000, dim}, in[0] * Tensor::scalar(2000, DType::i64, in[0].device()), in[1]),
+                     take_add({3, 9, dim}, in[0], in[2], 1),
+                     scatter_add({3, 9, dim}, 1, in[0].view({1, 5000, 1}).expand({3, 5000, dim}), in[2])};
+    });
+  }
   expect_equal("scattered", {integers({4097}, 0, 100000, generator), values({4097, 2}, 2)}, [](const auto& in) {
     return Results{take_add({100000, 2}, in[0], in[1])};
   });
