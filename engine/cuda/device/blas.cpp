@@ -92,24 +92,26 @@ void gemm(DType factors, DType to, const Gemm& p) {
         "matmul");
 }
 
-void gemm_at(DType dtype, const Gemm& p, const std::vector<int64_t>& a_offsets, const std::vector<int64_t>& b_offsets) {
+void gemm_at(DType factors, DType to, const Gemm& p, const std::vector<int64_t>& a_offsets,
+             const std::vector<int64_t>& b_offsets) {
   const size_t batch = a_offsets.size();
-  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  const auto bytes = static_cast<int64_t>(size_of(factors));
   std::vector<int64_t> addresses(3 * batch);
   for (size_t i = 0; i < batch; ++i) {
     addresses[i] = reinterpret_cast<int64_t>(p.a) + a_offsets[i] * bytes;
     addresses[batch + i] = reinterpret_cast<int64_t>(p.b) + b_offsets[i] * bytes;
-    addresses[2 * batch + i] = reinterpret_cast<int64_t>(p.c) + static_cast<int64_t>(i) * p.m * p.n * bytes;
+    addresses[2 * batch + i] =
+        reinterpret_cast<int64_t>(p.c) + static_cast<int64_t>(i) * p.m * p.n * static_cast<int64_t>(size_of(to));
   }
   const Tensor table = Tensor::empty({static_cast<int64_t>(3 * batch)}, DType::i64, Device::cuda(platform::current()));
   platform::upload_constant(addresses.data(), table.raw(), addresses.size() * sizeof(int64_t));
   auto** pointers = static_cast<void**>(table.raw());
-  const Scalars scalars(dtype, p);
-  const cudaDataType_t type = type_of(dtype);
+  const Scalars scalars(factors, p);
+  const cudaDataType_t type = type_of(factors);
   check(cublas().gemm_batched(handle(), operation(p.transpose_b), operation(p.transpose_a), p.n, p.m, p.k,
                               scalars.alpha(), pointers + batch, type, p.ldb, pointers, type, p.lda, scalars.beta(),
-                              pointers + 2 * batch, type, p.ldc, static_cast<int64_t>(batch), compute_type(dtype),
-                              CUBLAS_GEMM_DEFAULT),
+                              pointers + 2 * batch, type_of(to), p.ldc, static_cast<int64_t>(batch),
+                              compute_type(factors), CUBLAS_GEMM_DEFAULT),
         "matmul");
 }
 

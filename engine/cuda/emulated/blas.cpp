@@ -31,28 +31,33 @@ void run(const Gemm& p, const S* a, const S* b, R* c) {
   });
 }
 
+/// f(type of the factors, type of the result).
+template <class F>
+void visit_types(DType factors, DType to, const F& f) {
+  visit_stored(factors, "matmul",
+               [&]<class S>(TypeTag<S> type) { to == factors ? f(type, type) : f(type, TypeTag<ComputeType<S>>{}); });
+}
+
 }  // namespace
 
 void gemm(DType factors, DType to, const Gemm& p) {
-  const auto with_types = [&]<class S, class R>(TypeTag<S>, TypeTag<R>) {
+  visit_types(factors, to, [&]<class S, class R>(TypeTag<S>, TypeTag<R>) {
     platform::submit([=] {
       for (int64_t i = 0; i < p.batch; ++i) {
         run(p, static_cast<const S*>(p.a) + i * p.step_a, static_cast<const S*>(p.b) + i * p.step_b,
             static_cast<R*>(p.c) + i * p.step_c);
       }
     });
-  };
-  visit_stored(factors, "matmul", [&]<class S>(TypeTag<S> type) {
-    to == factors ? with_types(type, type) : with_types(type, TypeTag<ComputeType<S>>{});
   });
 }
 
-void gemm_at(DType dtype, const Gemm& p, const std::vector<int64_t>& a_offsets, const std::vector<int64_t>& b_offsets) {
-  visit_stored(dtype, "matmul", [&]<class T>(TypeTag<T>) {
+void gemm_at(DType factors, DType to, const Gemm& p, const std::vector<int64_t>& a_offsets,
+             const std::vector<int64_t>& b_offsets) {
+  visit_types(factors, to, [&]<class S, class R>(TypeTag<S>, TypeTag<R>) {
     platform::submit([=] {
       for (size_t i = 0; i < a_offsets.size(); ++i) {
-        run(p, static_cast<const T*>(p.a) + a_offsets[i], static_cast<const T*>(p.b) + b_offsets[i],
-            static_cast<T*>(p.c) + static_cast<int64_t>(i) * p.m * p.n);
+        run(p, static_cast<const S*>(p.a) + a_offsets[i], static_cast<const S*>(p.b) + b_offsets[i],
+            static_cast<R*>(p.c) + static_cast<int64_t>(i) * p.m * p.n);
       }
     });
   });

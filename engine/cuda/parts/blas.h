@@ -26,8 +26,8 @@ struct Gemm {
 /// A and B are of type `factors`, C is of type `to`: f32 or f64 throughout, or bf16 into f32 or bf16, summed in f32.
 void gemm(DType factors, DType to, const Gemm& product);
 inline void gemm(DType dtype, const Gemm& product) { gemm(dtype, dtype, product); }
-/// The same with all of one type, matrices at element offsets from a and b, and C one after the other.
-void gemm_at(DType dtype, const Gemm& product, const std::vector<int64_t>& a_offsets,
+/// The same with matrices at element offsets from a and b, and C one after the other.
+void gemm_at(DType factors, DType to, const Gemm& product, const std::vector<int64_t>& a_offsets,
              const std::vector<int64_t>& b_offsets);
 
 }  // namespace bochner::cuda

@@ -20,6 +20,7 @@
 #include "engine/ops/softmax.h"
 #include "engine/ops/sort.h"
 #include "engine/ops/unary.h"
+#include "engine/precision.h"
 #include "tests/card.h"
 
 namespace bochner {
@@ -306,6 +307,23 @@ TEST(CardOps, Products) {
                                   matmul(in[0].slice(3, 0, 1), in[1].slice(1, 0, 1))};
                  });
   }
+}
+
+/// Under Precision::bf16 the factors of a large product are converted to bf16 beforehand.
+TEST(CardOps, LargeProductsRoundTheirFactors) {
+  BOCHNER_NEEDS_CARD();
+  const auto product = [](const Tensor& a, const Tensor& b) {
+    return matmul(a.transpose(-1, -2), b.slice(-1, 8, b.size(-1)));
+  };
+  const auto rounded = [](const Tensor& x) { return x.cast(DType::bf16).cast(DType::f32); };
+  const Tensor a = values({5, 1, 360, 1024}, 1, DType::f32), b = values({2, 360, 1032}, 2, DType::f32);
+  const Tensor expected = product(rounded(a), rounded(b));
+  const Tensor left = a.to(Device::cuda()), right = b.to(Device::cuda());
+  testing_card::poison();
+  set_precision(Precision::bf16);
+  const Tensor found = product(left, right);
+  set_precision(Precision::f32);
+  EXPECT_LE(squared_error(found.to_vector<double>(), expected.to_vector<double>()), 1e-11);
 }
 
 TEST(CardOps, OptimizerSteps) {
