@@ -6,37 +6,80 @@
 namespace bochner::cuda {
 namespace {
 
-/// y = x factor [+ residual], eight elements for each thread; x and residual may be null: 1 and 0.
+/// Elements moved at once.
+template <class S>
+struct alignas(16) Vector {
+  static constexpr int kSize = 16 / sizeof(S);
+  S at[kSize];
+};
+
+/// Vectors of each thread, all loaded before the first word is drawn.
+constexpr int kEach = 2;
+
+/// y = x factor [+ residual]; x and residual may be null: 1 and 0. A thread has the vectors t, t + threads, ..., of
+/// which `whole` may be moved as vectors.
 template <class S>
 struct Drop {
   using T = ComputeType<S>;
+  static constexpr int kVector = Vector<S>::kSize;
   typename FactorReader<T>::Params drop;
-  int64_t count;
+  int64_t count, threads, whole;
   const S* x;
   const S* residual;
   S* y;
 
+  BOCHNER_DEVICE S result(T value, T factor, T other) const {
+    return static_cast<S>(residual == nullptr ? value * factor : math::fma(value, factor, other));
+  }
   BOCHNER_DEVICE void operator()(int64_t t) const {
-    const int64_t begin = t * kFactors;
-    const int64_t end = begin + kFactors < count ? begin + kFactors : count;
-    FactorReader<T> factor(drop, begin);
+    const uint64_t place = drop.place.now();
+    if (t + (kEach - 1) * threads < whole) {
+      Vector<S> value[kEach], other[kEach];
 #pragma unroll
-    for (int j = 0; j < kFactors; ++j) {
-      const int64_t i = begin + j;
-      if (i >= end) break;
-      const T f = factor(i);
-      const T value = x == nullptr ? T(1) : static_cast<T>(x[i]);
-      y[i] = static_cast<S>(residual == nullptr ? value * f : math::fma(value, f, static_cast<T>(residual[i])));
+      for (int i = 0; i < kEach; ++i) {
+        const int64_t at = t + i * threads;
+        if (x != nullptr) value[i] = reinterpret_cast<const Vector<S>*>(x)[at];
+        if (residual != nullptr) other[i] = reinterpret_cast<const Vector<S>*>(residual)[at];
+      }
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int64_t at = t + i * threads;
+        T factor[kVector];
+        factors<kVector, T>(drop, place, at * kVector, factor);
+#pragma unroll
+        for (int j = 0; j < kVector; ++j) {
+          const T from = x == nullptr ? T(1) : static_cast<T>(value[i].at[j]);
+          value[i].at[j] = result(from, factor[j], residual == nullptr ? T(0) : static_cast<T>(other[i].at[j]));
+        }
+        reinterpret_cast<Vector<S>*>(y)[at] = value[i];
+      }
+      return;
+    }
+    for (int i = 0; i < kEach; ++i) {
+      const int64_t first = (t + i * threads) * kVector;
+      if (first >= count) return;
+      T factor[kVector];
+      factors<kVector, T>(drop, place, first, factor);
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) {
+        const int64_t at = first + j;
+        if (at >= count) break;
+        y[at] = result(x == nullptr ? T(1) : static_cast<T>(x[at]), factor[j],
+                       residual == nullptr ? T(0) : static_cast<T>(residual[at]));
+      }
     }
   }
 };
 
 void run(const Dropout& drop, const Tensor* x, const Tensor* residual, const Tensor& y) {
   visit_stored(y.dtype(), "dropout", [&]<class S>(TypeTag<S>) {
-    launch_threads(
-        ceil_div(y.size(), kFactors),
-        Drop<S>{typename FactorReader<ComputeType<S>>::Params(drop), y.size(), x == nullptr ? nullptr : x->data<S>(),
-                residual == nullptr ? nullptr : residual->data<S>(), y.data<S>()});
+    const S* from = x == nullptr ? nullptr : x->data<S>();
+    const S* other = residual == nullptr ? nullptr : residual->data<S>();
+    const auto movable = [](const S* data) { return reinterpret_cast<uintptr_t>(data) % sizeof(Vector<S>) == 0; };
+    const bool vectors = movable(from) && movable(other) && movable(y.data<S>());
+    const int64_t threads = ceil_div(y.size(), kEach * Vector<S>::kSize);
+    launch_threads(threads, Drop<S>{typename FactorReader<ComputeType<S>>::Params(drop), y.size(), threads,
+                                    vectors ? y.size() / Vector<S>::kSize : 0, from, other, y.data<S>()});
   });
 }
 

@@ -75,4 +75,27 @@ class FactorReader {
 /// Elements of one block of words.
 inline constexpr int kFactors = 8;
 
+/// Dropout's factors of `count` elements from `first` on, a multiple of count: 2, 4 or 8. `place` is drop.place.now().
+/// Cheaper than a FactorReader: a block of words, or two where the place splits it, and no test for each element.
+template <int count, class T>
+BOCHNER_DEVICE void factors(const typename FactorReader<T>::Params& drop, uint64_t place, int64_t first,
+                            T (&factor)[count]) {
+  constexpr int kWords = count / 2;
+  const uint64_t begin = place + static_cast<uint64_t>(first) / 2;
+  const auto lane = static_cast<uint32_t>(begin % 4);
+  const PhiloxWords here = philox_at(drop.place.seed, begin / 4);
+  PhiloxWords next{};
+  if (lane + kWords > 4) next = philox_at(drop.place.seed, begin / 4 + 1);
+  uint32_t words[8] = {here.x, here.y, here.z, here.w, next.x, next.y, next.z, next.w};
+#pragma unroll
+  for (int i = 0; i < 6; ++i) words[i] = (lane & 2) != 0 ? words[i + 2] : words[i];
+#pragma unroll
+  for (int i = 0; i < 5; ++i) words[i] = (lane & 1) != 0 ? words[i + 1] : words[i];
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    const uint32_t half = i % 2 == 0 ? words[i / 2] & 0xFFFFU : words[i / 2] >> 16;
+    factor[i] = half >= drop.threshold ? drop.scale : T(0);
+  }
+}
+
 }  // namespace bochner::cuda
