@@ -1,56 +1,66 @@
-// Many tensors in few launches: each takes a table of up to kTensors tensors and of the pieces for its blocks.
+// Many tensors in few launches: each takes a table of up to kTensors tensors, and has a block for each piece of them.
 #include "engine/ops/optimizer_step.h"
 
-#include "engine/cuda/parts/launch.h"
+#include "engine/cuda/parts/elementwise.h"
 #include "engine/math.h"
 
 namespace bochner::cuda {
 namespace {
 
-constexpr int64_t kPiece = 16384;
-constexpr int kTensors = 48;
-constexpr int kPieces = 320;
+constexpr int64_t kPiece = 8192;
+constexpr int kTensors = 80;
 
 /// Passed by value to a kernel: below 4 KB.
 template <int operands>
 struct Table {
-  void* data[operands][kTensors];
+  int tensors = 0;
+  int32_t first[kTensors + 1];  ///< blocks of tensor t: first[t] ... first[t + 1] - 1
   int64_t sizes[kTensors];
-  uint8_t tensor[kPieces];
-  int32_t piece[kPieces];
+  void* data[operands][kTensors];
+  bool vectors[kTensors];  ///< whether the operands of tensor t can be moved in vectors
+
+  struct Place {
+    int tensor;
+    int64_t begin, end;
+  };
+  BOCHNER_DEVICE Place place(int64_t block) const {
+    int tensor = 0;
+#pragma unroll
+    for (int step = 64; step > 0; step /= 2) {
+      if (tensor + step < tensors && first[tensor + step] <= block) tensor += step;
+    }
+    const int64_t begin = (block - first[tensor]) * kPiece;
+    return {tensor, begin, begin + kPiece < sizes[tensor] ? begin + kPiece : sizes[tensor]};
+  }
 };
 
-/// body(a full table, the number of its pieces) for all tensors; data(i, o) is operand o.
+/// body(a table, the number of its pieces) for all tensors; data(i, o) is operand o.
 template <int operands, class Size, class Data, class Body>
 void for_each_table(size_t count, const Size& size, const Data& data, const Body& body) {
   Table<operands> table{};
-  int tensors = 0;
-  int pieces = 0;
   const auto flush = [&] {
-    if (pieces > 0) body(table, pieces);
-    tensors = pieces = 0;
+    if (table.tensors > 0) body(table, int64_t{table.first[table.tensors]});
+    table.tensors = 0;
   };
   for (size_t i = 0; i < count; ++i) {
-    const int64_t n = size(i);
-    bool entered = false;
-    for (int64_t piece = 0; piece * kPiece < n; ++piece) {
-      if (pieces == kPieces || (!entered && tensors == kTensors)) {
-        flush();
-        entered = false;
-      }
-      if (!entered) {
-        for (int o = 0; o < operands; ++o) table.data[o][tensors] = data(i, o);
-        table.sizes[tensors++] = n;
-        entered = true;
-      }
-      table.tensor[pieces] = static_cast<uint8_t>(tensors - 1);
-      table.piece[pieces++] = static_cast<int32_t>(piece);
+    const int64_t pieces = ceil_div(static_cast<int64_t>(size(i)), kPiece);
+    if (pieces == 0) continue;
+    if (table.tensors == kTensors || (table.tensors > 0 && table.first[table.tensors] + pieces > INT32_MAX)) flush();
+    const int t = table.tensors++;
+    if (t == 0) table.first[0] = 0;
+    table.first[t + 1] = table.first[t] + static_cast<int32_t>(pieces);
+    table.sizes[t] = size(i);
+    table.vectors[t] = true;
+    for (int o = 0; o < operands; ++o) {
+      table.data[o][t] = data(i, o);
+      table.vectors[t] = table.vectors[t] && reinterpret_cast<uintptr_t>(table.data[o][t]) % 16 == 0;
     }
   }
   flush();
 }
 
-/// A block for each piece: Element(numbers)(operands of the piece's elements, gradient's scale and limit, number).
+/// Element(numbers)(operands of one element, gradient's scale and limit), which changes all operands but the last, the
+/// gradient.
 template <int operands, class T, class Element>
 struct OverTable {
   Table<operands> table;
@@ -63,12 +73,38 @@ struct OverTable {
     const Element element(numbers);
     const T scale = clip.scale_as<T>();
     const T limit = static_cast<T>(clip.limit);
-    const int tensor = table.tensor[team.index()];
-    const int64_t begin = static_cast<int64_t>(table.piece[team.index()]) * kPiece;
-    const int64_t end = begin + kPiece < table.sizes[tensor] ? begin + kPiece : table.sizes[tensor];
+    const auto [tensor, begin, end] = table.place(team.index());
     T* at[operands];
+#pragma unroll
     for (int o = 0; o < operands; ++o) at[o] = static_cast<T*>(table.data[o][tensor]);
-    for (int64_t i = begin + team.rank(); i < end; i += team.size()) element(at, scale, limit, i);
+    const bool vectors = table.vectors[tensor];
+    for (int64_t i = begin + 4 * team.rank(); i < end; i += 4 * team.size()) {
+      if (vectors && i + 4 <= end) {
+        Four<T> x[operands];
+#pragma unroll
+        for (int o = 0; o < operands; ++o) x[o] = load4(at[o] + i);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          T one[operands];
+#pragma unroll
+          for (int o = 0; o < operands; ++o) one[o] = x[o].at[j];
+          element(one, scale, limit);
+#pragma unroll
+          for (int o = 0; o < operands; ++o) x[o].at[j] = one[o];
+        }
+#pragma unroll
+        for (int o = 0; o + 1 < operands; ++o) store4(at[o] + i, x[o]);
+      } else {
+        for (int64_t k = i; k < end && k < i + 4; ++k) {
+          T one[operands];
+#pragma unroll
+          for (int o = 0; o < operands; ++o) one[o] = at[o][k];
+          element(one, scale, limit);
+#pragma unroll
+          for (int o = 0; o + 1 < operands; ++o) at[o][k] = one[o];
+        }
+      }
+    }
   }
 };
 
@@ -82,25 +118,22 @@ BOCHNER_DEVICE T clipped(T g, T scale, T limit) {
 template <class T>
 struct Adam : AdamNumbers<T> {
   using AdamNumbers<T>::AdamNumbers;
-  BOCHNER_DEVICE void operator()(T* const* at, T scale, T limit, int64_t i) const {  // p, g, m, v
-    const T old = at[0][i] * this->keep;
-    const T slope = math::fma(this->pull, old, clipped(at[1][i], scale, limit));
-    const T m = math::fma(this->rest1, slope, this->b1 * at[2][i]);
-    const T v = math::fma(this->rest2 * slope, slope, this->b2 * at[3][i]);
-    at[2][i] = m;
-    at[3][i] = v;
-    at[0][i] = old - this->rate * m / math::fma(math::sqrt(v), this->root, this->eps);
+  BOCHNER_DEVICE void operator()(T (&x)[4], T scale, T limit) const {  // p, m, v, g
+    const T old = x[0] * this->keep;
+    const T slope = math::fma(this->pull, old, clipped(x[3], scale, limit));
+    x[1] = math::fma(this->rest1, slope, this->b1 * x[1]);
+    x[2] = math::fma(this->rest2 * slope, slope, this->b2 * x[2]);
+    x[0] = old - this->rate * x[1] / math::fma(math::sqrt(x[2]), this->root, this->eps);
   }
 };
 
 template <class T>
 struct Sgd : SgdNumbers<T> {
   using SgdNumbers<T>::SgdNumbers;
-  BOCHNER_DEVICE void operator()(T* const* at, T scale, T limit, int64_t i) const {  // p, g, u
-    const T slope = math::fma(this->pull, at[0][i], clipped(at[1][i], scale, limit));
-    const T u = math::fma(this->momentum, at[2][i], slope);
-    at[2][i] = u;
-    at[0][i] -= this->rate * math::fma(this->ahead, u, this->straight * slope);
+  BOCHNER_DEVICE void operator()(T (&x)[3], T scale, T limit) const {  // p, u, g
+    const T slope = math::fma(this->pull, x[0], clipped(x[2], scale, limit));
+    x[1] = math::fma(this->momentum, x[1], slope);
+    x[0] -= this->rate * math::fma(this->ahead, x[1], this->straight * slope);
   }
 };
 
@@ -112,12 +145,20 @@ struct Squares {
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int tensor = table.tensor[team.index()];
-    const int64_t begin = static_cast<int64_t>(table.piece[team.index()]) * kPiece;
-    const int64_t end = begin + kPiece < table.sizes[tensor] ? begin + kPiece : table.sizes[tensor];
+    const auto [tensor, begin, end] = table.place(team.index());
     const T* x = static_cast<const T*>(table.data[0][tensor]);
+    const bool vectors = table.vectors[tensor];
     double sum = 0;
-    for (int64_t i = begin + team.rank(); i < end; i += team.size()) sum += static_cast<double>(x[i]) * x[i];
+#pragma unroll 4
+    for (int64_t i = begin + 4 * team.rank(); i < end; i += 4 * team.size()) {
+      Four<T> value{};
+      if (vectors && i + 4 <= end) {
+        value = load4(x + i);
+      } else {
+        for (int j = 0; j < 4 && i + j < end; ++j) value.at[j] = x[i + j];
+      }
+      for (int j = 0; j < 4; ++j) sum += static_cast<double>(value.at[j]) * value.at[j];
+    }
     sum = team.sum(sum);
     if (team.rank() == 0) parts[team.index()] = sum;
   }
@@ -160,9 +201,9 @@ void adam_step(const Tensor& numbers, const GradientClip& clip, const std::vecto
             some.size(), [&](size_t i) { return some[i].p.size(); },
             [&](size_t i, int o) {
               const AdamTensors& one = some[i];
-              return (o == 0 ? one.p : (o == 1 ? one.g : (o == 2 ? one.m : one.v))).raw();
+              return (o == 0 ? one.p : (o == 1 ? one.m : (o == 2 ? one.v : one.g))).raw();
             },
-            [&](const Table<4>& table, int pieces) {
+            [&](const Table<4>& table, int64_t pieces) {
               launch_blocks<256>(pieces, 0,
                                  OverTable<4, T, Adam<T>>{table, numbers.data<double>(), ClipAddresses(clip)});
             });
@@ -177,9 +218,9 @@ void sgd_step(const Tensor& numbers, const GradientClip& clip, const std::vector
             some.size(), [&](size_t i) { return some[i].p.size(); },
             [&](size_t i, int o) {
               const SgdTensors& one = some[i];
-              return (o == 0 ? one.p : (o == 1 ? one.g : one.u)).raw();
+              return (o == 0 ? one.p : (o == 1 ? one.u : one.g)).raw();
             },
-            [&](const Table<3>& table, int pieces) {
+            [&](const Table<3>& table, int64_t pieces) {
               launch_blocks<256>(pieces, 0,
                                  OverTable<3, T, Sgd<T>>{table, numbers.data<double>(), ClipAddresses(clip)});
             });
@@ -196,7 +237,7 @@ void sum_of_squares(const std::vector<Tensor>& tensors, const Tensor& sum) {
       [&]<class T>(TypeTag<T>, const std::vector<Tensor>& some) {
         for_each_table<1>(
             some.size(), [&](size_t i) { return some[i].size(); }, [&](size_t i, int) { return some[i].raw(); },
-            [&](const Table<1>& table, int count) {
+            [&](const Table<1>& table, int64_t count) {
               launch_blocks<256>(count, 0, Squares<T>{table, next});
               next += count;
             });
