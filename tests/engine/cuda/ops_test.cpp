@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "engine/ops/bias_activation.h"
 #include "engine/ops/binary.h"
@@ -159,6 +160,24 @@ TEST(CardOps, RowsThatAWarpHolds) {
         const auto [mean, rstd] = y.statistics;
         return Results{y.y, mean, rstd, d.dx, d.dgamma, d.dbeta, e.dx, r.sum, r.y, r.statistics.mean, s.sum, s.y};
       });
+      expect_equal("softmax", {inputs[0], inputs[3]}, [n](const auto& in) {
+        const Tensor x = in[0].clone();
+        x.slice(0, 0, 1).slice(1, 1, n).fill_(-std::numeric_limits<double>::infinity());
+        const Tensor y = softmax(x);
+        return Results{y, softmax_backward(in[1], y)};
+      });
+      Generator generator(6);
+      const Tensor labels = integers({rows}, -1, n, generator);
+      expect_equal("cross_entropy", {inputs[0], Tensor::scalar(1.5, DType::f64), labels}, [](const auto& in) {
+        Results results;
+        for (const double smoothing : {0.0, 0.1}) {
+          const CrossEntropyOptions options{smoothing, -1};
+          const auto y = cross_entropy(in[0], in[2], options);
+          const Tensor dx = cross_entropy_backward(in[1], in[0], in[2], y.logsumexp, options);
+          results.insert(results.end(), {y.loss, y.logsumexp, dx});
+        }
+        return results;
+      });
     }
   }
 }
@@ -188,6 +207,25 @@ TEST(CardOps, RandomNumbersAreTheSameBits) {
         const Tensor there = normal({n}, b, 1, 2, dtype, Device::cuda());
         EXPECT_LE(squared_error(there.to_vector<double>(), here.to_vector<double>()),
                   dtype == DType::f32 ? 1e-13 : 1e-28);
+      }
+    }
+  }
+}
+
+TEST(CardOps, DropoutIsTheSameBits) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t n : kLengths) {
+    for (const uint64_t offset : {0U, 8U, 5U, 6U}) {
+      for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+        const Tensor x = values({n + 1}, 1, DType::f32).cast(dtype);
+        const Tensor y = values({n + 1}, 2, DType::f32).cast(dtype);
+        const auto run = [&](Device device) {
+          const Dropout drop = Dropout::at(0.25, Generator(3, offset));
+          const Tensor there = x.to(device);
+          return Results{dropout(there, drop), dropout(there.slice(0, 1, n + 1), drop),
+                         add_dropout(there, y.to(device), drop)};
+        };
+        expect_same("dropout", run(Device::cuda()), run(Device::cpu()));
       }
     }
   }
@@ -294,6 +332,11 @@ TEST(CardOps, Hadamard) {
       hadamard_(again);
       return Results{hadamard(in[0]), again};
     });
+    const Tensor x = values({5, n}, 2, DType::f32);
+    const auto run = [&](Device device) {
+      return Results{hadamard(x.to(device)), hadamard(x.to(device).slice(0, 1, 4))};
+    };
+    expect_same("hadamard", run(Device::cuda()), run(Device::cpu()));
   }
 }
 
