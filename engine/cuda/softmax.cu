@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "engine/cuda/parts/launch.h"
+#include "engine/cuda/parts/held_rows.h"
 #include "engine/math.h"
 
 namespace bochner::cuda {
@@ -58,6 +58,54 @@ struct Backward {
   }
 };
 
+/// Forward with the row in registers.
+template <class T, int K>
+struct HeldForward {
+  int64_t columns;
+  const T* x;
+  T* y;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    using Row = HeldRow<T, K>;
+    Row row;
+    row.load(team, x + team.index() * columns);
+    const T top = row.max(team);
+    if (top == -std::numeric_limits<T>::infinity()) {
+      row.clear();
+    } else {
+      Row::each([&](int i, int j) { row.at[i].at[j] = math::exp(row.at[i].at[j] - top); });
+      const T scale = T(1) / row.sum(team);
+      Row::each([&](int i, int j) { row.at[i].at[j] *= scale; });
+    }
+    row.store(team, y + team.index() * columns);
+  }
+};
+
+/// Backward with the rows in registers.
+template <class T, int K>
+struct HeldBackward {
+  int64_t columns;
+  const T* g;
+  const T* y;
+  T* dx;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    using Row = HeldRow<T, K>;
+    const int64_t at = team.index() * columns;
+    Row gradient;
+    Row share;
+    gradient.load(team, g + at);
+    share.load(team, y + at);
+    T dot = 0;
+    Row::each([&](int i, int j) { dot += gradient.at[i].at[j] * share.at[i].at[j]; });
+    dot = team.sum(dot);
+    Row::each([&](int i, int j) { share.at[i].at[j] *= gradient.at[i].at[j] - dot; });
+    share.store(team, dx + at);
+  }
+};
+
 template <class T>
 struct LogSumExp {
   int64_t columns;
@@ -78,13 +126,21 @@ struct LogSumExp {
 
 void softmax(int64_t rows, int64_t columns, const Tensor& x, const Tensor& y) {
   visit_floating(x.dtype(), "softmax", [&]<class T>(TypeTag<T>) {
-    launch_rows(rows, columns, Forward<T>{columns, x.data<T>(), y.data<T>()});
+    const bool held =
+        with_held_rows<T>(columns, {x.data<T>(), y.data<T>()}, [&]<int K>(std::integral_constant<int, K>) {
+          launch_warps(rows, HeldForward<T, K>{columns, x.data<T>(), y.data<T>()});
+        });
+    if (!held) launch_rows(rows, columns, Forward<T>{columns, x.data<T>(), y.data<T>()});
   });
 }
 
 void softmax_backward(int64_t rows, int64_t columns, const Tensor& g, const Tensor& y, const Tensor& dx) {
   visit_floating(y.dtype(), "softmax", [&]<class T>(TypeTag<T>) {
-    launch_rows(rows, columns, Backward<T>{columns, g.data<T>(), y.data<T>(), dx.data<T>()});
+    const bool held = with_held_rows<T>(
+        columns, {g.data<T>(), y.data<T>(), dx.data<T>()}, [&]<int K>(std::integral_constant<int, K>) {
+          launch_warps(rows, HeldBackward<T, K>{columns, g.data<T>(), y.data<T>(), dx.data<T>()});
+        });
+    if (!held) launch_rows(rows, columns, Backward<T>{columns, g.data<T>(), y.data<T>(), dx.data<T>()});
   });
 }
 

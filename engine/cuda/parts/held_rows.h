@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <limits>
 #include <type_traits>
 
 #include "engine/cuda/parts/elementwise.h"
@@ -42,6 +43,20 @@ struct HeldRow {
   BOCHNER_DEVICE void clear() {
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) at[i] = Four<T>{};
+  }
+  /// The largest element of the row, in every thread.
+  template <class Team>
+  BOCHNER_DEVICE T max(const Team& team) const {
+    T top = -std::numeric_limits<T>::infinity();
+    each([&](int i, int j) { top = at[i].at[j] > top ? at[i].at[j] : top; });
+    return team.max(top);
+  }
+  /// The sum of all elements of the row, in every thread.
+  template <class Team>
+  BOCHNER_DEVICE T sum(const Team& team) const {
+    T total = 0;
+    each([&](int i, int j) { total += at[i].at[j]; });
+    return team.sum(total);
   }
   /// f(vector, element of it) for each element that this thread has.
   template <class F>
