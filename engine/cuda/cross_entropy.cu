@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <numbers>
 
-#include "engine/cuda/parts/launch.h"
+#include "engine/cuda/parts/held_rows.h"
+#include "engine/cuda/parts/warp_tile.h"
 #include "engine/math.h"
 
 namespace bochner::cuda {
@@ -11,53 +13,67 @@ namespace {
 
 Tensor doubles(int64_t count) { return Tensor::empty({count}, DType::f64, Device::cuda(platform::current())); }
 
-/// to[block] = sum of term(i) over a piece of [0, count).
-template <class Term>
-struct PieceSum {
+/// end(block, sums) with sums[0 .. N) = what term(i, sums) adds to them over a piece of [0, count).
+template <int N, class Term, class End>
+struct PieceSums {
   int64_t count, piece;
   Term term;
-  double* to;
+  End end;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const int64_t begin = team.index() * piece;
-    const int64_t end = begin + piece < count ? begin + piece : count;
-    double sum = 0;
-    for (int64_t i = begin + team.rank(); i < end; i += team.size()) sum += term(i);
-    sum = team.sum(sum);
-    if (team.rank() == 0) to[team.index()] = sum;
+    const int64_t stop = begin + piece < count ? begin + piece : count;
+    double sums[N] = {};
+    for (int64_t i = begin + team.rank(); i < stop; i += team.size()) term(i, sums);
+    for (int c = 0; c < N; ++c) sums[c] = team.sum(sums[c]);
+    if (team.rank() == 0) end(team.index(), sums);
   }
 };
-struct Element {
-  const double* x;
-  BOCHNER_DEVICE double operator()(int64_t i) const { return x[i]; }
+/// Sums of pieces, written and read.
+template <int N>
+struct Parts {
+  double* parts;
+  BOCHNER_DEVICE void operator()(int64_t i, double* sums) const {
+    for (int c = 0; c < N; ++c) sums[c] += parts[i * N + c];
+  }
+};
+template <int N>
+struct ToParts {
+  double* parts;
+  BOCHNER_DEVICE void operator()(int64_t block, const double* sums) const {
+    for (int c = 0; c < N; ++c) parts[block * N + c] = sums[c];
+  }
 };
 
-constexpr int64_t kPiece = 8192;
-
-/// *to = sum of term(i) over [0, count), in an order that follows from count.
-template <class Term>
-void sum_terms(int64_t count, const Term& term, double* to) {
-  const int64_t pieces = std::max<int64_t>(1, ceil_div(count, kPiece));
-  if (pieces == 1) {
-    launch_blocks<256>(1, 0, PieceSum<Term>{count, kPiece, term, to});
+/// end(0, sums) with sums over [0, count), in an order that follows from count.
+template <int N, class Term, class End>
+void sum_terms(int64_t count, const Term& term, const End& end) {
+  if (count <= 4096) {
+    launch_blocks<256>(1, 0, PieceSums<N, Term, End>{count, count, term, end});
     return;
   }
-  const Tensor parts = doubles(pieces);
-  launch_blocks<256>(pieces, 0, PieceSum<Term>{count, kPiece, term, parts.data<double>()});
-  sum_terms(pieces, Element{parts.data<double>()}, to);
+  const int64_t piece = std::max<int64_t>(1024, ceil_div(count, 2048));
+  const int64_t pieces = ceil_div(count, piece);
+  const Tensor parts = doubles(pieces * N);
+  auto* data = parts.data<double>();
+  launch_blocks<256>(pieces, 0, PieceSums<N, Term, ToParts<N>>{count, piece, term, {data}});
+  launch_blocks<256>(1, 0, PieceSums<N, Parts<N>, End>{pieces, pieces, {data}, end});
 }
 
-/// loss = total / max(1, counted)
+/// *loss = sums[0] / count
 template <class T>
 struct Mean {
-  const double* total;
-  const double* counted;  ///< null: `count`
   double count;
   T* loss;
-  BOCHNER_DEVICE void operator()(int64_t) const {
-    const double n = counted == nullptr ? count : *counted;
-    *loss = static_cast<T>(*total / (n > 1 ? n : 1));
+  BOCHNER_DEVICE void operator()(int64_t, const double* sums) const { *loss = static_cast<T>(sums[0] / count); }
+};
+/// *loss = sums[0] / max(1, sums[1])
+template <class T>
+struct MeanOfCounted {
+  T* loss;
+  BOCHNER_DEVICE void operator()(int64_t, const double* sums) const {
+    *loss = static_cast<T>(sums[0] / (sums[1] > 1 ? sums[1] : 1));
   }
 };
 
@@ -87,7 +103,15 @@ struct Labels {
 };
 struct Counted {
   Labels labels;
-  BOCHNER_DEVICE double operator()(int64_t row) const { return labels.counts(row) ? 1 : 0; }
+  BOCHNER_DEVICE void operator()(int64_t row, double* sums) const { sums[0] += labels.counts(row) ? 1 : 0; }
+};
+struct LossAndCounted {
+  const double* losses;
+  Labels labels;
+  BOCHNER_DEVICE void operator()(int64_t row, double* sums) const {
+    sums[0] += losses[row];
+    sums[1] += labels.counts(row) ? 1 : 0;
+  }
 };
 
 template <class T>
@@ -113,18 +137,41 @@ struct RowLosses {
       sum += math::exp(from[i] - top);
       plain += from[i];
     }
-    sum = team.sum(sum);
-    plain = team.sum(plain);
+    const bool counts = labels.counts(row);
+    write(team, counts, counts ? from[labels.label[row]] : T(0), top, team.sum(sum), team.sum(plain));
+  }
+  /// own: the element of the label; sum: that of e^(x - top), of no use if top is -inf; plain: that of x.
+  template <class Team>
+  BOCHNER_DEVICE void write(const Team& team, bool counts, T own, T top, T sum, T plain) const {
     if (team.rank() != 0) return;
-    const T lse = hidden ? top : top + math::log(sum);
+    const int64_t row = team.index();
+    const T lse = top == -std::numeric_limits<T>::infinity() ? top : top + math::log(sum);
     logsumexp[row] = lse;
-    if (!labels.counts(row)) {
-      losses[row] = 0;
-      return;
-    }
-    T loss = lse - (T(1) - smoothing) * from[labels.label[row]];
+    T loss = lse - (T(1) - smoothing) * own;
     if (smoothing > T(0)) loss -= smoothing / static_cast<T>(columns) * plain;
-    losses[row] = static_cast<double>(loss);
+    losses[row] = counts ? static_cast<double>(loss) : 0;
+  }
+};
+
+/// The same with the row in registers. The exponentials need no exact end of their range, since e^0 is among them.
+template <int K>
+struct HeldRowLosses {
+  RowLosses<float> rows;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    using Row = HeldRow<float, K>;
+    const float* from = rows.x + team.index() * rows.columns;
+    Row row;
+    row.load(team, from);
+    const bool counts = rows.labels.counts(team.index());
+    const float own = counts ? from[rows.labels.label[team.index()]] : 0.0f;
+    const float top = row.max(team);
+    const float plain = row.sum(team);
+    Row::each([&](int i, int j) {
+      row.at[i].at[j] = fast_exp2((row.at[i].at[j] - top) * static_cast<float>(std::numbers::log2e));
+    });
+    rows.write(team, counts, own, top, row.sum(team), plain);
   }
 };
 
@@ -137,19 +184,53 @@ struct RowGradients {
   const T *g, *x, *logsumexp;
   T* dx;
 
+  /// What the elements of a row share.
+  struct Row {
+    bool counts;
+    int64_t label;
+    T lse, scale, uniform, own;
+    BOCHNER_DEVICE T gradient(T value, bool labelled) const {
+      return scale * (math::exp(value - lse) - (uniform + (labelled ? own : T(0))));
+    }
+  };
+  BOCHNER_DEVICE Row row(int64_t index) const {
+    const bool counts = labels.counts(index);
+    const T scale = counts ? *g / static_cast<T>(*counted > 1 ? *counted : 1) : T(0);
+    return {counts,          labels.label[index], logsumexp[index], scale, smoothing / static_cast<T>(columns),
+            T(1) - smoothing};
+  }
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t row = team.index();
-    const T* from = x + row * columns;
-    T* to = dx + row * columns;
-    const bool counts = labels.counts(row);
-    const T scale = counts ? *g / static_cast<T>(*counted > 1 ? *counted : 1) : T(0);
-    const T uniform = smoothing / static_cast<T>(columns);
-    const T lse = logsumexp[row];
+    const T* from = x + team.index() * columns;
+    T* to = dx + team.index() * columns;
+    const Row shared = row(team.index());
     for (int64_t i = team.rank(); i < columns; i += team.size()) {
-      const T target = uniform + (i == labels.label[row] ? T(1) - smoothing : T(0));
-      to[i] = counts ? scale * (math::exp(from[i] - lse) - target) : T(0);
+      to[i] = shared.counts ? shared.gradient(from[i], i == shared.label) : T(0);
     }
+  }
+};
+
+/// The same with the row in registers.
+template <int K>
+struct HeldRowGradients {
+  RowGradients<float> rows;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    using Row = HeldRow<float, K>;
+    Row row;
+    row.load(team, rows.x + team.index() * rows.columns);
+    const auto shared = rows.row(team.index());
+    if (shared.counts) {
+      const auto label = static_cast<int>(shared.label);
+      Row::each([&](int i, int j) {
+        const bool labelled = label == static_cast<int>(Row::place(team, i)) + j;
+        row.at[i].at[j] = shared.gradient(row.at[i].at[j], labelled);
+      });
+    } else {
+      row.clear();
+    }
+    row.store(team, rows.dx + team.index() * rows.columns);
   }
 };
 
@@ -179,7 +260,9 @@ struct Squared {
 template <class T, class Op>
 struct PairTerm {
   const T *x, *t;
-  BOCHNER_DEVICE double operator()(int64_t i) const { return static_cast<double>(Op{}.forward(x[i], t[i])); }
+  BOCHNER_DEVICE void operator()(int64_t i, double* sums) const {
+    sums[0] += static_cast<double>(Op{}.forward(x[i], t[i]));
+  }
 };
 template <class T, class Op>
 struct PairGradient {
@@ -192,9 +275,8 @@ struct PairGradient {
 template <class Op>
 void mean_of(const Tensor& x, const Tensor& targets, const Tensor& loss) {
   visit_floating(x.dtype(), "loss", [&]<class T>(TypeTag<T>) {
-    const Tensor total = doubles(1);
-    sum_terms(x.size(), PairTerm<T, Op>{x.data<T>(), targets.data<T>()}, total.data<double>());
-    launch_threads(1, Mean<T>{total.data<double>(), nullptr, static_cast<double>(x.size()), loss.data<T>()});
+    const auto count = static_cast<double>(std::max<int64_t>(1, x.size()));
+    sum_terms<1>(x.size(), PairTerm<T, Op>{x.data<T>(), targets.data<T>()}, Mean<T>{count, loss.data<T>()});
   });
 }
 
@@ -213,14 +295,13 @@ void cross_entropy(int64_t rows, int64_t classes, const Tensor& x, const Tensor&
   visit_floating(x.dtype(), "cross_entropy", [&]<class T>(TypeTag<T>) {
     const Labels all(labels, classes, options);
     const Tensor losses = doubles(std::max<int64_t>(rows, 1));
-    const Tensor sums = doubles(2);
-    auto* totals = sums.data<double>();
-    launch_rows(rows, classes,
-                RowLosses<T>{all, classes, static_cast<T>(options.smoothing), x.data<T>(), logsumexp.data<T>(),
-                             losses.data<double>()});
-    sum_terms(rows, Element{losses.data<double>()}, totals);
-    sum_terms(rows, Counted{all}, totals + 1);
-    launch_threads(1, Mean<T>{totals, totals + 1, 0, loss.data<T>()});
+    const RowLosses<T> each{
+        all, classes, static_cast<T>(options.smoothing), x.data<T>(), logsumexp.data<T>(), losses.data<double>()};
+    const bool held = with_held_rows<T>(classes, {x.data<T>()}, [&]<int K>(std::integral_constant<int, K>) {
+      if constexpr (std::is_same_v<T, float>) launch_warps(rows, HeldRowLosses<K>{each});
+    });
+    if (!held) launch_rows(rows, classes, each);
+    sum_terms<2>(rows, LossAndCounted{losses.data<double>(), all}, MeanOfCounted<T>{loss.data<T>()});
   });
 }
 
@@ -229,10 +310,20 @@ void cross_entropy_backward(int64_t rows, int64_t classes, const Tensor& g, cons
   visit_floating(x.dtype(), "cross_entropy", [&]<class T>(TypeTag<T>) {
     const Labels all(labels, classes, options);
     const Tensor counted = doubles(1);
-    sum_terms(rows, Counted{all}, counted.data<double>());
-    launch_rows(rows, classes,
-                RowGradients<T>{all, classes, static_cast<T>(options.smoothing), counted.data<double>(), g.data<T>(),
-                                x.data<T>(), logsumexp.data<T>(), dx.data<T>()});
+    sum_terms<1>(rows, Counted{all}, ToParts<1>{counted.data<double>()});
+    const RowGradients<T> each{all,
+                               classes,
+                               static_cast<T>(options.smoothing),
+                               counted.data<double>(),
+                               g.data<T>(),
+                               x.data<T>(),
+                               logsumexp.data<T>(),
+                               dx.data<T>()};
+    const bool held =
+        with_held_rows<T>(classes, {x.data<T>(), dx.data<T>()}, [&]<int K>(std::integral_constant<int, K>) {
+          if constexpr (std::is_same_v<T, float>) launch_warps(rows, HeldRowGradients<K>{each});
+        });
+    if (!held) launch_rows(rows, classes, each);
   });
 }
 
