@@ -3,8 +3,8 @@
     python3 tests/gpu/programs.py BIN [--data FOLDER] [--out FILE]
 
 Each case trains for a few steps in f32 on either device, from the same weights, batches and random numbers. The losses of
-both are compared; they may differ by a thousandth, as sums are rounded differently. Two runs on the card, and one of them
-without recorded steps, must end with the same bytes of weights. Exits with 1 if any of this fails.
+both are compared; they may differ by a thousandth unless ALLOWED says more, as sums are rounded differently. Two runs on the
+card, and one of them without recorded steps, must end with the same bytes of weights. Exits with 1 if any of this fails.
 """
 import argparse
 import concurrent.futures
@@ -23,6 +23,9 @@ parser.add_argument("--out", type=pathlib.Path)
 options = parser.parse_args()
 data = pathlib.Path(options.data).resolve()
 
+# RKS features are cosines, so weights have either sign and their sums may be near 0, which magnifies rounding: after these 30
+# steps the losses of two CPUs, of different vector lengths, differ by 0.0036, and so do those of a CPU and a card.
+ALLOWED = {"listops, gmm-rks": 1e-2}
 # Name, command, and the folder of data that it reads.
 CASES = [
     *((f"listops, {kind}", f"lra --preset=quick --attention={kind} --steps=30", None)
@@ -87,7 +90,7 @@ def compare(case):
     line = {"case": name, "cpu": cpu, "card": card, "difference": difference, "same bytes": runs["card"][1] == runs["again"][1],
             "same bytes unrecorded": runs["card"][1] == runs["unrecorded"][1], "cpu seconds": runs["cpu"][2],
             "card seconds": runs["card"][2]}
-    if not difference < 1e-3 or not line["same bytes"] or not line["same bytes unrecorded"]:
+    if not difference < ALLOWED.get(name, 1e-3) or not line["same bytes"] or not line["same bytes unrecorded"]:
         line["failed"] = "the results differ"
     return line
 
