@@ -1,19 +1,25 @@
 """The cases of bench.cpp in PyTorch, eager and compiled, fused and composed: one JSON object a line.
 
-    python3 tests/gpu/peer.py [FILE]
+    python3 tests/gpu/peer.py [--seconds N] [FILE]
 
 Softmax attention is PyTorch's fused one in bf16; kernel attention is composed (positive features, as the papers' code).
-`case` names what is compared; several lines of one case are several ways to do it, of which the fastest counts.
+`case` names what is compared; several lines of one case are several ways to do it, of which the fastest counts. What has not
+begun after N seconds is told as not run.
 """
+import argparse
 import json
 import math
-import sys
 import time
 
 import torch
 import torch.nn.functional as F
 
-out = open(sys.argv[1], "w") if len(sys.argv) > 1 else None
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("file", nargs="?")
+parser.add_argument("--seconds", type=float, default=math.inf)
+options = parser.parse_args()
+out = open(options.file, "w") if options.file else None
+end = time.monotonic() + options.seconds
 torch.manual_seed(0)
 torch.set_grad_enabled(True)
 
@@ -39,6 +45,8 @@ def milliseconds(f):
 
 def report(case, how, f):
     try:
+        if time.monotonic() > end:
+            raise TimeoutError("no time was left")
         line = json.dumps({"case": case, "how": how, "ms": round(milliseconds(f), 5)})
     except Exception as error:  # a way that does not run here is told, and no more
         line = json.dumps({"skipped": case, "how": how, "why": str(error).splitlines()[0][:200]})
@@ -179,7 +187,7 @@ def training(device="cuda", batch=32, text=(4, 256, 4, 1024, 4000, 256), listops
 
 
 print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__}), flush=True)
+copy_like()  # the quick ones first
+products()
 attentions()
 training()
-products()
-copy_like()
