@@ -1,23 +1,32 @@
 #!/usr/bin/env bash
 # Everything there is to know about Bochner on the card of this machine, in one command and under nine minutes: builds for
-# it, runs the whole test suite, the benchmarks, PyTorch beside them, and the sanitizers on the small set. Writes
-# OUT/record.json and OUT/record.md (with the logs in OUT/logs.tar.gz); exits with 0 only if all of it ran and passed.
+# it, runs the whole test suite, the benchmarks, PyTorch beside them, whole programs, and the sanitizers on the small set.
+# Writes OUT/record.json and OUT/record.md (with the logs in OUT/logs.tar.gz); exits with 0 only if all of it ran and passed.
 #
-#   tests/gpu/all.sh [--out DIR] [--built BUILD] [--without-sanitizer] [--without-peer]
+#   tests/gpu/all.sh [--out DIR] [--built BUILD] [--data FOLDER] [--seconds N] [--without-sanitizer] [--without-peer]
 #
 # --built uses binaries made elsewhere: a build folder, or what tests/gpu/pack.sh made for a machine that has no libraries to
-# build with. What --without-... leaves out is named in the record; without these options a missing tool is a failure.
+# build with. --data is for the programs (tests/gpu/programs.py); cases without theirs are named and left out. --seconds is for
+# everything together, and less than nine minutes unless told; what does not fit is stopped. What --without-... leaves out is
+# named in the record; without these options a missing tool is a failure.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 out=docs/gpu/last
 built=
+data=data
+total=525
 sanitizer=1
 peer=1
 while [ $# -gt 0 ]; do
   case $1 in
-    --out | --built)
-      [ $# -gt 1 ] || { echo "all.sh: $1 needs a folder" >&2; exit 2; }
-      if [ "$1" = --out ]; then out=$2; else built=$2; fi
+    --out | --built | --data | --seconds)
+      [ $# -gt 1 ] || { echo "all.sh: $1 needs a value" >&2; exit 2; }
+      case $1 in
+        --out) out=$2 ;;
+        --built) built=$2 ;;
+        --data) data=$2 ;;
+        --seconds) total=$2 ;;
+      esac
       shift ;;
     --without-sanitizer) sanitizer=0 ;;
     --without-peer) peer=0 ;;
@@ -25,6 +34,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+[[ $total =~ ^[1-9][0-9]*$ ]] || { echo "all.sh: --seconds is a number, not '$total'" >&2; exit 2; }
 [ -z "$built" ] || [ -d "$built/bin" ] || { echo "all.sh: there is no $built/bin" >&2; exit 2; }
 for tool in nvidia-smi python3 timeout tar; do
   command -v $tool > /dev/null || { echo "all.sh: there is no $tool" >&2; exit 1; }
@@ -36,17 +46,16 @@ nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv
 steps=$out/steps.txt
 : > "$steps"
 began=$(date +%s)
-total=525
 
+left() { echo $((total - $(date +%s) + began)); }
 told() { printf '%s\t%s\t%s\n' "$1" "$2" "$3" | tee -a "$steps"; }
-# step NAME SECONDS COMMAND...: runs it with a limit, and within what is left of the nine minutes; keeps its output in
+# step NAME SECONDS COMMAND...: runs it with a limit, and within what is left of the whole time; keeps its output in
 # OUT/NAME.log and its result in the record. A test run without a test, or with one that was skipped, has not passed.
 step() {
-  local name=$1 limit=$2 start result code left
+  local name=$1 limit=$2 start result code
   shift 2
   start=$(date +%s)
-  left=$((total - start + began))
-  [ "$left" -lt "$limit" ] && limit=$left
+  [ "$(left)" -lt "$limit" ] && limit=$(left)
   if [ "$limit" -lt 5 ]; then told "$name" "no time was left" 0; return; fi
   timeout -k 5 "$limit" "$@" > "$out/$name.log" 2>&1
   code=$?
@@ -63,8 +72,9 @@ step() {
 
 if [ -z "$built" ]; then
   built=build-gpu
-  step configure 60 cmake -G Ninja -B $built -DBOCHNER_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native
-  step build 300 cmake --build $built --target test_engine test_autograd test_layers gpu_bench gpu_training
+  step configure 60 cmake -G Ninja -B $built -DBOCHNER_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native -DBOCHNER_EXPERIMENTS=ON
+  step build 300 cmake --build $built --target test_engine test_autograd test_layers gpu_bench gpu_training \
+    lra sparsity siren qpnn uci mnist vit pretrain
 fi
 built=$(realpath "$built")
 export BOCHNER_SOURCE_DIR=$PWD
@@ -73,10 +83,10 @@ nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 torch=$(python3 -c 'import nvidia, glob; print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))' 2> /dev/null)
 ours=(env "LD_LIBRARY_PATH=$built/lib:$(dirname "$(dirname "$(realpath -m "$nvcc")")")/lib64:$torch:${LD_LIBRARY_PATH:-}")
 
-# Tests side by side: they wait for the CPU more than for the card.
 for suite in engine autograd layers; do
   if [ -x "$built/bin/test_$suite" ]; then
-    step "card_$suite" 150 "${ours[@]}" "$built/bin/test_$suite" --gtest_filter='*Card*:*Bf16*:MixedPrecision.*' &
+    step "card_$suite" 150 "${ours[@]}" tests/gpu/shards.sh 4 "$built/bin/test_$suite" \
+      --gtest_filter='*Card*:*Bf16*:MixedPrecision.*' &
   else
     told "card_$suite" "was not built" 0
   fi
@@ -95,7 +105,9 @@ if [ $peer -eq 0 ]; then
 elif ! python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null; then
   told peer "PyTorch with CUDA is not installed" 0
 else
-  step peer 200 python3 tests/gpu/peer.py "$out/peer.jsonl"
+  limit=200
+  [ "$(left)" -lt $limit ] && limit=$(left)
+  step peer "$limit" python3 tests/gpu/peer.py --seconds $((limit - 30)) "$out/peer.jsonl"
 fi
 sanitizers=$(command -v compute-sanitizer || ls "$(dirname "$nvcc")/compute-sanitizer" 2> /dev/null)
 if [ $sanitizer -eq 0 ]; then
@@ -104,12 +116,19 @@ elif [ -z "$sanitizers" ]; then
   told sanitizer "compute-sanitizer is not installed" 0
 else
   small='Card.*:CardOps.RowsOfAnyLength:CardOps.Indices:CardOps.Scans'
-  step memcheck 120 "${ours[@]}" "$sanitizers" --error-exitcode 1 "$built/bin/test_engine" --gtest_filter='Card.*:CardOps.*' &
+  # One of these tests asks for more memory than there is, which is an error of the API and none of ours.
+  step memcheck 120 "${ours[@]}" "$sanitizers" --report-api-errors no --error-exitcode 1 "$built/bin/test_engine" \
+    --gtest_filter='Card.*:CardOps.*' &
   step initcheck 120 "${ours[@]}" "$sanitizers" --tool initcheck --error-exitcode 1 "$built/bin/test_engine" --gtest_filter="$small" &
   step racecheck 120 "${ours[@]}" "$sanitizers" --tool racecheck --error-exitcode 1 "$built/bin/test_layers" \
     --gtest_filter='*EveryMechanismOnACard.WritesNothing*/softmax:*EveryMechanismOnACard.WritesNothing*/performer' &
   step racecheck_bf16 120 "${ours[@]}" "$sanitizers" --tool racecheck --error-exitcode 1 "$built/bin/test_autograd" \
     --gtest_filter='SoftmaxAttentionBf16.*WritesNothing*:*KernelAttentionBf16.*WritesNothing*/trigonometric' &
+fi
+if [ -x "$built/bin/lra" ]; then
+  step programs 150 "${ours[@]}" python3 tests/gpu/programs.py "$built/bin" --data "$data" --out "$out/programs.jsonl" &
+else
+  told programs "were not built" 0
 fi
 step whole_engine 120 "${ours[@]}" "$built/bin/test_engine" --gtest_filter='-*Card*'
 wait

@@ -25,6 +25,7 @@ def lines(name):
 
 steps = [dict(zip(("name", "result", "seconds"), line.split("\t"))) for line in (out / "steps.txt").read_text().splitlines()]
 ours, peers = lines("bench.jsonl") + lines("training.jsonl"), lines("peer.jsonl")
+programs = lines("programs.jsonl")
 fastest = {}
 for peer in peers:
     if "case" not in peer:  # a way that did not run
@@ -40,6 +41,7 @@ record = {
     "steps": steps,
     "bench": ours,
     "peer": peers,
+    "programs": programs,
 }
 (out / "record.json").write_text(json.dumps(record, indent=1) + "\n")
 text = [f"# {record['card']}", "", f"{record['date']}, commit {commit[:12]}, {seconds} s", "", "| step | result | s |", "|---|---|---|"]
@@ -55,5 +57,15 @@ for b in ours:
     share = f"{b['gb_per_s'] / copy:.0%}" if copy and "gb_per_s" in b else ""
     beside = f"{peer['how']} | {peer['ms']:.3f} | {peer['ms'] / b['ms']:.2f}" if peer else "not measured | |"
     text.append(f"| {b['case']} | {b['ms']:.3f} | {rate} | {share} | {beside} |")
+if programs:
+    text += ["", "| program | difference from the CPU | same bytes: again, unrecorded | CPU, s | card, s | |"]
+    text += ["|---|---|---|---|---|---|"]
+for p in programs:
+    told = p.get("failed", p.get("left out", ""))
+    if "difference" not in p:  # did not run
+        text.append(f"| {p['case']} | | | | | {told} |")
+        continue
+    same = ", ".join("yes" if p[key] else "no" for key in ("same bytes", "same bytes unrecorded"))
+    text.append(f"| {p['case']} | {p['difference']:.1e} | {same} | {p['cpu seconds']:.1f} | {p['card seconds']:.1f} | {told} |")
 text += [""] + [f"Did not run: {p['skipped']}, {p['how']}: {p['why']}" for p in ours + peers if "skipped" in p]
 (out / "record.md").write_text("\n".join(text) + "\n")
