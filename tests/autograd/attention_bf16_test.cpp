@@ -134,6 +134,51 @@ TEST(SoftmaxAttentionBf16, InBf16WritesNothingOutsideItsTensors) {
   EXPECT_EQ(broken_card_guards(), before);
 }
 
+/// x, in memory whose rows begin at odd multiples of 2 bytes.
+Tensor between_words(const Tensor& x) {
+  Shape wider = x.shape();
+  wider[3] += 1;
+  const Tensor view = Tensor::zeros(wider, x.dtype(), x.device()).slice(3, 1, wider[3]);
+  view.copy_(x);
+  return view;
+}
+
+TEST(SoftmaxAttentionBf16, InBf16ReadsViewsOfAnyAlignment) {
+  BOCHNER_NEEDS_CARD();
+  constexpr int64_t kLength = 200;
+  const Tensor joint = values(1, {2, kLength, 4, 2, 64});
+  for (const bool causal : {false, true}) {
+    for (const double p : {0.0, 0.3}) {
+      const SoftmaxAttentionOptions options{0.1, causal, Dropout::at(p, Generator(3, 5))};
+      const auto results = [&](bool aligned, float hidden) {
+        // The first example's keys from 30 to 140 are hidden, among them a whole tile.
+        std::vector<bool> real(2 * kLength, true);
+        for (size_t i = 30; i < 140; ++i) real[i] = false;
+        const Tensor filled = joint.clone();
+        filled.slice(0, 0, 1).slice(1, 30, 140).slice(2, 1, 3).fill_(hidden);
+        std::vector<Tensor> of;
+        for (int64_t i = 0; i < 4; ++i) {
+          const Tensor x = filled.cast(DType::bf16).to(Device::cuda()).slice(2, i, i + 1).view({2, kLength, 2, 64});
+          of.push_back(aligned ? x.transpose(1, 2) : between_words(x.transpose(1, 2)));
+        }
+        const Tensor mask = Tensor::from<bool>(real, {2, kLength}).to(Device::cuda());
+        poison();
+        const SoftmaxAttended y = softmax_attention(of[0], of[1], of[2], mask, options);
+        const AttentionGradients d = softmax_attention_backward(of[3], of[0], of[1], of[2], mask, y, options);
+        Results found;
+        for (const Tensor& x : {y.O, y.logsumexp, d.dQ, d.dK, d.dV}) found.push_back(x.to_vector<double>());
+        return found;
+      };
+      const Results expected = results(true, 1);
+      for (const auto& values : expected) {
+        for (const double value : values) ASSERT_TRUE(std::isfinite(value));
+      }
+      EXPECT_EQ(results(false, 1), expected);
+      EXPECT_EQ(results(true, std::numeric_limits<float>::quiet_NaN()), expected);
+    }
+  }
+}
+
 struct Case {
   const char* name;
   FeatureMap map;

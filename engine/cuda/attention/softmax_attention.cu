@@ -141,28 +141,6 @@ struct Delta {
   }
 };
 
-/// The same with dO rounded to bf16, so that rows of dS sum to 0 up to rounding.
-struct RoundedDelta {
-  int64_t heads, queries;
-  int value_dim;
-  StoredTokens dO, O;
-  float* delta;
-
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t head = team.index() / queries;
-    const int64_t i = team.index() % queries;
-    const StoredTokens::Head g = dO.head(head / heads, head % heads);
-    const StoredTokens::Head o = O.head(head / heads, head % heads);
-    float sum = 0;
-    for (int j = team.rank(); j < value_dim; j += team.size()) {
-      sum += static_cast<float>(bfloat16(g.get(i, j))) * o.get(i, j);
-    }
-    sum = team.sum(sum);
-    if (team.rank() == 0) delta[team.index()] = sum;
-  }
-};
-
 /// A tile of queries and one of keys in shared memory, and what both gradients compute from them:
 ///   S = scale Q K^T,  dP = dO V^T,  P = exp(S - lse) [times the dropout factor],  dS = P (dP - delta)
 template <class T>
@@ -350,12 +328,7 @@ void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor&
                                 const Tensor& key_mask, const SoftmaxAttended& attended,
                                 const SoftmaxAttentionOptions& options, const AttentionGradients& grads) {
   if (attends_in_bf16(Q, V)) {
-    const int64_t jobs = Q.size(0) * Q.size(1);
-    const Tensor delta = Tensor::empty(Shape{jobs, Q.size(2)}, DType::f32, Q.device());
-    launch_rows(jobs * Q.size(2), V.size(3),
-                RoundedDelta{Q.size(1), Q.size(2), static_cast<int>(V.size(3)), StoredTokens(dO),
-                             StoredTokens(attended.O), delta.data<float>()});
-    return softmax_attention_backward_bf16(dO, Q, K, V, key_mask, attended.logsumexp, delta, options, grads);
+    return softmax_attention_backward_bf16(dO, Q, K, V, key_mask, attended, options, grads);
   }
   if (Q.dtype() == DType::bf16) {
     const auto in_f32 = [](const Tensor& x) { return Tensor::empty(x.shape(), DType::f32, x.device()); };

@@ -11,9 +11,8 @@ bool attends_in_bf16(const Tensor& Q, const Tensor& V);
 
 void softmax_attention_bf16(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
                             const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp);
-/// `delta` (B, H, Lq): dO . O
 void softmax_attention_backward_bf16(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
-                                     const Tensor& key_mask, const Tensor& logsumexp, const Tensor& delta,
+                                     const Tensor& key_mask, const SoftmaxAttended& attended,
                                      const SoftmaxAttentionOptions& options, const AttentionGradients& grads);
 
 }  // namespace bochner::cuda

@@ -1,5 +1,6 @@
 // Devices that are plain memory: kernels run at once, as loops (engine/cuda/parts/launch.h). BOCHNER_EMULATED_CARDS
-// (default 1) is the number of devices, BOCHNER_EMULATED_SHARED (default 65536) the bytes of shared memory of a block.
+// (default 1) is the number of devices, BOCHNER_EMULATED_SHARED (default 99 KB, the least of cards with bf16) the bytes
+// of shared memory of a block.
 #include "engine/cuda/parts/platform.h"
 
 #include <cstdlib>
@@ -64,7 +65,7 @@ Memory memory() { return {0, 0}; }
 
 size_t shared_limit() {
   const char* text = std::getenv("BOCHNER_EMULATED_SHARED");
-  return text == nullptr ? size_t{64} << 10 : static_cast<size_t>(std::atoll(text));
+  return text == nullptr ? size_t{99} << 10 : static_cast<size_t>(std::atoll(text));
 }
 
 bool has_bf16() { return true; }

@@ -1,0 +1,276 @@
+// Streaming softmax attention on tensor cores: factors in bf16, everything else (sums, maxima, exponentials,
+// statistics) in f32. A warp has 32 rows of queries (or, for dK and dV, of keys); its scores never leave its registers.
+// Tiles of the other side go through shared memory, the next one being loaded while one is used.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "engine/cuda/parts/packed.h"
+#include "engine/cuda/parts/warp_strips.h"
+#include "engine/ops/attention/softmax_attention.h"
+
+namespace bochner::cuda::softmax_tiles {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kRows = kStripRows * kWarps;  // of a block
+constexpr int kShare = kWarpShare<kWarps>;
+constexpr float kLn2 = 0.693147181f;
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+
+/// A bit for each key of a tile: whether it is real.
+struct RealKeys {
+  const uint64_t* words;  ///< of an example; null: all keys are real
+  int keys;
+  BOCHNER_DEVICE uint64_t of_tile(int key) const {
+    if (words != nullptr) return words[key / kTile];
+    return keys - key < kTile ? (uint64_t{1} << (keys - key)) - 1 : ~uint64_t{0};
+  }
+};
+
+/// Those words of all examples, byte by byte.
+struct PackMask {
+  KeyMask mask;
+  int64_t keys, bytes;  ///< of an example
+  uint8_t* to;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    uint32_t real = 0;
+    for (int bit = 0; bit < 8; ++bit) {
+      const int64_t key = i % bytes * 8 + bit;
+      if (key < keys && mask.real(i / bytes, key)) real |= 1U << bit;
+    }
+    to[i] = static_cast<uint8_t>(real);
+  }
+};
+
+/// A head of an example.
+struct Job {
+  int64_t index, b, h;
+  template <class T>
+  BOCHNER_DEVICE auto of(const T& tokens) const {
+    return tokens.head(b, h);
+  }
+};
+
+/// What all passes know. Rows of q, k and v begin at multiples of 16 bytes.
+struct Attention {
+  int64_t heads;
+  int queries, keys;
+  float scale;  ///< of q . k in the scores, times log2 e; positive
+  bool causal;
+  FactorReader<float>::Params drop;
+  const uint64_t* real;  ///< (batch, tiles of keys), or null
+  Tokens<const bfloat16> q, k, v;
+
+  BOCHNER_DEVICE Job job(int64_t index) const { return {index, index / heads, index % heads}; }
+  BOCHNER_DEVICE RealKeys real_keys(const Job& job) const {
+    return {real == nullptr ? nullptr : real + job.b * ceil_div(keys, kTile), keys};
+  }
+  /// The first of the queries of a block; under causal, blocks that see most keys come first.
+  BOCHNER_DEVICE int first_query(int tile, int tiles) const { return (causal ? tiles - 1 - tile : tile) * kRows; }
+  /// How many keys some of a block's queries see.
+  BOCHNER_DEVICE int visible(int first) const { return causal && first + kRows < keys ? first + kRows : keys; }
+  /// Which of the 32 keys from `key` on dropout keeps for a query.
+  BOCHNER_DEVICE uint32_t kept(const Job& job, int query, int key) const {
+    return kept_bits(drop, (job.index * queries + query) * keys + key);
+  }
+};
+
+/// Tiles of 64 keys and their values in shared memory, two at a time: one is used, one is loaded. Hidden keys are 0.
+template <int D>
+struct KeyTiles {
+  static constexpr int kStride = D + kGap;
+  static constexpr int kElements = kTile * kStride;
+  static constexpr size_t kBytes = 4 * sizeof(bfloat16) * kElements;
+
+  const Attention& a;
+  const RealKeys real_keys;
+  const bfloat16 *keys, *values;
+  bfloat16* memory;
+
+  struct Tile {
+    const bfloat16 *k, *v;
+    uint64_t real;  ///< a bit for each key
+  };
+
+  BOCHNER_DEVICE KeyTiles(const Attention& attention, const Job& job, bfloat16* shared)
+      : a(attention), real_keys(a.real_keys(job)), keys(job.of(a.k)), values(job.of(a.v)), memory(shared) {}
+
+  template <class Team>
+  BOCHNER_DEVICE void begin_load(const Team& team, int key, uint64_t real, bfloat16* to) const {
+    const bfloat16* const from_k = keys + key * a.k.stride;
+    const bfloat16* const from_v = values + key * a.v.stride;
+    const auto wanted = [&](int row) { return (real >> row & 1) != 0; };
+    begin_copy_rows<kThreads, kTile, D>(team, from_k, a.k.stride, to, kStride, wanted);
+    begin_copy_rows<kThreads, kTile, D>(team, from_v, a.v.stride, to + kElements, kStride, wanted);
+  }
+
+  /// f(tile, its first key) for all tiles before `visible` that have a real key, with the team in step.
+  template <class Team, class F>
+  BOCHNER_DEVICE void walk(const Team& team, int visible, const F& f) const {
+    int key = -kTile;
+    uint64_t real = 0;
+    const auto go_on = [&] {
+      do {
+        key += kTile;
+        real = key < visible ? real_keys.of_tile(key) : 0;
+      } while (key < visible && real == 0);
+    };
+    go_on();
+    if (key < visible) begin_load(team, key, real, memory);
+    for (int which = 0; key < visible; which = 1 - which) {
+      bfloat16* const used = memory + which * 2 * kElements;
+      const Tile tile{used, used + kElements, real};
+      const int first = key;
+      go_on();
+      wait_for_copies();
+      team.sync();  // all threads have this tile, and have read the one before
+      if (key < visible) begin_load(team, key, real, memory + (1 - which) * 2 * kElements);
+      f(tile, first);
+    }
+  }
+};
+
+/// Scores of hidden keys, and of keys after a query, become -infinity. The scores are those of queries `query` ... with
+/// keys `key` ..., and the bits of `real` are those of these keys.
+template <int N>
+BOCHNER_DEVICE void hide(Sum<N> (&score)[kStrips], uint64_t real, bool causal, int query, int key) {
+  constexpr uint64_t kAll = ~uint64_t{0} >> (64 - 8 * N);
+  if ((real & kAll) != kAll) {
+#pragma unroll
+    for (int s = 0; s < kStrips; ++s) {
+      score[s].each([&](int, int column, float& x) {
+        if ((real >> column & 1) == 0) x = kNothing;
+      });
+    }
+  }
+  if (causal && key + 8 * N > query) {
+#pragma unroll
+    for (int s = 0; s < kStrips; ++s) {
+      const int least = query - key + 16 * s;
+      score[s].each([&](int row, int column, float& x) {
+        if (column > least + row) x = kNothing;
+      });
+    }
+  }
+}
+
+struct Maximum {
+  BOCHNER_DEVICE float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+/// O and lse; a block for 128 queries of a head.
+template <int D, bool drops>
+struct Forward {
+  using Keys = KeyTiles<D>;
+  static constexpr size_t kShared = Keys::kBytes;
+  /// The running maximum may lag behind by a factor of 2^kSlack, so that sums need not be rescaled often.
+  static constexpr float kSlack = 8;
+
+  Attention a;
+  StoredTokens O;
+  float* logsumexp;
+
+  struct Rows {
+    Left<D / 16> q[kStrips];
+    Sum<D / 8> o[kStrips];
+    RowValues top[kStrips], sum[kStrips];
+  };
+
+  BOCHNER_DEVICE void add_tile(Rows& own, const typename Keys::Tile& tile, const Job& job, int query, int key) const {
+    [[maybe_unused]] Words kept[kTile / 32];
+    if constexpr (drops) {
+      for (int w = 0; w < kTile / 32; ++w) {
+        kept[w] = Words::of([&](int row) { return a.kept(job, query + row, key + 32 * w); });
+      }
+    }
+    Sum<kTile / 8> score[kStrips];
+#pragma unroll
+    for (int s = 0; s < kStrips; ++s) score[s].clear();
+    multiply_rows(score, own.q, tile.k, Keys::kStride);
+    hide(score, tile.real, a.causal, query, key);
+
+    const float scale = a.scale;
+    RowValues top[kStrips];
+#pragma unroll
+    for (int s = 0; s < kStrips; ++s) {
+      top[s] = RowValues::of(own.top[s], score[s].rows(Maximum{}), [scale](float before, float now) {
+        return scale * (now - before) > kSlack ? now : before;
+      });
+    }
+    if (any_differs(top, own.top)) {
+#pragma unroll
+      for (int s = 0; s < kStrips; ++s) {
+        const RowValues factor = RowValues::of(own.top[s], top[s], [scale](float before, float now) {
+          return before == now ? 1.0f : fast_exp2(scale * (before - now));
+        });
+        own.o[s].each(factor, [](int, int, float& x, float by) { x *= by; });
+        own.sum[s] = RowValues::of(own.sum[s], factor, [](float x, float by) { return x * by; });
+        own.top[s] = top[s];
+      }
+    }
+#pragma unroll
+    for (int s = 0; s < kStrips; ++s) {
+      const RowValues less =
+          RowValues::of(top[s], top[s], [scale](float x, float) { return x == kNothing ? 0.0f : -scale * x; });
+      score[s].each(less, [scale](int, int, float& x, float by) { x = fast_exp2(math::fma(x, scale, by)); });
+      own.sum[s] = RowValues::of(own.sum[s], sums_of_lane(score[s]), Plus{});
+    }
+    if constexpr (drops) {
+      each_with_bit(score, kept, [](float& x, bool is_kept) { x = is_kept ? x : 0.0f; });
+    }
+    Left<kTile / 16> p[kStrips];
+#pragma unroll
+    for (int s = 0; s < kStrips; ++s) p[s] = Left<kTile / 16>::of(score[s]);
+    multiply(own.o, p, tile.v, Keys::kStride);
+  }
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int tiles = static_cast<int>(ceil_div(a.queries, kRows));
+    const Job job = a.job(team.index() / tiles);
+    const int first = a.first_query(static_cast<int>(team.index() % tiles), tiles);
+    const Keys keys(a, job, team.template shared<bfloat16>());
+    Rows rows[kShare];
+    for (int w = 0; w < kShare; ++w) {
+#pragma unroll
+      for (int s = 0; s < kStrips; ++s) {
+        const int query = first + kStripRows * warp_of(team, w) + 16 * s;
+        load_rows(rows[w].q[s], job.of(a.q), a.q.stride, query, a.queries);
+        rows[w].o[s].clear();
+        rows[w].top[s] = RowValues::filled(kNothing);
+        rows[w].sum[s] = RowValues::filled(0);
+      }
+    }
+    keys.walk(team, a.visible(first), [&](const typename Keys::Tile& tile, int key) {
+      for (int w = 0; w < kShare; ++w) {
+        const int query = first + kStripRows * warp_of(team, w);
+        if (query >= a.queries || (a.causal && key >= query + kStripRows)) continue;
+        add_tile(rows[w], tile, job, query, key);
+      }
+    });
+    // Dropout's scale is applied outside P, so that the elements kept are rounded as without dropout.
+    const float scale = drops ? a.drop.scale : 1.0f;
+    const StoredTokens::Head to = job.of(O);
+    for (int w = 0; w < kShare; ++w) {
+#pragma unroll
+      for (int s = 0; s < kStrips; ++s) {
+        const int query = first + kStripRows * warp_of(team, w) + 16 * s;
+        const RowValues sum = total_of_lanes(rows[w].sum[s]);
+        rows[w].o[s].each(sum, [&](int, int, float& x, float of_row) { x = of_row == 0 ? 0.0f : scale * x / of_row; });
+        each_pair(rows[w].o[s], [&](int row, int column, float x, float y) {
+          if (query + row < a.queries) put_pair(to, query + row, column, x, y);
+        });
+        RowValues lse = RowValues::of(rows[w].top[s], sum, [&](float top, float of_row) {
+          return of_row == 0 ? kNothing : top * a.scale * kLn2 + math::log(of_row);
+        });
+        lse.each([&](int row, float& x) {
+          if (RowValues::first() && query + row < a.queries) logsumexp[job.index * a.queries + query + row] = x;
+        });
+      }
+    }
+  }
+};
+
+}  // namespace bochner::cuda::softmax_tiles

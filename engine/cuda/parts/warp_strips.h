@@ -1,0 +1,408 @@
+// Products of two strips of 16 rows to a warp: a factor that is read from shared memory serves both, which halves what
+// is read. As with warp_tile.h, only this file knows which lane holds what, and emulated one thread has the whole.
+//
+//   Left<4> q[2]; Sum<8> s[2];                       // 32 x 64 each
+//   multiply_rows(s, q, keys, stride);               // s += q keys^T, keys (64 x 64) bf16 in shared memory
+//   multiply(o, p, values, stride);                  // o += p values
+//
+// Rows in shared memory begin at multiples of 16 bytes; if their stride is an odd number of those, no banks conflict.
+#pragma once
+
+#include "engine/cuda/parts/philox.h"
+#include "engine/cuda/parts/tile.h"
+#include "engine/cuda/parts/warp_tile.h"
+
+namespace bochner::cuda {
+
+constexpr int kStrips = 2;
+constexpr int kStripRows = 16 * kStrips;
+
+#if defined(__CUDACC__)
+
+/// A 16 x 16 factor in shared memory, or two of 8 x 16, as the tensor cores take it.
+struct Fragments {
+  uint32_t v[4];
+
+  __device__ static uint32_t place_of(const bfloat16* first) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(first));
+  }
+  /// The address that this lane gives for a left factor's 16 rows, or for 16 rows of a right factor of `multiply`.
+  __device__ static uint32_t place(const bfloat16* first, int stride) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return place_of(first + lane % 16 * stride + lane / 16 * 8);
+  }
+  /// The same for 16 rows of a right factor of `multiply_rows`.
+  __device__ static uint32_t place_of_columns(const bfloat16* first, int stride) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return place_of(first + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
+  }
+  __device__ void load([[maybe_unused]] uint32_t place) {
+#if __CUDA_ARCH__ >= 750
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(place));
+#endif
+  }
+  __device__ void load_transposed([[maybe_unused]] uint32_t place) {
+#if __CUDA_ARCH__ >= 750
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(place));
+#endif
+  }
+};
+
+/// c += a b: 16 x 8, 16 x 16, 16 x 8.
+__device__ inline void multiply_accumulate([[maybe_unused]] float (&c)[4], [[maybe_unused]] const uint32_t (&a)[4],
+                                           [[maybe_unused]] uint32_t low, [[maybe_unused]] uint32_t high) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(low), "r"(high));
+#else
+  __trap();  // never chosen on such a card
+#endif
+}
+
+/// c += a b^T with b (8 N x 16 K) in shared memory.
+template <int N, int K>
+__device__ void multiply_rows(Sum<N> (&c)[kStrips], const Left<K> (&a)[kStrips], const bfloat16* b, int stride) {
+  static_assert(N % 2 == 0);
+  const uint32_t place = Fragments::place_of_columns(b, stride);
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+      Fragments right;
+      right.load(place + static_cast<uint32_t>(2 * (8 * n * stride + 16 * k)));
+#pragma unroll
+      for (int s = 0; s < kStrips; ++s) {
+        multiply_accumulate(c[s].v[n], a[s].v[k], right.v[0], right.v[1]);
+        multiply_accumulate(c[s].v[n + 1], a[s].v[k], right.v[2], right.v[3]);
+      }
+    }
+  }
+}
+/// The same with a (32 x 16 K), too, in shared memory, its rows as far apart.
+template <int K, int N>
+__device__ void multiply_rows(Sum<N> (&c)[kStrips], const bfloat16* a, const bfloat16* b, int stride) {
+  static_assert(N % 2 == 0);
+  const uint32_t left_place = Fragments::place(a, stride);
+  const uint32_t place = Fragments::place_of_columns(b, stride);
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    Fragments left[kStrips];
+#pragma unroll
+    for (int s = 0; s < kStrips; ++s) {
+      left[s].load(left_place + static_cast<uint32_t>(2 * (16 * s * stride + 16 * k)));
+    }
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+      Fragments right;
+      right.load(place + static_cast<uint32_t>(2 * (8 * n * stride + 16 * k)));
+#pragma unroll
+      for (int s = 0; s < kStrips; ++s) {
+        multiply_accumulate(c[s].v[n], left[s].v, right.v[0], right.v[1]);
+        multiply_accumulate(c[s].v[n + 1], left[s].v, right.v[2], right.v[3]);
+      }
+    }
+  }
+}
+/// c += a b with b (16 K x 8 N) in shared memory.
+template <int N, int K>
+__device__ void multiply(Sum<N> (&c)[kStrips], const Left<K> (&a)[kStrips], const bfloat16* b, int stride) {
+  static_assert(N % 2 == 0);
+  const uint32_t place = Fragments::place(b, stride);
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+      Fragments right;
+      right.load_transposed(place + static_cast<uint32_t>(2 * (16 * k * stride + 8 * n)));
+#pragma unroll
+      for (int s = 0; s < kStrips; ++s) {
+        multiply_accumulate(c[s].v[n], a[s].v[k], right.v[0], right.v[1]);
+        multiply_accumulate(c[s].v[n + 1], a[s].v[k], right.v[2], right.v[3]);
+      }
+    }
+  }
+}
+
+/// to = 16 rows from `first` on; the last of `count` stands for those beyond.
+template <int K>
+__device__ void load_rows(Left<K>& to, const bfloat16* rows, int64_t stride, int64_t first, int64_t count) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t upper = first + lane / 4;
+  const bfloat16* const at = rows + lane % 4 * 2 + (upper < count ? upper : count - 1) * stride;
+  const bfloat16* const below = rows + lane % 4 * 2 + (upper + 8 < count ? upper + 8 : count - 1) * stride;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    to.v[k][0] = *reinterpret_cast<const uint32_t*>(at + 16 * k);
+    to.v[k][1] = *reinterpret_cast<const uint32_t*>(below + 16 * k);
+    to.v[k][2] = *reinterpret_cast<const uint32_t*>(at + 16 * k + 8);
+    to.v[k][3] = *reinterpret_cast<const uint32_t*>(below + 16 * k + 8);
+  }
+}
+
+/// Sums of the elements of each row that this lane has; total_of_lanes() makes them whole.
+template <int N>
+__device__ RowValues sums_of_lane(const Sum<N>& x) {
+  RowValues result{{0, 0}};
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    result.v[0] += x.v[n][0] + x.v[n][1];
+    result.v[1] += x.v[n][2] + x.v[n][3];
+  }
+  return result;
+}
+__device__ inline RowValues total_of_lanes(RowValues x) {
+#pragma unroll
+  for (float& value : x.v) {
+    value += __shfl_xor_sync(0xFFFFFFFFU, value, 1);
+    value += __shfl_xor_sync(0xFFFFFFFFU, value, 2);
+  }
+  return x;
+}
+/// Whether any row of the warp differs.
+__device__ inline bool any_differs(const RowValues (&a)[kStrips], const RowValues (&b)[kStrips]) {
+  bool differs = false;
+#pragma unroll
+  for (int s = 0; s < kStrips; ++s) differs = differs || a[s].v[0] != b[s].v[0] || a[s].v[1] != b[s].v[1];
+  return __any_sync(0xFFFFFFFFU, differs);
+}
+
+/// f(row, column, element, the one to its right) for even columns.
+template <int N, class F>
+__device__ void each_pair(const Sum<N>& x, const F& f) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) f(lane / 4 + 8 * h, 8 * n + lane % 4 * 2, x.v[n][2 * h], x.v[n][2 * h + 1]);
+  }
+}
+
+/// 32 words for a warp, one made by each lane.
+struct Words {
+  uint32_t own;
+
+  template <class F>
+  __device__ static Words of(const F& f) {
+    return {f(static_cast<int>(threadIdx.x) % 32)};
+  }
+};
+/// f(element, whether its bit is set): row i has word i, and column j bit j % 32 of words[j / 32].
+template <int N, class F>
+__device__ void each_with_bit(Sum<N> (&x)[kStrips], const Words (&words)[N / 4], const F& f) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int s = 0; s < kStrips; ++s) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+#pragma unroll
+      for (int w = 0; w < N / 4; ++w) {
+        const uint32_t word = __shfl_sync(0xFFFFFFFFU, words[w].own, lane / 4 + 8 * h + 16 * s) >> lane % 4 * 2;
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) f(x[s].v[4 * w + n][2 * h + i], (word >> (8 * n + i) & 1) != 0);
+        }
+      }
+    }
+  }
+}
+/// f(element of x, of y, whether their bit is set): column j has word j, and row i its bit i.
+template <class F>
+__device__ void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const Words& words, const F& f) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t word = __shfl_sync(0xFFFFFFFFU, words.own, 8 * n + lane % 4 * 2 + i) >> lane / 4;
+#pragma unroll
+      for (int s = 0; s < kStrips; ++s) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          f(x[s].v[n][2 * h + i], y[s].v[n][2 * h + i], (word >> (16 * s + 8 * h) & 1) != 0);
+        }
+      }
+    }
+  }
+}
+
+#else
+
+template <int N, int K>
+void multiply_rows(Sum<N> (&c)[kStrips], const Left<K> (&a)[kStrips], const bfloat16* b, int stride) {
+  for (int s = 0; s < kStrips; ++s) multiply(c[s], a[s], b, stride);
+}
+template <int K, int N>
+void multiply_rows(Sum<N> (&c)[kStrips], const bfloat16* a, const bfloat16* b, int stride) {
+  for (int s = 0; s < kStrips; ++s) {
+    Left<K> left;
+    left.load(a + 16 * s * stride, stride);
+    multiply(c[s], left, b, stride);
+  }
+}
+template <int N, int K>
+void multiply(Sum<N> (&c)[kStrips], const Left<K> (&a)[kStrips], const bfloat16* b, int stride) {
+  for (int s = 0; s < kStrips; ++s) {
+    for (int row = 0; row < 16; ++row) {
+      for (int k = 0; k < 16 * K; ++k) {
+        for (int n = 0; n < 8 * N; ++n) c[s].v[row][n] += a[s].v[row][k] * static_cast<float>(b[k * stride + n]);
+      }
+    }
+  }
+}
+
+template <int K>
+void load_rows(Left<K>& to, const bfloat16* rows, int64_t stride, int64_t first, int64_t count) {
+  for (int row = 0; row < 16; ++row) {
+    const bfloat16* const from = rows + std::min(first + row, count - 1) * stride;
+    for (int k = 0; k < 16 * K; ++k) to.v[row][k] = static_cast<float>(from[k]);
+  }
+}
+
+template <int N>
+RowValues sums_of_lane(const Sum<N>& x) {
+  RowValues result = RowValues::filled(0);
+  for (int row = 0; row < 16; ++row) {
+    for (const float value : x.v[row]) result.v[row] += value;
+  }
+  return result;
+}
+inline RowValues total_of_lanes(const RowValues& x) { return x; }
+inline bool any_differs(const RowValues (&a)[kStrips], const RowValues (&b)[kStrips]) {
+  for (int s = 0; s < kStrips; ++s) {
+    for (int row = 0; row < 16; ++row) {
+      if (a[s].v[row] != b[s].v[row]) return true;
+    }
+  }
+  return false;
+}
+
+template <int N, class F>
+void each_pair(const Sum<N>& x, const F& f) {
+  for (int row = 0; row < 16; ++row) {
+    for (int column = 0; column < 8 * N; column += 2) f(row, column, x.v[row][column], x.v[row][column + 1]);
+  }
+}
+
+struct Words {
+  uint32_t all[32];
+
+  template <class F>
+  static Words of(const F& f) {
+    Words result{};
+    for (int i = 0; i < 32; ++i) result.all[i] = f(i);
+    return result;
+  }
+};
+template <int N, class F>
+void each_with_bit(Sum<N> (&x)[kStrips], const Words (&words)[N / 4], const F& f) {
+  for (int row = 0; row < kStripRows; ++row) {
+    for (int j = 0; j < 8 * N; ++j) f(x[row / 16].v[row % 16][j], (words[j / 32].all[row] >> j % 32 & 1) != 0);
+  }
+}
+template <class F>
+void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const Words& words, const F& f) {
+  for (int row = 0; row < kStripRows; ++row) {
+    for (int j = 0; j < 32; ++j) {
+      f(x[row / 16].v[row % 16][j], y[row / 16].v[row % 16][j], (words.all[j] >> row & 1) != 0);
+    }
+  }
+}
+
+#endif
+
+/// to (rows x columns, to_stride apart) = `rows` rows, or 0 for those that are not wanted(row), which are not read.
+/// Goes on beside what follows: `to` may be read after wait_for_copies() and a sync(). A row is contiguous and begins
+/// at a multiple of 16 bytes, in both places; `threads` are those of the block.
+template <int threads, int rows, int columns, class Team, class Wanted>
+BOCHNER_DEVICE void begin_copy_rows(const Team& team, const bfloat16* from, int64_t from_stride, bfloat16* to,
+                                    int to_stride, const Wanted& wanted) {
+  constexpr int kEach = columns / 8;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  static_assert(threads % kEach == 0 && rows % (threads / kEach) == 0);
+  const int first = team.rank() / kEach;
+  const int column = team.rank() % kEach * 8;
+  const bfloat16* source = from + first * from_stride + column;
+  const auto place = static_cast<uint32_t>(__cvta_generic_to_shared(to + first * to_stride + column));
+#pragma unroll
+  for (int row = 0; row < rows; row += threads / kEach) {
+    const bool there = wanted(first + row);
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place + static_cast<uint32_t>(2 * row * to_stride)),
+        "l"(there ? source : from), "r"(there ? 16 : 0)
+        : "memory");
+    source += threads / kEach * from_stride;
+  }
+#else
+  for (int i = team.rank(); i < rows * kEach; i += team.size()) {
+    const int row = i / kEach;
+    const int column = i % kEach * 8;
+    auto* const place = reinterpret_cast<Eight*>(to + row * to_stride + column);
+    *place = wanted(row) ? *reinterpret_cast<const Eight*>(from + row * from_stride + column) : Eight{};
+  }
+#endif
+}
+
+/// The same for `count` numbers of f32, of which at most `there` exist.
+template <int threads, int count, class Team>
+BOCHNER_DEVICE void begin_copy_floats(const Team& team, const float* from, int there, float* to) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  static_assert(count <= threads);
+  const int i = team.rank();
+  if (i < count) {
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to + i))),
+        "l"(i < there ? from + i : from), "r"(i < there ? 4 : 0)
+        : "memory");
+  }
+#else
+  for (int i = team.rank(); i < count; i += team.size()) to[i] = i < there ? from[i] : 0.0f;
+#endif
+}
+
+/// Two neighbours of a row, at once if they are bf16 and lie in one word.
+BOCHNER_DEVICE inline void put_pair(const StoredTokens::Head& to, int64_t token, int column, float x, float y) {
+#if defined(__CUDACC__)
+  if (to.is_bf16) {
+    auto* const place = static_cast<bfloat16*>(to.data) + to.begin + token * to.stride + column;
+    if (reinterpret_cast<uintptr_t>(place) % 4 == 0) {
+      *reinterpret_cast<uint32_t*>(place) = packed(x, y);
+      return;
+    }
+  }
+#endif
+  to.put(token, column, x);
+  to.put(token, column + 1, y);
+}
+
+/// Bit i: whether dropout keeps element first + i.
+BOCHNER_DEVICE inline uint32_t kept_bits(const FactorReader<float>::Params& drop, int64_t first) {
+  // Counted in halves of words; a block has eight.
+  const uint64_t begin = 2 * drop.place.now() + static_cast<uint64_t>(first);
+  const auto skipped = static_cast<uint32_t>(begin % 8);
+  const auto of_block = [&](uint64_t block) {
+    const PhiloxWords words = philox_at(drop.place.seed, begin / 8 + block);
+    uint32_t kept = 0;
+    const auto add = [&](uint32_t word, int at) {
+      kept |= static_cast<uint32_t>((word & 0xFFFFU) >= drop.threshold) << at;
+      kept |= static_cast<uint32_t>(word >> 16 >= drop.threshold) << (at + 1);
+    };
+    add(words.x, 0);
+    add(words.y, 2);
+    add(words.z, 4);
+    add(words.w, 6);
+    return static_cast<uint64_t>(kept);
+  };
+  uint64_t bits = of_block(0) | of_block(1) << 8 | of_block(2) << 16 | of_block(3) << 24;
+  if (skipped > 0) bits |= of_block(4) << 32;
+  return static_cast<uint32_t>(bits >> skipped);
+}
+
+}  // namespace bochner::cuda
