@@ -86,8 +86,8 @@ struct QueryGradients {
       ds[s].clear();
     }
     multiply_rows(p, own.q, k, Keys::kStride);
-    multiply_rows(ds, own.g, tile.v + from * Keys::kStride, Keys::kStride);
     hide(p, tile.real >> from, of.a.causal, query, key);
+    multiply_rows(ds, own.g, tile.v + from * Keys::kStride, Keys::kStride);
     if constexpr (drops) {
       const float scale = of.a.drop.scale;
       each_with_bit(ds, kept, [scale](float& x, bool is_kept) { x = is_kept ? scale * x : 0.0f; });
@@ -139,9 +139,7 @@ struct QueryGradients {
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
         const int query = first + kStripRows * warp_of(team, w) + 16 * s;
-        each_pair(rows[w].dq[s], [&](int row, int column, float x, float y) {
-          if (query + row < a.queries) put_pair(to, query + row, column, factor * x, factor * y);
-        });
+        put_rows(to, query, a.queries, rows[w].dq[s], RowValues::filled(factor));
       }
     }
   }
@@ -203,16 +201,18 @@ struct KeyGradients {
       ds[s].clear();
     }
     multiply_rows<D / 16>(p, k, q, kStride);
-    multiply_rows<D / 16>(ds, v, g, kStride);
-    const bool edge = of.a.causal && key + kStripRows > query;
+    if (of.a.causal && key + kStripRows > query) {
 #pragma unroll
-    for (int s = 0; s < kStrips; ++s) {
-      if (edge) {
+      for (int s = 0; s < kStrips; ++s) {
         const int first = key - query + 16 * s;
         p[s].each([&](int row, int column, float& x) {
           if (first + row > column) x = kNothing;
         });
       }
+    }
+    multiply_rows<D / 16>(ds, v, g, kStride);
+#pragma unroll
+    for (int s = 0; s < kStrips; ++s) {
       p[s].each([&](int, int column, float& x) { x = of.probability(x, lse[column]); });
     }
     if constexpr (drops) {
@@ -278,20 +278,17 @@ struct KeyGradients {
     }
     const StoredTokens::Head to_k = job.of(dK);
     const StoredTokens::Head to_v = job.of(dV);
-    const float scale = drops ? a.drop.scale : 1.0f;
     for (int w = 0; w < kShare; ++w) {
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
         const int own = key + kStripRows * warp_of(team, w) + 16 * s;
-        const auto put = [&](const StoredTokens::Head& to, const Sum<D / 8>& sum, float by) {
-          each_pair(sum, [&](int row, int column, float x, float y) {
-            if (own + row >= a.keys) return;
-            const bool seen = real(own - key + row);
-            put_pair(to, own + row, column, seen ? by * x : 0.0f, seen ? by * y : 0.0f);
-          });
-        };
-        put(to_k, rows[w].dk[s], factor);
-        put(to_v, rows[w].dv[s], scale);
+        RowValues of_key = RowValues::filled(factor);
+        RowValues of_value = RowValues::filled(drops ? a.drop.scale : 1.0f);
+        const auto hide = [&](int row, float& x) { x = real(own - key + row) ? x : 0.0f; };
+        of_key.each(hide);
+        of_value.each(hide);
+        put_rows(to_k, own, a.keys, rows[w].dk[s], of_key);
+        put_rows(to_v, own, a.keys, rows[w].dv[s], of_value);
       }
     }
   }

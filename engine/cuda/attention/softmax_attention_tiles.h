@@ -258,10 +258,8 @@ struct Forward {
       for (int s = 0; s < kStrips; ++s) {
         const int query = first + kStripRows * warp_of(team, w) + 16 * s;
         const RowValues sum = total_of_lanes(rows[w].sum[s]);
-        rows[w].o[s].each(sum, [&](int, int, float& x, float of_row) { x = of_row == 0 ? 0.0f : scale * x / of_row; });
-        each_pair(rows[w].o[s], [&](int row, int column, float x, float y) {
-          if (query + row < a.queries) put_pair(to, query + row, column, x, y);
-        });
+        put_rows(to, query, a.queries, rows[w].o[s],
+                 RowValues::of(sum, sum, [scale](float x, float) { return x == 0 ? 0.0f : scale / x; }));
         RowValues lse = RowValues::of(rows[w].top[s], sum, [&](float top, float of_row) {
           return of_row == 0 ? kNothing : top * a.scale * kLn2 + math::log(of_row);
         });

@@ -173,14 +173,28 @@ __device__ inline bool any_differs(const RowValues (&a)[kStrips], const RowValue
   return __any_sync(0xFFFFFFFFU, differs);
 }
 
-/// f(row, column, element, the one to its right) for even columns.
-template <int N, class F>
-__device__ void each_pair(const Sum<N>& x, const F& f) {
+/// Rows first ... of `to`, as far as there are `count`, = x times the number of each row; 0 where that is 0.
+template <int N>
+__device__ void put_rows(const StoredTokens::Head& to, int64_t first, int64_t count, const Sum<N>& x,
+                         const RowValues& factor) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-  for (int n = 0; n < N; ++n) {
+  for (int h = 0; h < 2; ++h) {
+    const int64_t row = first + lane / 4 + 8 * h;
+    if (row >= count) continue;
+    const float by = factor.v[h];
+    const auto scaled = [&](int n, int i) { return by == 0 ? 0.0f : by * x.v[n][2 * h + i]; };
+    auto* const place = static_cast<bfloat16*>(to.data) + to.begin + row * to.stride + lane % 4 * 2;
+    if (to.is_bf16 && reinterpret_cast<uintptr_t>(place) % 4 == 0) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) f(lane / 4 + 8 * h, 8 * n + lane % 4 * 2, x.v[n][2 * h], x.v[n][2 * h + 1]);
+      for (int n = 0; n < N; ++n) reinterpret_cast<uint32_t*>(place)[4 * n] = packed(scaled(n, 0), scaled(n, 1));
+    } else {
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        to.put(row, 8 * n + lane % 4 * 2, scaled(n, 0));
+        to.put(row, 8 * n + lane % 4 * 2 + 1, scaled(n, 1));
+      }
+    }
   }
 }
 
@@ -284,10 +298,11 @@ inline bool any_differs(const RowValues (&a)[kStrips], const RowValues (&b)[kStr
   return false;
 }
 
-template <int N, class F>
-void each_pair(const Sum<N>& x, const F& f) {
-  for (int row = 0; row < 16; ++row) {
-    for (int column = 0; column < 8 * N; column += 2) f(row, column, x.v[row][column], x.v[row][column + 1]);
+template <int N>
+void put_rows(const StoredTokens::Head& to, int64_t first, int64_t count, const Sum<N>& x, const RowValues& factor) {
+  for (int row = 0; row < 16 && first + row < count; ++row) {
+    const float by = factor.v[row];
+    for (int j = 0; j < 8 * N; ++j) to.put(first + row, j, by == 0 ? 0.0f : by * x.v[row][j]);
   }
 }
 
@@ -365,21 +380,6 @@ BOCHNER_DEVICE void begin_copy_floats(const Team& team, const float* from, int t
 #else
   for (int i = team.rank(); i < count; i += team.size()) to[i] = i < there ? from[i] : 0.0f;
 #endif
-}
-
-/// Two neighbours of a row, at once if they are bf16 and lie in one word.
-BOCHNER_DEVICE inline void put_pair(const StoredTokens::Head& to, int64_t token, int column, float x, float y) {
-#if defined(__CUDACC__)
-  if (to.is_bf16) {
-    auto* const place = static_cast<bfloat16*>(to.data) + to.begin + token * to.stride + column;
-    if (reinterpret_cast<uintptr_t>(place) % 4 == 0) {
-      *reinterpret_cast<uint32_t*>(place) = packed(x, y);
-      return;
-    }
-  }
-#endif
-  to.put(token, column, x);
-  to.put(token, column + 1, y);
 }
 
 /// Bit i: whether dropout keeps element first + i.
