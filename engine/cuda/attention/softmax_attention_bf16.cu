@@ -22,8 +22,9 @@ bool can_load_by_eight(const Tensor& x) {
 Tensor in_bf16(const Tensor& x, float factor = 1) {
   if (factor == 1 && can_load_by_eight(x)) return x;
   const Tensor to = Tensor::empty(x.shape(), DType::bf16, x.device());
-  launch_threads(to.size(), Pack{x.size(1), x.size(2), x.size(2), x.size(3), false, factor, nullptr, StoredTokens(x),
-                                 KeyMask(Tensor()), to.data<bfloat16>()});
+  launch_threads(to.size() / 8,
+                 softmax_tiles::Round{StoredTokens(x), x.size(1), x.size(2), static_cast<int>(x.size(3) / 8), factor,
+                                      reinterpret_cast<Eight*>(to.data<bfloat16>())});
   return to;
 }
 

@@ -19,6 +19,26 @@ constexpr int kShare = kWarpShare<kWarps>;
 constexpr float kLn2 = 0.693147181f;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
+/// to (batch, heads, length, 8 eights) = factor * x, rounded. A thread for eight numbers.
+struct Round {
+  StoredTokens x;
+  int64_t heads, length;
+  int eights;
+  float factor;
+  Eight* to;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    const int64_t row = i / eights;
+    const int64_t first = i % eights * 8;
+    const int64_t job = row / length;
+    const StoredTokens::Head from = x.head(job / heads, job % heads);
+    Eight rounded;
+    for (int l = 0; l < 8; ++l) {
+      rounded.at[l] = bfloat16(factor * from.get(row % length, first + l)).bits;
+    }
+    to[i] = rounded;
+  }
+};
+
 /// A bit for each key of a tile: whether it is real.
 struct RealKeys {
   const uint64_t* words;  ///< of an example; null: all keys are real
