@@ -119,6 +119,22 @@ TEST(SoftmaxAttentionBf16, InBf16IsAsGoodAsTheCompositionInBf16) {
   }
 }
 
+TEST(SoftmaxAttentionBf16, InBf16LaterKeysMayWeighFarMore) {
+  const Shape shape{2, 2, 300, 64};
+  Tensor growth = Tensor::empty({300, 1});
+  for (int64_t i = 0; i < 300; ++i) growth.data<float>()[i] = static_cast<float>(1 + i / 20);  // scores of up to 500
+  for (const bool causal : {false, true}) {
+    const SoftmaxAttentionOptions options{1.0, causal, {}};
+    expect_at_most_twice([&](const std::vector<Variable>& x,
+                             const Tensor& keys) { return softmax_attention(options, x[0], x[1], x[2], keys); },
+                         [&](const std::vector<Variable>& x, const Tensor& keys) {
+                           return in_bf16::softmax_attention(options, x[0], x[1], x[2], keys);
+                         },
+                         {values(1, shape), values(2, shape) * growth, values(3, shape)}, padding(300),
+                         values(4, shape), fmt::format("causal {}", causal));
+  }
+}
+
 TEST(SoftmaxAttentionBf16, InBf16WritesNothingOutsideItsTensors) {
   BOCHNER_NEEDS_CARD();
   const int64_t before = broken_card_guards();

@@ -6,8 +6,6 @@
 
 namespace bochner::cuda::softmax_tiles {
 
-constexpr int kColumns = 32;  // of scores at a time
-
 /// What backward adds to it.
 struct Gradients {
   Attention a;
@@ -75,8 +73,8 @@ struct QueryGradients {
 
   BOCHNER_DEVICE void add_keys(Rows& own, const typename Keys::Tile& tile, int from, const Job& job, int query,
                                int key) const {
-    [[maybe_unused]] Words kept[1];
-    if constexpr (drops) kept[0] = Words::of([&](int row) { return of.a.kept(job, query + row, key); });
+    [[maybe_unused]] Words kept;
+    if constexpr (drops) kept = Words::of([&](int row) { return of.a.kept(job, query + row, key); });
     const bfloat16* const k = tile.k + from * Keys::kStride;
     Sum<kColumns / 8> p[kStrips];
     Sum<kColumns / 8> ds[kStrips];

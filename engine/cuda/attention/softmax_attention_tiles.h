@@ -16,6 +16,7 @@ constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kRows = kStripRows * kWarps;  // of a block
 constexpr int kShare = kWarpShare<kWarps>;
+constexpr int kColumns = 32;  // of scores at a time
 constexpr float kLn2 = 0.693147181f;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
@@ -185,8 +186,10 @@ template <int D, bool drops>
 struct Forward {
   using Keys = KeyTiles<D>;
   static constexpr size_t kShared = Keys::kBytes;
-  /// The running maximum may lag behind by a factor of 2^kSlack, so that sums need not be rescaled often.
-  static constexpr float kSlack = 8;
+  /// P may be as large as 2^kSlack, since f32 and bf16 reach 2^127: a row's maximum stays that of its first tile until
+  /// a score exceeds it by this.
+  static constexpr float kSlack = 32;
+  static constexpr float kLimit = 2147483648.0f;  ///< of a sum with no such score: 2^(kSlack - 1), as sums are rounded
 
   Attention a;
   StoredTokens O;
@@ -198,52 +201,89 @@ struct Forward {
     RowValues top[kStrips], sum[kStrips];
   };
 
-  BOCHNER_DEVICE void add_tile(Rows& own, const typename Keys::Tile& tile, const Job& job, int query, int key) const {
-    [[maybe_unused]] Words kept[kTile / 32];
-    if constexpr (drops) {
-      for (int w = 0; w < kTile / 32; ++w) {
-        kept[w] = Words::of([&](int row) { return a.kept(job, query + row, key + 32 * w); });
-      }
-    }
-    Sum<kTile / 8> score[kStrips];
+  using Scores = Sum<kColumns / 8>[kStrips];
+
+  /// Q K^T of the 32 keys from row `from` of the tile on.
+  BOCHNER_DEVICE void make_scores(Scores& score, const Rows& own, const typename Keys::Tile& tile, int from) const {
 #pragma unroll
     for (int s = 0; s < kStrips; ++s) score[s].clear();
-    multiply_rows(score, own.q, tile.k, Keys::kStride);
-    hide(score, tile.real, a.causal, query, key);
-
+    multiply_rows(score, own.q, tile.k + from * Keys::kStride, Keys::kStride);
+  }
+  /// P in place of the scores, and its sums, of what this lane has. Infinite or NaN where a row has no maximum yet.
+  BOCHNER_DEVICE void exponentiate(Scores& score, const Rows& own, RowValues (&sum)[kStrips]) const {
     const float scale = a.scale;
-    RowValues top[kStrips];
 #pragma unroll
     for (int s = 0; s < kStrips; ++s) {
-      top[s] = RowValues::of(own.top[s], score[s].rows(Maximum{}), [scale](float before, float now) {
+      const RowValues less = RowValues::of(own.top[s], own.top[s], [scale](float x, float) { return -scale * x; });
+      score[s].each(less, [scale](int, int, float& x, float by) { x = fast_exp2(math::fma(x, scale, by)); });
+      sum[s] = sums_of_lane(score[s]);
+    }
+  }
+  /// The same from the start: without hidden keys, and with new maxima where scores exceed them too far.
+  BOCHNER_DEVICE void weigh(Scores& score, Rows& own, RowValues (&sum)[kStrips], const typename Keys::Tile& tile,
+                            int from, int query, int key) const {
+    const float scale = a.scale;
+    make_scores(score, own, tile, from);
+    hide(score, tile.real >> from, a.causal, query, key + from);
+#pragma unroll
+    for (int s = 0; s < kStrips; ++s) {
+      const RowValues top = RowValues::of(own.top[s], score[s].rows(Maximum{}), [scale](float before, float now) {
         return scale * (now - before) > kSlack ? now : before;
       });
-    }
-    if (any_differs(top, own.top)) {
-#pragma unroll
-      for (int s = 0; s < kStrips; ++s) {
-        const RowValues factor = RowValues::of(own.top[s], top[s], [scale](float before, float now) {
-          return before == now ? 1.0f : fast_exp2(scale * (before - now));
-        });
-        own.o[s].each(factor, [](int, int, float& x, float by) { x *= by; });
-        own.sum[s] = RowValues::of(own.sum[s], factor, [](float x, float by) { return x * by; });
-        own.top[s] = top[s];
-      }
-    }
-#pragma unroll
-    for (int s = 0; s < kStrips; ++s) {
+      const RowValues factor = RowValues::of(own.top[s], top, [scale](float before, float now) {
+        return before == now ? 1.0f : fast_exp2(scale * (before - now));
+      });
+      own.o[s].each(factor, [](int, int, float& x, float by) { x *= by; });
+      own.sum[s] = RowValues::of(own.sum[s], factor, [](float x, float by) { return x * by; });
+      own.top[s] = top;
       const RowValues less =
-          RowValues::of(top[s], top[s], [scale](float x, float) { return x == kNothing ? 0.0f : -scale * x; });
+          RowValues::of(top, top, [scale](float x, float) { return x == kNothing ? 0.0f : -scale * x; });
       score[s].each(less, [scale](int, int, float& x, float by) { x = fast_exp2(math::fma(x, scale, by)); });
-      own.sum[s] = RowValues::of(own.sum[s], sums_of_lane(score[s]), Plus{});
+      sum[s] = sums_of_lane(score[s]);
     }
-    if constexpr (drops) {
-      each_with_bit(score, kept, [](float& x, bool is_kept) { x = is_kept ? x : 0.0f; });
-    }
-    Left<kTile / 16> p[kStrips];
+  }
+  BOCHNER_DEVICE void add(Rows& own, Scores& p, const RowValues (&sum)[kStrips], const typename Keys::Tile& tile,
+                          int from, [[maybe_unused]] const Words& kept) const {
 #pragma unroll
-    for (int s = 0; s < kStrips; ++s) p[s] = Left<kTile / 16>::of(score[s]);
-    multiply(own.o, p, tile.v, Keys::kStride);
+    for (int s = 0; s < kStrips; ++s) own.sum[s] = RowValues::of(own.sum[s], sum[s], Plus{});
+    if constexpr (drops) each_with_bit(p, kept, [](float& x, bool is_kept) { x = is_kept ? x : 0.0f; });
+    Left<kColumns / 16> left[kStrips];
+#pragma unroll
+    for (int s = 0; s < kStrips; ++s) left[s] = Left<kColumns / 16>::of(p[s]);
+    multiply(own.o, left, tile.v + from * Keys::kStride, Keys::kStride);
+  }
+  BOCHNER_DEVICE Words kept(const Job& job, int query, int key) const {
+    if constexpr (!drops) return {};
+    return Words::of([&](int row) { return a.kept(job, query + row, key); });
+  }
+
+  BOCHNER_DEVICE void add_tile(Rows& own, const typename Keys::Tile& tile, const Job& job, int query, int key) const {
+    RowValues sum[kStrips];
+    Scores p;
+    if (tile.real != ~uint64_t{0} || (a.causal && key + kTile > query)) {
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
+      for (int from = 0; from < kTile; from += kColumns) {
+        weigh(p, own, sum, tile, from, query, key);
+        add(own, p, sum, tile, from, kept(job, query, key + from));
+      }
+      return;
+    }
+    // Products of one half go on beside exponentials of the other. Maxima are looked for only where sums are large.
+    static_assert(kTile == 2 * kColumns);
+    const Words keeps = kept(job, query, key);
+    const Words next_keeps = kept(job, query, key + kColumns);
+    RowValues next_sum[kStrips];
+    Scores next;
+    make_scores(p, own, tile, 0);
+    make_scores(next, own, tile, kColumns);
+    exponentiate(p, own, sum);
+    if (any_above(sum, kLimit)) weigh(p, own, sum, tile, 0, query, key);
+    exponentiate(next, own, next_sum);
+    add(own, p, sum, tile, 0, keeps);
+    if (any_above(next_sum, kLimit)) weigh(next, own, next_sum, tile, kColumns, query, key);
+    add(own, next, next_sum, tile, kColumns, next_keeps);
   }
 
   template <class Team>

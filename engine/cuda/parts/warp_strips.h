@@ -165,12 +165,12 @@ __device__ inline RowValues total_of_lanes(RowValues x) {
   }
   return x;
 }
-/// Whether any row of the warp differs.
-__device__ inline bool any_differs(const RowValues (&a)[kStrips], const RowValues (&b)[kStrips]) {
-  bool differs = false;
+/// Whether a number of some lane of the warp exceeds the limit, or is NaN.
+__device__ inline bool any_above(const RowValues (&x)[kStrips], float limit) {
+  bool within = true;
 #pragma unroll
-  for (int s = 0; s < kStrips; ++s) differs = differs || a[s].v[0] != b[s].v[0] || a[s].v[1] != b[s].v[1];
-  return __any_sync(0xFFFFFFFFU, differs);
+  for (int s = 0; s < kStrips; ++s) within = within && x[s].v[0] <= limit && x[s].v[1] <= limit;
+  return !__all_sync(0xFFFFFFFFU, within);
 }
 
 /// Rows first ... of `to`, as far as there are `count`, = x times the number of each row; 0 where that is 0.
@@ -207,22 +207,19 @@ struct Words {
     return {f(static_cast<int>(threadIdx.x) % 32)};
   }
 };
-/// f(element, whether its bit is set): row i has word i, and column j bit j % 32 of words[j / 32].
-template <int N, class F>
-__device__ void each_with_bit(Sum<N> (&x)[kStrips], const Words (&words)[N / 4], const F& f) {
+/// f(element, whether its bit is set): row i has word i, and column j its bit j.
+template <class F>
+__device__ void each_with_bit(Sum<4> (&x)[kStrips], const Words& words, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int s = 0; s < kStrips; ++s) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
+      const uint32_t word = __shfl_sync(0xFFFFFFFFU, words.own, lane / 4 + 8 * h + 16 * s) >> lane % 4 * 2;
 #pragma unroll
-      for (int w = 0; w < N / 4; ++w) {
-        const uint32_t word = __shfl_sync(0xFFFFFFFFU, words[w].own, lane / 4 + 8 * h + 16 * s) >> lane % 4 * 2;
+      for (int n = 0; n < 4; ++n) {
 #pragma unroll
-        for (int n = 0; n < 4; ++n) {
-#pragma unroll
-          for (int i = 0; i < 2; ++i) f(x[s].v[4 * w + n][2 * h + i], (word >> (8 * n + i) & 1) != 0);
-        }
+        for (int i = 0; i < 2; ++i) f(x[s].v[n][2 * h + i], (word >> (8 * n + i) & 1) != 0);
       }
     }
   }
@@ -289,10 +286,10 @@ RowValues sums_of_lane(const Sum<N>& x) {
   return result;
 }
 inline RowValues total_of_lanes(const RowValues& x) { return x; }
-inline bool any_differs(const RowValues (&a)[kStrips], const RowValues (&b)[kStrips]) {
-  for (int s = 0; s < kStrips; ++s) {
-    for (int row = 0; row < 16; ++row) {
-      if (a[s].v[row] != b[s].v[row]) return true;
+inline bool any_above(const RowValues (&x)[kStrips], float limit) {
+  for (const RowValues& strip : x) {
+    for (const float value : strip.v) {
+      if (!(value <= limit)) return true;
     }
   }
   return false;
@@ -316,10 +313,10 @@ struct Words {
     return result;
   }
 };
-template <int N, class F>
-void each_with_bit(Sum<N> (&x)[kStrips], const Words (&words)[N / 4], const F& f) {
+template <class F>
+void each_with_bit(Sum<4> (&x)[kStrips], const Words& words, const F& f) {
   for (int row = 0; row < kStripRows; ++row) {
-    for (int j = 0; j < 8 * N; ++j) f(x[row / 16].v[row % 16][j], (words[j / 32].all[row] >> j % 32 & 1) != 0);
+    for (int j = 0; j < 32; ++j) f(x[row / 16].v[row % 16][j], (words.all[row] >> j & 1) != 0);
   }
 }
 template <class F>
