@@ -53,20 +53,29 @@ Results run(const Attention& attention, const Inputs& inputs, const Tensor& keys
   return results;
 }
 
+/// Where attention runs, and on activations of which type.
+struct Way {
+  Device device;
+  DType activations;
+  std::string str() const { return fmt::format("{} with {}", device.str(), name_of(activations)); }
+};
 /// The CPU, and a card where there is one.
-std::vector<Device> devices() {
-  std::vector<Device> found{Device::cpu()};
-  if (testing_card::missing().empty()) found.push_back(Device::cuda());
+std::vector<Way> ways() {
+  std::vector<Way> found{{Device::cpu(), DType::bf16}};
+  if (testing_card::missing().empty()) {
+    found.push_back({Device::cuda(), DType::f32});
+    found.push_back({Device::cuda(), DType::bf16});
+  }
   return found;
 }
 
-/// With factors in bf16: on a card of activations in f32, on the CPU of activations in bf16.
+/// With factors in bf16.
 Results run_in_bf16(const Attention& attention, const Inputs& inputs, const Tensor& keys, const Tensor& dO,
-                    Device device = Device::cuda()) {
-  if (device.is_cpu()) return run(attention, inputs, keys, dO, device, DType::bf16);
+                    const Way& way = {Device::cuda(), DType::f32}) {
+  if (way.device.is_cpu()) return run(attention, inputs, keys, dO, way.device, way.activations);
   poison();
   set_precision(Precision::bf16);
-  Results results = run(attention, inputs, keys, dO, device);
+  Results results = run(attention, inputs, keys, dO, way.device, way.activations);
   set_precision(Precision::f32);
   return results;
 }
@@ -80,17 +89,17 @@ void expect_at_most_twice(const Attention& fused, const Attention& composed, con
   const Results expected = run(fused, inputs, keys, dO, Device::cpu(), DType::f64, DType::f64);
   const Results plain = run(composed, inputs, keys, dO, Device::cpu());
   const double floor = common_floor(expected);
-  for (const Device device : devices()) {
-    const Results found = run_in_bf16(fused, inputs, keys, dO, device);
-    EXPECT_EQ(run_in_bf16(fused, inputs, keys, dO, device), found) << what << ": two runs differ";
+  for (const Way& way : ways()) {
+    const Results found = run_in_bf16(fused, inputs, keys, dO, way);
+    EXPECT_EQ(run_in_bf16(fused, inputs, keys, dO, way), found) << what << ": two runs differ";
     ASSERT_EQ(found.size(), expected.size());
     for (size_t i = 0; i < found.size(); ++i) {
       const double error = std::sqrt(squared_error(found[i], expected[i], floor));
       const double of_plain = std::sqrt(squared_error(plain[i], expected[i], floor));
-      // On the CPU, O and the gradients are stored in bf16, too: a rounding of each, and of O in an exact gradient of
-      // 0.
-      const double least = !device.is_cpu() ? 1e-3 : is_zero(expected[i]) ? 1.5e-2 : 3e-3;
-      EXPECT_LE(error, 2 * std::max(of_plain, least)) << what << " on " << device.str() << ", result " << i;
+      // Of activations in bf16, O and the gradients are stored so, too: a rounding of each, and of O in an exact
+      // gradient of 0.
+      const double least = way.activations == DType::f32 ? 1e-3 : is_zero(expected[i]) ? 1.5e-2 : 3e-3;
+      EXPECT_LE(error, 2 * std::max(of_plain, least)) << what << " on " << way.str() << ", result " << i;
     }
   }
 }
@@ -262,12 +271,12 @@ TEST_P(KernelAttentionBf16, CausalInBf16SeesNothingOfLaterTokens) {
     other[i] = other[i].clone();
     other[i].slice(2, kBefore, 140).fill_(3);
   }
-  for (const Device device : devices()) {
+  for (const Way& way : ways()) {
     const auto outputs = [&](const Inputs& of) {
-      const Results all = run_in_bf16(fused(spec(32, true)), of, padding(140), values(5, {2, 2, 140, 32}), device);
+      const Results all = run_in_bf16(fused(spec(32, true)), of, padding(140), values(5, {2, 2, 140, 32}), way);
       return Tensor::from<double>(all[0], {2, 2, 140, 32}).slice(2, 0, kBefore).contiguous().to_vector<double>();
     };
-    EXPECT_EQ(outputs(other), outputs(from)) << device.str();
+    EXPECT_EQ(outputs(other), outputs(from)) << way.str();
   }
 }
 
@@ -275,11 +284,54 @@ TEST_P(KernelAttentionBf16, InBf16WritesNothingOutsideItsTensors) {
   BOCHNER_NEEDS_CARD();
   const int64_t before = broken_card_guards();
   set_card_guards(true);
-  for (const bool causal : {false, true}) {
-    run_in_bf16(fused(spec(32, causal)), inputs({32, 65, 7, 24, 1}), padding(7), values(5, {2, 2, 65, 32}));
+  for (const DType activations : {DType::f32, DType::bf16}) {
+    for (const bool causal : {false, true}) {
+      run_in_bf16(fused(spec(32, causal)), inputs({32, 65, 7, 24, 1}), padding(7), values(5, {2, 2, 65, 32}),
+                  {Device::cuda(), activations});
+    }
   }
   set_card_guards(false);
   EXPECT_EQ(broken_card_guards(), before);
+}
+
+TEST_P(KernelAttentionBf16, InBf16ReadsTokensWhereTheyAre) {
+  BOCHNER_NEEDS_CARD();
+  constexpr int64_t kLength = 70;
+  constexpr int64_t kDim = 32;
+  const auto bf16 = [](const Tensor& x) { return x.cast(DType::bf16).to(Device::cuda()); };
+  const Tensor joint = bf16(values(1, {2, kLength, 3, 2, kDim}));
+  for (const int64_t of_keys : {1, 2}) {  // hidden ones are not read
+    joint.select(2, of_keys).slice(0, 1, 2).slice(1, (kLength + 1) / 2, kLength).fill_(NAN);
+  }
+  const Tensor mask = padding(kLength).to(Device::cuda());
+  const Tensor Omega = values(4, {1, 24, kDim}).to(Device::cuda());
+  const Tensor dO = bf16(values(5, {2, 2, kLength, kDim}));
+  for (const bool causal : {false, true}) {
+    const KernelAttentionSpec attention = spec(kDim, causal);
+    /// Of one copy of each token: in its place, alone, or where rows begin at no multiple of 16 bytes.
+    const auto results = [&](const std::function<Tensor(const Tensor&)>& place) {
+      const auto part = [&](int64_t i) { return place(joint.select(2, i).transpose(1, 2)); };
+      const Tensor q = part(0), k = part(1), v = part(2);
+      const KernelAttentionResult y = kernel_attention(attention, q, k, v, {Omega, {}}, mask);
+      const KernelAttentionGradients g =
+          kernel_attention_backward(attention, place(dO), q, k, v, {Omega, {}}, mask, y, true);
+      Results all;
+      for (const Tensor& x : {y.O, g.dQ, g.dK, g.dV, g.dOmega}) all.push_back(x.to_vector<double>());
+      return all;
+    };
+    const Results in_place = results([](const Tensor& x) { return x; });
+    for (const auto& result : in_place) {
+      for (const double value : result) ASSERT_TRUE(std::isfinite(value));
+    }
+    EXPECT_EQ(results([](const Tensor& x) { return x.clone(); }), in_place);
+    EXPECT_EQ(results([&](const Tensor& x) {
+                const Tensor room = Tensor::empty({2, 2, kLength, kDim + 3}, DType::bf16, Device::cuda());
+                const Tensor view = room.slice(3, 1, kDim + 1);
+                view.copy_(x);
+                return view;
+              }),
+              in_place);
+  }
 }
 
 Case case_of(const char* name, Kind kind, double constant = 0, bool renormalise = true,

@@ -1,17 +1,16 @@
-// Bidirectional kernel attention on tensor cores: packs tokens, frequencies and sums for the kernels of
-// kernel_attention_tiles.h, and runs them in order. With phi + eps for a map's features, and its constant s as one
-// more,
+// Bidirectional kernel attention on tensor cores: runs the kernels of token_kernels.h and frequency_kernels.h in order.
+// With phi + eps for a map's features, and its constant s as one more,
 //
 //   S'_f = sum_j phi_f(k_j) v'_j + eps sum_j v'_j,    O'_i = sum_f phi_f(q_i) S'_f + [eps sum_f S'_f + s S'_last]
 //
-// and likewise backward. The part in brackets, the base, is computed once for a head. Exponents are computed first, so
-// that the shifts of queries and keys are known before any feature is made, and backward makes equal features.
+// and likewise backward. The part in brackets, the base, is computed once for a head. Tokens of bf16 are read where
+// they are. The shift of keys is known before any of their features is made, that of queries is found by the kernels
+// that need it, and backward makes equal features.
 #include "engine/cuda/attention/kernel_attention_bf16.h"
 
-#include <optional>
-
+#include "engine/cuda/attention/frequency_kernels.h"
 #include "engine/cuda/attention/kernel_attention_call.h"
-#include "engine/cuda/attention/kernel_attention_gradient_tiles.h"
+#include "engine/cuda/attention/token_kernels.h"
 #include "engine/precision.h"
 
 namespace bochner::cuda {
@@ -19,158 +18,231 @@ namespace {
 
 using Call = KernelAttentionCall;
 
-/// Packed tokens of one side, with their values or gradients, and how their features are scaled.
+/// Whether rows of bf16 can be read and written 16 bytes at a time.
+bool is_whole(const Tensor& x) {
+  const auto eights = [&](int axis) { return x.strides()[axis] % 8 == 0; };
+  return x.dtype() == DType::bf16 && reinterpret_cast<uintptr_t>(x.raw()) % sizeof(Eight) == 0 && eights(0) &&
+         eights(1) && eights(2);
+}
+
+/// x itself, or a copy of it that is whole.
+Tensor whole(const Tensor& x) {
+  if (is_whole(x)) return x;
+  Tensor copy = Tensor::empty(x.shape(), DType::bf16, x.device());
+  copy.copy_(x);
+  return copy;
+}
+
+OutputTokens output(const Tensor& x) { return {StoredTokens(x), is_whole(x)}; }
+
+/// The tokens of one side, and numbers for each.
 class Side {
  public:
-  /// For keys, `shift` is not null: it is found, or, `backward`, read, with call.state_stride from job to job.
-  Side(const Call& call, const Tensor& x, const Tensor& mask, float* shift, bool backward)
-      : mask_(mask),
-        x_(x, static_cast<float>(call.spec.scale), false, mask),
-        length_(x.size(2)),
-        padded_(padded_length(length_)),
+  Side(const Call& call, const Tensor& x, const Tensor& y, const Tensor& mask, bool queries)
+      : x_(whole(x)),
+        y_(whole(y)),
+        padded_(padded_length(x.size(2))),
         less_(call.sizes.jobs * padded_),
-        weight_(call.sizes.jobs * padded_),
-        last_(call.sizes.jobs * padded_) {
-    const bool keys = shift != nullptr;
-    const int64_t count = call.sizes.jobs * padded_;
-    const Floats norms(count);
-    const Floats tops(count);
-    if (call.rule.exponent) {
-      launch_rows(count, call.sizes.dim, TokenNorms{call.sizes.dim, call.rule.norm_factor, x_.data(), norms});
-    }
-    if (call.exponential && call.rule.shifts && !(keys && backward)) {
-      with_case(call.sizes.dim, call.rule.kind,
-                [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
-                  if constexpr (form == Form::positive || form == Form::hyperbolic) {
-                    using Kernel = TokenTops<D, form>;
-                    launch_blocks<kThreads>(count / kTile, Kernel::kShared, Kernel{call.omega(), view(), tops});
-                  }
-                });
-    }
-    if (keys && !backward && call.rule.shifts) {
-      launch_rows(
-          call.sizes.jobs, length_,
-          KeyShift{call.sizes.heads, length_, padded_, call.exponential, mask_, norms, tops, call.state_stride, shift});
-    }
-    launch_threads(count, TokenScales{call.rule, call.sizes.heads, length_, padded_, keys, mask_, norms, tops, shift,
-                                      call.state_stride, less_, weight_, last_});
-  }
+        factor_(queries ? call.sizes.jobs * padded_ : 1),
+        last_(queries ? call.sizes.jobs * padded_ : 1),
+        view_{call.sizes.heads,
+              x.size(2),
+              padded_,
+              Tokens<const bfloat16>(x_),
+              Tokens<const bfloat16>(y_),
+              KeyMask(mask),
+              less_,
+              queries ? static_cast<float*>(factor_) : nullptr,
+              queries ? static_cast<float*>(last_) : nullptr,
+              nullptr,
+              0} {}
 
-  /// Only some products need each of these.
-  void add_values(const Tensor& y, const Tensor& mask, const float* denominators = nullptr) {
-    y_.emplace(y, 1, false, mask, denominators);
+  /// With the shift that `less` will not have: for keys.
+  TokenRows shifted_by(const Call& call, const float* shift) const {
+    TokenRows view = view_;
+    view.shift = call.rule.shifts ? shift : nullptr;
+    view.shift_stride = call.state_stride;
+    return view;
   }
-  void add_transposed_values(const Tensor& y, const Tensor& mask, const float* denominators = nullptr) {
-    yt_.emplace(y, 1, true, mask, denominators);
-  }
-  void add_transposed(const Call& call, const Tensor& x, const Tensor& mask) {
-    xt_.emplace(x, static_cast<float>(call.spec.scale), true, mask);
-  }
-
-  TokenSide view() const {
-    const auto data = [](const std::optional<Packed>& packed) { return packed ? packed->data() : nullptr; };
-    return {length_, padded_, x_.data(), data(xt_), data(y_), data(yt_), less_, weight_, last_};
-  }
-  /// `last` of queries: G' without its last column is y.
-  void set_last(const Call& call, const Tensor& O) {
-    const int64_t count = call.sizes.jobs * padded_;
-    if (!call.spec.renormalise) return last_.clear(count);
-    launch_rows(
-        count, call.sizes.dim,
-        GradientOfDenominators{call.sizes.heads, length_, padded_, call.sizes.dim, y_->data(), StoredTokens(O), last_});
-  }
-  int64_t blocks(const Call& call) const { return call.sizes.jobs * (padded_ / kTile); }
-  const KeyMask& mask() const { return mask_; }
+  const TokenRows& view() const { return view_; }
+  int64_t blocks(const Call& call) const { return call.sizes.jobs * (padded_ / kBlockRows); }
 
  private:
-  KeyMask mask_;
-  Packed x_;
-  std::optional<Packed> y_, xt_, yt_;
-  int64_t length_, padded_;
-  Floats less_, weight_, last_;
+  Tensor x_, y_;
+  int64_t padded_;
+  Floats less_, factor_, last_;
+  TokenRows view_;
+};
+
+/// How a sum over tokens is split: into blocks that fill a card about once, so that few parts are written.
+struct Splits {
+  static constexpr int64_t kBlocksAtOnce = 384;
+  int64_t blocks;  ///< of one split
+  int64_t count, tokens_each;
+
+  Splits(const Call& call, int64_t length)
+      : blocks(call.sizes.jobs * ceil_div(call.packed_frequencies, int64_t{kBlockRows})),
+        count(std::clamp<int64_t>(kBlocksAtOnce / blocks, 1, std::max<int64_t>(ceil_div(length, kTile), 1))),
+        tokens_each(ceil_div(ceil_div(length, kTile), count) * kTile) {}
 };
 
 /// S' or dS' as outputs and gradients read it.
+template <int D>
 class ReadSums {
  public:
-  ReadSums(const Call& call, const float* sums, int64_t stride)
-      : parts_(call.rule.kind == FeatureMap::Kind::positive || call.rule.kind == FeatureMap::Kind::elementwise ? 1 : 2),
-        z_(call.sizes.jobs * parts_ * call.packed_frequencies),
-        base_(call.sizes.jobs * (call.sizes.dim + 1)),
-        rows_(call.sizes.jobs * parts_ * call.packed_frequencies * call.sizes.dim),
-        columns_(call.sizes.jobs * parts_ * call.packed_frequencies * call.sizes.dim),
-        has_base_(call.has_base()) {
-    launch_threads(call.sizes.jobs * parts_ * call.packed_frequencies,
-                   PackSums{call.sizes.frequencies, call.packed_frequencies, call.sizes.dim, stride, parts_, sums,
-                            rows_, columns_, z_});
-    if (!has_base_) return;
-    launch_threads(call.sizes.jobs * (call.sizes.dim + 1),
-                   Base{call.sizes.features, call.sizes.dim, stride, call.eps, call.constant, sums, base_});
+  explicit ReadSums(const Call& call)
+      : rows_count_(call.sizes.jobs * call.parts() * call.packed_frequencies),
+        rows_(rows_count_ * D),
+        z_(rows_count_),
+        base_(call.sizes.jobs * (D + 1)),
+        finish_{call.sizes.features,
+                call.sizes.frequencies,
+                call.packed_frequencies,
+                call.sizes.jobs,
+                1,
+                call.parts(),
+                0,
+                0,
+                0,
+                0,
+                nullptr,
+                nullptr,
+                nullptr,
+                rows_,
+                z_} {
+    if (call.packed_frequencies == call.sizes.frequencies) return;
+    rows_.clear(rows_count_ * D);
+    z_.clear(rows_count_);
   }
-  PackedSums view() const { return {rows_, columns_, z_, has_base_ ? static_cast<const float*>(base_) : nullptr}; }
+
+  /// From sums, jobs `stride` apart.
+  void read(const float* sums, int64_t stride) {
+    FinishSums<D> finish = finish_;
+    finish.from_stride = stride;
+    finish.parts = sums;
+    launch_blocks<FinishSums<D>::kThreads>(finish.blocks(), 0, finish);
+  }
+  /// From parts of them, which become `sums`, jobs `stride` apart, or the totals of y', null without a base.
+  void finish(const Call& call, int64_t splits, const float* parts, const float* totals, float* sums, int64_t stride) {
+    FinishSums<D> finish = finish_;
+    finish.splits = splits;
+    finish.from_stride = call.sizes.features * (D + 1);
+    finish.stride = stride;
+    finish.eps = call.eps;
+    finish.constant = call.constant;
+    finish.parts = parts;
+    finish.totals = totals;
+    finish.sums = sums;
+    launch_blocks<FinishSums<D>::kThreads>(finish.blocks(), 0, finish);
+    if (totals == nullptr) return;
+    launch_blocks<Base<D>::kThreads>(call.sizes.jobs, Base<D>::kShared,
+                                     Base<D>{call.sizes.features, stride, call.eps, call.constant, sums, base_});
+    has_base_ = true;
+  }
+  PackedSums view() const { return {rows_, nullptr, z_, has_base_ ? static_cast<const float*>(base_) : nullptr}; }
 
  private:
-  int parts_;
+  int64_t rows_count_;
+  Rounded rows_;
   Floats z_, base_;
-  Rounded rows_, columns_;
-  bool has_base_;
+  FinishSums<D> finish_;
+  bool has_base_ = false;
 };
 
-/// S' of keys or dS' of queries; jobs of `sums` are `stride` apart.
+/// S' of keys or dS' of queries, also as `sums`, jobs `stride` apart.
 template <int D, Form form>
-void sum_over_tokens(const Call& call, const Side& side, float* sums, int64_t stride) {
+void sum_over_tokens(const Call& call, const Phi<form>& phi, const TokenRows& tokens, float* sums, int64_t stride,
+                     ReadSums<D>& to) {
   using Kernel = SumsOverTokens<D, form>;
   const AttentionSizes& sizes = call.sizes;
-  const TokenSide tokens = side.view();
-  const int64_t splits = call.splits(tokens.length);
-  const Floats parts(splits * sizes.jobs * sizes.features * (D + 1));
-  launch_blocks<kThreads>(
-      splits * sizes.jobs * (call.packed_frequencies / kTile), Kernel::kShared,
-      Kernel{{call.rule}, call.omega(), tokens, sizes.jobs, sizes.features, call.tokens_each(tokens.length), parts});
-  const Floats totals(sizes.jobs * (D + 1));
-  if (call.has_base()) {
-    launch_rows(sizes.jobs * (D + 1), tokens.padded, Totals{tokens.padded, D, tokens.yt, tokens.last, totals});
-  }
-  launch_threads(sizes.jobs * sizes.features * (D + 1),
-                 FinishSums{sizes.features, D, sizes.jobs, splits, stride, call.eps, call.constant, parts,
-                            call.has_base() ? static_cast<float*>(totals) : nullptr, sums});
+  const Splits splits(call, tokens.length);
+  const Floats parts(splits.count * sizes.jobs * sizes.features * (D + 1));
+  const Floats room(splits.count * sizes.jobs * (D + 1));
+  float* const totals = call.has_base() ? static_cast<float*>(room) : nullptr;
+  launch_blocks<Kernel::kThreads>(
+      splits.count * splits.blocks, Kernel::kShared,
+      Kernel{phi, call.omega(), tokens, sizes.jobs, sizes.features, splits.tokens_each, parts, totals});
+  to.finish(call, splits.count, parts, totals, sums, stride);
 }
 
 template <int D, Form form>
-void outputs_of_tokens(const Call& call, const Side& side, const ReadSums& sums, float* denominators,
-                       const Tensor& to) {
-  using Kernel = OutputsOfTokens<D, form>;
-  launch_blocks<kThreads>(side.blocks(call), Kernel::kShared,
-                          Kernel{{call.rule},
-                                 call.omega(),
-                                 side.view(),
-                                 sums.view(),
-                                 side.mask(),
-                                 static_cast<float>(call.spec.denominator_eps),
-                                 denominators,
-                                 StoredTokens(to)});
-}
-
-template <int D, Form form>
-void gradient_of_tokens(const Call& call, const Side& side, const ReadSums& sums, const Tensor& to) {
-  using Kernel = GradientOfTokens<D, form>;
-  launch_blocks<kThreads>(side.blocks(call), Kernel::kShared,
-                          Kernel{{call.rule},
-                                 call.omega(),
-                                 side.view(),
-                                 sums.view(),
-                                 side.mask(),
-                                 static_cast<float>(call.spec.scale),
-                                 StoredTokens(to)});
-}
-
-template <int D, Form form>
-void gradient_of_omega(const Call& call, const Side& side, const ReadSums& sums, float* parts) {
+void gradient_of_omega(const Call& call, const Phi<form>& phi, const TokenRows& tokens, const PackedSums& sums,
+                       float* parts) {
   using Kernel = GradientOfOmega<D, form>;
-  const TokenSide tokens = side.view();
-  launch_blocks<kThreads>(
-      call.splits(tokens.length) * call.sizes.jobs * (call.packed_frequencies / kTile), Kernel::kShared,
-      Kernel{{call.rule}, call.omega(), tokens, sums.view(), call.sizes.jobs, call.tokens_each(tokens.length), parts});
+  const Splits splits(call, tokens.length);
+  launch_blocks<Kernel::kThreads>(splits.count * splits.blocks, Kernel::kShared,
+                                  Kernel{phi, call.omega(), tokens, sums, call.sizes.jobs, splits.tokens_each, parts});
+}
+
+template <int D, Form form>
+void attend(const Call& call, const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& mask,
+            const KernelAttentionResult& to) {
+  const KernelAttentionSpec& spec = call.spec;
+  const Phi<form> phi{call.rule, static_cast<float>(spec.scale)};
+  auto* const state = to.state.data<float>();
+  float* const shift = state + call.sizes.features * (D + 1);
+  ReadSums<D> sums(call);
+  {
+    using Kernel = KeyExponents<D, form>;
+    const Side keys(call, K, V, mask, false);
+    const Floats largest(keys.blocks(call));
+    launch_blocks<Kernel::kThreads>(keys.blocks(call), Kernel::kShared,
+                                    Kernel{phi, call.omega(), keys.view(), largest});
+    if (call.rule.shifts) {
+      const int64_t each = keys.view().padded / kBlockRows;
+      launch_rows(call.sizes.jobs, each, KeyShift{each, largest, call.state_stride, shift});
+    }
+    sum_over_tokens<D, form>(call, phi, keys.shifted_by(call, shift), state, call.state_stride, sums);
+  }
+  using Kernel = OutputsOfQueries<D, form>;
+  const Side queries(call, Q, Q, {}, false);
+  launch_blocks<Kernel::kThreads>(
+      queries.blocks(call), Kernel::kShared,
+      Kernel{phi, call.omega(), queries.view(), sums.view(), static_cast<float>(spec.denominator_eps),
+             spec.renormalise ? to.denominator.data<float>() : nullptr, output(to.O)});
+}
+
+template <int D, Form form>
+void attend_backward(const Call& call, const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
+                     const Tensor& mask, const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
+  const KernelAttentionSpec& spec = call.spec;
+  const AttentionSizes& sizes = call.sizes;
+  const Phi<form> phi{call.rule, static_cast<float>(spec.scale)};
+  auto* const state = forward.state.data<float>();
+  const int64_t stride = sizes.features * (D + 1);
+  const bool wants_omega = to.dOmega.defined();
+  const Splits of_queries(call, sizes.queries);
+  const int64_t splits = of_queries.count + Splits(call, sizes.keys).count;
+  const int64_t omega_size = sizes.frequencies * sizes.dim;
+  const Floats parts(wants_omega ? splits * sizes.jobs * omega_size : 1);
+  const Floats dS(call.has_base() ? sizes.jobs * stride : 1);
+  ReadSums<D> gradients(call);
+  {
+    using Kernel = GradientsOfTokens<D, form, false>;
+    const Side queries(call, Q, dO, {}, true);
+    const Tensor O = spec.renormalise ? whole(forward.O) : Tensor();
+    ReadSums<D> sums(call);
+    sums.read(state, call.state_stride);
+    launch_blocks<Kernel::kThreads>(
+        queries.blocks(call), Kernel::kShared,
+        Kernel{phi, call.omega(), queries.view(), sums.view(),
+               spec.renormalise ? forward.denominator.data<float>() : nullptr,
+               O.defined() ? Tokens<const bfloat16>(O) : queries.view().x, output(to.dQ), output(to.dQ)});
+    if (wants_omega) gradient_of_omega<D, form>(call, phi, queries.view(), sums.view(), parts);
+    sum_over_tokens<D, form>(call, phi, queries.view(), call.has_base() ? static_cast<float*>(dS) : nullptr, stride,
+                             gradients);
+  }
+  using Kernel = GradientsOfTokens<D, form, true>;
+  const Side keys(call, K, V, mask, false);
+  const TokenRows shifted = keys.shifted_by(call, state + stride);
+  launch_blocks<Kernel::kThreads>(
+      keys.blocks(call), Kernel::kShared,
+      Kernel{phi, call.omega(), shifted, gradients.view(), nullptr, shifted.x, output(to.dK), output(to.dV)});
+  if (!wants_omega) return;
+  gradient_of_omega<D, form>(call, phi, keys.view(), gradients.view(),
+                             parts + of_queries.count * sizes.jobs * omega_size);
+  launch_threads(to.dOmega.size(), FinishOmega{omega_size, sizes.batch, sizes.heads, splits, to.dOmega.size(0) == 1,
+                                               parts, to.dOmega.data<float>()});
 }
 
 }  // namespace
@@ -187,18 +259,9 @@ bool kernel_attends_in_bf16(const KernelAttentionSpec& spec, const Tensor& Q, co
 void kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
                            const Tensor& Omega, const Tensor& keys, const KernelAttentionResult& to) {
   const Call call(spec, Q, K, V, Omega);
-  auto* const state = to.state.data<float>();
   with_case(Q.size(3), spec.map.kind,
             [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
-              {
-                Side side(call, K, keys, state + call.sizes.features * (D + 1), false);
-                side.add_transposed_values(V, keys);
-                sum_over_tokens<D, form>(call, side, state, call.state_stride);
-              }
-              const ReadSums sums(call, state, call.state_stride);
-              const Side side(call, Q, {}, nullptr, false);
-              outputs_of_tokens<D, form>(call, side, sums, spec.renormalise ? to.denominator.data<float>() : nullptr,
-                                         to.O);
+              attend<D, form>(call, Q, K, V, keys, to);
             });
 }
 
@@ -206,40 +269,10 @@ void kernel_attention_backward_bf16(const KernelAttentionSpec& spec, const Tenso
                                     const Tensor& V, const Tensor& Omega, const Tensor& keys,
                                     const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
   const Call call(spec, Q, K, V, Omega);
-  const AttentionSizes& sizes = call.sizes;
-  auto* const state = forward.state.data<float>();
-  const int64_t stride = sizes.features * (sizes.dim + 1);
-  const Floats dS(sizes.jobs * stride);
-  const int64_t query_splits = call.splits(sizes.queries);
-  const int64_t splits = query_splits + call.splits(sizes.keys);
-  const int64_t omega_size = sizes.frequencies * sizes.dim;
-  const Floats parts(to.dOmega.defined() ? splits * sizes.jobs * omega_size : 1);
   with_case(Q.size(3), spec.map.kind,
             [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
-              {
-                const float* denominators = spec.renormalise ? forward.denominator.data<float>() : nullptr;
-                Side side(call, Q, {}, nullptr, true);
-                side.add_values(dO, {}, denominators);
-                side.add_transposed_values(dO, {}, denominators);
-                if (to.dOmega.defined()) side.add_transposed(call, Q, {});
-                side.set_last(call, forward.O);
-                const ReadSums sums(call, state, call.state_stride);
-                sum_over_tokens<D, form>(call, side, dS, stride);
-                gradient_of_tokens<D, form>(call, side, sums, to.dQ);
-                if (to.dOmega.defined()) gradient_of_omega<D, form>(call, side, sums, parts);
-              }
-              Side side(call, K, keys, state + stride, true);
-              side.add_values(V, keys);
-              if (to.dOmega.defined()) side.add_transposed(call, K, keys);
-              const ReadSums sums(call, dS, stride);
-              outputs_of_tokens<D, form>(call, side, sums, nullptr, to.dV);
-              gradient_of_tokens<D, form>(call, side, sums, to.dK);
-              if (to.dOmega.defined())
-                gradient_of_omega<D, form>(call, side, sums, parts + query_splits * sizes.jobs * omega_size);
+              attend_backward<D, form>(call, dO, Q, K, V, keys, forward, to);
             });
-  if (!to.dOmega.defined()) return;
-  launch_threads(to.dOmega.size(), FinishOmega{omega_size, sizes.batch, sizes.heads, splits, to.dOmega.size(0) == 1,
-                                               parts, to.dOmega.data<float>()});
 }
 
 }  // namespace bochner::cuda

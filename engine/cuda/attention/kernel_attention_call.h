@@ -60,16 +60,6 @@ class KernelAttentionCall {
   PackedFrequencies omega() const {
     return {sizes.heads, sizes.frequencies, packed_frequencies, heads_of_omega_ == 1, rows_, columns_};
   }
-  int64_t splits(int64_t length) const {
-    const int64_t tiles = ceil_div(length, kTile);
-    const int64_t blocks = sizes.jobs * packed_frequencies / kTile;
-    return std::clamp<int64_t>(kBlocks / blocks, 1, std::max<int64_t>(tiles, 1));
-  }
-  /// Tokens of a split, in whole tiles.
-  int64_t tokens_each(int64_t length) const {
-    const int64_t tiles = ceil_div(length, kTile);
-    return ceil_div(tiles, splits(length)) * kTile;
-  }
   bool has_base() const { return eps != 0 || constant != 0; }
   /// Features of a frequency.
   int parts() const { return static_cast<int>((sizes.features - (constant != 0 ? 1 : 0)) / sizes.frequencies); }

@@ -23,27 +23,6 @@ struct PackOmega {
   }
 };
 
-/// Sums (jobs, F, D + 1), jobs `stride` apart, in both layouts and z apart; a thread for each element of z.
-struct PackSums {
-  int64_t count, padded, dim, stride;
-  int parts;
-  const float* sums;
-  bfloat16 *rows, *columns;
-  float* z;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t m = i % padded;
-    const int64_t part = i / padded % parts;
-    const int64_t job = i / padded / parts;
-    const float* from = sums + job * stride + (part * count + m) * (dim + 1);
-    for (int64_t e = 0; e < dim; ++e) {
-      const bfloat16 value(m < count ? from[e] : 0.0f);
-      rows[i * dim + e] = value;
-      columns[((job * parts + part) * dim + e) * padded + m] = value;
-    }
-    z[i] = m < count ? from[dim] : 0.0f;
-  }
-};
-
 /// c |x|^2 of packed tokens; a team for each.
 struct TokenNorms {
   int64_t dim;
@@ -59,56 +38,6 @@ struct TokenNorms {
     }
     squares = team.sum(squares);
     if (team.rank() == 0) norms[team.index()] = factor * squares;
-  }
-};
-
-/// The largest exponent of real keys; a team for each job.
-struct KeyShift {
-  int64_t heads, length, padded;
-  bool exponential;
-  KeyMask mask;
-  const float *norms, *tops;
-  int64_t stride;  ///< between the shifts of two jobs
-  float* shift;
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    float largest = no_exponent<float>();
-    for (int64_t i = team.rank(); i < length; i += team.size()) {
-      if (!mask.real(team.index() / heads, i)) continue;
-      const int64_t at = team.index() * padded + i;
-      const float exponent = exponential ? tops[at] - norms[at] : norms[at];
-      largest = exponent > largest ? exponent : largest;
-    }
-    largest = team.max(largest);
-    if (team.rank() == 0) shift[team.index() * stride] = largest;
-  }
-};
-
-/// `less`, `weight` and, for keys, `last` of TokenSide.
-struct TokenScales {
-  FeatureRule<float> rule;
-  int64_t heads, length, padded;
-  bool keys;
-  KeyMask mask;
-  const float *norms, *tops;
-  const float* shift;  ///< of keys, (jobs), shift_stride apart
-  int64_t shift_stride;
-  float *less, *weight, *last;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t job = i / padded;
-    const bool there = i % padded < length && mask.real(job / heads, i % padded);
-    const float held = keys && rule.shifts ? shift[job * shift_stride] : 0.0f;
-    float off = 0;
-    float by = there ? 1.0f : 0.0f;
-    if (rule.exponential()) {
-      off = keys || !rule.shifts ? norms[i] + held : tops[i];
-      off = there ? kLog2E * off : std::numeric_limits<float>::infinity();
-    } else if (rule.exponent && there) {
-      by = keys || !rule.shifts ? math::exp(norms[i] - held) : 1.0f;
-    }
-    less[i] = off;
-    weight[i] = by;
-    if (keys) last[i] = there ? 1.0f : 0.0f;
   }
 };
 
@@ -133,54 +62,105 @@ struct GradientOfDenominators {
   }
 };
 
-/// totals (jobs, D + 1) = sum_i y'_i; a team for each.
-struct Totals {
-  int64_t padded, dim;
-  const bfloat16* yt;
-  const float* last;
-  float* totals;
+/// The largest exponent of real keys, from those of `blocks` blocks; a team for each job.
+struct KeyShift {
+  int64_t blocks;
+  const float* largest;  ///< (jobs, blocks)
+  int64_t stride;        ///< between the shifts of two jobs
+  float* shift;
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t job = team.index() / (dim + 1);
-    const int64_t column = team.index() % (dim + 1);
-    float sum = 0;
-    for (int64_t i = team.rank(); i < padded; i += team.size()) {
-      sum += column < dim ? static_cast<float>(yt[(job * dim + column) * padded + i]) : last[job * padded + i];
+    float most = no_exponent<float>();
+    for (int64_t i = team.rank(); i < blocks; i += team.size()) {
+      const float next = largest[team.index() * blocks + i];
+      most = next > most ? next : most;
     }
-    sum = team.sum(sum);
-    if (team.rank() == 0) totals[team.index()] = sum;
+    most = team.max(most);
+    if (team.rank() == 0) shift[team.index() * stride] = most;
   }
 };
 
-/// S' from its splits, with the parts of eps and the constant; jobs of `sums` are `stride` apart.
+/// S' from its parts, (splits, jobs, F, D + 1), with what eps and the constant add, and packed: rows in bf16 and z,
+/// where rows beyond the last frequency are not written. Jobs of parts are `from_stride` apart. A block for 16
+/// features.
+template <int D>
 struct FinishSums {
-  int64_t features, dim, jobs, splits, stride;
+  static constexpr int kThreads = 256;
+  static constexpr int kFeatures = 16;
+  int64_t features, frequencies, padded, jobs, splits;
+  int parts_each;  ///< features of a frequency
+  int64_t from_stride, stride;
   float eps, constant;
-  const float *parts, *totals;  ///< totals: null if both are 0
-  float* sums;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t size = features * (dim + 1);
-    const int64_t job = i / size;
-    const float total = totals == nullptr ? 0.0f : totals[job * (dim + 1) + i % (dim + 1)];
-    const bool is_constant = constant != 0 && i % size / (dim + 1) == features - 1;
-    float sum = 0;
-    for (int64_t split = 0; split < splits && !is_constant; ++split) sum += parts[split * jobs * size + i];
-    sums[job * stride + i % size] = is_constant ? constant * total : sum + eps * total;
+  const float *parts, *totals;  ///< totals (splits, jobs, D + 1), null if both are 0
+  float* sums;                  ///< jobs `stride` apart, or null
+  bfloat16* rows;
+  float* z;
+
+  int64_t blocks() const { return jobs * ceil_div(features, int64_t{kFeatures}); }
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t blocks_each = ceil_div(features, int64_t{kFeatures});
+    const int64_t job = team.index() / blocks_each;
+    const int first = static_cast<int>(team.index() % blocks_each) * kFeatures;
+    const int last = static_cast<int>(features);
+    for (int i = team.rank(); i < kFeatures * (D + 1); i += team.size()) {
+      const int feature = first + i / (D + 1);
+      const int column = i % (D + 1);
+      if (feature >= last) break;
+      const bool is_constant = constant != 0 && feature == last - 1;
+      float sum = 0;
+      if (!is_constant) {
+        const float* from = parts + job * from_stride + feature * (D + 1) + column;
+#pragma unroll 4
+        for (int64_t split = 0; split < splits; ++split) sum += from[split * jobs * from_stride];
+      }
+      if (totals != nullptr) {
+        float total = 0;
+#pragma unroll 4
+        for (int64_t split = 0; split < splits; ++split) total += totals[(split * jobs + job) * (D + 1) + column];
+        sum = is_constant ? constant * total : sum + eps * total;
+      }
+      if (sums != nullptr) sums[job * stride + feature * (D + 1) + column] = sum;
+      const int part = feature / static_cast<int>(frequencies);
+      if (part >= parts_each) continue;  // the constant
+      const int64_t row = (job * parts_each + part) * padded + feature - part * frequencies;
+      if (column == D) {
+        z[row] = sum;
+      } else {
+        rows[row * D + column] = bfloat16(sum);
+      }
+    }
   }
 };
 
-/// base (jobs, D + 1) of PackedSums.
+/// base (jobs, D + 1) of PackedSums; a block for each job.
+template <int D>
 struct Base {
-  int64_t features, dim, stride;
+  static constexpr int kThreads = 512;
+  static constexpr int kSlices = 16;
+  static constexpr size_t kShared = sizeof(float) * kSlices * (D + 1);
+  int64_t features, stride;
   float eps, constant;
   const float* sums;
   float* base;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const float* from = sums + i / (dim + 1) * stride + i % (dim + 1);
-    const int64_t count = constant != 0 ? features - 1 : features;
-    float sum = 0;
-    for (int64_t f = 0; f < count; ++f) sum += from[f * (dim + 1)];
-    base[i] = eps * sum + (constant != 0 ? constant * from[count * (dim + 1)] : 0.0f);
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const float* from = sums + team.index() * stride;
+    const int count = static_cast<int>(features) - (constant != 0 ? 1 : 0);
+    auto* slices = team.template shared<float>();
+    for (int i = team.rank(); i < kSlices * (D + 1); i += team.size()) {
+      const int column = i % (D + 1);
+      float sum = 0;
+#pragma unroll 8
+      for (int f = i / (D + 1); f < count; f += kSlices) sum += from[f * (D + 1) + column];
+      slices[i] = sum;
+    }
+    team.sync();
+    for (int i = team.rank(); i <= D; i += team.size()) {
+      float sum = 0;
+      for (int slice = 0; slice < kSlices; ++slice) sum += slices[slice * (D + 1) + i];
+      base[team.index() * (D + 1) + i] = eps * sum + (constant != 0 ? constant * from[count * (D + 1) + i] : 0.0f);
+    }
   }
 };
 

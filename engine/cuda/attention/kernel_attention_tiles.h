@@ -35,19 +35,22 @@ template <Form form>
 struct Phi {
   static constexpr int kParts = form == Form::hyperbolic || form == Form::trigonometric ? 2 : 1;
   FeatureRule<float> rule;
+  float scale = 1;  ///< of tokens that are not packed
 
+  /// u = scale * projection
   template <int part>
-  BOCHNER_DEVICE FeatureValue at(float u, float less, float weight) const {
+  BOCHNER_DEVICE FeatureValue at(float projection, float less, float weight) const {
     if constexpr (form == Form::positive || form == Form::hyperbolic) {
       const float sign = part == 0 ? 1.0f : -1.0f;
-      const float value = fast_exp2(sign * kLog2E * u - less);
+      const float value = fast_exp2(sign * kLog2E * scale * projection - less);
       return {value, sign * value};
     } else if constexpr (form == Form::trigonometric) {
       float sine = 0;
       float cosine = 0;
-      fast_sincos(u, sine, cosine);
+      fast_sincos(scale * projection, sine, cosine);
       return part == 0 ? FeatureValue{weight * cosine, -weight * sine} : FeatureValue{weight * sine, weight * cosine};
     } else {
+      const float u = scale * projection;
       return {weight * rule.value(u), weight * rule.slope(u)};
     }
   }
@@ -265,103 +268,6 @@ struct TokenTops {
       top[s].each([&](int row, float& value) {
         if (RowValues::first()) tops[job * tokens.padded + first + 16 * warp_of(team, s) + row] = value;
       });
-    }
-  }
-};
-
-/// Sums over the tokens of a split: (splits, jobs, F, D + 1); a block for 64 frequencies.
-template <int D, Form form>
-struct SumsOverTokens {
-  static constexpr int kParts = Phi<form>::kParts;
-  static constexpr size_t kShared = sizeof(bfloat16) * (kTile * (D + kGap) + D * (kTile + kGap)) + TileScales::kBytes;
-  Phi<form> phi;
-  PackedFrequencies omega;
-  TokenSide tokens;
-  int64_t jobs, features, tokens_each;  ///< tokens_each: of a split
-  float* parts;
-
-  struct Rows {
-    Left<D / 16> omega;
-    Sum<D / 8> sum[kParts];
-    RowValues z[kParts];
-  };
-
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t tiles = omega.padded / kTile;
-    const int64_t m = team.index() % tiles * kTile;
-    const int64_t job = team.index() / tiles % jobs;
-    const int64_t split = team.index() / tiles / jobs;
-    auto* tile_x = team.template shared<bfloat16>();
-    bfloat16* tile_yt = tile_x + kTile * (D + kGap);
-    const TileScales scales(reinterpret_cast<float*>(tile_yt + D * (kTile + kGap)));
-    Rows rows[kTokenShare];
-    for (int s = 0; s < kTokenShare; ++s) {
-      rows[s].omega.load(omega.rows + (omega.place(job) + m + 16 * warp_of(team, s)) * D, D);
-      each_part<kParts>([&](auto part) {
-        rows[s].sum[part()].clear();
-        rows[s].z[part()] = RowValues::filled(0);
-      });
-    }
-    const int64_t end = (split + 1) * tokens_each < tokens.length ? (split + 1) * tokens_each : tokens.length;
-    for (int64_t token = split * tokens_each; token < end; token += kTile) {
-      const int64_t at = job * tokens.padded + token;
-      team.sync();
-      load_rows<D>(team, tokens.x + at * D, tile_x);
-      load_columns<D>(team, tokens.yt + job * D * tokens.padded + token, tokens.padded, tile_yt);
-      scales.load(team, tokens, at);
-      team.sync();
-      for (int s = 0; s < kTokenShare; ++s) {
-        Rows& own = rows[s];
-        auto u = product<kTile / 8>(own.omega, tile_x, D + kGap);
-        each_part<kParts>([&](auto part) {
-          Sum<kTile / 8> f = u;
-          f.each([&](int, int column, float& value) {
-            value = round_to_bf16(phi.template at<part()>(value, scales.less[column], scales.weight[column]).value);
-          });
-          multiply(own.sum[part()], Left<kTile / 16>::of(f), tile_yt, kTile + kGap);
-          f.each([&](int, int column, float& value) { value *= scales.last[column]; });
-          own.z[part()] = RowValues::of(own.z[part()], f.rows(Plus{}), Plus{});
-        });
-      }
-    }
-    for (int s = 0; s < kTokenShare; ++s) {
-      const int64_t own = m + 16 * warp_of(team, s);
-      each_part<kParts>([&](auto part) {
-        write_sums<D>(rows[s].sum[part()], rows[s].z[part()], own, omega.count,
-                      parts + ((split * jobs + job) * features + part() * omega.count) * (D + 1));
-      });
-    }
-  }
-};
-
-/// O and the denominators of queries, or dV of keys; a block for 64 tokens of a head.
-template <int D, Form form>
-struct OutputsOfTokens {
-  static constexpr int kParts = Phi<form>::kParts;
-  static constexpr size_t kShared = kOutputTiles<D, kParts>;
-  Phi<form> phi;
-  PackedFrequencies omega;
-  TokenSide tokens;
-  PackedSums sums;
-  KeyMask mask;
-  float eps;            ///< of the denominators
-  float* denominators;  ///< (jobs, length), or null: the outputs are not divided
-  StoredTokens to;
-
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t job = team.index() / (tokens.padded / kTile);
-    const int64_t first = team.index() % (tokens.padded / kTile) * kTile;
-    RunningOutputs<D> rows[kTokenShare];
-    for (int s = 0; s < kTokenShare; ++s) rows[s].load(tokens, job * tokens.padded + first + 16 * warp_of(team, s));
-    add_outputs<D>(
-        team, phi, omega, job, sums, job, [](float value) { return value; }, team.template shared<bfloat16>(), rows);
-    const float* base = sums.base == nullptr ? nullptr : sums.base + job * (D + 1);
-    for (int s = 0; s < kTokenShare; ++s) {
-      rows[s].denominator.each([&](int, float& value) { value += eps + (base == nullptr ? 0.0f : base[D]); });
-      if (base != nullptr) rows[s].o.each([&](int, int column, float& value) { value += base[column]; });
-      OutputRows<D>{omega.heads, tokens, mask, denominators, to}.write(job, first + 16 * warp_of(team, s), rows[s]);
     }
   }
 };

@@ -1,0 +1,225 @@
+// What the kernels of bidirectional kernel attention on tensor cores share: tokens read in place, frequencies that
+// stream through shared memory, exponents of tokens, and rows of outputs. A block has 128 tokens, or 128 frequencies,
+// and a warp R groups of 16 of them, which share what the warp reads from shared memory: two where registers allow it.
+#pragma once
+
+#include "engine/cuda/attention/kernel_attention_tiles.h"
+#include "engine/cuda/parts/warp_matrix.h"
+
+namespace bochner::cuda {
+
+constexpr int kBlockRows = 128;  // tokens, or frequencies, of a block
+constexpr int kStep = 16;        // frequencies, or tokens, between which a warp turns from one product to the next
+
+/// The warps of a block in which each has R groups of 16 rows.
+template <int R>
+inline constexpr int kWarpsOf = kBlockRows / (16 * R);
+
+/// The tokens of one side, (batch, heads, length, D), with numbers for each, (jobs, padded): jobs are b * heads + h.
+struct TokenRows {
+  int64_t heads, length, padded;
+  Tokens<const bfloat16> x, y;  ///< y: values, or gradients of outputs
+  KeyMask mask;
+  float* less;           ///< subtracted from exponents, in units of log 2; infinite for tokens that are not real
+  float *factor, *last;  ///< of queries: what y' is multiplied by, and its last element; null for 1
+  const float* shift;    ///< of keys, `shift_stride` apart: not yet part of `less`; or null
+  int64_t shift_stride;
+
+  BOCHNER_DEVICE bool real(int64_t b, int64_t token) const { return token < length && mask.real(b, token); }
+  BOCHNER_DEVICE float held(int64_t job) const { return shift == nullptr ? 0.0f : shift[job * shift_stride]; }
+};
+
+/// Outputs, or gradients of tokens.
+struct OutputTokens {
+  StoredTokens to;
+  bool whole;  ///< bf16, each row aligned to 16 bytes
+};
+
+/// Frequencies and their sums, 64 at a time through two buffers in shared memory: one is read while the other is
+/// loaded.
+template <int D, int parts>
+struct FrequencyTiles {
+  static constexpr int kStride = D + kGap;
+  static constexpr int kElements = kTile * kStride;
+  static constexpr size_t kBuffer = sizeof(bfloat16) * (1 + parts) * kElements + sizeof(float) * parts * kTile;
+  static constexpr size_t kRows = sizeof(bfloat16) * kBlockRows * kStride;  // what store() takes
+  static constexpr size_t kShared = 2 * kBuffer > kRows ? 2 * kBuffer : kRows;
+
+  const PackedFrequencies& omega;
+  const PackedSums& sums;
+  int64_t job;
+  unsigned char* memory;
+
+  BOCHNER_DEVICE bfloat16* frequencies(int buffer) const {
+    return reinterpret_cast<bfloat16*>(memory + buffer * kBuffer);
+  }
+  BOCHNER_DEVICE bfloat16* rows(int buffer, int part) const { return frequencies(buffer) + (1 + part) * kElements; }
+  BOCHNER_DEVICE float* z(int buffer, int part) const {
+    return reinterpret_cast<float*>(frequencies(buffer) + (1 + parts) * kElements) + part * kTile;
+  }
+
+  template <bool with_sums, class Team>
+  BOCHNER_DEVICE void begin(const Team& team, int64_t m, int buffer) const {
+    const auto all = [](int) { return true; };
+    begin_rows<D>(team, omega.rows + (omega.place(job) + m) * D, D, kTile, frequencies(buffer), kStride, all);
+    if constexpr (with_sums) {
+      for (int part = 0; part < parts; ++part) {
+        const int64_t from = (job * parts + part) * omega.padded + m;
+        begin_rows<D>(team, sums.rows + from * D, D, kTile, rows(buffer, part), kStride, all);
+        begin_numbers(team, sums.z + from, kTile, z(buffer, part));
+      }
+    }
+  }
+  /// body(buffer) for each 64 frequencies in order.
+  template <bool with_sums, class Team, class Body>
+  BOCHNER_DEVICE void each(const Team& team, const Body& body) const {
+    team.sync();
+    begin<with_sums>(team, 0, 0);
+    int buffer = 0;
+    for (int64_t m = 0; m < omega.padded; m += kTile, buffer = 1 - buffer) {
+      wait_for_copies();
+      team.sync();
+      if (m + kTile < omega.padded) begin<with_sums>(team, m + kTile, 1 - buffer);
+      body(buffer);
+    }
+  }
+};
+
+/// A warp's tokens x and what is subtracted from their exponents, with the weights of features that are not
+/// exponentials.
+template <int D, int R>
+struct WeighedRows {
+  Left<D / 16> x[R];
+  RowValues less[R], weight[R], norm[R];
+};
+
+/// Which shift the exponents of tokens get.
+enum class Shift : uint8_t { none, held, largest };
+
+/// less = the largest u, or |u|, of each row.
+template <int D, Form form, int R, class Team, class Tiles, class Rows>
+BOCHNER_DEVICE void largest_of_rows(const Team& team, const Phi<form>& phi, const Tiles& tiles, Rows* rows) {
+  constexpr int kShare = kWarpShare<kWarpsOf<R>>;
+  for (int s = 0; s < kShare; ++s) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) rows[s].less[r] = RowValues::filled(no_exponent<float>());
+  }
+  tiles.template each<false>(team, [&](int buffer) {
+    const bfloat16* frequencies = tiles.frequencies(buffer);
+    for (int s = 0; s < kShare; ++s) {
+      for (int f = 0; f < kTile; f += 2 * kStep) {
+        Sum<2 * kStep / 8> u[R];
+#pragma unroll
+        for (int r = 0; r < R; ++r) u[r].clear();
+        multiply_rows(u, rows[s].x, frequencies + f * Tiles::kStride, Tiles::kStride);
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+          u[r].zip([&](Place at, float value) {
+            value *= phi.scale;
+            if constexpr (form == Form::hyperbolic) value = math::abs(value);
+            float& largest = rows[s].less[r].at(at);
+            largest = value > largest ? value : largest;
+          });
+        }
+      }
+    }
+  });
+  for (int s = 0; s < kShare; ++s) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) rows[s].less[r] = joined(rows[s].less[r], Larger{});
+  }
+}
+
+/// Loads x and finds `less`, without what a key's mask says.
+template <int D, Form form, int R, class Team, class Tiles, class Rows>
+BOCHNER_DEVICE void weigh_rows(const Team& team, const Phi<form>& phi, const TokenRows& tokens, Shift shift,
+                               int64_t job, int64_t first, const Tiles& tiles, Rows* rows) {
+  constexpr int kShare = kWarpShare<kWarpsOf<R>>;
+  const int64_t b = job / tokens.heads;
+  const bfloat16* x = tokens.x.head(b, job % tokens.heads);
+  for (int s = 0; s < kShare; ++s) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      rows[s].x[r] = load_left<D / 16>(x, tokens.x.stride, first + 16 * (R * warp_of(team, s) + r), tokens.length);
+      rows[s].norm[r] = RowValues::filled(0);
+      if (phi.rule.exponent) {
+        const float by = phi.rule.norm_factor * phi.scale * phi.scale;
+        rows[s].norm[r] = dots(rows[s].x[r], rows[s].x[r]);
+        rows[s].norm[r].each([&](int, float& value) { value *= by; });
+      }
+    }
+  }
+  if constexpr (form == Form::positive || form == Form::hyperbolic) {
+    const float held = shift == Shift::held ? tokens.held(job) : 0.0f;
+    if (shift == Shift::largest) {
+      largest_of_rows<D, form, R>(team, phi, tiles, rows);
+    } else {
+      for (int s = 0; s < kShare; ++s) {
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+          rows[s].less[r] = rows[s].norm[r];
+          rows[s].less[r].each([&](int, float& value) { value += held; });
+        }
+      }
+    }
+  } else {
+    const bool shifted = shift == Shift::largest || !phi.rule.exponent;  // to exp(0)
+    const float held = shift == Shift::held ? tokens.held(job) : 0.0f;
+    for (int s = 0; s < kShare; ++s) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        rows[s].less[r] = rows[s].norm[r];
+        rows[s].less[r].each([&](int, float& value) { value = shifted ? 0.0f : held - value; });
+      }
+    }
+  }
+  for (int s = 0; s < kShare; ++s) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const int64_t token = first + 16 * (R * warp_of(team, s) + r);
+      rows[s].less[r].each([&](int row, float& value) {
+        value = tokens.real(b, token + row) ? kLog2E * value : std::numeric_limits<float>::infinity();
+      });
+      rows[s].weight[r] = rows[s].less[r];
+      rows[s].weight[r].each([&](int, float& value) { value = fast_exp2(-value); });
+    }
+  }
+}
+
+/// Writes the 128 rows of a block, get(s, r) being those of a warp's group, to tokens first ... of a head. `memory`
+/// has room for Tiles::kRows bytes, and no thread reads it any more after a sync().
+template <int D, int R, class Team, class Get>
+BOCHNER_DEVICE void store(const Team& team, const OutputTokens& out, int64_t b, int64_t h, int64_t first,
+                          int64_t length, bfloat16* memory, const Get& get) {
+  constexpr int kShare = kWarpShare<kWarpsOf<R>>;
+  constexpr int kStride = D + kGap;
+  const StoredTokens::Head to = out.to.head(b, h);
+  if (!out.whole) {
+    for (int s = 0; s < kShare; ++s) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        const int64_t token = first + 16 * (R * warp_of(team, s) + r);
+        get(s, r).each([&](int row, int column, float& value) {
+          if (token + row < length) to.put(token + row, column, value);
+        });
+      }
+    }
+    return;
+  }
+  team.sync();
+  for (int s = 0; s < kShare; ++s) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) put_rows(get(s, r), memory + 16 * (R * warp_of(team, s) + r) * kStride, kStride);
+  }
+  team.sync();
+  auto* data = static_cast<bfloat16*>(to.data) + to.begin + first * to.stride;
+  for (int i = team.rank(); i < kBlockRows * (D / 8); i += team.size()) {
+    const int row = i / (D / 8);
+    const int column = i % (D / 8) * 8;
+    if (first + row < length)
+      *reinterpret_cast<Eight*>(data + row * to.stride + column) =
+          *reinterpret_cast<const Eight*>(memory + row * kStride + column);
+  }
+}
+
+}  // namespace bochner::cuda

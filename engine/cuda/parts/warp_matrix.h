@@ -1,0 +1,252 @@
+// More about the matrices of warp_tile.h, for warps with several groups of 16 rows, which read a factor in shared
+// memory once for all of them, by ldmatrix. Like there, only this file knows which lane has which element.
+//
+//   Left<4> x[2];  Sum<2> u[2];                      // two groups: 32 x 64 and 32 x 16
+//   multiply_rows(u, x, omega, stride);              // u += x omega^T, omega (16 x 64) in shared memory
+//   Left<1> f[2] = ...;
+//   multiply_columns(o, f, sums, stride);            // o (32 x 64) += f sums, sums (16 x 64) in shared memory
+#pragma once
+
+#include "engine/cuda/parts/warp_tile.h"
+
+namespace bochner::cuda {
+
+#if defined(__CUDACC__)
+
+/// Four 8 x 8 blocks, at the places of lanes 0 ... 7, 8 ... 15 and so on; each transposed or none.
+template <bool transposed>
+__device__ void load_blocks([[maybe_unused]] uint32_t (&v)[4], [[maybe_unused]] const bfloat16* row) {
+#if __CUDA_ARCH__ >= 800
+  const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  if constexpr (transposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(at));
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(at));
+  }
+#else
+  __trap();  // never chosen on such a card
+#endif
+}
+
+__device__ inline void multiply_block([[maybe_unused]] float (&c)[4], [[maybe_unused]] const uint32_t (&a)[4],
+                                      [[maybe_unused]] uint32_t low, [[maybe_unused]] uint32_t high) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+      "%2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(low), "r"(high));
+#endif
+}
+
+/// c += a b^T with b (8 N x 16 K) in shared memory, rows `stride` apart and aligned to 16.
+template <int R, int N, int K>
+__device__ void multiply_rows(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
+  static_assert(N % 2 == 0);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bfloat16* at = b + (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 8;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+      uint32_t v[4];
+      load_blocks<false>(v, at + 8 * n * stride + 16 * k);
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        multiply_block(c[r].v[n], a[r].v[k], v[0], v[1]);
+        multiply_block(c[r].v[n + 1], a[r].v[k], v[2], v[3]);
+      }
+    }
+  }
+}
+
+/// c += a b with b (16 K x 8 N) in shared memory, likewise.
+template <int R, int N, int K>
+__device__ void multiply_columns(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
+  static_assert(N % 2 == 0);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bfloat16* at = b + (lane / 8 % 2 * 8 + lane % 8) * stride + lane / 16 * 8;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+      uint32_t v[4];
+      load_blocks<true>(v, at + 16 * k * stride + 8 * n);
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        multiply_block(c[r].v[n], a[r].v[k], v[0], v[1]);
+        multiply_block(c[r].v[n + 1], a[r].v[k], v[2], v[3]);
+      }
+    }
+  }
+}
+
+/// Rows first ... first + 15 of x; those from `length` on repeat the last.
+template <int K>
+__device__ Left<K> load_left(const bfloat16* x, int64_t stride, int64_t first, int64_t length) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t low = first + lane / 4 < length ? first + lane / 4 : length - 1;
+  const int64_t high = first + lane / 4 + 8 < length ? first + lane / 4 + 8 : length - 1;
+  const bfloat16* upper = x + low * stride + lane % 4 * 2;
+  const bfloat16* lower = x + high * stride + lane % 4 * 2;
+  Left<K> result;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    result.v[k][0] = *reinterpret_cast<const uint32_t*>(upper + 16 * k);
+    result.v[k][1] = *reinterpret_cast<const uint32_t*>(lower + 16 * k);
+    result.v[k][2] = *reinterpret_cast<const uint32_t*>(upper + 16 * k + 8);
+    result.v[k][3] = *reinterpret_cast<const uint32_t*>(lower + 16 * k + 8);
+  }
+  return result;
+}
+
+/// The same numbers as f32.
+template <int K>
+__device__ Sum<2 * K> widened(const Left<K>& x) {
+  Sum<2 * K> result;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      result.v[2 * k + i / 2][i % 2 * 2] = __uint_as_float(x.v[k][i] << 16);
+      result.v[2 * k + i / 2][i % 2 * 2 + 1] = __uint_as_float(x.v[k][i] & 0xFFFF0000U);
+    }
+  }
+  return result;
+}
+
+/// x as the left factor of a product; x becomes the rounded numbers.
+template <int K>
+__device__ Left<K> rounded(Sum<2 * K>& x) {
+  const Left<K> result = Left<K>::of(x);
+  x = widened(result);
+  return result;
+}
+
+/// What the lanes have each gathered through RowValues::at, reduced by f.
+template <class F>
+__device__ RowValues joined(RowValues x, const F& f) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    x.v[r] = f(x.v[r], __shfl_xor_sync(0xFFFFFFFFU, x.v[r], 1));
+    x.v[r] = f(x.v[r], __shfl_xor_sync(0xFFFFFFFFU, x.v[r], 2));
+  }
+  return x;
+}
+
+/// x, rounded, as 16 rows of a tile.
+template <int N>
+__device__ void put_rows(const Sum<N>& x, bfloat16* tile, int stride) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  bfloat16* at = tile + lane / 4 * stride + lane % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    *reinterpret_cast<uint32_t*>(at + 8 * n) = packed(x.v[n][0], x.v[n][1]);
+    *reinterpret_cast<uint32_t*>(at + 8 * stride + 8 * n) = packed(x.v[n][2], x.v[n][3]);
+  }
+}
+
+#else
+
+template <int R, int N, int K>
+void multiply_rows(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
+  for (int r = 0; r < R; ++r) multiply(c[r], a[r], b, stride);
+}
+
+template <int R, int N, int K>
+void multiply_columns(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
+  for (int r = 0; r < R; ++r) {
+    for (int row = 0; row < 16; ++row) {
+      for (int k = 0; k < 16 * K; ++k) {
+        for (int n = 0; n < 8 * N; ++n) {
+          c[r].v[row][n] += a[r].v[row][k] * static_cast<float>(b[k * stride + n]);
+        }
+      }
+    }
+  }
+}
+
+template <int K>
+Left<K> load_left(const bfloat16* x, int64_t stride, int64_t first, int64_t length) {
+  Left<K> result;
+  for (int row = 0; row < 16; ++row) {
+    const bfloat16* from = x + (first + row < length ? first + row : length - 1) * stride;
+    for (int k = 0; k < 16 * K; ++k) result.v[row][k] = static_cast<float>(from[k]);
+  }
+  return result;
+}
+
+template <int K>
+Sum<2 * K> widened(const Left<K>& x) {
+  Sum<2 * K> result;
+  for (int row = 0; row < 16; ++row) {
+    for (int k = 0; k < 16 * K; ++k) result.v[row][k] = x.v[row][k];
+  }
+  return result;
+}
+
+template <int K>
+Left<K> rounded(Sum<2 * K>& x) {
+  const Left<K> result = Left<K>::of(x);
+  x = widened(result);
+  return result;
+}
+
+template <class F>
+RowValues joined(const RowValues& x, const F&) {
+  return x;
+}
+
+template <int N>
+void put_rows(const Sum<N>& x, bfloat16* tile, int stride) {
+  for (int row = 0; row < 16; ++row) {
+    for (int column = 0; column < 8 * N; ++column) tile[row * stride + column] = bfloat16(x.v[row][column]);
+  }
+}
+
+#endif
+
+/// a_i . b_i of each row.
+template <int K>
+BOCHNER_DEVICE RowValues dots(const Left<K>& a, const Left<K>& b) {
+  Sum<2 * K> x = widened(a);
+  Sum<2 * K> y = widened(b);
+  RowValues sum = RowValues::filled(0);
+  x.zip([&](Place at, float from, float by) { sum.at(at) += from * by; }, y);
+  return joined(sum, Plus{});
+}
+
+/// `rows` rows of D numbers, `stride` apart, into a tile with rows to_stride apart, zeros where not wanted(row): like
+/// begin_copy.
+template <int D, class Team, class Wanted>
+BOCHNER_DEVICE void begin_rows(const Team& team, const bfloat16* from, int64_t stride, int rows, bfloat16* to,
+                               int to_stride, const Wanted& wanted) {
+  constexpr int kEach = D / 8;
+  for (int i = team.rank(); i < rows * kEach; i += team.size()) {
+    const int row = i / kEach;
+    const int column = i % kEach * 8;
+    const bool there = wanted(row);
+    const bfloat16* source = from + (there ? row * stride : 0) + column;
+    bfloat16* target = to + row * to_stride + column;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(target))),
+        "l"(source), "r"(there ? 16 : 0)
+        : "memory");
+#else
+    *reinterpret_cast<Eight*>(target) = there ? *reinterpret_cast<const Eight*>(source) : Eight{};
+#endif
+  }
+}
+
+/// `count` numbers, a multiple of 4, both places aligned to 16: like begin_copy.
+template <class Team>
+BOCHNER_DEVICE void begin_numbers(const Team& team, const float* from, int count, float* to) {
+  begin_copy(team, reinterpret_cast<const bfloat16*>(from), 0, 1, 2 * count, reinterpret_cast<bfloat16*>(to), 0);
+}
+
+}  // namespace bochner::cuda
