@@ -9,6 +9,7 @@
 #include "engine/cuda/parts/column_sum.h"
 #include "engine/cuda/parts/packed.h"
 #include "engine/cuda/parts/scatter.h"
+#include "engine/cuda/parts/sort_words.h"
 #include "engine/ops/attention/kernel_attention.h"
 #include "engine/ops/attention/softmax_attention.h"
 #include "engine/ops/bias_activation.h"
@@ -106,14 +107,14 @@ TEST(CudaTilesBeyondTwoToThe31, RowsAreAddedUpByBin) {
   constexpr int64_t kWidth = 1024;
   const Sparse<float> source(kCount * kWidth);
   const Sparse<float> y(kBins * kWidth);
-  const Sparse<float> aside(kCount / cuda::kBinPiece * 2 * kWidth);
+  const Sparse<float> aside(kCount / cuda::kRunPiece * 2 * kWidth);
   const Sparse<uint64_t> entries(kCount);
   const Sparse<int64_t> start(kBins + 1);
   BOCHNER_NEEDS_SPARSE(source);
   BOCHNER_NEEDS_SPARSE(y);
   BOCHNER_NEEDS_SPARSE(entries);
   // The last piece: all of the last bin but one place of the bin before it.
-  const int64_t begin = kCount - cuda::kBinPiece;
+  const int64_t begin = kCount - cuda::kRunPiece;
   for (int64_t p = begin; p < kCount; ++p) {
     const int64_t bin = p == begin ? kBins - 2 : kBins - 1;
     entries[p] = static_cast<uint64_t>(bin) << 32 | static_cast<uint64_t>(p);
@@ -122,20 +123,23 @@ TEST(CudaTilesBeyondTwoToThe31, RowsAreAddedUpByBin) {
   start[kBins - 2] = begin;
   start[kBins - 1] = begin + 1;
   start[kBins] = kCount;
-  cuda::BinPlaces<float> places{};
-  places.sums = {1, kBins, kCount, kWidth, kWidth, 0, 1, 0, -1, nullptr, nullptr, "test"};
-  places.padded = kCount;
-  places.pieces = kCount / cuda::kBinPiece;
-  places.one_order = true;
-  places.entries = entries;
-  places.start = start;
-  places.source = source;
-  places.y = y;
-  places.aside = aside;
-  places.adds = true;
-  cuda::SumPieces<float>{places}(cuda::HostTeam(places.pieces - 1, nullptr));
+  using Part = cuda::Columns<float, 1>;
+  const int64_t pieces = kCount / cuda::kRunPiece;
+  const auto parts = [](float* from) { return reinterpret_cast<Part*>(from); };
+  const cuda::Runs<float, 1> runs{1,    kCount,  kBins, kWidth,        pieces,   32,
+                                  true, entries, start, parts(source), parts(y), parts(aside)};
+  const int64_t piece_threads = 2 * pieces * kWidth;
+  const int64_t bound = kBins * kWidth;
+  const cuda::SumRuns<float, 1> sum{runs,
+                                    piece_threads,
+                                    kBins,
+                                    false,
+                                    cuda::Quotient(kWidth, bound),
+                                    cuda::Quotient(2 * pieces, bound),
+                                    cuda::Quotient(kBins, bound)};
+  for (const int64_t row : {kBins - 2, kBins - 1}) sum(piece_threads + (row + 1) * kWidth - 1);
   EXPECT_EQ(y[(kBins - 1) * kWidth - 1], 1);
-  EXPECT_EQ(y[kBins * kWidth - 1], cuda::kBinPiece - 1);
+  EXPECT_EQ(y[kBins * kWidth - 1], cuda::kRunPiece - 1);
 }
 
 TEST(CudaTilesBeyondTwoToThe31, WordsAreSorted) {
