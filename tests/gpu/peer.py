@@ -101,23 +101,24 @@ def positive_attention(q, k, v, omega, scale, eps=1e-6):
     return (fq @ (fk.mT @ v)) / (fq @ fk.sum(-2).unsqueeze(-1))
 
 
-def attentions():
+def attentions(dtype=torch.bfloat16, lengths=(1024, 2048, 4096, 16384)):
     heads, dim = 16, 64
-    for length in (1024, 2048, 4096, 16384):
+    of, type_ = ("", "bf16") if dtype == torch.bfloat16 else (" f32", "f32")
+    for length in lengths:
         batch = max(1, 16384 // length)
-        make = lambda: torch.randn(batch, heads, length, dim, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        make = lambda: torch.randn(batch, heads, length, dim, device="cuda", dtype=dtype, requires_grad=True)
         q, k, v, g = make(), make(), make(), make().detach()
         attend = lambda: F.scaled_dot_product_attention(q, k, v, scale=1 / math.sqrt(dim))
         with torch.no_grad():
-            report(f"softmax attention {length} forward", "fused, bf16", attend)
-        report(f"softmax attention {length}", "fused, bf16", lambda: torch.autograd.grad(attend(), (q, k, v), g))
-        omega = torch.randn(256, dim, device="cuda", dtype=torch.bfloat16)
+            report(f"softmax attention {length} forward{of}", f"fused, {type_}", attend)
+        report(f"softmax attention {length}{of}", f"fused, {type_}", lambda: torch.autograd.grad(attend(), (q, k, v), g))
+        omega = torch.randn(256, dim, device="cuda", dtype=dtype)
         step = lambda f: torch.autograd.grad(f(q, k, v, omega, 0.35), (q, k, v), g)
-        case = f"kernel attention {length}"
-        report(case, "composed, eager, bf16", lambda: step(positive_attention))
+        case = f"kernel attention {length}{of}"
+        report(case, f"composed, eager, {type_}", lambda: step(positive_attention))
         compiled = torch.compile(positive_attention, dynamic=False)
-        report(case, "composed, compiled, bf16", lambda: step(compiled))
-        report(case, "fused softmax, bf16", lambda: torch.autograd.grad(attend(), (q, k, v), g))
+        report(case, f"composed, compiled, {type_}", lambda: step(compiled))
+        report(case, f"fused softmax, {type_}", lambda: torch.autograd.grad(attend(), (q, k, v), g))
 
 
 class Block(torch.nn.Module):
@@ -190,4 +191,5 @@ print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__versi
 copy_like()  # the quick ones first
 products()
 attentions()
+attentions(torch.float32, (4096,))
 training()
