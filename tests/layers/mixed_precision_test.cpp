@@ -170,7 +170,7 @@ TEST(MixedPrecision, LearnsAsInF32) {
   for (const Device device : devices()) {
     const std::vector<double> found = train(device);
     for (size_t i = 0; i < found.size(); ++i)
-      EXPECT_NEAR(found[i], expected[i], 5e-3) << "step " << i << " on " << device.str();
+      EXPECT_NEAR(found[i], expected[i], std::exp2(-7)) << "step " << i << " on " << device.str();
   }
 }
 
