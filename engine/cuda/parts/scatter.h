@@ -139,8 +139,10 @@ struct Runs {
     const auto mask = static_cast<uint32_t>((uint64_t{1} << shift) - 1);
     const Part* from = source + repeat * terms * groups + group;
     const uint64_t* first = sorted + begin;
-    return sum_of(static_cast<int>(end - begin),
-                  [&](int i) { return from[static_cast<int64_t>(static_cast<uint32_t>(first[i]) & mask) * groups]; });
+    return sum_of(static_cast<int>(end - begin), [&](int i) {
+      const uint64_t place = static_cast<uint32_t>(first[i]) & mask;
+      return from[place * static_cast<uint32_t>(groups)];
+    });
   }
 };
 
