@@ -87,7 +87,7 @@ struct QueryGradients {
     hide(p, tile.real >> from, of.a.causal, query, key);
     multiply_rows(ds, own.g, tile.v + from * Keys::kStride, Keys::kStride);
     if constexpr (drops) {
-      const float scale = of.a.drop.scale;
+      const float scale = of.a.drop_scale;
       each_with_bit(ds, kept, [scale](float& x, bool is_kept) { x = is_kept ? scale * x : 0.0f; });
     }
     Left<kColumns / 16> left[kStrips];
@@ -214,20 +214,22 @@ struct KeyGradients {
       p[s].each([&](int, int column, float& x) { x = of.probability(x, lse[column]); });
     }
     if constexpr (drops) {
-      // P's dropped elements have their sign set, since dS needs them, and dV does not.
-      const float scale = of.a.drop.scale;
-      each_with_bit(p, ds, kept, [scale](float& probability, float& x, bool is_kept) {
-        probability = is_kept ? probability : -probability;
-        x = is_kept ? scale * x : 0.0f;
+      const float scale = of.a.drop_scale;
+      each_with_bit(p, ds, kept, [&](int column, float& probability, float& x, bool is_kept) {
+        x = probability * ((is_kept ? scale * x : 0.0f) - less[column]);
+        probability = is_kept ? probability : 0.0f;
       });
+    } else {
+#pragma unroll
+      for (int s = 0; s < kStrips; ++s) {
+        ds[s].each([&](int, int column, float& x) { x -= less[column]; });
+        ds[s].with(p[s], [](float& x, float probability) { x *= probability; });
+      }
     }
     Left<kColumns / 16> left_p[kStrips];
     Left<kColumns / 16> left_ds[kStrips];
 #pragma unroll
     for (int s = 0; s < kStrips; ++s) {
-      ds[s].each([&](int, int column, float& x) { x -= less[column]; });
-      ds[s].with(p[s], [](float& x, float probability) { x *= drops && probability < 0 ? -probability : probability; });
-      if constexpr (drops) p[s].each([](int, int, float& x) { x = x < 0 ? 0.0f : x; });
       left_p[s] = Left<kColumns / 16>::of(p[s]);
       left_ds[s] = Left<kColumns / 16>::of(ds[s]);
     }
@@ -281,7 +283,7 @@ struct KeyGradients {
       for (int s = 0; s < kStrips; ++s) {
         const int own = key + kStripRows * warp_of(team, w) + 16 * s;
         RowValues of_key = RowValues::filled(factor);
-        RowValues of_value = RowValues::filled(drops ? a.drop.scale : 1.0f);
+        RowValues of_value = RowValues::filled(drops ? a.drop_scale : 1.0f);
         const auto hide = [&](int row, float& x) { x = real(own - key + row) ? x : 0.0f; };
         of_key.each(hide);
         of_value.each(hide);

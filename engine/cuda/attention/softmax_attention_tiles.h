@@ -68,6 +68,7 @@ struct PackMask {
 /// A head of an example.
 struct Job {
   int64_t index, b, h;
+  uint64_t half;  ///< that of dropout for its first query and key
   template <class T>
   BOCHNER_DEVICE auto of(const T& tokens) const {
     return tokens.head(b, h);
@@ -80,11 +81,14 @@ struct Attention {
   int queries, keys;
   float scale;  ///< of q . k in the scores, times log2 e; positive
   bool causal;
-  FactorReader<float>::Params drop;
+  KeptBits drop;
+  float drop_scale;
   const uint64_t* real;  ///< (batch, tiles of keys), or null
   Tokens<const bfloat16> q, k, v;
 
-  BOCHNER_DEVICE Job job(int64_t index) const { return {index, index / heads, index % heads}; }
+  BOCHNER_DEVICE Job job(int64_t index) const {
+    return {index, index / heads, index % heads, drop.threshold > 0 ? drop.half(index * queries * keys) : 0};
+  }
   BOCHNER_DEVICE RealKeys real_keys(const Job& job) const {
     return {real == nullptr ? nullptr : real + job.b * ceil_div(keys, kTile), keys};
   }
@@ -94,7 +98,7 @@ struct Attention {
   BOCHNER_DEVICE int visible(int first) const { return causal && first + kRows < keys ? first + kRows : keys; }
   /// Which of the 32 keys from `key` on dropout keeps for a query.
   BOCHNER_DEVICE uint32_t kept(const Job& job, int query, int key) const {
-    return kept_bits(drop, (job.index * queries + query) * keys + key);
+    return drop(job.half + static_cast<uint64_t>(int64_t{query} * keys + key));
   }
 };
 
@@ -311,7 +315,7 @@ struct Forward {
       }
     });
     // Dropout's scale is applied outside P, so that the elements kept are rounded as without dropout.
-    const float scale = drops ? a.drop.scale : 1.0f;
+    const float scale = drops ? a.drop_scale : 1.0f;
     const StoredTokens::Head to = job.of(O);
     for (int w = 0; w < kShare; ++w) {
 #pragma unroll

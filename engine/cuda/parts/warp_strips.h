@@ -224,7 +224,7 @@ __device__ void each_with_bit(Sum<4> (&x)[kStrips], const Words& words, const F&
     }
   }
 }
-/// f(element of x, of y, whether their bit is set): column j has word j, and row i its bit i.
+/// f(column, element of x, of y, whether their bit is set): column j has word j, and row i its bit i.
 template <class F>
 __device__ void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const Words& words, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -237,7 +237,7 @@ __device__ void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const 
       for (int s = 0; s < kStrips; ++s) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          f(x[s].v[n][2 * h + i], y[s].v[n][2 * h + i], (word >> (16 * s + 8 * h) & 1) != 0);
+          f(8 * n + lane % 4 * 2 + i, x[s].v[n][2 * h + i], y[s].v[n][2 * h + i], (word >> (16 * s + 8 * h) & 1) != 0);
         }
       }
     }
@@ -323,7 +323,7 @@ template <class F>
 void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const Words& words, const F& f) {
   for (int row = 0; row < kStripRows; ++row) {
     for (int j = 0; j < 32; ++j) {
-      f(x[row / 16].v[row % 16][j], y[row / 16].v[row % 16][j], (words.all[j] >> row & 1) != 0);
+      f(j, x[row / 16].v[row % 16][j], y[row / 16].v[row % 16][j], (words.all[j] >> row & 1) != 0);
     }
   }
 }
@@ -379,27 +379,53 @@ BOCHNER_DEVICE void begin_copy_floats(const Team& team, const float* from, int t
 #endif
 }
 
-/// Bit i: whether dropout keeps element first + i.
-BOCHNER_DEVICE inline uint32_t kept_bits(const FactorReader<float>::Params& drop, int64_t first) {
-  // Counted in halves of words; a block has eight.
-  const uint64_t begin = 2 * drop.place.now() + static_cast<uint64_t>(first);
-  const auto skipped = static_cast<uint32_t>(begin % 8);
-  const auto of_block = [&](uint64_t block) {
-    const PhiloxWords words = philox_at(drop.place.seed, begin / 8 + block);
-    uint32_t kept = 0;
-    const auto add = [&](uint32_t word, int at) {
-      kept |= static_cast<uint32_t>((word & 0xFFFFU) >= drop.threshold) << at;
-      kept |= static_cast<uint32_t>(word >> 16 >= drop.threshold) << (at + 1);
+/// Dropout's bits. The keys of all rounds are made by the host, as they are the same for all threads.
+struct KeptBits {
+  StreamPlace place;
+  uint32_t threshold;
+  uint32_t keys[2 * kPhiloxRounds];
+
+  explicit KeptBits(const Dropout& drop) : place(drop), threshold(drop.threshold), keys() {
+    for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
+      keys[2 * round] = static_cast<uint32_t>(place.seed) + round * kPhiloxWeyl0;
+      keys[2 * round + 1] = static_cast<uint32_t>(place.seed >> 32) + round * kPhiloxWeyl1;
+    }
+  }
+
+  /// philox_at(), of engine/philox.h.
+  BOCHNER_DEVICE PhiloxWords words(uint64_t block) const {
+    PhiloxWords x{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0};
+#pragma unroll
+    for (int round = 0; round < kPhiloxRounds; ++round) {
+      const uint64_t a = static_cast<uint64_t>(kPhiloxMultiplier0) * x.x;
+      const uint64_t b = static_cast<uint64_t>(kPhiloxMultiplier1) * x.z;
+      x = {static_cast<uint32_t>(b >> 32) ^ x.y ^ keys[2 * round], static_cast<uint32_t>(b),
+           static_cast<uint32_t>(a >> 32) ^ x.w ^ keys[2 * round + 1], static_cast<uint32_t>(a)};
+    }
+    return x;
+  }
+  /// Where an element's half word is in the stream.
+  BOCHNER_DEVICE uint64_t half(int64_t element) const { return 2 * place.now() + static_cast<uint64_t>(element); }
+  /// Bit i: whether the element of the half word begin + i is kept. A block has eight of them.
+  BOCHNER_DEVICE uint32_t operator()(uint64_t begin) const {
+    const auto skipped = static_cast<uint32_t>(begin % 8);
+    const auto of_block = [&](uint64_t block) {
+      const PhiloxWords drawn = words(begin / 8 + block);
+      uint32_t kept = 0;
+      const auto add = [&](uint32_t word, int at) {
+        kept |= static_cast<uint32_t>((word & 0xFFFFU) >= threshold) << at;
+        kept |= static_cast<uint32_t>(word >> 16 >= threshold) << (at + 1);
+      };
+      add(drawn.x, 0);
+      add(drawn.y, 2);
+      add(drawn.z, 4);
+      add(drawn.w, 6);
+      return static_cast<uint64_t>(kept);
     };
-    add(words.x, 0);
-    add(words.y, 2);
-    add(words.z, 4);
-    add(words.w, 6);
-    return static_cast<uint64_t>(kept);
-  };
-  uint64_t bits = of_block(0) | of_block(1) << 8 | of_block(2) << 16 | of_block(3) << 24;
-  if (skipped > 0) bits |= of_block(4) << 32;
-  return static_cast<uint32_t>(bits >> skipped);
-}
+    uint64_t bits = of_block(0) | of_block(1) << 8 | of_block(2) << 16 | of_block(3) << 24;
+    if (skipped > 0) bits |= of_block(4) << 32;
+    return static_cast<uint32_t>(bits >> skipped);
+  }
+};
 
 }  // namespace bochner::cuda
