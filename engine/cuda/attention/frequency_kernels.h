@@ -7,53 +7,69 @@
 namespace bochner::cuda {
 
 /// Tokens of a head, 64 at a time, through two buffers in shared memory.
-template <int D>
+template <int D, int threads>
 struct TokenTiles {
   static constexpr int kStride = D + kGap;
-  static constexpr size_t kRows = sizeof(bfloat16) * kTile * kStride;
-  static constexpr size_t kBuffer = 2 * kRows + sizeof(float) * 3 * kTile;
+  static constexpr int kElements = kTile * kStride;
+  static constexpr size_t kBuffer = sizeof(bfloat16) * 2 * kElements + sizeof(float) * 3 * kTile;
   static constexpr size_t kShared = 2 * kBuffer;
 
   const TokenRows& tokens;
-  int64_t job;
+  int64_t b;
+  const bfloat16 *rows_x, *rows_y;
+  int64_t at;  ///< of the job in arrays (jobs, padded)
   unsigned char* memory;
+
+  BOCHNER_DEVICE TokenTiles(const TokenRows& all, int64_t job, unsigned char* shared)
+      : tokens(all),
+        b(job / all.heads),
+        rows_x(all.x.head(b, job % all.heads)),
+        rows_y(all.y.head(b, job % all.heads)),
+        at(job * all.padded),
+        memory(shared) {}
 
   /// What the buffer holds of a token.
   struct Numbers {
     float *less, *factor, *last;
   };
   BOCHNER_DEVICE bfloat16* x(int buffer) const { return reinterpret_cast<bfloat16*>(memory + buffer * kBuffer); }
-  BOCHNER_DEVICE bfloat16* y(int buffer) const { return x(buffer) + kTile * kStride; }
+  BOCHNER_DEVICE bfloat16* y(int buffer) const { return x(buffer) + kElements; }
   BOCHNER_DEVICE Numbers numbers(int buffer) const {
-    auto* first = reinterpret_cast<float*>(y(buffer) + kTile * kStride);
+    auto* first = reinterpret_cast<float*>(y(buffer) + kElements);
     return {first, first + kTile, first + 2 * kTile};
   }
 
   template <class Team>
   BOCHNER_DEVICE void begin(const Team& team, int64_t token, int buffer) const {
-    const int64_t b = job / tokens.heads;
-    const int64_t h = job % tokens.heads;
-    const auto real = [&](int row) { return tokens.real(b, token + row); };
-    begin_rows<D>(team, tokens.x.head(b, h) + token * tokens.x.stride, tokens.x.stride, kTile, x(buffer), kStride,
-                  real);
-    begin_rows<D>(team, tokens.y.head(b, h) + token * tokens.y.stride, tokens.y.stride, kTile, y(buffer), kStride,
-                  real);
+    const bfloat16* from_x = rows_x + token * tokens.x.stride;
+    const bfloat16* from_y = rows_y + token * tokens.y.stride;
+    if (tokens.mask.data == nullptr && token + kTile <= tokens.length) {
+      begin_tile<D, kTile, threads>(team, from_x, tokens.x.stride, x(buffer), kStride);
+      begin_tile<D, kTile, threads>(team, from_y, tokens.y.stride, y(buffer), kStride);
+    } else {
+      spread_tile<D, kTile, threads>(team, [&](int row, int column) {
+        const bool there = tokens.real(b, token + row);
+        const int64_t source = there ? row : 0;
+        const int target = row * kStride + column;
+        begin_sixteen(from_x + source * tokens.x.stride + column, x(buffer) + target, there);
+        begin_sixteen(from_y + source * tokens.y.stride + column, y(buffer) + target, there);
+      });
+    }
     const Numbers to = numbers(buffer);
-    const int64_t at = job * tokens.padded + token;
-    begin_numbers(team, tokens.less + at, kTile, to.less);
+    begin_numbers<kTile, threads>(team, tokens.less + at + token, to.less);
     if (tokens.factor == nullptr) return;
-    begin_numbers(team, tokens.factor + at, kTile, to.factor);
-    begin_numbers(team, tokens.last + at, kTile, to.last);
+    begin_numbers<kTile, threads>(team, tokens.factor + at + token, to.factor);
+    begin_numbers<kTile, threads>(team, tokens.last + at + token, to.last);
   }
   /// body(buffer) for each 64 of the tokens from `first` to before `end`.
   template <class Team, class Body>
   BOCHNER_DEVICE void each(const Team& team, int64_t first, int64_t end, const Body& body) const {
     if (first >= end) return;
     if (tokens.factor == nullptr) {
-      for (int i = team.rank(); i < 2 * kTile; i += team.size()) {
+      spread<2 * kTile, threads>(team, [&](int i) {
         numbers(0).factor[i] = 1;  // and `last`, which follows
         numbers(1).factor[i] = 1;
-      }
+      });
     }
     begin(team, first, 0);
     int buffer = 0;
@@ -61,6 +77,7 @@ struct TokenTiles {
       wait_for_copies();
       team.sync();
       if (token + kTile < end) begin(team, token + kTile, 1 - buffer);
+      join_lanes();
       body(buffer);
     }
   }
@@ -90,9 +107,10 @@ struct SumsOverTokens {
   static constexpr int kGroups = kParts == 1 ? 2 : 1;
   static constexpr int kWarpsHere = kWarpsOf<kGroups>;
   static constexpr int kThreads = 32 * kWarpsHere;
+  static constexpr int kResident = kGroups == 2 ? 3 : 1;
   static constexpr int kShare = kWarpShare<kWarpsHere>;
   static constexpr int kTotals = 16;  ///< columns of the sums of y' that a warp finds
-  using Tiles = TokenTiles<D>;
+  using Tiles = TokenTiles<D, kThreads>;
   static constexpr size_t kShared = Tiles::kShared;
   Phi<form> phi;
   PackedFrequencies omega;
@@ -110,7 +128,7 @@ struct SumsOverTokens {
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const FrequencyBlock block(team, omega, tokens, jobs, tokens_each);
-    const Tiles tiles{tokens, block.job, team.template shared<unsigned char>()};
+    const Tiles tiles(tokens, block.job, team.template shared<unsigned char>());
     const float held = kLog2E * tokens.held(block.job);
     const bool adds_totals = totals != nullptr && block.m == 0;
     Rows rows[kShare];
@@ -137,10 +155,10 @@ struct SumsOverTokens {
       }
       if (!adds_totals) return;
       const auto numbers = tiles.numbers(buffer);
-      for (int i = team.rank(); i < kTile; i += team.size()) {
+      spread<kTile, kThreads>(team, [&](int i) {
         const bool real = tokens.factor != nullptr || numbers.less[i] < std::numeric_limits<float>::infinity();
         if (real) last += numbers.factor[i] * numbers.last[i];
-      }
+      });
     });
     for (int s = 0; s < kShare; ++s) {
 #pragma unroll
@@ -209,7 +227,7 @@ struct GradientOfOmega {
   static constexpr int kGroups = kParts == 1 ? 2 : 1;
   static constexpr int kThreads = 32 * kWarpsOf<kGroups>;
   static constexpr int kShare = kWarpShare<kWarpsOf<kGroups>>;
-  using Tiles = TokenTiles<D>;
+  using Tiles = TokenTiles<D, kThreads>;
   static constexpr size_t kShared = Tiles::kShared;
   Phi<form> phi;
   PackedFrequencies omega;
@@ -227,7 +245,7 @@ struct GradientOfOmega {
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const FrequencyBlock block(team, omega, tokens, jobs, tokens_each);
-    const Tiles tiles{tokens, block.job, team.template shared<unsigned char>()};
+    const Tiles tiles(tokens, block.job, team.template shared<unsigned char>());
     Rows rows[kShare];
     for (int s = 0; s < kShare; ++s) {
 #pragma unroll

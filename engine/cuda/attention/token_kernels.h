@@ -24,8 +24,9 @@ template <int D, Form form>
 struct KeyExponents {
   static constexpr int kGroups = 2;
   static constexpr int kThreads = 32 * kWarpsOf<kGroups>;
+  static constexpr int kResident = 4;
   static constexpr int kShare = kWarpShare<kWarpsOf<kGroups>>;
-  using Tiles = FrequencyTiles<D, 0>;
+  using Tiles = FrequencyTiles<D, 0, kThreads>;
   static constexpr size_t kShared = 2 * Tiles::kBuffer;
   Phi<form> phi;
   PackedFrequencies omega;
@@ -36,7 +37,7 @@ struct KeyExponents {
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const TokenBlock block(team, tokens);
     const PackedSums none{};
-    const Tiles tiles{omega, none, block.job, team.template shared<unsigned char>()};
+    const Tiles tiles(omega, none, block.job, team.template shared<unsigned char>());
     WeighedRows<D, kGroups> rows[kShare];
     weigh_rows<D, form, kGroups>(team, phi, tokens, Shift::none, block.job, block.first, tiles, rows);
     for (int s = 0; s < kShare; ++s) {
@@ -75,8 +76,9 @@ struct OutputsOfQueries {
   static constexpr int kParts = Phi<form>::kParts;
   static constexpr int kGroups = kParts == 1 ? 2 : 1;
   static constexpr int kThreads = 32 * kWarpsOf<kGroups>;
+  static constexpr int kResident = kGroups == 2 ? 3 : 2;
   static constexpr int kShare = kWarpShare<kWarpsOf<kGroups>>;
-  using Tiles = FrequencyTiles<D, kParts>;
+  using Tiles = FrequencyTiles<D, kParts, kThreads>;
   static constexpr size_t kShared = Tiles::kShared;
   Phi<form> phi;
   PackedFrequencies omega;
@@ -94,7 +96,7 @@ struct OutputsOfQueries {
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const TokenBlock block(team, tokens);
-    const Tiles tiles{omega, sums, block.job, team.template shared<unsigned char>()};
+    const Tiles tiles(omega, sums, block.job, team.template shared<unsigned char>());
     Rows rows[kShare];
     weigh_rows<D, form, kGroups>(team, phi, tokens, phi.rule.shifts ? Shift::largest : Shift::none, block.job,
                                  block.first, tiles, rows);
@@ -118,9 +120,9 @@ struct OutputsOfQueries {
     Sum<kStep / 8> u[kGroups];
 #pragma unroll
     for (int r = 0; r < kGroups; ++r) u[r].clear();
-    multiply_rows(u, own.x, tiles.frequencies(buffer) + f * Tiles::kStride, Tiles::kStride);
+    multiply_rows(u, own.x, tiles.omega_at(buffer) + f * Tiles::kStride, Tiles::kStride);
     each_part<kParts>([&](auto part) {
-      const float* z = tiles.z(buffer, part()) + f;
+      const float* z = tiles.z_at(buffer, part()) + f;
       Left<kStep / 16> features[kGroups];
 #pragma unroll
       for (int r = 0; r < kGroups; ++r) {
@@ -131,7 +133,7 @@ struct OutputsOfQueries {
         features[r] = rounded<kStep / 16>(value);
         value.zip([&](Place at, float v) { own.denominator[r].at(at) += v * z[at.column]; });
       }
-      multiply_columns(own.o, features, tiles.rows(buffer, part()) + f * Tiles::kStride, Tiles::kStride);
+      multiply_columns(own.o, features, tiles.sums_at(buffer, part()) + f * Tiles::kStride, Tiles::kStride);
     });
   }
   template <class Team>
@@ -168,10 +170,11 @@ struct OutputsOfQueries {
 template <int D, Form form, bool keys>
 struct GradientsOfTokens {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr int kGroups = kParts == 1 && !keys ? 2 : 1;
+  static constexpr int kGroups = kParts == 1 ? 2 : 1;
   static constexpr int kThreads = 32 * kWarpsOf<kGroups>;
+  static constexpr int kResident = 2;  // at 256 threads at most 128 registers
   static constexpr int kShare = kWarpShare<kWarpsOf<kGroups>>;
-  using Tiles = FrequencyTiles<D, kParts>;
+  using Tiles = FrequencyTiles<D, kParts, kThreads>;
   static constexpr size_t kShared = Tiles::kShared;
   Phi<form> phi;
   PackedFrequencies omega;
@@ -190,7 +193,7 @@ struct GradientsOfTokens {
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const TokenBlock block(team, tokens);
-    const Tiles tiles{omega, sums, block.job, team.template shared<unsigned char>()};
+    const Tiles tiles(omega, sums, block.job, team.template shared<unsigned char>());
     Rows rows[kShare];
     weigh_rows<D, form, kGroups>(team, phi, tokens,
                                  !phi.rule.shifts ? Shift::none
@@ -248,7 +251,7 @@ struct GradientsOfTokens {
     }
   }
   BOCHNER_DEVICE void add(const Tiles& tiles, int buffer, int f, Rows& own) const {
-    const bfloat16* omega_rows = tiles.frequencies(buffer) + f * Tiles::kStride;
+    const bfloat16* omega_rows = tiles.omega_at(buffer) + f * Tiles::kStride;
     Sum<kStep / 8> u[kGroups];
     Sum<kStep / 8> du[kGroups];
 #pragma unroll
@@ -258,8 +261,8 @@ struct GradientsOfTokens {
     }
     multiply_rows(u, own.x, omega_rows, Tiles::kStride);
     each_part<kParts>([&](auto part) {
-      const bfloat16* sum_rows = tiles.rows(buffer, part()) + f * Tiles::kStride;
-      const float* z = tiles.z(buffer, part()) + f;
+      const bfloat16* sum_rows = tiles.sums_at(buffer, part()) + f * Tiles::kStride;
+      const float* z = tiles.z_at(buffer, part()) + f;
       Sum<kStep / 8> df[kGroups];
       Left<kStep / 16> features[kGroups];
 #pragma unroll

@@ -37,7 +37,7 @@ struct OutputTokens {
 
 /// Frequencies and their sums, 64 at a time through two buffers in shared memory: one is read while the other is
 /// loaded.
-template <int D, int parts>
+template <int D, int parts, int threads>
 struct FrequencyTiles {
   static constexpr int kStride = D + kGap;
   static constexpr int kElements = kTile * kStride;
@@ -45,28 +45,34 @@ struct FrequencyTiles {
   static constexpr size_t kRows = sizeof(bfloat16) * kBlockRows * kStride;  // what store() takes
   static constexpr size_t kShared = 2 * kBuffer > kRows ? 2 * kBuffer : kRows;
 
-  const PackedFrequencies& omega;
-  const PackedSums& sums;
-  int64_t job;
+  int64_t padded;
+  const bfloat16 *omega, *sums;  ///< rows of the job's head, and of the job
+  const float* z;
   unsigned char* memory;
 
-  BOCHNER_DEVICE bfloat16* frequencies(int buffer) const {
-    return reinterpret_cast<bfloat16*>(memory + buffer * kBuffer);
-  }
-  BOCHNER_DEVICE bfloat16* rows(int buffer, int part) const { return frequencies(buffer) + (1 + part) * kElements; }
-  BOCHNER_DEVICE float* z(int buffer, int part) const {
-    return reinterpret_cast<float*>(frequencies(buffer) + (1 + parts) * kElements) + part * kTile;
+  BOCHNER_DEVICE FrequencyTiles(const PackedFrequencies& frequencies, const PackedSums& packed, int64_t job,
+                                unsigned char* shared)
+      : padded(frequencies.padded),
+        omega(frequencies.rows + frequencies.place(job) * D),
+        sums(packed.rows + job * parts * padded * D),
+        z(packed.z + job * parts * padded),
+        memory(shared) {}
+
+  BOCHNER_DEVICE bfloat16* omega_at(int buffer) const { return reinterpret_cast<bfloat16*>(memory + buffer * kBuffer); }
+  BOCHNER_DEVICE bfloat16* sums_at(int buffer, int part) const { return omega_at(buffer) + (1 + part) * kElements; }
+  BOCHNER_DEVICE float* z_at(int buffer, int part) const {
+    return reinterpret_cast<float*>(omega_at(buffer) + (1 + parts) * kElements) + part * kTile;
   }
 
   template <bool with_sums, class Team>
   BOCHNER_DEVICE void begin(const Team& team, int64_t m, int buffer) const {
-    const auto all = [](int) { return true; };
-    begin_rows<D>(team, omega.rows + (omega.place(job) + m) * D, D, kTile, frequencies(buffer), kStride, all);
+    begin_tile<D, kTile, threads>(team, omega + m * D, D, omega_at(buffer), kStride);
     if constexpr (with_sums) {
+#pragma unroll
       for (int part = 0; part < parts; ++part) {
-        const int64_t from = (job * parts + part) * omega.padded + m;
-        begin_rows<D>(team, sums.rows + from * D, D, kTile, rows(buffer, part), kStride, all);
-        begin_numbers(team, sums.z + from, kTile, z(buffer, part));
+        const int64_t from = part * padded + m;
+        begin_tile<D, kTile, threads>(team, sums + from * D, D, sums_at(buffer, part), kStride);
+        begin_numbers<kTile, threads>(team, z + from, z_at(buffer, part));
       }
     }
   }
@@ -76,10 +82,11 @@ struct FrequencyTiles {
     team.sync();
     begin<with_sums>(team, 0, 0);
     int buffer = 0;
-    for (int64_t m = 0; m < omega.padded; m += kTile, buffer = 1 - buffer) {
+    for (int64_t m = 0; m < padded; m += kTile, buffer = 1 - buffer) {
       wait_for_copies();
       team.sync();
-      if (m + kTile < omega.padded) begin<with_sums>(team, m + kTile, 1 - buffer);
+      if (m + kTile < padded) begin<with_sums>(team, m + kTile, 1 - buffer);
+      join_lanes();
       body(buffer);
     }
   }
@@ -105,7 +112,7 @@ BOCHNER_DEVICE void largest_of_rows(const Team& team, const Phi<form>& phi, cons
     for (int r = 0; r < R; ++r) rows[s].less[r] = RowValues::filled(no_exponent<float>());
   }
   tiles.template each<false>(team, [&](int buffer) {
-    const bfloat16* frequencies = tiles.frequencies(buffer);
+    const bfloat16* frequencies = tiles.omega_at(buffer);
     for (int s = 0; s < kShare; ++s) {
       for (int f = 0; f < kTile; f += 2 * kStep) {
         Sum<2 * kStep / 8> u[R];
@@ -118,7 +125,7 @@ BOCHNER_DEVICE void largest_of_rows(const Team& team, const Phi<form>& phi, cons
             value *= phi.scale;
             if constexpr (form == Form::hyperbolic) value = math::abs(value);
             float& largest = rows[s].less[r].at(at);
-            largest = value > largest ? value : largest;
+            largest = larger(value, largest);
           });
         }
       }
@@ -213,13 +220,12 @@ BOCHNER_DEVICE void store(const Team& team, const OutputTokens& out, int64_t b, 
   }
   team.sync();
   auto* data = static_cast<bfloat16*>(to.data) + to.begin + first * to.stride;
-  for (int i = team.rank(); i < kBlockRows * (D / 8); i += team.size()) {
-    const int row = i / (D / 8);
-    const int column = i % (D / 8) * 8;
-    if (first + row < length)
+  const int64_t left = length - first;
+  spread_tile<D, kBlockRows, 32 * kWarpsOf<R>>(team, [&](int row, int column) {
+    if (row < left)
       *reinterpret_cast<Eight*>(data + row * to.stride + column) =
           *reinterpret_cast<const Eight*>(memory + row * kStride + column);
-  }
+  });
 }
 
 }  // namespace bochner::cuda

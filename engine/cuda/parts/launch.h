@@ -140,8 +140,17 @@ __global__ void run_warps(const F f, int64_t count) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
   if (i < count) f(WarpTeam(i));
 }
+/// How many blocks a multiprocessor must have registers for: F::kResident, where a kernel says so.
+template <class F>
+constexpr int resident_blocks() {
+  if constexpr (requires { F::kResident; }) {
+    return F::kResident;
+  } else {
+    return 1;
+  }
+}
 template <class F, int threads>
-__global__ void __launch_bounds__(threads) run_blocks(const F f) {
+__global__ void __launch_bounds__(threads, resident_blocks<F>()) run_blocks(const F f) {
   f(BlockTeam());
 }
 

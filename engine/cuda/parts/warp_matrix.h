@@ -210,6 +210,15 @@ void put_rows(const Sum<N>& x, bfloat16* tile, int stride) {
 
 #endif
 
+/// The larger of two numbers, neither of which is NaN, as one instruction.
+BOCHNER_DEVICE inline float larger(float a, float b) {
+#if defined(__CUDACC__)
+  return fmaxf(a, b);
+#else
+  return a > b ? a : b;
+#endif
+}
+
 /// a_i . b_i of each row.
 template <int K>
 BOCHNER_DEVICE RowValues dots(const Left<K>& a, const Left<K>& b) {
@@ -220,33 +229,78 @@ BOCHNER_DEVICE RowValues dots(const Left<K>& a, const Left<K>& b) {
   return joined(sum, Plus{});
 }
 
-/// `rows` rows of D numbers, `stride` apart, into a tile with rows to_stride apart, zeros where not wanted(row): like
-/// begin_copy.
-template <int D, class Team, class Wanted>
-BOCHNER_DEVICE void begin_rows(const Team& team, const bfloat16* from, int64_t stride, int rows, bfloat16* to,
-                               int to_stride, const Wanted& wanted) {
-  constexpr int kEach = D / 8;
-  for (int i = team.rank(); i < rows * kEach; i += team.size()) {
-    const int row = i / kEach;
-    const int column = i % kEach * 8;
-    const bool there = wanted(row);
-    const bfloat16* source = from + (there ? row * stride : 0) + column;
-    bfloat16* target = to + row * to_stride + column;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(target))),
-        "l"(source), "r"(there ? 16 : 0)
-        : "memory");
-#else
-    *reinterpret_cast<Eight*>(target) = there ? *reinterpret_cast<const Eight*>(source) : Eight{};
+/// Brings the lanes of a warp together: matrices are the whole warp's.
+BOCHNER_DEVICE inline void join_lanes() {
+#if defined(__CUDACC__)
+  __syncwarp();
 #endif
-  }
 }
 
-/// `count` numbers, a multiple of 4, both places aligned to 16: like begin_copy.
-template <class Team>
-BOCHNER_DEVICE void begin_numbers(const Team& team, const float* from, int count, float* to) {
-  begin_copy(team, reinterpret_cast<const bfloat16*>(from), 0, 1, 2 * count, reinterpret_cast<bfloat16*>(to), 0);
+/// f(i) for i in [0, count), among the `threads` threads of a block.
+template <int count, int threads, class Team, class F>
+BOCHNER_DEVICE void spread(const Team& team, const F& f) {
+#if defined(__CUDACC__)
+#pragma unroll
+  for (int round = 0; round * threads < count; ++round) {
+    const int i = team.rank() + round * threads;
+    if ((round + 1) * threads <= count || i < count) f(i);
+  }
+#else
+  for (int i = team.rank(); i < count; i += team.size()) f(i);
+#endif
+}
+
+/// f(row, column) for each eight columns of a tile of `rows` x D, as spread() does.
+template <int D, int rows, int threads, class Team, class F>
+BOCHNER_DEVICE void spread_tile(const Team& team, const F& f) {
+  constexpr int kEach = D / 8;
+#if defined(__CUDACC__)
+  constexpr int kAtOnce = threads / kEach;  // rows
+  static_assert(threads % kEach == 0 && rows % kAtOnce == 0);
+  const int first = team.rank() / kEach;
+  const int column = team.rank() % kEach * 8;
+#pragma unroll
+  for (int row = 0; row < rows; row += kAtOnce) f(first + row, column);
+#else
+  for (int i = team.rank(); i < rows * kEach; i += team.size()) f(i / kEach, i % kEach * 8);
+#endif
+}
+
+/// 16 bytes into shared memory beside what follows, zeros where not `there`: may be read after wait_for_copies() and a
+/// sync().
+template <class T>
+BOCHNER_DEVICE void begin_sixteen(const T* from, T* to, bool there = true) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile(
+      "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+      "l"(from), "r"(there ? 16 : 0)
+      : "memory");
+#else
+  *reinterpret_cast<Eight*>(to) = there ? *reinterpret_cast<const Eight*>(from) : Eight{};
+#endif
+}
+
+/// A tile of `rows` x D from rows `stride` apart.
+template <int D, int rows, int threads, class Team>
+BOCHNER_DEVICE void begin_tile(const Team& team, const bfloat16* from, int64_t stride, bfloat16* to, int to_stride) {
+#if defined(__CUDACC__)
+  constexpr int kEach = D / 8;
+  constexpr int kAtOnce = threads / kEach;
+  static_assert(threads % kEach == 0 && rows % kAtOnce == 0);
+  from += team.rank() / kEach * stride + team.rank() % kEach * 8;
+  to += team.rank() / kEach * to_stride + team.rank() % kEach * 8;
+#pragma unroll
+  for (int row = 0; row < rows; row += kAtOnce, from += kAtOnce * stride) begin_sixteen(from, to + row * to_stride);
+#else
+  spread_tile<D, rows, threads>(
+      team, [&](int row, int column) { begin_sixteen(from + row * stride + column, to + row * to_stride + column); });
+#endif
+}
+
+/// `count` numbers, a multiple of 4, both places aligned to 16.
+template <int count, int threads, class Team>
+BOCHNER_DEVICE void begin_numbers(const Team& team, const float* from, float* to) {
+  spread<count / 4, threads>(team, [&](int i) { begin_sixteen(from + 4 * i, to + 4 * i); });
 }
 
 }  // namespace bochner::cuda
