@@ -114,7 +114,7 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
   const auto scratch = [&](int64_t columns) { return Tensor::empty({step, columns}, x.dtype(), x.device()); };
   const Tensor hidden = scratch(sizes.hidden);
   const Tensor hidden_gradient = scratch(sizes.hidden);
-  const Tensor outgoing = scratch(sizes.dim);
+  const Tensor outgoing = options.outer.active() ? scratch(sizes.dim) : Tensor();  // else g itself
   const Tensor normalised = norm ? scratch(sizes.dim) : Tensor();
   const Tensor w1 = weights.w1.cast(x.dtype());
   const Tensor w2 = weights.w2.cast(x.dtype());
@@ -133,7 +133,7 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
       const Tensor h = rows(hidden, 0, count, sizes.hidden);
       const Tensor u = made.hidden.defined() ? rows(made.hidden, begin, count, sizes.hidden) : h;
       const Tensor du = rows(hidden_gradient, 0, count, sizes.hidden);
-      const Tensor e = rows(outgoing, 0, count, sizes.dim);
+      const Tensor e = outgoing.defined() ? rows(outgoing, 0, count, sizes.dim) : rows(g, begin, count, sizes.dim);
       Tensor n = from;
       if (norm) {
         n = rows(normalised, 0, count, sizes.dim);
@@ -141,10 +141,11 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
                          {entries(made.mean, begin, count), entries(made.rstd, begin, count)}, n);
       }
       if (!made.hidden.defined()) multiply(n, false, w1, true, u, false);  // u = n W1^T
-      strip_sums<1, T>(count, sizes.dim,
-                       Masked<S>{options.outer.active(), typename FactorReader<T>::Params(options.outer),
-                                 begin * sizes.dim, sizes.dim, g.data<S>() + begin * sizes.dim, e.data<S>()},
-                       {db2});
+      strip_sums<1, T>(
+          count, sizes.dim,
+          Masked<S>{options.outer.active(), typename FactorReader<T>::Params(options.outer), begin * sizes.dim,
+                    sizes.dim, g.data<S>() + begin * sizes.dim, outgoing.defined() ? e.data<S>() : nullptr},
+          {db2});
       multiply(e, false, w2, false, du, false);  // dh = e W2
       visit_activation(options.activation, [&]<class Act>(Act act) {
         strip_sums<1, T>(
