@@ -82,7 +82,7 @@ struct Quotient {
 
 /// Neighbouring columns of a row, moved at once.
 template <class T, int each>
-struct alignas(each == 4 ? alignof(Four<T>) : alignof(T)) Columns {
+struct alignas(each * sizeof(T)) Columns {
   T at[each];
   BOCHNER_DEVICE void add(const Columns& other) {
     for (int c = 0; c < each; ++c) at[c] += other.at[c];
@@ -196,12 +196,12 @@ struct SumRuns {
 };
 
 /// A block for each kWide groups of columns (of all repeats) of kPieces pieces adds the parts of the long runs that
-/// begin there.
+/// begin there: first runs of few parts, a warp for each, then the others, all warps for each.
 template <class T, int each>
 struct JoinRuns {
   using Part = Columns<T, each>;
   static constexpr int kPieces = 16, kWide = 32, kStrands = 16;
-  static constexpr size_t kShared = kStrands * kWide * sizeof(Part) + kPieces * sizeof(int64_t);
+  static constexpr size_t kShared = kStrands * kWide * sizeof(Part) + 2 * kPieces * sizeof(int64_t);
 
   Runs<T, each> runs;
   Divider by_blocks;
@@ -213,40 +213,53 @@ struct JoinRuns {
     const int64_t first_column = (team.index() - static_cast<int64_t>(stretch) * by_blocks.divisor) * kWide;
     const int64_t columns = runs.repeats * runs.groups;
     Part* strands = team.template shared<Part>();
-    auto* begun = reinterpret_cast<int64_t*>(strands + kStrands * kWide);  // row of the run, or -1
-    for (int i = team.rank(); i < kPieces; i += team.size()) begun[i] = begins(first + i);
+    auto* rows = reinterpret_cast<int64_t*>(strands + kStrands * kWide);
+    int64_t* parts = rows + kPieces;
+    for (int i = team.rank(); i < kPieces; i += team.size()) find(first + i, rows[i], parts[i]);
     team.sync();
+    for (int l = team.rank(); l < kPieces * kWide; l += team.size()) {
+      const int i = l / kWide;
+      const int64_t column = first_column + l % kWide;
+      if (column >= columns || parts[i] == 0 || parts[i] > kStrands) continue;
+      put(rows[i], column, sum(first + i, column, 0, 1, parts[i]));
+    }
     for (int i = 0; i < kPieces; ++i) {
-      if (begun[i] < 0) continue;
-      const int64_t piece = first + i;
-      const int64_t parts = (runs.start[begun[i] + 1] - 1) / kRunPiece - piece + 1;
+      if (parts[i] <= kStrands) continue;
       for (int l = team.rank(); l < kStrands * kWide; l += team.size()) {
         const int64_t column = first_column + l % kWide;
-        const int strand = l / kWide;  // has every kStrands-th part
-        if (column >= columns || strand >= parts) continue;
-        const Part* aside = runs.aside_of(column / runs.groups, piece, column % runs.groups);
-        strands[l] = Runs<T, each>::sum_of(static_cast<int>(ceil_div(parts - strand, kStrands)), [&](int j) {
-          const int64_t part = strand + j * kStrands;
-          return aside[part == 0 ? runs.groups : part * 2 * runs.groups];
-        });
+        if (column < columns) strands[l] = sum(first + i, column, l / kWide, kStrands, parts[i]);
       }
       team.sync();
       for (int l = team.rank(); l < kWide && first_column + l < columns; l += team.size()) {
-        const int64_t column = first_column + l;
-        Part sum = strands[l];
-        for (int strand = 1; strand < kStrands && strand < parts; ++strand) sum.add(strands[strand * kWide + l]);
-        runs.put(column / runs.groups, begun[i], column % runs.groups, sum);
+        Part total = strands[l];
+        for (int strand = 1; strand < kStrands; ++strand) total.add(strands[strand * kWide + l]);
+        put(rows[i], first_column + l, total);
       }
       team.sync();
     }
   }
-  /// The row of the long run that begins in a piece; -1 if none does.
-  BOCHNER_DEVICE int64_t begins(int64_t piece) const {
+  /// The row of the long run that begins in a piece, and in how many pieces it has parts; 0 if none begins.
+  BOCHNER_DEVICE void find(int64_t piece, int64_t& row, int64_t& parts) const {
     const int64_t begin = piece * kRunPiece;
     const int64_t end = begin + kRunPiece;
-    if (end >= runs.start[runs.rows]) return -1;
-    const int64_t row = runs.row_of(end - 1);
-    return runs.start[row] >= begin && runs.is_long(row) ? row : -1;
+    row = 0;
+    parts = 0;
+    if (end >= runs.start[runs.rows]) return;
+    row = runs.row_of(end - 1);
+    if (runs.start[row] >= begin && runs.is_long(row)) parts = (runs.start[row + 1] - 1) / kRunPiece - piece + 1;
+  }
+  /// The sum of part `from` and each `step`-th after it of the run that begins in `piece`.
+  BOCHNER_DEVICE Part sum(int64_t piece, int64_t column, int from, int step, int64_t parts) const {
+    const int64_t repeat = column / runs.groups;
+    const Part* aside = runs.aside_of(repeat, piece, column - repeat * runs.groups);
+    return Runs<T, each>::sum_of(static_cast<int>(ceil_div(parts - from, step)), [&](int j) {
+      const int64_t part = from + static_cast<int64_t>(j) * step;
+      return aside[part == 0 ? runs.groups : part * 2 * runs.groups];
+    });
+  }
+  BOCHNER_DEVICE void put(int64_t row, int64_t column, const Part& total) const {
+    const int64_t repeat = column / runs.groups;
+    runs.put(repeat, row, column - repeat * runs.groups, total);
   }
 };
 
@@ -302,9 +315,10 @@ void add_by_bin(const BinSums& sums, const T* source, T* y, bool adds = true) {
   const Tensor sorted = sorted_entries(terms, shift, bits, MakeTerm{sums, sums.inner / sums.width, rows, shift});
   const Tensor start = Tensor::empty({rows + 1}, DType::i64, sorted.device());
   launch_threads(rows + 1, FindStarts{terms, shift, static_cast<const uint64_t*>(sorted.raw()), start.data<int64_t>()});
-  const auto in_fours = [](const T* pointer) { return reinterpret_cast<uintptr_t>(pointer) % alignof(Four<T>) == 0; };
-  if (sums.width % 4 == 0 && in_fours(source) && in_fours(y)) {
-    sum_runs<T, 4>(sums, sorted, shift, start, source, y, adds);
+  constexpr int kEach = 16 / sizeof(T);
+  const auto aligned = [](const T* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; };
+  if (sums.width % kEach == 0 && aligned(source) && aligned(y)) {
+    sum_runs<T, kEach>(sums, sorted, shift, start, source, y, adds);
   } else {
     sum_runs<T, 1>(sums, sorted, shift, start, source, y, adds);
   }
