@@ -108,10 +108,10 @@ TEST(SoftmaxAttentionBf16, InBf16IsAsGoodAsTheCompositionInBf16) {
   for (const int64_t dim : {32, 64}) {
     for (const int64_t length : {1, 7, 130, 300}) {
       for (const bool causal : {false, true}) {
-        for (const double p : {0.0, 0.3}) {
+        for (const double p : {0.0, 0.3, 1.0}) {
           const Shape shape{2, 2, length, dim};
           const SoftmaxAttentionOptions options{0.5 / std::sqrt(static_cast<double>(dim)), causal,
-                                                Dropout::at(p, Generator(3, 16))};
+                                                Dropout::at(p, Generator(3, 17))};
           const auto attention = [&options](auto attend) {
             return [&options, attend](const std::vector<Variable>& x, const Tensor& keys) {
               return attend(options, x[0], x[1], x[2], keys);

@@ -276,6 +276,7 @@ struct KeyGradients {
         }
       }
     }
+    wait_for_copies();  // of K and V, if there was no query
     const StoredTokens::Head to_k = job.of(dK);
     const StoredTokens::Head to_v = job.of(dV);
     for (int w = 0; w < kShare; ++w) {

@@ -87,7 +87,7 @@ struct Attention {
   Tokens<const bfloat16> q, k, v;
 
   BOCHNER_DEVICE Job job(int64_t index) const {
-    return {index, index / heads, index % heads, drop.threshold > 0 ? drop.half(index * queries * keys) : 0};
+    return {index, index / heads, index % heads, drop.active ? drop.half(index * queries * keys) : 0};
   }
   BOCHNER_DEVICE RealKeys real_keys(const Job& job) const {
     return {real == nullptr ? nullptr : real + job.b * ceil_div(keys, kTile), keys};

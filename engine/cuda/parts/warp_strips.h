@@ -382,10 +382,12 @@ BOCHNER_DEVICE void begin_copy_floats(const Team& team, const float* from, int t
 /// Dropout's bits. The keys of all rounds are made by the host, as they are the same for all threads.
 struct KeptBits {
   StreamPlace place;
-  uint32_t threshold;
+  bool active, keeps_some;
+  uint32_t least;  ///< a half word that is kept, in the upper half
   uint32_t keys[2 * kPhiloxRounds];
 
-  explicit KeptBits(const Dropout& drop) : place(drop), threshold(drop.threshold), keys() {
+  explicit KeptBits(const Dropout& drop)
+      : place(drop), active(drop.active()), keeps_some(drop.threshold < 65536), least(drop.threshold << 16), keys() {
     for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
       keys[2 * round] = static_cast<uint32_t>(place.seed) + round * kPhiloxWeyl0;
       keys[2 * round + 1] = static_cast<uint32_t>(place.seed >> 32) + round * kPhiloxWeyl1;
@@ -409,22 +411,24 @@ struct KeptBits {
   /// Bit i: whether the element of the half word begin + i is kept. A block has eight of them.
   BOCHNER_DEVICE uint32_t operator()(uint64_t begin) const {
     const auto skipped = static_cast<uint32_t>(begin % 8);
-    const auto of_block = [&](uint64_t block) {
-      const PhiloxWords drawn = words(begin / 8 + block);
-      uint32_t kept = 0;
-      const auto add = [&](uint32_t word, int at) {
-        kept |= static_cast<uint32_t>((word & 0xFFFFU) >= threshold) << at;
-        kept |= static_cast<uint32_t>(word >> 16 >= threshold) << (at + 1);
-      };
-      add(drawn.x, 0);
-      add(drawn.y, 2);
-      add(drawn.z, 4);
-      add(drawn.w, 6);
-      return static_cast<uint64_t>(kept);
+    uint32_t bits = 0;
+#pragma unroll
+    for (int b = 0; b < 4; ++b) bits |= of_block(begin / 8 + static_cast<uint64_t>(b)) << (8 * b);
+    if (skipped > 0) bits = bits >> skipped | of_block(begin / 8 + 4) << (32 - skipped);
+    return keeps_some ? bits : 0;
+  }
+  BOCHNER_DEVICE uint32_t of_block(uint64_t block) const {
+    const PhiloxWords drawn = words(block);
+    uint32_t kept = 0;
+    const auto add = [&](uint32_t word, uint32_t low, uint32_t high) {
+      if (word << 16 >= least) kept |= low;
+      if (word >= least) kept |= high;
     };
-    uint64_t bits = of_block(0) | of_block(1) << 8 | of_block(2) << 16 | of_block(3) << 24;
-    if (skipped > 0) bits |= of_block(4) << 32;
-    return static_cast<uint32_t>(bits >> skipped);
+    add(drawn.x, 1, 2);
+    add(drawn.y, 4, 8);
+    add(drawn.z, 16, 32);
+    add(drawn.w, 64, 128);
+    return kept;
   }
 };
 
