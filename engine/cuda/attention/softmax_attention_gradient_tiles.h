@@ -112,7 +112,7 @@ struct QueryGradients {
     for (int w = 0; w < kShare; ++w) {
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
-        const int query = first + kStripRows * warp_of(team, w) + 16 * s;
+        const int query = first + kWarpRows * warp_of(team, w) + 16 * s;
         load_rows(rows[w].q[s], job.of(a.q), a.q.stride, query, a.queries);
         load_rows(rows[w].g[s], job.of(of.g), of.g.stride, query, a.queries);
         rows[w].dq[s].clear();
@@ -125,9 +125,9 @@ struct QueryGradients {
     }
     keys.walk(team, a.visible(first), [&](const typename Keys::Tile& tile, int key) {
       for (int w = 0; w < kShare; ++w) {
-        const int query = first + kStripRows * warp_of(team, w);
+        const int query = first + kWarpRows * warp_of(team, w);
         for (int from = 0; from < kTile; from += kColumns) {
-          if (query >= a.queries || (a.causal && key + from >= query + kStripRows)) continue;
+          if (query >= a.queries || (a.causal && key + from >= query + kWarpRows)) continue;
           add_keys(rows[w], tile, from, job, query, key + from);
         }
       }
@@ -136,7 +136,7 @@ struct QueryGradients {
     for (int w = 0; w < kShare; ++w) {
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
-        const int query = first + kStripRows * warp_of(team, w) + 16 * s;
+        const int query = first + kWarpRows * warp_of(team, w) + 16 * s;
         put_rows(to, query, a.queries, rows[w].dq[s], RowValues::filled(factor));
       }
     }
@@ -199,7 +199,7 @@ struct KeyGradients {
       ds[s].clear();
     }
     multiply_rows<D / 16>(p, k, q, kStride);
-    if (of.a.causal && key + kStripRows > query) {
+    if (of.a.causal && key + kWarpRows > query) {
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
         const int first = key - query + 16 * s;
@@ -268,7 +268,7 @@ struct KeyGradients {
       team.sync();  // all threads have this tile, and have read the one before
       if (query + kTile < a.queries) begin_load(team, job, query + kTile, Tile(memory, query + kTile));
       for (int w = 0; w < kShare; ++w) {
-        const int own = kStripRows * warp_of(team, w);
+        const int own = kWarpRows * warp_of(team, w);
         for (int from = 0; from < kTile; from += kColumns) {
           if (key + own >= a.keys || (a.causal && key + own >= query + from + kColumns)) continue;
           add_queries(rows[w], k + own * kStride, v + own * kStride, Tile(memory, query), from, job, query + from,
@@ -282,7 +282,7 @@ struct KeyGradients {
     for (int w = 0; w < kShare; ++w) {
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
-        const int own = key + kStripRows * warp_of(team, w) + 16 * s;
+        const int own = key + kWarpRows * warp_of(team, w) + 16 * s;
         RowValues of_key = RowValues::filled(factor);
         RowValues of_value = RowValues::filled(drops ? a.drop_scale : 1.0f);
         const auto hide = [&](int row, float& x) { x = real(own - key + row) ? x : 0.0f; };

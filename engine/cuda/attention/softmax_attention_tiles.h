@@ -14,7 +14,7 @@ namespace bochner::cuda::softmax_tiles {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kRows = kStripRows * kWarps;  // of a block
+constexpr int kRows = kWarpRows * kWarps;  // of a block
 constexpr int kShare = kWarpShare<kWarps>;
 constexpr int kColumns = 32;  // of scores at a time
 constexpr float kLn2 = 0.693147181f;
@@ -300,7 +300,7 @@ struct Forward {
     for (int w = 0; w < kShare; ++w) {
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
-        const int query = first + kStripRows * warp_of(team, w) + 16 * s;
+        const int query = first + kWarpRows * warp_of(team, w) + 16 * s;
         load_rows(rows[w].q[s], job.of(a.q), a.q.stride, query, a.queries);
         rows[w].o[s].clear();
         rows[w].top[s] = RowValues::filled(kNothing);
@@ -309,8 +309,8 @@ struct Forward {
     }
     keys.walk(team, a.visible(first), [&](const typename Keys::Tile& tile, int key) {
       for (int w = 0; w < kShare; ++w) {
-        const int query = first + kStripRows * warp_of(team, w);
-        if (query >= a.queries || (a.causal && key >= query + kStripRows)) continue;
+        const int query = first + kWarpRows * warp_of(team, w);
+        if (query >= a.queries || (a.causal && key >= query + kWarpRows)) continue;
         add_tile(rows[w], tile, job, query, key);
       }
     });
@@ -320,7 +320,7 @@ struct Forward {
     for (int w = 0; w < kShare; ++w) {
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
-        const int query = first + kStripRows * warp_of(team, w) + 16 * s;
+        const int query = first + kWarpRows * warp_of(team, w) + 16 * s;
         const RowValues sum = total_of_lanes(rows[w].sum[s]);
         put_rows(to, query, a.queries, rows[w].o[s],
                  RowValues::of(sum, sum, [scale](float x, float) { return x == 0 ? 0.0f : scale / x; }));

@@ -8,6 +8,8 @@
 // Rows in shared memory begin at multiples of 16 bytes; if their stride is an odd number of those, no banks conflict.
 #pragma once
 
+#include <algorithm>
+
 #include "engine/cuda/parts/philox.h"
 #include "engine/cuda/parts/tile.h"
 #include "engine/cuda/parts/warp_tile.h"
@@ -15,7 +17,7 @@
 namespace bochner::cuda {
 
 constexpr int kStrips = 2;
-constexpr int kStripRows = 16 * kStrips;
+constexpr int kWarpRows = 16 * kStrips;
 
 #if defined(__CUDACC__)
 
@@ -315,13 +317,13 @@ struct Words {
 };
 template <class F>
 void each_with_bit(Sum<4> (&x)[kStrips], const Words& words, const F& f) {
-  for (int row = 0; row < kStripRows; ++row) {
+  for (int row = 0; row < kWarpRows; ++row) {
     for (int j = 0; j < 32; ++j) f(x[row / 16].v[row % 16][j], (words.all[row] >> j & 1) != 0);
   }
 }
 template <class F>
 void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const Words& words, const F& f) {
-  for (int row = 0; row < kStripRows; ++row) {
+  for (int row = 0; row < kWarpRows; ++row) {
     for (int j = 0; j < 32; ++j) {
       f(j, x[row / 16].v[row % 16][j], y[row / 16].v[row % 16][j], (words.all[j] >> row & 1) != 0);
     }
