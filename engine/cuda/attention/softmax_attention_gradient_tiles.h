@@ -60,6 +60,7 @@ template <int D, bool drops>
 struct QueryGradients {
   using Keys = KeyTiles<D>;
   static constexpr size_t kShared = Keys::kBytes;
+  static constexpr int kResident = D == 32 ? 3 : 2;
 
   Gradients of;
   StoredTokens dQ;
@@ -150,6 +151,7 @@ struct KeyGradients {
   static constexpr int kElements = kTile * kStride;
   static constexpr size_t kShared =
       sizeof(bfloat16) * (2 * kRows * kStride + 4 * kElements) + sizeof(float) * 4 * kTile;
+  static constexpr int kResident = D == 32 ? 3 : 2;
 
   Gradients of;
   StoredTokens dK, dV;

@@ -196,6 +196,7 @@ template <int D, bool drops>
 struct Forward {
   using Keys = KeyTiles<D>;
   static constexpr size_t kShared = Keys::kBytes;
+  static constexpr int kResident = D == 32 ? 3 : 2;
   /// P may be as large as 2^kSlack, since f32 and bf16 reach 2^127: a row's maximum stays that of its first tile until
   /// a score exceeds it by this.
   static constexpr float kSlack = 32;
