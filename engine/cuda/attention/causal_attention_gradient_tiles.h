@@ -29,7 +29,7 @@ struct TileGradients {
     auto* tile_v = team.template shared<bfloat16>();
     auto* tops = reinterpret_cast<float*>(tile_v + kTile * (D + kGap));
     float* last = tops + kTile;
-    load_rows<D>(team, keys.tokens.y + at * D, tile_v);
+    load_rows<D>(team, keys.tokens.y, tile.job, tile.token, tile_v);
     for (int i = team.rank(); i < kTile; i += team.size()) {
       tops[i] = m[at + i];
       last[i] = keys.tokens.last[at + i];
@@ -38,10 +38,12 @@ struct TileGradients {
     for (int s = 0; s < kTokenShare; ++s) {
       const int first = 16 * warp_of(team, s);
       Rows own;
-      own.g.load(queries.tokens.y + (at + first) * D, D);
+      own.g.load(queries.tokens.y.at(tile.job, tile.token + first), queries.tokens.y.tokens.stride);
       own.last = RowValues::load(queries.tokens.last + at + first);
       own.m = RowValues::load(m + at + first);
-      auto d = product<kTile / 8>(own.g, tile_v, D + kGap);
+      Sum<kTile / 8> d;
+      d.clear();
+      multiply_rows(d, own.g, tile_v, D + kGap);
       d.zip([&](Place place, float& value) {
         const bool visible = place.column <= first + place.row;
         value = visible ? value + own.last.at(place) * last[place.column] : 0.0f;
@@ -66,9 +68,8 @@ struct TileGradients {
 template <int D, Form form>
 struct CausalGradientOfTokens {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr size_t kShared =
-      sizeof(bfloat16) * ((2 + kParts) * kTile * (D + kGap) + (D + kTile) * (kTile + kGap)) +
-      sizeof(float) * kParts * kTile + CarriedScales::kBytes;
+  static constexpr size_t kShared = sizeof(bfloat16) * ((2 + kParts) * kTile * (D + kGap) + kTile * (kTile + kGap)) +
+                                    sizeof(float) * kParts * kTile + CarriedScales::kBytes;
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide own, other;
@@ -76,7 +77,6 @@ struct CausalGradientOfTokens {
   PackedSums sums;         ///< S_c, or R_(c+1), of each tile
   const bfloat16* within;  ///< D, or its transpose for keys
   KeyMask mask;
-  float scale;
   StoredTokens to;
 
   struct Rows {  // x and y are read again where they are multiplied: there is no room to keep them
@@ -93,11 +93,10 @@ struct CausalGradientOfTokens {
     auto* tile_omega = team.template shared<bfloat16>();
     bfloat16* tile_other = tile_omega + kTile * (D + kGap);
     bfloat16* tile_sums = tile_other + kTile * (D + kGap);
-    bfloat16* tile_columns = tile_sums + kParts * kTile * (D + kGap);
-    bfloat16* tile_phi = tile_columns + D * (kTile + kGap);
+    bfloat16* tile_phi = tile_sums + kParts * kTile * (D + kGap);
     auto* z = reinterpret_cast<float*>(tile_phi + kTile * (kTile + kGap));
     const CarriedScales scales(z + kParts * kTile);
-    load_rows<D>(team, other.tokens.x + start * D, tile_other);
+    load_rows<D>(team, other.tokens.x, tile.job, tile.token, tile_other);
     scales.load(team, other, start);
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
@@ -112,13 +111,14 @@ struct CausalGradientOfTokens {
     }
     for (int64_t m = 0; m < omega.padded; m += kTile) {
       team.sync();
-      load_for_gradients<D, kParts>(team, omega, tile.job, sums, tile.index, m, tile_omega, tile_columns, tile_sums, z);
+      load_frequencies<D>(team, omega, tile.job, m, tile_omega);
+      load_sums<D, kParts>(team, sums, tile.index, omega, m, tile_sums, z);
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         Left<D / 16> x;
-        x.load(tokens.x + (start + 16 * warp_of(team, s)) * D, D);
+        x.load(tokens.x.at(tile.job, tile.token + 16 * warp_of(team, s)), tokens.x.tokens.stride);
         rows[s].u.clear();
-        multiply(rows[s].u, x, tile_omega, D + kGap);
+        multiply_rows(rows[s].u, x, tile_omega, D + kGap);
         rows[s].du.clear();
       }
       each_part<kParts>([&](auto part) {
@@ -127,12 +127,14 @@ struct CausalGradientOfTokens {
           const int first = 16 * warp_of(team, s);
           Left<D / 16> frequencies;
           frequencies.load(tile_omega + first * (D + kGap), D + kGap);
-          auto f = product<kTile / 8>(frequencies, tile_other, D + kGap);
+          Sum<kTile / 8> f;
+          f.clear();
+          multiply_rows(f, frequencies, tile_other, D + kGap);
           f.each([&](int row, int column, float& value) {
             const auto feature = phi.template at<part()>(value, scales.less[column], scales.weight[column]);
-            const bool there = m + first + row < omega.count;
-            tile_phi[(first + row) * (kTile + kGap) + column] = bfloat16(there ? feature.value + other.eps : 0.0f);
+            value = m + first + row < omega.count ? feature.value + other.eps : 0.0f;
           });
+          put_rows(f, tile_phi + first * (kTile + kGap), kTile + kGap);
         }
         team.sync();
         for (int s = 0; s < kTokenShare; ++s) {
@@ -140,14 +142,14 @@ struct CausalGradientOfTokens {
           Sum<kTile / 8> df;  // becomes dF phi
           df.clear();
           Left<D / 16> y;
-          y.load(tokens.y + (start + 16 * warp_of(team, s)) * D, D);
-          multiply(df, y, tile_sums + part() * kTile * (D + kGap), D + kGap);
+          y.load(tokens.y.at(tile.job, tile.token + 16 * warp_of(team, s)), tokens.y.tokens.stride);
+          multiply_rows(df, y, tile_sums + part() * kTile * (D + kGap), D + kGap);
           df.zip([&](Place at, float& flow) {
             flow = (flow + mine.last.at(at) * z[part() * kTile + at.column]) * mine.carry.at(at);
           });
           Left<kTile / 16> weights;
           weights.load(within + (tile.index * kTile + 16 * warp_of(team, s)) * kTile, kTile);
-          multiply(df, weights, tile_phi, kTile + kGap);
+          multiply_rows(df, weights, tile_phi, kTile + kGap);
           df.zip(
               [&](Place at, float& flow, float value, float& into) {
                 const auto f = phi.template at<part()>(value, mine.less.at(at), mine.weight.at(at));
@@ -160,12 +162,12 @@ struct CausalGradientOfTokens {
         }
       });
       for (int s = 0; s < kTokenShare; ++s) {
-        multiply(rows[s].dx, Left<kTile / 16>::of(rows[s].du), tile_columns, kTile + kGap);
+        multiply_columns(rows[s].dx, Left<kTile / 16>::of(rows[s].du), tile_omega, D + kGap);
       }
     }
     for (int s = 0; s < kTokenShare; ++s) {
-      GradientRows<D, form>{phi, omega.heads, tokens, mask, scale, to}.write(
-          tile.job, tile.token + 16 * warp_of(team, s), rows[s].dx, rows[s].slope);
+      GradientRows<D, form>{phi, omega.heads, tokens, mask, to}.write(tile.job, tile.token + 16 * warp_of(team, s),
+                                                                      rows[s].dx, rows[s].slope);
     }
   }
 };
@@ -174,7 +176,7 @@ struct CausalGradientOfTokens {
 template <int D, Form form>
 struct CausalGradientOfOmega {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr size_t kShared = sizeof(bfloat16) * (3 * kTile * (D + kGap) + (D + kTile) * (kTile + kGap)) +
+  static constexpr size_t kShared = sizeof(bfloat16) * (3 * kTile * (D + kGap) + kTile * (kTile + kGap)) +
                                     2 * CarriedScales::kBytes + sizeof(float) * kTile;
   Phi<form> phi;
   PackedFrequencies omega;
@@ -195,8 +197,7 @@ struct CausalGradientOfOmega {
     auto* tile_x = team.template shared<bfloat16>();
     bfloat16* tile_y = tile_x + kTile * (D + kGap);
     bfloat16* tile_other = tile_y + kTile * (D + kGap);
-    bfloat16* tile_xt = tile_other + kTile * (D + kGap);
-    bfloat16* tile_within = tile_xt + D * (kTile + kGap);
+    bfloat16* tile_within = tile_other + kTile * (D + kGap);
     auto* flow = reinterpret_cast<float*>(tile_within + kTile * (kTile + kGap));
     const CarriedScales scales(flow + kTile);
     const CarriedScales other_scales(flow + kTile + CarriedScales::kBytes / sizeof(float));
@@ -207,10 +208,9 @@ struct CausalGradientOfOmega {
       const Slab::Tile tile = slab.at(job * slab.count + i);
       const int64_t at = job * tokens.padded + tile.token;
       team.sync();
-      load_rows<D>(team, tokens.x + at * D, tile_x);
-      load_rows<D>(team, tokens.y + at * D, tile_y);
-      load_rows<D>(team, other.tokens.x + at * D, tile_other);
-      load_columns<D>(team, tokens.xt + job * D * tokens.padded + tile.token, tokens.padded, tile_xt);
+      load_rows<D>(team, tokens.x, job, tile.token, tile_x);
+      load_rows<D>(team, tokens.y, job, tile.token, tile_y);
+      load_rows<D>(team, other.tokens.x, job, tile.token, tile_other);
       copy_tile(team, within + tile.index * kTile * kTile, kTile, kTile, kTile, tile_within, kTile + kGap);
       scales.load(team, own, at);
       other_scales.load(team, other, at);
@@ -223,23 +223,27 @@ struct CausalGradientOfOmega {
         Sum<kTile / 8> u;
         Sum<kTile / 8> du;
         u.clear();
-        multiply(u, frequencies, tile_x, D + kGap);
+        multiply_rows(u, frequencies, tile_x, D + kGap);
         du.clear();
         each_part<kParts>([&](auto part) {
           const int64_t from = (tile.index * kParts + part()) * omega.padded + first;
           Left<D / 16> state;
           state.load(sums.rows + from * D, D);
           RowValues z = RowValues::load(sums.z + from);
-          auto df = product<kTile / 8>(state, tile_y, D + kGap);
+          Sum<kTile / 8> df;
+          df.clear();
+          multiply_rows(df, state, tile_y, D + kGap);
           df.zip([&](Place place, float& value) {
             value = (value + z.at(place) * scales.last[place.column]) * scales.carry[place.column];
           });
-          auto f = product<kTile / 8>(frequencies, tile_other, D + kGap);
+          Sum<kTile / 8> f;
+          f.clear();
+          multiply_rows(f, frequencies, tile_other, D + kGap);
           f.each([&](int, int column, float& value) {
             value = phi.template at<part()>(value, other_scales.less[column], other_scales.weight[column]).value +
                     other.eps;
           });
-          multiply(df, Left<kTile / 16>::of(f), tile_within, kTile + kGap);
+          multiply_rows(df, Left<kTile / 16>::of(f), tile_within, kTile + kGap);
           df.zip(
               [&](Place place, float value, float projection, float& into) {
                 const int column = place.column;
@@ -248,14 +252,14 @@ struct CausalGradientOfOmega {
               },
               u, du);
         });
-        multiply(domega[s], Left<kTile / 16>::of(du), tile_xt, kTile + kGap);
+        multiply_columns(domega[s], Left<kTile / 16>::of(du), tile_x, D + kGap);
       }
     }
     for (int s = 0; s < kTokenShare; ++s) {
       const int64_t first = m + 16 * warp_of(team, s);
       float* to = parts + ((split * jobs + job) * omega.count + first) * D;
       domega[s].each([&](int row, int column, float& value) {
-        if (first + row < omega.count) to[row * D + column] += value;
+        if (first + row < omega.count) to[row * D + column] += phi.scale * value;
       });
     }
   }

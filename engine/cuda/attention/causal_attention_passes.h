@@ -5,61 +5,102 @@
 
 namespace bochner::cuda {
 
-/// The largest exponent of the real keys of each tile, (jobs, tiles).
-struct TileTops {
+/// to (jobs, padded, D) = x in bf16, 0 beyond the length and at hidden keys; a thread for each eight numbers.
+struct PackEights {
+  int64_t heads, length, padded, dim;
+  const float* denominators;  ///< (jobs, length): x is divided by them, unless null; division by 0 gives 0
+  StoredTokens x;
+  bool whole;  ///< rows of bf16, each aligned to 16 bytes
+  KeyMask mask;
+  bfloat16* to;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    const int64_t each = dim / 8;
+    const int64_t row = i / each;
+    const int64_t column = i % each * 8;
+    const int64_t job = row / padded;
+    const int64_t token = row % padded;
+    alignas(16) bfloat16 eight[8];
+    if (token < length && mask.real(job / heads, token)) {
+      const StoredTokens::Head from = x.head(job / heads, job % heads);
+      if (whole) {
+        *reinterpret_cast<Eight*>(eight) = *reinterpret_cast<const Eight*>(static_cast<const bfloat16*>(from.data) +
+                                                                           from.begin + token * from.stride + column);
+      }
+      const float by = denominators == nullptr ? 1.0f : inverse_in_gradients(denominators[job * length + token]);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const float value = whole ? static_cast<float>(eight[e]) : from.get(token, column + e);
+        eight[e] = bfloat16(by * value);
+      }
+    } else {
+      *reinterpret_cast<Eight*>(eight) = Eight{};
+    }
+    *reinterpret_cast<Eight*>(to + row * dim + column) = *reinterpret_cast<const Eight*>(eight);
+  }
+};
+
+/// The exponents of real keys, (jobs, padded).
+struct TokenExponents {
   int64_t heads, length, padded;
   bool exponential;
   KeyMask mask;
   const float *norms, *tops;  ///< (jobs, padded)
-  float* largest;
-  BOCHNER_DEVICE float exponent(int64_t job, int64_t token) const {
-    if (token >= length || !mask.real(job / heads, token)) return no_exponent<float>();
-    const int64_t at = job * padded + token;
-    return exponential ? tops[at] - norms[at] : norms[at];
-  }
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t job = i / (padded / kTile);
-    const int64_t first = i % (padded / kTile) * kTile;
-    float value = no_exponent<float>();
-    for (int64_t token = first; token < first + kTile; ++token) {
-      const float next = exponent(job, token);
-      value = next > value ? next : value;
-    }
-    largest[i] = value;
+  float* exponents;
+  BOCHNER_DEVICE void operator()(int64_t at) const {
+    const int64_t token = at % padded;
+    const bool real = token < length && mask.real(at / padded / heads, token);
+    exponents[at] = !real ? no_exponent<float>() : (exponential ? tops[at] - norms[at] : norms[at]);
   }
 };
 
-/// r (jobs, tiles + 1) from the tops of tiles: a thread for each job.
+/// The largest of each tile, (jobs, tiles); a team for each.
+struct TileTops {
+  const float* exponents;
+  float* largest;
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    float value = no_exponent<float>();
+    for (int i = team.rank(); i < kTile; i += team.size()) {
+      const float next = exponents[team.index() * kTile + i];
+      value = next > value ? next : value;
+    }
+    value = team.max(value);
+    if (team.rank() == 0) largest[team.index()] = value;
+  }
+};
+
+/// r (jobs, tiles + 1) from the tops of tiles: the largest before each; a team for each.
 struct TopsBefore {
   int64_t tiles;
   const float* largest;
   float* r;
-  BOCHNER_DEVICE void operator()(int64_t job) const {
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t before = team.index() % (tiles + 1);
+    const float* from = largest + team.index() / (tiles + 1) * tiles;
     float value = no_exponent<float>();
-    for (int64_t tile = 0; tile < tiles; ++tile) {
-      r[job * (tiles + 1) + tile] = value;
-      const float next = largest[job * tiles + tile];
-      value = next > value ? next : value;
+    for (int64_t tile = team.rank(); tile < before; tile += team.size()) {
+      value = from[tile] > value ? from[tile] : value;
     }
-    r[job * (tiles + 1) + tiles] = value;
+    value = team.max(value);
+    if (team.rank() == 0) r[team.index()] = value;
   }
 };
 
-/// m (jobs, padded): a thread for each tile.
+/// m (jobs, padded), and what is left of a state behind each tile, (jobs, tiles): a thread for each token.
 struct TopsSeen {
-  TileTops exponents;
-  const float* r;
-  float* m;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t tiles = exponents.padded / kTile;
-    const int64_t job = i / tiles;
-    const int64_t first = i % tiles * kTile;
-    float value = r[job * (tiles + 1) + i % tiles];
-    for (int64_t token = first; token < first + kTile; ++token) {
-      const float next = exponents.exponent(job, token);
-      value = next > value ? next : value;
-      m[job * exponents.padded + token] = value;
+  int64_t tiles;
+  const float *exponents, *r;
+  float *m, *decay;
+  BOCHNER_DEVICE void operator()(int64_t at) const {
+    const int64_t tile = at / kTile;
+    const float* border = r + tile + tile / tiles;
+    float value = border[0];
+    for (int64_t token = tile * kTile; token <= at; ++token) {
+      value = exponents[token] > value ? exponents[token] : value;
     }
+    m[at] = value;
+    if (at % kTile == 0) decay[tile] = math::exp(border[0] - border[1]);
   }
 };
 
@@ -93,44 +134,60 @@ struct CausalScales {
 };
 
 /// Turns what each tile of a slab adds into the state before each tile (R: after each tile, from the last to the
-/// first), in the layouts that outputs (`columns`) and gradients (`rows`) read. A thread for each padded element of S',
-/// whose last column is z.
+/// first), packed. A thread for each padded element of S', whose last column is z.
+template <int D>
 struct ScanTiles {
-  int64_t frequencies, padded, dim, tiles;  ///< tiles: of all, in each job
+  static constexpr int kAhead = 8;     ///< tiles whose sums are read before the states of any is written
+  int64_t frequencies, padded, tiles;  ///< tiles: of all, in each job
   int parts;
   Slab slab;
   bool backward;
-  const float* r;      ///< (jobs, tiles + 1)
+  const float* decay;  ///< (jobs, tiles)
   const float* added;  ///< (tiles of the slab, F, D + 1)
   float* carried;      ///< (jobs, F, D + 1), from slab to slab
   float* saved;        ///< the states before every `segment` tiles, (jobs, segments, state), or null
   int64_t segment, segments, state;
-  bfloat16 *rows, *columns;  ///< either may be null
+  bfloat16* rows;
   float* z;
 
   BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t column = i % (dim + 1);
-    const int64_t frequency = i / (dim + 1) % padded;
-    const int64_t part = i / (dim + 1) / padded % parts;
-    const int64_t job = i / (dim + 1) / padded / parts;
+    const auto column = static_cast<int>(i % (D + 1));
+    const int64_t row = i / (D + 1);
+    const int64_t frequency = row % padded;
+    const int64_t part = row / padded % parts;
+    const int64_t job = row / padded / parts;
     const bool there = frequency < frequencies;
-    const int64_t size = parts * frequencies * (dim + 1);
-    const int64_t at = (part * frequencies + frequency) * (dim + 1) + column;
+    const int64_t size = parts * frequencies * (D + 1);
+    const int64_t at = (part * frequencies + frequency) * (D + 1) + column;
+    const int64_t rows_each = parts * padded;
+    const int64_t first = job * slab.count * rows_each + part * padded + frequency;
+    const float* from = added + job * slab.count * size + at;
+    const float* decays = decay + job * tiles + slab.first;
     float value = there ? carried[job * size + at] : 0.0f;
-    for (int64_t step = 0; step < slab.count; ++step) {
-      const int64_t tile = backward ? slab.count - 1 - step : step;
-      const int64_t index = job * slab.count + tile;
-      const float* border = r + job * (tiles + 1) + slab.first + tile;
-      if (there && saved != nullptr && (slab.first + tile) % segment == 0)
-        saved[(job * segments + (slab.first + tile) / segment) * state + at] = value;
-      const int64_t row = (index * parts + part) * padded + frequency;
-      if (column == dim) {
-        z[row] = value;
-      } else {
-        if (rows != nullptr) rows[row * dim + column] = bfloat16(value);
-        if (columns != nullptr) columns[((index * parts + part) * dim + column) * padded + frequency] = bfloat16(value);
+    for (int64_t begin = 0; begin < slab.count; begin += kAhead) {
+      float next[kAhead];
+      float by[kAhead];
+#pragma unroll
+      for (int step = 0; step < kAhead; ++step) {
+        const int64_t tile = backward ? slab.count - 1 - begin - step : begin + step;
+        const bool inside = begin + step < slab.count;
+        next[step] = inside && there ? from[tile * size] : 0.0f;
+        by[step] = inside ? decays[tile] : 1.0f;
       }
-      if (there) value = value * math::exp(border[0] - border[1]) + added[index * size + at];
+#pragma unroll
+      for (int step = 0; step < kAhead; ++step) {
+        if (begin + step >= slab.count) break;
+        const int64_t tile = backward ? slab.count - 1 - begin - step : begin + step;
+        if (there && saved != nullptr && (slab.first + tile) % segment == 0)
+          saved[(job * segments + (slab.first + tile) / segment) * state + at] = value;
+        const int64_t to = first + tile * rows_each;
+        if (column == D) {
+          z[to] = value;
+        } else {
+          rows[to * D + column] = bfloat16(value);
+        }
+        value = value * by[step] + next[step];
+      }
     }
     if (there) carried[job * size + at] = value;
   }
@@ -157,10 +214,12 @@ struct TotalsOfTiles {
     const Slab::Tile tile = slab.at(i / (dim + 1));
     const int64_t column = i % (dim + 1);
     const int64_t at = tile.job * tokens.padded + tile.token;
-    const bfloat16* y = tokens.yt + (tile.job * dim + column) * tokens.padded + tile.token;
+    const bfloat16* y = tokens.y.at(tile.job, tile.token);
+    const int64_t stride = tokens.y.tokens.stride;
     float sum = 0;
+#pragma unroll 16
     for (int64_t j = 0; j < kTile; ++j) {
-      const float value = column < dim ? static_cast<float>(y[j]) : tokens.last[at + j];
+      const float value = column < dim ? static_cast<float>(y[j * stride + column]) : tokens.last[at + j];
       sum += (w == nullptr ? 1.0f : w[at + j]) * value;
     }
     totals[i] = sum;
@@ -177,15 +236,27 @@ struct ScanTotals {
   float *totals, *carried;           ///< carried (jobs, D + 1)
   float* saved;
   BOCHNER_DEVICE void operator()(int64_t i) const {
+    constexpr int kAhead = 8;
     float value = carried[i];
-    for (int64_t step = 0; step < slab.count; ++step) {
-      const int64_t tile = backward ? slab.count - 1 - step : step;
-      float& place = totals[(i / width * slab.count + tile) * width + i % width];
-      if (saved != nullptr && (slab.first + tile) % segment == 0)
-        saved[(i / width * segments + (slab.first + tile) / segment) * state + i % width] = value;
-      const float added = place;
-      place = value;
-      value += added;
+    for (int64_t begin = 0; begin < slab.count; begin += kAhead) {
+      float* places[kAhead];
+      float added[kAhead];
+#pragma unroll
+      for (int step = 0; step < kAhead; ++step) {
+        const int64_t last = begin + step < slab.count ? begin + step : slab.count - 1;
+        const int64_t tile = backward ? slab.count - 1 - last : last;
+        places[step] = totals + (i / width * slab.count + tile) * width + i % width;
+        added[step] = *places[step];
+      }
+#pragma unroll
+      for (int step = 0; step < kAhead; ++step) {
+        if (begin + step >= slab.count) break;
+        const int64_t tile = backward ? slab.count - 1 - begin - step : begin + step;
+        if (saved != nullptr && (slab.first + tile) % segment == 0)
+          saved[(i / width * segments + (slab.first + tile) / segment) * state + i % width] = value;
+        *places[step] = value;
+        value += added[step];
+      }
     }
     carried[i] = value;
   }
@@ -204,9 +275,10 @@ struct FinishFlows {
     const Slab::Tile tile = slab.at(team.index() / kTile);
     const int64_t at = tile.job * queries.padded + tile.token + team.index() % kTile;
     const float* total = totals + tile.index * (dim + 1);
+    const bfloat16* y = queries.y.at(tile.job, tile.token + team.index() % kTile);
     float sum = 0;
     for (int64_t e = team.rank(); e <= dim; e += team.size()) {
-      sum += total[e] * (e < dim ? static_cast<float>(queries.y[at * dim + e]) : queries.last[at]);
+      sum += total[e] * (e < dim ? static_cast<float>(y[e]) : queries.last[at]);
     }
     sum = team.sum(sum);
     if (team.rank() == 0) flows[at] = eps * (flows[at] + sum);

@@ -59,8 +59,7 @@ struct CarriedScales : TileScales {
 template <int D, Form form>
 struct TileSums {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr size_t kShared =
-      sizeof(bfloat16) * (kTile * (D + kGap) + D * (kTile + kGap)) + CarriedScales::kBytes;
+  static constexpr size_t kShared = sizeof(bfloat16) * 2 * kTile * (D + kGap) + CarriedScales::kBytes;
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide own;
@@ -73,10 +72,10 @@ struct TileSums {
     const TokenSide& tokens = own.tokens;
     const int64_t at = tile.job * tokens.padded + tile.token;
     auto* tile_x = team.template shared<bfloat16>();
-    bfloat16* tile_yt = tile_x + kTile * (D + kGap);
-    const CarriedScales scales(reinterpret_cast<float*>(tile_yt + D * (kTile + kGap)));
-    load_rows<D>(team, tokens.x + at * D, tile_x);
-    load_columns<D>(team, tokens.yt + tile.job * D * tokens.padded + tile.token, tokens.padded, tile_yt);
+    bfloat16* tile_y = tile_x + kTile * (D + kGap);
+    const CarriedScales scales(reinterpret_cast<float*>(tile_y + kTile * (D + kGap)));
+    load_rows<D>(team, tokens.x, tile.job, tile.token, tile_x);
+    load_rows<D>(team, tokens.y, tile.job, tile.token, tile_y);
     scales.load(team, own, at);
     team.sync();
     for (int64_t m = 0; m < omega.padded; m += kTile) {
@@ -84,14 +83,18 @@ struct TileSums {
         const int64_t first = m + 16 * warp_of(team, s);
         Left<D / 16> frequencies;
         frequencies.load(omega.rows + (omega.place(tile.job) + first) * D, D);
-        auto u = product<kTile / 8>(frequencies, tile_x, D + kGap);
+        Sum<kTile / 8> u;
+        u.clear();
+        multiply_rows(u, frequencies, tile_x, D + kGap);
         each_part<kParts>([&](auto part) {
           Sum<kTile / 8> f = u;
           f.each([&](int, int column, float& value) {
             const float feature = phi.template at<part()>(value, scales.less[column], scales.weight[column]).value;
-            value = round_to_bf16((feature + own.eps) * scales.carry[column]);
+            value = (feature + own.eps) * scales.carry[column];
           });
-          auto sum = product<D / 8>(Left<kTile / 16>::of(f), tile_yt, kTile + kGap);
+          Sum<D / 8> sum;
+          sum.clear();
+          multiply_columns(sum, rounded<kTile / 16>(f), tile_y, D + kGap);
           f.each([&](int, int column, float& value) { value *= scales.last[column]; });
           RowValues z = f.rows(Plus{});
           write_sums<D>(sum, z, first, omega.count, sums + (tile.index * kParts + part()) * omega.count * (D + 1));
@@ -135,8 +138,9 @@ struct TileWeights {
     for (int s = 0; s < kTokenShare; ++s) {
       Rows& own = rows[s];
       const int64_t first = at + 16 * warp_of(team, s);
-      own.q.load(queries.tokens.x + first * D, D);
-      own.k.load(keys.tokens.x + first * D, D);
+      const int64_t token = tile.token + 16 * warp_of(team, s);
+      own.q.load(queries.tokens.x.at(tile.job, token), queries.tokens.x.tokens.stride);
+      own.k.load(keys.tokens.x.at(tile.job, token), keys.tokens.x.tokens.stride);
       own.less_q = RowValues::load(queries.tokens.less + first);
       own.weight_q = RowValues::load(queries.tokens.weight + first);
       own.less_k = RowValues::load(keys.tokens.less + first);
@@ -151,19 +155,20 @@ struct TileWeights {
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         rows[s].uq.clear();
-        multiply(rows[s].uq, rows[s].q, tile_omega, D + kGap);
+        multiply_rows(rows[s].uq, rows[s].q, tile_omega, D + kGap);
         rows[s].uk.clear();
-        multiply(rows[s].uk, rows[s].k, tile_omega, D + kGap);
+        multiply_rows(rows[s].uk, rows[s].k, tile_omega, D + kGap);
       }
       each_part<kParts>([&](auto part) {
         if (part() > 0) team.sync();
         for (int s = 0; s < kTokenShare; ++s) {
           Rows& own = rows[s];
           bfloat16* to = tile_phi + 16 * warp_of(team, s) * (kTile + kGap);
-          own.uk.zip([&](Place place, const float& u) {
-            const auto f = phi.template at<part()>(u, own.less_k.at(place), own.weight_k.at(place));
-            to[place.row * (kTile + kGap) + place.column] = bfloat16(f.value);
+          Sum<kTile / 8> f = own.uk;
+          f.zip([&](Place place, float& value) {
+            value = phi.template at<part()>(value, own.less_k.at(place), own.weight_k.at(place)).value;
           });
+          put_rows(f, to, kTile + kGap);
         }
         team.sync();
         for (int s = 0; s < kTokenShare; ++s) {
@@ -171,10 +176,11 @@ struct TileWeights {
           Sum<kTile / 8> f = own.uq;
           f.zip([&](Place place, float& value) {
             const auto feature = phi.template at<part()>(value, own.less_q.at(place), own.weight_q.at(place));
-            value = from + place.column < omega.count ? round_to_bf16(feature.value + queries.eps) : 0.0f;
+            value = from + place.column < omega.count ? feature.value + queries.eps : 0.0f;
           });
+          const auto features = rounded<kTile / 16>(f);
           own.sum = RowValues::of(own.sum, f.rows(Plus{}), Plus{});
-          multiply(own.a, Left<kTile / 16>::of(f), tile_phi, kTile + kGap);
+          multiply_rows(own.a, features, tile_phi, kTile + kGap);
         }
       });
     }
@@ -228,7 +234,7 @@ struct CausalOutputs {
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
       const int64_t at = tile.job * tokens.padded + tile.token + 16 * warp_of(team, s);
-      rows[s].load(tokens, at);
+      rows[s].load(tokens, tile.job, tile.token + 16 * warp_of(team, s));
       rows[s].carry = RowValues::load(own.carry + at);
       rows[s].w = w == nullptr ? RowValues::filled(1) : RowValues::load(w + at);
     }
@@ -236,10 +242,10 @@ struct CausalOutputs {
         team, phi, omega, tile.job, sums, tile.index, [&](float value) { return value + own.eps; }, memory, rows);
     // the chunk itself
     team.sync();
-    bfloat16* tile_yt = memory + kTile * (D + kGap);
+    bfloat16* tile_y = memory + kTile * (D + kGap);
     bfloat16* ones = memory + kOutputTiles<D, kParts> / sizeof(bfloat16);
     const int64_t at = tile.job * tokens.padded + tile.token;
-    load_columns<D>(team, other.tokens.yt + tile.job * D * tokens.padded + tile.token, tokens.padded, tile_yt);
+    load_rows<D>(team, other.tokens.y, tile.job, tile.token, tile_y);
     for (int i = team.rank(); i < kOnes * kTile; i += team.size()) {
       const float value = i < kTile ? other.tokens.last[at + i] : 0.0f;
       ones[i / kTile * (kTile + kGap) + i % kTile] = bfloat16(value);
@@ -252,7 +258,7 @@ struct CausalOutputs {
       Left<kTile / 16> weights;
       weights.load(within + (tile.index * kTile + 16 * warp_of(team, s)) * kTile, kTile);
       mine.o.zip([&](Place place, float& value) { value *= mine.carry.at(place); });
-      multiply(mine.o, weights, tile_yt, kTile + kGap);
+      multiply_columns(mine.o, weights, tile_y, D + kGap);
       if (total != nullptr) {
         mine.o.zip([&](Place place, float& value) { value += mine.w.at(place) * total[place.column]; });
       }

@@ -2,8 +2,6 @@
 // piece of memory. The kernels of causal_attention_tiles.h work on all tiles of a slab at once, and a pass of its own
 // sums up the states between them. Backward walks the slabs from the last to the first, using the states that forward
 // saved.
-#include <optional>
-
 #include "engine/cuda/attention/causal_attention_gradient_tiles.h"
 #include "engine/cuda/attention/causal_attention_passes.h"
 #include "engine/cuda/attention/kernel_attention_bf16.h"
@@ -14,6 +12,11 @@ namespace {
 
 using Call = KernelAttentionCall;
 
+template <Form form>
+Phi<form> phi(const Call& call) {
+  return {call.rule, static_cast<float>(call.spec.scale)};
+}
+
 constexpr int64_t kSegmentTiles = kKernelAttentionSegment / kTile;
 /// The most bytes that the states of a slab may take, except that a slab has at least one segment: few without a card,
 /// so that tests have many slabs.
@@ -23,17 +26,39 @@ constexpr int64_t kSlabBytes = int64_t{64} << 20;
 constexpr int64_t kSlabBytes = int64_t{1} << 16;
 #endif
 
-/// Packed tokens of one side. Both sides have the length of the queries, since no query sees the keys after the last
+/// x in whole tiles: itself if it is so, or packed.
+class WholeRows {
+ public:
+  WholeRows(const Tensor& x, const Tensor& mask, int64_t padded, const float* denominators = nullptr) : tensor_(x) {
+    const auto eights = [&](int axis) { return x.strides()[axis] % 8 == 0; };
+    const bool whole = x.dtype() == DType::bf16 && reinterpret_cast<uintptr_t>(x.raw()) % sizeof(Eight) == 0 &&
+                       eights(0) && eights(1) && eights(2);
+    if (whole && x.size(2) == padded && !mask.defined() && denominators == nullptr) return;
+    tensor_ = Tensor::empty({x.size(0), x.size(1), padded, x.size(3)}, DType::bf16, x.device());
+    launch_threads(tensor_.size() / 8, PackEights{x.size(1), x.size(2), padded, x.size(3), denominators,
+                                                  StoredTokens(x), whole, KeyMask(mask), tensor_.data<bfloat16>()});
+  }
+  HeadRows view() const { return {tensor_.size(1), Tokens<const bfloat16>(tensor_)}; }
+  /// Of rows that were packed.
+  const bfloat16* data() const { return tensor_.data<bfloat16>(); }
+
+ private:
+  Tensor tensor_;
+};
+
+/// The tokens of one side. Both sides have the length of the queries, since no query sees the keys after the last
 /// query.
 class Side {
  public:
-  Side(const Call& call, const Tensor& x, const Tensor& mask, int64_t padded)
+  /// Where y is divided by `denominators`, unless null.
+  Side(const Call& call, const Tensor& x, const Tensor& y, const Tensor& mask, int64_t padded,
+       const float* denominators = nullptr)
       : call_(call),
-        tensor_(x),
-        mask_tensor_(mask),
         mask_(mask),
+        length_(x.size(2)),
         padded_(padded),
-        x_(x, static_cast<float>(call.spec.scale), false, mask, nullptr, padded),
+        x_(x, mask, padded),
+        y_(y, mask, padded, denominators),
         norms_(count()),
         tops_(count()),
         less_(count()),
@@ -41,24 +66,21 @@ class Side {
         carry_(count()),
         last_(count()) {
     const AttentionSizes& sizes = call.sizes;
+    const auto scale = static_cast<float>(call.spec.scale);
     if (!call.rule.exponent) return;
-    launch_rows(count(), sizes.dim, TokenNorms{sizes.dim, call.rule.norm_factor, x_.data(), norms_});
+    launch_rows(count(), sizes.dim,
+                TokenNorms{padded, sizes.dim, call.rule.norm_factor * scale * scale, x_.view(), norms_});
     if (!call.exponential || !call.rule.shifts) return;
-    with_case(sizes.dim, call.rule.kind,
-              [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
-                if constexpr (form == Form::positive || form == Form::hyperbolic) {
-                  using Kernel = TokenTops<D, form>;
-                  launch_blocks<kThreads>(count() / kTile, Kernel::kShared, Kernel{call.omega(), tokens(), tops_});
-                }
-              });
+    with_case(
+        sizes.dim, call.rule.kind,
+        [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
+          if constexpr (form == Form::positive || form == Form::hyperbolic) {
+            using Kernel = TokenTops<D, form>;
+            launch_blocks<kThreads>(count() / kTile, Kernel::kShared, Kernel{call.omega(), tokens(), scale, tops_});
+          }
+        });
   }
 
-  void add_values(const Tensor& y, bool transposed, const float* denominators = nullptr) {
-    (transposed ? yt_ : y_).emplace(y, 1, transposed, mask_tensor_, denominators, padded_);
-  }
-  void add_transposed() {
-    xt_.emplace(tensor_, static_cast<float>(call_.spec.scale), true, mask_tensor_, nullptr, padded_);
-  }
   void set_scales(bool keys, const float* m, const float* r) {
     launch_threads(count(), CausalScales{call_.rule, call_.sizes.heads, length(), padded_, keys, mask_, norms_, tops_,
                                          m, r, less_, weight_, carry_, last_});
@@ -67,29 +89,25 @@ class Side {
   void set_last(const Tensor& O) {
     if (!call_.spec.renormalise) return last_.clear(count());
     launch_rows(count(), call_.sizes.dim,
-                GradientOfDenominators{call_.sizes.heads, length(), padded_, call_.sizes.dim, y_->data(),
+                GradientOfDenominators{call_.sizes.heads, length(), padded_, call_.sizes.dim, y_.data(),
                                        StoredTokens(O), last_});
   }
 
-  TokenSide tokens() const {
-    const auto data = [](const std::optional<Packed>& packed) { return packed ? packed->data() : nullptr; };
-    return {length(), padded_, x_.data(), data(xt_), data(y_), data(yt_), less_, weight_, last_};
-  }
+  TokenSide tokens() const { return {length_, padded_, x_.view(), y_.view(), less_, weight_, last_}; }
   CausalSide view(float eps, const float* flow = nullptr) const { return {tokens(), carry_, flow, eps}; }
-  TileTops exponents(float* largest) const {
-    return {call_.sizes.heads, length(), padded_, call_.exponential, mask_, norms_, tops_, largest};
+  void find_exponents(float* exponents) const {
+    launch_threads(count(), TokenExponents{call_.sizes.heads, length(), padded_, call_.exponential, mask_, norms_,
+                                           tops_, exponents});
   }
   int64_t count() const { return call_.sizes.jobs * padded_; }
-  int64_t length() const { return tensor_.size(2); }
+  int64_t length() const { return length_; }
   const KeyMask& mask() const { return mask_; }
 
  private:
   const Call& call_;
-  Tensor tensor_, mask_tensor_;
   KeyMask mask_;
-  int64_t padded_;
-  Packed x_;
-  std::optional<Packed> y_, yt_, xt_;
+  int64_t length_, padded_;
+  WholeRows x_, y_;
   Floats norms_, tops_, less_, weight_, carry_, last_;
 };
 
@@ -97,36 +115,42 @@ class Side {
 class Seen {
  public:
   Seen(const Call& call, const Side& keys)
-      : tiles_(keys.count() / call.sizes.jobs / kTile), m_(keys.count()), r_(call.sizes.jobs * (tiles_ + 1)) {
+      : tiles_(keys.count() / call.sizes.jobs / kTile),
+        m_(keys.count()),
+        r_(call.sizes.jobs * (tiles_ + 1)),
+        decay_(call.sizes.jobs * tiles_) {
     const int64_t jobs = call.sizes.jobs;
     if (!call.rule.shifts) {
       m_.clear(keys.count());
       r_.clear(jobs * (tiles_ + 1));
+      launch_threads(jobs * tiles_, Fill<float>{1, decay_});
       return;
     }
+    const Floats exponents(keys.count());
     const Floats largest(jobs * tiles_);
-    launch_threads(jobs * tiles_, keys.exponents(largest));
-    launch_threads(jobs, TopsBefore{tiles_, largest, r_});
-    launch_threads(jobs * tiles_, TopsSeen{keys.exponents(largest), r_, m_});
+    keys.find_exponents(exponents);
+    launch_rows(jobs * tiles_, kTile, TileTops{exponents, largest});
+    launch_rows(jobs * (tiles_ + 1), tiles_, TopsBefore{tiles_, largest, r_});
+    launch_threads(keys.count(), TopsSeen{tiles_, exponents, r_, m_, decay_});
   }
   int64_t tiles() const { return tiles_; }
   const float* m() const { return m_; }
   const float* r() const { return r_; }
+  /// What is left of a state behind each tile.
+  const float* decay() const { return decay_; }
 
  private:
   int64_t tiles_;
-  Floats m_, r_;
+  Floats m_, r_, decay_;
 };
 
 /// The states between the tiles of a slab, S or R, with the totals T or t, carried from one slab to the next.
 class States {
  public:
-  States(const Call& call, const Seen& seen, int64_t tiles, bool rows, bool columns, bool backward)
+  States(const Call& call, const Seen& seen, int64_t tiles, bool backward)
       : call_(call),
         seen_(seen),
         backward_(backward),
-        has_rows_(rows),
-        has_columns_(columns),
         parts_(call.parts()),
         size_(parts_ * call.sizes.frequencies * (call.sizes.dim + 1)),
         added_(call.sizes.jobs * tiles * size_),
@@ -134,8 +158,7 @@ class States {
         totals_(call.sizes.jobs * tiles * (call.sizes.dim + 1)),
         carried_(call.sizes.jobs * size_),
         carried_totals_(call.sizes.jobs * (call.sizes.dim + 1)),
-        rows_(rows ? call.sizes.jobs * tiles * parts_ * call.packed_frequencies * call.sizes.dim : 1),
-        columns_(columns ? call.sizes.jobs * tiles * parts_ * call.packed_frequencies * call.sizes.dim : 1) {
+        rows_(call.sizes.jobs * tiles * parts_ * call.packed_frequencies * call.sizes.dim) {
     carried_.clear(call.sizes.jobs * size_);
     carried_totals_.clear(call.sizes.jobs * (call.sizes.dim + 1));
   }
@@ -157,32 +180,31 @@ class States {
     using Kernel = TileSums<D, form>;
     const int64_t jobs = call_.sizes.jobs;
     launch_blocks<kThreads>(jobs * slab.count, Kernel::kShared,
-                            Kernel{{call_.rule}, call_.omega(), side, slab, added_});
+                            Kernel{phi<form>(call_), call_.omega(), side, slab, added_});
     float* const saved = save.defined() ? save.data<float>() : nullptr;
     const int64_t segments = save.defined() ? save.size(2) : 0;
     const int64_t state = save.defined() ? save.size(3) : 0;
-    launch_threads(jobs * parts_ * call_.packed_frequencies * (D + 1),
-                   ScanTiles{call_.sizes.frequencies, call_.packed_frequencies, D, seen_.tiles(), parts_, slab,
-                             backward_, seen_.r(), added_, carried_, saved, kSegmentTiles, segments, state,
-                             has_rows_ ? static_cast<bfloat16*>(rows_) : nullptr,
-                             has_columns_ ? static_cast<bfloat16*>(columns_) : nullptr, z_});
+    launch_threads(
+        jobs * parts_ * call_.packed_frequencies * (D + 1),
+        ScanTiles<D>{call_.sizes.frequencies, call_.packed_frequencies, seen_.tiles(), parts_, slab, backward_,
+                     seen_.decay(), added_, carried_, saved, kSegmentTiles, segments, state, rows_, z_});
     if (!call_.has_base()) return;
     launch_threads(jobs * slab.count * (D + 1), TotalsOfTiles{D, side.tokens, slab, w, totals_});
     launch_threads(jobs * (D + 1),
                    ScanTotals{D + 1, slab, backward_, kSegmentTiles, segments, state, totals_, carried_totals_,
                               saved == nullptr ? nullptr : saved + call_.sizes.features * (D + 1)});
   }
-  PackedSums view() const { return {rows_, columns_, z_, nullptr}; }
+  PackedSums view() const { return {rows_, z_, nullptr}; }
   const float* totals() const { return call_.has_base() ? static_cast<const float*>(totals_) : nullptr; }
 
  private:
   const Call& call_;
   const Seen& seen_;
-  bool backward_, has_rows_, has_columns_;
+  bool backward_;
   int parts_;
   int64_t size_;
   Floats added_, z_, totals_, carried_, carried_totals_;
-  Rounded rows_, columns_;
+  Rounded rows_;
 };
 
 /// The most tiles of a slab, in whole segments.
@@ -203,17 +225,8 @@ void weigh(const Call& call, const Seen& seen, const CausalSide& queries, const 
            bool transposed, bfloat16* A, float* w) {
   using Kernel = TileWeights<D, form>;
   launch_blocks<kThreads>(call.sizes.jobs * slab.count, Kernel::kShared,
-                          Kernel{{call.rule},
-                                 call.omega(),
-                                 queries,
-                                 keys,
-                                 slab,
-                                 call.eps,
-                                 call.constant * call.constant,
-                                 seen.m(),
-                                 transposed,
-                                 A,
-                                 w});
+                          Kernel{phi<form>(call), call.omega(), queries, keys, slab, call.eps,
+                                 call.constant * call.constant, seen.m(), transposed, A, w});
 }
 
 Tensor seen_by_queries(const Call& call, const Tensor& x) {
@@ -228,13 +241,12 @@ void causal_kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor&
   const AttentionSizes& sizes = call.sizes;
   const int64_t padded = padded_length(sizes.queries);
   const int64_t most = sizes.jobs * slab_tiles(call);
-  Side queries(call, Q, {}, padded);
-  Side keys(call, seen_by_queries(call, K), mask, padded);
-  keys.add_values(seen_by_queries(call, V), true);
+  Side queries(call, Q, Q, {}, padded);
+  Side keys(call, seen_by_queries(call, K), seen_by_queries(call, V), mask, padded);
   const Seen seen(call, keys);
   queries.set_scales(false, seen.m(), seen.r());
   keys.set_scales(true, seen.m(), seen.r());
-  States S(call, seen, slab_tiles(call), false, true, false);
+  States S(call, seen, slab_tiles(call), false);
   const Rounded A(most * kTile * kTile);
   const Floats w(queries.count());
   with_case(sizes.dim, spec.map.kind,
@@ -247,20 +259,11 @@ void causal_kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor&
                 S.sum<D, form>(k, slab, nullptr, to.state);
                 weigh<D, form>(call, seen, q, k, slab, false, A, w);
                 using Outputs = CausalOutputs<D, form>;
-                launch_blocks<kThreads>(blocks, Outputs::kShared,
-                                        Outputs{{call.rule},
-                                                call.omega(),
-                                                q,
-                                                k,
-                                                slab,
-                                                S.view(),
-                                                A,
-                                                S.totals(),
-                                                w,
-                                                queries.mask(),
-                                                static_cast<float>(spec.denominator_eps),
-                                                spec.renormalise ? to.denominator.data<float>() : nullptr,
-                                                StoredTokens(to.O)});
+                launch_blocks<kThreads>(
+                    blocks, Outputs::kShared,
+                    Outputs{phi<form>(call), call.omega(), q, k, slab, S.view(), A, S.totals(), w, queries.mask(),
+                            static_cast<float>(spec.denominator_eps),
+                            spec.renormalise ? to.denominator.data<float>() : nullptr, StoredTokens(to.O)});
               }
             });
 }
@@ -274,16 +277,8 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
   const int64_t tiles = slab_tiles(call);
   const bool wants_omega = to.dOmega.defined();
   const float* denominators = spec.renormalise ? forward.denominator.data<float>() : nullptr;
-  Side queries(call, Q, {}, padded);
-  queries.add_values(dO, false, denominators);
-  queries.add_values(dO, true, denominators);
-  Side keys(call, seen_by_queries(call, K), mask, padded);
-  keys.add_values(seen_by_queries(call, V), false);
-  keys.add_values(seen_by_queries(call, V), true);
-  if (wants_omega) {
-    queries.add_transposed();
-    keys.add_transposed();
-  }
+  Side queries(call, Q, dO, {}, padded, denominators);
+  Side keys(call, seen_by_queries(call, K), seen_by_queries(call, V), mask, padded);
   const Seen seen(call, keys);
   queries.set_scales(false, seen.m(), seen.r());
   keys.set_scales(true, seen.m(), seen.r());
@@ -292,8 +287,8 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
     to.dK.slice(2, sizes.queries, sizes.keys).fill_(0);
     to.dV.slice(2, sizes.queries, sizes.keys).fill_(0);
   }
-  States S(call, seen, tiles, true, false, false);
-  States R(call, seen, tiles, true, true, true);
+  States S(call, seen, tiles, false);
+  States R(call, seen, tiles, true);
   const int64_t matrices = sizes.jobs * tiles * kTile * kTile;
   const Rounded At(matrices);
   const Rounded matrix(matrices);
@@ -313,29 +308,13 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
                                    const bfloat16* within, const KeyMask& own_mask, const Tensor& dx) {
           using OfTokens = CausalGradientOfTokens<D, form>;
           launch_blocks<kThreads>(sizes.jobs * slab.count, OfTokens::kShared,
-                                  OfTokens{{call.rule},
-                                           call.omega(),
-                                           own,
-                                           other,
-                                           slab,
-                                           sums.view(),
-                                           within,
-                                           own_mask,
-                                           static_cast<float>(spec.scale),
-                                           StoredTokens(dx)});
+                                  OfTokens{phi<form>(call), call.omega(), own, other, slab, sums.view(), within,
+                                           own_mask, StoredTokens(dx)});
           if (!wants_omega) return;
           using OfOmega = CausalGradientOfOmega<D, form>;
           launch_blocks<kThreads>(splits * sizes.jobs * frequency_blocks, OfOmega::kShared,
-                                  OfOmega{{call.rule},
-                                          call.omega(),
-                                          own,
-                                          other,
-                                          slab,
-                                          sums.view(),
-                                          within,
-                                          sizes.jobs,
-                                          ceil_div(slab.count, splits),
-                                          parts});
+                                  OfOmega{phi<form>(call), call.omega(), own, other, slab, sums.view(), within,
+                                          sizes.jobs, ceil_div(slab.count, splits), parts});
         };
         for (int64_t first = (sizes.queries - 1) / kTile / tiles * tiles; first >= 0; first -= tiles) {
           const Slab slab = slab_at(call, first);
@@ -354,19 +333,8 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
           R.sum<D, form>(q, slab, w);
           using Outputs = CausalOutputs<D, form>;
           launch_blocks<kThreads>(blocks, Outputs::kShared,
-                                  Outputs{{call.rule},
-                                          call.omega(),
-                                          k,
-                                          q,
-                                          slab,
-                                          R.view(),
-                                          At,
-                                          R.totals(),
-                                          nullptr,
-                                          keys.mask(),
-                                          0,
-                                          nullptr,
-                                          StoredTokens(to.dV)});
+                                  Outputs{phi<form>(call), call.omega(), k, q, slab, R.view(), At, R.totals(), nullptr,
+                                          keys.mask(), 0, nullptr, StoredTokens(to.dV)});
           gradients(k, q, slab, R, transposed, keys.mask(), to.dK);
         }
       });

@@ -139,7 +139,7 @@ class ReadSums {
                                      Base<D>{call.sizes.features, stride, call.eps, call.constant, sums, base_});
     has_base_ = true;
   }
-  PackedSums view() const { return {rows_, nullptr, z_, has_base_ ? static_cast<const float*>(base_) : nullptr}; }
+  PackedSums view() const { return {rows_, z_, has_base_ ? static_cast<const float*>(base_) : nullptr}; }
 
  private:
   int64_t rows_count_;

@@ -50,15 +50,14 @@ class KernelAttentionCall {
         packed_frequencies(round_up(sizes.frequencies, kTile)),
         state_stride(kernel_attention_state_size(sizes.features, sizes.dim)),
         heads_of_omega_(Omega.defined() ? Omega.size(0) : 1),
-        rows_(heads_of_omega_ * packed_frequencies * sizes.dim),
-        columns_(heads_of_omega_ * packed_frequencies * sizes.dim) {
+        rows_(heads_of_omega_ * packed_frequencies * sizes.dim) {
     launch_threads(heads_of_omega_ * packed_frequencies * sizes.dim,
                    PackOmega{sizes.frequencies, packed_frequencies, sizes.dim,
-                             Omega.defined() ? Omega.data<float>() : nullptr, rows_, columns_});
+                             Omega.defined() ? Omega.data<float>() : nullptr, rows_});
   }
 
   PackedFrequencies omega() const {
-    return {sizes.heads, sizes.frequencies, packed_frequencies, heads_of_omega_ == 1, rows_, columns_};
+    return {sizes.heads, sizes.frequencies, packed_frequencies, heads_of_omega_ == 1, rows_};
   }
   bool has_base() const { return eps != 0 || constant != 0; }
   /// Features of a frequency.
@@ -74,7 +73,7 @@ class KernelAttentionCall {
 
  private:
   int64_t heads_of_omega_;
-  Rounded rows_, columns_;
+  Rounded rows_;
 };
 
 }  // namespace bochner::cuda

@@ -1,16 +1,16 @@
 // The passes before and after the tiles of kernel attention in bf16: packing, exponents and shifts, and sums of parts.
 #pragma once
 
-#include "engine/cuda/attention/feature_rows.h"
+#include "engine/cuda/attention/kernel_attention_tiles.h"
 #include "engine/cuda/parts/packed.h"
 
 namespace bochner::cuda {
 
-/// Omega, or 1 where undefined, in both layouts; a thread for each element of the first.
+/// Omega, or 1 where undefined, in whole tiles; a thread for each element.
 struct PackOmega {
   int64_t count, padded, dim;
   const float* Omega;
-  bfloat16 *rows, *columns;
+  bfloat16* rows;
   BOCHNER_DEVICE void operator()(int64_t i) const {
     const int64_t column = i % dim;
     const int64_t row = i / dim % padded;
@@ -19,21 +19,21 @@ struct PackOmega {
     const float value =
         Omega == nullptr ? static_cast<float>(from == column) : Omega[(head * count + from) * dim + column];
     rows[i] = bfloat16(value);
-    columns[(head * dim + column) * padded + row] = bfloat16(value);
   }
 };
 
-/// c |x|^2 of packed tokens; a team for each.
+/// c |x|^2 of tokens in whole tiles; a team for each.
 struct TokenNorms {
-  int64_t dim;
+  int64_t padded, dim;
   float factor;
-  const bfloat16* x;
+  HeadRows rows;
   float* norms;
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
+    const bfloat16* x = rows.at(team.index() / padded, team.index() % padded);
     float squares = 0;
     for (int64_t i = team.rank(); i < dim; i += team.size()) {
-      const auto value = static_cast<float>(x[team.index() * dim + i]);
+      const auto value = static_cast<float>(x[i]);
       squares += value * value;
     }
     squares = team.sum(squares);

@@ -16,7 +16,7 @@
 
 #include "engine/cuda/attention/feature_rows.h"
 #include "engine/cuda/parts/packed.h"
-#include "engine/cuda/parts/warp_tile.h"
+#include "engine/cuda/parts/warp_matrix.h"
 
 namespace bochner::cuda {
 
@@ -66,37 +66,47 @@ BOCHNER_DEVICE void each_part(const Body& body) {
 /// Packed frequencies. Rows beyond the last repeat earlier ones, so that no exponent exceeds those of real rows; their
 /// sums are 0.
 struct PackedFrequencies {
-  int64_t heads;                   ///< of the tokens
-  int64_t count, padded;           ///< M, and that in whole tiles
-  bool shared;                     ///< one Omega for all heads
-  const bfloat16 *rows, *columns;  ///< (1 or heads, padded, D) and its transpose
+  int64_t heads;          ///< of the tokens
+  int64_t count, padded;  ///< M, and that in whole tiles
+  bool shared;            ///< one Omega for all heads
+  const bfloat16* rows;   ///< (1 or heads, padded, D)
 
   BOCHNER_DEVICE int64_t place(int64_t job) const { return shared ? 0 : job % heads * padded; }
 };
 
-/// Packed tokens of one side, (jobs, padded, ...).
+/// Tokens of each head, where they are or packed.
+struct HeadRows {
+  int64_t heads;
+  Tokens<const bfloat16> tokens;
+
+  /// Those from `token` on of a job, b * heads + h.
+  BOCHNER_DEVICE const bfloat16* at(int64_t job, int64_t token) const {
+    return tokens.head(job / heads, job % heads) + token * tokens.stride;
+  }
+};
+
+/// Tokens of one side in whole tiles, with numbers for each, (jobs, padded).
 struct TokenSide {
   int64_t length, padded;
-  const bfloat16 *x, *xt;  ///< scale times the tokens, and transposed
-  const bfloat16 *y, *yt;  ///< V or G, likewise
+  HeadRows x, y;  ///< y: V or G
   const float *less, *weight, *last;
 };
 
 /// S' or dS', packed: (jobs, parts, padded frequencies, ...).
 struct PackedSums {
-  const bfloat16 *rows, *columns;  ///< without z, and transposed
+  const bfloat16* rows;  ///< without z
   const float* z;
   const float* base;  ///< (jobs, D + 1): what is added to each output, or null
 };
 
-/// A tile of 64 rows in shared memory, and of 64 columns of (D, stride).
+/// A tile of 64 rows in shared memory.
 template <int D, class Team>
-BOCHNER_DEVICE void load_rows(const Team& team, const bfloat16* rows, bfloat16* tile) {
-  copy_tile(team, rows, D, kTile, D, tile, D + kGap);
+BOCHNER_DEVICE void load_rows(const Team& team, const bfloat16* rows, bfloat16* tile, int64_t stride = D) {
+  copy_tile(team, rows, stride, kTile, D, tile, D + kGap);
 }
 template <int D, class Team>
-BOCHNER_DEVICE void load_columns(const Team& team, const bfloat16* columns, int64_t stride, bfloat16* tile) {
-  copy_tile(team, columns, stride, D, kTile, tile, kTile + kGap);
+BOCHNER_DEVICE void load_rows(const Team& team, const HeadRows& rows, int64_t job, int64_t token, bfloat16* tile) {
+  load_rows<D>(team, rows.at(job, token), tile, rows.tokens.stride);
 }
 /// Frequencies m ... m + 63 of a job in shared memory.
 template <int D, class Team>
@@ -104,27 +114,13 @@ BOCHNER_DEVICE void load_frequencies(const Team& team, const PackedFrequencies& 
                                      bfloat16* tile) {
   load_rows<D>(team, omega.rows + (omega.place(job) + m) * D, tile);
 }
-/// The sums of these frequencies as outputs read them, and z: `index` is a job, or a tile of a slab.
+/// The sums of these frequencies, and z: `index` is a job, or a tile of a slab.
 template <int D, int parts, class Team>
 BOCHNER_DEVICE void load_sums(const Team& team, const PackedSums& sums, int64_t index, const PackedFrequencies& omega,
-                              int64_t m, bfloat16* columns, float* z) {
-  for (int part = 0; part < parts; ++part) {
-    const int64_t block = index * parts + part;
-    load_columns<D>(team, sums.columns + block * D * omega.padded + m, omega.padded,
-                    columns + part * D * (kTile + kGap));
-    for (int i = team.rank(); i < kTile; i += team.size()) z[part * kTile + i] = sums.z[block * omega.padded + m + i];
-  }
-}
-/// The frequencies, also transposed, and their sums, as gradients of tokens read them.
-template <int D, int parts, class Team>
-BOCHNER_DEVICE void load_for_gradients(const Team& team, const PackedFrequencies& omega, int64_t job,
-                                       const PackedSums& sums, int64_t index, int64_t m, bfloat16* tile_omega,
-                                       bfloat16* tile_columns, bfloat16* tile_sums, float* z) {
-  load_frequencies<D>(team, omega, job, m, tile_omega);
-  load_columns<D>(team, omega.columns + omega.place(job) * D + m, omega.padded, tile_columns);
+                              int64_t m, bfloat16* tile, float* z) {
   for (int part = 0; part < parts; ++part) {
     const int64_t from = (index * parts + part) * omega.padded + m;
-    load_rows<D>(team, sums.rows + from * D, tile_sums + part * kTile * (D + kGap));
+    load_rows<D>(team, sums.rows + from * D, tile + part * kTile * (D + kGap));
     for (int i = team.rank(); i < kTile; i += team.size()) z[part * kTile + i] = sums.z[from + i];
   }
 }
@@ -164,8 +160,9 @@ struct RunningOutputs {
   Sum<D / 8> o;
   RowValues less, weight, denominator;
 
-  BOCHNER_DEVICE void load(const TokenSide& tokens, int64_t at) {
-    x.load(tokens.x + at * D, D);
+  BOCHNER_DEVICE void load(const TokenSide& tokens, int64_t job, int64_t token) {
+    const int64_t at = job * tokens.padded + token;
+    x.load(tokens.x.at(job, token), tokens.x.tokens.stride);
     o.clear();
     less = RowValues::load(tokens.less + at);
     weight = RowValues::load(tokens.weight + at);
@@ -175,8 +172,8 @@ struct RunningOutputs {
 
 /// Bytes of shared memory that add_outputs takes.
 template <int D, int parts>
-inline constexpr size_t kOutputTiles =
-    sizeof(bfloat16) * (kTile * (D + kGap) + parts * D * (kTile + kGap)) + parts * sizeof(float) * kTile;
+inline constexpr size_t kOutputTiles = sizeof(bfloat16) * (1 + parts) * kTile*(D + kGap) + parts *
+                                                                                               sizeof(float) * kTile;
 /// For all tokens of a block: o_i += sum_f F_if S'_f and denominator_i += sum_f F_if z_f with F = feature(phi(x)).
 /// `index` is that of load_sums.
 template <int D, Form form, class Team, class Rows, class Feature>
@@ -186,7 +183,7 @@ BOCHNER_DEVICE void add_outputs(const Team& team, const Phi<form>& phi, const Pa
   constexpr int kParts = Phi<form>::kParts;
   bfloat16* tile_omega = memory;
   bfloat16* tile_sums = tile_omega + kTile * (D + kGap);
-  auto* z = reinterpret_cast<float*>(tile_sums + kParts * D * (kTile + kGap));
+  auto* z = reinterpret_cast<float*>(tile_sums + kParts * kTile * (D + kGap));
   for (int64_t m = 0; m < omega.padded; m += kTile) {
     team.sync();
     load_frequencies<D>(team, omega, job, m, tile_omega);
@@ -194,13 +191,15 @@ BOCHNER_DEVICE void add_outputs(const Team& team, const Phi<form>& phi, const Pa
     team.sync();
     for (int s = 0; s < kTokenShare; ++s) {
       Rows& own = rows[s];
-      const auto u = product<kTile / 8>(own.x, tile_omega, D + kGap);
+      Sum<kTile / 8> u;
+      u.clear();
+      multiply_rows(u, own.x, tile_omega, D + kGap);
       each_part<kParts>([&](auto part) {
         Sum<kTile / 8> f = u;
         f.zip([&](Place at, float& value) {
           value = round_to_bf16(feature(phi.template at<part()>(value, own.less.at(at), own.weight.at(at)).value));
         });
-        multiply(own.o, Left<kTile / 16>::of(f), tile_sums + part() * D * (kTile + kGap), kTile + kGap);
+        multiply_columns(own.o, Left<kTile / 16>::of(f), tile_sums + part() * kTile * (D + kGap), D + kGap);
         f.each([&](int, int column, float& value) { value *= z[part() * kTile + column]; });
         own.denominator = RowValues::of(own.denominator, f.rows(Plus{}), Plus{});
       });
@@ -241,6 +240,7 @@ struct TokenTops {
   static constexpr size_t kShared = sizeof(bfloat16) * kTile * (D + kGap);
   PackedFrequencies omega;
   TokenSide tokens;
+  float scale;
   float* tops;
 
   template <class Team>
@@ -251,7 +251,7 @@ struct TokenTops {
     RowValues top[kTokenShare];
     Left<D / 16> x[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
-      x[s].load(tokens.x + (job * tokens.padded + first + 16 * warp_of(team, s)) * D, D);
+      x[s].load(tokens.x.at(job, first + 16 * warp_of(team, s)), tokens.x.tokens.stride);
       top[s] = RowValues::filled(no_exponent<float>());
     }
     for (int64_t m = 0; m < omega.count; m += kTile) {
@@ -259,8 +259,13 @@ struct TokenTops {
       load_frequencies<D>(team, omega, job, m, tile);
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
-        auto u = product<kTile / 8>(x[s], tile, D + kGap);
-        if constexpr (form == Form::hyperbolic) u.each([](int, int, float& value) { value = math::abs(value); });
+        Sum<kTile / 8> u;
+        u.clear();
+        multiply_rows(u, x[s], tile, D + kGap);
+        u.each([&](int, int, float& value) {
+          value *= scale;
+          if constexpr (form == Form::hyperbolic) value = math::abs(value);
+        });
         top[s] = RowValues::of(top[s], u.rows(Larger{}), Larger{});
       }
     }

@@ -43,9 +43,9 @@ __device__ inline void multiply_block([[maybe_unused]] float (&c)[4], [[maybe_un
 #endif
 }
 
-/// c += a b^T with b (8 N x 16 K) in shared memory, rows `stride` apart and aligned to 16.
+/// R groups: multiply_rows and multiply_columns below.
 template <int R, int N, int K>
-__device__ void multiply_rows(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
+__device__ void multiply_rows_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride) {
   static_assert(N % 2 == 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const bfloat16* at = b + (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 8;
@@ -64,9 +64,8 @@ __device__ void multiply_rows(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloa
   }
 }
 
-/// c += a b with b (16 K x 8 N) in shared memory, likewise.
 template <int R, int N, int K>
-__device__ void multiply_columns(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
+__device__ void multiply_columns_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride) {
   static_assert(N % 2 == 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const bfloat16* at = b + (lane / 8 % 2 * 8 + lane % 8) * stride + lane / 16 * 8;
@@ -153,12 +152,12 @@ __device__ void put_rows(const Sum<N>& x, bfloat16* tile, int stride) {
 #else
 
 template <int R, int N, int K>
-void multiply_rows(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
+void multiply_rows_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride) {
   for (int r = 0; r < R; ++r) multiply(c[r], a[r], b, stride);
 }
 
 template <int R, int N, int K>
-void multiply_columns(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
+void multiply_columns_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride) {
   for (int r = 0; r < R; ++r) {
     for (int row = 0; row < 16; ++row) {
       for (int k = 0; k < 16 * K; ++k) {
@@ -217,6 +216,26 @@ BOCHNER_DEVICE inline float larger(float a, float b) {
 #else
   return a > b ? a : b;
 #endif
+}
+
+/// c += a b^T with b (8 N x 16 K) in shared memory, rows `stride` apart and aligned to 16.
+template <int R, int N, int K>
+BOCHNER_DEVICE void multiply_rows(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
+  multiply_rows_of<R>(c, a, b, stride);
+}
+/// c += a b with b (16 K x 8 N) in shared memory, likewise.
+template <int R, int N, int K>
+BOCHNER_DEVICE void multiply_columns(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
+  multiply_columns_of<R>(c, a, b, stride);
+}
+/// The same for one group.
+template <int N, int K>
+BOCHNER_DEVICE void multiply_rows(Sum<N>& c, const Left<K>& a, const bfloat16* b, int stride) {
+  multiply_rows_of<1>(&c, &a, b, stride);
+}
+template <int N, int K>
+BOCHNER_DEVICE void multiply_columns(Sum<N>& c, const Left<K>& a, const bfloat16* b, int stride) {
+  multiply_columns_of<1>(&c, &a, b, stride);
 }
 
 /// a_i . b_i of each row.
