@@ -38,8 +38,8 @@ Tensor packed_mask(const Tensor& key_mask) {
   return words;
 }
 
-/// Q, K and V in bf16. Scores are (q . k) scale(); the maximum of q . k is that of the scores, so a scale that is not
-/// positive is in q instead.
+/// Q, K and V in bf16. Scores are scale * q . k; the maximum of q . k must be that of the scores, so a scale that is
+/// not positive is in q instead.
 struct Inputs {
   float scale;
   Tensor q, k, v, real;

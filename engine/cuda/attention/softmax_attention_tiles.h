@@ -50,7 +50,7 @@ struct RealKeys {
   }
 };
 
-/// Those words of all examples, byte by byte.
+/// Those words of all examples. A thread for each byte.
 struct PackMask {
   KeyMask mask;
   int64_t keys, bytes;  ///< of an example
@@ -68,7 +68,7 @@ struct PackMask {
 /// A head of an example.
 struct Job {
   int64_t index, b, h;
-  uint64_t half;  ///< that of dropout for its first query and key
+  uint64_t half;  ///< the half word of dropout for its first query and key
   template <class T>
   BOCHNER_DEVICE auto of(const T& tokens) const {
     return tokens.head(b, h);
