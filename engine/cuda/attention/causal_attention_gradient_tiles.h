@@ -2,7 +2,6 @@
 #pragma once
 
 #include "engine/cuda/attention/causal_attention_tiles.h"
-#include "engine/cuda/attention/kernel_attention_gradient_tiles.h"
 
 namespace bochner::cuda {
 
@@ -29,11 +28,10 @@ struct TileGradients {
     auto* tile_v = team.template shared<bfloat16>();
     auto* tops = reinterpret_cast<float*>(tile_v + kTile * (D + kGap));
     float* last = tops + kTile;
-    load_rows<D>(team, keys.tokens.y, tile.job, tile.token, tile_v);
-    for (int i = team.rank(); i < kTile; i += team.size()) {
-      tops[i] = m[at + i];
-      last[i] = keys.tokens.last[at + i];
-    }
+    begin_rows<D>(team, keys.tokens.y, tile.job, tile.token, tile_v);
+    begin_numbers<kTile, kThreads>(team, m + at, tops);
+    begin_numbers<kTile, kThreads>(team, keys.tokens.last + at, last);
+    wait_for_copies();
     team.sync();
     for (int s = 0; s < kTokenShare; ++s) {
       const int first = 16 * warp_of(team, s);
@@ -68,8 +66,10 @@ struct TileGradients {
 template <int D, Form form>
 struct CausalGradientOfTokens {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr size_t kShared = sizeof(bfloat16) * ((2 + kParts) * kTile * (D + kGap) + kTile * (kTile + kGap)) +
-                                    sizeof(float) * kParts * kTile + CarriedScales::kBytes;
+  using Tiles = FrequencyTiles<D, kParts, kThreads>;
+  static constexpr int kWide = kTile + kGap;  ///< between rows of 64
+  static constexpr size_t kShared =
+      Tiles::kShared + sizeof(bfloat16) * kTile * (3 * (D + kGap) + kWide) + CarriedScales::kBytes;
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide own, other;
@@ -77,9 +77,9 @@ struct CausalGradientOfTokens {
   PackedSums sums;         ///< S_c, or R_(c+1), of each tile
   const bfloat16* within;  ///< D, or its transpose for keys
   KeyMask mask;
-  StoredTokens to;
+  OutputTokens out;
 
-  struct Rows {  // x and y are read again where they are multiplied: there is no room to keep them
+  struct Rows {  // x and y stay in shared memory: there is no room to keep them
     Sum<D / 8> dx;
     Sum<kTile / 8> u, du;
     RowValues less, weight, last, carry, flow, slope;
@@ -90,14 +90,17 @@ struct CausalGradientOfTokens {
     const Slab::Tile tile = slab.at(team.index());
     const TokenSide& tokens = own.tokens;
     const int64_t start = tile.job * tokens.padded + tile.token;
-    auto* tile_omega = team.template shared<bfloat16>();
-    bfloat16* tile_other = tile_omega + kTile * (D + kGap);
-    bfloat16* tile_sums = tile_other + kTile * (D + kGap);
-    bfloat16* tile_phi = tile_sums + kParts * kTile * (D + kGap);
-    auto* z = reinterpret_cast<float*>(tile_phi + kTile * (kTile + kGap));
-    const CarriedScales scales(z + kParts * kTile);
-    load_rows<D>(team, other.tokens.x, tile.job, tile.token, tile_other);
-    scales.load(team, other, start);
+    auto* memory = team.template shared<unsigned char>();
+    const Tiles tiles(omega, sums, tile.job, tile.index, memory);
+    auto* tile_x = reinterpret_cast<bfloat16*>(memory + Tiles::kShared);
+    bfloat16* tile_y = tile_x + kTile * (D + kGap);
+    bfloat16* tile_other = tile_y + kTile * (D + kGap);
+    bfloat16* tile_phi = tile_other + kTile * (D + kGap);
+    const CarriedScales scales(reinterpret_cast<float*>(tile_phi + kTile * kWide));
+    begin_rows<D>(team, tokens.x, tile.job, tile.token, tile_x);
+    begin_rows<D>(team, tokens.y, tile.job, tile.token, tile_y);
+    begin_rows<D>(team, other.tokens.x, tile.job, tile.token, tile_other);
+    scales.begin(team, other, start);
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
       const int64_t at = start + 16 * warp_of(team, s);
@@ -109,47 +112,39 @@ struct CausalGradientOfTokens {
       rows[s].flow.each([&](int row, float& value) { value = own.flow == nullptr ? 0.0f : own.flow[at + row]; });
       rows[s].slope = RowValues::filled(0);
     }
-    for (int64_t m = 0; m < omega.padded; m += kTile) {
-      team.sync();
-      load_frequencies<D>(team, omega, tile.job, m, tile_omega);
-      load_sums<D, kParts>(team, sums, tile.index, omega, m, tile_sums, z);
-      team.sync();
+    tiles.template each<true>(team, [&](int buffer, int64_t m) {
+      const bfloat16* tile_omega = tiles.omega_at(buffer);
       for (int s = 0; s < kTokenShare; ++s) {
-        Left<D / 16> x;
-        x.load(tokens.x.at(tile.job, tile.token + 16 * warp_of(team, s)), tokens.x.tokens.stride);
         rows[s].u.clear();
-        multiply_rows(rows[s].u, x, tile_omega, D + kGap);
+        multiply_rows(rows[s].u, read_left<D / 16>(tile_x + 16 * warp_of(team, s) * (D + kGap), D + kGap), tile_omega,
+                      D + kGap);
         rows[s].du.clear();
       }
       each_part<kParts>([&](auto part) {
         if (part() > 0) team.sync();
         for (int s = 0; s < kTokenShare; ++s) {  // F of the other side, frequencies x tokens
           const int first = 16 * warp_of(team, s);
-          Left<D / 16> frequencies;
-          frequencies.load(tile_omega + first * (D + kGap), D + kGap);
           Sum<kTile / 8> f;
           f.clear();
-          multiply_rows(f, frequencies, tile_other, D + kGap);
+          multiply_rows(f, read_left<D / 16>(tile_omega + first * (D + kGap), D + kGap), tile_other, D + kGap);
           f.each([&](int row, int column, float& value) {
             const auto feature = phi.template at<part()>(value, scales.less[column], scales.weight[column]);
             value = m + first + row < omega.count ? feature.value + other.eps : 0.0f;
           });
-          put_rows(f, tile_phi + first * (kTile + kGap), kTile + kGap);
+          put_rows(f, tile_phi + first * kWide, kWide);
         }
         team.sync();
         for (int s = 0; s < kTokenShare; ++s) {
           Rows& mine = rows[s];
           Sum<kTile / 8> df;  // becomes dF phi
           df.clear();
-          Left<D / 16> y;
-          y.load(tokens.y.at(tile.job, tile.token + 16 * warp_of(team, s)), tokens.y.tokens.stride);
-          multiply_rows(df, y, tile_sums + part() * kTile * (D + kGap), D + kGap);
-          df.zip([&](Place at, float& flow) {
-            flow = (flow + mine.last.at(at) * z[part() * kTile + at.column]) * mine.carry.at(at);
-          });
+          const float* z = tiles.z_at(buffer, part());
+          multiply_rows(df, read_left<D / 16>(tile_y + 16 * warp_of(team, s) * (D + kGap), D + kGap),
+                        tiles.sums_at(buffer, part()), D + kGap);
+          df.zip([&](Place at, float& flow) { flow = (flow + mine.last.at(at) * z[at.column]) * mine.carry.at(at); });
           Left<kTile / 16> weights;
           weights.load(within + (tile.index * kTile + 16 * warp_of(team, s)) * kTile, kTile);
-          multiply_rows(df, weights, tile_phi, kTile + kGap);
+          multiply_rows(df, weights, tile_phi, kWide);
           df.zip(
               [&](Place at, float& flow, float value, float& into) {
                 const auto f = phi.template at<part()>(value, mine.less.at(at), mine.weight.at(at));
@@ -164,11 +159,27 @@ struct CausalGradientOfTokens {
       for (int s = 0; s < kTokenShare; ++s) {
         multiply_columns(rows[s].dx, Left<kTile / 16>::of(rows[s].du), tile_omega, D + kGap);
       }
-    }
+    });
+    const int64_t b = tile.job / omega.heads;
+    const float norm_slope = phi.rule.exponent ? phi.rule.norm_slope() * phi.scale : 0.0f;
     for (int s = 0; s < kTokenShare; ++s) {
-      GradientRows<D, form>{phi, omega.heads, tokens, mask, to}.write(tile.job, tile.token + 16 * warp_of(team, s),
-                                                                      rows[s].dx, rows[s].slope);
+      Rows& mine = rows[s];
+      const int first = 16 * warp_of(team, s);
+      auto x = widened(read_left<D / 16>(tile_x + first * (D + kGap), D + kGap));
+      RowValues real = RowValues::filled(0);
+      real.each([&](int row, float& value) {
+        const int64_t token = tile.token + first + row;
+        value = token < tokens.length && mask.real(b, token) ? phi.scale : 0.0f;
+      });
+      mine.dx.zip(
+          [&](Place at, float& value, float from) {
+            const float scale = real.at(at);
+            value = scale != 0 ? scale * (value + mine.slope.at(at) * norm_slope * from) : 0.0f;
+          },
+          x);
     }
+    store<D, 1, kWarps>(team, out, b, tile.job % omega.heads, tile.token, tokens.length,
+                        team.template shared<bfloat16>(), [&](int s, int) -> Sum<D / 8>& { return rows[s].dx; });
   }
 };
 
@@ -208,13 +219,14 @@ struct CausalGradientOfOmega {
       const Slab::Tile tile = slab.at(job * slab.count + i);
       const int64_t at = job * tokens.padded + tile.token;
       team.sync();
-      load_rows<D>(team, tokens.x, job, tile.token, tile_x);
-      load_rows<D>(team, tokens.y, job, tile.token, tile_y);
-      load_rows<D>(team, other.tokens.x, job, tile.token, tile_other);
-      copy_tile(team, within + tile.index * kTile * kTile, kTile, kTile, kTile, tile_within, kTile + kGap);
-      scales.load(team, own, at);
-      other_scales.load(team, other, at);
+      begin_rows<D>(team, tokens.x, job, tile.token, tile_x);
+      begin_rows<D>(team, tokens.y, job, tile.token, tile_y);
+      begin_rows<D>(team, other.tokens.x, job, tile.token, tile_other);
+      begin_tile<kTile, kTile, kThreads>(team, within + tile.index * kTile * kTile, kTile, tile_within, kTile + kGap);
+      scales.begin(team, own, at);
+      other_scales.begin(team, other, at);
       for (int j = team.rank(); j < kTile; j += team.size()) flow[j] = own.flow == nullptr ? 0.0f : own.flow[at + j];
+      wait_for_copies();
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         const int64_t first = m + 16 * warp_of(team, s);

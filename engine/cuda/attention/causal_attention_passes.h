@@ -39,6 +39,46 @@ struct PackEights {
   }
 };
 
+/// c |x|^2 of tokens in whole tiles; a team for each.
+struct TokenNorms {
+  int64_t padded, dim;
+  float factor;
+  HeadRows rows;
+  float* norms;
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const bfloat16* x = rows.at(team.index() / padded, team.index() % padded);
+    float squares = 0;
+    for (int64_t i = team.rank(); i < dim; i += team.size()) {
+      const auto value = static_cast<float>(x[i]);
+      squares += value * value;
+    }
+    squares = team.sum(squares);
+    if (team.rank() == 0) norms[team.index()] = factor * squares;
+  }
+};
+
+/// last = -(G . O), with G rounded to bf16; a team for each packed query.
+struct GradientOfDenominators {
+  int64_t heads, length, padded, dim;
+  const bfloat16* g;
+  StoredTokens O;
+  float* last;
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t job = team.index() / padded;
+    const int64_t token = team.index() % padded;
+    float sum = 0;
+    if (token < length) {
+      const StoredTokens::Head o = O.head(job / heads, job % heads);
+      for (int64_t i = team.rank(); i < dim; i += team.size())
+        sum += static_cast<float>(g[team.index() * dim + i]) * o.get(token, i);
+    }
+    sum = team.sum(sum);
+    if (team.rank() == 0) last[team.index()] = -sum;
+  }
+};
+
 /// The exponents of real keys, (jobs, padded).
 struct TokenExponents {
   int64_t heads, length, padded;

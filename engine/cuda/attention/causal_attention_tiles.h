@@ -18,6 +18,107 @@
 
 namespace bochner::cuda {
 
+constexpr int kWarps = 4;  // of a block: 64 tokens, or frequencies
+constexpr int kThreads = 32 * kWarps;
+constexpr int kTokenShare = kWarpShare<kWarps>;
+
+/// Tokens of each head, where they are or packed.
+struct HeadRows {
+  int64_t heads;
+  Tokens<const bfloat16> tokens;
+
+  /// Those from `token` on of a job, b * heads + h.
+  BOCHNER_DEVICE const bfloat16* at(int64_t job, int64_t token) const {
+    return tokens.head(job / heads, job % heads) + token * tokens.stride;
+  }
+};
+
+/// Tokens of one side in whole tiles, with numbers for each, (jobs, padded).
+struct TokenSide {
+  int64_t length, padded;
+  HeadRows x, y;  ///< y: V or G
+  const float *less, *weight, *last;
+};
+
+/// Begins to load a tile of 64 rows.
+template <int D, class Team>
+BOCHNER_DEVICE void begin_rows(const Team& team, const HeadRows& rows, int64_t job, int64_t token, bfloat16* tile) {
+  begin_tile<D, kTile, kThreads>(team, rows.at(job, token), rows.tokens.stride, tile, D + kGap);
+}
+
+/// `less`, `weight` and `last` of a tile of tokens, in shared memory.
+struct TileScales {
+  float *less, *weight, *last;
+  static constexpr size_t kBytes = sizeof(float) * 3 * kTile;
+
+  BOCHNER_DEVICE explicit TileScales(float* memory) : less(memory), weight(less + kTile), last(weight + kTile) {}
+  template <class Team>
+  BOCHNER_DEVICE void begin(const Team& team, const TokenSide& tokens, int64_t at) const {
+    begin_numbers<kTile, kThreads>(team, tokens.less + at, less);
+    begin_numbers<kTile, kThreads>(team, tokens.weight + at, weight);
+    begin_numbers<kTile, kThreads>(team, tokens.last + at, last);
+  }
+};
+
+/// A warp's 16 tokens, and what their outputs and denominators have added up to.
+template <int D>
+struct RunningOutputs {
+  Left<D / 16> x;
+  Sum<D / 8> o;
+  RowValues less, weight, denominator;
+
+  BOCHNER_DEVICE void load(const TokenSide& tokens, int64_t job, int64_t token) {
+    const int64_t at = job * tokens.padded + token;
+    x.load(tokens.x.at(job, token), tokens.x.tokens.stride);
+    o.clear();
+    less = RowValues::load(tokens.less + at);
+    weight = RowValues::load(tokens.weight + at);
+    denominator = RowValues::filled(0);
+  }
+};
+
+/// tops (jobs, padded) = the largest u, or |u|, of each token.
+template <int D, Form form>
+struct TokenTops {
+  using Tiles = FrequencyTiles<D, 0, kThreads>;
+  static constexpr size_t kShared = Tiles::kShared;
+  PackedFrequencies omega;
+  TokenSide tokens;
+  float scale;
+  float* tops;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t job = team.index() / (tokens.padded / kTile);
+    const int64_t first = team.index() % (tokens.padded / kTile) * kTile;
+    const PackedSums none{};
+    const Tiles tiles(omega, none, job, job, team.template shared<unsigned char>());
+    RowValues top[kTokenShare];
+    Left<D / 16> x[kTokenShare];
+    for (int s = 0; s < kTokenShare; ++s) {
+      x[s].load(tokens.x.at(job, first + 16 * warp_of(team, s)), tokens.x.tokens.stride);
+      top[s] = RowValues::filled(no_exponent<float>());
+    }
+    tiles.template each<false>(team, [&](int buffer, int64_t) {
+      for (int s = 0; s < kTokenShare; ++s) {
+        Sum<kTile / 8> u;
+        u.clear();
+        multiply_rows(u, x[s], tiles.omega_at(buffer), D + kGap);
+        u.each([&](int, int, float& value) {
+          value *= scale;
+          if constexpr (form == Form::hyperbolic) value = math::abs(value);
+        });
+        top[s] = RowValues::of(top[s], u.rows(Larger{}), Larger{});
+      }
+    });
+    for (int s = 0; s < kTokenShare; ++s) {
+      top[s].each([&](int row, float& value) {
+        if (RowValues::first()) tops[job * tokens.padded + first + 16 * warp_of(team, s) + row] = value;
+      });
+    }
+  }
+};
+
 /// Tiles first ... first + count - 1 of each job; matrices and sums of a slab lie in this order.
 struct Slab {
   int64_t first, count;
@@ -48,9 +149,9 @@ struct CarriedScales : TileScales {
 
   BOCHNER_DEVICE explicit CarriedScales(float* memory) : TileScales(memory), carry(last + kTile) {}
   template <class Team>
-  BOCHNER_DEVICE void load(const Team& team, const CausalSide& side, int64_t at) const {
-    TileScales::load(team, side.tokens, at);
-    for (int i = team.rank(); i < kTile; i += team.size()) carry[i] = side.carry[at + i];
+  BOCHNER_DEVICE void begin(const Team& team, const CausalSide& side, int64_t at) const {
+    TileScales::begin(team, side.tokens, at);
+    begin_numbers<kTile, kThreads>(team, side.carry + at, carry);
   }
 };
 
@@ -74,9 +175,10 @@ struct TileSums {
     auto* tile_x = team.template shared<bfloat16>();
     bfloat16* tile_y = tile_x + kTile * (D + kGap);
     const CarriedScales scales(reinterpret_cast<float*>(tile_y + kTile * (D + kGap)));
-    load_rows<D>(team, tokens.x, tile.job, tile.token, tile_x);
-    load_rows<D>(team, tokens.y, tile.job, tile.token, tile_y);
-    scales.load(team, own, at);
+    begin_rows<D>(team, tokens.x, tile.job, tile.token, tile_x);
+    begin_rows<D>(team, tokens.y, tile.job, tile.token, tile_y);
+    scales.begin(team, own, at);
+    wait_for_copies();
     team.sync();
     for (int64_t m = 0; m < omega.padded; m += kTile) {
       for (int s = 0; s < kTokenShare; ++s) {
@@ -108,8 +210,8 @@ struct TileSums {
 template <int D, Form form>
 struct TileWeights {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr size_t kShared =
-      sizeof(bfloat16) * (kTile * (D + kGap) + kTile * (kTile + kGap)) + sizeof(float) * kTile;
+  using Tiles = FrequencyTiles<D, 0, kThreads>;
+  static constexpr size_t kShared = Tiles::kShared + sizeof(bfloat16) * kTile * (kTile + kGap) + sizeof(float) * kTile;
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide queries, keys;
@@ -130,10 +232,12 @@ struct TileWeights {
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const Slab::Tile tile = slab.at(team.index());
     const int64_t at = tile.job * queries.tokens.padded + tile.token;
-    auto* tile_omega = team.template shared<bfloat16>();
-    bfloat16* tile_phi = tile_omega + kTile * (D + kGap);
+    auto* memory = team.template shared<unsigned char>();
+    const PackedSums none{};
+    const Tiles tiles(omega, none, tile.job, tile.index, memory);
+    auto* tile_phi = reinterpret_cast<bfloat16*>(memory + Tiles::kShared);
     auto* tops = reinterpret_cast<float*>(tile_phi + kTile * (kTile + kGap));
-    for (int i = team.rank(); i < kTile; i += team.size()) tops[i] = m[at + i];
+    begin_numbers<kTile, kThreads>(team, m + at, tops);
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
       Rows& own = rows[s];
@@ -149,10 +253,8 @@ struct TileWeights {
       own.sum = RowValues::filled(0);
       own.a.clear();
     }
-    for (int64_t from = 0; from < omega.padded; from += kTile) {
-      team.sync();
-      load_frequencies<D>(team, omega, tile.job, from, tile_omega);
-      team.sync();
+    tiles.template each<false>(team, [&](int buffer, int64_t from) {
+      const bfloat16* tile_omega = tiles.omega_at(buffer);
       for (int s = 0; s < kTokenShare; ++s) {
         rows[s].uq.clear();
         multiply_rows(rows[s].uq, rows[s].q, tile_omega, D + kGap);
@@ -183,7 +285,7 @@ struct TileWeights {
           multiply_rows(own.a, features, tile_phi, kTile + kGap);
         }
       });
-    }
+    });
     bfloat16* to = A + tile.index * kTile * kTile;
     for (int s = 0; s < kTokenShare; ++s) {
       Rows& own = rows[s];
@@ -208,7 +310,8 @@ template <int D, Form form>
 struct CausalOutputs {
   static constexpr int kParts = Phi<form>::kParts;
   static constexpr int kOnes = 8;  ///< rows of a tile whose first is `last` of the other side
-  static constexpr size_t kShared = kOutputTiles<D, kParts> + sizeof(bfloat16) * kOnes * (kTile + kGap);
+  using Tiles = FrequencyTiles<D, kParts, kThreads>;
+  static constexpr size_t kShared = Tiles::kShared + sizeof(bfloat16) * kOnes * (kTile + kGap);
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide own, other;
@@ -220,7 +323,7 @@ struct CausalOutputs {
   KeyMask mask;
   float eps;            ///< of the denominators
   float* denominators;  ///< (jobs, length), or null: the outputs are not divided
-  StoredTokens to;
+  OutputTokens out;
 
   struct Rows : RunningOutputs<D> {
     RowValues carry, w;
@@ -231,6 +334,7 @@ struct CausalOutputs {
     const Slab::Tile tile = slab.at(team.index());
     const TokenSide& tokens = own.tokens;
     auto* memory = team.template shared<bfloat16>();
+    const Tiles tiles(omega, sums, tile.job, tile.index, team.template shared<unsigned char>());
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
       const int64_t at = tile.job * tokens.padded + tile.token + 16 * warp_of(team, s);
@@ -238,18 +342,20 @@ struct CausalOutputs {
       rows[s].carry = RowValues::load(own.carry + at);
       rows[s].w = w == nullptr ? RowValues::filled(1) : RowValues::load(w + at);
     }
-    add_outputs<D>(
-        team, phi, omega, tile.job, sums, tile.index, [&](float value) { return value + own.eps; }, memory, rows);
+    tiles.template each<true>(team, [&](int buffer, int64_t) {
+      for (int s = 0; s < kTokenShare; ++s) add(tiles, buffer, rows[s]);
+    });
     // the chunk itself
     team.sync();
-    bfloat16* tile_y = memory + kTile * (D + kGap);
-    bfloat16* ones = memory + kOutputTiles<D, kParts> / sizeof(bfloat16);
+    bfloat16* tile_y = memory;
+    bfloat16* ones = memory + Tiles::kShared / sizeof(bfloat16);
     const int64_t at = tile.job * tokens.padded + tile.token;
-    load_rows<D>(team, other.tokens.y, tile.job, tile.token, tile_y);
-    for (int i = team.rank(); i < kOnes * kTile; i += team.size()) {
+    begin_rows<D>(team, other.tokens.y, tile.job, tile.token, tile_y);
+    spread<kOnes * kTile, kThreads>(team, [&](int i) {
       const float value = i < kTile ? other.tokens.last[at + i] : 0.0f;
       ones[i / kTile * (kTile + kGap) + i % kTile] = bfloat16(value);
-    }
+    });
+    wait_for_copies();
     team.sync();
     const float* total = totals == nullptr ? nullptr : totals + tile.index * (D + 1);
     for (int s = 0; s < kTokenShare; ++s) {
@@ -266,7 +372,7 @@ struct CausalOutputs {
         Sum<1> sum;
         sum.clear();
         multiply(sum, weights, ones, kTile + kGap);
-        mine.denominator = RowValues::of(mine.denominator, mine.carry, Times{});
+        mine.denominator = RowValues::of(joined(mine.denominator, Plus{}), mine.carry, Times{});
         mine.denominator = RowValues::of(mine.denominator, sum.rows(Plus{}), Plus{});
         if (total != nullptr) {
           mine.w.each([&](int, float& value) { value *= total[D]; });
@@ -274,8 +380,42 @@ struct CausalOutputs {
         }
         mine.denominator.each([&](int, float& value) { value += eps; });
       }
-      OutputRows<D>{omega.heads, tokens, mask, denominators, to}.write(tile.job, token, mine);
+      divide(tile.job, token, mine);
     }
+    store<D, 1, kWarps>(team, out, tile.job / omega.heads, tile.job % omega.heads, tile.token, tokens.length, memory,
+                        [&](int s, int) -> Sum<D / 8>& { return rows[s].o; });
+  }
+
+ private:
+  BOCHNER_DEVICE void add(const Tiles& tiles, int buffer, Rows& mine) const {
+    Sum<kTile / 8> u;
+    u.clear();
+    multiply_rows(u, mine.x, tiles.omega_at(buffer), D + kGap);
+    each_part<kParts>([&](auto part) {
+      const float* z = tiles.z_at(buffer, part());
+      Sum<kTile / 8> f = u;
+      f.zip([&](Place at, float& value) {
+        value = phi.template at<part()>(value, mine.less.at(at), mine.weight.at(at)).value + own.eps;
+      });
+      multiply_columns(mine.o, rounded<kTile / 16>(f), tiles.sums_at(buffer, part()), D + kGap);
+      f.zip([&](Place at, float value) { mine.denominator.at(at) += value * z[at.column]; });
+    });
+  }
+  BOCHNER_DEVICE void divide(int64_t job, int64_t token, Rows& mine) const {
+    const int64_t length = own.tokens.length;
+    mine.denominator.each([&](int row, float& value) {
+      if (denominators == nullptr) {
+        value = 1;
+      } else if (RowValues::first() && token + row < length) {
+        denominators[job * length + token + row] = value;
+      }
+      const bool real = token + row < length && mask.real(job / omega.heads, token + row);
+      value = real ? inverse_of_weights(value) : 0.0f;
+    });
+    mine.o.zip([&](Place at, float& value) {
+      const float inverse = mine.denominator.at(at);
+      value = inverse != 0 ? value * inverse : 0.0f;
+    });
   }
 };
 

@@ -17,6 +17,8 @@ Phi<form> phi(const Call& call) {
   return {call.rule, static_cast<float>(call.spec.scale)};
 }
 
+/// The most blocks for one sum over tokens: enough to fill a card several times.
+constexpr int64_t kBlocks = 1024;
 constexpr int64_t kSegmentTiles = kKernelAttentionSegment / kTile;
 /// The most bytes that the states of a slab may take, except that a slab has at least one segment: few without a card,
 /// so that tests have many slabs.
@@ -30,9 +32,7 @@ constexpr int64_t kSlabBytes = int64_t{1} << 16;
 class WholeRows {
  public:
   WholeRows(const Tensor& x, const Tensor& mask, int64_t padded, const float* denominators = nullptr) : tensor_(x) {
-    const auto eights = [&](int axis) { return x.strides()[axis] % 8 == 0; };
-    const bool whole = x.dtype() == DType::bf16 && reinterpret_cast<uintptr_t>(x.raw()) % sizeof(Eight) == 0 &&
-                       eights(0) && eights(1) && eights(2);
+    const bool whole = is_whole(x);
     if (whole && x.size(2) == padded && !mask.defined() && denominators == nullptr) return;
     tensor_ = Tensor::empty({x.size(0), x.size(1), padded, x.size(3)}, DType::bf16, x.device());
     launch_threads(tensor_.size() / 8, PackEights{x.size(1), x.size(2), padded, x.size(3), denominators,
@@ -263,7 +263,7 @@ void causal_kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor&
                     blocks, Outputs::kShared,
                     Outputs{phi<form>(call), call.omega(), q, k, slab, S.view(), A, S.totals(), w, queries.mask(),
                             static_cast<float>(spec.denominator_eps),
-                            spec.renormalise ? to.denominator.data<float>() : nullptr, StoredTokens(to.O)});
+                            spec.renormalise ? to.denominator.data<float>() : nullptr, output(to.O)});
               }
             });
 }
@@ -307,9 +307,9 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
         const auto gradients = [&](const CausalSide& own, const CausalSide& other, const Slab& slab, const States& sums,
                                    const bfloat16* within, const KeyMask& own_mask, const Tensor& dx) {
           using OfTokens = CausalGradientOfTokens<D, form>;
-          launch_blocks<kThreads>(sizes.jobs * slab.count, OfTokens::kShared,
-                                  OfTokens{phi<form>(call), call.omega(), own, other, slab, sums.view(), within,
-                                           own_mask, StoredTokens(dx)});
+          launch_blocks<kThreads>(
+              sizes.jobs * slab.count, OfTokens::kShared,
+              OfTokens{phi<form>(call), call.omega(), own, other, slab, sums.view(), within, own_mask, output(dx)});
           if (!wants_omega) return;
           using OfOmega = CausalGradientOfOmega<D, form>;
           launch_blocks<kThreads>(splits * sizes.jobs * frequency_blocks, OfOmega::kShared,
@@ -334,7 +334,7 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
           using Outputs = CausalOutputs<D, form>;
           launch_blocks<kThreads>(blocks, Outputs::kShared,
                                   Outputs{phi<form>(call), call.omega(), k, q, slab, R.view(), At, R.totals(), nullptr,
-                                          keys.mask(), 0, nullptr, StoredTokens(to.dV)});
+                                          keys.mask(), 0, nullptr, output(to.dV)});
           gradients(k, q, slab, R, transposed, keys.mask(), to.dK);
         }
       });

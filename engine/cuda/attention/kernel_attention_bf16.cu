@@ -18,13 +18,6 @@ namespace {
 
 using Call = KernelAttentionCall;
 
-/// Whether rows of bf16 can be read and written 16 bytes at a time.
-bool is_whole(const Tensor& x) {
-  const auto eights = [&](int axis) { return x.strides()[axis] % 8 == 0; };
-  return x.dtype() == DType::bf16 && reinterpret_cast<uintptr_t>(x.raw()) % sizeof(Eight) == 0 && eights(0) &&
-         eights(1) && eights(2);
-}
-
 /// x itself, or a copy of it that is whole.
 Tensor whole(const Tensor& x) {
   if (is_whole(x)) return x;
@@ -32,8 +25,6 @@ Tensor whole(const Tensor& x) {
   copy.copy_(x);
   return copy;
 }
-
-OutputTokens output(const Tensor& x) { return {StoredTokens(x), is_whole(x)}; }
 
 /// The tokens of one side, and numbers for each.
 class Side {

@@ -10,10 +10,6 @@
 
 namespace bochner::cuda {
 
-constexpr int kThreads = 32 * kWarps;
-/// The most blocks for one sum over tokens: enough to fill a card several times.
-constexpr int64_t kBlocks = 1024;
-
 using Floats = DeviceBuffer<float>;
 using Rounded = DeviceBuffer<bfloat16>;
 
@@ -35,6 +31,15 @@ void with_case(int64_t dim, FeatureMap::Kind kind, const Body& body) {
   };
   dim == 32 ? with_form(std::integral_constant<int, 32>{}) : with_form(std::integral_constant<int, 64>{});
 }
+
+/// Whether rows of bf16 can be read and written 16 bytes at a time.
+inline bool is_whole(const Tensor& x) {
+  const auto eights = [&](int axis) { return x.strides()[axis] % 8 == 0; };
+  return x.dtype() == DType::bf16 && reinterpret_cast<uintptr_t>(x.raw()) % sizeof(Eight) == 0 && eights(0) &&
+         eights(1) && eights(2);
+}
+
+inline OutputTokens output(const Tensor& x) { return {StoredTokens(x), is_whole(x)}; }
 
 /// The constants of a call, and what follows from them.
 class KernelAttentionCall {

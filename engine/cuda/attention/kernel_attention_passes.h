@@ -1,4 +1,4 @@
-// The passes before and after the tiles of kernel attention in bf16: packing, exponents and shifts, and sums of parts.
+// The passes before and after the tiles of kernel attention in bf16: packing, shifts, and sums of parts.
 #pragma once
 
 #include "engine/cuda/attention/kernel_attention_tiles.h"
@@ -19,46 +19,6 @@ struct PackOmega {
     const float value =
         Omega == nullptr ? static_cast<float>(from == column) : Omega[(head * count + from) * dim + column];
     rows[i] = bfloat16(value);
-  }
-};
-
-/// c |x|^2 of tokens in whole tiles; a team for each.
-struct TokenNorms {
-  int64_t padded, dim;
-  float factor;
-  HeadRows rows;
-  float* norms;
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const bfloat16* x = rows.at(team.index() / padded, team.index() % padded);
-    float squares = 0;
-    for (int64_t i = team.rank(); i < dim; i += team.size()) {
-      const auto value = static_cast<float>(x[i]);
-      squares += value * value;
-    }
-    squares = team.sum(squares);
-    if (team.rank() == 0) norms[team.index()] = factor * squares;
-  }
-};
-
-/// last = -(G . O), with G rounded to bf16; a team for each packed query.
-struct GradientOfDenominators {
-  int64_t heads, length, padded, dim;
-  const bfloat16* g;
-  StoredTokens O;
-  float* last;
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t job = team.index() / padded;
-    const int64_t token = team.index() % padded;
-    float sum = 0;
-    if (token < length) {
-      const StoredTokens::Head o = O.head(job / heads, job % heads);
-      for (int64_t i = team.rank(); i < dim; i += team.size())
-        sum += static_cast<float>(g[team.index() * dim + i]) * o.get(token, i);
-    }
-    sum = team.sum(sum);
-    if (team.rank() == 0) last[team.index()] = -sum;
   }
 };
 

@@ -20,9 +20,6 @@
 
 namespace bochner::cuda {
 
-constexpr int kWarps = 4;  // of a block: 64 tokens, or frequencies
-constexpr int kTokenShare = kWarpShare<kWarps>;
-
 enum class Form : uint8_t { positive, hyperbolic, trigonometric, elementwise };
 
 struct FeatureValue {
@@ -74,24 +71,6 @@ struct PackedFrequencies {
   BOCHNER_DEVICE int64_t place(int64_t job) const { return shared ? 0 : job % heads * padded; }
 };
 
-/// Tokens of each head, where they are or packed.
-struct HeadRows {
-  int64_t heads;
-  Tokens<const bfloat16> tokens;
-
-  /// Those from `token` on of a job, b * heads + h.
-  BOCHNER_DEVICE const bfloat16* at(int64_t job, int64_t token) const {
-    return tokens.head(job / heads, job % heads) + token * tokens.stride;
-  }
-};
-
-/// Tokens of one side in whole tiles, with numbers for each, (jobs, padded).
-struct TokenSide {
-  int64_t length, padded;
-  HeadRows x, y;  ///< y: V or G
-  const float *less, *weight, *last;
-};
-
 /// S' or dS', packed: (jobs, parts, padded frequencies, ...).
 struct PackedSums {
   const bfloat16* rows;  ///< without z
@@ -99,44 +78,65 @@ struct PackedSums {
   const float* base;  ///< (jobs, D + 1): what is added to each output, or null
 };
 
-/// A tile of 64 rows in shared memory.
-template <int D, class Team>
-BOCHNER_DEVICE void load_rows(const Team& team, const bfloat16* rows, bfloat16* tile, int64_t stride = D) {
-  copy_tile(team, rows, stride, kTile, D, tile, D + kGap);
-}
-template <int D, class Team>
-BOCHNER_DEVICE void load_rows(const Team& team, const HeadRows& rows, int64_t job, int64_t token, bfloat16* tile) {
-  load_rows<D>(team, rows.at(job, token), tile, rows.tokens.stride);
-}
-/// Frequencies m ... m + 63 of a job in shared memory.
-template <int D, class Team>
-BOCHNER_DEVICE void load_frequencies(const Team& team, const PackedFrequencies& omega, int64_t job, int64_t m,
-                                     bfloat16* tile) {
-  load_rows<D>(team, omega.rows + (omega.place(job) + m) * D, tile);
-}
-/// The sums of these frequencies, and z: `index` is a job, or a tile of a slab.
-template <int D, int parts, class Team>
-BOCHNER_DEVICE void load_sums(const Team& team, const PackedSums& sums, int64_t index, const PackedFrequencies& omega,
-                              int64_t m, bfloat16* tile, float* z) {
-  for (int part = 0; part < parts; ++part) {
-    const int64_t from = (index * parts + part) * omega.padded + m;
-    load_rows<D>(team, sums.rows + from * D, tile + part * kTile * (D + kGap));
-    for (int i = team.rank(); i < kTile; i += team.size()) z[part * kTile + i] = sums.z[from + i];
+/// Outputs, or gradients of tokens.
+struct OutputTokens {
+  StoredTokens to;
+  bool whole;  ///< bf16, each row aligned to 16 bytes
+};
+
+/// Frequencies and their sums, 64 at a time through two buffers in shared memory: one is read while the other is
+/// loaded.
+template <int D, int parts, int threads>
+struct FrequencyTiles {
+  static constexpr int kStride = D + kGap;
+  static constexpr int kElements = kTile * kStride;
+  static constexpr size_t kBuffer = sizeof(bfloat16) * (1 + parts) * kElements + sizeof(float) * parts * kTile;
+  static constexpr size_t kShared = 2 * kBuffer;
+
+  int64_t padded;
+  const bfloat16 *omega, *sums;  ///< rows of the job's head, and of the job
+  const float* z;
+  unsigned char* memory;
+
+  /// `index` is that of the sums: a job, or a tile of a slab.
+  BOCHNER_DEVICE FrequencyTiles(const PackedFrequencies& frequencies, const PackedSums& packed, int64_t job,
+                                int64_t index, unsigned char* shared)
+      : padded(frequencies.padded),
+        omega(frequencies.rows + frequencies.place(job) * D),
+        sums(packed.rows + index * parts * padded * D),
+        z(packed.z + index * parts * padded),
+        memory(shared) {}
+
+  BOCHNER_DEVICE bfloat16* omega_at(int buffer) const { return reinterpret_cast<bfloat16*>(memory + buffer * kBuffer); }
+  BOCHNER_DEVICE bfloat16* sums_at(int buffer, int part) const { return omega_at(buffer) + (1 + part) * kElements; }
+  BOCHNER_DEVICE float* z_at(int buffer, int part) const {
+    return reinterpret_cast<float*>(omega_at(buffer) + (1 + parts) * kElements) + part * kTile;
   }
-}
 
-/// `less`, `weight` and `last` of a tile of tokens, in shared memory.
-struct TileScales {
-  float *less, *weight, *last;
-  static constexpr size_t kBytes = sizeof(float) * 3 * kTile;
-
-  BOCHNER_DEVICE explicit TileScales(float* memory) : less(memory), weight(less + kTile), last(weight + kTile) {}
-  template <class Team>
-  BOCHNER_DEVICE void load(const Team& team, const TokenSide& tokens, int64_t at) const {
-    for (int i = team.rank(); i < kTile; i += team.size()) {
-      less[i] = tokens.less[at + i];
-      weight[i] = tokens.weight[at + i];
-      last[i] = tokens.last[at + i];
+  template <bool with_sums, class Team>
+  BOCHNER_DEVICE void begin(const Team& team, int64_t m, int buffer) const {
+    begin_tile<D, kTile, threads>(team, omega + m * D, D, omega_at(buffer), kStride);
+    if constexpr (with_sums) {
+#pragma unroll
+      for (int part = 0; part < parts; ++part) {
+        const int64_t from = part * padded + m;
+        begin_tile<D, kTile, threads>(team, sums + from * D, D, sums_at(buffer, part), kStride);
+        begin_numbers<kTile, threads>(team, z + from, z_at(buffer, part));
+      }
+    }
+  }
+  /// body(buffer, m) for each 64 frequencies, from m on, in order.
+  template <bool with_sums, class Team, class Body>
+  BOCHNER_DEVICE void each(const Team& team, const Body& body) const {
+    team.sync();
+    begin<with_sums>(team, 0, 0);
+    int buffer = 0;
+    for (int64_t m = 0; m < padded; m += kTile, buffer = 1 - buffer) {
+      wait_for_copies();
+      team.sync();
+      if (m + kTile < padded) begin<with_sums>(team, m + kTile, 1 - buffer);
+      join_lanes();
+      body(buffer, m);
     }
   }
 };
@@ -153,128 +153,39 @@ BOCHNER_DEVICE void write_sums(Sum<D / 8>& sum, RowValues& z, int64_t first, int
   });
 }
 
-/// A warp's 16 tokens, and what their outputs and denominators have added up to.
-template <int D>
-struct RunningOutputs {
-  Left<D / 16> x;
-  Sum<D / 8> o;
-  RowValues less, weight, denominator;
-
-  BOCHNER_DEVICE void load(const TokenSide& tokens, int64_t job, int64_t token) {
-    const int64_t at = job * tokens.padded + token;
-    x.load(tokens.x.at(job, token), tokens.x.tokens.stride);
-    o.clear();
-    less = RowValues::load(tokens.less + at);
-    weight = RowValues::load(tokens.weight + at);
-    denominator = RowValues::filled(0);
-  }
-};
-
-/// Bytes of shared memory that add_outputs takes.
-template <int D, int parts>
-inline constexpr size_t kOutputTiles = sizeof(bfloat16) * (1 + parts) * kTile*(D + kGap) + parts *
-                                                                                               sizeof(float) * kTile;
-/// For all tokens of a block: o_i += sum_f F_if S'_f and denominator_i += sum_f F_if z_f with F = feature(phi(x)).
-/// `index` is that of load_sums.
-template <int D, Form form, class Team, class Rows, class Feature>
-BOCHNER_DEVICE void add_outputs(const Team& team, const Phi<form>& phi, const PackedFrequencies& omega, int64_t job,
-                                const PackedSums& sums, int64_t index, const Feature& feature, bfloat16* memory,
-                                Rows* rows) {
-  constexpr int kParts = Phi<form>::kParts;
-  bfloat16* tile_omega = memory;
-  bfloat16* tile_sums = tile_omega + kTile * (D + kGap);
-  auto* z = reinterpret_cast<float*>(tile_sums + kParts * kTile * (D + kGap));
-  for (int64_t m = 0; m < omega.padded; m += kTile) {
-    team.sync();
-    load_frequencies<D>(team, omega, job, m, tile_omega);
-    load_sums<D, kParts>(team, sums, index, omega, m, tile_sums, z);
-    team.sync();
-    for (int s = 0; s < kTokenShare; ++s) {
-      Rows& own = rows[s];
-      Sum<kTile / 8> u;
-      u.clear();
-      multiply_rows(u, own.x, tile_omega, D + kGap);
-      each_part<kParts>([&](auto part) {
-        Sum<kTile / 8> f = u;
-        f.zip([&](Place at, float& value) {
-          value = round_to_bf16(feature(phi.template at<part()>(value, own.less.at(at), own.weight.at(at)).value));
+/// Writes the rows of a block of `warps`, get(s, r) being those of a warp's r-th of R groups, to tokens first ... of a
+/// head. `memory` has room for so many rows of D + kGap, and no thread reads it any more after a sync().
+template <int D, int R, int warps, class Team, class Get>
+BOCHNER_DEVICE void store(const Team& team, const OutputTokens& out, int64_t b, int64_t h, int64_t first,
+                          int64_t length, bfloat16* memory, const Get& get) {
+  constexpr int kShare = kWarpShare<warps>;
+  constexpr int kStride = D + kGap;
+  const StoredTokens::Head to = out.to.head(b, h);
+  if (!out.whole) {
+    for (int s = 0; s < kShare; ++s) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        const int64_t token = first + 16 * (R * warp_of(team, s) + r);
+        get(s, r).each([&](int row, int column, float& value) {
+          if (token + row < length) to.put(token + row, column, value);
         });
-        multiply_columns(own.o, Left<kTile / 16>::of(f), tile_sums + part() * kTile * (D + kGap), D + kGap);
-        f.each([&](int, int column, float& value) { value *= z[part() * kTile + column]; });
-        own.denominator = RowValues::of(own.denominator, f.rows(Plus{}), Plus{});
-      });
+      }
     }
+    return;
   }
+  team.sync();
+  for (int s = 0; s < kShare; ++s) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) put_rows(get(s, r), memory + 16 * (R * warp_of(team, s) + r) * kStride, kStride);
+  }
+  team.sync();
+  auto* data = static_cast<bfloat16*>(to.data) + to.begin + first * to.stride;
+  const int64_t left = length - first;
+  spread_tile<D, 16 * R * warps, 32 * warps>(team, [&](int row, int column) {
+    if (row < left)
+      *reinterpret_cast<Eight*>(data + row * to.stride + column) =
+          *reinterpret_cast<const Eight*>(memory + row * kStride + column);
+  });
 }
-
-/// Where O of queries, or dV of keys, goes.
-template <int D>
-struct OutputRows {
-  int64_t heads;
-  const TokenSide& tokens;
-  const KeyMask& mask;
-  float* denominators;  ///< (jobs, length), or null: the outputs are not divided
-  const StoredTokens& to;
-
-  BOCHNER_DEVICE void write(int64_t job, int64_t token, RunningOutputs<D>& rows) const {
-    const int64_t b = job / heads;
-    const StoredTokens::Head out = to.head(b, job % heads);
-    rows.denominator.each([&](int row, float& value) {
-      if (denominators == nullptr) {
-        value = 1;
-      } else if (RowValues::first() && token + row < tokens.length) {
-        denominators[job * tokens.length + token + row] = value;
-      }
-    });
-    rows.o.each(rows.denominator, [&](int row, int column, float& value, float denominator) {
-      if (token + row >= tokens.length) return;
-      const float inverse = mask.real(b, token + row) ? inverse_of_weights(denominator) : 0.0f;
-      out.put(token + row, column, inverse != 0 ? value * inverse : 0.0f);
-    });
-  }
-};
-
-/// tops (jobs, padded) = the largest u, or |u|, of each token.
-template <int D, Form form>
-struct TokenTops {
-  static constexpr size_t kShared = sizeof(bfloat16) * kTile * (D + kGap);
-  PackedFrequencies omega;
-  TokenSide tokens;
-  float scale;
-  float* tops;
-
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t job = team.index() / (tokens.padded / kTile);
-    const int64_t first = team.index() % (tokens.padded / kTile) * kTile;
-    auto* tile = team.template shared<bfloat16>();
-    RowValues top[kTokenShare];
-    Left<D / 16> x[kTokenShare];
-    for (int s = 0; s < kTokenShare; ++s) {
-      x[s].load(tokens.x.at(job, first + 16 * warp_of(team, s)), tokens.x.tokens.stride);
-      top[s] = RowValues::filled(no_exponent<float>());
-    }
-    for (int64_t m = 0; m < omega.count; m += kTile) {
-      team.sync();
-      load_frequencies<D>(team, omega, job, m, tile);
-      team.sync();
-      for (int s = 0; s < kTokenShare; ++s) {
-        Sum<kTile / 8> u;
-        u.clear();
-        multiply_rows(u, x[s], tile, D + kGap);
-        u.each([&](int, int, float& value) {
-          value *= scale;
-          if constexpr (form == Form::hyperbolic) value = math::abs(value);
-        });
-        top[s] = RowValues::of(top[s], u.rows(Larger{}), Larger{});
-      }
-    }
-    for (int s = 0; s < kTokenShare; ++s) {
-      top[s].each([&](int row, float& value) {
-        if (RowValues::first()) tops[job * tokens.padded + first + 16 * warp_of(team, s) + row] = value;
-      });
-    }
-  }
-};
 
 }  // namespace bochner::cuda

@@ -37,7 +37,7 @@ struct KeyExponents {
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const TokenBlock block(team, tokens);
     const PackedSums none{};
-    const Tiles tiles(omega, none, block.job, team.template shared<unsigned char>());
+    const Tiles tiles(omega, none, block.job, block.job, team.template shared<unsigned char>());
     WeighedRows<D, kGroups> rows[kShare];
     weigh_rows<D, form, kGroups>(team, phi, tokens, Shift::none, block.job, block.first, tiles, rows);
     for (int s = 0; s < kShare; ++s) {
@@ -79,7 +79,7 @@ struct OutputsOfQueries {
   static constexpr int kResident = kGroups == 2 ? 3 : 2;
   static constexpr int kShare = kWarpShare<kWarpsOf<kGroups>>;
   using Tiles = FrequencyTiles<D, kParts, kThreads>;
-  static constexpr size_t kShared = Tiles::kShared;
+  static constexpr size_t kShared = at_least_rows<D>(Tiles::kShared);
   Phi<form> phi;
   PackedFrequencies omega;
   TokenRows tokens;
@@ -96,7 +96,7 @@ struct OutputsOfQueries {
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const TokenBlock block(team, tokens);
-    const Tiles tiles(omega, sums, block.job, team.template shared<unsigned char>());
+    const Tiles tiles(omega, sums, block.job, block.job, team.template shared<unsigned char>());
     Rows rows[kShare];
     weigh_rows<D, form, kGroups>(team, phi, tokens, phi.rule.shifts ? Shift::largest : Shift::none, block.job,
                                  block.first, tiles, rows);
@@ -107,7 +107,7 @@ struct OutputsOfQueries {
         rows[s].denominator[r] = RowValues::filled(0);
       }
     }
-    tiles.template each<true>(team, [&](int buffer) {
+    tiles.template each<true>(team, [&](int buffer, int64_t) {
       for (int s = 0; s < kShare; ++s) {
         for (int f = 0; f < kTile; f += kStep) add(tiles, buffer, f, rows[s]);
       }
@@ -160,8 +160,9 @@ struct OutputsOfQueries {
         });
       }
     }
-    store<D, kGroups>(team, out, block.b, block.h, block.first, tokens.length, team.template shared<bfloat16>(),
-                      [&](int s, int r) -> Sum<D / 8>& { return rows[s].o[r]; });
+    store<D, kGroups, kWarpsOf<kGroups>>(team, out, block.b, block.h, block.first, tokens.length,
+                                         team.template shared<bfloat16>(),
+                                         [&](int s, int r) -> Sum<D / 8>& { return rows[s].o[r]; });
   }
 };
 
@@ -175,7 +176,7 @@ struct GradientsOfTokens {
   static constexpr int kResident = 2;  // at 256 threads at most 128 registers
   static constexpr int kShare = kWarpShare<kWarpsOf<kGroups>>;
   using Tiles = FrequencyTiles<D, kParts, kThreads>;
-  static constexpr size_t kShared = Tiles::kShared;
+  static constexpr size_t kShared = at_least_rows<D>(Tiles::kShared);
   Phi<form> phi;
   PackedFrequencies omega;
   TokenRows tokens;
@@ -193,7 +194,7 @@ struct GradientsOfTokens {
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const TokenBlock block(team, tokens);
-    const Tiles tiles(omega, sums, block.job, team.template shared<unsigned char>());
+    const Tiles tiles(omega, sums, block.job, block.job, team.template shared<unsigned char>());
     Rows rows[kShare];
     weigh_rows<D, form, kGroups>(team, phi, tokens,
                                  !phi.rule.shifts ? Shift::none
@@ -204,7 +205,7 @@ struct GradientsOfTokens {
 #pragma unroll
       for (int r = 0; r < kGroups; ++r) begin(block, 16 * (kGroups * warp_of(team, s) + r), r, rows[s]);
     }
-    tiles.template each<true>(team, [&](int buffer) {
+    tiles.template each<true>(team, [&](int buffer, int64_t) {
       for (int s = 0; s < kShare; ++s) {
         for (int f = 0; f < kTile; f += kStep) add(tiles, buffer, f, rows[s]);
       }
@@ -320,11 +321,11 @@ struct GradientsOfTokens {
         }
       }
     }
-    store<D, kGroups>(team, dx, block.b, block.h, block.first, tokens.length, memory,
-                      [&](int s, int r) -> Sum<D / 8>& { return rows[s].dx[r]; });
+    store<D, kGroups, kWarpsOf<kGroups>>(team, dx, block.b, block.h, block.first, tokens.length, memory,
+                                         [&](int s, int r) -> Sum<D / 8>& { return rows[s].dx[r]; });
     if constexpr (keys) {
-      store<D, kGroups>(team, dy, block.b, block.h, block.first, tokens.length, memory,
-                        [&](int s, int r) -> Sum<D / 8>& { return rows[s].dy[r]; });
+      store<D, kGroups, kWarpsOf<kGroups>>(team, dy, block.b, block.h, block.first, tokens.length, memory,
+                                           [&](int s, int r) -> Sum<D / 8>& { return rows[s].dy[r]; });
     }
   }
 };

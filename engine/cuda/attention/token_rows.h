@@ -29,69 +29,6 @@ struct TokenRows {
   BOCHNER_DEVICE float held(int64_t job) const { return shift == nullptr ? 0.0f : shift[job * shift_stride]; }
 };
 
-/// Outputs, or gradients of tokens.
-struct OutputTokens {
-  StoredTokens to;
-  bool whole;  ///< bf16, each row aligned to 16 bytes
-};
-
-/// Frequencies and their sums, 64 at a time through two buffers in shared memory: one is read while the other is
-/// loaded.
-template <int D, int parts, int threads>
-struct FrequencyTiles {
-  static constexpr int kStride = D + kGap;
-  static constexpr int kElements = kTile * kStride;
-  static constexpr size_t kBuffer = sizeof(bfloat16) * (1 + parts) * kElements + sizeof(float) * parts * kTile;
-  static constexpr size_t kRows = sizeof(bfloat16) * kBlockRows * kStride;  // what store() takes
-  static constexpr size_t kShared = 2 * kBuffer > kRows ? 2 * kBuffer : kRows;
-
-  int64_t padded;
-  const bfloat16 *omega, *sums;  ///< rows of the job's head, and of the job
-  const float* z;
-  unsigned char* memory;
-
-  BOCHNER_DEVICE FrequencyTiles(const PackedFrequencies& frequencies, const PackedSums& packed, int64_t job,
-                                unsigned char* shared)
-      : padded(frequencies.padded),
-        omega(frequencies.rows + frequencies.place(job) * D),
-        sums(packed.rows + job * parts * padded * D),
-        z(packed.z + job * parts * padded),
-        memory(shared) {}
-
-  BOCHNER_DEVICE bfloat16* omega_at(int buffer) const { return reinterpret_cast<bfloat16*>(memory + buffer * kBuffer); }
-  BOCHNER_DEVICE bfloat16* sums_at(int buffer, int part) const { return omega_at(buffer) + (1 + part) * kElements; }
-  BOCHNER_DEVICE float* z_at(int buffer, int part) const {
-    return reinterpret_cast<float*>(omega_at(buffer) + (1 + parts) * kElements) + part * kTile;
-  }
-
-  template <bool with_sums, class Team>
-  BOCHNER_DEVICE void begin(const Team& team, int64_t m, int buffer) const {
-    begin_tile<D, kTile, threads>(team, omega + m * D, D, omega_at(buffer), kStride);
-    if constexpr (with_sums) {
-#pragma unroll
-      for (int part = 0; part < parts; ++part) {
-        const int64_t from = part * padded + m;
-        begin_tile<D, kTile, threads>(team, sums + from * D, D, sums_at(buffer, part), kStride);
-        begin_numbers<kTile, threads>(team, z + from, z_at(buffer, part));
-      }
-    }
-  }
-  /// body(buffer) for each 64 frequencies in order.
-  template <bool with_sums, class Team, class Body>
-  BOCHNER_DEVICE void each(const Team& team, const Body& body) const {
-    team.sync();
-    begin<with_sums>(team, 0, 0);
-    int buffer = 0;
-    for (int64_t m = 0; m < padded; m += kTile, buffer = 1 - buffer) {
-      wait_for_copies();
-      team.sync();
-      if (m + kTile < padded) begin<with_sums>(team, m + kTile, 1 - buffer);
-      join_lanes();
-      body(buffer);
-    }
-  }
-};
-
 /// A warp's tokens x and what is subtracted from their exponents, with the weights of features that are not
 /// exponentials.
 template <int D, int R>
@@ -111,7 +48,7 @@ BOCHNER_DEVICE void largest_of_rows(const Team& team, const Phi<form>& phi, cons
 #pragma unroll
     for (int r = 0; r < R; ++r) rows[s].less[r] = RowValues::filled(no_exponent<float>());
   }
-  tiles.template each<false>(team, [&](int buffer) {
+  tiles.template each<false>(team, [&](int buffer, int64_t) {
     const bfloat16* frequencies = tiles.omega_at(buffer);
     for (int s = 0; s < kShare; ++s) {
       for (int f = 0; f < kTile; f += 2 * kStep) {
@@ -135,6 +72,13 @@ BOCHNER_DEVICE void largest_of_rows(const Team& team, const Phi<form>& phi, cons
 #pragma unroll
     for (int r = 0; r < R; ++r) rows[s].less[r] = joined(rows[s].less[r], Larger{});
   }
+}
+
+/// Bytes of shared memory, and room for the rows that store() writes.
+template <int D>
+constexpr size_t at_least_rows(size_t bytes) {
+  constexpr size_t kRows = sizeof(bfloat16) * kBlockRows * (D + kGap);
+  return bytes > kRows ? bytes : kRows;
 }
 
 /// Loads x and finds `less`, without what a key's mask says.
@@ -191,41 +135,6 @@ BOCHNER_DEVICE void weigh_rows(const Team& team, const Phi<form>& phi, const Tok
       rows[s].weight[r].each([&](int, float& value) { value = fast_exp2(-value); });
     }
   }
-}
-
-/// Writes the 128 rows of a block, get(s, r) being those of a warp's group, to tokens first ... of a head. `memory`
-/// has room for Tiles::kRows bytes, and no thread reads it any more after a sync().
-template <int D, int R, class Team, class Get>
-BOCHNER_DEVICE void store(const Team& team, const OutputTokens& out, int64_t b, int64_t h, int64_t first,
-                          int64_t length, bfloat16* memory, const Get& get) {
-  constexpr int kShare = kWarpShare<kWarpsOf<R>>;
-  constexpr int kStride = D + kGap;
-  const StoredTokens::Head to = out.to.head(b, h);
-  if (!out.whole) {
-    for (int s = 0; s < kShare; ++s) {
-#pragma unroll
-      for (int r = 0; r < R; ++r) {
-        const int64_t token = first + 16 * (R * warp_of(team, s) + r);
-        get(s, r).each([&](int row, int column, float& value) {
-          if (token + row < length) to.put(token + row, column, value);
-        });
-      }
-    }
-    return;
-  }
-  team.sync();
-  for (int s = 0; s < kShare; ++s) {
-#pragma unroll
-    for (int r = 0; r < R; ++r) put_rows(get(s, r), memory + 16 * (R * warp_of(team, s) + r) * kStride, kStride);
-  }
-  team.sync();
-  auto* data = static_cast<bfloat16*>(to.data) + to.begin + first * to.stride;
-  const int64_t left = length - first;
-  spread_tile<D, kBlockRows, 32 * kWarpsOf<R>>(team, [&](int row, int column) {
-    if (row < left)
-      *reinterpret_cast<Eight*>(data + row * to.stride + column) =
-          *reinterpret_cast<const Eight*>(memory + row * kStride + column);
-  });
 }
 
 }  // namespace bochner::cuda

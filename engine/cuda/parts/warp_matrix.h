@@ -103,6 +103,17 @@ __device__ Left<K> load_left(const bfloat16* x, int64_t stride, int64_t first, i
   return result;
 }
 
+/// 16 rows of a tile in shared memory.
+template <int K>
+__device__ Left<K> read_left(const bfloat16* tile, int stride) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bfloat16* at = tile + lane % 16 * stride + lane / 16 * 8;
+  Left<K> result;
+#pragma unroll
+  for (int k = 0; k < K; ++k) load_blocks<false>(result.v[k], at + 16 * k);
+  return result;
+}
+
 /// The same numbers as f32.
 template <int K>
 __device__ Sum<2 * K> widened(const Left<K>& x) {
@@ -176,6 +187,13 @@ Left<K> load_left(const bfloat16* x, int64_t stride, int64_t first, int64_t leng
     const bfloat16* from = x + (first + row < length ? first + row : length - 1) * stride;
     for (int k = 0; k < 16 * K; ++k) result.v[row][k] = static_cast<float>(from[k]);
   }
+  return result;
+}
+
+template <int K>
+Left<K> read_left(const bfloat16* tile, int stride) {
+  Left<K> result;
+  result.load(tile, stride);
   return result;
 }
 
