@@ -5,16 +5,20 @@
 
 namespace bochner::cuda {
 
-/// D of each tile and its transpose, (tiles of the slab, 64, 64), and flows (jobs, padded) = sum_j G'_i . v'_j; a block
-/// for each tile.
+/// D of each tile and its transpose, (tiles of the slab, 64, 64); `last` of queries, -(G . O); and flows, what eps adds
+/// to each dF_q. A block for each tile.
 template <int D>
 struct TileGradients {
   static constexpr size_t kShared = sizeof(bfloat16) * kTile * (D + kGap) + sizeof(float) * 2 * kTile;
   CausalSide queries, keys;
   Slab slab;
   const float* m;
+  HeadRows outputs;     ///< O
+  bool divided;         ///< are outputs divided by their denominators?
+  float eps;            ///< of the features of queries
+  const float* totals;  ///< T_c (tiles of the slab, D + 1), or null
   bfloat16 *matrix, *transposed;
-  float* flows;
+  float *last, *flows;  ///< (jobs, padded), of queries
 
   struct Rows {
     Left<D / 16> g;
@@ -27,28 +31,45 @@ struct TileGradients {
     const int64_t at = tile.job * queries.tokens.padded + tile.token;
     auto* tile_v = team.template shared<bfloat16>();
     auto* tops = reinterpret_cast<float*>(tile_v + kTile * (D + kGap));
-    float* last = tops + kTile;
+    float* last_of_keys = tops + kTile;
+    const float* total = totals == nullptr ? nullptr : totals + tile.index * (D + 1);
     begin_rows<D>(team, keys.tokens.y, tile.job, tile.token, tile_v);
     begin_numbers<kTile, kThreads>(team, m + at, tops);
-    begin_numbers<kTile, kThreads>(team, keys.tokens.last + at, last);
+    begin_numbers<kTile, kThreads>(team, keys.tokens.last + at, last_of_keys);
     wait_for_copies();
     team.sync();
     for (int s = 0; s < kTokenShare; ++s) {
       const int first = 16 * warp_of(team, s);
       Rows own;
       own.g.load(queries.tokens.y.at(tile.job, tile.token + first), queries.tokens.y.tokens.stride);
-      own.last = RowValues::load(queries.tokens.last + at + first);
+      own.last = RowValues::filled(0);
+      if (divided) {
+        Left<D / 16> o;
+        o.load(outputs.at(tile.job, tile.token + first), outputs.tokens.stride);
+        own.last = dots(own.g, o);
+      }
+      own.last.each([&](int row, float& value) {
+        value = -value;
+        if (RowValues::first()) last[at + first + row] = value;
+      });
       own.m = RowValues::load(m + at + first);
       Sum<kTile / 8> d;
       d.clear();
       multiply_rows(d, own.g, tile_v, D + kGap);
       d.zip([&](Place place, float& value) {
         const bool visible = place.column <= first + place.row;
-        value = visible ? value + own.last.at(place) * last[place.column] : 0.0f;
+        value = visible ? value + own.last.at(place) * last_of_keys[place.column] : 0.0f;
       });
-      RowValues sum = d.rows(Plus{});
+      RowValues sum = RowValues::filled(0);
+      d.zip([&](Place place, float value) { sum.at(place) += value; });
+      if (total != nullptr) {
+        widened(own.g).zip([&](Place place, float value) { sum.at(place) += total[place.column] * value; });
+      }
+      RowValues beside = own.last;
+      beside.each([&](int, float& value) { value *= total == nullptr ? 0.0f : total[D]; });
+      sum = RowValues::of(joined(sum, Plus{}), beside, Plus{});
       sum.each([&](int row, float& value) {
-        if (RowValues::first()) flows[at + first + row] = value;
+        if (RowValues::first()) flows[at + first + row] = eps * value;
       });
       const int64_t to = tile.index * kTile * kTile;
       d.zip([&](Place place, const float& value) {
@@ -214,6 +235,7 @@ struct CausalGradientOfOmega {
     const CarriedScales other_scales(flow + kTile + CarriedScales::kBytes / sizeof(float));
     Sum<D / 8> domega[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) domega[s].clear();
+    const bfloat16* omega_rows = omega.rows + omega.place(job) * D;
     const int64_t end = (split + 1) * tiles_each < slab.count ? (split + 1) * tiles_each : slab.count;
     for (int64_t i = split * tiles_each; i < end; ++i) {
       const Slab::Tile tile = slab.at(job * slab.count + i);
@@ -231,7 +253,7 @@ struct CausalGradientOfOmega {
       for (int s = 0; s < kTokenShare; ++s) {
         const int64_t first = m + 16 * warp_of(team, s);
         Left<D / 16> frequencies;
-        frequencies.load(omega.rows + (omega.place(job) + first) * D, D);
+        frequencies.load(omega_rows + first * D, D);
         Sum<kTile / 8> u;
         Sum<kTile / 8> du;
         u.clear();

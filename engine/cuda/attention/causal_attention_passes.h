@@ -39,48 +39,8 @@ struct PackEights {
   }
 };
 
-/// c |x|^2 of tokens in whole tiles; a team for each.
-struct TokenNorms {
-  int64_t padded, dim;
-  float factor;
-  HeadRows rows;
-  float* norms;
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const bfloat16* x = rows.at(team.index() / padded, team.index() % padded);
-    float squares = 0;
-    for (int64_t i = team.rank(); i < dim; i += team.size()) {
-      const auto value = static_cast<float>(x[i]);
-      squares += value * value;
-    }
-    squares = team.sum(squares);
-    if (team.rank() == 0) norms[team.index()] = factor * squares;
-  }
-};
-
-/// last = -(G . O), with G rounded to bf16; a team for each packed query.
-struct GradientOfDenominators {
-  int64_t heads, length, padded, dim;
-  const bfloat16* g;
-  StoredTokens O;
-  float* last;
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t job = team.index() / padded;
-    const int64_t token = team.index() % padded;
-    float sum = 0;
-    if (token < length) {
-      const StoredTokens::Head o = O.head(job / heads, job % heads);
-      for (int64_t i = team.rank(); i < dim; i += team.size())
-        sum += static_cast<float>(g[team.index() * dim + i]) * o.get(token, i);
-    }
-    sum = team.sum(sum);
-    if (team.rank() == 0) last[team.index()] = -sum;
-  }
-};
-
-/// The exponents of real keys, (jobs, padded).
-struct TokenExponents {
+/// The largest exponents of real keys, (jobs, padded).
+struct KeyTops {
   int64_t heads, length, padded;
   bool exponential;
   KeyMask mask;
@@ -177,7 +137,8 @@ struct CausalScales {
 /// first), packed. A thread for each padded element of S', whose last column is z.
 template <int D>
 struct ScanTiles {
-  static constexpr int kAhead = 8;     ///< tiles whose sums are read before the states of any is written
+  static constexpr int kAhead =
+      8;  ///< tiles whose sums are read before the states of any is written; divides `segment`
   int64_t frequencies, padded, tiles;  ///< tiles: of all, in each job
   int parts;
   Slab slab;
@@ -185,7 +146,8 @@ struct ScanTiles {
   const float* decay;  ///< (jobs, tiles)
   const float* added;  ///< (tiles of the slab, F, D + 1)
   float* carried;      ///< (jobs, F, D + 1), from slab to slab
-  float* saved;        ///< the states before every `segment` tiles, (jobs, segments, state), or null
+  float* saved;  ///< the states before every `segment` tiles, which divides slab.first, (jobs, segments, state); or
+                 ///< null, as backward
   int64_t segment, segments, state;
   bfloat16* rows;
   float* z;
@@ -203,29 +165,35 @@ struct ScanTiles {
     const int64_t first = job * slab.count * rows_each + part * padded + frequency;
     const float* from = added + job * slab.count * size + at;
     const float* decays = decay + job * tiles + slab.first;
+    const int64_t start = backward ? slab.count - 1 : 0;
+    const int64_t way = backward ? -1 : 1;
+    from += start * size;
+    decays += start;
+    int64_t to = first + start * rows_each;
     float value = there ? carried[job * size + at] : 0.0f;
-    for (int64_t begin = 0; begin < slab.count; begin += kAhead) {
+    for (int begin = 0; begin < slab.count; begin += kAhead) {
+      const int left = static_cast<int>(slab.count) - begin;
       float next[kAhead];
       float by[kAhead];
 #pragma unroll
       for (int step = 0; step < kAhead; ++step) {
-        const int64_t tile = backward ? slab.count - 1 - begin - step : begin + step;
-        const bool inside = begin + step < slab.count;
-        next[step] = inside && there ? from[tile * size] : 0.0f;
-        by[step] = inside ? decays[tile] : 1.0f;
+        const bool inside = step < left;
+        next[step] = inside && there ? *from : 0.0f;
+        by[step] = inside ? *decays : 1.0f;
+        from += way * size;
+        decays += way;
       }
+      if (there && saved != nullptr && begin % segment == 0)
+        saved[(job * segments + (slab.first + begin) / segment) * state + at] = value;
 #pragma unroll
       for (int step = 0; step < kAhead; ++step) {
-        if (begin + step >= slab.count) break;
-        const int64_t tile = backward ? slab.count - 1 - begin - step : begin + step;
-        if (there && saved != nullptr && (slab.first + tile) % segment == 0)
-          saved[(job * segments + (slab.first + tile) / segment) * state + at] = value;
-        const int64_t to = first + tile * rows_each;
+        if (step >= left) break;
         if (column == D) {
           z[to] = value;
         } else {
           rows[to * D + column] = bfloat16(value);
         }
+        to += way * rows_each;
         value = value * by[step] + next[step];
       }
     }
@@ -299,29 +267,6 @@ struct ScanTotals {
       }
     }
     carried[i] = value;
-  }
-};
-
-/// flows = eps (flows + T_c . G'), for the queries of a slab; a team for each.
-struct FinishFlows {
-  int64_t dim;
-  float eps;
-  TokenSide queries;
-  Slab slab;
-  const float* totals;
-  float* flows;
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const Slab::Tile tile = slab.at(team.index() / kTile);
-    const int64_t at = tile.job * queries.padded + tile.token + team.index() % kTile;
-    const float* total = totals + tile.index * (dim + 1);
-    const bfloat16* y = queries.y.at(tile.job, tile.token + team.index() % kTile);
-    float sum = 0;
-    for (int64_t e = team.rank(); e <= dim; e += team.size()) {
-      sum += total[e] * (e < dim ? static_cast<float>(y[e]) : queries.last[at]);
-    }
-    sum = team.sum(sum);
-    if (team.rank() == 0) flows[at] = eps * (flows[at] + sum);
   }
 };
 

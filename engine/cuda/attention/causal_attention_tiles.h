@@ -77,28 +77,39 @@ struct RunningOutputs {
   }
 };
 
-/// tops (jobs, padded) = the largest u, or |u|, of each token.
+/// Of each token c |x|^2 and, unless `tops` is null, the largest u, or |u|; (jobs, padded).
 template <int D, Form form>
-struct TokenTops {
+struct TokenExponents {
   using Tiles = FrequencyTiles<D, 0, kThreads>;
   static constexpr size_t kShared = Tiles::kShared;
   PackedFrequencies omega;
   TokenSide tokens;
-  float scale;
-  float* tops;
+  float scale, norm_factor;
+  float *norms, *tops;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const int64_t job = team.index() / (tokens.padded / kTile);
     const int64_t first = team.index() % (tokens.padded / kTile) * kTile;
-    const PackedSums none{};
-    const Tiles tiles(omega, none, job, job, team.template shared<unsigned char>());
     RowValues top[kTokenShare];
     Left<D / 16> x[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
       x[s].load(tokens.x.at(job, first + 16 * warp_of(team, s)), tokens.x.tokens.stride);
       top[s] = RowValues::filled(no_exponent<float>());
+      dots(x[s], x[s]).each([&](int row, float& value) {
+        if (RowValues::first()) norms[job * tokens.padded + first + 16 * warp_of(team, s) + row] = norm_factor * value;
+      });
     }
+    if constexpr (form == Form::positive || form == Form::hyperbolic) {
+      if (tops != nullptr) find_tops(team, job, first, x, top);
+    }
+  }
+
+ private:
+  template <class Team>
+  BOCHNER_DEVICE void find_tops(const Team& team, int64_t job, int64_t first, Left<D / 16>* x, RowValues* top) const {
+    const PackedSums none{};
+    const Tiles tiles(omega, none, job, job, team.template shared<unsigned char>());
     tiles.template each<false>(team, [&](int buffer, int64_t) {
       for (int s = 0; s < kTokenShare; ++s) {
         Sum<kTile / 8> u;
@@ -180,11 +191,12 @@ struct TileSums {
     scales.begin(team, own, at);
     wait_for_copies();
     team.sync();
+    const bfloat16* rows = omega.rows + omega.place(tile.job) * D;
     for (int64_t m = 0; m < omega.padded; m += kTile) {
       for (int s = 0; s < kTokenShare; ++s) {
         const int64_t first = m + 16 * warp_of(team, s);
         Left<D / 16> frequencies;
-        frequencies.load(omega.rows + (omega.place(tile.job) + first) * D, D);
+        frequencies.load(rows + first * D, D);
         Sum<kTile / 8> u;
         u.clear();
         multiply_rows(u, frequencies, tile_x, D + kGap);

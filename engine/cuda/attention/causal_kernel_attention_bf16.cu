@@ -23,7 +23,7 @@ constexpr int64_t kSegmentTiles = kKernelAttentionSegment / kTile;
 /// The most bytes that the states of a slab may take, except that a slab has at least one segment: few without a card,
 /// so that tests have many slabs.
 #if defined(__CUDACC__)
-constexpr int64_t kSlabBytes = int64_t{64} << 20;
+constexpr int64_t kSlabBytes = int64_t{256} << 20;
 #else
 constexpr int64_t kSlabBytes = int64_t{1} << 16;
 #endif
@@ -39,8 +39,6 @@ class WholeRows {
                                                   StoredTokens(x), whole, KeyMask(mask), tensor_.data<bfloat16>()});
   }
   HeadRows view() const { return {tensor_.size(1), Tokens<const bfloat16>(tensor_)}; }
-  /// Of rows that were packed.
-  const bfloat16* data() const { return tensor_.data<bfloat16>(); }
 
  private:
   Tensor tensor_;
@@ -68,36 +66,26 @@ class Side {
     const AttentionSizes& sizes = call.sizes;
     const auto scale = static_cast<float>(call.spec.scale);
     if (!call.rule.exponent) return;
-    launch_rows(count(), sizes.dim,
-                TokenNorms{padded, sizes.dim, call.rule.norm_factor * scale * scale, x_.view(), norms_});
-    if (!call.exponential || !call.rule.shifts) return;
-    with_case(
-        sizes.dim, call.rule.kind,
-        [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
-          if constexpr (form == Form::positive || form == Form::hyperbolic) {
-            using Kernel = TokenTops<D, form>;
-            launch_blocks<kThreads>(count() / kTile, Kernel::kShared, Kernel{call.omega(), tokens(), scale, tops_});
-          }
-        });
+    const bool shifted = call.exponential && call.rule.shifts;
+    with_case(sizes.dim, call.rule.kind,
+              [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
+                using Kernel = TokenExponents<D, form>;
+                launch_blocks<kThreads>(count() / kTile, Kernel::kShared,
+                                        Kernel{call.omega(), tokens(), scale, call.rule.norm_factor * scale * scale,
+                                               norms_, shifted ? static_cast<float*>(tops_) : nullptr});
+              });
   }
 
   void set_scales(bool keys, const float* m, const float* r) {
     launch_threads(count(), CausalScales{call_.rule, call_.sizes.heads, length(), padded_, keys, mask_, norms_, tops_,
                                          m, r, less_, weight_, carry_, last_});
   }
-  /// `last` of queries: G' without its last column is y.
-  void set_last(const Tensor& O) {
-    if (!call_.spec.renormalise) return last_.clear(count());
-    launch_rows(count(), call_.sizes.dim,
-                GradientOfDenominators{call_.sizes.heads, length(), padded_, call_.sizes.dim, y_.data(),
-                                       StoredTokens(O), last_});
-  }
-
   TokenSide tokens() const { return {length_, padded_, x_.view(), y_.view(), less_, weight_, last_}; }
   CausalSide view(float eps, const float* flow = nullptr) const { return {tokens(), carry_, flow, eps}; }
+  float* last() const { return last_; }
   void find_exponents(float* exponents) const {
-    launch_threads(count(), TokenExponents{call_.sizes.heads, length(), padded_, call_.exponential, mask_, norms_,
-                                           tops_, exponents});
+    launch_threads(count(),
+                   KeyTops{call_.sizes.heads, length(), padded_, call_.exponential, mask_, norms_, tops_, exponents});
   }
   int64_t count() const { return call_.sizes.jobs * padded_; }
   int64_t length() const { return length_; }
@@ -282,7 +270,7 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
   const Seen seen(call, keys);
   queries.set_scales(false, seen.m(), seen.r());
   keys.set_scales(true, seen.m(), seen.r());
-  queries.set_last(forward.O);
+  const WholeRows O(spec.renormalise ? forward.O : Q, {}, padded);
   if (sizes.keys > sizes.queries) {
     to.dK.slice(2, sizes.queries, sizes.keys).fill_(0);
     to.dV.slice(2, sizes.queries, sizes.keys).fill_(0);
@@ -325,10 +313,9 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
           S.sum<D, form>(k, slab, nullptr);
           weigh<D, form>(call, seen, q, k, slab, true, At, w);
           using Matrices = TileGradients<D>;
-          launch_blocks<kThreads>(blocks, Matrices::kShared, Matrices{q, k, slab, seen.m(), matrix, transposed, flows});
-          if (call.eps != 0) {
-            launch_rows(blocks * kTile, D + 1, FinishFlows{D, call.eps, q.tokens, slab, S.totals(), flows});
-          }
+          launch_blocks<kThreads>(blocks, Matrices::kShared,
+                                  Matrices{q, k, slab, seen.m(), O.view(), spec.renormalise, call.eps, S.totals(),
+                                           matrix, transposed, queries.last(), flows});
           gradients(q, k, slab, S, matrix, queries.mask(), to.dQ);
           R.sum<D, form>(q, slab, w);
           using Outputs = CausalOutputs<D, form>;
