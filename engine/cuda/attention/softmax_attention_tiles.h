@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/cuda/parts/kept_bits.h"
 #include "engine/cuda/parts/packed.h"
 #include "engine/cuda/parts/warp_strips.h"
 #include "engine/ops/attention/softmax_attention.h"
