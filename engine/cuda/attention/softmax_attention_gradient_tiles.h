@@ -1,5 +1,5 @@
 // The gradients of softmax attention on tensor cores: one pass over the keys for dQ, one over the queries for dK and
-// dV.
+// dV. Each has 32 columns of scores at a time, since two of them (S and dP) and the gradients are in registers.
 #pragma once
 
 #include "engine/cuda/attention/softmax_attention_tiles.h"
@@ -153,9 +153,6 @@ struct KeyGradients {
       sizeof(bfloat16) * (2 * kRows * kStride + 4 * kElements) + sizeof(float) * 4 * kTile;
   static constexpr int kResident = D == 32 ? 3 : 2;
 
-  /// Columns of scores at a time: more read K and V less often, and need more registers.
-  static constexpr int kAtOnce = D == 64 && !drops ? 64 : 32;
-
   Gradients of;
   StoredTokens dK, dV;
   float factor;  ///< of dK
@@ -187,68 +184,59 @@ struct KeyGradients {
     begin_copy_floats<kThreads, kTile>(team, of.less + place, a.queries - query, to.less);
   }
 
-  /// Queries from row `from` of the tile on; k and v are the warp's 32 keys and values.
+  /// 32 queries, from row `from` of the tile on; k and v are the warp's 32 keys and values.
   BOCHNER_DEVICE void add_queries(Rows& own, const bfloat16* k, const bfloat16* v, const Tile& tile, int from,
                                   const Job& job, int query, int key) const {
-    [[maybe_unused]] Words kept[kAtOnce / 32];
-    if constexpr (drops) {
-#pragma unroll
-      for (int w = 0; w < kAtOnce / 32; ++w) {
-        kept[w] = Words::of([&](int column) { return of.a.kept(job, query + 32 * w + column, key); });
-      }
-    }
+    [[maybe_unused]] Words kept;
+    if constexpr (drops) kept = Words::of([&](int column) { return of.a.kept(job, query + column, key); });
     const bfloat16* const q = tile.q + from * kStride;
     const bfloat16* const g = tile.g + from * kStride;
     const float* const lse = tile.lse + from;
     const float* const less = tile.less + from;
-    Sum<kAtOnce / 8> x[kStrips];   // S, then P
-    Sum<kAtOnce / 8> dx[kStrips];  // dP, then dS
+    Sum<kColumns / 8> p[kStrips];
+    Sum<kColumns / 8> ds[kStrips];
 #pragma unroll
     for (int s = 0; s < kStrips; ++s) {
-      x[s].clear();
-      dx[s].clear();
+      p[s].clear();
+      ds[s].clear();
     }
-    multiply_rows<D / 16>(x, k, q, kStride);
+    multiply_rows<D / 16>(p, k, q, kStride);
     if (of.a.causal && key + kWarpRows > query) {
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
         const int first = key - query + 16 * s;
-        x[s].each([&](int row, int column, float& score) {
-          if (first + row > column) score = kNothing;
+        p[s].each([&](int row, int column, float& x) {
+          if (first + row > column) x = kNothing;
         });
       }
     }
-    constexpr bool kBeside = kAtOnce == 32;  // of exponentials, where registers suffice
-    if constexpr (kBeside) multiply_rows<D / 16>(dx, v, g, kStride);
-    Left<kAtOnce / 16> p[kStrips];
+    multiply_rows<D / 16>(ds, v, g, kStride);
 #pragma unroll
     for (int s = 0; s < kStrips; ++s) {
-      x[s].each([&](int, int column, float& score) { score = of.probability(score, lse[column]); });
-      p[s] = Left<kAtOnce / 16>::of(x[s]);
+      p[s].each([&](int, int column, float& x) { x = of.probability(x, lse[column]); });
     }
-    if constexpr (drops) {
-      each_with_bit_of_column(x, kept,
-                              [](float& probability, bool is_kept) { probability = is_kept ? probability : 0.0f; });
-      Left<kAtOnce / 16> dropped[kStrips];
-#pragma unroll
-      for (int s = 0; s < kStrips; ++s) dropped[s] = Left<kAtOnce / 16>::of(x[s]);
-      multiply(own.dv, dropped, g, kStride);
-    } else {
-      multiply(own.dv, p, g, kStride);
-    }
-    if constexpr (!kBeside) multiply_rows<D / 16>(dx, v, g, kStride);
     if constexpr (drops) {
       const float scale = of.a.drop_scale;
-      each_with_bit_of_column(dx, kept, [scale](float& dp, bool is_kept) { dp = is_kept ? scale * dp : 0.0f; });
+      each_with_bit(p, ds, kept, [&](int column, float& probability, float& x, bool is_kept) {
+        x = probability * ((is_kept ? scale * x : 0.0f) - less[column]);
+        probability = is_kept ? probability : 0.0f;
+      });
+    } else {
+#pragma unroll
+      for (int s = 0; s < kStrips; ++s) {
+        ds[s].each([&](int, int column, float& x) { x -= less[column]; });
+        ds[s].with(p[s], [](float& x, float probability) { x *= probability; });
+      }
     }
-    Left<kAtOnce / 16> ds[kStrips];
+    Left<kColumns / 16> left_p[kStrips];
+    Left<kColumns / 16> left_ds[kStrips];
 #pragma unroll
     for (int s = 0; s < kStrips; ++s) {
-      dx[s].each([&](int, int column, float& dp) { dp -= less[column]; });
-      with_rounded(dx[s], p[s], [](float& dp, float probability) { dp *= probability; });
-      ds[s] = Left<kAtOnce / 16>::of(dx[s]);
+      left_p[s] = Left<kColumns / 16>::of(p[s]);
+      left_ds[s] = Left<kColumns / 16>::of(ds[s]);
     }
-    multiply(own.dk, ds, q, kStride);
+    multiply(own.dv, left_p, g, kStride);
+    multiply(own.dk, left_ds, q, kStride);
   }
 
   template <class Team>
@@ -284,8 +272,8 @@ struct KeyGradients {
       if (query + kTile < a.queries) begin_load(team, job, query + kTile, Tile(memory, query + kTile));
       for (int w = 0; w < kShare; ++w) {
         const int own = kWarpRows * warp_of(team, w);
-        for (int from = 0; from < kTile; from += kAtOnce) {
-          if (key + own >= a.keys || (a.causal && key + own >= query + from + kAtOnce)) continue;
+        for (int from = 0; from < kTile; from += kColumns) {
+          if (key + own >= a.keys || (a.causal && key + own >= query + from + kColumns)) continue;
           add_queries(rows[w], k + own * kStride, v + own * kStride, Tile(memory, query), from, job, query + from,
                       key + own);
         }

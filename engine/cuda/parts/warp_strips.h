@@ -225,35 +225,22 @@ __device__ void each_with_bit(Sum<4> (&x)[kStrips], const Words& words, const F&
     }
   }
 }
-/// f(element, whether its bit is set): column j has word j % 32 of words[j / 32], and row i its bit i.
-template <int N, class F>
-__device__ void each_with_bit_of_column(Sum<N> (&x)[kStrips], const Words (&words)[N / 4], const F& f) {
+/// f(column, element of x, of y, whether their bit is set): column j has word j, and row i its bit i.
+template <class F>
+__device__ void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const Words& words, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-  for (int n = 0; n < N; ++n) {
+  for (int n = 0; n < 4; ++n) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const uint32_t word = __shfl_sync(0xFFFFFFFFU, words[n / 4].own, n % 4 * 8 + lane % 4 * 2 + i) >> lane / 4;
+      const uint32_t word = __shfl_sync(0xFFFFFFFFU, words.own, 8 * n + lane % 4 * 2 + i) >> lane / 4;
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          f(x[s].v[n][2 * h + i], (word >> (16 * s + 8 * h) & 1) != 0);
+          f(8 * n + lane % 4 * 2 + i, x[s].v[n][2 * h + i], y[s].v[n][2 * h + i], (word >> (16 * s + 8 * h) & 1) != 0);
         }
       }
-    }
-  }
-}
-/// f(element of x, of the rounded y)
-template <int K, class F>
-__device__ void with_rounded(Sum<2 * K>& x, const Left<K>& y, const F& f) {
-#pragma unroll
-  for (int n = 0; n < 2 * K; ++n) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const uint32_t word = y.v[n / 2][n % 2 * 2 + h];
-      f(x.v[n][2 * h], __uint_as_float(word << 16));
-      f(x.v[n][2 * h + 1], __uint_as_float(word & 0xFFFF0000U));
     }
   }
 }
@@ -333,16 +320,12 @@ void each_with_bit(Sum<4> (&x)[kStrips], const Words& words, const F& f) {
     for (int j = 0; j < 32; ++j) f(x[row / 16].v[row % 16][j], (words.all[row] >> j & 1) != 0);
   }
 }
-template <int N, class F>
-void each_with_bit_of_column(Sum<N> (&x)[kStrips], const Words (&words)[N / 4], const F& f) {
+template <class F>
+void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const Words& words, const F& f) {
   for (int row = 0; row < kWarpRows; ++row) {
-    for (int j = 0; j < 8 * N; ++j) f(x[row / 16].v[row % 16][j], (words[j / 32].all[j % 32] >> row & 1) != 0);
-  }
-}
-template <int K, class F>
-void with_rounded(Sum<2 * K>& x, const Left<K>& y, const F& f) {
-  for (int row = 0; row < 16; ++row) {
-    for (int k = 0; k < 16 * K; ++k) f(x.v[row][k], y.v[row][k]);
+    for (int j = 0; j < 32; ++j) {
+      f(j, x[row / 16].v[row % 16][j], y[row / 16].v[row % 16][j], (words.all[j] >> row & 1) != 0);
+    }
   }
 }
 
