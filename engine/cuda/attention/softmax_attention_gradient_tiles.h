@@ -249,7 +249,6 @@ struct KeyGradients {
     bfloat16* const v = k + kRows * kStride;
     bfloat16* const memory = v + kRows * kStride;
     const RealKeys keys = a.real_keys(job);
-    static_assert(kRows == 2 * kTile);
     const uint64_t low = keys.of_tile(key);
     const uint64_t high = key + kTile < a.keys ? keys.of_tile(key + kTile) : 0;
     const auto real = [&](int row) { return ((row < kTile ? low : high) >> row % kTile & 1) != 0; };

@@ -127,15 +127,9 @@ struct KeyTiles {
   BOCHNER_DEVICE void begin_load(const Team& team, int key, uint64_t real, bfloat16* to) const {
     const bfloat16* const from_k = keys + key * a.k.stride;
     const bfloat16* const from_v = values + key * a.v.stride;
-    const auto copy = [&](const auto& wanted) {
-      begin_copy_rows<kThreads, kTile, D>(team, from_k, a.k.stride, to, kStride, wanted);
-      begin_copy_rows<kThreads, kTile, D>(team, from_v, a.v.stride, to + kElements, kStride, wanted);
-    };
-    if (real == ~uint64_t{0}) {
-      copy([](int) { return true; });
-    } else {
-      copy([&](int row) { return (real >> row & 1) != 0; });
-    }
+    const auto wanted = [&](int row) { return (real >> row & 1) != 0; };
+    begin_copy_rows<kThreads, kTile, D>(team, from_k, a.k.stride, to, kStride, wanted);
+    begin_copy_rows<kThreads, kTile, D>(team, from_v, a.v.stride, to + kElements, kStride, wanted);
   }
 
   /// f(tile, its first key) for all tiles before `visible` that have a real key, with the team in step.
