@@ -99,7 +99,7 @@ struct QueryGradients {
       ds[s].with(p[s], [](float& x, float probability) { x *= probability; });
       left[s] = Left<kColumns / 16>::of(ds[s]);
     }
-    multiply(own.dq, left, k, Keys::kStride);
+    multiply_columns(own.dq, left, k, Keys::kStride);
   }
 
   template <class Team>
@@ -114,8 +114,8 @@ struct QueryGradients {
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
         const int query = first + kWarpRows * warp_of(team, w) + 16 * s;
-        load_rows(rows[w].q[s], job.of(a.q), a.q.stride, query, a.queries);
-        load_rows(rows[w].g[s], job.of(of.g), of.g.stride, query, a.queries);
+        rows[w].q[s] = load_left<D / 16>(job.of(a.q), a.q.stride, query, a.queries);
+        rows[w].g[s] = load_left<D / 16>(job.of(of.g), of.g.stride, query, a.queries);
         rows[w].dq[s].clear();
         const auto load = [&](RowValues& to, const float* from) {
           to.each([&](int row, float& x) { x = query + row < a.queries ? from[query + row] : 0.0f; });
@@ -235,8 +235,8 @@ struct KeyGradients {
       left_p[s] = Left<kColumns / 16>::of(p[s]);
       left_ds[s] = Left<kColumns / 16>::of(ds[s]);
     }
-    multiply(own.dv, left_p, g, kStride);
-    multiply(own.dk, left_ds, q, kStride);
+    multiply_columns(own.dv, left_p, g, kStride);
+    multiply_columns(own.dk, left_ds, q, kStride);
   }
 
   template <class Team>

@@ -256,7 +256,7 @@ struct Forward {
     Left<kColumns / 16> left[kStrips];
 #pragma unroll
     for (int s = 0; s < kStrips; ++s) left[s] = Left<kColumns / 16>::of(p[s]);
-    multiply(own.o, left, tile.v + from * Keys::kStride, Keys::kStride);
+    multiply_columns(own.o, left, tile.v + from * Keys::kStride, Keys::kStride);
   }
   BOCHNER_DEVICE Words kept(const Job& job, int query, int key) const {
     if constexpr (!drops) return {};
@@ -303,7 +303,7 @@ struct Forward {
 #pragma unroll
       for (int s = 0; s < kStrips; ++s) {
         const int query = first + kWarpRows * warp_of(team, w) + 16 * s;
-        load_rows(rows[w].q[s], job.of(a.q), a.q.stride, query, a.queries);
+        rows[w].q[s] = load_left<D / 16>(job.of(a.q), a.q.stride, query, a.queries);
         rows[w].o[s].clear();
         rows[w].top[s] = RowValues::filled(kNothing);
         rows[w].sum[s] = RowValues::filled(0);

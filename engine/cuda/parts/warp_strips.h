@@ -1,9 +1,5 @@
-// Products of two strips of 16 rows to a warp: a factor that is read from shared memory serves both, which halves what
-// is read. As with warp_tile.h, only this file knows which lane holds what, and emulated one thread has the whole.
-//
-//   Left<4> q[2]; Sum<8> s[2];                       // 32 x 64 each
-//   multiply_rows(s, q, keys, stride);               // s += q keys^T, keys (64 x 64) bf16 in shared memory
-//   multiply(o, p, values, stride);                  // o += p values
+// What softmax attention needs beside warp_matrix.h of the two strips of 16 rows that a warp has: a product of two
+// factors in shared memory, sums of rows, dropout's bits, and copies of rows that may be missing.
 //
 // Rows in shared memory begin at multiples of 16 bytes; if their stride is an odd number of those, no banks conflict.
 #pragma once
@@ -11,7 +7,7 @@
 #include <algorithm>
 
 #include "engine/cuda/parts/tile.h"
-#include "engine/cuda/parts/warp_tile.h"
+#include "engine/cuda/parts/warp_matrix.h"
 
 namespace bochner::cuda {
 
@@ -20,130 +16,28 @@ constexpr int kWarpRows = 16 * kStrips;
 
 #if defined(__CUDACC__)
 
-/// A 16 x 16 factor in shared memory, or two of 8 x 16, as the tensor cores take it.
-struct Fragments {
-  uint32_t v[4];
-
-  __device__ static uint32_t place_of(const bfloat16* first) {
-    return static_cast<uint32_t>(__cvta_generic_to_shared(first));
-  }
-  /// The address that this lane gives for a left factor's 16 rows, or for 16 rows of a right factor of `multiply`.
-  __device__ static uint32_t place(const bfloat16* first, int stride) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    return place_of(first + lane % 16 * stride + lane / 16 * 8);
-  }
-  /// The same for 16 rows of a right factor of `multiply_rows`.
-  __device__ static uint32_t place_of_columns(const bfloat16* first, int stride) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    return place_of(first + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
-  }
-  __device__ void load([[maybe_unused]] uint32_t place) {
-#if __CUDA_ARCH__ >= 750
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-                 : "r"(place));
-#endif
-  }
-  __device__ void load_transposed([[maybe_unused]] uint32_t place) {
-#if __CUDA_ARCH__ >= 750
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-                 : "r"(place));
-#endif
-  }
-};
-
-/// c += a b: 16 x 8, 16 x 16, 16 x 8.
-__device__ inline void multiply_accumulate([[maybe_unused]] float (&c)[4], [[maybe_unused]] const uint32_t (&a)[4],
-                                           [[maybe_unused]] uint32_t low, [[maybe_unused]] uint32_t high) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(low), "r"(high));
-#else
-  __trap();  // never chosen on such a card
-#endif
-}
-
-/// c += a b^T with b (8 N x 16 K) in shared memory.
-template <int N, int K>
-__device__ void multiply_rows(Sum<N> (&c)[kStrips], const Left<K> (&a)[kStrips], const bfloat16* b, int stride) {
-  static_assert(N % 2 == 0);
-  const uint32_t place = Fragments::place_of_columns(b, stride);
-#pragma unroll
-  for (int k = 0; k < K; ++k) {
-#pragma unroll
-    for (int n = 0; n < N; n += 2) {
-      Fragments right;
-      right.load(place + static_cast<uint32_t>(2 * (8 * n * stride + 16 * k)));
-#pragma unroll
-      for (int s = 0; s < kStrips; ++s) {
-        multiply_accumulate(c[s].v[n], a[s].v[k], right.v[0], right.v[1]);
-        multiply_accumulate(c[s].v[n + 1], a[s].v[k], right.v[2], right.v[3]);
-      }
-    }
-  }
-}
-/// The same with a (32 x 16 K), too, in shared memory, its rows as far apart.
+/// c += a b^T with a (32 x 16 K) and b (8 N x 16 K) in shared memory, their rows `stride` apart.
 template <int K, int N>
 __device__ void multiply_rows(Sum<N> (&c)[kStrips], const bfloat16* a, const bfloat16* b, int stride) {
   static_assert(N % 2 == 0);
-  const uint32_t left_place = Fragments::place(a, stride);
-  const uint32_t place = Fragments::place_of_columns(b, stride);
-#pragma unroll
-  for (int k = 0; k < K; ++k) {
-    Fragments left[kStrips];
-#pragma unroll
-    for (int s = 0; s < kStrips; ++s) {
-      left[s].load(left_place + static_cast<uint32_t>(2 * (16 * s * stride + 16 * k)));
-    }
-#pragma unroll
-    for (int n = 0; n < N; n += 2) {
-      Fragments right;
-      right.load(place + static_cast<uint32_t>(2 * (8 * n * stride + 16 * k)));
-#pragma unroll
-      for (int s = 0; s < kStrips; ++s) {
-        multiply_accumulate(c[s].v[n], left[s].v, right.v[0], right.v[1]);
-        multiply_accumulate(c[s].v[n + 1], left[s].v, right.v[2], right.v[3]);
-      }
-    }
-  }
-}
-/// c += a b with b (16 K x 8 N) in shared memory.
-template <int N, int K>
-__device__ void multiply(Sum<N> (&c)[kStrips], const Left<K> (&a)[kStrips], const bfloat16* b, int stride) {
-  static_assert(N % 2 == 0);
-  const uint32_t place = Fragments::place(b, stride);
-#pragma unroll
-  for (int k = 0; k < K; ++k) {
-#pragma unroll
-    for (int n = 0; n < N; n += 2) {
-      Fragments right;
-      right.load_transposed(place + static_cast<uint32_t>(2 * (16 * k * stride + 8 * n)));
-#pragma unroll
-      for (int s = 0; s < kStrips; ++s) {
-        multiply_accumulate(c[s].v[n], a[s].v[k], right.v[0], right.v[1]);
-        multiply_accumulate(c[s].v[n + 1], a[s].v[k], right.v[2], right.v[3]);
-      }
-    }
-  }
-}
-
-/// to = 16 rows from `first` on; the last of `count` stands for those beyond.
-template <int K>
-__device__ void load_rows(Left<K>& to, const bfloat16* rows, int64_t stride, int64_t first, int64_t count) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t upper = first + lane / 4;
-  const bfloat16* const at = rows + lane % 4 * 2 + (upper < count ? upper : count - 1) * stride;
-  const bfloat16* const below = rows + lane % 4 * 2 + (upper + 8 < count ? upper + 8 : count - 1) * stride;
+  const bfloat16* left_at = a + lane % 16 * stride + lane / 16 * 8;
+  const bfloat16* at = b + (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 8;
 #pragma unroll
   for (int k = 0; k < K; ++k) {
-    to.v[k][0] = *reinterpret_cast<const uint32_t*>(at + 16 * k);
-    to.v[k][1] = *reinterpret_cast<const uint32_t*>(below + 16 * k);
-    to.v[k][2] = *reinterpret_cast<const uint32_t*>(at + 16 * k + 8);
-    to.v[k][3] = *reinterpret_cast<const uint32_t*>(below + 16 * k + 8);
+    uint32_t left[kStrips][4];
+#pragma unroll
+    for (int s = 0; s < kStrips; ++s) load_blocks<false>(left[s], left_at + 16 * s * stride + 16 * k);
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+      uint32_t right[4];
+      load_blocks<false>(right, at + 8 * n * stride + 16 * k);
+#pragma unroll
+      for (int s = 0; s < kStrips; ++s) {
+        multiply_block(c[s].v[n], left[s], right[0], right[1]);
+        multiply_block(c[s].v[n + 1], left[s], right[2], right[3]);
+      }
+    }
   }
 }
 
@@ -247,10 +141,6 @@ __device__ void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const 
 
 #else
 
-template <int N, int K>
-void multiply_rows(Sum<N> (&c)[kStrips], const Left<K> (&a)[kStrips], const bfloat16* b, int stride) {
-  for (int s = 0; s < kStrips; ++s) multiply(c[s], a[s], b, stride);
-}
 template <int K, int N>
 void multiply_rows(Sum<N> (&c)[kStrips], const bfloat16* a, const bfloat16* b, int stride) {
   for (int s = 0; s < kStrips; ++s) {
@@ -259,25 +149,6 @@ void multiply_rows(Sum<N> (&c)[kStrips], const bfloat16* a, const bfloat16* b, i
     multiply(c[s], left, b, stride);
   }
 }
-template <int N, int K>
-void multiply(Sum<N> (&c)[kStrips], const Left<K> (&a)[kStrips], const bfloat16* b, int stride) {
-  for (int s = 0; s < kStrips; ++s) {
-    for (int row = 0; row < 16; ++row) {
-      for (int k = 0; k < 16 * K; ++k) {
-        for (int n = 0; n < 8 * N; ++n) c[s].v[row][n] += a[s].v[row][k] * static_cast<float>(b[k * stride + n]);
-      }
-    }
-  }
-}
-
-template <int K>
-void load_rows(Left<K>& to, const bfloat16* rows, int64_t stride, int64_t first, int64_t count) {
-  for (int row = 0; row < 16; ++row) {
-    const bfloat16* const from = rows + std::min(first + row, count - 1) * stride;
-    for (int k = 0; k < 16 * K; ++k) to.v[row][k] = static_cast<float>(from[k]);
-  }
-}
-
 template <int N>
 RowValues sums_of_lane(const Sum<N>& x) {
   RowValues result = RowValues::filled(0);

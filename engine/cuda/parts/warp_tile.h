@@ -342,38 +342,6 @@ struct alignas(16) Eight {
   uint16_t at[8];
 };
 
-/// to (rows x columns, to_stride apart) = from: columns and both strides are multiples of 8, both pointers aligned
-/// to 16.
-template <class Team>
-BOCHNER_DEVICE void copy_tile(const Team& team, const bfloat16* from, int64_t from_stride, int rows, int columns,
-                              bfloat16* to, int to_stride) {
-  const int each = columns / 8;
-  for (int i = team.rank(); i < rows * each; i += team.size()) {
-    const int row = i / each;
-    const int column = i % each * 8;
-    *reinterpret_cast<Eight*>(to + row * to_stride + column) =
-        *reinterpret_cast<const Eight*>(from + row * from_stride + column);
-  }
-}
-
-/// copy_tile that goes on beside what follows (sm_80 and later; elsewhere it is copy_tile): `to` may be read after
-/// wait_for_copies() and a sync().
-template <class Team>
-BOCHNER_DEVICE void begin_copy(const Team& team, const bfloat16* from, int64_t from_stride, int rows, int columns,
-                               bfloat16* to, int to_stride) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  const int each = columns / 8;
-  for (int i = team.rank(); i < rows * each; i += team.size()) {
-    const int row = i / each;
-    const int column = i % each * 8;
-    const auto place = static_cast<uint32_t>(__cvta_generic_to_shared(to + row * to_stride + column));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from + row * from_stride + column)
-                 : "memory");
-  }
-#else
-  copy_tile(team, from, from_stride, rows, columns, to, to_stride);
-#endif
-}
 /// Until all copies that this thread began are done.
 BOCHNER_DEVICE inline void wait_for_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
