@@ -1,6 +1,7 @@
 // The products of kernel attention on tensor cores (engine/ops/attention/kernel_attention.h): features are made in
-// registers from U = Omega x and used there, so that neither they nor their gradients reach memory. Two pairs of
-// kernels serve queries and keys, forward and backward; in each pair, tokens and frequencies change places:
+// registers from U = Omega x and used there, so that neither they nor their gradients reach memory. Tokens or
+// frequencies are in the rows of a kernel (token_kernels.h, frequency_kernels.h), which serves queries and keys,
+// forward and backward:
 //
 //   sums over tokens       S'_f  = sum_i phi_f(x_i) y'_i                     S' from (k, v'), dS' from (q, G')
 //   outputs of tokens      y'_i  = sum_f phi_f(x_i) S'_f                     O' from (q, S'), dV' from (k, dS')
@@ -10,8 +11,7 @@
 // where y' = (y, last): v' = (v, 1) and G' of engine/cuda/attention/kernel_attention_parts.h. Factors are rounded to
 // bf16. Sums, exponentials, `last` and z, the last column of S', are f32; z and denominators use the same rounded
 // features as the rest, so that rounding errors cancel in the quotient. The eps and constant of a map are not part of
-// phi here: they are added to the sums (kernel_attention_bf16.cu). The gradients are in
-// kernel_attention_gradient_tiles.h.
+// phi here: they are added to the sums (kernel_attention_bf16.cu).
 #pragma once
 
 #include "engine/cuda/attention/feature_rows.h"
