@@ -134,70 +134,96 @@ struct CausalScales {
 };
 
 /// Turns what each tile of a slab adds into the state before each tile (R: after each tile, from the last to the
-/// first), packed. A thread for each padded element of S', whose last column is z.
+/// first), in place. A thread for two columns of a row, and one for each z.
 template <int D>
 struct ScanTiles {
-  static constexpr int kAhead =
-      8;  ///< tiles whose sums are read before the states of any is written; divides `segment`
-  int64_t frequencies, padded, tiles;  ///< tiles: of all, in each job
+  static constexpr int kAhead = 8;           ///< tiles that are read before any is written; divides `segment`
+  int64_t jobs, frequencies, padded, tiles;  ///< tiles: of all, in each job
   int parts;
   Slab slab;
   bool backward;
   const float* decay;  ///< (jobs, tiles)
-  const float* added;  ///< (tiles of the slab, F, D + 1)
   float* carried;      ///< (jobs, F, D + 1), from slab to slab
-  float* saved;  ///< the states before every `segment` tiles, which divides slab.first, (jobs, segments, state); or
-                 ///< null, as backward
+  float* saved;        ///< (jobs, segments, state), the states before every `segment` tiles; or null, as backward
   int64_t segment, segments, state;
-  bfloat16* rows;
+  bfloat16* rows;  ///< PackedSums of tiles
   float* z;
 
+  int64_t threads() const { return jobs * parts * padded * (D / 2 + 1); }
   BOCHNER_DEVICE void operator()(int64_t i) const {
-    const auto column = static_cast<int>(i % (D + 1));
-    const int64_t row = i / (D + 1);
+    const int64_t pairs = jobs * parts * padded * (D / 2);
+    i < pairs ? walk<2>(i / (D / 2), static_cast<int>(i % (D / 2)) * 2) : walk<1>(i - pairs, D);
+  }
+
+ private:
+  struct alignas(4) Pair {
+    bfloat16 at[2];
+  };
+  /// The numbers at `row` of all rows: two columns, or z.
+  template <int width>
+  BOCHNER_DEVICE void read(int64_t row, int column, float* to) const {
+    if constexpr (width == 2) {
+      const Pair pair = *reinterpret_cast<const Pair*>(rows + row * D + column);
+      to[0] = static_cast<float>(pair.at[0]);
+      to[1] = static_cast<float>(pair.at[1]);
+    } else {
+      to[0] = z[row];
+    }
+  }
+  template <int width>
+  BOCHNER_DEVICE void write(int64_t row, int column, const float* from) const {
+    if constexpr (width == 2) {
+      *reinterpret_cast<Pair*>(rows + row * D + column) = {{bfloat16(from[0]), bfloat16(from[1])}};
+    } else {
+      z[row] = from[0];
+    }
+  }
+  template <int width>
+  BOCHNER_DEVICE void walk(int64_t row, int column) const {
     const int64_t frequency = row % padded;
     const int64_t part = row / padded % parts;
     const int64_t job = row / padded / parts;
     const bool there = frequency < frequencies;
-    const int64_t size = parts * frequencies * (D + 1);
     const int64_t at = (part * frequencies + frequency) * (D + 1) + column;
-    const int64_t rows_each = parts * padded;
-    const int64_t first = job * slab.count * rows_each + part * padded + frequency;
-    const float* from = added + job * slab.count * size + at;
-    const float* decays = decay + job * tiles + slab.first;
+    float* own = carried + job * parts * frequencies * (D + 1) + at;
     const int64_t start = backward ? slab.count - 1 : 0;
     const int64_t way = backward ? -1 : 1;
-    from += start * size;
-    decays += start;
-    int64_t to = first + start * rows_each;
-    float value = there ? carried[job * size + at] : 0.0f;
+    const int64_t step_rows = way * parts * padded;
+    const float* decays = decay + job * tiles + slab.first + start;
+    int64_t from = (job * slab.count + start) * parts * padded + part * padded + frequency;
+    int64_t to = from;
+    float value[width] = {};
+#pragma unroll
+    for (int e = 0; e < width; ++e) value[e] = there ? own[e] : 0.0f;
     for (int begin = 0; begin < slab.count; begin += kAhead) {
       const int left = static_cast<int>(slab.count) - begin;
-      float next[kAhead];
+      float next[kAhead][width] = {};
       float by[kAhead];
 #pragma unroll
       for (int step = 0; step < kAhead; ++step) {
-        const bool inside = step < left;
-        next[step] = inside && there ? *from : 0.0f;
-        by[step] = inside ? *decays : 1.0f;
-        from += way * size;
+        if (step < left && there) read<width>(from, column, next[step]);
+        by[step] = step < left ? *decays : 1.0f;
+        from += step_rows;
         decays += way;
       }
-      if (there && saved != nullptr && begin % segment == 0)
-        saved[(job * segments + (slab.first + begin) / segment) * state + at] = value;
+      if (there && saved != nullptr && begin % segment == 0) {
+        float* save = saved + (job * segments + (slab.first + begin) / segment) * state + at;
+#pragma unroll
+        for (int e = 0; e < width; ++e) save[e] = value[e];
+      }
 #pragma unroll
       for (int step = 0; step < kAhead; ++step) {
         if (step >= left) break;
-        if (column == D) {
-          z[to] = value;
-        } else {
-          rows[to * D + column] = bfloat16(value);
-        }
-        to += way * rows_each;
-        value = value * by[step] + next[step];
+        write<width>(to, column, value);
+        to += step_rows;
+#pragma unroll
+        for (int e = 0; e < width; ++e) value[e] = value[e] * by[step] + next[step][e];
       }
     }
-    if (there) carried[job * size + at] = value;
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      if (there) own[e] = value[e];
+    }
   }
 };
 

@@ -34,8 +34,8 @@ struct RunningOutputs {
   }
 };
 
-/// What each tile of keys adds to S_c, or each tile of queries to R_c: (tiles of the slab, F, D + 1); a block for each
-/// tile.
+/// What each tile of keys adds to S_c, or each tile of queries to R_c, as PackedSums of tiles; rows beyond the last
+/// frequency are undefined. A block for each tile.
 template <int D, Form form>
 struct TileSums {
   static constexpr int kParts = Phi<form>::kParts;
@@ -44,7 +44,8 @@ struct TileSums {
   PackedFrequencies omega;
   CausalSide own;
   Slab slab;
-  float* sums;
+  bfloat16* sums;
+  float* z;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
@@ -78,8 +79,12 @@ struct TileSums {
           sum.clear();
           multiply_columns(sum, rounded<kTile / 16>(f), tile_y, D + kGap);
           f.each([&](int, int column, float& value) { value *= scales.last[column]; });
-          RowValues z = f.rows(Plus{});
-          write_sums<D>(sum, z, first, omega.count, sums + (tile.index * kParts + part()) * omega.count * (D + 1));
+          const int64_t to = (tile.index * kParts + part()) * omega.padded + first;
+          put_rows(sum, sums + to * D, D);
+          RowValues last = f.rows(Plus{});
+          last.each([&](int row, float& value) {
+            if (RowValues::first()) z[to + row] = value;
+          });
         });
       }
     }

@@ -23,7 +23,7 @@ constexpr int64_t kSegmentTiles = kKernelAttentionSegment / kTile;
 /// The most bytes that the states of a slab may take, except that a slab has at least one segment: few without a card,
 /// so that tests have many slabs.
 #if defined(__CUDACC__)
-constexpr int64_t kSlabBytes = int64_t{256} << 20;
+constexpr int64_t kSlabBytes = int64_t{160} << 20;
 #else
 constexpr int64_t kSlabBytes = int64_t{1} << 16;
 #endif
@@ -141,7 +141,6 @@ class States {
         backward_(backward),
         parts_(call.parts()),
         size_(parts_ * call.sizes.frequencies * (call.sizes.dim + 1)),
-        added_(call.sizes.jobs * tiles * size_),
         z_(call.sizes.jobs * tiles * parts_ * call.packed_frequencies),
         totals_(call.sizes.jobs * tiles * (call.sizes.dim + 1)),
         carried_(call.sizes.jobs * size_),
@@ -168,14 +167,26 @@ class States {
     using Kernel = TileSums<D, form>;
     const int64_t jobs = call_.sizes.jobs;
     launch_blocks<kThreads>(jobs * slab.count, Kernel::kShared,
-                            Kernel{phi<form>(call_), call_.omega(), side, slab, added_});
+                            Kernel{phi<form>(call_), call_.omega(), side, slab, rows_, z_});
     float* const saved = save.defined() ? save.data<float>() : nullptr;
     const int64_t segments = save.defined() ? save.size(2) : 0;
     const int64_t state = save.defined() ? save.size(3) : 0;
-    launch_threads(
-        jobs * parts_ * call_.packed_frequencies * (D + 1),
-        ScanTiles<D>{call_.sizes.frequencies, call_.packed_frequencies, seen_.tiles(), parts_, slab, backward_,
-                     seen_.decay(), added_, carried_, saved, kSegmentTiles, segments, state, rows_, z_});
+    const ScanTiles<D> scan{jobs,
+                            call_.sizes.frequencies,
+                            call_.packed_frequencies,
+                            seen_.tiles(),
+                            parts_,
+                            slab,
+                            backward_,
+                            seen_.decay(),
+                            carried_,
+                            saved,
+                            kSegmentTiles,
+                            segments,
+                            state,
+                            rows_,
+                            z_};
+    launch_threads(scan.threads(), scan);
     if (!call_.has_base()) return;
     launch_threads(jobs * slab.count * (D + 1), TotalsOfTiles{D, side.tokens, slab, w, totals_});
     launch_threads(jobs * (D + 1),
@@ -191,13 +202,14 @@ class States {
   bool backward_;
   int parts_;
   int64_t size_;
-  Floats added_, z_, totals_, carried_, carried_totals_;
+  Floats z_, totals_, carried_, carried_totals_;
   Rounded rows_;
 };
 
 /// The most tiles of a slab, in whole segments.
 int64_t slab_tiles(const Call& call) {
-  const int64_t state = call.sizes.jobs * call.sizes.features * (call.sizes.dim + 1) * int64_t{sizeof(float)};
+  const int64_t state =
+      call.sizes.jobs * call.parts() * call.packed_frequencies * call.sizes.dim * int64_t{sizeof(bfloat16)};
   const int64_t all = ceil_div(call.sizes.queries, kTile);
   return std::min(all, std::max<int64_t>(1, kSlabBytes / (state * kSegmentTiles)) * kSegmentTiles);
 }

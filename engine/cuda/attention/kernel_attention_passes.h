@@ -45,8 +45,8 @@ struct KeyShift {
 /// features.
 template <int D>
 struct FinishSums {
-  static constexpr int kThreads = 256;
-  static constexpr int kFeatures = 16;
+  static constexpr int kThreads = 288;  // one for each number
+  static constexpr int kFeatures = 256 / D;
   int64_t features, frequencies, padded, jobs, splits;
   int parts_each;  ///< features of a frequency
   int64_t from_stride, stride;
@@ -71,12 +71,12 @@ struct FinishSums {
       float sum = 0;
       if (!is_constant) {
         const float* from = parts + job * from_stride + feature * (D + 1) + column;
-#pragma unroll 4
+#pragma unroll 12
         for (int64_t split = 0; split < splits; ++split) sum += from[split * jobs * from_stride];
       }
       if (totals != nullptr) {
         float total = 0;
-#pragma unroll 4
+#pragma unroll 12
         for (int64_t split = 0; split < splits; ++split) total += totals[(split * jobs + job) * (D + 1) + column];
         sum = is_constant ? constant * total : sum + eps * total;
       }
