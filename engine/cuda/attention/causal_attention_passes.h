@@ -173,7 +173,7 @@ struct ScanTiles {
   template <int width>
   BOCHNER_DEVICE void write(int64_t row, int column, const float* from) const {
     if constexpr (width == 2) {
-      *reinterpret_cast<Pair*>(rows + row * D + column) = {{bfloat16(from[0]), bfloat16(from[1])}};
+      store_pair(rows + row * D + column, from[0], from[1]);
     } else {
       z[row] = from[0];
     }
@@ -206,8 +206,8 @@ struct ScanTiles {
         from += step_rows;
         decays += way;
       }
-      if (there && saved != nullptr && begin % segment == 0) {
-        float* save = saved + (job * segments + (slab.first + begin) / segment) * state + at;
+      if (there && saved != nullptr && begin % static_cast<int>(segment) == 0) {
+        float* save = saved + (job * segments + slab.first / segment + begin / static_cast<int>(segment)) * state + at;
 #pragma unroll
         for (int e = 0; e < width; ++e) save[e] = value[e];
       }

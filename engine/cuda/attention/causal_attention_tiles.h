@@ -95,6 +95,7 @@ struct TileSums {
 template <int D, Form form>
 struct TileWeights {
   static constexpr int kParts = Phi<form>::kParts;
+  static constexpr int kResident = kParts == 1 ? 3 : 2;
   using Tiles = FrequencyTiles<D, 0, kThreads>;
   static constexpr size_t kShared = Tiles::kShared + sizeof(bfloat16) * kTile * (kTile + kGap) + sizeof(float) * kTile;
   Phi<form> phi;

@@ -266,6 +266,16 @@ BOCHNER_DEVICE RowValues dots(const Left<K>& a, const Left<K>& b) {
   return joined(sum, Plus{});
 }
 
+/// Two numbers, rounded, to a place aligned to 4.
+BOCHNER_DEVICE inline void store_pair(bfloat16* to, float first, float second) {
+#if defined(__CUDACC__)
+  *reinterpret_cast<uint32_t*>(to) = packed(first, second);
+#else
+  to[0] = bfloat16(first);
+  to[1] = bfloat16(second);
+#endif
+}
+
 /// Brings the lanes of a warp together: matrices are the whole warp's.
 BOCHNER_DEVICE inline void join_lanes() {
 #if defined(__CUDACC__)
