@@ -2,6 +2,7 @@
 // that each kernel may use, so that the sanitizers check its indices.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -32,30 +33,30 @@ Floats values(uint64_t seed, int64_t count, double deviation) {
   return normal({count}, generator, 0, deviation, DType::f32).to_vector<float>();
 }
 
-/// The packed tokens of a side, as the kernels read them.
+/// Rows of a head in whole tiles, rounded.
+Tensor packed(const Floats& x, int64_t padded) {
+  Floats all(static_cast<size_t>(padded * kDim));
+  std::copy(x.begin(), x.end(), all.begin());
+  return Tensor::from<float>(all, {1, 1, padded, kDim}).cast(DType::bf16);
+}
+
+/// The tokens of a side, as the kernels read them.
 struct PackedSide {
-  Rounded x, yt;
+  Tensor x, y;
   Floats norms, less, weight, last, carry, tops;
 
-  PackedSide(const Floats& tokens, const Floats& y, int64_t padded)
-      : x(static_cast<size_t>(padded * kDim)),
-        yt(static_cast<size_t>(padded * kDim)),
+  PackedSide(const Floats& tokens, const Floats& values, int64_t padded)
+      : x(packed(tokens, padded)),
+        y(packed(values, padded)),
         norms(static_cast<size_t>(padded)),
         less(norms),
         weight(norms),
         last(norms),
         carry(norms),
-        tops(norms) {
-    for (int64_t i = 0; i < kTokens; ++i) {
-      for (int64_t e = 0; e < kDim; ++e) {
-        const auto from = static_cast<size_t>(i * kDim + e);
-        x[from] = bfloat16(tokens[from]);
-        yt[static_cast<size_t>(e * padded + i)] = bfloat16(y[from]);
-      }
-    }
-  }
+        tops(norms) {}
   TokenSide tokens(int64_t padded) const {
-    return {kTokens, padded, x.data(), nullptr, nullptr, yt.data(), less.data(), weight.data(), last.data()};
+    return {kTokens,       padded,     {1, Tokens<const bfloat16>(x)}, {1, Tokens<const bfloat16>(y)}, less.data(),
+            weight.data(), last.data()};
   }
 };
 
@@ -68,25 +69,26 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
   const int64_t tiles = padded / kTile;
   const Floats q = values(1, kTokens * kDim, 0.4), k = values(2, kTokens * kDim, 0.4), v = values(3, kTokens * kDim, 1);
   const Floats Omega = values(4, kFrequencies * kDim, 1);
-  Rounded omega_rows(kTile * kDim), omega_columns(kTile * kDim);
+  Rounded omega_rows(kTile * kDim);
   for (int64_t i = 0; i < kTile * kDim; ++i) {
-    PackOmega{kFrequencies, kTile, kDim, Omega.data(), omega_rows.data(), omega_columns.data()}(i);
+    PackOmega{kFrequencies, kTile, kDim, Omega.data(), omega_rows.data()}(i);
   }
-  const PackedFrequencies omega{1, kFrequencies, kTile, true, omega_rows.data(), omega_columns.data()};
+  const PackedFrequencies omega{1, kFrequencies, kTile, true, omega_rows.data()};
 
   PackedSide queries(q, v, padded), keys(k, v, padded);
   const KeyMask all{Tensor()};
   for (PackedSide* side : {&queries, &keys}) {
-    for (int64_t i = 0; i < padded; ++i) {
-      TokenNorms{kDim, rule.norm_factor, side->x.data(), side->norms.data()}(HostTeam(i, nullptr));
-    }
-    run_blocks(tiles, TokenTops<kDim, Form::positive>{omega, side->tokens(padded), side->tops.data()});
+    run_blocks(tiles, TokenExponents<kDim, Form::positive>{omega, side->tokens(padded), 1, rule.norm_factor,
+                                                           side->norms.data(), side->tops.data()});
   }
-  Floats largest(static_cast<size_t>(tiles)), r(static_cast<size_t>(tiles + 1)), m(static_cast<size_t>(padded));
-  const TileTops exponents{1, kTokens, padded, true, all, keys.norms.data(), keys.tops.data(), largest.data()};
-  for (int64_t i = 0; i < tiles; ++i) exponents(i);
-  TopsBefore{tiles, largest.data(), r.data()}(0);
-  for (int64_t i = 0; i < tiles; ++i) TopsSeen{exponents, r.data(), m.data()}(i);
+  Floats exponents(static_cast<size_t>(padded)), m(exponents);
+  Floats largest(static_cast<size_t>(tiles)), decay(largest), r(static_cast<size_t>(tiles + 1));
+  const KeyTops tops{1, kTokens, padded, true, all, keys.norms.data(), keys.tops.data(), exponents.data()};
+  for (int64_t i = 0; i < padded; ++i) tops(i);
+  for (int64_t i = 0; i < tiles; ++i) TileTops{exponents.data(), largest.data()}(HostTeam(i, nullptr));
+  for (int64_t i = 0; i <= tiles; ++i) TopsBefore{tiles, largest.data(), r.data()}(HostTeam(i, nullptr));
+  const TopsSeen seen{tiles, exponents.data(), r.data(), m.data(), decay.data()};
+  for (int64_t i = 0; i < padded; ++i) seen(i);
   for (PackedSide* side : {&queries, &keys}) {
     const CausalScales scales{rule,
                               1,
@@ -108,14 +110,14 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
   const Slab slab{0, tiles};
   const CausalSide own{queries.tokens(padded), queries.carry.data(), nullptr, 0};
   const CausalSide other{keys.tokens(padded), keys.carry.data(), nullptr, 0};
-  constexpr int64_t kState = kFrequencies * (kDim + 1);
-  Floats added(static_cast<size_t>(tiles * kState)), carried(static_cast<size_t>(kState), 0.0F);
+  Floats carried(static_cast<size_t>(kFrequencies * (kDim + 1)), 0.0F);
   Floats z(static_cast<size_t>(tiles * kTile)), w(static_cast<size_t>(padded));
-  Rounded columns(static_cast<size_t>(tiles * kTile * kDim)), A(static_cast<size_t>(tiles * kTile * kTile));
-  run_blocks(tiles, TileSums<kDim, Form::positive>{{rule}, omega, other, slab, added.data()});
-  const ScanTiles scan{kFrequencies,   kTile,   kDim, tiles, 1, slab,    false,          r.data(), added.data(),
-                       carried.data(), nullptr, 1,    0,     0, nullptr, columns.data(), z.data()};
-  for (int64_t i = 0; i < kTile * (kDim + 1); ++i) scan(i);
+  Rounded sums(static_cast<size_t>(tiles * kTile * kDim)), A(static_cast<size_t>(tiles * kTile * kTile));
+  run_blocks(tiles, TileSums<kDim, Form::positive>{{rule}, omega, other, slab, sums.data(), z.data()});
+  const ScanTiles<kDim> scan{1,     kFrequencies, kTile,          tiles,   1, slab,
+                             false, decay.data(), carried.data(), nullptr, 1, 0,
+                             0,     sums.data(),  z.data()};
+  for (int64_t i = 0; i < scan.threads(); ++i) scan(i);
   run_blocks(tiles, TileWeights<kDim, Form::positive>{
                         {rule}, omega, own, other, slab, 0, 0, m.data(), false, A.data(), w.data()});
   const Tensor O = Tensor::zeros({1, 1, kTokens, kDim});
@@ -125,14 +127,14 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
                                                         own,
                                                         other,
                                                         slab,
-                                                        {nullptr, columns.data(), z.data(), nullptr},
+                                                        {sums.data(), z.data(), nullptr},
                                                         A.data(),
                                                         nullptr,
                                                         w.data(),
                                                         all,
                                                         0,
                                                         denominators.data(),
-                                                        StoredTokens(O)});
+                                                        {StoredTokens(O), false}});
 
   // phi(q_i) . phi(k_j) in f64, up to factors that cancel
   const auto feature = [&](const Floats& x, int64_t i, int64_t f) {
