@@ -71,6 +71,15 @@ def copy_like():
         both("layer_norm", lambda a: F.layer_norm(a, (1024,), gamma, beta), x)
         both("dropout", lambda a: F.dropout(a, 0.1, True), x)
         both("bias_gelu", lambda a: F.gelu(a + beta), x)
+        _, mean, rstd = torch.ops.aten.native_layer_norm(x, [1024], gamma, beta, 1e-5)
+        layer_norm_backward = torch.ops.aten.native_layer_norm_backward
+        report("layer_norm_backward", "eager", lambda: layer_norm_backward(y, x, [1024], mean, rstd, gamma, beta, [True] * 3))
+
+        def bias_gelu_backward(g, a):
+            flow = torch.ops.aten.gelu_backward(g, a + beta)
+            return flow, flow.sum(0)
+
+        both("bias_gelu_backward", bias_gelu_backward, y, x)
         labels = torch.randint(0, 1024, (1 << 17,), device="cuda")
         both("cross_entropy", lambda a: F.cross_entropy(a, labels), x)
     del y
@@ -78,6 +87,17 @@ def copy_like():
     p.grad = torch.randn_like(x)
     optimizer = torch.optim.AdamW([p], lr=1e-6, fused=True)
     report("adamw", "fused", optimizer.step)
+
+
+def adjoints(places=1 << 17, dim=768, words=30522):
+    g = torch.randn(places, dim, device="cuda")
+    report("column_sum", "eager", lambda: g.sum(0))
+    even = torch.randint(0, words, (places,), device="cuda")
+    skewed = even.clone()
+    skewed[: places // 2] = 7
+    backward = torch.ops.aten.embedding_dense_backward
+    report("embedding_backward", "eager", lambda: backward(g, even, words, -1, False))
+    report("embedding_backward of a common word", "eager", lambda: backward(g, skewed, words, -1, False))
 
 
 def products():
@@ -119,6 +139,8 @@ def attentions(dtype=torch.bfloat16, lengths=(1024, 2048, 4096, 16384)):
         compiled = torch.compile(positive_attention, dynamic=False)
         report(case, f"composed, compiled, {type_}", lambda: step(compiled))
         report(case, f"fused softmax, {type_}", lambda: torch.autograd.grad(attend(), (q, k, v), g))
+        causal = lambda: F.scaled_dot_product_attention(q, k, v, scale=1 / math.sqrt(dim), is_causal=True)
+        report(f"kernel attention {length} causal{of}", f"fused softmax, {type_}", lambda: torch.autograd.grad(causal(), (q, k, v), g))
 
 
 class Block(torch.nn.Module):
@@ -189,6 +211,7 @@ def training(device="cuda", batch=32, text=(4, 256, 4, 1024, 4000, 256), listops
 
 print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__}), flush=True)
 copy_like()  # the quick ones first
+adjoints()
 products()
 attentions()
 attentions(torch.float32, (4096,))
