@@ -214,5 +214,5 @@ copy_like()  # the quick ones first
 adjoints()
 products()
 attentions()
-attentions(torch.float32, (4096,))
 training()
+attentions(torch.float32, (4096,))
