@@ -75,7 +75,7 @@ struct TileGradients {
       d.zip([&](Place place, const float& value) {
         const int row = first + place.row;
         const bool visible = place.column <= row;
-        const bfloat16 factor(visible ? math::exp(tops[place.column] - own.m.at(place)) * value : 0.0f);
+        const bfloat16 factor(visible ? fast_exp2(kLog2E * (tops[place.column] - own.m.at(place))) * value : 0.0f);
         matrix[to + row * kTile + place.column] = factor;
         transposed[to + place.column * kTile + row] = factor;
       });

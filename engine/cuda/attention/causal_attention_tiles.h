@@ -184,7 +184,7 @@ struct TileWeights {
         const int row = first + place.row;
         const bool visible = place.column <= row;
         const float weight =
-            visible ? math::exp(tops[place.column] - own.m.at(place)) * value + own.sum.at(place) : 0.0f;
+            visible ? fast_exp2(kLog2E * (tops[place.column] - own.m.at(place))) * value + own.sum.at(place) : 0.0f;
         to[transposed ? place.column * kTile + row : row * kTile + place.column] = bfloat16(weight);
       });
     }
