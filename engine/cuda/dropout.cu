@@ -1,17 +1,15 @@
 #include "engine/ops/dropout.h"
 
 #include "engine/bf16.h"
+#include "engine/cuda/parts/elementwise.h"
 #include "engine/cuda/parts/philox.h"
 
 namespace bochner::cuda {
 namespace {
 
-/// Elements moved at once.
+/// Elements moved at once: 16 bytes.
 template <class S>
-struct alignas(16) Vector {
-  static constexpr int kSize = 16 / sizeof(S);
-  S at[kSize];
-};
+inline constexpr int kAtOnce = 16 / sizeof(S);
 
 /// Vectors of each thread, all loaded before the first word is drawn.
 constexpr int kEach = 2;
@@ -21,7 +19,8 @@ constexpr int kEach = 2;
 template <class S>
 struct Drop {
   using T = ComputeType<S>;
-  static constexpr int kVector = Vector<S>::kSize;
+  static constexpr int kVector = kAtOnce<S>;
+  using Values = Vector<S, kVector>;
   typename FactorReader<T>::Params drop;
   int64_t count, threads, whole;
   const S* x;
@@ -34,12 +33,12 @@ struct Drop {
   BOCHNER_DEVICE void operator()(int64_t t) const {
     const uint64_t place = drop.place.now();
     if (t + (kEach - 1) * threads < whole) {
-      Vector<S> value[kEach], other[kEach];
+      Values value[kEach], other[kEach];
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
         const int64_t at = t + i * threads;
-        if (x != nullptr) value[i] = reinterpret_cast<const Vector<S>*>(x)[at];
-        if (residual != nullptr) other[i] = reinterpret_cast<const Vector<S>*>(residual)[at];
+        if (x != nullptr) value[i] = reinterpret_cast<const Values*>(x)[at];
+        if (residual != nullptr) other[i] = reinterpret_cast<const Values*>(residual)[at];
       }
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
@@ -51,7 +50,7 @@ struct Drop {
           const T from = x == nullptr ? T(1) : static_cast<T>(value[i].at[j]);
           value[i].at[j] = result(from, factor[j], residual == nullptr ? T(0) : static_cast<T>(other[i].at[j]));
         }
-        reinterpret_cast<Vector<S>*>(y)[at] = value[i];
+        reinterpret_cast<Values*>(y)[at] = value[i];
       }
       return;
     }
@@ -75,11 +74,11 @@ void run(const Dropout& drop, const Tensor* x, const Tensor* residual, const Ten
   visit_stored(y.dtype(), "dropout", [&]<class S>(TypeTag<S>) {
     const S* from = x == nullptr ? nullptr : x->data<S>();
     const S* other = residual == nullptr ? nullptr : residual->data<S>();
-    const auto movable = [](const S* data) { return reinterpret_cast<uintptr_t>(data) % sizeof(Vector<S>) == 0; };
+    const auto movable = [](const S* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
     const bool vectors = movable(from) && movable(other) && movable(y.data<S>());
-    const int64_t threads = ceil_div(y.size(), kEach * Vector<S>::kSize);
+    const int64_t threads = ceil_div(y.size(), kEach * kAtOnce<S>);
     launch_threads(threads, Drop<S>{typename FactorReader<ComputeType<S>>::Params(drop), y.size(), threads,
-                                    vectors ? y.size() / Vector<S>::kSize : 0, from, other, y.data<S>()});
+                                    vectors ? y.size() / kAtOnce<S> : 0, from, other, y.data<S>()});
   });
 }
 

@@ -18,15 +18,9 @@ BOCHNER_DEVICE void butterfly(T& a, T& b) {
   a = sum;
 }
 
-/// `width` neighbours, moved at once.
-template <class T, int width>
-struct alignas(width * sizeof(T) < 16 ? width * sizeof(T) : 16) Neighbours {
-  T at[width];
-};
-
 /// The stages stride ... stride * radix / 2 that are below n, of elements that lie `stride` apart.
 template <int radix, class T, int width>
-BOCHNER_DEVICE void stages(Neighbours<T, width> (&x)[radix], int64_t stride, int64_t n) {
+BOCHNER_DEVICE void stages(Vector<T, width> (&x)[radix], int64_t stride, int64_t n) {
 #pragma unroll
   for (int h = 1; h < radix; h *= 2) {
     if (h * stride >= n) break;
@@ -68,7 +62,7 @@ struct NearStages {
     if (n > 4) {
       for (int unit = team.rank(); unit < 4 * groups; unit += team.size()) {  // 32 elements of a group, 4 apart
         T* at = shared + unit / 4 * kGroupStep + unit % 4;
-        Neighbours<T, 1> x[32];
+        Vector<T, 1> x[32];
 #pragma unroll
         for (int i = 0; i < 32; ++i) x[i].at[0] = at[4 * i];
         stages(x, 4, n);
@@ -112,7 +106,7 @@ struct NearStages {
 
   /// The stages from kGroup on, of the same places of all groups.
   BOCHNER_DEVICE void write(int64_t first, bool whole, int unit, const T* shared) const {
-    using Place = Neighbours<T, kWidth>;
+    using Place = Vector<T, kWidth>;
     Place x[groups];
     const T* place = shared + unit * kWidth;
 #pragma unroll
@@ -140,7 +134,7 @@ struct FarStages {
   BOCHNER_DEVICE void run(int64_t unit) const {
     const int64_t stride = int64_t{1} << shift;
     T* at = x + (unit >> shift) * stride * chosen + (unit & (stride - 1));
-    Neighbours<T, 1> value[chosen];
+    Vector<T, 1> value[chosen];
 #pragma unroll
     for (int i = 0; i < chosen; ++i) value[i].at[0] = at[i * stride];
     stages(value, 1, chosen);

@@ -89,6 +89,11 @@ bool is_linear(const Loop& loop) {
 template <class T, int n>
 struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Vector {
   T at[n];
+  BOCHNER_DEVICE Vector& operator+=(const Vector& other) {
+#pragma unroll
+    for (int j = 0; j < n; ++j) at[j] += other.at[j];
+    return *this;
+  }
 };
 template <class T>
 using Four = Vector<T, 4>;

@@ -80,21 +80,12 @@ struct Quotient {
   }
 };
 
-/// Neighbouring columns of a row, moved at once.
-template <class T, int each>
-struct alignas(each * sizeof(T)) Columns {
-  T at[each];
-  BOCHNER_DEVICE void add(const Columns& other) {
-    for (int c = 0; c < each; ++c) at[c] += other.at[c];
-  }
-};
-
 /// Sorted terms of a piece; no longer a run is summed by one thread.
 inline constexpr int64_t kRunPiece = 64;
 
 template <class T, int each>
 struct Runs {
-  using Part = Columns<T, each>;
+  using Part = Vector<T, each>;  // neighbouring columns of a row
 
   int64_t repeats, terms, rows, groups;  ///< groups of `each` columns to a row
   int64_t pieces;
@@ -113,7 +104,7 @@ struct Runs {
   }
   BOCHNER_DEVICE void put(int64_t repeat, int64_t row, int64_t group, Part sum) const {
     Part& to = y[(repeat * rows + row) * groups + group];
-    if (adds) sum.add(to);
+    if (adds) sum += to;
     to = sum;
   }
   /// The sum of at(0) ... at(count - 1), in this order. Reads of a batch are under way together; near the end the last
@@ -130,7 +121,7 @@ struct Runs {
       for (int j = 0; j < kAtOnce; ++j) held[j] = at(i + j < count ? i + j : count - 1);
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
-        if (i + j < count) sum.add(held[j]);
+        if (i + j < count) sum += held[j];
       }
     }
     return sum;
@@ -199,7 +190,7 @@ struct SumRuns {
 /// begin there: first runs of few parts, a warp for each, then the others, all warps for each.
 template <class T, int each>
 struct JoinRuns {
-  using Part = Columns<T, each>;
+  using Part = Vector<T, each>;  // neighbouring columns of a row
   static constexpr int kPieces = 16, kWide = 32, kStrands = 16;
   static constexpr size_t kShared = kStrands * kWide * sizeof(Part) + 2 * kPieces * sizeof(int64_t);
 
@@ -232,7 +223,7 @@ struct JoinRuns {
       team.sync();
       for (int l = team.rank(); l < kWide && first_column + l < columns; l += team.size()) {
         Part total = strands[l];
-        for (int strand = 1; strand < kStrands; ++strand) total.add(strands[strand * kWide + l]);
+        for (int strand = 1; strand < kStrands; ++strand) total += strands[strand * kWide + l];
         put(rows[i], first_column + l, total);
       }
       team.sync();
@@ -266,7 +257,7 @@ struct JoinRuns {
 template <class T, int each>
 void sum_runs(const BinSums& sums, const Tensor& sorted, int shift, const Tensor& start, const T* source, T* y,
               bool adds) {
-  using Part = Columns<T, each>;
+  using Part = Vector<T, each>;  // neighbouring columns of a row
   const int64_t repeats = sums.repeats();
   const int64_t terms = sums.terms();
   const int64_t pieces = terms > kRunPiece ? ceil_div(terms, kRunPiece) : 0;  // else no run is long

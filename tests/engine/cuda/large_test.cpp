@@ -123,7 +123,7 @@ TEST(CudaTilesBeyondTwoToThe31, RowsAreAddedUpByBin) {
   start[kBins - 2] = begin;
   start[kBins - 1] = begin + 1;
   start[kBins] = kCount;
-  using Part = cuda::Columns<float, 1>;
+  using Part = cuda::Vector<float, 1>;
   const int64_t pieces = kCount / cuda::kRunPiece;
   const auto parts = [](float* from) { return reinterpret_cast<Part*>(from); };
   const cuda::Runs<float, 1> runs{1,    kCount,  kBins, kWidth,        pieces,   32,
