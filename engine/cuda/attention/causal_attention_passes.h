@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/cuda/attention/causal_attention_tiles.h"
+#include "engine/cuda/parts/elementwise.h"
 
 namespace bochner::cuda {
 
@@ -19,23 +20,20 @@ struct PackEights {
     const int64_t column = i % each * 8;
     const int64_t job = row / padded;
     const int64_t token = row % padded;
-    alignas(16) bfloat16 eight[8];
+    Vector<bfloat16, 8> eight{};
     if (token < length && mask.real(job / heads, token)) {
       const StoredTokens::Head from = x.head(job / heads, job % heads);
       if (whole) {
-        *reinterpret_cast<Eight*>(eight) = *reinterpret_cast<const Eight*>(static_cast<const bfloat16*>(from.data) +
-                                                                           from.begin + token * from.stride + column);
+        eight = load<8>(static_cast<const bfloat16*>(from.data) + from.begin + token * from.stride + column);
       }
       const float by = denominators == nullptr ? 1.0f : inverse_in_gradients(denominators[job * length + token]);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        const float value = whole ? static_cast<float>(eight[e]) : from.get(token, column + e);
-        eight[e] = bfloat16(by * value);
+        const float value = whole ? static_cast<float>(eight.at[e]) : from.get(token, column + e);
+        eight.at[e] = bfloat16(by * value);
       }
-    } else {
-      *reinterpret_cast<Eight*>(eight) = Eight{};
     }
-    *reinterpret_cast<Eight*>(to + row * dim + column) = *reinterpret_cast<const Eight*>(eight);
+    store(to + row * dim + column, eight);
   }
 };
 
@@ -156,14 +154,11 @@ struct ScanTiles {
   }
 
  private:
-  struct alignas(4) Pair {
-    bfloat16 at[2];
-  };
   /// The numbers at `row` of all rows: two columns, or z.
   template <int width>
   BOCHNER_DEVICE void read(int64_t row, int column, float* to) const {
     if constexpr (width == 2) {
-      const Pair pair = *reinterpret_cast<const Pair*>(rows + row * D + column);
+      const Vector<bfloat16, 2> pair = load<2>(rows + row * D + column);
       to[0] = static_cast<float>(pair.at[0]);
       to[1] = static_cast<float>(pair.at[1]);
     } else {

@@ -182,9 +182,9 @@ struct MoveByDigit {
 template <class First>
 Tensor sorted_entries(int64_t count, int shift, int bits, const First& first) {
   constexpr int kBits = 8;
-  constexpr int kThreads = kStretches * 32;
+  constexpr int kSorters = kStretches * 32;
   const Device device = Device::cuda(platform::current());
-  const int64_t tile = std::max(kLeastTile, ceil_div(ceil_div(count, kMostTiles), kThreads) * kThreads);
+  const int64_t tile = std::max(kLeastTile, ceil_div(ceil_div(count, kMostTiles), kSorters) * kSorters);
   const int64_t tiles = ceil_div(count, tile);
   Tensor from;
   Tensor to = Tensor::empty({count}, DType::i64, device);
@@ -193,9 +193,9 @@ Tensor sorted_entries(int64_t count, int shift, int bits, const First& first) {
   const auto run = [&]<class From>(const From& source, int low, int width) {
     const RadixPass<From> pass{source, count, tile, tiles, shift + low, width};
     if (tiles > 1) {
-      launch_blocks<kThreads>(tiles, kStretches * kDigits * sizeof(uint32_t), CountDigits<From>{pass, tile_counts});
+      launch_blocks<kSorters>(tiles, kStretches * kDigits * sizeof(uint32_t), CountDigits<From>{pass, tile_counts});
     }
-    launch_blocks<kThreads>(tiles, MoveByDigit<From>::kShared,
+    launch_blocks<kSorters>(tiles, MoveByDigit<From>::kShared,
                             MoveByDigit<From>{pass, tile_counts, static_cast<uint64_t*>(to.raw())});
   };
   const int passes = static_cast<int>(ceil_div(bits, kBits));
