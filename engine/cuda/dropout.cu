@@ -21,7 +21,7 @@ struct Drop {
   using T = ComputeType<S>;
   static constexpr int kVector = kAtOnce<S>;
   using Values = Vector<S, kVector>;
-  typename FactorReader<T>::Params drop;
+  DropoutFactors<T> drop;
   int64_t count, threads, whole;
   const S* x;
   const S* residual;
@@ -44,7 +44,7 @@ struct Drop {
       for (int i = 0; i < kEach; ++i) {
         const int64_t at = t + i * threads;
         T factor[kVector];
-        factors<kVector, T>(drop, place, at * kVector, factor);
+        drop.read(place, at * kVector, factor);
 #pragma unroll
         for (int j = 0; j < kVector; ++j) {
           const T from = x == nullptr ? T(1) : static_cast<T>(value[i].at[j]);
@@ -58,7 +58,7 @@ struct Drop {
       const int64_t first = (t + i * threads) * kVector;
       if (first >= count) return;
       T factor[kVector];
-      factors<kVector, T>(drop, place, first, factor);
+      drop.read(place, first, factor);
 #pragma unroll
       for (int j = 0; j < kVector; ++j) {
         const int64_t at = first + j;
@@ -77,7 +77,7 @@ void run(const Dropout& drop, const Tensor* x, const Tensor* residual, const Ten
     const auto movable = [](const S* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
     const bool vectors = movable(from) && movable(other) && movable(y.data<S>());
     const int64_t threads = ceil_div(y.size(), kEach * kAtOnce<S>);
-    launch_threads(threads, Drop<S>{typename FactorReader<ComputeType<S>>::Params(drop), y.size(), threads,
+    launch_threads(threads, Drop<S>{DropoutFactors<ComputeType<S>>(drop), y.size(), threads,
                                     vectors ? y.size() / kAtOnce<S> : 0, from, other, y.data<S>()});
   });
 }

@@ -21,7 +21,7 @@ struct HiddenBackward {
   using T = ComputeType<S>;
   Act act;
   bool drops;
-  typename FactorReader<T>::Params drop;
+  DropoutFactors<T> drop;
   int64_t first, columns;
   const T* bias;
   const S* u;
@@ -37,11 +37,7 @@ struct HiddenBackward {
     Vector<T, V> factor;
 #pragma unroll
     for (int j = 0; j < V; ++j) factor.at[j] = T(1);
-    if (drops) {
-      FactorReader<T> read(drop, first + at);
-#pragma unroll
-      for (int j = 0; j < V; ++j) factor.at[j] = read(first + at + j);
-    }
+    if (drops) drop.read(first + at, factor.at);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const Activated<T> made = act.template at<S>(x.at[j] + shift.at[j]);
@@ -141,18 +137,16 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
                          {entries(made.mean, begin, count), entries(made.rstd, begin, count)}, n);
       }
       if (!made.hidden.defined()) multiply(n, false, w1, true, u, false);  // u = n W1^T
-      strip_sums<1, T>(
-          count, sizes.dim,
-          Masked<S>{options.outer.active(), typename FactorReader<T>::Params(options.outer), begin * sizes.dim,
-                    sizes.dim, g.data<S>() + begin * sizes.dim, outgoing.defined() ? e.data<S>() : nullptr},
-          {db2});
+      strip_sums<1, T>(count, sizes.dim,
+                       Masked<S>{options.outer.active(), DropoutFactors<T>(options.outer), begin * sizes.dim, sizes.dim,
+                                 g.data<S>() + begin * sizes.dim, outgoing.defined() ? e.data<S>() : nullptr},
+                       {db2});
       multiply(e, false, w2, false, du, false);  // dh = e W2
       visit_activation(options.activation, [&]<class Act>(Act act) {
         strip_sums<1, T>(
             count, sizes.hidden,
-            HiddenBackward<S, Act>{act, options.inner.active(), typename FactorReader<T>::Params(options.inner),
-                                   begin * sizes.hidden, sizes.hidden, weights.b1.data<T>(), u.data<S>(), h.data<S>(),
-                                   du.data<S>()},
+            HiddenBackward<S, Act>{act, options.inner.active(), DropoutFactors<T>(options.inner), begin * sizes.hidden,
+                                   sizes.hidden, weights.b1.data<T>(), u.data<S>(), h.data<S>(), du.data<S>()},
             {db1});
       });
       if (result.weights.w1.defined()) {

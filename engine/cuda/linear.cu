@@ -39,12 +39,11 @@ void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x,
       const Tensor sums =
           result.weights.b.defined() ? result.weights.b : Tensor::empty({sizes.outputs}, dtype_of<T>, x.device());
       const Tensor masked = masks ? Tensor::empty(e.shape(), x.dtype(), x.device()) : Tensor();
-      strip_sums<1, T>(
-          sizes.rows, sizes.outputs,
-          Masked<S>{spec.drop.active(), typename FactorReader<T>::Params(spec.drop), 0, sizes.outputs, g.data<S>(),
-                    masks ? masked.data<S>() : nullptr, spec.relu ? made.y.data<S>() : nullptr,
-                    spec.drop.active() ? static_cast<T>(spec.drop.scale()) : T(1)},
-          {sums.data<T>()});
+      strip_sums<1, T>(sizes.rows, sizes.outputs,
+                       Masked<S>{spec.drop.active(), DropoutFactors<T>(spec.drop), 0, sizes.outputs, g.data<S>(),
+                                 masks ? masked.data<S>() : nullptr, spec.relu ? made.y.data<S>() : nullptr,
+                                 spec.drop.active() ? static_cast<T>(spec.drop.scale()) : T(1)},
+                       {sums.data<T>()});
       if (masks) e = masked;
     }
   });

@@ -64,7 +64,7 @@ struct HeldLayerNormRows {
   using T = ComputeType<S>;
   int64_t columns;
   bool drops;
-  typename FactorReader<T>::Params drop;
+  DropoutFactors<T> drop;
   const S *x, *other;
   const T *gamma, *beta;
   T eps;
@@ -83,9 +83,9 @@ struct HeldLayerNormRows {
       if (drops) {
 #pragma unroll
         for (int i = 0; i < Row::kVectors; ++i) {
-          const int64_t first = row * columns + Row::place(team, i);
-          FactorReader<T> factor(drop, first);
-          for (int j = 0; j < 4; ++j) s.at[i].at[j] = math::fma(s.at[i].at[j], factor(first + j), b.at[i].at[j]);
+          T factor[4];
+          drop.read(row * columns + Row::place(team, i), factor);
+          for (int j = 0; j < 4; ++j) s.at[i].at[j] = math::fma(s.at[i].at[j], factor[j], b.at[i].at[j]);
         }
       } else {
         Row::each([&](int i, int j) { s.at[i].at[j] += b.at[i].at[j]; });
@@ -160,7 +160,7 @@ struct ResidualRows {
   using T = ComputeType<S>;
   int64_t columns;
   bool drops;
-  typename FactorReader<T>::Params drop;
+  DropoutFactors<T> drop;
   const S *x, *residual;
   const T *gamma, *beta;
   T eps;
@@ -174,7 +174,7 @@ struct ResidualRows {
     const S* b = residual + row * columns;
     S* s = sum + row * columns;
     for (int64_t i = team.rank(); i < columns; i += team.size()) {
-      const T factor = drops ? FactorReader<T>(drop, row * columns + i)(row * columns + i) : T(1);
+      const T factor = drops ? drop.at(row * columns + i) : T(1);
       s[i] = static_cast<S>(math::fma(static_cast<T>(a[i]), factor, static_cast<T>(b[i])));
     }
     const Moments<T> found = moments(team, s, columns, eps);
@@ -308,11 +308,11 @@ void layer_norm(const Tensor& x, const NormWeights& weights, double eps, const L
     const bool held = with_held_rows<T>(
         columns, {x.data<S>(), weights.gamma.data<T>(), weights.beta.data<T>(), result.y.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
-          launch_warps(rows, HeldLayerNormRows<S, K, false>{columns, false, typename FactorReader<T>::Params(Dropout()),
-                                                            x.data<S>(), nullptr, weights.gamma.data<T>(),
-                                                            weights.beta.data<T>(), static_cast<T>(eps), nullptr,
-                                                            result.y.data<S>(), result.statistics.mean.data<T>(),
-                                                            result.statistics.rstd.data<T>()});
+          launch_warps(
+              rows, HeldLayerNormRows<S, K, false>{columns, false, DropoutFactors<T>(Dropout()), x.data<S>(), nullptr,
+                                                   weights.gamma.data<T>(), weights.beta.data<T>(), static_cast<T>(eps),
+                                                   nullptr, result.y.data<S>(), result.statistics.mean.data<T>(),
+                                                   result.statistics.rstd.data<T>()});
         });
     if (held) return;
     launch_rows(
@@ -353,15 +353,15 @@ void residual_layer_norm(const Tensor& x, const Tensor& residual, const Dropout&
          result.y.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
           launch_warps(
-              rows, HeldLayerNormRows<S, K, true>{
-                        columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<S>(), residual.data<S>(),
-                        weights.gamma.data<T>(), weights.beta.data<T>(), static_cast<T>(eps), result.sum.data<S>(),
-                        result.y.data<S>(), result.statistics.mean.data<T>(), result.statistics.rstd.data<T>()});
+              rows, HeldLayerNormRows<S, K, true>{columns, drop.active(), DropoutFactors<T>(drop), x.data<S>(),
+                                                  residual.data<S>(), weights.gamma.data<T>(), weights.beta.data<T>(),
+                                                  static_cast<T>(eps), result.sum.data<S>(), result.y.data<S>(),
+                                                  result.statistics.mean.data<T>(), result.statistics.rstd.data<T>()});
         });
     if (held) return;
     launch_rows(
         rows, columns,
-        ResidualRows<S>{columns, drop.active(), typename FactorReader<T>::Params(drop), x.data<S>(), residual.data<S>(),
+        ResidualRows<S>{columns, drop.active(), DropoutFactors<T>(drop), x.data<S>(), residual.data<S>(),
                         weights.gamma.data<T>(), weights.beta.data<T>(), static_cast<T>(eps), result.sum.data<S>(),
                         result.y.data<S>(), result.statistics.mean.data<T>(), result.statistics.rstd.data<T>()});
   });

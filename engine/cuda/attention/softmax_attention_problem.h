@@ -16,7 +16,7 @@ struct AttentionProblem {
   int query_tile, key_tile;
   T scale;
   bool causal, drops;
-  typename FactorReader<T>::Params drop;
+  DropoutFactors<T> drop;
   Tokens<const T> Q, K, V;
   KeyMask mask;
 
@@ -45,8 +45,7 @@ struct AttentionProblem {
     return query >= queries || key >= keys || (causal && key > query) || !mask.real(b, key);
   }
   BOCHNER_DEVICE T factor(int64_t head, int64_t query, int64_t key) const {
-    const int64_t element = (head * queries + query) * keys + key;
-    return FactorReader<T>(drop, element)(element);
+    return drop.at((head * queries + query) * keys + key);
   }
   /// The keys that some query before `query` may see.
   BOCHNER_DEVICE int64_t visible_before(int64_t query) const { return causal && query < keys ? query : keys; }

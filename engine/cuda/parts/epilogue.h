@@ -18,7 +18,7 @@ struct Epilogue {
   using T = ComputeType<S>;
   Act act;
   bool drops;
-  typename FactorReader<T>::Params drop;
+  DropoutFactors<T> drop;
   int64_t first;
   Divider vectors;  ///< of a row
   const S* u;
@@ -34,9 +34,10 @@ struct Epilogue {
 #pragma unroll
     for (int j = 0; j < V; ++j) value.at[j] = act.template at<S>(value.at[j] + shift.at[j]).value;
     if (drops) {
-      FactorReader<T> factor(drop, first + V * t);
+      T factor[V];
+      drop.read(first + V * t, factor);
 #pragma unroll
-      for (int j = 0; j < V; ++j) value.at[j] *= factor(first + V * t + j);
+      for (int j = 0; j < V; ++j) value.at[j] *= factor[j];
     }
     if (residual != nullptr) {
       const Vector<T, V> add = load_as<T, V>(residual + V * t);
@@ -52,7 +53,7 @@ template <class S>
 struct Masked {
   using T = ComputeType<S>;
   bool drops;
-  typename FactorReader<T>::Params drop;
+  DropoutFactors<T> drop;
   int64_t first, columns;
   const S* g;
   S* e;
@@ -69,9 +70,10 @@ struct Masked {
 #pragma unroll
       for (int j = 0; j < V; ++j) value.at[j] = made.at[j] > T(0) ? value.at[j] * scale : T(0);
     } else if (drops) {
-      FactorReader<T> factor(drop, first + at);
+      T factor[V];
+      drop.read(first + at, factor);
 #pragma unroll
-      for (int j = 0; j < V; ++j) value.at[j] *= factor(first + at + j);
+      for (int j = 0; j < V; ++j) value.at[j] *= factor[j];
     }
     if (e != nullptr) store_from(e + at, value);
 #pragma unroll
@@ -95,8 +97,8 @@ void epilogue(Act act, const Dropout& drop, int64_t first, const Tensor& u, cons
   const auto run = [&]<int V>(std::integral_constant<int, V>) {
     BOCHNER_ASSERT(u.size() / V < INT32_MAX);  // a piece of rows; Divider takes no more
     launch_threads(u.size() / V,
-                   Epilogue<S, Act, V>{act, drop.active(), typename FactorReader<T>::Params(drop), first,
-                                       Divider(u.size(1) / V), u.data<S>(), bias.data<T>(), others, to.data<S>()});
+                   Epilogue<S, Act, V>{act, drop.active(), DropoutFactors<T>(drop), first, Divider(u.size(1) / V),
+                                       u.data<S>(), bias.data<T>(), others, to.data<S>()});
   };
   const auto whole = [](const auto* from) { return reinterpret_cast<uintptr_t>(from) % 16 == 0; };
   if (u.size(1) % kFactors == 0 && whole(u.data<S>()) && whole(bias.data<T>()) && whole(others) &&

@@ -45,57 +45,50 @@ class WordReader {
   PhiloxWords words_;
 };
 
-/// Dropout's factors, 0 or the scale; elements in ascending order from the first.
+/// What a kernel needs of a dropout.
 template <class T>
-class FactorReader {
- public:
-  struct Params {
-    StreamPlace place;
-    uint32_t threshold;
-    T scale;
+struct DropoutFactors {
+  StreamPlace place;
+  uint32_t threshold;
+  T scale;
 
-    explicit Params(const Dropout& drop)
-        : place(drop), threshold(drop.threshold), scale(static_cast<T>(drop.scale())) {}
-  };
+  explicit DropoutFactors(const Dropout& drop)
+      : place(drop), threshold(drop.threshold), scale(static_cast<T>(drop.scale())) {}
 
-  BOCHNER_DEVICE FactorReader(const Params& drop, int64_t first)
-      : drop_(drop), place_(drop.place.now()), words_(drop.place.seed, place_ + static_cast<uint64_t>(first) / 2) {}
-  BOCHNER_DEVICE T operator()(int64_t element) {
-    const uint32_t word = words_(place_ + static_cast<uint64_t>(element) / 2);
-    const uint32_t half = element % 2 == 0 ? word & 0xFFFFU : word >> 16;
-    return half >= drop_.threshold ? drop_.scale : T(0);
+  /// The factors, 0 or the scale, of `count` elements from `first` on, a multiple of count: 1, 2, 4 or 8. They need a
+  /// block of words, or two where the place in the stream, `from` = place.now(), splits it.
+  template <int count>
+  BOCHNER_DEVICE void read(uint64_t from, int64_t first, T (&factor)[count]) const {
+    constexpr int kWords = (count + 1) / 2;
+    const uint64_t begin = from + static_cast<uint64_t>(first) / 2;
+    const auto lane = static_cast<uint32_t>(begin % 4);
+    const PhiloxWords here = philox_at(place.seed, begin / 4);
+    PhiloxWords next{};
+    if (lane + kWords > 4) next = philox_at(place.seed, begin / 4 + 1);
+    uint32_t words[8] = {here.x, here.y, here.z, here.w, next.x, next.y, next.z, next.w};
+#pragma unroll
+    for (int i = 0; i < 6; ++i) words[i] = (lane & 2) != 0 ? words[i + 2] : words[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) words[i] = (lane & 1) != 0 ? words[i + 1] : words[i];
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const bool high = count == 1 ? first % 2 != 0 : i % 2 != 0;
+      const uint32_t half = high ? words[i / 2] >> 16 : words[i / 2] & 0xFFFFU;
+      factor[i] = half >= threshold ? scale : T(0);
+    }
   }
-
- private:
-  const Params& drop_;
-  uint64_t place_;
-  WordReader words_;
+  template <int count>
+  BOCHNER_DEVICE void read(int64_t first, T (&factor)[count]) const {
+    read(place.now(), first, factor);
+  }
+  BOCHNER_DEVICE T at(int64_t element) const {
+    T factor[1];
+    read(element, factor);
+    return factor[0];
+  }
 };
 
 /// Elements of one block of words.
 inline constexpr int kFactors = 8;
-
-/// Dropout's factors of `count` elements from `first` on, a multiple of count: 2, 4 or 8. `place` is drop.place.now().
-/// Cheaper than a FactorReader: a block of words, or two where the place splits it, and no test for each element.
-template <int count, class T>
-BOCHNER_DEVICE void factors(const typename FactorReader<T>::Params& drop, uint64_t place, int64_t first,
-                            T (&factor)[count]) {
-  constexpr int kWords = count / 2;
-  const uint64_t begin = place + static_cast<uint64_t>(first) / 2;
-  const auto lane = static_cast<uint32_t>(begin % 4);
-  const PhiloxWords here = philox_at(drop.place.seed, begin / 4);
-  PhiloxWords next{};
-  if (lane + kWords > 4) next = philox_at(drop.place.seed, begin / 4 + 1);
-  uint32_t words[8] = {here.x, here.y, here.z, here.w, next.x, next.y, next.z, next.w};
-#pragma unroll
-  for (int i = 0; i < 6; ++i) words[i] = (lane & 2) != 0 ? words[i + 2] : words[i];
-#pragma unroll
-  for (int i = 0; i < 5; ++i) words[i] = (lane & 1) != 0 ? words[i + 1] : words[i];
-#pragma unroll
-  for (int i = 0; i < count; ++i) {
-    const uint32_t half = i % 2 == 0 ? words[i / 2] & 0xFFFFU : words[i / 2] >> 16;
-    factor[i] = half >= drop.threshold ? drop.scale : T(0);
-  }
-}
 
 }  // namespace bochner::cuda
