@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "engine/allocator.h"
+#include "engine/card.h"
 #include "engine/cpu/parts/limits.h"
+#include "engine/ops/matmul.h"
 #include "engine/precision.h"
 #include "engine/trace.h"
 #include "engine/work.h"
@@ -17,6 +19,7 @@ namespace {
 
 constexpr int64_t kWarmUp = 3;
 constexpr size_t kFewest = 5;
+constexpr int64_t kTraced = 5;
 
 /// Runs a step and waits for it.
 void make_step(Trainable& model, int64_t step) { model.step(step).loss.item(); }
@@ -25,22 +28,53 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// The shortest of some runs of `f` on a card, in seconds, each of which the host waits for.
+template <class F>
+double shortest(Device device, const F& f) {
+  double least = 1e30;
+  for (int i = 0; i < 5; ++i) {
+    const double start = seconds_now();
+    f();
+    synchronize(device);
+    least = std::min(least, seconds_now() - start);
+  }
+  return least;
+}
+
+/// What the device can do at most: operations of products in the precision of this run, and bytes read and written.
+void measure_limits(Device device, BenchResult& result) {
+  if (device.is_cpu()) {
+    result.peak_flops = precision() == Precision::bf16 ? cpu::bf16_product_peak() : cpu::multiply_add_peak();
+    result.bandwidth = cpu::copy_bandwidth();
+    return;
+  }
+  constexpr int64_t n = 8192;  // 256 MiB: more than any cache
+  Generator generator(1);
+  const Tensor x = uniform({n, n}, generator, -1, 1, DType::f32, device);
+  Tensor y = Tensor::empty_like(x);
+  result.bandwidth = 8.0 * n * n / shortest(device, [&] { y.copy_(x); });
+  result.peak_flops = 2.0 * n * n * n / shortest(device, [&] { matmul(x, x); });
+}
+
 }  // namespace
 
 double BenchResult::least_seconds() const { return std::max(flops / peak_flops, bytes / bandwidth); }
 
-BenchResult bench_steps(Trainable& model, double seconds, Communicator& comm) {
-  Allocator& allocator = Allocator::of(Device::cpu());
+BenchResult bench_steps(Trainable& model, Device device, double seconds, Communicator& comm) {
+  Allocator& allocator = Allocator::of(device);
+  BenchResult result;
   int64_t step = 0;
   for (; step < kWarmUp; ++step) make_step(model, step);
   work::start();
   make_step(model, step++);
   const work::Amount amount = work::stop();
+  result.flops = amount.flops;
+  result.bytes = amount.bytes;
 
+  // On the CPU spans cost nothing beside an op; a card would make all steps op by op.
+  if (device.is_cpu()) trace::start();
   const int64_t allocations = allocator.stats().system_allocations;
   std::vector<double> times;
-  trace::start();
-  int64_t sent = 0;
   const auto goes_on = [&, begin = seconds_now()] {  // by the clock of the first process
     const bool mine = times.size() < kFewest || seconds_now() - begin < seconds;
     return comm.broadcast(mine ? "yes" : "no") == "yes";
@@ -50,40 +84,45 @@ BenchResult bench_steps(Trainable& model, double seconds, Communicator& comm) {
     const int64_t before = comm.bytes_sent();
     make_step(model, step);
     times.push_back(seconds_now() - start);
-    sent = comm.bytes_sent() - before;
+    result.bytes_sent = comm.bytes_sent() - before;
+  }
+  std::sort(times.begin(), times.end());
+  result.steps = static_cast<int64_t>(times.size());
+  result.median_seconds = times[times.size() / 2];
+  result.shortest_seconds = times.front();
+  result.system_allocations = allocator.stats().system_allocations - allocations;
+  result.peak_memory_bytes = allocator.stats().peak_bytes;
+  if (!device.is_cpu()) {
+    trace::start();
+    set_debug_sync(true);
+    for (const int64_t end = step + kTraced; step < end; ++step) make_step(model, step);
+    set_debug_sync(false);
   }
   trace::stop();
-  std::sort(times.begin(), times.end());
-  return {.steps = static_cast<int64_t>(times.size()),
-          .median_seconds = times[times.size() / 2],
-          .shortest_seconds = times.front(),
-          .flops = amount.flops,
-          .bytes = amount.bytes,
-          .peak_flops = precision() == Precision::bf16 ? cpu::bf16_product_peak() : cpu::multiply_add_peak(),
-          .bandwidth = cpu::copy_bandwidth(),
-          .peak_memory_bytes = allocator.stats().peak_bytes,
-          .system_allocations = allocator.stats().system_allocations - allocations,
-          .processes = comm.size(),
-          .bytes_sent = comm.largest(sent)};
+  measure_limits(device, result);
+  result.processes = comm.size();
+  result.bytes_sent = comm.largest(result.bytes_sent);
+  return result;
 }
 
-std::string bench_text(const BenchResult& result) {
+std::string bench_text(const BenchResult& result, Device device) {
   const double least = result.least_seconds();
   return fmt::format(
              "a training step: {:.2f} ms (median of {}; shortest {:.2f} ms), peak memory {:.1f} MB, {} system "
              "allocations\n"
-             "at least {:.2f} ms on this machine: {:.3g} GFLOP at {:.0f} GFLOP/s take {:.2f} ms, {:.3g} GB at {:.1f} "
+             "at least {:.2f} ms on this {}: {:.3g} GFLOP at {:.0f} GFLOP/s take {:.2f} ms, {:.3g} GB at {:.1f} "
              "GB/s take {:.2f} ms; the step is at {:.0f} % of this limit\n",
              1e3 * result.median_seconds, result.steps, 1e3 * result.shortest_seconds,
              static_cast<double>(result.peak_memory_bytes) / (1 << 20), result.system_allocations, 1e3 * least,
-             1e-9 * result.flops, 1e-9 * result.peak_flops, 1e3 * result.flops / result.peak_flops, 1e-9 * result.bytes,
-             1e-9 * result.bandwidth, 1e3 * result.bytes / result.bandwidth, 100 * least / result.median_seconds) +
+             device.is_cpu() ? "machine" : "card", 1e-9 * result.flops, 1e-9 * result.peak_flops,
+             1e3 * result.flops / result.peak_flops, 1e-9 * result.bytes, 1e-9 * result.bandwidth,
+             1e3 * result.bytes / result.bandwidth, 100 * least / result.median_seconds) +
          (result.processes > 1
               ? fmt::format("{} processes; one sends at most {} bytes in a step; the limit is that of its "
                             "own work\n",
                             result.processes, result.bytes_sent)
               : "") +
-         trace::table();
+         (device.is_cpu() ? "" : "each op alone, waited for, which adds to small ones:\n") + trace::table();
 }
 
 }  // namespace bochner

@@ -224,7 +224,8 @@ void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& ma
     session.comm.meet();
     const std::unique_ptr<Trainable> model = make();
     model->share(session.comm);
-    fmt::print("{}:\n{}", run_name(options), bench_text(bench_steps(*model, 5, session.comm)));
+    const Device device = Device::named(options.device);
+    fmt::print("{}:\n{}", run_name(options), bench_text(bench_steps(*model, device, 5, session.comm), device));
     std::fflush(stdout);
     return;
   }
