@@ -34,9 +34,9 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device
 Tensor Tensor::scalar(double value, DType dtype, Device device) { return full({}, value, dtype, device); }
 
 Tensor Tensor::arange(int64_t count, DType dtype, Device device) {
-  std::vector<int64_t> values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = i;
-  return from(values, {count}).cast(dtype).to(device);
+  const Tensor tensor = empty({count}, DType::i64, device);
+  count_up(tensor);
+  return tensor.cast(dtype);
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 #include "engine/ops/copy.h"
 
 #include <cstring>
+#include <numeric>
 
 #include "engine/cpu/parts/rows.h"
 
@@ -55,5 +56,7 @@ void fill(const Loop& loop, DType to, double value) {
     });
   });
 }
+
+void count_up(int64_t* to, int64_t count) { std::iota(to, to + count, int64_t{0}); }
 
 }  // namespace bochner::cpu

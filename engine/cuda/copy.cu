@@ -27,6 +27,11 @@ struct Convert {
   BOCHNER_DEVICE To operator()(From value) const { return convert<To>(value); }
 };
 
+struct CountUp {
+  int64_t* to;
+  BOCHNER_DEVICE void operator()(int64_t i) const { to[i] = i; }
+};
+
 template <class T>
 struct Constant {
   T value;
@@ -164,6 +169,8 @@ void fill(const Loop& loop, DType to, double value) {
     elementwise0<T>(loop, Constant<T>{converted});
   });
 }
+
+void count_up(int64_t* to, int64_t count) { launch_threads(count, CountUp{to}); }
 
 void copy_between_devices(const Tensor& from, const Tensor& to) {
   // Only bytes are transferred: elements are converted and made contiguous on the side of `from`, then distributed.

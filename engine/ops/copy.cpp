@@ -16,6 +16,7 @@ void copy_between_devices(const Tensor& from, const Tensor& to);
 // Operands: to, from.
 BOCHNER_KERNEL(copy_kernel, "copy", copy, const Loop& loop, DType to, DType from);
 BOCHNER_KERNEL(fill_kernel, "fill", fill, const Loop& loop, DType to, double value);
+BOCHNER_KERNEL(count_up_kernel, "count_up", count_up, int64_t* to, int64_t count);
 
 void copy(const Tensor& from, const Tensor& to) {
   if (!(from.shape() == to.shape())) fail("copy: {} does not fit {}", from.shape().str(), to.shape().str());
@@ -34,6 +35,12 @@ void copy(const Tensor& from, const Tensor& to) {
 void fill(const Tensor& to, double value) {
   to.overwritten();
   fill_kernel(to.device(), make_loop({&to}), to.dtype(), value);
+}
+
+void count_up(const Tensor& to) {
+  BOCHNER_ASSERT(to.is_contiguous());
+  to.overwritten();
+  count_up_kernel(to.device(), to.data<int64_t>(), to.size());
 }
 
 }  // namespace bochner

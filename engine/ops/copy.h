@@ -1,4 +1,4 @@
-// Moving elements: copy between any strides, types and devices; fill.
+// Moving elements: copy between any strides, types and devices; fill and count.
 #pragma once
 
 #include "engine/tensor.h"
@@ -9,5 +9,7 @@ namespace bochner {
 void copy(const Tensor& from, const Tensor& to);
 /// to[i] = value.
 void fill(const Tensor& to, double value);
+/// to[i] = i; i64, contiguous.
+void count_up(const Tensor& to);
 
 }  // namespace bochner

@@ -45,6 +45,17 @@ TEST(Card, TensorsGoThereAndBack) {
   EXPECT_EQ(there.transpose(0, 2).to_vector<double>(), x.to_vector<double>());
 }
 
+TEST(Card, CountsThere) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t count : {0, 1, 255, 70000}) {
+    for (const DType dtype : {DType::i64, DType::f32, DType::boolean}) {
+      const Tensor there = Tensor::arange(count, dtype, Device::cuda());
+      EXPECT_EQ(there.to_vector<double>(), Tensor::arange(count, dtype).to_vector<double>());
+    }
+  }
+  EXPECT_EQ(Tensor::arange(4).to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2, 3}));
+}
+
 TEST(Card, ConversionsAgreeWithTheCpus) {
   BOCHNER_NEEDS_CARD();
   const Tensor x = Tensor::from<double>({-3.7, -0.0, 0.0, 0.3, 1.0, 2.5, 100.25, 3.0e38}, {8});
