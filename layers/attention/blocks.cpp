@@ -9,13 +9,18 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
 #include "engine/ops/join.h"
+#include "engine/ops/reduce.h"
 
 namespace bochner {
 
-Tensor real_keys(const Mask& mask, const Variable& K) {
-  if (mask.keys.defined()) return mask.keys;
-  return Tensor::full({K.size(0), K.size(2)}, 1, DType::boolean, K.device());
+Tensor real_keys(const Mask& mask, const Variable& K) { return real_tokens(mask.keys, K); }
+
+Tensor real_tokens(const Tensor& mask, const Variable& x) {
+  if (mask.defined()) return mask;
+  return Tensor::full({x.size(0), x.size(2)}, 1, DType::boolean, x.device());
 }
+
+Tensor count_of(const Tensor& real) { return sum(real.cast(DType::i64), {1}, true); }
 
 std::vector<std::vector<int64_t>> real_positions(const Tensor& keys, int64_t batch, int64_t length) {
   std::vector<std::vector<int64_t>> positions(static_cast<size_t>(batch));

@@ -11,6 +11,10 @@ namespace bochner {
 
 /// bool (batch, length), true at real keys.
 Tensor real_keys(const Mask& mask, const Variable& K);
+/// The same of any tokens x (batch, heads, length, dim): `mask`, or all where it is undefined.
+Tensor real_tokens(const Tensor& mask, const Variable& x);
+/// How many are real in each example: bool (batch, length) -> i64 (batch, 1)
+Tensor count_of(const Tensor& real);
 /// For each example the positions of its real tokens, ascending; all positions where the mask is undefined.
 std::vector<std::vector<int64_t>> real_positions(const Tensor& keys, int64_t batch, int64_t length);
 /// x (B, H, L, D) with zeros at the keys that are not real by the mask (B, L).

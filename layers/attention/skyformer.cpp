@@ -15,6 +15,7 @@
 #include "engine/ops/unary.h"
 #include "layers/attention/blocks.h"
 #include "layers/attention/gaussian.h"
+#include "layers/attention/landmarks.h"
 
 namespace bochner {
 namespace {
@@ -83,37 +84,10 @@ class Skyformer : public Mechanism {
     return slice(O, 3, 0, V.size(3)) / where(vanishes, tiny, sums);
   }
 
-  /// Rows of (Q; K), i64 (B, 1, M, 1): each uniform among real tokens (SKY Def. 1). One draw of places in (0, 1] serves
-  /// all examples and heads. As released, half are queries and half are keys, as if real tokens came first.
   Tensor landmarks(const Variable& Q, const Variable& K, const Tensor& query_mask, const Tensor& key_mask,
                    Context& context) const {
-    const int64_t M = options_.features;
-    const std::vector<double> u = uniform({M}, context.generator, 0, 1, DType::f64).to_vector<double>();
-    const auto of_queries = real_positions(query_mask, Q.size(0), Q.size(2));
-    const auto of_keys = real_positions(key_mask, K.size(0), K.size(2));
-    std::vector<int64_t> rows;
-    for (int64_t b = 0; b < Q.size(0); ++b) {
-      const std::vector<int64_t>& queries = of_queries[static_cast<size_t>(b)];
-      const std::vector<int64_t>& keys = of_keys[static_cast<size_t>(b)];
-      const auto at = [&](double place, size_t count) {
-        return static_cast<size_t>(std::max(0.0, std::ceil(place * static_cast<double>(count)) - 1));
-      };
-      for (int64_t m = 0; m < M; ++m) {
-        const double place = u[static_cast<size_t>(m)];
-        if (released()) {
-          rows.push_back(m < M / 2 ? static_cast<int64_t>(at(place, queries.size()))
-                                   : Q.size(2) + static_cast<int64_t>(at(place, keys.size())));
-          continue;
-        }
-        const size_t i = at(place, queries.size() + keys.size());
-        if (i < queries.size()) {
-          rows.push_back(queries[i]);
-        } else {
-          rows.push_back(keys.empty() ? 0 : Q.size(2) + keys[i - queries.size()]);
-        }
-      }
-    }
-    return Tensor::from(rows, {Q.size(0), 1, M, 1}, Q.device());
+    const auto draw = released() ? drawn_landmarks_as_released : drawn_landmarks;
+    return draw(options_.features, real_tokens(query_mask, Q), real_tokens(key_mask, K), context.generator);
   }
 
   /// W^-1 X for W = kappa(Z, Z) (B, H, M, M). W + gamma I is normalised to A = D^-1/2 (W + gamma I) D^-1/2, where D has

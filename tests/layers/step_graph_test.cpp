@@ -28,8 +28,12 @@ class Training {
   static constexpr int64_t kBatch = 2;
   static constexpr int64_t kLength = 12;
 
-  Training(const std::string& attention, int64_t redraw, Device device)
-      : device_(device), noise_(5), init_(3), model_(options(attention, redraw), init_), graph_(device, noise_) {
+  Training(const std::string& attention, int64_t redraw, Device device, const Settings& settings = {})
+      : device_(device),
+        noise_(5),
+        init_(3),
+        model_(options(attention, redraw, settings), init_),
+        graph_(device, noise_) {
     model_.to(device, DType::f32);
     parameters_ = model_.parameters();
     optimizer_ = std::make_unique<AdamW>(parameters_);
@@ -48,9 +52,10 @@ class Training {
     optimizer_->prepare(1e-2 / static_cast<double>(1 + number));
     const auto update = [&] {
       Context context{noise_, true};
+      const Tensor padding = Tensor::scalar(9, DType::i64, device_);  // and words above it
       {
         Tape tape;
-        const Variable loss = cross_entropy(model_.forward(ids, {}, context), labels_);
+        const Variable loss = cross_entropy(model_.forward(ids, less(ids, padding), context), labels_);
         loss_.copy_(loss.value());
         tape.backward(loss);
       }
@@ -75,7 +80,7 @@ class Training {
   const StepGraph& graph() const { return graph_; }
 
  private:
-  static EncoderOptions options(const std::string& attention, int64_t redraw) {
+  static EncoderOptions options(const std::string& attention, int64_t redraw, const Settings& settings) {
     EncoderOptions options;
     options.vocabulary = 11;
     options.length = kLength;
@@ -85,7 +90,8 @@ class Training {
     options.hidden = 16;
     options.positions = redraw == 0 ? EncoderOptions::Positions::sinusoidal : EncoderOptions::Positions::learned;
     options.dropout = 0.2;
-    options.attention.mechanism = small(attention, kLength).set_known({{"features", 4}, {"redraw", redraw}});
+    options.attention.mechanism =
+        small(attention, kLength).set_known({{"features", 4}, {"redraw", redraw}}).set_known(settings);
     options.attention.heads = 2;
     return options;
   }
@@ -131,7 +137,8 @@ TEST_P(EveryMechanismRecordedOnACard, TrainsToTheSameBytes) {
   if (replayed == 0) {
     EXPECT_FALSE(recorded.graph().objection().empty());
   }
-  for (const char* always : {"softmax", "linear-elu", "performer", "gmm-rks", "gmm-prf", "gaussian"}) {
+  for (const char* always :
+       {"softmax", "linear-elu", "performer", "gmm-rks", "gmm-prf", "gaussian", "skyformer", "nystromformer"}) {
     if (name == always) {
       EXPECT_EQ(replayed, 3) << recorded.graph().objection();  // after positions were brought to the card
     }
@@ -140,6 +147,20 @@ TEST_P(EveryMechanismRecordedOnACard, TrainsToTheSameBytes) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryMechanismRecordedOnACard, testing::Range<size_t>(0, mechanisms().size()),
                          every_mechanism_name);
+
+TEST(StepGraphOnACard, LandmarksAreDrawnAndPlacedInReplays) {
+  BOCHNER_NEEDS_CARD();
+  for (const std::string name : {"skyformer", "nystromformer"}) {
+    for (const Settings& settings : {Settings{{"as", "skyformer"}}, Settings{{"kernel", "softmax"}}}) {
+      Training plain(name, 0, Device::cuda(), settings);
+      Training recorded(name, 0, Device::cuda(), settings);
+      train(plain, 8, false);
+      const std::vector<Mode> ran = train(recorded, 8, true);
+      EXPECT_EQ(plain.state(), recorded.state());
+      EXPECT_EQ(std::count(ran.begin(), ran.end(), Mode::replayed), 3) << recorded.graph().objection();
+    }
+  }
+}
 
 TEST(StepGraphOnACard, DrawsNewFeaturesWhenTheyAreDue) {
   BOCHNER_NEEDS_CARD();
