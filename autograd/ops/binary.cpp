@@ -16,17 +16,30 @@ Variable expand(const Variable& x, const Shape& shape) {
                 [from = x.shape()](const Variable& g) { return Gradients{sum_to(g, from)}; });
 }
 
+namespace {
+
+/// Of an input of which no more is kept: whether it gets a gradient, and of which shape.
+struct Wanted {
+  explicit Wanted(const Variable& x) : tracked(x.tracked()), shape(x.shape()) {}
+  explicit operator bool() const { return tracked; }
+
+  bool tracked;
+  Shape shape;
+};
+
+}  // namespace
+
 // z = a + b:  da = g, db = g
 Variable operator+(const Variable& a, const Variable& b) {
-  return record("add", a.value() + b.value(), {&a, &b}, [sa = a.shape(), sb = b.shape()](const Variable& g) {
-    return Gradients{sum_to(g, sa), sum_to(g, sb)};
+  return record("add", a.value() + b.value(), {&a, &b}, [a = Wanted(a), b = Wanted(b)](const Variable& g) {
+    return Gradients{a ? sum_to(g, a.shape) : Variable(), b ? sum_to(g, b.shape) : Variable()};
   });
 }
 
 // z = a - b:  da = g, db = -g
 Variable operator-(const Variable& a, const Variable& b) {
-  return record("sub", a.value() - b.value(), {&a, &b}, [a, b](const Variable& g) {
-    return Gradients{a.tracked() ? sum_to(g, a.shape()) : Variable(), b.tracked() ? -sum_to(g, b.shape()) : Variable()};
+  return record("sub", a.value() - b.value(), {&a, &b}, [a = Wanted(a), b = Wanted(b)](const Variable& g) {
+    return Gradients{a ? sum_to(g, a.shape) : Variable(), b ? -sum_to(g, b.shape) : Variable()};
   });
 }
 
@@ -65,8 +78,10 @@ Tensor share(const Tensor& a, const Tensor& b) { return sign(a - b) * 0.5 + 0.5;
 // z = max(a, b):  da = g [a > b], db = g [b > a]
 Variable maximum(const Variable& a, const Variable& b) {
   return record("maximum", maximum(a.value(), b.value()), {&a, &b}, [a, b](const Variable& g) {
-    return Gradients{sum_to(g * Variable(share(a.value(), b.value())), a.shape()),
-                     sum_to(g * Variable(share(b.value(), a.value())), b.shape())};
+    const auto part = [&](const Variable& x, const Variable& other) {
+      return x.tracked() ? sum_to(g * Variable(share(x.value(), other.value())), x.shape()) : Variable();
+    };
+    return Gradients{part(a, b), part(b, a)};
   });
 }
 
@@ -75,9 +90,10 @@ Variable minimum(const Variable& a, const Variable& b) { return -maximum(-a, -b)
 // z = a where c, else b:  da = g where c, else 0; db = 0 where c, else g
 Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
   return record("where", where(condition, a.value(), b.value()), {&a, &b},
-                [condition, sa = a.shape(), sb = b.shape()](const Variable& g) {
+                [condition, a = Wanted(a), b = Wanted(b)](const Variable& g) {
                   const Variable zero = Tensor::scalar(0, g.dtype(), g.device());
-                  return Gradients{sum_to(where(condition, g, zero), sa), sum_to(where(condition, zero, g), sb)};
+                  return Gradients{a ? sum_to(where(condition, g, zero), a.shape) : Variable(),
+                                   b ? sum_to(where(condition, zero, g), b.shape) : Variable()};
                 });
 }
 

@@ -31,12 +31,16 @@ using math::abs, math::cos, math::erf, math::exp, math::log, math::sigmoid, math
 #define BOCHNER_DERIVATIVE \
   template <class V>       \
   BOCHNER_HD V derivative([[maybe_unused]] const V& x, [[maybe_unused]] const V& y) const
+// The derivative where it is the same number everywhere.
+#define BOCHNER_SLOPE \
+  template <class V>  \
+  BOCHNER_HD Constant<V> derivative(const V& /*x*/, const V& /*y*/) const
 
 struct Neg {
   static constexpr const char* name = "neg";
   static constexpr const char* equation = "y = -x";
   BOCHNER_FORWARD { return -x; }
-  BOCHNER_DERIVATIVE { return x * 0 - 1; }
+  BOCHNER_SLOPE { return Constant<V>(-1); }
 };
 
 struct Abs {
@@ -220,7 +224,7 @@ struct AddScalar {
   static constexpr const char* equation = "y = x + a";
   double a = 0.75;
   BOCHNER_FORWARD { return x + T(a); }
-  BOCHNER_DERIVATIVE { return x * 0 + 1; }
+  BOCHNER_SLOPE { return Constant<V>(1); }
 };
 
 struct MulScalar {
@@ -228,7 +232,7 @@ struct MulScalar {
   static constexpr const char* equation = "y = a x";
   double a = -1.25;
   BOCHNER_FORWARD { return x * T(a); }
-  BOCHNER_DERIVATIVE { return x * 0 + Constant<V>(a); }
+  BOCHNER_SLOPE { return Constant<V>(a); }
 };
 
 struct PowScalar {
@@ -251,6 +255,7 @@ struct Clamp {
 
 #undef BOCHNER_FORWARD
 #undef BOCHNER_DERIVATIVE
+#undef BOCHNER_SLOPE
 
 }  // namespace unary
 

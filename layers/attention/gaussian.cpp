@@ -21,10 +21,7 @@ Variable full(const Variable& like, int64_t rows, int64_t columns, double value)
 
 /// x with entries limited to +-1e15, so that sums of their squares are finite in f32. A token so far away has weight 0
 /// and derivatives 0; without the bound these would be inf - inf, even for padded tokens.
-Variable bounded(const Variable& x) {
-  const Variable most = Tensor::scalar(1e15, x.dtype(), x.device());
-  return minimum(maximum(x, -most), most);
-}
+Variable bounded(const Variable& x) { return clamp(x, -1e15, 1e15); }
 
 }  // namespace
 
@@ -73,11 +70,15 @@ Variable gaussian_attention(const Variable& far_Q, const Variable& far_K, const 
 }
 
 Variable iterative_inverse(const Variable& A, const Variable& s, int64_t iterations) {
-  const Variable I = identity(A.size(-1), A.dtype(), A.device());
+  const Tensor I = identity(A.size(-1), A.dtype(), A.device());
+  const Variable I7 = I * 7;
+  const Variable I13 = I * 13;
+  const Variable I15 = I * 15;
+  const Variable minus_A = -A;
   Variable V = transpose(A, -2, -1) / s;
   for (int64_t t = 0; t < iterations; ++t) {
-    const Variable AV = matmul(A, V);
-    V = matmul(V, I * 13 - matmul(AV, I * 15 - matmul(AV, I * 7 - AV))) * 0.25;
+    const Variable X = matmul(minus_A, V);  // so that only sums, whose gradients are copied nowhere, follow
+    V = matmul(V, I13 + matmul(X, I15 + matmul(X, I7 + X))) * 0.25;
   }
   return V;
 }

@@ -96,12 +96,12 @@ class Skyformer : public Mechanism {
   Variable inverse_times(const Variable& W, const Variable& X) const {
     if (options_.exact_inverse) return matmul(pinv(W), X);
     const Variable damped = W + Variable(identity(W.size(-1), W.dtype(), W.device()) * options_.gamma);
-    const Variable root = sqrt(sum(damped, {-1}, true));         // (B, H, M, 1)
-    const Variable A = damped / root / transpose(root, -2, -1);  // (B, H, M, M)
+    const Variable root = pow(sum(damped, {-1}, true), -0.5);    // D^-1/2: (B, H, M, 1)
+    const Variable A = damped * root * transpose(root, -2, -1);  // (B, H, M, M)
     const Variable columns = sum(A, {-2}, true);                 // (B, H, 1, M)
     // As released, the largest column sum of the whole batch: examples influence one another.
     const Variable s = released() ? amax(columns) : amax(columns, {-1}, true);
-    return matmul(iterative_inverse(A, s, options_.iterations), X / root) / root;
+    return matmul(iterative_inverse(A, s, options_.iterations), X * root) * root;
   }
 
   Options options_;
