@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/fused/dropout.h"
+#include "autograd/fused/gaussian_kernel.h"
 #include "autograd/fused/softmax_attention.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/join.h"
@@ -27,15 +28,6 @@ Variable bounded(const Variable& x) { return clamp(x, -1e15, 1e15); }
 
 Tensor identity(int64_t n, DType dtype, Device device) {
   return equal(places(n, 0, 2, device), places(n, 1, 2, device)).cast(dtype);
-}
-
-Variable gaussian_kernel(const Variable& far_x, const Variable& far_y) {
-  const Variable x = bounded(far_x);
-  const Variable y = bounded(far_y);
-  const Variable half_x = sum(square(x), {-1}, true) * 0.5;                     // (B, H, n, 1)
-  const Variable half_y = transpose(sum(square(y), {-1}, true) * 0.5, -2, -1);  // (B, H, 1, m)
-  return exp(minimum(matmul(x, transpose(y, -2, -1)) - half_x - half_y,         // -|x - y|^2 / 2, which rounding
-                     Variable(Tensor::scalar(0, x.dtype(), x.device()))));      // must not make positive
 }
 
 // The softmax kernel does the work. Beside the keys, whose scores are q . k - |k|^2 / 2, each query sees a sink with
@@ -100,10 +92,7 @@ class GaussianAttention : public Mechanism {
     const double scale = std::pow(static_cast<double>(Q.size(-1)), -0.25);
     const bool drops = context.training && options_.dropout > 0;
     if (options_.streaming && !drops) return gaussian_attention(Q * scale, K * scale, V, mask.keys, mask.causal);
-    Variable C = gaussian_kernel(Q * scale, K * scale);  // (B, H, Lq, Lk)
-    if (mask.keys.defined()) {
-      C = C * Variable(mask.keys.view({Q.size(0), 1, 1, K.size(2)}).cast(C.dtype()));
-    }
+    Variable C = gaussian_kernel(Q * scale, K * scale, mask.keys);  // (B, H, Lq, Lk)
     if (mask.causal) {
       const Tensor visible = less_equal(places(K.size(2), 1, 2, Q.device()), places(Q.size(2), 0, 2, Q.device()));
       C = C * Variable(visible.cast(C.dtype()));

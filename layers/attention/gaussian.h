@@ -1,4 +1,4 @@
-// Gaussian kernel attention (SKY §4.1), and the Nystrom methods' inverse.
+// Gaussian kernel attention (SKY §4.1) that never writes its weights, and the Nystrom methods' inverse.
 #pragma once
 
 #include "layers/attention/mechanism.h"
@@ -8,8 +8,6 @@ namespace bochner {
 /// O_i = sum_j exp(-|q_i - k_j|^2 / 2) v_j over real keys, (B, H, Lq, D), (B, H, Lk, D), (B, H, Lk, E)
 /// -> (B, H, Lq, E); causal: over j <= i. Streaming: the scores are never written.
 Variable gaussian_attention(const Variable& Q, const Variable& K, const Variable& V, const Tensor& keys, bool causal);
-/// exp(-|x_i - y_j|^2 / 2): (B, H, n, D), (B, H, m, D) -> (B, H, n, m)
-Variable gaussian_kernel(const Variable& x, const Variable& y);
 
 /// The identity matrix (n, n).
 Tensor identity(int64_t n, DType dtype, Device device);

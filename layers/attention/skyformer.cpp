@@ -2,6 +2,7 @@
 // of queries and keys together, which is positive definite where that of queries against keys is not.
 #include <cmath>
 
+#include "autograd/fused/gaussian_kernel.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/join.h"
@@ -52,8 +53,8 @@ class Skyformer : public Mechanism {
     const Variable k = released() ? without_padding(K * scale, mask.keys) : K * scale;                 // (B, H, Lk, D)
     const Variable Z = gather(concat({q, k}, 2), 2, landmarks(Q, K, query_mask, mask.keys, context));  // (B, H, M, D)
     if (options_.kernel == Kernel::softmax) return approximate_softmax(q, k, V, Z, mask.keys);
-    const Variable KV = gaussian_attention(Z, k, V, mask.keys, false);                     // (B, H, M, E)
-    return gaussian_attention(q, Z, inverse_times(gaussian_kernel(Z, Z), KV), {}, false);  // (B, H, Lq, E)
+    const Variable KV = matmul(gaussian_kernel(Z, k, mask.keys), V);                 // (B, H, M, E)
+    return matmul(gaussian_kernel(q, Z), inverse_times(gaussian_kernel(Z, Z), KV));  // (B, H, Lq, E)
   }
 
  private:

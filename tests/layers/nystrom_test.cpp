@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "autograd/fused/gaussian_kernel.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/linalg.h"
 #include "engine/ops/matmul.h"

@@ -2,6 +2,7 @@
 // tests/layers/spectral/kernels_test.cpp.
 #include <gtest/gtest.h>
 
+#include "autograd/fused/gaussian_kernel.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/linalg.h"
 #include "engine/ops/matmul.h"
