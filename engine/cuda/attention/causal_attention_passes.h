@@ -85,11 +85,11 @@ struct TopsBefore {
   }
 };
 
-/// m (jobs, padded), and what is left of a state behind each tile, (jobs, tiles): a thread for each token.
+/// m (jobs, padded): a thread for each token.
 struct TopsSeen {
   int64_t tiles;
   const float *exponents, *r;
-  float *m, *decay;
+  float* m;
   BOCHNER_DEVICE void operator()(int64_t at) const {
     const int64_t tile = at / kTile;
     const float* border = r + tile + tile / tiles;
@@ -98,7 +98,6 @@ struct TopsSeen {
       value = exponents[token] > value ? exponents[token] : value;
     }
     m[at] = value;
-    if (at % kTile == 0) decay[tile] = math::exp(border[0] - border[1]);
   }
 };
 
@@ -128,107 +127,6 @@ struct CausalScales {
     weight[i] = by;
     carry[i] = math::exp(keys ? m[i] - border[1] : border[0] - m[i]);
     if (keys) last[i] = there ? 1.0f : 0.0f;
-  }
-};
-
-/// Turns what each tile of a slab adds into the state before each tile (R: after each tile, from the last to the
-/// first), in place. A thread for two columns of a row, and one for each z.
-template <int D>
-struct ScanTiles {
-  static constexpr int kAhead = 8;           ///< tiles that are read before any is written; divides `segment`
-  int64_t jobs, frequencies, padded, tiles;  ///< tiles: of all, in each job
-  int parts;
-  Slab slab;
-  bool backward;
-  const float* decay;  ///< (jobs, tiles)
-  float* carried;      ///< (jobs, F, D + 1), from slab to slab
-  float* saved;        ///< (jobs, segments, state), the states before every `segment` tiles; or null, as backward
-  int64_t segment, segments, state;
-  bfloat16* rows;  ///< PackedSums of tiles
-  float* z;
-
-  int64_t threads() const { return jobs * parts * padded * (D / 2 + 1); }
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t pairs = jobs * parts * padded * (D / 2);
-    i < pairs ? walk<2>(i / (D / 2), static_cast<int>(i % (D / 2)) * 2) : walk<1>(i - pairs, D);
-  }
-
- private:
-  /// The numbers at `row` of all rows: two columns, or z.
-  template <int width>
-  BOCHNER_DEVICE void read(int64_t row, int column, float* to) const {
-    if constexpr (width == 2) {
-      const Vector<bfloat16, 2> pair = load<2>(rows + row * D + column);
-      to[0] = static_cast<float>(pair.at[0]);
-      to[1] = static_cast<float>(pair.at[1]);
-    } else {
-      to[0] = z[row];
-    }
-  }
-  template <int width>
-  BOCHNER_DEVICE void write(int64_t row, int column, const float* from) const {
-    if constexpr (width == 2) {
-      store_pair(rows + row * D + column, from[0], from[1]);
-    } else {
-      z[row] = from[0];
-    }
-  }
-  template <int width>
-  BOCHNER_DEVICE void walk(int64_t row, int column) const {
-    const int64_t frequency = row % padded;
-    const int64_t part = row / padded % parts;
-    const int64_t job = row / padded / parts;
-    const bool there = frequency < frequencies;
-    const int64_t at = (part * frequencies + frequency) * (D + 1) + column;
-    float* own = carried + job * parts * frequencies * (D + 1) + at;
-    const int64_t start = backward ? slab.count - 1 : 0;
-    const int64_t way = backward ? -1 : 1;
-    const int64_t step_rows = way * parts * padded;
-    const float* decays = decay + job * tiles + slab.first + start;
-    int64_t from = (job * slab.count + start) * parts * padded + part * padded + frequency;
-    int64_t to = from;
-    float value[width] = {};
-#pragma unroll
-    for (int e = 0; e < width; ++e) value[e] = there ? own[e] : 0.0f;
-    for (int begin = 0; begin < slab.count; begin += kAhead) {
-      const int left = static_cast<int>(slab.count) - begin;
-      float next[kAhead][width] = {};
-      float by[kAhead];
-#pragma unroll
-      for (int step = 0; step < kAhead; ++step) {
-        if (step < left && there) read<width>(from, column, next[step]);
-        by[step] = step < left ? *decays : 1.0f;
-        from += step_rows;
-        decays += way;
-      }
-      if (there && saved != nullptr && begin % static_cast<int>(segment) == 0) {
-        float* save = saved + (job * segments + slab.first / segment + begin / static_cast<int>(segment)) * state + at;
-#pragma unroll
-        for (int e = 0; e < width; ++e) save[e] = value[e];
-      }
-#pragma unroll
-      for (int step = 0; step < kAhead; ++step) {
-        if (step >= left) break;
-        write<width>(to, column, value);
-        to += step_rows;
-#pragma unroll
-        for (int e = 0; e < width; ++e) value[e] = value[e] * by[step] + next[step][e];
-      }
-    }
-#pragma unroll
-    for (int e = 0; e < width; ++e) {
-      if (there) own[e] = value[e];
-    }
-  }
-};
-
-/// carried (jobs, F, D + 1) = the saved state before a slab.
-struct LoadState {
-  int64_t size, index, segments, state;
-  const float* saved;
-  float* carried;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    carried[i] = saved[(i / size * segments + index) * state + i % size];
   }
 };
 

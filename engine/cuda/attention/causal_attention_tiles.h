@@ -34,63 +34,6 @@ struct RunningOutputs {
   }
 };
 
-/// What each tile of keys adds to S_c, or each tile of queries to R_c, as PackedSums of tiles; rows beyond the last
-/// frequency are undefined. A block for each tile.
-template <int D, Form form>
-struct TileSums {
-  static constexpr int kParts = Phi<form>::kParts;
-  static constexpr size_t kShared = sizeof(bfloat16) * 2 * kTile * (D + kGap) + CarriedScales::kBytes;
-  Phi<form> phi;
-  PackedFrequencies omega;
-  CausalSide own;
-  Slab slab;
-  bfloat16* sums;
-  float* z;
-
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const Slab::Tile tile = slab.at(team.index());
-    const TokenSide& tokens = own.tokens;
-    const int64_t at = tile.job * tokens.padded + tile.token;
-    auto* tile_x = team.template shared<bfloat16>();
-    bfloat16* tile_y = tile_x + kTile * (D + kGap);
-    const CarriedScales scales(reinterpret_cast<float*>(tile_y + kTile * (D + kGap)));
-    begin_rows<D>(team, tokens.x, tile.job, tile.token, tile_x);
-    begin_rows<D>(team, tokens.y, tile.job, tile.token, tile_y);
-    scales.begin(team, own, at);
-    wait_for_copies();
-    team.sync();
-    const bfloat16* rows = omega.rows + omega.place(tile.job) * D;
-    for (int64_t m = 0; m < omega.padded; m += kTile) {
-      for (int s = 0; s < kTokenShare; ++s) {
-        const int64_t first = m + 16 * warp_of(team, s);
-        Left<D / 16> frequencies;
-        frequencies.load(rows + first * D, D);
-        Sum<kTile / 8> u;
-        u.clear();
-        multiply_rows(u, frequencies, tile_x, D + kGap);
-        each_part<kParts>([&](auto part) {
-          Sum<kTile / 8> f = u;
-          f.each([&](int, int column, float& value) {
-            const float feature = phi.template at<part()>(value, scales.less[column], scales.weight[column]).value;
-            value = (feature + own.eps) * scales.carry[column];
-          });
-          Sum<D / 8> sum;
-          sum.clear();
-          multiply_columns(sum, rounded<kTile / 16>(f), tile_y, D + kGap);
-          f.each([&](int, int column, float& value) { value *= scales.last[column]; });
-          const int64_t to = (tile.index * kParts + part()) * omega.padded + first;
-          put_rows(sum, sums + to * D, D);
-          RowValues last = f.rows(Plus{});
-          last.each([&](int row, float& value) {
-            if (RowValues::first()) z[to + row] = value;
-          });
-        });
-      }
-    }
-  }
-};
-
 /// A of each tile, (tiles of the slab, 64, 64), or its transpose, and w (jobs, padded); a block for a tile.
 template <int D, Form form>
 struct TileWeights {

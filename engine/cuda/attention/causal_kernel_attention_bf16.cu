@@ -4,6 +4,7 @@
 // saved.
 #include "engine/cuda/attention/causal_attention_gradient_tiles.h"
 #include "engine/cuda/attention/causal_attention_passes.h"
+#include "engine/cuda/attention/causal_states.h"
 #include "engine/cuda/attention/kernel_attention_bf16.h"
 #include "engine/cuda/attention/kernel_attention_call.h"
 
@@ -20,12 +21,16 @@ Phi<form> phi(const Call& call) {
 /// The most blocks for one sum over tokens: enough to fill a card several times.
 constexpr int64_t kBlocks = 1024;
 constexpr int64_t kSegmentTiles = kKernelAttentionSegment / kTile;
+/// Blocks that walk at once: two for each multiprocessor of a large card.
+constexpr int64_t kWalks = 256;
 /// The most bytes that the states of a slab may take, except that a slab has at least one segment: few without a card,
 /// so that tests have many slabs.
 #if defined(__CUDACC__)
 constexpr int64_t kSlabBytes = int64_t{160} << 20;
+constexpr int64_t kLeastTiles = 8;  // of a walk
 #else
 constexpr int64_t kSlabBytes = int64_t{1} << 16;
+constexpr int64_t kLeastTiles = 2;
 #endif
 
 /// x in whole tiles: itself if it is so, or packed.
@@ -103,15 +108,11 @@ class Side {
 class Seen {
  public:
   Seen(const Call& call, const Side& keys)
-      : tiles_(keys.count() / call.sizes.jobs / kTile),
-        m_(keys.count()),
-        r_(call.sizes.jobs * (tiles_ + 1)),
-        decay_(call.sizes.jobs * tiles_) {
+      : tiles_(keys.count() / call.sizes.jobs / kTile), m_(keys.count()), r_(call.sizes.jobs * (tiles_ + 1)) {
     const int64_t jobs = call.sizes.jobs;
     if (!call.rule.shifts) {
       m_.clear(keys.count());
       r_.clear(jobs * (tiles_ + 1));
-      launch_threads(jobs * tiles_, Fill<float>{1, decay_});
       return;
     }
     const Floats exponents(keys.count());
@@ -119,17 +120,15 @@ class Seen {
     keys.find_exponents(exponents);
     launch_rows(jobs * tiles_, kTile, TileTops{exponents, largest});
     launch_rows(jobs * (tiles_ + 1), tiles_, TopsBefore{tiles_, largest, r_});
-    launch_threads(keys.count(), TopsSeen{tiles_, exponents, r_, m_, decay_});
+    launch_threads(keys.count(), TopsSeen{tiles_, exponents, r_, m_});
   }
   int64_t tiles() const { return tiles_; }
   const float* m() const { return m_; }
   const float* r() const { return r_; }
-  /// What is left of a state behind each tile.
-  const float* decay() const { return decay_; }
 
  private:
   int64_t tiles_;
-  Floats m_, r_, decay_;
+  Floats m_, r_;
 };
 
 /// The states between the tiles of a slab, S or R, with the totals T or t, carried from one slab to the next.
@@ -139,70 +138,93 @@ class States {
       : call_(call),
         seen_(seen),
         backward_(backward),
-        parts_(call.parts()),
-        size_(parts_ * call.sizes.frequencies * (call.sizes.dim + 1)),
-        z_(call.sizes.jobs * tiles * parts_ * call.packed_frequencies),
+        size_(call.parts() * call.sizes.frequencies * (call.sizes.dim + 1)),
+        most_(ceil_div(tiles, kLeastTiles)),
+        z_(call.sizes.jobs * tiles * call.parts() * call.packed_frequencies),
         totals_(call.sizes.jobs * tiles * (call.sizes.dim + 1)),
         carried_(call.sizes.jobs * size_),
         carried_totals_(call.sizes.jobs * (call.sizes.dim + 1)),
-        rows_(call.sizes.jobs * tiles * parts_ * call.packed_frequencies * call.sizes.dim) {
+        starts_(call.sizes.jobs * most_ * size_),
+        rows_(call.sizes.jobs * tiles * call.parts() * call.packed_frequencies * call.sizes.dim) {
     carried_.clear(call.sizes.jobs * size_);
     carried_totals_.clear(call.sizes.jobs * (call.sizes.dim + 1));
   }
 
-  /// The carried state becomes the one that forward saved before the slab.
-  void load(const Tensor& state, const Slab& slab) {
-    const int64_t width = call_.sizes.dim + 1;
-    const LoadState own{size_, slab.first / kSegmentTiles, state.size(2), state.size(3), state.data<float>(), carried_};
-    launch_threads(call_.sizes.jobs * size_, own);
-    if (!call_.has_base()) return;
-    const LoadState totals{
-        width,          own.index, state.size(2), state.size(3), state.data<float>() + call_.sizes.features * width,
-        carried_totals_};
-    launch_threads(call_.sizes.jobs * width, totals);
-  }
-  /// From the tokens of a slab, with weights w of their totals; saves the states before segments where defined.
+  /// From the tokens of a slab, with weights w of their totals, and the states before it that are carried here; saves
+  /// the states before segments where defined.
   template <int D, Form form>
   void sum(const CausalSide& side, const Slab& slab, const float* w, const Tensor& save = {}) {
-    using Kernel = TileSums<D, form>;
-    const int64_t jobs = call_.sizes.jobs;
-    launch_blocks<kThreads>(jobs * slab.count, Kernel::kShared,
-                            Kernel{phi<form>(call_), call_.omega(), side, slab, rows_, z_});
-    float* const saved = save.defined() ? save.data<float>() : nullptr;
-    const int64_t segments = save.defined() ? save.size(2) : 0;
-    const int64_t state = save.defined() ? save.size(3) : 0;
-    const ScanTiles<D> scan{jobs,
-                            call_.sizes.frequencies,
-                            call_.packed_frequencies,
-                            seen_.tiles(),
-                            parts_,
-                            slab,
-                            backward_,
-                            seen_.decay(),
-                            carried_,
-                            saved,
-                            kSegmentTiles,
-                            segments,
-                            state,
-                            rows_,
-                            z_};
-    launch_threads(scan.threads(), scan);
+    auto kernel = walk<D, form>(side, slab);
+    kernel.saved = saved(save);
+    Walk& way = kernel.walk;
+    const int64_t longest = ceil_div(slab.count, kLeastTiles);
+    way.each = ceil_div(slab.count, std::clamp<int64_t>(kWalks / kernel.blocks(), 1, longest));
+    way.segments = ceil_div(slab.count, way.each);
+    if (way.segments > 1) {
+      auto sums = kernel;
+      sums.sums = true;
+      launch_blocks<kThreads>((way.segments - 1) * sums.blocks(), sums.kShared, sums);
+    }
+    launch_threads(call_.sizes.jobs * size_, ScanSegments{way, size_, carried_, kernel.starts});
+    launch_blocks<kThreads>(way.segments * kernel.blocks(), kernel.kShared, kernel);
+    sum_totals<D>(side, slab, w, save);
+  }
+  /// The same from the states that forward saved before each segment.
+  template <int D, Form form>
+  void load(const CausalSide& side, const Slab& slab, const Tensor& state) {
+    auto kernel = walk<D, form>(side, slab);
+    Walk& way = kernel.walk;
+    way.each = kSegmentTiles;
+    way.segments = ceil_div(slab.count, way.each);
+    launch_threads(call_.sizes.jobs * way.segments * size_,
+                   LoadStates{size_, way.segments, slab.first / kSegmentTiles, saved(state), kernel.starts});
+    launch_blocks<kThreads>(way.segments * kernel.blocks(), kernel.kShared, kernel);
     if (!call_.has_base()) return;
-    launch_threads(jobs * slab.count * (D + 1), TotalsOfTiles{D, side.tokens, slab, w, totals_});
-    launch_threads(jobs * (D + 1),
-                   ScanTotals{D + 1, slab, backward_, kSegmentTiles, segments, state, totals_, carried_totals_,
-                              saved == nullptr ? nullptr : saved + call_.sizes.features * (D + 1)});
+    SavedStates totals = saved(state);
+    totals.data += call_.sizes.features * (D + 1);
+    launch_threads(call_.sizes.jobs * (D + 1), LoadStates{D + 1, 1, slab.first / kSegmentTiles, totals,
+                                                          SavedStates{carried_totals_, D + 1, D + 1}});
+    sum_totals<D>(side, slab, nullptr, {});
   }
   PackedSums view() const { return {rows_, z_, nullptr}; }
   const float* totals() const { return call_.has_base() ? static_cast<const float*>(totals_) : nullptr; }
 
  private:
+  static SavedStates saved(const Tensor& state) {
+    if (!state.defined()) return {};
+    return {state.data<float>(), state.size(2) * state.size(3), state.size(3)};
+  }
+  template <int D, Form form>
+  WalkStates<D, form> walk(const CausalSide& side, const Slab& slab) {
+    const Walk way{slab, backward_, slab.count, 1, call_.sizes.jobs, seen_.tiles(), seen_.r()};
+    return {phi<form>(call_),
+            call_.omega(),
+            side,
+            way,
+            false,
+            SavedStates{starts_, most_ * size_, size_},
+            SavedStates{carried_, size_, size_},
+            {},
+            kSegmentTiles,
+            rows_,
+            z_};
+  }
+  template <int D>
+  void sum_totals(const CausalSide& side, const Slab& slab, const float* w, const Tensor& save) {
+    if (!call_.has_base()) return;
+    const SavedStates to = saved(save);
+    float* const place = to.data == nullptr ? nullptr : to.data + call_.sizes.features * (D + 1);
+    launch_threads(call_.sizes.jobs * slab.count * (D + 1), TotalsOfTiles{D, side.tokens, slab, w, totals_});
+    launch_threads(call_.sizes.jobs * (D + 1),
+                   ScanTotals{D + 1, slab, backward_, kSegmentTiles, save.defined() ? save.size(2) : 0, to.stride,
+                              totals_, carried_totals_, place});
+  }
+
   const Call& call_;
   const Seen& seen_;
   bool backward_;
-  int parts_;
-  int64_t size_;
-  Floats z_, totals_, carried_, carried_totals_;
+  int64_t size_, most_;  ///< most_: segments of a slab
+  Floats z_, totals_, carried_, carried_totals_, starts_;
   Rounded rows_;
 };
 
@@ -321,8 +343,7 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
           const int64_t blocks = sizes.jobs * slab.count;
           const CausalSide q = queries.view(call.eps, call.eps != 0 ? static_cast<const float*>(flows) : nullptr);
           const CausalSide k = keys.view(0);
-          S.load(forward.state, slab);
-          S.sum<D, form>(k, slab, nullptr);
+          S.load<D, form>(k, slab, forward.state);
           weigh<D, form>(call, seen, q, k, slab, true, At, w);
           using Matrices = TileGradients<D>;
           launch_blocks<kThreads>(blocks, Matrices::kShared,

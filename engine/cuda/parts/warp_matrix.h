@@ -160,6 +160,27 @@ __device__ void put_rows(const Sum<N>& x, bfloat16* tile, int stride) {
   }
 }
 
+/// The same in global memory: neighbouring lanes bring a row's words together, so that each of them writes whole
+/// sectors. Rows are aligned to 8 bytes.
+template <int N>
+__device__ void write_rows(const Sum<N>& x, bfloat16* to, int64_t stride) {
+  static_assert(N % 2 == 0);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool odd = lane % 2 == 1;
+  bfloat16* at = to + lane / 4 * stride + (odd ? 8 : 0) + lane % 4 / 2 * 4;
+#pragma unroll
+  for (int n = 0; n < N; n += 2) {
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+      const uint32_t even_word = packed(x.v[n][i], x.v[n][i + 1]);
+      const uint32_t odd_word = packed(x.v[n + 1][i], x.v[n + 1][i + 1]);
+      const uint32_t other = __shfl_xor_sync(0xFFFFFFFFU, odd ? even_word : odd_word, 1);
+      const uint2 both = odd ? make_uint2(other, odd_word) : make_uint2(even_word, other);
+      *reinterpret_cast<uint2*>(at + i * 4 * stride + 8 * n) = both;
+    }
+  }
+}
+
 #else
 
 template <int R, int N, int K>
@@ -223,6 +244,11 @@ void put_rows(const Sum<N>& x, bfloat16* tile, int stride) {
   for (int row = 0; row < 16; ++row) {
     for (int column = 0; column < 8 * N; ++column) tile[row * stride + column] = bfloat16(x.v[row][column]);
   }
+}
+
+template <int N>
+void write_rows(const Sum<N>& x, bfloat16* to, int64_t stride) {
+  put_rows(x, to, static_cast<int>(stride));
 }
 
 #endif

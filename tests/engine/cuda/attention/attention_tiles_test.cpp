@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/cuda/attention/causal_attention_passes.h"
+#include "engine/cuda/attention/causal_states.h"
 #include "engine/cuda/attention/kernel_attention_passes.h"
 #include "engine/random.h"
 
@@ -82,12 +83,12 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
                                                            side->norms.data(), side->tops.data()});
   }
   Floats exponents(static_cast<size_t>(padded)), m(exponents);
-  Floats largest(static_cast<size_t>(tiles)), decay(largest), r(static_cast<size_t>(tiles + 1));
+  Floats largest(static_cast<size_t>(tiles)), r(static_cast<size_t>(tiles + 1));
   const KeyTops tops{1, kTokens, padded, true, all, keys.norms.data(), keys.tops.data(), exponents.data()};
   for (int64_t i = 0; i < padded; ++i) tops(i);
   for (int64_t i = 0; i < tiles; ++i) TileTops{exponents.data(), largest.data()}(HostTeam(i, nullptr));
   for (int64_t i = 0; i <= tiles; ++i) TopsBefore{tiles, largest.data(), r.data()}(HostTeam(i, nullptr));
-  const TopsSeen seen{tiles, exponents.data(), r.data(), m.data(), decay.data()};
+  const TopsSeen seen{tiles, exponents.data(), r.data(), m.data()};
   for (int64_t i = 0; i < padded; ++i) seen(i);
   for (PackedSide* side : {&queries, &keys}) {
     const CausalScales scales{rule,
@@ -113,11 +114,25 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
   Floats carried(static_cast<size_t>(kFrequencies * (kDim + 1)), 0.0F);
   Floats z(static_cast<size_t>(tiles * kTile)), w(static_cast<size_t>(padded));
   Rounded sums(static_cast<size_t>(tiles * kTile * kDim)), A(static_cast<size_t>(tiles * kTile * kTile));
-  run_blocks(tiles, TileSums<kDim, Form::positive>{{rule}, omega, other, slab, sums.data(), z.data()});
-  const ScanTiles<kDim> scan{1,     kFrequencies, kTile,          tiles,   1, slab,
-                             false, decay.data(), carried.data(), nullptr, 1, 0,
-                             0,     sums.data(),  z.data()};
-  for (int64_t i = 0; i < scan.threads(); ++i) scan(i);
+  const Walk way{slab, false, 2, ceil_div(tiles, int64_t{2}), 1, tiles, r.data()};
+  constexpr int64_t kSize = kFrequencies * (kDim + 1);
+  Floats starts(static_cast<size_t>(way.segments * kSize));
+  WalkStates<kDim, Form::positive> walk{{rule},
+                                        omega,
+                                        other,
+                                        way,
+                                        true,
+                                        {starts.data(), way.segments * kSize, kSize},
+                                        {carried.data(), kSize, kSize},
+                                        {},
+                                        1,
+                                        sums.data(),
+                                        z.data()};
+  run_blocks((way.segments - 1) * walk.blocks(), walk);
+  const ScanSegments scan{way, kSize, carried.data(), walk.starts};
+  for (int64_t i = 0; i < kSize; ++i) scan(i);
+  walk.sums = false;
+  run_blocks(way.segments * walk.blocks(), walk);
   run_blocks(tiles, TileWeights<kDim, Form::positive>{
                         {rule}, omega, own, other, slab, 0, 0, m.data(), false, A.data(), w.data()});
   const Tensor O = Tensor::zeros({1, 1, kTokens, kDim});

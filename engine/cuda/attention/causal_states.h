@@ -1,0 +1,237 @@
+// The states between the tiles of causal kernel attention in bf16, S_c or R_c of causal_attention_tiles.h. A block
+// walks the tiles of a segment with its rows of the state in registers. Where a slab has several segments, their sums
+// are walked first, and a scan over them gives the state that each segment begins with.
+#pragma once
+
+#include "engine/cuda/attention/causal_sides.h"
+
+namespace bochner::cuda {
+
+/// The tiles of a slab in the order in which they are walked: forward for S, backward for R.
+struct Walk {
+  Slab slab;
+  bool backward;
+  int64_t each, segments;  ///< tiles of a segment; segments of the slab
+  int64_t jobs, tiles;     ///< tiles: of all slabs, in each job
+  const float* r;          ///< (jobs, tiles + 1): the shift at each border
+
+  /// The tile in the slab at a step of the walk.
+  BOCHNER_DEVICE int64_t tile(int64_t step) const { return backward ? slab.count - 1 - step : step; }
+  BOCHNER_DEVICE int64_t end(int64_t segment) const {
+    return (segment + 1) * each < slab.count ? (segment + 1) * each : slab.count;
+  }
+  /// What is left of a state behind steps first ... end - 1.
+  BOCHNER_DEVICE float decay(int64_t job, int64_t first, int64_t end) const {
+    const float* border = r + job * (tiles + 1) + slab.first;
+    const int64_t one = tile(first);
+    const int64_t other = tile(end - 1);
+    return math::exp(border[one < other ? one : other] - border[(one < other ? other : one) + 1]);
+  }
+};
+
+/// States in f32, each (F, D + 1) with z as the last column: those of a job are `stride` apart.
+struct SavedStates {
+  float* data;
+  int64_t of_job, stride;  ///< of_job: between the first of two jobs
+  BOCHNER_DEVICE float* at(int64_t job, int64_t index) const { return data + job * of_job + index * stride; }
+};
+
+/// Writes the state before each tile (R: after it) in bf16, as PackedSums of the slab's tiles, and that behind the last
+/// segment; or, if `sums`, only what each segment adds. A block for kRows frequencies of a segment.
+template <int D, Form form>
+struct WalkStates {
+  static constexpr int kParts = Phi<form>::kParts;
+  static constexpr int kGroups = kParts == 1 ? 2 : 1;
+  static constexpr int kRows = 16 * kGroups * kWarps;
+  static constexpr int kResident = 2;
+  static constexpr int kStride = D + kGap;
+  static constexpr int kStep = 16;  ///< tokens between which a warp turns from one product to the next
+  static constexpr size_t kBuffer = sizeof(bfloat16) * 2 * kTile * kStride + CarriedScales::kBytes;
+  static constexpr size_t kShared = 2 * kBuffer;
+  Phi<form> phi;
+  PackedFrequencies omega;
+  CausalSide own;
+  Walk walk;
+  bool sums;
+  SavedStates starts;  ///< of each segment in the order of the walk: read, or, if `sums`, written
+  SavedStates ends;    ///< one: behind the last segment
+  SavedStates saved;   ///< before every `every` tiles of all; null for none
+  int64_t every;
+  bfloat16* rows;
+  float* z;
+
+  struct Rows {
+    Left<D / 16> omega[kGroups];
+    Sum<D / 8> sum[kParts][kGroups];
+    RowValues z[kParts][kGroups];  ///< each lane has its part
+  };
+  struct Buffer {
+    bfloat16 *x, *y;
+    CarriedScales scales;
+    BOCHNER_DEVICE explicit Buffer(unsigned char* memory)
+        : x(reinterpret_cast<bfloat16*>(memory)),
+          y(x + kTile * kStride),
+          scales(reinterpret_cast<float*>(y + kTile * kStride)) {}
+  };
+
+  int64_t blocks() const { return ceil_div(omega.padded, int64_t{kRows}) * walk.jobs; }  ///< of a segment
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t blocks = ceil_div(omega.padded, int64_t{kRows});
+    const int64_t m = team.index() % blocks * kRows;
+    const int64_t job = team.index() / blocks % walk.jobs;
+    const int64_t segment = team.index() / blocks / walk.jobs;
+    const int64_t end = walk.end(segment);
+    auto* memory = team.template shared<unsigned char>();
+    Rows mine[kTokenShare];
+    for (int s = 0; s < kTokenShare; ++s) begin(job, segment, m + 16 * kGroups * warp_of(team, s), mine[s]);
+    begin_tile_of(team, job, walk.tile(segment * walk.each), Buffer(memory));
+    int buffer = 0;
+    for (int64_t step = segment * walk.each; step < end; ++step, buffer = 1 - buffer) {
+      const int64_t tile = walk.tile(step);
+      wait_for_copies();
+      team.sync();
+      if (step + 1 < end) begin_tile_of(team, job, walk.tile(step + 1), Buffer(memory + (1 - buffer) * kBuffer));
+      join_lanes();
+      const Buffer from(memory + buffer * kBuffer);
+      const float decay = walk.decay(job, step, step + 1);
+      for (int s = 0; s < kTokenShare; ++s) {
+        const int64_t first = m + 16 * kGroups * warp_of(team, s);
+        if (first >= omega.padded) continue;
+        if (!sums) put(job, tile, first, mine[s]);
+        fade(decay, mine[s]);
+        for (int t = 0; t < kTile; t += kStep) add(from, t, first, mine[s]);
+      }
+    }
+    for (int s = 0; s < kTokenShare; ++s) {
+      const int64_t first = m + 16 * kGroups * warp_of(team, s);
+      if (sums) {
+        write(first, mine[s], starts.at(job, segment));
+      } else if (end == walk.slab.count) {
+        write(first, mine[s], ends.at(job, 0));
+      }
+    }
+  }
+
+ private:
+  template <class Team>
+  BOCHNER_DEVICE void begin_tile_of(const Team& team, int64_t job, int64_t tile, const Buffer& to) const {
+    const int64_t token = (walk.slab.first + tile) * kTile;
+    begin_rows<D>(team, own.tokens.x, job, token, to.x);
+    begin_rows<D>(team, own.tokens.y, job, token, to.y);
+    to.scales.begin(team, own, job * own.tokens.padded + token);
+  }
+  /// f(part, group) of a warp's rows.
+  template <class F>
+  static BOCHNER_DEVICE void each(const F& f) {
+    each_part<kParts>([&](auto part) {
+#pragma unroll
+      for (int r = 0; r < kGroups; ++r) f(part(), r);
+    });
+  }
+  BOCHNER_DEVICE void begin(int64_t job, int64_t segment, int64_t first, Rows& mine) const {
+#pragma unroll
+    for (int r = 0; r < kGroups; ++r) {
+      mine.omega[r] =
+          load_left<D / 16>(omega.rows + omega.place(job) * D, D, first + static_cast<int64_t>(16 * r), omega.padded);
+    }
+    each([&](int part, int r) {
+      mine.sum[part][r].clear();
+      mine.z[part][r] = RowValues::filled(0);
+      if (sums) return;
+      const int64_t row_of_group = first + static_cast<int64_t>(16 * r);
+      const float* from = starts.at(job, segment) + (part * omega.count + row_of_group) * (D + 1);
+      const int64_t left = omega.count - row_of_group;
+      mine.sum[part][r].each([&](int row, int column, float& value) {
+        if (row < left) value = from[row * (D + 1) + column];
+      });
+      mine.z[part][r].each([&](int row, float& value) {
+        if (RowValues::first() && row < left) value = from[row * (D + 1) + D];
+      });
+    });
+  }
+  BOCHNER_DEVICE void put(int64_t job, int64_t tile, int64_t first, Rows& mine) const {
+    const int64_t number = walk.slab.first + tile;
+    if (saved.data != nullptr && number % every == 0) write(first, mine, saved.at(job, number / every));
+    each([&](int part, int r) {
+      const int64_t to = ((job * walk.slab.count + tile) * kParts + part) * omega.padded + first + 16 * r;
+      write_rows(mine.sum[part][r], rows + to * D, D);
+      RowValues last = joined(mine.z[part][r], Plus{});
+      last.each([&](int row, float& value) {
+        if (RowValues::first()) z[to + row] = value;
+      });
+    });
+  }
+  BOCHNER_DEVICE void fade(float decay, Rows& mine) const {
+    if (decay == 1) return;
+    each([&](int part, int r) {
+      mine.sum[part][r].each([&](int, int, float& value) { value *= decay; });
+      mine.z[part][r].each([&](int, float& value) { value *= decay; });
+    });
+  }
+  BOCHNER_DEVICE void add(const Buffer& from, int t, int64_t first, Rows& mine) const {
+    Sum<kStep / 8> u[kGroups];
+#pragma unroll
+    for (int r = 0; r < kGroups; ++r) u[r].clear();
+    multiply_rows(u, mine.omega, from.x + t * kStride, kStride);
+    each_part<kParts>([&](auto part) {
+      Left<kStep / 16> features[kGroups];
+#pragma unroll
+      for (int r = 0; r < kGroups; ++r) {
+        Sum<kStep / 8> f = u[r];
+        f.each([&](int, int column, float& value) {
+          const auto feature =
+              phi.template at<part()>(value, from.scales.less[t + column], from.scales.weight[t + column]);
+          value = (feature.value + own.eps) * from.scales.carry[t + column];
+        });
+        if (first + 16 * kGroups > omega.count) {  // rows beyond the last frequency stay 0
+          const int64_t left = omega.count - first - 16 * r;
+          f.each([&](int row, int, float& value) { value = row < left ? value : 0.0f; });
+        }
+        features[r] = rounded<kStep / 16>(f);
+        f.zip([&](Place at, float value) { mine.z[part()][r].at(at) += value * from.scales.last[t + at.column]; });
+      }
+      multiply_columns(mine.sum[part()], features, from.y + t * kStride, kStride);
+    });
+  }
+  BOCHNER_DEVICE void write(int64_t first, Rows& mine, float* to) const {
+    each([&](int part, int r) {
+      RowValues last = joined(mine.z[part][r], Plus{});
+      write_sums<D>(mine.sum[part][r], last, first + 16 * r, omega.count, to + part * omega.count * (D + 1));
+    });
+  }
+};
+
+/// Turns what each segment adds into the state that it begins with, `carried` being that of the first, in place. A
+/// thread for each element of a state.
+struct ScanSegments {
+  Walk walk;
+  int64_t size;          ///< of a state
+  const float* carried;  ///< (jobs, size)
+  SavedStates starts;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    const int64_t job = i / size;
+    float value = carried[i];
+    for (int64_t segment = 0; segment < walk.segments; ++segment) {
+      float* place = starts.at(job, segment) + i % size;
+      const bool is_last = segment + 1 == walk.segments;  // which nothing was summed for
+      const float added = is_last ? 0.0f : *place;
+      *place = value;
+      if (!is_last) value = value * walk.decay(job, segment * walk.each, walk.end(segment)) + added;
+    }
+  }
+};
+
+/// The states that segments begin with, from those that forward saved: a thread for each element of each.
+struct LoadStates {
+  int64_t size, segments;
+  int64_t first;  ///< the saved state of the first segment
+  SavedStates saved, starts;
+  BOCHNER_DEVICE void operator()(int64_t i) const {
+    const int64_t segment = i / size % segments;
+    const int64_t job = i / size / segments;
+    starts.at(job, segment)[i % size] = saved.at(job, first + segment)[i % size];
+  }
+};
+
+}  // namespace bochner::cuda
