@@ -10,239 +10,228 @@
 //   dv'_j  = e^(m_j - r_(c+1)) R_(c+1)^T F_k,j + sum_i A_ij G'_i + t_(c+1)
 //
 // Queries and keys go through the same kernels: `own` is one side, `other` the other, and the factor in front of what
-// comes from outside the chunk is `carry`. PackedFrequencies, Phi and rounding are those of kernel_attention_tiles.h.
+// comes from outside the chunk is `carry`. A and D are made in registers, where they are used. PackedFrequencies, Phi
+// and rounding are those of kernel_attention_tiles.h.
 #pragma once
 
 #include "engine/cuda/attention/causal_sides.h"
 
 namespace bochner::cuda {
 
-/// A warp's 16 tokens, and what their outputs and denominators have added up to.
-template <int D>
-struct RunningOutputs {
-  Left<D / 16> x;
-  Sum<D / 8> o;
-  RowValues less, weight, denominator;
+/// Whether a row of a chunk's weights has a weight for a column: rows are queries or, if `keys`, keys.
+template <bool keys>
+BOCHNER_DEVICE bool is_visible(int row, int column) {
+  return keys ? column >= row : column <= row;
+}
 
-  BOCHNER_DEVICE void load(const TokenSide& tokens, int64_t job, int64_t token) {
-    const int64_t at = job * tokens.padded + token;
-    x.load(tokens.x.at(job, token), tokens.x.tokens.stride);
-    o.clear();
-    less = RowValues::load(tokens.less + at);
-    weight = RowValues::load(tokens.weight + at);
-    denominator = RowValues::filled(0);
+/// e^(m_j - m_i) x, 0 where not visible, for a warp's rows from `first` on; m are theirs, `tops` those of the columns.
+template <bool keys>
+BOCHNER_DEVICE void shift_weights(Sum<kTile / 8>& x, RowValues m, const float* tops, int first) {
+  x.zip([&](Place at, float& value) {
+    const float less = keys ? m.at(at) - tops[at.column] : tops[at.column] - m.at(at);
+    value = is_visible<keys>(first + at.row, at.column) ? fast_exp2(kLog2E * less) * value : 0.0f;
+  });
+}
+
+/// G'_i . v'_j where visible, for a warp's rows from `first` on, whose y' is (y, last).
+template <bool keys, int K>
+BOCHNER_DEVICE Sum<kTile / 8> weight_gradients(const Left<K>& y, RowValues last, const bfloat16* other_y,
+                                               const float* other_last, int first) {
+  Sum<kTile / 8> d;
+  d.clear();
+  multiply_rows(d, y, other_y, 16 * K + kGap);
+  d.zip([&](Place at, float& value) {
+    const bool visible = is_visible<keys>(first + at.row, at.column);
+    value = visible ? value + last.at(at) * other_last[at.column] : 0.0f;
+  });
+  return d;
+}
+
+/// A tile of both sides in shared memory, where the features of the other side are put, 64 frequencies at a time.
+template <int D, Form form>
+struct CausalTile {
+  static constexpr int kParts = Phi<form>::kParts;
+  static constexpr int kHalf = 32;  ///< frequencies that a warp takes at once
+  static constexpr int kStride = D + kGap;
+  static constexpr int kWide = kTile + kGap;
+  static constexpr size_t kBytes = sizeof(bfloat16) * kTile * ((kParts == 1 ? 3 : 2) * kStride + kParts * kWide) +
+                                   TileScales::kBytes + 2 * sizeof(float) * kTile;
+  bfloat16 *x, *other_x, *other_y, *features;
+  TileScales scales;  ///< of the other side
+  float *tops, *w;    ///< m, and w of queries where they are the other side
+
+  BOCHNER_DEVICE explicit CausalTile(unsigned char* memory)
+      : x(reinterpret_cast<bfloat16*>(memory)),
+        other_x(x + kTile * kStride),
+        other_y(other_x + kTile * kStride),
+        features(kParts == 1 ? other_y + kTile * kStride : other_y),
+        scales(reinterpret_cast<float*>(features + kParts * kTile * kWide)),
+        tops(scales.last + kTile),
+        w(tops + kTile) {}
+
+  /// w may be null.
+  template <class Team>
+  BOCHNER_DEVICE void begin(const Team& team, const CausalSide& own, const CausalSide& other, const Slab::Tile& tile,
+                            const float* all_m, const float* all_w) const {
+    const int64_t at = tile.job * own.tokens.padded + tile.token;
+    begin_rows<D>(team, own.tokens.x, tile.job, tile.token, x);
+    begin_rows<D>(team, other.tokens.x, tile.job, tile.token, other_x);
+    begin_rows<D>(team, other.tokens.y, tile.job, tile.token, other_y);
+    scales.begin(team, other.tokens, at);
+    begin_numbers<kTile, kThreads>(team, all_m + at, tops);
+    if (all_w != nullptr) begin_numbers<kTile, kThreads>(team, all_w + at, w);
+  }
+  /// other_y again, in whose place the features of two parts were.
+  template <class Team>
+  BOCHNER_DEVICE void begin_again(const Team& team, const CausalSide& other, const Slab::Tile& tile) const {
+    if constexpr (kParts == 1) return;
+    team.sync();
+    begin_rows<D>(team, other.tokens.y, tile.job, tile.token, other_y);
+    wait_for_copies();
+    team.sync();
+  }
+  BOCHNER_DEVICE const bfloat16* features_at(int part, int half) const {
+    return features + part * kTile * kWide + half * kHalf;
+  }
+  /// u of a warp's 16 own tokens and of as many others, whose features are then part of the tile.
+  BOCHNER_DEVICE void project(const Phi<form>& phi, const CausalSide& other, const bfloat16* omega, int64_t left,
+                              int first, Sum<kHalf / 8> (&u)[2]) const {
+    const Left<D / 16> tokens[2] = {read_left<D / 16>(x + first * kStride, kStride),
+                                    read_left<D / 16>(other_x + first * kStride, kStride)};
+    RowValues less = RowValues::load(scales.less + first);
+    RowValues weight = RowValues::load(scales.weight + first);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      Sum<kHalf / 8> both[2];
+      both[0].clear();
+      both[1].clear();
+      multiply_rows(both, tokens, omega + h * kHalf * kStride, kStride);
+      u[h] = both[0];
+      each_part<kParts>([&](auto part) {
+        Sum<kHalf / 8> f = both[1];
+        f.zip([&](Place at, float& value) {
+          const auto feature = phi.template at<part()>(value, less.at(at), weight.at(at));
+          value = h * kHalf + at.column < left ? feature.value + other.eps : 0.0f;
+        });
+        put_rows(f, features + part() * kTile * kWide + first * kWide + h * kHalf, kWide);
+      });
+    }
   }
 };
 
-/// A of each tile, (tiles of the slab, 64, 64), or its transpose, and w (jobs, padded); a block for a tile.
+/// O and the denominators of queries; a block for each tile.
 template <int D, Form form>
-struct TileWeights {
+struct CausalOutputs {
   static constexpr int kParts = Phi<form>::kParts;
   static constexpr int kResident = kParts == 1 ? 3 : 2;
-  using Tiles = FrequencyTiles<D, 0, kThreads>;
-  static constexpr size_t kShared = Tiles::kShared + sizeof(bfloat16) * kTile * (kTile + kGap) + sizeof(float) * kTile;
+  using Tile = CausalTile<D, form>;
+  using Tiles = FrequencyTiles<D, kParts, kThreads>;
+  static constexpr size_t kShared = Tiles::kShared + Tile::kBytes;
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide queries, keys;
   Slab slab;
-  float eps, square;  ///< square: s^2
-  const float* m;     ///< (jobs, padded)
-  bool transposed;
-  bfloat16* A;
-  float* w;
-
-  struct Rows {
-    Left<D / 16> q, k;
-    Sum<kTile / 8> uq, uk, a;
-    RowValues less_q, weight_q, less_k, weight_k, sum, m;
-  };
-
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const Slab::Tile tile = slab.at(team.index());
-    const int64_t at = tile.job * queries.tokens.padded + tile.token;
-    auto* memory = team.template shared<unsigned char>();
-    const PackedSums none{};
-    const Tiles tiles(omega, none, tile.job, tile.index, memory);
-    auto* tile_phi = reinterpret_cast<bfloat16*>(memory + Tiles::kShared);
-    auto* tops = reinterpret_cast<float*>(tile_phi + kTile * (kTile + kGap));
-    begin_numbers<kTile, kThreads>(team, m + at, tops);
-    Rows rows[kTokenShare];
-    for (int s = 0; s < kTokenShare; ++s) {
-      Rows& own = rows[s];
-      const int64_t first = at + 16 * warp_of(team, s);
-      const int64_t token = tile.token + 16 * warp_of(team, s);
-      own.q.load(queries.tokens.x.at(tile.job, token), queries.tokens.x.tokens.stride);
-      own.k.load(keys.tokens.x.at(tile.job, token), keys.tokens.x.tokens.stride);
-      own.less_q = RowValues::load(queries.tokens.less + first);
-      own.weight_q = RowValues::load(queries.tokens.weight + first);
-      own.less_k = RowValues::load(keys.tokens.less + first);
-      own.weight_k = RowValues::load(keys.tokens.weight + first);
-      own.m = RowValues::load(m + first);
-      own.sum = RowValues::filled(0);
-      own.a.clear();
-    }
-    tiles.template each<false>(team, [&](int buffer, int64_t from) {
-      const bfloat16* tile_omega = tiles.omega_at(buffer);
-      for (int s = 0; s < kTokenShare; ++s) {
-        rows[s].uq.clear();
-        multiply_rows(rows[s].uq, rows[s].q, tile_omega, D + kGap);
-        rows[s].uk.clear();
-        multiply_rows(rows[s].uk, rows[s].k, tile_omega, D + kGap);
-      }
-      each_part<kParts>([&](auto part) {
-        if (part() > 0) team.sync();
-        for (int s = 0; s < kTokenShare; ++s) {
-          Rows& own = rows[s];
-          bfloat16* to = tile_phi + 16 * warp_of(team, s) * (kTile + kGap);
-          Sum<kTile / 8> f = own.uk;
-          f.zip([&](Place place, float& value) {
-            value = phi.template at<part()>(value, own.less_k.at(place), own.weight_k.at(place)).value;
-          });
-          put_rows(f, to, kTile + kGap);
-        }
-        team.sync();
-        for (int s = 0; s < kTokenShare; ++s) {
-          Rows& own = rows[s];
-          Sum<kTile / 8> f = own.uq;
-          f.zip([&](Place place, float& value) {
-            const auto feature = phi.template at<part()>(value, own.less_q.at(place), own.weight_q.at(place));
-            value = from + place.column < omega.count ? feature.value + queries.eps : 0.0f;
-          });
-          const auto features = rounded<kTile / 16>(f);
-          own.sum = RowValues::of(own.sum, f.rows(Plus{}), Plus{});
-          multiply_rows(own.a, features, tile_phi, kTile + kGap);
-        }
-      });
-    });
-    bfloat16* to = A + tile.index * kTile * kTile;
-    for (int s = 0; s < kTokenShare; ++s) {
-      Rows& own = rows[s];
-      const int first = 16 * warp_of(team, s);
-      own.sum.each([&](int row, float& value) {
-        value = eps * value + square;
-        if (RowValues::first()) w[at + first + row] = value;
-      });
-      own.a.zip([&](Place place, const float& value) {
-        const int row = first + place.row;
-        const bool visible = place.column <= row;
-        const float weight =
-            visible ? fast_exp2(kLog2E * (tops[place.column] - own.m.at(place))) * value + own.sum.at(place) : 0.0f;
-        to[transposed ? place.column * kTile + row : row * kTile + place.column] = bfloat16(weight);
-      });
-    }
-  }
-};
-
-/// O and the denominators of queries, or dV of keys; a block for each tile.
-template <int D, Form form>
-struct CausalOutputs {
-  static constexpr int kParts = Phi<form>::kParts;
-  static constexpr int kOnes = 8;  ///< rows of a tile whose first is `last` of the other side
-  using Tiles = FrequencyTiles<D, kParts, kThreads>;
-  static constexpr size_t kShared = Tiles::kShared + sizeof(bfloat16) * kOnes * (kTile + kGap);
-  Phi<form> phi;
-  PackedFrequencies omega;
-  CausalSide own, other;
-  Slab slab;
-  PackedSums sums;         ///< of each tile of the slab
-  const bfloat16* within;  ///< A, or its transpose for keys
-  const float* totals;     ///< (tiles of the slab, D + 1): T_c, or t_(c+1); or null
-  const float* w;          ///< (jobs, padded): weights of totals, or null for 1
-  KeyMask mask;
+  PackedSums sums;      ///< S_c of each tile of the slab
+  const float* m;       ///< (jobs, padded)
+  const float* totals;  ///< T_c (tiles of the slab, D + 1), or null
+  float square;         ///< s^2
   float eps;            ///< of the denominators
   float* denominators;  ///< (jobs, length), or null: the outputs are not divided
   OutputTokens out;
 
-  struct Rows : RunningOutputs<D> {
-    RowValues carry, w;
+  struct Rows {
+    Sum<D / 8> o;
+    Sum<kTile / 8> a;
+    Sum<Tile::kHalf / 8> u[2];
+    RowValues less, weight, sum, denominator;
   };
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
-    const Slab::Tile tile = slab.at(team.index());
-    const TokenSide& tokens = own.tokens;
-    auto* memory = team.template shared<bfloat16>();
-    const Tiles tiles(omega, sums, tile.job, tile.index, team.template shared<unsigned char>());
+    const Slab::Tile at = slab.at(team.index());
+    const TokenSide& tokens = queries.tokens;
+    const int64_t start = at.job * tokens.padded + at.token;
+    auto* memory = team.template shared<unsigned char>();
+    const Tiles tiles(omega, sums, at.job, at.index, memory);
+    const Tile tile(memory + Tiles::kShared);
+    tile.begin(team, queries, keys, at, m, nullptr);
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
-      const int64_t at = tile.job * tokens.padded + tile.token + 16 * warp_of(team, s);
-      rows[s].load(tokens, tile.job, tile.token + 16 * warp_of(team, s));
-      rows[s].carry = RowValues::load(own.carry + at);
-      rows[s].w = w == nullptr ? RowValues::filled(1) : RowValues::load(w + at);
+      const int64_t from = start + 16 * warp_of(team, s);
+      rows[s].o.clear();
+      rows[s].a.clear();
+      rows[s].less = RowValues::load(tokens.less + from);
+      rows[s].weight = RowValues::load(tokens.weight + from);
+      rows[s].sum = RowValues::filled(0);
+      rows[s].denominator = RowValues::filled(0);
     }
-    tiles.template each<true>(team, [&](int buffer, int64_t) {
-      for (int s = 0; s < kTokenShare; ++s) add(tiles, buffer, rows[s]);
-    });
-    // the chunk itself
-    team.sync();
-    bfloat16* tile_y = memory;
-    bfloat16* ones = memory + Tiles::kShared / sizeof(bfloat16);
-    const int64_t at = tile.job * tokens.padded + tile.token;
-    begin_rows<D>(team, other.tokens.y, tile.job, tile.token, tile_y);
-    spread<kOnes * kTile, kThreads>(team, [&](int i) {
-      const float value = i < kTile ? other.tokens.last[at + i] : 0.0f;
-      ones[i / kTile * (kTile + kGap) + i % kTile] = bfloat16(value);
-    });
-    wait_for_copies();
-    team.sync();
-    const float* total = totals == nullptr ? nullptr : totals + tile.index * (D + 1);
-    for (int s = 0; s < kTokenShare; ++s) {
-      Rows& mine = rows[s];
-      const int64_t token = tile.token + 16 * warp_of(team, s);
-      Left<kTile / 16> weights;
-      weights.load(within + (tile.index * kTile + 16 * warp_of(team, s)) * kTile, kTile);
-      mine.o.zip([&](Place place, float& value) { value *= mine.carry.at(place); });
-      multiply_columns(mine.o, weights, tile_y, D + kGap);
-      if (total != nullptr) {
-        mine.o.zip([&](Place place, float& value) { value += mine.w.at(place) * total[place.column]; });
+    tiles.template each<true>(team, [&](int buffer, int64_t f) {
+      const int64_t left = omega.count - f;
+      for (int s = 0; s < kTokenShare; ++s) {
+        tile.project(phi, keys, tiles.omega_at(buffer), left, 16 * warp_of(team, s), rows[s].u);
       }
-      if (denominators != nullptr) {
-        Sum<1> sum;
-        sum.clear();
-        multiply(sum, weights, ones, kTile + kGap);
-        mine.denominator = RowValues::of(joined(mine.denominator, Plus{}), mine.carry, Times{});
-        mine.denominator = RowValues::of(mine.denominator, sum.rows(Plus{}), Plus{});
-        if (total != nullptr) {
-          mine.w.each([&](int, float& value) { value *= total[D]; });
-          mine.denominator = RowValues::of(mine.denominator, mine.w, Plus{});
-        }
-        mine.denominator.each([&](int, float& value) { value += eps; });
-      }
-      divide(tile.job, token, mine);
-    }
-    store<D, 1, kWarps>(team, out, tile.job / omega.heads, tile.job % omega.heads, tile.token, tokens.length, memory,
-                        [&](int s, int) -> Sum<D / 8>& { return rows[s].o; });
+      team.sync();
+      for (int s = 0; s < kTokenShare; ++s) add(tile, tiles, buffer, left, rows[s]);
+    });
+    tile.begin_again(team, keys, at);
+    const float* total = totals == nullptr ? nullptr : totals + at.index * (D + 1);
+    for (int s = 0; s < kTokenShare; ++s) finish(tile, at, total, 16 * warp_of(team, s), rows[s]);
+    store<D, 1, kWarps>(team, out, at.job / omega.heads, at.job % omega.heads, at.token, tokens.length,
+                        team.template shared<bfloat16>(), [&](int s, int) -> Sum<D / 8>& { return rows[s].o; });
   }
 
  private:
-  BOCHNER_DEVICE void add(const Tiles& tiles, int buffer, Rows& mine) const {
-    Sum<kTile / 8> u;
-    u.clear();
-    multiply_rows(u, mine.x, tiles.omega_at(buffer), D + kGap);
-    each_part<kParts>([&](auto part) {
-      const float* z = tiles.z_at(buffer, part());
-      Sum<kTile / 8> f = u;
-      f.zip([&](Place at, float& value) {
-        value = phi.template at<part()>(value, mine.less.at(at), mine.weight.at(at)).value + own.eps;
+  BOCHNER_DEVICE void add(const Tile& tile, const Tiles& tiles, int buffer, int64_t left, Rows& mine) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      each_part<kParts>([&](auto part) {
+        const float* z = tiles.z_at(buffer, part()) + h * Tile::kHalf;
+        Sum<Tile::kHalf / 8> f = mine.u[h];
+        f.zip([&](Place at, float& value) {
+          const auto feature = phi.template at<part()>(value, mine.less.at(at), mine.weight.at(at));
+          value = h * Tile::kHalf + at.column < left ? feature.value + queries.eps : 0.0f;
+        });
+        const auto features = rounded<Tile::kHalf / 16>(f);
+        f.zip([&](Place at, float value) {
+          mine.sum.at(at) += value;
+          mine.denominator.at(at) += value * z[at.column];
+        });
+        multiply_rows(mine.a, features, tile.features_at(part(), h), Tile::kWide);
+        multiply_columns(mine.o, features, tiles.sums_at(buffer, part()) + h * Tile::kHalf * Tiles::kStride,
+                         Tiles::kStride);
       });
-      multiply_columns(mine.o, rounded<kTile / 16>(f), tiles.sums_at(buffer, part()), D + kGap);
-      f.zip([&](Place at, float value) { mine.denominator.at(at) += value * z[at.column]; });
-    });
+    }
   }
-  BOCHNER_DEVICE void divide(int64_t job, int64_t token, Rows& mine) const {
-    const int64_t length = own.tokens.length;
-    mine.denominator.each([&](int row, float& value) {
-      if (denominators == nullptr) {
-        value = 1;
-      } else if (RowValues::first() && token + row < length) {
-        denominators[job * length + token + row] = value;
-      }
-      const bool real = token + row < length && mask.real(job / omega.heads, token + row);
-      value = real ? inverse_of_weights(value) : 0.0f;
+  BOCHNER_DEVICE void finish(const Tile& tile, const Slab::Tile& at, const float* total, int first, Rows& mine) const {
+    const int64_t from = at.job * queries.tokens.padded + at.token + first;
+    const int64_t length = queries.tokens.length;
+    RowValues carry = RowValues::load(queries.carry + from);
+    RowValues w = joined(mine.sum, Plus{});
+    w.each([&](int, float& value) { value = queries.eps * value + square; });
+    shift_weights<false>(mine.a, RowValues::load(m + from), tile.tops, first);
+    mine.a.zip([&](Place place, float& value) {
+      if (is_visible<false>(first + place.row, place.column)) value += w.at(place);
     });
-    mine.o.zip([&](Place at, float& value) {
-      const float inverse = mine.denominator.at(at);
+    const auto weights = rounded<kTile / 16>(mine.a);
+    RowValues within = RowValues::filled(0);
+    mine.a.zip([&](Place place, float value) { within.at(place) += value * tile.scales.last[place.column]; });
+    mine.o.zip([&](Place place, float& value) { value *= carry.at(place); });
+    multiply_columns(mine.o, weights, tile.other_y, Tile::kStride);
+    if (total != nullptr) mine.o.zip([&](Place place, float& value) { value += w.at(place) * total[place.column]; });
+    RowValues denominator = RowValues::of(joined(mine.denominator, Plus{}), carry, Times{});
+    denominator = RowValues::of(denominator, joined(within, Plus{}), Plus{});
+    w.each([&](int, float& value) { value *= total == nullptr ? 0.0f : total[D]; });
+    denominator = RowValues::of(denominator, w, Plus{});
+    denominator.each([&](int row, float& value) {
+      const int64_t token = at.token + first + row;
+      value = denominators == nullptr ? 1.0f : value + eps;
+      if (denominators != nullptr && RowValues::first() && token < length) {
+        denominators[at.job * length + token] = value;
+      }
+      value = token < length ? inverse_of_weights(value) : 0.0f;
+    });
+    mine.o.zip([&](Place place, float& value) {
+      const float inverse = denominator.at(place);
       value = inverse != 0 ? value * inverse : 0.0f;
     });
   }

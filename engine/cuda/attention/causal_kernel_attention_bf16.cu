@@ -240,17 +240,6 @@ Slab slab_at(const Call& call, int64_t first) {
   return {first, std::min(slab_tiles(call), ceil_div(call.sizes.queries, kTile) - first)};
 }
 
-/// The weights of each tile of a slab, A or its transpose, and w, the weights of the totals through eps and the
-/// constant.
-template <int D, Form form>
-void weigh(const Call& call, const Seen& seen, const CausalSide& queries, const CausalSide& keys, const Slab& slab,
-           bool transposed, bfloat16* A, float* w) {
-  using Kernel = TileWeights<D, form>;
-  launch_blocks<kThreads>(call.sizes.jobs * slab.count, Kernel::kShared,
-                          Kernel{phi<form>(call), call.omega(), queries, keys, slab, call.eps,
-                                 call.constant * call.constant, seen.m(), transposed, A, w});
-}
-
 Tensor seen_by_queries(const Call& call, const Tensor& x) {
   return x.slice(2, 0, std::min(call.sizes.keys, call.sizes.queries));
 }
@@ -262,15 +251,12 @@ void causal_kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor&
   const Call call(spec, Q, K, V, Omega);
   const AttentionSizes& sizes = call.sizes;
   const int64_t padded = padded_length(sizes.queries);
-  const int64_t most = sizes.jobs * slab_tiles(call);
   Side queries(call, Q, Q, {}, padded);
   Side keys(call, seen_by_queries(call, K), seen_by_queries(call, V), mask, padded);
   const Seen seen(call, keys);
   queries.set_scales(false, seen.m(), seen.r());
   keys.set_scales(true, seen.m(), seen.r());
   States S(call, seen, slab_tiles(call), false);
-  const Rounded A(most * kTile * kTile);
-  const Floats w(queries.count());
   with_case(sizes.dim, spec.map.kind,
             [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
               for (int64_t first = 0; first * kTile < sizes.queries; first += slab_tiles(call)) {
@@ -279,12 +265,11 @@ void causal_kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor&
                 const CausalSide q = queries.view(call.eps);
                 const CausalSide k = keys.view(0);
                 S.sum<D, form>(k, slab, nullptr, to.state);
-                weigh<D, form>(call, seen, q, k, slab, false, A, w);
                 using Outputs = CausalOutputs<D, form>;
                 launch_blocks<kThreads>(
                     blocks, Outputs::kShared,
-                    Outputs{phi<form>(call), call.omega(), q, k, slab, S.view(), A, S.totals(), w, queries.mask(),
-                            static_cast<float>(spec.denominator_eps),
+                    Outputs{phi<form>(call), call.omega(), q, k, slab, S.view(), seen.m(), S.totals(),
+                            call.constant * call.constant, static_cast<float>(spec.denominator_eps),
                             spec.renormalise ? to.denominator.data<float>() : nullptr, output(to.O)});
               }
             });
@@ -311,10 +296,6 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
   }
   States S(call, seen, tiles, false);
   States R(call, seen, tiles, true);
-  const int64_t matrices = sizes.jobs * tiles * kTile * kTile;
-  const Rounded At(matrices);
-  const Rounded matrix(matrices);
-  const Rounded transposed(matrices);
   const Floats w(queries.count());
   const Floats flows(queries.count());
   const int64_t frequency_blocks = call.packed_frequencies / kTile;
@@ -323,41 +304,33 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
   const int64_t parts_size = wants_omega ? splits * sizes.jobs * omega_size : 1;
   const Floats parts(parts_size);
   parts.clear(parts_size);
-  with_case(
-      sizes.dim, spec.map.kind,
-      [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
-        const auto gradients = [&](const CausalSide& own, const CausalSide& other, const Slab& slab, const States& sums,
-                                   const bfloat16* within, const KeyMask& own_mask, const Tensor& dx) {
-          using OfTokens = CausalGradientOfTokens<D, form>;
-          launch_blocks<kThreads>(
-              sizes.jobs * slab.count, OfTokens::kShared,
-              OfTokens{phi<form>(call), call.omega(), own, other, slab, sums.view(), within, own_mask, output(dx)});
-          if (!wants_omega) return;
-          using OfOmega = CausalGradientOfOmega<D, form>;
-          launch_blocks<kThreads>(splits * sizes.jobs * frequency_blocks, OfOmega::kShared,
-                                  OfOmega{phi<form>(call), call.omega(), own, other, slab, sums.view(), within,
-                                          sizes.jobs, ceil_div(slab.count, splits), parts});
-        };
-        for (int64_t first = (sizes.queries - 1) / kTile / tiles * tiles; first >= 0; first -= tiles) {
-          const Slab slab = slab_at(call, first);
-          const int64_t blocks = sizes.jobs * slab.count;
-          const CausalSide q = queries.view(call.eps, call.eps != 0 ? static_cast<const float*>(flows) : nullptr);
-          const CausalSide k = keys.view(0);
-          S.load<D, form>(k, slab, forward.state);
-          weigh<D, form>(call, seen, q, k, slab, true, At, w);
-          using Matrices = TileGradients<D>;
-          launch_blocks<kThreads>(blocks, Matrices::kShared,
-                                  Matrices{q, k, slab, seen.m(), O.view(), spec.renormalise, call.eps, S.totals(),
-                                           matrix, transposed, queries.last(), flows});
-          gradients(q, k, slab, S, matrix, queries.mask(), to.dQ);
-          R.sum<D, form>(q, slab, w);
-          using Outputs = CausalOutputs<D, form>;
-          launch_blocks<kThreads>(blocks, Outputs::kShared,
-                                  Outputs{phi<form>(call), call.omega(), k, q, slab, R.view(), At, R.totals(), nullptr,
-                                          keys.mask(), 0, nullptr, output(to.dV)});
-          gradients(k, q, slab, R, transposed, keys.mask(), to.dK);
-        }
-      });
+  with_case(sizes.dim, spec.map.kind,
+            [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
+              const auto gradients = [&]<bool of_keys>(std::bool_constant<of_keys>, const CausalSide& own,
+                                                       const CausalSide& other, const Slab& slab, const States& sums,
+                                                       const KeyMask& own_mask, const Tensor& dx) {
+                using OfTokens = CausalGradientOfTokens<D, form, of_keys>;
+                launch_blocks<kThreads>(
+                    sizes.jobs * slab.count, OfTokens::kShared,
+                    OfTokens{phi<form>(call), call.omega(), own, other, slab, sums.view(), seen.m(), sums.totals(),
+                             O.view(), spec.renormalise, call.constant * call.constant, queries.last(), flows, w,
+                             own_mask, output(dx), output(to.dV)});
+                if (!wants_omega) return;
+                using OfOmega = CausalGradientOfOmega<D, form, of_keys>;
+                launch_blocks<kThreads>(splits * sizes.jobs * frequency_blocks, OfOmega::kShared,
+                                        OfOmega{phi<form>(call), call.omega(), own, other, slab, sums.view(), seen.m(),
+                                                sizes.jobs, ceil_div(slab.count, splits), parts});
+              };
+              for (int64_t first = (sizes.queries - 1) / kTile / tiles * tiles; first >= 0; first -= tiles) {
+                const Slab slab = slab_at(call, first);
+                const CausalSide q = queries.view(call.eps, call.eps != 0 ? static_cast<const float*>(flows) : nullptr);
+                const CausalSide k = keys.view(0);
+                S.load<D, form>(k, slab, forward.state);
+                gradients(std::false_type{}, q, k, slab, S, queries.mask(), to.dQ);
+                R.sum<D, form>(q, slab, w);
+                gradients(std::true_type{}, k, q, slab, R, keys.mask(), to.dK);
+              }
+            });
   if (!wants_omega) return;
   launch_threads(to.dOmega.size(), FinishOmega{omega_size, sizes.batch, sizes.heads, splits, to.dOmega.size(0) == 1,
                                                parts, to.dOmega.data<float>()});

@@ -112,8 +112,8 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
   const CausalSide own{queries.tokens(padded), queries.carry.data(), nullptr, 0};
   const CausalSide other{keys.tokens(padded), keys.carry.data(), nullptr, 0};
   Floats carried(static_cast<size_t>(kFrequencies * (kDim + 1)), 0.0F);
-  Floats z(static_cast<size_t>(tiles * kTile)), w(static_cast<size_t>(padded));
-  Rounded sums(static_cast<size_t>(tiles * kTile * kDim)), A(static_cast<size_t>(tiles * kTile * kTile));
+  Floats z(static_cast<size_t>(tiles * kTile));
+  Rounded sums(static_cast<size_t>(tiles * kTile * kDim));
   const Walk way{slab, false, 2, ceil_div(tiles, int64_t{2}), 1, tiles, r.data()};
   constexpr int64_t kSize = kFrequencies * (kDim + 1);
   Floats starts(static_cast<size_t>(way.segments * kSize));
@@ -133,8 +133,6 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
   for (int64_t i = 0; i < kSize; ++i) scan(i);
   walk.sums = false;
   run_blocks(way.segments * walk.blocks(), walk);
-  run_blocks(tiles, TileWeights<kDim, Form::positive>{
-                        {rule}, omega, own, other, slab, 0, 0, m.data(), false, A.data(), w.data()});
   const Tensor O = Tensor::zeros({1, 1, kTokens, kDim});
   Floats denominators(static_cast<size_t>(kTokens));
   run_blocks(tiles, CausalOutputs<kDim, Form::positive>{{rule},
@@ -143,10 +141,9 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
                                                         other,
                                                         slab,
                                                         {sums.data(), z.data(), nullptr},
-                                                        A.data(),
+                                                        m.data(),
                                                         nullptr,
-                                                        w.data(),
-                                                        all,
+                                                        0,
                                                         0,
                                                         denominators.data(),
                                                         {StoredTokens(O), false}});
