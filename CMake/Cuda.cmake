@@ -40,6 +40,15 @@ elseif(BOCHNER_CUDA OR BOCHNER_CUDA_CHECK)
         set(CMAKE_CUDA_ARCHITECTURES 90)
       endif()
     endif()
+    # Hopper's products of four warps (engine/cuda/parts/warp_group.h) are in no other target than 90a.
+    if(CMAKE_CUDA_ARCHITECTURES STREQUAL "native")
+      execute_process(COMMAND ${BOCHNER_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+        OUTPUT_VARIABLE capabilities ERROR_QUIET)
+      if(capabilities MATCHES "^(9\\.0[ \n]*)+$")
+        set(CMAKE_CUDA_ARCHITECTURES 90)
+      endif()
+    endif()
+    list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^90(-|$)" "90a\\1")
     enable_language(CUDA)
     if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
@@ -74,6 +83,9 @@ function(bochner_kernels)
   target_compile_features(bochner_kernels PRIVATE cxx_std_20)
   set_target_properties(bochner_kernels PROPERTIES UNITY_BUILD OFF)  # from CMake 3.31 on it joins .cu files, whose names clash
   target_compile_definitions(bochner_kernels PRIVATE BOCHNER_CUDA)
+  if(CMAKE_CUDA_ARCHITECTURES MATCHES "90a")
+    target_compile_definitions(bochner_kernels PRIVATE BOCHNER_SM90A)
+  endif()
   target_include_directories(bochner_kernels PRIVATE ${PROJECT_SOURCE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(bochner_kernels PRIVATE bochner_flags fmt::fmt)
   if(NOT BOCHNER_WITH_CUDA)  # only to be checked, without a card: not optimised, where nvcc can do without, in half of the time

@@ -1,6 +1,10 @@
 #include "engine/cuda/attention/softmax_attention_bf16.h"
 
+#include <cstdlib>
+#include <string_view>
+
 #include "engine/cuda/attention/softmax_attention_gradient_tiles.h"
+#include "engine/cuda/attention/softmax_attention_groups.h"
 #include "engine/precision.h"
 
 namespace bochner::cuda {
@@ -66,6 +70,13 @@ struct Inputs {
   }
 };
 
+/// Whether four warps multiply together. BOCHNER_WARP_GROUPS=0 lets a card that has such products, or the emulated one,
+/// do what other cards do.
+bool by_groups() {
+  const char* text = std::getenv("BOCHNER_WARP_GROUPS");
+  return platform::has_warp_groups() && (text == nullptr || std::string_view(text) != "0");
+}
+
 /// body(integral constants: the head size, whether there is dropout)
 template <class Body>
 void with_case(int64_t dim, bool drops, const Body& body) {
@@ -94,9 +105,16 @@ void softmax_attention_bf16(const Tensor& Q, const Tensor& K, const Tensor& V, c
   const Attention a = inputs.attention(options);
   with_case(Q.size(3), options.dropout.active(),
             [&]<int D, bool drops>(std::integral_constant<int, D>, std::bool_constant<drops>) {
-              using Kernel = softmax_tiles::Forward<D, drops>;
-              launch_blocks<kThreads>(Q.size(0) * a.heads * ceil_div(a.queries, softmax_tiles::kRows), Kernel::kShared,
-                                      Kernel{a, StoredTokens(O), logsumexp.data<float>()});
+              const int64_t jobs = Q.size(0) * a.heads;
+              if (by_groups()) {
+                using Kernel = softmax_tiles::GroupForward<D, drops>;
+                launch_blocks<Kernel::kBlockThreads>(jobs * ceil_div(a.queries, Kernel::kBlockRows), Kernel::kShared,
+                                                     Kernel{a, StoredTokens(O), logsumexp.data<float>()});
+              } else {
+                using Kernel = softmax_tiles::Forward<D, drops>;
+                launch_blocks<kThreads>(jobs * ceil_div(a.queries, softmax_tiles::kRows), Kernel::kShared,
+                                        Kernel{a, StoredTokens(O), logsumexp.data<float>()});
+              }
             });
 }
 

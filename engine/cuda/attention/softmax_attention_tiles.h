@@ -94,9 +94,13 @@ struct Attention {
     return {real == nullptr ? nullptr : real + job.b * ceil_div(keys, kTile), keys};
   }
   /// The first of the queries of a block; under causal, blocks that see most keys come first.
-  BOCHNER_DEVICE int first_query(int tile, int tiles) const { return (causal ? tiles - 1 - tile : tile) * kRows; }
+  BOCHNER_DEVICE int first_query(int tile, int tiles, int rows = kRows) const {
+    return (causal ? tiles - 1 - tile : tile) * rows;
+  }
   /// How many keys some of a block's queries see.
-  BOCHNER_DEVICE int visible(int first) const { return causal && first + kRows < keys ? first + kRows : keys; }
+  BOCHNER_DEVICE int visible(int first, int rows = kRows) const {
+    return causal && first + rows < keys ? first + rows : keys;
+  }
   /// Which of the 32 keys from `key` on dropout keeps for a query.
   BOCHNER_DEVICE uint32_t kept(const Job& job, int query, int key) const {
     return drop(job.half + static_cast<uint64_t>(int64_t{query} * keys + key));
@@ -160,12 +164,12 @@ struct KeyTiles {
 
 /// Scores of hidden keys, and of keys after a query, become -infinity. The scores are those of queries `query` ... with
 /// keys `key` ..., and the bits of `real` are those of these keys.
-template <int N>
-BOCHNER_DEVICE void hide(Sum<N> (&score)[kStrips], uint64_t real, bool causal, int query, int key) {
+template <int R, int N>
+BOCHNER_DEVICE void hide(Sum<N> (&score)[R], uint64_t real, bool causal, int query, int key) {
   constexpr uint64_t kAll = ~uint64_t{0} >> (64 - 8 * N);
   if ((real & kAll) != kAll) {
 #pragma unroll
-    for (int s = 0; s < kStrips; ++s) {
+    for (int s = 0; s < R; ++s) {
       score[s].each([&](int, int column, float& x) {
         if ((real >> column & 1) == 0) x = kNothing;
       });
@@ -173,7 +177,7 @@ BOCHNER_DEVICE void hide(Sum<N> (&score)[kStrips], uint64_t real, bool causal, i
   }
   if (causal && key + 8 * N > query) {
 #pragma unroll
-    for (int s = 0; s < kStrips; ++s) {
+    for (int s = 0; s < R; ++s) {
       const int least = query - key + 16 * s;
       score[s].each([&](int row, int column, float& x) {
         if (column > least + row) x = kNothing;

@@ -71,6 +71,7 @@ struct Context {
   std::unique_ptr<Staging> staging;
   size_t shared_limit = 0;
   bool has_bf16 = false;
+  bool has_warp_groups = false;
   void* pinned = nullptr;        ///< for downloads
   std::vector<void*> constants;  ///< pinned, of what is being recorded
   bool recording = false;
@@ -94,6 +95,9 @@ Context& context() {
     int major = 0;
     check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index), "device");
     made->has_bf16 = major >= 8;
+#if defined(BOCHNER_SM90A)
+    made->has_warp_groups = major == 9;
+#endif
     check(cudaMallocHost(&made->pinned, Staging::kSlab), "pinned memory");
     made->staging = std::make_unique<Staging>(made->stream);
     contexts[index] = made.release();
@@ -194,6 +198,8 @@ Memory memory() {
 size_t shared_limit() { return context().shared_limit; }
 
 bool has_bf16() { return context().has_bf16; }
+
+bool has_warp_groups() { return context().has_warp_groups; }
 
 void upload(const void* from, void* to, size_t bytes) {
   Context& own = context();

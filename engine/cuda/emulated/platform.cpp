@@ -70,6 +70,8 @@ size_t shared_limit() {
 
 bool has_bf16() { return true; }
 
+bool has_warp_groups() { return true; }
+
 void upload(const void* from, void* to, size_t bytes) {
   BOCHNER_ASSERT(!is_recording());
   copy(from, to, bytes);

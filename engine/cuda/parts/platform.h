@@ -49,6 +49,9 @@ Memory memory();
 size_t shared_limit();
 /// Whether there are tensor cores that multiply bf16 (sm_80 and later).
 bool has_bf16();
+/// Whether the kernels may multiply by four warps together (parts/warp_group.h): they were built for sm_90a, and run
+/// there.
+bool has_warp_groups();
 
 /// In stream order; from and to are plain host memory. `upload` has read `from` when it returns; `download` waits.
 void upload(const void* from, void* to, size_t bytes);

@@ -61,10 +61,11 @@ __device__ inline RowValues total_of_lanes(RowValues x) {
   return x;
 }
 /// Whether a number of some lane of the warp exceeds the limit, or is NaN.
-__device__ inline bool any_above(const RowValues (&x)[kStrips], float limit) {
+template <int R>
+__device__ bool any_above(const RowValues (&x)[R], float limit) {
   bool within = true;
 #pragma unroll
-  for (int s = 0; s < kStrips; ++s) within = within && x[s].v[0] <= limit && x[s].v[1] <= limit;
+  for (int s = 0; s < R; ++s) within = within && x[s].v[0] <= limit && x[s].v[1] <= limit;
   return !__all_sync(0xFFFFFFFFU, within);
 }
 
@@ -119,6 +120,23 @@ __device__ void each_with_bit(Sum<4> (&x)[kStrips], const Words& words, const F&
     }
   }
 }
+/// The same for one strip of 64 columns, the first 32 of which have words 0 ... 15.
+template <class F>
+__device__ void each_with_bit(Sum<8>& x, const Words& words, const F& f) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const uint32_t word = __shfl_sync(0xFFFFFFFFU, words.own, lane / 4 + 8 * h + 16 * half) >> lane % 4 * 2;
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) f(x.v[4 * half + n][2 * h + i], (word >> (8 * n + i) & 1) != 0);
+      }
+    }
+  }
+}
 /// f(column, element of x, of y, whether their bit is set): column j has word j, and row i its bit i.
 template <class F>
 __device__ void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const Words& words, const F& f) {
@@ -158,7 +176,8 @@ RowValues sums_of_lane(const Sum<N>& x) {
   return result;
 }
 inline RowValues total_of_lanes(const RowValues& x) { return x; }
-inline bool any_above(const RowValues (&x)[kStrips], float limit) {
+template <int R>
+bool any_above(const RowValues (&x)[R], float limit) {
   for (const RowValues& strip : x) {
     for (const float value : strip.v) {
       if (!(value <= limit)) return true;
@@ -189,6 +208,12 @@ template <class F>
 void each_with_bit(Sum<4> (&x)[kStrips], const Words& words, const F& f) {
   for (int row = 0; row < kWarpRows; ++row) {
     for (int j = 0; j < 32; ++j) f(x[row / 16].v[row % 16][j], (words.all[row] >> j & 1) != 0);
+  }
+}
+template <class F>
+void each_with_bit(Sum<8>& x, const Words& words, const F& f) {
+  for (int row = 0; row < 16; ++row) {
+    for (int j = 0; j < 64; ++j) f(x.v[row][j], (words.all[row + j / 32 * 16] >> j % 32 & 1) != 0);
   }
 }
 template <class F>

@@ -1,0 +1,194 @@
+// Softmax attention by products of four warps (warp_group.h): what softmax_attention_tiles.h does with mma.sync. A
+// group of four warps has 64 rows of queries, 16 to a warp, and all scores of a tile of 64 keys; while it makes
+// exponentials, the tensor cores multiply for other groups.
+#pragma once
+
+#include "engine/cuda/attention/softmax_attention_tiles.h"
+#include "engine/cuda/parts/warp_group.h"
+
+namespace bochner::cuda::softmax_tiles {
+
+/// Tiles of 64 keys and their values in shared memory. Two of them are a stage: one stage is used, one is loaded, and
+/// products that were begun may still read a third. Hidden keys are 0.
+template <int D, int threads>
+struct GroupKeyTiles {
+  static constexpr int kElements = kTile * D;
+  static constexpr int kStages = 3;
+  static constexpr size_t kBytes = kStages * 4 * sizeof(bfloat16) * kElements + kTileAlignment;
+
+  const Attention& a;
+  const RealKeys real_keys;
+  const bfloat16 *keys, *values;
+  bfloat16* memory;
+
+  struct Tile {
+    const bfloat16 *k, *v;
+    uint64_t real;  ///< a bit for each key
+  };
+
+  template <class Team>
+  BOCHNER_DEVICE GroupKeyTiles(const Attention& attention, const Job& job, const Team& team)
+      : a(attention), real_keys(a.real_keys(job)), keys(job.of(a.k)), values(job.of(a.v)), memory(tile_memory(team)) {}
+
+  /// Goes over the tiles before `visible` that have a real key.
+  struct Cursor {
+    const RealKeys& real_keys;
+    int visible;
+    int key = -kTile;
+    uint64_t real = 0;
+    BOCHNER_DEVICE Cursor(const RealKeys& of, int before) : real_keys(of), visible(before) { go_on(); }
+    BOCHNER_DEVICE bool there() const { return key < visible; }
+    BOCHNER_DEVICE void go_on() {
+      do {
+        key += kTile;
+        real = there() ? real_keys.of_tile(key) : 0;
+      } while (there() && real == 0);
+    }
+  };
+
+  template <class Team>
+  BOCHNER_DEVICE void begin_load(const Team& team, Cursor& next, bfloat16* to) const {
+    for (int i = 0; i < 2 && next.there(); ++i, next.go_on(), to += 2 * kElements) {
+      const uint64_t real = next.real;
+      const auto wanted = [real](int row) { return (real >> row & 1) != 0; };
+      begin_copy_tile<threads, kTile, D>(team, keys + next.key * a.k.stride, a.k.stride, to, wanted);
+      begin_copy_tile<threads, kTile, D>(team, values + next.key * a.v.stride, a.v.stride, to + kElements, wanted);
+    }
+  }
+
+  /// f(tile, its first key). At the beginning of each call all products of the call before but the last group, and in
+  /// the end all but that, must be done, as the tiles of the call before the last are overwritten.
+  template <class Team, class F>
+  BOCHNER_DEVICE void walk(const Team& team, int visible, const F& f) const {
+    Cursor next(real_keys, visible);
+    Cursor now = next;
+    begin_load(team, next, memory);
+    for (int stage = 0; now.there(); stage = (stage + 1) % kStages) {
+      wait_for_tiles();
+      team.sync();  // all threads have this stage, and have done with the one before the last
+      begin_load(team, next, memory + (stage + 1) % kStages * 4 * kElements);
+      const bfloat16* tile = memory + stage * 4 * kElements;
+      for (int i = 0; i < 2 && now.there(); ++i, now.go_on(), tile += 2 * kElements) {
+        f(Tile{tile, tile + kElements, now.real}, now.key);
+      }
+    }
+  }
+};
+
+/// O and lse; a block for 64 queries of a head for each group.
+template <int D, bool drops>
+struct GroupForward {
+  static constexpr int kGroups = D == 64 ? 4 : 2;
+  static constexpr int kBlockWarps = kGroupWarps * kGroups;
+  static constexpr int kBlockThreads = 32 * kBlockWarps;
+  static constexpr int kBlockRows = kGroupRows * kGroups;
+  static constexpr int kBlockShare = kWarpShare<kBlockWarps>;
+  static constexpr int kResident = 4 / kGroups;
+  using Keys = GroupKeyTiles<D, kBlockThreads>;
+  static constexpr size_t kShared = Keys::kBytes;
+  static constexpr float kSlack = Forward<D, drops>::kSlack;
+  static constexpr float kLimit = Forward<D, drops>::kLimit;
+
+  Attention a;
+  StoredTokens O;
+  float* logsumexp;
+
+  struct Rows {
+    Left<D / 16> q;
+    Sum<D / 8> o;
+    RowValues top, sum;
+  };
+  using Scores = Sum<kTile / 8>;
+
+  /// P of the scores, and its sums, of what this lane has. Where a row has no maximum yet, it is taken for `missing`.
+  BOCHNER_DEVICE Left<kTile / 16> weigh(Scores score, const RowValues& top, float missing, RowValues& sum,
+                                        [[maybe_unused]] const Words& kept) const {
+    const float scale = a.scale;
+    const RowValues less =
+        RowValues::of(top, top, [scale, missing](float x, float) { return x == kNothing ? missing : -scale * x; });
+    score.each(less, [scale](int, int, float& x, float by) { x = fast_exp2(math::fma(x, scale, by)); });
+    sum = sums_of_lane(score);
+    if constexpr (drops) each_with_bit(score, kept, [](float& x, bool is_kept) { x = is_kept ? x : 0.0f; });
+    return Left<kTile / 16>::of(score);
+  }
+  /// Gives rows new maxima where scores exceed them too far.
+  BOCHNER_DEVICE void raise(Rows& own, const Scores& score) const {
+    const float scale = a.scale;
+    const RowValues top = RowValues::of(own.top, score.rows(Maximum{}), [scale](float before, float now) {
+      return scale * (now - before) > kSlack ? now : before;
+    });
+    const RowValues factor = RowValues::of(own.top, top, [scale](float before, float now) {
+      return before == now ? 1.0f : fast_exp2(scale * (before - now));
+    });
+    own.o.each(factor, [](int, int, float& x, float by) { x *= by; });
+    own.sum = RowValues::of(own.sum, factor, [](float x, float by) { return x * by; });
+    own.top = top;
+  }
+
+  BOCHNER_DEVICE void add_tile(Rows& own, const typename Keys::Tile& tile, const Job& job, int query, int key) const {
+    Words kept{};
+    if constexpr (drops) {
+      kept = Words::of([&](int i) { return a.kept(job, query + i % 16, key + i / 16 * 32); });
+    }
+    Scores score[1];
+    before_products(score[0]);
+    begin_rows_product<D, true>(score[0], own.q, tile.k);
+    end_products();
+    wait_for_products<0>(score[0], own.o);
+    if (tile.real != ~uint64_t{0} || (a.causal && key + kTile > query)) hide(score, tile.real, a.causal, query, key);
+    RowValues sum[1];
+    Left<kTile / 16> p = weigh(score[0], own.top, -kNothing, sum[0], kept);
+    if (any_above(sum, kLimit)) {  // maxima are looked for only here
+      raise(own, score[0]);
+      p = weigh(score[0], own.top, 0, sum[0], kept);
+    }
+    own.sum = RowValues::of(own.sum, sum[0], Plus{});
+    before_products(own.o);
+    begin_columns_product<D>(own.o, p, tile.v);
+    end_products();
+  }
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int tiles = static_cast<int>(ceil_div(a.queries, kBlockRows));
+    const Job job = a.job(team.index() / tiles);
+    const int first = a.first_query(static_cast<int>(team.index() % tiles), tiles, kBlockRows);
+    const Keys keys(a, job, team);
+    Rows rows[kBlockShare];
+    for (int w = 0; w < kBlockShare; ++w) {
+      rows[w].q = load_left<D / 16>(job.of(a.q), a.q.stride, first + 16 * warp_of(team, w), a.queries);
+      rows[w].o.clear();
+      rows[w].top = RowValues::filled(kNothing);
+      rows[w].sum = RowValues::filled(0);
+    }
+    keys.walk(team, a.visible(first, kBlockRows), [&](const typename Keys::Tile& tile, int key) {
+      for (int w = 0; w < kBlockShare; ++w) {
+        const int warp = warp_of(team, w);
+        const int group = first + warp / kGroupWarps * kGroupRows;
+        if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
+          wait_for_products<0>(rows[w].o);
+        } else {
+          add_tile(rows[w], tile, job, first + 16 * warp, key);
+        }
+      }
+    });
+    // Dropout's scale is applied outside P, so that the elements kept are rounded as without dropout.
+    const float scale = drops ? a.drop_scale : 1.0f;
+    const StoredTokens::Head to = job.of(O);
+    for (int w = 0; w < kBlockShare; ++w) {
+      const int query = first + 16 * warp_of(team, w);
+      wait_for_products<0>(rows[w].o);
+      const RowValues sum = total_of_lanes(rows[w].sum);
+      put_rows(to, query, a.queries, rows[w].o,
+               RowValues::of(sum, sum, [scale](float x, float) { return x == 0 ? 0.0f : scale / x; }));
+      RowValues lse = RowValues::of(rows[w].top, sum, [&](float top, float of_row) {
+        return of_row == 0 ? kNothing : top * a.scale * kLn2 + math::log(of_row);
+      });
+      lse.each([&](int row, float& x) {
+        if (RowValues::first() && query + row < a.queries) logsumexp[job.index * a.queries + query + row] = x;
+      });
+    }
+  }
+};
+
+}  // namespace bochner::cuda::softmax_tiles

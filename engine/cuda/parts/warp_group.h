@@ -1,0 +1,219 @@
+// Matrix products of four warps together (wgmma, of which sm_90a has twice the rate of mma.sync): the left factor and
+// the sums are in registers, 16 rows with each warp, as in warp_tile.h; the right one is a tile in shared memory, which
+// all four read. Products run beside what follows, in the order in which they are begun:
+//
+//   before_products(s, o);                       // registers that products read or write were written
+//   begin_rows_product<D, true>(s, q, keys);     // s = q keys^T, keys a tile of 64 x D
+//   begin_columns_product<D>(o, p, values);      // o += p values, values a tile of 64 x D
+//   end_products();                              // what was begun since the last end_products() is a group
+//   wait_for_products<0>(s, o);                  // until at most 0 groups are unfinished; s and o may be read
+//
+// All four warps must begin the same products. A tile has rows of D numbers, 32 or 64, whose eights are permuted so
+// that no banks conflict, as NVIDIA's PTX manual describes under "Asynchronous warpgroup-level matrix shared memory
+// layout", swizzling mode 128 bytes (or 64). The emulated products read a tile through the same descriptor.
+#pragma once
+
+#include "engine/cuda/parts/warp_matrix.h"
+
+namespace bochner::cuda {
+
+constexpr int kGroupWarps = 4;
+constexpr int kGroupRows = 16 * kGroupWarps;
+constexpr int kTileAlignment = 1024;  // bytes, of tiles in shared memory
+static_assert(sizeof(bfloat16) == 2);
+
+/// Where an element of a tile is, counted in elements.
+template <int D>
+BOCHNER_DEVICE constexpr int tile_place(int row, int column) {
+  static_assert(D == 32 || D == 64);
+  const int bytes = 2 * (row * D + column);
+  return (bytes ^ (bytes >> 7 & (D / 8 - 1)) << 4) / 2;
+}
+
+/// How the tensor cores find the elements of a tile: its descriptor is `where`, and kTileShape above it. Eight rows
+/// come after eight others; which of the two strides of the manual that is depends on whether the tile is transposed.
+template <int D>
+inline constexpr uint32_t kEightRows = 8 * 2 * D / 16;
+template <int D>
+inline constexpr uint32_t kTileShape = kEightRows<D> | (D == 64 ? 1U : 2U) << 30;
+template <int D>
+BOCHNER_DEVICE constexpr uint32_t tile_where(uint32_t bytes) {
+  return bytes >> 4 | kEightRows<D> << 16;
+}
+/// What 16 columns or 16 rows add to `where`.
+inline constexpr uint32_t kColumnStep = 16 * 2 / 16;
+template <int D>
+inline constexpr uint32_t kRowStep = 16 * 2 * D / 16;
+
+#if defined(__CUDACC__)
+
+#define BOCHNER_SUMS_OF(n) "+f"(c.v[n][0]), "+f"(c.v[n][1]), "+f"(c.v[n][2]), "+f"(c.v[n][3])
+
+/// c (+)= a b of 16 columns of a; b is 8 N x 16 by rows, or, where it is transposed, 16 x 8 N.
+template <bool transposed, bool fresh>
+__device__ void begin_step([[maybe_unused]] Sum<8>& c, [[maybe_unused]] const uint32_t (&a)[4],
+                           [[maybe_unused]] uint64_t b) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile(
+      "{\n.reg .pred adds;\nsetp.ne.b32 adds, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+      "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, "
+      "%35}, %36, adds, 1, 1, %38;\n}"
+      : BOCHNER_SUMS_OF(0), BOCHNER_SUMS_OF(1), BOCHNER_SUMS_OF(2), BOCHNER_SUMS_OF(3), BOCHNER_SUMS_OF(4),
+        BOCHNER_SUMS_OF(5), BOCHNER_SUMS_OF(6), BOCHNER_SUMS_OF(7)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(fresh ? 0 : 1), "n"(transposed ? 1 : 0));
+#else
+  __trap();  // never chosen on such a card
+#endif
+}
+template <bool transposed, bool fresh>
+__device__ void begin_step([[maybe_unused]] Sum<4>& c, [[maybe_unused]] const uint32_t (&a)[4],
+                           [[maybe_unused]] uint64_t b) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile(
+      "{\n.reg .pred adds;\nsetp.ne.b32 adds, %21, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+      "%13, %14, %15}, {%16, %17, %18, %19}, %20, adds, 1, 1, %22;\n}"
+      : BOCHNER_SUMS_OF(0), BOCHNER_SUMS_OF(1), BOCHNER_SUMS_OF(2), BOCHNER_SUMS_OF(3)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(fresh ? 0 : 1), "n"(transposed ? 1 : 0));
+#else
+  __trap();  // never chosen on such a card
+#endif
+}
+#undef BOCHNER_SUMS_OF
+
+template <int D>
+__device__ uint32_t where_is(const bfloat16* tile) {
+  return tile_where<D>(static_cast<uint32_t>(__cvta_generic_to_shared(tile)));
+}
+template <int D>
+__device__ uint64_t descriptor(uint32_t where) {
+  return uint64_t{kTileShape<D>} << 32 | where;
+}
+
+/// Neither reads nor writes of x pass this point.
+template <int N>
+__device__ void hold(Sum<N>& x) {
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(x.v[n][i])::"memory");
+  }
+}
+
+template <class... Sums>
+__device__ void before_products([[maybe_unused]] Sums&... sums) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  (hold(sums), ...);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+__device__ inline void end_products() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+template <int unfinished, class... Sums>
+__device__ void wait_for_products([[maybe_unused]] Sums&... sums) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(unfinished) : "memory");
+  (hold(sums), ...);
+#endif
+}
+
+template <int D, bool fresh, int N>
+__device__ void begin_rows_product(Sum<N>& c, const Left<D / 16>& a, const bfloat16* tile) {
+  const uint32_t where = where_is<D>(tile);
+  begin_step<false, fresh>(c, a.v[0], descriptor<D>(where));
+#pragma unroll
+  for (int k = 1; k < D / 16; ++k) begin_step<false, false>(c, a.v[k], descriptor<D>(where + k * kColumnStep));
+}
+template <int D, int K>
+__device__ void begin_columns_product(Sum<D / 8>& c, const Left<K>& a, const bfloat16* tile) {
+  const uint32_t where = where_is<D>(tile);
+#pragma unroll
+  for (int k = 0; k < K; ++k) begin_step<true, false>(c, a.v[k], descriptor<D>(where + k * kRowStep<D>));
+}
+
+/// Shared memory of a block, of which kTileAlignment bytes may be skipped.
+template <class Team>
+__device__ bfloat16* tile_memory(const Team& team) {
+  unsigned char* const memory = team.template shared<unsigned char>();
+  const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(memory));
+  return reinterpret_cast<bfloat16*>(memory + (kTileAlignment - at % kTileAlignment) % kTileAlignment);
+}
+
+#else
+
+/// A number of a tile as the tensor cores find it: of an eighth row, a row within it, and a column.
+template <int D>
+float element_at(const bfloat16* tile, uint32_t where, int eight, int within, int column) {
+  const uint32_t begin = (where & 0x3FFF) << 4;
+  const uint32_t stride = (kTileShape<D> & 0x3FFF) << 4;
+  const uint32_t width = kTileShape<D> >> 30 == 1 ? 128 : 64;
+  uint32_t at = begin + static_cast<uint32_t>(eight) * stride + static_cast<uint32_t>(within) * width +
+                2 * static_cast<uint32_t>(column);
+  at ^= (at >> 7 & (width / 16 - 1)) << 4;
+  return static_cast<float>(tile[at / 2]);
+}
+
+template <int D, bool transposed, int N, int K>
+void begin_step(Sum<N>& c, const Left<K>& a, int step, const bfloat16* tile, uint32_t where) {
+  for (int k = 0; k < 16; ++k) {
+    for (int n = 0; n < 8 * N; ++n) {
+      const float b =
+          transposed ? element_at<D>(tile, where, k / 8, k % 8, n) : element_at<D>(tile, where, n / 8, n % 8, k);
+      for (int row = 0; row < 16; ++row) c.v[row][n] += a.v[row][16 * step + k] * b;
+    }
+  }
+}
+
+template <class... Sums>
+void before_products(Sums&...) {}
+inline void end_products() {}
+template <int unfinished, class... Sums>
+void wait_for_products(Sums&...) {}
+
+template <int D, bool fresh, int N>
+void begin_rows_product(Sum<N>& c, const Left<D / 16>& a, const bfloat16* tile) {
+  if (fresh) c.clear();
+  for (int k = 0; k < D / 16; ++k) {
+    begin_step<D, false>(c, a, k, tile, tile_where<D>(0) + static_cast<uint32_t>(k) * kColumnStep);
+  }
+}
+template <int D, int K>
+void begin_columns_product(Sum<D / 8>& c, const Left<K>& a, const bfloat16* tile) {
+  for (int k = 0; k < K; ++k) {
+    begin_step<D, true>(c, a, k, tile, tile_where<D>(0) + static_cast<uint32_t>(k) * kRowStep<D>);
+  }
+}
+
+template <class Team>
+bfloat16* tile_memory(const Team& team) {
+  return team.template shared<bfloat16>();
+}
+
+#endif
+
+/// A tile = `rows` rows from rows `stride` apart, or 0 for those that are not wanted(row), which are not read. Goes on
+/// beside what follows: products may read it after wait_for_tiles() and a sync().
+template <int threads, int rows, int D, class Team, class Wanted>
+BOCHNER_DEVICE void begin_copy_tile(const Team& team, const bfloat16* from, int64_t stride, bfloat16* tile,
+                                    const Wanted& wanted) {
+  constexpr int kEach = D / 8;
+  spread<rows * kEach, threads>(team, [&](int i) {
+    const int row = i / kEach;
+    const int column = i % kEach * 8;
+    const bool there = wanted(row);
+    begin_sixteen(there ? from + row * stride + column : from, tile + tile_place<D>(row, column), there);
+  });
+}
+/// Until all copies that this thread began are done, and seen by products.
+BOCHNER_DEVICE inline void wait_for_tiles() {
+  wait_for_copies();
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+}  // namespace bochner::cuda
