@@ -1,6 +1,6 @@
 # Writes OUTPUT, a source file that defines bochner::embedded_resources() with the contents of the files PRESETS (named
 # without `.ini`) and PAPER.
-set(text "// Written by CMake/EmbedFiles.cmake.\n#include \"experiments/common/program/experiment.h\"\n\nconst bochner::Resources& bochner::embedded_resources() {\n  static const Resources resources{{\n")
+set(text "// Written by CMake/EmbedFiles.cmake.\n#include \"experiments/common/config/experiment.h\"\n\nconst bochner::Resources& bochner::embedded_resources() {\n  static const Resources resources{{\n")
 foreach(preset ${PRESETS})
   get_filename_component(name ${preset} NAME)
   string(REGEX REPLACE "\\.ini$" "" name ${name})

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "experiments/approximation/measure.h"
-#include "experiments/common/report/figures.h"
+#include "experiments/common/program/figures.h"
 #include "layers/models/bert.h"
 
 namespace bochner {

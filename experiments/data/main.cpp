@@ -14,8 +14,8 @@
 #include "engine/nearest.h"
 #include "engine/parallel.h"
 #include "experiments/common/config/command_line.h"
-#include "experiments/common/config/config.h"
 #include "experiments/common/program/program.h"
+#include "experiments/common/program/settings.h"
 
 namespace {
 

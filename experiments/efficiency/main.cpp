@@ -9,7 +9,7 @@
 
 #include "autograd/fused/cross_entropy.h"
 #include "engine/allocator.h"
-#include "experiments/common/report/figures.h"
+#include "experiments/common/program/figures.h"
 #include "experiments/learners/mechanism_config.h"
 #include "layers/models/encoder.h"
 

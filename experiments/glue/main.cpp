@@ -1,5 +1,6 @@
 // GLUE: fits a pretrained BERT to a task, whole or in part, and answers the test set for the server.
 #include "experiments/common/program/program.h"
+#include "experiments/common/program/run.h"
 #include "experiments/common/run/answer.h"
 #include "experiments/glue/export.h"
 #include "experiments/learners/adaptation/adapted.h"

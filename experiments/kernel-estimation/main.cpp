@@ -8,7 +8,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
-#include "experiments/common/report/figures.h"
+#include "experiments/common/program/figures.h"
 #include "experiments/common/report/spread.h"
 #include "layers/snnk/arc_cosine.h"
 #include "layers/snnk/bundle.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "engine/step_graph.h"
-#include "experiments/common/program/options.h"
+#include "experiments/common/config/options.h"
 #include "experiments/common/run/trainer.h"
 #include "experiments/learners/examples.h"
 #include "experiments/learners/objective.h"

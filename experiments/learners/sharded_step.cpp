@@ -7,7 +7,7 @@
 #include "engine/io/elements.h"
 #include "engine/io/xxh3.h"
 #include "engine/ops/binary.h"
-#include "experiments/common/program/processes.h"
+#include "experiments/common/process/processes.h"
 
 namespace bochner {
 namespace {

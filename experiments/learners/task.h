@@ -17,8 +17,8 @@
 
 #include "datasets/task.h"
 #include "engine/error.h"
-#include "experiments/common/program/log.h"
-#include "experiments/common/program/options.h"
+#include "experiments/common/config/options.h"
+#include "experiments/common/process/log.h"
 #include "experiments/common/run/trainer.h"
 #include "experiments/learners/learner.h"
 

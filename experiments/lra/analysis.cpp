@@ -9,8 +9,8 @@
 
 #include "datasets/subset.h"
 #include "engine/io/file.h"
-#include "experiments/common/program/build_info.h"
-#include "experiments/common/program/progress.h"
+#include "experiments/common/process/build_info.h"
+#include "experiments/common/process/progress.h"
 #include "experiments/common/report/chart.h"
 #include "experiments/common/report/report.h"
 #include "experiments/common/report/table.h"

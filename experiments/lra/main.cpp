@@ -1,9 +1,9 @@
 // Long Range Arena: trains a sequence classifier with any attention of the registry and tests it.
-#include "experiments/common/program/build_info.h"
+#include "experiments/common/process/arguments.h"
+#include "experiments/common/process/build_info.h"
 #include "experiments/common/program/program.h"
-#include "experiments/common/report/comparison.h"
+#include "experiments/common/program/run.h"
 #include "experiments/common/report/task_tables.h"
-#include "experiments/common/run/run.h"
 #include "experiments/learners/sequence/problem.h"
 #include "experiments/learners/step_record.h"
 #include "experiments/lra/config.h"

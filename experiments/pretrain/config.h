@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "datasets/corpora/token_cache.h"
-#include "experiments/common/program/options.h"
+#include "experiments/common/config/options.h"
 #include "experiments/learners/mechanism_config.h"
 #include "experiments/learners/optim_config.h"
 #include "layers/models/bert.h"

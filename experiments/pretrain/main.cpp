@@ -1,7 +1,7 @@
 // Pretraining of a BERT on any text: hidden tokens, and on request the next sentence.
 #include "experiments/common/config/ini.h"
 #include "experiments/common/program/program.h"
-#include "experiments/common/run/run.h"
+#include "experiments/common/program/run.h"
 #include "experiments/learners/task.h"
 #include "experiments/pretrain/problem.h"
 

@@ -11,8 +11,8 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "experiments/common/program/program.h"
+#include "experiments/common/program/run.h"
 #include "experiments/common/report/image.h"
-#include "experiments/common/run/run.h"
 #include "experiments/learners/coordinates/field.h"
 #include "experiments/learners/coordinates/quantum.h"
 

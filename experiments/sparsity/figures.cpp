@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "experiments/common/program/run.h"
 #include "experiments/common/report/chart.h"
 #include "experiments/common/report/spread.h"
 #include "experiments/common/report/table.h"
-#include "experiments/common/run/run.h"
 
 namespace bochner::sparsity {
 namespace {

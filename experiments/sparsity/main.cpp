@@ -1,7 +1,7 @@
 // How kernel attention copes with sparsity (KL §4.2, Appendix E, Fig. 6, Table 14): sums over the positions that count,
 // learning curves, and the gradients that reach the classifier.
 #include "experiments/common/program/program.h"
-#include "experiments/common/run/run.h"
+#include "experiments/common/program/run.h"
 #include "experiments/learners/sequence/problem.h"
 #include "experiments/learners/sequence/unit_gradients.h"
 #include "experiments/sparsity/config.h"

@@ -9,9 +9,9 @@
 #include "engine/io/file.h"
 #include "engine/io/lines.h"
 #include "experiments/common/config/command_line.h"
-#include "experiments/common/config/config.h"
-#include "experiments/common/program/build_info.h"
+#include "experiments/common/process/build_info.h"
 #include "experiments/common/program/program.h"
+#include "experiments/common/program/settings.h"
 
 namespace {
 

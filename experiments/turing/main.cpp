@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "engine/io/file.h"
-#include "experiments/common/program/interrupt.h"
-#include "experiments/common/report/figures.h"
+#include "experiments/common/process/interrupt.h"
+#include "experiments/common/program/figures.h"
 #include "experiments/turing/transformer.h"
 
 namespace bochner {

@@ -1,5 +1,6 @@
 // Images: trains a Vision Transformer, or fits a pretrained one to them, whole or in part (SNNK Table 7, Figs. 10, 13).
 #include "experiments/common/program/program.h"
+#include "experiments/common/program/run.h"
 #include "experiments/common/run/answer.h"
 #include "experiments/learners/adaptation/adapted.h"
 #include "experiments/vit/problem.h"

@@ -60,6 +60,33 @@ TEST(House, AFolderUsesOnlyThoseAboveIt) {
   EXPECT_GT(includes, 300);
 }
 
+// A program uses what all share, and no other program. README.md of experiments says what the folders of common hold.
+TEST(House, FoldersOfExperimentsIncludeOneWayOnly) {
+  const std::string root = "experiments/";
+  const std::vector<std::string> order = {"common/process/", "common/config/",  "common/run/",
+                                          "common/report/",  "common/program/", "learners/"};
+  const auto place = [&](const std::string& path) {
+    const auto is_in = [&](const std::string& folder) { return path.rfind(root + folder, 0) == 0; };
+    return std::find_if(order.begin(), order.end(), is_in) - order.begin();
+  };
+  const auto folder = [](const std::string& path) { return path.substr(0, path.find('/', path.find('/') + 1)); };
+  std::set<std::ptrdiff_t> seen;
+  for (const Source& source : sources(false)) {
+    if (source.path.rfind(root, 0) != 0) continue;
+    const auto own = place(source.path);
+    seen.insert(own);
+    for (const std::string& line : source.lines) {
+      const std::string begin = "#include \"";
+      if (line.rfind(begin + root, 0) != 0) continue;
+      const std::string used = line.substr(begin.size(), line.find('"', begin.size()) - begin.size());
+      const bool is_program = own == std::ssize(order);
+      EXPECT_TRUE(place(used) < own || (place(used) == own && (!is_program || folder(used) == folder(source.path))))
+          << source.path << " may not use " << used;
+    }
+  }
+  EXPECT_EQ(std::ssize(seen), std::ssize(order) + 1) << "a folder is not where it is looked for";
+}
+
 TEST(House, NoFileIsLongerThanFourHundredLinesOrSo) {
   for (const Source& source : sources(true)) {
     EXPECT_LE(source.lines.size(), 420U) << source.path << " holds two things; part them";

@@ -1,4 +1,4 @@
-#include "experiments/common/config/config.h"
+#include "experiments/common/program/settings.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/common/program/experiment.h"
+#include "experiments/common/config/experiment.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {

@@ -1,4 +1,4 @@
-#include "experiments/common/program/progress.h"
+#include "experiments/common/process/progress.h"
 
 #include <gtest/gtest.h>
 

@@ -5,12 +5,12 @@
 
 #include <cmath>
 
-#include "experiments/common/program/build_info.h"
+#include "experiments/common/process/build_info.h"
+#include "experiments/common/program/run.h"
 #include "experiments/common/run/data_record.h"
 #include "experiments/common/run/events.h"
 #include "experiments/common/run/metrics.h"
 #include "experiments/common/run/results.h"
-#include "experiments/common/run/run.h"
 #include "experiments/common/run/state.h"
 #include "experiments/common/run/stored_run.h"
 #include "tests/experiments/process.h"

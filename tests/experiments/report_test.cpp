@@ -10,11 +10,11 @@
 #include "experiments/common/report/chart.h"
 #include "experiments/common/report/headline.h"
 #include "experiments/common/report/learning_curves.h"
-#include "experiments/common/report/paper.h"
 #include "experiments/common/report/report.h"
 #include "experiments/common/report/results_table.h"
 #include "experiments/common/report/runs_shown.h"
 #include "experiments/common/report/spread.h"
+#include "experiments/common/run/paper.h"
 
 namespace bochner {
 namespace {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <thread>
 
-#include "experiments/common/run/run.h"
+#include "experiments/common/program/run.h"
 
 namespace bochner {
 namespace {

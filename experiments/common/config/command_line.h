@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/common/config/experiment.h"
 #include "experiments/common/config/fields.h"
-#include "experiments/common/program/experiment.h"
 
 namespace bochner {
 

@@ -5,7 +5,7 @@
 //   }
 //   void train(Config& config, Session& session) { train_runs(session, ...); }
 //
-// `--attention=A,B` calls train once for each (comparison.h), and the report on all runs is written into the folder
+// `--attention=A,B` calls train once for each (arguments.h), and the report on all runs is written into the folder
 // above theirs. Exit codes: 0 done; 1 failed while running, a full disk, or a bug; 2 the caller's mistake; 130
 // interrupted; 75 interrupted by SIGTERM or SIGUSR1. Whatever goes wrong ends in one line on stderr.
 #pragma once
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "engine/comm/communicator.h"
-#include "experiments/common/config/config.h"
-#include "experiments/common/program/log.h"
+#include "experiments/common/process/log.h"
+#include "experiments/common/program/settings.h"
 #include "experiments/common/run/results.h"
 
 namespace bochner {

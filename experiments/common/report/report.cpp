@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "experiments/common/program/build_info.h"
+#include "experiments/common/process/build_info.h"
 #include "experiments/common/report/chart.h"
 #include "experiments/common/report/headline.h"
 #include "experiments/common/report/learning_curves.h"

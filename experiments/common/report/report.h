@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/common/program/experiment.h"
-#include "experiments/common/report/paper.h"
+#include "experiments/common/config/experiment.h"
+#include "experiments/common/run/paper.h"
 #include "experiments/common/run/results.h"
 
 namespace bochner {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <set>
 
-#include "experiments/common/program/progress.h"
+#include "experiments/common/process/progress.h"
 #include "experiments/common/report/headline.h"
 #include "experiments/common/report/runs_shown.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/common/report/paper.h"
 #include "experiments/common/report/table.h"
+#include "experiments/common/run/paper.h"
 #include "experiments/common/run/results.h"
 
 namespace bochner {

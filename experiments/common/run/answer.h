@@ -2,7 +2,10 @@
 // its answer to each test example.
 #pragma once
 
-#include "experiments/common/run/run.h"
+#include "engine/comm/communicator.h"
+#include "experiments/common/config/options.h"
+#include "experiments/common/run/state.h"
+#include "experiments/common/run/trainer.h"
 
 namespace bochner {
 

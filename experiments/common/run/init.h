@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "experiments/common/program/log.h"
+#include "experiments/common/process/log.h"
 #include "experiments/common/run/trainer.h"
 
 namespace bochner {

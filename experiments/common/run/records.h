@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "experiments/common/program/log.h"
+#include "experiments/common/process/log.h"
 #include "experiments/common/run/events.h"
 #include "experiments/common/run/metrics.h"
 #include "experiments/common/run/run_folder.h"

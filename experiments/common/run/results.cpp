@@ -12,7 +12,7 @@
 #include "engine/io/json_file.h"
 #include "engine/io/xxh3.h"
 #include "engine/parallel.h"
-#include "experiments/common/program/build_info.h"
+#include "experiments/common/process/build_info.h"
 #include "experiments/common/run/data_record.h"
 #include "experiments/common/run/stored_run.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "experiments/common/config/fields.h"
-#include "experiments/common/report/paper.h"
 #include "experiments/common/run/metrics.h"
+#include "experiments/common/run/paper.h"
 #include "experiments/common/run/trainer.h"
 
 namespace bochner {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/common/program/interrupt.h"
+#include "experiments/common/process/interrupt.h"
 
 namespace bochner {
 namespace {

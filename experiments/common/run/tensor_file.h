@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/io/safetensors.h"
-#include "experiments/common/program/log.h"
+#include "experiments/common/process/log.h"
 
 namespace bochner {
 

@@ -11,9 +11,9 @@
 #include "engine/error.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
-#include "experiments/common/program/interrupt.h"
-#include "experiments/common/program/processes.h"
-#include "experiments/common/program/progress.h"
+#include "experiments/common/process/interrupt.h"
+#include "experiments/common/process/processes.h"
+#include "experiments/common/process/progress.h"
 #include "experiments/common/run/records.h"
 
 namespace bochner {

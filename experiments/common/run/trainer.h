@@ -15,7 +15,7 @@
 #include "engine/comm/communicator.h"
 #include "engine/error.h"
 #include "engine/io/data_log.h"
-#include "experiments/common/program/log.h"
+#include "experiments/common/process/log.h"
 #include "experiments/common/run/metrics.h"
 #include "experiments/common/run/run_folder.h"
 #include "experiments/common/run/state.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "experiments/common/program/options.h"
+#include "experiments/common/config/options.h"
 #include "experiments/learners/mechanism_config.h"
 #include "experiments/learners/optim_config.h"
 

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "engine/io/xxh3.h"
-#include "experiments/common/program/interrupt.h"
-#include "experiments/common/program/processes.h"
+#include "experiments/common/process/interrupt.h"
+#include "experiments/common/process/processes.h"
 #include "experiments/common/run/answer.h"
 
 namespace bochner {

@@ -20,7 +20,7 @@
 
 #include "autograd/optim/groups.h"
 #include "engine/comm/communicator.h"
-#include "experiments/common/program/options.h"
+#include "experiments/common/config/options.h"
 #include "experiments/learners/examples.h"
 #include "layers/models/pretrained.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "datasets/tables/tabular.h"
-#include "experiments/common/program/options.h"
+#include "experiments/common/config/options.h"
 #include "experiments/learners/optim_config.h"
 #include "layers/models/mlp.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/common/program/program.h"
-#include "experiments/common/run/run.h"
+#include "experiments/common/program/run.h"
 #include "experiments/learners/rows/config.h"
 
 namespace bochner::rows {

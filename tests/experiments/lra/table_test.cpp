@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "experiments/common/report/comparison.h"
+#include "experiments/common/process/arguments.h"
 #include "experiments/common/report/table.h"
 #include "tests/experiments/process.h"
 

@@ -1,4 +1,4 @@
-#include "experiments/common/program/experiment.h"
+#include "experiments/common/config/experiment.h"
 
 #include <algorithm>
 

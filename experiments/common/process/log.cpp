@@ -1,4 +1,4 @@
-#include "experiments/common/program/log.h"
+#include "experiments/common/process/log.h"
 
 #include "engine/error.h"
 

@@ -1,4 +1,4 @@
-#include "experiments/common/program/mpi.h"
+#include "experiments/common/process/mpi.h"
 
 #include <cstdlib>
 

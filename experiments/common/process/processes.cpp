@@ -1,4 +1,4 @@
-#include "experiments/common/program/processes.h"
+#include "experiments/common/process/processes.h"
 
 #include <fmt/format.h>
 
@@ -15,9 +15,9 @@
 #include "engine/io/file.h"
 #include "engine/io/xxh3.h"
 #include "engine/nearest.h"
-#include "experiments/common/program/interrupt.h"
-#include "experiments/common/program/mpi.h"
-#include "experiments/common/report/comparison.h"
+#include "experiments/common/process/arguments.h"
+#include "experiments/common/process/interrupt.h"
+#include "experiments/common/process/mpi.h"
 
 namespace bochner {
 namespace {

@@ -1,4 +1,4 @@
-#include "experiments/common/program/options.h"
+#include "experiments/common/config/options.h"
 
 #include "engine/error.h"
 

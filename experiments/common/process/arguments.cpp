@@ -1,4 +1,4 @@
-#include "experiments/common/report/comparison.h"
+#include "experiments/common/process/arguments.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "experiments/common/program/interrupt.h"
+#include "experiments/common/process/interrupt.h"
 
 #include <unistd.h>
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "experiments/common/program/log.h"
+#include "experiments/common/process/log.h"
 
 namespace bochner {
 

@@ -1,4 +1,4 @@
-#include "experiments/common/run/run.h"
+#include "experiments/common/program/run.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 
 #include "engine/error.h"
 #include "engine/io/file.h"
+#include "experiments/common/process/arguments.h"
+#include "experiments/common/process/interrupt.h"
+#include "experiments/common/process/processes.h"
 #include "experiments/common/program/bench.h"
-#include "experiments/common/program/interrupt.h"
-#include "experiments/common/program/processes.h"
-#include "experiments/common/report/comparison.h"
 #include "experiments/common/run/answer.h"
 #include "experiments/common/run/data_record.h"
 #include "experiments/common/run/init.h"

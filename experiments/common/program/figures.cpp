@@ -1,4 +1,4 @@
-#include "experiments/common/report/figures.h"
+#include "experiments/common/program/figures.h"
 
 #include <array>
 #include <cstdlib>
@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "engine/io/file.h"
-#include "experiments/common/program/build_info.h"
+#include "experiments/common/process/build_info.h"
+#include "experiments/common/program/run.h"
 #include "experiments/common/report/report.h"
 #include "experiments/common/run/results.h"
-#include "experiments/common/run/run.h"
 #include "experiments/common/run/run_folder.h"
 
 namespace bochner {

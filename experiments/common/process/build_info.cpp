@@ -1,4 +1,4 @@
-#include "experiments/common/program/build_info.h"
+#include "experiments/common/process/build_info.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/parallel.h"
-#include "experiments/common/program/mpi.h"
+#include "experiments/common/process/mpi.h"
 
 namespace bochner {
 namespace {

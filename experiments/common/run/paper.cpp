@@ -1,4 +1,4 @@
-#include "experiments/common/report/paper.h"
+#include "experiments/common/run/paper.h"
 
 #include "engine/io/csv.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "experiments/common/config/experiment.h"
 #include "experiments/common/config/fields.h"
-#include "experiments/common/program/experiment.h"
-#include "experiments/common/program/options.h"
+#include "experiments/common/config/options.h"
 
 namespace bochner {
 

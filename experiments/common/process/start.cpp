@@ -1,4 +1,4 @@
-#include "experiments/common/program/start.h"
+#include "experiments/common/process/start.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

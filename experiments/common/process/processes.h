@@ -9,7 +9,7 @@
 
 #include "engine/comm/communicator.h"
 #include "engine/comm/lifeline.h"
-#include "experiments/common/program/log.h"
+#include "experiments/common/process/log.h"
 
 namespace bochner {
 
