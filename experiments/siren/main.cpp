@@ -68,6 +68,7 @@ Problem problem_of(const Config& config, const Picture& picture) {
   Problem problem = coordinates::of_field(config.run, model, config.optim, pixels);
   problem.objective = std::make_shared<Regression>();
   problem.split = [pixels](Split) { return std::make_unique<coordinates::PointsInOrder>(pixels, kPixelsAtOnce); };
+  problem.only_set = "picture";
   problem.metrics = {kPsnr};
   problem.further = [model, &picture, device = Device::named(config.run.device)](Split split, const Answers&,
                                                                                  Metrics& metrics) {

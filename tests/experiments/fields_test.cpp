@@ -38,6 +38,10 @@ TEST(SirenProgram, FitsAPictureAndDrawsItsDerivatives) {
     }
     EXPECT_NE(contents(folder / ("out/" + layer + "/report.html")).find("data:image/png;base64,"), std::string::npos);
   }
+  const Ended measured = run(folder, {BOCHNER_SIREN, "--evaluate=out/plain"});
+  EXPECT_EQ(std::count(measured.out.begin(), measured.out.end(), '\n'), 2) << measured.out;  // the model and its set
+  EXPECT_NE(measured.out.find("\npicture: psnr "), std::string::npos) << measured.out;
+
   const Ended misspelt = run(folder, {BOCHNER_SIREN, "--data=still-lief"});
   EXPECT_EQ(misspelt.code, 2);
   EXPECT_NE(misspelt.err.find("say still-life or dead-leaves"), std::string::npos) << misspelt.err;

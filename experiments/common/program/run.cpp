@@ -241,8 +241,9 @@ void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& ma
     if (i > 0) note.emplace("interrupted; go on with: " + session.go_on);
     session.records.push_back(train_run(session, plan, folder, make));
     const TrainResult& result = session.records.back().result;
-    session.log.info("{}: test {} (best of validation, step {}); last step: {}", run_name(options),
-                     metrics_text(result.test), result.best_step, metrics_text(result.test_last));
+    session.log.info("{}: {} {} (best of {}, step {}); last step: {}", run_name(options), result.test_name(),
+                     metrics_text(result.test), result.only_set.empty() ? "validation" : result.only_set,
+                     result.best_step, metrics_text(result.test_last));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "experiments/common/report/runs_shown.h"
@@ -109,7 +110,9 @@ Headline headline_of(const std::vector<RunRecord>& runs, const std::string& metr
   const std::string seeds = most == 1        ? "one seed"
                             : fewest == most ? fmt::format("mean ± deviation of {} seeds", most)
                                              : fmt::format("mean ± deviation of {} to {} seeds", fewest, most);
-  headline.meaning = fmt::format("Test {} on {} after {} steps, {}.", metric, runs.front().task, steps,
+  std::string set = test_name_of(runs);
+  set.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(set.front())));
+  headline.meaning = fmt::format("{} {} on {} after {} steps, {}.", set, metric, runs.front().task, steps,
                                  most == 1 && standings.size() > 1 ? seeds + " each" : seeds);
   if (standings.size() > 1) headline.meaning += order_of(standings);
   for (const std::string& remark : remarks_of(runs)) headline.meaning += fmt::format(" Note: {}.", remark);

@@ -113,7 +113,7 @@ Table results_table(const std::vector<RunRecord>& runs, const PaperTable& papers
   };
   const std::vector<std::string> metrics = tested_metrics(runs);
   for (const std::string& metric : metrics) {
-    columns.push_back(tested_column(metric, "test " + shown_name(metric)));
+    columns.push_back(tested_column(metric, test_name_of(runs) + " " + shown_name(metric)));
     if (last_differs(runs, metric)) {
       columns.push_back({"last step", [metric](const RunRecord& run) { return cell(run.result.test_last, metric); }});
     }
@@ -162,7 +162,7 @@ std::string results_text(const std::vector<RunRecord>& runs) {
   const std::vector<Column> metrics = columns;
   for (Column& column : cost_columns()) columns.push_back(std::move(column));
   Table table = table_of(runs, columns, true);
-  table.head.front() = "test";
+  table.head.front() = test_name_of(runs);
   std::string text = table.text() + "\n";
   Table guesses{{"without learning"}, {}};
   for (const Column& column : metrics) guesses.head.push_back(column.head);

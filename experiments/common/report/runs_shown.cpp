@@ -89,6 +89,12 @@ std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs) {
   return all;
 }
 
+std::string test_name_of(const std::vector<RunRecord>& runs) {
+  const auto name = [&](const RunRecord& run) { return run.result.test_name(); };
+  const bool alike = std::all_of(runs.begin(), runs.end(), [&](const auto& run) { return name(run) == name(runs[0]); });
+  return alike && !runs.empty() ? name(runs[0]) : "test";
+}
+
 std::vector<std::string> remarks_of(const std::vector<RunRecord>& runs) {
   std::vector<std::string> all;
   for (const RunRecord& run : runs) {

@@ -32,6 +32,9 @@ std::vector<std::string> tested_metrics(const std::vector<RunRecord>& runs);
 /// What is reached without learning, each number once, since runs on the same data have the same.
 std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs);
 
+/// `test`, or what the set is called that all of them measured in its place.
+std::string test_name_of(const std::vector<RunRecord>& runs);
+
 /// What is to stand beside the numbers of any of the runs, each remark once.
 std::vector<std::string> remarks_of(const std::vector<RunRecord>& runs);
 

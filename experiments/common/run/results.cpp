@@ -112,6 +112,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
   };
   if (!result.inputs.empty()) json["inputs"] = result.inputs;
   if (!result.remarks.empty()) json["remarks"] = result.remarks;
+  if (!result.only_set.empty()) json["only_set"] = result.only_set;
   json[kHashKey] = std::string(kHashDigits, '0');
   std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   const std::string hash = xxh3_of(bytes_of(text));
@@ -176,6 +177,7 @@ RunRecord read_run(const std::filesystem::path& folder) {
     }
     run.result.inputs = json.value("inputs", std::vector<std::string>());
     run.result.remarks = json.value("remarks", std::vector<std::string>());
+    run.result.only_set = json.value("only_set", "");
     run.derived = metrics(json.value("derived", Json::object()));
   } catch (const Json::exception& error) {
     fail("{}: {}", file, error.what());

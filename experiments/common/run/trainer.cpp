@@ -198,7 +198,8 @@ void Trainer::log_training(Records& records) {
 }
 
 Metrics Trainer::measure(Split split, Progress& progress) {
-  const char* const name = split == Split::valid ? "valid" : "test";
+  std::string name = split == Split::valid ? "valid" : "test";
+  if (const std::string only = model_.only_set(); !only.empty()) name = only;
   struct Watched {
     Trainable& model;
     ~Watched() { model.watch_evaluation({}); }
@@ -315,6 +316,7 @@ TrainResult Trainer::finish(Progress& progress) {
   result.baselines = model_.baselines();
   result.inputs = model_.inputs();
   result.remarks = model_.remarks();
+  result.only_set = model_.only_set();
   result.peak_memory_bytes = Allocator::of(device_).stats().peak_bytes;
   return result;
 }

@@ -156,6 +156,7 @@ struct TrainResult {
   std::vector<Baseline> baselines;
   std::vector<std::string> inputs;   ///< names, where they have some
   std::vector<std::string> remarks;  ///< to stand beside every number
+  std::string only_set;              ///< Trainable::only_set
   int64_t test_examples = 0;
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;
@@ -164,6 +165,8 @@ struct TrainResult {
   int processes = 1;         ///< that trained together, at the end
   int64_t bytes_sent = 0;    ///< in a step, by the one of them that sent most
 
+  /// What the set behind `test` is called.
+  std::string test_name() const { return only_set.empty() ? "test" : only_set; }
   double steps_per_second() const { return per_second(steps); }
   double samples_per_second() const { return per_second(samples); }
 

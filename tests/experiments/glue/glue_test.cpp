@@ -97,7 +97,12 @@ TEST_F(Glue, MethodsTrainInBf16) {
 }
 
 TEST_F(Glue, AnswersAreWhatTheServerTakes) {
-  ASSERT_EQ(train({"--out=a"}).code, 0);
+  const Ended trained = train({"--out=a"});
+  ASSERT_EQ(trained.code, 0);
+  EXPECT_NE(trained.err.find("(best of dev, step "), std::string::npos) << trained.err;
+  EXPECT_NE(trained.out.find("Dev accuracy on rte "), std::string::npos) << trained.out;
+  EXPECT_EQ(trained.out.find("Test "), std::string::npos) << trained.out;
+  EXPECT_NE(contents(folder_ / "a/report.html").find("dev accuracy"), std::string::npos);
   const Ended measured = run({"--evaluate=a"});
   EXPECT_NE(measured.out.find("\ndev: loss "), std::string::npos) << measured.out;
   EXPECT_EQ(std::count(measured.out.begin(), measured.out.end(), '\n'), 2) << measured.out;  // the model and its set
