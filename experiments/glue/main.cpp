@@ -33,12 +33,12 @@ void run(glue::Config& config, Session& session) {
   const auto memory = std::make_shared<TrunkStates>(say, session.comm);
   std::shared_ptr<Module> model;  // of the latest run
   std::set<std::string> frozen;
-  session.draw = [&](const RunRecord& record) {
+  session.after_run = [&](RunRecord& record) {
     write_adapter(config.model, config.run, dynamic_cast<Bert&>(*model), frozen, config.text->pretrained,
                   record.folder);
+    record.derived = cost(config, dynamic_cast<Bert&>(*model));
     return std::vector<ReportFigure>();
   };
-  session.measure = [&](const RunRecord&) { return cost(config, dynamic_cast<Bert&>(*model)); };
   train_runs(session, plan_by(task, config.run, config.optim), [&] {
     Problem problem = glue::problem_of(config, task, texts, memory, say);
     model = problem.model;

@@ -1,5 +1,4 @@
 // Pretraining of a BERT on any text: hidden tokens, and on request the next sentence.
-#include "experiments/common/config/ini.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/run.h"
 #include "experiments/learners/task.h"
@@ -18,27 +17,19 @@ void run(pretrain::Config& config, Session& session) {
       config.cache.empty() ? std::filesystem::path(config.run.data) / "tokens" : std::filesystem::path(config.cache);
   const text::TokenCache cache = text::token_cache(folder, texts, say);
   config.settle(session.fields, cache.train.tokens / pretrain::piece_length(config));
-  session.draw = [&](const RunRecord& record) {
+  session.after_run = [&](RunRecord& record) {
     const uint64_t before = config.run.seed;
     config.run.seed = record.seed;
     pretrain::save_model(config, cache, record.folder);
     config.run.seed = before;
     const double tokens = record.result.samples_per_second() * static_cast<double>(config.max_length);
+    record.derived.emplace_back("tokens_per_second", tokens);
     session.log.info("{:.0f} tokens per second; the model is in {}", tokens, (record.folder / "model").string());
     return std::vector<ReportFigure>();
   };
   train_runs(session, plan_by(metrics_named({"perplexity"})[0], config.run, config.optim), [&] {
     return std::make_unique<Learner>(config.run, config.optim, pretrain::problem_of(config, cache, say));
   });
-}
-
-/// From the record, whose config.ini says how long an example is.
-std::vector<std::pair<std::string, double>> speed(const RunRecord& record) {
-  double length = 0;
-  for (const IniEntry& entry : parse_ini(record.config, "config.ini")) {
-    if (entry.name == "max-length") length = std::stod(entry.value);
-  }
-  return {{"tokens_per_second", record.result.samples_per_second() * length}};
 }
 
 }  // namespace
@@ -48,7 +39,6 @@ int main(int argc, char** argv) {
       {.name = "pretrain",
        .summary = "Pretraining of a BERT with any attention: hidden tokens of any text",
        .resources = bochner::embedded_resources(),
-       .stores_bf16 = true,
-       .derived = speed},
+       .stores_bf16 = true},
       argc, argv, run);
 }

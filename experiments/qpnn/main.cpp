@@ -164,7 +164,7 @@ ReportFigure drawn(Config& config, const RunRecord& record) {
 
 void run(Config& config, Session& session) {
   config.system();
-  session.draw = [&](const RunRecord& record) { return std::vector{drawn(config, record)}; };
+  session.after_run = [&](const RunRecord& record) { return std::vector{drawn(config, record)}; };
   train_runs(session, plan_by(metrics_named({"loss"})[0], config.run, config.optim),
              [&] { return std::make_unique<Learner>(config.run, config.optim, problem_of(config, observed(config))); });
 }

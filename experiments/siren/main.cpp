@@ -121,7 +121,7 @@ void run(Config& config, Session& session) {
   require_places(session);
   const Picture picture = config.picture();
   session.log.info("{}: {} x {} pixels", config.run.data, picture.height(), picture.width());
-  session.draw = [&](const RunRecord& record) { return std::vector{drawn(config, picture, record)}; };
+  session.after_run = [&](const RunRecord& record) { return std::vector{drawn(config, picture, record)}; };
   train_runs(session, plan_by(kPsnr, config.run, config.optim),
              [&] { return std::make_unique<Learner>(config.run, config.optim, problem_of(config, picture)); });
 }

@@ -59,6 +59,10 @@ void run(Config& config, Session& session) {
   session.log.info("sparsity: making {} + {} + {} sequences of {}, of which a share of {} counts", pairs.train,
                    pairs.valid, pairs.test, pairs.length, pairs.relevant);
   const TaskData data = load_task(pairs);
+  session.after_run = [](RunRecord& run) {
+    run.derived = crossings(run);
+    return std::vector<ReportFigure>();
+  };
   train_runs(session, plan_by(sums(config), config.run, config.optim),
              [&] { return std::make_unique<Learner>(config.run, config.optim, problem_of(config, data)); });
 }
@@ -70,7 +74,6 @@ int main(int argc, char** argv) {
                                  bochner::embedded_resources()};
   experiment.stores_bf16 = true;
   experiment.refused = {};
-  experiment.derived = [](const bochner::RunRecord& run) { return crossings(run); };
   experiment.figures = [papers = bochner::PaperTable::parse(experiment.resources.paper)](
                            const std::vector<bochner::RunRecord>& runs) { return figures(runs, papers); };
   return bochner::main_of<Config>(experiment, argc, argv, run);

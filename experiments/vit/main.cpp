@@ -23,11 +23,11 @@ void run(vit::Config& config, Session& session) {
   const auto memory = std::make_shared<TrunkStates>(say, session.comm);
   std::shared_ptr<Vit> model;  // of the latest run
   std::set<std::string> frozen;
-  session.draw = [&](const RunRecord& record) {
+  session.after_run = [&](RunRecord& record) {
     write_adapter(config.model, config.run, *model, frozen, config.pretrained, record.folder);
+    record.derived = vit::cost(config, *model);
     return std::vector<ReportFigure>();
   };
-  session.measure = [&](const RunRecord&) { return vit::cost(config, *model); };
   train_runs(session, plan_by(task, config.run, config.optim), [&] {
     Problem problem = vit::problem_of(config, task, sets, memory, say);
     model = std::dynamic_pointer_cast<Vit>(problem.model);

@@ -53,8 +53,6 @@ struct Experiment {
   std::vector<std::string> of_run = {};
   /// Its options that name what one call writes, which a list of tasks or attentions would write again and again.
   std::vector<std::string> of_one = {};
-  /// Numbers that follow from a finished run, for its results.json.
-  std::function<std::vector<std::pair<std::string, double>>(const RunRecord&)> derived = {};
   /// Pictures and tables for report.html: of one run, and of all runs of a call.
   std::function<std::vector<ReportFigure>(const std::vector<RunRecord>&)> figures = {};
 

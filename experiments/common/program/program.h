@@ -37,10 +37,10 @@ struct Session {
   Communicator& comm = alone();  ///< the processes that run this together
   DataLog data{};                ///< what was read for all runs of this call
   std::set<std::string> told{};  ///< warnings, each once
-  /// Called when a run is finished: adds to its report.html, and writes files beside it.
-  std::function<std::vector<ReportFigure>(const RunRecord&)> draw{};
-  /// Called after that: more numbers for the record, beside those of Experiment::derived.
-  std::function<Metrics(const RunRecord&)> measure{};
+  /// Called when a run is finished, before its results.json and report.html are written: adds numbers to
+  /// RunRecord::derived, writes files beside them, and returns what only this page shows. Pictures and tables that a
+  /// page of several runs has, too, are those of Experiment::figures.
+  std::function<std::vector<ReportFigure>(RunRecord&)> after_run{};
   std::vector<RunRecord> records{};  ///< of the finished runs; train_runs adds them
 };
 

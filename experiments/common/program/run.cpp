@@ -202,15 +202,11 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   run.init = identity.init;
   const std::vector<std::byte> metrics = read_file(folder / "metrics.jsonl");
   run.curves = parse_metrics(text_of(metrics)).lines;
-  if (session.experiment.derived) run.derived = session.experiment.derived(run);
 
+  std::vector<ReportFigure> own;
+  if (session.after_run) own = session.after_run(run);
   std::vector<ReportFigure> figures = figures_of(session.experiment, {run});
-  if (session.draw) {
-    for (ReportFigure& figure : session.draw(run)) figures.push_back(std::move(figure));
-  }
-  if (session.measure) {
-    for (auto& number : session.measure(run)) run.derived.push_back(std::move(number));
-  }
+  figures.insert(figures.end(), own.begin(), own.end());
   const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
   const std::string title = fmt::format("{}: {}", session.experiment.name, run_name(options));
   write_file_atomically(folder / "report.html", report_html(title, {run}, papers, figures));

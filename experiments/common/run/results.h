@@ -31,7 +31,7 @@ struct RunRecord {
   std::vector<DataRead> data;
   std::string init = "null";  ///< JSON: where the first weights came from, if from another run
   TrainResult result;
-  Metrics derived;  ///< as Experiment::derived and Session::measure say
+  Metrics derived;  ///< what Session::after_run adds
   std::vector<MetricsLine> curves;
   std::filesystem::path folder;  ///< the run folder
 };
