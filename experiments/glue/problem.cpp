@@ -2,6 +2,7 @@
 
 #include "engine/ops/sort.h"
 #include "experiments/learners/adaptation/adapted.h"
+#include "experiments/learners/adaptation/fitting.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner::glue {
@@ -98,16 +99,21 @@ std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say
   return bert;
 }
 
-Variable states_of(const Bert& bert, const Examples& batch, Context& context) {
-  if (batch.has("states")) return batch.at("states");
-  return bert.forward({batch.at("ids"), batch.at("mask"), batch.at("types")}, context);
+Variable states_of(PretrainedModel& bert, const Examples& batch, Context& context) {
+  const auto given = [&](const char* name) { return batch.has(name) ? batch.at(name) : Tensor(); };
+  return dynamic_cast<Bert&>(bert).forward({batch.at("ids"), given("mask"), given("types")}, context);
+}
+
+Examples random_texts(const Config& config, int64_t vocabulary) {
+  Generator draws(1);
+  return {.tensors = {{"ids", integers({8, config.text->max_length}, 0, vocabulary, draws)}}, .numbers = {}};
 }
 
 Problem problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
                    const std::shared_ptr<TrunkStates>& memory, const Say& say) {
   const RunOptions& run = config.run;
-  Problem problem;
-  const std::shared_ptr<Bert> bert = make_bert(config, texts->outputs(), say, problem.base);
+  Problem::Base base;
+  const std::shared_ptr<Bert> bert = make_bert(config, texts->outputs(), say, base);
   if (const int64_t ids = texts->tokenizer->size(); ids > bert->options().vocabulary) {
     fail("{}: the tokenizer has {} ids, the model {} tokens; they do not belong together", config.text->pretrained, ids,
          bert->options().vocabulary);
@@ -119,11 +125,7 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
                                         inputs);
     };
   };
-  const StatesOf states = [bert](const Examples& batch, Context& context) { return states_of(*bert, batch, context); };
-  problem.model = bert;
-  problem.forward = [bert, states](const Examples& batch, Context& context) -> Outputs {
-    return {bert->class_scores(bert->pool(states(batch, context)), context)};
-  };
+  Problem problem = fitted_problem(bert, states_of, std::move(base), config.model);
   if (texts->is_regression()) {
     problem.objective = std::make_shared<Regression>();
   } else {
@@ -132,9 +134,7 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
   problem.remarks = texts->remarks;
   problem.only_set = "dev";
   problem.metrics = metrics_named(task.metrics, texts->outputs());
-  problem.groups = rules_of(method_of(config.model), config.model, *bert);
-  keep_frozen(problem.base, problem.groups);
-  const FrozenTrunk trunk(memory, bert, states, repeats_of(*bert, bert->options(), problem.groups), run);
+  const FrozenTrunk trunk(memory, bert, states_of, repeats_of(*bert, bert->options(), problem.groups), run);
   problem.train = trunk.feed("train", opens(texts->train), true);
   problem.split = [trunk, dev = opens(texts->dev[0])](Split) { return trunk.feed("dev", dev, false); };
   problem.baselines = [texts, metrics = problem.metrics] { return majority(*texts, metrics); };

@@ -32,8 +32,11 @@ BertOptions bert_options(const Config& config, int64_t outputs);
 /// receives their file, and the names of all parameters in it that are as they are there.
 std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say, Problem::Base& base);
 
-/// The states of all tokens of a batch, or `states` where it has them (frozen_trunk.h).
-Variable states_of(const Bert& bert, const Examples& batch, Context& context);
+/// The states of all tokens of `ids`, with `mask` and `types` where a batch has them.
+Variable states_of(PretrainedModel& bert, const Examples& batch, Context& context);
+
+/// 8 texts of --max-length random tokens, as examples without labels.
+Examples random_texts(const Config& config, int64_t vocabulary);
 
 /// GLUE's test labels are not public: validation and test both use the development set, as in the papers. Of MNLI that
 /// is the set of the same genres; the test also gives accuracy-mismatched, on the other genres. `memory` is where a

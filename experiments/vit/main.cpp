@@ -1,8 +1,7 @@
 // Images: trains a Vision Transformer, or fits a pretrained one to them, whole or in part (SNNK Table 7, Figs. 10, 13).
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/run.h"
-#include "experiments/common/run/answer.h"
-#include "experiments/learners/adaptation/adapted.h"
+#include "experiments/learners/adaptation/fitting.h"
 #include "experiments/vit/problem.h"
 
 namespace {
@@ -19,25 +18,12 @@ void run(vit::Config& config, Session& session) {
   const vit::ImageTask& task = task_named(config.tasks, config.run.task);
   const auto sets = std::make_shared<const images::ImageSets>(task.load(config.run, messages_to(session.log)));
   config.settle_length(session.fields, config.run, config.optim, sets->train.count(), config.epochs);
-  config.optim.schedule_of(config.run.steps);
-  const auto memory = std::make_shared<TrunkStates>(say, session.comm);
-  std::shared_ptr<Vit> model;  // of the latest run
-  std::set<std::string> frozen;
-  session.after_run = [&](RunRecord& record) {
-    write_adapter(config.model, config.run, *model, frozen, config.pretrained, record.folder);
-    record.derived = vit::cost(config, *model);
-    return std::vector<ReportFigure>();
+  const auto problem = [&](const std::shared_ptr<TrunkStates>& memory) {
+    return vit::problem_of(config, task, sets, memory, say);
   };
-  train_runs(session, plan_by(task, config.run, config.optim), [&] {
-    Problem problem = vit::problem_of(config, task, sets, memory, say);
-    model = std::dynamic_pointer_cast<Vit>(problem.model);
-    frozen = problem.base.tensors;
-    if (config.model.ridge >= 0 && !asks_a_run(config.run)) {
-      fit_bundle(config.model, config.run, problem,
-                 [&](const Examples& batch, Context& context) { return vit::states_of(*model, batch, context); });
-    }
-    return std::make_unique<Learner>(config.run, config.optim, std::move(problem));
-  });
+  fit_runs(session, plan_by(task, config.run, config.optim),
+           {config.model, config.run, config.optim, config.pretrained, vit::states_of, vit::random_images(config),
+            problem});
 }
 
 }  // namespace

@@ -6,15 +6,13 @@
 #include "engine/io/file.h"
 #include "experiments/common/run/answer.h"
 #include "experiments/learners/adaptation/adapted.h"
-#include "experiments/learners/adaptation/cost.h"
+#include "experiments/learners/adaptation/fitting.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner::vit {
 namespace {
 
 using Say = std::function<void(const std::string&)>;
-
-constexpr int64_t kImages = 8;  // whose scores are timed
 
 // Beside the order, which is a stream of the same seed.
 constexpr auto kChanges = static_cast<uint64_t>(Stream::own);
@@ -93,15 +91,21 @@ std::shared_ptr<Vit> make_vit(const Config& config, const Say& say, Problem::Bas
   return vit;
 }
 
-Variable states_of(const Vit& vit, const Examples& batch, Context& context) {
-  return batch.has("states") ? batch.at("states") : vit.forward(batch.at("pixels"), context);
+Variable states_of(PretrainedModel& vit, const Examples& batch, Context& context) {
+  return dynamic_cast<Vit&>(vit).forward(batch.at("pixels"), context);
+}
+
+Examples random_images(const Config& config) {
+  const VitOptions options = config.vit_options();
+  Generator draws(1);
+  return {.tensors = {{"pixels", normal({8, options.channels, options.image, options.image}, draws)}}, .numbers = {}};
 }
 
 Problem problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
                    const std::shared_ptr<TrunkStates>& memory, const Say& say) {
   const images::Preparation preparation = config.preparation();
-  Problem problem;
-  const std::shared_ptr<Vit> vit = make_vit(config, say, problem.base);
+  Problem::Base base;
+  const std::shared_ptr<Vit> vit = make_vit(config, say, base);
   const images::Augmentation augmentation = config.images->augmentation;
   const auto opens = [sets, preparation, augmentation, run = config.run](const images::Images& images) -> OpenFeed {
     return [=, &images](bool shuffle, bool inputs) {
@@ -111,34 +115,19 @@ Problem problem_of(const Config& config, const ImageTask& task, const std::share
                                          augmentation, order);
     };
   };
-  const StatesOf states = [vit](const Examples& batch, Context& context) { return states_of(*vit, batch, context); };
-  problem.model = vit;
-  problem.forward = [vit, states](const Examples& batch, Context& context) -> Outputs {
-    return {vit->class_scores(vit->pool(states(batch, context)), context)};
-  };
+  Problem problem = fitted_problem(vit, states_of, std::move(base), config.model);
   problem.objective = std::make_shared<Classification>("labels", sets->classes);
   problem.remarks = sets->remarks;
   problem.metrics = metrics_named(task.metrics, std::ssize(sets->classes));
-  problem.groups = rules_of(method_of(config.model), config.model, *vit);
-  keep_frozen(problem.base, problem.groups);
   TrunkRepeats repeats = repeats_of(*vit, vit->options(), problem.groups);
   repeats.training = repeats.training && !augmentation.is_any();
-  const FrozenTrunk trunk(memory, vit, states, repeats, config.run);
+  const FrozenTrunk trunk(memory, vit, states_of, repeats, config.run);
   problem.train = trunk.feed("train", opens(sets->train), true);
   problem.split = [trunk, valid = opens(sets->valid), test = opens(sets->test)](Split split) {
     return split == Split::valid ? trunk.feed("valid", valid, false) : trunk.feed("test", test, false);
   };
   problem.baselines = [sets, metrics = problem.metrics] { return majority(*sets, metrics); };
   return problem;
-}
-
-Metrics cost(const Config& config, Vit& vit) {
-  const VitOptions& options = vit.options();
-  Generator draws(1);
-  const Variable pixels =
-      normal({kImages, options.channels, options.image, options.image}, draws).to(Device::named(config.run.device));
-  return cost_of(vit,
-                 [&](Context& context) { return vit.class_scores(vit.pool(vit.forward(pixels, context)), context); });
 }
 
 void export_run(const Config& config, const Say& say) {

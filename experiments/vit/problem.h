@@ -42,15 +42,15 @@ class ImageFeed final : public Feed {
 std::shared_ptr<Vit> make_vit(const Config& config, const std::function<void(const std::string&)>& say,
                               Problem::Base& base);
 
-/// The states of all tokens of a batch, or `states` where it has them (frozen_trunk.h).
-Variable states_of(const Vit& vit, const Examples& batch, Context& context);
+/// The states of all tokens of `pixels`.
+Variable states_of(PretrainedModel& vit, const Examples& batch, Context& context);
+
+/// 8 random images, as examples without labels.
+Examples random_images(const Config& config);
 
 /// `memory` is where a frozen trunk's states of the images stay, those of training unless they change in each epoch.
 Problem problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
                    const std::shared_ptr<TrunkStates>& memory, const std::function<void(const std::string&)>& say);
-
-/// What the scores of 8 random images cost.
-Metrics cost(const Config& config, Vit& vit);
 
 /// Writes the best model of the run --export into --to, updates of low rank merged into their matrices, with
 /// preprocessor_config.json. transformers has no ViT with both a pooler and a classifier: of such a model it writes the

@@ -3,7 +3,7 @@
 // example, and training and evaluations take the states from memory: examples x dim floats.
 //
 //   const auto memory = std::make_shared<TrunkStates>(say, comm);            // of all runs of a program
-//   const FrozenTrunk trunk(memory, model, states_of, repeats_of(*model, model->options(), problem.groups), run);
+//   const FrozenTrunk trunk(memory, model, states, repeats_of(*model, model->options(), problem.groups), run);
 //   problem.train = trunk.feed("train", open_train, true);                   // batches may have `states`
 //   problem.split = [=](Split) { return trunk.feed("dev", open_dev, false); };
 //
@@ -26,8 +26,8 @@
 
 namespace bochner {
 
-/// The states of all tokens of a batch.  (n, length, dim)
-using StatesOf = std::function<Variable(const Examples&, Context&)>;
+/// The states of all tokens, from what the model reads in a batch.  (n, length, dim)
+using StatesOf = std::function<Variable(PretrainedModel&, const Examples&, Context&)>;
 /// The batches of a data set, in random order or in its own. Without `inputs` they lack what the model reads, which
 /// then takes no time.
 using OpenFeed = std::function<std::unique_ptr<Feed>(bool shuffle, bool inputs)>;

@@ -1,0 +1,116 @@
+#include "experiments/learners/adaptation/fitting.h"
+
+#include "engine/ops/join.h"
+#include "experiments/common/program/run.h"
+#include "experiments/common/run/answer.h"
+#include "experiments/learners/adaptation/cost.h"
+#include "experiments/learners/adaptation/methods.h"
+#include "experiments/learners/task.h"
+
+namespace bochner {
+namespace {
+
+constexpr int64_t kFitBatches = 32;
+
+Variable states_in(const Examples& batch, PretrainedModel& model, const StatesOf& states, Context& context) {
+  return batch.has("states") ? batch.at("states") : states(model, batch, context);
+}
+
+void keep_frozen(Problem::Base& base, const std::vector<GroupRule>& rules) {
+  std::set<std::string> frozen;
+  for (const GroupRule& rule : rules) {
+    if (rule.frozen && base.tensors.contains(rule.pattern)) frozen.insert(rule.pattern);
+  }
+  base.tensors = std::move(frozen);
+}
+
+/// The scores of a batch, or 1 at the class and 0 elsewhere.  (n, outputs)
+Tensor target_of(const Examples& batch, int64_t outputs) {
+  if (outputs == 1) return batch.at("values").reshape({batch.size(), 1});
+  std::vector<float> targets(static_cast<size_t>(batch.size() * outputs));
+  const std::vector<int64_t> labels = batch.at("labels").to_vector<int64_t>();
+  for (size_t i = 0; i < labels.size(); ++i)
+    targets[i * static_cast<size_t>(outputs) + static_cast<size_t>(labels[i])] = 1;
+  return Tensor::from(targets, {batch.size(), outputs});
+}
+
+void fit_bundle(const AdaptationConfig& config, const RunOptions& run, Problem& problem, PretrainedModel& model,
+                const StatesOf& states) {
+  Bundle* bundle = model.bundled_pooler();
+  if (bundle == nullptr) fail("--model.ridge={}: only the method bundle has a closed form", config.ridge);
+  const Device device = Device::named(run.device);
+  const int64_t outputs = model.classes();
+  model.to(device, DType::f32);
+  const NoTape inference;
+  Generator unused(0);
+  Context context{unused, false};
+  RidgeFit regression(bundle->weight().shape()[1], outputs);
+  std::vector<Tensor> features;  // a QR of many rows at once is faster
+  std::vector<Tensor> targets;
+  const int64_t batches = problem.train->steps_per_epoch();
+  for (int64_t i = 1; i <= batches; ++i) {
+    const Examples batch = problem.train->next();
+    features.push_back(model.pool(states_in(batch.to(device), model, states, context)).value().to(Device::cpu()));
+    targets.push_back(target_of(batch, outputs));
+    if (i % kFitBatches != 0 && i != batches) continue;
+    regression.add(concat(features, 0), concat(targets, 0));
+    features.clear();
+    targets.clear();
+  }
+  problem.train->go_to(0);
+  const RidgeFit::Solution solution = regression.solve(config.ridge);
+  bundle->weight().value.copy_(solution.weight.cast(DType::f32).to(device));
+  bundle->bias()->value.copy_(solution.bias.cast(DType::f32).to(device));
+}
+
+/// `frozen` are the parameters that are as they are in the pretrained model.
+void write_adapter(const Fitting& fitting, PretrainedModel& model, const std::set<std::string>& frozen,
+                   const std::filesystem::path& folder) {
+  const Method& method = method_of(fitting.config);
+  // With another attention, or from scratch, other parts of the model may be new, too.
+  if (!method.adds || fitting.run.attention != "softmax" || fitting.config.from_scratch || fitting.pretrained.empty()) return;
+  Peft peft = method.adds(fitting.config);
+  if (model.pooler() != nullptr && !frozen.contains("pooler.weight")) peft.modules_to_save.emplace_back("pooler");
+  save_adapter(model, peft, folder / "adapter", fitting.pretrained.string());
+}
+
+}  // namespace
+
+Problem fitted_problem(const std::shared_ptr<PretrainedModel>& model, const StatesOf& states, Problem::Base base,
+                       const AdaptationConfig& config) {
+  Problem problem;
+  problem.model = model;
+  problem.forward = [model, states](const Examples& batch, Context& context) -> Outputs {
+    return {model->class_scores(model->pool(states_in(batch, *model, states, context)), context)};
+  };
+  problem.groups = rules_of(method_of(config), config, *model);
+  problem.base = std::move(base);
+  keep_frozen(problem.base, problem.groups);
+  return problem;
+}
+
+void fit_runs(Session& session, const TrainPlan& plan, const Fitting& fitting) {
+  fitting.optim.schedule_of(fitting.run.steps);  // refuses what does not go together
+  const auto memory = std::make_shared<TrunkStates>(messages_to(session.log).say, session.comm);
+  std::shared_ptr<PretrainedModel> model;  // of the latest run
+  std::function<Outputs(const Examples&, Context&)> forward;
+  std::set<std::string> frozen;
+  session.after_run = [&](RunRecord& record) {
+    write_adapter(fitting, *model, frozen, record.folder);
+    const Examples inputs = fitting.few.to(Device::named(fitting.run.device));
+    record.derived = cost_of(*model, [&](Context& context) { return forward(inputs, context)[0]; });
+    return std::vector<ReportFigure>();
+  };
+  train_runs(session, plan, [&] {
+    Problem problem = fitting.problem(memory);
+    model = std::dynamic_pointer_cast<PretrainedModel>(problem.model);
+    forward = problem.forward;
+    frozen = problem.base.tensors;
+    if (fitting.config.ridge >= 0 && !asks_a_run(fitting.run)) {
+      fit_bundle(fitting.config, fitting.run, problem, *model, fitting.states);
+    }
+    return std::make_unique<Learner>(fitting.run, fitting.optim, std::move(problem));
+  });
+}
+
+}  // namespace bochner
