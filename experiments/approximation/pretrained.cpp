@@ -9,6 +9,7 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
+#include "experiments/learners/pretrained.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner {
@@ -142,10 +143,7 @@ double deviation_of_scores(const AttentionInputs& inputs) {
 }
 
 Measured errors_of_heads(const TrainedHeads& asked, Log& log) {
-  if (const std::string type = pretrained_type(asked.folder); type != "bert") {
-    fail("--pretrained={}: the model is of the type '{}', not 'bert'", asked.folder.string(), type);
-  }
-  const BertOptions options = read_bert_options(asked.folder);
+  const BertOptions options = pretrained_bert(asked.folder);
   if (const std::string& own = options.attention.mechanism.name(); own != "softmax") {
     fail("--pretrained={}: the model has the attention {}; errors are those against softmax", asked.folder.string(),
          own);

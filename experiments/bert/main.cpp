@@ -3,6 +3,7 @@
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/tensor_file.h"
 #include "experiments/learners/mechanism_config.h"
+#include "experiments/learners/pretrained.h"
 
 namespace bochner {
 namespace {

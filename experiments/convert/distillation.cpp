@@ -9,6 +9,7 @@
 #include "autograd/tape.h"
 #include "engine/error.h"
 #include "engine/ops/reduce.h"
+#include "experiments/learners/pretrained.h"
 #include "layers/mixed_precision.h"
 #include "layers/models/hugging_face.h"
 
@@ -53,10 +54,7 @@ double squares(const Tensor& a) { return sum(square(Variable(a))).value().item()
 Distillation::Distillation(const std::filesystem::path& folder, const MechanismOptions& mechanism,
                            const std::string& blocks, Device device, uint64_t seed, Match match)
     : folder_(folder), match_(match), device_(device), noise_(Generator(seed).fork(2)) {
-  if (const std::string type = pretrained_type(folder); type != "bert") {
-    fail("{}: the model is of the type '{}', not 'bert'", folder.string(), type);
-  }
-  BertOptions options = read_bert_options(folder);
+  BertOptions options = pretrained_bert(folder);
   if (const std::string& own = options.attention.mechanism.name(); own != "softmax") {
     fail("{}: the model has the attention {} already; only softmax is converted", folder.string(), own);
   }

@@ -14,6 +14,7 @@
 #include "experiments/convert/distillation.h"
 #include "experiments/convert/texts.h"
 #include "experiments/learners/mechanism_config.h"
+#include "experiments/learners/pretrained.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner {
@@ -134,7 +135,7 @@ void write_record(const Config& config, Session& session, const convert::Distill
 }
 
 void run(Config& config, Session& session) {
-  if (config.pretrained.empty()) fail("--pretrained: name the folder of a BERT, with its tokenizer");
+  require_positions(pretrained_bert(config.pretrained), config.max_length);
   require_other_folder("to", config.to, config.pretrained);
   if (config.to.empty()) fail("--to: name the folder to write the converted model into");
   require_writable(config.to, "to");
@@ -145,14 +146,8 @@ void run(Config& config, Session& session) {
   convert::Distillation distillation(config.pretrained, config.mechanism.chosen(config.run.attention), config.blocks,
                                      Device::named(config.run.device), config.run.seed,
                                      config.match == "weights" ? convert::Match::weights : convert::Match::outputs);
-  if (config.max_length > distillation.options().length) {
-    fail("--max-length={}: the model has {} positions", config.max_length, distillation.options().length);
-  }
   const convert::Texts texts = texts_of(config, say);
-  if (texts.tokenizer->size() > distillation.options().vocabulary) {
-    fail("{}: the tokenizer has {} ids, the model {} tokens; they do not belong together", config.pretrained,
-         texts.tokenizer->size(), distillation.options().vocabulary);
-  }
+  require_tokens(distillation.options(), texts.tokenizer->size(), config.pretrained);
   std::vector<Bert::Input> held_out;
   while (std::ssize(held_out) < std::min(config.measured, texts.held_out->per_epoch())) {
     held_out.push_back(texts.held_out->next());

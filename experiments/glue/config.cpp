@@ -1,5 +1,7 @@
 #include "experiments/glue/config.h"
 
+#include "experiments/learners/pretrained.h"
+
 namespace bochner::glue {
 
 constexpr int64_t kLargeRows = 50000;  // SST-2, QNLI, QQP and MNLI have more, the others far less

@@ -3,6 +3,7 @@
 #include "engine/ops/sort.h"
 #include "experiments/learners/adaptation/adapted.h"
 #include "experiments/learners/adaptation/fitting.h"
+#include "experiments/learners/pretrained.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner::glue {
@@ -69,15 +70,7 @@ void TextFeed::go_to(int64_t step) { loader_.go_to(step); }
 
 BertOptions bert_options(const Config& config, int64_t outputs) {
   const std::string& folder = config.text->pretrained;
-  if (folder.empty()) {
-    fail(
-        "--pretrained: name the folder of a model, with config.json, model.safetensors and vocab.txt or "
-        "tokenizer.json");
-  }
-  if (const std::string type = pretrained_type(folder); type != "bert") {
-    fail("{}: the model is of the type '{}', not 'bert'", folder, type);
-  }
-  BertOptions options = read_bert_options(folder);
+  BertOptions options = pretrained_bert(folder);
   options.pooler = true;
   options.masked_tokens = false;
   options.next_sentence = false;
@@ -86,9 +79,7 @@ BertOptions bert_options(const Config& config, int64_t outputs) {
   set_attention(options, folder, config.model.mechanism.chosen(config.run.attention), config.model.attention_blocks);
   config.model.set_dropout(options);
   if (config.model.dropout >= 0) options.classifier_dropout = config.model.dropout;
-  if (config.text->max_length > options.length) {
-    fail("--max-length={}: the model has {} positions", config.text->max_length, options.length);
-  }
+  require_positions(options, config.text->max_length);
   return options;
 }
 
@@ -114,10 +105,7 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
   const RunOptions& run = config.run;
   Problem::Base base;
   const std::shared_ptr<Bert> bert = make_bert(config, texts->outputs(), say, base);
-  if (const int64_t ids = texts->tokenizer->size(); ids > bert->options().vocabulary) {
-    fail("{}: the tokenizer has {} ids, the model {} tokens; they do not belong together", config.text->pretrained, ids,
-         bert->options().vocabulary);
-  }
+  require_tokens(bert->options(), texts->tokenizer->size(), config.text->pretrained);
   const LoaderOptions in_order = order_of(run, *texts, false);
   const auto opens = [texts, run](const Encoded& encoded) -> OpenFeed {
     return [texts, run, &encoded](bool shuffle, bool inputs) {

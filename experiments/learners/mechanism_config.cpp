@@ -2,22 +2,12 @@
 
 #include <algorithm>
 
-#include "layers/models/hugging_face.h"
-
 namespace bochner {
 
 std::vector<std::string> attention_names() {
   std::vector<std::string> names;
   for (const MechanismInfo& info : mechanisms()) names.push_back(info.name);
   return names;
-}
-
-void take_attention_of(const std::filesystem::path& pretrained, const Fields& fields, std::string& attention) {
-  if (pretrained.empty() || fields.find("attention")->was_given()) return;
-  if (!std::filesystem::exists(pretrained / "config.json")) return;
-  if (pretrained_type(pretrained) != "bert") return;
-  const std::string own = read_bert_options(pretrained).attention.mechanism.name();
-  if (own != "softmax") attention = own;
 }
 
 MechanismConfig::MechanismConfig() {

@@ -1,7 +1,6 @@
 // The options of attention mechanisms (layers/attention/options.h) as fields of an experiment's config.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,10 +11,6 @@ namespace bochner {
 
 /// The names of the registry.
 std::vector<std::string> attention_names();
-
-/// Where nobody has chosen --attention, `attention` becomes that of the BERT in `pretrained`, if it has another than
-/// softmax, which belongs to its weights. A folder without a model is left to whoever reads it.
-void take_attention_of(const std::filesystem::path& pretrained, const Fields& fields, std::string& attention);
 
 /// The options of all mechanisms, each name once: its value is that of every mechanism that has such an option.
 class MechanismConfig {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/learners/pretrained.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner::pretrain {
@@ -70,17 +71,9 @@ void Config::settle(const Fields& fields, int64_t examples) {
 BertOptions Config::bert_options(int64_t vocabulary, int64_t padding) const {
   BertOptions options;
   if (!pretrained.empty()) {
-    if (const std::string type = pretrained_type(pretrained); type != "bert") {
-      fail("{}: the model is of the type '{}', not 'bert'", pretrained, type);
-    }
-    options = read_bert_options(pretrained);
-    if (vocabulary > options.vocabulary) {
-      fail("{}: the tokenizer has {} ids, the model {} tokens; they do not belong together", pretrained, vocabulary,
-           options.vocabulary);
-    }
-    if (max_length > options.length) {
-      fail("--max-length={}: the model has {} positions", max_length, options.length);
-    }
+    options = pretrained_bert(pretrained);
+    require_tokens(options, vocabulary, pretrained);
+    require_positions(options, max_length);
     options.classes = 0;
     set_attention(options, pretrained, model.mechanism.chosen(run.attention));
   } else {

@@ -4,6 +4,7 @@
 
 #include "datasets/images/cifar10.h"
 #include "experiments/learners/adaptation/methods.h"
+#include "experiments/learners/pretrained.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner::vit {
@@ -116,10 +117,7 @@ std::vector<std::string> Config::classes() const {
 VitOptions Config::vit_options() const {
   VitOptions options;
   if (!pretrained.empty()) {
-    if (const std::string type = pretrained_type(pretrained); type != "vit") {
-      fail("{}: the model is of the type '{}', not 'vit'", pretrained, type);
-    }
-    options = read_vit_options(pretrained);
+    options = pretrained_vit(pretrained);
   } else {
     options.image = model.image;
     options.patch = model.patch;

@@ -21,9 +21,9 @@ void run(vit::Config& config, Session& session) {
   const auto problem = [&](const std::shared_ptr<TrunkStates>& memory) {
     return vit::problem_of(config, task, sets, memory, say);
   };
-  fit_runs(session, plan_by(task, config.run, config.optim),
-           {config.model, config.run, config.optim, config.pretrained, vit::states_of, vit::random_images(config),
-            problem});
+  fit_runs(
+      session, plan_by(task, config.run, config.optim),
+      {config.model, config.run, config.optim, config.pretrained, vit::states_of, vit::random_images(config), problem});
 }
 
 }  // namespace

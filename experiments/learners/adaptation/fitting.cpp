@@ -68,7 +68,8 @@ void write_adapter(const Fitting& fitting, PretrainedModel& model, const std::se
                    const std::filesystem::path& folder) {
   const Method& method = method_of(fitting.config);
   // With another attention, or from scratch, other parts of the model may be new, too.
-  if (!method.adds || fitting.run.attention != "softmax" || fitting.config.from_scratch || fitting.pretrained.empty()) return;
+  if (!method.adds || fitting.run.attention != "softmax" || fitting.config.from_scratch || fitting.pretrained.empty())
+    return;
   Peft peft = method.adds(fitting.config);
   if (model.pooler() != nullptr && !frozen.contains("pooler.weight")) peft.modules_to_save.emplace_back("pooler");
   save_adapter(model, peft, folder / "adapter", fitting.pretrained.string());

@@ -1,7 +1,7 @@
 // A pretrained model fitted to a task: what of the Problem does not depend on the task, and what follows each run.
 //
-//   Problem problem = fitted_problem(model, states, base, config.model);   // the examples and the objective are missing
-//   fit_runs(session, plan, {config.model, config.run, config.optim, pretrained, states, few, make_problem});
+//   Problem problem = fitted_problem(model, states, base, config.model);   // the examples and the objective are
+//   missing fit_runs(session, plan, {config.model, config.run, config.optim, pretrained, states, few, make_problem});
 #pragma once
 
 #include <filesystem>
@@ -33,10 +33,10 @@ struct Fitting {
 };
 
 /// train_runs of such problems. With --model.ridge the bundled pooler and classifier begin with their closed form on
-/// the training set (SNNK J.3): least squares of the scores, or of 1 for the class and 0 for the others, on the features
-/// of the frozen model. A run's record gets what its model costs. Where the method adds something to a frozen model, the
-/// run's folder gets that in a folder `adapter` (layers/models/peft.h), with the classifier, and with the pooler if that
-/// is not the pretrained one.
+/// the training set (SNNK J.3): least squares of the scores, or of 1 for the class and 0 for the others, on the
+/// features of the frozen model. A run's record gets what its model costs. Where the method adds something to a frozen
+/// model, the run's folder gets that in a folder `adapter` (layers/models/peft.h), with the classifier, and with the
+/// pooler if that is not the pretrained one.
 void fit_runs(Session& session, const TrainPlan& plan, const Fitting& fitting);
 
 }  // namespace bochner

@@ -77,7 +77,8 @@ Tensor TrunkStates::of(const std::string& set, PretrainedModel& model, const Sta
       throw Interrupted("interrupted while the frozen trunk ran; nothing was trained meanwhile");
     }
     const Examples batch = feed->next();
-    const Tensor first = states(model, batch.to(device), context).value().slice(1, 0, 1).cast(DType::f32).to(Device::cpu());
+    const Tensor first =
+        states(model, batch.to(device), context).value().slice(1, 0, 1).cast(DType::f32).to(Device::cpu());
     for (int64_t k = 0; k < batch.size(); ++k) {
       const int64_t number = batch.numbers[static_cast<size_t>(k)];
       all.slice(0, number, number + 1).copy_(first.slice(0, k, k + 1));

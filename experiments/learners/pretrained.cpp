@@ -1,0 +1,50 @@
+#include "experiments/learners/pretrained.h"
+
+#include "engine/error.h"
+
+namespace bochner {
+namespace {
+
+void require_type(const std::filesystem::path& folder, const std::string& wanted) {
+  if (const std::string type = pretrained_type(folder); type != wanted) {
+    fail("{}: the model is of the type '{}', not '{}'", folder.string(), type, wanted);
+  }
+}
+
+}  // namespace
+
+BertOptions pretrained_bert(const std::filesystem::path& folder) {
+  if (folder.empty()) {
+    fail(
+        "--pretrained: name the folder of a model, with config.json, model.safetensors and vocab.txt or "
+        "tokenizer.json");
+  }
+  require_type(folder, "bert");
+  return read_bert_options(folder);
+}
+
+VitOptions pretrained_vit(const std::filesystem::path& folder) {
+  if (folder.empty()) fail("--pretrained: name the folder of a model, with config.json and model.safetensors");
+  require_type(folder, "vit");
+  return read_vit_options(folder);
+}
+
+void require_positions(const BertOptions& options, int64_t max_length) {
+  if (max_length > options.length) fail("--max-length={}: the model has {} positions", max_length, options.length);
+}
+
+void require_tokens(const BertOptions& options, int64_t ids, const std::filesystem::path& folder) {
+  if (ids <= options.vocabulary) return;
+  fail("{}: the tokenizer has {} ids, the model {} tokens; they do not belong together", folder.string(), ids,
+       options.vocabulary);
+}
+
+void take_attention_of(const std::filesystem::path& folder, const Fields& fields, std::string& attention) {
+  if (folder.empty() || fields.find("attention")->was_given()) return;
+  if (!std::filesystem::exists(folder / "config.json")) return;
+  if (pretrained_type(folder) != "bert") return;
+  const std::string own = read_bert_options(folder).attention.mechanism.name();
+  if (own != "softmax") attention = own;
+}
+
+}  // namespace bochner

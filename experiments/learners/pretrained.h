@@ -1,0 +1,26 @@
+// The folder of a pretrained model, as --pretrained of every program names it: what it must be, and what must fit it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "experiments/common/config/fields.h"
+#include "layers/models/hugging_face.h"
+
+namespace bochner {
+
+/// The model in a folder. An Error where no folder is named, and of a model of another type.
+BertOptions pretrained_bert(const std::filesystem::path& folder);
+VitOptions pretrained_vit(const std::filesystem::path& folder);
+
+/// An Error where the model has fewer positions than texts may have tokens, by --max-length.
+void require_positions(const BertOptions& options, int64_t max_length);
+/// An Error where the tokenizer in the folder has more ids than the model there has tokens.
+void require_tokens(const BertOptions& options, int64_t ids, const std::filesystem::path& folder);
+
+/// Where nobody has chosen --attention, `attention` becomes that of the BERT in the folder, if it has another than
+/// softmax, which belongs to its weights. A folder without a model is left to whoever reads it.
+void take_attention_of(const std::filesystem::path& folder, const Fields& fields, std::string& attention);
+
+}  // namespace bochner
