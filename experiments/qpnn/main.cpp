@@ -41,7 +41,10 @@ struct Config {
     run.attention = "snnk-cos";
     run.steps = 5000;
     run.batch = 512;
-    model = {.width = 128, .hidden = 1, .omega = 1, .features = 32};
+    model.width = 128;
+    model.hidden = 1;
+    model.omega = 1;
+    model.features = 32;
     optim.optimizer = "adam";
     optim.weight_decay = 0;
   }

@@ -18,11 +18,7 @@ void AdaptationConfig::fields(Fields& f) {
   f("train-pooler", train_pooler, "train the pooler, too, where the method leaves it as it is");
   f("dropout", dropout, "everywhere in the model; -1: as config.json says").at_least(-1).below(1);
   f("activation", activation, "what SNNK layers stand for").one_of(snnk_activations());
-  f("features", features, "random features of SNNK layers").at_least(1);
-  f("orthogonal", orthogonal, "orthogonal projections in SNNK layers");
-  f("scale-inputs", scale_inputs,
-    "divide inputs and initial weights of SNNK layers by dim^(1/4), as SNNK H.2; its pooler always does");
-  f("damped", damped, "leave out the factor of universal features that grows with |x|");
+  SnnkConfig::fields(f);
   f("ridge", ridge,
     "of bundle: its matrix first gets its closed form on the training set, with this ridge; classes count as 0 and 1; "
     "-1: it does not")

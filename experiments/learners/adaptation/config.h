@@ -6,21 +6,17 @@
 #include "experiments/common/config/options.h"
 #include "experiments/learners/mechanism_config.h"
 #include "experiments/learners/optim_config.h"
+#include "experiments/learners/snnk_config.h"
 
 namespace bochner {
 
-struct AdaptationConfig {
+struct AdaptationConfig : SnnkConfig {
   std::string method = "full";
   bool from_scratch = false;
   std::string attention_blocks{};
   bool train_pooler = false;
   double dropout = -1;
-  // Of the SNNK layers.
-  std::string activation = "relu";
-  int64_t features = 16;
-  bool orthogonal = false;
-  bool scale_inputs = false;
-  bool damped = false;
+  std::string activation = "relu";  ///< of the SNNK layers
   double ridge = -1;
   int64_t top = 6;
   // Of the other adapters.
@@ -31,6 +27,10 @@ struct AdaptationConfig {
   double alpha = 8;
   MechanismConfig mechanism{};
 
+  AdaptationConfig() {
+    features = 16;
+    damped = false;
+  }
   void fields(Fields& f);
   /// The method and its options from the folder of an adapter; empty: none. An Error where others were given.
   void take(const std::string& adapter, const Fields& fields);

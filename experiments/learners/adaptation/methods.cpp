@@ -6,14 +6,6 @@
 namespace bochner {
 namespace {
 
-SnnkOptions snnk_options(const AdaptationConfig& config) {
-  return {.activation = config.activation,
-          .features = config.features,
-          .orthogonal = config.orthogonal,
-          .scale_inputs = config.scale_inputs,
-          .damped = config.damped};
-}
-
 Peft lora(const AdaptationConfig& config) {
   Peft peft{.type = Peft::Type::lora, .low_rank = {config.rank, config.alpha}, .targets = {}};
   std::stringstream names(config.targets);
@@ -29,7 +21,7 @@ Peft bottleneck(const AdaptationConfig& config, bool both_halves) {
 }
 
 Peft snnk(const AdaptationConfig& config, Peft::Type type) {
-  Peft peft{.type = type, .snnk = snnk_options(config)};
+  Peft peft{.type = type, .snnk = config.snnk(config.activation)};
   if (type != Peft::Type::snnk_adapter) peft.modules_to_save = {};  // they have the classifier
   return peft;
 }
@@ -38,7 +30,7 @@ void uptrain(PretrainedModel& model, const AdaptationConfig& config, Generator& 
   const auto count = static_cast<int64_t>(model.blocks().size());
   if (config.top > count) fail("--model.top={}: the model has {} blocks", config.top, count);
   for (int64_t i = count - config.top; i < count; ++i) {
-    model.blocks()[static_cast<size_t>(i)].replace_feed_forward(snnk_options(config), init);
+    model.blocks()[static_cast<size_t>(i)].replace_feed_forward(config.snnk(config.activation), init);
   }
 }
 

@@ -2,22 +2,22 @@
 #pragma once
 
 #include "experiments/learners/optim_config.h"
+#include "experiments/learners/snnk_config.h"
 #include "layers/models/siren.h"
 
 namespace bochner::coordinates {
 
-struct ModelConfig {
+struct ModelConfig : SnnkInPlaceConfig {
   int64_t width = 256;
   int64_t hidden = 3;  ///< (width, width) layers
   double omega = 30;
-  int64_t features = 64;  ///< m of each SNNK layer: entries of Phi
-  bool orthogonal = false;
-  bool scale_inputs = true;
-  double eta = 3;
   std::vector<int64_t> replace = {};
-  std::string start = "psi";
-  bool damped = true;
 
+  ModelConfig() {
+    features = 64;
+    scale_inputs = true;
+    eta = 3;
+  }
   void fields(Fields& f);
 };
 

@@ -5,18 +5,9 @@ namespace bochner::rows {
 void ModelConfig::fields(Fields& f) {
   f("first", first, "hidden units of the first layer, or of several layers one after the other").at_least(1);
   f("hidden", hidden, "hidden units of the last hidden layer, which SNNK replaces").at_least(1);
-  f("features", features, "m of the SNNK layer, the size of Phi; even for universal features, two for each projection")
-      .at_least(1);
   f("dropout", dropout, "dropout after each hidden layer").at_least(0).below(1);
-  f("orthogonal", orthogonal, "use orthogonal projections in the SNNK layer");
-  f("scale-inputs", scale_inputs, "divide inputs and initial weights of the SNNK layer by inputs^(1/4)");
-  f("eta", eta, "factor by which universal features multiply weights and divide inputs").above(0);
+  SnnkInPlaceConfig::fields(f);
   f("bias", bias, "take ReLU features of (x, 1) and (w, b) instead of x and w");
-  f("start", start,
-    "initial SNNK weights: Psi of a plain layer's weights, or spread as those of a plain layer with as many inputs")
-      .one_of({"psi", "spread"});
-  f("damped", damped,
-    "universal features without exp(t^2 |x|^2 / 2), which overflows for wide inputs; this is not SNNK Eq. 8");
 }
 
 std::vector<std::string> layer_names() {
@@ -32,12 +23,8 @@ MlpOptions mlp_options(const ModelConfig& model, const std::string& layer, int64
   options.snnk_layer = static_cast<int>(model.first.size());
   options.dropout = model.dropout;
   if (layer == "linear") return options;
-  options.snnk = SnnkOptions{.activation = layer.substr(5), .features = model.features};
-  options.snnk->orthogonal = model.orthogonal;
-  options.snnk->scale_inputs = model.scale_inputs;
-  options.snnk->eta = model.eta;
+  options.snnk = model.snnk(layer.substr(5));
   options.snnk->bias_coordinate = model.bias;
-  options.snnk->damped = model.damped;
   options.snnk_start = model.start;
   return options;
 }

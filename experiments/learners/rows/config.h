@@ -8,21 +8,16 @@
 #include "datasets/tables/tabular.h"
 #include "experiments/common/config/options.h"
 #include "experiments/learners/optim_config.h"
+#include "experiments/learners/snnk_config.h"
 #include "layers/models/mlp.h"
 
 namespace bochner::rows {
 
-struct ModelConfig {
+struct ModelConfig : SnnkInPlaceConfig {
   std::vector<int64_t> first = {512};  ///< hidden units of the plain layers, one or more
   int64_t hidden = 512;  ///< units of the last hidden layer, which an SNNK layer may replace: d_param of SNNK H.5
-  int64_t features = 32;
   double dropout = 0.1;
-  bool orthogonal = false;
-  bool scale_inputs = false;
-  double eta = 1;
   bool bias = false;
-  std::string start = "psi";
-  bool damped = true;
 
   void fields(Fields& f);
 };

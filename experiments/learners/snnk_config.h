@@ -1,0 +1,32 @@
+// The options of SNNK layers (layers/snnk/snnk.h) as fields of an experiment's config.
+#pragma once
+
+#include <string>
+
+#include "experiments/common/config/fields.h"
+#include "layers/snnk/snnk.h"
+
+namespace bochner {
+
+/// Of every program with such layers. Defaults are each program's own.
+struct SnnkConfig {
+  int64_t features = 32;
+  bool orthogonal = false;
+  bool scale_inputs = false;
+  bool damped = true;
+
+  void fields(Fields& f);
+  /// A layer that stands for this activation.
+  SnnkOptions snnk(const std::string& activation) const;
+};
+
+/// Of networks that are made with such layers in the place of plain ones.
+struct SnnkInPlaceConfig : SnnkConfig {
+  double eta = 1;
+  std::string start = "psi";
+
+  void fields(Fields& f);
+  SnnkOptions snnk(const std::string& activation) const;
+};
+
+}  // namespace bochner
