@@ -5,6 +5,7 @@
 
 #include "engine/cuda/attention/softmax_attention_bf16.h"
 #include "engine/cuda/attention/softmax_attention_problem.h"
+#include "engine/cuda/attention/softmax_attention_products.h"
 #include "engine/math.h"
 
 namespace bochner::cuda {
@@ -316,6 +317,9 @@ void softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const 
     softmax_attention(to_f32(Q), to_f32(K), to_f32(V), key_mask, options, in_f32, logsumexp);
     return O.copy_(in_f32);
   }
+  if (attends_by_products(Q, K, options)) {
+    return softmax_attention_by_products(Q, K, V, key_mask, options, O, logsumexp);
+  }
   visit_floating(Q.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {
     AttentionProblem<T> p(Q, K, V, key_mask, options);
     const size_t bytes = choose_tiles(p, [&](int64_t q, int64_t k) { return Forward<T>::elements(p, q, k); });
@@ -338,6 +342,9 @@ void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor&
     grads.dQ.copy_(found.dQ);
     grads.dK.copy_(found.dK);
     return grads.dV.copy_(found.dV);
+  }
+  if (attends_by_products(Q, K, options)) {
+    return softmax_attention_backward_by_products(dO, Q, K, V, key_mask, attended, options, grads);
   }
   visit_floating(Q.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {
     AttentionProblem<T> p(Q, K, V, key_mask, options);

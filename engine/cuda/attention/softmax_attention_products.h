@@ -1,0 +1,19 @@
+// Softmax attention whose weights are written, where one side is short: landmarks, or keys that were projected to a
+// few. The streaming kernels would have few blocks there, or blocks with little to walk over; products of whole
+// matrices fill the card, and a pass over the weights costs little.
+#pragma once
+
+#include "engine/ops/attention/softmax_attention.h"
+
+namespace bochner::cuda {
+
+/// Whether that pays.
+bool attends_by_products(const Tensor& Q, const Tensor& K, const SoftmaxAttentionOptions& options);
+
+void softmax_attention_by_products(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
+                                   const SoftmaxAttentionOptions& options, const Tensor& O, const Tensor& logsumexp);
+void softmax_attention_backward_by_products(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
+                                            const Tensor& key_mask, const SoftmaxAttended& attended,
+                                            const SoftmaxAttentionOptions& options, const AttentionGradients& grads);
+
+}  // namespace bochner::cuda
