@@ -61,16 +61,19 @@ Variable gaussian_attention(const Variable& far_Q, const Variable& far_K, const 
   return slice(O, 3, 0, E) / maximum(slice(O, 3, E, E + 1), least);
 }
 
+// With Y = -c A V and 4 c^3 = 1, the step is V <- V (13 c^3 I + Y (15 c^2 I + Y (7 c I + Y))): products, and sums whose
+// gradients need no copy.
 Variable iterative_inverse(const Variable& A, const Variable& s, int64_t iterations) {
+  const double c = std::cbrt(0.25);
   const Tensor I = identity(A.size(-1), A.dtype(), A.device());
-  const Variable I7 = I * 7;
-  const Variable I13 = I * 13;
-  const Variable I15 = I * 15;
-  const Variable minus_A = -A;
+  const Variable first = I * (7 * c);
+  const Variable second = I * (15 * c * c);
+  const Variable third = I * (13 * c * c * c);
+  const Variable minus_cA = A * -c;
   Variable V = transpose(A, -2, -1) / s;
   for (int64_t t = 0; t < iterations; ++t) {
-    const Variable X = matmul(minus_A, V);  // so that only sums, whose gradients are copied nowhere, follow
-    V = matmul(V, I13 + matmul(X, I15 + matmul(X, I7 + X))) * 0.25;
+    const Variable Y = matmul(minus_cA, V);
+    V = matmul(V, third + matmul(Y, second + matmul(Y, first + Y)));
   }
   return V;
 }
