@@ -28,10 +28,19 @@ std::unique_ptr<Bert> loaded(const std::filesystem::path& folder, const BertOpti
 /// Beside weights in their logarithms, so that one that is rounded to 0 has a gradient.
 constexpr double kSmallest = 1e-8;
 
-Bert::Input there(const Bert::Input& batch, Device device) {
-  const auto moved = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(device) : tensor; };
-  return {moved(batch.ids), moved(batch.mask), moved(batch.types)};
+Bert::Input input_of(const Examples& batch) {
+  const auto given = [&](const char* name) { return batch.has(name) ? batch.at(name) : Tensor(); };
+  return {batch.at("ids"), given("mask"), given("types")};
 }
+
+/// Of a model whose output is its loss.
+class GivenLoss final : public Objective {
+ public:
+  Variable loss(const Outputs& outputs, const Examples&) const override { return outputs.front(); }
+  Tensor terms(const Examples&) const override { return {}; }
+  void collect(const Outputs&, const Examples&, Answers&) const override {}
+  std::vector<Prediction> predictions(const Outputs&) const override { return {}; }
+};
 
 /// a with 0 where the query is padding: a (batch, length, dim), or weights (batch, heads, length, length).
 Variable at_real_tokens(const Variable& a, const Tensor& mask) {
@@ -53,13 +62,13 @@ double squares(const Tensor& a) { return sum(square(Variable(a))).value().item()
 
 Distillation::Distillation(const std::filesystem::path& folder, const MechanismOptions& mechanism,
                            const std::string& blocks, Device device, uint64_t seed, Match match)
-    : folder_(folder), match_(match), device_(device), noise_(Generator(seed).fork(2)) {
+    : folder_(folder), match_(match), device_(device) {
   BertOptions options = pretrained_bert(folder);
   if (const std::string& own = options.attention.mechanism.name(); own != "softmax") {
     fail("{}: the model has the attention {} already; only softmax is converted", folder.string(), own);
   }
   if (mechanism.name() == "softmax") fail("--attention: name the mechanism that is to take the place of softmax");
-  Generator init = Generator(seed).fork(1);
+  Generator init = stream_of(seed, Stream::init);
   teacher_ = loaded(folder, options, device, init);
   set_attention(options, folder, mechanism, blocks);
   converted_ = options;
@@ -78,7 +87,6 @@ Distillation::Distillation(const std::filesystem::path& folder, const MechanismO
       trained_.push_back(parameter);
     }
   }
-  optimizer_ = std::make_unique<AdamW>(trained_);
 }
 
 int64_t Distillation::learnt() const {
@@ -95,7 +103,8 @@ std::unique_ptr<Bert> Distillation::converted() const {
 
 Tensor Distillation::pass(const Bert::Input& batch, std::vector<Variable>& x) {
   const NoTape constant;
-  Context plain{noise_, false};  // the teacher draws nothing
+  Generator unused(0);  // the teacher draws nothing
+  Context plain{unused, false};
   return at_real_tokens(as_computed(teacher_->forward(batch, plain, &x)), batch.mask).value();
 }
 
@@ -110,7 +119,8 @@ Distillation::Outputs Distillation::outputs(const Bert::Input& batch, Context& c
   };
   {
     const NoTape constant;
-    Context plain{noise_, false};
+    Generator unused(0);
+    Context plain{unused, false};
     for (const int64_t b : blocks_) outputs.teacher.push_back(attention(*teacher_, b, plain).value());
   }
   for (const int64_t b : blocks_) outputs.student.push_back(attention(*student_, b, context));
@@ -153,7 +163,8 @@ Variable Distillation::loss_of_weights(const Bert::Input& batch, Context& contex
     Variable t;
     {
       const NoTape constant;
-      Context plain{noise_, false};
+      Generator unused(0);
+      Context plain{unused, false};
       t = at_real_tokens(teacher_->blocks()[i].attention().weights(x[i], {batch.mask}, plain), batch.mask);
     }
     const Variable s = student_->blocks()[i].attention().weights(x[i], {batch.mask}, context);
@@ -168,26 +179,29 @@ Variable Distillation::loss_of_weights(const Bert::Input& batch, Context& contex
   return loss * (1 / static_cast<double>(blocks_.size()));
 }
 
-double Distillation::step(const Bert::Input& batch, double rate) {
-  Tape tape;
-  Context context{noise_, true, steps_++};
-  const Bert::Input input = there(batch, device_);
-  const Variable loss = match_ == Match::weights   ? loss_of_weights(input, context)
-                        : match_ == Match::outputs ? loss_of_outputs(input, context)
-                                                   : loss_of_states(input, context);
-  tape.backward(loss);
-  optimizer_->step(rate);
-  optimizer_->clear_gradients();
-  return loss.item();
+Problem Distillation::problem(std::unique_ptr<Feed> train) {
+  Problem problem;
+  problem.model = student_;
+  problem.forward = [this](const Examples& batch, Context& context) -> bochner::Outputs {
+    const Bert::Input input = input_of(batch);
+    if (match_ == Match::weights) return {loss_of_weights(input, context)};
+    return {match_ == Match::outputs ? loss_of_outputs(input, context) : loss_of_states(input, context)};
+  };
+  problem.objective = std::make_shared<GivenLoss>();
+  problem.train = std::move(train);
+  problem.split = [](Split) { return nullptr; };  // apart() measures
+  for (const Parameter* parameter : trained_) problem.groups.push_back({.pattern = parameter->name});
+  problem.groups.push_back({.pattern = "*", .frozen = true});
+  return problem;
 }
 
-std::vector<double> Distillation::apart(const std::vector<Bert::Input>& batches) {
+std::vector<double> Distillation::apart(const std::vector<Examples>& batches) {
   std::vector<double> errors(blocks_.size() + 1), norms(blocks_.size() + 1);
   Generator same(0);  // features that are drawn in evaluation, too, are the same each time
   Context context{same, false};
   const NoTape constant;
-  for (const Bert::Input& held_out : batches) {
-    const Bert::Input batch = there(held_out, device_);
+  for (const Examples& held_out : batches) {
+    const Bert::Input batch = input_of(held_out.to(device_));
     Outputs outputs = this->outputs(batch, context);
     outputs.teacher.push_back(outputs.last);
     outputs.student.push_back(at_real_tokens(as_computed(student_->forward(batch, context)), batch.mask));

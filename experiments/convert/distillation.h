@@ -4,7 +4,8 @@
 //
 //   Distillation distillation(folder, mechanism, "", device, seed);
 //   const std::vector<double> before = distillation.apart(batches);   // of each block
-//   for (const Bert::Input& batch : texts) distillation.step(batch, rate);
+//   Learner learner(run, optim, distillation.problem(std::move(texts)));
+//   for (int64_t step = 0; step < run.steps; ++step) learner.step(step);
 //   save_pretrained(*distillation.converted(), to, folder, Reader::own);
 #pragma once
 
@@ -13,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/optim/optimizer.h"
+#include "experiments/learners/learner.h"
 #include "layers/models/bert.h"
 
 namespace bochner::convert {
@@ -32,21 +33,22 @@ class Distillation {
   Distillation(const std::filesystem::path& folder, const MechanismOptions& mechanism, const std::string& blocks,
                Device device, uint64_t seed, Match match = Match::outputs);
 
-  /// One update of AdamW on a batch. Returns the loss, a mean over the blocks b, of e_b, k_b or d_b:
+  /// What is learnt from batches with `ids` and, where they have them, `mask` and `types`, by a Learner that must not
+  /// outlive this object. The loss is a mean over the blocks b, of e_b, k_b or d_b:
   ///   e_b = |S_b(x_b) - T_b(x_b)|^2 / |T_b(x_b)|^2    outputs
   ///   k_b = mean_i sum_j t_ij log(t_ij / s_ij)        weights, over examples, heads and queries i
   /// over the real tokens of the batch, where x_b (batch, length, dim) is what block b gets in the softmax model, T_b
   /// is its attention with projections, t its weights, and S_b and s are the same with the mechanism; y_b is what block
   /// b of the converted model, which has no dropout here, makes of the same text. One pass through the softmax model
   /// serves all blocks; of outputs and weights, no block sees what another has learnt. An Error if a weight s is
-  /// negative.
-  double step(const Bert::Input& batch, double rate);
+  /// negative. It reads numbers on the host, so steps cannot be recorded (--graphs).
+  Problem problem(std::unique_ptr<Feed> train);
   /// What later steps fit.
   void fit(Match match) { match_ = match; }
 
   /// sqrt(e_b) over all batches together, for each block of blocks(); last, in the same measure, how far the two
   /// models' last states are from each other.
-  std::vector<double> apart(const std::vector<Bert::Input>& batches);
+  std::vector<double> apart(const std::vector<Examples>& batches);
 
   const std::vector<int64_t>& blocks() const { return blocks_; }
   /// Values that are trained; 0 for a mechanism that learns nothing.
@@ -74,12 +76,10 @@ class Distillation {
   Match match_;
   Device device_;
   BertOptions converted_;  ///< options of the converted model
-  std::unique_ptr<Bert> teacher_, student_;
+  std::unique_ptr<Bert> teacher_;
+  std::shared_ptr<Bert> student_;
   std::vector<int64_t> blocks_;
   std::vector<Parameter*> trained_;
-  std::unique_ptr<AdamW> optimizer_;
-  Generator noise_;
-  int64_t steps_ = 0;
 };
 
 }  // namespace bochner::convert

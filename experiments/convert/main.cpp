@@ -1,8 +1,8 @@
 // Conversion of a pretrained BERT from softmax to another attention.
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "autograd/optim/schedule.h"
 #include "datasets/glue/tables.h"
 #include "engine/io/file.h"
 #include "experiments/common/process/build_info.h"
@@ -81,18 +81,21 @@ convert::Texts texts_of(const Config& config, const Say& say) {
                             options, say);
 }
 
-void train(convert::Distillation& distillation, convert::Batches& texts, const Config& config, Log& log) {
+void train(convert::Distillation& distillation, std::unique_ptr<Feed> texts, const Config& config, Log& log) {
   if (distillation.learnt() == 0) {
     log.info("{} learns nothing, so it is taken as it is", config.run.attention);
     return;
   }
-  const Schedule schedule{Schedule::Kind::linear, config.rate, 0, config.run.steps};
+  RunOptions run = config.run;
+  run.graphs = false;  // Distillation::problem
+  const OptimConfig optim{.schedule = "linear", .rate = config.rate, .weight_decay = 0.01};
+  Learner learner(run, optim, distillation.problem(std::move(texts)));
   double sum = 0;
   int64_t count = 0;
   const bool two_parts = config.match == "states";
   for (int64_t step = 0; step < config.run.steps; ++step) {
     if (two_parts && step == config.run.steps / 2) distillation.fit(convert::Match::states);
-    const double loss = distillation.step(texts.next(), schedule.rate(step));
+    const double loss = learner.step(step).loss.item();
     if (!std::isfinite(loss)) {
       throw RunFailure(fmt::format("the loss of step {} is {}; try a smaller --rate", step + 1, loss));
     }
@@ -146,16 +149,16 @@ void run(Config& config, Session& session) {
   convert::Distillation distillation(config.pretrained, config.mechanism.chosen(config.run.attention), config.blocks,
                                      Device::named(config.run.device), config.run.seed,
                                      config.match == "weights" ? convert::Match::weights : convert::Match::outputs);
-  const convert::Texts texts = texts_of(config, say);
+  convert::Texts texts = texts_of(config, say);
   require_tokens(distillation.options(), texts.tokenizer->size(), config.pretrained);
-  std::vector<Bert::Input> held_out;
-  while (std::ssize(held_out) < std::min(config.measured, texts.held_out->per_epoch())) {
+  std::vector<Examples> held_out;
+  while (std::ssize(held_out) < std::min(config.measured, texts.held_out->steps_per_epoch())) {
     held_out.push_back(texts.held_out->next());
   }
 
   const auto start = std::chrono::steady_clock::now();
   const std::vector<double> before = distillation.apart(held_out);
-  train(distillation, *texts.train, config, session.log);
+  train(distillation, std::move(texts.train), config, session.log);
   const std::vector<double> after = distillation.apart(held_out);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 

@@ -18,21 +18,24 @@ LoaderOptions order(const TextOptions& options, bool shuffle) {
   return order;
 }
 
-class Pieces final : public Batches {
+class Pieces final : public Feed {
  public:
   Pieces(const text::TokenCache& cache, const text::TokenCache::Part& part, const TextOptions& options, bool shuffle)
       : tokenizer_(cache.tokenizer),
         loader_(std::make_shared<const text::TokenStream>(cache, part, options.longest - 2), order(options, shuffle)) {}
 
-  int64_t per_epoch() const override { return loader_.steps_per_epoch(); }
-  Bert::Input next() override {
-    const Tensor piece = loader_.next().ids;
+  void go_to(int64_t step) override { loader_.go_to(step); }
+  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+  int64_t examples() const override { return loader_.dataset().size(); }
+  Examples next() override {
+    Batch batch = loader_.next();
+    const Tensor piece = batch.ids;
     const int64_t length = piece.size(1);
     Tensor ids = Tensor::empty({piece.size(0), length + 2}, DType::i64);
     ids.slice(1, 0, 1).fill_(static_cast<double>(tokenizer_->vocabulary().begin));
     ids.slice(1, 1, length + 1).copy_(piece);
     ids.slice(1, length + 1, length + 2).fill_(static_cast<double>(tokenizer_->vocabulary().end));
-    return {ids};
+    return {.tensors = {{"ids", ids}}, .numbers = std::move(batch.examples)};
   }
 
  private:
@@ -40,15 +43,18 @@ class Pieces final : public Batches {
   Loader loader_;
 };
 
-class Sentences final : public Batches {
+class Sentences final : public Feed {
  public:
   Sentences(glue::Encoded texts, const LoaderOptions& order)
       : texts_(std::move(texts)), loader_(texts_.tokens, order) {}
 
-  int64_t per_epoch() const override { return loader_.steps_per_epoch(); }
-  Bert::Input next() override {
-    const Batch batch = loader_.next();
-    return {batch.ids, batch.mask, glue::types_of(texts_, batch)};
+  void go_to(int64_t step) override { loader_.go_to(step); }
+  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+  int64_t examples() const override { return loader_.dataset().size(); }
+  Examples next() override {
+    Batch batch = loader_.next();
+    return {.tensors = {{"ids", batch.ids}, {"mask", batch.mask}, {"types", glue::types_of(texts_, batch)}},
+            .numbers = std::move(batch.examples)};
   }
 
  private:

@@ -8,22 +8,15 @@
 
 #include "datasets/making.h"
 #include "datasets/tokenizers/wordpiece.h"
-#include "layers/models/bert.h"
+#include "experiments/learners/examples.h"
 
 namespace bochner::convert {
 
-/// Batches without end, in an order of the seed's, or in that of the text.
-class Batches {
- public:
-  virtual ~Batches() = default;
-  virtual int64_t per_epoch() const = 0;
-  virtual Bert::Input next() = 0;
-};
-
-/// Text to learn from, and text that is held out to measure on.
+/// Text to learn from, in an order of the seed's, and text that is held out to measure on. Batches have `ids`
+/// (n, length) and, where their texts differ in length, `mask` and `types`.
 struct Texts {
   std::shared_ptr<const Wordpiece> tokenizer;
-  std::unique_ptr<Batches> train, held_out;
+  std::unique_ptr<Feed> train, held_out;
 };
 
 struct TextOptions {

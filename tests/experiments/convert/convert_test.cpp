@@ -20,6 +20,41 @@ using test::Process;
 using test::put;
 using test::TemporaryFolder;
 
+Examples one_batch(const Tensor& ids, const Tensor& mask = {}) {
+  Examples batch{.tensors = {{"ids", ids}}, .numbers = std::vector<int64_t>(static_cast<size_t>(ids.size(0)))};
+  if (mask.defined()) batch.tensors.emplace_back("mask", mask);
+  return batch;
+}
+
+/// Steps on one batch, at a constant rate.
+class Steps {
+ public:
+  Steps(Distillation& distillation, const Examples& batch, double rate)
+      : learner_(one_by_one(), {.rate = rate}, distillation.problem(std::make_unique<Same>(batch))) {}
+  double next() { return learner_.step(step_++).loss.item(); }
+
+ private:
+  class Same final : public Feed {
+   public:
+    explicit Same(Examples batch) : batch_(std::move(batch)) {}
+    Examples next() override { return batch_; }
+    void go_to(int64_t) override {}
+    int64_t steps_per_epoch() const override { return 1; }
+    int64_t examples() const override { return batch_.size(); }
+
+   private:
+    Examples batch_;
+  };
+  static RunOptions one_by_one() {
+    RunOptions run;
+    run.graphs = false;
+    return run;
+  }
+
+  Learner learner_;
+  int64_t step_ = 0;
+};
+
 /// A folder `model`, with the tokenizer of tests/golden/wordpiece, which has 234 ids, and one of texts.
 class Convert : public ::testing::Test {
  protected:
@@ -114,15 +149,15 @@ TEST_F(Convert, InBf16WhatIsLearntIsAsClose) {
 
 TEST_F(Convert, TheLossIsTheMeanOverBlocksOfTheirRelativeSquares) {
   Generator draw(3);
-  const Bert::Input batch = {integers({4, 12}, 5, 234, draw)};
+  const Examples batch = one_batch(integers({4, 12}, 5, 234, draw));
   Distillation one(folder_ / "model", "hedgehog", "0", Device::cpu(), 1);
   Distillation other(folder_ / "model", "hedgehog", "1", Device::cpu(), 1);
   Distillation both(folder_ / "model", "hedgehog", "", Device::cpu(), 1);
   const std::vector<double> apart = both.apart({batch});
   ASSERT_EQ(apart.size(), 3U);
-  const double loss = both.step(batch, 1e-3);
+  const double loss = Steps(both, batch, 1e-3).next();
   EXPECT_NEAR(loss, (apart[0] * apart[0] + apart[1] * apart[1]) / 2, 1e-5);
-  EXPECT_NEAR(loss, (one.step(batch, 1e-3) + other.step(batch, 1e-3)) / 2, 1e-6);
+  EXPECT_NEAR(loss, (Steps(one, batch, 1e-3).next() + Steps(other, batch, 1e-3).next()) / 2, 1e-6);
   // A block learns the same whether or not others are converted.
   EXPECT_NEAR(both.apart({batch})[0], one.apart({batch})[0], 1e-5);
   EXPECT_NEAR(both.apart({batch})[1], other.apart({batch})[0], 1e-5);
@@ -130,7 +165,7 @@ TEST_F(Convert, TheLossIsTheMeanOverBlocksOfTheirRelativeSquares) {
 
 TEST_F(Convert, TheDivergenceOfWeightsIsThatOfTheirRows) {
   Generator draw(3);
-  const Bert::Input batch = {integers({4, 12}, 5, 234, draw)};
+  const Examples batch = one_batch(integers({4, 12}, 5, 234, draw));
   const auto weights_of = [&](Bert& model, const Tensor& x) {
     Context context{draw, false};
     return model.blocks()[0].attention().weights(Variable(x), {}, context).value();
@@ -140,7 +175,7 @@ TEST_F(Convert, TheDivergenceOfWeightsIsThatOfTheirRows) {
   load_pretrained(softmax, folder_ / "model");
   std::vector<Variable> states;
   Context context{draw, false};
-  softmax.forward(batch, context, &states);
+  softmax.forward({batch.at("ids")}, context, &states);
   Distillation distillation(folder_ / "model", "hedgehog", "0", Device::cpu(), 1, Match::weights);
   const std::vector<float> t = weights_of(softmax, states[0].value()).to_vector<float>();
   const std::vector<float> s = weights_of(distillation.student(), states[0].value()).to_vector<float>();
@@ -152,14 +187,15 @@ TEST_F(Convert, TheDivergenceOfWeightsIsThatOfTheirRows) {
     total += s[i];
   }
   EXPECT_NEAR(total, 4 * 2 * 12, 1e-3);  // rows of weights add to 1
-  const double loss = distillation.step(batch, 1e-2);
+  Steps steps(distillation, batch, 1e-2);
+  const double loss = steps.next();
   EXPECT_NEAR(loss, expected / (4 * 2 * 12), 1e-5);
-  EXPECT_LT(distillation.step(batch, 1e-2), loss);
+  EXPECT_LT(steps.next(), loss);
 }
 
 TEST_F(Convert, StatesAreThoseBehindTheBlocksOfTheConvertedModel) {
   Generator draw(3);
-  const Bert::Input batch = {integers({4, 12}, 5, 234, draw)};
+  const Examples batch = one_batch(integers({4, 12}, 5, 234, draw));
   for (const char* blocks : {"", "1"}) {
     Distillation distillation(folder_ / "model", "hedgehog", blocks, Device::cpu(), 1, Match::states);
     Generator init(2);
@@ -168,8 +204,8 @@ TEST_F(Convert, StatesAreThoseBehindTheBlocksOfTheConvertedModel) {
     Context context{draw, false};
     std::vector<Variable> t;
     std::vector<Variable> s;
-    softmax.forward(batch, context, &t);
-    distillation.student().forward(batch, context, &s);
+    softmax.forward({batch.at("ids")}, context, &t);
+    distillation.student().forward({batch.at("ids")}, context, &s);
     ASSERT_EQ(t.size(), 3U);
     double expected = 0;
     const size_t first = std::string(blocks).empty() ? 1 : 2;
@@ -185,10 +221,11 @@ TEST_F(Convert, StatesAreThoseBehindTheBlocksOfTheConvertedModel) {
       expected += apart / norm;
     }
     expected /= static_cast<double>(3 - first);
-    const double loss = distillation.step(batch, 1e-2);
+    Steps steps(distillation, batch, 1e-2);
+    const double loss = steps.next();
     EXPECT_NEAR(loss, expected, 1e-5 * expected);
-    for (int i = 0; i < 5; ++i) distillation.step(batch, 1e-2);
-    EXPECT_LT(distillation.step(batch, 1e-2), 0.9 * loss);
+    for (int i = 0; i < 5; ++i) steps.next();
+    EXPECT_LT(steps.next(), 0.9 * loss);
   }
 }
 
@@ -210,15 +247,21 @@ TEST_F(Convert, PaddingCountsForNothing) {
   other.slice(0, 1, 2).slice(1, 7, 12).fill_(9);
   for (const Match match : {Match::outputs, Match::weights}) {
     const auto model = [&] { return Distillation(folder_ / "model", "hedgehog", "", Device::cpu(), 1, match); };
-    EXPECT_EQ(model().step({ids, mask}, 1e-2), model().step({other, mask}, 1e-2));
-    EXPECT_NE(model().step({ids, mask}, 1e-2), model().step({ids}, 1e-2));
+    const auto first = [&](const Examples& batch) {
+      Distillation distillation = model();
+      return Steps(distillation, batch, 1e-2).next();
+    };
+    EXPECT_EQ(first(one_batch(ids, mask)), first(one_batch(other, mask)));
+    EXPECT_NE(first(one_batch(ids, mask)), first(one_batch(ids)));
     Distillation whole = model();
     Distillation padded = model();
-    const Bert::Input row = {ids.slice(0, 1, 2).slice(1, 0, 7)};
-    const Bert::Input longer = {ids.slice(0, 1, 2), mask.slice(0, 1, 2)};
+    const Examples row = one_batch(ids.slice(0, 1, 2).slice(1, 0, 7));
+    const Examples longer = one_batch(ids.slice(0, 1, 2), mask.slice(0, 1, 2));
     EXPECT_NEAR(whole.apart({row})[2], padded.apart({longer})[2], 1e-6);
-    EXPECT_NEAR(whole.step(row, 1e-2), padded.step(longer, 1e-2), 1e-6);
-    EXPECT_NEAR(whole.step(row, 1e-2), padded.step(longer, 1e-2), 1e-5);  // what was learnt is the same, too
+    Steps of_row(whole, row, 1e-2);
+    Steps of_longer(padded, longer, 1e-2);
+    EXPECT_NEAR(of_row.next(), of_longer.next(), 1e-6);
+    EXPECT_NEAR(of_row.next(), of_longer.next(), 1e-5);  // what was learnt is the same, too
   }
 }
 
