@@ -137,7 +137,7 @@ StepResult Learner::step(int64_t step) {
   const int64_t place = place_in_schedule(step);
   if (optim_.cycle_beta1) optimizer_->set_beta1(one_cycle_beta1(schedule_, place));
   optimizer_->prepare(schedule_.rate(place));
-  if (replays_ && !hook_ && !sharded_) {
+  if (replays_ && !sharded_) {
     graph_.run(batch.shapes(), [&] { update(batch, step); });
   } else {
     update(batch, step);
@@ -169,7 +169,6 @@ void Learner::update(const Examples& batch, int64_t step) {
     }
   }
   add_(loss_sum_, loss_);
-  if (hook_) hook_(parameters_);
   GradientClip clip = optim_.clip_norm > 0 ? clip_by_norm(parameters_, optim_.clip_norm) : GradientClip{};
   if (optim_.clip_value > 0) clip.limit = optim_.clip_value;
   clip.guard = loss_sum_;

@@ -85,7 +85,7 @@ class Learner final : public Trainable {
   /// do not divide it, or for parts of a loss that cannot be divided.
   Learner(const RunOptions& run, const OptimConfig& optim, Problem problem);
 
-  /// Forward and backward of each of --accumulate parts, then the hook, the clip, and the optimizer's step. Parts are
+  /// Forward and backward of each of --accumulate parts, then the clip and the optimizer's step. Parts are
   /// weighted by their number of terms, so the gradient is that of the whole batch up to rounding, except that noise is
   /// drawn for each part.
   ///
@@ -115,11 +115,6 @@ class Learner final : public Trainable {
   double waited() override { return waited_; }
   Blame blame(int64_t step) override;
   void share(Communicator& comm) override;
-
-  /// Called in each step between backward and the optimizer with the parameters, whose gradients it may change.
-  /// With a hook, steps are not recorded, since it is host code.
-  using GradientHook = std::function<void(const std::vector<Parameter*>&)>;
-  void after_backward(GradientHook hook) { hook_ = std::move(hook); }
 
  private:
   /// A whole step, for a batch on the device and after the optimizer has prepared its numbers.
@@ -155,7 +150,6 @@ class Learner final : public Trainable {
   int64_t parameter_count_;
   std::unique_ptr<Adam> optimizer_;
   Schedule schedule_;
-  GradientHook hook_;
   std::unique_ptr<ShardedStep> sharded_;
   int64_t next_ = 0;   ///< the step whose batch the feed returns next
   double waited_ = 0;  ///< for batches, in seconds

@@ -42,14 +42,6 @@ double optimal_A(double square_norm, int64_t dim) {
   return (1 - v) / 8;
 }
 
-double optimal_eta(double frequency, double x_norm, double w_norm, double v) {
-  const double square = 2 * std::numbers::pi * frequency * x_norm * std::sqrt(v) / w_norm;
-  if (!(square > 0) || !std::isfinite(square)) {
-    fail("optimal eta: frequency {}, |x| = {}, |w| = {}; all must be positive", frequency, x_norm, w_norm);
-  }
-  return std::sqrt(square);
-}
-
 UniversalFeatures::UniversalFeatures(Slot slot, int64_t inputs, UniversalOptions options, Generator& init)
     : TwoTowerFeatures(std::move(slot), drawn(inputs, options, init), !options.damped),
       dim_(inputs),

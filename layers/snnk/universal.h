@@ -19,9 +19,11 @@ namespace bochner {
 
 struct UniversalOptions {
   FourierMeasure measure = FourierMeasure::cosine();
-  int64_t features = 32;    ///< real ones, even: twice the number of projections m
-  double A = 0;             ///< at most 0; optimal_A() is the best for given weights
-  double eta = 1;           ///< as in the paper's experiments; see optimal_eta()
+  int64_t features = 32;  ///< real ones, even: twice the number of projections m
+  double A = 0;           ///< at most 0; optimal_A() is the best for given weights
+  /// 1 in the paper's experiments. E |product|^2 is least, as exp(t^2 |x|^2 + eta^2 |w|^2 / (1 - 8A)) is, where it is
+  /// sqrt(2 pi xi |x| sqrt(1 - 8A) / |w|).
+  double eta = 1;
   int64_t block = 1;        ///< projections that share a frequency (block-iid); 1: iid
   bool orthogonal = false;  ///< g of a block of d projections orthogonal: marginally N(0, I), so still unbiased
   double scale = 1;         ///< inputs and weights are multiplied by this: f(scale^2 w.x + b)
@@ -36,8 +38,6 @@ struct UniversalOptions {
 /// setting its derivative to 0: v^2 - (1 + q) v - q = 0, q = 2 eta^2 |w|^2 / d. Only the real side, w, matters.
 /// `square_norm` is eta^2 |w|^2, or its mean over several weights.
 double optimal_A(double square_norm, int64_t dim);
-/// The eta that minimises exp(t^2 |x|^2 + eta^2 |w|^2 / v): sqrt(2 pi xi |x| sqrt(v) / |w|).
-double optimal_eta(double frequency, double x_norm, double w_norm, double v = 1);
 
 class UniversalFeatures : public TwoTowerFeatures {
  public:

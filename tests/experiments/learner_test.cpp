@@ -225,54 +225,6 @@ TEST(Learner, FrozenParametersStayAndAreNotCounted) {
   EXPECT_TRUE(state.tensors.contains("optimizer.norm.weight.first_moment"));
 }
 
-TEST(Learner, TheHookComesBetweenBackwardAndTheOptimizer) {
-  // Two learners with half a batch each, whose hooks give both the mean of their gradients, equal one with the whole
-  // batch.
-  const TableSplit rows = line(64, 1);
-  const auto of_half = [&](int64_t half) {
-    class Half final : public Feed {
-     public:
-      Half(const TableSplit& split, int64_t half) : feed_(split, 16, 5, true), half_(half) {}
-      Examples next() override { return feed_.next().part(half_, 2); }
-      void go_to(int64_t step) override { feed_.go_to(step); }
-      int64_t steps_per_epoch() const override { return feed_.steps_per_epoch(); }
-      int64_t examples() const override { return feed_.examples(); }
-
-     private:
-      rows::RowFeed feed_;
-      int64_t half_;
-    };
-    Problem problem = of_numbers(options_of(8), rows);
-    problem.train = std::make_unique<Half>(rows, half);
-    return problem;
-  };
-  std::vector<Tensor> other;
-  Learner second(options_of(8), adamw(), of_half(1));
-  second.after_backward([&](const std::vector<Parameter*>& parameters) {
-    for (const Parameter* parameter : parameters) other.push_back(parameter->grad.clone());
-  });
-  second.step(0);
-  Learner first(options_of(8), adamw(), of_half(0));
-  first.after_backward([&](const std::vector<Parameter*>& parameters) {
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      parameters[i]->grad = (parameters[i]->grad + other[i]) * 0.5;
-    }
-  });
-  Learner whole(options_of(16), adamw(), of_numbers(options_of(16), rows));
-  const auto before = weights_of(whole);
-  first.step(0);
-  whole.step(0);
-  EXPECT_NE(weights_of(whole), before);
-  EXPECT_LT(apart(first, whole), 1e-6);
-  Learner still(options_of(8), adamw(), of_numbers(options_of(8), rows));
-  still.after_backward([](const std::vector<Parameter*>& parameters) {
-    for (Parameter* parameter : parameters) parameter->grad = parameter->grad * 0;
-  });
-  const auto start = weights_of(still);
-  still.step(0);
-  EXPECT_EQ(weights_of(still), start);
-}
-
 TEST(Learner, GoesOnFromWhatItSavedBitForBit) {
   const TaskData data = task_of(1);
   const RunOptions run = options_of(8, 2);
