@@ -142,7 +142,8 @@ Batch Loader::make(LoaderPosition position) {
     }
     width = std::max(width, this->width(example));
   }
-  width = round_up(width, options_.multiple_of);
+  const int64_t padded = round_up(width, options_.multiple_of);
+  width = options_.max_length > 0 ? std::max(width, std::min(padded, options_.max_length)) : padded;
   shape.push_back(width);
   batch.ids = Tensor::empty(shape, options_.ids);
   batch.mask = Tensor::empty(shape, DType::boolean);

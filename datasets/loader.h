@@ -61,7 +61,7 @@ struct LoaderOptions {
   /// The mask is false at tokens 0, too, as in the code of LRA and SKY, to which black pixels are padding. A sequence
   /// of nothing else keeps its first token.
   bool mask_zeros = false;
-  /// The length of a batch is rounded up to a multiple of this.
+  /// The length of a batch is rounded up to a multiple of this, but not above max_length.
   int64_t multiple_of = 1;
   int64_t pad_id = 0;
   /// Type of the ids: i64 or i32.

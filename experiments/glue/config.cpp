@@ -18,7 +18,7 @@ Config::Config() {
 
 void Config::fields(Fields& f) {
   run.fields(f);
-  run.group_by_length_field(f);
+  run.length_fields(f);
   text->fields(f);
   FittingConfig::fields(f, "the tokenizer");
   f("large-epochs", large_epochs, "epochs of training sets of more than 50,000 rows; 0: as others")

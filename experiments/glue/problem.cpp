@@ -17,6 +17,7 @@ LoaderOptions order_of(const RunOptions& run, const Texts& texts, bool shuffle) 
   options.pad_id = texts.tokenizer->vocabulary().padding;
   options.shuffle = shuffle;
   options.group_by_length = run.batches_grouped_by_length();
+  options.multiple_of = run.pad_to_multiple_of;
   options.seed = stream_of(run.seed, Stream::order).seed();
   return options;
 }

@@ -18,7 +18,7 @@ Config::Config() {
 
 void Config::fields(Fields& f) {
   run.fields(f);
-  run.group_by_length_field(f);
+  run.length_fields(f);
   f("random-data", random_data,
     "train on random sequences of the task's full length instead of its files: what a run costs, before they are "
     "there");

@@ -85,10 +85,14 @@ void RunOptions::fields(Fields& f) {
   f("version", version, "print version, compiler, BLAS and CUDA, and stop").command_line_only();
 }
 
-void RunOptions::group_by_length_field(Fields& f) {
+void RunOptions::length_fields(Fields& f) {
   f("group-by-length", group_by_length,
     "batches of texts of similar length: in a random order, the examples of 50 batches are sorted by length, and the "
     "batches change places. Less padding, so faster steps; the batches are no longer random samples");
+  f("pad-to-multiple-of", pad_to_multiple_of,
+    "round the length of each batch up to a multiple, but not above the longest that is allowed: a card records a step "
+    "for each length, so a few lengths, as of 64, are faster there than many")
+      .at_least(1);
 }
 
 }  // namespace bochner

@@ -25,7 +25,8 @@ struct RunOptions {
   double seconds = 0;
   int64_t batch = 32;
   int64_t accumulate = 1;
-  bool group_by_length = false;  ///< an option of programs that learn texts (group_by_length_field)
+  bool group_by_length = false;  ///< this and the next are options of programs that learn texts (length_fields)
+  int64_t pad_to_multiple_of = 1;
   int shards = 0;
   int sequence_shards = 1;
   std::string reduce = "exact";
@@ -59,8 +60,8 @@ struct RunOptions {
   std::vector<std::string> precisions = {"f32", "tf32", "bf16"};
 
   void fields(Fields& f);
-  /// --group-by-length, for programs whose examples differ in length.
-  void group_by_length_field(Fields& f);
+  /// --group-by-length and --pad-to-multiple-of, for programs whose examples differ in length.
+  void length_fields(Fields& f);
   /// LoaderOptions::group_by_length: 0 if the option is off.
   int64_t batches_grouped_by_length() const { return group_by_length ? 50 : 0; }
 };

@@ -36,6 +36,7 @@ Problem without_model(const RunOptions& run, const EncoderOptions& options, cons
   in_order.mask_zeros = data.task.masks_zeros;
   in_order.shuffle = false;
   in_order.group_by_length = run.batches_grouped_by_length();
+  in_order.multiple_of = run.pad_to_multiple_of;
   in_order.seed = stream_of(run.seed, Stream::order).seed();
   LoaderOptions shuffled = in_order;
   shuffled.shuffle = true;
