@@ -34,7 +34,7 @@ struct CausalGradientOfTokens {
     Left<kTile / 16> d;
     Sum<D / 8> dx, dy;
     Sum<kTile / 8> a;
-    Sum<kHalf / 8> u[2];
+    Sum<kHalf / 8> u[kTile / Tile::kHalf];
     RowValues less, weight, last, carry, flow, slope, sum;
   };
 
@@ -51,7 +51,7 @@ struct CausalGradientOfTokens {
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) begin(tile, at, total, 16 * warp_of(team, s), rows[s]);
     tiles.template each<true>(team, [&](int buffer, int64_t f) {
-      const int64_t left = omega.count - f;
+      const int left = static_cast<int>(omega.count - f);
       for (int s = 0; s < kTokenShare; ++s) {
         tile.project(phi, other, tiles.omega_at(buffer), left, 16 * warp_of(team, s), rows[s].u);
       }
@@ -116,9 +116,9 @@ struct CausalGradientOfTokens {
     shift_weights<keys>(d, RowValues::load(m + from), tile.tops, first);
     mine.d = Left<kTile / 16>::of(d);
   }
-  BOCHNER_DEVICE void add(const Tile& tile, const Tiles& tiles, int buffer, int64_t left, Rows& mine) const {
+  BOCHNER_DEVICE void add(const Tile& tile, const Tiles& tiles, int buffer, int left, Rows& mine) const {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < kTile / Tile::kHalf; ++h) {
       constexpr int kStride = Tiles::kStride;
       const bfloat16* tile_omega = tiles.omega_at(buffer) + h * kHalf * kStride;
       Sum<kHalf / 8> du;

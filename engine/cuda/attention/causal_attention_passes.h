@@ -37,96 +37,73 @@ struct PackEights {
   }
 };
 
-/// The largest exponents of real keys, (jobs, padded).
-struct KeyTops {
-  int64_t heads, length, padded;
-  bool exponential;
-  KeyMask mask;
-  const float *norms, *tops;  ///< (jobs, padded)
-  float* exponents;
-  BOCHNER_DEVICE void operator()(int64_t at) const {
-    const int64_t token = at % padded;
-    const bool real = token < length && mask.real(at / padded / heads, token);
-    exponents[at] = !real ? no_exponent<float>() : (exponential ? tops[at] - norms[at] : norms[at]);
-  }
+/// The numbers of one side that CausalShifts finds, (jobs, padded).
+struct SideNumbers {
+  const float* norms;
+  float *less, *weight, *carry, *last;  ///< last: of keys
 };
 
-/// The largest of each tile, (jobs, tiles); a team for each.
-struct TileTops {
-  const float* exponents;
-  float* largest;
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    float value = no_exponent<float>();
-    for (int i = team.rank(); i < kTile; i += team.size()) {
-      const float next = exponents[team.index() * kTile + i];
-      value = next > value ? next : value;
-    }
-    value = team.max(value);
-    if (team.rank() == 0) largest[team.index()] = value;
-  }
-};
-
-/// r (jobs, tiles + 1) from the tops of tiles: the largest before each; a team for each.
-struct TopsBefore {
-  int64_t tiles;
-  const float* largest;
-  float* r;
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t before = team.index() % (tiles + 1);
-    const float* from = largest + team.index() / (tiles + 1) * tiles;
-    float value = no_exponent<float>();
-    for (int64_t tile = team.rank(); tile < before; tile += team.size()) {
-      value = from[tile] > value ? from[tile] : value;
-    }
-    value = team.max(value);
-    if (team.rank() == 0) r[team.index()] = value;
-  }
-};
-
-/// m (jobs, padded): a thread for each token.
-struct TopsSeen {
-  int64_t tiles;
-  const float *exponents, *r;
-  float* m;
-  BOCHNER_DEVICE void operator()(int64_t at) const {
-    const int64_t tile = at / kTile;
-    const float* border = r + tile + tile / tiles;
-    float value = border[0];
-    for (int64_t token = tile * kTile; token <= at; ++token) {
-      value = exponents[token] > value ? exponents[token] : value;
-    }
-    m[at] = value;
-  }
-};
-
-/// `less`, `weight`, `carry` and, for keys, `last`; m and r are 0 if nothing is shifted.
-struct CausalScales {
+/// m (jobs, padded), the largest exponent that each query sees, r (jobs, tiles + 1), the largest before each tile, and
+/// the numbers of both sides that follow from them; all are 0 if nothing is shifted. A team for each tile.
+struct CausalShifts {
+  static constexpr size_t kShared = 0;
   FeatureRule<float> rule;
-  int64_t heads, length, padded;
-  bool keys;
+  int64_t heads, padded, length, key_length;
   KeyMask mask;
-  const float *norms, *tops, *m, *r;
-  float *less, *weight, *carry, *last;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t job = i / padded;
-    const int64_t tile = i % padded / kTile;
-    const float* border = r + job * (padded / kTile + 1) + tile;
-    const bool there = i % padded < length && mask.real(job / heads, i % padded);
-    const bool by_key = keys || !rule.shifts;
+  const float *tops, *exponents, *largest;  ///< of TokenExponents
+  SideNumbers queries, keys;
+  float *m, *r;
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const int64_t tiles = padded / kTile;
+    const int64_t job = team.index() / tiles;
+    const int64_t tile = team.index() % tiles;
+    float before = no_exponent<float>();
+    if (rule.shifts) {
+      for (int64_t i = team.rank(); i < tile; i += team.size()) before = larger(largest[job * tiles + i], before);
+    }
+    before = rule.shifts ? team.max(before) : 0.0f;
+    const float after = rule.shifts ? larger(largest[team.index()], before) : 0.0f;
+    float* const border = r + job * (tiles + 1) + tile;
+    if (team.rank() == 0) {
+      border[0] = before;
+      if (tile + 1 == tiles) border[1] = after;
+    }
+    for (int i = team.rank(); i < kTile; i += team.size()) {
+      const int64_t token = tile * kTile + i;
+      const int64_t at = job * padded + token;
+      float seen = before;
+      if (rule.shifts) {
+#pragma unroll 16
+        for (int j = 0; j < kTile; ++j) {
+          const float next = exponents[at - i + j];
+          seen = j <= i ? larger(next, seen) : seen;
+        }
+      }
+      m[at] = seen;
+      const bool real = token < key_length && mask.real(job / heads, token);
+      find(queries, at, !rule.shifts, token < length, 0.0f);
+      find(keys, at, true, real, seen);
+      queries.carry[at] = math::exp(before - seen);
+      keys.carry[at] = math::exp(seen - after);
+      keys.last[at] = real ? 1.0f : 0.0f;
+    }
+  }
+
+ private:
+  /// `by_norm`: whether |x|^2 is part of the exponents; those of queries have their own maxima as shifts.
+  BOCHNER_DEVICE void find(const SideNumbers& side, int64_t at, bool by_norm, bool there, float shift) const {
     float off = 0;
     float by = there ? 1.0f : 0.0f;
     if (rule.exponential()) {
-      off = by_key ? norms[i] + (keys ? m[i] : 0.0f) : tops[i];
+      off = by_norm ? side.norms[at] + shift : tops[at];
       off = there ? kLog2E * off : std::numeric_limits<float>::infinity();
     } else if (rule.exponent && there) {
-      by = by_key ? math::exp(norms[i] - (keys ? m[i] : 0.0f)) : 1.0f;
+      by = by_norm ? math::exp(side.norms[at] - shift) : 1.0f;
     }
-    less[i] = off;
-    weight[i] = by;
-    carry[i] = math::exp(keys ? m[i] - border[1] : border[0] - m[i]);
-    if (keys) last[i] = there ? 1.0f : 0.0f;
+    side.less[at] = off;
+    side.weight[at] = by;
   }
 };
 

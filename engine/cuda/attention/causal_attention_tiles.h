@@ -51,7 +51,7 @@ BOCHNER_DEVICE Sum<kTile / 8> weight_gradients(const Left<K>& y, RowValues last,
 template <int D, Form form>
 struct CausalTile {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr int kHalf = 32;  ///< frequencies that a warp takes at once
+  static constexpr int kHalf = 16;  ///< frequencies that a warp takes at once
   static constexpr int kStride = D + kGap;
   static constexpr int kWide = kTile + kGap;
   static constexpr size_t kBytes = sizeof(bfloat16) * kTile * ((kParts == 1 ? 3 : 2) * kStride + kParts * kWide) +
@@ -94,14 +94,14 @@ struct CausalTile {
     return features + part * kTile * kWide + half * kHalf;
   }
   /// u of a warp's 16 own tokens and of as many others, whose features are then part of the tile.
-  BOCHNER_DEVICE void project(const Phi<form>& phi, const CausalSide& other, const bfloat16* omega, int64_t left,
-                              int first, Sum<kHalf / 8> (&u)[2]) const {
+  BOCHNER_DEVICE void project(const Phi<form>& phi, const CausalSide& other, const bfloat16* omega, int left, int first,
+                              Sum<kHalf / 8> (&u)[kTile / kHalf]) const {
     const Left<D / 16> tokens[2] = {read_left<D / 16>(x + first * kStride, kStride),
                                     read_left<D / 16>(other_x + first * kStride, kStride)};
     RowValues less = RowValues::load(scales.less + first);
     RowValues weight = RowValues::load(scales.weight + first);
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < kTile / kHalf; ++h) {
       Sum<kHalf / 8> both[2];
       both[0].clear();
       both[1].clear();
@@ -142,7 +142,7 @@ struct CausalOutputs {
   struct Rows {
     Sum<D / 8> o;
     Sum<kTile / 8> a;
-    Sum<Tile::kHalf / 8> u[2];
+    Sum<Tile::kHalf / 8> u[kTile / Tile::kHalf];
     RowValues less, weight, sum, denominator;
   };
 
@@ -166,7 +166,7 @@ struct CausalOutputs {
       rows[s].denominator = RowValues::filled(0);
     }
     tiles.template each<true>(team, [&](int buffer, int64_t f) {
-      const int64_t left = omega.count - f;
+      const int left = static_cast<int>(omega.count - f);
       for (int s = 0; s < kTokenShare; ++s) {
         tile.project(phi, keys, tiles.omega_at(buffer), left, 16 * warp_of(team, s), rows[s].u);
       }
@@ -181,9 +181,9 @@ struct CausalOutputs {
   }
 
  private:
-  BOCHNER_DEVICE void add(const Tile& tile, const Tiles& tiles, int buffer, int64_t left, Rows& mine) const {
+  BOCHNER_DEVICE void add(const Tile& tile, const Tiles& tiles, int buffer, int left, Rows& mine) const {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < kTile / Tile::kHalf; ++h) {
       each_part<kParts>([&](auto part) {
         const float* z = tiles.z_at(buffer, part()) + h * Tile::kHalf;
         Sum<Tile::kHalf / 8> f = mine.u[h];

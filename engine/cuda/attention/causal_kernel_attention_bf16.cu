@@ -63,35 +63,16 @@ class Side {
         x_(x, mask, padded),
         y_(y, mask, padded, denominators),
         norms_(count()),
-        tops_(count()),
         less_(count()),
         weight_(count()),
         carry_(count()),
-        last_(count()) {
-    const AttentionSizes& sizes = call.sizes;
-    const auto scale = static_cast<float>(call.spec.scale);
-    if (!call.rule.exponent) return;
-    const bool shifted = call.exponential && call.rule.shifts;
-    with_case(sizes.dim, call.rule.kind,
-              [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
-                using Kernel = TokenExponents<D, form>;
-                launch_blocks<kThreads>(count() / kTile, Kernel::kShared,
-                                        Kernel{call.omega(), tokens(), scale, call.rule.norm_factor * scale * scale,
-                                               norms_, shifted ? static_cast<float*>(tops_) : nullptr});
-              });
-  }
+        last_(count()) {}
 
-  void set_scales(bool keys, const float* m, const float* r) {
-    launch_threads(count(), CausalScales{call_.rule, call_.sizes.heads, length(), padded_, keys, mask_, norms_, tops_,
-                                         m, r, less_, weight_, carry_, last_});
-  }
   TokenSide tokens() const { return {length_, padded_, x_.view(), y_.view(), less_, weight_, last_}; }
   CausalSide view(float eps, const float* flow = nullptr) const { return {tokens(), carry_, flow, eps}; }
   float* last() const { return last_; }
-  void find_exponents(float* exponents) const {
-    launch_threads(count(),
-                   KeyTops{call_.sizes.heads, length(), padded_, call_.exponential, mask_, norms_, tops_, exponents});
-  }
+  SideNumbers numbers() const { return {norms_, less_, weight_, carry_, last_}; }
+  float* norms() const { return norms_; }
   int64_t count() const { return call_.sizes.jobs * padded_; }
   int64_t length() const { return length_; }
   const KeyMask& mask() const { return mask_; }
@@ -101,26 +82,33 @@ class Side {
   KeyMask mask_;
   int64_t length_, padded_;
   WholeRows x_, y_;
-  Floats norms_, tops_, less_, weight_, carry_, last_;
+  Floats norms_, less_, weight_, carry_, last_;
 };
 
-/// The largest exponent that each query sees, m, and the largest before each tile, r.
+/// The largest exponent that each query sees, m, and the largest before each tile, r. Finds the numbers of both sides.
 class Seen {
  public:
-  Seen(const Call& call, const Side& keys)
+  Seen(const Call& call, const Side& queries, const Side& keys)
       : tiles_(keys.count() / call.sizes.jobs / kTile), m_(keys.count()), r_(call.sizes.jobs * (tiles_ + 1)) {
-    const int64_t jobs = call.sizes.jobs;
-    if (!call.rule.shifts) {
-      m_.clear(keys.count());
-      r_.clear(jobs * (tiles_ + 1));
-      return;
-    }
+    const int64_t blocks = call.sizes.jobs * tiles_;
+    const Floats tops(keys.count());
     const Floats exponents(keys.count());
-    const Floats largest(jobs * tiles_);
-    keys.find_exponents(exponents);
-    launch_rows(jobs * tiles_, kTile, TileTops{exponents, largest});
-    launch_rows(jobs * (tiles_ + 1), tiles_, TopsBefore{tiles_, largest, r_});
-    launch_threads(keys.count(), TopsSeen{tiles_, exponents, r_, m_});
+    const Floats largest(blocks);
+    if (call.rule.exponent) {
+      const auto scale = static_cast<float>(call.spec.scale);
+      with_case(call.sizes.dim, call.rule.kind,
+                [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
+                  using Kernel = TokenExponents<D, form>;
+                  launch_blocks<kThreads>(blocks, Kernel::kShared,
+                                          Kernel{call.omega(), queries.tokens(), keys.tokens(), keys.mask(), scale,
+                                                 call.rule.norm_factor * scale * scale, call.rule.shifts,
+                                                 queries.norms(), tops, keys.norms(), exponents, largest});
+                });
+    }
+    launch_blocks<kTile>(
+        blocks, CausalShifts::kShared,
+        CausalShifts{call.rule, call.sizes.heads, tiles_ * kTile, queries.length(), keys.length(), keys.mask(), tops,
+                     exponents, largest, queries.numbers(), keys.numbers(), m_, r_});
   }
   int64_t tiles() const { return tiles_; }
   const float* m() const { return m_; }
@@ -253,9 +241,7 @@ void causal_kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor&
   const int64_t padded = padded_length(sizes.queries);
   Side queries(call, Q, Q, {}, padded);
   Side keys(call, seen_by_queries(call, K), seen_by_queries(call, V), mask, padded);
-  const Seen seen(call, keys);
-  queries.set_scales(false, seen.m(), seen.r());
-  keys.set_scales(true, seen.m(), seen.r());
+  const Seen seen(call, queries, keys);
   States S(call, seen, slab_tiles(call), false);
   with_case(sizes.dim, spec.map.kind,
             [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
@@ -286,9 +272,7 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
   const float* denominators = spec.renormalise ? forward.denominator.data<float>() : nullptr;
   Side queries(call, Q, dO, {}, padded, denominators);
   Side keys(call, seen_by_queries(call, K), seen_by_queries(call, V), mask, padded);
-  const Seen seen(call, keys);
-  queries.set_scales(false, seen.m(), seen.r());
-  keys.set_scales(true, seen.m(), seen.r());
+  const Seen seen(call, queries, keys);
   const WholeRows O(spec.renormalise ? forward.O : Q, {}, padded);
   if (sizes.keys > sizes.queries) {
     to.dK.slice(2, sizes.queries, sizes.keys).fill_(0);

@@ -48,55 +48,95 @@ struct TileScales {
   }
 };
 
-/// Of each token c |x|^2 and, unless `tops` is null, the largest u, or |u|; (jobs, padded).
+/// c |x|^2 of each token, the largest u (or |u|) of each query, and the exponents of keys, (jobs, padded), with the
+/// largest of each tile, (jobs, tiles). A block for a tile of both sides.
 template <int D, Form form>
 struct TokenExponents {
   using Tiles = FrequencyTiles<D, 0, kThreads>;
   static constexpr size_t kShared = Tiles::kShared;
+  static constexpr bool kExponential = form == Form::positive || form == Form::hyperbolic;
   PackedFrequencies omega;
-  TokenSide tokens;
+  TokenSide queries, keys;
+  KeyMask mask;
   float scale, norm_factor;
-  float *norms, *tops;
+  bool shifts;  ///< or norms alone
+  float *norms, *tops, *key_norms, *exponents, *largest;
+
+  struct Rows {  // of queries, then of keys
+    Left<D / 16> x[2];
+    RowValues norm[2], top[2];
+  };
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t job = team.index() / (tokens.padded / kTile);
-    const int64_t first = team.index() % (tokens.padded / kTile) * kTile;
-    RowValues top[kTokenShare];
-    Left<D / 16> x[kTokenShare];
+    const int64_t job = team.index() / (queries.padded / kTile);
+    const int64_t token = team.index() % (queries.padded / kTile) * kTile;
+    Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
-      x[s].load(tokens.x.at(job, first + 16 * warp_of(team, s)), tokens.x.tokens.stride);
-      top[s] = RowValues::filled(no_exponent<float>());
-      dots(x[s], x[s]).each([&](int row, float& value) {
-        if (RowValues::first()) norms[job * tokens.padded + first + 16 * warp_of(team, s) + row] = norm_factor * value;
+      const int64_t first = token + 16 * warp_of(team, s);
+      rows[s].x[0].load(queries.x.at(job, first), queries.x.tokens.stride);
+      rows[s].x[1].load(keys.x.at(job, first), keys.x.tokens.stride);
+#pragma unroll
+      for (int side = 0; side < 2; ++side) {
+        float* const to = side == 0 ? norms : key_norms;
+        rows[s].top[side] = RowValues::filled(kExponential ? no_exponent<float>() : 0.0f);
+        rows[s].norm[side] = dots(rows[s].x[side], rows[s].x[side]);
+        rows[s].norm[side].each([&](int row, float& value) {
+          value *= norm_factor;
+          if (RowValues::first()) to[job * queries.padded + first + row] = value;
+        });
+      }
+    }
+    if (!shifts) return;
+    if constexpr (kExponential) find_tops(team, job, rows);
+    float most = no_exponent<float>();
+    for (int s = 0; s < kTokenShare; ++s) {
+      const int64_t first = token + 16 * warp_of(team, s);
+      const int64_t at = job * queries.padded + first;
+      rows[s].top[0].each([&](int row, float& value) {
+        if (RowValues::first()) tops[at + row] = value;
+      });
+      RowValues exponent = RowValues::of(rows[s].top[1], rows[s].norm[1],
+                                         [](float top, float norm) { return kExponential ? top - norm : norm; });
+      exponent.each([&](int row, float& value) {
+        const bool real = first + row < keys.length && mask.real(job / omega.heads, first + row);
+        value = real ? value : no_exponent<float>();
+        most = larger(value, most);
+        if (RowValues::first()) exponents[at + row] = value;
       });
     }
-    if constexpr (form == Form::positive || form == Form::hyperbolic) {
-      if (tops != nullptr) find_tops(team, job, first, x, top);
-    }
+    most = team.max(most);
+    if (team.rank() == 0) largest[team.index()] = most;
   }
 
  private:
   template <class Team>
-  BOCHNER_DEVICE void find_tops(const Team& team, int64_t job, int64_t first, Left<D / 16>* x, RowValues* top) const {
+  BOCHNER_DEVICE void find_tops(const Team& team, int64_t job, Rows* rows) const {
     const PackedSums none{};
     const Tiles tiles(omega, none, job, job, team.template shared<unsigned char>());
+    constexpr int kAtOnce = 32;  // frequencies
     tiles.template each<false>(team, [&](int buffer, int64_t) {
       for (int s = 0; s < kTokenShare; ++s) {
-        Sum<kTile / 8> u;
-        u.clear();
-        multiply_rows(u, x[s], tiles.omega_at(buffer), D + kGap);
-        u.each([&](int, int, float& value) {
-          value *= scale;
-          if constexpr (form == Form::hyperbolic) value = math::abs(value);
-        });
-        top[s] = RowValues::of(top[s], u.rows(Larger{}), Larger{});
+        for (int f = 0; f < kTile; f += kAtOnce) {
+          Sum<kAtOnce / 8> u[2];
+          u[0].clear();
+          u[1].clear();
+          multiply_rows(u, rows[s].x, tiles.omega_at(buffer) + f * Tiles::kStride, Tiles::kStride);
+#pragma unroll
+          for (int side = 0; side < 2; ++side) {
+            u[side].zip([&](Place at, float value) {
+              value *= scale;
+              if constexpr (form == Form::hyperbolic) value = math::abs(value);
+              float& top = rows[s].top[side].at(at);
+              top = larger(value, top);
+            });
+          }
+        }
       }
     });
     for (int s = 0; s < kTokenShare; ++s) {
-      top[s].each([&](int row, float& value) {
-        if (RowValues::first()) tops[job * tokens.padded + first + 16 * warp_of(team, s) + row] = value;
-      });
+#pragma unroll
+      for (int side = 0; side < 2; ++side) rows[s].top[side] = joined(rows[s].top[side], Larger{});
     }
   }
 };

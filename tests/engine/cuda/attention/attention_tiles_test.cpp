@@ -44,7 +44,7 @@ Tensor packed(const Floats& x, int64_t padded) {
 /// The tokens of a side, as the kernels read them.
 struct PackedSide {
   Tensor x, y;
-  Floats norms, less, weight, last, carry, tops;
+  Floats norms, less, weight, last, carry;
 
   PackedSide(const Floats& tokens, const Floats& values, int64_t padded)
       : x(packed(tokens, padded)),
@@ -53,8 +53,7 @@ struct PackedSide {
         less(norms),
         weight(norms),
         last(norms),
-        carry(norms),
-        tops(norms) {}
+        carry(norms) {}
   TokenSide tokens(int64_t padded) const {
     return {kTokens,       padded,     {1, Tokens<const bfloat16>(x)}, {1, Tokens<const bfloat16>(y)}, less.data(),
             weight.data(), last.data()};
@@ -78,35 +77,16 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
 
   PackedSide queries(q, v, padded), keys(k, v, padded);
   const KeyMask all{Tensor()};
-  for (PackedSide* side : {&queries, &keys}) {
-    run_blocks(tiles, TokenExponents<kDim, Form::positive>{omega, side->tokens(padded), 1, rule.norm_factor,
-                                                           side->norms.data(), side->tops.data()});
-  }
-  Floats exponents(static_cast<size_t>(padded)), m(exponents);
+  Floats tops(static_cast<size_t>(padded)), exponents(tops), m(tops);
   Floats largest(static_cast<size_t>(tiles)), r(static_cast<size_t>(tiles + 1));
-  const KeyTops tops{1, kTokens, padded, true, all, keys.norms.data(), keys.tops.data(), exponents.data()};
-  for (int64_t i = 0; i < padded; ++i) tops(i);
-  for (int64_t i = 0; i < tiles; ++i) TileTops{exponents.data(), largest.data()}(HostTeam(i, nullptr));
-  for (int64_t i = 0; i <= tiles; ++i) TopsBefore{tiles, largest.data(), r.data()}(HostTeam(i, nullptr));
-  const TopsSeen seen{tiles, exponents.data(), r.data(), m.data()};
-  for (int64_t i = 0; i < padded; ++i) seen(i);
-  for (PackedSide* side : {&queries, &keys}) {
-    const CausalScales scales{rule,
-                              1,
-                              kTokens,
-                              padded,
-                              side == &keys,
-                              all,
-                              side->norms.data(),
-                              side->tops.data(),
-                              m.data(),
-                              r.data(),
-                              side->less.data(),
-                              side->weight.data(),
-                              side->carry.data(),
-                              side->last.data()};
-    for (int64_t i = 0; i < padded; ++i) scales(i);
-  }
+  run_blocks(tiles, TokenExponents<kDim, Form::positive>{omega, queries.tokens(padded), keys.tokens(padded), all, 1,
+                                                         rule.norm_factor, true, queries.norms.data(), tops.data(),
+                                                         keys.norms.data(), exponents.data(), largest.data()});
+  const auto numbers = [](PackedSide& side) {
+    return SideNumbers{side.norms.data(), side.less.data(), side.weight.data(), side.carry.data(), side.last.data()};
+  };
+  run_blocks(tiles, CausalShifts{rule, 1, padded, kTokens, kTokens, all, tops.data(), exponents.data(), largest.data(),
+                                 numbers(queries), numbers(keys), m.data(), r.data()});
 
   const Slab slab{0, tiles};
   const CausalSide own{queries.tokens(padded), queries.carry.data(), nullptr, 0};
