@@ -1,4 +1,4 @@
-// The passes between the tiles of causal kernel attention in bf16: running maxima, and sums over tiles.
+// The passes before the tiles of causal kernel attention in bf16: packing, and running maxima.
 #pragma once
 
 #include "engine/cuda/attention/causal_attention_tiles.h"
@@ -104,65 +104,6 @@ struct CausalShifts {
     }
     side.less[at] = off;
     side.weight[at] = by;
-  }
-};
-
-/// Sums of weighted y' over each tile, (tiles of the slab, D + 1); a thread for each.
-struct TotalsOfTiles {
-  int64_t dim;
-  TokenSide tokens;
-  Slab slab;
-  const float* w;  ///< (jobs, padded), or null for 1
-  float* totals;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const Slab::Tile tile = slab.at(i / (dim + 1));
-    const int64_t column = i % (dim + 1);
-    const int64_t at = tile.job * tokens.padded + tile.token;
-    const bfloat16* y = tokens.y.at(tile.job, tile.token);
-    const int64_t stride = tokens.y.tokens.stride;
-    float sum = 0;
-#pragma unroll 16
-    for (int64_t j = 0; j < kTile; ++j) {
-      const float value = column < dim ? static_cast<float>(y[j * stride + column]) : tokens.last[at + j];
-      sum += (w == nullptr ? 1.0f : w[at + j]) * value;
-    }
-    totals[i] = sum;
-  }
-};
-
-/// Replaces the totals of each tile by those of all tiles before it, or, backward, after it; a thread for each
-/// (job, column).
-struct ScanTotals {
-  int64_t width;
-  Slab slab;
-  bool backward;
-  int64_t segment, segments, state;  ///< of `saved`, as in ScanTiles
-  float *totals, *carried;           ///< carried (jobs, D + 1)
-  float* saved;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    constexpr int kAhead = 8;
-    float value = carried[i];
-    for (int64_t begin = 0; begin < slab.count; begin += kAhead) {
-      float* places[kAhead];
-      float added[kAhead];
-#pragma unroll
-      for (int step = 0; step < kAhead; ++step) {
-        const int64_t last = begin + step < slab.count ? begin + step : slab.count - 1;
-        const int64_t tile = backward ? slab.count - 1 - last : last;
-        places[step] = totals + (i / width * slab.count + tile) * width + i % width;
-        added[step] = *places[step];
-      }
-#pragma unroll
-      for (int step = 0; step < kAhead; ++step) {
-        if (begin + step >= slab.count) break;
-        const int64_t tile = backward ? slab.count - 1 - begin - step : begin + step;
-        if (saved != nullptr && (slab.first + tile) % segment == 0)
-          saved[(i / width * segments + (slab.first + tile) / segment) * state + i % width] = value;
-        *places[step] = value;
-        value += added[step];
-      }
-    }
-    carried[i] = value;
   }
 };
 

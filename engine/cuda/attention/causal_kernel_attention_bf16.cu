@@ -119,60 +119,59 @@ class Seen {
   Floats m_, r_;
 };
 
-/// The states between the tiles of a slab, S or R, with the totals T or t, carried from one slab to the next.
+/// The states between the tiles of a slab, S or R, with the totals T or t.
 class States {
  public:
   States(const Call& call, const Seen& seen, int64_t tiles, bool backward)
       : call_(call),
         seen_(seen),
         backward_(backward),
-        size_(call.parts() * call.sizes.frequencies * (call.sizes.dim + 1)),
+        size_((call.sizes.features + 1) * (call.sizes.dim + 1)),
         most_(ceil_div(tiles, kLeastTiles)),
         z_(call.sizes.jobs * tiles * call.parts() * call.packed_frequencies),
         totals_(call.sizes.jobs * tiles * (call.sizes.dim + 1)),
         carried_(call.sizes.jobs * size_),
-        carried_totals_(call.sizes.jobs * (call.sizes.dim + 1)),
         starts_(call.sizes.jobs * most_ * size_),
-        rows_(call.sizes.jobs * tiles * call.parts() * call.packed_frequencies * call.sizes.dim) {
-    carried_.clear(call.sizes.jobs * size_);
-    carried_totals_.clear(call.sizes.jobs * (call.sizes.dim + 1));
-  }
+        rows_(call.sizes.jobs * tiles * call.parts() * call.packed_frequencies * call.sizes.dim) {}
 
-  /// From the tokens of a slab, with weights w of their totals, and the states before it that are carried here; saves
-  /// the states before segments where defined.
+  /// From the tokens of a slab, with weights w of their totals, and the slab before it; saves the states before
+  /// segments where defined.
   template <int D, Form form>
   void sum(const CausalSide& side, const Slab& slab, const float* w, const Tensor& save = {}) {
     auto kernel = walk<D, form>(side, slab);
+    kernel.w = w;
     kernel.saved = saved(save);
+    const SavedStates carried{carried_, size_, size_};
+    const bool before = slab.first > 0;
+    const bool after = slab.first + slab.count < ceil_div(call_.sizes.queries, kTile);
+    if (backward_ ? after : before) kernel.starts = carried;
+    if (backward_ ? before : after) kernel.ends = carried;
     Walk& way = kernel.walk;
     const int64_t longest = ceil_div(slab.count, kLeastTiles);
     way.each = ceil_div(slab.count, std::clamp<int64_t>(kWalks / kernel.blocks(), 1, longest));
     way.segments = ceil_div(slab.count, way.each);
     if (way.segments > 1) {
-      auto sums = kernel;
-      sums.sums = true;
-      launch_blocks<kThreads>((way.segments - 1) * sums.blocks(), sums.kShared, sums);
+      const SavedStates begun = kernel.starts;
+      kernel.starts = SavedStates{starts_, most_ * size_, size_};
+      kernel.sums = true;
+      launch_blocks<kThreads>((way.segments - 1) * kernel.blocks(), kernel.kShared, kernel);
+      kernel.sums = false;
+      const int64_t sums = call_.parts() * call_.sizes.frequencies * (D + 1);
+      const int64_t elements = sums + (call_.has_base() ? D + 1 : 0);
+      launch_threads(call_.sizes.jobs * elements,
+                     ScanSegments{way, sums, kernel.totals_at, elements, begun, kernel.starts});
     }
-    launch_threads(call_.sizes.jobs * size_, ScanSegments{way, size_, carried_, kernel.starts});
     launch_blocks<kThreads>(way.segments * kernel.blocks(), kernel.kShared, kernel);
-    sum_totals<D>(side, slab, w, save);
   }
   /// The same from the states that forward saved before each segment.
   template <int D, Form form>
   void load(const CausalSide& side, const Slab& slab, const Tensor& state) {
     auto kernel = walk<D, form>(side, slab);
-    Walk& way = kernel.walk;
-    way.each = kSegmentTiles;
-    way.segments = ceil_div(slab.count, way.each);
-    launch_threads(call_.sizes.jobs * way.segments * size_,
-                   LoadStates{size_, way.segments, slab.first / kSegmentTiles, saved(state), kernel.starts});
-    launch_blocks<kThreads>(way.segments * kernel.blocks(), kernel.kShared, kernel);
-    if (!call_.has_base()) return;
-    SavedStates totals = saved(state);
-    totals.data += call_.sizes.features * (D + 1);
-    launch_threads(call_.sizes.jobs * (D + 1), LoadStates{D + 1, 1, slab.first / kSegmentTiles, totals,
-                                                          SavedStates{carried_totals_, D + 1, D + 1}});
-    sum_totals<D>(side, slab, nullptr, {});
+    kernel.walk.each = kSegmentTiles;
+    kernel.walk.segments = ceil_div(slab.count, kSegmentTiles);
+    kernel.starts = saved(state);
+    kernel.starts.data += slab.first / kSegmentTiles * kernel.starts.stride;
+    launch_blocks<kThreads>(kernel.walk.segments * kernel.blocks(), kernel.kShared, kernel);
   }
   PackedSums view() const { return {rows_, z_, nullptr}; }
   const float* totals() const { return call_.has_base() ? static_cast<const float*>(totals_) : nullptr; }
@@ -190,29 +189,22 @@ class States {
             side,
             way,
             false,
-            SavedStates{starts_, most_ * size_, size_},
-            SavedStates{carried_, size_, size_},
+            call_.sizes.features * (D + 1),
+            {},
+            {},
             {},
             kSegmentTiles,
             rows_,
-            z_};
-  }
-  template <int D>
-  void sum_totals(const CausalSide& side, const Slab& slab, const float* w, const Tensor& save) {
-    if (!call_.has_base()) return;
-    const SavedStates to = saved(save);
-    float* const place = to.data == nullptr ? nullptr : to.data + call_.sizes.features * (D + 1);
-    launch_threads(call_.sizes.jobs * slab.count * (D + 1), TotalsOfTiles{D, side.tokens, slab, w, totals_});
-    launch_threads(call_.sizes.jobs * (D + 1),
-                   ScanTotals{D + 1, slab, backward_, kSegmentTiles, save.defined() ? save.size(2) : 0, to.stride,
-                              totals_, carried_totals_, place});
+            z_,
+            call_.has_base() ? static_cast<float*>(totals_) : nullptr,
+            nullptr};
   }
 
   const Call& call_;
   const Seen& seen_;
   bool backward_;
-  int64_t size_, most_;  ///< most_: segments of a slab
-  Floats z_, totals_, carried_, carried_totals_, starts_;
+  int64_t size_, most_;  ///< of a state in f32; segments of a slab
+  Floats z_, totals_, carried_, starts_;
   Rounded rows_;
 };
 

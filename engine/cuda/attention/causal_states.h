@@ -29,15 +29,17 @@ struct Walk {
   }
 };
 
-/// States in f32, each (F, D + 1) with z as the last column: those of a job are `stride` apart.
+/// States in f32, each (features, D + 1) with z as the last column, and totals (D + 1): those of a job are `stride`
+/// apart.
 struct SavedStates {
   float* data;
   int64_t of_job, stride;  ///< of_job: between the first of two jobs
   BOCHNER_DEVICE float* at(int64_t job, int64_t index) const { return data + job * of_job + index * stride; }
 };
 
-/// Writes the state before each tile (R: after it) in bf16, as PackedSums of the slab's tiles, and that behind the last
-/// segment; or, if `sums`, only what each segment adds. A block for kRows frequencies of a segment.
+/// Writes the state before each tile (R: after it) in bf16, as PackedSums of the slab's tiles, with the totals T or t,
+/// and the state behind the last segment; or, if `sums`, only what each segment adds. A block for kRows frequencies of
+/// a segment; that of the first frequencies has the totals, too.
 template <int D, Form form>
 struct WalkStates {
   static constexpr int kParts = Phi<form>::kParts;
@@ -45,33 +47,41 @@ struct WalkStates {
   static constexpr int kRows = 16 * kGroups * kWarps;
   static constexpr int kResident = 2;
   static constexpr int kStride = D + kGap;
-  static constexpr int kStep = 16;  ///< tokens between which a warp turns from one product to the next
-  static constexpr size_t kBuffer = sizeof(bfloat16) * 2 * kTile * kStride + CarriedScales::kBytes;
+  static constexpr int kStep = 16;    ///< tokens between which a warp turns from one product to the next
+  static constexpr int kTotals = 16;  ///< columns of the totals that a warp finds
+  static constexpr size_t kBuffer =
+      sizeof(bfloat16) * 2 * kTile * kStride + CarriedScales::kBytes + sizeof(float) * kTile;
   static constexpr size_t kShared = 2 * kBuffer;
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide own;
   Walk walk;
   bool sums;
-  SavedStates starts;  ///< of each segment in the order of the walk: read, or, if `sums`, written
-  SavedStates ends;    ///< one: behind the last segment
+  int64_t totals_at;   ///< where the totals begin in a state in f32
+  SavedStates starts;  ///< of each segment in the order of the walk: read, null for 0, or, if `sums`, written
+  SavedStates ends;    ///< one: behind the last segment; or null
   SavedStates saved;   ///< before every `every` tiles of all; null for none
   int64_t every;
   bfloat16* rows;
-  float* z;
+  float *z, *totals;  ///< totals (tiles of the slab, D + 1), or null
+  const float* w;     ///< (jobs, padded): weights of the totals, or null for 1
 
   struct Rows {
     Left<D / 16> omega[kGroups];
     Sum<D / 8> sum[kParts][kGroups];
     RowValues z[kParts][kGroups];  ///< each lane has its part
+    Sum<kTotals / 8> total[1];     ///< the same in each row
+    RowValues last;                ///< of the totals
   };
   struct Buffer {
     bfloat16 *x, *y;
     CarriedScales scales;
+    float* w;
     BOCHNER_DEVICE explicit Buffer(unsigned char* memory)
         : x(reinterpret_cast<bfloat16*>(memory)),
           y(x + kTile * kStride),
-          scales(reinterpret_cast<float*>(y + kTile * kStride)) {}
+          scales(reinterpret_cast<float*>(y + kTile * kStride)),
+          w(scales.carry + kTile) {}
   };
 
   int64_t blocks() const { return ceil_div(omega.padded, int64_t{kRows}) * walk.jobs; }  ///< of a segment
@@ -84,7 +94,10 @@ struct WalkStates {
     const int64_t end = walk.end(segment);
     auto* memory = team.template shared<unsigned char>();
     Rows mine[kTokenShare];
-    for (int s = 0; s < kTokenShare; ++s) begin(job, segment, m + 16 * kGroups * warp_of(team, s), mine[s]);
+    for (int s = 0; s < kTokenShare; ++s) {
+      begin(job, segment, m + 16 * kGroups * warp_of(team, s), mine[s]);
+      if (m == 0 && totals != nullptr) begin_totals(job, segment, warp_of(team, s), mine[s]);
+    }
     begin_tile_of(team, job, walk.tile(segment * walk.each), Buffer(memory));
     int buffer = 0;
     for (int64_t step = segment * walk.each; step < end; ++step, buffer = 1 - buffer) {
@@ -97,6 +110,7 @@ struct WalkStates {
       const float decay = walk.decay(job, step, step + 1);
       for (int s = 0; s < kTokenShare; ++s) {
         const int64_t first = m + 16 * kGroups * warp_of(team, s);
+        if (m == 0 && totals != nullptr) add_totals(from, job * walk.slab.count + tile, warp_of(team, s), mine[s]);
         if (first >= omega.padded) continue;
         if (!sums) put(job, tile, first, mine[s]);
         fade(decay, mine[s]);
@@ -104,12 +118,12 @@ struct WalkStates {
       }
     }
     for (int s = 0; s < kTokenShare; ++s) {
-      const int64_t first = m + 16 * kGroups * warp_of(team, s);
-      if (sums) {
-        write(first, mine[s], starts.at(job, segment));
-      } else if (end == walk.slab.count) {
-        write(first, mine[s], ends.at(job, 0));
-      }
+      float* const to = sums                                             ? starts.at(job, segment)
+                        : end == walk.slab.count && ends.data != nullptr ? ends.at(job, 0)
+                                                                         : nullptr;
+      if (to == nullptr) continue;
+      write(m + 16 * kGroups * warp_of(team, s), mine[s], to);
+      if (m == 0 && totals != nullptr) write_totals(warp_of(team, s), mine[s], to + totals_at);
     }
   }
 
@@ -120,6 +134,7 @@ struct WalkStates {
     begin_rows<D>(team, own.tokens.x, job, token, to.x);
     begin_rows<D>(team, own.tokens.y, job, token, to.y);
     to.scales.begin(team, own, job * own.tokens.padded + token);
+    if (w != nullptr) begin_numbers<kTile, kThreads>(team, w + job * own.tokens.padded + token, to.w);
   }
   /// f(part, group) of a warp's rows.
   template <class F>
@@ -138,7 +153,7 @@ struct WalkStates {
     each([&](int part, int r) {
       mine.sum[part][r].clear();
       mine.z[part][r] = RowValues::filled(0);
-      if (sums) return;
+      if (sums || starts.data == nullptr) return;
       const int64_t row_of_group = first + static_cast<int64_t>(16 * r);
       const float* from = starts.at(job, segment) + (part * omega.count + row_of_group) * (D + 1);
       const int64_t left = omega.count - row_of_group;
@@ -194,6 +209,45 @@ struct WalkStates {
       multiply_columns(mine.sum[part()], features, from.y + t * kStride, kStride);
     });
   }
+  BOCHNER_DEVICE void begin_totals(int64_t job, int64_t segment, int warp, Rows& mine) const {
+    mine.total[0].clear();
+    mine.last = RowValues::filled(0);
+    if (sums || starts.data == nullptr || kTotals * warp >= D) return;
+    const float* from = starts.at(job, segment) + totals_at;
+    mine.total[0].each([&](int, int column, float& value) { value = from[kTotals * warp + column]; });
+    mine.last.each([&](int, float& value) {
+      if (RowValues::first()) value = from[D];
+    });
+  }
+  /// Writes the totals of a tile, and adds to them.
+  BOCHNER_DEVICE void add_totals(const Buffer& from, int64_t index, int warp, Rows& mine) const {
+    if (kTotals * warp >= D) return;
+    if (!sums) {
+      write_totals(warp, mine, totals + index * (D + 1));
+      const int64_t number = walk.slab.first + index % walk.slab.count;
+      if (saved.data != nullptr && number % every == 0) {
+        write_totals(warp, mine, saved.at(index / walk.slab.count, number / every) + totals_at);
+      }
+    }
+    for (int t = 0; t < kTile; t += kStep) {
+      Sum<kStep / 8> weights;
+      weights.clear();
+      weights.each([&](int, int column, float& value) { value = w == nullptr ? 1.0f : from.w[t + column]; });
+      const Left<kStep / 16> left[1] = {rounded<kStep / 16>(weights)};
+      weights.zip([&](Place at, float value) { mine.last.at(at) += value * from.scales.last[t + at.column]; });
+      multiply_columns(mine.total, left, from.y + t * kStride + kTotals * warp, kStride);
+    }
+  }
+  BOCHNER_DEVICE void write_totals(int warp, Rows& mine, float* to) const {
+    if (kTotals * warp >= D) return;
+    mine.total[0].each([&](int row, int column, float& value) {
+      if (row == 0) to[kTotals * warp + column] = value;
+    });
+    RowValues last = joined(mine.last, Plus{});
+    last.each([&](int row, float& value) {
+      if (warp == 0 && row == 0 && RowValues::first()) to[D] = value;
+    });
+  }
   BOCHNER_DEVICE void write(int64_t first, Rows& mine, float* to) const {
     each([&](int part, int r) {
       RowValues last = joined(mine.z[part][r], Plus{});
@@ -206,31 +260,23 @@ struct WalkStates {
 /// thread for each element of a state.
 struct ScanSegments {
   Walk walk;
-  int64_t size;          ///< of a state
-  const float* carried;  ///< (jobs, size)
+  int64_t sums, totals;  ///< elements of a state that the shifts are for, and where its totals begin
+  int64_t size;          ///< both together
+  SavedStates carried;   ///< or null for 0
   SavedStates starts;
   BOCHNER_DEVICE void operator()(int64_t i) const {
     const int64_t job = i / size;
-    float value = carried[i];
+    const bool fades = i % size < sums;
+    const int64_t element = fades ? i % size : totals + i % size - sums;
+    float value = carried.data == nullptr ? 0.0f : carried.at(job, 0)[element];
     for (int64_t segment = 0; segment < walk.segments; ++segment) {
-      float* place = starts.at(job, segment) + i % size;
+      float* place = starts.at(job, segment) + element;
       const bool is_last = segment + 1 == walk.segments;  // which nothing was summed for
       const float added = is_last ? 0.0f : *place;
       *place = value;
-      if (!is_last) value = value * walk.decay(job, segment * walk.each, walk.end(segment)) + added;
+      if (is_last) break;
+      value = (fades ? walk.decay(job, segment * walk.each, walk.end(segment)) : 1.0f) * value + added;
     }
-  }
-};
-
-/// The states that segments begin with, from those that forward saved: a thread for each element of each.
-struct LoadStates {
-  int64_t size, segments;
-  int64_t first;  ///< the saved state of the first segment
-  SavedStates saved, starts;
-  BOCHNER_DEVICE void operator()(int64_t i) const {
-    const int64_t segment = i / size % segments;
-    const int64_t job = i / size / segments;
-    starts.at(job, segment)[i % size] = saved.at(job, first + segment)[i % size];
   }
 };
 

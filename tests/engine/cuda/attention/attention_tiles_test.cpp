@@ -91,25 +91,16 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
   const Slab slab{0, tiles};
   const CausalSide own{queries.tokens(padded), queries.carry.data(), nullptr, 0};
   const CausalSide other{keys.tokens(padded), keys.carry.data(), nullptr, 0};
-  Floats carried(static_cast<size_t>(kFrequencies * (kDim + 1)), 0.0F);
   Floats z(static_cast<size_t>(tiles * kTile));
   Rounded sums(static_cast<size_t>(tiles * kTile * kDim));
   const Walk way{slab, false, 2, ceil_div(tiles, int64_t{2}), 1, tiles, r.data()};
   constexpr int64_t kSize = kFrequencies * (kDim + 1);
   Floats starts(static_cast<size_t>(way.segments * kSize));
-  WalkStates<kDim, Form::positive> walk{{rule},
-                                        omega,
-                                        other,
-                                        way,
-                                        true,
-                                        {starts.data(), way.segments * kSize, kSize},
-                                        {carried.data(), kSize, kSize},
-                                        {},
-                                        1,
-                                        sums.data(),
-                                        z.data()};
+  WalkStates<kDim, Form::positive> walk{
+      {rule}, omega, other, way,         true,     kSize, {starts.data(), way.segments * kSize, kSize},
+      {},     {},    1,     sums.data(), z.data(), nullptr,      nullptr};
   run_blocks((way.segments - 1) * walk.blocks(), walk);
-  const ScanSegments scan{way, kSize, carried.data(), walk.starts};
+  const ScanSegments scan{way, kSize, 0, kSize, {}, walk.starts};
   for (int64_t i = 0; i < kSize; ++i) scan(i);
   walk.sums = false;
   run_blocks(way.segments * walk.blocks(), walk);
