@@ -21,7 +21,8 @@ Phi<form> phi(const Call& call) {
 /// The most blocks for one sum over tokens: enough to fill a card several times.
 constexpr int64_t kBlocks = 1024;
 constexpr int64_t kSegmentTiles = kKernelAttentionSegment / kTile;
-/// Blocks that walk at once: two for each multiprocessor of a large card.
+/// Blocks that walk at once, where there are less than half as many in one piece: two for each multiprocessor of a
+/// large card. More pieces would not make up for the walk over their sums.
 constexpr int64_t kWalks = 256;
 /// The most bytes that the states of a slab may take, except that a slab has at least one segment: few without a card,
 /// so that tests have many slabs.
@@ -148,7 +149,8 @@ class States {
     if (backward_ ? before : after) kernel.ends = carried;
     Walk& way = kernel.walk;
     const int64_t longest = ceil_div(slab.count, kLeastTiles);
-    way.each = ceil_div(slab.count, std::clamp<int64_t>(kWalks / kernel.blocks(), 1, longest));
+    const int64_t pieces = 2 * kernel.blocks() < kWalks ? kWalks / kernel.blocks() : 1;
+    way.each = ceil_div(slab.count, std::min(pieces, longest));
     way.segments = ceil_div(slab.count, way.each);
     if (way.segments > 1) {
       const SavedStates begun = kernel.starts;

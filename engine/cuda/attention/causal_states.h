@@ -114,6 +114,7 @@ struct WalkStates {
         if (first >= omega.padded) continue;
         if (!sums) put(job, tile, first, mine[s]);
         fade(decay, mine[s]);
+#pragma unroll 2
         for (int t = 0; t < kTile; t += kStep) add(from, t, first, mine[s]);
       }
     }
