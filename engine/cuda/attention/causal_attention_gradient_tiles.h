@@ -20,12 +20,12 @@ struct CausalGradientOfTokens {
   CausalSide own, other;
   Slab slab;
   PackedSums sums;          ///< S_c, or R_(c+1), of each tile
-  const float* m;           ///< (jobs, padded)
+  const float *m, *factor;  ///< (jobs, padded); factor: of queries
   const float* totals;      ///< T_c, or t_(c+1), (tiles of the slab, D + 1); or null
   HeadRows outputs;         ///< O, of queries
   bool divided;             ///< are outputs divided by their denominators?
   float square;             ///< s^2
-  float *last, *flows, *w;  ///< (jobs, padded), of queries
+  float *last, *flows, *w;  ///< (jobs, padded), of queries; w: times their factors
   KeyMask mask;
   OutputTokens dx, dy;  ///< dy: of keys
 
@@ -45,7 +45,7 @@ struct CausalGradientOfTokens {
     const Tiles tiles(omega, sums, at.job, at.index, memory);
     const Tile tile(memory + Tiles::kShared);
     const float* total = totals == nullptr ? nullptr : totals + at.index * (D + 1);
-    tile.begin(team, own, other, at, m, keys ? w : nullptr);
+    tile.begin(team, own, other, at, m, factor, keys ? w : nullptr);
     wait_for_copies();
     team.sync();
     Rows rows[kTokenShare];
@@ -99,13 +99,15 @@ struct CausalGradientOfTokens {
         if (RowValues::first()) last[from + row] = value;
       });
     }
-    auto d = weight_gradients<keys>(mine.y, mine.last, tile.other_y, tile.scales.last, first);
+    auto d = weight_gradients<keys>(mine.y, mine.last, tile.other_y, tile.scales.last, tile.factors, first);
     if constexpr (!keys) {
+      RowValues factors = RowValues::load(tile.factors + first);
       d.zip([&](Place place, float value) { mine.flow.at(place) += value; });
       if (total != nullptr) {
-        widened(mine.y).zip([&](Place place, float value) { mine.flow.at(place) += total[place.column] * value; });
+        widened(mine.y).zip(
+            [&](Place place, float value) { mine.flow.at(place) += factors.at(place) * total[place.column] * value; });
       }
-      RowValues beside = mine.last;
+      RowValues beside = RowValues::of(mine.last, factors, Times{});
       beside.each([&](int, float& value) { value *= total == nullptr ? 0.0f : total[D]; });
       mine.flow = RowValues::of(joined(mine.flow, Plus{}), beside, Plus{});
       mine.flow.each([&](int row, float& value) {
@@ -171,7 +173,8 @@ struct CausalGradientOfTokens {
     if constexpr (keys) {
       shift_weights<true>(mine.a, RowValues::load(m + from), tile.tops, first);
       mine.a.zip([&](Place place, float& value) {
-        if (is_visible<true>(first + place.row, place.column)) value += tile.w[place.column];
+        const bool visible = is_visible<true>(first + place.row, place.column);
+        value = visible ? tile.factors[place.column] * value + tile.w[place.column] : 0.0f;
       });
       mine.dy.zip([&](Place place, float& value) { value *= mine.carry.at(place); });
       multiply_columns(mine.dy, Left<kTile / 16>::of(mine.a), tile.other_y, Tile::kStride);
@@ -182,8 +185,10 @@ struct CausalGradientOfTokens {
     } else {
       const auto features = static_cast<float>(omega.count * kParts);
       RowValues sum = joined(mine.sum, Plus{});
+      sum.each([&](int, float& value) { value = own.eps * (value + own.eps * features) + square; });
+      sum = RowValues::of(sum, RowValues::load(tile.factors + first), Times{});
       sum.each([&](int row, float& value) {
-        if (RowValues::first()) w[from + row] = own.eps * (value + own.eps * features) + square;
+        if (RowValues::first()) w[from + row] = value;
       });
     }
   }
@@ -194,13 +199,13 @@ template <int D, Form form, bool keys>
 struct CausalGradientOfOmega {
   static constexpr int kParts = Phi<form>::kParts;
   static constexpr size_t kShared = sizeof(bfloat16) * (4 * kTile * (D + kGap) + kTile * (kTile + kGap)) +
-                                    2 * CarriedScales::kBytes + sizeof(float) * 2 * kTile;
+                                    2 * CarriedScales::kBytes + sizeof(float) * 3 * kTile;
   Phi<form> phi;
   PackedFrequencies omega;
   CausalSide own, other;
   Slab slab;
   PackedSums sums;
-  const float* m;
+  const float *m, *factor;
   int64_t jobs, tiles_each;  ///< tiles_each: of a split
   float* parts;
 
@@ -218,7 +223,8 @@ struct CausalGradientOfOmega {
     bfloat16* tile_within = tile_other_y + kTile * (D + kGap);
     auto* flow = reinterpret_cast<float*>(tile_within + kTile * (kTile + kGap));
     float* tops = flow + kTile;
-    const CarriedScales scales(tops + kTile);
+    float* factors = tops + kTile;
+    const CarriedScales scales(factors + kTile);
     const CarriedScales other_scales(scales.carry + kTile);
     Sum<D / 8> domega[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) domega[s].clear();
@@ -233,6 +239,7 @@ struct CausalGradientOfOmega {
       begin_rows<D>(team, other.tokens.x, job, tile.token, tile_other);
       begin_rows<D>(team, other.tokens.y, job, tile.token, tile_other_y);
       begin_numbers<kTile, kThreads>(team, m + at, tops);
+      begin_numbers<kTile, kThreads>(team, factor + at, factors);
       scales.begin(team, own, at);
       other_scales.begin(team, other, at);
       for (int j = team.rank(); j < kTile; j += team.size()) flow[j] = own.flow == nullptr ? 0.0f : own.flow[at + j];
@@ -240,8 +247,9 @@ struct CausalGradientOfOmega {
       team.sync();
       for (int s = 0; s < kTokenShare; ++s) {
         const int row = 16 * warp_of(team, s);
-        auto d = weight_gradients<keys>(read_left<D / 16>(tile_y + row * (D + kGap), D + kGap),
-                                        RowValues::load(scales.last + row), tile_other_y, other_scales.last, row);
+        auto d =
+            weight_gradients<keys>(read_left<D / 16>(tile_y + row * (D + kGap), D + kGap),
+                                   RowValues::load(scales.last + row), tile_other_y, other_scales.last, factors, row);
         shift_weights<keys>(d, RowValues::load(tops + row), tops, row);
         put_rows(d, tile_within + row * (kTile + kGap), kTile + kGap);
       }

@@ -9,7 +9,6 @@ namespace bochner::cuda {
 /// to (jobs, padded, D) = x in bf16, 0 beyond the length and at hidden keys; a thread for each eight numbers.
 struct PackEights {
   int64_t heads, length, padded, dim;
-  const float* denominators;  ///< (jobs, length): x is divided by them, unless null; division by 0 gives 0
   StoredTokens x;
   bool whole;  ///< rows of bf16, each aligned to 16 bytes
   KeyMask mask;
@@ -26,11 +25,10 @@ struct PackEights {
       if (whole) {
         eight = load<8>(static_cast<const bfloat16*>(from.data) + from.begin + token * from.stride + column);
       }
-      const float by = denominators == nullptr ? 1.0f : inverse_in_gradients(denominators[job * length + token]);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         const float value = whole ? static_cast<float>(eight.at[e]) : from.get(token, column + e);
-        eight.at[e] = bfloat16(by * value);
+        eight.at[e] = bfloat16(value);
       }
     }
     store(to + row * dim + column, eight);
@@ -52,7 +50,8 @@ struct CausalShifts {
   KeyMask mask;
   const float *tops, *exponents, *largest;  ///< of TokenExponents
   SideNumbers queries, keys;
-  float *m, *r;
+  const float* denominators;  ///< of queries whose gradients are known, (jobs, length); or null
+  float *m, *r, *factor;      ///< factor: what G is multiplied by, (jobs, padded); it is part of the carry of queries
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
@@ -85,7 +84,10 @@ struct CausalShifts {
       const bool real = token < key_length && mask.real(job / heads, token);
       find(queries, at, !rule.shifts, token < length, 0.0f);
       find(keys, at, true, real, seen);
-      queries.carry[at] = math::exp(before - seen);
+      const bool divided = denominators != nullptr && token < length;
+      const float by = divided ? inverse_in_gradients(denominators[job * length + token]) : 1.0f;
+      factor[at] = by;
+      queries.carry[at] = by * math::exp(before - seen);
       keys.carry[at] = math::exp(seen - after);
       keys.last[at] = real ? 1.0f : 0.0f;
     }

@@ -33,16 +33,17 @@ BOCHNER_DEVICE void shift_weights(Sum<kTile / 8>& x, RowValues m, const float* t
   });
 }
 
-/// G'_i . v'_j where visible, for a warp's rows from `first` on, whose y' is (y, last).
+/// G'_i . v'_j where visible, for a warp's rows from `first` on, whose y' is (y, last); G' is (G, last) times factors.
 template <bool keys, int K>
 BOCHNER_DEVICE Sum<kTile / 8> weight_gradients(const Left<K>& y, RowValues last, const bfloat16* other_y,
-                                               const float* other_last, int first) {
+                                               const float* other_last, const float* factors, int first) {
   Sum<kTile / 8> d;
   d.clear();
   multiply_rows(d, y, other_y, 16 * K + kGap);
   d.zip([&](Place at, float& value) {
     const bool visible = is_visible<keys>(first + at.row, at.column);
-    value = visible ? value + last.at(at) * other_last[at.column] : 0.0f;
+    const float factor = factors[keys ? at.column : first + at.row];
+    value = visible ? factor * (value + last.at(at) * other_last[at.column]) : 0.0f;
   });
   return d;
 }
@@ -55,10 +56,10 @@ struct CausalTile {
   static constexpr int kStride = D + kGap;
   static constexpr int kWide = kTile + kGap;
   static constexpr size_t kBytes = sizeof(bfloat16) * kTile * ((kParts == 1 ? 3 : 2) * kStride + kParts * kWide) +
-                                   TileScales::kBytes + 2 * sizeof(float) * kTile;
+                                   TileScales::kBytes + 3 * sizeof(float) * kTile;
   bfloat16 *x, *other_x, *other_y, *features;
-  TileScales scales;  ///< of the other side
-  float *tops, *w;    ///< m, and w of queries where they are the other side
+  TileScales scales;          ///< of the other side
+  float *tops, *factors, *w;  ///< m, and of queries their factors and, where they are the other side, w
 
   BOCHNER_DEVICE explicit CausalTile(unsigned char* memory)
       : x(reinterpret_cast<bfloat16*>(memory)),
@@ -67,18 +68,20 @@ struct CausalTile {
         features(kParts == 1 ? other_y + kTile * kStride : other_y),
         scales(reinterpret_cast<float*>(features + kParts * kTile * kWide)),
         tops(scales.last + kTile),
-        w(tops + kTile) {}
+        factors(tops + kTile),
+        w(factors + kTile) {}
 
-  /// w may be null.
+  /// Factors and w may be null.
   template <class Team>
   BOCHNER_DEVICE void begin(const Team& team, const CausalSide& own, const CausalSide& other, const Slab::Tile& tile,
-                            const float* all_m, const float* all_w) const {
+                            const float* all_m, const float* all_factors, const float* all_w) const {
     const int64_t at = tile.job * own.tokens.padded + tile.token;
     begin_rows<D>(team, own.tokens.x, tile.job, tile.token, x);
     begin_rows<D>(team, other.tokens.x, tile.job, tile.token, other_x);
     begin_rows<D>(team, other.tokens.y, tile.job, tile.token, other_y);
     scales.begin(team, other.tokens, at);
     begin_numbers<kTile, kThreads>(team, all_m + at, tops);
+    if (all_factors != nullptr) begin_numbers<kTile, kThreads>(team, all_factors + at, factors);
     if (all_w != nullptr) begin_numbers<kTile, kThreads>(team, all_w + at, w);
   }
   /// other_y again, in whose place the features of two parts were.
@@ -154,7 +157,7 @@ struct CausalOutputs {
     auto* memory = team.template shared<unsigned char>();
     const Tiles tiles(omega, sums, at.job, at.index, memory);
     const Tile tile(memory + Tiles::kShared);
-    tile.begin(team, queries, keys, at, m, nullptr);
+    tile.begin(team, queries, keys, at, m, nullptr, nullptr);
     Rows rows[kTokenShare];
     for (int s = 0; s < kTokenShare; ++s) {
       const int64_t from = start + 16 * warp_of(team, s);

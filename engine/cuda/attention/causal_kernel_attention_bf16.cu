@@ -1,8 +1,8 @@
 // Causal kernel attention on tensor cores. Tokens are taken in slabs of whole segments, whose states fit a bounded
-// piece of memory. The kernels of causal_attention_tiles.h work on all tiles of a slab at once; what each begins with is
-// walked before (causal_states.h). Backward walks the slabs from the last to the first, using the states that forward
-// saved. With 256 features of heads of 64, a tile of 64 tokens has 32 KiB of state, four times its queries: states are
-// written and read once in forward, S and R once each in backward, and nothing else of that size.
+// piece of memory. The kernels of causal_attention_tiles.h work on all tiles of a slab at once; what each begins with
+// is walked before (causal_states.h). Backward walks the slabs from the last to the first, using the states that
+// forward saved. With 256 features of heads of 64, a tile of 64 tokens has 32 KiB of state, four times its queries:
+// states are written and read once in forward, S and R once each in backward, and nothing else of that size.
 #include "engine/cuda/attention/causal_attention_gradient_tiles.h"
 #include "engine/cuda/attention/causal_attention_passes.h"
 #include "engine/cuda/attention/causal_states.h"
@@ -38,12 +38,12 @@ constexpr int64_t kLeastTiles = 2;
 /// x in whole tiles: itself if it is so, or packed.
 class WholeRows {
  public:
-  WholeRows(const Tensor& x, const Tensor& mask, int64_t padded, const float* denominators = nullptr) : tensor_(x) {
+  WholeRows(const Tensor& x, const Tensor& mask, int64_t padded) : tensor_(x) {
     const bool whole = is_whole(x);
-    if (whole && x.size(2) == padded && !mask.defined() && denominators == nullptr) return;
+    if (whole && x.size(2) == padded && !mask.defined()) return;
     tensor_ = Tensor::empty({x.size(0), x.size(1), padded, x.size(3)}, DType::bf16, x.device());
-    launch_threads(tensor_.size() / 8, PackEights{x.size(1), x.size(2), padded, x.size(3), denominators,
-                                                  StoredTokens(x), whole, KeyMask(mask), tensor_.data<bfloat16>()});
+    launch_threads(tensor_.size() / 8, PackEights{x.size(1), x.size(2), padded, x.size(3), StoredTokens(x), whole,
+                                                  KeyMask(mask), tensor_.data<bfloat16>()});
   }
   HeadRows view() const { return {tensor_.size(1), Tokens<const bfloat16>(tensor_)}; }
 
@@ -55,15 +55,13 @@ class WholeRows {
 /// query.
 class Side {
  public:
-  /// Where y is divided by `denominators`, unless null.
-  Side(const Call& call, const Tensor& x, const Tensor& y, const Tensor& mask, int64_t padded,
-       const float* denominators = nullptr)
+  Side(const Call& call, const Tensor& x, const Tensor& y, const Tensor& mask, int64_t padded)
       : call_(call),
         mask_(mask),
         length_(x.size(2)),
         padded_(padded),
         x_(x, mask, padded),
-        y_(y, mask, padded, denominators),
+        y_(y, mask, padded),
         norms_(count()),
         less_(count()),
         weight_(count()),
@@ -90,8 +88,12 @@ class Side {
 /// The largest exponent that each query sees, m, and the largest before each tile, r. Finds the numbers of both sides.
 class Seen {
  public:
-  Seen(const Call& call, const Side& queries, const Side& keys)
-      : tiles_(keys.count() / call.sizes.jobs / kTile), m_(keys.count()), r_(call.sizes.jobs * (tiles_ + 1)) {
+  /// With the denominators of queries in backward, where they are divided by them.
+  Seen(const Call& call, const Side& queries, const Side& keys, const float* denominators)
+      : tiles_(keys.count() / call.sizes.jobs / kTile),
+        m_(keys.count()),
+        factor_(keys.count()),
+        r_(call.sizes.jobs * (tiles_ + 1)) {
     const int64_t blocks = call.sizes.jobs * tiles_;
     const Floats tops(keys.count());
     const Floats exponents(keys.count());
@@ -110,15 +112,17 @@ class Seen {
     launch_blocks<kTile>(
         blocks, CausalShifts::kShared,
         CausalShifts{call.rule, call.sizes.heads, tiles_ * kTile, queries.length(), keys.length(), keys.mask(), tops,
-                     exponents, largest, queries.numbers(), keys.numbers(), m_, r_});
+                     exponents, largest, queries.numbers(), keys.numbers(), denominators, m_, r_, factor_});
   }
   int64_t tiles() const { return tiles_; }
   const float* m() const { return m_; }
   const float* r() const { return r_; }
+  /// What the gradients of outputs are multiplied by.
+  const float* factor() const { return factor_; }
 
  private:
   int64_t tiles_;
-  Floats m_, r_;
+  Floats m_, factor_, r_;
 };
 
 /// The states between the tiles of a slab, S or R, with the totals T or t.
@@ -236,7 +240,7 @@ void causal_kernel_attention_bf16(const KernelAttentionSpec& spec, const Tensor&
   const int64_t padded = padded_length(sizes.queries);
   Side queries(call, Q, Q, {}, padded);
   Side keys(call, seen_by_queries(call, K), seen_by_queries(call, V), mask, padded);
-  const Seen seen(call, queries, keys);
+  const Seen seen(call, queries, keys, nullptr);
   States S(call, seen, slab_tiles(call), false);
   with_case(sizes.dim, spec.map.kind,
             [&]<int D, Form form>(std::integral_constant<int, D>, std::integral_constant<Form, form>) {
@@ -265,9 +269,9 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
   const int64_t tiles = slab_tiles(call);
   const bool wants_omega = to.dOmega.defined();
   const float* denominators = spec.renormalise ? forward.denominator.data<float>() : nullptr;
-  Side queries(call, Q, dO, {}, padded, denominators);
+  Side queries(call, Q, dO, {}, padded);
   Side keys(call, seen_by_queries(call, K), seen_by_queries(call, V), mask, padded);
-  const Seen seen(call, queries, keys);
+  const Seen seen(call, queries, keys, denominators);
   const WholeRows O(spec.renormalise ? forward.O : Q, {}, padded);
   if (sizes.keys > sizes.queries) {
     to.dK.slice(2, sizes.queries, sizes.keys).fill_(0);
@@ -291,14 +295,14 @@ void causal_kernel_attention_backward_bf16(const KernelAttentionSpec& spec, cons
                 using OfTokens = CausalGradientOfTokens<D, form, of_keys>;
                 launch_blocks<kThreads>(
                     sizes.jobs * slab.count, OfTokens::kShared,
-                    OfTokens{phi<form>(call), call.omega(), own, other, slab, sums.view(), seen.m(), sums.totals(),
-                             O.view(), spec.renormalise, call.constant * call.constant, queries.last(), flows, w,
-                             own_mask, output(dx), output(to.dV)});
+                    OfTokens{phi<form>(call), call.omega(), own, other, slab, sums.view(), seen.m(), seen.factor(),
+                             sums.totals(), O.view(), spec.renormalise, call.constant * call.constant, queries.last(),
+                             flows, w, own_mask, output(dx), output(to.dV)});
                 if (!wants_omega) return;
                 using OfOmega = CausalGradientOfOmega<D, form, of_keys>;
                 launch_blocks<kThreads>(splits * sizes.jobs * frequency_blocks, OfOmega::kShared,
                                         OfOmega{phi<form>(call), call.omega(), own, other, slab, sums.view(), seen.m(),
-                                                sizes.jobs, ceil_div(slab.count, splits), parts});
+                                                seen.factor(), sizes.jobs, ceil_div(slab.count, splits), parts});
               };
               for (int64_t first = (sizes.queries - 1) / kTile / tiles * tiles; first >= 0; first -= tiles) {
                 const Slab slab = slab_at(call, first);

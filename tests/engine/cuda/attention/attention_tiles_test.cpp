@@ -77,7 +77,7 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
 
   PackedSide queries(q, v, padded), keys(k, v, padded);
   const KeyMask all{Tensor()};
-  Floats tops(static_cast<size_t>(padded)), exponents(tops), m(tops);
+  Floats tops(static_cast<size_t>(padded)), exponents(tops), m(tops), factor(tops);
   Floats largest(static_cast<size_t>(tiles)), r(static_cast<size_t>(tiles + 1));
   run_blocks(tiles, TokenExponents<kDim, Form::positive>{omega, queries.tokens(padded), keys.tokens(padded), all, 1,
                                                          rule.norm_factor, true, queries.norms.data(), tops.data(),
@@ -86,7 +86,7 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
     return SideNumbers{side.norms.data(), side.less.data(), side.weight.data(), side.carry.data(), side.last.data()};
   };
   run_blocks(tiles, CausalShifts{rule, 1, padded, kTokens, kTokens, all, tops.data(), exponents.data(), largest.data(),
-                                 numbers(queries), numbers(keys), m.data(), r.data()});
+                                 numbers(queries), numbers(keys), nullptr, m.data(), r.data(), factor.data()});
 
   const Slab slab{0, tiles};
   const CausalSide own{queries.tokens(padded), queries.carry.data(), nullptr, 0};
@@ -97,8 +97,8 @@ TEST(AttentionTiles, CausalOutputsAreWeightedMeansOfEarlierValues) {
   constexpr int64_t kSize = kFrequencies * (kDim + 1);
   Floats starts(static_cast<size_t>(way.segments * kSize));
   WalkStates<kDim, Form::positive> walk{
-      {rule}, omega, other, way,         true,     kSize, {starts.data(), way.segments * kSize, kSize},
-      {},     {},    1,     sums.data(), z.data(), nullptr,      nullptr};
+      {rule}, omega, other, way,         true,     kSize,   {starts.data(), way.segments * kSize, kSize},
+      {},     {},    1,     sums.data(), z.data(), nullptr, nullptr};
   run_blocks((way.segments - 1) * walk.blocks(), walk);
   const ScanSegments scan{way, kSize, 0, kSize, {}, walk.starts};
   for (int64_t i = 0; i < kSize; ++i) scan(i);
