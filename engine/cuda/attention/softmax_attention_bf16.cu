@@ -3,8 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "engine/cuda/attention/softmax_attention_gradient_tiles.h"
-#include "engine/cuda/attention/softmax_attention_groups.h"
+#include "engine/cuda/attention/softmax_attention_gradient_groups.h"
 #include "engine/precision.h"
 
 namespace bochner::cuda {
@@ -108,8 +107,9 @@ void softmax_attention_bf16(const Tensor& Q, const Tensor& K, const Tensor& V, c
               const int64_t jobs = Q.size(0) * a.heads;
               if (by_groups()) {
                 using Kernel = softmax_tiles::GroupForward<D, drops>;
-                launch_blocks<Kernel::kBlockThreads>(jobs * ceil_div(a.queries, Kernel::kBlockRows), Kernel::kShared,
-                                                     Kernel{a, StoredTokens(O), logsumexp.data<float>()});
+                launch_blocks<Kernel::Size::kBlockThreads>(jobs * ceil_div(a.queries, Kernel::Size::kBlockRows),
+                                                           Kernel::kShared,
+                                                           Kernel{a, StoredTokens(O), logsumexp.data<float>()});
               } else {
                 using Kernel = softmax_tiles::Forward<D, drops>;
                 launch_blocks<kThreads>(jobs * ceil_div(a.queries, softmax_tiles::kRows), Kernel::kShared,
@@ -134,12 +134,24 @@ void softmax_attention_backward_bf16(const Tensor& dO, const Tensor& Q, const Te
   const softmax_tiles::Gradients of{a, Tokens<const bfloat16>(g), lse.data<float>(), less.data<float>()};
   with_case(Q.size(3), options.dropout.active(),
             [&]<int D, bool drops>(std::integral_constant<int, D>, std::bool_constant<drops>) {
-              using OfQueries = softmax_tiles::QueryGradients<D, drops>;
-              using OfKeys = softmax_tiles::KeyGradients<D, drops>;
-              launch_blocks<kThreads>(jobs * ceil_div(a.queries, softmax_tiles::kRows), OfQueries::kShared,
-                                      OfQueries{of, StoredTokens(grads.dQ), static_cast<float>(options.scale)});
-              launch_blocks<kThreads>(jobs * ceil_div(a.keys, softmax_tiles::kRows), OfKeys::kShared,
-                                      OfKeys{of, StoredTokens(grads.dK), StoredTokens(grads.dV), inputs.scale});
+              const float scale = static_cast<float>(options.scale);
+              if (by_groups()) {
+                using OfQueries = softmax_tiles::GroupQueryGradients<D, drops>;
+                using OfKeys = softmax_tiles::GroupKeyGradients<D, drops>;
+                launch_blocks<OfQueries::Size::kBlockThreads>(jobs * ceil_div(a.queries, OfQueries::Size::kBlockRows),
+                                                              OfQueries::kShared,
+                                                              OfQueries{of, StoredTokens(grads.dQ), scale});
+                launch_blocks<OfKeys::Size::kBlockThreads>(
+                    jobs * ceil_div(a.keys, OfKeys::Size::kBlockRows), OfKeys::kShared,
+                    OfKeys{of, StoredTokens(grads.dK), StoredTokens(grads.dV), inputs.scale});
+              } else {
+                using OfQueries = softmax_tiles::QueryGradients<D, drops>;
+                using OfKeys = softmax_tiles::KeyGradients<D, drops>;
+                launch_blocks<kThreads>(jobs * ceil_div(a.queries, softmax_tiles::kRows), OfQueries::kShared,
+                                        OfQueries{of, StoredTokens(grads.dQ), scale});
+                launch_blocks<kThreads>(jobs * ceil_div(a.keys, softmax_tiles::kRows), OfKeys::kShared,
+                                        OfKeys{of, StoredTokens(grads.dK), StoredTokens(grads.dV), inputs.scale});
+              }
             });
 }
 

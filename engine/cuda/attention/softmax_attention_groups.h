@@ -8,27 +8,54 @@
 
 namespace bochner::cuda::softmax_tiles {
 
-/// Tiles of 64 keys and their values in shared memory. Two of them are a stage: one stage is used, one is loaded, and
-/// products that were begun may still read a third. Hidden keys are 0.
-template <int D, int threads>
-struct GroupKeyTiles {
+/// Pairs of tiles of 64 rows in shared memory. Two pairs are a stage: one stage is used, one is loaded, and products
+/// that were begun may still read a third.
+template <int D>
+struct TilePairs {
   static constexpr int kElements = kTile * D;
   static constexpr int kStages = 3;
-  static constexpr size_t kBytes = kStages * 4 * sizeof(bfloat16) * kElements + kTileAlignment;
+  static constexpr size_t kBytes = kStages * 4 * sizeof(bfloat16) * kElements;
+
+  /// load(cursor, first tile of a pair, slot) begins to load what the cursor shows, and f(cursor, first tile of a pair,
+  /// slot) uses it, with the team in step; then the cursor goes on, while it is there(). A slot, of four, is for what
+  /// no product reads. Each call of f must wait for the products of the call before; its own may go on.
+  template <class Team, class Cursor, class Load, class F>
+  BOCHNER_DEVICE static void walk(const Team& team, Cursor now, bfloat16* memory, const Load& load, const F& f) {
+    Cursor next = now;
+    const auto begin_load = [&](int stage) {
+      bfloat16* pair = memory + stage % kStages * 4 * kElements;
+      for (int i = 0; i < 2 && next.there(); ++i, next.go_on(), pair += 2 * kElements) {
+        load(next, pair, stage % 2 * 2 + i);
+      }
+    };
+    begin_load(0);
+    for (int stage = 0; now.there(); ++stage) {
+      wait_for_tiles();
+      team.sync();  // all threads have this stage, and have done with the one before the last
+      begin_load(stage + 1);
+      const bfloat16* pair = memory + stage % kStages * 4 * kElements;
+      for (int i = 0; i < 2 && now.there(); ++i, now.go_on(), pair += 2 * kElements) f(now, pair, stage % 2 * 2 + i);
+    }
+  }
+};
+
+/// 64 keys and their values; hidden keys are 0.
+template <int D, int threads>
+struct GroupKeyTiles {
+  using Pairs = TilePairs<D>;
+  static constexpr size_t kBytes = Pairs::kBytes + kTileAlignment;
 
   const Attention& a;
   const RealKeys real_keys;
   const bfloat16 *keys, *values;
-  bfloat16* memory;
 
   struct Tile {
     const bfloat16 *k, *v;
     uint64_t real;  ///< a bit for each key
   };
 
-  template <class Team>
-  BOCHNER_DEVICE GroupKeyTiles(const Attention& attention, const Job& job, const Team& team)
-      : a(attention), real_keys(a.real_keys(job)), keys(job.of(a.k)), values(job.of(a.v)), memory(tile_memory(team)) {}
+  BOCHNER_DEVICE GroupKeyTiles(const Attention& attention, const Job& job)
+      : a(attention), real_keys(a.real_keys(job)), keys(job.of(a.k)), values(job.of(a.v)) {}
 
   /// Goes over the tiles before `visible` that have a real key.
   struct Cursor {
@@ -46,45 +73,37 @@ struct GroupKeyTiles {
     }
   };
 
-  template <class Team>
-  BOCHNER_DEVICE void begin_load(const Team& team, Cursor& next, bfloat16* to) const {
-    for (int i = 0; i < 2 && next.there(); ++i, next.go_on(), to += 2 * kElements) {
-      const uint64_t real = next.real;
-      const auto wanted = [real](int row) { return (real >> row & 1) != 0; };
-      begin_copy_tile<threads, kTile, D>(team, keys + next.key * a.k.stride, a.k.stride, to, wanted);
-      begin_copy_tile<threads, kTile, D>(team, values + next.key * a.v.stride, a.v.stride, to + kElements, wanted);
-    }
-  }
-
-  /// f(tile, its first key). At the beginning of each call all products of the call before but the last group, and in
-  /// the end all but that, must be done, as the tiles of the call before the last are overwritten.
+  /// f(tile, its first key), as TilePairs has it.
   template <class Team, class F>
   BOCHNER_DEVICE void walk(const Team& team, int visible, const F& f) const {
-    Cursor next(real_keys, visible);
-    Cursor now = next;
-    begin_load(team, next, memory);
-    for (int stage = 0; now.there(); stage = (stage + 1) % kStages) {
-      wait_for_tiles();
-      team.sync();  // all threads have this stage, and have done with the one before the last
-      begin_load(team, next, memory + (stage + 1) % kStages * 4 * kElements);
-      const bfloat16* tile = memory + stage * 4 * kElements;
-      for (int i = 0; i < 2 && now.there(); ++i, now.go_on(), tile += 2 * kElements) {
-        f(Tile{tile, tile + kElements, now.real}, now.key);
-      }
-    }
+    const auto load = [&](const Cursor& at, bfloat16* to, int) {
+      const uint64_t real = at.real;
+      const auto wanted = [real](int row) { return (real >> row & 1) != 0; };
+      begin_copy_tile<threads, kTile, D>(team, keys + at.key * a.k.stride, a.k.stride, to, wanted);
+      begin_copy_tile<threads, kTile, D>(team, values + at.key * a.v.stride, a.v.stride, to + Pairs::kElements, wanted);
+    };
+    Pairs::walk(team, Cursor(real_keys, visible), tile_memory(team), load,
+                [&](const Cursor& at, const bfloat16* tile, int) {
+                  f(Tile{tile, tile + Pairs::kElements, at.real}, at.key);
+                });
   }
+};
+
+/// What kernels of so many groups of four warps have.
+template <int groups>
+struct Groups {
+  static constexpr int kBlockWarps = kGroupWarps * groups;
+  static constexpr int kBlockThreads = 32 * kBlockWarps;
+  static constexpr int kBlockRows = kGroupRows * groups;
+  static constexpr int kBlockShare = kWarpShare<kBlockWarps>;
 };
 
 /// O and lse; a block for 64 queries of a head for each group.
 template <int D, bool drops>
 struct GroupForward {
-  static constexpr int kGroups = D == 64 ? 4 : 2;
-  static constexpr int kBlockWarps = kGroupWarps * kGroups;
-  static constexpr int kBlockThreads = 32 * kBlockWarps;
-  static constexpr int kBlockRows = kGroupRows * kGroups;
-  static constexpr int kBlockShare = kWarpShare<kBlockWarps>;
-  static constexpr int kResident = 4 / kGroups;
-  using Keys = GroupKeyTiles<D, kBlockThreads>;
+  using Size = Groups<D == 64 ? 4 : 2>;
+  using Keys = GroupKeyTiles<D, Size::kBlockThreads>;
+  static constexpr int kResident = D == 64 ? 1 : 2;
   static constexpr size_t kShared = Keys::kBytes;
   static constexpr float kSlack = Forward<D, drops>::kSlack;
   static constexpr float kLimit = Forward<D, drops>::kLimit;
@@ -131,7 +150,7 @@ struct GroupForward {
       kept = Words::of([&](int i) { return a.kept(job, query + i % 16, key + i / 16 * 32); });
     }
     Scores score[1];
-    before_products(score[0]);
+    before_products();
     begin_rows_product<D, true>(score[0], own.q, tile.k);
     end_products();
     wait_for_products<0>(score[0], own.o);
@@ -150,19 +169,19 @@ struct GroupForward {
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int tiles = static_cast<int>(ceil_div(a.queries, kBlockRows));
+    const int tiles = static_cast<int>(ceil_div(a.queries, Size::kBlockRows));
     const Job job = a.job(team.index() / tiles);
-    const int first = a.first_query(static_cast<int>(team.index() % tiles), tiles, kBlockRows);
-    const Keys keys(a, job, team);
-    Rows rows[kBlockShare];
-    for (int w = 0; w < kBlockShare; ++w) {
+    const int first = a.first_query(static_cast<int>(team.index() % tiles), tiles, Size::kBlockRows);
+    const Keys keys(a, job);
+    Rows rows[Size::kBlockShare];
+    for (int w = 0; w < Size::kBlockShare; ++w) {
       rows[w].q = load_left<D / 16>(job.of(a.q), a.q.stride, first + 16 * warp_of(team, w), a.queries);
       rows[w].o.clear();
       rows[w].top = RowValues::filled(kNothing);
       rows[w].sum = RowValues::filled(0);
     }
-    keys.walk(team, a.visible(first, kBlockRows), [&](const typename Keys::Tile& tile, int key) {
-      for (int w = 0; w < kBlockShare; ++w) {
+    keys.walk(team, a.visible(first, Size::kBlockRows), [&](const typename Keys::Tile& tile, int key) {
+      for (int w = 0; w < Size::kBlockShare; ++w) {
         const int warp = warp_of(team, w);
         const int group = first + warp / kGroupWarps * kGroupRows;
         if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
@@ -175,7 +194,7 @@ struct GroupForward {
     // Dropout's scale is applied outside P, so that the elements kept are rounded as without dropout.
     const float scale = drops ? a.drop_scale : 1.0f;
     const StoredTokens::Head to = job.of(O);
-    for (int w = 0; w < kBlockShare; ++w) {
+    for (int w = 0; w < Size::kBlockShare; ++w) {
       const int query = first + 16 * warp_of(team, w);
       wait_for_products<0>(rows[w].o);
       const RowValues sum = total_of_lanes(rows[w].sum);

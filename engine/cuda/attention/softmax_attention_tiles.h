@@ -101,9 +101,10 @@ struct Attention {
   BOCHNER_DEVICE int visible(int first, int rows = kRows) const {
     return causal && first + rows < keys ? first + rows : keys;
   }
-  /// Which of the 32 keys from `key` on dropout keeps for a query.
+  /// Which of the 32 keys from `key` on dropout keeps for a query; or the first `count` bits of that.
+  template <int count = 32>
   BOCHNER_DEVICE uint32_t kept(const Job& job, int query, int key) const {
-    return drop(job.half + static_cast<uint64_t>(int64_t{query} * keys + key));
+    return drop.some<count>(job.half + static_cast<uint64_t>(int64_t{query} * keys + key));
   }
 };
 

@@ -35,12 +35,15 @@ struct KeptBits {
   /// Where an element's half word is in the stream.
   BOCHNER_DEVICE uint64_t half(int64_t element) const { return 2 * place.now() + static_cast<uint64_t>(element); }
   /// Bit i: whether the element of the half word begin + i is kept. A block has eight of them.
-  BOCHNER_DEVICE uint32_t operator()(uint64_t begin) const {
+  BOCHNER_DEVICE uint32_t operator()(uint64_t begin) const { return some<32>(begin); }
+  /// The same, where no more than the first `count` bits are wanted: 16 or 32.
+  template <int count>
+  BOCHNER_DEVICE uint32_t some(uint64_t begin) const {
     const auto skipped = static_cast<uint32_t>(begin % 8);
     uint32_t bits = 0;
 #pragma unroll
-    for (int b = 0; b < 4; ++b) bits |= of_block(begin / 8 + static_cast<uint64_t>(b)) << (8 * b);
-    if (skipped > 0) bits = bits >> skipped | of_block(begin / 8 + 4) << (32 - skipped);
+    for (int b = 0; b < count / 8; ++b) bits |= of_block(begin / 8 + static_cast<uint64_t>(b)) << (8 * b);
+    if (skipped > 0) bits = bits >> skipped | of_block(begin / 8 + count / 8) << (count - skipped);
     return keeps_some ? bits : 0;
   }
   BOCHNER_DEVICE uint32_t of_block(uint64_t block) const {

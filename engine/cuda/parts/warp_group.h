@@ -8,9 +8,11 @@
 //   end_products();                              // what was begun since the last end_products() is a group
 //   wait_for_products<0>(s, o);                  // until at most 0 groups are unfinished; s and o may be read
 //
-// All four warps must begin the same products. A tile has rows of D numbers, 32 or 64, whose eights are permuted so
-// that no banks conflict, as NVIDIA's PTX manual describes under "Asynchronous warpgroup-level matrix shared memory
-// layout", swizzling mode 128 bytes (or 64). The emulated products read a tile through the same descriptor.
+// All four warps must begin the same products. ptxas says so (C7510 to C7515) where it lets each product wait for the
+// one before: if registers are too few, or if it cannot see that sums are not touched before a wait. A tile has rows of
+// D numbers, 32 or 64, whose eights are permuted so that no banks conflict, as NVIDIA's PTX manual describes under
+// "Asynchronous warpgroup-level matrix shared memory layout", swizzling mode 128 bytes (or 64). The emulated products
+// read a tile through the same descriptor.
 #pragma once
 
 #include "engine/cuda/parts/warp_matrix.h"

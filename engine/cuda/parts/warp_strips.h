@@ -69,6 +69,18 @@ __device__ bool any_above(const RowValues (&x)[R], float limit) {
   return !__all_sync(0xFFFFFFFFU, within);
 }
 
+/// f(element, the number of its column, of 8 N in shared memory at a place aligned to 8)
+template <int N, class F>
+__device__ void each_of_column(Sum<N>& x, const float* columns, const F& f) {
+  const auto* const pairs = reinterpret_cast<const float2*>(columns) + threadIdx.x % 4;
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    const float2 pair = pairs[4 * n];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) f(x.v[n][i], i % 2 == 0 ? pair.x : pair.y);
+  }
+}
+
 /// Rows first ... of `to`, as far as there are `count`, = x times the number of each row; 0 where that is 0.
 template <int N>
 __device__ void put_rows(const StoredTokens::Head& to, int64_t first, int64_t count, const Sum<N>& x,
@@ -137,6 +149,23 @@ __device__ void each_with_bit(Sum<8>& x, const Words& words, const F& f) {
     }
   }
 }
+/// The same, where column j has word j % 32, and row i its bit i, or, from column 32 on, bit 16 + i.
+template <class F>
+__device__ void each_with_column_bit(Sum<8>& x, const Words& words, const F& f) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t word = __shfl_sync(0xFFFFFFFFU, words.own, 8 * n + lane % 4 * 2 + i) >> lane / 4;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) f(x.v[4 * half + n][2 * h + i], (word >> (16 * half + 8 * h) & 1) != 0);
+      }
+    }
+  }
+}
 /// f(column, element of x, of y, whether their bit is set): column j has word j, and row i its bit i.
 template <class F>
 __device__ void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const Words& words, const F& f) {
@@ -186,6 +215,13 @@ bool any_above(const RowValues (&x)[R], float limit) {
   return false;
 }
 
+template <int N, class F>
+void each_of_column(Sum<N>& x, const float* columns, const F& f) {
+  for (auto& row : x.v) {
+    for (int j = 0; j < 8 * N; ++j) f(row[j], columns[j]);
+  }
+}
+
 template <int N>
 void put_rows(const StoredTokens::Head& to, int64_t first, int64_t count, const Sum<N>& x, const RowValues& factor) {
   for (int row = 0; row < 16 && first + row < count; ++row) {
@@ -214,6 +250,12 @@ template <class F>
 void each_with_bit(Sum<8>& x, const Words& words, const F& f) {
   for (int row = 0; row < 16; ++row) {
     for (int j = 0; j < 64; ++j) f(x.v[row][j], (words.all[row + j / 32 * 16] >> j % 32 & 1) != 0);
+  }
+}
+template <class F>
+void each_with_column_bit(Sum<8>& x, const Words& words, const F& f) {
+  for (int row = 0; row < 16; ++row) {
+    for (int j = 0; j < 64; ++j) f(x.v[row][j], (words.all[j % 32] >> (row + j / 32 * 16) & 1) != 0);
   }
 }
 template <class F>

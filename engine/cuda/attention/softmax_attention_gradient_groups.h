@@ -1,0 +1,230 @@
+// The gradients of softmax attention by products of four warps: what softmax_attention_gradient_tiles.h does with
+// mma.sync. A group of four warps has 64 rows, and S and dP of a tile of 64 columns. What can be multiplied is begun
+// before what else is computed.
+#pragma once
+
+#include "engine/cuda/attention/softmax_attention_gradient_tiles.h"
+#include "engine/cuda/attention/softmax_attention_groups.h"
+
+namespace bochner::cuda::softmax_tiles {
+
+/// dQ; a block for 64 queries of a head for each group.
+template <int D, bool drops>
+struct GroupQueryGradients {
+  using Size = Groups<3>;
+  using Keys = GroupKeyTiles<D, Size::kBlockThreads>;
+  static constexpr size_t kShared = Keys::kBytes;
+
+  Gradients of;
+  StoredTokens dQ;
+  float factor;
+
+  struct Rows {
+    Left<D / 16> q, g;
+    Sum<D / 8> dq;
+    RowValues lse, less;
+  };
+
+  BOCHNER_DEVICE void add_tile(Rows& own, const typename Keys::Tile& tile, const Job& job, int query, int key) const {
+    const Attention& a = of.a;
+    Words kept{};
+    if constexpr (drops) {
+      kept = Words::of([&](int i) { return a.kept(job, query + i % 16, key + i / 16 * 32); });
+    }
+    Sum<kTile / 8> p[1];
+    Sum<kTile / 8> ds;
+    before_products();
+    begin_rows_product<D, true>(p[0], own.q, tile.k);
+    end_products();
+    begin_rows_product<D, true>(ds, own.g, tile.v);
+    end_products();
+    wait_for_products<1>(p[0]);
+    if (tile.real != ~uint64_t{0} || (a.causal && key + kTile > query)) hide(p, tile.real, a.causal, query, key);
+    p[0].each(own.lse, [&](int, int, float& x, float lse) { x = of.probability(x, lse); });
+    wait_for_products<0>(ds);
+    if constexpr (drops) {
+      const float scale = a.drop_scale;
+      each_with_bit(ds, kept, [scale](float& x, bool is_kept) { x = is_kept ? scale * x : 0.0f; });
+    }
+    ds.each(own.less, [](int, int, float& x, float less) { x -= less; });
+    ds.with(p[0], [](float& x, float probability) { x *= probability; });
+    const auto left = Left<kTile / 16>::of(ds);
+    before_products();
+    begin_columns_product<D>(own.dq, left, tile.k);
+    end_products();
+  }
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const Attention& a = of.a;
+    const int tiles = static_cast<int>(ceil_div(a.queries, Size::kBlockRows));
+    const Job job = a.job(team.index() / tiles);
+    const int first = a.first_query(static_cast<int>(team.index() % tiles), tiles, Size::kBlockRows);
+    const Keys keys(a, job);
+    Rows rows[Size::kBlockShare];
+    for (int w = 0; w < Size::kBlockShare; ++w) {
+      const int query = first + 16 * warp_of(team, w);
+      rows[w].q = load_left<D / 16>(job.of(a.q), a.q.stride, query, a.queries);
+      rows[w].g = load_left<D / 16>(job.of(of.g), of.g.stride, query, a.queries);
+      rows[w].dq.clear();
+      const auto load = [&](RowValues& to, const float* from) {
+        to.each([&](int row, float& x) { x = query + row < a.queries ? from[query + row] : 0.0f; });
+      };
+      load(rows[w].lse, of.lse + job.index * a.queries);
+      load(rows[w].less, of.less + job.index * a.queries);
+    }
+    keys.walk(team, a.visible(first, Size::kBlockRows), [&](const typename Keys::Tile& tile, int key) {
+      for (int w = 0; w < Size::kBlockShare; ++w) {
+        const int warp = warp_of(team, w);
+        const int group = first + warp / kGroupWarps * kGroupRows;
+        if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
+          wait_for_products<0>();
+        } else {
+          add_tile(rows[w], tile, job, first + 16 * warp, key);
+        }
+      }
+    });
+    const StoredTokens::Head to = job.of(dQ);
+    for (int w = 0; w < Size::kBlockShare; ++w) {
+      wait_for_products<0>(rows[w].dq);
+      put_rows(to, first + 16 * warp_of(team, w), a.queries, rows[w].dq, RowValues::filled(factor));
+    }
+  }
+};
+
+/// dK and dV; a block for 64 keys of a head for each group, scores transposed.
+template <int D, bool drops>
+struct GroupKeyGradients {
+  using Size = Groups<2>;
+  using Pairs = TilePairs<D>;
+  static constexpr size_t kShared = Pairs::kBytes + 4 * 2 * sizeof(float) * kTile + kTileAlignment;
+
+  Gradients of;
+  StoredTokens dK, dV;
+  float factor;  ///< of dK
+
+  struct Rows {
+    Left<D / 16> k, v;
+    Sum<D / 8> dk, dv;
+    int begin;  ///< tiles of queries before it see none of the group's keys
+  };
+  /// 64 queries, their dO, and their numbers.
+  struct Tile {
+    const bfloat16 *q, *g;
+    const float *lse, *less;
+  };
+  struct Cursor {
+    int query, queries;
+    BOCHNER_DEVICE bool there() const { return query < queries; }
+    BOCHNER_DEVICE void go_on() { query += kTile; }
+  };
+
+  BOCHNER_DEVICE void add_tile(Rows& own, const Tile& tile, const Job& job, int query, int key) const {
+    const Attention& a = of.a;
+    Words kept{};
+    if constexpr (drops) {
+      kept = Words::of([&](int i) {
+        return (a.kept<16>(job, query + i, key) & 0xFFFFU) | a.kept<16>(job, query + 32 + i, key) << 16;
+      });
+    }
+    Sum<kTile / 8> p;
+    Sum<kTile / 8> ds;
+    before_products();
+    begin_rows_product<D, true>(p, own.k, tile.q);
+    end_products();
+    begin_rows_product<D, true>(ds, own.v, tile.g);
+    end_products();
+    wait_for_products<1>(p);
+    if (a.causal && key + 16 > query) {
+      const int first = key - query;
+      p.each([&](int row, int column, float& x) {
+        if (first + row > column) x = kNothing;
+      });
+    }
+    each_of_column(p, tile.lse, [&](float& x, float lse) { x = of.probability(x, lse); });
+    Sum<kTile / 8> kept_p = p;
+    if constexpr (drops) {
+      each_with_column_bit(kept_p, kept, [](float& x, bool is_kept) { x = is_kept ? x : 0.0f; });
+    }
+    const auto left_p = Left<kTile / 16>::of(kept_p);
+    before_products();
+    begin_columns_product<D>(own.dv, left_p, tile.g);
+    end_products();
+    wait_for_products<1>(ds);
+    if constexpr (drops) {
+      const float scale = a.drop_scale;
+      each_with_column_bit(ds, kept, [scale](float& x, bool is_kept) { x = is_kept ? scale * x : 0.0f; });
+    }
+    each_of_column(ds, tile.less, [](float& x, float less) { x -= less; });
+    ds.with(p, [](float& x, float probability) { x *= probability; });
+    const auto left_ds = Left<kTile / 16>::of(ds);
+    before_products();
+    begin_columns_product<D>(own.dk, left_ds, tile.q);
+    end_products();
+  }
+
+  template <class Team>
+  BOCHNER_DEVICE void operator()(const Team& team) const {
+    const Attention& a = of.a;
+    const int tiles = static_cast<int>(ceil_div(a.keys, Size::kBlockRows));
+    const Job job = a.job(team.index() / tiles);
+    const int key = static_cast<int>(team.index() % tiles) * Size::kBlockRows;
+    bfloat16* const memory = tile_memory(team);
+    auto* const numbers = reinterpret_cast<float*>(memory + Pairs::kBytes / sizeof(bfloat16));
+    const RealKeys keys = a.real_keys(job);
+    const auto real_of_group = [&](int first) { return first < a.keys ? keys.of_tile(first) : 0; };
+    uint64_t real = 0;
+    for (int first = key; first < key + Size::kBlockRows; first += kGroupRows) real |= real_of_group(first);
+    Rows rows[Size::kBlockShare];
+    for (int w = 0; w < Size::kBlockShare; ++w) {
+      // Hidden keys too, of which each gives but its own row of dK and dV, and that is not stored.
+      rows[w].k = load_left<D / 16>(job.of(a.k), a.k.stride, key + 16 * warp_of(team, w), a.keys);
+      rows[w].v = load_left<D / 16>(job.of(a.v), a.v.stride, key + 16 * warp_of(team, w), a.keys);
+      rows[w].dk.clear();
+      rows[w].dv.clear();
+      const int group = key + warp_of(team, w) / kGroupWarps * kGroupRows;
+      rows[w].begin = real_of_group(group) == 0 ? a.queries : a.causal ? group - kTile + 1 : 0;
+    }
+    const auto load = [&](const Cursor& at, bfloat16* to, int slot) {
+      const auto there = [&](int row) { return at.query + row < a.queries; };
+      begin_copy_tile<Size::kBlockThreads, kTile, D>(team, job.of(a.q) + at.query * a.q.stride, a.q.stride, to, there);
+      begin_copy_tile<Size::kBlockThreads, kTile, D>(team, job.of(of.g) + at.query * of.g.stride, of.g.stride,
+                                                     to + Pairs::kElements, there);
+      const int64_t place = job.index * a.queries + at.query;
+      float* const lse = numbers + slot * 2 * kTile;
+      begin_copy_floats<Size::kBlockThreads, kTile>(team, of.lse + place, a.queries - at.query, lse);
+      begin_copy_floats<Size::kBlockThreads, kTile>(team, of.less + place, a.queries - at.query, lse + kTile);
+    };
+    // Earlier queries see none of these keys, and hidden ones are seen by none.
+    const Cursor begin{real == 0 ? a.queries : a.causal ? key : 0, a.queries};
+    Pairs::walk(team, begin, memory, load, [&](const Cursor& at, const bfloat16* tile, int slot) {
+      const float* const lse = numbers + slot * 2 * kTile;
+      for (int w = 0; w < Size::kBlockShare; ++w) {
+        if (at.query < rows[w].begin) {
+          wait_for_products<0>();
+        } else {
+          add_tile(rows[w], {tile, tile + Pairs::kElements, lse, lse + kTile}, job, at.query,
+                   key + 16 * warp_of(team, w));
+        }
+      }
+    });
+    const StoredTokens::Head to_k = job.of(dK);
+    const StoredTokens::Head to_v = job.of(dV);
+    for (int w = 0; w < Size::kBlockShare; ++w) {
+      const int warp = warp_of(team, w);
+      const uint64_t of_group = real_of_group(key + warp / kGroupWarps * kGroupRows);
+      RowValues of_key = RowValues::filled(factor);
+      RowValues of_value = RowValues::filled(drops ? a.drop_scale : 1.0f);
+      const auto hide = [&](int row, float& x) {
+        x = (of_group >> (warp % kGroupWarps * 16 + row) & 1) != 0 ? x : 0.0f;
+      };
+      of_key.each(hide);
+      of_value.each(hide);
+      wait_for_products<0>(rows[w].dk, rows[w].dv);
+      put_rows(to_k, key + 16 * warp, a.keys, rows[w].dk, of_key);
+      put_rows(to_v, key + 16 * warp, a.keys, rows[w].dv, of_value);
+    }
+  }
+};
+
+}  // namespace bochner::cuda::softmax_tiles
