@@ -1,6 +1,6 @@
 // The gradients of softmax attention by products of four warps: what softmax_attention_gradient_tiles.h does with
-// mma.sync. A group of four warps has 64 rows, and S and dP of a tile of 64 columns. What can be multiplied is begun
-// before what else is computed.
+// mma.sync. A group of four warps has 64 rows, and S and dP of a tile of 64 columns. When it is its turn, it begins
+// their products, and those of P and dS of the tile before.
 #pragma once
 
 #include "engine/cuda/attention/softmax_attention_gradient_tiles.h"
@@ -11,7 +11,7 @@ namespace bochner::cuda::softmax_tiles {
 /// dQ; a block for 64 queries of a head for each group.
 template <int D, bool drops>
 struct GroupQueryGradients {
-  using Size = Groups<3>;
+  using Size = Groups<D == 64 ? 2 : 3>;
   using Keys = GroupKeyTiles<D, Size::kBlockThreads>;
   static constexpr size_t kShared = Keys::kBytes;
 
@@ -23,9 +23,23 @@ struct GroupQueryGradients {
     Left<D / 16> q, g;
     Sum<D / 8> dq;
     RowValues lse, less;
+    Left<kTile / 16> ds;          ///< of the tile before; 0 before the first
+    const bfloat16* k = nullptr;  ///< its keys, if they are not in dq yet
   };
+  using Turns = Turn<Size::kBlockWarps / kGroupWarps>;
 
-  BOCHNER_DEVICE void add_tile(Rows& own, const typename Keys::Tile& tile, const Job& job, int query, int key) const {
+  /// Multiplies dS of the last tile.
+  BOCHNER_DEVICE void finish(Rows& own) const {
+    if (own.k == nullptr) return;
+    before_products(own.dq);
+    begin_columns_product<D>(own.dq, own.ds, own.k);
+    end_products();
+    wait_for_products<0>(own.dq);
+    own.k = nullptr;
+  }
+
+  BOCHNER_DEVICE void add_tile(Rows& own, const typename Keys::Tile& tile, const Job& job, int query, int key,
+                               const Turns& turn) const {
     const Attention& a = of.a;
     Words kept{};
     if constexpr (drops) {
@@ -33,25 +47,26 @@ struct GroupQueryGradients {
     }
     Sum<kTile / 8> p[1];
     Sum<kTile / 8> ds;
-    before_products();
+    turn.take();
+    before_products(own.dq);
     begin_rows_product<D, true>(p[0], own.q, tile.k);
     end_products();
     begin_rows_product<D, true>(ds, own.g, tile.v);
+    begin_columns_product<D>(own.dq, own.ds, own.k == nullptr ? tile.k : own.k);
     end_products();
+    turn.pass();
     wait_for_products<1>(p[0]);
     if (tile.real != ~uint64_t{0} || (a.causal && key + kTile > query)) hide(p, tile.real, a.causal, query, key);
     p[0].each(own.lse, [&](int, int, float& x, float lse) { x = of.probability(x, lse); });
-    wait_for_products<0>(ds);
+    wait_for_products<0>(ds, own.dq);
     if constexpr (drops) {
       const float scale = a.drop_scale;
       each_with_bit(ds, kept, [scale](float& x, bool is_kept) { x = is_kept ? scale * x : 0.0f; });
     }
     ds.each(own.less, [](int, int, float& x, float less) { x -= less; });
     ds.with(p[0], [](float& x, float probability) { x *= probability; });
-    const auto left = Left<kTile / 16>::of(ds);
-    before_products();
-    begin_columns_product<D>(own.dq, left, tile.k);
-    end_products();
+    own.ds = Left<kTile / 16>::of(ds);
+    own.k = tile.k;
   }
 
   template <class Team>
@@ -67,26 +82,31 @@ struct GroupQueryGradients {
       rows[w].q = load_left<D / 16>(job.of(a.q), a.q.stride, query, a.queries);
       rows[w].g = load_left<D / 16>(job.of(of.g), of.g.stride, query, a.queries);
       rows[w].dq.clear();
+      rows[w].ds = no_factor();
       const auto load = [&](RowValues& to, const float* from) {
         to.each([&](int row, float& x) { x = query + row < a.queries ? from[query + row] : 0.0f; });
       };
       load(rows[w].lse, of.lse + job.index * a.queries);
       load(rows[w].less, of.less + job.index * a.queries);
     }
+    const Turns turn(warp_of(team, 0));
     keys.walk(team, a.visible(first, Size::kBlockRows), [&](const typename Keys::Tile& tile, int key) {
       for (int w = 0; w < Size::kBlockShare; ++w) {
         const int warp = warp_of(team, w);
         const int group = first + warp / kGroupWarps * kGroupRows;
         if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
-          wait_for_products<0>();
+          turn.take();
+          turn.pass();
+          finish(rows[w]);
         } else {
-          add_tile(rows[w], tile, job, first + 16 * warp, key);
+          add_tile(rows[w], tile, job, first + 16 * warp, key, turn);
         }
       }
     });
+    turn.end();
     const StoredTokens::Head to = job.of(dQ);
     for (int w = 0; w < Size::kBlockShare; ++w) {
-      wait_for_products<0>(rows[w].dq);
+      finish(rows[w]);
       put_rows(to, first + 16 * warp_of(team, w), a.queries, rows[w].dq, RowValues::filled(factor));
     }
   }
@@ -106,11 +126,19 @@ struct GroupKeyGradients {
   struct Rows {
     Left<D / 16> k, v;
     Sum<D / 8> dk, dv;
-    int begin;  ///< tiles of queries before it see none of the group's keys
+    int begin;                    ///< tiles of queries before it see none of the group's keys
+    Left<kTile / 16> p, ds;       ///< of the tile before; 0 before the first
+    const bfloat16* q = nullptr;  ///< its queries, if they are not in dk and dv yet
   };
-  /// 64 queries, their dO, and their numbers.
+  using Turns = Turn<Size::kBlockWarps / kGroupWarps>;
+  BOCHNER_DEVICE static void begin_outputs(Rows& own, const bfloat16* q) {
+    begin_columns_product<D>(own.dv, own.p, q + Pairs::kElements);
+    begin_columns_product<D>(own.dk, own.ds, q);
+    end_products();
+  }
+  /// 64 queries, their dO after them, and their numbers.
   struct Tile {
-    const bfloat16 *q, *g;
+    const bfloat16* q;
     const float *lse, *less;
   };
   struct Cursor {
@@ -119,7 +147,8 @@ struct GroupKeyGradients {
     BOCHNER_DEVICE void go_on() { query += kTile; }
   };
 
-  BOCHNER_DEVICE void add_tile(Rows& own, const Tile& tile, const Job& job, int query, int key) const {
+  BOCHNER_DEVICE void add_tile(Rows& own, const Tile& tile, const Job& job, int query, int key,
+                               const Turns& turn) const {
     const Attention& a = of.a;
     Words kept{};
     if constexpr (drops) {
@@ -129,11 +158,13 @@ struct GroupKeyGradients {
     }
     Sum<kTile / 8> p;
     Sum<kTile / 8> ds;
-    before_products();
+    turn.take();
+    before_products(own.dk, own.dv);
     begin_rows_product<D, true>(p, own.k, tile.q);
     end_products();
-    begin_rows_product<D, true>(ds, own.v, tile.g);
-    end_products();
+    begin_rows_product<D, true>(ds, own.v, tile.q + Pairs::kElements);
+    begin_outputs(own, own.q == nullptr ? tile.q : own.q);
+    turn.pass();
     wait_for_products<1>(p);
     if (a.causal && key + 16 > query) {
       const int first = key - query;
@@ -146,21 +177,16 @@ struct GroupKeyGradients {
     if constexpr (drops) {
       each_with_column_bit(kept_p, kept, [](float& x, bool is_kept) { x = is_kept ? x : 0.0f; });
     }
-    const auto left_p = Left<kTile / 16>::of(kept_p);
-    before_products();
-    begin_columns_product<D>(own.dv, left_p, tile.g);
-    end_products();
-    wait_for_products<1>(ds);
+    wait_for_products<0>(ds, own.dk, own.dv);
+    own.p = Left<kTile / 16>::of(kept_p);
     if constexpr (drops) {
       const float scale = a.drop_scale;
       each_with_column_bit(ds, kept, [scale](float& x, bool is_kept) { x = is_kept ? scale * x : 0.0f; });
     }
     each_of_column(ds, tile.less, [](float& x, float less) { x -= less; });
     ds.with(p, [](float& x, float probability) { x *= probability; });
-    const auto left_ds = Left<kTile / 16>::of(ds);
-    before_products();
-    begin_columns_product<D>(own.dk, left_ds, tile.q);
-    end_products();
+    own.ds = Left<kTile / 16>::of(ds);
+    own.q = tile.q;
   }
 
   template <class Team>
@@ -182,6 +208,7 @@ struct GroupKeyGradients {
       rows[w].v = load_left<D / 16>(job.of(a.v), a.v.stride, key + 16 * warp_of(team, w), a.keys);
       rows[w].dk.clear();
       rows[w].dv.clear();
+      rows[w].p = rows[w].ds = no_factor();
       const int group = key + warp_of(team, w) / kGroupWarps * kGroupRows;
       rows[w].begin = real_of_group(group) == 0 ? a.queries : a.causal ? group - kTile + 1 : 0;
     }
@@ -197,17 +224,19 @@ struct GroupKeyGradients {
     };
     // Earlier queries see none of these keys, and hidden ones are seen by none.
     const Cursor begin{real == 0 ? a.queries : a.causal ? key : 0, a.queries};
+    const Turns turn(warp_of(team, 0));
     Pairs::walk(team, begin, memory, load, [&](const Cursor& at, const bfloat16* tile, int slot) {
       const float* const lse = numbers + slot * 2 * kTile;
       for (int w = 0; w < Size::kBlockShare; ++w) {
         if (at.query < rows[w].begin) {
-          wait_for_products<0>();
+          turn.take();
+          turn.pass();
         } else {
-          add_tile(rows[w], {tile, tile + Pairs::kElements, lse, lse + kTile}, job, at.query,
-                   key + 16 * warp_of(team, w));
+          add_tile(rows[w], {tile, lse, lse + kTile}, job, at.query, key + 16 * warp_of(team, w), turn);
         }
       }
     });
+    turn.end();
     const StoredTokens::Head to_k = job.of(dK);
     const StoredTokens::Head to_v = job.of(dV);
     for (int w = 0; w < Size::kBlockShare; ++w) {
@@ -220,7 +249,11 @@ struct GroupKeyGradients {
       };
       of_key.each(hide);
       of_value.each(hide);
-      wait_for_products<0>(rows[w].dk, rows[w].dv);
+      if (rows[w].q != nullptr) {
+        before_products(rows[w].dk, rows[w].dv);
+        begin_outputs(rows[w], rows[w].q);
+        wait_for_products<0>(rows[w].dk, rows[w].dv);
+      }
       put_rows(to_k, key + 16 * warp, a.keys, rows[w].dk, of_key);
       put_rows(to_v, key + 16 * warp, a.keys, rows[w].dv, of_value);
     }

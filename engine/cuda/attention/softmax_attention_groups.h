@@ -18,7 +18,7 @@ struct TilePairs {
 
   /// load(cursor, first tile of a pair, slot) begins to load what the cursor shows, and f(cursor, first tile of a pair,
   /// slot) uses it, with the team in step; then the cursor goes on, while it is there(). A slot, of four, is for what
-  /// no product reads. Each call of f must wait for the products of the call before; its own may go on.
+  /// no product reads. What f begins with a tile must be done when its next call ends.
   template <class Team, class Cursor, class Load, class F>
   BOCHNER_DEVICE static void walk(const Team& team, Cursor now, bfloat16* memory, const Load& load, const F& f) {
     Cursor next = now;
@@ -98,6 +98,13 @@ struct Groups {
   static constexpr int kBlockShare = kWarpShare<kBlockWarps>;
 };
 
+/// 0, for what is multiplied in the first turn, when there is no tile before.
+BOCHNER_DEVICE inline Left<kTile / 16> no_factor() {
+  Sum<kTile / 8> none;
+  none.clear();
+  return Left<kTile / 16>::of(none);
+}
+
 /// O and lse; a block for 64 queries of a head for each group.
 template <int D, bool drops>
 struct GroupForward {
@@ -116,7 +123,10 @@ struct GroupForward {
     Left<D / 16> q;
     Sum<D / 8> o;
     RowValues top, sum;
+    Left<kTile / 16> p;           ///< of the tile before; 0 before the first
+    const bfloat16* v = nullptr;  ///< its values, if they are not in o yet
   };
+  using Turns = Turn<Size::kBlockWarps / kGroupWarps>;
   using Scores = Sum<kTile / 8>;
 
   /// P of the scores, and its sums, of what this lane has. Where a row has no maximum yet, it is taken for `missing`.
@@ -144,27 +154,39 @@ struct GroupForward {
     own.top = top;
   }
 
-  BOCHNER_DEVICE void add_tile(Rows& own, const typename Keys::Tile& tile, const Job& job, int query, int key) const {
+  /// Multiplies P of the last tile.
+  BOCHNER_DEVICE void finish(Rows& own) const {
+    if (own.v == nullptr) return;
+    before_products(own.o);
+    begin_columns_product<D>(own.o, own.p, own.v);
+    end_products();
+    wait_for_products<0>(own.o);
+    own.v = nullptr;
+  }
+
+  BOCHNER_DEVICE void add_tile(Rows& own, const typename Keys::Tile& tile, const Job& job, int query, int key,
+                               const Turns& turn) const {
     Words kept{};
     if constexpr (drops) {
       kept = Words::of([&](int i) { return a.kept(job, query + i % 16, key + i / 16 * 32); });
     }
     Scores score[1];
-    before_products();
+    turn.take();
+    before_products(own.o);
     begin_rows_product<D, true>(score[0], own.q, tile.k);
+    begin_columns_product<D>(own.o, own.p, own.v == nullptr ? tile.v : own.v);
     end_products();
+    turn.pass();
     wait_for_products<0>(score[0], own.o);
     if (tile.real != ~uint64_t{0} || (a.causal && key + kTile > query)) hide(score, tile.real, a.causal, query, key);
     RowValues sum[1];
-    Left<kTile / 16> p = weigh(score[0], own.top, -kNothing, sum[0], kept);
+    own.p = weigh(score[0], own.top, -kNothing, sum[0], kept);
     if (any_above(sum, kLimit)) {  // maxima are looked for only here
       raise(own, score[0]);
-      p = weigh(score[0], own.top, 0, sum[0], kept);
+      own.p = weigh(score[0], own.top, 0, sum[0], kept);
     }
     own.sum = RowValues::of(own.sum, sum[0], Plus{});
-    before_products(own.o);
-    begin_columns_product<D>(own.o, p, tile.v);
-    end_products();
+    own.v = tile.v;
   }
 
   template <class Team>
@@ -177,26 +199,31 @@ struct GroupForward {
     for (int w = 0; w < Size::kBlockShare; ++w) {
       rows[w].q = load_left<D / 16>(job.of(a.q), a.q.stride, first + 16 * warp_of(team, w), a.queries);
       rows[w].o.clear();
+      rows[w].p = no_factor();
       rows[w].top = RowValues::filled(kNothing);
       rows[w].sum = RowValues::filled(0);
     }
+    const Turns turn(warp_of(team, 0));
     keys.walk(team, a.visible(first, Size::kBlockRows), [&](const typename Keys::Tile& tile, int key) {
       for (int w = 0; w < Size::kBlockShare; ++w) {
         const int warp = warp_of(team, w);
         const int group = first + warp / kGroupWarps * kGroupRows;
         if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
-          wait_for_products<0>(rows[w].o);
+          turn.take();
+          turn.pass();
+          finish(rows[w]);
         } else {
-          add_tile(rows[w], tile, job, first + 16 * warp, key);
+          add_tile(rows[w], tile, job, first + 16 * warp, key, turn);
         }
       }
     });
+    turn.end();
     // Dropout's scale is applied outside P, so that the elements kept are rounded as without dropout.
     const float scale = drops ? a.drop_scale : 1.0f;
     const StoredTokens::Head to = job.of(O);
     for (int w = 0; w < Size::kBlockShare; ++w) {
       const int query = first + 16 * warp_of(team, w);
-      wait_for_products<0>(rows[w].o);
+      finish(rows[w]);
       const RowValues sum = total_of_lanes(rows[w].sum);
       put_rows(to, query, a.queries, rows[w].o,
                RowValues::of(sum, sum, [scale](float x, float) { return x == 0 ? 0.0f : scale / x; }));

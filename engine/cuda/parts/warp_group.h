@@ -1,6 +1,6 @@
-// Matrix products of four warps together (wgmma, of which sm_90a has twice the rate of mma.sync): the left factor and
-// the sums are in registers, 16 rows with each warp, as in warp_tile.h; the right one is a tile in shared memory, which
-// all four read. Products run beside what follows, in the order in which they are begun:
+// Matrix products of four warps together (wgmma, which Hopper's tensor cores are made for): the left factor and the
+// sums are in registers, 16 rows with each warp, as in warp_tile.h; the right one is a tile in shared memory, which all
+// four read. Products run beside what follows, in the order in which they are begun:
 //
 //   before_products(s, o);                       // registers that products read or write were written
 //   begin_rows_product<D, true>(s, q, keys);     // s = q keys^T, keys a tile of 64 x D
@@ -137,6 +137,28 @@ __device__ void begin_columns_product(Sum<D / 8>& c, const Left<K>& a, const bfl
   for (int k = 0; k < K; ++k) begin_step<true, false>(c, a.v[k], descriptor<D>(where + k * kRowStep<D>));
 }
 
+/// Groups that share a multiprocessor begin their products one group after another, so that they do not all wait for
+/// the tensor cores and then all compute: take() waits until the group before has called pass(). Each group calls both
+/// equally often, with no sync() between them; end() comes last.
+template <int groups>
+class Turn {
+ public:
+  __device__ explicit Turn(int warp) : group_(warp / kGroupWarps) {
+    if (group_ == groups - 1) pass();
+  }
+  __device__ void take() const { asm volatile("bar.sync %0, %1;" ::"r"(1 + group_), "n"(kBoth) : "memory"); }
+  __device__ void pass() const {
+    asm volatile("bar.arrive %0, %1;" ::"r"(1 + (group_ + 1) % groups), "n"(kBoth) : "memory");
+  }
+  __device__ void end() const {
+    if (group_ == 0) take();
+  }
+
+ private:
+  static constexpr int kBoth = 2 * 32 * kGroupWarps;  ///< threads: those that wait, and those before them
+  int group_;
+};
+
 /// Shared memory of a block, of which kTileAlignment bytes may be skipped.
 template <class Team>
 __device__ bfloat16* tile_memory(const Team& team) {
@@ -189,6 +211,15 @@ void begin_columns_product(Sum<D / 8>& c, const Left<K>& a, const bfloat16* tile
     begin_step<D, true>(c, a, k, tile, tile_where<D>(0) + static_cast<uint32_t>(k) * kRowStep<D>);
   }
 }
+
+template <int groups>
+class Turn {
+ public:
+  explicit Turn(int) {}
+  void take() const {}
+  void pass() const {}
+  void end() const {}
+};
 
 template <class Team>
 bfloat16* tile_memory(const Team& team) {
