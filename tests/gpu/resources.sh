@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # What the compiler says of each kernel: registers, spilled bytes, stack, shared memory, for each architecture named (75 and
-# 90 unless told). Needs nvcc alone, no card. One line a kernel, sorted; kernels that spill or have a stack come first.
+# 90a unless told). Needs nvcc alone, no card. One line a kernel, sorted; kernels that spill or have a stack come first.
 #
-#   tests/gpu/resources.sh [75 90 ...]
+#   tests/gpu/resources.sh [75 90a ...]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-for arch in "${@:-75 90}"; do
+for arch in "${@:-75 90a}"; do
   for one in $arch; do
     for file in engine/cuda/*.cu engine/cuda/attention/*.cu; do
       "$nvcc" -std=c++20 -O3 -I. -DBOCHNER_CUDA -DFMT_USE_CONSTEXPR=1 --expt-relaxed-constexpr -arch="sm_$one" \

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/cuda/parts/elementwise.h"
-#include "engine/cuda/parts/warp_tile.h"
+#include "engine/cuda/parts/warp_group.h"
 #include "engine/random.h"
 
 namespace bochner::cuda {
@@ -117,6 +117,59 @@ TEST(CudaTiles, WarpTilesMultiplyWhatTheyRound) {
     }
     EXPECT_NEAR(x, expected, 1e-4f);
   });
+}
+
+template <int D>
+void expect_products_of_tiles() {
+  constexpr int kRows = 64;
+  constexpr int kStride = D + 8;
+  std::vector<bfloat16> tokens(kRows * kStride);
+  std::vector<bfloat16> rows(16 * kRows);
+  Generator generator(5);
+  for (bfloat16& x : tokens) x = bfloat16(static_cast<float>(generator.uniform()));
+  for (bfloat16& x : rows) x = bfloat16(static_cast<float>(generator.uniform()));
+  const auto wanted = [](int row) { return row % 5 != 0; };
+  const auto token = [&](int row, int column) {
+    return wanted(row) ? static_cast<float>(tokens[static_cast<size_t>(row * kStride + column)]) : 0.0f;
+  };
+  const auto left_at = [&](int row, int column) {
+    return static_cast<float>(rows[static_cast<size_t>(row * kRows + column)]);
+  };
+  std::vector<Eight> memory(kRows * D / 8);
+  auto* const tile = reinterpret_cast<bfloat16*>(memory.data());
+  begin_copy_tile<128, kRows, D>(HostTeam(0, nullptr), tokens.data(), kStride, tile, wanted);
+
+  Left<D / 16> a;
+  a.load(rows.data(), kRows);
+  Sum<kRows / 8> scores;
+  begin_rows_product<D, true>(scores, a, tile);
+  scores.each([&](int row, int column, float& x) {
+    float expected = 0;
+    for (int k = 0; k < D; ++k) expected += left_at(row, k) * token(column, k);
+    EXPECT_NEAR(x, expected, 1e-4f) << row << ", " << column;
+  });
+
+  Left<kRows / 16> p;
+  p.load(rows.data(), kRows);
+  Sum<D / 8> sums;
+  sums.clear();
+  for (int times = 0; times < 2; ++times) begin_columns_product<D>(sums, p, tile);
+  sums.each([&](int row, int column, float& x) {
+    float expected = 0;
+    for (int k = 0; k < kRows; ++k) expected += 2 * left_at(row, k) * token(k, column);
+    EXPECT_NEAR(x, expected, 1e-4f) << row << ", " << column;
+  });
+}
+
+TEST(CudaTiles, FourWarpsMultiplyByTilesAsTheTensorCoresFindThem) {
+  expect_products_of_tiles<32>();
+  expect_products_of_tiles<64>();
+  // The second row's first eight numbers come second where eight eights are permuted, and where four are, the third's
+  // do.
+  EXPECT_EQ(tile_place<64>(1, 0), 64 + 8);
+  EXPECT_EQ(tile_place<64>(8, 0), 8 * 64);
+  EXPECT_EQ(tile_place<32>(1, 0), 32);
+  EXPECT_EQ(tile_place<32>(2, 0), 64 + 8);
 }
 
 }  // namespace
