@@ -26,7 +26,7 @@ struct GroupQueryGradients {
     Left<kTile / 16> ds;          ///< of the tile before; 0 before the first
     const bfloat16* k = nullptr;  ///< its keys, if they are not in dq yet
   };
-  using Turns = Turn<Size::kBlockWarps / kGroupWarps>;
+  using Turns = Turn<Size::kGroups>;
 
   /// Multiplies dS of the last tile.
   BOCHNER_DEVICE void finish(Rows& own) const {
@@ -38,8 +38,9 @@ struct GroupQueryGradients {
     own.k = nullptr;
   }
 
+  template <class Announce>
   BOCHNER_DEVICE void add_tile(Rows& own, const typename Keys::Tile& tile, const Job& job, int query, int key,
-                               const Turns& turn) const {
+                               const Turns& turn, const Announce& announce) const {
     const Attention& a = of.a;
     Words kept{};
     if constexpr (drops) {
@@ -55,6 +56,7 @@ struct GroupQueryGradients {
     begin_columns_product<D>(own.dq, own.ds, own.k == nullptr ? tile.k : own.k);
     end_products();
     turn.pass();
+    announce();
     wait_for_products<1>(p[0]);
     if (tile.real != ~uint64_t{0} || (a.causal && key + kTile > query)) hide(p, tile.real, a.causal, query, key);
     p[0].each(own.lse, [&](int, int, float& x, float lse) { x = of.probability(x, lse); });
@@ -90,19 +92,21 @@ struct GroupQueryGradients {
       load(rows[w].less, of.less + job.index * a.queries);
     }
     const Turns turn(warp_of(team, 0));
-    keys.walk(team, a.visible(first, Size::kBlockRows), [&](const typename Keys::Tile& tile, int key) {
-      for (int w = 0; w < Size::kBlockShare; ++w) {
-        const int warp = warp_of(team, w);
-        const int group = first + warp / kGroupWarps * kGroupRows;
-        if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
-          turn.take();
-          turn.pass();
-          finish(rows[w]);
-        } else {
-          add_tile(rows[w], tile, job, first + 16 * warp, key, turn);
-        }
-      }
-    });
+    keys.walk(team, Meeting<Size::kGroups>(warp_of(team, 0)), a.visible(first, Size::kBlockRows),
+              [&](const typename Keys::Tile& tile, int key, const auto& announce) {
+                for (int w = 0; w < Size::kBlockShare; ++w) {
+                  const int warp = warp_of(team, w);
+                  const int group = first + warp / kGroupWarps * kGroupRows;
+                  if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
+                    turn.take();
+                    turn.pass();
+                    finish(rows[w]);
+                    announce();
+                  } else {
+                    add_tile(rows[w], tile, job, first + 16 * warp, key, turn, announce);
+                  }
+                }
+              });
     turn.end();
     const StoredTokens::Head to = job.of(dQ);
     for (int w = 0; w < Size::kBlockShare; ++w) {
@@ -117,7 +121,7 @@ template <int D, bool drops>
 struct GroupKeyGradients {
   using Size = Groups<2>;
   using Pairs = TilePairs<D>;
-  static constexpr size_t kShared = Pairs::kBytes + 4 * 2 * sizeof(float) * kTile + kTileAlignment;
+  static constexpr size_t kShared = Pairs::kBytes + Pairs::kSlots * 2 * sizeof(float) * kTile;
 
   Gradients of;
   StoredTokens dK, dV;
@@ -130,7 +134,7 @@ struct GroupKeyGradients {
     Left<kTile / 16> p, ds;       ///< of the tile before; 0 before the first
     const bfloat16* q = nullptr;  ///< its queries, if they are not in dk and dv yet
   };
-  using Turns = Turn<Size::kBlockWarps / kGroupWarps>;
+  using Turns = Turn<Size::kGroups>;
   BOCHNER_DEVICE static void begin_outputs(Rows& own, const bfloat16* q) {
     begin_columns_product<D>(own.dv, own.p, q + Pairs::kElements);
     begin_columns_product<D>(own.dk, own.ds, q);
@@ -147,8 +151,9 @@ struct GroupKeyGradients {
     BOCHNER_DEVICE void go_on() { query += kTile; }
   };
 
-  BOCHNER_DEVICE void add_tile(Rows& own, const Tile& tile, const Job& job, int query, int key,
-                               const Turns& turn) const {
+  template <class Announce>
+  BOCHNER_DEVICE void add_tile(Rows& own, const Tile& tile, const Job& job, int query, int key, const Turns& turn,
+                               const Announce& announce) const {
     const Attention& a = of.a;
     Words kept{};
     if constexpr (drops) {
@@ -165,6 +170,7 @@ struct GroupKeyGradients {
     begin_rows_product<D, true>(ds, own.v, tile.q + Pairs::kElements);
     begin_outputs(own, own.q == nullptr ? tile.q : own.q);
     turn.pass();
+    announce();
     wait_for_products<1>(p);
     if (a.causal && key + 16 > query) {
       const int first = key - query;
@@ -225,17 +231,20 @@ struct GroupKeyGradients {
     // Earlier queries see none of these keys, and hidden ones are seen by none.
     const Cursor begin{real == 0 ? a.queries : a.causal ? key : 0, a.queries};
     const Turns turn(warp_of(team, 0));
-    Pairs::walk(team, begin, memory, load, [&](const Cursor& at, const bfloat16* tile, int slot) {
-      const float* const lse = numbers + slot * 2 * kTile;
-      for (int w = 0; w < Size::kBlockShare; ++w) {
-        if (at.query < rows[w].begin) {
-          turn.take();
-          turn.pass();
-        } else {
-          add_tile(rows[w], {tile, lse, lse + kTile}, job, at.query, key + 16 * warp_of(team, w), turn);
-        }
-      }
-    });
+    Pairs::walk(
+        Meeting<Size::kGroups>(warp_of(team, 0)), begin, memory, load,
+        [&](const Cursor& at, const bfloat16* tile, int slot, const auto& announce) {
+          const float* const lse = numbers + slot * 2 * kTile;
+          for (int w = 0; w < Size::kBlockShare; ++w) {
+            if (at.query < rows[w].begin) {
+              turn.take();
+              turn.pass();
+              announce();
+            } else {
+              add_tile(rows[w], {tile, lse, lse + kTile}, job, at.query, key + 16 * warp_of(team, w), turn, announce);
+            }
+          }
+        });
     turn.end();
     const StoredTokens::Head to_k = job.of(dK);
     const StoredTokens::Head to_v = job.of(dV);

@@ -8,33 +8,43 @@
 
 namespace bochner::cuda::softmax_tiles {
 
-/// Pairs of tiles of 64 rows in shared memory. Two pairs are a stage: one stage is used, one is loaded, and products
-/// that were begun may still read a third.
+/// Pairs of tiles of 64 rows in shared memory. Two pairs are a stage: one stage is used, one is loaded, and some groups
+/// may still use a third, the one before.
 template <int D>
 struct TilePairs {
   static constexpr int kElements = kTile * D;
   static constexpr int kStages = 3;
-  static constexpr size_t kBytes = kStages * 4 * sizeof(bfloat16) * kElements;
+  static constexpr int kSlots = 2 * kStages;
+  static constexpr size_t kBytes = kSlots * 2 * sizeof(bfloat16) * kElements;
 
   /// load(cursor, first tile of a pair, slot) begins to load what the cursor shows, and f(cursor, first tile of a pair,
-  /// slot) uses it, with the team in step; then the cursor goes on, while it is there(). A slot, of four, is for what
-  /// no product reads. What f begins with a tile must be done when its next call ends.
-  template <class Team, class Cursor, class Load, class F>
-  BOCHNER_DEVICE static void walk(const Team& team, Cursor now, bfloat16* memory, const Load& load, const F& f) {
+  /// slot, announce) uses it; then the cursor goes on, while it is there(). There are kSlots slots. When f has begun
+  /// its products, it calls announce(); what it begins with a tile must be done when its next call ends.
+  template <int groups, class Cursor, class Load, class F>
+  BOCHNER_DEVICE static void walk(const Meeting<groups>& meeting, Cursor now, bfloat16* memory, const Load& load,
+                                  const F& f) {
+    if (!now.there()) return;
     Cursor next = now;
     const auto begin_load = [&](int stage) {
-      bfloat16* pair = memory + stage % kStages * 4 * kElements;
-      for (int i = 0; i < 2 && next.there(); ++i, next.go_on(), pair += 2 * kElements) {
-        load(next, pair, stage % 2 * 2 + i);
-      }
+      int slot = stage % kStages * 2;
+      for (int i = 0; i < 2 && next.there(); ++i, next.go_on(), ++slot) load(next, memory + slot * 2 * kElements, slot);
+    };
+    const auto announce = [&] {
+      wait_for_tiles();
+      meeting.announce();
     };
     begin_load(0);
+    announce();
     for (int stage = 0; now.there(); ++stage) {
-      wait_for_tiles();
-      team.sync();  // all threads have this stage, and have done with the one before the last
+      meeting.wait();  // all threads have loaded their part of this stage, and have done with the one before the last
+      const bool goes_on = next.there();
       begin_load(stage + 1);
-      const bfloat16* pair = memory + stage % kStages * 4 * kElements;
-      for (int i = 0; i < 2 && now.there(); ++i, now.go_on(), pair += 2 * kElements) f(now, pair, stage % 2 * 2 + i);
+      int slot = stage % kStages * 2;
+      for (int i = 0; i < 2 && now.there(); ++i, now.go_on(), ++slot) {
+        f(now, memory + slot * 2 * kElements, slot, [&] {
+          if (goes_on && i == 1) announce();
+        });
+      }
     }
   }
 };
@@ -43,7 +53,7 @@ struct TilePairs {
 template <int D, int threads>
 struct GroupKeyTiles {
   using Pairs = TilePairs<D>;
-  static constexpr size_t kBytes = Pairs::kBytes + kTileAlignment;
+  static constexpr size_t kBytes = Pairs::kBytes;
 
   const Attention& a;
   const RealKeys real_keys;
@@ -73,18 +83,18 @@ struct GroupKeyTiles {
     }
   };
 
-  /// f(tile, its first key), as TilePairs has it.
-  template <class Team, class F>
-  BOCHNER_DEVICE void walk(const Team& team, int visible, const F& f) const {
+  /// f(tile, its first key, announce), as TilePairs has it.
+  template <int groups, class Team, class F>
+  BOCHNER_DEVICE void walk(const Team& team, const Meeting<groups>& meeting, int visible, const F& f) const {
     const auto load = [&](const Cursor& at, bfloat16* to, int) {
       const uint64_t real = at.real;
       const auto wanted = [real](int row) { return (real >> row & 1) != 0; };
       begin_copy_tile<threads, kTile, D>(team, keys + at.key * a.k.stride, a.k.stride, to, wanted);
       begin_copy_tile<threads, kTile, D>(team, values + at.key * a.v.stride, a.v.stride, to + Pairs::kElements, wanted);
     };
-    Pairs::walk(team, Cursor(real_keys, visible), tile_memory(team), load,
-                [&](const Cursor& at, const bfloat16* tile, int) {
-                  f(Tile{tile, tile + Pairs::kElements, at.real}, at.key);
+    Pairs::walk(meeting, Cursor(real_keys, visible), tile_memory(team), load,
+                [&](const Cursor& at, const bfloat16* tile, int, const auto& announce) {
+                  f(Tile{tile, tile + Pairs::kElements, at.real}, at.key, announce);
                 });
   }
 };
@@ -92,6 +102,7 @@ struct GroupKeyTiles {
 /// What kernels of so many groups of four warps have.
 template <int groups>
 struct Groups {
+  static constexpr int kGroups = groups;
   static constexpr int kBlockWarps = kGroupWarps * groups;
   static constexpr int kBlockThreads = 32 * kBlockWarps;
   static constexpr int kBlockRows = kGroupRows * groups;
@@ -126,7 +137,7 @@ struct GroupForward {
     Left<kTile / 16> p;           ///< of the tile before; 0 before the first
     const bfloat16* v = nullptr;  ///< its values, if they are not in o yet
   };
-  using Turns = Turn<Size::kBlockWarps / kGroupWarps>;
+  using Turns = Turn<Size::kGroups>;
   using Scores = Sum<kTile / 8>;
 
   /// P of the scores, and its sums, of what this lane has. Where a row has no maximum yet, it is taken for `missing`.
@@ -164,8 +175,9 @@ struct GroupForward {
     own.v = nullptr;
   }
 
+  template <class Announce>
   BOCHNER_DEVICE void add_tile(Rows& own, const typename Keys::Tile& tile, const Job& job, int query, int key,
-                               const Turns& turn) const {
+                               const Turns& turn, const Announce& announce) const {
     Words kept{};
     if constexpr (drops) {
       kept = Words::of([&](int i) { return a.kept(job, query + i % 16, key + i / 16 * 32); });
@@ -177,6 +189,7 @@ struct GroupForward {
     begin_columns_product<D>(own.o, own.p, own.v == nullptr ? tile.v : own.v);
     end_products();
     turn.pass();
+    announce();
     wait_for_products<0>(score[0], own.o);
     if (tile.real != ~uint64_t{0} || (a.causal && key + kTile > query)) hide(score, tile.real, a.causal, query, key);
     RowValues sum[1];
@@ -204,19 +217,21 @@ struct GroupForward {
       rows[w].sum = RowValues::filled(0);
     }
     const Turns turn(warp_of(team, 0));
-    keys.walk(team, a.visible(first, Size::kBlockRows), [&](const typename Keys::Tile& tile, int key) {
-      for (int w = 0; w < Size::kBlockShare; ++w) {
-        const int warp = warp_of(team, w);
-        const int group = first + warp / kGroupWarps * kGroupRows;
-        if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
-          turn.take();
-          turn.pass();
-          finish(rows[w]);
-        } else {
-          add_tile(rows[w], tile, job, first + 16 * warp, key, turn);
-        }
-      }
-    });
+    keys.walk(team, Meeting<Size::kGroups>(warp_of(team, 0)), a.visible(first, Size::kBlockRows),
+              [&](const typename Keys::Tile& tile, int key, const auto& announce) {
+                for (int w = 0; w < Size::kBlockShare; ++w) {
+                  const int warp = warp_of(team, w);
+                  const int group = first + warp / kGroupWarps * kGroupRows;
+                  if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
+                    turn.take();
+                    turn.pass();
+                    finish(rows[w]);
+                    announce();
+                  } else {
+                    add_tile(rows[w], tile, job, first + 16 * warp, key, turn, announce);
+                  }
+                }
+              });
     turn.end();
     // Dropout's scale is applied outside P, so that the elements kept are rounded as without dropout.
     const float scale = drops ? a.drop_scale : 1.0f;

@@ -21,7 +21,6 @@ namespace bochner::cuda {
 
 constexpr int kGroupWarps = 4;
 constexpr int kGroupRows = 16 * kGroupWarps;
-constexpr int kTileAlignment = 1024;  // bytes, of tiles in shared memory
 static_assert(sizeof(bfloat16) == 2);
 
 /// Where an element of a tile is, counted in elements.
@@ -159,12 +158,31 @@ class Turn {
   int group_;
 };
 
-/// Shared memory of a block, of which kTileAlignment bytes may be skipped.
+/// All groups of a block meet: wait() until each has called announce() as often as this one, which it may do long
+/// before. A group announces itself again after every other has waited, which those that take turns have.
+template <int groups>
+class Meeting {
+ public:
+  __device__ explicit Meeting(int warp) : group_(warp / kGroupWarps) {}
+  __device__ void announce() const {
+#pragma unroll
+    for (int other = 1; other < groups; ++other) {
+      asm volatile("bar.arrive %0, %1;" ::"r"(kFirst + (group_ + other) % groups), "n"(kAll) : "memory");
+    }
+  }
+  __device__ void wait() const { asm volatile("bar.sync %0, %1;" ::"r"(kFirst + group_), "n"(kAll) : "memory"); }
+
+ private:
+  static constexpr int kFirst = 1 + groups;  ///< after the barriers of Turn
+  static constexpr int kAll = 32 * kGroupWarps * groups;
+  int group_;
+};
+
+/// The shared memory of a block, aligned as tiles must be.
 template <class Team>
-__device__ bfloat16* tile_memory(const Team& team) {
-  unsigned char* const memory = team.template shared<unsigned char>();
-  const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(memory));
-  return reinterpret_cast<bfloat16*>(memory + (kTileAlignment - at % kTileAlignment) % kTileAlignment);
+__device__ bfloat16* tile_memory(const Team&) {
+  extern __shared__ __align__(1024) unsigned char bochner_tiles[];
+  return reinterpret_cast<bfloat16*>(bochner_tiles);
 }
 
 #else
@@ -221,6 +239,14 @@ class Turn {
   void end() const {}
 };
 
+template <int groups>
+class Meeting {
+ public:
+  explicit Meeting(int) {}
+  void announce() const {}
+  void wait() const {}
+};
+
 template <class Team>
 bfloat16* tile_memory(const Team& team) {
   return team.template shared<bfloat16>();
@@ -229,7 +255,7 @@ bfloat16* tile_memory(const Team& team) {
 #endif
 
 /// A tile = `rows` rows from rows `stride` apart, or 0 for those that are not wanted(row), which are not read. Goes on
-/// beside what follows: products may read it after wait_for_tiles() and a sync().
+/// beside what follows: products may read it after wait_for_tiles() and a meeting.
 template <int threads, int rows, int D, class Team, class Wanted>
 BOCHNER_DEVICE void begin_copy_tile(const Team& team, const bfloat16* from, int64_t stride, bfloat16* tile,
                                     const Wanted& wanted) {
