@@ -2,7 +2,7 @@
 // which order, is decided by its callers (shard_tree.h), since a library's own sums promise no order.
 //
 //   alone()              this process and no other
-//   mpi_communicator()   the processes that mpirun or srun started (experiments/common/program/mpi.h)
+//   mpi_communicator()   the processes that mpirun or srun started (experiments/common/process/mpi.h)
 //   nccl_communicator()  the same, for bytes in the memory of cards (nccl.h)
 #pragma once
 
