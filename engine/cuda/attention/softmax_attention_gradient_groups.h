@@ -23,19 +23,19 @@ struct GroupQueryGradients {
     Left<D / 16> q, g;
     Sum<D / 8> dq;
     RowValues lse, less;
-    Left<kTile / 16> ds;          ///< of the tile before; 0 before the first
-    const bfloat16* k = nullptr;  ///< its keys, if they are not in dq yet
+    Left<kTile / 16> ds;  ///< of the tile before; 0 before the first
+    GroupTile<D> k;       ///< its keys, if they are not in dq yet
   };
   using Turns = Turn<Size::kGroups>;
 
   /// Multiplies dS of the last tile.
   BOCHNER_DEVICE void finish(Rows& own) const {
-    if (own.k == nullptr) return;
+    if (!own.k.exists()) return;
     before_products(own.dq);
-    begin_columns_product<D>(own.dq, own.ds, own.k);
+    begin_columns_product(own.dq, own.ds, own.k);
     end_products();
     wait_for_products<0>(own.dq);
-    own.k = nullptr;
+    own.k = {};
   }
 
   template <class Announce>
@@ -50,10 +50,10 @@ struct GroupQueryGradients {
     Sum<kTile / 8> ds;
     turn.take();
     before_products(own.dq);
-    begin_rows_product<D, true>(p[0], own.q, tile.k);
+    begin_rows_product<true>(p[0], own.q, tile.k);
     end_products();
-    begin_rows_product<D, true>(ds, own.g, tile.v);
-    begin_columns_product<D>(own.dq, own.ds, own.k == nullptr ? tile.k : own.k);
+    begin_rows_product<true>(ds, own.g, tile.v);
+    begin_columns_product(own.dq, own.ds, own.k.or_else(tile.k));
     end_products();
     turn.pass();
     announce();
@@ -130,19 +130,19 @@ struct GroupKeyGradients {
   struct Rows {
     Left<D / 16> k, v;
     Sum<D / 8> dk, dv;
-    int begin;                    ///< tiles of queries before it see none of the group's keys
-    Left<kTile / 16> p, ds;       ///< of the tile before; 0 before the first
-    const bfloat16* q = nullptr;  ///< its queries, if they are not in dk and dv yet
+    int begin;               ///< tiles of queries before it see none of the group's keys
+    Left<kTile / 16> p, ds;  ///< of the tile before; 0 before the first
+    GroupTile<D> q;          ///< its queries, if they are not in dk and dv yet
   };
   using Turns = Turn<Size::kGroups>;
-  BOCHNER_DEVICE static void begin_outputs(Rows& own, const bfloat16* q) {
-    begin_columns_product<D>(own.dv, own.p, q + Pairs::kElements);
-    begin_columns_product<D>(own.dk, own.ds, q);
+  BOCHNER_DEVICE static void begin_outputs(Rows& own, GroupTile<D> q) {
+    begin_columns_product(own.dv, own.p, q.after(kTile));
+    begin_columns_product(own.dk, own.ds, q);
     end_products();
   }
   /// 64 queries, their dO after them, and their numbers.
   struct Tile {
-    const bfloat16* q;
+    GroupTile<D> q;
     const float *lse, *less;
   };
   struct Cursor {
@@ -165,10 +165,10 @@ struct GroupKeyGradients {
     Sum<kTile / 8> ds;
     turn.take();
     before_products(own.dk, own.dv);
-    begin_rows_product<D, true>(p, own.k, tile.q);
+    begin_rows_product<true>(p, own.k, tile.q);
     end_products();
-    begin_rows_product<D, true>(ds, own.v, tile.q + Pairs::kElements);
-    begin_outputs(own, own.q == nullptr ? tile.q : own.q);
+    begin_rows_product<true>(ds, own.v, tile.q.after(kTile));
+    begin_outputs(own, own.q.or_else(tile.q));
     turn.pass();
     announce();
     wait_for_products<1>(p);
@@ -233,7 +233,7 @@ struct GroupKeyGradients {
     const Turns turn(warp_of(team, 0));
     Pairs::walk(
         Meeting<Size::kGroups>(warp_of(team, 0)), begin, memory, load,
-        [&](const Cursor& at, const bfloat16* tile, int slot, const auto& announce) {
+        [&](const Cursor& at, GroupTile<D> tile, int slot, const auto& announce) {
           const float* const lse = numbers + slot * 2 * kTile;
           for (int w = 0; w < Size::kBlockShare; ++w) {
             if (at.query < rows[w].begin) {
@@ -258,7 +258,7 @@ struct GroupKeyGradients {
       };
       of_key.each(hide);
       of_value.each(hide);
-      if (rows[w].q != nullptr) {
+      if (rows[w].q.exists()) {
         before_products(rows[w].dk, rows[w].dv);
         begin_outputs(rows[w], rows[w].q);
         wait_for_products<0>(rows[w].dk, rows[w].dv);

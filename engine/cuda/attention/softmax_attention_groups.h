@@ -17,7 +17,7 @@ struct TilePairs {
   static constexpr int kSlots = 2 * kStages;
   static constexpr size_t kBytes = kSlots * 2 * sizeof(bfloat16) * kElements;
 
-  /// load(cursor, first tile of a pair, slot) begins to load what the cursor shows, and f(cursor, first tile of a pair,
+  /// load(cursor, memory of a pair, slot) begins to load what the cursor shows, and f(cursor, first tile of the pair,
   /// slot, announce) uses it; then the cursor goes on, while it is there(). There are kSlots slots. When f has begun
   /// its products, it calls announce(); what it begins with a tile must be done when its next call ends.
   template <int groups, class Cursor, class Load, class F>
@@ -35,13 +35,14 @@ struct TilePairs {
     };
     begin_load(0);
     announce();
+    const GroupTile<D> first(memory);
     for (int stage = 0; now.there(); ++stage) {
       meeting.wait();  // all threads have loaded their part of this stage, and have done with the one before the last
       const bool goes_on = next.there();
       begin_load(stage + 1);
       int slot = stage % kStages * 2;
       for (int i = 0; i < 2 && now.there(); ++i, now.go_on(), ++slot) {
-        f(now, memory + slot * 2 * kElements, slot, [&] {
+        f(now, first.after(slot * 2 * kTile), slot, [&] {
           if (goes_on && i == 1) announce();
         });
       }
@@ -60,7 +61,7 @@ struct GroupKeyTiles {
   const bfloat16 *keys, *values;
 
   struct Tile {
-    const bfloat16 *k, *v;
+    GroupTile<D> k, v;
     uint64_t real;  ///< a bit for each key
   };
 
@@ -93,8 +94,8 @@ struct GroupKeyTiles {
       begin_copy_tile<threads, kTile, D>(team, values + at.key * a.v.stride, a.v.stride, to + Pairs::kElements, wanted);
     };
     Pairs::walk(meeting, Cursor(real_keys, visible), tile_memory(team), load,
-                [&](const Cursor& at, const bfloat16* tile, int, const auto& announce) {
-                  f(Tile{tile, tile + Pairs::kElements, at.real}, at.key, announce);
+                [&](const Cursor& at, GroupTile<D> tile, int, const auto& announce) {
+                  f(Tile{tile, tile.after(kTile), at.real}, at.key, announce);
                 });
   }
 };
@@ -134,8 +135,8 @@ struct GroupForward {
     Left<D / 16> q;
     Sum<D / 8> o;
     RowValues top, sum;
-    Left<kTile / 16> p;           ///< of the tile before; 0 before the first
-    const bfloat16* v = nullptr;  ///< its values, if they are not in o yet
+    Left<kTile / 16> p;  ///< of the tile before; 0 before the first
+    GroupTile<D> v;      ///< its values, if they are not in o yet
   };
   using Turns = Turn<Size::kGroups>;
   using Scores = Sum<kTile / 8>;
@@ -167,12 +168,12 @@ struct GroupForward {
 
   /// Multiplies P of the last tile.
   BOCHNER_DEVICE void finish(Rows& own) const {
-    if (own.v == nullptr) return;
+    if (!own.v.exists()) return;
     before_products(own.o);
-    begin_columns_product<D>(own.o, own.p, own.v);
+    begin_columns_product(own.o, own.p, own.v);
     end_products();
     wait_for_products<0>(own.o);
-    own.v = nullptr;
+    own.v = {};
   }
 
   template <class Announce>
@@ -185,8 +186,8 @@ struct GroupForward {
     Scores score[1];
     turn.take();
     before_products(own.o);
-    begin_rows_product<D, true>(score[0], own.q, tile.k);
-    begin_columns_product<D>(own.o, own.p, own.v == nullptr ? tile.v : own.v);
+    begin_rows_product<true>(score[0], own.q, tile.k);
+    begin_columns_product(own.o, own.p, own.v.or_else(tile.v));
     end_products();
     turn.pass();
     announce();

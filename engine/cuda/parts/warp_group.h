@@ -3,8 +3,8 @@
 // four read. Products run beside what follows, in the order in which they are begun:
 //
 //   before_products(s, o);                       // registers that products read or write were written
-//   begin_rows_product<D, true>(s, q, keys);     // s = q keys^T, keys a tile of 64 x D
-//   begin_columns_product<D>(o, p, values);      // o += p values, values a tile of 64 x D
+//   begin_rows_product<true>(s, q, keys);        // s = q keys^T, keys a tile of 64 x D
+//   begin_columns_product(o, p, values);         // o += p values, values a tile of 64 x D
 //   end_products();                              // what was begun since the last end_products() is a group
 //   wait_for_products<0>(s, o);                  // until at most 0 groups are unfinished; s and o may be read
 //
@@ -39,7 +39,7 @@ template <int D>
 inline constexpr uint32_t kTileShape = kEightRows<D> | (D == 64 ? 1U : 2U) << 30;
 template <int D>
 BOCHNER_DEVICE constexpr uint32_t tile_where(uint32_t bytes) {
-  return bytes >> 4 | kEightRows<D> << 16;
+  return (bytes & 0x3FFFFU) >> 4 | kEightRows<D> << 16;
 }
 /// What 16 columns or 16 rows add to `where`.
 inline constexpr uint32_t kColumnStep = 16 * 2 / 16;
@@ -83,14 +83,36 @@ __device__ void begin_step([[maybe_unused]] Sum<4>& c, [[maybe_unused]] const ui
 }
 #undef BOCHNER_SUMS_OF
 
+/// A tile in shared memory, or none.
 template <int D>
-__device__ uint32_t where_is(const bfloat16* tile) {
-  return tile_where<D>(static_cast<uint32_t>(__cvta_generic_to_shared(tile)));
-}
-template <int D>
-__device__ uint64_t descriptor(uint32_t where) {
-  return uint64_t{kTileShape<D>} << 32 | where;
-}
+class GroupTile {
+ public:
+  GroupTile() = default;
+  __device__ explicit GroupTile(const bfloat16* begin)
+      : where_(tile_where<D>(static_cast<uint32_t>(__cvta_generic_to_shared(begin)))) {}
+  __device__ bool exists() const { return where_ != 0; }
+  /// This, or, if it is none, another.
+  __device__ GroupTile or_else(GroupTile other) const {
+    other.where_ = exists() ? where_ : other.where_;
+    return other;
+  }
+  /// The tile that begins after so many rows, a multiple of 16.
+  __device__ GroupTile after(int rows) const {
+    GroupTile tile;
+    tile.where_ = where_ + static_cast<uint32_t>(rows) / 16 * kRowStep<D>;
+    return tile;
+  }
+  __device__ uint64_t columns_from(int step) const {
+    return descriptor(where_ + static_cast<uint32_t>(step) * kColumnStep);
+  }
+  __device__ uint64_t rows_from(int step) const {
+    return descriptor(where_ + static_cast<uint32_t>(step) * kRowStep<D>);
+  }
+
+ private:
+  __device__ static uint64_t descriptor(uint32_t where) { return uint64_t{kTileShape<D>} << 32 | where; }
+  uint32_t where_ = 0;
+};
 
 /// Neither reads nor writes of x pass this point.
 template <int N>
@@ -122,18 +144,16 @@ __device__ void wait_for_products([[maybe_unused]] Sums&... sums) {
 #endif
 }
 
-template <int D, bool fresh, int N>
-__device__ void begin_rows_product(Sum<N>& c, const Left<D / 16>& a, const bfloat16* tile) {
-  const uint32_t where = where_is<D>(tile);
-  begin_step<false, fresh>(c, a.v[0], descriptor<D>(where));
+template <bool fresh, int D, int N>
+__device__ void begin_rows_product(Sum<N>& c, const Left<D / 16>& a, GroupTile<D> tile) {
+  begin_step<false, fresh>(c, a.v[0], tile.columns_from(0));
 #pragma unroll
-  for (int k = 1; k < D / 16; ++k) begin_step<false, false>(c, a.v[k], descriptor<D>(where + k * kColumnStep));
+  for (int k = 1; k < D / 16; ++k) begin_step<false, false>(c, a.v[k], tile.columns_from(k));
 }
 template <int D, int K>
-__device__ void begin_columns_product(Sum<D / 8>& c, const Left<K>& a, const bfloat16* tile) {
-  const uint32_t where = where_is<D>(tile);
+__device__ void begin_columns_product(Sum<D / 8>& c, const Left<K>& a, GroupTile<D> tile) {
 #pragma unroll
-  for (int k = 0; k < K; ++k) begin_step<true, false>(c, a.v[k], descriptor<D>(where + k * kRowStep<D>));
+  for (int k = 0; k < K; ++k) begin_step<true, false>(c, a.v[k], tile.rows_from(k));
 }
 
 /// Groups that share a multiprocessor begin their products one group after another, so that they do not all wait for
@@ -187,24 +207,35 @@ __device__ bfloat16* tile_memory(const Team&) {
 
 #else
 
-/// A number of a tile as the tensor cores find it: of an eighth row, a row within it, and a column.
 template <int D>
-float element_at(const bfloat16* tile, uint32_t where, int eight, int within, int column) {
-  const uint32_t begin = (where & 0x3FFF) << 4;
-  const uint32_t stride = (kTileShape<D> & 0x3FFF) << 4;
-  const uint32_t width = kTileShape<D> >> 30 == 1 ? 128 : 64;
-  uint32_t at = begin + static_cast<uint32_t>(eight) * stride + static_cast<uint32_t>(within) * width +
-                2 * static_cast<uint32_t>(column);
-  at ^= (at >> 7 & (width / 16 - 1)) << 4;
-  return static_cast<float>(tile[at / 2]);
-}
+class GroupTile {
+ public:
+  GroupTile() = default;
+  explicit GroupTile(const bfloat16* begin) : begin_(begin) {}
+  bool exists() const { return begin_ != nullptr; }
+  GroupTile or_else(GroupTile other) const { return exists() ? *this : other; }
+  GroupTile after(int rows) const { return GroupTile(begin_ + rows * D); }
+  /// A number as the tensor cores find it: of eight rows, a row among them, and a column.
+  float at(uint32_t where, int eight, int row, int column) const {
+    const uint32_t begin = (where & 0x3FFF) << 4;
+    const uint32_t stride = (kTileShape<D> & 0x3FFF) << 4;
+    const uint32_t width = kTileShape<D> >> 30 == 1 ? 128 : 64;
+    uint32_t place = begin + static_cast<uint32_t>(eight) * stride + static_cast<uint32_t>(row) * width +
+                     2 * static_cast<uint32_t>(column);
+    place ^= (place >> 7 & (width / 16 - 1)) << 4;
+    return static_cast<float>(begin_[place / 2]);
+  }
 
-template <int D, bool transposed, int N, int K>
-void begin_step(Sum<N>& c, const Left<K>& a, int step, const bfloat16* tile, uint32_t where) {
+ private:
+  const bfloat16* begin_ = nullptr;
+};
+
+template <bool transposed, int D, int N, int K>
+void begin_step(Sum<N>& c, const Left<K>& a, int step, GroupTile<D> tile) {
+  const uint32_t where = tile_where<D>(0) + static_cast<uint32_t>(step) * (transposed ? kRowStep<D> : kColumnStep);
   for (int k = 0; k < 16; ++k) {
     for (int n = 0; n < 8 * N; ++n) {
-      const float b =
-          transposed ? element_at<D>(tile, where, k / 8, k % 8, n) : element_at<D>(tile, where, n / 8, n % 8, k);
+      const float b = transposed ? tile.at(where, k / 8, k % 8, n) : tile.at(where, n / 8, n % 8, k);
       for (int row = 0; row < 16; ++row) c.v[row][n] += a.v[row][16 * step + k] * b;
     }
   }
@@ -216,18 +247,14 @@ inline void end_products() {}
 template <int unfinished, class... Sums>
 void wait_for_products(Sums&...) {}
 
-template <int D, bool fresh, int N>
-void begin_rows_product(Sum<N>& c, const Left<D / 16>& a, const bfloat16* tile) {
+template <bool fresh, int D, int N>
+void begin_rows_product(Sum<N>& c, const Left<D / 16>& a, GroupTile<D> tile) {
   if (fresh) c.clear();
-  for (int k = 0; k < D / 16; ++k) {
-    begin_step<D, false>(c, a, k, tile, tile_where<D>(0) + static_cast<uint32_t>(k) * kColumnStep);
-  }
+  for (int k = 0; k < D / 16; ++k) begin_step<false>(c, a, k, tile);
 }
 template <int D, int K>
-void begin_columns_product(Sum<D / 8>& c, const Left<K>& a, const bfloat16* tile) {
-  for (int k = 0; k < K; ++k) {
-    begin_step<D, true>(c, a, k, tile, tile_where<D>(0) + static_cast<uint32_t>(k) * kRowStep<D>);
-  }
+void begin_columns_product(Sum<D / 8>& c, const Left<K>& a, GroupTile<D> tile) {
+  for (int k = 0; k < K; ++k) begin_step<true>(c, a, k, tile);
 }
 
 template <int groups>

@@ -142,7 +142,7 @@ void expect_products_of_tiles() {
   Left<D / 16> a;
   a.load(rows.data(), kRows);
   Sum<kRows / 8> scores;
-  begin_rows_product<D, true>(scores, a, tile);
+  begin_rows_product<true>(scores, a, GroupTile<D>(tile));
   scores.each([&](int row, int column, float& x) {
     float expected = 0;
     for (int k = 0; k < D; ++k) expected += left_at(row, k) * token(column, k);
@@ -153,7 +153,7 @@ void expect_products_of_tiles() {
   p.load(rows.data(), kRows);
   Sum<D / 8> sums;
   sums.clear();
-  for (int times = 0; times < 2; ++times) begin_columns_product<D>(sums, p, tile);
+  for (int times = 0; times < 2; ++times) begin_columns_product(sums, p, GroupTile<D>(tile));
   sums.each([&](int row, int column, float& x) {
     float expected = 0;
     for (int k = 0; k < kRows; ++k) expected += 2 * left_at(row, k) * token(k, column);
