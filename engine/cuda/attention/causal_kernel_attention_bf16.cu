@@ -22,9 +22,9 @@ Phi<form> phi(const Call& call) {
 /// The most blocks for one sum over tokens: enough to fill a card several times.
 constexpr int64_t kBlocks = 1024;
 constexpr int64_t kSegmentTiles = kKernelAttentionSegment / kTile;
-/// Blocks that walk at once, where there are less than half as many in one piece: two for each multiprocessor of a
+/// Blocks that walk at once, where there are less than half as many in one piece: four for each multiprocessor of a
 /// large card. More pieces would not make up for the walk over their sums.
-constexpr int64_t kWalks = 256;
+constexpr int64_t kWalks = 512;
 /// The most bytes that the states of a slab may take, except that a slab has at least one segment: few without a card,
 /// so that tests have many slabs.
 #if defined(__CUDACC__)

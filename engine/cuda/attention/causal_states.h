@@ -43,9 +43,9 @@ struct SavedStates {
 template <int D, Form form>
 struct WalkStates {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr int kGroups = kParts == 1 ? 2 : 1;
+  static constexpr int kGroups = 1;  ///< of 16 rows to a warp: many small warps hide each other's latencies
   static constexpr int kRows = 16 * kGroups * kWarps;
-  static constexpr int kResident = 2;
+  static constexpr int kResident = kParts == 1 ? 4 : 2;
   static constexpr int kStride = D + kGap;
   static constexpr int kStep = 16;    ///< tokens between which a warp turns from one product to the next
   static constexpr int kTotals = 16;  ///< columns of the totals that a warp finds
