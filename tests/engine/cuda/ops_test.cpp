@@ -74,6 +74,12 @@ TEST(CardOps, ElementwiseOfAnyLayout) {
     expect_equal("broadcast", {values({3, n}, 3), values({3, 1}, 4), values({n}, 5)}, [](const auto& in) {
       return Results{in[0] * in[1] + in[2], where(less(in[0], in[2]), in[1], in[0])};
     });
+    // Heads beside each other, of whole fours: in place, from the second element on, and with one number for each row.
+    const std::vector<Tensor> heads{values({2, n, 3, 8}, 7), values({2, 1, n, 1}, 8), values({8}, 9)};
+    expect_equal("fours", heads, [](const auto& in) {
+      const Tensor x = in[0].transpose(1, 2);
+      return Results{where(less(in[1], in[2]), x, in[1]), x * in[2], exp(x), x.slice(3, 1, 5) * in[1]};
+    });
     expect_equal("permuted", {values({2, n, 3}, 6)}, [](const auto& in) {
       return Results{tanh(in[0].permute({2, 0, 1})), in[0].permute({1, 2, 0}) + in[0].permute({1, 2, 0})};
     });
