@@ -1,9 +1,10 @@
 // The block as a composition: BLAS products on pieces of rows, one fused pass before and after each product, and memory
-// for the hidden activations of one piece only.
+// for the hidden activations of one piece only; narrow blocks have kernels of their own.
 #include "engine/ops/feed_forward.h"
 
 #include <algorithm>
 
+#include "engine/cuda/narrow_feed_forward.h"
 #include "engine/cuda/parts/epilogue.h"
 #include "engine/cuda/parts/layer_norm.h"
 
@@ -72,6 +73,7 @@ Tensor entries(const Tensor& x, int64_t begin, int64_t count) {
 
 void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForwardWeights& weights,
                   const FeedForwardOptions& options, const FeedForwardResult& result) {
+  if (narrow::feed_forward(sizes, x, weights, options, result)) return;
   const int64_t step = std::min(sizes.rows, rows_at_once(sizes));
   const bool norm = weights.gamma.defined();
   const Tensor hidden = Tensor::empty({step, sizes.hidden}, x.dtype(), x.device());
@@ -105,6 +107,7 @@ void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForw
 void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x,
                            const FeedForwardResult& made, const FeedForwardWeights& weights,
                            const FeedForwardOptions& options, const FeedForwardGradients& result) {
+  if (narrow::feed_forward_backward(sizes, g, x, made, weights, options, result)) return;
   const int64_t step = std::min(sizes.rows, rows_at_once(sizes));
   const bool norm = weights.gamma.defined();
   const auto scratch = [&](int64_t columns) { return Tensor::empty({step, columns}, x.dtype(), x.device()); };

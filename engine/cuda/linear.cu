@@ -1,6 +1,7 @@
-// A composition: one BLAS product, and one fused pass before and after it.
+// A composition: one BLAS product, and one fused pass before and after it; narrow ones have kernels of their own.
 #include "engine/ops/linear.h"
 
+#include "engine/cuda/narrow_linear.h"
 #include "engine/cuda/parts/epilogue.h"
 #include "engine/cuda/parts/layer_norm.h"
 
@@ -8,6 +9,7 @@ namespace bochner::cuda {
 
 void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights, const Tensor& residual,
             const LinearSpec& spec, const LinearResult& result) {
+  if (narrow::linear(sizes, x, weights, residual, spec, result)) return;
   const Tensor from = x.view({sizes.rows, sizes.inputs});
   const Tensor to = result.y.view({sizes.rows, sizes.outputs});
   Tensor n = from;
@@ -24,6 +26,7 @@ void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weig
 
 void linear_backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const LinearResult& made,
                      const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
+  if (narrow::linear_backward(sizes, g, x, made, weights, spec, result)) return;
   const Tensor from = x.view({sizes.rows, sizes.inputs});
   const bool norm = weights.gamma.defined();
   Tensor n = from;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <utility>
 
 #include "autograd/fused/bias_activation.h"
 #include "autograd/fused/dropout.h"
@@ -105,14 +107,14 @@ constexpr int64_t kRows[] = {1, 7, 1023};
 
 TEST(Bf16, LinearWithNormResidualAndDropout) {
   for (const int64_t rows : kRows) {
-    for (const int64_t columns : {9, 128}) {  // the second is held in registers by the norm
+    // The second is held in registers by the norm, and those 64 wide have kernels of their own on a card.
+    for (const auto& [columns, outputs] : {std::pair<int64_t, int64_t>{9, 24}, {128, 24}, {64, 64}, {64, 192}}) {
       LinearSpec spec;
-      spec.drop = Dropout::at(0.25, Generator(7, 40));
-      const int64_t outputs = 24;
+      spec.drop = Dropout::at(0.25, Generator(7, outputs == 192 ? 42 : 40));
       const std::vector<Tensor> parameters{values({outputs, columns}, 3, 0.3), values({outputs}, 4),
                                            values({columns}, 5, 0.2, 1), values({columns}, 6, 0.2)};
       const auto weights = [](const Inputs& in) { return LinearVariables{in[4], in[5], in[2], in[3]}; };
-      expect_little_loss({fmt::format("linear, {} rows of {}", rows, columns),
+      expect_little_loss({fmt::format("linear, {} rows of {}, {} outputs", rows, columns, outputs),
                           {values({rows, columns}, 1), values({rows, outputs}, 2)},
                           parameters,
                           [=](const Inputs& in) { return linear(in[0], weights(in), in[1], spec); },
@@ -123,28 +125,30 @@ TEST(Bf16, LinearWithNormResidualAndDropout) {
 
 TEST(Bf16, LinearAloneAndBehindRelu) {
   for (const int64_t rows : kRows) {
-    LinearSpec spec;
-    spec.relu = rows == 7;
-    expect_little_loss({fmt::format("linear, {} rows", rows),
-                        {values({rows, 9}, 1)},
-                        {values({24, 9}, 3, 0.3), values({24}, 4)},
-                        [=](const Inputs& in) {
-                          return linear(in[0], {{}, {}, in[1], in[2]});
-                        },
-                        [=](const Inputs& in) {
-                          return linear_composed(in[0], {{}, {}, in[1], in[2]});
-                        }});
+    for (const auto& [columns, outputs] : {std::pair<int64_t, int64_t>{9, 24}, {64, 128}}) {
+      LinearSpec spec;
+      spec.relu = rows == 7;
+      expect_little_loss({fmt::format("linear, {} rows of {}", rows, columns),
+                          {values({rows, columns}, 1)},
+                          {values({outputs, columns}, 3, 0.3), values({outputs}, 4)},
+                          [=](const Inputs& in) {
+                            return linear(in[0], {{}, {}, in[1], in[2]}, {}, spec);
+                          },
+                          [=](const Inputs& in) {
+                            return linear_composed(in[0], {{}, {}, in[1], in[2]}, {}, spec);
+                          }});
+    }
   }
 }
 
 TEST(Bf16, FeedForward) {
+  ::setenv("BOCHNER_EMULATED_SHARED", "232448", 1);  // of the cards that the kernels for narrow blocks are made for
   for (const int64_t rows : kRows) {
-    for (const int64_t columns : {9, 128}) {
+    for (const auto& [columns, hidden] : {std::pair<int64_t, int64_t>{9, 104}, {128, 104}, {64, 128}}) {
       FeedForwardOptions options;
-      options.inner = Dropout::at(0.1, Generator(7, 40));
+      options.inner = Dropout::at(0.1, Generator(7, 40 + columns % 10));
       options.outer = Dropout::at(0.25, Generator(8, 40));
       options.keep_hidden = columns == 128;
-      const int64_t hidden = 104;
       const auto weights = [](const Inputs& in) {
         return FeedForwardVariables{in[5], in[6], in[1], in[2], in[3], in[4]};
       };
@@ -156,6 +160,7 @@ TEST(Bf16, FeedForward) {
                           [=](const Inputs& in) { return feed_forward_composed(in[0], weights(in), options); }});
     }
   }
+  ::unsetenv("BOCHNER_EMULATED_SHARED");
 }
 
 TEST(Bf16, LayerNorm) {

@@ -74,9 +74,25 @@ struct DropoutFactors {
     for (int i = 0; i < count; ++i) {
       const bool high = count == 1 ? first % 2 != 0 : i % 2 != 0;
       const uint32_t half = high ? words[i / 2] >> 16 : words[i / 2] & 0xFFFFU;
-      factor[i] = half >= threshold ? scale : T(0);
+      factor[i] = of_half(half);
     }
   }
+  /// The four words of eight elements, from a multiple of eight on; the lower half of a word is the first element's.
+  BOCHNER_DEVICE void words(uint64_t from, int64_t first, uint32_t (&words)[4]) const {
+    const uint64_t begin = from + static_cast<uint64_t>(first) / 2;
+    const auto lane = static_cast<uint32_t>(begin % 4);
+    const PhiloxWords here = philox_at(place.seed, begin / 4);
+    PhiloxWords next{};
+    if (lane != 0) next = philox_at(place.seed, begin / 4 + 1);
+    const uint32_t both[8] = {here.x, here.y, here.z, here.w, next.x, next.y, next.z, next.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t low = (lane & 1) != 0 ? both[i + 1] : both[i];
+      const uint32_t high = (lane & 1) != 0 ? both[i + 3] : both[i + 2];
+      words[i] = (lane & 2) != 0 ? high : low;
+    }
+  }
+  BOCHNER_DEVICE T of_half(uint32_t half) const { return half >= threshold ? scale : T(0); }
   template <int count>
   BOCHNER_DEVICE void read(int64_t first, T (&factor)[count]) const {
     read(place.now(), first, factor);
