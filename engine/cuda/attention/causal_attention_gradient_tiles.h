@@ -39,8 +39,7 @@ struct CausalGradientOfTokens {
   };
 
   template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& block) const {
-    const Turned<Team> team(block);
+  BOCHNER_DEVICE void operator()(const Team& team) const {
     const Slab::Tile at = slab.at(team.index());
     auto* memory = team.template shared<unsigned char>();
     const Tiles tiles(omega, sums, at.job, at.index, memory);
@@ -57,9 +56,7 @@ struct CausalGradientOfTokens {
         tile.project(phi, other, tiles.omega_at(buffer), left, 16 * warp_of(team, s), rows[s].u);
       }
       team.sync();
-      for (int s = 0; s < kTokenShare; ++s) {
-        add(tile, tiles, buffer, left, visible_blocks<keys>(16 * warp_of(team, s)), rows[s]);
-      }
+      for (int s = 0; s < kTokenShare; ++s) add(tile, tiles, buffer, left, rows[s]);
     });
     if constexpr (keys) tile.begin_again(team, other, at);
     for (int s = 0; s < kTokenShare; ++s) finish(tile, at, total, 16 * warp_of(team, s), rows[s]);
@@ -121,8 +118,7 @@ struct CausalGradientOfTokens {
     shift_weights<keys>(d, RowValues::load(m + from), tile.tops, first);
     mine.d = Left<kTile / 16>::of(d);
   }
-  BOCHNER_DEVICE void add(const Tile& tile, const Tiles& tiles, int buffer, int left, Blocks visible,
-                          Rows& mine) const {
+  BOCHNER_DEVICE void add(const Tile& tile, const Tiles& tiles, int buffer, int left, Rows& mine) const {
 #pragma unroll
     for (int h = 0; h < kTile / Tile::kHalf; ++h) {
       constexpr int kStride = Tiles::kStride;
@@ -136,7 +132,7 @@ struct CausalGradientOfTokens {
         df.clear();
         multiply_rows(df, mine.y, state, kStride);
         df.zip([&](Place at, float& flow) { flow = (flow + mine.last.at(at) * z[at.column]) * mine.carry.at(at); });
-        multiply_columns(df, mine.d, tile.features_at(part(), h), Tile::kWide, visible);
+        multiply_columns(df, mine.d, tile.features_at(part(), h), Tile::kWide);
         df.zip(
             [&](Place at, float& flow, float value, float& into) {
               const auto f = phi.template at<part()>(value, mine.less.at(at), mine.weight.at(at));
@@ -150,7 +146,7 @@ struct CausalGradientOfTokens {
             mine.u[h], du);
         if constexpr (keys) {
           const auto features = Left<kHalf / 16>::of(df);
-          multiply_rows(mine.a, features, tile.features_at(part(), h), Tile::kWide, visible);
+          multiply_rows(mine.a, features, tile.features_at(part(), h), Tile::kWide);
           multiply_columns(mine.dy, features, state, kStride);
         }
       });

@@ -24,33 +24,6 @@ BOCHNER_DEVICE bool is_visible(int row, int column) {
   return keys ? column >= row : column <= row;
 }
 
-/// The columns that rows first ... first + 15 see.
-template <bool keys>
-BOCHNER_DEVICE Blocks visible_blocks(int first) {
-  return keys ? Blocks{first / 16, kTile / 16} : Blocks{0, first / 16 + 1};
-}
-
-/// A block whose warps change places, so that those with the most visible columns are not always the same part of a
-/// multiprocessor.
-template <class Team>
-class Turned {
- public:
-  BOCHNER_DEVICE explicit Turned(const Team& team)
-      : team_(team), by_(32 * static_cast<int>(static_cast<uint32_t>(team.index()) * 0x9E3779B1U >> 30U)) {}
-  BOCHNER_DEVICE int64_t index() const { return team_.index(); }
-  BOCHNER_DEVICE int rank() const { return (team_.rank() + by_) % team_.size(); }
-  BOCHNER_DEVICE int size() const { return team_.size(); }
-  BOCHNER_DEVICE void sync() const { team_.sync(); }
-  template <class T>
-  BOCHNER_DEVICE T* shared() const {
-    return team_.template shared<T>();
-  }
-
- private:
-  const Team& team_;
-  int by_;
-};
-
 /// e^(m_j - m_i) x, 0 where not visible, for a warp's rows from `first` on; m are theirs, `tops` those of the columns.
 template <bool keys>
 BOCHNER_DEVICE void shift_weights(Sum<kTile / 8>& x, RowValues m, const float* tops, int first) {
@@ -177,8 +150,7 @@ struct CausalOutputs {
   };
 
   template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& block) const {
-    const Turned<Team> team(block);
+  BOCHNER_DEVICE void operator()(const Team& team) const {
     const Slab::Tile at = slab.at(team.index());
     const TokenSide& tokens = queries.tokens;
     const int64_t start = at.job * tokens.padded + at.token;
@@ -202,9 +174,7 @@ struct CausalOutputs {
         tile.project(phi, keys, tiles.omega_at(buffer), left, 16 * warp_of(team, s), rows[s].u);
       }
       team.sync();
-      for (int s = 0; s < kTokenShare; ++s) {
-        add(tile, tiles, buffer, left, visible_blocks<false>(16 * warp_of(team, s)), rows[s]);
-      }
+      for (int s = 0; s < kTokenShare; ++s) add(tile, tiles, buffer, left, rows[s]);
     });
     tile.begin_again(team, keys, at);
     const float* total = totals == nullptr ? nullptr : totals + at.index * (D + 1);
@@ -214,8 +184,7 @@ struct CausalOutputs {
   }
 
  private:
-  BOCHNER_DEVICE void add(const Tile& tile, const Tiles& tiles, int buffer, int left, Blocks visible,
-                          Rows& mine) const {
+  BOCHNER_DEVICE void add(const Tile& tile, const Tiles& tiles, int buffer, int left, Rows& mine) const {
 #pragma unroll
     for (int h = 0; h < kTile / Tile::kHalf; ++h) {
       each_part<kParts>([&](auto part) {
@@ -230,7 +199,7 @@ struct CausalOutputs {
           mine.sum.at(at) += value;
           mine.denominator.at(at) += value * z[at.column];
         });
-        multiply_rows(mine.a, features, tile.features_at(part(), h), Tile::kWide, visible);
+        multiply_rows(mine.a, features, tile.features_at(part(), h), Tile::kWide);
         multiply_columns(mine.o, features, tiles.sums_at(buffer, part()) + h * Tile::kHalf * Tiles::kStride,
                          Tiles::kStride);
       });

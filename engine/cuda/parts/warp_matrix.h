@@ -11,12 +11,6 @@
 
 namespace bochner::cuda {
 
-/// Blocks first ... end - 1 of 16 rows or columns, beside which a product has nothing to do.
-struct Blocks {
-  int first, end;
-  BOCHNER_DEVICE bool has(int block) const { return first <= block && block < end; }
-};
-
 #if defined(__CUDACC__)
 
 /// Four 8 x 8 blocks, at the places of lanes 0 ... 7, 8 ... 15 and so on; each transposed or none.
@@ -51,7 +45,7 @@ __device__ inline void multiply_block([[maybe_unused]] float (&c)[4], [[maybe_un
 
 /// R groups: multiply_rows and multiply_columns below.
 template <int R, int N, int K>
-__device__ void multiply_rows_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride, Blocks columns) {
+__device__ void multiply_rows_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride) {
   static_assert(N % 2 == 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const bfloat16* at = b + (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 8;
@@ -59,7 +53,6 @@ __device__ void multiply_rows_of(Sum<N>* c, const Left<K>* a, const bfloat16* b,
   for (int k = 0; k < K; ++k) {
 #pragma unroll
     for (int n = 0; n < N; n += 2) {
-      if (!columns.has(n / 2)) continue;
       uint32_t v[4];
       load_blocks<false>(v, at + 8 * n * stride + 16 * k);
 #pragma unroll
@@ -72,13 +65,12 @@ __device__ void multiply_rows_of(Sum<N>* c, const Left<K>* a, const bfloat16* b,
 }
 
 template <int R, int N, int K>
-__device__ void multiply_columns_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride, Blocks rows) {
+__device__ void multiply_columns_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride) {
   static_assert(N % 2 == 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const bfloat16* at = b + (lane / 8 % 2 * 8 + lane % 8) * stride + lane / 16 * 8;
 #pragma unroll
   for (int k = 0; k < K; ++k) {
-    if (!rows.has(k)) continue;
 #pragma unroll
     for (int n = 0; n < N; n += 2) {
       uint32_t v[4];
@@ -192,23 +184,15 @@ __device__ void write_rows(const Sum<N>& x, bfloat16* to, int64_t stride) {
 #else
 
 template <int R, int N, int K>
-void multiply_rows_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride, Blocks columns) {
-  for (int r = 0; r < R; ++r) {
-    for (int row = 0; row < 16; ++row) {
-      for (int n = 16 * columns.first; n < 16 * columns.end; ++n) {
-        float sum = c[r].v[row][n];
-        for (int k = 0; k < 16 * K; ++k) sum += a[r].v[row][k] * static_cast<float>(b[n * stride + k]);
-        c[r].v[row][n] = sum;
-      }
-    }
-  }
+void multiply_rows_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride) {
+  for (int r = 0; r < R; ++r) multiply(c[r], a[r], b, stride);
 }
 
 template <int R, int N, int K>
-void multiply_columns_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride, Blocks rows) {
+void multiply_columns_of(Sum<N>* c, const Left<K>* a, const bfloat16* b, int stride) {
   for (int r = 0; r < R; ++r) {
     for (int row = 0; row < 16; ++row) {
-      for (int k = 16 * rows.first; k < 16 * rows.end; ++k) {
+      for (int k = 0; k < 16 * K; ++k) {
         for (int n = 0; n < 8 * N; ++n) {
           c[r].v[row][n] += a[r].v[row][k] * static_cast<float>(b[k * stride + n]);
         }
@@ -281,22 +265,21 @@ BOCHNER_DEVICE inline float larger(float a, float b) {
 /// c += a b^T with b (8 N x 16 K) in shared memory, rows `stride` apart and aligned to 16.
 template <int R, int N, int K>
 BOCHNER_DEVICE void multiply_rows(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
-  multiply_rows_of<R>(c, a, b, stride, Blocks{0, N / 2});
+  multiply_rows_of<R>(c, a, b, stride);
 }
 /// c += a b with b (16 K x 8 N) in shared memory, likewise.
 template <int R, int N, int K>
 BOCHNER_DEVICE void multiply_columns(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
-  multiply_columns_of<R>(c, a, b, stride, Blocks{0, K});
+  multiply_columns_of<R>(c, a, b, stride);
 }
-/// The same for one group, of these columns of c, or with these rows of b.
+/// The same for one group.
 template <int N, int K>
-BOCHNER_DEVICE void multiply_rows(Sum<N>& c, const Left<K>& a, const bfloat16* b, int stride,
-                                  Blocks columns = {0, N / 2}) {
-  multiply_rows_of<1>(&c, &a, b, stride, columns);
+BOCHNER_DEVICE void multiply_rows(Sum<N>& c, const Left<K>& a, const bfloat16* b, int stride) {
+  multiply_rows_of<1>(&c, &a, b, stride);
 }
 template <int N, int K>
-BOCHNER_DEVICE void multiply_columns(Sum<N>& c, const Left<K>& a, const bfloat16* b, int stride, Blocks rows = {0, K}) {
-  multiply_columns_of<1>(&c, &a, b, stride, rows);
+BOCHNER_DEVICE void multiply_columns(Sum<N>& c, const Left<K>& a, const bfloat16* b, int stride) {
+  multiply_columns_of<1>(&c, &a, b, stride);
 }
 
 /// a_i . b_i of each row.
