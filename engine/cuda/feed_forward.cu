@@ -51,13 +51,15 @@ struct HiddenBackward {
   }
 };
 
+/// to += from, or to = from for the first of several.
 template <class S>
 struct AddTo {
   using T = ComputeType<S>;
+  bool first;
   const S* from;
   S* to;
   BOCHNER_DEVICE void operator()(int64_t i) const {
-    to[i] = static_cast<S>(static_cast<T>(to[i]) + static_cast<T>(from[i]));
+    to[i] = first ? from[i] : static_cast<S>(static_cast<T>(to[i]) + static_cast<T>(from[i]));
   }
 };
 
@@ -122,8 +124,8 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
     const Tensor sums = Tensor::empty({sizes.hidden + sizes.dim}, dtype_of<T>, x.device());
     T* const db1 = sums.data<T>();
     T* const db2 = db1 + sizes.hidden;
-    const auto add = []<class Term>(const Term* from, const Tensor& to) {
-      if (to.defined()) launch_threads(to.size(), AddTo<Term>{from, to.data<Term>()});
+    const auto add = []<class Term>(bool first, const Term* from, const Tensor& to) {
+      if (to.defined()) launch_threads(to.size(), AddTo<Term>{first, from, to.data<Term>()});
     };
     for (int64_t begin = 0; begin < sizes.rows; begin += step) {
       const int64_t count = std::min(step, sizes.rows - begin);
@@ -153,18 +155,18 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
             {db1});
       });
       if (result.weights.w1.defined()) {
-        multiply(e, true, h, false, result.weights.w2, true);   // dW2 += e^T h
-        multiply(du, true, n, false, result.weights.w1, true);  // dW1 += du^T n
+        multiply(e, true, h, false, result.weights.w2, begin > 0);   // dW2 += e^T h
+        multiply(du, true, n, false, result.weights.w1, begin > 0);  // dW1 += du^T n
       }
       multiply(du, false, w1, false, dx, false);  // dn = du W1
-      add(db1, result.weights.b1);
-      add(db2, result.weights.b2);
+      add(begin == 0, db1, result.weights.b1);
+      add(begin == 0, db2, result.weights.b2);
     }
     if (norm) {
       layer_norm_backward(result.dx, rows(x, 0, sizes.rows, sizes.dim), weights.gamma, {made.mean, made.rstd},
                           options.residual ? g : Tensor(), {result.dx, result.weights.gamma, result.weights.beta});
     } else if (options.residual) {
-      add(g.data<S>(), result.dx);
+      add(false, g.data<S>(), result.dx);
     }
   });
 }

@@ -11,7 +11,7 @@ namespace bochner {
 
 BOCHNER_KERNEL(kFeedForward, "feed_forward", feed_forward, const FeedForwardSizes& sizes, const Tensor& x,
                const FeedForwardWeights& weights, const FeedForwardOptions& options, const FeedForwardResult& result);
-// Fills what is defined of `result`, which begins as zeros; W1 and W2 are both defined or neither.
+// Fills what is defined of `result`; W1 and W2 are both defined or neither.
 BOCHNER_KERNEL(kFeedForwardBackward, "feed_forward_backward", feed_forward_backward, const FeedForwardSizes& sizes,
                const Tensor& g, const Tensor& x, const FeedForwardResult& made, const FeedForwardWeights& weights,
                const FeedForwardOptions& options, const FeedForwardGradients& result);
@@ -78,8 +78,9 @@ FeedForwardResult feed_forward(const Tensor& x, const FeedForwardWeights& weight
   if (sizes.rows > 0 && sizes.hidden == 0) fail("feed_forward: a hidden layer of size 0 computes nothing");
   FeedForwardResult result{Tensor::empty_like(x), {}, {}, {}};
   if (weights.gamma.defined()) {
-    result.mean = Tensor::zeros(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
-    result.rstd = Tensor::zeros(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
+    const auto make = has_work(sizes) ? Tensor::empty : Tensor::zeros;
+    result.mean = make(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
+    result.rstd = make(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
   }
   if (options.keep_hidden) result.hidden = Tensor::empty(hidden_shape(x, sizes), x.dtype(), x.device());
   if (has_work(sizes)) {
@@ -101,11 +102,10 @@ FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, con
     fail("feed_forward: mean {} and rstd {} do not fit x {}", made.mean.str(), made.rstd.str(), x.str());
   if (made.hidden.defined() && (!(made.hidden.shape() == hidden_shape(x, sizes)) || made.hidden.dtype() != x.dtype()))
     fail("feed_forward: what was kept of the hidden layer, {}, does not fit x {}", made.hidden.str(), x.str());
-  const FeedForwardGradients result{
-      Tensor::zeros_like(x),
-      {Tensor::zeros_like(weights.gamma), Tensor::zeros_like(weights.beta),
-       Tensor::zeros_like(need_w ? weights.w1 : Tensor()), Tensor::zeros_like(weights.b1),
-       Tensor::zeros_like(need_w ? weights.w2 : Tensor()), Tensor::zeros_like(weights.b2)}};
+  const auto like = has_work(sizes) ? Tensor::empty_like : Tensor::zeros_like;
+  const FeedForwardGradients result{like(x),
+                                    {like(weights.gamma), like(weights.beta), like(need_w ? weights.w1 : Tensor()),
+                                     like(weights.b1), like(need_w ? weights.w2 : Tensor()), like(weights.b2)}};
   if (has_work(sizes)) {
     work::add_flops((need_w ? 8 : 4) * products_of(sizes));
     const auto contiguous = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };
