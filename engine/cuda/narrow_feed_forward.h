@@ -82,7 +82,8 @@ struct FeedForwardRows {
 
   BOCHNER_DEVICE void strip(int64_t first, uint64_t inner_from, uint64_t outer_from,
                             const FeedForwardPart::Weights& weights) const {
-    const Left<kUnits / 2> n = normed_rows(x, first, of.rows, of.norm, eps, weights.gamma, weights.beta, mean, rstd);
+    const auto n =
+        Left<kUnits / 2>::of(normed_rows(x, first, of.rows, of.norm, eps, weights.gamma, weights.beta, mean, rstd));
     Sum<kUnits> out;
     out.clear();
 #pragma unroll 1
@@ -186,7 +187,7 @@ struct FeedForwardRowsBackward {
     }
     put_rows(xhat, tile.inputs, kStride);
     join_lanes();
-    const Left<kUnits / 2> n = scaled(xhat, weights.gamma, weights.beta);
+    const auto n = Left<kUnits / 2>::of(scaled(xhat, weights.gamma, weights.beta));
     Sum<kUnits> gradient =
         gradient_rows<kUnits>(g, kDim, first, of.rows, of.outer_drops, of.outer, outer_from, first * kDim);
     put_rows(gradient, tile.outputs, kStride);
@@ -216,7 +217,7 @@ struct FeedForwardRowsBackward {
       put_rows(du, tile.gradients + c, kHiddenStride);
       multiply_columns(dn, Left<kHiddenChunk / 16>::of(du), weights.w1 + c * kStride, kStride);
     }
-    if (of.norm.any()) norm_gradient(dn, read_left<kUnits / 2>(tile.inputs, kStride), scale, weights.gamma);
+    if (of.norm.any()) norm_gradient(dn, widened(read_left<kUnits / 2>(tile.inputs, kStride)), scale, weights.gamma);
     if (of.residual) {
       dn.with(widened(load_left<kUnits / 2>(g, kDim, first, of.rows)), [](float& value, float add) { value += add; });
     }

@@ -50,7 +50,7 @@ struct LinearRows {
 
   BOCHNER_DEVICE void strip(int64_t first, uint64_t from, const float* bias, const float* gamma, const float* beta,
                             const bfloat16* weights) const {
-    const Left<kUnits / 2> n = normed_rows(x, first, rows, norm, eps, gamma, beta, mean, rstd);
+    const auto n = Left<kUnits / 2>::of(normed_rows(x, first, rows, norm, eps, gamma, beta, mean, rstd));
 #pragma unroll 2
     for (int c = 0; c < O; c += kChunk) {
       Sum<kChunk / 8> out;
@@ -152,7 +152,7 @@ struct LinearRowsBackward {
       if (dx != nullptr) multiply_columns(dn, Left<kChunk / 16>::of(e), weights + c * kStride, kStride);
     }
     if (dx == nullptr) return;
-    if (norm.any()) norm_gradient(dn, read_left<kUnits / 2>(inputs, kStride), scale, gamma);
+    if (norm.any()) norm_gradient(dn, widened(read_left<kUnits / 2>(inputs, kStride)), scale, gamma);
     store_rows(dn, dx, kDim, first, rows);
   }
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/cuda/narrow_norm.h"
 #include "engine/cuda/parts/held_rows.h"
 #include "engine/cuda/parts/norm_terms.h"
 #include "engine/cuda/parts/philox.h"
@@ -280,27 +281,10 @@ struct HeldBackwardRows {
   }
 };
 
-/// sums: those of parts (warps, 2, columns).
-template <class T>
-struct PartTerms {
-  int64_t columns;
-  const T* parts;
-  bool movable() const { return aligned(parts); }
-  template <int V>
-  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, Vector<T, V> (&sums)[2]) const {
-    const Vector<T, V> gx = load<V>(parts + 2 * row * columns + column);
-    const Vector<T, V> g = load<V>(parts + (2 * row + 1) * columns + column);
-#pragma unroll
-    for (int j = 0; j < V; ++j) {
-      sums[0].at[j] += gx.at[j];
-      sums[1].at[j] += g.at[j];
-    }
-  }
-};
-
 }  // namespace
 
 void layer_norm(const Tensor& x, const NormWeights& weights, double eps, const LayerNorm& result) {
+  if (narrow::layer_norm(x, weights, eps, result)) return;
   const int64_t rows = x.size(0);
   const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
@@ -369,6 +353,7 @@ void residual_layer_norm(const Tensor& x, const Tensor& residual, const Dropout&
 
 void layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const NormStatistics& statistics,
                          const Tensor& residual, const LayerNormGradients& result) {
+  if (narrow::layer_norm_backward(g, x, gamma, statistics, residual, result)) return;
   const int64_t rows = x.size(0);
   const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {

@@ -156,35 +156,32 @@ BOCHNER_DEVICE inline void measure(Sum<kUnits>& x, float eps, RowValues& mean, R
   const RowValues spread_of = squares.rows(Plus{});
   rstd = RowValues::of(spread_of, spread_of, [&](float sum, float) { return 1.0f / math::sqrt(sum * kShare + eps); });
 }
-/// n from xhat; gamma and beta in shared memory, 1 and 0 without norm.
-BOCHNER_DEVICE inline Left<kUnits / 2> scaled(Sum<kUnits> xhat, const float* gamma, const float* beta) {
+/// n from xhat.
+BOCHNER_DEVICE inline Sum<kUnits> scaled(Sum<kUnits> xhat, const float* gamma, const float* beta) {
   xhat.each([&](int, int column, float& value) { value = value * gamma[column] + beta[column]; });
-  return Left<kUnits / 2>::of(xhat);
+  return xhat;
 }
 
-/// dn becomes LayerNorm'(dn); xhat as it was rounded.
-BOCHNER_DEVICE inline void norm_gradient(Sum<kUnits>& dn, const Left<kUnits / 2>& xhat, RowValues rstd,
-                                         const float* gamma) {
+/// dn becomes LayerNorm'(dn).
+BOCHNER_DEVICE inline void norm_gradient(Sum<kUnits>& dn, Sum<kUnits> xhat, RowValues rstd, const float* gamma) {
   constexpr float kShare = 1.0f / kDim;
-  Sum<kUnits> x = widened(xhat);
   dn.each([&](int, int column, float& value) { value *= gamma[column]; });
-  const RowValues mean = dn.rows(Plus{});
   Sum<kUnits> along = dn;
-  along.with(x, [](float& value, float normed) { value *= normed; });
+  along.with(xhat, [](float& value, float normed) { value *= normed; });
+  RowValues level = dn.rows(Plus{});
   RowValues slope = along.rows(Plus{});
-  RowValues level = mean;
-  dn.zip([&](Place at, float& value,
-             float normed) { value = (value - (level.at(at) + normed * slope.at(at)) * kShare) * rstd.at(at); },
-         x);
+  const auto through = [&](Place at, float& value, float normed) {
+    value = (value - (level.at(at) + normed * slope.at(at)) * kShare) * rstd.at(at);
+  };
+  dn.zip(through, xhat);
 }
 
-/// n of 16 rows of x; behind a norm it writes their statistics.
-BOCHNER_DEVICE inline Left<kUnits / 2> normed_rows(const bfloat16* x, int64_t first, int64_t rows, const Norm& norm,
-                                                   float eps, const float* gamma, const float* beta, float* mean,
-                                                   float* rstd) {
-  const Left<kUnits / 2> stored = load_left<kUnits / 2>(x, kDim, first, rows);
-  if (!norm.any()) return stored;
-  Sum<kUnits> xhat = widened(stored);
+/// n of 16 rows of x, before it is rounded; behind a norm it writes their statistics.
+BOCHNER_DEVICE inline Sum<kUnits> normed_rows(const bfloat16* x, int64_t first, int64_t rows, const Norm& norm,
+                                              float eps, const float* gamma, const float* beta, float* mean,
+                                              float* rstd) {
+  Sum<kUnits> xhat = widened(load_left<kUnits / 2>(x, kDim, first, rows));
+  if (!norm.any()) return xhat;
   RowValues level;
   RowValues scale;
   measure(xhat, eps, level, scale);
@@ -214,16 +211,22 @@ BOCHNER_DEVICE void finish_rows(Sum<N>& y, const float* bias, bool drops, const 
   }
 }
 
-/// dropout(g), likewise; 0 in rows that do not exist.
+/// 16 rows, 0 where there are none.
+template <int N>
+BOCHNER_DEVICE Sum<N> stored_rows(const bfloat16* from, int64_t stride, int64_t first, int64_t rows) {
+  Sum<N> x = widened(load_left<N / 2>(from, stride, first, rows));
+  if (first + 16 > rows) {
+    x.each([&](int row, int, float& value) { value = first + row < rows ? value : 0; });
+  }
+  return x;
+}
+/// dropout of these, as finish_rows() has it.
 template <int N>
 BOCHNER_DEVICE Sum<N> gradient_rows(const bfloat16* g, int64_t stride, int64_t first, int64_t rows, bool drops,
                                     const DropoutFactors<float>& drop, uint64_t from, int64_t element) {
-  Sum<N> e = widened(load_left<N / 2>(g, stride, first, rows));
+  Sum<N> e = stored_rows<N>(g, stride, first, rows);
   if (drops) {
     e.with(dropout_factors<N>(drop, from, element, stride), [](float& value, float factor) { value *= factor; });
-  }
-  if (first + 16 > rows) {
-    e.each([&](int row, int, float& value) { value = first + row < rows ? value : 0; });
   }
   return e;
 }

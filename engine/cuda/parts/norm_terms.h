@@ -28,4 +28,22 @@ struct GradientTerms {
   }
 };
 
+/// sums: those of parts (warps, 2, columns).
+template <class T>
+struct PartTerms {
+  int64_t columns;
+  const T* parts;
+  bool movable() const { return aligned(parts); }
+  template <int V>
+  BOCHNER_DEVICE void operator()(int64_t row, int64_t column, Vector<T, V> (&sums)[2]) const {
+    const Vector<T, V> gx = load<V>(parts + 2 * row * columns + column);
+    const Vector<T, V> g = load<V>(parts + (2 * row + 1) * columns + column);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      sums[0].at[j] += gx.at[j];
+      sums[1].at[j] += g.at[j];
+    }
+  }
+};
+
 }  // namespace bochner::cuda
