@@ -111,9 +111,9 @@ Sum<N> dropout_factors(const DropoutFactors<float>& drop, uint64_t from, int64_t
   Sum<N> result;
   for (int row = 0; row < 16; ++row) {
     for (int n = 0; n < N; ++n) {
-      float factor[8];
-      drop.read(from, first + row * columns + 8 * n, factor);
-      std::copy(std::begin(factor), std::end(factor), result.v[row] + 8 * n);
+      uint32_t words[4];
+      drop.words(from, first + row * columns + 8 * n, words);
+      for (int i = 0; i < 8; ++i) result.v[row][8 * n + i] = drop.of_half(words[i / 2] >> (i % 2 * 16) & 0xFFFFU);
     }
   }
   return result;
