@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/cuda/narrow_feed_forward.h"
+#include "engine/cuda/narrow/feed_forward.h"
 #include "engine/cuda/parts/epilogue.h"
 #include "engine/cuda/parts/layer_norm.h"
 

@@ -1,7 +1,7 @@
 // A composition: one BLAS product, and one fused pass before and after it; narrow ones have kernels of their own.
 #include "engine/ops/linear.h"
 
-#include "engine/cuda/narrow_linear.h"
+#include "engine/cuda/narrow/linear.h"
 #include "engine/cuda/parts/epilogue.h"
 #include "engine/cuda/parts/layer_norm.h"
 

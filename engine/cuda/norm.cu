@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/cuda/narrow_norm.h"
+#include "engine/cuda/narrow/norm.h"
 #include "engine/cuda/parts/held_rows.h"
 #include "engine/cuda/parts/norm_terms.h"
 #include "engine/cuda/parts/philox.h"

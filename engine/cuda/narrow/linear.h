@@ -1,8 +1,8 @@
 // The linear layer of engine/ops/linear.h for bf16 inputs 64 wide, as one kernel forward and one backward
-// (parts/narrow.h).
+// (narrow/rows.h).
 #pragma once
 
-#include "engine/cuda/parts/narrow.h"
+#include "engine/cuda/narrow/rows.h"
 #include "engine/ops/linear.h"
 
 namespace bochner::cuda::narrow {

@@ -1,10 +1,10 @@
 // The feed-forward block of engine/ops/feed_forward.h for bf16 inputs 64 wide and 128 hidden units, as one kernel
-// forward and one backward (parts/narrow.h): hidden units stay in registers, or in shared memory as factors of the
+// forward and one backward (narrow/rows.h): hidden units stay in registers, or in shared memory as factors of the
 // weights' gradients.
 #pragma once
 
+#include "engine/cuda/narrow/rows.h"
 #include "engine/cuda/parts/activation.h"
-#include "engine/cuda/parts/narrow.h"
 #include "engine/ops/feed_forward.h"
 
 namespace bochner::cuda::narrow {

@@ -1,7 +1,7 @@
-// LayerNorm of bf16 rows of 64 numbers, sixteen of which a warp holds at once (parts/narrow.h).
+// LayerNorm of bf16 rows of 64 numbers, sixteen of which a warp holds at once (narrow/rows.h).
 #pragma once
 
-#include "engine/cuda/parts/narrow.h"
+#include "engine/cuda/narrow/rows.h"
 #include "engine/cuda/parts/norm_terms.h"
 #include "engine/ops/norm.h"
 
