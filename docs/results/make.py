@@ -221,10 +221,14 @@ def scoreboard():
 
 
 @functools.lru_cache(None)
+def metrics_of(folder):
+    """What a run logged, in order, even if it was not ended and has no results.json."""
+    return [json.loads(line) for line in (HERE / folder / "metrics.jsonl").read_text().splitlines()]
+
+
 def run(folder, split="valid"):
     """A run's results.json, and what it logged on validation examples, or on its batches ("train"), in order."""
-    lines = [json.loads(line) for line in (HERE / folder / "metrics.jsonl").read_text().splitlines()]
-    return record(f"{folder}/results.json"), [line for line in lines if line["split"] == split]
+    return record(f"{folder}/results.json"), [line for line in metrics_of(folder) if line["split"] == split]
 
 
 def percent(share):
@@ -281,7 +285,7 @@ COLOURS = ("#444444", "#c0392b", "#2471a3", "#1e8449", "#7d3c98", "#b9770e", "#1
 
 def seconds_at(folder, step):
     """Seconds of training until a step, from the lines of training before and after it."""
-    lines = [json.loads(line) for line in (HERE / folder / "metrics.jsonl").read_text().splitlines()]
+    lines = metrics_of(folder)
     known = [(0, 0.0), *((line["step"], line["seconds"]) for line in lines if "seconds" in line)]
     (a, s), (b, t) = max((known[i:i + 2] for i in range(len(known) - 1) if known[i][0] < step), key=lambda pair: pair[0][0])
     return s + (t - s) * (step - a) / (b - a)
