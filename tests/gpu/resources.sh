@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 for arch in "${@:-75 90a}"; do
   for one in $arch; do
-    for file in engine/cuda/*.cu engine/cuda/attention/*.cu; do
+    for file in engine/cuda/*.cu engine/cuda/attention/*/*.cu; do
       "$nvcc" -std=c++20 -O3 -I. -DBOCHNER_CUDA -DFMT_USE_CONSTEXPR=1 --expt-relaxed-constexpr -arch="sm_$one" \
         -Xptxas -v -cubin -o /dev/null "$file" 2>&1 | c++filt | awk -v arch="sm_$one" -v file="$(basename "$file")" '
         /Compiling entry function/ { name = $0; sub(/.*entry function ./, "", name); sub(/. for .*/, "", name) }

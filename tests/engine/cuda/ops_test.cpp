@@ -23,46 +23,12 @@
 #include "engine/ops/unary.h"
 #include "engine/precision.h"
 #include "tests/card.h"
+#include "tests/engine/cuda/beside_cpu.h"
 
 namespace bochner {
 namespace {
 
-using Results = std::vector<Tensor>;
-using testing_card::squared_error;
-
-Tensor values(const Shape& shape, uint64_t seed, DType dtype = DType::f64) {
-  Generator generator(seed);
-  return normal(shape, generator, 0, 1, DType::f64).cast(dtype);
-}
-
-/// f(inputs) on a card compared with the CPU, to the rounding of f64 and of f32.
-void expect_equal(const std::string& what, const std::vector<Tensor>& inputs,
-                  const std::function<Results(const std::vector<Tensor>&)>& f) {
-  const Results expected = f(inputs);
-  for (const DType dtype : {DType::f64, DType::f32}) {
-    std::vector<Tensor> moved;
-    for (const Tensor& x : inputs) moved.push_back((is_floating(x.dtype()) ? x.cast(dtype) : x).to(Device::cuda()));
-    testing_card::poison();
-    const Results found = f(moved);
-    ASSERT_EQ(found.size(), expected.size());
-    for (size_t i = 0; i < found.size(); ++i) {
-      ASSERT_EQ(found[i].shape(), expected[i].shape()) << what;
-      EXPECT_LE(squared_error(found[i].to_vector<double>(), expected[i].to_vector<double>()),
-                dtype == DType::f64 ? 1e-20 : 1e-7)
-          << what << ", " << name_of(dtype) << ", result " << i;
-    }
-  }
-}
-
-/// The same elements, exactly.
-void expect_same(const std::string& what, const Results& found, const Results& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    EXPECT_EQ(found[i].to_vector<double>(), expected[i].to_vector<double>()) << what << ", result " << i;
-  }
-}
-
-constexpr int64_t kLengths[] = {1, 7, 1023, 4097};
+using namespace beside_cpu;  // NOLINT: what this file is written in
 
 TEST(CardOps, ElementwiseOfAnyLayout) {
   BOCHNER_NEEDS_CARD();
@@ -184,55 +150,6 @@ TEST(CardOps, RowsThatAWarpHolds) {
         }
         return results;
       });
-    }
-  }
-}
-
-TEST(CardOps, RandomNumbersAreTheSameBits) {
-  BOCHNER_NEEDS_CARD();
-  for (const int64_t n : kLengths) {
-    for (const uint64_t offset : {0U, 8U, 5U}) {
-      const auto run = [&](Device device) {
-        Generator generator(77, offset);
-        Results results;
-        for (const DType dtype : {DType::f32, DType::f64}) {
-          results.push_back(uniform({n}, generator, -1, 3, dtype, device));
-        }
-        results.push_back(bernoulli({n}, 0.3, generator, DType::f32, device));
-        results.push_back(bernoulli({n}, 1, generator, DType::boolean, device));
-        results.push_back(integers({n}, -5, 1000000007, generator, device));
-        results.push_back(dropout_mask({n}, Dropout::at(0.25, Generator(3, offset)), DType::f32, device));
-        results.push_back(permutation(n, generator, device));
-        return results;
-      };
-      expect_same("random", run(Device::cuda()), run(Device::cpu()));
-      for (const DType dtype : {DType::f32, DType::f64}) {
-        Generator a(5, offset);
-        Generator b(5, offset);
-        const Tensor here = normal({n}, a, 1, 2, dtype);
-        const Tensor there = normal({n}, b, 1, 2, dtype, Device::cuda());
-        EXPECT_LE(squared_error(there.to_vector<double>(), here.to_vector<double>()),
-                  dtype == DType::f32 ? 1e-13 : 1e-28);
-      }
-    }
-  }
-}
-
-TEST(CardOps, DropoutIsTheSameBits) {
-  BOCHNER_NEEDS_CARD();
-  for (const int64_t n : kLengths) {
-    for (const uint64_t offset : {0U, 8U, 5U, 6U}) {
-      for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
-        const Tensor x = values({n + 1}, 1, DType::f32).cast(dtype);
-        const Tensor y = values({n + 1}, 2, DType::f32).cast(dtype);
-        const auto run = [&](Device device) {
-          const Dropout drop = Dropout::at(0.25, Generator(3, offset));
-          const Tensor there = x.to(device);
-          return Results{dropout(there, drop), dropout(there.slice(0, 1, n + 1), drop),
-                         add_dropout(there, y.to(device), drop)};
-        };
-        expect_same("dropout", run(Device::cuda()), run(Device::cpu()));
-      }
     }
   }
 }

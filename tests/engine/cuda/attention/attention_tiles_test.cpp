@@ -6,9 +6,9 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/cuda/attention/causal_attention_passes.h"
-#include "engine/cuda/attention/causal_states.h"
-#include "engine/cuda/attention/kernel_attention_passes.h"
+#include "engine/cuda/attention/kernel/causal_passes.h"
+#include "engine/cuda/attention/kernel/causal_states.h"
+#include "engine/cuda/attention/kernel/passes.h"
 #include "engine/random.h"
 
 namespace bochner::cuda {

@@ -2,7 +2,7 @@
 // dV. Each has 32 columns of scores at a time, since two of them (S and dP) and the gradients are in registers.
 #pragma once
 
-#include "engine/cuda/attention/softmax_attention_tiles.h"
+#include "engine/cuda/attention/softmax/tiles.h"
 
 namespace bochner::cuda::softmax_tiles {
 

@@ -1,8 +1,8 @@
 // The kernels of bidirectional kernel attention that have frequencies in their rows: sums over tokens, and the gradient
-// of Omega. kernel_attention_tiles.h has the formulas.
+// of Omega. tiles.h has the formulas.
 #pragma once
 
-#include "engine/cuda/attention/token_rows.h"
+#include "engine/cuda/attention/kernel/token_rows.h"
 
 namespace bochner::cuda {
 

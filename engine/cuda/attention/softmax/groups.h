@@ -1,9 +1,9 @@
-// Softmax attention by products of four warps (warp_group.h): what softmax_attention_tiles.h does with mma.sync. A
+// Softmax attention by products of four warps (warp_group.h): what tiles.h does with mma.sync. A
 // group of four warps has 64 rows of queries, 16 to a warp, and all scores of a tile of 64 keys; while it makes
 // exponentials, the tensor cores multiply for other groups.
 #pragma once
 
-#include "engine/cuda/attention/softmax_attention_tiles.h"
+#include "engine/cuda/attention/softmax/tiles.h"
 #include "engine/cuda/parts/warp_group.h"
 
 namespace bochner::cuda::softmax_tiles {

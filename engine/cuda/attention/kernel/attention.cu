@@ -6,8 +6,8 @@
 
 #include <utility>
 
-#include "engine/cuda/attention/kernel_attention_bf16.h"
-#include "engine/cuda/attention/kernel_attention_parts.h"
+#include "engine/cuda/attention/kernel/attention_bf16.h"
+#include "engine/cuda/attention/kernel/parts.h"
 
 namespace bochner::cuda {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "engine/cuda/attention/kernel_attention_parts.h"
-#include "engine/cuda/attention/kernel_attention_passes.h"
-#include "engine/cuda/attention/kernel_attention_tiles.h"
+#include "engine/cuda/attention/kernel/parts.h"
+#include "engine/cuda/attention/kernel/passes.h"
+#include "engine/cuda/attention/kernel/tiles.h"
 
 namespace bochner::cuda {
 

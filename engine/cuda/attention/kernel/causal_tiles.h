@@ -1,6 +1,6 @@
-// The products of causal kernel attention on tensor cores, with the letters of causal_kernel_attention.cu. A chunk
+// The products of causal kernel attention on tensor cores, with the letters of causal_attention.cu. A chunk
 // there is a tile of 64 tokens here. What a token gets from earlier chunks comes through their sums S_c, as in
-// kernel_attention_tiles.h, and what it gets from its own chunk through a matrix of 64 x 64 weights:
+// tiles.h, and what it gets from its own chunk through a matrix of 64 x 64 weights:
 //
 //   F_q,i = phi(q_i) + eps,   F_k,j = phi(k_j),   exponents shifted by each token's own maximum;   w_i = eps f_i + s^2
 //   A_ij   = e^(m_j - m_i) F_q,i . F_k,j + w_i,   D_ij = e^(m_j - m_i) G'_i . v'_j                       for j <= i
@@ -11,10 +11,10 @@
 //
 // Queries and keys go through the same kernels: `own` is one side, `other` the other, and the factor in front of what
 // comes from outside the chunk is `carry`. A and D are made in registers, where they are used. PackedFrequencies, Phi
-// and rounding are those of kernel_attention_tiles.h.
+// and rounding are those of tiles.h.
 #pragma once
 
-#include "engine/cuda/attention/causal_sides.h"
+#include "engine/cuda/attention/kernel/causal_sides.h"
 
 namespace bochner::cuda {
 

@@ -1,7 +1,7 @@
-// The passes over rows and chunks of causal kernel attention; causal_kernel_attention.cu explains them.
+// The passes over rows and chunks of causal kernel attention; causal_attention.cu explains them.
 #pragma once
 
-#include "engine/cuda/attention/kernel_attention_parts.h"
+#include "engine/cuda/attention/kernel/parts.h"
 
 namespace bochner::cuda {
 

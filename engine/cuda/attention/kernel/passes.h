@@ -1,7 +1,7 @@
 // The passes before and after the tiles of kernel attention in bf16: packing, shifts, and sums of parts.
 #pragma once
 
-#include "engine/cuda/attention/kernel_attention_tiles.h"
+#include "engine/cuda/attention/kernel/tiles.h"
 #include "engine/cuda/parts/packed.h"
 
 namespace bochner::cuda {

@@ -6,11 +6,11 @@
 // and likewise backward. The part in brackets, the base, is computed once for a head. Tokens of bf16 are read where
 // they are. The shift of keys is known before any of their features is made, that of queries is found by the kernels
 // that need it, and backward makes equal features.
-#include "engine/cuda/attention/kernel_attention_bf16.h"
+#include "engine/cuda/attention/kernel/attention_bf16.h"
 
-#include "engine/cuda/attention/frequency_kernels.h"
-#include "engine/cuda/attention/kernel_attention_call.h"
-#include "engine/cuda/attention/token_kernels.h"
+#include "engine/cuda/attention/kernel/call.h"
+#include "engine/cuda/attention/kernel/frequency_kernels.h"
+#include "engine/cuda/attention/kernel/token_kernels.h"
 #include "engine/precision.h"
 
 namespace bochner::cuda {

@@ -1,7 +1,7 @@
 // The passes before the tiles of causal kernel attention in bf16: packing, and running maxima.
 #pragma once
 
-#include "engine/cuda/attention/causal_attention_tiles.h"
+#include "engine/cuda/attention/kernel/causal_tiles.h"
 #include "engine/cuda/parts/elementwise.h"
 
 namespace bochner::cuda {

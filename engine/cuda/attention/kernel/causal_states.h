@@ -1,9 +1,9 @@
-// The states between the tiles of causal kernel attention in bf16, S_c or R_c of causal_attention_tiles.h. A block
+// The states between the tiles of causal kernel attention in bf16, S_c or R_c of causal_tiles.h. A block
 // walks the tiles of a segment with its rows of the state in registers. Where a slab has several segments, their sums
 // are walked first, and a scan over them gives the state that each segment begins with.
 #pragma once
 
-#include "engine/cuda/attention/causal_sides.h"
+#include "engine/cuda/attention/kernel/causal_sides.h"
 
 namespace bochner::cuda {
 

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "engine/cuda/attention/feature_rows.h"
+#include "engine/cuda/attention/kernel/feature_rows.h"
 #include "engine/cuda/parts/blas.h"
 #include "engine/cuda/parts/tile.h"
 

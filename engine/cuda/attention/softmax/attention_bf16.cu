@@ -1,9 +1,9 @@
-#include "engine/cuda/attention/softmax_attention_bf16.h"
+#include "engine/cuda/attention/softmax/attention_bf16.h"
 
 #include <cstdlib>
 #include <string_view>
 
-#include "engine/cuda/attention/softmax_attention_gradient_groups.h"
+#include "engine/cuda/attention/softmax/gradient_groups.h"
 #include "engine/precision.h"
 
 namespace bochner::cuda {

@@ -1,7 +1,7 @@
-// The gradients of tokens and of Omega in causal kernel attention, as causal_attention_tiles.h describes them.
+// The gradients of tokens and of Omega in causal kernel attention, as causal_tiles.h describes them.
 #pragma once
 
-#include "engine/cuda/attention/causal_attention_tiles.h"
+#include "engine/cuda/attention/kernel/causal_tiles.h"
 
 namespace bochner::cuda {
 

@@ -3,7 +3,7 @@
 // and a warp R groups of 16 of them, which share what the warp reads from shared memory: two where registers allow it.
 #pragma once
 
-#include "engine/cuda/attention/kernel_attention_tiles.h"
+#include "engine/cuda/attention/kernel/tiles.h"
 #include "engine/cuda/parts/warp_matrix.h"
 
 namespace bochner::cuda {

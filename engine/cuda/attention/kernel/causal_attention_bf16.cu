@@ -1,13 +1,13 @@
 // Causal kernel attention on tensor cores. Tokens are taken in slabs of whole segments, whose states fit a bounded
-// piece of memory. The kernels of causal_attention_tiles.h work on all tiles of a slab at once; what each begins with
+// piece of memory. The kernels of causal_tiles.h work on all tiles of a slab at once; what each begins with
 // is walked before (causal_states.h). Backward walks the slabs from the last to the first, using the states that
 // forward saved. With 256 features of heads of 64, a tile of 64 tokens has 32 KiB of state, four times its queries:
 // states are written and read once in forward, S and R once each in backward, and nothing else of that size.
-#include "engine/cuda/attention/causal_attention_gradient_tiles.h"
-#include "engine/cuda/attention/causal_attention_passes.h"
-#include "engine/cuda/attention/causal_states.h"
-#include "engine/cuda/attention/kernel_attention_bf16.h"
-#include "engine/cuda/attention/kernel_attention_call.h"
+#include "engine/cuda/attention/kernel/attention_bf16.h"
+#include "engine/cuda/attention/kernel/call.h"
+#include "engine/cuda/attention/kernel/causal_gradient_tiles.h"
+#include "engine/cuda/attention/kernel/causal_passes.h"
+#include "engine/cuda/attention/kernel/causal_states.h"
 
 namespace bochner::cuda {
 namespace {

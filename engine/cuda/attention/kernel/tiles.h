@@ -8,13 +8,13 @@
 //   gradient of tokens     dx_i  = sum_f dU_fi Omega_f                       dQ from (q, G', S'), dK from (k, v', dS')
 //   gradient of Omega      dOmega_f = sum_i dU_fi x_i,  dU_fi = phi'_f(x_i) S'_f . y'_i
 //
-// where y' = (y, last): v' = (v, 1) and G' of engine/cuda/attention/kernel_attention_parts.h. Factors are rounded to
+// where y' = (y, last): v' = (v, 1) and G' of engine/cuda/attention/kernel/parts.h. Factors are rounded to
 // bf16. Sums, exponentials, `last` and z, the last column of S', are f32; z and denominators use the same rounded
 // features as the rest, so that rounding errors cancel in the quotient. The eps and constant of a map are not part of
-// phi here: they are added to the sums (kernel_attention_bf16.cu).
+// phi here: they are added to the sums (attention_bf16.cu).
 #pragma once
 
-#include "engine/cuda/attention/feature_rows.h"
+#include "engine/cuda/attention/kernel/feature_rows.h"
 #include "engine/cuda/parts/packed.h"
 #include "engine/cuda/parts/warp_matrix.h"
 

@@ -3,9 +3,9 @@
 // scores twice, once for dQ and once for dK and dV.
 #include "engine/ops/attention/softmax_attention.h"
 
-#include "engine/cuda/attention/softmax_attention_bf16.h"
-#include "engine/cuda/attention/softmax_attention_problem.h"
-#include "engine/cuda/attention/softmax_attention_products.h"
+#include "engine/cuda/attention/softmax/attention_bf16.h"
+#include "engine/cuda/attention/softmax/problem.h"
+#include "engine/cuda/attention/softmax/products.h"
 #include "engine/math.h"
 
 namespace bochner::cuda {

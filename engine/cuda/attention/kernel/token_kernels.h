@@ -1,8 +1,8 @@
 // The kernels of bidirectional kernel attention that have tokens in their rows: exponents of keys, outputs of queries,
-// and gradients of tokens, those of values among them. kernel_attention_tiles.h has the formulas.
+// and gradients of tokens, those of values among them. tiles.h has the formulas.
 #pragma once
 
-#include "engine/cuda/attention/token_rows.h"
+#include "engine/cuda/attention/kernel/token_rows.h"
 
 namespace bochner::cuda {
 

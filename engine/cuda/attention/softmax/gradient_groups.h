@@ -1,10 +1,10 @@
-// The gradients of softmax attention by products of four warps: what softmax_attention_gradient_tiles.h does with
+// The gradients of softmax attention by products of four warps: what gradient_tiles.h does with
 // mma.sync. A group of four warps has 64 rows, and S and dP of a tile of 64 columns. When it is its turn, it begins
 // their products, and those of P and dS of the tile before.
 #pragma once
 
-#include "engine/cuda/attention/softmax_attention_gradient_tiles.h"
-#include "engine/cuda/attention/softmax_attention_groups.h"
+#include "engine/cuda/attention/softmax/gradient_tiles.h"
+#include "engine/cuda/attention/softmax/groups.h"
 
 namespace bochner::cuda::softmax_tiles {
 

@@ -15,7 +15,7 @@
 //   dF_q,i = sum_j dA_ij e^(m_j - m_i) F_k,j + e^(r_c - m_i) S'_c G'_i + eps (sum_j dA_ij + T'_c . G'_i)
 //   dF_k,j = sum_i dA_ij e^(m_j - m_i) F_q,i + e^(m_j - r_(c+1)) R'_(c+1) v'_j
 //   dv'_j  = sum_i A_ij G'_i + e^(m_j - r_(c+1)) R'_(c+1)^T F_k,j + t'_(c+1)
-#include "engine/cuda/attention/causal_chunks.h"
+#include "engine/cuda/attention/kernel/causal_chunks.h"
 
 namespace bochner::cuda {
 namespace {

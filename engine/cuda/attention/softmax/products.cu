@@ -1,4 +1,4 @@
-#include "engine/cuda/attention/softmax_attention_products.h"
+#include "engine/cuda/attention/softmax/products.h"
 
 #include <algorithm>
 #include <limits>

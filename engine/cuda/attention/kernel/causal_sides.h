@@ -2,7 +2,7 @@
 // exponents.
 #pragma once
 
-#include "engine/cuda/attention/kernel_attention_tiles.h"
+#include "engine/cuda/attention/kernel/tiles.h"
 
 namespace bochner::cuda {
 
