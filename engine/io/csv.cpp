@@ -138,17 +138,6 @@ bool CsvReader::next() {
   return true;
 }
 
-bool CsvReader::skip_row() {
-  fields_.clear();
-  size_t length = 0;
-  size_t next = 0;
-  bool quotes = false;
-  if (!find_row(length, next, quotes)) return false;
-  begin_ += next;
-  ++row_;
-  return true;
-}
-
 void CsvReader::add_field(const char* begin, const char* end) {
   if (fields_.size() == kMostFields) fail_in(size(), "the row has more than {} fields", kMostFields);
   fields_.emplace_back(begin, static_cast<size_t>(end - begin));

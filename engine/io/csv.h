@@ -49,8 +49,6 @@ class CsvReader {
 
   /// Goes to the next row; false at the end.
   bool next();
-  /// Skips a row without parsing it, such as a title above the table; false at the end.
-  bool skip_row();
   /// The number of the current row, counted from 1 and including the header; skipped empty lines do not count.
   int64_t row() const { return row_; }
   /// Fields of the current row.

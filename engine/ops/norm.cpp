@@ -145,17 +145,6 @@ BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, c
   return result;
 }
 
-Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& moments,
-                            double eps) {
-  const Tensor rows = batch_rows(x);
-  const Tensor mean = statistic_of("batch_norm", "mean", moments.mean, {x.size(1)});
-  const Tensor variance = statistic_of("batch_norm", "variance", moments.variance, {x.size(1)});
-  const Tensor y = Tensor::empty_like(x);
-  kBatchNormApply(x.device(), rows, weights_of("batch_norm", gamma, beta, x), {mean, reciprocal(sqrt(variance + eps))},
-                  y);
-  return y;
-}
-
 LayerNormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
                                        const NormStatistics& statistics) {
   const Tensor rows = batch_rows(x);

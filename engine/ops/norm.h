@@ -62,9 +62,6 @@ struct ColumnMoments {
 /// in PyTorch. n = 1 has no variance and is refused.
 BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& running,
                      double momentum = 0.1, double eps = 1e-5);
-/// The same with given moments: y = (x - mean) / sqrt(variance + eps) gamma + beta.
-Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& moments,
-                            double eps = 1e-5);
 /// With xhat = (x - mean) rstd:  dgamma = sum g xhat,  dbeta = sum g,
 ///   dx = gamma rstd (g - dbeta / n - xhat dgamma / n)
 LayerNormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,

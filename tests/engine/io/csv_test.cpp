@@ -103,17 +103,6 @@ TEST(Csv, ColumnsHaveNames) {
   EXPECT_FALSE(table.next());
 }
 
-TEST(Csv, ATitleAboveTheTableCanBePassedOver) {
-  const std::string text = "|1x3 \"Cross validator\na,b\n1,2\n";
-  CsvReader table(bytes_of(text), "adult.test", {.quotes = false});
-  ASSERT_TRUE(table.skip_row());
-  table.read_header();
-  ASSERT_TRUE(table.next());
-  EXPECT_EQ(table.row(), 3);
-  EXPECT_EQ(table.integer(1), 2);
-  EXPECT_FALSE(table.skip_row());
-}
-
 TEST(Csv, RowsMayDifferOnlyIfAllowed) {
   EXPECT_EQ(rows_of("a,b\nc\nd,e,f\n", {.ragged = true}), (Table{{"a", "b"}, {"c"}, {"d", "e", "f"}}));
 }

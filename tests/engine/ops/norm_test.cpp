@@ -180,9 +180,6 @@ TEST(BatchNorm, EqualsPlainLoops) {
       expect_close(grads.dx, dx, tolerance, "dx");
       expect_close(grads.dgamma, dgamma, 10 * tolerance, "dgamma");
       expect_close(grads.dbeta, dbeta, 10 * tolerance, "dbeta");
-      const ColumnMoments moments{Tensor::from(mean, {shape[1]}).cast(dtype),
-                                  Tensor::from(variance, {shape[1]}).cast(dtype)};
-      expect_close(batch_norm_inference(x, gamma, beta, moments, 1e-3), y, 4 * tolerance, "inference");
     }
   }
 }
