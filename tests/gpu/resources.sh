@@ -10,7 +10,7 @@ for arch in "${@:-75 90a}"; do
   for one in $arch; do
     for file in engine/cuda/*.cu engine/cuda/attention/*/*.cu; do
       "$nvcc" -std=c++20 -O3 -I. -DBOCHNER_CUDA -DFMT_USE_CONSTEXPR=1 --expt-relaxed-constexpr -arch="sm_$one" \
-        -Xptxas -v -cubin -o /dev/null "$file" 2>&1 | c++filt | awk -v arch="sm_$one" -v file="$(basename "$file")" '
+        -Xptxas -v -cubin -o /dev/null "$file" 2>&1 | c++filt | awk -v arch="sm_$one" -v file="${file#engine/cuda/}" '
         /Compiling entry function/ { name = $0; sub(/.*entry function ./, "", name); sub(/. for .*/, "", name) }
         /bytes stack frame/ { stack = $1; stores = $5; loads = $9 }
         /Used [0-9]+ registers/ {
