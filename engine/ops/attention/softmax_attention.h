@@ -1,4 +1,5 @@
-// Softmax attention (Vaswani et al., 2017), streaming: the length x length scores are never written to memory.
+// Softmax attention (Vaswani et al., 2017), streaming: the length x length scores are never written to memory. (On a
+// card, backward in f32 writes dS for some queries at a time, into memory of a fixed size.)
 //
 //   O_i = sum_j P_ij v_j,   P_ij = exp(s_ij - lse_i),   s_ij = scale q_i . k_j,   lse_i = log sum_j exp(s_ij)
 //

@@ -1,9 +1,11 @@
-// Streaming softmax attention in tiles of shared memory: a block has a tile of queries and walks the keys, or has a
+// Streaming softmax attention in tiles of shared memory, for what attention_f32.h and attention_bf16.h leave: f64,
+// and wide heads. A block has a tile of queries and walks the keys, or has a
 // tile of keys and walks the queries. Nothing is summed across blocks, so no atomics are needed: backward computes the
 // scores twice, once for dQ and once for dK and dV.
 #include "engine/ops/attention/softmax_attention.h"
 
 #include "engine/cuda/attention/softmax/attention_bf16.h"
+#include "engine/cuda/attention/softmax/attention_f32.h"
 #include "engine/cuda/attention/softmax/problem.h"
 #include "engine/cuda/attention/softmax/products.h"
 #include "engine/math.h"
@@ -320,6 +322,7 @@ void softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const 
   if (attends_by_products(Q, K, options)) {
     return softmax_attention_by_products(Q, K, V, key_mask, options, O, logsumexp);
   }
+  if (attends_in_f32(Q, V)) return softmax_attention_f32(Q, K, V, key_mask, options, O, logsumexp);
   visit_floating(Q.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {
     AttentionProblem<T> p(Q, K, V, key_mask, options);
     const size_t bytes = choose_tiles(p, [&](int64_t q, int64_t k) { return Forward<T>::elements(p, q, k); });
@@ -354,6 +357,9 @@ void softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor&
     const T* lse = attended.logsumexp.data<T>();
     launch_rows(jobs * p.queries, p.value_dim,
                 Delta<T>{p.heads, p.queries, p.value_dim, g, Tokens<const T>(attended.O), delta.data<T>()});
+    if (attends_in_f32(Q, V)) {
+      return softmax_attention_backward_f32(dO, Q, K, V, key_mask, attended.logsumexp, delta, options, grads);
+    }
     size_t bytes = choose_tiles(p, [&](int64_t q, int64_t k) { return QueryGradients<T>::elements(p, q, k); });
     launch_blocks<kThreads>(jobs * p.query_tiles(), bytes,
                             QueryGradients<T>{p, g, lse, delta.data<T>(), Tokens<T>(grads.dQ)});

@@ -31,16 +31,6 @@ Tensor in_bf16(const Tensor& x, float factor = 1) {
   return to;
 }
 
-/// Which keys are real, for Attention; undefined where all are.
-Tensor packed_mask(const Tensor& key_mask) {
-  if (!key_mask.defined()) return {};
-  const int64_t tiles = ceil_div(key_mask.size(1), kTile);
-  const Tensor words = Tensor::empty({key_mask.size(0), tiles}, DType::i64, key_mask.device());
-  launch_threads(8 * words.size(), softmax_tiles::PackMask{KeyMask(key_mask), key_mask.size(1), 8 * tiles,
-                                                           static_cast<uint8_t*>(words.raw())});
-  return words;
-}
-
 /// Q, K and V in bf16. Scores are scale * q . k; the maximum of q . k must be that of the scores, so a scale that is
 /// not positive is in q instead.
 struct Inputs {
@@ -91,6 +81,15 @@ void with_case(int64_t dim, bool drops, const Body& body) {
 }
 
 }  // namespace
+
+Tensor packed_mask(const Tensor& key_mask) {
+  if (!key_mask.defined()) return {};
+  const int64_t tiles = ceil_div(key_mask.size(1), kTile);
+  const Tensor words = Tensor::empty({key_mask.size(0), tiles}, DType::i64, key_mask.device());
+  launch_threads(8 * words.size(), softmax_tiles::PackMask{KeyMask(key_mask), key_mask.size(1), 8 * tiles,
+                                                           static_cast<uint8_t*>(words.raw())});
+  return words;
+}
 
 bool attends_in_bf16(const Tensor& Q, const Tensor& V) {
   const bool fits = Q.size(3) == V.size(3) && (Q.size(3) == 32 || Q.size(3) == 64);

@@ -121,15 +121,14 @@ void of_rows(const Tensor& weights, const Tensor& key_mask, const SoftmaxAttenti
   });
 }
 
-/// x with zeros where no key is real: those are never read, and might be NaN.
+Tensor transposed(const Tensor& x) { return x.transpose(-2, -1); }
+
+}  // namespace
+
 Tensor real_rows(const Tensor& x, const Tensor& key_mask) {
   if (!key_mask.defined()) return x;
   return where(key_mask.unsqueeze(1).unsqueeze(3), x, Tensor::scalar(0, x.dtype(), x.device()));
 }
-
-Tensor transposed(const Tensor& x) { return x.transpose(-2, -1); }
-
-}  // namespace
 
 bool attends_by_products(const Tensor& Q, const Tensor& K, const SoftmaxAttentionOptions& options) {
   if (options.causal || options.dropout.active()) return false;

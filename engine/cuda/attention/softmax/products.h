@@ -7,6 +7,9 @@
 
 namespace bochner::cuda {
 
+/// x with zeros where no key is real: those are never read, and might be NaN.
+Tensor real_rows(const Tensor& x, const Tensor& key_mask);
+
 /// Whether that pays.
 bool attends_by_products(const Tensor& Q, const Tensor& K, const SoftmaxAttentionOptions& options);
 
