@@ -57,16 +57,16 @@ BOCHNER_DEVICE void each(float (&patch)[kPatch][columns], const F& f) {
 /// c += a b^T for tiles with K columns: c[i][j] is that of row place.row + 4 i of a and row place.column + 8 j of b.
 template <int K>
 BOCHNER_DEVICE void multiply_rows(float (&c)[kPatch][kPatch], const float* a, const float* b, PatchPlace place) {
-  const float* const left_at = a + place.row * K;
-  const float* const right_at = b + place.column * K;
+  const int left_at = patch_tile_place<K>(place.row, 0);
+  const int right_at = patch_tile_place<K>(place.column, 0);
 #pragma unroll 2
   for (int k = 0; k < K / 4; ++k) {
     Four<float> left[kPatch];
 #pragma unroll
-    for (int i = 0; i < kPatch; ++i) left[i] = load<4>(left_at + 4 * i * K + four_place(place.row + 4 * (i % 2), k));
+    for (int i = 0; i < kPatch; ++i) left[i] = load<4>(a + (left_at ^ (4 * k) ^ (16 * (i % 2))) + 4 * i * K);
 #pragma unroll
     for (int j = 0; j < kPatch; ++j) {
-      const Four<float> right = load<4>(right_at + 8 * j * K + four_place(place.column, k));
+      const Four<float> right = load<4>(b + (right_at ^ (4 * k)) + 8 * j * K);
 #pragma unroll
       for (int l = 0; l < 4; ++l) {
 #pragma unroll
@@ -81,12 +81,12 @@ BOCHNER_DEVICE void multiply_rows(float (&c)[kPatch][kPatch], const float* a, co
 template <int K, int columns>
 BOCHNER_DEVICE void multiply_columns(float (&c)[kPatch][columns / 8], const float* a, const float* b,
                                      PatchPlace place) {
-  const float* const left_at = a + place.row * K;
+  const int left_at = patch_tile_place<K>(place.row, 0);
 #pragma unroll 2
   for (int k = 0; k < K / 4; ++k) {
     Four<float> left[kPatch];
 #pragma unroll
-    for (int i = 0; i < kPatch; ++i) left[i] = load<4>(left_at + 4 * i * K + four_place(place.row + 4 * (i % 2), k));
+    for (int i = 0; i < kPatch; ++i) left[i] = load<4>(a + (left_at ^ (4 * k) ^ (16 * (i % 2))) + 4 * i * K);
 #pragma unroll
     for (int l = 0; l < 4; ++l) {
 #pragma unroll
