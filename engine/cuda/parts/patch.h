@@ -1,5 +1,5 @@
 // Products of f32 matrices in shared memory without tensor cores: each thread has a patch of 8 rows of the product in
-// registers. It reads 16 numbers at once for each 256 multiply-adds, or fewer, so that shared memory keeps up.
+// registers. For heads of 64 it reads 16 bytes for each 16 multiply-adds, so that shared memory keeps up.
 //
 // A tile's rows follow each other without gaps. Their fours of numbers are exchanged, differently in neighbouring rows
 // (patch_tile_place), so that threads which read a column of fours meet no bank twice.

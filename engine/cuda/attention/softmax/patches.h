@@ -3,7 +3,7 @@
 //
 // Forward: a block has 128 queries and walks the keys in tiles of 64. Backward: a block has 64 keys and walks the
 // queries in tiles of 64. Half its threads make P and sum dV, the others make dP and sum dK. dS is written, for a slab
-// of queries at a time, and dQ = dS K is a plain product: making the scores again for it would take twice as long.
+// of queries at a time, and dQ = dS K is a plain product: to make dS again for it would take two more.
 #pragma once
 
 #include "engine/cuda/attention/softmax/problem.h"
