@@ -91,23 +91,7 @@ struct GroupQueryGradients {
       load(rows[w].lse, of.lse + job.index * a.queries);
       load(rows[w].less, of.less + job.index * a.queries);
     }
-    const Turns turn(warp_of(team, 0));
-    keys.walk(team, Meeting<Size::kGroups>(warp_of(team, 0)), a.visible(first, Size::kBlockRows),
-              [&](const typename Keys::Tile& tile, int key, const auto& announce) {
-                for (int w = 0; w < Size::kBlockShare; ++w) {
-                  const int warp = warp_of(team, w);
-                  const int group = first + warp / kGroupWarps * kGroupRows;
-                  if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
-                    turn.take();
-                    turn.pass();
-                    finish(rows[w]);
-                    announce();
-                  } else {
-                    add_tile(rows[w], tile, job, first + 16 * warp, key, turn, announce);
-                  }
-                }
-              });
-    turn.end();
+    walk_in_turns(*this, a, team, keys, job, first, rows);
     const StoredTokens::Head to = job.of(dQ);
     for (int w = 0; w < Size::kBlockShare; ++w) {
       finish(rows[w]);

@@ -117,6 +117,32 @@ BOCHNER_DEVICE inline Left<kTile / 16> no_factor() {
   return Left<kTile / 16>::of(none);
 }
 
+/// Walks the tiles of keys that some of a block's queries see. A warp adds those that its group sees, in its turn; at
+/// the others it passes, and finishes what it has begun.
+template <class Kernel, class Team>
+BOCHNER_DEVICE void walk_in_turns(const Kernel& kernel, const Attention& a, const Team& team,
+                                  const typename Kernel::Keys& keys, const Job& job, int first,
+                                  typename Kernel::Rows (&rows)[Kernel::Size::kBlockShare]) {
+  using Size = typename Kernel::Size;
+  const typename Kernel::Turns turn(warp_of(team, 0));
+  keys.walk(team, Meeting<Size::kGroups>(warp_of(team, 0)), a.visible(first, Size::kBlockRows),
+            [&](const typename Kernel::Keys::Tile& tile, int key, const auto& announce) {
+              for (int w = 0; w < Size::kBlockShare; ++w) {
+                const int warp = warp_of(team, w);
+                const int group = first + warp / kGroupWarps * kGroupRows;
+                if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
+                  turn.take();
+                  turn.pass();
+                  kernel.finish(rows[w]);
+                  announce();
+                } else {
+                  kernel.add_tile(rows[w], tile, job, first + 16 * warp, key, turn, announce);
+                }
+              }
+            });
+  turn.end();
+}
+
 /// O and lse; a block for 64 queries of a head for each group.
 template <int D, bool drops>
 struct GroupForward {
@@ -217,23 +243,7 @@ struct GroupForward {
       rows[w].top = RowValues::filled(kNothing);
       rows[w].sum = RowValues::filled(0);
     }
-    const Turns turn(warp_of(team, 0));
-    keys.walk(team, Meeting<Size::kGroups>(warp_of(team, 0)), a.visible(first, Size::kBlockRows),
-              [&](const typename Keys::Tile& tile, int key, const auto& announce) {
-                for (int w = 0; w < Size::kBlockShare; ++w) {
-                  const int warp = warp_of(team, w);
-                  const int group = first + warp / kGroupWarps * kGroupRows;
-                  if (group >= a.queries || (a.causal && key >= group + kGroupRows)) {
-                    turn.take();
-                    turn.pass();
-                    finish(rows[w]);
-                    announce();
-                  } else {
-                    add_tile(rows[w], tile, job, first + 16 * warp, key, turn, announce);
-                  }
-                }
-              });
-    turn.end();
+    walk_in_turns(*this, a, team, keys, job, first, rows);
     // Dropout's scale is applied outside P, so that the elements kept are rounded as without dropout.
     const float scale = drops ? a.drop_scale : 1.0f;
     const StoredTokens::Head to = job.of(O);
