@@ -40,7 +40,7 @@ void check(const Dataset& dataset, const LoaderOptions& options) {
   if (options.group_by_length < 0)
     fail("loader: group_by_length {} is negative; 0 groups none", options.group_by_length);
   if (options.prefetch < 0) fail("loader: prefetch {} is negative; 0 makes no batch ahead", options.prefetch);
-  if (options.pad_to_max && options.max_length == 0) fail("loader: pad_to_max needs a max_length to pad to");
+  if (options.least_length < 0) fail("loader: least_length {} is negative; 0 pads no batch", options.least_length);
   if (options.ids != DType::i64 && options.ids != DType::i32) {
     fail("loader: ids are i64 or i32, not {}", name_of(options.ids));
   }
@@ -133,7 +133,7 @@ Batch Loader::make(LoaderPosition position) {
   batch.labels = Tensor::empty({end - begin}, DType::i64);
   auto* lengths = batch.lengths.data<int64_t>();
   auto* labels = batch.labels.data<int64_t>();
-  int64_t width = options_.pad_to_max ? options_.max_length : 1;  // models cannot take a length of 0
+  int64_t width = std::max<int64_t>(1, options_.least_length);  // models cannot take a length of 0
   for (const int64_t example : batch.examples) {
     *labels++ = dataset_->label(example);
     for (int s = 0; s < sequences; ++s) {

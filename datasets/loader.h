@@ -56,12 +56,12 @@ struct LoaderOptions {
   int64_t batch_size = 32;
   /// Longer sequences keep their first `max_length` tokens; 0 keeps all.
   int64_t max_length = 0;
-  /// Every batch is max_length long instead of as long as its longest sequence.
-  bool pad_to_max = false;
+  /// The length of a batch that has no longer sequence; the rest is padding. It may be above max_length.
+  int64_t least_length = 0;
   /// The mask is false at tokens 0, too, as in the code of LRA and SKY, to which black pixels are padding. A sequence
   /// of nothing else keeps its first token.
   bool mask_zeros = false;
-  /// The length of a batch is rounded up to a multiple of this, but not above max_length.
+  /// The length of a batch is rounded up to a multiple of this, but not above max_length, where that is given.
   int64_t multiple_of = 1;
   int64_t pad_id = 0;
   /// Type of the ids: i64 or i32.

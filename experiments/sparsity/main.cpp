@@ -27,7 +27,7 @@ Problem problem_of(const Config& config, const TaskData& data) {
   LoaderOptions first;
   first.batch_size = config.gradients.examples;
   first.max_length = data.task.max_length;
-  first.pad_to_max = config.encoder().pooling == EncoderOptions::Pooling::mean_padded;
+  first.least_length = sequence::least_length(config.encoder());
   first.shuffle = false;
   first.prefetch = 0;
   const Batch batch = Loader(data.valid, first).next().to(Device::named(config.run.device));

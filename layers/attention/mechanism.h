@@ -75,6 +75,8 @@ struct MechanismInfo {
   std::string released = {};      ///< what it does otherwise if its option `as` is `released`; empty: nothing
   std::string skyformer = {};     ///< and if it is `skyformer`; empty: nothing
   MechanismMaker maker = {};
+  /// Whether the projections of Q, K and V have no bias, whatever their options say; empty: never.
+  std::function<bool(const MechanismOptions&)> unbiased = {};
 
   MechanismOptions defaults() const { return maker.defaults(name); }
 };

@@ -22,6 +22,13 @@ int64_t size_of_head(int64_t dim, const MultiHeadOptions& options) {
   return dim / options.heads;
 }
 
+LinearOptions of_inputs(const MultiHeadOptions& options) {
+  LinearOptions projection = options.projection;
+  const MechanismInfo& info = mechanism_named(options.mechanism.name());
+  if (info.unbiased && info.unbiased(options.mechanism)) projection.bias = false;
+  return projection;
+}
+
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOptions& options, Generator& init)
@@ -29,7 +36,7 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
       heads_(options.heads),
       head_dim_(size_of_head(dim, options)),
       attention_(options.mechanism.name()),
-      qkv_(sub("qkv"), dim, 3 * heads_ * head_dim_, init, options.projection),
+      qkv_(sub("qkv"), dim, 3 * heads_ * head_dim_, init, of_inputs(options)),
       out_(sub("out"), heads_ * head_dim_, dim, init, options.projection),
       mechanism_(make_mechanism(sub("mechanism"), heads_, head_dim_, options.mechanism, init)),
       columns_(options.columns),

@@ -232,8 +232,9 @@ void describe_reformer(Mechanisms& list) {
        .skyformer =
            "the code of Hugging Face: 2 L / b buckets for a length L that is a power of two, rotations of each "
            "head, scores q_i q_j / |q_j| of all tokens in two chunks whatever their bucket, in a circle of "
-           "rounds",
-       .maker = made_as<Reformer>()});
+           "rounds; projections of Q and V without a bias",
+       .maker = made_as<Reformer>(),
+       .unbiased = [](const MechanismOptions& options) { return options.values<Reformer::Options>().skyformer(); }});
 }
 
 }  // namespace bochner

@@ -84,12 +84,16 @@ TEST(Loader, LengthFollowsTheOptions) {
   EXPECT_EQ(width({.multiple_of = 8}).ids.size(1), 16);
   EXPECT_EQ(width({.multiple_of = 9}).ids.size(1), 9);
   EXPECT_EQ(width({.max_length = 20}).ids.size(1), 9);
-  EXPECT_EQ(width({.max_length = 20, .pad_to_max = true}).ids.size(1), 20);
-  EXPECT_EQ(width({.max_length = 20, .pad_to_max = true, .multiple_of = 32}).ids.size(1), 20);
+  EXPECT_EQ(width({.least_length = 20}).ids.size(1), 20);
+  EXPECT_EQ(width({.least_length = 8}).ids.size(1), 9);
+  EXPECT_EQ(width({.max_length = 20, .least_length = 20, .multiple_of = 32}).ids.size(1), 20);
   EXPECT_EQ(width({.max_length = 20, .multiple_of = 8}).ids.size(1), 16);
   const Batch cut = width({.max_length = 3, .multiple_of = 2});
   EXPECT_EQ(cut.ids.to_vector<int64_t>(), (std::vector<int64_t>{1, 2, 0, 1, 2, 3, 1, 2, 3}));
   EXPECT_EQ(cut.lengths.to_vector<int64_t>(), (std::vector<int64_t>{2, 3, 3}));
+  const Batch behind = width({.max_length = 2, .least_length = 3});  // cut, and padded behind the cut
+  EXPECT_EQ(behind.ids.to_vector<int64_t>(), (std::vector<int64_t>{1, 2, 0, 1, 2, 0, 1, 2, 0}));
+  EXPECT_EQ(behind.lengths.to_vector<int64_t>(), (std::vector<int64_t>{2, 2, 2}));
   EXPECT_EQ(width({.ids = DType::i32}).ids.dtype(), DType::i32);
   EXPECT_EQ(width({.ids = DType::i32}).ids.to_vector<int64_t>(), width({}).ids.to_vector<int64_t>());
 }
@@ -284,7 +288,7 @@ TEST(Loader, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_EQ(refused({.max_length = -1}), "loader: max_length -1 is negative; 0 keeps all tokens");
   EXPECT_EQ(refused({.multiple_of = 0}), "loader: multiple_of 0 must be at least 1");
   EXPECT_EQ(refused({.prefetch = -1}), "loader: prefetch -1 is negative; 0 makes no batch ahead");
-  EXPECT_EQ(refused({.pad_to_max = true}), "loader: pad_to_max needs a max_length to pad to");
+  EXPECT_EQ(refused({.least_length = -1}), "loader: least_length -1 is negative; 0 pads no batch");
   EXPECT_EQ(refused({.ids = DType::f32}), "loader: ids are i64 or i32, not f32");
   EXPECT_EQ(refused({.batch_size = 12, .drop_last = true}),
             "loader: toy has 11 examples, which do not fill one batch of 12; choose a smaller --batch");

@@ -35,6 +35,10 @@ void ModelConfig::fields(Fields& f) {
   f("head-dim", head_dim, "size of a head; 0: dim / heads").at_least(0);
   f("hidden", hidden, "hidden units of the feed-forward blocks").at_least(1);
   f("classifier", classifier, "hidden units of the classifier; 0: none").at_least(0);
+  f("length", length,
+    "positions of the model, at least as many as the task's longest sequence has tokens; 0: as many. SKY's code rounds "
+    "them up to a power of two, and pads sequences to them (--model.pooling=mean-padded)")
+      .at_least(0);
   f("block", block, {{"pre-norm", Encoder::Block::pre_norm}, {"kl-released", Encoder::Block::kl_released}},
     "kl-released takes the residual from the normalised input");
   f("positions", positions,
@@ -55,7 +59,8 @@ void ModelConfig::fields(Fields& f) {
      {"max", Encoder::Pooling::max},
      {"cls", Encoder::Pooling::cls},
      {"first", Encoder::Pooling::first}},
-    "mean-padded divides by the padded length, as SKY's code does; max takes the largest, number by number");
+    "mean-padded divides by the length that all are padded to, as SKY's code does; max takes the largest, number by "
+    "number");
   f("pooled-batch-norm", pooled_batch_norm,
     "give the vectors of sequences mean 0 and variance 1, number by number, over the batch, which then must not be one "
     "of similar lengths (--group-by-length=false)");
@@ -86,7 +91,10 @@ void ModelConfig::fields(Fields& f) {
 EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data) {
   Encoder options;
   options.vocabulary = data.vocabulary + (model.mask_token ? 1 : 0);
-  options.length = data.max_length;
+  if (model.length > 0 && model.length < data.max_length) {
+    fail("--model.length={}: sequences of this task have up to {} tokens", model.length, data.max_length);
+  }
+  options.length = model.length > 0 ? model.length : data.max_length;
   options.width = data.image_width;
   if (model.pixels == ModelConfig::Pixels::intensity) {
     if (data.image_width == 0) fail("--model.pixels=intensity: these sequences are no images");
@@ -115,6 +123,10 @@ EncoderOptions encoder_options(const ModelConfig& model, const std::string& atte
   options.attention.convolution = model.convolution;
   options.attention.projection = {.bias = model.projection_bias, .init = model.init};
   return options;
+}
+
+int64_t least_length(const EncoderOptions& options) {
+  return options.pooling == EncoderOptions::Pooling::mean_padded ? options.length : 0;
 }
 
 }  // namespace bochner::sequence

@@ -20,6 +20,7 @@ struct ModelConfig {
   int64_t head_dim = 0;
   int64_t hidden = 128;
   int64_t classifier = 128;
+  int64_t length = 0;
   EncoderOptions::Block block = EncoderOptions::Block::pre_norm;
   EncoderOptions::Positions positions = EncoderOptions::Positions::learned;
   enum class Pixels : unsigned char { tokens, intensity };
@@ -44,5 +45,7 @@ struct ModelConfig {
 
 /// The classifier of sequences of `data` with this attention.
 EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data);
+/// The least length of this model's batches: its own where a mean divides by the padded length, else 0.
+int64_t least_length(const EncoderOptions& options);
 
 }  // namespace bochner::sequence

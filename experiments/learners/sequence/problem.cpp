@@ -32,7 +32,7 @@ Problem without_model(const RunOptions& run, const EncoderOptions& options, cons
   LoaderOptions in_order;
   in_order.batch_size = run.batch;
   in_order.max_length = data.task.max_length;
-  in_order.pad_to_max = options.pooling == EncoderOptions::Pooling::mean_padded;
+  in_order.least_length = least_length(options);
   in_order.mask_zeros = data.task.masks_zeros;
   in_order.shuffle = false;
   in_order.group_by_length = run.batches_grouped_by_length();

@@ -211,7 +211,8 @@ TEST(Text, TokensAreBytesPlusOne) {
   data.train->copy_tokens(0, 0, ids);
   EXPECT_EQ(ids, (std::vector<int64_t>{256, 255, '<' + 1, 'b' + 1, 'r' + 1, ' ' + 1, '/' + 1, '>' + 1}));
   EXPECT_THROW(data.train->label(data.train->size()), Error);
-  Loader loader(data.train, {.batch_size = 4, .max_length = data.task.max_length, .pad_to_max = true});
+  Loader loader(data.train,
+                {.batch_size = 4, .max_length = data.task.max_length, .least_length = data.task.max_length});
   const Batch batch = loader.next();
   EXPECT_EQ(batch.ids.shape(), (Shape{4, 6}));
 }

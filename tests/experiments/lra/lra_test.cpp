@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "engine/io/safetensors.h"
 #include "engine/io/sha256.h"
 #include "engine/random.h"
 #include "engine/sanitizer.h"
@@ -161,12 +162,29 @@ TEST(Lra, AnInterruptedComparisonSaysHowToGoOn) {
       << ended.err;
 }
 
+// As SKY's code rounds up to a power of two: that many positions, and where a mean divides by them, batches of them.
+TEST(Lra, AModelMayBeLongerThanItsSequences) {
+  const TemporaryFolder folder;
+  const auto shape = [&](const std::string& name, const std::string& pooling) {
+    const Ended ended = run_lra(folder, {"--model.length=32", "--model.pooling=" + pooling, "--steps=1",
+                                         "--record=" + name + ".safetensors", "--quiet"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    const TensorMap record = read_safetensors(folder / (name + ".safetensors")).tensors;
+    EXPECT_EQ(record.at("weights.positions").shape(), (Shape{32, 16}));
+    return record.at("step.0.ids").shape();
+  };
+  EXPECT_EQ(shape("padded", "mean-padded"), (Shape{8, 32}));
+  EXPECT_LE(shape("real", "mean")[1], 30);
+}
+
 TEST(Lra, MistakesAreToldInOneLine) {
   const TemporaryFolder folder;
   expect_mistake(run_lra(folder, {"--model.layer=2"}), "did you mean --model.layers?");
   expect_mistake(run_lra(folder, {"--attention=perfomer"}), "did you mean 'performer'?");
   expect_mistake(run_lra(folder, {"--preset=quik"}), "did you mean 'quick'?");
   expect_mistake(run_lra(folder, {"--model.dim=30", "--model.heads=4"}), "4");
+  expect_mistake(run_lra(folder, {"--model.length=29"}),
+                 "--model.length=29: sequences of this task have up to 30 tokens");
   expect_mistake(run_lra(folder, {"--device=cuda:99"}), "cuda");
   expect_mistake(run_lra(folder, {"--optim.cycle-beta1"}), "only the schedule one-cycle moves beta1, not constant");
   EXPECT_FALSE(std::filesystem::exists(folder / "data"));
