@@ -21,6 +21,7 @@ namespace detail {
 inline std::atomic<bool> counting{false};
 inline std::atomic<double> flops{0};
 inline std::atomic<double> bytes{0};
+inline thread_local bool is_within = false;  ///< a CountedAs
 }  // namespace detail
 
 inline void start() {
@@ -36,10 +37,25 @@ inline Amount stop() {
 
 inline bool is_counted() { return detail::counting.load(std::memory_order_relaxed); }
 inline void add_flops(double count) {
-  if (is_counted()) detail::flops.fetch_add(count, std::memory_order_relaxed);
+  if (is_counted() && !detail::is_within) detail::flops.fetch_add(count, std::memory_order_relaxed);
 }
 inline void add_bytes(double count) {
   if (is_counted()) detail::bytes.fetch_add(count, std::memory_order_relaxed);
 }
+
+/// Adds the operations of one op. The products that its kernel is made of on this thread, until this ends, add none.
+class CountedAs {
+ public:
+  explicit CountedAs(double flops) : outer_(detail::is_within) {
+    add_flops(flops);
+    detail::is_within = true;
+  }
+  ~CountedAs() { detail::is_within = outer_; }
+  CountedAs(const CountedAs&) = delete;
+  CountedAs& operator=(const CountedAs&) = delete;
+
+ private:
+  bool outer_;
+};
 
 }  // namespace bochner::work

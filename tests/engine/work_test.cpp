@@ -34,6 +34,19 @@ TEST(Work, BackwardOfALinearLayerIsTwiceItsForward) {
   EXPECT_EQ(work::stop().flops, forward);
 }
 
+TEST(Work, ProductsWithinAnOpAreNotCountedBesideIt) {
+  work::start();
+  {
+    const work::CountedAs outer(10);
+    matmul(Tensor::zeros({2, 2}), Tensor::zeros({2, 2}));
+    const work::CountedAs inner(20);
+  }
+  EXPECT_EQ(work::stop().flops, 10);
+  work::start();
+  matmul(Tensor::zeros({2, 2}), Tensor::zeros({2, 2}));
+  EXPECT_EQ(work::stop().flops, 16);
+}
+
 TEST(Work, NothingIsCountedUnlessAsked) {
   work::start();
   work::stop();

@@ -44,7 +44,7 @@ SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor
   const SoftmaxAttended attended{
       attention_output(kOp, {Q.size(0), Q.size(1), Q.size(2), V.size(3)}, Q, to),
       Tensor::empty({Q.size(0), Q.size(1), Q.size(2)}, compute_dtype(Q.dtype()), Q.device())};
-  work::add_flops(2 * products_of(Q, K, V, options));
+  const work::CountedAs counted(2 * products_of(Q, K, V, options));
   kSoftmaxAttention(Q.device(), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask, options,
                     attended.O, attended.logsumexp);
   return attended;
@@ -58,7 +58,7 @@ AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q,
     fail("{}: the gradient is {}, the output {}", kOp, dO.str(), attended.O.str());
   }
   const AttentionGradients grads = attention_gradients(kOp, Q, K, V, to);
-  work::add_flops(4 * products_of(Q, K, V, options));
+  const work::CountedAs counted(4 * products_of(Q, K, V, options));
   kSoftmaxAttentionBackward(Q.device(), with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V),
                             key_mask, SoftmaxAttended{with_whole_rows(attended.O), attended.logsumexp}, options, grads);
   return grads;

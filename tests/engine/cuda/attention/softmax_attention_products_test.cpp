@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "engine/work.h"
 #include "tests/engine/cuda/attention/attended.h"
 
 namespace bochner {
@@ -25,6 +26,21 @@ TEST(SoftmaxAttentionOnACard, WithAShortSideEqualsTheCpu) {
         }
       }
     }
+  }
+}
+
+double operations(Device device, const Case& c) {
+  work::start();
+  attend(device, DType::f32, c);
+  return work::stop().flops;
+}
+
+// The second is no such attention, but its gradient of queries is a product.
+TEST(SoftmaxAttentionOnACard, CountsItsOperationsOnce) {
+  BOCHNER_NEEDS_CARD();
+  for (const Case& c : {Case{800, 3, 5, 5, false, false, 0, 0.7}, Case{130, 200, 64, 64, true, true, 0, 0.125}}) {
+    EXPECT_EQ(operations(Device::cuda(), c), operations(Device::cpu(), c)) << c.name();
+    EXPECT_GT(operations(Device::cpu(), c), 0) << c.name();
   }
 }
 
