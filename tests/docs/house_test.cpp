@@ -1,5 +1,5 @@
 // The rules of the source tree: which folder may use which, how long a file may be, how many files a folder may have,
-// and that each header begins with its purpose.
+// that each header begins with its purpose, and what the root of the repository holds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,6 +85,20 @@ TEST(House, FoldersOfExperimentsIncludeOneWayOnly) {
     }
   }
   EXPECT_EQ(std::ssize(seen), std::ssize(order) + 1) << "a folder is not where it is looked for";
+}
+
+// What a tool or a person leaves there belongs elsewhere, or into .gitignore. Hidden names are those of such tools.
+TEST(House, TheRootHoldsNothingElse) {
+  const std::set<std::string> known = {
+      "CMake", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "autograd", "datasets",
+      "docs",  "engine",         "experiments",       "layers",  "run",       "tests"};
+  std::set<std::string> found;
+  for (const auto& entry : fs::directory_iterator(BOCHNER_SOURCE_DIR)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_ignored = name.starts_with(".") || name.starts_with("build") || name == "runs" || name == "data";
+    if (!is_ignored) found.insert(name);
+  }
+  EXPECT_EQ(found, known);
 }
 
 TEST(House, NoFileIsLongerThanFourHundredLinesOrSo) {
