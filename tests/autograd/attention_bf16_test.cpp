@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "engine/card.h"
+#include "engine/cuda/attention/softmax/ways.h"
 #include "engine/precision.h"
 #include "engine/random.h"
 #include "tests/autograd/attention_in_bf16.h"
@@ -78,9 +79,8 @@ Results run_in_bf16(const Attention& attention, const Inputs& inputs, const Tens
   if (way.device.is_cpu()) return run(attention, inputs, keys, dO, way.device, way.activations);
   poison();
   set_precision(Precision::bf16);
-  if (!way.by_groups) setenv("BOCHNER_WARP_GROUPS", "0", 1);
+  const cuda::WithSoftmaxWays ways({.by_groups = way.by_groups});
   Results results = run(attention, inputs, keys, dO, way.device, way.activations);
-  unsetenv("BOCHNER_WARP_GROUPS");
   set_precision(Precision::f32);
   return results;
 }

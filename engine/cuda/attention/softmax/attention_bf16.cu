@@ -1,9 +1,7 @@
 #include "engine/cuda/attention/softmax/attention_bf16.h"
 
-#include <cstdlib>
-#include <string_view>
-
 #include "engine/cuda/attention/softmax/gradient_groups.h"
+#include "engine/cuda/attention/softmax/ways.h"
 #include "engine/precision.h"
 
 namespace bochner::cuda {
@@ -59,12 +57,7 @@ struct Inputs {
   }
 };
 
-/// Whether four warps multiply together. BOCHNER_WARP_GROUPS=0 lets a card that has such products, or the emulated one,
-/// do what other cards do.
-bool by_groups() {
-  const char* text = std::getenv("BOCHNER_WARP_GROUPS");
-  return platform::has_warp_groups() && (text == nullptr || std::string_view(text) != "0");
-}
+bool by_groups() { return softmax_ways.by_groups && platform::has_warp_groups(); }
 
 /// body(integral constants: the head size, whether there is dropout)
 template <class Body>

@@ -1,10 +1,9 @@
 #include "engine/cuda/attention/softmax/attention_f32.h"
 
-#include <cstdlib>
-
 #include "engine/cuda/attention/softmax/attention_bf16.h"
 #include "engine/cuda/attention/softmax/gradient_patches.h"
 #include "engine/cuda/attention/softmax/products.h"
+#include "engine/cuda/attention/softmax/ways.h"
 #include "engine/ops/matmul.h"
 
 namespace bochner::cuda {
@@ -44,13 +43,6 @@ void with_case(const Attention& a, const Body& body) {
   }
 }
 
-/// For how many pairs of a query and a key dS is in memory at once; at least for 64 queries of a head. With fewer, a
-/// launch would have too few blocks. A test wants fewer.
-int64_t pairs_in_memory() {
-  const char* text = std::getenv("BOCHNER_SCORES_IN_MEMORY");
-  return text == nullptr ? int64_t{1} << 27 : static_cast<int64_t>(std::atoll(text));
-}
-
 }  // namespace
 
 bool attends_in_f32(const Tensor& Q, const Tensor& V) {
@@ -86,7 +78,7 @@ void softmax_attention_backward_f32(const Tensor& dO, const Tensor& Q, const Ten
     return;
   }
   // Whole examples, or heads of one, or queries of a head.
-  const int64_t pairs = pairs_in_memory();
+  const int64_t pairs = softmax_ways.pairs_in_memory;
   const int64_t jobs = std::max<int64_t>(1, pairs / (padded_keys * padded_queries));
   const int64_t heads = std::min(jobs, a.heads);
   const int64_t examples = std::min(std::max<int64_t>(1, jobs / a.heads), batch);

@@ -1,8 +1,7 @@
 // Softmax attention in f32 on a card, over several tiles of queries and keys.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
+#include "engine/cuda/attention/softmax/ways.h"
 #include "tests/engine/cuda/attention/attended.h"
 
 namespace bochner {
@@ -24,10 +23,9 @@ TEST(SoftmaxAttentionOnACard, InF32EqualsTheCpu) {
       EXPECT_LE(testing_card::squared_error(found[i], expected[i]), 1e-7) << c.name() << ", result " << i;
     }
     // The same, with dS in memory for a few examples, or heads, or queries, at a time.
-    for (const char* pairs : {"300000", "66000", "9000"}) {
-      ::setenv("BOCHNER_SCORES_IN_MEMORY", pairs, 1);
+    for (const int64_t pairs : {300000, 66000, 9000}) {
+      const cuda::WithSoftmaxWays few({.pairs_in_memory = pairs});
       const auto in_parts = attend(Device::cuda(), DType::f32, c);
-      ::unsetenv("BOCHNER_SCORES_IN_MEMORY");
       for (size_t i = 0; i < found.size(); ++i) {
         EXPECT_LE(testing_card::squared_error(in_parts[i], found[i]), 1e-7) << c.name() << ", " << pairs << ", " << i;
       }
