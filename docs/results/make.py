@@ -150,6 +150,12 @@ def span(values, form="{:.2g}"):
     return low if low == high else f"{low} to {high}"
 
 
+def listed(names):
+    """"a, b and c"."""
+    names = list(names)
+    return "none" if not names else ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
+
+
 def source(*paths):
     """Where numbers come from: a list, in which records that were transcribed alike share an item."""
     items = {}
@@ -268,6 +274,10 @@ def sweep(path, columns):
     def name(r):
         return f"{r['layer']}, d_param {r['hidden']}" + (f", {r['features']} features" if r["features"] != "0" else "")
     return Table(["second layer", *columns], [[name(r), *(kinds[c](r) for c in columns)] for r in lines])
+
+
+# Mechanisms that were trained on a task for the same time.
+EQUAL = ["softmax", "performer", "gmm-prf", "fastfood-prf", "skyformer", "nystromformer", "linear-elu"]
 
 
 def over_seeds(paths, split, metric, scale=1, form="{:.3f}"):
