@@ -382,12 +382,24 @@ def filled_in(template, where, names=None):
         raise Wrong(f"{where}: {type(error).__name__}: {error}") from error
 
 
+def refuse_unused(block, templates, where):
+    """Of the names that a page gives, those that nothing of it reads: what is left of an older text."""
+    trees = [ast.parse(block), *(ast.parse('rf"""' + template + '"""', mode="eval") for template in templates)]
+    targets = [target for made in trees[0].body if isinstance(made, ast.Assign) for target in made.targets]
+    given = {made.name for made in trees[0].body if isinstance(made, ast.FunctionDef)}
+    given |= {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    read = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    unused = sorted(given - read - {"_"})
+    if unused:
+        raise Wrong(f"{where}: no block uses {listed(unused)}")
+
+
 def page(path):
     """A page with its blocks filled in."""
     text, names = path.read_text(), {**globals()}
     where = path.name
-    for block in re.findall(r"<!-- names\n(.*?)\n-->", text, re.DOTALL):
-        exec(block, names)  # pylint: disable=exec-used
+    block = "\n".join(re.findall(r"<!-- names\n(.*?)\n-->", text, re.DOTALL))
+    exec(block, names)  # pylint: disable=exec-used
     blocks = re.compile(r"<!-- make\n(.*?)\n-->\n(.*?)<!-- made -->", re.DOTALL)
     outside = re.sub(r"<!-- names\n.*?\n-->", "", blocks.sub("", text), flags=re.DOTALL)
     if "<!-- ma" in outside:
@@ -396,7 +408,9 @@ def page(path):
     typed = re.search(r"^\|.*", outside, re.MULTILINE)
     if typed:
         raise Wrong(f"{where}: a typed table: {typed[0]}")
-    return blocks.sub(lambda b: f"<!-- make\n{b[1]}\n-->\n{wrapped(filled_in(b[1], where, names))}\n<!-- made -->", text)
+    made = blocks.sub(lambda b: f"<!-- make\n{b[1]}\n-->\n{wrapped(filled_in(b[1], where, names))}\n<!-- made -->", text)
+    refuse_unused(block, [b[1] for b in blocks.finditer(text)], where)
+    return made
 
 
 def main():

@@ -79,6 +79,12 @@ TEST_F(Records, ATypedMeasurementIsRefused) {
   EXPECT_EQ(said(), "");
 }
 
+TEST_F(Records, ANameThatNothingUsesIsFound) {
+  replace("turing.md", "<!-- names\n",
+          "<!-- names\nold, other = 1, [n for n in (1, 2)]\ndef older(x): return other + x\n");
+  EXPECT_NE(said().find("turing.md: no block uses old and older\n"), std::string::npos) << said();
+}
+
 // Markdown ends a table there, and shows the rest of it as text.
 TEST_F(Records, ACellOfSeveralLinesIsRefused) {
   const std::string claims = text_of(results_ / "claims.csv");
