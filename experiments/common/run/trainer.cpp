@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "engine/allocator.h"
 #include "engine/error.h"
@@ -51,109 +52,111 @@ Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, RunI
   }
 }
 
+/// What a run begins anew whenever it is continued.
+struct Trainer::Sitting {
+  Records& records;
+  Progress progress;
+  int64_t first_step;
+  double seconds_before;
+  Clock::time_point latest_read = Clock::now();
+  Clock::time_point latest_save = Clock::now();
+};
+
 TrainResult Trainer::run() {
   const StopLater later;
-  const bool resumed = comm_.is_first() && std::filesystem::exists(folder_ / kCheckpointLast);
-  const State before = resumed ? State::load(folder_ / kCheckpointLast) : State();
-  if (resumed) {
-    restore(before);
-    if (best_.step >= 0) require_best();
-  }
-  const bool longer = resumed && !identity_.config_before.empty() && before.text("run.config") != identity_.config;
-  if (longer) warn_of_schedule(before);
-  if (!resumed) write_config();
-  Records records(folder_, before, step_, log_, comm_.is_first());
-  if (resumed) {
-    log_.info("continuing {} at step {}", folder_.path().string(), step_);
-    if (longer) {
-      std::filesystem::remove(folder_ / "results.json");  // which would say that the run is finished
-      save_last(records);                                 // records config.ini as it is and as it will be
-    }
-    write_config();
-  }
+  const std::optional<State> before = restored();
+  if (!before) write_config();
+  Records records(folder_, before ? *before : State(), step_, log_, comm_.is_first());
+  if (before) go_on_from(*before, records);
   if (comm_.size() > 1) begin_alike();
   Allocator::of(device_).reset_peak();
 
-  Progress progress(log_);
-  const int64_t first_step = step_;
-  const double seconds_before = train_seconds_;
-  auto latest_read = Clock::now();
-  auto latest_save = Clock::now();
-  while (unevaluated_ || !is_done()) {
-    const auto begin = Clock::now();
-    const int tenths = tenths_done();
-    bool evaluates = unevaluated_;
-    if (!unevaluated_) {
-      model_.set_share_of_time(share_of_time());
-      const int64_t sent = comm_.bytes_sent();
-      unread_.push_back(model_.step(step_));
-      bytes_sent_ = comm_.bytes_sent() - sent;
-      ++step_;
-      evaluates = is_multiple(plan_.evaluate_every);
-    }
-    unevaluated_ = false;
-    bool due = plan_.checkpoint_minutes > 0 && seconds_since(latest_save) >= 60 * plan_.checkpoint_minutes;
-    // Time is counted before it is asked for, so that a run that goes on from here finds the same answers.
-    bool reads = device_.is_cpu() || is_multiple(plan_.log_every) || evaluates || due ||
-                 is_multiple(plan_.checkpoint_every) || interrupted() ||
-                 seconds_since(latest_read) > kSecondsBetweenReads;
-    if (reads) read_results();
-    train_seconds_ += seconds_since(begin);
-    agree(due);
-    const bool last = reached_its_end();
-    evaluates = evaluates || last || (plan_.evaluate_every == 0 && tenths_done() > tenths);
-    const bool saves = evaluates || due || is_multiple(plan_.checkpoint_every);
-    if (saves && !reads) {
-      const auto rest = Clock::now();
-      read_results();
-      train_seconds_ += seconds_since(rest);
-      reads = true;
-    }
-    if (saves) agree(due);  // not every process had to read
-    const bool logs = is_multiple(plan_.log_every) || reached_its_end();
-    if (reads) {
-      latest_read = Clock::now();
-      ProgressState state{.step = step_,
-                          .steps = plan_.steps,
-                          .seconds = train_seconds_,
-                          .limit = plan_.seconds,
-                          .loss = loss_sum_ / static_cast<double>(loss_count_)};
-      if (judged_ > 0) state.accuracy = static_cast<double>(correct_) / static_cast<double>(judged_);
-      if (train_seconds_ > seconds_before) {
-        state.rate = static_cast<double>(step_ - first_step) / (train_seconds_ - seconds_before);
-      }
-      progress.update(state);
-    }
-
-    if (saves) require_finite();
-    std::optional<Metrics> valid;
-    if (evaluates) valid = measure_unless_stopped(progress);
-    unevaluated_ = evaluates && !valid;  // then this step is recorded when the run continues
-    if (logs && !unevaluated_) log_training(records);
-    if (valid) take_evaluation(*valid, records);
-    const bool stops = asked_to_stop(comm_);
-    if (saves || stops) {
-      read_results();  // of an interruption that came just now
-      if (!saves) require_finite();
-      save_last(records);
-      if (valid && best_.step == step_) save_best();  // after checkpoint-last, from which it can be made again
-      latest_save = Clock::now();
-    }
-    if (stops && (unevaluated_ || !is_done())) {
-      progress.finish();
-      throw Interrupted(fmt::format(
-          "interrupted at step {} of {}{}; go on with: {}", step_, plan_.steps,
-          plan_.seconds > 0 ? fmt::format(", {:.0f} of {:g} seconds", train_seconds_, plan_.seconds) : "", go_on_));
-    }
-  }
+  Sitting sitting{records, Progress(log_), step_, train_seconds_};
+  while (unevaluated_ || !is_done()) settle(advance(sitting), sitting);
   if (model_.waited() > 0) {
-    const double trained = train_seconds_ - seconds_before;
+    const double trained = train_seconds_ - sitting.seconds_before;
     log_.info("{:.1f} s of training, of which steps waited {:.2f} s ({:.2f} %) for their batches", trained,
               model_.waited(), 100 * model_.waited() / trained);
   }
-  TrainResult result = finish(progress);
-  progress.finish();
+  TrainResult result = finish(sitting.progress);
+  sitting.progress.finish();
   return result;
+}
+
+Trainer::Follows Trainer::advance(Sitting& sitting) {
+  const auto begin = Clock::now();
+  const int tenths = tenths_done();
+  Follows next;
+  next.evaluates = std::exchange(unevaluated_, false);
+  if (!next.evaluates) {
+    make_step();
+    next.evaluates = is_multiple(plan_.evaluate_every);
+  }
+  next.logs = is_multiple(plan_.log_every);
+  next.saves = next.evaluates || is_multiple(plan_.checkpoint_every) ||
+               (plan_.checkpoint_minutes > 0 && seconds_since(sitting.latest_save) >= 60 * plan_.checkpoint_minutes);
+  // Time is counted before it is asked for, so that a run that goes on from here finds the same answers.
+  bool reads = device_.is_cpu() || next.logs || next.saves || interrupted() ||
+               seconds_since(sitting.latest_read) > kSecondsBetweenReads;
+  if (reads) read_results();
+  train_seconds_ += seconds_since(begin);
+  agree(next.saves);
+  next.evaluates = next.evaluates || reached_its_end() || (plan_.evaluate_every == 0 && tenths_done() > tenths);
+  next.saves = next.saves || next.evaluates;
+  if (next.saves && !reads) {
+    const auto rest = Clock::now();
+    read_results();
+    train_seconds_ += seconds_since(rest);
+    reads = true;
+  }
+  if (next.saves) agree(next.saves);  // not every process had to read
+  if (reached_its_end()) next = {.evaluates = true, .logs = true, .saves = true};
+  if (reads) show(sitting);
+  return next;
+}
+
+void Trainer::make_step() {
+  model_.set_share_of_time(share_of_time());
+  const int64_t sent = comm_.bytes_sent();
+  unread_.push_back(model_.step(step_));
+  bytes_sent_ = comm_.bytes_sent() - sent;
+  ++step_;
+}
+
+void Trainer::show(Sitting& sitting) {
+  sitting.latest_read = Clock::now();
+  ProgressState state{.step = step_,
+                      .steps = plan_.steps,
+                      .seconds = train_seconds_,
+                      .limit = plan_.seconds,
+                      .loss = loss_sum_ / static_cast<double>(loss_count_)};
+  if (judged_ > 0) state.accuracy = static_cast<double>(correct_) / static_cast<double>(judged_);
+  if (train_seconds_ > sitting.seconds_before) {
+    state.rate = static_cast<double>(step_ - sitting.first_step) / (train_seconds_ - sitting.seconds_before);
+  }
+  sitting.progress.update(state);
+}
+
+void Trainer::settle(const Follows& next, Sitting& sitting) {
+  if (next.saves) require_finite();
+  std::optional<Metrics> valid;
+  if (next.evaluates) valid = measure_unless_stopped(sitting.progress);
+  unevaluated_ = next.evaluates && !valid;  // then this step is recorded when the run continues
+  if (next.logs && !unevaluated_) log_training(sitting.records);
+  if (valid) take_evaluation(*valid, sitting.records);
+  const bool stops = asked_to_stop(comm_);
+  if (next.saves || stops) {
+    read_results();  // of an interruption that came just now
+    if (!next.saves) require_finite();
+    save_last(sitting.records);
+    if (valid && best_.step == step_) save_best();  // after checkpoint-last, from which it can be made again
+    sitting.latest_save = Clock::now();
+  }
+  if (!stops || (!unevaluated_ && is_done())) return;
+  sitting.progress.finish();
+  throw Interrupted(fmt::format(
+      "interrupted at step {} of {}{}; go on with: {}", step_, plan_.steps,
+      plan_.seconds > 0 ? fmt::format(", {:.0f} of {:g} seconds", train_seconds_, plan_.seconds) : "", go_on_));
 }
 
 void Trainer::read_results() {

@@ -201,6 +201,25 @@ class Trainer {
     Metrics valid;
   };
 
+  struct Sitting;
+  /// What comes after a step.
+  struct Follows {
+    bool evaluates = false;  ///< which saves, too
+    bool logs = false;
+    bool saves = false;
+  };
+
+  /// The state of checkpoint-last, which is then that of this run; nothing where the run begins.
+  std::optional<State> restored();
+  void go_on_from(const State& before, class Records& records);
+  /// Whether the run is to be made longer than it was to be then.
+  bool is_longer_than(const State& before) const;
+  /// Makes a step, unless the run was stopped while the latest one was evaluated, and says what is to follow it.
+  Follows advance(Sitting& sitting);
+  void make_step();
+  void show(Sitting& sitting);
+  /// Does what follows a step. Throws Interrupted if the program is asked to stop before the end.
+  void settle(const Follows& next, Sitting& sitting);
   bool is_multiple(int64_t interval) const { return interval > 0 && step_ % interval == 0; }
   double share_of_time() const;
   int tenths_done() const;

@@ -11,6 +11,28 @@
 
 namespace bochner {
 
+std::optional<State> Trainer::restored() {
+  if (!comm_.is_first() || !std::filesystem::exists(folder_ / kCheckpointLast)) return std::nullopt;
+  State before = State::load(folder_ / kCheckpointLast);
+  restore(before);
+  if (best_.step >= 0) require_best();
+  if (is_longer_than(before)) warn_of_schedule(before);
+  return before;
+}
+
+void Trainer::go_on_from(const State& before, Records& records) {
+  log_.info("continuing {} at step {}", folder_.path().string(), step_);
+  if (is_longer_than(before)) {
+    std::filesystem::remove(folder_ / "results.json");  // which would say that the run is finished
+    save_last(records);                                 // records config.ini as it is and as it will be
+  }
+  write_config();
+}
+
+bool Trainer::is_longer_than(const State& before) const {
+  return !identity_.config_before.empty() && before.text("run.config") != identity_.config;
+}
+
 void Trainer::save_best() {
   if (!comm_.is_first()) return;
   State state;
