@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "engine/error.h"
+#include "engine/io/lines.h"
 #include "engine/nearest.h"
 
 namespace bochner {
@@ -18,13 +19,6 @@ template <class T>
 constexpr bool kIsList = false;
 template <class T>
 constexpr bool kIsList<std::vector<T>> = true;
-
-std::string_view trimmed_blanks(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 template <class T>
 T parsed_number(const std::string& label, std::string_view text, const char* kind) {
@@ -128,7 +122,7 @@ T Option::parsed(std::string_view text) const {
     T values;
     while (!text.empty()) {
       const size_t comma = std::min(text.find(','), text.size());
-      values.push_back(parsed<typename T::value_type>(trimmed_blanks(text.substr(0, comma))));
+      values.push_back(parsed<typename T::value_type>(trimmed(text.substr(0, comma))));
       if (comma + 1 == text.size()) fail("{}: nothing follows the last comma", label());
       text.remove_prefix(std::min(comma + 1, text.size()));
     }
@@ -160,7 +154,7 @@ void Option::check(const T& value) const {
 }
 
 void Option::assign(std::string_view text) {
-  const std::string_view bare = trimmed_blanks(text);
+  const std::string_view bare = trimmed(text);
   if (const Choice* const choice = std::get_if<Choice>(&target_)) {
     check(std::string(bare));
     choice->set(static_cast<size_t>(std::find(choices_.begin(), choices_.end(), bare) - choices_.begin()));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/io/file.h"
+#include "engine/io/lines.h"
 
 namespace bochner::pathfinder {
 namespace {
@@ -48,18 +49,15 @@ void read_line(std::string_view line, Row& row) {
 
 void read_list(const fs::path& path, std::vector<Row>& rows) {
   const std::vector<std::byte> bytes = read_file(path, kLargestFile);
-  std::string_view text = text_of(bytes);
+  const std::string_view text = text_of(bytes);
   if (text.find('\0') != std::string_view::npos) {
     fail("{}: row 1: this is no text; the lists of the Long Range Arena are, though they are called .npy",
          path.string());
   }
-  for (int64_t number = 1; !text.empty(); ++number) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    rows.push_back({path.string(), number, "", 0});
+  int64_t number = 0;
+  for (const std::string_view line : lines_of(text)) {
+    rows.push_back({path.string(), ++number, "", 0});
     read_line(line, rows.back());
-    text.remove_prefix(std::min(text.size(), end + 1));
   }
 }
 

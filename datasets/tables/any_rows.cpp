@@ -6,6 +6,8 @@
 #include <map>
 #include <numeric>
 
+#include "engine/io/lines.h"
+
 namespace bochner::tables {
 namespace {
 

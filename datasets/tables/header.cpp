@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/io/csv.h"
+#include "engine/io/lines.h"
 
 namespace bochner {
 namespace {

@@ -10,6 +10,7 @@
 #include "engine/io/archive.h"
 #include "engine/io/data_log.h"
 #include "engine/io/file.h"
+#include "engine/io/lines.h"
 #include "engine/io/sha256.h"
 
 namespace bochner::text {
@@ -88,18 +89,6 @@ std::optional<std::pair<int32_t, int>> numbers_in(std::string_view name) {
   return std::pair(*first, *second);
 }
 
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.emplace_back(line);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
 /// Takes one file of the set: `read` gives its bytes, `where` names it in messages.
 template <class Read>
 void take(std::string_view path, const std::string& where, const Read& read, std::array<Found, 2>& found) {
@@ -107,7 +96,9 @@ void take(std::string_view path, const std::string& where, const Read& read, std
   if (!place) return;
   Found& half = found.at(static_cast<size_t>(place->half));
   if (place->urls) {
-    half.urls[*place->urls] = lines_of(text_of(read(kLargestList)));
+    const std::vector<std::byte> list = read(kLargestList);
+    const std::vector<std::string_view> lines = lines_of(text_of(list));
+    half.urls[*place->urls].assign(lines.begin(), lines.end());
     return;
   }
   const auto numbers = numbers_in(place->name);

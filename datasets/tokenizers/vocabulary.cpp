@@ -8,6 +8,7 @@
 #include "datasets/tokenizers/utf8.h"
 #include "engine/error.h"
 #include "engine/io/json_file.h"
+#include "engine/io/lines.h"
 #include "engine/io/stream.h"
 
 namespace bochner {
@@ -65,10 +66,7 @@ WordpieceVocabulary read_lines(const std::filesystem::path& path) {
   vocabulary.file = path.string();
   const std::string text = text_of_file(path);
   std::unordered_map<std::string_view, size_t> line_of;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view token = std::string_view(text).substr(begin, end - begin);
-    if (token.ends_with('\r')) token.remove_suffix(1);
+  for (const std::string_view token : lines_of(text)) {
     const size_t line = vocabulary.pieces.size() + 1;
     const std::string where = fmt::format("{}:{}", vocabulary.file, line);
     if (line > kMostTokens) fail("{}: more than {} tokens", where, kMostTokens);
@@ -76,7 +74,6 @@ WordpieceVocabulary read_lines(const std::filesystem::path& path) {
     const auto [first, is_new] = line_of.emplace(token, line);
     if (!is_new) fail("{}: the token {} stands in line {} already", where, shown(token), first->second);
     vocabulary.pieces.emplace_back(token);
-    begin = end + 1;
   }
   return vocabulary;
 }

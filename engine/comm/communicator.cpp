@@ -6,6 +6,7 @@
 #include <array>
 
 #include "engine/error.h"
+#include "engine/io/lines.h"
 
 namespace bochner {
 namespace {
@@ -56,11 +57,7 @@ void Communicator::introduce() {
   for (const std::string& place : gather(fmt::format("pid {} on {}", getpid(), host()))) all += place + '\n';
   all = broadcast(all);
   places_.clear();
-  for (size_t begin = 0; begin < all.size();) {
-    const size_t end = all.find('\n', begin);
-    places_.push_back(all.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  for (const std::string_view place : lines_of(all)) places_.emplace_back(place);
 }
 
 int Communicator::rank_on_host() const {

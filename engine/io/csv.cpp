@@ -8,6 +8,7 @@
 
 #include "engine/io/file.h"
 #include "engine/io/gzip.h"
+#include "engine/io/lines.h"
 
 namespace bochner {
 namespace {
@@ -36,12 +37,6 @@ std::string_view digits_of(std::string_view text) {
 }
 
 }  // namespace
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 CsvReader::CsvReader(const std::filesystem::path& path, CsvOptions options) : CsvReader(open_unpacked(path), options) {}
 

@@ -121,7 +121,4 @@ class CsvWriter {
 /// One row as CsvWriter writes it, with its line end.
 std::string format_row(std::span<const std::string_view> fields, const CsvOptions& options);
 
-/// `text` without blanks and tabs at its ends.
-std::string_view trimmed(std::string_view text);
-
 }  // namespace bochner

@@ -1,4 +1,4 @@
-// The lines of a source, one at a time, whatever its size.
+// The lines of a text that is there, and of a source, one at a time, whatever its size.
 //
 //   const auto source = open_unpacked("notes.txt.gz");
 //   Lines lines(*source);
@@ -7,10 +7,17 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/io/stream.h"
 
 namespace bochner {
+
+/// The lines of `text` without their ends, `\n` or `\r\n`; the last one may have none. They point into it.
+std::vector<std::string_view> lines_of(std::string_view text);
+/// `text` without blanks and tabs at its ends.
+std::string_view trimmed(std::string_view text);
 
 /// Lines without their ends, `\n` or `\r\n`. One of more than 64 MiB is an Error.
 class Lines {

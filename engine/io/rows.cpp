@@ -11,6 +11,7 @@
 #include <map>
 
 #include "engine/io/csv.h"
+#include "engine/io/lines.h"
 #include "engine/parallel.h"
 
 namespace bochner {

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "engine/error.h"
+#include "engine/io/lines.h"
 
 namespace bochner::turing {
 namespace {
@@ -36,11 +37,10 @@ Machine Machine::parse(const std::string& name, std::string_view text) {
     Rule rule;
   };
   std::vector<Line> lines;
-  std::istringstream input{std::string(text)};
   int number = 0;
-  for (std::string line; std::getline(input, line);) {
+  for (const std::string_view line : lines_of(text)) {
     ++number;
-    std::istringstream words(line.substr(0, line.find('#')));
+    std::istringstream words{std::string(line.substr(0, line.find('#')))};
     std::vector<std::string> word;
     for (std::string next; words >> next;) word.push_back(next);
     if (word.empty()) continue;

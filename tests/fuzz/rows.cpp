@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/io/csv.h"
+#include "engine/io/lines.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace bochner;  // NOLINT: a program of its own

@@ -4,18 +4,12 @@
 #include <map>
 
 #include "engine/error.h"
+#include "engine/io/lines.h"
 
 namespace bochner {
 namespace {
 
 constexpr size_t kLongestLine = 1 << 16;
-
-std::string_view trimmed(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 bool is_name(std::string_view text) {
   const auto is_part = [](char c) {
@@ -62,11 +56,9 @@ std::vector<IniEntry> parse_ini(std::string_view text, std::string_view file) {
   std::string section;
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  for (int number = 1; !text.empty(); ++number) {
-    const size_t length = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, length);
-    text.remove_prefix(std::min(length + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  int number = 0;
+  for (std::string_view line : lines_of(text)) {
+    ++number;
     if (line.size() > kLongestLine) fail("{}:{}: the line has more than {} bytes", file, number, kLongestLine);
     const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\t'; };
     if (std::any_of(line.begin(), line.end(), is_control)) {

@@ -7,14 +7,14 @@
 #include <new>
 #include <optional>
 #include <set>
-#include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "engine/error.h"
 #include "engine/io/bytes.h"
 #include "engine/io/file.h"
+#include "engine/io/lines.h"
 #include "engine/io/xxh3.h"
-#include "engine/nearest.h"
 #include "experiments/common/process/arguments.h"
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/process/mpi.h"
@@ -28,20 +28,13 @@ int tasks_of_slurm() {
   return tasks == nullptr ? 1 : std::atoi(tasks);
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 /// The lines of `a` that `b` has not, `none` if there are none.
 std::string only_in(const std::string& a, const std::string& b) {
-  const std::vector<std::string> others = lines_of(b);
-  const std::set<std::string> known(others.begin(), others.end());
+  const std::vector<std::string_view> others = lines_of(b);
+  const std::set<std::string_view> known(others.begin(), others.end());
   std::string found;
-  for (const std::string& line : lines_of(a)) {
-    if (!known.contains(line)) found += (found.empty() ? "" : ", ") + line;
+  for (const std::string_view line : lines_of(a)) {
+    if (!known.contains(line)) found.append(found.empty() ? "" : ", ").append(line);
   }
   return found.empty() ? "nothing besides" : found;
 }

@@ -36,6 +36,16 @@ TEST(Lines, AreTheSameHoweverTheBytesCome) {
   }
   Drops empty("", 1);
   EXPECT_FALSE(Lines(empty).next());
+  const std::vector<std::string_view> whole = lines_of(text);
+  EXPECT_EQ(whole, (std::vector<std::string_view>{"a", "", "", "b", "c\rd", longer, "last"}));
+  EXPECT_TRUE(lines_of("").empty());
+  EXPECT_EQ(lines_of("\n"), std::vector<std::string_view>{""});
+}
+
+TEST(Lines, AreTrimmedOfBlanksAndTabs) {
+  EXPECT_EQ(trimmed(" \ta b\t "), "a b");
+  EXPECT_EQ(trimmed(" \r"), "\r");
+  EXPECT_EQ(trimmed("\t "), "");
 }
 
 }  // namespace
