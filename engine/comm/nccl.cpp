@@ -8,6 +8,7 @@
 #include "engine/card.h"
 #include "engine/comm/nccl_library.h"
 #include "engine/error.h"
+#include "engine/stopwatch.h"
 
 namespace bochner {
 namespace {
@@ -89,7 +90,7 @@ class Nccl final : public Communicator {
   template <class Done>
   void until(const Done& done) {
     require_alive();
-    const auto began = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     for (;;) {
       nccl::Result state = nccl::kSuccess;
       nccl_.check(nccl_.get_async_error(comm_, &state), "its state");
@@ -98,7 +99,7 @@ class Nccl final : public Communicator {
         give_up();
         nccl_.check(state, "a transfer");
       }
-      if (std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() > timeout()) {
+      if (watch.seconds() > timeout()) {
         give_up();
         std::vector<int> others;
         for (int r = 0; r < size(); ++r) {

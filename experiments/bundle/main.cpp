@@ -1,6 +1,5 @@
 // Bundling a trained network (SNNK 3.3, J.3, J.4): its size, operations, latency and accuracy before and after.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -9,6 +8,7 @@
 #include "engine/io/file.h"
 #include "engine/ops/index.h"
 #include "engine/ops/sort.h"
+#include "engine/stopwatch.h"
 #include "experiments/common/config/ini.h"
 #include "experiments/common/program/figures.h"
 #include "experiments/common/program/run.h"
@@ -139,7 +139,6 @@ void judge(std::vector<Candidate>& candidates, const TableSplit& test) {
 
 /// Median milliseconds of each candidate, measured in turn, so that other load affects all alike.
 void race(std::vector<Candidate>& candidates, const Config& config, const TableSplit& test) {
-  using Clock = std::chrono::steady_clock;
   for (const int64_t rows : config.rows) {
     std::vector<int64_t> places(static_cast<size_t>(rows));  // repeated if there are fewer
     for (int64_t i = 0; i < rows; ++i) places[static_cast<size_t>(i)] = i % test.rows();
@@ -147,10 +146,10 @@ void race(std::vector<Candidate>& candidates, const Config& config, const TableS
     std::vector<std::vector<double>> times(candidates.size());
     for (int64_t round = -2; round < config.rounds; ++round) {
       for (size_t i = 0; i < candidates.size(); ++i) {
-        const auto start = Clock::now();
+        const Stopwatch watch;
         candidates[i].forward(x);
-        const std::chrono::duration<double, std::milli> taken = Clock::now() - start;
-        if (round >= 0) times[i].push_back(taken.count());
+        const double milliseconds = 1e3 * watch.seconds();
+        if (round >= 0) times[i].push_back(milliseconds);
       }
     }
     for (size_t i = 0; i < candidates.size(); ++i) candidates[i].milliseconds.push_back(quantile(times[i], 0.5));

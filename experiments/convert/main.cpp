@@ -1,10 +1,10 @@
 // Conversion of a pretrained BERT from softmax to another attention.
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "datasets/glue/tables.h"
 #include "engine/io/file.h"
+#include "engine/stopwatch.h"
 #include "experiments/common/process/build_info.h"
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/program/program.h"
@@ -156,11 +156,11 @@ void run(Config& config, Session& session) {
     held_out.push_back(texts.held_out->next());
   }
 
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   const std::vector<double> before = distillation.apart(held_out);
   train(distillation, std::move(texts.train), config, session.log);
   const std::vector<double> after = distillation.apart(held_out);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = watch.seconds();
 
   save_pretrained(*distillation.converted(), config.to, config.pretrained, Reader::own);
   write_record(config, session, distillation, before, after, seconds);

@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <memory>
 
 #include "autograd/fused/cross_entropy.h"
 #include "engine/allocator.h"
+#include "engine/stopwatch.h"
 #include "experiments/common/program/figures.h"
 #include "experiments/learners/mechanism_config.h"
 #include "layers/models/encoder.h"
@@ -187,16 +187,14 @@ std::vector<Method> methods_of(const Config& config) {
   return methods;
 }
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 /// Measures one call. The first one, `round` 0, finds cold caches and counts only if it exceeds the limit.
 void measure(const Config& config, const std::function<void()>& call, int64_t round, Cost& cost) {
   Allocator& allocator = Allocator::of(Device::named(config.run.device));
   const int64_t before = allocator.stats().current_bytes;
   allocator.reset_peak();
-  const double start = now();
+  const Stopwatch watch;
   call();
-  const double seconds = now() - start;
+  const double seconds = watch.seconds();
   cost.mebibytes = static_cast<double>(allocator.stats().peak_bytes - before) / (1 << 20);
   cost.seconds = round <= 1 ? seconds : std::min(cost.seconds, seconds);
 }
@@ -216,10 +214,10 @@ std::vector<Row> measured(const Config& config, const std::vector<Method>& metho
   for (int64_t round = 0; round <= config.repeats; ++round) {
     for (size_t i = 0; i < methods.size(); ++i) {
       if (!stops[i].empty()) continue;
-      const double start = now();
+      const Stopwatch watch;
       measure(config, benches[i].forward, round, rows[i].costs.forward);
       measure(config, benches[i].both, round, rows[i].costs.both);
-      spent[i] += now() - start;
+      spent[i] += watch.seconds();
       if (rows[i].costs.both.seconds > config.limit_seconds) stops[i] = "limit";
     }
   }

@@ -1,7 +1,6 @@
 #include "experiments/learners/learner.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "autograd/ops/binary.h"
 #include "engine/comm/sequence_slices.h"
@@ -11,6 +10,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
+#include "engine/stopwatch.h"
 
 namespace bochner {
 namespace {
@@ -127,9 +127,9 @@ void Learner::share(Communicator& comm) {
 
 StepResult Learner::step(int64_t step) {
   if (step != next_) problem_.train->go_to(step);
-  const auto began = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   batch_ = problem_.train->next();
-  waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  waited_ += watch.seconds();
   next_ = step + 1;
   const Examples batch = place_.put(batch_);
   if (place_.moves() != moves_) graph_.clear();

@@ -9,21 +9,17 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <chrono>
 #include <cstdio>
 
 #include "engine/allocator.h"
 #include "engine/parallel.h"
+#include "engine/stopwatch.h"
 #include "layers/attention/mechanism.h"
 
 namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 namespace po = boost::program_options;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool is_random_features(const std::string& name) {
   return name == "linear-elu" || name.starts_with("performer") || name.ends_with("-prf") || name.ends_with("-rks");
@@ -78,7 +74,7 @@ int main(int argc, char** argv) try {
       Context context{generator, true};
       const auto held = allocator.stats().current_bytes;
       allocator.reset_peak();
-      const double begin = seconds_now();
+      const Stopwatch watch;
       {
         Tape tape;
         std::vector<Variable> leaves;
@@ -86,7 +82,7 @@ int main(int argc, char** argv) try {
         const Variable O = mechanism->forward(leaves[0], leaves[1], leaves[2], {}, context);
         const Gradients gradients = tape.gradients({O}, {Variable(dO)}, leaves);
       }
-      best = std::min(best, seconds_now() - begin);
+      best = std::min(best, watch.seconds());
       beyond = static_cast<double>(allocator.stats().peak_bytes - held);
     }
     fmt::print("| {} | {:.1f} | {:.1f} | {:.2f} |\n", name, 1e3 * best, beyond / (1 << 20), beyond / unit);

@@ -12,7 +12,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -24,6 +23,7 @@
 #include "autograd/optim/optimizer.h"
 #include "datasets/tables/tabular.h"
 #include "engine/parallel.h"
+#include "engine/stopwatch.h"
 #include "layers/models/mlp.h"
 
 namespace bochner {
@@ -39,13 +39,12 @@ struct Case {
 };
 
 void race(std::vector<Case>& cases, int rounds) {
-  using Clock = std::chrono::steady_clock;
   for (int round = -2; round < rounds; ++round) {
     for (Case& one : cases) {
-      const auto start = Clock::now();
+      const Stopwatch watch;
       one.run();
-      const std::chrono::duration<double, std::milli> taken = Clock::now() - start;
-      if (round >= 0) one.milliseconds.push_back(taken.count());
+      const double milliseconds = 1e3 * watch.seconds();
+      if (round >= 0) one.milliseconds.push_back(milliseconds);
     }
   }
   for (Case& one : cases) {

@@ -2,12 +2,12 @@
 // line of TEXT. tests/golden/wordpiece.py --speed runs it and Hugging Face's tokenizers in turn.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
 
 #include "datasets/tokenizers/wordpiece.h"
 #include "engine/error.h"
 #include "engine/io/file.h"
+#include "engine/stopwatch.h"
 
 int main(int argc, char** argv) {
   using namespace bochner;  // NOLINT: a program, not a header
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     const std::vector<std::byte> bytes = read_file(argv[2]);
     const std::string_view text = text_of(bytes);
     const Wordpiece tokenizer(read_vocabulary(argv[1]));
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     Wordpiece::Encoder encoder(tokenizer);
     int64_t count = 0;
     for (size_t begin = 0; begin < text.size();) {
@@ -25,8 +25,7 @@ int main(int argc, char** argv) {
           encoder.encode(text.substr(begin, end - begin), {.special = false, .longest = 0}).ids.size());
       begin = end + 1;
     }
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    fmt::print("{:.2f} MB/s, {} ids\n", static_cast<double>(text.size()) / 1e6 / seconds.count(), count);
+    fmt::print("{:.2f} MB/s, {} ids\n", static_cast<double>(text.size()) / 1e6 / watch.seconds(), count);
   } catch (const Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return 2;

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <chrono>
 #include <iostream>
 
 #include "autograd/fused/cross_entropy.h"
@@ -21,6 +20,7 @@
 #include "engine/cpu/parts/blas.h"
 #include "engine/parallel.h"
 #include "engine/precision.h"
+#include "engine/stopwatch.h"
 #include "layers/models/bert.h"
 #include "layers/models/encoder.h"
 #include "layers/models/mlp.h"
@@ -29,10 +29,6 @@ namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 namespace po = boost::program_options;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 int64_t resident_megabytes() {
   rusage usage{};
@@ -204,11 +200,11 @@ int main(int argc, char** argv) try {
   getrusage(RUSAGE_SELF, &before);
   std::vector<double> times;
   double loss = 0;
-  const double start = seconds_now();
-  while (times.size() < 3 || seconds_now() - start < budget) {
-    const double t = seconds_now();
+  const Stopwatch whole;
+  while (times.size() < 3 || whole.seconds() < budget) {
+    const Stopwatch watch;
     loss = training.step();
-    times.push_back(seconds_now() - t);
+    times.push_back(watch.seconds());
   }
   rusage after{};
   getrusage(RUSAGE_SELF, &after);

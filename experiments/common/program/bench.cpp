@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #include "engine/allocator.h"
@@ -11,6 +10,7 @@
 #include "engine/cpu/parts/limits.h"
 #include "engine/ops/matmul.h"
 #include "engine/precision.h"
+#include "engine/stopwatch.h"
 #include "engine/trace.h"
 #include "engine/work.h"
 
@@ -24,19 +24,15 @@ constexpr int64_t kTraced = 5;
 /// Runs a step and waits for it.
 void make_step(Trainable& model, int64_t step) { model.step(step).loss.item(); }
 
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 /// The shortest of some runs of `f` on a card, in seconds, each of which the host waits for.
 template <class F>
 double shortest(Device device, const F& f) {
   double least = 1e30;
   for (int i = 0; i < 5; ++i) {
-    const double start = seconds_now();
+    const Stopwatch watch;
     f();
     synchronize(device);
-    least = std::min(least, seconds_now() - start);
+    least = std::min(least, watch.seconds());
   }
   return least;
 }
@@ -75,15 +71,15 @@ BenchResult bench_steps(Trainable& model, Device device, double seconds, Communi
   if (device.is_cpu()) trace::start();
   const int64_t allocations = allocator.stats().system_allocations;
   std::vector<double> times;
-  const auto goes_on = [&, begin = seconds_now()] {  // by the clock of the first process
-    const bool mine = times.size() < kFewest || seconds_now() - begin < seconds;
+  const auto goes_on = [&, whole = Stopwatch()] {  // by the clock of the first process
+    const bool mine = times.size() < kFewest || whole.seconds() < seconds;
     return comm.broadcast(mine ? "yes" : "no") == "yes";
   };
   for (; goes_on(); ++step) {
-    const double start = seconds_now();
+    const Stopwatch watch;
     const int64_t before = comm.bytes_sent();
     make_step(model, step);
-    times.push_back(seconds_now() - start);
+    times.push_back(watch.seconds());
     result.bytes_sent = comm.bytes_sent() - before;
   }
   std::sort(times.begin(), times.end());

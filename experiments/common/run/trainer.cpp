@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "engine/error.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
+#include "engine/stopwatch.h"
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/process/processes.h"
 #include "experiments/common/process/progress.h"
@@ -20,12 +20,8 @@
 namespace bochner {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// Results on a card are read this often, and when they are logged or saved, since reading waits for all steps before.
 constexpr double kSecondsBetweenReads = 1;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 std::string ids_text(const std::vector<int64_t>& ids) {
   constexpr size_t kShown = 64;
@@ -58,8 +54,7 @@ struct Trainer::Sitting {
   Progress progress;
   int64_t first_step;
   double seconds_before;
-  Clock::time_point latest_read = Clock::now();
-  Clock::time_point latest_save = Clock::now();
+  Stopwatch since_read{}, since_save{};
 };
 
 TrainResult Trainer::run() {
@@ -84,7 +79,7 @@ TrainResult Trainer::run() {
 }
 
 Trainer::Follows Trainer::advance(Sitting& sitting) {
-  const auto begin = Clock::now();
+  const Stopwatch watch;
   const int tenths = tenths_done();
   Follows next;
   next.evaluates = std::exchange(unevaluated_, false);
@@ -94,19 +89,19 @@ Trainer::Follows Trainer::advance(Sitting& sitting) {
   }
   next.logs = is_multiple(plan_.log_every);
   next.saves = next.evaluates || is_multiple(plan_.checkpoint_every) ||
-               (plan_.checkpoint_minutes > 0 && seconds_since(sitting.latest_save) >= 60 * plan_.checkpoint_minutes);
+               (plan_.checkpoint_minutes > 0 && sitting.since_save.seconds() >= 60 * plan_.checkpoint_minutes);
   // Time is counted before it is asked for, so that a run that goes on from here finds the same answers.
   bool reads = device_.is_cpu() || next.logs || next.saves || interrupted() ||
-               seconds_since(sitting.latest_read) > kSecondsBetweenReads;
+               sitting.since_read.seconds() > kSecondsBetweenReads;
   if (reads) read_results();
-  train_seconds_ += seconds_since(begin);
+  train_seconds_ += watch.seconds();
   agree(next.saves);
   next.evaluates = next.evaluates || reached_its_end() || (plan_.evaluate_every == 0 && tenths_done() > tenths);
   next.saves = next.saves || next.evaluates;
   if (next.saves && !reads) {
-    const auto rest = Clock::now();
+    const Stopwatch rest;
     read_results();
-    train_seconds_ += seconds_since(rest);
+    train_seconds_ += rest.seconds();
     reads = true;
   }
   if (next.saves) agree(next.saves);  // not every process had to read
@@ -124,7 +119,7 @@ void Trainer::make_step() {
 }
 
 void Trainer::show(Sitting& sitting) {
-  sitting.latest_read = Clock::now();
+  sitting.since_read = Stopwatch();
   ProgressState state{.step = step_,
                       .steps = plan_.steps,
                       .seconds = train_seconds_,
@@ -150,7 +145,7 @@ void Trainer::settle(const Follows& next, Sitting& sitting) {
     if (!next.saves) require_finite();
     save_last(sitting.records);
     if (valid && best_.step == step_) save_best();  // after checkpoint-last, from which it can be made again
-    sitting.latest_save = Clock::now();
+    sitting.since_save = Stopwatch();
   }
   if (!stops || (!unevaluated_ && is_done())) return;
   sitting.progress.finish();

@@ -1,16 +1,14 @@
 #include "experiments/learners/adaptation/cost.h"
 
-#include <chrono>
-
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
+#include "engine/stopwatch.h"
 #include "experiments/common/report/spread.h"
 
 namespace bochner {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Scores = std::function<Variable(Context&)>;
 
 constexpr size_t kRounds = 11;
@@ -28,11 +26,11 @@ double milliseconds(const Scores& scores) {
   std::vector<double> times;
   double seconds = 0;
   while (times.size() < kRounds && seconds < kSeconds) {
-    const auto began = Clock::now();
+    const Stopwatch watch;
     (void)computed(scores);
-    const std::chrono::duration<double> taken = Clock::now() - began;
-    times.push_back(taken.count() * 1e3);
-    seconds += taken.count();
+    const double taken = watch.seconds();
+    times.push_back(taken * 1e3);
+    seconds += taken;
   }
   return quantile(times, 0.5);
 }

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <span>
 
 #include "engine/io/xxh3.h"
+#include "engine/stopwatch.h"
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/process/processes.h"
 #include "experiments/common/run/answer.h"
@@ -63,7 +63,7 @@ Tensor TrunkStates::of(const std::string& set, PretrainedModel& model, const Sta
   Kept& kept = kept_[set];
   std::string trunk = hash_of(model.trunk_parameters());
   if (kept.trunk == trunk) return kept.states;
-  const auto began = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   const std::unique_ptr<Feed> feed = open(false, true);
   say_(fmt::format("{}: the frozen trunk runs once over {} examples", set, feed->examples()));
   model.to(device, DType::f32);
@@ -84,8 +84,7 @@ Tensor TrunkStates::of(const std::string& set, PretrainedModel& model, const Sta
       all.slice(0, number, number + 1).copy_(first.slice(0, k, k + 1));
     }
   }
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
-  say_(fmt::format("{}: {:.1f} s; their states, {:.1f} MB, are now in memory", set, taken.count(),
+  say_(fmt::format("{}: {:.1f} s; their states, {:.1f} MB, are now in memory", set, watch.seconds(),
                    static_cast<double>(all.size()) * sizeof(float) / 1e6));
   kept = {std::move(trunk), all};
   return all;
