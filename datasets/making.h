@@ -13,11 +13,9 @@
 #include <vector>
 
 #include "datasets/manifest.h"
+#include "datasets/say.h"
 
 namespace bochner {
-
-/// Receives single lines of news without a line end.
-using Say = std::function<void(const std::string&)>;
 
 /// What is made, and how.
 struct Recipe {

@@ -17,19 +17,16 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "datasets/say.h"
 #include "engine/io/data_log.h"
 #include "engine/random.h"
 #include "engine/tensor.h"
 
 namespace bochner {
-
-/// For lines of progress.
-using Say = std::function<void(const std::string&)>;
 
 struct TableFormat {
   bool header = false;

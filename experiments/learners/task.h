@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/say.h"
 #include "datasets/task.h"
 #include "engine/error.h"
 #include "experiments/common/config/options.h"
@@ -26,8 +27,8 @@ namespace bochner {
 
 /// Receivers of messages while data are read or made.
 struct Messages {
-  std::function<void(const std::string&)> say;   ///< progress
-  std::function<void(const std::string&)> warn;  ///< warnings
+  Say say;   ///< progress
+  Say warn;  ///< warnings
 };
 inline Messages messages_to(Log& log) {
   return {[&log](const std::string& line) { log.info("{}", line); },

@@ -73,8 +73,7 @@ void PieceFeed::go_to(int64_t step) {
   step_ = step;
 }
 
-Problem problem_of(const Config& config, const text::TokenCache& cache,
-                   const std::function<void(const std::string&)>& say) {
+Problem problem_of(const Config& config, const text::TokenCache& cache, const Say& say) {
   const RunOptions& run = config.run;
   const WordpieceVocabulary& vocabulary = cache.tokenizer->vocabulary();
   const std::shared_ptr<Bert> bert = new_bert(config, cache);

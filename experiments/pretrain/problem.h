@@ -2,6 +2,7 @@
 #pragma once
 
 #include "datasets/loader.h"
+#include "datasets/say.h"
 #include "experiments/learners/learner.h"
 #include "experiments/learners/masked/masked_tokens.h"
 #include "experiments/pretrain/config.h"
@@ -40,8 +41,7 @@ class PieceFeed final : public Feed {
 /// Tokens of a piece: those of an example without [CLS] and [SEP].
 int64_t piece_length(const Config& config);
 
-Problem problem_of(const Config& config, const text::TokenCache& cache,
-                   const std::function<void(const std::string&)>& say);
+Problem problem_of(const Config& config, const text::TokenCache& cache, const Say& say);
 
 /// Writes the best model of a run and its tokenizer into a folder, for transformers if its attention is softmax.
 void save_model(const Config& config, const text::TokenCache& cache, const std::filesystem::path& run);

@@ -12,8 +12,6 @@
 namespace bochner::vit {
 namespace {
 
-using Say = std::function<void(const std::string&)>;
-
 // Beside the order, which is a stream of the same seed.
 constexpr auto kChanges = static_cast<uint64_t>(Stream::own);
 

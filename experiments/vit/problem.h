@@ -1,6 +1,7 @@
 // Images and a Vision Transformer, as a Problem of the Learner.
 #pragma once
 
+#include "datasets/say.h"
 #include "experiments/learners/adaptation/frozen_trunk.h"
 #include "experiments/learners/learner.h"
 #include "experiments/vit/config.h"
@@ -39,8 +40,7 @@ class ImageFeed final : public Feed {
 /// The model with its pretrained weights, changed as the method says. `say` is told which weights were read. `base`
 /// receives their file, and the names of all parameters in it that are as they are there. An Error where a pooler that
 /// the folder lacks would stay as it was drawn.
-std::shared_ptr<Vit> make_vit(const Config& config, const std::function<void(const std::string&)>& say,
-                              Problem::Base& base);
+std::shared_ptr<Vit> make_vit(const Config& config, const Say& say, Problem::Base& base);
 
 /// The states of all tokens of `pixels`.
 Variable states_of(PretrainedModel& vit, const Examples& batch, Context& context);
@@ -50,11 +50,11 @@ Examples random_images(const Config& config);
 
 /// `memory` is where a frozen trunk's states of the images stay, those of training unless they change in each epoch.
 Problem problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
-                   const std::shared_ptr<TrunkStates>& memory, const std::function<void(const std::string&)>& say);
+                   const std::shared_ptr<TrunkStates>& memory, const Say& say);
 
 /// Writes the best model of the run --export into --to, updates of low rank merged into their matrices, with
 /// preprocessor_config.json. transformers has no ViT with both a pooler and a classifier: of such a model it writes the
 /// trunk and the pooler, and says so. An Error where transformers does not know what the model has.
-void export_run(const Config& config, const std::function<void(const std::string&)>& say);
+void export_run(const Config& config, const Say& say);
 
 }  // namespace bochner::vit

@@ -18,7 +18,7 @@ void record(const fs::path& file, const std::string& sha256) {
 }  // namespace
 
 Problem::Base adapt(PretrainedModel& model, const AdaptationConfig& config, const AdaptedFrom& from, Generator& init,
-                    const std::function<void(const std::string&)>& say) {
+                    const Say& say) {
   Problem::Base base;
   if (!config.from_scratch && !from.pretrained.empty()) {
     const LoadedTensors loaded = load_pretrained(model, from.pretrained);

@@ -2,6 +2,7 @@
 // trained before.
 #pragma once
 
+#include "datasets/say.h"
 #include "experiments/learners/adaptation/methods.h"
 #include "experiments/learners/learner.h"
 
@@ -17,7 +18,7 @@ struct AdaptedFrom {
 /// method says, and reads the adapter. Returns the file of the weights, and the names of all parameters in it that are
 /// as they are there. `say` is told which weights were read.
 Problem::Base adapt(PretrainedModel& model, const AdaptationConfig& config, const AdaptedFrom& from, Generator& init,
-                    const std::function<void(const std::string&)>& say);
+                    const Say& say);
 
 /// The folder of --export, as it was asked for: an Error without --to, or where that is the folder of the pretrained
 /// model.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "autograd/optim/groups.h"
+#include "datasets/say.h"
 #include "engine/comm/communicator.h"
 #include "experiments/common/config/options.h"
 #include "experiments/learners/examples.h"
@@ -36,8 +37,7 @@ using OpenFeed = std::function<std::unique_ptr<Feed>(bool shuffle, bool inputs)>
 class TrunkStates {
  public:
   /// `say` is told what is computed, and how long it took. Each process computes all states.
-  explicit TrunkStates(std::function<void(const std::string&)> say, Communicator& comm = alone())
-      : say_(std::move(say)), comm_(comm) {}
+  explicit TrunkStates(Say say, Communicator& comm = alone()) : say_(std::move(say)), comm_(comm) {}
 
   /// The state of the first token of each example, (examples, 1, dim), f32 on the CPU. They are computed unless a trunk
   /// of the same weights did so before. Interrupted, in all processes, if one of them is asked to stop meanwhile.
@@ -50,7 +50,7 @@ class TrunkStates {
     std::string trunk;  ///< hash of its weights
     Tensor states;
   };
-  std::function<void(const std::string&)> say_;
+  Say say_;
   Communicator& comm_;
   std::map<std::string, Kept> kept_;
 };
