@@ -11,7 +11,6 @@
 #include "engine/stopwatch.h"
 #include "experiments/common/config/ini.h"
 #include "experiments/common/program/figures.h"
-#include "experiments/common/program/run.h"
 #include "experiments/common/report/spread.h"
 #include "experiments/common/run/state.h"
 #include "experiments/learners/rows/mnist.h"

@@ -6,7 +6,6 @@
 #include "engine/io/elements.h"
 #include "engine/io/png.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/index.h"
 #include "engine/ops/join.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"

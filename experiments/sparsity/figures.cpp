@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "experiments/common/program/run.h"
 #include "experiments/common/report/chart.h"
 #include "experiments/common/report/spread.h"
 #include "experiments/common/report/table.h"

@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "datasets/images/cifar10.h"
-#include "experiments/learners/adaptation/methods.h"
 #include "experiments/learners/pretrained.h"
 #include "layers/models/hugging_face.h"
 

@@ -5,7 +5,6 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/view.h"
 #include "layers/attention/blocks.h"
-#include "layers/init.h"
 
 namespace bochner {
 namespace {

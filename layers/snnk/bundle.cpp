@@ -4,7 +4,6 @@
 
 #include "autograd/fused/linear.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/join.h"
 #include "engine/ops/matmul.h"
 #include "layers/mixed_precision.h"
 

@@ -8,7 +8,6 @@
 
 #include "engine/error.h"
 #include "engine/io/file.h"
-#include "experiments/common/process/arguments.h"
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/process/processes.h"
 #include "experiments/common/program/bench.h"

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/error.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 

@@ -8,7 +8,6 @@
 #include "engine/error.h"
 #include "engine/io/csv.h"
 #include "engine/io/file.h"
-#include "experiments/common/process/arguments.h"
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/report/chart.h"
 #include "experiments/common/report/report.h"
