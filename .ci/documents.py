@@ -49,7 +49,7 @@ LRA = "--steps=1 --seeds=1 --listops.train-examples=40 --listops.valid-examples=
 SHORTER = [
     (r"\./run test.*", "-N ?Total Tests: [1-9]"),
     (r"\./run demo", LRA + " ?What to try next"),
-    (r"\./run build", "=> ./run attention --list"),  # by now all is built
+    (r"\./run build.*", "=> ./run attention --list"),  # by now all is built
     (r"\./run NAME --bench \.\.\.", "=> ./run lra --preset=quick --bench " + LRA),
     (r"\./run --no-install \.\.\.", "=> ./run --no-install attention --show softmax"),
     (r"\./run --cuda .*\.\.\.", "=> ./run --cuda --help ?--cuda"),  # nvcc takes minutes; check_kernels is a stage

@@ -59,6 +59,11 @@ for name in nothing ../experiments/lra common; do
   expect "./run '$name'" "$(run "$name")" "run: no command or experiment '$name'; experiments: *lra*exit 2"
 done
 
+for pair in lre:lra unic:uci tokenise:tokenize tets:test 'kernel_estimation:kernel-estimation' pretrian:pretrain; do
+  expect "./run ${pair%:*}" "$(run "${pair%:*}")" "run: no command or experiment '${pair%:*}'; did you mean ${pair#*:}? All experiments: *exit 2"
+done
+expect './run nothing' "$(run nothing)" "run: no command or experiment 'nothing'; experiments: *exit 2"
+
 # The demo replaces the folder of the demo before with its own, and nothing else does.
 demo=$tree/runs/demo
 program "$tree/build/bin/lra" <<<'#!/bin/sh
@@ -91,7 +96,20 @@ expect 'a run' "$(run export runs/two/seed1 --to=a)" $'glue --export=runs/two/se
 expect 'a folder of runs' "$(run export runs/two --to=a)" \
   $'run: export: there is no run in runs/two itself; name one of those below it: runs/two/seed1 runs/two/seed2\nexit 2'
 expect 'no run' "$(run export nowhere --to=a)" $'run: export: there is no run in nowhere\nexit 2'
+echo 'experiment = pretrain' >"$tree/runs/two/config.ini"
+expect 'a run of another program' "$(run export runs/two --to=a)" $'run: export: runs/two is a run of pretrain; only those of glue and vit are written for transformers\nexit 2'
+mkdir "$tree/runs/two/model"
+touch "$tree/runs/two/model/config.json"
+expect 'one with a model' "$(run export runs/two --to=a)" $'*; its model is in runs/two/model already\nexit 2'
 rm -r "$tree/runs/two"
+
+# Only what is named is built.
+program "$tree/tools/ninja" <<<'#!/bin/sh
+echo "ninja $*"'
+expect './run build' "$(run build)" $'ninja -C */build all\nexit 0'
+expect './run build NAME' "$(run build lra uci)" $'ninja -C */build lra uci\nexit 0'
+program "$tree/tools/ninja" <<<'#!/bin/sh
+echo "ninja: no work to do."'
 
 # A build is configured when it is new, and again when --cuda asks for kernels that it was made without.
 program "$tree/tools/cmake" <<<'#!/bin/sh
