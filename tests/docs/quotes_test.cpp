@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "tests/docs/documents.h"
 
@@ -30,6 +31,29 @@ std::string without_remarks(std::string page) {
     page.erase(begin, end == std::string::npos ? end : end + 3 - begin);
   }
   return page;
+}
+
+/// What a reader sees as text: without hidden parts and blocks of code.
+std::string prose_of(const fs::path& document) {
+  return std::regex_replace(without_remarks(text_of(document)), std::regex("```[^`]*```"), "");
+}
+
+/// The name after # by which a link leads to a heading: its letters, digits, _ and -, in small letters, and - for a
+/// blank.
+std::string anchor_of(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x80 || std::isalnum(byte) || c == '_' || c == '-') anchor += static_cast<char>(std::tolower(byte));
+    if (c == ' ') anchor += '-';
+  }
+  return anchor;
+}
+
+bool has_heading(const std::string& prose, const std::string& anchor) {
+  const auto headings = matches(prose, std::regex("(^|\n)#+ ([^\n]*)"));
+  return std::any_of(headings.begin(), headings.end(),
+                     [&](const std::smatch& heading) { return anchor_of(heading[2]) == anchor; });
 }
 
 /// Lines without the indentation that all of them share.
@@ -79,7 +103,7 @@ TEST(Documents, LinksLeadToFiles) {
   const std::regex link(R"(\]\(([^)#]+)(#[^)]*)?\))");
   size_t count = 0;
   for (const fs::path& document : documents()) {
-    const std::string text = std::regex_replace(without_remarks(text_of(document)), std::regex("```[^`]*```"), "");
+    const std::string text = prose_of(document);
     for (const std::smatch& found : matches(text, link)) {
       if (found[1].str().starts_with("http")) continue;
       ++count;
@@ -87,6 +111,25 @@ TEST(Documents, LinksLeadToFiles) {
     }
   }
   EXPECT_GT(count, 50U);
+}
+
+TEST(Documents, LinksLeadToHeadings) {
+  const std::string page = "# One `bit`, at x_1\n\n    # no heading\n\n## Two-fold\n";
+  EXPECT_TRUE(has_heading(page, "one-bit-at-x_1"));
+  EXPECT_TRUE(has_heading(page, "two-fold"));
+  for (const char* wrong : {"two", "no-heading", "One-bit-at-x_1"}) EXPECT_FALSE(has_heading(page, wrong)) << wrong;
+  size_t count = 0;
+  for (const fs::path& document : documents()) {
+    const std::string text = prose_of(document);
+    for (const std::smatch& found : matches(text, std::regex(R"(\]\(([^)#]*)#([^)]*)\))"))) {
+      const std::string file = found[1];
+      if (file.starts_with("http")) continue;
+      ++count;
+      EXPECT_TRUE(has_heading(file.empty() ? text : prose_of(document.parent_path() / file), found[2]))
+          << document << " links to " << file << "#" << found[2];
+    }
+  }
+  EXPECT_GT(count, 10U);
 }
 
 TEST(Documents, QuotationsAreWholeLines) {
