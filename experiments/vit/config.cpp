@@ -5,6 +5,7 @@
 #include "datasets/images/cifar10.h"
 #include "experiments/learners/pretrained.h"
 #include "layers/models/hugging_face.h"
+#include "layers/models/peft.h"
 
 namespace bochner::vit {
 namespace {

@@ -7,7 +7,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/unary.h"
 #include "engine/random.h"
-#include "layers/attention/mechanism.h"
+#include "layers/attention/multi_head.h"
 
 namespace bochner {
 namespace {
@@ -155,6 +155,16 @@ TEST(Released, LinformerOfSkyformersCodeLearnsNothing) {
   const auto linformer = made({"linformer", {{"length", 12}, {"features", 4}, {"as", "skyformer"}}});
   EXPECT_TRUE(linformer->parameters().empty());
   EXPECT_EQ(linformer->state().at("E").shape(), Shape({2, 4, 12}));
+}
+
+// SKY's code, that of Hugging Face, has no biases there, whatever its other mechanisms have.
+TEST(Released, ReformerOfSkyformersCodeProjectsWithoutBiases) {
+  for (const char* as : {"paper", "released", "skyformer"}) {
+    Generator init(1);
+    MultiHeadAttention attention({}, 16, {.mechanism = {"reformer", {{"as", as}}}, .heads = 2}, init);
+    EXPECT_EQ(attention.qkv().bias != nullptr, std::string(as) != "skyformer") << as;
+    EXPECT_NE(attention.out().bias, nullptr) << as;
+  }
 }
 
 }  // namespace

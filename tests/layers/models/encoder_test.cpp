@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <set>
 
 #include "autograd/fused/cross_entropy.h"
 #include "autograd/ops/binary.h"
@@ -55,23 +54,6 @@ TEST_P(EncoderWith, TrainsOnPaddedSequencesWithEitherPooling) {
       }
     }
     EXPECT_TRUE(model.parameters().front()->grad.defined());
-  }
-}
-
-// SKY's code, that of Hugging Face, has no biases there, whatever its other mechanisms have.
-TEST(Encoder, ReformerOfSkyformersCodeProjectsWithoutBiases) {
-  const auto names = [](const char* as) {
-    EncoderOptions options{.vocabulary = 9, .length = 20, .classes = 3, .layers = 1, .dim = 16, .hidden = 8};
-    options.attention = {.mechanism = MechanismOptions("reformer", {{"as", as}}), .heads = 2};
-    Generator init(1);
-    SequenceClassifier model(options, init);
-    std::set<std::string> found;
-    for (const auto& [name, tensor] : model.state()) found.insert(name);
-    return found;
-  };
-  for (const char* as : {"paper", "released", "skyformer"}) {
-    EXPECT_EQ(names(as).count("blocks.0.attention.qkv.bias"), std::string(as) == "skyformer" ? 0U : 1U) << as;
-    EXPECT_EQ(names(as).count("blocks.0.attention.out.bias"), 1U) << as;
   }
 }
 
