@@ -15,7 +15,7 @@ A page holds blocks, and between them no measurement stands (see MEASUREMENT):
 The comment is the template, a Python f-string; what follows it, up to `made`, is its value. Its names are those of this
 file and of the page's block `<!-- names`, which holds assignments.
 
-A record is the results.json of a run as it was written, beside it metrics.jsonl where curves are needed; or tables that
+pictures.py draws. A record is the results.json of a run as it was written, beside it metrics.jsonl where curves are needed; or tables that
 were copied from an older page, whose "transcribed": true source() shows to the reader.
 """
 import ast
@@ -27,6 +27,8 @@ import re
 import statistics
 import sys
 import textwrap
+
+import pictures
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXPERIMENTS = HERE.parent.parent / "experiments"
@@ -290,9 +292,6 @@ def derived(folder, metric):
     return run(folder)[0]["derived"][metric]
 
 
-COLOURS = ("#444444", "#c0392b", "#2471a3", "#1e8449", "#7d3c98", "#b9770e", "#117a65", "#d98880")
-
-
 def seconds_at(folder, step):
     """Seconds of training until a step, from the lines of training before and after it."""
     lines = metrics_of(folder)
@@ -306,34 +305,21 @@ def curves(name, folders, over="step", metric="accuracy"):
     place = {"step": lambda folder, step: step, "seconds": seconds_at}[over]
     axis = {"step": "training steps", "seconds": "seconds of training"}[over]
     runs = [(label, [(place(folder, line["step"]), line[metric]) for line in run(folder)[1]]) for label, folder in folders.items()]
-    width, height, left, bottom = 640, 320, 50, 40
-    steps = max(step for _, curve in runs for step, _ in curve)
-    top = max(0.45, max(accuracy for _, curve in runs for _, accuracy in curve) + 0.02)
+    written[HERE / name] = pictures.curves(runs, f"{axis} (validation {metric})", shares=metric != "loss")
+    return f"![validation {metric} against {axis}]({name})"
 
-    def x(step):
-        return left + (width - left - 110) * step / steps
 
-    def y(accuracy):
-        return 15 + (height - bottom - 15) * (1 - accuracy / top)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
-           f'<rect width="{width}" height="{height}" fill="white"/>']
-    for i in range(0, int(top * 10) + 1):
-        out.append(f'<line x1="{left}" x2="{x(steps):.1f}" y1="{y(i / 10):.1f}" y2="{y(i / 10):.1f}" stroke="#ddd"/>'
-                   f'<text x="{left - 8}" y="{y(i / 10) + 4:.1f}" text-anchor="end">{10 * i} %</text>')
-    for step in range(0, int(steps) + 1, max(1, int(steps) // 6)):
-        out.append(f'<text x="{x(step):.1f}" y="{height - bottom + 18}" text-anchor="middle">{step}</text>')
-    out.append(f'<text x="{x(steps / 2):.1f}" y="{height - 6}" text-anchor="middle">{axis} (validation {metric})</text>')
-    named = []  # where labels stand, the next one below those that it would cover
-    for (label, curve), colour in zip(runs, COLOURS):
-        at, height_of = x(curve[-1][0]) + 6, y(curve[-1][1]) + 4
-        while any(abs(at - a) < 80 and abs(height_of - b) < 12 for a, b in named):
-            height_of += 1
-        named.append((at, height_of))
-        points = " ".join(f"{x(step):.1f},{y(accuracy):.1f}" for step, accuracy in curve)
-        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-                   f'<text x="{at:.1f}" y="{height_of:.1f}" fill="{colour}">{label}</text>')
-    written[HERE / name] = "\n".join(out + ["</svg>", ""])
-    return f"![validation {metric} against steps]({name})"
+def beside_memory(name, folders):
+    """A picture of test accuracies against the memory that the runs took, a point for each, and the line that shows it."""
+    runs = [(label, [(r["peak_memory_bytes"] / 2**20, r["metrics"]["test"]["accuracy"])])
+            for label, r in ((label, run(folder)[0]) for label, folder in folders.items())]
+    written[HERE / name] = pictures.points(runs, "MiB at the peak of the run (test accuracy)")
+    return f"![test accuracy against memory]({name})"
+
+
+def analyses():
+    """Those of trained models."""
+    return [record(f"analyses/{path.name}") for path in sorted((HERE / "analyses").glob("*.json")) if not path.name.startswith("stability")]
 
 
 # ---- pages
