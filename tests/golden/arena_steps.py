@@ -28,7 +28,7 @@ PAIR = ["--batch=1"]  # of two documents
 SHORT = ["--listops.train-examples=1000", "--listops.valid-examples=100", "--listops.test-examples=100"]  # of full length
 ALL = ["softmax", "performer", "gmm-prf", "skyformer"]
 # Protocol, the task whose settings it has, the task whose data are read, mechanisms, more options. Films are pairs of
-# documents as those of retrieval, which are not free to get.
+# documents as those of retrieval, whose tables could not be had.
 RUNS = [
     ("lra", "image", "image", ALL, ["--image.partial=true", "--batch=4", "--optim.warmup=10"]),
     ("skyformer", "listops", "listops", ALL, [*SKY, *SHORT]),
