@@ -6,9 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "engine/environment.h"
 
 namespace {
 
@@ -114,6 +117,21 @@ TEST(House, EachHeaderBeginsWithItsPurpose) {
     EXPECT_EQ(source.lines[0].rfind("// ", 0), 0U)
         << source.path << " must begin with a comment that says what it is for";
   }
+}
+
+// So that programs do not call one that is obeyed unknown. Kernels read none.
+TEST(House, TheEngineReadsTheVariablesThatItNamesInOnePlace) {
+  const std::set<std::string> named(bochner::kEngineVariables.begin(), bochner::kEngineVariables.end());
+  std::set<std::string> read;
+  const std::regex call("getenv\\(\"(BOCHNER_\\w+)\"");
+  for (const Source& source : sources(false)) {
+    if (source.path.rfind("engine/", 0) != 0 || fs::path(source.path).extension() == ".cu") continue;
+    for (const std::string& line : source.lines) {
+      std::smatch found;
+      if (line.find("getenv") != std::string::npos && std::regex_search(line, found, call)) read.insert(found[1]);
+    }
+  }
+  EXPECT_EQ(read, named);
 }
 
 // A header and its source count as one.

@@ -217,6 +217,16 @@ TEST(Config, UnknownVariablesAreToldNotObeyed) {
             "environment BOCHNER_STEP: there is no such option, it is ignored; did you mean BOCHNER_STEPS?");
 }
 
+TEST(Config, VariablesOfTheEngineAreObeyedNotToldOf) {
+  Loaded loaded;
+  load(loaded, {}, {{"BOCHNER_BF16", "pairs"}, {"BOCHNER_NCCL", "libnccl.so.2"}});
+  EXPECT_TRUE(loaded.report.warnings.empty()) << loaded.report.warnings[0];
+  load(loaded, {}, {{"BOCHNER_BF61", "pairs"}});
+  ASSERT_EQ(loaded.report.warnings.size(), 1U);
+  EXPECT_EQ(loaded.report.warnings[0],
+            "environment BOCHNER_BF61: there is no such option, it is ignored; did you mean BOCHNER_BF16?");
+}
+
 TEST(Config, BadFilesAreRefusedWithLineAndReason) {
   const test::TemporaryFolder folder;
   const std::string file = (folder / "a.ini").string();

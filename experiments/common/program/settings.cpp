@@ -10,6 +10,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "engine/environment.h"
 #include "engine/error.h"
 #include "engine/nearest.h"
 #include "experiments/common/config/command_line.h"
@@ -29,7 +30,7 @@ constexpr std::string_view kTasksOfProtocol = "tasks";
 
 Assignments from_environment(const Fields& fields, const Environment& environment, ConfigReport& report) {
   Assignments result;
-  std::vector<std::string> known;
+  std::vector<std::string> known(kEngineVariables.begin(), kEngineVariables.end());
   for (const Field& field : fields.all()) {
     if (field.is_command_line_only()) continue;
     const std::string variable = field.environment_name();
