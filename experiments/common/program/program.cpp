@@ -169,7 +169,7 @@ class Program {
     if (!tasks.empty()) first = parts_by({{"", first}}, "task", tasks).front().arguments;
     if (!attentions.empty()) first = parts_by({{"", first}}, "attention", attentions).front().arguments;
     with_config_([&](Fields& fields, RunOptions& options, const Body&) {
-      load_config(experiment_, fields, options, first, bochner_environment());
+      load_config(experiment_, fields, options, first, bochner_environment(), comm_);
       options.resume = true;
       if (first_finds_runs(folder_asked(options, tasks, attentions))) arguments_.emplace_back("--resume");
     });
@@ -194,7 +194,7 @@ class Program {
 
   void launch(const Arguments& arguments) {
     with_config_([&](Fields& fields, RunOptions& options, const Body& body) {
-      const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment());
+      const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment(), comm_);
       if (tells(fields, options)) return;
       if (asked_) {
         const std::vector<std::byte> stored = read_file(asked_->config());
@@ -302,7 +302,7 @@ class Program {
     bool told = false;
     for (const Part& part : parts) {
       with_config_([&](Fields& fields, RunOptions& options, const Body&) {
-        load_config(experiment_, fields, options, part.arguments, bochner_environment());
+        load_config(experiment_, fields, options, part.arguments, bochner_environment(), comm_);
         if (told || (told = tells(fields, options))) return;
         if (!folder_.empty()) return;
         options.resume = resume;

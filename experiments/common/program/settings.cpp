@@ -179,6 +179,15 @@ void refuse_folder_to_resume(const Assignments& command_line) {
   }
 }
 
+std::string config_in(const std::string& out) { return (std::filesystem::path(out) / "config.ini").string(); }
+
+/// The config.ini of the run in the folder; empty if there are several below it, as each is compared with its own.
+std::string config_to_resume(const std::string& out) {
+  if (holds_run(out)) return trusted_config(out);
+  if (!holds_runs(out)) fail("--resume: there is no run in {}: {} is missing", out, config_in(out));
+  return "";
+}
+
 bool value_is_true(const Assignments& assignments, const std::string& name) {
   std::string value;
   for (const Assignment& assignment : assignments) {
@@ -201,7 +210,7 @@ Environment bochner_environment() {
 }
 
 ConfigReport load_config(const Experiment& experiment, Fields& fields, const RunOptions& options,
-                         std::span<const std::string> arguments, const Environment& environment) {
+                         std::span<const std::string> arguments, const Environment& environment, Communicator& comm) {
   ConfigReport report;
   const Assignments command_line = from_command_line(fields, arguments);
   for (const Assignment& given : command_line) {
@@ -225,12 +234,8 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
           fmt::format("{}: was changed since the run wrote it; this run uses it as it is now", config));
     }
   } else if (experiment.trains && value_is_true(command_line, "resume") && !out.empty()) {
-    const std::string stored = (std::filesystem::path(out) / "config.ini").string();
-    if (holds_run(out)) {
-      file = from_ini(experiment, fields, trusted_config(out), stored, false);
-    } else if (!holds_runs(out)) {  // several runs below are each compared with their own config.ini
-      fail("--resume: there is no run in {}: {} is missing", out, stored);
-    }
+    const std::string stored = comm.broadcast(comm.is_first() ? config_to_resume(out) : "");
+    file = from_ini(experiment, fields, stored, config_in(out), false);
   }
 
   const std::string protocol = value_of("preset", fields, {&file, &variables, &command_line});

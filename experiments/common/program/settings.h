@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/comm/communicator.h"
 #include "experiments/common/config/experiment.h"
 #include "experiments/common/config/fields.h"
 #include "experiments/common/config/options.h"
@@ -29,9 +30,11 @@ struct ConfigReport {
 };
 
 /// Fills `fields`, which include those of `options`. An Error names the source (file and line, variable, or option),
-/// the mistake and, for an unknown name, the nearest valid one.
+/// the mistake and, for an unknown name, the nearest valid one. Of several processes, all of which must call it, the
+/// first one reads what the folder of a run holds.
 ConfigReport load_config(const Experiment& experiment, Fields& fields, const RunOptions& options,
-                         std::span<const std::string> arguments, const Environment& environment);
+                         std::span<const std::string> arguments, const Environment& environment,
+                         Communicator& comm = alone());
 
 /// The complete INI file of a run: `experiment = NAME` and all fields, except those of one invocation.
 std::string config_ini(const Experiment& experiment, const Fields& fields);

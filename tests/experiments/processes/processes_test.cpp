@@ -239,12 +239,12 @@ TEST_F(Together, MistakesAreToldOnceAndNamed) {
           "but process 1 (pid ", "optim.rate = 0.002)"});
 }
 
-/// Two processes that read the `table.csv` of folders of their own.
+/// Two processes that read the `table.csv` of folders of their own; that of b has another number.
 class InTwoFolders : public Together {
  protected:
   void SetUp() override {
     Together::SetUp();
-    for (const char* name : {"a", "b"}) {
+    for (const char* name : {"a", "b", "c"}) {
       std::filesystem::create_directories(folder_ / name);
       std::ofstream table(folder_ / (std::string(name) + "/table.csv"));
       for (int i = 0; i < 200; ++i)
@@ -267,6 +267,23 @@ TEST_F(InTwoFolders, OtherDataAreRefused) {
   const Ended ended = run_in("a", "b");
   EXPECT_NE(ended.code, 0);
   EXPECT_TRUE(has(ended, "the data that are read differs between processes: process 0 (pid ")) << ended.err;
+}
+
+TEST_F(InTwoFolders, ARunGoesOnWhereTheFirstAloneSeesItsFolder) {
+  ASSERT_EQ(run_in("a", "c", {"--out=run", "--optim.rate=2e-3"}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "c/run"));
+  int steps = 4;
+  for (const char* resume : {"--resume", "--resume=auto"}) {
+    const std::string reached = fmt::format("continuing run at step {}", steps);
+    steps += 4;
+    const Ended ended = run_in("a", "c", {resume, "--out=run", fmt::format("--steps={}", steps)});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_TRUE(has(ended, reached)) << ended.err;
+  }
+  const Ended none = run_in("c", "a", {"--resume", "--out=run"});
+  EXPECT_NE(none.code, 0);
+  EXPECT_TRUE(has(none, "--resume: there is no run in run: run/config.ini is missing")) << none.err;
+  EXPECT_EQ(none.err.find("error: "), none.err.rfind("error: ")) << none.err;
 }
 
 TEST_F(InTwoFolders, OneThatSendsNothingEndsAll) {
