@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "engine/sanitizer.h"
 #include "experiments/common/run/results.h"
 #include "tests/experiments/processes/together.h"
 #include "tests/experiments/tiny_bert.h"
@@ -82,6 +83,20 @@ TEST_F(Together, TheSameBitsForAnyNumberOfProcessesAndThreads) {
   }
 }
 
+TEST_F(Together, TheSameBitsInBf16) {
+  const Words command = kLra + Words{"--shards=8", "--precision=bf16", "--steps=8"};
+  ASSERT_EQ(run(kLra + Words{"--shards=8", "--steps=8", "--out=f32"}).code, 0);
+  ASSERT_EQ(run(command + Words{"--out=alone", "--threads=1"}).code, 0);
+  EXPECT_NE(weights_of("alone"), weights_of("f32"));
+  for (const auto& [processes, threads] : {std::pair{1, 2}, {2, 1}, {3, 2}, {8, 1}}) {
+    const std::string out = fmt::format("of{}x{}", processes, threads);
+    const Ended ended = run(mpirun(processes, command + Words{"--out=" + out, fmt::format("--threads={}", threads)}));
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(weights_of(out), weights_of("alone")) << out;
+    EXPECT_EQ(read_run(folder_ / out).result.valid, read_run(folder_ / "alone").result.valid) << out;
+  }
+}
+
 TEST_F(Together, ARunGoesOnInAnotherNumberOfProcesses) {
   ASSERT_EQ(run(kLra + Words{"--shards=8", "--out=alone"}).code, 0);
   ASSERT_EQ(run(mpirun(4, kLra + Words{"--shards=8", "--steps=8", "--out=cut"})).code, 0);
@@ -136,6 +151,17 @@ TEST_F(Together, OneThatIsFrozenEndsAll) {
   EXPECT_NE(ended.code, 0);
   EXPECT_TRUE(has(ended, fmt::format("process 1 (pid {} on ", victim))) << ended.err;
   EXPECT_TRUE(has(ended, " gave no sign of life for 15 seconds")) << ended.err;
+}
+
+TEST_F(Together, OneWithoutMemoryEndsAllAndIsNamed) {
+  if (kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer itself needs terabytes";
+  const Words large = kLra + Words{"--model.classifier=30000000", "--out=large"};  // its weights have 1.8 GiB
+  const Words limited = Words{"/usr/bin/prlimit", "--as=2000000000"} + large;
+  const Ended ended = run(mpirun(1, large) + Words{":", "-n", "1"} + limited);
+  EXPECT_NE(ended.code, 0);
+  EXPECT_TRUE(has(ended, "error: process 1 (pid ")) << ended.err;
+  EXPECT_TRUE(has(ended, "memory: out of memory on cpu: 1920000000 bytes asked for")) << ended.err;
+  EXPECT_EQ(ended.err.find("error: "), ended.err.rfind("error: ")) << ended.err;
 }
 
 TEST_F(Together, ASignalToAnyOfThemSavesTheRun) {
@@ -237,6 +263,9 @@ TEST_F(Together, MistakesAreToldOnceAndNamed) {
   expect(mpirun(1, kLra) + Words{":", "-n", "1"} + kLra + Words{"--optim.rate=2e-3"},
          {"the configuration differs between processes: process 0 (pid ", "has the hash ", "optim.rate = 0.001)",
           "but process 1 (pid ", "optim.rate = 0.002)"});
+  const auto ordered = [](const char* order) { return Words{"/usr/bin/env", std::string("BOCHNER_BF16=") + order}; };
+  expect(mpirun(1, ordered("pairs") + kLra) + Words{":", "-n", "1"} + ordered("tiles") + kLra,
+         {"the build differs between processes: process 0 (pid ", "(bf16 pairs), but process 1 (pid ", "(bf16 tiles)"});
 }
 
 /// Two processes that read the `table.csv` of folders of their own; that of b has another number.

@@ -175,8 +175,9 @@ TEST(SequenceShards, RefuseWhatCannotBeCut) {
 class SlicesTogether : public UnderMpirun {};
 
 TEST_F(SlicesTogether, AreTheSameBitsForAnyNumberOfProcesses) {
-  for (const Words& more : {Words{"--shards=2"}, Words{"--model.causal=true", "--attention=performer"},
-                            Words{"--model.pooling=cls", "--attention=softmax"}}) {
+  for (const Words& more :
+       {Words{"--shards=2"}, Words{"--model.causal=true", "--attention=performer"},
+        Words{"--model.pooling=cls", "--attention=softmax"}, Words{"--attention=performer", "--precision=bf16"}}) {
     const Words command = kLra + more + Words{"--sequence-shards=4", "--model.layers=2", "--threads=1", "--steps=8"};
     const std::string name = more.back().substr(2);
     const Ended alone = run(command + Words{"--out=alone-" + name});
