@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/cpu/bf16/pack.h"
+#include "engine/cpu/parts/stored.h"
 #include "engine/sanitizer.h"
 
 namespace bochner::cpu {
@@ -121,10 +122,10 @@ std::vector<float> normals(int64_t count, unsigned seed) {
 }
 
 /// x[i, k] of packed factors: 16 lines by 32 of the depth a tile; of a right factor, pairs by lines.
-float packed_at(const std::vector<bfloat16>& packed, int64_t depth, int64_t line, int64_t k, bool right) {
+bfloat16 packed_at(const std::vector<bfloat16>& packed, int64_t depth, int64_t line, int64_t k, bool right) {
   const int64_t tile = line / 16 * ceil_div(depth, 32) + k / 32;
   const int64_t within = right ? k % 32 / 2 * 32 + line % 16 * 2 + k % 2 : line % 16 * 32 + k % 32;
-  return static_cast<float>(packed[static_cast<size_t>(tile * 512 + within)]);
+  return packed[static_cast<size_t>(tile * 512 + within)];
 }
 
 template <class S>
@@ -150,8 +151,10 @@ void expect_packed(int64_t lines, int64_t depth) {
     pack_right(depth, lines, x.data(), {of_left.col, of_left.row}, right.data());
     for (int64_t i = 0; i < round_up(lines, 16); ++i) {
       for (int64_t k = 0; k < round_up(depth, 32); ++k) {
-        EXPECT_TRUE(same(packed_at(left, depth, i, k, false), expected(i, k))) << i << ", " << k << " of the left";
-        EXPECT_TRUE(same(packed_at(right, depth, i, k, true), expected(i, k))) << i << ", " << k << " of the right";
+        EXPECT_TRUE(same(static_cast<float>(packed_at(left, depth, i, k, false)), expected(i, k)))
+            << i << ", " << k << " of the left";
+        EXPECT_TRUE(same(static_cast<float>(packed_at(right, depth, i, k, true)), expected(i, k)))
+            << i << ", " << k << " of the right";
       }
     }
   }
@@ -162,6 +165,51 @@ TEST(Bf16Product, FactorsArePackedFromAnyLayout) {
     expect_packed<float>(lines, depth);
     expect_packed<bfloat16>(lines, depth);
   }
+}
+
+/// Ten million words of f32 of any kind, and those at the edges, rounded by packers, which use the processor's
+/// instruction (vcvtne2ps2bf16) where it has one, and by stores of vectors (vcvtneps2bf16), as ordinary arithmetic
+/// rounds them.
+TEST(Bf16Product, TheInstructionRoundsAsOrdinaryArithmetic) {
+  constexpr int64_t kLines = 256;
+  constexpr int64_t kDepth = 1024;
+  constexpr uint32_t kEdges[] = {0x00000000, 0x00000001, 0x007F7FFF, 0x007FFFFF, 0x00800000, 0x3F808000,
+                                 0x3F818000, 0x3F808001, 0x7F7F7FFF, 0x7F7F8000, 0x7F7FFFFF, 0x7F800000,
+                                 0x7F800001, 0x7F80FFFF, 0x7FBFFFFF, 0x7FC00000, 0x7FFFFFFF};
+  Draws draw;
+  std::vector<float> x(kLines * kDepth);
+  std::vector<bfloat16> left(x.size());
+  std::vector<bfloat16> right(x.size());
+  std::vector<bfloat16> stored(x.size());
+  int64_t differ = 0;
+  for (int trial = 0; trial < (kAddressSanitizer ? 2 : 40); ++trial) {
+    for (float& value : x) {
+      const uint32_t upper = draw(true);
+      value = float_of(upper << 16 | draw(true));
+    }
+    for (size_t i = 0; i < std::size(kEdges); ++i) {
+      x[97 * i] = float_of(kEdges[i]);
+      x[97 * i + 50] = float_of(kEdges[i] | 0x80000000);
+    }
+    const bool along = trial % 2 == 0;  // rows are lines of the depth, or their transpose
+    const int64_t stride = along ? kDepth : kLines;
+    const TileStrides strides = along ? TileStrides{stride, 1} : TileStrides{1, stride};
+    pack_left(kLines, kDepth, x.data(), strides, left.data());
+    pack_right(kDepth, kLines, x.data(), {strides.col, strides.row}, right.data());
+    for (size_t i = 0; i < x.size(); i += kLanes<float>) {
+      store(stored.data() + i, load<Vector<float>>(x.data() + i));
+    }
+    for (int64_t line = 0; line < kLines; ++line) {
+      for (int64_t k = 0; k < kDepth; ++k) {
+        const auto from = static_cast<size_t>(along ? line * stride + k : k * stride + line);
+        const auto expected = static_cast<uint16_t>(rounded_words(bits_of(x[from])) >> 16);
+        differ += packed_at(left, kDepth, line, k, false).bits != expected;
+        differ += packed_at(right, kDepth, line, k, true).bits != expected;
+        differ += stored[from].bits != expected;
+      }
+    }
+  }
+  EXPECT_EQ(differ, 0);
 }
 
 TEST(Bf16Product, OddSizesStayWithinCAndAgreeBitForBit) {
