@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps of this build beside a peer's, in turn on the same machine, as a Markdown table.
 
-  tests/bench/compare.py --peer 'torch2.sh' [--precision bf16] [--rounds 5] [--only small-1024] [--record FILE]
+  tests/bench/compare.py --peer COMMAND [--precision bf16] [--rounds 5] [--only small-1024] [--record FILE]
   tests/bench/compare.py --peer 'python3 tests/bench/peer_bert.py' --only bert-base,minilm
   tests/bench/compare.py --beside-f32 --precision bf16 [--only small,text]
   tests/bench/compare.py --beside-softmax [--precision bf16] [--record FILE]
@@ -9,9 +9,11 @@
   tests/bench/compare.py --growth [--build build]
 
 The peer is a command to which the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with
-`step_ms` and `peak_mb`. Each round times one and then the other; the table shows the median over rounds of each and of the
-ratio within a round, beside the bar that this project set itself against the newest PyTorch. --record keeps the table with
-where it came from, as docs/results/make.py reads it. --beside-f32 takes this build's own f32 for the peer, and the memory
+`step_ms`, `peak_mb` and `torch`, its version. Each round times one and then the other; the table shows the median over rounds of
+each and of the ratio within a round, beside the bar that this project set itself against the newest PyTorch. "of the peak" are
+the operations of the step's matrix products, without what backward computes again, as a share of those that the processor
+could do at most in the same time, measured after each run. --record keeps the table with where it came from, as
+docs/results/make.py reads it. --beside-f32 takes this build's own f32 for the peer, and the memory
 of tensors alone. --beside-softmax times kernel attention beside softmax, both of this build, with 4,000 tokens in Skyformer's model and
 in that of KL's Text. --processes times `lra --bench` as one process of two threads and, by
 mpirun, as two of one, whose gradients are summed in the exact tree or in any order. --growth times the project alone at lengths 1k ... 64k, batch 1, and
@@ -60,7 +62,8 @@ def step(a, attention, options, precision=None):
 def compare(a):
     ours, theirs = (a.precision, "f32") if a.beside_f32 else ("project", "peer")
     megabytes = "tensor_peak_mb" if a.beside_f32 else "peak_mb"
-    head = ["workload", f"{ours}, ms", f"{theirs}, ms", "faster", "at least", "slowest round", f"{ours}, MB", f"{theirs}, MB", "memory"]
+    head = ["workload", f"{ours}, ms", f"{theirs}, ms", "faster", "at least", "slowest round", f"{ours}, MB", f"{theirs}, MB", "memory",
+            "of the peak"]
     rows = []
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
     for name, (attention, options, bars) in WORKLOADS.items():
@@ -77,7 +80,8 @@ def compare(a):
         ratios = [p["step_ms"] / o["step_ms"] for o, p in pairs]
         bar = BESIDE_F32 if a.beside_f32 else bars.get(a.precision, "")
         rows.append([name, f"{ours[0]:.1f}", f"{peer[0]:.1f}", f"{middle(ratios):.2f}", str(bar),
-                     f"{min(ratios):.2f}", f"{ours[1]:.0f}", f"{peer[1]:.0f}", f"{ours[1] / peer[1]:.2f}"])
+                     f"{min(ratios):.2f}", f"{ours[1]:.0f}", f"{peer[1]:.0f}", f"{ours[1] / peer[1]:.2f}",
+                     f"{middle(o['gflops'] / o['peak_gflops'] for o, _ in pairs):.2f}"])
         print(f"| {' | '.join(rows[-1])} |", flush=True)
     if a.record:
         keep(a, head, rows, "its own f32" if a.beside_f32 else f"PyTorch {pairs[-1][1]['torch']}", a.seconds)
@@ -157,7 +161,7 @@ def main():
     p.add_argument("--processes", action="store_true", help="one process beside two instead")
     p.add_argument("--growth", action="store_true", help="time and memory against length instead")
     p.add_argument("--build", default="build")
-    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=5)
     p.add_argument("--precision", default="f32", choices=["f32", "bf16"])
     p.add_argument("--only", help="workloads whose name contains this, or one of A,B,...")

@@ -18,6 +18,7 @@
 #include "autograd/optim/optimizer.h"
 #include "datasets/tables/tabular.h"
 #include "engine/cpu/parts/blas.h"
+#include "engine/cpu/parts/limits.h"
 #include "engine/parallel.h"
 #include "engine/precision.h"
 #include "engine/stopwatch.h"
@@ -214,16 +215,18 @@ int main(int argc, char** argv) try {
   };
   const double cpu_seconds = spent(&rusage::ru_utime) + spent(&rusage::ru_stime);  // of all threads
   const int64_t system = allocator.stats().system_allocations - allocations;
+  const int64_t resident = resident_megabytes();
+  const double tensors = static_cast<double>(allocator.stats().peak_bytes) / (1 << 20);
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
   std::cout
       << fmt::format(
              R"({{"attention": "{}", "features": {}, "length": {}, "batch": {}, "dim": {}, "layers": {}, "threads": {}, )"
-             R"("step_ms": {:.2f}, "min_ms": {:.2f}, "cpu_ms": {:.2f}, "steps": {}, "gflops": {:.1f}, "peak_mb": {}, "base_mb": {}, )"
+             R"("step_ms": {:.2f}, "min_ms": {:.2f}, "cpu_ms": {:.2f}, "steps": {}, "gflops": {:.1f}, "peak_gflops": {:.1f}, "peak_mb": {}, "base_mb": {}, )"
              R"("tensor_peak_mb": {:.1f}, "system_allocations": {}, "page_faults_per_step": {:.1f}, "blas_core": "{}", "loss": {:.5f}}})",
              name, features, options.length, batch, options.dim, options.layers, count, 1e3 * median, 1e3 * times[0],
              1e3 * cpu_seconds / static_cast<double>(times.size()), times.size(), training.flops / median / 1e9,
-             resident_megabytes(), base, static_cast<double>(allocator.stats().peak_bytes) / (1 << 20), system,
+             cpu::product_peak() / 1e9, resident, base, tensors, system,
              static_cast<double>(after.ru_minflt - before.ru_minflt) / static_cast<double>(times.size()),
              cpu::blas_core(), loss)
       << "\n";

@@ -7,6 +7,7 @@
 #include "engine/cpu/bf16/pack.h"
 #include "engine/cpu/parts/vector.h"
 #include "engine/parallel.h"
+#include "engine/precision.h"
 #include "engine/tensor.h"
 
 namespace bochner::cpu {
@@ -65,6 +66,8 @@ double bf16_product_peak() {
   });
   return 2.0 * kRows * kRows * kDepth * kTimes * threads() / seconds;
 }
+
+double product_peak() { return precision() == Precision::bf16 ? bf16_product_peak() : multiply_add_peak(); }
 
 double copy_bandwidth() {
   constexpr int64_t kBytes = int64_t{128} << 20;

@@ -9,7 +9,6 @@
 #include "engine/card.h"
 #include "engine/cpu/parts/limits.h"
 #include "engine/ops/matmul.h"
-#include "engine/precision.h"
 #include "engine/stopwatch.h"
 #include "engine/trace.h"
 #include "engine/work.h"
@@ -40,7 +39,7 @@ double shortest(Device device, const F& f) {
 /// What the device can do at most: operations of products in the precision of this run, and bytes read and written.
 void measure_limits(Device device, BenchResult& result) {
   if (device.is_cpu()) {
-    result.peak_flops = precision() == Precision::bf16 ? cpu::bf16_product_peak() : cpu::multiply_add_peak();
+    result.peak_flops = cpu::product_peak();
     result.bandwidth = cpu::copy_bandwidth();
     return;
   }
