@@ -46,6 +46,7 @@ STANDS_FOR = {
 # (the whole command, how it is cut short): options are added, or put in the place of those that are there. `=> COMMAND` is
 # run instead. `?TEXT` must be in what is printed.
 LRA = "--steps=1 --seeds=1 --listops.train-examples=40 --listops.valid-examples=8 --listops.test-examples=8"
+TOGETHER = "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 build/bin/lra "
 SHORTER = [
     (r"\./run test.*", "-N ?Total Tests: [1-9]"),
     (r"\./run demo", LRA + " ?What to try next"),
@@ -55,17 +56,13 @@ SHORTER = [
     (r"\./run --cuda .*\.\.\.", "=> ./run --cuda --help ?--cuda"),  # nvcc takes minutes; check_kernels is a stage
     (r"\./run --mpi build", "=> ./run --mpi --help ?--mpi"),  # in the mirror, another option of CMake builds all again
     (r"mpirun .*--processes=nccl .*", "=> ./run lra --version ?NCCL:     "),  # it needs cards
-    (r"mpirun .*max-length=1048576 .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
-                                        "build/bin/lra --random-data --listops.max-length=8192 --batch=1 --steps=1 --model.causal=true "
-                                        "--model.positions=sinusoidal --sequence-shards=2 --out=runs/million ?runs/million/report.html"),
-    (r"mpirun .*--attention=softmax .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
-                                         "build/bin/lra --random-data --listops.max-length=1000 --batch=1 --steps=1 --attention=softmax "
-                                         "--sequence-shards=2 --out=runs/ring ?runs/ring/report.html"),
-    (r"mpirun .*--sequence-shards=2 .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
-                                         "build/bin/lra --task=listops --sequence-shards=2 --out=runs/slices " + LRA +
-     " ?runs/slices/report.html"),
-    (r"mpirun .*build/bin/lra .*", "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "
-                                   "build/bin/lra --task=listops --batch=32 --out=runs/two " + LRA + " ?runs/two/report.html"),
+    (r"mpirun .*max-length=1048576 .*", TOGETHER + "--random-data --listops.max-length=8192 --batch=1 --steps=1 --model.causal=true "
+                                                   "--model.positions=sinusoidal --sequence-shards=2 --out=runs/million "
+                                                   "?runs/million/report.html"),
+    (r"mpirun .*--attention=softmax .*", TOGETHER + "--random-data --listops.max-length=1000 --batch=1 --steps=1 --attention=softmax "
+                                                    "--sequence-shards=2 --out=runs/ring ?runs/ring/report.html"),
+    (r"mpirun .*--sequence-shards=2 .*", TOGETHER + "--task=listops --sequence-shards=2 --out=runs/slices " + LRA + " ?runs/slices/report.html"),
+    (r"mpirun .*build/bin/lra .*", TOGETHER + "--task=listops --batch=32 --out=runs/two " + LRA + " ?runs/two/report.html"),
     (r"\./run NAME \.\.\.", "=> ./run attention --show softmax"),
     (r"\./run( NAME( \[options\])?)?", "=> ./run lra --version"),
     (r"\./run NAME --help", "=> ./run lra --help ?Usage"),
@@ -126,11 +123,9 @@ SHORTER = [
     (r"build/bin/snnk.*", "=> build/bin/snnk --help"),
     (r"build/bin/training_step.*", "=> build/bin/training_step --help"),
     (r"tests/bench/compare\.py.*", "=> tests/bench/compare.py --help"),
-    (r"tests/golden/wordpiece\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/wordpiece.py\").read())'"),  # its oracle is no package of Debian
-    (r"(tests/golden/)?arena_steps\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/arena_steps.py\").read())'"),  # nor this one's
-    (r"tests/golden/pretrain\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/pretrain.py\").read())'"),
-    (r"tests/golden/bert\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/bert.py\").read())'"),  # nor is this one's
-    (r"tests/golden/lora\.py.*", "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/lora.py\").read())'"),
+    # What they import is no package of Debian.
+    (r"(?:tests/golden/)?((arena_steps|bert|lora|pretrain|wordpiece)\.py).*",
+     "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/\\1\").read())'"),
     (r"tests/gpu/all\.sh.*", "=> bash -n tests/gpu/all.sh"),  # it needs a card
     (r"tests/gpu/(pack|resources)\.sh.*", r"=> bash -n tests/gpu/\1.sh"),
 ]
