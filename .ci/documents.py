@@ -56,14 +56,10 @@ SHORTER = [
     (r"\./run --cuda .*\.\.\.", "=> ./run --cuda --help ?--cuda"),  # nvcc takes minutes; check_kernels is a stage
     (r"\./run --mpi build", "=> ./run --mpi --help ?--mpi"),  # in the mirror, another option of CMake builds all again
     (r"mpirun .*--processes=nccl .*", "=> ./run lra --version ?NCCL:     "),  # it needs cards
-    (r"mpirun .*max-length=1048576 .*", TOGETHER + "--random-data --listops.max-length=8192 --batch=1 --steps=1 --model.causal=true "
-                                                   "--model.positions=sinusoidal --sequence-shards=2 --out=runs/million "
-                                                   "?runs/million/report.html"),
     (r"mpirun .*--attention=softmax .*", TOGETHER + "--random-data --listops.max-length=1000 --batch=1 --steps=1 --attention=softmax "
                                                     "--sequence-shards=2 --out=runs/ring ?runs/ring/report.html"),
     (r"mpirun .*--sequence-shards=2 .*", TOGETHER + "--task=listops --sequence-shards=2 --out=runs/slices " + LRA + " ?runs/slices/report.html"),
     (r"mpirun .*build/bin/lra .*", TOGETHER + "--task=listops --batch=32 --out=runs/two " + LRA + " ?runs/two/report.html"),
-    (r"\./run NAME \.\.\.", "=> ./run attention --show softmax"),
     (r"\./run( NAME( \[options\])?)?", "=> ./run lra --version"),
     (r"\./run NAME --help", "=> ./run lra --help ?Usage"),
     (r"\./run data check\|make.*", "=> ./run data"),
@@ -202,6 +198,9 @@ def with_options(command, options):
     return command
 
 
+matched = set()  # patterns of SHORTER
+
+
 def shortened(command):
     """What is run in the place of a command, and what it must print."""
     for word, meaning in STANDS_FOR.items():
@@ -212,6 +211,7 @@ def shortened(command):
         match = re.fullmatch(pattern, command)
         if not match:
             continue
+        matched.add(pattern)
         if "?" in change:
             change, wanted = change.split("?", 1)
         command = match.expand(change.strip()[3:]) if change.startswith("=> ") else with_options(command, change)
@@ -331,6 +331,9 @@ def main():
         seen.update(shortened(entry[2])[0] for entry in commands)
         if new:
             printed.append(new)
+    left = [pattern for pattern, _ in SHORTER if pattern not in matched]
+    if left and not chosen:
+        sys.exit(f"documents.py: SHORTER has patterns that no command matches: {', '.join(left)}")
     if "--list" in sys.argv:
         return 0
     if not printed:
