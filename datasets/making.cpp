@@ -34,8 +34,10 @@ void check_same(const fs::path& folder, const Manifest& found, const Recipe& wan
     fail("{}: holds the data set {}, not {}; choose another folder", folder.string(), shown(found.dataset),
          wanted.dataset);
   }
-  if (found.options == wanted.options) return;
-  for (const auto& [name, value] : wanted.options) {
+  // As a manifest has them, which is in UTF-8, whatever bytes names of files hold.
+  const Manifest written = parse_manifest(format_manifest({wanted.dataset, wanted.options, {}}), Manifest::kFileName);
+  if (found.options == written.options) return;
+  for (const auto& [name, value] : written.options) {
     const auto other = found.options.find(name);
     if (other != found.options.end() && other->second == value) continue;
     fail(

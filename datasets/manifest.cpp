@@ -5,6 +5,7 @@
 
 #include "engine/error.h"
 #include "engine/io/file.h"
+#include "engine/io/json_file.h"
 #include "engine/io/sha256.h"
 
 namespace bochner {
@@ -89,7 +90,7 @@ std::string format_manifest(const Manifest& manifest) {
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"rows", file.rows}, {"sha256", file.sha256}});
   }
   const json root = {{"dataset", manifest.dataset}, {"options", manifest.options}, {"files", files}};
-  return root.dump(2) + "\n";
+  return json_text(root, 2) + "\n";
 }
 
 Manifest read_manifest(const std::filesystem::path& folder) {

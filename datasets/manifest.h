@@ -39,6 +39,7 @@ bool has_manifest(const std::filesystem::path& folder);
 /// An Error that begins with `file` if the text is not a manifest, or if it names a file outside its folder or a
 /// malformed hash.
 Manifest parse_manifest(std::string_view text, std::string_view file);
+/// Bytes of options that are not UTF-8, as names of files may hold, become U+FFFD.
 std::string format_manifest(const Manifest& manifest);
 Manifest read_manifest(const std::filesystem::path& folder);
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);

@@ -51,6 +51,13 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& file
   return parsed<nlohmann::ordered_json>(text, file);
 }
 
+std::string json_text(const json& value, int indent) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+std::string json_text(const nlohmann::ordered_json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string brief(const json& value) {
   constexpr size_t kLongest = 80;
   const std::string text = value.dump(-1, ' ', true);

@@ -20,6 +20,10 @@ namespace bochner {
 nlohmann::json read_json_object(const std::filesystem::path& path, int64_t limit);
 /// Any value, with the same errors, whose members keep their order.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& file);
+/// The value on one line, or on many with `indent` blanks a level. JSON is UTF-8, but names of files may hold any
+/// bytes: those that are not UTF-8 become U+FFFD.
+std::string json_text(const nlohmann::json& value, int indent = -1);
+std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
 /// A value prepared for a message, as shown() (bytes.h) prepares text: one line of ASCII, cut where it is long.
 std::string brief(const nlohmann::json& value);
 

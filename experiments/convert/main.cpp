@@ -4,6 +4,7 @@
 
 #include "datasets/glue/tables.h"
 #include "engine/io/file.h"
+#include "engine/io/json_file.h"
 #include "engine/stopwatch.h"
 #include "experiments/common/process/build_info.h"
 #include "experiments/common/process/interrupt.h"
@@ -134,7 +135,7 @@ void write_record(const Config& config, Session& session, const convert::Distill
     record["blocks"].push_back({{"block", distillation.blocks()[i]}, {"before", before[i]}, {"after", after[i]}});
   }
   record["model"] = {{"before", before.back()}, {"after", after.back()}};
-  write_file_atomically(std::filesystem::path(config.to) / "conversion.json", record.dump(2) + "\n");
+  write_file_atomically(std::filesystem::path(config.to) / "conversion.json", json_text(record, 2) + "\n");
 }
 
 void run(Config& config, Session& session) {

@@ -204,6 +204,17 @@ TEST(Program, SeedsAreRunsOfTheirOwn) {
   const TemporaryFolder folder;
   const Ended ended = run_toy(folder, {"--out=all", "--seed=4", "--seeds=3"});
   ASSERT_EQ(ended.code, 0) << ended.err;
+TEST(Program, NamesMayHoldAnyBytes) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_toy(folder, {"--out=whole", "--data=a\xff\xc3\xa9", "--quiet"}).code, 0);
+  ASSERT_EQ(run_toy(folder, {"--out=\xfe", "--data=a\xff\xc3\xa9", "--steps=10", "--quiet"}).code, 0);
+  const Ended longer = run_toy(folder, {"--out=\xfe", "--resume", "--steps=20"});
+  ASSERT_EQ(longer.code, 0) << longer.err;
+  expect_same_toy_run(folder / "whole", folder / "\xfe");
+  const Ended other = run_toy(folder, {"--out=\xfe", "--resume", "--data=a\xff\xc3"});
+  EXPECT_EQ(other.code, 0) << other.err;  // data may have moved
+}
+
   EXPECT_NE(ended.out.find("mean of 3 "), std::string::npos) << ended.out;
   ASSERT_EQ(run_toy(folder, {"--out=five", "--seed=5", "--quiet"}).code, 0);
   expect_same_toy_run(folder / "all/seed5", folder / "five");

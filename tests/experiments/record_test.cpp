@@ -175,12 +175,19 @@ TEST(State, ComesBackFromItsFile) {
   state.set("rate", 0.1);
   state.set("noise", Generator(18446744073709551615ULL, 12));
   state.set("text", std::string("a\nb"));
+  std::string bytes;
+  for (int byte = 1; byte < 256; ++byte) bytes += static_cast<char>(byte);
+  state.set("path", bytes);  // a name that is not UTF-8
+  state.set("name", std::string("\xc3\xa9"));
   state.save(folder / "checkpoint");
   const State back = State::load(folder / "checkpoint");
   EXPECT_EQ(back.integer("step"), -7);
   EXPECT_EQ(back.real("rate"), 0.1);
   EXPECT_EQ(back.generator("noise"), Generator(18446744073709551615ULL, 12));
   EXPECT_EQ(back.text("text"), "a\nb");
+  EXPECT_EQ(back.text("path"), bytes);
+  EXPECT_EQ(back.text("name"), "\xc3\xa9");
+  EXPECT_EQ(State::values_of(SafetensorsFile(folder / "checkpoint")).values, state.values);
   const Tensor to = Tensor::zeros({3});
   back.copy_to("w", to);
   EXPECT_EQ(to.to_vector<float>(), (std::vector<float>{1, 2, 3}));

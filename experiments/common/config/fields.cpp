@@ -9,19 +9,11 @@
 #include <utility>
 
 #include "engine/error.h"
+#include "engine/io/json_file.h"
 #include "engine/nearest.h"
 #include "experiments/common/config/ini.h"
 
 namespace bochner {
-namespace {
-
-/// JSON must be UTF-8, but file names may hold any bytes: bytes that are not UTF-8 are replaced.
-std::string dumped(const nlohmann::ordered_json& value, int indent) {
-  return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
-}  // namespace
-
 Field& Field::at_least(double bound) {
   Option::at_least(bound);
   return *this;
@@ -94,9 +86,9 @@ std::string Field::json() const {
   return std::visit(
       [&](const auto& target) {
         if constexpr (std::is_pointer_v<std::decay_t<decltype(target)>>) {
-          return dumped(nlohmann::ordered_json(*target), -1);
+          return json_text(nlohmann::ordered_json(*target));
         } else {
-          return dumped(nlohmann::ordered_json(text()), -1);
+          return json_text(nlohmann::ordered_json(text()));
         }
       },
       target());
@@ -188,7 +180,7 @@ std::string Fields::json(std::string_view group) const {
     (*place)[std::string(rest)] = nlohmann::ordered_json::parse(field.json());
   }
   if (!group.empty()) root = root.value(std::string(group), nlohmann::ordered_json::object());
-  return dumped(root, 2);
+  return json_text(root, 2);
 }
 
 }  // namespace bochner

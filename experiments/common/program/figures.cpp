@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "engine/io/file.h"
+#include "engine/io/json_file.h"
 #include "experiments/common/process/build_info.h"
 #include "experiments/common/program/run.h"
 #include "experiments/common/report/report.h"
@@ -82,7 +83,7 @@ void write_figures(const Session& session, std::vector<Figure> figures, const st
   }
   const std::string config = config_ini(session.experiment, session.fields);
   pictures.push_back({"Settings", "<pre>" + html_escaped(config) + "</pre>"});
-  write_file_atomically(folder / "results.json", results.dump(1) + "\n");
+  write_file_atomically(folder / "results.json", json_text(results, 1) + "\n");
   const std::string title = fmt::format("{}: {}", session.experiment.name, options.task);
   write_file_atomically(folder / "report.html", report_html(title, {}, {}, pictures));
   write_file_atomically(folder / "config.ini", config);  // written last: it marks the folder as complete

@@ -37,7 +37,7 @@ std::string data_json(const std::vector<DataRead>& reads) {
     if (!read.whole) one["part"] = true;
     all.push_back(one);
   }
-  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(all);
 }
 
 std::vector<DataRead> parse_data_json(std::string_view json, const std::string& file) {

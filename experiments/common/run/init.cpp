@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/error.h"
+#include "engine/io/json_file.h"
 #include "engine/io/xxh3.h"
 #include "engine/nearest.h"
 #include "experiments/common/run/run_folder.h"
@@ -69,7 +70,7 @@ std::string init_from(Trainable& model, const fs::path& from, Log& log) {
   nlohmann::ordered_json json = {{"file", file.string()}, {"xxh3_128", xxh3_of_file(file)}};
   if (stored.values.contains("run.id")) json["run"] = stored.text("run.id");
   if (stored.values.contains("run.step")) json["step"] = stored.integer("run.step");
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_text(json);
 }
 
 }  // namespace bochner

@@ -114,7 +114,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
   if (!result.remarks.empty()) json["remarks"] = result.remarks;
   if (!result.only_set.empty()) json["only_set"] = result.only_set;
   json[kHashKey] = std::string(kHashDigits, '0');
-  std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::string text = json_text(json, 2) + "\n";
   const std::string hash = xxh3_of(bytes_of(text));
   return text.replace(text.size() - kHashEnd, kHashDigits, hash);
 }

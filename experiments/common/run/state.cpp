@@ -2,6 +2,8 @@
 
 #include <array>
 #include <charconv>
+#include <string_view>
+#include <utility>
 
 #include "engine/error.h"
 #include "engine/io/bytes.h"
@@ -16,6 +18,46 @@ T parse(const std::string& text, const std::string& name, const std::string& fil
   const auto [stopped, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stopped != end) fail("{}: the value '{}' is damaged: '{}'", file, name, text);
   return value;
+}
+
+/// The end of a value's name, where the value's bytes stand as the characters of these numbers.
+constexpr std::string_view kAsLatin1 = " as Latin-1";
+
+/// As they stand in the file, whose strings are UTF-8: names of files, which config.ini holds, may be any bytes.
+Metadata stored(const Metadata& values) {
+  Metadata result;
+  for (const auto& [name, value] : values) {
+    std::string text;
+    for (const char c : value) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte >= 0x80) text += static_cast<char>(0xc0U | byte >> 6U);
+      text += static_cast<char>(byte >= 0x80 ? 0x80U | (byte & 0x3fU) : byte);
+    }
+    result[text.size() == value.size() ? name : name + std::string(kAsLatin1)] = text;
+  }
+  return result;
+}
+
+/// The reverse.
+State restored(TensorMap tensors, const Metadata& values, const std::string& file) {
+  State state{std::move(tensors), {}, file};
+  for (const auto& [name, value] : values) {
+    if (!name.ends_with(kAsLatin1)) {
+      state.values[name] = value;
+      continue;
+    }
+    std::string& bytes = state.values[name.substr(0, name.size() - kAsLatin1.size())];
+    unsigned lead = 0;
+    for (const char c : value) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte >= 0xc0) {
+        lead = byte << 6U;
+      } else {
+        bytes += static_cast<char>(byte < 0x80 ? byte : (lead | (byte & 0x3fU)) & 0xffU);
+      }
+    }
+  }
+  return state;
 }
 
 }  // namespace
@@ -63,28 +105,22 @@ void State::copy_to(const std::string& name, const Tensor& to) const {
   to.copy_(from);
 }
 
-void State::save(const std::filesystem::path& path) const { write_safetensors(path, tensors, values); }
+void State::save(const std::filesystem::path& path) const { write_safetensors(path, tensors, stored(values)); }
 
 State State::load(const std::filesystem::path& path) {
   Safetensors read = read_safetensors(path);
-  State state;
-  state.tensors = std::move(read.tensors);
-  state.values = std::move(read.metadata);
-  state.file = path.string();
-  return state;
+  return restored(std::move(read.tensors), read.metadata, path.string());
 }
+
+State State::values_of(const SafetensorsFile& file) { return restored({}, file.metadata(), file.name()); }
 
 State broadcast(Communicator& comm, const State& state) {
   if (comm.size() == 1) return state;
   std::string bytes;
-  if (comm.is_first()) bytes = text_of(format_safetensors(state.tensors, state.values));
+  if (comm.is_first()) bytes = text_of(format_safetensors(state.tensors, stored(state.values)));
   bytes = comm.broadcast(bytes);
   Safetensors read = parse_safetensors(bytes_of(bytes), "state of " + comm.who(0));
-  State same;
-  same.tensors = std::move(read.tensors);
-  same.values = std::move(read.metadata);
-  same.file = "state of " + comm.who(0);
-  return same;
+  return restored(std::move(read.tensors), read.metadata, "state of " + comm.who(0));
 }
 
 }  // namespace bochner

@@ -40,6 +40,8 @@ struct State {
 
   void save(const std::filesystem::path& path) const;
   static State load(const std::filesystem::path& path);
+  /// The values alone, of a file that is open: no tensor is read.
+  static State values_of(const SafetensorsFile& file);
 };
 
 /// The state of the first process, in all of them.

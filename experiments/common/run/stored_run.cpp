@@ -106,9 +106,7 @@ bool config_was_changed(const std::string& text) {
 std::optional<StoredRun> StoredRun::of(const fs::path& folder) {
   const fs::path path = folder / "checkpoint-last";
   if (!fs::exists(path)) return std::nullopt;
-  State state;
-  state.file = path.string();
-  state.values = SafetensorsFile(path).metadata();
+  const State state = State::values_of(SafetensorsFile(path));
   if (!state.values.contains("run.id")) {
     fail(
         "{}: was written by an older version of Bochner, which did not record which data and files belong to it; start "

@@ -128,9 +128,7 @@ void Trainer::require_best() {
   }
   const SafetensorsFile best(file);
   for (const std::string& name : best.tensor_names()) best.read(name);
-  State state;
-  state.values = best.metadata();
-  state.file = file;
+  const State state = State::values_of(best);
   if (state.text("run.id") != identity_.id) {
     fail("--resume: {} is of the run {}, but this is the run {}; {}", file, state.text("run.id"), identity_.id, remedy);
   }

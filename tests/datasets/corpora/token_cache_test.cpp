@@ -141,6 +141,14 @@ TEST_F(Cache, CountsWhatIsNotUtf8) {
 }
 
 TEST_F(Cache, ADamagedFileIsRefusedAndAMissingOneMadeAgain) {
+TEST_F(Cache, NamesOfFilesMayHoldAnyBytes) {
+  put(folder_ / "texts/\xff.txt", "more of them\n");
+  const TokenCache made = make();
+  EXPECT_NE(said_.find("41 documents"), std::string::npos) << said_;
+  EXPECT_EQ(make().folder, made.folder);
+  EXPECT_EQ(said_.find("documents"), std::string::npos) << said_;
+}
+
   const TokenCache cache = make();
   const std::string right = contents(cache.train.path);
   std::string wrong = right;
