@@ -123,9 +123,10 @@ ImageSets first_of_each(ImageSets sets, int64_t each) {
 
 ImageSets read_mnist(const fs::path& data, const std::string& name) {
   const fs::path folder = fs::is_directory(data / name) ? data / name : data;
-  const std::string how = name == "fashion-mnist"
-                              ? "./run data make fashion-mnist --data DIR fetches Fashion-MNIST into DIR/fashion-mnist"
-                              : "name the folder of the four IDX files with --data";
+  const std::string how =
+      name == "fashion-mnist"
+          ? "./run data make fashion-mnist --data DIR fetches Fashion-MNIST into DIR/fashion-mnist"
+          : "name the folder of the four IDX files with --data; ./run data check says where they come from";
   ImageSets sets{.train = read_idx_set(folder, "train", how),
                  .valid = {},
                  .test = read_idx_set(folder, "t10k", how),

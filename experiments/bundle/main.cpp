@@ -84,7 +84,7 @@ Trained trained_of(rows::Config& of, const std::string& experiment, const std::s
 Trained trained(const Config& config, Log& log) {
   const std::filesystem::path folder = config.run.data;
   if (config.run.data.empty()) fail("bundle: no run is given; name its folder with --data=runs/uci/NAME");
-  if (!holds_run(folder)) fail("bundle: {} holds no run; train one with ./run uci or ./run mnist", folder.string());
+  if (!holds_run(folder)) fail("bundle: {}; train one with ./run uci or ./run mnist", no_run_in(folder));
   const std::vector<std::byte> text = read_file(folder / "config.ini");
   const std::vector<IniEntry> ini = parse_ini(text_of(text), (folder / "config.ini").string());
   const std::string experiment = value_of(ini, "experiment");

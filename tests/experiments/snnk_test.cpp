@@ -159,6 +159,8 @@ TEST(MnistProgram, RunsOnIdxFiles) {
       missing.err,
       "error: mnist: nowhere/train-images-idx3-ubyte is missing, plain or .gz; ./run data make fashion-mnist --data "
       "DIR fetches Fashion-MNIST into DIR/fashion-mnist\n");
+  const Ended digits = run(folder, {BOCHNER_MNIST, "--data=nowhere"});
+  EXPECT_NE(digits.err.find("./run data check says where they come from"), std::string::npos) << digits.err;
 }
 
 TEST(UciProgram, SweepsWidthsAndFeatures) {
@@ -234,7 +236,10 @@ TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {
   EXPECT_EQ(taken.err, "error: fitted holds a run already; name another folder with --out\n");
   const Ended none = bundle({"--data=nowhere"});
   EXPECT_EQ(none.code, 2);
-  EXPECT_NE(none.err.find("nowhere holds no run"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("there is no run in nowhere; train one"), std::string::npos) << none.err;
+  const Ended above = bundle({"--data=out"});
+  EXPECT_NE(above.err.find("there is no run in out itself; name one of those below it: out/linear"), std::string::npos)
+      << above.err;
 }
 
 /// The options of `program` for its model and its training, one name a line of every preset. `free` are the task's.

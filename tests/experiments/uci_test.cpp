@@ -74,6 +74,10 @@ TEST(UciTypes, AFileThatIsNotThereIsNamed) {
   EXPECT_TRUE(mistake(uci(folder, {"--data=t.csv", "--label=kind"}), "'kind'"));
   EXPECT_TRUE(mistake(uci(folder, {"--data=t.csv", "--label=-1", "--csv.valid-share=0.5", "--csv.test-share=0.5"}),
                       "--csv.valid-share=0.5 and --csv.test-share=0.5 leave no rows for training"));
+  // The folder of all data sets may be named, too.
+  std::filesystem::create_directories(folder / "data/uci");
+  put(folder / "data/uci/adult.data", "");
+  EXPECT_TRUE(mistake(uci(folder, {"--data=data", "--task=adult"}), "uci: data/adult.test is missing"));
   put(folder / "twice.csv", rows("x,x,class\n"));
   EXPECT_TRUE(mistake(uci(folder, {"--data=twice.csv", "--label=x"}), "columns 1 and 2 are both named 'x'"));
 }

@@ -38,12 +38,14 @@ struct CsvConfig {
   }
 };
 
-/// The first of the names below `folder` that exists, plain or gzip.
+/// The first of the names that exists in `folder`, or in its folder `uci`, plain or gzip.
 std::filesystem::path found(const std::filesystem::path& folder, const std::vector<std::string>& names,
                             const std::string& source) {
   for (const std::string& name : names) {
     for (const char* end : {"", ".gz"}) {
-      if (std::filesystem::is_regular_file(folder / (name + end))) return folder / (name + end);
+      for (const std::filesystem::path& path : {folder / (name + end), folder / "uci" / (name + end)}) {
+        if (std::filesystem::is_regular_file(path)) return path;
+      }
     }
   }
   if (!std::filesystem::exists(folder)) {
