@@ -28,6 +28,8 @@ ProgressState at(int64_t step) { return {.step = step, .steps = 100, .loss = 0.5
 TEST(Progress, TheBarTellsAllAndFitsItsLine) {
   EXPECT_EQ(progress_bar(at(50), 100), "[==========>         ] 50/100  loss 0.5  acc 25.0%  2 step/s  0:25 left");
   EXPECT_EQ(progress_bar(at(100), 100), "[====================] 100/100  loss 0.5  acc 25.0%  2 step/s");
+  EXPECT_EQ(progress_bar(at(50), 60), "[====>   ] 50/100  loss 0.5  acc 25.0%  2 step/s  0:25 left");
+  EXPECT_EQ(progress_bar(at(50), 53), "50/100  loss 0.5  acc 25.0%  2 step/s  0:25 left");
   EXPECT_EQ(progress_bar(at(50), 30).size(), 29U);
   EXPECT_EQ(progress_line({.step = 1, .steps = 3, .loss = 1e-9}), "step 1/3 (33%)  loss 1e-09");
   const ProgressState timed = {.step = 30, .steps = 100, .seconds = 45, .limit = 60, .loss = 0.5, .rate = 2.0};

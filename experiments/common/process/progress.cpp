@@ -11,6 +11,7 @@ namespace bochner {
 namespace {
 
 constexpr int kBarWidth = 20;
+constexpr int kLeastBarWidth = 4;
 constexpr auto kRedraw = std::chrono::milliseconds(100);
 constexpr auto kLongestPause = std::chrono::minutes(1);
 
@@ -54,10 +55,17 @@ std::string numbers(const ProgressState& state) {
 }
 
 std::string bar(double share, const std::string& text, int columns) {
-  const int filled = static_cast<int>(std::clamp(share, 0.0, 1.0) * kBarWidth);
-  const std::string done(static_cast<size_t>(filled), '=');
-  const std::string drawn = filled == kBarWidth ? done : done + '>' + std::string(kBarWidth - 1 - done.size(), ' ');
-  std::string line = fmt::format("[{}] {}", drawn, text);
+  // Where both would be too long, the bar gives way.
+  const int room = columns > 0 ? columns - 1 - static_cast<int>(text.size()) - 3 : kBarWidth;
+  const int width = std::min(room, kBarWidth);
+  std::string line = text;
+  if (width >= kLeastBarWidth) {
+    const int filled = static_cast<int>(std::clamp(share, 0.0, 1.0) * width);
+    std::string drawn(static_cast<size_t>(filled), '=');
+    if (filled < width) drawn += '>';
+    drawn.resize(static_cast<size_t>(width), ' ');
+    line = fmt::format("[{}] {}", drawn, text);
+  }
   // A line that wraps could not be redrawn.
   if (columns > 0 && static_cast<int>(line.size()) >= columns) line.resize(static_cast<size_t>(columns - 1));
   return line;

@@ -1,5 +1,5 @@
-// Progress of training: if stderr is a terminal, a bar with loss, accuracy, steps per second and the time left;
-// otherwise a plain line from time to time.
+// Progress of training: if stderr is a terminal, a bar with loss, accuracy, steps per second and the time left, shorter
+// where the terminal is narrow; otherwise a plain line from time to time.
 //
 //   [==========>         ] 2500/5000  loss 0.4213  acc 81.2%  12.3 step/s  3:23 left
 //   step 2500/5000 (50%)  loss 0.4213  acc 81.2%  12.3 step/s  3:23 left
