@@ -8,6 +8,7 @@
 #include "engine/error.h"
 #include "engine/io/file.h"
 #include "engine/io/lines.h"
+#include "engine/io/paths.h"
 #include "experiments/common/config/command_line.h"
 #include "experiments/common/process/build_info.h"
 #include "experiments/common/program/program.h"
@@ -79,6 +80,7 @@ void train(const Options& options) {
   assign(training_options.text, options);
   WordpieceTraining training(training_options);
   for (const std::string& path : options.train) {
+    if (is_same(path, options.to)) fail("--to={}: that is one of the texts; name another file", options.to);
     const auto source = open_unpacked(path);
     Lines lines(*source);
     while (const auto line = lines.next()) training.add(*line);

@@ -4,6 +4,7 @@
 
 #include "engine/io/bytes.h"
 #include "engine/io/json_file.h"
+#include "engine/io/paths.h"
 #include "engine/nearest.h"
 #include "layers/models/hugging_face.h"
 
@@ -18,7 +19,9 @@ constexpr const char* kOwnType = "bochner-bert";
 
 struct Config {
   explicit Config(const std::filesystem::path& folder)
-      : path((folder / "config.json").string()), root(read_json_object(path, kLargestConfig)), members(root, path) {}
+      : path(file_in(folder, "config.json").string()),
+        root(read_json_object(path, kLargestConfig)),
+        members(root, path) {}
 
   std::string path;
   json root;

@@ -9,6 +9,7 @@
 #include "engine/io/bytes.h"
 #include "engine/io/file.h"
 #include "engine/io/json_file.h"
+#include "engine/io/paths.h"
 #include "engine/io/safetensors.h"
 #include "engine/nearest.h"
 #include "layers/models/hugging_face.h"
@@ -234,7 +235,7 @@ std::string config_text(PretrainedModel& model, const Peft& peft, const std::str
 }  // namespace
 
 Peft read_peft(const std::filesystem::path& folder) {
-  const std::string path = (folder / kConfig).string();
+  const std::string path = file_in(folder, kConfig).string();
   const json root = read_json_object(path, kLargestAdapterConfig);
   const JsonMembers members(root, path);
   Peft peft;

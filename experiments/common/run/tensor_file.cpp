@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/io/paths.h"
 #include "experiments/common/process/interrupt.h"
 
 namespace bochner {
@@ -20,10 +21,6 @@ std::string not_finite(const TensorMap& tensors) {
                         name, std::count_if(first, values.end(), is_bad), values.size(), first - values.begin());
   }
   return text;
-}
-
-bool is_same(const std::filesystem::path& a, const std::filesystem::path& b) {
-  return std::filesystem::exists(a) && std::filesystem::exists(b) && std::filesystem::equivalent(a, b);
 }
 
 }  // namespace

@@ -35,6 +35,15 @@ TEST(TokenizeProgram, OfNoWordsNoVocabularyIsMade) {
   EXPECT_FALSE(std::filesystem::exists(folder / "vocab.txt"));
 }
 
+TEST(TokenizeProgram, TheTextsAreNotOverwritten) {
+  const TemporaryFolder folder;
+  test::put(folder / "text", "one two\n");
+  const Ended ended = tokenize(folder, "--train=text --to=./text");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.err, "error: --to=./text: that is one of the texts; name another file\n");
+  EXPECT_EQ(test::contents(folder / "text"), "one two\n");
+}
+
 TEST(TokenizeProgram, OptionsThatWouldChangeNothingAreRefused) {
   const TemporaryFolder folder;
   test::put(folder / "text", "one two\n");
