@@ -191,6 +191,10 @@ TEST(Program, ATakenFolderIsRefusedBeforeDataAreReadOrMade) {
     const Ended ended = test::run(folder, {program, "--sweep.hidden=8,16", "--out=taken", "--quiet"});
     EXPECT_TRUE(ended.err.starts_with("error: taken holds runs already")) << program << ended.err;
   }
+  // Nor is anything made for a run that has nothing to begin with.
+  const Ended lra = test::run(folder, {BOCHNER_LRA, "--init=nowhere", "--quiet"});
+  EXPECT_EQ(lra.code, 2);
+  EXPECT_EQ(lra.err, "error: --init: there is no nowhere; name the folder of a run, or a safetensors file\n");
   EXPECT_FALSE(std::filesystem::exists(folder / "data"));
   // Of several runs, before the first begins.
   ASSERT_EQ(run_toy(folder, {"--out=all/seed5", "--seed=5", "--quiet"}).code, 0);
@@ -200,10 +204,6 @@ TEST(Program, ATakenFolderIsRefusedBeforeDataAreReadOrMade) {
   EXPECT_FALSE(std::filesystem::exists(folder / "all/seed4"));
 }
 
-TEST(Program, SeedsAreRunsOfTheirOwn) {
-  const TemporaryFolder folder;
-  const Ended ended = run_toy(folder, {"--out=all", "--seed=4", "--seeds=3"});
-  ASSERT_EQ(ended.code, 0) << ended.err;
 TEST(Program, NamesMayHoldAnyBytes) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_toy(folder, {"--out=whole", "--data=a\xff\xc3\xa9", "--quiet"}).code, 0);
@@ -215,6 +215,10 @@ TEST(Program, NamesMayHoldAnyBytes) {
   EXPECT_EQ(other.code, 0) << other.err;  // data may have moved
 }
 
+TEST(Program, SeedsAreRunsOfTheirOwn) {
+  const TemporaryFolder folder;
+  const Ended ended = run_toy(folder, {"--out=all", "--seed=4", "--seeds=3"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_NE(ended.out.find("mean of 3 "), std::string::npos) << ended.out;
   ASSERT_EQ(run_toy(folder, {"--out=five", "--seed=5", "--quiet"}).code, 0);
   expect_same_toy_run(folder / "all/seed5", folder / "five");

@@ -132,6 +132,7 @@ void require_places(const Session& session) {
   for (int i = 0; i < options.seeds; ++i) {
     const Place place = place_of(session, options.seed + static_cast<uint64_t>(i), options.seeds > 1);
     require_place(place.path, place.resume);
+    if (!options.init.empty() && !holds_run(place.path)) require_weights(options.init);
   }
 }
 

@@ -26,8 +26,8 @@ void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& ma
 /// One run into `folder`; if it is finished already, restores the results of its best checkpoint.
 RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make);
 
-/// An Error if a run that the options ask for would find its folder taken, or nothing to go on with. train_runs asks at
-/// its beginning; a program asks itself before it reads or makes data.
+/// An Error if a run that the options ask for would find its folder taken, nothing to go on with, or nothing to begin
+/// with where `--init` is given. train_runs asks at its beginning; a program asks itself before it reads or makes data.
 void require_places(const Session& session);
 
 /// `task-attention-preset-seed1`, or `...-seeds1-3`.

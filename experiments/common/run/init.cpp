@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path weights_of(const fs::path& from) {
+  if (!fs::exists(from)) fail("--init: there is no {}; name the folder of a run, or a safetensors file", from.string());
   if (!fs::is_directory(from)) return from;
   for (const char* name : {"checkpoint-best", "checkpoint-last"}) {
     if (fs::exists(from / name)) return from / name;
@@ -25,6 +26,8 @@ fs::path weights_of(const fs::path& from) {
 }
 
 }  // namespace
+
+void require_weights(const fs::path& from) { weights_of(from); }
 
 std::string init_from(Trainable& model, const fs::path& from, Log& log) {
   const fs::path file = weights_of(from);

@@ -9,6 +9,9 @@
 
 namespace bochner {
 
+/// An Error where `from` is neither a run with a checkpoint nor a file: it is told before data are read or made.
+void require_weights(const std::filesystem::path& from);
+
 /// Copies into the model every tensor of `from` that has the name of one of the model's: a run folder, whose best model
 /// is taken, or a safetensors file. Tensors that are missing there, which stay as they were, and tensors that are left
 /// over are reported. Tensors of one name must have equal shapes and types, and at least one name must be in both:
