@@ -5,6 +5,19 @@
 #include "experiments/learners/sequence/random_data.h"
 
 namespace bochner::lra {
+namespace {
+
+/// Refuses an impossible model or training before any data are made, and before the first of several runs begins.
+void require_possible(const Config& config) {
+  config.optim.schedule_of(config.run.steps);
+  const std::string& attention = config.run.attention;
+  if (config.run.sequence_shards > 1 && !mechanism_named(attention).slices) fail_slices(attention);
+  Generator init(0);
+  const Task task = task_of(config).about(config.run);
+  sequence::classifier(encoder_options(config.model, attention, task), task, init);
+}
+
+}  // namespace
 
 Config::Config() {
   run.tasks = names_of(tasks);
@@ -50,6 +63,9 @@ void Config::fields(Fields& f) {
     "and instability; trains nothing")
       .command_line_only();
   f.group("analysis", analysis);
+  f.then([this](const Fields&) {
+    if (table.empty() && analyse.empty()) require_possible(*this);
+  });
 }
 
 ArenaTask task_of(const Config& config) {

@@ -12,16 +12,6 @@ namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 
-/// Refuses an impossible model or training before any data are made.
-void check(const lra::Config& config, const Task& task) {
-  config.optim.schedule_of(config.run.steps);
-  Generator init(0);
-  sequence::classifier(encoder_options(config.model, config.run.attention, task), task, init);
-  if (config.run.sequence_shards > 1 && !mechanism_named(config.run.attention).slices) {
-    fail_slices(config.run.attention);
-  }
-}
-
 void print_table(const lra::Config& config, const Session& session) {
   const FoundRuns found = runs_below(config.table, session.experiment.name);
   const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
@@ -57,7 +47,6 @@ void run(lra::Config& config, Session& session) {
   if (!config.table.empty()) return print_table(config, session);
   if (!config.analyse.empty()) return lra::analyse(config, session);
   const lra::ArenaTask task = task_of(config);
-  check(config, task.about(config.run));
   if (config.record.empty()) require_places(session);
   const TaskData data = data_of(config, task, session.log);
   if (!config.record.empty()) return record_steps(config, data, task, session);

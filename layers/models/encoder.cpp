@@ -8,6 +8,7 @@
 #include "autograd/ops/slices.h"
 #include "autograd/ops/view.h"
 #include "engine/ops/reduce.h"
+#include "layers/attention/mechanism.h"
 #include "layers/init.h"
 #include "layers/mixed_precision.h"
 
@@ -32,6 +33,8 @@ const EncoderOptions& checked(const EncoderOptions& options) {
   if (options.causal && (options.pooling == Pooling::cls || options.pooling == Pooling::first)) {
     fail("encoder: causal, the first vector sees no other one, but the pooling reads it alone; choose a mean");
   }
+  const std::string mechanism = options.attention.mechanism.name();
+  if (options.causal && !mechanism_named(mechanism).causal) fail_causal(mechanism);
   if (options.positions == EncoderOptions::Positions::rotary_2d &&
       (options.width < 1 || options.pooling == Pooling::cls)) {
     fail("encoder: positions in two dimensions are those of pixels, but {}",

@@ -187,6 +187,9 @@ TEST(Lra, MistakesAreToldInOneLine) {
                  "--model.length=29: sequences of this task have up to 30 tokens");
   expect_mistake(run_lra(folder, {"--device=cuda:99"}), "cuda");
   expect_mistake(run_lra(folder, {"--optim.cycle-beta1"}), "only the schedule one-cycle moves beta1, not constant");
+  // Of the second run before the first one begins.
+  expect_mistake(run_lra(folder, {"--attention=performer,skyformer", "--sequence-shards=2"}), "skyformer needs whole");
+  expect_mistake(run_lra(folder, {"--attention=performer,informer", "--model.causal"}), "informer has no causal form");
   EXPECT_FALSE(std::filesystem::exists(folder / "data"));
   expect_mistake(run_lra(folder, {"--listops.min-tokens=40"}), "length");
   expect_mistake(run_lra(folder, {"--out=/proc/bochner/run"}), "cannot make the run folder /proc/bochner/run");
