@@ -245,9 +245,51 @@ TEST(LearningCurves, AccuracyStandsFirstAgainstStepsAndAgainstTime) {
   const size_t steps = html.find(">accuracy % against steps<");
   const size_t time = html.find(">accuracy % against time<");
   EXPECT_LT(steps, time);
-  EXPECT_LT(time, html.find(">loss against steps<"));
+  const size_t losses = html.find(">loss against steps<");
+  EXPECT_LT(time, losses);
+  EXPECT_LT(losses, html.find(">loss against time<"));
+  EXPECT_NE(html.find(">loss against time<"), std::string::npos);
   EXPECT_NE(html.find("minutes of training"), std::string::npos);
-  EXPECT_NE(html.find(">valid</text>"), std::string::npos);  // one mechanism needs no name, and its seeds one entry
+  EXPECT_NE(html.find(">valid</text>"), std::string::npos);   // one mechanism needs no name, and its seeds one entry
+  EXPECT_EQ(html.find("against memory"), std::string::npos);  // nothing to compare
+}
+
+/// The places of the marks in the chart with this title, without those of its legend.
+std::vector<std::pair<double, double>> marks_in(const std::string& html, const std::string& title) {
+  const size_t begin = html.find(">" + title + "<");
+  if (begin == std::string::npos) return {};
+  const std::string svg = html.substr(begin, html.find("</svg>", begin) - begin);
+  const std::regex mark("<path class=\"mark\" style=\"[^\"]*\" d=\"M([-0-9.]+) ([-0-9.]+)[^\"]*\"/>(<text)?");
+  std::vector<std::pair<double, double>> marks;
+  for (std::sregex_iterator i(svg.begin(), svg.end(), mark), end; i != end; ++i) {
+    if (!(*i)[3].matched) marks.emplace_back(std::stod((*i)[1]), std::stod((*i)[2]));
+  }
+  return marks;
+}
+
+TEST(LearningCurves, TheTestStandsAgainstMemoryAndSpeedAPointForEachRun) {
+  std::vector<RunRecord> runs;
+  add_runs(runs, "softmax", {0.6, 0.7});
+  add_runs(runs, "performer", {0.5});
+  for (size_t i = 0; i < runs.size(); ++i) {
+    runs[i].result.peak_memory_bytes = i < 2 ? 300 << 20 : 100 << 20;
+    runs[i].result.train_seconds = 10;
+    runs[i].result.samples = i < 2 ? 100 : 400;
+  }
+  const std::string html = learning_curves(runs);
+  const auto memory = marks_in(html, "test accuracy % against memory");
+  ASSERT_EQ(memory.size(), 3U) << html;
+  EXPECT_EQ(memory[0].first, memory[1].first);
+  EXPECT_GT(memory[0].first, memory[2].first);    // more memory to the right
+  EXPECT_GT(memory[0].second, memory[1].second);  // a better one higher
+  EXPECT_GT(memory[2].second, memory[0].second);
+  const auto speed = marks_in(html, "test accuracy % against speed");
+  ASSERT_EQ(speed.size(), 3U);
+  EXPECT_LT(speed[0].first, speed[2].first);
+  EXPECT_EQ(html.find("polyline"), std::string::npos);  // points of several runs are no line
+  EXPECT_NE(html.find(">MiB at the peak of the run<"), std::string::npos);
+  runs[2].result.peak_memory_bytes = 0;  // not measured
+  EXPECT_EQ(marks_in(learning_curves(runs), "test accuracy % against memory").size(), 2U);
 }
 
 }  // namespace

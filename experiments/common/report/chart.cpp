@@ -39,12 +39,12 @@ bool is_finite(const std::pair<double, double>& point) {
   return std::isfinite(point.first) && std::isfinite(point.second);
 }
 
-/// Means of neighbouring points, so that a long run stays a small file.
-std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points) {
+/// Means of neighbouring points of a line, so that a long run stays a small file.
+std::vector<std::pair<double, double>> thinned(const Curve& curve) {
   std::vector<std::pair<double, double>> finite;
-  std::copy_if(points.begin(), points.end(), std::back_inserter(finite), is_finite);
+  std::copy_if(curve.points.begin(), curve.points.end(), std::back_inserter(finite), is_finite);
   const size_t stride = ceil_div(finite.size(), kMostPoints);
-  if (stride <= 1) return finite;
+  if (stride <= 1 || !curve.joined) return finite;
   std::vector<std::pair<double, double>> result;
   for (size_t i = 0; i < finite.size(); i += stride) {
     const size_t end = std::min(i + stride, finite.size());
@@ -90,15 +90,19 @@ std::string style_of(const Curve& curve) {
                      curve.dashed ? " stroke-dasharray=\"5 4\"" : "");
 }
 
-/// The curve and its marks: on all points if these are few, otherwise on some, at other places for each curve.
+/// The line between the points and their marks: on all of them if there is no line or they are few, otherwise on some,
+/// at other places for each curve.
 std::string drawn(const Curve& curve, const std::vector<std::pair<double, double>>& points, const Axis& x_axis,
                   const Axis& y_axis) {
   if (points.empty()) return "";
-  std::string svg = fmt::format("<polyline class=\"curve\" {} points=\"", style_of(curve));
-  for (const auto& [x, y] : points) svg += fmt::format("{:.1f},{:.1f} ", x_axis.place(x), y_axis.place(y));
-  svg += "\"/>";
+  std::string svg;
+  if (curve.joined) {
+    svg += fmt::format("<polyline class=\"curve\" {} points=\"", style_of(curve));
+    for (const auto& [x, y] : points) svg += fmt::format("{:.1f},{:.1f} ", x_axis.place(x), y_axis.place(y));
+    svg += "\"/>";
+  }
   const auto count = static_cast<double>(points.size());
-  const double stride = std::max(1.0, count / kMarksOnCurve);
+  const double stride = curve.joined ? std::max(1.0, count / kMarksOnCurve) : 1;
   const double first = stride > 1 ? stride * (0.25 + 0.5 * (curve.colour % kMarks) / kMarks) : 0;
   for (double i = first; i < count; i += stride) {
     const auto& [x, y] = points[static_cast<size_t>(i)];
@@ -122,11 +126,12 @@ double add_legend(std::string& svg, const std::vector<Curve>& curves, double lef
   for (size_t i = 0; i < named.size(); ++i) {
     const double x = left + static_cast<double>(i / rows) * (kWidth - left) / 2;
     const double y = kHeight + kLegendTop + kLegendRow * (static_cast<double>(i % rows) + 0.5);
-    svg += fmt::format(
-        "<line class=\"curve\" {} x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>{}"
-        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-        style_of(*named[i]), x, y - 4, x + 28, y - 4, mark(*named[i], x + 14, y - 4), x + 36, y,
-        html_escaped(named[i]->label));
+    if (named[i]->joined) {
+      svg += fmt::format("<line class=\"curve\" {} x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>",
+                         style_of(*named[i]), x, y - 4, x + 28, y - 4);
+    }
+    svg += fmt::format("{}<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", mark(*named[i], x + 14, y - 4),
+                       x + 36, y, html_escaped(named[i]->label));
   }
   return kLegendTop + kLegendRow * static_cast<double>(rows);
 }
@@ -177,7 +182,7 @@ std::string line_chart(const std::string& title, const std::string& x_label, con
   double high_y = -INFINITY;
   std::vector<std::vector<std::pair<double, double>>> lines;
   for (const Curve& curve : curves) {
-    lines.push_back(thinned(curve.points));
+    lines.push_back(thinned(curve));
     for (const auto& [x, y] : lines.back()) {
       low_x = std::min(low_x, x);
       high_x = std::max(high_x, x);

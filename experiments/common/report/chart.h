@@ -1,5 +1,5 @@
-// Curves as SVG for light pages, dark pages and without colours: colours are CSS variables of the page, and each has a
-// mark of its own shape.
+// Curves and clouds of points as SVG for light pages, dark pages and without colours: colours are CSS variables of the
+// page, and each has a mark of its own shape.
 #pragma once
 
 #include <string>
@@ -13,6 +13,7 @@ struct Curve {
   int colour = 0;     ///< from 0; from 8 on colours are used again with other marks
   bool dashed = false;
   std::vector<std::pair<double, double>> points;  ///< by x; points that are not finite are omitted
+  bool joined = true;                             ///< false: each point has its mark, in any order, and no line
 };
 
 /// An <svg> element with axes, round ticks and a legend.

@@ -39,6 +39,8 @@ std::vector<std::string> charted(const std::vector<RunRecord>& runs) {
   return metrics;
 }
 
+double drawn_value(const std::string& metric, double value) { return is_share(metric) ? 100 * value : value; }
+
 /// `place` gives x of a step of a run, or nullopt.
 template <class Place>
 std::vector<Curve> curves_of(const std::vector<RunRecord>& runs, const std::string& metric, const Place& place) {
@@ -53,11 +55,28 @@ std::vector<Curve> curves_of(const std::vector<RunRecord>& runs, const std::stri
           const double* const value = find_metric(line.metrics, metric);
           const std::optional<double> x = place(*run, line.step);
           if (line.split != split || value == nullptr || !x) continue;
-          curve.points.emplace_back(*x, is_share(metric) ? 100 * *value : *value);
+          curve.points.emplace_back(*x, drawn_value(metric, *value));
         }
         if (!curve.points.empty()) curves.push_back(std::move(curve));
       }
     }
+  }
+  return curves;
+}
+
+/// A point for each run: `cost` gives its x, 0 where it was not measured.
+template <class Cost>
+std::vector<Curve> points_of(const std::vector<RunRecord>& runs, const std::string& metric, const Cost& cost) {
+  std::vector<Curve> curves;
+  const std::vector<RunGroup> groups = groups_of(runs);
+  if (groups.size() < 2) return {};
+  for (size_t i = 0; i < groups.size(); ++i) {
+    Curve curve{groups[i].name, static_cast<int>(i), false, {}, false};
+    for (const RunRecord* run : groups[i].runs) {
+      const double* const value = find_metric(run->result.test, metric);
+      if (value != nullptr && cost(*run) > 0) curve.points.emplace_back(cost(*run), drawn_value(metric, *value));
+    }
+    if (!curve.points.empty()) curves.push_back(std::move(curve));
   }
   return curves;
 }
@@ -100,9 +119,19 @@ std::string learning_curves(const std::vector<RunRecord>& runs) {
   std::string html;
   for (const std::string& metric : metrics) {
     html += chart(metric, "steps", "step", curves_of(runs, metric, by_step));
-    if (metric != metrics.front()) continue;
+    if (metric != metrics.front() && metric != "loss") continue;
     html += chart(metric, "time", fmt::format("{} of training, without evaluation", unit.name),
                   curves_of(runs, metric, by_time));
+  }
+  for (const std::string& metric : tested_metrics(runs)) {
+    constexpr double kMebibyte = 1 << 20;
+    const auto memory = [](const RunRecord& run) {
+      return static_cast<double>(run.result.peak_memory_bytes) / kMebibyte;
+    };
+    const auto speed = [](const RunRecord& run) { return run.result.samples_per_second(); };
+    html += chart("test " + metric, "memory", "MiB at the peak of the run", points_of(runs, metric, memory));
+    html += chart("test " + metric, "speed", "examples a second in training", points_of(runs, metric, speed));
+    break;  // the most important one
   }
   return html;
 }

@@ -62,7 +62,8 @@ TEST(Table, EqualsThatOfAnIndependentScript) {
     EXPECT_NE(latex.find(part), std::string::npos) << part << "\n" << latex;
   }
   const std::string html = lra(folder, {"--table=runs", "--format=html"}).out;
-  for (const char* part : {"<td>test examples</td><td>40</td>", "<svg", "</html>"}) {
+  for (const char* part : {"<td>test examples</td><td>40</td>", ">accuracy % against time<", ">loss against time<",
+                           ">test accuracy % against memory<", ">test accuracy % against speed<", "</html>"}) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
   }
 
