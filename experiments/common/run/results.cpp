@@ -95,6 +95,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
       {"samples_per_second", result.samples_per_second()},
       {"peak_memory_bytes", result.peak_memory_bytes},
       {"train_seconds", result.train_seconds},
+      {"waited_seconds", result.waited_seconds},
       {"samples", result.samples},
       {"processes", {{"count", result.processes}, {"bytes_sent_in_a_step", result.bytes_sent}}},
       {"git", build.commit},
@@ -160,6 +161,7 @@ RunRecord read_run(const std::filesystem::path& folder) {
     run.result.parameters = json.at("parameters").get<int64_t>();
     run.result.peak_memory_bytes = json.at("peak_memory_bytes").get<int64_t>();
     run.result.train_seconds = json.at("train_seconds").get<double>();
+    run.result.waited_seconds = json.value("waited_seconds", 0.0);
     run.result.samples = json.value("samples", int64_t{0});
     if (json.contains("processes")) {
       run.result.processes = json.at("processes").at("count").get<int>();

@@ -293,6 +293,7 @@ TrainResult Trainer::finish(Progress& progress) {
   result.test_examples = model_.test_examples();
   result.parameters = model_.parameters();
   result.train_seconds = train_seconds_;
+  result.waited_seconds = waited_before_ + model_.waited();
   result.samples = samples_;
   result.processes = comm_.size();
   result.bytes_sent = comm_.largest(bytes_sent_);

@@ -160,10 +160,11 @@ struct TrainResult {
   int64_t test_examples = 0;
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;
-  double train_seconds = 0;  ///< in steps alone, over all sessions of the run
-  int64_t samples = 0;       ///< that these steps saw
-  int processes = 1;         ///< that trained together, at the end
-  int64_t bytes_sent = 0;    ///< in a step, by the one of them that sent most
+  double train_seconds = 0;   ///< in steps alone, over all sessions of the run
+  double waited_seconds = 0;  ///< of these, those in which steps waited for their batches (Trainable::waited)
+  int64_t samples = 0;        ///< that these steps saw
+  int processes = 1;          ///< that trained together, at the end
+  int64_t bytes_sent = 0;     ///< in a step, by the one of them that sent most
 
   /// What the set behind `test` is called.
   std::string test_name() const { return only_set.empty() ? "test" : only_set; }
@@ -260,6 +261,7 @@ class Trainer {
   // The state of the run, all of it in checkpoint-last.
   int64_t step_ = 0;
   double train_seconds_ = 0;
+  double waited_before_ = 0;  ///< in the sessions before this one
   int64_t samples_ = 0;
   double loss_sum_ = 0;  ///< since the latest log
   int64_t loss_count_ = 0;

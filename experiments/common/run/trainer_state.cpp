@@ -67,6 +67,7 @@ State Trainer::now() {
   state.set("run.extra", metrics_json(model_.extra()));
   state.set("run.step", step_);
   state.set("run.train_seconds", train_seconds_);
+  state.set("run.waited_seconds", waited_before_ + model_.waited());
   state.set("run.loss_sum", loss_sum_);
   state.set("run.loss_count", loss_count_);
   state.set("run.correct", correct_);
@@ -103,6 +104,8 @@ void Trainer::restore(const State& state) {
   model_.load_training(state);
   step_ = state.count("run.step");
   train_seconds_ = state.real("run.train_seconds");
+  // Older checkpoints do not have it.
+  waited_before_ = state.values.contains("run.waited_seconds") ? state.real("run.waited_seconds") : 0;
   loss_sum_ = state.real("run.loss_sum");
   loss_count_ = state.count("run.loss_count");
   correct_ = state.count("run.correct");

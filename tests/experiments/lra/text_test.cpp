@@ -51,7 +51,13 @@ TEST(TextTask, ThreeStepsAndTheRemarkBesideTheNumbers) {
   EXPECT_EQ(results["metrics"]["valid"], results["metrics"]["test"]);
   ASSERT_EQ(results["data"].size(), 2U);
   EXPECT_EQ(results["data"][0]["file"], "data/imdb/train-reviews");
+  const auto waited = results["waited_seconds"].get<double>();
+  EXPECT_GT(waited, 0);
+  EXPECT_LT(waited, results["train_seconds"].get<double>());
   EXPECT_NE(contents(folder / "a/report.html").find("validation is the test set"), std::string::npos);
+  const Ended longer = Process({BOCHNER_LRA, "--out=a", "--resume", "--steps=6"}, folder.path()).wait();
+  ASSERT_EQ(longer.code, 0) << longer.err;  // the sum over both sessions
+  EXPECT_GT(nlohmann::json::parse(contents(folder / "a/results.json"))["waited_seconds"].get<double>(), waited);
 }
 
 TEST(TextTask, PairsOfReviewsAndTheirBagsOfWords) {
