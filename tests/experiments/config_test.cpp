@@ -116,6 +116,13 @@ TEST(Config, PresetsLayerByTaskAndMechanism) {
   EXPECT_EQ(error_of({"--preset=few", "--task=bowl"}), "no error");
   EXPECT_EQ(error_of({"--preset=papers"}),
             "--preset: there is no 'papers'; did you mean 'paper'? Valid: paper, one, nested, few");
+  EXPECT_EQ(error_of({"--preset=paper.valley"}),
+            "--preset: 'paper.valley' names a protocol and a task; say --preset=paper --task=valley");
+  EXPECT_EQ(error_of({"--preset=paper.valley.performer"}),
+            "--preset: 'paper.valley.performer' names a protocol and a task and a mechanism; say --preset=paper "
+            "--task=valley --attention=performer");
+  EXPECT_EQ(error_of({"--preset=papers.valley"}),
+            "--preset: there is no 'papers.valley'; did you mean 'paper'? Valid: paper, one, nested, few");
   EXPECT_EQ(error_of({"--preset=nested"}), "preset nested:1: 'preset' cannot be set in a preset");
 }
 

@@ -8,7 +8,7 @@ constexpr int kMostParts = 65536;  // of a batch
 
 void RunOptions::fields(Fields& f) {
   f("task", task, "the task to learn; A,B,... runs each of them").one_of(tasks);
-  f("preset", preset, "the protocol whose settings to start from");
+  f("preset", preset, "the protocol whose settings to start from; --task and --attention choose its files");
   f("config", config, "an INI file of settings, such as the config.ini of a run").command_line_only();
   f("attention", attention, "attention mechanism; A,B,... trains with each and compares them").one_of(attentions);
   f("steps", steps, "training steps").at_least(0);

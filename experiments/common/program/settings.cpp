@@ -120,6 +120,18 @@ void require_task_of(const Resource& shared, const std::string& task) {
   }
 }
 
+/// `kl.text`, as a file of the protocol is called: says what is meant.
+void refuse_name_of_file(const std::vector<std::string>& protocols, const std::string& given) {
+  std::vector<std::string> parts;
+  std::istringstream words(given);
+  for (std::string word; std::getline(words, word, '.');) parts.push_back(word);
+  const bool known = std::find(protocols.begin(), protocols.end(), parts.front()) != protocols.end();
+  if (!known || parts.size() < 2 || parts.size() > 3) return;
+  fail("--preset: '{}' names a protocol and a task{}; say --preset={} --task={}{}", given,
+       parts.size() == 3 ? " and a mechanism" : "", parts[0], parts[1],
+       parts.size() == 3 ? " --attention=" + parts[2] : "");
+}
+
 /// The files of a protocol for this task and mechanism, in the order in which they apply.
 Assignments from_preset(const Experiment& experiment, Fields& fields, const std::string& protocol,
                         const Assignments& file, const Assignments& environment, const Assignments& command_line) {
@@ -128,6 +140,7 @@ Assignments from_preset(const Experiment& experiment, Fields& fields, const std:
   const std::vector<std::string> protocols = experiment.protocols();
   if (protocols.empty()) fail("--preset: {} has no presets", experiment.name);
   if (std::find(protocols.begin(), protocols.end(), protocol) == protocols.end()) {
+    refuse_name_of_file(protocols, protocol);
     fail("--preset: there is no '{}'{}", protocol, valid_names(protocol, protocols));
   }
   const auto add = [&](const std::string& name) {
