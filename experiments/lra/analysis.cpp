@@ -106,7 +106,9 @@ class Analysis {
                                  {"PI", found.inconsistency},
                                  {"RSD", number(found.relative_deviation)},
                                  {"RSD_median", number(found.relative_deviation_median)},
-                                 {"r2_RSD_PI", number(found.r2)}};
+                                 {"r2_RSD_PI", number(found.r2)},
+                                 {"r2_RSD_accuracy", number(found.r2_deviation_accuracy)},
+                                 {"r2_PI_accuracy", number(found.r2_inconsistency_accuracy)}};
     findings.add(
         "Noise of the random features",
         {{"", "value"},
@@ -117,10 +119,32 @@ class Analysis {
           {"inconsistent answers (PI) of 100", shown(found.inconsistency)},
           {"relative deviation (RSD), mean", shown(found.relative_deviation)},
           {"relative deviation, median", shown(found.relative_deviation_median)},
-          {"r² of RSD and PI over examples", shown(found.r2)}}},
-        fmt::format("KL §4.1, Figs. 5, 9 and 10: {} evaluations of {} test examples, each with new noise. RSD is "
-                    "of the score of two classes.",
-                    found.evaluations, found.examples));
+          {"r² of RSD and PI over examples", shown(found.r2)},
+          {"r² of RSD and accuracy", shown(found.r2_deviation_accuracy)},
+          {"r² of PI and accuracy", shown(found.r2_inconsistency_accuracy)}}},
+        fmt::format(
+            "KL §4.1, Figs. 5, 9 and 10: {} evaluations of {} test examples, each with new noise. RSD is "
+            "of the score of two classes. In the pictures each example is a point; VA and AGV are of the model.",
+            found.evaluations, found.examples),
+        noise_charts(found.each));
+  }
+
+  /// What KL's figures plot of models against each other, of examples.
+  static std::string noise_charts(const std::vector<ExampleNoise>& each) {
+    Curve deviations{"test examples", 0, false, {}, false};
+    Curve accuracies = deviations;
+    for (const ExampleNoise& one : each) {
+      if (one.relative_deviation > 0) {
+        deviations.points.emplace_back(std::log10(one.relative_deviation), one.inconsistency);
+      }
+      accuracies.points.emplace_back(100 * one.accuracy, one.inconsistency);
+    }
+    const auto finite = [](const auto& point) { return std::isfinite(point.first); };
+    std::string charts;
+    if (std::any_of(deviations.points.begin(), deviations.points.end(), finite)) {
+      charts += line_chart("PI against RSD", "log10 of the relative deviation", {deviations});
+    }
+    return charts + line_chart("PI against accuracy", "evaluations that were right, %", {accuracies});
   }
 
   static void add_covariances(const Problem& problem, Findings& findings) {
@@ -129,6 +153,7 @@ class Analysis {
     Table table{{"mixture", "mean", "least", "largest", "mean of the parameter", "its largest"}, {}};
     struct Sums {
       double sum = 0, least = INFINITY, most = 0, raw = 0, most_raw = 0, count = 0;
+      std::vector<double> values;
     };
     std::map<std::string, Sums> modules;
     for (const CovarianceSpectrum& one : spectra) {
@@ -140,6 +165,7 @@ class Analysis {
       Sums& sums = modules[one.module];
       for (const double value : one.covariance) sums.sum += value;
       for (const double value : one.parameter) sums.raw += value;
+      sums.values.insert(sums.values.end(), one.covariance.begin(), one.covariance.end());
       sums.count += static_cast<double>(one.covariance.size());
       sums.least = std::min(sums.least, one.covariance.front());
       sums.most = std::max(sums.most, one.covariance.back());
@@ -147,13 +173,21 @@ class Analysis {
     }
     findings.numbers["covariances"] = all;
     if (spectra.empty()) return;
-    for (const auto& [module, sums] : modules) {
+    std::vector<Curve> curves;
+    for (auto& [module, sums] : modules) {
+      Curve curve{module, static_cast<int>(curves.size()), false, {}};
+      std::sort(sums.values.begin(), sums.values.end());
+      for (size_t k = 0; k < sums.values.size(); ++k) {
+        curve.points.emplace_back(static_cast<double>(k + 1), sums.values[k]);
+      }
+      curves.push_back(std::move(curve));
       table.rows.push_back({module, shown(sums.sum / sums.count), shown(sums.least), shown(sums.most),
                             shown(sums.raw / sums.count), shown(sums.most_raw)});
     }
     findings.add("Eigenvalues of learnt covariances", std::move(table),
                  "KL Tables 4 and 9 to 12, over all heads of a layer. The paper's numbers are those of the parameter's "
-                 "square, which is the covariance but for the released gmm-prf. At first all are 1 here.");
+                 "square, which is the covariance but for the released gmm-prf. At first all are 1 here.",
+                 line_chart("eigenvalue of the covariance", "number, from the smallest", curves));
   }
 
   void add_outputs(const Problem& problem, std::map<std::string, Tensor>& outputs, Findings& findings) const {

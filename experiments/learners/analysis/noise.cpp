@@ -77,6 +77,7 @@ NoiseStatistics noise_statistics(Feed& feed, const Problem& problem, Device devi
       voted.push_back(one.voted_right ? 1 : 0);
       inconsistencies.push_back(one.inconsistency);
       deviations.push_back(one.relative_deviation);
+      result.each.push_back(one);
     }
     result.examples += static_cast<int64_t>(used);
     told(result.examples);
@@ -90,6 +91,8 @@ NoiseStatistics noise_statistics(Feed& feed, const Problem& problem, Device devi
   result.relative_deviation = mean_of(deviations);
   result.relative_deviation_median = quantile(deviations, 0.5);
   result.r2 = r_squared(deviations, inconsistencies);
+  result.r2_deviation_accuracy = r_squared(deviations, accuracies);
+  result.r2_inconsistency_accuracy = r_squared(inconsistencies, accuracies);
   return result;
 }
 

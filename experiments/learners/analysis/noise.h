@@ -34,7 +34,9 @@ struct NoiseStatistics {
   double inconsistency = 0;       ///< PI in percent, mean over examples
   double relative_deviation = 0;  ///< RSD, mean over examples; NaN where there are not two classes
   double relative_deviation_median = 0;
-  double r2 = 0;  ///< squared correlation of RSD and PI over examples; NaN where one never varies
+  // Squared correlations over examples, NaN where one never varies: of RSD and PI, and of each with the accuracy.
+  double r2 = 0, r2_deviation_accuracy = 0, r2_inconsistency_accuracy = 0;
+  std::vector<ExampleNoise> each;  ///< of every example, in the order of the feed
 };
 
 /// Asks the first `examples` of a feed `evaluations` times, batch by batch: data are read once. What the forward pass

@@ -68,6 +68,10 @@ TEST(Noise, IsNoneWhereNothingIsDrawnAndSomeWhereFeaturesAre) {
   EXPECT_NEAR(none.accuracy, test::metric(learner, "accuracy"), 1e-12);
   const NoiseStatistics some = measured("performer", 13);  // not whole batches of 8
   EXPECT_EQ(some.examples, 13);
+  ASSERT_EQ(some.each.size(), 13U);
+  double inconsistency = 0;
+  for (const ExampleNoise& one : some.each) inconsistency += one.inconsistency / 13;
+  EXPECT_NEAR(inconsistency, some.inconsistency, 1e-12);
   EXPECT_GT(some.relative_deviation, 0);
   EXPECT_GE(some.voting_accuracy, 0);
 }
@@ -245,7 +249,16 @@ TEST(Analysis, OfAFinishedRunIsWrittenBesideItsResults) {
       EXPECT_GT(json["noise"]["RSD"].get<double>(), 0.0);
       EXPECT_EQ(json["covariances"].size(), 2U * 2 * 2);  // layers, heads, components
     }
-    EXPECT_NE(test::contents(folder / (attention + "/analysis.html")).find("Singular values"), std::string::npos);
+    const std::string page = test::contents(folder / (attention + "/analysis.html"));
+    EXPECT_NE(page.find("Singular values"), std::string::npos);
+    EXPECT_NE(page.find(">PI against accuracy<"), std::string::npos);
+    // Where nothing is drawn, nothing deviates and there is no mixture.
+    for (const char* title : {">PI against RSD<", ">eigenvalue of the covariance<"}) {
+      EXPECT_EQ(page.find(title) != std::string::npos, attention == "gmm-prf") << title;
+    }
+    const auto result = nlohmann::json::parse(test::contents(folder / (attention + "/results.json")));
+    EXPECT_EQ(json["run"], result["run"]);  // which run it is of; results.json itself stays as it was
+    EXPECT_EQ(json["noise"].contains("r2_PI_accuracy"), true);
   }
   // Of pairs, whose two sequences go through one trunk.
   const test::Ended pairs =
