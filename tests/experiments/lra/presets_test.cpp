@@ -71,6 +71,16 @@ const std::vector<Protocol> kProtocols = {
     {"lra", "pathx", "performer", {1, 32, 16, 32, 32, 256, 2, 128 * 128, false, false}},
     {"budget", "listops", "performer", {2, 64, 64, 128, 128, 16, 10, 2000, false, true}},
     {"budget", "pathfinder", "performer", {2, 64, 64, 128, 128, 256, 2, 1024, false, true}},
+    {"budget", "retrieval", "performer", {2, 64, 64, 128, 128, 257, 2, 4000, false, true, 0, Head::arena}},
+    {"budget", "pathx", "performer", {2, 64, 64, 128, 128, 256, 2, 128 * 128, false, true}},
+    {"rotary", "listops", "performer", {2, 64, 64, 128, 128, 16, 10, 0, false, true}},
+    {"rotary", "image", "performer", {2, 64, 64, 128, 128, 256, 10, 0, false, true}},
+    {"rotary", "pathfinder", "performer", {2, 64, 64, 128, 128, 256, 2, 0, false, true}},
+    {"rotary", "films", "performer", {2, 64, 64, 128, 128, 257, 2, 0, false, true, 0, Head::arena}},
+    {"selfpretrained", "listops", "performer", {2, 64, 64, 128, 128, 17, 10, 2000, false, true}},
+    {"selfpretrained", "text", "performer", {2, 64, 64, 128, 128, 258, 2, 4000, false, true}},
+    {"selfpretrained", "films", "performer", {2, 64, 64, 128, 128, 258, 2, 4000, false, true, 0, Head::arena}},
+    {"selfpretrained", "pathfinder", "performer", {2, 64, 64, 128, 128, 257, 2, 1024, false, true}},
 };
 
 TEST(ArenaPresets, TrainThreeStepsAtFullSize) {
@@ -90,6 +100,25 @@ TEST(ArenaPresets, TrainThreeStepsAtFullSize) {
     fmt::print("{:22} {:10} {:>9} parameters, {:5.2f} s a step of one sequence, peak memory {:.0f} MiB\n", name,
                attention, sizes.parameters(), results["train_seconds"].get<double>() / 3,
                results["peak_memory_bytes"].get<double>() / (1 << 20));
+  }
+}
+
+TEST(ArenaPresets, SelfPretrainingNamesMaskedTokensAndHandsTheTrunkOver) {
+  if (kAddressSanitizer) GTEST_SKIP() << "matrix products of this size take too long under sanitizers";
+  const TemporaryFolder folder;
+  for (const std::string task : {"listops", "image"}) {
+    const auto train = [&](std::vector<std::string> more) {
+      more.insert(more.begin(), {BOCHNER_LRA, "--preset=selfpretrained", "--task=" + task, "--attention=performer",
+                                 "--random-data", "--steps=3", "--batch=2", "--quiet"});
+      return Process(more, folder.path()).wait();
+    };
+    const Ended tokens = train({"--learn=masked-tokens", "--out=" + task + "-tokens"});
+    ASSERT_EQ(tokens.code, 0) << tokens.err;
+    const auto learnt = nlohmann::json::parse(contents(folder / (task + "-tokens/results.json")));
+    EXPECT_EQ(learnt["steps"], 3);
+    const Ended classes = train({"--init=" + task + "-tokens", "--out=" + task});
+    ASSERT_EQ(classes.code, 0) << classes.err;
+    EXPECT_EQ(nlohmann::json::parse(contents(folder / (task + "/results.json")))["init"]["run"], learnt["run"]);
   }
 }
 
