@@ -1,6 +1,7 @@
 // The efficiency program: every mechanism at every length, in the table and in the record. No test asserts a time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "experiments/common/config/experiment.h"
@@ -45,7 +46,8 @@ nlohmann::json table(const TemporaryFolder& folder) {
 }
 
 TEST(EfficiencyProgram, EveryPresetRuns) {
-  for (const std::string preset : {"small", "regular", "layers", "kl", "kl-retrieval", "kl-listops", "kl-image"}) {
+  for (const std::string preset :
+       {"small", "regular", "layers", "kl", "kl-retrieval", "kl-listops", "kl-image", "kl-costs"}) {
     const TemporaryFolder folder;
     const Ended ended = efficiency(folder, {"--task=model", "--preset=" + preset, "--lengths=16", "--layers=1",
                                             "--dim=16", "--hidden=16", "--repeats=1", "--quiet", "--out=run"});
@@ -94,8 +96,47 @@ TEST(EfficiencyProgram, ModelsOfSeveralDepths) {
   EXPECT_GT(std::stod(rows[2].at(5).get<std::string>()), std::stod(rows[0].at(5).get<std::string>()));
 }
 
+TEST(EfficiencyProgram, MeasuresAgainstEachSizeAndFitsExponents) {
+  struct Sweep {
+    std::string against, values;
+    std::vector<std::string> with;  ///< the methods whose memory differs then
+  };
+  for (const Sweep& sweep :
+       {Sweep{"features", "256,1024", {"performer", "gmm-prf"}},
+        Sweep{"head-dim", "16,64", {"performer", "gmm-prf", "none"}}, Sweep{"components", "2,8", {"gmm-prf"}}}) {
+    const TemporaryFolder folder;
+    const Ended ended = efficiency(
+        folder, {"--against=" + sweep.against, "--values=" + sweep.values, "--lengths=64", "--clock=cpu", "--repeats=1",
+                 "--methods=performer,gmm-prf,none", "--mechanism.features=64", "--out=run", "--quiet", "--threads=1"});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    const auto rows = table(folder).at("rows");
+    ASSERT_EQ(rows.size(), 6U);
+    EXPECT_EQ(table(folder).at("head").at(1), sweep.against);
+    const std::string first = sweep.values.substr(0, sweep.values.find(','));
+    for (size_t i = 0; i < rows.size(); i += 2) {
+      EXPECT_EQ(rows[i].at(1), first);
+      const std::string method = rows[i].at(0);
+      const bool differs = std::find(sweep.with.begin(), sweep.with.end(), method) != sweep.with.end();
+      const double less = std::stod(rows[i].at(5).get<std::string>());
+      const double more = std::stod(rows[i + 1].at(5).get<std::string>());
+      EXPECT_EQ(more != less, differs) << sweep.against << " " << method << ": " << less << ", " << more;
+    }
+    const auto fitted = nlohmann::json::parse(test::contents(folder / "run/results.json")).at("tables").at(1);
+    ASSERT_EQ(fitted.at("rows").size(), 3U);
+    const auto& none = fitted.at("rows").at(2);
+    EXPECT_EQ(none.at(3), none.at(4));  // of two values, all are the last two
+    EXPECT_EQ(none.at(3), sweep.against == "head-dim" ? "1.00" : "0.00") << fitted;  // it holds vectors of heads alone
+  }
+}
+
 TEST(EfficiencyProgram, RefusesWhatItCanNotMeasure) {
   const TemporaryFolder folder;
+  EXPECT_EQ(efficiency(folder, {"--values=8"}).code, 2);
+  EXPECT_EQ(efficiency(folder, {"--against=features", "--lengths=16"}).code, 2);
+  EXPECT_EQ(efficiency(folder, {"--against=features", "--lengths=16,32", "--values=8"}).code, 2);
+  EXPECT_EQ(
+      efficiency(folder, {"--against=features", "--lengths=16", "--values=8", "--methods=none", "--features=8"}).code,
+      2);
   EXPECT_EQ(efficiency(folder, {"--methods=softmaxx"}).code, 2);
   EXPECT_EQ(efficiency(folder, {"--heads=3", "--dim=64"}).code, 2);
   EXPECT_EQ(efficiency(folder, {"--causal", "--task=model"}).code, 2);

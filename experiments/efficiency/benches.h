@@ -1,0 +1,93 @@
+// What the program measures: a mechanism alone, or the Transformer around it, of the sizes that its options ask for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "experiments/common/config/options.h"
+#include "experiments/learners/mechanism_config.h"
+
+namespace bochner::efficiency {
+
+struct Config {
+  RunOptions run;
+  std::string against = "length";
+  std::vector<int64_t> values;
+  std::vector<int64_t> lengths = {256, 512, 1024, 2048, 4096};
+  std::vector<std::string> methods = {"softmax", "performer", "performer-relu", "gmm-prf", "fastfood-prf", "none"};
+  std::vector<int64_t> features;
+  std::vector<int64_t> layers = {6};
+  int64_t dim = 64;
+  int64_t head_dim = 0;
+  int64_t heads = 1;
+  int64_t hidden = 64;
+  int64_t vocabulary = 256;
+  int64_t repeats = 3;
+  double limit_seconds = 20;
+  double budget_seconds = 0;
+  std::string clock = "wall";
+  bool causal = false;
+  MechanismConfig mechanism;
+
+  Config() {
+    run.tasks = {"attention", "model"};
+    run.task = "attention";
+    run.batch = 1;
+  }
+  void fields(Fields& f) {
+    run.fields(f);
+    f("against", against,
+      "what differs: length, or at one length features (M), components (C, Gaussians of gmm-*) or head-dim (d)")
+        .one_of({"length", "features", "components", "head-dim"});
+    f("values", values, "of what differs, if that is not the length, for which --lengths has them")
+        .at_least(1)
+        .only("with another --against than length", [this] { return against != "length"; });
+    f("lengths", lengths, "numbers of tokens in a sequence").at_least(1);
+    f("methods", methods, "mechanisms to compare; none returns V, the line X of PERF").one_of(attention_names());
+    f("features", features, "random features of each method, in their order; empty: --mechanism.features for all")
+        .at_least(0);
+    f("layers", layers, "numbers of encoder blocks in the model").at_least(1).at_most(1000);
+    f("dim", dim, "size of the residual stream").at_least(1);
+    f("head-dim", head_dim, "size of a head; 0: dim / heads").at_least(0);
+    f("heads", heads, "attention heads").at_least(1);
+    f("hidden", hidden, "hidden units of the model's feed-forward blocks").at_least(1);
+    f("vocabulary", vocabulary, "number of different tokens").at_least(1);
+    f("repeats", repeats, "number of rounds, of which the fastest counts; all methods of a length take turns")
+        .at_least(1)
+        .at_most(10000);
+    f("limit-seconds", limit_seconds, "a mechanism stops after a pass that took longer than this").above(0);
+    f("budget-seconds", budget_seconds, "a mechanism stops if it would take longer than this in all; 0: no limit")
+        .at_least(0);
+    f("clock", clock,
+      "how passes are timed: wall, or cpu, processor time of all threads, which other programs on a busy machine "
+      "change less")
+        .one_of({"wall", "cpu"});
+    f("causal", causal, "token i sees tokens 0 to i").only("with --task=attention", [this] { return !is_model(); });
+    f.group("mechanism", mechanism);
+  }
+
+  bool is_model() const { return run.task == "model"; }
+  const std::vector<int64_t>& swept() const { return against == "length" ? lengths : values; }
+  int64_t head_size() const { return head_dim > 0 ? head_dim : dim / heads; }
+};
+
+/// One mechanism with its number of features, in a model of so many blocks.
+struct Method {
+  MechanismOptions mechanism;
+  int64_t layers = 0;
+  std::string label;
+};
+
+/// One mechanism of some sizes, ready to be measured.
+struct Bench {
+  std::function<void()> forward, both;  ///< without a tape; with one, and backward
+};
+
+/// Those of the options, in their order, for each number of layers.
+std::vector<Method> methods_of(const Config& config);
+/// The bench of a method where `value` is the length, or what else differs (Config::against).
+Bench bench_at(const Config& config, const Method& method, int64_t value);
+
+}  // namespace bochner::efficiency
