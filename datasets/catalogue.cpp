@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "datasets/images/cifar10.h"
+#include "datasets/pairs/aan.h"
+#include "datasets/pathfinder/drawing.h"
+#include "datasets/pathfinder/pathfinder.h"
 #include "datasets/text/imdb.h"
 #include "engine/error.h"
 #include "engine/io/gzip.h"
@@ -126,19 +130,40 @@ const std::vector<KnownSet>& known_sets() {
         {"cifar10/data_batch_2.bin", 30730000, "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"},
         {"cifar10/data_batch_3.bin", 30730000, "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"},
         {"cifar10/data_batch_4.bin", 30730000, "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48"},
-        {"cifar10/data_batch_5.bin", 30730000, "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"}}},
+        {"cifar10/data_batch_5.bin", 30730000, "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"}},
+       FileNames::own,
+       images::cifar10_remedy(),
+       images::check_cifar10},
       {"imdb",
        "ai.stanford.edu/~amaas/data/sentiment",
        {{"imdb/train-reviews", 33132823, "1d78f8cfcf79da1021ec70c155b0c383194e2a578805a99bcff59c1dfd708d45"},
         {"imdb/test-reviews", 32350685, "2d03aef9cb3cf222757f2b592eac140456b1aa9a58a9c4d4bd0ab1e25646b552"}},
        FileNames::own,
-       "put aclImdb_v1.tar.gz as it is, or unpacked,",
+       text::imdb_remedy(),
        text::check_imdb},
       {"bert",
        "huggingface.co/bert-base-uncased",
        {{"bert/vocab.txt", 231508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"}},
        FileNames::common},
   };
+  return sets;
+}
+
+std::vector<NamedSet> named_sets(const std::filesystem::path& data) {
+  namespace fs = std::filesystem;
+  std::vector<NamedSet> sets;
+  const fs::path tables = pairs::aan_folder(data);
+  const auto there = [&](const char* part) { return pairs::aan_table(tables, part).has_value(); };
+  sets.push_back({"retrieval", tables, there("train") && there("eval") && there("test"), pairs::aan_remedy()});
+  sets.push_back({"films (of imdb)", data / "imdb", text::has_imdb(data / "imdb"), text::imdb_remedy()});
+  sets.push_back(
+      {"cifar10 (test)", data / "cifar10", images::has_cifar10_test(data / "cifar10"), images::cifar10_remedy()});
+  for (const auto& [name, size] : {std::pair("pathfinder", 32), std::pair("pathx", 128)}) {
+    const fs::path folder = data / pathfinder::folder_of(size, pathfinder::dashes_of(size, "hard"));
+    if (has_manifest(folder)) continue;
+    sets.push_back({name, folder, fs::is_directory(folder / "metadata"),
+                    pathfinder::remedy(pathfinder::make_command(size, "hard", data.string()))});
+  }
   return sets;
 }
 

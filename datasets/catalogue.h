@@ -34,13 +34,25 @@ struct KnownSet {
   std::string source;  ///< where to get its files
   std::vector<KnownFile> files;
   FileNames names = FileNames::own;
-  /// What is to be put where, if not the files as they are listed.
+  /// What is to be put into the folder, and from where, if not the files as they are listed.
   std::string remedy = {};
   /// Checks them where they are parts of an archive rather than files.
   std::vector<CheckedFile> (*check)(const std::filesystem::path& folder, const std::vector<KnownFile>& files) = nullptr;
 };
 
 const std::vector<KnownSet>& known_sets();
+
+/// A set of whose files no hash is known here: whether it is there, and how to get it, in the words of the Error that
+/// a program without it ends with.
+struct NamedSet {
+  std::string name;
+  std::filesystem::path folder;
+  bool there;
+  std::string remedy;
+};
+
+/// Those of a folder of data sets, but for what has a manifest.
+std::vector<NamedSet> named_sets(const std::filesystem::path& data);
 
 struct PublishedFile {
   std::string set;

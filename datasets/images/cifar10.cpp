@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "engine/error.h"
 #include "engine/io/archive.h"
+#include "engine/io/sha256.h"
 
 namespace bochner::images {
 namespace {
@@ -65,16 +67,51 @@ void take_folder(const fs::path& folder, Sets& sets) {
   for (const fs::path& path : files) take(*open_unpacked(path), path.filename().string(), sets);
 }
 
+/// Where the files lie if there is no archive.
+fs::path unpacked_in(const fs::path& folder) {
+  const fs::path below = folder / "cifar-10-batches-bin";
+  return fs::is_directory(below) ? below : folder;
+}
+
 Sets read_sets(const fs::path& folder) {
   Sets sets;
   if (fs::is_regular_file(folder / kArchive)) {
     take_archive(folder / kArchive, sets);
-  } else if (fs::is_directory(folder / "cifar-10-batches-bin")) {
-    take_folder(folder / "cifar-10-batches-bin", sets);
   } else if (fs::is_directory(folder)) {
-    take_folder(folder, sets);
+    take_folder(unpacked_in(folder), sets);
   }
   return sets;
+}
+
+std::vector<CheckedFile> check_archive(const fs::path& path, const std::vector<KnownFile>& files) {
+  std::map<std::string, std::string> hashes;  // by name
+  std::string problem;
+  try {
+    ArchiveReader archive(path);
+    while (archive.next()) {
+      const std::string name = fs::path(archive.name()).filename().string();
+      if (!place_of(name)) continue;
+      Sha256 hash;
+      hash.update(archive.read(kRecordsPerFile * kRecordBytes));
+      hashes[name] = hash.hex();
+    }
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  std::vector<CheckedFile> checked;
+  for (const KnownFile& file : files) {
+    const std::string name = fs::path(file.path).filename().string();
+    const auto found = hashes.find(name);
+    if (found != hashes.end() && found->second == file.sha256) {
+      checked.push_back({path / name, FileState::right, ""});
+    } else if (found == hashes.end() && problem.empty()) {
+      checked.push_back({path / name, FileState::missing, "is missing"});
+    } else {
+      const char* const other = "its SHA-256 is not the one it should have";
+      checked.push_back({path / name, FileState::wrong_hash, problem.empty() ? other : problem});
+    }
+  }
+  return checked;
 }
 
 /// Grey pixels as tokens.
@@ -93,6 +130,28 @@ std::shared_ptr<const Dataset> part(const std::string& name, const Images& image
 }
 
 }  // namespace
+
+std::string cifar10_remedy() { return fmt::format("put {} there as it is, or unpacked, from {}", kArchive, kSource); }
+
+std::vector<CheckedFile> check_cifar10(const fs::path& data, const std::vector<KnownFile>& files) {
+  const fs::path folder = data / "cifar10";
+  if (fs::is_regular_file(folder / kArchive)) return check_archive(folder / kArchive, files);
+  std::vector<CheckedFile> checked;
+  for (const KnownFile& file : files) {
+    const std::string name = fs::path(file.path).filename().string();
+    checked.push_back(check_file(unpacked_in(folder), {name, file.bytes, file.sha256}));
+  }
+  return checked;
+}
+
+bool has_cifar10_test(const fs::path& folder) {
+  if (fs::is_regular_file(folder / kArchive)) return true;
+  if (!fs::is_directory(folder)) return false;
+  const fs::directory_iterator files(unpacked_in(folder));
+  return std::any_of(begin(files), end(files), [](const fs::directory_entry& entry) {
+    return place_of(entry.path().filename().string()) == kTrainFiles;
+  });
+}
 
 void read_records(ByteSource& source, Images& images) {
   int64_t records = 0;
@@ -137,8 +196,8 @@ ImageSets read_cifar10(const TaskOptions& options) {
     std::optional<Images>& file = files.train[i];
     const int64_t count = file ? file->count() : 0;
     if (count < kRecordsPerFile && !options.partial) {
-      fail("{}: data_batch_{}.bin {}; put {} there as it is, or unpacked, from {}{}", options.folder.string(), i + 1,
-           file ? fmt::format("holds {} of {} images", count, kRecordsPerFile) : "is missing", kArchive, kSource,
+      fail("{}: data_batch_{}.bin {}; {}{}", options.folder.string(), i + 1,
+           file ? fmt::format("holds {} of {} images", count, kRecordsPerFile) : "is missing", cifar10_remedy(),
            file ? ", or take what is there with the option partial" : "");
     }
     if (!file) continue;
@@ -147,8 +206,7 @@ ImageSets read_cifar10(const TaskOptions& options) {
     file.reset();
   }
   if (!files.test) {
-    fail("{}: test_batch.bin is missing; put {} there as it is, or unpacked, from {}", options.folder.string(),
-         kArchive, kSource);
+    fail("{}: test_batch.bin is missing; {}", options.folder.string(), cifar10_remedy());
   }
   sets.test = std::move(*files.test);
   sets.classes = cifar10_classes();

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/catalogue.h"
 #include "datasets/images/images.h"
 #include "datasets/making.h"
 #include "datasets/task.h"
@@ -45,6 +46,13 @@ struct TaskOptions {
   bool partial =
       false;  ///< take fewer training images than are published; fewer test images are taken anyway, and said
 };
+
+/// Where to get the files, for an Error and `data check` that name the folder first.
+std::string cifar10_remedy();
+/// The files of training in `data`, which holds the folder cifar10, beside the published ones: an entry for each.
+std::vector<CheckedFile> check_cifar10(const std::filesystem::path& data, const std::vector<KnownFile>& files);
+/// Whether the folder holds a test file, or the archive.
+bool has_cifar10_test(const std::filesystem::path& folder);
 
 /// The names of its classes.
 const std::vector<std::string>& cifar10_classes();

@@ -21,20 +21,30 @@ int32_t label_of(const CsvReader& table) {
   table.fail_in(0, "the label {} is neither 0.0 nor 1.0", shown(table[0]));
 }
 
-fs::path file_of(const fs::path& folder, const std::string& part) {
-  const fs::path plain = folder / fmt::format("new_aan_pairs.{}.tsv", part);
-  for (const char* ending : {"", ".gz", ".zst"}) {
-    const fs::path path = plain.string() + ending;
-    if (fs::is_regular_file(path)) return path;
-  }
-  fail(
-      "{}: is missing; put the tables of {} there (its folder lra_release/tsv_data), or learn from pairs of reviews "
-      "with "
-      "--task=films",
-      plain.string(), kSource);
+fs::path plain_file(const fs::path& folder, const std::string& part) {
+  return folder / fmt::format("new_aan_pairs.{}.tsv", part);
 }
 
 }  // namespace
+
+std::string aan_remedy() {
+  return fmt::format(
+      "put the tables of {} there (its folder lra_release/tsv_data), or learn from pairs of reviews with --task=films",
+      kSource);
+}
+
+std::optional<fs::path> aan_table(const fs::path& folder, const std::string& part) {
+  for (const char* ending : {"", ".gz", ".zst"}) {
+    const fs::path path = plain_file(folder, part).string() + ending;
+    if (fs::is_regular_file(path)) return path;
+  }
+  return std::nullopt;
+}
+
+fs::path aan_folder(const fs::path& data) {
+  const fs::path published = data / "lra_release" / "lra_release" / "tsv_data";
+  return fs::is_directory(published) ? published : data / "retrieval";
+}
 
 std::shared_ptr<const text::ByteTexts> read_aan(const fs::path& path, const std::string& name, int64_t max_length) {
   const auto texts = std::make_shared<text::Texts>();
@@ -76,7 +86,9 @@ TaskData load_aan(const AanOptions& options, const Say& say) {
   TaskData data;
   data.task = aan_task(options);
   const auto part = [&](const char* file, const char* name, int64_t published) -> std::shared_ptr<const Dataset> {
-    const fs::path path = file_of(options.folder, file);
+    const std::optional<fs::path> found = aan_table(options.folder, file);
+    if (!found) fail("{}: is missing; {}", plain_file(options.folder, file).string(), aan_remedy());
+    const fs::path& path = *found;
     auto pairs = read_aan(path, std::string("retrieval ") + name, options.max_length);
     if (pairs->size() < published) {
       const std::string what = fmt::format("{} of the {} published pairs", pairs->size(), published);

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "datasets/making.h"
@@ -21,6 +22,13 @@ namespace bochner::pairs {
 inline constexpr int64_t kPublishedTrain = 147'086;
 inline constexpr int64_t kPublishedValid = 18'090;
 inline constexpr int64_t kPublishedTest = 17'437;
+
+/// Where to get the tables, for an Error and `data check` that name the folder first.
+std::string aan_remedy();
+/// The table of `train`, `eval` or `test`, plain or packed; nothing where it is not there.
+std::optional<std::filesystem::path> aan_table(const std::filesystem::path& folder, const std::string& part);
+/// The folder of the tables below that of the data sets: where lra_release is unpacked, else `retrieval`.
+std::filesystem::path aan_folder(const std::filesystem::path& data);
 
 /// Reads a table. Of each text the first `max_length` bytes are kept, and never more than 10,000. A row of other than
 /// five fields, a label that is neither 0.0 nor 1.0, an empty document and more rows than any published table has are

@@ -168,12 +168,18 @@ Task task(const TaskOptions& options) {
           .image_width = options.read.size};
 }
 
+std::string make_command(int64_t size, const std::string& difficulty, const std::string& data) {
+  return fmt::format("./run data make pathfinder --size={} --difficulty={} --data={}", size, difficulty, data);
+}
+
+std::string remedy(const std::string& make) {
+  return fmt::format(
+      "put the Long Range Arena's there (imgs and metadata of its folder of that name), or make some with {}", make);
+}
+
 TaskData load_task(const TaskOptions& options, const Say& say) {
   if (!fs::is_directory(options.folder / "metadata")) {
-    fail(
-        "{}: there are no images; put the Long Range Arena's there (imgs and metadata of its folder of that name), or "
-        "make some with {}",
-        options.folder.string(), options.make);
+    fail("{}: there are no images; {}", options.folder.string(), remedy(options.make));
   }
   const std::shared_ptr<const Images> images = read(options.folder, options.read, say);
   const int64_t count = images->count();

@@ -59,6 +59,11 @@ struct TaskOptions {
   std::string make = "./run data make pathfinder";
 };
 
+/// That command.
+std::string make_command(int64_t size, const std::string& difficulty, const std::string& data);
+/// Where to get the images, for an Error and `data check` that name the folder first.
+std::string remedy(const std::string& make);
+
 /// What a model must know of the data, without them.
 Task task(const TaskOptions& options);
 /// The task with its data. If there are none, an Error says where to get them and how to make them.

@@ -172,8 +172,7 @@ std::array<Found, 2> find(const fs::path& folder) {
     return found;
   }
   if (!fs::is_directory(folder / "aclImdb")) {
-    fail("{}: there are no reviews; put aclImdb_v1.tar.gz there as it is, or unpacked, from {}", folder.string(),
-         kSource);
+    fail("{}: there are no reviews; {}", folder.string(), imdb_remedy());
   }
   take_folder(folder / "aclImdb", found);
   return found;
@@ -227,11 +226,17 @@ Reviews read_imdb(const fs::path& folder, bool partial) {
   return reviews;
 }
 
+std::string imdb_remedy() { return fmt::format("put aclImdb_v1.tar.gz there as it is, or unpacked, from {}", kSource); }
+
+bool has_imdb(const fs::path& folder) {
+  return archive_in(folder, "aclImdb_v1") || archive_in(folder, "aclImdb_train") ||
+         archive_in(folder, "aclImdb_test") || fs::is_directory(folder / "aclImdb");
+}
+
 std::vector<CheckedFile> check_imdb(const fs::path& folder, const std::vector<KnownFile>& halves) {
   std::vector<CheckedFile> checked;
   const fs::path imdb = folder / "imdb";
-  const bool there = archive_in(imdb, "aclImdb_v1") || archive_in(imdb, "aclImdb_train") ||
-                     archive_in(imdb, "aclImdb_test") || fs::is_directory(imdb / "aclImdb");
+  const bool there = has_imdb(imdb);
   const DataLog log;
   std::string problem;
   try {

@@ -48,6 +48,11 @@ inline constexpr int64_t kReviewsPerClass = 12'500;
 /// wrongly named, a damaged archive and a folder without any are Errors that name the file and what is to be done.
 Reviews read_imdb(const std::filesystem::path& folder, bool partial = false);
 
+/// Where to get them, for an Error and `data check` that name the folder first.
+std::string imdb_remedy();
+/// Whether the folder holds an archive of them, or some unpacked.
+bool has_imdb(const std::filesystem::path& folder);
+
 /// The reviews in `folder`, which holds the folder imdb, beside the published ones: an entry for each half.
 std::vector<CheckedFile> check_imdb(const std::filesystem::path& folder, const std::vector<KnownFile>& halves);
 

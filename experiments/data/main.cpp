@@ -162,9 +162,13 @@ void check(const Options& options, Fields& fields) {
       names += (names.empty() ? "" : ", ") + fs::path(file.path).filename().string();
     }
     const fs::path folder = fs::path(options.data) / fs::path(set.files.front().path).parent_path();
-    const std::string remedy = set.remedy.empty() ? "put " + names : set.remedy;
     report.print(set.name, check_set(options.data, set),
-                 fmt::format("{} into {}, from {}", remedy, folder.string(), set.source));
+                 set.remedy.empty() ? fmt::format("put {} into {}, from {}", names, folder.string(), set.source)
+                                    : fmt::format("{}: {}", folder.string(), set.remedy));
+  }
+  for (const NamedSet& set : named_sets(options.data)) {
+    fmt::print("{:<24} {:<10} {}{}\n", set.name, set.there ? "found" : "missing", set.folder.string(),
+               set.there ? "" : ": " + set.remedy);
   }
   report.finish();
 }

@@ -20,11 +20,7 @@ struct RetrievalConfig {
   }
 
   pairs::AanOptions options(const RunOptions& run) const {
-    const std::filesystem::path data = run.data;
-    const std::filesystem::path published = data / "lra_release" / "lra_release" / "tsv_data";
-    return {.folder = std::filesystem::is_directory(published) ? published : data / "retrieval",
-            .max_length = max_length,
-            .partial = partial};
+    return {.folder = pairs::aan_folder(run.data), .max_length = max_length, .partial = partial};
   }
 };
 

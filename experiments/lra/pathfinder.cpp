@@ -45,8 +45,7 @@ struct PathfinderConfig {
             .read = {.size = size, .partial = partial},
             .split = pathfinder::split_named(split),
             .seed = split_seed,
-            .make = fmt::format("./run data make pathfinder --size={} --difficulty={} --data={}", size, difficulty,
-                                run.data)};
+            .make = pathfinder::make_command(size, difficulty, run.data)};
   }
   Task about(const RunOptions& run) const {
     Task task = pathfinder::task(options(run));

@@ -53,6 +53,51 @@ TEST(Data, CheckTellsWhatIsMissingRightAndBroken) {
   EXPECT_EQ(broken.err, "error: 1 of the files found are broken; remove them and get them again\n");
 }
 
+TEST(Data, CheckSaysOfEachTaskOfTheArenaWhatTheTaskSaysItself) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "data");
+  const std::string check = run_data(folder, {"check", "--data=data"}).out;
+  const std::vector<std::pair<const char*, const char*>> lines = {{"text", "imdb"},
+                                                                  {"films", "films (of imdb)"},
+                                                                  {"retrieval", "retrieval"},
+                                                                  {"image", "cifar10 (test)"},
+                                                                  {"image", "cifar10 (training)"},
+                                                                  {"pathfinder", "pathfinder"},
+                                                                  {"pathx", "pathx"}};
+  for (const auto& [task, set] : lines) {
+    const Ended ended =
+        test::Process({BOCHNER_LRA, std::string("--task=") + task, "--data=data", "--steps=0"}, folder.path()).wait();
+    EXPECT_EQ(ended.code, 2) << task;
+    const size_t remedy = ended.err.find("; ");  // behind what is missing
+    ASSERT_NE(remedy, std::string::npos) << ended.err;
+    const std::string says = ended.err.substr(remedy + 2, ended.err.size() - remedy - 3);
+    EXPECT_GT(says.size(), 40U);
+    EXPECT_NE(line_of(check, set).find("missing"), std::string::npos) << check;
+    EXPECT_NE(line_of(check, set).find(": " + says), std::string::npos) << says << "\n" << line_of(check, set);
+  }
+  EXPECT_NE(line_of(check, "listops").find("or by its first use"), std::string::npos);
+}
+
+TEST(Data, CheckFindsWhatNoHashIsKnownOf) {
+  const TemporaryFolder folder;
+  for (const char* name : {"retrieval", "cifar10"})
+    std::filesystem::create_directories(folder / (std::string("data/") + name));
+  for (const char* part : {"train", "eval", "test"}) {
+    test::put(folder / fmt::format("data/retrieval/new_aan_pairs.{}.tsv", part), "1.0\t1\t2\ta\tb\n");
+  }
+  test::put(folder / "data/cifar10/test_batch.first1000.bin", "");
+  test::put(folder / "data/cifar10/data_batch_1.bin", "no images");
+  std::filesystem::create_directories(folder / "data/pathfinder32/curv_contour_length_14/metadata");
+  const std::string check = run_data(folder, {"check", "--data=data"}).out;
+  for (const char* set : {"retrieval", "cifar10 (test)", "pathfinder"}) {
+    EXPECT_NE(line_of(check, set).find(" found "), std::string::npos) << set << "\n" << check;
+  }
+  EXPECT_NE(line_of(check, "pathx").find("missing"), std::string::npos) << check;
+  EXPECT_NE(line_of(check, "cifar10 (training)").find("BROKEN"), std::string::npos) << check;
+  std::filesystem::remove(folder / "data/retrieval/new_aan_pairs.eval.tsv");
+  EXPECT_NE(line_of(run_data(folder, {"check", "--data=data"}).out, "retrieval").find("missing"), std::string::npos);
+}
+
 TEST(Data, ABrokenManifestHidesNothingElse) {
   const TemporaryFolder folder;
   for (const char* name : {"a", "b"}) {

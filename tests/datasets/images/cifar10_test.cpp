@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "engine/io/data_log.h"
 #include "engine/io/file.h"
 #include "engine/io/gzip.h"
+#include "engine/io/sha256.h"
 #include "tests/files.h"
 #include "tests/message_of.h"
 #include "tests/shared_data.h"
@@ -96,6 +98,37 @@ TEST(Cifar, FilesMayBePacked) {
     again.train->copy_tokens(i, 0, b);
     ASSERT_EQ(a, b);
   }
+}
+
+TEST(Cifar, AreCheckedAsFilesBelowAndInTheArchive) {
+  const TemporaryFolder data;
+  const fs::path below = data / "cifar10/cifar-10-batches-bin";
+  fs::create_directories(below);
+  std::vector<KnownFile> known;
+  for (int i = 1; i <= 2; ++i) {
+    const fs::path file = test::put(below / fmt::format("data_batch_{}.bin", i), records(2, i));
+    known.push_back({fmt::format("cifar10/data_batch_{}.bin", i), 2 * kRecordBytes, sha256_of_file(file)});
+  }
+  const auto states = [&] {
+    std::vector<FileState> found;
+    for (const CheckedFile& file : check_cifar10(data.path(), known)) found.push_back(file.state);
+    return found;
+  };
+  using States = std::vector<FileState>;
+  EXPECT_EQ(states(), (States{FileState::right, FileState::right}));
+  EXPECT_FALSE(has_cifar10_test(data / "cifar10"));
+  known.push_back({"cifar10/data_batch_3.bin", kRecordBytes, std::string(64, '0')});
+  known[1].sha256 = std::string(64, '0');
+  const States expected = {FileState::right, FileState::wrong_hash, FileState::missing};
+  EXPECT_EQ(states(), expected);
+  const std::string folder = (data / "cifar10").string();
+  const std::string archive = folder + "/cifar-10-binary.tar.gz";
+  ASSERT_EQ(std::system(fmt::format("tar -C {} -czf {} cifar-10-batches-bin", folder, archive).c_str()), 0);
+  fs::remove_all(below);
+  EXPECT_EQ(states(), expected);
+  EXPECT_TRUE(has_cifar10_test(data / "cifar10"));
+  test::put(archive, "no archive");
+  EXPECT_EQ(states(), (States{FileState::wrong_hash, FileState::wrong_hash, FileState::wrong_hash}));
 }
 
 TEST(Cifar, RefusesWhatIsDamaged) {
