@@ -104,19 +104,23 @@ bool has_pairs() {
 
 namespace {
 
-/// The first `height` of I rows of J tiles of C, of which the last has `width` columns. A begins at a row of a tile and
-/// ends within it.
-template <int I, int J>
+/// The first `height` of I rows of J tiles of C, of which the last has `width` columns: all of them where `whole`. A
+/// begins at a row of a tile and ends within it.
+template <int I, int J, bool whole>
 BOCHNER_PAIRS inline void strip(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c, int64_t ldc,
                                 bool accumulate, int64_t height, int64_t width) {
   const auto mask = [width](int j) { return static_cast<__mmask16>(j + 1 < J ? 0xFFFFU : (1U << width) - 1U); };
-  __m512 sum[I][J];
+  __m512 sum[I][J] = {};
+  if (accumulate) {
 #pragma GCC unroll 16
-  for (int r = 0; r < I; ++r) {
+    for (int r = 0; r < I; ++r) {
+      const float* const from = c + (whole || r < height ? r * ldc : 0);
 #pragma GCC unroll 4
-    for (int j = 0; j < J; ++j) {
-      const bool loads = accumulate && r < height;
-      sum[r][j] = _mm512_maskz_loadu_ps(loads ? mask(j) : __mmask16{0}, c + (loads ? r * ldc : 0) + j * kBf16Tile);
+      for (int j = 0; j < J; ++j) {
+        const float* const at = from + j * kBf16Tile;
+        __builtin_prefetch(at + I * ldc, 1);  // the rows below come next
+        sum[r][j] = whole ? _mm512_loadu_ps(at) : _mm512_maskz_loadu_ps(mask(j), at);
+      }
     }
   }
   const int64_t next = tiles * kTileSize;
@@ -139,9 +143,13 @@ BOCHNER_PAIRS inline void strip(int64_t tiles, const bfloat16* a, const bfloat16
   }
 #pragma GCC unroll 16
   for (int r = 0; r < I; ++r) {
-    if (r >= height) break;
+    if (!whole && r >= height) break;
+    float* const to = c + r * ldc;
 #pragma GCC unroll 4
-    for (int j = 0; j < J; ++j) _mm512_mask_storeu_ps(c + r * ldc + j * kBf16Tile, mask(j), sum[r][j]);
+    for (int j = 0; j < J; ++j) {
+      whole ? _mm512_storeu_ps(to + j * kBf16Tile, sum[r][j])
+            : _mm512_mask_storeu_ps(to + j * kBf16Tile, mask(j), sum[r][j]);
+    }
   }
 }
 
@@ -151,7 +159,8 @@ BOCHNER_PAIRS void strips(int64_t rows, int64_t width, int64_t tiles, const bflo
                           int64_t ldc, bool accumulate) {
   for (int64_t i = 0; i < rows; i += I) {
     const bfloat16* const from = a + i / kBf16Tile * tiles * kTileSize + i % kBf16Tile * kBf16Depth;
-    strip<I, J>(tiles, from, b, c + i * ldc, ldc, accumulate, rows - i, width);
+    const auto run = rows - i >= I && width == kBf16Tile ? strip<I, J, true> : strip<I, J, false>;
+    run(tiles, from, b, c + i * ldc, ldc, accumulate, rows - i, width);
   }
 }
 
