@@ -245,17 +245,25 @@ class BackwardPass {
       } else {
         for (int64_t r = 0; r < rows; ++r) move_row(dim, from + r * dim, n + r * n_stride);
       }
-      for_each_masked_run(options_.outer, outer, row * dim, rows, dim,
-                          [=](int64_t r, int64_t first, int64_t width, const auto& factor) {
-                            const S* a = gradient + r * dim + first;
-                            T* to = e + r * n_stride + first;
-                            for (int64_t j = 0; j < width; ++j) to[j] = static_cast<T>(a[j]) * factor(j);
-                          });
-      add_rows(rows, dim, e, n_stride, sums + layout_.b2);
       Left<S> n_left;
       if (hidden_ == nullptr) n_left = factor_of_n.left(rows, dim, n, {n_stride, 1});
-      const Left<S> e_left = factor_of_e.left(rows, dim, e, {n_stride, 1});
-      const Left<S> e_transposed = left_et.left(dim, rows, e, {1, n_stride});
+      Left<S> e_left, e_transposed;
+      const auto take = [&](const auto* g, int64_t stride) {
+        add_rows(rows, dim, g, stride, sums + layout_.b2);
+        e_left = factor_of_e.left(rows, dim, g, {stride, 1});
+        e_transposed = left_et.left(dim, rows, g, {1, stride});
+      };
+      if (!options_.outer.active() && reads_in_place<S>(dim)) {
+        take(gradient, dim);
+      } else {
+        for_each_masked_run(options_.outer, outer, row * dim, rows, dim,
+                            [=](int64_t r, int64_t first, int64_t width, const auto& factor) {
+                              const S* a = gradient + r * dim + first;
+                              T* to = e + r * n_stride + first;
+                              for (int64_t j = 0; j < width; ++j) to[j] = static_cast<T>(a[j]) * factor(j);
+                            });
+        take(static_cast<const T*>(e), n_stride);
+      }
       const Right<S> n_right = right_n.right(rows, dim, n, {n_stride, 1});
       for (int64_t c = 0; c < chunks_of(sizes_); ++c) {
         const int64_t first = c * kChunk;

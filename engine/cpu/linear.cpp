@@ -194,6 +194,8 @@ struct Slopes {
         y(spec.relu ? made.y.data<S>() : nullptr),
         scale(spec.drop.active() ? static_cast<T>(spec.drop.scale()) : T(1)) {}
 
+  /// Whether e is not g itself.
+  bool changes(const Dropout& drop) const { return y != nullptr || drop.active(); }
   void copy(int64_t row, int64_t rows, const Dropout& drop, DropoutWindow<T>& window, T* to, int64_t stride) const {
     if (y != nullptr) {
       for (int64_t r = 0; r < rows; ++r, to += stride) {
@@ -249,7 +251,7 @@ void plain_backward(const LinearSizes& sizes, const Tensor& gradient, const Tens
                     const LinearWeights& weights, const LinearSpec& spec, const LinearGradients& result) {
   const int64_t rows = sizes.rows;
   const Slopes<T> slopes(sizes, gradient, made, spec);
-  const bool copies = spec.relu || spec.drop.active();
+  const bool copies = slopes.changes(spec.drop);
   const Tensor g = copies ? Tensor::empty({rows, sizes.outputs}, dtype_of<T>) : gradient;
   if (copies || result.weights.b.defined()) {
     const Tensor total = sum_gradients<T>(rows, rows_per_gradient<T>(rows, sizes.outputs, 1), sizes.outputs,
@@ -297,22 +299,34 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
     DropoutWindow<T> window(spec.drop);
     for (int64_t row = begin; row < end; row += tile) {
       const int64_t rows = std::min(tile, end - row);
-      input.copy(row, rows, mean, rstd, n);
-      slopes.copy(row, rows, spec.drop, window, e, e_stride);
-      add_rows(rows, sizes.outputs, e, e_stride, sums + at.b);
+      Right<S> right;
+      if (!input.normed() && reads_in_place<S>(sizes.inputs)) {
+        right = factor_of_n.right(rows, sizes.inputs, input.x + row * sizes.inputs, {sizes.inputs, 1});
+      } else {
+        input.copy(row, rows, mean, rstd, n);
+        right = factor_of_n.right(rows, sizes.inputs, n, {input.stride, 1});
+      }
       T* flow = dn;
       if constexpr (kInPlace) {
         if (!input.normed()) flow = dx == nullptr ? nullptr : dx + row * sizes.inputs;
       }
-      const Right<S> right = factor_of_n.right(rows, sizes.inputs, n, {input.stride, 1});
-      for_each_chunk(sizes.outputs, [&](int64_t c, int64_t first, int64_t width) {
-        if (with_w)
-          multiply<S>(width, sizes.inputs, rows, factor_of_e.left(width, rows, e + first, {1, e_stride}), right,
-                      sums + first * sizes.inputs, sizes.inputs, true);  // dW += e^T n
-        if (dx == nullptr) return;
-        multiply<S>(rows, sizes.inputs, width, factor_of_e.left(rows, width, e + first, {e_stride, 1}), w.chunk(c),
-                    flow, sizes.inputs, c > 0);  // dn += e W
-      });
+      const auto multiply_by = [&](const auto* from, int64_t stride) {
+        add_rows(rows, sizes.outputs, from, stride, sums + at.b);
+        for_each_chunk(sizes.outputs, [&](int64_t c, int64_t first, int64_t width) {
+          if (with_w)
+            multiply<S>(width, sizes.inputs, rows, factor_of_e.left(width, rows, from + first, {1, stride}), right,
+                        sums + first * sizes.inputs, sizes.inputs, true);  // dW += e^T n
+          if (dx == nullptr) return;
+          multiply<S>(rows, sizes.inputs, width, factor_of_e.left(rows, width, from + first, {stride, 1}), w.chunk(c),
+                      flow, sizes.inputs, c > 0);  // dn += e W
+        });
+      };
+      if (!slopes.changes(spec.drop) && reads_in_place<S>(sizes.outputs)) {
+        multiply_by(slopes.g + row * sizes.outputs, sizes.outputs);
+      } else {
+        slopes.copy(row, rows, spec.drop, window, e, e_stride);
+        multiply_by(static_cast<const T*>(e), e_stride);
+      }
       if (input.normed()) {
         normalise_rows_backward(dn, input.x + row * sizes.inputs, rows, sizes.inputs, mean + row, rstd + row,
                                 input.gamma, static_cast<const S*>(nullptr), dx + row * sizes.inputs, sums + at.gamma,

@@ -68,6 +68,13 @@ class Factor {
   Tensor memory_;
 };
 
+/// Whether factors may be read where they lie in rows of `width` numbers: bf16 is packed anyway, and longer rows of
+/// other types are better copied to `padded` ones (pack.h).
+template <class S>
+constexpr bool reads_in_place(int64_t width) {
+  return std::is_same_v<S, bfloat16> || width * static_cast<int64_t>(sizeof(S)) <= 512;
+}
+
 /// C = A B, or C += A B where `accumulate`.
 template <class S>
 void multiply(int64_t rows, int64_t cols, int64_t depth, Left<S> a, Right<S> b, ComputeType<S>* c, int64_t ldc,

@@ -35,7 +35,7 @@ template <class T, class S>
 inline void add_rows(int64_t rows, int64_t columns, const S* x, int64_t stride, T* sum) {
   int64_t i = 0;
   for (; i + 4 <= rows; i += 4) {
-    const T* a = x + i * stride;
+    const S* const a = x + i * stride;
     for_lanes<T>(columns, [&]<class V>(TypeTag<V>, int64_t j) {
       const V low = load<V>(a + j) + load<V>(a + stride + j);
       const V high = load<V>(a + 2 * stride + j) + load<V>(a + 3 * stride + j);
@@ -43,7 +43,7 @@ inline void add_rows(int64_t rows, int64_t columns, const S* x, int64_t stride, 
     });
   }
   for (; i < rows; ++i) {
-    const T* a = x + i * stride;
+    const S* const a = x + i * stride;
     for_lanes<T>(columns,
                  [&]<class V>(TypeTag<V>, int64_t j) { store<V>(sum + j, load<V>(sum + j) + load<V>(a + j)); });
   }
