@@ -268,25 +268,28 @@ class BackwardPass {
       for (int64_t c = 0; c < chunks_of(sizes_); ++c) {
         const int64_t first = c * kChunk;
         const int64_t width = std::min(kChunk, sizes_.hidden - first);
-        if (hidden_ == nullptr) {
-          multiply<S>(rows, width, dim, n_left, packed_.w1_transposed(c), h, h_stride);  // u - b1
-        } else {
-          const S* const kept = hidden_ + row * sizes_.hidden + first;
-          for (int64_t r = 0; r < rows; ++r) move_row(width, kept + r * sizes_.hidden, h + r * h_stride);
-        }
         multiply<S>(rows, width, dim, e_left, packed_.w2(c), du, h_stride);  // dh
-        for_each_masked_row(options_.inner, inner, row * sizes_.hidden + first, rows, width, sizes_.hidden,
-                            [=, this, b = b1_ + first](int64_t r, const auto& factor) {
-                              T* u = h + r * h_stride;
-                              T* d = du + r * h_stride;
+        const auto activate = [&](const auto* product, int64_t stride) {     // n W1^T
+          for_each_masked_row(options_.inner, inner, row * sizes_.hidden + first, rows, width, sizes_.hidden,
+                              [=, this, b = b1_ + first](int64_t r, const auto& factor) {
+                                const auto* const p = product + r * stride;
+                                T* u = h + r * h_stride;
+                                T* d = du + r * h_stride;
 #pragma omp simd
-                              for (int64_t j = 0; j < width; ++j) {
-                                const ValueAndSlope<T> y = act_.value_and_slope(u[j] + b[j]);
-                                const T keep = factor(j);
-                                u[j] = y.value * keep;
-                                d[j] *= y.slope * keep;
-                              }
-                            });
+                                for (int64_t j = 0; j < width; ++j) {
+                                  const ValueAndSlope<T> y = act_.value_and_slope(static_cast<T>(p[j]) + b[j]);
+                                  const T keep = factor(j);
+                                  u[j] = y.value * keep;
+                                  d[j] *= y.slope * keep;
+                                }
+                              });
+        };
+        if (hidden_ == nullptr) {
+          multiply<S>(rows, width, dim, n_left, packed_.w1_transposed(c), h, h_stride);
+          activate(h, h_stride);
+        } else {
+          activate(hidden_ + row * sizes_.hidden + first, sizes_.hidden);
+        }
         add_rows(rows, width, du, h_stride, sums + layout_.b1 + first);
         if (layout_.with_w) {
           multiply<S>(dim, width, rows, e_transposed, factor_of_h.right(rows, width, h, {h_stride, 1}),
