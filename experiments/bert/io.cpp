@@ -134,11 +134,13 @@ void set_classes(BertOptions& options, const Peft& peft) {
   options.next_sentence = false;
   options.pooler = true;
   options.classes = peft.classes;
+  options.labels.clear();  // the adapter's own classes have no names
 }
 void set_classes(VitOptions& options, const Peft& peft) {
   if (peft.classes == 0) return;
   options.pooler = peft.pooled;
   options.classes = peft.classes;
+  options.labels.clear();  // the adapter's own classes have no names
 }
 
 template <class Model, class Options>

@@ -82,6 +82,7 @@ class Bert : public PretrainedModel {
   int64_t dim() const override { return options_.dim; }
   bool has_heads() const override { return options_.masked_tokens || options_.next_sentence || options_.classes > 0; }
   int64_t classes() const override { return options_.classes; }
+  const std::vector<std::string>& labels() const override { return options_.labels; }
   std::deque<TransformerBlock>& blocks() override { return blocks_.all(); }
 
   const BertOptions& options() const { return options_; }

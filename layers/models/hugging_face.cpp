@@ -1,12 +1,15 @@
 #include "layers/models/hugging_face.h"
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <set>
 
+#include "engine/io/bytes.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
 #include "engine/nearest.h"
+#include "engine/ops/index.h"
 
 namespace bochner {
 namespace {
@@ -194,6 +197,44 @@ bool differ_in_rows(const Shape& a, const Shape& b) {
   return a.rank() == b.rank() && a.rank() > 0 && a[0] != b[0] && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
 }
 
+/// What a class is called, apart from case; one that is called by its number is called `0`, `1`, ...
+std::string plain(std::string name) {
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name.starts_with("label_") ? name.substr(6) : name;
+}
+
+std::string shown_names(const std::vector<std::string>& names) {
+  std::vector<std::string> safe;
+  for (const std::string& name : names) safe.push_back(shown(name));
+  return some_of(safe);
+}
+
+bool are_numbers(const std::vector<std::string>& names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (plain(names[i]) != std::to_string(i)) return false;
+  }
+  return true;
+}
+
+/// For each class of the model its row in the classifier of a folder; empty where the rows are in the same order.
+std::vector<int64_t> rows_of_classes(const std::vector<std::string>& ours, const std::vector<std::string>& theirs,
+                                     const std::filesystem::path& folder) {
+  std::vector<int64_t> rows;
+  for (const std::string& our : ours) {
+    const auto is_it = [&](const std::string& name) { return plain(name) == plain(our); };
+    const auto found = std::find_if(theirs.begin(), theirs.end(), is_it);
+    if (found != theirs.end()) rows.push_back(found - theirs.begin());
+  }
+  const bool all = ours.size() == theirs.size() && ours.size() == rows.size();
+  if (!all && !are_numbers(ours) && !are_numbers(theirs)) {
+    fail(
+        "{}: config.json has the classes {}, asked for are {}; rename them in its id2label, or take id2label out to "
+        "read them in this order",
+        folder.string(), shown_names(theirs), shown_names(ours));
+  }
+  return all && !std::is_sorted(rows.begin(), rows.end()) ? rows : std::vector<int64_t>{};
+}
+
 void save(PretrainedModel& model, const std::string& config, const std::filesystem::path& folder,
           const std::filesystem::path& from) {
   const std::vector<FileTensor> all = file_tensors(model, model.state());
@@ -216,7 +257,9 @@ void save(PretrainedModel& model, const std::string& config, const std::filesyst
 
 std::string LoadedTensors::text() const {
   const auto names = [](const std::vector<std::string>& list) { return list.empty() ? "none" : listed(list); };
-  return fmt::format("{} tensors read; made new: {}; left over: {}", read.size(), names(made_new), names(left_over));
+  const std::string order = reordered.empty() ? "" : "; classes there in the order " + shown_names(reordered);
+  return fmt::format("{} tensors read; made new: {}; left over: {}{}", read.size(), names(made_new), names(left_over),
+                     order);
 }
 
 LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::path& folder) {
@@ -252,14 +295,26 @@ LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::pat
     loaded.read.push_back(*name);
     copies.emplace_back(tensor.view, *name);
   }
+  std::vector<int64_t> rows;
+  if (loaded.filled.contains("classifier.weight") && !made_new.contains("classifier.weight")) {
+    const std::vector<std::string> theirs = pretrained_labels(folder);
+    rows = rows_of_classes(model.labels(), theirs, folder);
+    if (!rows.empty()) loaded.reordered = theirs;
+  }
   std::vector<Tensor> values;  // all are read, and so verified, before the first is copied
   values.reserve(copies.size());
-  for (const auto& [view, name] : copies) values.push_back(file.read(name));
+  const Tensor order = rows.empty() ? Tensor() : Tensor::from<int64_t>(rows, {std::ssize(rows)});
+  for (const auto& [view, name] : copies) {
+    const Tensor value = file.read(name);
+    values.push_back(order.defined() && name.starts_with("classifier.") ? take(value, order) : value);
+  }
   for (size_t i = 0; i < copies.size(); ++i) {
     const Tensor& view = copies[i].first;
     view.copy_(values[i].cast(view.dtype()).to(view.device()));
   }
   for (const std::string& name : made_new) loaded.filled.erase(name);
+  if (!rows.empty())
+    std::erase_if(loaded.filled, [](const std::string& name) { return name.starts_with("classifier."); });
   loaded.left_over.assign(left.begin(), left.end());
   std::sort(loaded.read.begin(), loaded.read.end());
   std::sort(loaded.made_new.begin(), loaded.made_new.end());

@@ -26,7 +26,8 @@ struct LoadedTensors {
   std::vector<std::string> read;       ///< names in the file
   std::vector<std::string> made_new;   ///< names that the file lacks: their initial values stay
   std::vector<std::string> left_over;  ///< names in the file that the model has no use for
-  std::set<std::string> filled;        ///< names in the model that were read, none of their parts made new
+  std::set<std::string> filled;        ///< names in the model that are as in the file, none of their parts made new
+  std::vector<std::string> reordered;  ///< the classes in the file's order, where the model has them in another
   /// `103 tensors read; made new: classifier.bias, classifier.weight; left over: none`
   std::string text() const;
 };
@@ -34,14 +35,19 @@ struct LoadedTensors {
 /// `bert` or `vit`: the model_type in config.json, `bochner-bert` being a `bert`. An Error for any other.
 std::string pretrained_type(const std::filesystem::path& folder);
 
+/// The names of the classes in config.json, in the order of the classifier's rows; empty where it has none.
+std::vector<std::string> pretrained_labels(const std::filesystem::path& folder);
+
 /// The model that config.json describes, with the heads of its architecture. An Error names what is not known here,
 /// such as another activation, and numbers for which model.safetensors is too small.
 BertOptions read_bert_options(const std::filesystem::path& folder);
 VitOptions read_vit_options(const std::filesystem::path& folder);
 
 /// Copies the tensors of model.safetensors into a model. What the file lacks of heads, pooler and attention mechanism
-/// is made new, and so is a classifier for which the file has another number of classes. An Error names a tensor of
-/// another size, with both, and one of the trunk that is missing; the model is then as before.
+/// is made new, and so is a classifier for which the file has another number of classes. Where the classes have names
+/// both in the model's options and in config.json, rows of the classifier go to the class of their name, whose case
+/// does not count; classes that are called by their numbers, as `LABEL_0` or `0`, have none. An Error names a tensor of
+/// another size, with both, one of the trunk that is missing, and classes of other names; the model is then as before.
 LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::path& folder);
 
 /// The path of model.safetensors. An Error where there is none says what to do.

@@ -51,11 +51,23 @@ struct Config {
       fail("{}: architectures is {}, not a list of one name", path, brief(*list));
     return name;
   }
-  int64_t labels() const {
+  /// The names of the classes, in the order of the classifier's rows; empty where config.json has none.
+  std::vector<std::string> labels() const {
     const json* labels = members.find("id2label");
-    if (labels == nullptr) return members.number("num_labels", 1, 1 << 24, 2);
+    if (labels == nullptr) return {};
     if (!labels->is_object() || labels->empty()) fail("{}: id2label is no object with names of labels", path);
-    return static_cast<int64_t>(labels->size());
+    std::vector<std::string> names;
+    for (size_t i = 0; i < labels->size(); ++i) {
+      const auto found = labels->find(std::to_string(i));
+      if (found == labels->end() || !found->is_string()) fail("{}: id2label has no name of the label {}", path, i);
+      names.push_back(found->get<std::string>());
+    }
+    return names;
+  }
+  template <class Options>
+  void read_classes(Options& options) const {
+    options.labels = labels();
+    options.classes = options.labels.empty() ? members.number("num_labels", 1, 1 << 24, 2) : std::ssize(options.labels);
   }
   void refuse_unless(bool known, const char* name) const {
     if (!known) fail("{}: {} is {}, which is not known here", path, name, brief(members.at(name)));
@@ -218,6 +230,8 @@ std::string pretrained_type(const std::filesystem::path& folder) {
   return type;
 }
 
+std::vector<std::string> pretrained_labels(const std::filesystem::path& folder) { return Config(folder).labels(); }
+
 BertOptions read_bert_options(const std::filesystem::path& folder) {
   const Config config(folder);
   const JsonMembers& members = config.members;
@@ -240,7 +254,7 @@ BertOptions read_bert_options(const std::filesystem::path& folder) {
   const bool both = architecture == "BertForPreTraining";
   options.masked_tokens = both || architecture == "BertForMaskedLM";
   options.next_sentence = both || architecture == "BertForNextSentencePrediction";
-  options.classes = architecture == "BertForSequenceClassification" ? config.labels() : 0;
+  if (architecture == "BertForSequenceClassification") config.read_classes(options);
   options.pooler = architecture != "BertForMaskedLM";
   if (!options.masked_tokens && !options.next_sentence && options.classes == 0 && architecture != "BertModel") {
     fail(
@@ -266,7 +280,7 @@ VitOptions read_vit_options(const std::filesystem::path& folder) {
   options.patch = members.number("patch_size", 1, 1 << 14, options.patch);
   options.channels = members.number("num_channels", 1, 1 << 12, options.channels);
   const std::string architecture = config.architecture("ViTModel");
-  options.classes = architecture == "ViTForImageClassification" ? config.labels() : 0;
+  if (architecture == "ViTForImageClassification") config.read_classes(options);
   options.pooler = architecture == "ViTModel";
   if (!options.pooler && options.classes == 0) {
     fail("{}: the architecture {} is not known here; known are ViTModel and ViTForImageClassification", config.path,

@@ -24,6 +24,8 @@ class PretrainedModel : public Module {
   virtual bool has_heads() const = 0;
   /// Outputs of the classifier; 0: there is none.
   virtual int64_t classes() const = 0;
+  /// The names of the classes; empty: none.
+  virtual const std::vector<std::string>& labels() const = 0;
 
   /// What the classifier reads: tanh(W x_0 + b), from the state of the first token, in f32.
   /// (batch, length, dim) -> (batch, dim)

@@ -47,6 +47,7 @@ class Vit : public PretrainedModel {
   int64_t dim() const override { return options_.dim; }
   bool has_heads() const override { return options_.classes > 0; }
   int64_t classes() const override { return options_.classes; }
+  const std::vector<std::string>& labels() const override { return options_.labels; }
   std::deque<TransformerBlock>& blocks() override { return blocks_.all(); }
 
   const VitOptions& options() const { return options_; }

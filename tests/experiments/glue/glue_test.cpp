@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/ops/index.h"
 #include "experiments/glue/problem.h"
 #include "tests/experiments/process.h"
 #include "tests/experiments/tiny_bert.h"
@@ -316,6 +317,40 @@ TEST_F(Glue, ARunBecomesAFolderOfTransformers) {
   EXPECT_NE(run({"--export=full"}).err.find("--export: say --to=FOLDER"), std::string::npos);
   EXPECT_NE(run({"--export=full", "--to=model"}).err.find("that is the folder of the pretrained model"),
             std::string::npos);
+}
+
+// The same model under the names of its classes, in the other order and in capitals.
+TEST_F(Glue, ATunedModelMayHaveItsClassesInAnotherOrder) {
+  ASSERT_EQ(train({"--optim.rate=0.01", "--out=a"}).code, 0);
+  ASSERT_EQ(run({"--export=a", "--to=tuned"}).code, 0);
+  const auto rename = [&](const std::vector<std::string>& names) {
+    json config = json::parse(contents(folder_ / "tuned/config.json"));
+    config["id2label"] = {{"0", names[0]}, {"1", names[1]}};
+    put(folder_ / "tuned/config.json", config.dump());
+  };
+  const auto measured = [&](const std::string& out) {
+    const Ended ended = train({"--pretrained=tuned", "--steps=0", "--out=" + out});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return results(out)["metrics"]["test"]["loss"].get<double>();
+  };
+  const double loss = measured("as it is");
+  TensorMap tensors = read_safetensors(folder_ / "tuned/model.safetensors").tensors;
+  for (const char* name : {"classifier.weight", "classifier.bias"}) {
+    tensors[name] = take(tensors.at(name), Tensor::from<int64_t>({1, 0}, {2}));
+  }
+  write_safetensors(folder_ / "tuned/model.safetensors", tensors, {{"format", "pt"}});
+  EXPECT_NE(measured("swapped"), loss);
+  rename({"NOT_ENTAILMENT", "ENTAILMENT"});
+  EXPECT_EQ(measured("by name"), loss);
+  ASSERT_EQ(run({"--export=by name", "--to=again"}).code, 0);
+  EXPECT_EQ(json::parse(contents(folder_ / "again/config.json"))["id2label"],
+            json({{"0", "entailment"}, {"1", "not_entailment"}}));
+  rename({"positive", "negative"});
+  const Ended refused = train({"--pretrained=tuned", "--out=refused"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("classes 'positive', 'negative', asked for are 'entailment', 'not_entailment'"),
+            std::string::npos)
+      << refused.err;
 }
 
 TEST_F(Glue, WithoutADevelopmentSetTheLastRowsOfTrainingTakeItsPlace) {
