@@ -34,14 +34,15 @@ void add_runs(std::vector<RunRecord>& runs, const std::string& attention, const 
   }
 }
 
-TEST(Papers, TheProtocolsOwnNumberComesFirst) {
+TEST(Papers, NoNumberIsThatOfAnotherProtocol) {
   const PaperTable table = PaperTable::parse(
       "source,protocol,task,attention,metric,value,deviation\n\"A, Table 1\",a,text,softmax,accuracy,65.0,\n"
       "B,b,text,softmax,accuracy,61.0,0.5\n");
   ASSERT_EQ(table.numbers().size(), 2U);
   EXPECT_EQ(table.find("b", "text", "softmax")->value, 61.0);
   EXPECT_EQ(table.find("b", "text", "softmax")->deviation, 0.5);
-  EXPECT_EQ(table.find("c", "text", "softmax")->source, "A, Table 1");
+  EXPECT_EQ(table.find("a", "text", "softmax")->source, "A, Table 1");
+  EXPECT_EQ(table.find("c", "text", "softmax"), nullptr);
   EXPECT_EQ(table.find("a", "listops", "softmax"), nullptr);
   EXPECT_THROW(PaperTable::parse("source,protocol\n"), Error);
   EXPECT_TRUE(PaperTable::parse("").numbers().empty());
@@ -151,12 +152,15 @@ TEST(Headline, OfALossTheSmallestIsBestAndEachTaskHasItsOwn) {
 TEST(ResultsTable, HasThePapersNumberBesideTheAccuracyAndNoColumnWithoutNews) {
   std::vector<RunRecord> runs;
   add_runs(runs, "softmax", {0.5, 0.6});
+  for (RunRecord& run : runs) run.protocol = "paper";
   const PaperTable papers = PaperTable::parse(
       "source,protocol,task,attention,metric,value,deviation\nA paper,paper,listops,softmax,accuracy,65.2,\n");
   Table table = results_table(runs, papers);
   EXPECT_EQ(table.head, (std::vector<std::string>{"", "test accuracy %", "paper", "source", "test loss"}));
   EXPECT_EQ(table.rows[2], (std::vector<std::string>{"softmax, mean of 2", "55.00 ± 7.07", "65.2", "A paper", "1.5"}));
   EXPECT_EQ(table.rows[3], (std::vector<std::string>{"majority class", "14.70", "", "", "–"}));
+  runs[0].protocol = runs[1].protocol = "quick";
+  EXPECT_EQ(results_table(runs, papers).head, (std::vector<std::string>{"", "test accuracy %", "test loss"}));
   runs[0].result.test_last[1].second = 0.4;
   EXPECT_EQ(results_table(runs, {}).head, (std::vector<std::string>{"", "test accuracy %", "last step", "test loss"}));
 }

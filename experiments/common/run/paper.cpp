@@ -32,14 +32,11 @@ PaperTable PaperTable::parse(std::string_view csv) {
 
 const PaperNumber* PaperTable::find(std::string_view protocol, std::string_view task, std::string_view attention,
                                     std::string_view metric) const {
-  const PaperNumber* any = nullptr;
   for (const PaperNumber& number : numbers_) {
-    if (number.task != task || number.attention != attention) continue;
-    if (!metric.empty() && number.metric != metric) continue;
-    if (number.protocol == protocol) return &number;
-    if (any == nullptr) any = &number;
+    if (number.protocol != protocol || number.task != task || number.attention != attention) continue;
+    if (metric.empty() || number.metric == metric) return &number;
   }
-  return any;
+  return nullptr;
 }
 
 }  // namespace bochner

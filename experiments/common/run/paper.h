@@ -29,8 +29,8 @@ class PaperTable {
   static PaperTable parse(std::string_view csv);
 
   const std::vector<PaperNumber>& numbers() const { return numbers_; }
-  /// The number of this protocol for this task and mechanism, otherwise that of any protocol; null if there is none.
-  /// With a `metric`, only numbers of that metric count.
+  /// The number of this protocol for this task and mechanism; null if there is none, as that of another protocol may be
+  /// another method's. With a `metric`, only numbers of that metric count.
   const PaperNumber* find(std::string_view protocol, std::string_view task, std::string_view attention,
                           std::string_view metric = {}) const;
 

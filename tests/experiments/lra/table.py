@@ -53,8 +53,8 @@ def main():
         sources = set()
 
         def reported(task, mechanism):
-            rows = [row for row in paper if row["task"] == task and row["attention"] == mechanism]
-            rows.sort(key=lambda row: row["protocol"] != mine[0]["protocol"])
+            wanted = (mine[0]["protocol"], task, mechanism)
+            rows = [row for row in paper if (row["protocol"], row["task"], row["attention"]) == wanted]
             if not rows:
                 return "–"
             sources.add(f"{rows[0]['source']} (protocol {rows[0]['protocol']})")
