@@ -165,9 +165,7 @@ std::array<int64_t, 3> tokenise(const TextFiles& texts, const Wordpiece& tokeniz
   }
   say(fmt::format("texts: {} documents, {} + {} + {} tokens for training, validation and test, {} of them unknown",
                   documents, counts[0], counts[1], counts[2], unknown));
-  if (encoder.replaced() > 0) {
-    say(fmt::format("texts: {} places were not UTF-8; each was read as U+FFFD", encoder.replaced()));
-  }
+  if (encoder.replaced() > 0) say(fmt::format("texts: {}", told_of_replaced(encoder.replaced())));
   return counts;
 }
 

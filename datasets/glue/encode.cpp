@@ -88,9 +88,7 @@ Encoded encode(const Table& table, const Wordpiece& tokenizer, int64_t longest, 
     say(fmt::format("{}: {} of {} rows have more than {} tokens and were cut", table.name, encoded.cut, table.size(),
                     longest));
   }
-  if (replaced > 0) {
-    say(fmt::format("{}: {} places were not UTF-8; each was read as U+FFFD", table.name, replaced));
-  }
+  if (replaced > 0) say(fmt::format("{}: {}", table.name, told_of_replaced(replaced)));
   return encoded;
 }
 

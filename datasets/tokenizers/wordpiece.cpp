@@ -96,6 +96,11 @@ const AddedToken* Wordpiece::added_at(std::string_view text) const {
   return found == added_.end() ? nullptr : &*found;
 }
 
+std::string told_of_replaced(int64_t count) {
+  if (count == 1) return "1 place was not UTF-8; it was read as U+FFFD";
+  return fmt::format("{} places were not UTF-8; each was read as U+FFFD", count);
+}
+
 Wordpiece::Encoder::Encoder(const Wordpiece& tokenizer) : tokenizer_(tokenizer), known_(kKnown) {
   // A character has 4 bytes at most: what is longer than this has more characters than are allowed.
   capacity_ = 4 * static_cast<size_t>(tokenizer.vocabulary_.options.longest_word) + 1;

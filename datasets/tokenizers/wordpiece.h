@@ -66,6 +66,9 @@ class Wordpiece {
   int64_t size_ = 0;
 };
 
+/// What is told of bytes that were not UTF-8: `2 places were not UTF-8; each was read as U+FFFD`.
+std::string told_of_replaced(int64_t count);
+
 /// Turns text into ids. It remembers the pieces of the words it met, so each thread has one of its own.
 class Wordpiece::Encoder {
  public:

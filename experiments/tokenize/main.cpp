@@ -66,7 +66,7 @@ struct Options {
 };
 
 void tell_replaced(int64_t count) {
-  if (count > 0) fmt::print(stderr, "{} places were not UTF-8; each was read as U+FFFD\n", count);
+  if (count > 0) fmt::print(stderr, "{}\n", told_of_replaced(count));
 }
 
 void assign(WordpieceOptions& options, const Options& chosen) {

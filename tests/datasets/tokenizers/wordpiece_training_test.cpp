@@ -92,6 +92,8 @@ TEST(WordpieceTraining, WhatItMakesReadsItsText) {
   WordpieceTraining training({.size = 200, .least_count = 1, .characters = 1000, .text = {}});
   training.add(text);
   EXPECT_EQ(training.replaced(), 1);
+  EXPECT_EQ(told_of_replaced(1), "1 place was not UTF-8; it was read as U+FFFD");
+  EXPECT_EQ(told_of_replaced(2), "2 places were not UTF-8; each was read as U+FFFD");
   write_vocabulary(folder / "vocab.txt", training.tokens());
   const Wordpiece tokenizer(read_vocabulary(folder / "vocab.txt"));
   Wordpiece::Encoder encoder(tokenizer);
