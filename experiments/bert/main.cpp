@@ -14,7 +14,7 @@ struct Config {
   std::string adapter;
   std::string io;
   std::string exported;
-  std::string blocks;
+  std::string attention_blocks;
   bool training = false;
   MechanismConfig mechanism;
 
@@ -28,7 +28,7 @@ struct Config {
     f("adapter", adapter, "folder of an adapter that is added to it, of glue, vit or PEFT (LoRA)");
     f("io", io, "safetensors file with input_ids, or pixel_values; the result goes to --out");
     f("export", exported, "folder into which the model is written again, for transformers");
-    f("blocks", blocks, "blocks whose attention is --attention, the others have softmax, as 8-11 or 0,2; empty: all");
+    attention_blocks_field(f, attention_blocks);
     f("training", training, "run as in a training step, with dropout").only("with --io", [this] {
       return !io.empty();
     });
@@ -44,7 +44,7 @@ void run(Config& config, Session& session) {
   const ModelCall call{.folder = config.pretrained,
                        .adapter = config.adapter,
                        .mechanism = config.mechanism.chosen(config.run.attention),
-                       .blocks = config.blocks,
+                       .blocks = config.attention_blocks,
                        .training = config.training,
                        .seed = config.run.seed,
                        .device = Device::named(config.run.device),

@@ -29,7 +29,7 @@ struct Config {
   std::vector<std::string> text{};
   std::string text_of = kNone;
   std::string to{};
-  std::string blocks{};
+  std::string attention_blocks{};
   std::string cache{};
   int64_t max_length = 128;
   double rate = 1e-2;
@@ -51,7 +51,7 @@ struct Config {
       "a task of GLUE, in --data, whose training sentences and pairs to learn from, without labels, as glue reads them")
         .one_of(tasks());
     f("to", to, "folder to write the converted model into, for --pretrained of other programs");
-    f("blocks", blocks, "blocks that are converted, as 8-11 or 0,2; empty: all");
+    attention_blocks_field(f, attention_blocks);
     f("cache", cache, "folder where texts are kept as tokens; empty: tokens, in --data");
     f("match", match,
       "what is fitted to softmax: attention's outputs; the weights of values, where these are positive; or outputs in "
@@ -147,8 +147,8 @@ void run(Config& config, Session& session) {
     fail("name text to learn from: either files by --text, or a task of GLUE by --text-of");
   }
   const auto say = [&](const std::string& line) { session.log.info("{}", line); };
-  convert::Distillation distillation(config.pretrained, config.mechanism.chosen(config.run.attention), config.blocks,
-                                     Device::named(config.run.device), config.run.seed,
+  convert::Distillation distillation(config.pretrained, config.mechanism.chosen(config.run.attention),
+                                     config.attention_blocks, Device::named(config.run.device), config.run.seed,
                                      config.match == "weights" ? convert::Match::weights : convert::Match::outputs);
   convert::Texts texts = texts_of(config, say);
   require_tokens(distillation.options(), texts.tokenizer->size(), config.pretrained);

@@ -10,6 +10,11 @@ std::vector<std::string> attention_names() {
   return names;
 }
 
+void attention_blocks_field(Fields& f, std::string& blocks) {
+  f("attention-blocks", blocks,
+    "blocks that have the --attention, such as 8-11 or 0,2; the others have softmax; empty: all");
+}
+
 MechanismConfig::MechanismConfig() {
   for (const MechanismInfo& info : mechanisms()) all_.push_back(info.defaults());
 }

@@ -12,6 +12,9 @@ namespace bochner {
 /// The names of the registry.
 std::vector<std::string> attention_names();
 
+/// `attention-blocks`: which blocks of a pretrained model have the --attention, as block_numbers() reads them.
+void attention_blocks_field(Fields& f, std::string& blocks);
+
 /// The options of all mechanisms, each name once: its value is that of every mechanism that has such an option.
 class MechanismConfig {
  public:

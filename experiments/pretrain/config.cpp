@@ -16,6 +16,7 @@ void ModelConfig::fields(Fields& f) {
   f("hidden", hidden, "hidden units of the feed-forward networks").at_least(1);
   f("dropout", dropout, "everywhere in the model").at_least(0).below(1);
   f("deviation", deviation, "standard deviation of initial weights").above(0);
+  attention_blocks_field(f, attention_blocks);
   f.group("mechanism", mechanism);
 }
 
@@ -75,7 +76,7 @@ BertOptions Config::bert_options(int64_t vocabulary, int64_t padding) const {
     require_tokens(options, vocabulary, pretrained);
     require_positions(options, max_length);
     options.classes = 0;
-    set_attention(options, pretrained, model.mechanism.chosen(run.attention));
+    set_attention(options, pretrained, model.mechanism.chosen(run.attention), model.attention_blocks);
   } else {
     options.vocabulary = vocabulary;
     options.padding = padding;
@@ -86,7 +87,7 @@ BertOptions Config::bert_options(int64_t vocabulary, int64_t padding) const {
     options.deviation = model.deviation;
     options.attention.heads = model.heads;
     options.attention.head_dim = model.head_dim;
-    options.attention.mechanism = model.mechanism.chosen(run.attention);
+    set_attention(options, {}, model.mechanism.chosen(run.attention), model.attention_blocks);
   }
   options.dropout = model.dropout;
   options.attention_dropout = model.dropout;

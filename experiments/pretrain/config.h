@@ -20,6 +20,7 @@ struct ModelConfig {
   int64_t hidden = 512;
   double dropout = 0.1;
   double deviation = 0.02;
+  std::string attention_blocks{};
   MechanismConfig mechanism;
 
   void fields(Fields& f);

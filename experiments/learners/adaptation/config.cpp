@@ -13,8 +13,7 @@ namespace bochner {
 void AdaptationConfig::fields(Fields& f) {
   f("method", method, "what is trained, and what is added or replaced: see the README").one_of(method_names());
   f("from-scratch", from_scratch, "new weights for the model that config.json describes");
-  f("attention-blocks", attention_blocks,
-    "blocks that have the --attention, such as 8-11 or 0,2; the others have softmax; empty: all");
+  attention_blocks_field(f, attention_blocks);
   f("train-pooler", train_pooler, "train the pooler, too, where the method leaves it as it is");
   f("dropout", dropout, "everywhere in the model; -1: as config.json says").at_least(-1).below(1);
   f("activation", activation, "what SNNK layers stand for").one_of(snnk_activations());

@@ -89,13 +89,13 @@ TEST(BertProgramIo, AnotherAttentionStandsInTheBlocksNamed) {
     return amax(abs(a.at(name) - b.at(name))).item();
   };
   const TensorMap plain = model.outputs();
-  const TensorMap some = model.outputs({"--attention=performer", "--blocks=1"});
+  const TensorMap some = model.outputs({"--attention=performer", "--attention-blocks=1"});
   EXPECT_EQ(difference(plain, some, "hidden_states.1"), 0);
   EXPECT_GT(difference(plain, some, "hidden_states.2"), 1e-4);
   const TensorMap all = model.outputs({"--attention=performer", "--mechanism.features=16"});
   EXPECT_GT(difference(plain, all, "hidden_states.1"), 1e-4);
   std::filesystem::remove(model.folder / "in-bert.safetensors");
-  model.expect_refused("there is no block 2; they are 0 to 1", {"--attention=performer", "--blocks=2"});
+  model.expect_refused("there is no block 2; they are 0 to 1", {"--attention=performer", "--attention-blocks=2"});
   model.expect_refused("which transformers does not know", {"--attention=performer", "--export=mine"});
   model.expect_refused("--export=.: that is the folder of the pretrained model", {"--export=."});
 }

@@ -121,7 +121,7 @@ TEST_F(Convert, ProgramsTakeTheAttentionOfTheFolder) {
 }
 
 TEST_F(Convert, WhatLearnsNothingIsMeasured) {
-  ASSERT_EQ(run({"--attention=performer", "--blocks=1", "--mechanism.features=16"}).code, 0);
+  ASSERT_EQ(run({"--attention=performer", "--attention-blocks=1", "--mechanism.features=16"}).code, 0);
   ASSERT_EQ(record()["blocks"].size(), 1U);
   EXPECT_EQ(record()["blocks"][0]["block"], 1);
   EXPECT_GT(record()["blocks"][0]["before"], 0.01);
@@ -307,7 +307,7 @@ TEST_F(Convert, MistakesAreToldInOneLine) {
     EXPECT_NE(ended.err.find(text), std::string::npos) << ended.err;
   };
   told({"--attention=softmax"}, "name the mechanism that is to take the place of softmax");
-  told({"--blocks=7"}, "there is no block 7; they are 0 to 1");
+  told({"--attention-blocks=7"}, "there is no block 7; they are 0 to 1");
   told({"--max-length=64"}, "the model has 32 positions");
   told({"--text=nowhere"}, "there is no such text");
   put(folder_ / "file", "");

@@ -131,6 +131,16 @@ TEST_F(Pretrain, AnyAttentionIsReadAgain) {
   EXPECT_NE(softmax.err.find("say --attention=gmm-prf"), std::string::npos) << softmax.err;
 }
 
+TEST_F(Pretrain, SomeBlocksMayKeepSoftmax) {
+  const Ended ended = run({"--steps=3", "--out=g", "--attention=performer", "--model.mechanism.features=12",
+                           "--model.layers=3", "--model.attention-blocks=0,2"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(read_bert_options(folder_ / "g/model").attention_blocks, (std::vector<int64_t>{0, 2}));
+  ASSERT_EQ(run({"--steps=1", "--out=h", "--pretrained=g/model"}).code, 0);
+  EXPECT_EQ(read_bert_options(folder_ / "h/model").attention_blocks, (std::vector<int64_t>{0, 2}));
+  EXPECT_NE(run({"--model.attention-blocks=1"}).err.find("there is no block 1; they are 0 to 0"), std::string::npos);
+}
+
 TEST_F(Pretrain, ItsVocabularyIsNotTakenForAPublishedOne) {
   ASSERT_EQ(run({"--steps=1", "--out=a"}).code, 0);
   for (const char* from : {"--vocab=a/model/vocab.txt", "--pretrained=a/model"}) {
