@@ -1,6 +1,7 @@
 #include "experiments/learners/pretrained.h"
 
 #include "engine/error.h"
+#include "experiments/common/run/tensor_file.h"
 
 namespace bochner {
 namespace {
@@ -27,6 +28,20 @@ VitOptions pretrained_vit(const std::filesystem::path& folder) {
   if (folder.empty()) fail("--pretrained: name the folder of a model, with config.json and model.safetensors");
   require_type(folder, "vit");
   return read_vit_options(folder);
+}
+
+void ExportConfig::fields(Fields& f, const std::string& beside) {
+  f("export", exported, "write the best model of this run folder into --to, for transformers; trains nothing")
+      .command_line_only();
+  f("to", to, "of --export: the folder, with config.json, model.safetensors and " + beside)
+      .only("with --export", [this] { return !exported.empty(); })
+      .command_line_only();
+}
+
+std::filesystem::path ExportConfig::folder(const std::filesystem::path& pretrained) const {
+  if (to.empty()) fail("--export: say --to=FOLDER");
+  require_other_folder("to", to, pretrained);
+  return to;
 }
 
 void require_positions(const BertOptions& options, int64_t max_length) {

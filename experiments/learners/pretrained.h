@@ -14,6 +14,17 @@ namespace bochner {
 BertOptions pretrained_bert(const std::filesystem::path& folder);
 VitOptions pretrained_vit(const std::filesystem::path& folder);
 
+/// --export RUN and --to FOLDER: the model of a run as a folder for --pretrained and for transformers.
+struct ExportConfig {
+  std::string exported{};
+  std::string to{};
+
+  /// `beside` is what the folder holds beside config.json and model.safetensors.
+  void fields(Fields& f, const std::string& beside);
+  /// The folder --to. An Error where none is named, or where it is that of the pretrained model.
+  std::filesystem::path folder(const std::filesystem::path& pretrained) const;
+};
+
 /// An Error where the model has fewer positions than texts may have tokens, by --max-length.
 void require_positions(const BertOptions& options, int64_t max_length);
 /// An Error where the tokenizer in the folder has more ids than the model there has tokens.

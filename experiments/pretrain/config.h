@@ -8,6 +8,7 @@
 #include "experiments/common/config/options.h"
 #include "experiments/learners/mechanism_config.h"
 #include "experiments/learners/optim_config.h"
+#include "experiments/learners/pretrained.h"
 #include "layers/models/bert.h"
 
 namespace bochner::pretrain {
@@ -26,7 +27,7 @@ struct ModelConfig {
   void fields(Fields& f);
 };
 
-struct Config {
+struct Config : ExportConfig {
   RunOptions run;
   std::vector<std::string> text{};
   std::vector<std::string> valid_text{};

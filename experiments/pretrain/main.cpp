@@ -1,6 +1,7 @@
 // Pretraining of a BERT on any text: hidden tokens, and on request the next sentence.
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/run.h"
+#include "experiments/common/run/tensor_file.h"
 #include "experiments/learners/task.h"
 #include "experiments/pretrain/problem.h"
 
@@ -8,23 +9,46 @@ namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 
-void run(pretrain::Config& config, Session& session) {
-  const text::TokenCacheOptions texts = config.texts();
-  config.optim.schedule_of(config.run.steps);
-  require_places(session);
-  const auto say = messages_to(session.log).say;
+text::TokenCache cache_of(const pretrain::Config& config, const Say& say) {
   const std::filesystem::path folder =
       config.cache.empty() ? std::filesystem::path(config.run.data) / "tokens" : std::filesystem::path(config.cache);
-  const text::TokenCache cache = text::token_cache(folder, texts, say);
+  return text::token_cache(folder, config.texts(), say);
+}
+
+/// The model of a run, for other programs: a copy of what a finished run holds; one that is not finished needs its
+/// texts for the vocabulary.
+void export_run(const pretrain::Config& config, const Say& say) {
+  const std::filesystem::path run = config.exported;
+  const std::filesystem::path model = pretrain::model_folder(run);
+  const std::filesystem::path to = config.folder(config.pretrained);
+  require_other_folder("to", to, model);
+  if (std::filesystem::exists(run / "results.json") && std::filesystem::exists(model)) {
+    std::filesystem::create_directories(to);
+    using Options = std::filesystem::copy_options;
+    std::filesystem::copy(model, to, Options::recursive | Options::overwrite_existing);
+  } else {
+    pretrain::save_model(config, cache_of(config, say), run, to);
+  }
+  fmt::print("{}\n", config.to);
+}
+
+void run(pretrain::Config& config, Session& session) {
+  const auto say = messages_to(session.log).say;
+  if (!config.exported.empty()) return export_run(config, say);
+  (void)config.texts();  // before a folder is made
+  config.optim.schedule_of(config.run.steps);
+  require_places(session);
+  const text::TokenCache cache = cache_of(config, say);
   config.settle(session.fields, cache.train.tokens / pretrain::piece_length(config));
   session.after_run = [&](RunRecord& record) {
     const uint64_t before = config.run.seed;
     config.run.seed = record.seed;
-    pretrain::save_model(config, cache, record.folder);
+    const std::filesystem::path model = pretrain::model_folder(record.folder);
+    pretrain::save_model(config, cache, record.folder, model);
     config.run.seed = before;
     const double tokens = record.result.samples_per_second() * static_cast<double>(config.max_length);
     record.derived.emplace_back("tokens_per_second", tokens);
-    session.log.info("{:.0f} tokens per second; the model is in {}", tokens, (record.folder / "model").string());
+    session.log.info("{:.0f} tokens per second; the model is in {}", tokens, model.string());
     return std::vector<ReportFigure>();
   };
   train_runs(session, plan_by(metrics_named({"perplexity"})[0], config.run, config.optim), [&] {
@@ -39,6 +63,7 @@ int main(int argc, char** argv) {
       {.name = "pretrain",
        .summary = "Pretraining of a BERT with any attention: hidden tokens of any text",
        .resources = bochner::embedded_resources(),
-       .stores_bf16 = true},
+       .stores_bf16 = true,
+       .of_run = {"export"}},
       argc, argv, run);
 }

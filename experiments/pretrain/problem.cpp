@@ -5,6 +5,7 @@
 #include "datasets/tokenizers/wordpiece_training.h"
 #include "engine/io/data_log.h"
 #include "engine/io/sha256.h"
+#include "experiments/common/run/answer.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner::pretrain {
@@ -129,10 +130,12 @@ Problem problem_of(const Config& config, const text::TokenCache& cache, const Sa
   return problem;
 }
 
-void save_model(const Config& config, const text::TokenCache& cache, const std::filesystem::path& run) {
+std::filesystem::path model_folder(const std::filesystem::path& run) { return run / "model"; }
+
+void save_model(const Config& config, const text::TokenCache& cache, const std::filesystem::path& run,
+                const std::filesystem::path& folder) {
   const std::shared_ptr<Bert> bert = new_bert(config, cache);
-  load_module(*bert, State::load(run / kCheckpointBest));
-  const std::filesystem::path folder = run / "model";
+  load_module(*bert, best_of(run));
   save_pretrained(*bert, folder, config.pretrained, Reader::own);
   if (!config.pretrained.empty()) return;
   const WordpieceVocabulary& vocabulary = cache.tokenizer->vocabulary();

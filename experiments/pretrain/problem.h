@@ -44,6 +44,9 @@ int64_t piece_length(const Config& config);
 Problem problem_of(const Config& config, const text::TokenCache& cache, const Say& say);
 
 /// Writes the best model of a run and its tokenizer into a folder, for transformers if its attention is softmax.
-void save_model(const Config& config, const text::TokenCache& cache, const std::filesystem::path& run);
+void save_model(const Config& config, const text::TokenCache& cache, const std::filesystem::path& run,
+                const std::filesystem::path& folder);
+/// Where a finished run has put it.
+std::filesystem::path model_folder(const std::filesystem::path& run);
 
 }  // namespace bochner::pretrain

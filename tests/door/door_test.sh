@@ -96,11 +96,12 @@ expect 'a run' "$(run export runs/two/seed1 --to=a)" $'glue --export=runs/two/se
 expect 'a folder of runs' "$(run export runs/two --to=a)" \
   $'run: export: there is no run in runs/two itself; name one of those below it: runs/two/seed1 runs/two/seed2\nexit 2'
 expect 'no run' "$(run export nowhere --to=a)" $'run: export: there is no run in nowhere\nexit 2'
-echo 'experiment = pretrain' >"$tree/runs/two/config.ini"
-expect 'a run of another program' "$(run export runs/two --to=a)" $'run: export: runs/two is a run of pretrain; only those of glue and vit are written for transformers\nexit 2'
-mkdir "$tree/runs/two/model"
-touch "$tree/runs/two/model/config.json"
-expect 'one with a model' "$(run export runs/two --to=a)" $'*; its model is in runs/two/model already\nexit 2'
+echo 'experiment = uci' >"$tree/runs/two/config.ini"
+expect 'a run of another program' "$(run export runs/two --to=a)" $'run: export: runs/two is a run of uci; only those of glue, vit and pretrain are written for transformers\nexit 2'
+rm "$tree/runs/two/config.ini"
+echo '{}' >"$tree/runs/two/config.json"
+expect 'a model' "$(run export runs/two --to=a)" \
+  $'run: export: runs/two holds a model already, as ./run convert writes it; use it as it is\nexit 2'
 rm -r "$tree/runs/two"
 
 # Only what is named is built.

@@ -2,7 +2,6 @@
 
 #include "engine/io/data_log.h"
 #include "engine/io/sha256.h"
-#include "experiments/common/run/tensor_file.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner {
@@ -38,12 +37,6 @@ Problem::Base adapt(PretrainedModel& model, const AdaptationConfig& config, cons
     say(fmt::format("{}: {} tensors read", from.adapter, read.size()));
   }
   return base;
-}
-
-fs::path export_folder(const std::string& to, const fs::path& pretrained) {
-  if (to.empty()) fail("--export: say --to=FOLDER");
-  require_other_folder("to", to, pretrained);
-  return to;
 }
 
 }  // namespace bochner

@@ -20,8 +20,4 @@ struct AdaptedFrom {
 Problem::Base adapt(PretrainedModel& model, const AdaptationConfig& config, const AdaptedFrom& from, Generator& init,
                     const Say& say);
 
-/// The folder of --export, as it was asked for: an Error without --to, or where that is the folder of the pretrained
-/// model.
-std::filesystem::path export_folder(const std::string& to, const std::filesystem::path& pretrained);
-
 }  // namespace bochner

@@ -72,11 +72,7 @@ void FittingConfig::fields(Fields& f, const std::string& beside) {
   f("warmup-share", warmup_share, "of the steps, where no --optim.warmup is given").at_least(0).at_most(1);
   f("adapter", adapter,
     "folder of an adapter to begin with, of this program or of PEFT (LoRA); with --steps=0 it is only measured");
-  f("export", exported, "write the best model of this run folder into --to, for transformers; trains nothing")
-      .command_line_only();
-  f("to", to, "of --export: the folder, with config.json, model.safetensors and " + beside)
-      .only("with --export", [this] { return !exported.empty(); })
-      .command_line_only();
+  ExportConfig::fields(f, beside);
 }
 
 void FittingConfig::settle_length(const Fields& fields, RunOptions& run, OptimConfig& optim, int64_t train_examples,

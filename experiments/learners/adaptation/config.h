@@ -6,6 +6,7 @@
 #include "experiments/common/config/options.h"
 #include "experiments/learners/mechanism_config.h"
 #include "experiments/learners/optim_config.h"
+#include "experiments/learners/pretrained.h"
 #include "experiments/learners/snnk_config.h"
 
 namespace bochner {
@@ -46,12 +47,10 @@ struct AdaptationConfig : SnnkConfig {
 };
 
 /// How long a model is fitted, what it begins with, and the folder that it is written into.
-struct FittingConfig {
+struct FittingConfig : ExportConfig {
   double epochs = 3;
   double warmup_share = 0;
   std::string adapter{};
-  std::string exported{};
-  std::string to{};
 
   /// `beside` is what an exported folder holds beside config.json and model.safetensors.
   void fields(Fields& f, const std::string& beside);

@@ -141,6 +141,27 @@ TEST_F(Pretrain, SomeBlocksMayKeepSoftmax) {
   EXPECT_NE(run({"--model.attention-blocks=1"}).err.find("there is no block 1; they are 0 to 0"), std::string::npos);
 }
 
+TEST_F(Pretrain, ARunIsExported) {
+  ASSERT_EQ(run({"--steps=3", "--out=a"}).code, 0);
+  const auto exported = [&](const std::string& name, const std::string& to) {
+    return Process({BOCHNER_PRETRAIN, "--export=" + name, "--to=" + to}, folder_.path()).wait();
+  };
+  const Ended finished = exported("a", "finished");
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  EXPECT_EQ(finished.out, "finished\n");
+  std::filesystem::remove(folder_ / "a/results.json");
+  const Ended half = exported("a", "half");
+  ASSERT_EQ(half.code, 0) << half.err;
+  EXPECT_NE(half.err.find("the run a is not finished; its best model so far is taken"), std::string::npos) << half.err;
+  for (const char* file : {"config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json"}) {
+    const std::string expected = contents(folder_ / "a/model" / file);
+    EXPECT_FALSE(expected.empty());
+    EXPECT_EQ(contents(folder_ / "finished" / file), expected) << file;
+    EXPECT_EQ(contents(folder_ / "half" / file), expected) << file;
+  }
+  EXPECT_NE(exported("a", "a/model").err.find("name another"), std::string::npos);
+}
+
 TEST_F(Pretrain, ItsVocabularyIsNotTakenForAPublishedOne) {
   ASSERT_EQ(run({"--steps=1", "--out=a"}).code, 0);
   for (const char* from : {"--vocab=a/model/vocab.txt", "--pretrained=a/model"}) {
