@@ -231,6 +231,17 @@ TEST_F(VitProgram, AFrozenTrunkRunsOnceOverImagesThatStayAsTheyAre) {
   EXPECT_EQ(adapt({"--model.method=lora", "--out=lora"}).err.find("the frozen trunk"), std::string::npos);
 }
 
+TEST_F(VitProgram, ABlockOfTheSizeOfViTB16TrainsOnItsImages) {
+  for (int i = 1; i <= 5; ++i) write_images(fmt::format("data_batch_{}.bin", i), 2);
+  const Ended ended = run({"--model.image=224", "--model.patch=16", "--model.layers=1", "--model.dim=768",
+                           "--model.heads=12", "--model.hidden=3072", "--batch=1", "--steps=1", "--out=b16"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  constexpr int64_t kBlock = 4 * 768 * 768 + 2 * 768 * 3072 + 3072 + 5 * 768 + 4 * 768;
+  constexpr int64_t kAround = 3 * 16 * 16 * 768 + 768 + 768 + 197 * 768 + 2 * 768 + 768 * 10 + 10;
+  EXPECT_EQ(results("b16")["parameters"], kBlock + kAround);
+  EXPECT_TRUE(std::isfinite(results("b16")["metrics"]["test"]["loss"].get<double>()));
+}
+
 TEST_F(VitProgram, MistakesAreToldInOneLine) {
   const auto told = [&](const std::vector<std::string>& arguments, const std::string& text) {
     const Ended ended = train(arguments);
