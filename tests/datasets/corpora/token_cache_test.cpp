@@ -140,7 +140,6 @@ TEST_F(Cache, CountsWhatIsNotUtf8) {
   EXPECT_NE(said_.find("2 places were not UTF-8"), std::string::npos) << said_;
 }
 
-TEST_F(Cache, ADamagedFileIsRefusedAndAMissingOneMadeAgain) {
 TEST_F(Cache, NamesOfFilesMayHoldAnyBytes) {
   put(folder_ / "texts/\xff.txt", "more of them\n");
   const TokenCache made = make();
@@ -149,6 +148,7 @@ TEST_F(Cache, NamesOfFilesMayHoldAnyBytes) {
   EXPECT_EQ(said_.find("documents"), std::string::npos) << said_;
 }
 
+TEST_F(Cache, ADamagedFileIsRefusedAndAMissingOneMadeAgain) {
   const TokenCache cache = make();
   const std::string right = contents(cache.train.path);
   std::string wrong = right;
