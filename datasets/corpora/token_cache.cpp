@@ -273,10 +273,12 @@ TokenStream::TokenStream(const TokenCache& cache, const TokenCache::Part& part, 
       length_(length),
       size_(file_.size() / 4 / length) {
   if (size_ < 1) {
-    fail(
-        "{}: {} tokens are fewer than the {} of one example; give more text, texts for this part alone, or shorter "
-        "examples",
-        part.path.string(), file_.size() / 4, length);
+    const bool held_out =
+        (&part == &cache.valid && cache.held_out_valid) || (&part == &cache.test && cache.held_out_test);
+    fail("{}: {} tokens are fewer than the {} of one example; {}give more text, {}or shorter examples",
+         part.path.string(), file_.size() / 4, length,
+         held_out ? "it holds one of each twenty documents, and a plain text is one for each 16 KiB: " : "",
+         held_out ? "texts for this part alone (pretrain: --valid-text, --test-text), " : "");
   }
 }
 

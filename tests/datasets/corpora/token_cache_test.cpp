@@ -14,6 +14,7 @@ namespace bochner::text {
 namespace {
 
 using test::contents;
+using test::message_of;
 using test::put;
 using test::TemporaryFolder;
 
@@ -188,13 +189,16 @@ TEST_F(Cache, RefusesWhatItCannotUse) {
     EXPECT_NE(std::string(error.what()).find("[MASK]"), std::string::npos) << error.what();
   }
   EXPECT_FALSE(std::filesystem::exists(folder_ / "tokens"));
-  const TokenCache cache = make();
-  try {
-    TokenStream(cache, cache.valid, 1000);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("fewer than the 1000 of one example"), std::string::npos) << error.what();
-  }
+  TokenCache cache = make();
+  const auto refused = [&](const TokenCache::Part& part) {
+    return message_of([&] { TokenStream(cache, part, 1000); });
+  };
+  EXPECT_NE(refused(cache.valid).find("fewer than the 1000 of one example; it holds one of each twenty documents"),
+            std::string::npos)
+      << refused(cache.valid);
+  EXPECT_NE(refused(cache.train).find("example; give more text"), std::string::npos) << refused(cache.train);
+  cache.held_out_valid = false;
+  EXPECT_NE(refused(cache.valid).find("example; give more text"), std::string::npos) << refused(cache.valid);
 }
 
 TEST_F(Cache, PiecesAreThoseOfTheStream) {
