@@ -165,7 +165,10 @@ NumericTable parse_table(const std::filesystem::path& path, const TableFormat& f
     parsed = parse_any(path, format);
   }
   if (parsed->first_row > 0) table.first_row = parsed->first_row;
-  if (parsed->rows == 0) fail("{}: row {}: no rows of data; the file is empty", table.file, table.first_row);
+  if (parsed->rows == 0) {
+    fail("{}: row {}: no rows of data; {}", table.file, table.first_row,
+         format.header && table.first_row > 1 ? "there are only the names of the columns" : "the file is empty");
+  }
   const int64_t rows = parsed->rows;
   const int64_t columns =
       static_cast<int64_t>(parsed->pieces.front().values.size() / parsed->pieces.front().labels.size());

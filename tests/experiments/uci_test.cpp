@@ -74,6 +74,12 @@ TEST(UciTypes, AFileThatIsNotThereIsNamed) {
   EXPECT_TRUE(mistake(uci(folder, {"--data=t.csv", "--label=kind"}), "'kind'"));
   EXPECT_TRUE(mistake(uci(folder, {"--data=t.csv", "--label=-1", "--csv.valid-share=0.5", "--csv.test-share=0.5"}),
                       "--csv.valid-share=0.5 and --csv.test-share=0.5 leave no rows for training"));
+  put(folder / "empty.csv", "");
+  EXPECT_EQ(uci(folder, {"--data=empty.csv", "--label=-1"}).err,
+            "error: empty.csv: row 1: no rows of data; the file is empty\n");
+  put(folder / "names.csv", "x,y,class\n");
+  EXPECT_TRUE(mistake(uci(folder, {"--data=names.csv", "--label=class"}),
+                      "names.csv: row 2: no rows of data; there are only the names of the columns"));
   // The folder of all data sets may be named, too.
   std::filesystem::create_directories(folder / "data/uci");
   put(folder / "data/uci/adult.data", "");

@@ -82,6 +82,7 @@ bool has_header(const CsvConfig& csv, const std::string& file, const std::string
   std::string row = listed(first.fields);
   if (row.size() > 80) row = row.substr(0, 80) + " ...";
   if (csv.header == "auto") {
+    if (first.fields.empty()) return false;  // an empty file, which its reader refuses
     const bool named = std::find(first.fields.begin(), first.fields.end(), label) != first.fields.end();
     const bool header = first.is_names || (!is_number(label) && named);
     say(header ? fmt::format("{}: the first row is taken as the names of the columns ({}); --csv.header=off says that "

@@ -107,8 +107,8 @@ TEST_F(Tabular, RefusesWithFileRowAndColumn) {
   expect("1,0\n", {.label = "b", .names = {"a", "c", "b"}}, "'b' is column 3 for the label, but the row has 2 fields");
   expect("1,0\n", {.label = "y"}, "has no header");
   expect("1,0\n", {.label = "2"}, "there is no column 2");
-  expect("", csv, "empty");
-  expect("x,y\n", csv, "empty");
+  expect("", csv, "the file is empty");
+  expect("x,y\n", csv, "only the names of the columns");
   expect("1\n2\n", {}, "no column but the label");
   expect("1,5\n2,5\n", {}, "all rows are of class '5'");
   const std::string rows = "1,0\n2,1\n3,0\n4,1\n5,0\n6,1\n7,0\n";
