@@ -110,17 +110,16 @@ template <int I, int J, bool whole>
 BOCHNER_PAIRS inline void strip(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c, int64_t ldc,
                                 bool accumulate, int64_t height, int64_t width) {
   const auto mask = [width](int j) { return static_cast<__mmask16>(j + 1 < J ? 0xFFFFU : (1U << width) - 1U); };
-  __m512 sum[I][J] = {};
-  if (accumulate) {
+  const auto kept = static_cast<__mmask16>(accumulate ? 0xFFFFU : 0U);  // without a branch
+  __m512 sum[I][J];
 #pragma GCC unroll 16
-    for (int r = 0; r < I; ++r) {
-      const float* const from = c + (whole || r < height ? r * ldc : 0);
+  for (int r = 0; r < I; ++r) {
+    const float* const from = c + (whole || r < height ? r * ldc : 0);
 #pragma GCC unroll 4
-      for (int j = 0; j < J; ++j) {
-        const float* const at = from + j * kBf16Tile;
-        __builtin_prefetch(at + I * ldc, 1);  // the rows below come next
-        sum[r][j] = whole ? _mm512_loadu_ps(at) : _mm512_maskz_loadu_ps(mask(j), at);
-      }
+    for (int j = 0; j < J; ++j) {
+      const float* const at = from + j * kBf16Tile;
+      __builtin_prefetch(at + I * ldc, 1);  // the rows below come next
+      sum[r][j] = _mm512_maskz_loadu_ps(whole ? kept : kept & mask(j), at);
     }
   }
   const int64_t next = tiles * kTileSize;
