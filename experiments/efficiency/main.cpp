@@ -150,7 +150,7 @@ std::string exponent(const std::vector<std::pair<double, double>>& points) {
     above += (std::log(x) - x_mean) * (std::log(y) - y_mean);
     below += (std::log(x) - x_mean) * (std::log(x) - x_mean);
   }
-  return fmt::format("{:.2f}", above / below);
+  return fmt::format("{:.2f}", std::round(100 * above / below) / 100 + 0.0);  // + 0.0: no -0.00
 }
 
 /// Over all values, and over the two last ones, where what does not grow weighs least.
