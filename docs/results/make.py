@@ -322,6 +322,11 @@ def analyses():
     return [record(f"analyses/{path.name}") for path in sorted((HERE / "analyses").glob("*.json")) if not path.name.startswith("stability")]
 
 
+def noisy():
+    """Analyses of models whose attention draws something at each pass."""
+    return [a for a in analyses() if a["noise"]["PI"] > 0]
+
+
 # ---- pages
 
 written = {}  # path -> text, of all that this script makes
