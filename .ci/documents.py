@@ -47,6 +47,7 @@ STANDS_FOR = {
 # run instead. `?TEXT` must be in what is printed.
 LRA = "--steps=1 --seeds=1 --listops.train-examples=40 --listops.valid-examples=8 --listops.test-examples=8"
 TOGETHER = "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 build/bin/lra "
+SLICES = TOGETHER + "--random-data --listops.max-length=1000 --batch=1 --steps=1 --sequence-shards=2 "
 SHORTER = [
     (r"\./run test.*", "-N ?Total Tests: [1-9]"),
     (r"\./run demo", LRA + " ?What to try next"),
@@ -56,8 +57,8 @@ SHORTER = [
     (r"\./run --cuda .*\.\.\.", "=> ./run --cuda --help ?--cuda"),  # nvcc takes minutes; check_kernels is a stage
     (r"\./run --mpi build", "=> ./run --mpi --help ?--mpi"),  # in the mirror, another option of CMake builds all again
     (r"mpirun .*--processes=nccl .*", "=> ./run lra --version ?NCCL:     "),  # it needs cards
-    (r"mpirun .*--attention=softmax .*", TOGETHER + "--random-data --listops.max-length=1000 --batch=1 --steps=1 --attention=softmax "
-                                                    "--sequence-shards=2 --out=runs/ring ?runs/ring/report.html"),
+    (r"mpirun .*--attention=softmax .*", SLICES + "--attention=softmax --out=runs/ring ?runs/ring/report.html"),
+    (r"mpirun .*--model\.causal=true .*", SLICES + "--attention=performer --model.causal=true --out=runs/million ?runs/million/report.html"),
     (r"mpirun .*--sequence-shards=2 .*", TOGETHER + "--task=listops --sequence-shards=2 --out=runs/slices " + LRA + " ?runs/slices/report.html"),
     (r"mpirun .*build/bin/lra .*", TOGETHER + "--task=listops --batch=32 --out=runs/two " + LRA + " ?runs/two/report.html"),
     (r"\./run( NAME( \[options\])?)?", "=> ./run lra --version"),
