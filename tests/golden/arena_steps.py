@@ -87,8 +87,8 @@ def positive_features(q, k, v, keys, omega, norm, eps, power=0.25):
 
 def performer(model, place, q, k, v, mask):
     omega, keys = model.p[place + "frequencies.noise"][0], mask[:, None, :, None]  # (M, D)
-    if model.options["as"] == "skyformer":  # scaled twice; padded keys count in the sums of weights
-        return positive_features(q, k, v * keys, torch.ones_like(keys), omega, 0.5, 1e-4, 0.5)
+    if model.options["as"] == "skyformer":  # scaled twice; padded keys are 0 and count in the sums of weights
+        return positive_features(q, k * keys, v * keys, torch.ones_like(keys), omega, 0.5, 1e-4, 0.5)
     return positive_features(q, k, v, keys, omega, 0.5, model.options["mechanism"]["eps"])
 
 
