@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <ctime>
 
 #include "engine/allocator.h"
+#include "engine/stopwatch.h"
 #include "experiments/common/program/figures.h"
 #include "experiments/efficiency/benches.h"
 
@@ -32,9 +32,8 @@ struct Row {
 };
 
 double now(const Config& config) {
-  if (config.clock == "wall") {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
+  static const Stopwatch since_first_call;
+  if (config.clock == "wall") return since_first_call.seconds();
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);

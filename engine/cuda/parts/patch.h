@@ -54,6 +54,13 @@ BOCHNER_DEVICE void each(float (&patch)[kPatch][columns], const F& f) {
   }
 }
 
+/// The four numbers from column 4 k of a tile with K columns, of each row 4 i below that at `place`.
+template <int K>
+BOCHNER_DEVICE void load_rows(Four<float> (&rows)[kPatch], const float* tile, int place, int k) {
+#pragma unroll
+  for (int i = 0; i < kPatch; ++i) rows[i] = load<4>(tile + (place ^ (4 * k) ^ (16 * (i % 2))) + 4 * i * K);
+}
+
 /// c += a b^T for tiles with K columns: c[i][j] is that of row place.row + 4 i of a and row place.column + 8 j of b.
 template <int K>
 BOCHNER_DEVICE void multiply_rows(float (&c)[kPatch][kPatch], const float* a, const float* b, PatchPlace place) {
@@ -62,8 +69,7 @@ BOCHNER_DEVICE void multiply_rows(float (&c)[kPatch][kPatch], const float* a, co
 #pragma unroll 2
   for (int k = 0; k < K / 4; ++k) {
     Four<float> left[kPatch];
-#pragma unroll
-    for (int i = 0; i < kPatch; ++i) left[i] = load<4>(a + (left_at ^ (4 * k) ^ (16 * (i % 2))) + 4 * i * K);
+    load_rows<K>(left, a, left_at, k);
 #pragma unroll
     for (int j = 0; j < kPatch; ++j) {
       const Four<float> right = load<4>(b + (right_at ^ (4 * k)) + 8 * j * K);
@@ -85,8 +91,7 @@ BOCHNER_DEVICE void multiply_columns(float (&c)[kPatch][columns / 8], const floa
 #pragma unroll 2
   for (int k = 0; k < K / 4; ++k) {
     Four<float> left[kPatch];
-#pragma unroll
-    for (int i = 0; i < kPatch; ++i) left[i] = load<4>(a + (left_at ^ (4 * k) ^ (16 * (i % 2))) + 4 * i * K);
+    load_rows<K>(left, a, left_at, k);
 #pragma unroll
     for (int l = 0; l < 4; ++l) {
 #pragma unroll

@@ -123,7 +123,9 @@ std::string learning_curves(const std::vector<RunRecord>& runs) {
     html += chart(metric, "time", fmt::format("{} of training, without evaluation", unit.name),
                   curves_of(runs, metric, by_time));
   }
-  for (const std::string& metric : tested_metrics(runs)) {
+  const std::vector<std::string> tested = tested_metrics(runs);
+  if (!tested.empty()) {
+    const std::string& metric = tested.front();  // the most important one
     constexpr double kMebibyte = 1 << 20;
     const auto memory = [](const RunRecord& run) {
       return static_cast<double>(run.result.peak_memory_bytes) / kMebibyte;
@@ -131,7 +133,6 @@ std::string learning_curves(const std::vector<RunRecord>& runs) {
     const auto speed = [](const RunRecord& run) { return run.result.samples_per_second(); };
     html += chart("test " + metric, "memory", "MiB at the peak of the run", points_of(runs, metric, memory));
     html += chart("test " + metric, "speed", "examples a second in training", points_of(runs, metric, speed));
-    break;  // the most important one
   }
   return html;
 }
