@@ -154,6 +154,13 @@ class Forward {
         multiply<S>(rows, sizes_.dim, width, factor_of_h.left(rows, width, h, {h_stride, 1}), packed_.w2_transposed(c),
                     sum, sizes_.dim, c > 0);
       }
+      if (!options_.outer.active()) {
+        for (int64_t r = 0; r < rows; ++r) {
+          const int64_t at = r * sizes_.dim;
+          finish_row(sizes_.dim, sum + at, b2_, options_.residual ? from + at : nullptr, y_ + row * sizes_.dim + at);
+        }
+        continue;
+      }
       const T keep = options_.residual ? T(1) : T(0);
       for_each_masked_run(options_.outer, outer, row * sizes_.dim, rows, sizes_.dim,
                           [=, this](int64_t r, int64_t first, int64_t width, const auto& factor) {

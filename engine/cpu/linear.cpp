@@ -172,7 +172,15 @@ void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& wei
       for_each_chunk(sizes.outputs, [&](int64_t c, int64_t first, int64_t width) {
         multiply<S>(rows, width, sizes.inputs, left, w.chunk(c), to + first, sizes.outputs);
         if (spec.drop.active()) return;
-        for (int64_t r = 0; r < rows; ++r) finish(r, first, width, [](int64_t) { return T(1); });
+        for (int64_t r = 0; r < rows; ++r) {
+          const int64_t at = r * sizes.outputs + first;
+          S* const last = y + row * sizes.outputs + at;
+          if (spec.relu) {
+            finish(r, first, width, [](int64_t) { return T(1); });
+          } else {
+            finish_row(width, to + at, b + first, base == nullptr ? nullptr : base + row * sizes.outputs + at, last);
+          }
+        }
       });
       if (spec.drop.active())  // whole rows share a draw of random words
         for_each_masked_run(spec.drop, window, row * sizes.outputs, rows, sizes.outputs, finish);

@@ -223,6 +223,15 @@ inline void store_part(S* to, const Vector<ComputeType<S>>& value, int64_t count
 
 }  // namespace detail
 
+/// Asks for the tile behind this one, whose tokens lie a stride apart, where no prefetcher finds them.
+template <class S>
+void prefetch_next(Rows<const S> tile, int64_t count, int64_t dim) {
+  constexpr auto kLine = static_cast<int64_t>(64 / sizeof(S));
+  for (int64_t i = kTile; i < kTile + count; ++i) {
+    for (int64_t d = 0; d < dim; d += kLine) __builtin_prefetch(tile[i] + d);
+  }
+}
+
 /// to (dim x kTile) = factor * from^T, from (count x dim). Columns from count to the next whole vector become 0. Tokens
 /// lie a stride apart, so those of the next tile are prefetched. S is the type of tokens in memory.
 template <class S>

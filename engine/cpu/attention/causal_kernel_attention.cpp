@@ -129,6 +129,7 @@ class CausalBackward {
         product_(chunk.product()),
         dOmega_(dOmega),
         output_(spec, sizes.value_dim),
+        Gt_(sizes.value_dim * kTile),
         R_(sizes.features * sizes.value_dim),
         r_(sizes.features),
         value_gradients_(sizes.value_dim),
@@ -179,7 +180,8 @@ class CausalBackward {
       for (int64_t at = 0; at < F * E; ++at) R_[at] *= factor;
       for (int64_t m = 0; m < F; ++m) r_[m] *= factor;
     }
-    output_.load({dO[i], dO.stride}, {O[i], O.stride}, denominators, n);
+    output_.read({dO[i], dO.stride}, {O[i], O.stride}, denominators, n);
+    load_transposed<T>(output_.G(), n, E, T(1), Gt_);
     chunk_.weights(At_);
     weight_gradients(columns);
 
@@ -190,14 +192,14 @@ class CausalBackward {
     std::copy_n(output_.g(), kTile, g);
     const bool eps = eps_comes_later(spec_);
     if (eps) fill_eps_gradient(before, columns);
-    const T* Gt = spec_.shifts() ? raised(g, columns) : output_.Gt();
+    const T* Gt = spec_.shifts() ? raised(g, columns) : static_cast<const T*>(Gt_);
     product_(F, columns, E, before.S, {E, 1}, Gt, kTile, dF_, kTile, eps);
     product_(F, columns, keys, Fk, {kTile, 1}, dAt_, kTile, dF_, kTile, true);
     // R += F_q G, r += F_q g, before F_q is needed without its factor
-    product_(F, E, n, Fq, {kTile, 1}, output_.G(), E, R_, E, true);
+    product_(F, E, n, Fq, {kTile, 1}, output_.G().data, E, R_, E, true);
     if (spec_.renormalise) add_row_totals<T>(Fq, output_.g(), F, columns, r_);
     for (int64_t d = 0; d < E && eps; ++d) {
-      for (int64_t c = 0; c < n; ++c) value_gradients_[d] += chunk_.feature_sums()[c] * output_.Gt()[d * kTile + c];
+      for (int64_t c = 0; c < n; ++c) value_gradients_[d] += chunk_.feature_sums()[c] * Gt_[d * kTile + c];
     }
     chunk_.restore_queries();
     const T* dXt = chunk_.queries().backward(dF_, before.z, g, dOmega_);
@@ -214,7 +216,7 @@ class CausalBackward {
     const T* raise = chunk_.raise();
     for (int64_t c = 0; c < columns; ++c) g[c] *= raise[c];
     for (int64_t d = 0; d < sizes_.value_dim; ++d) {
-      for (int64_t c = 0; c < columns; ++c) scaled_[d * kTile + c] = output_.Gt()[d * kTile + c] * raise[c];
+      for (int64_t c = 0; c < columns; ++c) scaled_[d * kTile + c] = Gt_[d * kTile + c] * raise[c];
     }
     for (int64_t j = 0; j < chunk_.key_count(); ++j) {
       for (int64_t c = 0; c < columns; ++c) dAt_[j * kTile + c] *= raise[c];
@@ -226,7 +228,7 @@ class CausalBackward {
   void weight_gradients(int64_t columns) {
     const int64_t E = sizes_.value_dim;
     for (int64_t j = 0; j < chunk_.key_count(); ++j) std::copy_n(output_.g(), columns, dAt_ + j * kTile);
-    product_(chunk_.key_count(), columns, E, chunk_.V(), {E, 1}, output_.Gt(), kTile, dAt_, kTile, true);
+    product_(chunk_.key_count(), columns, E, chunk_.V(), {E, 1}, Gt_, kTile, dAt_, kTile, true);
     for (int64_t j = 0; j < chunk_.key_count(); ++j) std::fill_n(dAt_ + j * kTile, chunk_.hidden(j), T(0));
   }
 
@@ -246,7 +248,7 @@ class CausalBackward {
     const bool eps = eps_comes_later(spec_);
     for (int64_t j = 0; j < keys && eps; ++j) std::copy_n(static_cast<const T*>(value_gradients_), E, rows[j]);
     product_(keys, E, F, Fk, {1, kTile}, R_, E, rows.data, rows.stride, eps);
-    product_(keys, E, n, At_, {kTile, 1}, output_.G(), E, rows.data, rows.stride, true);
+    product_(keys, E, n, At_, {kTile, 1}, output_.G().data, E, rows.data, rows.stride, true);
     for (int64_t j = 0; j < keys && gathered; ++j) move_row(E, rows[j], dV[list[first + j]]);
 
     load_transposed<T>({dAt_, kTile}, keys, n, T(1), dA_);
@@ -261,7 +263,7 @@ class CausalBackward {
   void fill_eps_gradient(const KernelState<T>& before, int64_t columns) {
     const int64_t F = sizes_.features;
     alignas(64) T sums[kTile] = {};
-    weighted_column_sums<T>(output_.Gt(), before.totals, sizes_.value_dim, columns, sums);
+    weighted_column_sums<T>(Gt_, before.totals, sizes_.value_dim, columns, sums);
     for (int64_t c = 0; c < columns; ++c) sums[c] += output_.g()[c] * *before.count;
     for (int64_t j = 0; j < chunk_.key_count(); ++j) {
       for (int64_t c = 0; c < columns; ++c) sums[c] += dAt_[j * kTile + c];
@@ -276,6 +278,7 @@ class CausalBackward {
   const TileProduct<S>& product_;
   T* dOmega_;
   OutputGradient<S> output_;
+  Buffer<T> Gt_;  ///< (value_dim x kTile)
   Buffer<T> R_;
   Buffer<T> r_;
   Buffer<T> value_gradients_;  ///< gradient of the sum of values, through eps

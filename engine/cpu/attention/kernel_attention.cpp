@@ -36,22 +36,21 @@ class PartialState {
 
   /// Adds keys [begin, end) of the list.
   void add(FeatureTile<S>& tile, Rows<const S> K, Rows<const S> V, const KeyList& list, int64_t begin, int64_t end,
-           T* scratch) {
+           S* scratch) {
     const int64_t E = sizes_.value_dim;
     for (int64_t j = begin; j < end; j += kTile) {
       const int64_t count = std::min(kTile, end - j);
       tile.project(K, list, j, count);
       if (spec_.shifts()) follow(tile, count);
       tile.key_features(shift(), !eps_comes_later(spec_));
-      gather_rows<S>(V, list, j, count, E, scratch);
+      const Rows<const S> v = gathered<S>(V, list, j, count, E, scratch);
+      prefetch_next(v, count, E);
       const Left<S> F = features_.left(sizes_.features, count, tile.F(), {kTile, 1});
-      const Right<S> values = values_.right(count, E, scratch, {E, 1});
+      const Right<S> values = values_.right(count, E, v.data, {v.stride, 1});
       multiply<S>(sizes_.features, E, count, F, values, S_, E, true);               // S += F V
       add_row_sums<T>(tile.F(), nullptr, sizes_.features, tile.columns(), lanes_);  // z += F 1
       if (!eps_comes_later(spec_)) continue;
-      for (int64_t i = 0; i < count; ++i) {
-        for (int64_t d = 0; d < E; ++d) totals_[d] += scratch[i * E + d];
-      }
+      add_rows(count, E, v.data, v.stride, totals_);
       keys() += static_cast<T>(count);
     }
   }
@@ -133,7 +132,7 @@ void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, 
     const int64_t h = head % sizes.heads;
     const int64_t piece = index % key_pieces.count;
     auto tile = feature_tile<S>(spec, sizes, Omega, h);
-    const Buffer<T> scratch(kTile * E);
+    const Buffer<S> scratch(kTile * E);
     PartialState<S> part(spec, sizes, memory + index * part_size);
     part.clear();
     part.add(tile, rows_of<const S>(K, b, h), rows_of<const S>(V, b, h), lists[b],
@@ -238,7 +237,8 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
     std::fill_n(dS, part_size, T(0));
     T* dOmega = omega_part(head, index % query_pieces.count);
     auto tile = feature_tile<S>(spec, sizes, Omega, h);
-    const Factor<S> S_factor(F, E), F_factor(F, kTile), G_factor(E, kTile), Gt_factor(kTile, E);
+    const Factor<S> S_factor(F, E), F_factor(F, kTile), G_factor(E, kTile);
+    const TransposedTokens<S> transposed(E);
     const Left<S> S_left = S_factor.left(F, E, state.S, {E, 1});
     OutputGradient<S> gradient(spec, E);
     const Buffer<T> dF(F * kTile);
@@ -248,11 +248,11 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
       const int64_t count = std::min(kTile, end - i);
       tile.project(q, all, i, count);
       tile.query_features();
-      gradient.load({go[i], go.stride}, {o[i], o.stride}, denominators + (spec.renormalise ? i : 0), count);
+      gradient.read({go[i], go.stride}, {o[i], o.stride}, denominators + (spec.renormalise ? i : 0), count);
       multiply<S>(F, E, count, F_factor.left(F, count, tile.F(), {kTile, 1}),
-                  G_factor.right(count, E, gradient.G(), {E, 1}), dS, E, true);                    // dS += F G
+                  G_factor.right(count, E, gradient.G().data, {E, 1}), dS, E, true);               // dS += F G
       if (spec.renormalise) add_row_sums<T>(tile.F(), gradient.g(), F, tile.columns(), dz_lanes);  // dz += F g
-      multiply<S>(F, tile.columns(), E, S_left, Gt_factor.right(E, tile.columns(), gradient.Gt(), {kTile, 1}), dF,
+      multiply<S>(F, tile.columns(), E, S_left, transposed.load(gradient.G(), count), dF,
                   kTile);  // dF = S G^T + z g^T
       const T* dXt = tile.backward(dF, state.z, gradient.g(), dOmega);
       store_transposed<S>(dXt, scales, count, D, {dq[i], dq.stride});
@@ -283,10 +283,10 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
     T* dOmega = omega_part(head, query_pieces.count + piece);
     auto tile = feature_tile<S>(spec, sizes, Omega, h);
     const Buffer<T> dF(F * kTile);
-    const Factor<S> dS_factor(F, E), dSt_factor(E, F), F_factor(kTile, F), V_factor(kTile, E);
+    const Factor<S> dS_factor(F, E), dSt_factor(E, F), F_factor(kTile, F);
+    const TransposedTokens<S> transposed(E);
     const Left<S> dS_left = dS_factor.left(F, E, dS, {E, 1});
     const Left<S> dS_transposed = dSt_factor.left(E, F, dS, {1, E});
-    const Buffer<T> Vt(E * kTile);
     const Buffer<T> dVt(E * kTile);
     const Buffer<S> scratch(kTile * std::max(D, E));
     alignas(64) T scales[kTile];
@@ -297,12 +297,12 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
       const int64_t count = std::min(kTile, end - j);
       tile.project(k, list, j, count);
       tile.key_features(*state_of<T>(forward.state, sizes, head, 0).shift);
-      load_transposed<S>(gathered<S>(v, list, j, count, E, scratch), count, E, T(1), Vt);
+      const Rows<const S> values = gathered<S>(v, list, j, count, E, scratch);
+      prefetch_next(values, count, E);
+      const Right<S> Vt = transposed.load(values, count);
       multiply<S>(E, tile.columns(), F, dS_transposed, F_factor.right(F, tile.columns(), tile.F(), {kTile, 1}), dVt,
-                  kTile);  // dV^T = dS^T F
-      multiply<S>(F, tile.columns(), E, dS_left,
-                  V_factor.right(E, tile.columns(), static_cast<const T*>(Vt), {kTile, 1}), dF,
-                  kTile);  // dF = dS V^T + dz 1^T
+                  kTile);                                         // dV^T = dS^T F
+      multiply<S>(F, tile.columns(), E, dS_left, Vt, dF, kTile);  // dF = dS V^T + dz 1^T
       store_transposed<S>(dVt, ones, list, j, count, E, scratch, dv);
       const T* dXt = tile.backward(dF, dS + F * E, ones, dOmega);
       store_transposed<S>(dXt, scales, list, j, count, D, scratch, dk);

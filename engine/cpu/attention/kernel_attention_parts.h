@@ -6,6 +6,8 @@
 #include "engine/cpu/attention/attention_tile.h"
 #include "engine/cpu/attention/feature_tile.h"
 #include "engine/cpu/bf16/factors.h"
+#include "engine/cpu/parts/column_sum.h"
+#include "engine/cpu/parts/row_sums.h"
 #include "engine/ops/attention/kernel_attention.h"
 #include "engine/ops/weight_sums.h"
 
@@ -85,6 +87,33 @@ inline bool eps_comes_later(const KernelAttentionSpec& spec) {
          !spec.map.absolute_eps;
 }
 
+/// X^T of a tile of tokens X (count x dim) as the right factor of products: packed from the rows where products take
+/// bf16, otherwise transposed first. S is the type of the activations.
+template <class S>
+class TransposedTokens {
+ public:
+  using T = ComputeType<S>;
+  explicit TransposedTokens(int64_t dim) : dim_(dim), factor_(kTile, dim), transposed_(kPacks ? 1 : dim * kTile) {}
+
+  /// Of `count` <= kTile tokens, stored as S or T; columns from count to the next whole vector are 0. Valid until the
+  /// next call.
+  template <class E>
+  Right<S> load(Rows<const E> from, int64_t count) const {
+    if constexpr (kPacks) {
+      return factor_.right(dim_, count, from.data, {1, from.stride});
+    } else {
+      load_transposed<E>(from, count, dim_, T(1), transposed_);
+      return factor_.right(dim_, columns_of<T>(count), static_cast<const T*>(transposed_), {kTile, 1});
+    }
+  }
+
+ private:
+  static constexpr bool kPacks = std::is_same_v<S, bfloat16>;
+  int64_t dim_;
+  Factor<S> factor_;
+  Buffer<T> transposed_;
+};
+
 /// The gradients of the numerators and denominators of a tile of queries:  G = dO / denominator,  g = -(dO .
 /// O) / denominator.
 template <class S>
@@ -92,35 +121,38 @@ class OutputGradient {
  public:
   using T = ComputeType<S>;
   OutputGradient(const KernelAttentionSpec& spec, int64_t value_dim)
-      : spec_(spec), value_dim_(value_dim), G_(kTile * value_dim), Gt_(value_dim * kTile), Ot_(value_dim * kTile) {}
+      : spec_(spec), value_dim_(value_dim), G_(kTile * value_dim) {}
 
-  void load(Rows<const S> dO, Rows<const S> O, const T* denominators, int64_t count);
+  void read(Rows<const S> dO, Rows<const S> O, const T* denominators, int64_t count);
 
-  const T* G() const { return G_; }    ///< (count x value_dim)
-  const T* Gt() const { return Gt_; }  ///< (value_dim x kTile)
-  const T* g() const { return g_; }    ///< (kTile), 0 without renormalisation
+  Rows<const T> G() const { return {G_, value_dim_}; }  ///< (count x value_dim)
+  const T* g() const { return g_; }                     ///< (kTile), 0 without renormalisation and beyond count
 
  private:
   const KernelAttentionSpec& spec_;
   int64_t value_dim_;
   Buffer<T> G_;
-  Buffer<T> Gt_;
-  Buffer<T> Ot_;
   alignas(64) T g_[kTile] = {};
 };
 
 template <class S>
-void OutputGradient<S>::load(Rows<const S> dO, Rows<const S> O, const T* denominators, int64_t count) {
-  T* G = G_;
+void OutputGradient<S>::read(Rows<const S> dO, Rows<const S> O, const T* denominators, int64_t count) {
+  const int64_t E = value_dim_;
+  T* const G = G_;
+  prefetch_next(dO, count, E);
+  if (spec_.renormalise) prefetch_next(O, count, E);
   for (int64_t i = 0; i < count; ++i) {
     const T inverse = spec_.renormalise ? inverse_in_gradients(denominators[i]) : T(1);
     const S* from = dO[i];
-    for (int64_t d = 0; d < value_dim_; ++d) G[i * value_dim_ + d] = static_cast<T>(from[d]) * inverse;
+    for_lanes<T>(E, [=]<class V>(TypeTag<V>, int64_t d) { store<V>(G + i * E + d, load<V>(from + d) * inverse); });
   }
-  load_transposed<T>({G, value_dim_}, count, value_dim_, T(1), Gt_);
   if (!spec_.renormalise) return;
-  load_transposed<S>(O, count, value_dim_, T(-1), Ot_);
-  column_products<T>(Gt_, Ot_, value_dim_, columns_of<T>(count), g_);
+  for_row_blocks(count, [&]<int R>(int64_t i, std::integral_constant<int, R>) {
+    const std::array<T, R> products = row_sums<T, R>(
+        E, [&]<class V>(TypeTag<V>, int r, int64_t d) { return load<V>(G + (i + r) * E + d) * load<V>(O[i + r] + d); });
+    for (int r = 0; r < R; ++r) g_[i + r] = -products[static_cast<size_t>(r)];
+  });
+  std::fill(g_ + count, g_ + kTile, T(0));
 }
 
 /// dOmega from parts (batch, heads, pieces, M, D), summed in this order over pieces, batch and, where the heads share

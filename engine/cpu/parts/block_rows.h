@@ -63,6 +63,18 @@ void for_each_masked_run(const Dropout& drop, DropoutWindow<T>& window, int64_t 
   }
 }
 
+/// A row of y = s + shift, and plus `kept` unless that is null, where nothing is dropped.
+template <class T, class S>
+void finish_row(int64_t width, const T* s, const T* shift, const S* kept, S* y) {
+  if (kept == nullptr) {
+    for_lanes<T>(width, [=]<class V>(TypeTag<V>, int64_t j) { store<V>(y + j, load<V>(s + j) + load<V>(shift + j)); });
+  } else {
+    for_lanes<T>(width, [=]<class V>(TypeTag<V>, int64_t j) {
+      store<V>(y + j, load<V>(kept + j) + (load<V>(s + j) + load<V>(shift + j)));
+    });
+  }
+}
+
 /// The rows of one piece of a backward pass, each with `size` sums of weight gradients: a multiple of `tile`, enough
 /// rows to be worth the sums, at most 32 pieces and 64 MB of sums, or half of it where S, the type of activations, is
 /// bf16, so that sums remain the same share of a step's memory.

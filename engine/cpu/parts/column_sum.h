@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "engine/cpu/parts/lanes.h"
 #include "engine/parallel.h"
@@ -30,23 +31,33 @@ inline void add_parts(int64_t pieces, int64_t columns, const T* parts, T* to) {
   });
 }
 
-/// sum[j] += sum_i x[i * stride + j] for j in [0, columns), i in [0, rows), four rows at a time.
+/// sum[j] += sum_i x[i * stride + j] for j in [0, columns), i in [0, rows), four rows at a time. The sums of some
+/// columns stay in registers from the first row to the last.
 template <class T, class S>
 inline void add_rows(int64_t rows, int64_t columns, const S* x, int64_t stride, T* sum) {
-  int64_t i = 0;
-  for (; i + 4 <= rows; i += 4) {
-    const S* const a = x + i * stride;
-    for_lanes<T>(columns, [&]<class V>(TypeTag<V>, int64_t j) {
-      const V low = load<V>(a + j) + load<V>(a + stride + j);
-      const V high = load<V>(a + 2 * stride + j) + load<V>(a + 3 * stride + j);
-      store<V>(sum + j, load<V>(sum + j) + (low + high));
-    });
-  }
-  for (; i < rows; ++i) {
-    const S* const a = x + i * stride;
-    for_lanes<T>(columns,
-                 [&]<class V>(TypeTag<V>, int64_t j) { store<V>(sum + j, load<V>(sum + j) + load<V>(a + j)); });
-  }
+  const auto add = [=]<class V, int N>(TypeTag<V>, std::integral_constant<int, N>, int64_t j, int64_t step) {
+    V total[N];
+    for (int n = 0; n < N; ++n) total[n] = load<V>(sum + j + n * step);
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4) {
+      const S* const a = x + i * stride + j;
+      for (int n = 0; n < N; ++n) {
+        const V low = load<V>(a + n * step) + load<V>(a + stride + n * step);
+        const V high = load<V>(a + 2 * stride + n * step) + load<V>(a + 3 * stride + n * step);
+        total[n] += low + high;
+      }
+    }
+    for (; i < rows; ++i) {
+      for (int n = 0; n < N; ++n) total[n] += load<V>(x + i * stride + j + n * step);
+    }
+    for (int n = 0; n < N; ++n) store<V>(sum + j + n * step, total[n]);
+  };
+  constexpr int64_t kStep = kLanes<T>;
+  int64_t j = 0;
+  for (; j + 4 * kStep <= columns; j += 4 * kStep)
+    add(TypeTag<Vector<T>>{}, std::integral_constant<int, 4>{}, j, kStep);
+  for (; j + kStep <= columns; j += kStep) add(TypeTag<Vector<T>>{}, std::integral_constant<int, 1>{}, j, kStep);
+  for (; j < columns; ++j) add(TypeTag<T>{}, std::integral_constant<int, 1>{}, j, int64_t{1});
 }
 
 }  // namespace bochner::cpu
