@@ -1,18 +1,16 @@
 #include "engine/ops/feed_forward.h"
 
+#include <optional>
+
 #include "engine/bf16.h"
-#include "engine/cpu/bf16/factors.h"
 #include "engine/cpu/parts/activation.h"
 #include "engine/cpu/parts/block_rows.h"
 #include "engine/cpu/parts/norm_rows.h"
-#include "engine/cpu/parts/pack.h"
+#include "engine/cpu/parts/packed_weights.h"
 
 namespace bochner::cpu {
 namespace {
 
-/// How many columns of the hidden layer a tile computes at once, so that their weights and gradients stay in the L2
-/// cache.
-constexpr int64_t kChunk = 128;
 /// Rows of a tile: enough to reuse the weights that pass through the caches, and few enough to stay there themselves.
 int64_t tile_rows(const FeedForwardSizes& sizes) { return sizes.dim > 128 && sizes.dim <= 512 ? 96 : 64; }
 /// Twice as many in the backward pass of bf16: each tile is added to gradients of weights that lie in a far cache, and
@@ -21,81 +19,8 @@ template <class S>
 int64_t backward_tile_rows(const FeedForwardSizes& sizes) {
   return (std::is_same_v<S, bfloat16> ? 2 : 1) * tile_rows(sizes);
 }
-int64_t chunk_width(const FeedForwardSizes& sizes) { return std::min(sizes.hidden, kChunk); }
-int64_t chunks_of(const FeedForwardSizes& sizes) { return ceil_div(sizes.hidden, kChunk); }
-
-/// The weights as products of tiles read them, one chunk of the hidden layer after the other.
-template <class T>
-class PackedWeights {
- public:
-  PackedWeights(const FeedForwardSizes& sizes, const FeedForwardWeights& weights, bool backward)
-      : dim_(sizes.dim), chunk_stride_(padded<T>(chunk_width(sizes))), dim_stride_(padded<T>(sizes.dim)) {
-    const int64_t chunks = chunks_of(sizes);
-    const T* w1 = weights.w1.data<T>();
-    const T* w2 = weights.w2.data<T>();
-    in_ = Tensor::empty({chunks * dim_ * chunk_stride_}, dtype_of<T>);
-    out_ = Tensor::empty({backward ? chunks * dim_ * chunk_stride_ : sizes.hidden * dim_stride_}, dtype_of<T>);
-    if (backward) in_back_ = Tensor::empty({sizes.hidden * dim_stride_}, dtype_of<T>);
-    parallel_for(chunks, 1, [&](int64_t c, int64_t) {
-      const int64_t first = c * kChunk;
-      const int64_t width = std::min(kChunk, sizes.hidden - first);
-      copy_transposed(width, dim_, w1 + first * dim_, dim_, in_.data<T>() + c * dim_ * chunk_stride_, chunk_stride_);
-      if (backward) {
-        copy_rows(dim_, width, w2 + first, sizes.hidden, out_.data<T>() + c * dim_ * chunk_stride_, chunk_stride_);
-        copy_rows(width, dim_, w1 + first * dim_, dim_, in_back_.data<T>() + first * dim_stride_, dim_stride_);
-      } else {
-        copy_transposed(dim_, width, w2 + first, sizes.hidden, out_.data<T>() + first * dim_stride_, dim_stride_);
-      }
-    });
-  }
-
-  /// W1^T of a chunk, (dim x chunk).
-  Right<T> w1_transposed(int64_t chunk) const { return {in_.data<T>() + chunk * dim_ * chunk_stride_, chunk_stride_}; }
-  /// W2^T of a chunk, (chunk x dim); forward only.
-  Right<T> w2_transposed(int64_t chunk) const { return {out_.data<T>() + chunk * kChunk * dim_stride_, dim_stride_}; }
-  /// W2 of a chunk, (dim x chunk); backward only.
-  Right<T> w2(int64_t chunk) const { return {out_.data<T>() + chunk * dim_ * chunk_stride_, chunk_stride_}; }
-  /// W1 of a chunk, (chunk x dim); backward only.
-  Right<T> w1(int64_t chunk) const { return {in_back_.data<T>() + chunk * kChunk * dim_stride_, dim_stride_}; }
-
- private:
-  int64_t dim_, chunk_stride_, dim_stride_;
-  Tensor in_, out_, in_back_;
-};
-/// The same in bf16. All chunks take the same room.
-template <>
-class PackedWeights<bfloat16> {
- public:
-  PackedWeights(const FeedForwardSizes& sizes, const FeedForwardWeights& weights, bool backward)
-      : in_size_(packed_size(chunk_width(sizes), sizes.dim)), out_size_(packed_size(sizes.dim, chunk_width(sizes))) {
-    const int64_t chunks = chunks_of(sizes);
-    const int64_t dim = sizes.dim;
-    const float* w1 = weights.w1.data<float>();
-    const float* w2 = weights.w2.data<float>();
-    in_ = Tensor::empty({chunks * in_size_}, DType::bf16);
-    out_ = Tensor::empty({chunks * (backward ? in_size_ : out_size_)}, DType::bf16);
-    if (backward) in_back_ = Tensor::empty({chunks * out_size_}, DType::bf16);
-    parallel_for(chunks, 1, [&](int64_t c, int64_t) {
-      const int64_t first = c * kChunk;
-      const int64_t width = std::min(kChunk, sizes.hidden - first);
-      pack_right(dim, width, w1 + first * dim, {1, dim}, in_.data<bfloat16>() + c * in_size_);
-      if (backward) {
-        pack_right(dim, width, w2 + first, {sizes.hidden, 1}, out_.data<bfloat16>() + c * in_size_);
-        pack_right(width, dim, w1 + first * dim, {dim, 1}, in_back_.data<bfloat16>() + c * out_size_);
-      } else {
-        pack_right(width, dim, w2 + first, {1, sizes.hidden}, out_.data<bfloat16>() + c * out_size_);
-      }
-    });
-  }
-  Right<bfloat16> w1_transposed(int64_t chunk) const { return {in_.data<bfloat16>() + chunk * in_size_}; }
-  Right<bfloat16> w2_transposed(int64_t chunk) const { return {out_.data<bfloat16>() + chunk * out_size_}; }
-  Right<bfloat16> w2(int64_t chunk) const { return {out_.data<bfloat16>() + chunk * in_size_}; }
-  Right<bfloat16> w1(int64_t chunk) const { return {in_back_.data<bfloat16>() + chunk * out_size_}; }
-
- private:
-  int64_t in_size_, out_size_;
-  Tensor in_, out_, in_back_;
-};
+int64_t chunk_width(const FeedForwardSizes& sizes) { return std::min(sizes.hidden, kWeightChunk); }
+int64_t chunks_of(const FeedForwardSizes& sizes) { return ceil_div(sizes.hidden, kWeightChunk); }
 
 template <class S, class Act>
 class Forward {
@@ -103,7 +28,11 @@ class Forward {
   using T = ComputeType<S>;
   Forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForwardWeights& weights,
           const FeedForwardOptions& options, const FeedForwardResult& result, Act act)
-      : sizes_(sizes), options_(options), act_(act), packed_(sizes, weights, false) {
+      : sizes_(sizes),
+        options_(options),
+        act_(act),
+        w1_transposed_(weights.w1, sizes.dim, sizes.hidden, {1, sizes.dim}, Cut::columns),
+        w2_transposed_(weights.w2, sizes.hidden, sizes.dim, {1, sizes.hidden}, Cut::depth) {
     norm_ = weights.gamma.defined();
     x_ = x.data<S>();
     b1_ = weights.b1.data<T>();
@@ -141,9 +70,9 @@ class Forward {
         input = factor_of_n.left(rows, sizes_.dim, from, {sizes_.dim, 1});
       }
       for (int64_t c = 0; c < chunks_of(sizes_); ++c) {
-        const int64_t first = c * kChunk;
-        const int64_t width = std::min(kChunk, sizes_.hidden - first);
-        multiply<S>(rows, width, sizes_.dim, input, packed_.w1_transposed(c), h, h_stride);
+        const int64_t first = c * kWeightChunk;
+        const int64_t width = std::min(kWeightChunk, sizes_.hidden - first);
+        multiply<S>(rows, width, sizes_.dim, input, w1_transposed_.chunk(c), h, h_stride);
         for_each_masked_row(options_.inner, inner, row * sizes_.hidden + first, rows, width, sizes_.hidden,
                             [=, this, b = b1_ + first](int64_t r, const auto& factor) {
                               T* u = h + r * h_stride;
@@ -151,7 +80,7 @@ class Forward {
 #pragma omp simd
                               for (int64_t j = 0; j < width; ++j) u[j] = act_.forward(u[j] + b[j]) * factor(j);
                             });
-        multiply<S>(rows, sizes_.dim, width, factor_of_h.left(rows, width, h, {h_stride, 1}), packed_.w2_transposed(c),
+        multiply<S>(rows, sizes_.dim, width, factor_of_h.left(rows, width, h, {h_stride, 1}), w2_transposed_.chunk(c),
                     sum, sizes_.dim, c > 0);
       }
       if (!options_.outer.active()) {
@@ -183,7 +112,7 @@ class Forward {
   FeedForwardSizes sizes_;
   FeedForwardOptions options_;
   Act act_;
-  PackedWeights<S> packed_;
+  PackedWeights<S> w1_transposed_, w2_transposed_;
   bool norm_;
   const S* x_;
   const T *b1_, *b2_, *gamma_ = nullptr, *beta_ = nullptr;
@@ -213,12 +142,22 @@ class BackwardPass {
   BackwardPass(const FeedForwardSizes& sizes, const Tensor& g, const Tensor& x, const FeedForwardResult& made,
                const FeedForwardWeights& weights, const FeedForwardOptions& options, const GradientLayout& layout,
                S* dx, Act act)
-      : sizes_(sizes), options_(options), act_(act), layout_(layout), packed_(sizes, weights, true), dx_(dx) {
+      : sizes_(sizes),
+        options_(options),
+        act_(act),
+        layout_(layout),
+        w1_(weights.w1, sizes.hidden, sizes.dim, {sizes.dim, 1}, Cut::depth),
+        w2_(weights.w2, sizes.dim, sizes.hidden, {sizes.hidden, 1}, Cut::columns),
+        dx_(dx) {
     norm_ = weights.gamma.defined();
     g_ = g.data<S>();
     x_ = x.data<S>();
     b1_ = weights.b1.data<T>();
-    if (made.hidden.defined()) hidden_ = made.hidden.data<S>();
+    if (made.hidden.defined()) {
+      hidden_ = made.hidden.data<S>();
+    } else {
+      w1_transposed_.emplace(weights.w1, sizes.dim, sizes.hidden, TileStrides{1, sizes.dim}, Cut::columns);
+    }
     if (!norm_) return;
     gamma_ = weights.gamma.data<T>();
     beta_ = weights.beta.data<T>();
@@ -273,10 +212,10 @@ class BackwardPass {
       }
       const Right<S> n_right = right_n.right(rows, dim, n, {n_stride, 1});
       for (int64_t c = 0; c < chunks_of(sizes_); ++c) {
-        const int64_t first = c * kChunk;
-        const int64_t width = std::min(kChunk, sizes_.hidden - first);
-        multiply<S>(rows, width, dim, e_left, packed_.w2(c), du, h_stride);  // dh
-        const auto activate = [&](const auto* product, int64_t stride) {     // n W1^T
+        const int64_t first = c * kWeightChunk;
+        const int64_t width = std::min(kWeightChunk, sizes_.hidden - first);
+        multiply<S>(rows, width, dim, e_left, w2_.chunk(c), du, h_stride);  // dh
+        const auto activate = [&](const auto* product, int64_t stride) {    // n W1^T
           for_each_masked_row(options_.inner, inner, row * sizes_.hidden + first, rows, width, sizes_.hidden,
                               [=, this, b = b1_ + first](int64_t r, const auto& factor) {
                                 const auto* const p = product + r * stride;
@@ -292,7 +231,7 @@ class BackwardPass {
                               });
         };
         if (hidden_ == nullptr) {
-          multiply<S>(rows, width, dim, n_left, packed_.w1_transposed(c), h, h_stride);
+          multiply<S>(rows, width, dim, n_left, w1_transposed_->chunk(c), h, h_stride);
           activate(h, h_stride);
         } else {
           activate(hidden_ + row * sizes_.hidden + first, sizes_.hidden);
@@ -304,7 +243,7 @@ class BackwardPass {
           multiply<S>(width, dim, rows, left_dut.left(width, rows, du, {1, h_stride}), n_right,
                       sums + layout_.w1 + first * dim, dim, true);
         }
-        multiply<S>(rows, dim, width, left_du.left(rows, width, du, {h_stride, 1}), packed_.w1(c), dn, dim, c > 0);
+        multiply<S>(rows, dim, width, left_du.left(rows, width, du, {h_stride, 1}), w1_.chunk(c), dn, dim, c > 0);
       }
       S* const to = dx_ + row * dim;
       if (norm_) {
@@ -324,7 +263,8 @@ class BackwardPass {
   FeedForwardOptions options_;
   Act act_;
   GradientLayout layout_;
-  PackedWeights<S> packed_;
+  std::optional<PackedWeights<S>> w1_transposed_;  ///< where the hidden layer is computed again
+  PackedWeights<S> w1_, w2_;
   bool norm_;
   const S *g_, *x_, *hidden_ = nullptr;
   const T *b1_, *gamma_ = nullptr, *beta_ = nullptr, *mean_ = nullptr, *rstd_ = nullptr;

@@ -1,98 +1,24 @@
 #include "engine/ops/linear.h"
 
 #include "engine/bf16.h"
-#include "engine/cpu/bf16/factors.h"
 #include "engine/cpu/parts/block_rows.h"
 #include "engine/cpu/parts/matmul.h"
 #include "engine/cpu/parts/norm_rows.h"
-#include "engine/cpu/parts/pack.h"
+#include "engine/cpu/parts/packed_weights.h"
 
 namespace bochner::cpu {
 namespace {
-
-/// How many outputs a tile computes at once, so that their weights and gradients stay in the L2 cache.
-constexpr int64_t kChunk = 128;
 
 int64_t tile_rows(const LinearSizes& sizes) {
   return sizes.inputs > 128 && sizes.inputs <= 512 && sizes.rows > 4096 ? 96 : 64;
 }
 
-/// body(chunk, first output, width)
+/// body(chunk, first output, width): so many outputs a tile computes at once.
 template <class Body>
 void for_each_chunk(int64_t outputs, const Body& body) {
-  for (int64_t first = 0; first < outputs; first += kChunk)
-    body(first / kChunk, first, std::min(kChunk, outputs - first));
+  for (int64_t first = 0; first < outputs; first += kWeightChunk)
+    body(first / kWeightChunk, first, std::min(kWeightChunk, outputs - first));
 }
-
-/// W^T in chunks: chunk c is (inputs x width).
-template <class S>
-class PackedTranspose {
- public:
-  PackedTranspose(const LinearSizes& sizes, const S* w)
-      : inputs_(sizes.inputs), stride_(padded<S>(std::min(sizes.outputs, kChunk))) {
-    const int64_t chunks = ceil_div(sizes.outputs, kChunk);
-    memory_ = Tensor::empty({chunks * inputs_ * stride_}, dtype_of<S>);
-    parallel_for(chunks, 1, [&](int64_t c, int64_t) {
-      const int64_t width = std::min(kChunk, sizes.outputs - c * kChunk);
-      copy_transposed(width, inputs_, w + c * kChunk * inputs_, inputs_, memory_.data<S>() + c * inputs_ * stride_,
-                      stride_);
-    });
-  }
-  Right<S> chunk(int64_t c) const { return {memory_.data<S>() + c * inputs_ * stride_, stride_}; }
-
- private:
-  int64_t inputs_, stride_;
-  Tensor memory_;
-};
-template <>
-class PackedTranspose<bfloat16> {
- public:
-  PackedTranspose(const LinearSizes& sizes, const float* w) : size_(packed_size(kChunk, sizes.inputs)) {
-    const int64_t chunks = ceil_div(sizes.outputs, kChunk);
-    memory_ = Tensor::empty({chunks * size_}, DType::bf16);
-    parallel_for(chunks, 1, [&](int64_t c, int64_t) {
-      pack_right(sizes.inputs, std::min(kChunk, sizes.outputs - c * kChunk), w + c * kChunk * sizes.inputs,
-                 {1, sizes.inputs}, memory_.data<bfloat16>() + c * size_);
-    });
-  }
-  Right<bfloat16> chunk(int64_t c) const { return {memory_.data<bfloat16>() + c * size_}; }
-
- private:
-  int64_t size_;
-  Tensor memory_;
-};
-
-/// W in chunks of outputs: chunk c is (width x inputs).
-template <class S>
-class PackedRows {
- public:
-  PackedRows(const LinearSizes& sizes, const S* w)
-      : stride_(padded<S>(sizes.inputs)), memory_(Tensor::empty({sizes.outputs * stride_}, dtype_of<S>)) {
-    copy_rows(sizes.outputs, sizes.inputs, w, sizes.inputs, memory_.data<S>(), stride_);
-  }
-  Right<S> chunk(int64_t c) const { return {memory_.data<S>() + c * kChunk * stride_, stride_}; }
-
- private:
-  int64_t stride_;
-  Tensor memory_;
-};
-template <>
-class PackedRows<bfloat16> {
- public:
-  PackedRows(const LinearSizes& sizes, const float* w) : size_(packed_size(sizes.inputs, kChunk)) {
-    const int64_t chunks = ceil_div(sizes.outputs, kChunk);
-    memory_ = Tensor::empty({chunks * size_}, DType::bf16);
-    parallel_for(chunks, 1, [&](int64_t c, int64_t) {
-      pack_right(std::min(kChunk, sizes.outputs - c * kChunk), sizes.inputs, w + c * kChunk * sizes.inputs,
-                 {sizes.inputs, 1}, memory_.data<bfloat16>() + c * size_);
-    });
-  }
-  Right<bfloat16> chunk(int64_t c) const { return {memory_.data<bfloat16>() + c * size_}; }
-
- private:
-  int64_t size_;
-  Tensor memory_;
-};
 
 /// The rows of x, or of their norm, as products read them.
 template <class S>
@@ -126,7 +52,7 @@ void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& wei
   using T = ComputeType<S>;
   constexpr bool kInPlace = std::is_same_v<S, T>;  // sums are made where y will be
   const InputRows<S> input(sizes, x, weights);
-  const PackedTranspose<S> w(sizes, weights.w.data<T>());
+  const PackedWeights<S> w(weights.w, sizes.inputs, sizes.outputs, {1, sizes.inputs}, Cut::columns);  // W^T
   const T* const b = weights.b.data<T>();
   const S* const base = residual.defined() ? residual.data<S>() : nullptr;
   T* const mean = input.normed() ? result.mean.data<T>() : nullptr;
@@ -288,7 +214,7 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
   const InputRows<S> input(sizes, x, weights);
   const Slopes<S> slopes(sizes, g, made, spec);
   const int64_t e_stride = padded<T>(sizes.outputs);
-  const PackedRows<S> w(sizes, weights.w.data<T>());
+  const PackedWeights<S> w(weights.w, sizes.outputs, sizes.inputs, {sizes.inputs, 1}, Cut::depth);  // W
   const T* const mean = input.normed() ? made.mean.data<T>() : nullptr;
   const T* const rstd = input.normed() ? made.rstd.data<T>() : nullptr;
   S* const dx = result.dx.defined() ? result.dx.data<S>() : nullptr;
@@ -296,7 +222,7 @@ void backward(const LinearSizes& sizes, const Tensor& g, const Tensor& x, const 
   const SumLayout at(sizes, with_w);
   const int64_t tile = tile_rows(sizes);
   const int64_t grain = rows_per_sum<S>(sizes, with_w);
-  const int64_t most = std::min(kChunk, sizes.outputs);
+  const int64_t most = std::min(kWeightChunk, sizes.outputs);
   const Tensor total = sum_gradients<T>(sizes.rows, grain, at.size, [&](int64_t begin, int64_t end, T* sums) {
     Scratch<T> scratch({tile * input.stride, tile * e_stride, tile * sizes.inputs});
     T* const n = scratch.take(tile * input.stride);

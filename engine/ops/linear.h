@@ -4,8 +4,8 @@
 //   n = LayerNorm(x) or x,   y = residual + dropout(n W^T + b)   or   y = dropout(relu(n W^T + b))
 //
 // Neither n nor n W^T is kept or written: backward computes n again from x and two numbers per row. Beyond inputs and
-// outputs it takes memory for a packed copy of the weights and, in backward, for one copy of their gradients for each
-// of a few fixed pieces of rows (at most 64 MB in all).
+// outputs it takes memory for a packed copy of the weights (packed_weights.h) and, in backward, for one copy of their
+// gradients for each of a few fixed pieces of rows (at most 64 MB in all).
 #pragma once
 
 #include "engine/ops/dropout.h"

@@ -1,6 +1,7 @@
 #include "experiments/learners/learner.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "autograd/ops/binary.h"
 #include "engine/comm/sequence_slices.h"
@@ -10,6 +11,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
+#include "engine/packed_weights.h"
 #include "engine/stopwatch.h"
 
 namespace bochner {
@@ -158,6 +160,8 @@ int64_t Learner::place_in_schedule(int64_t step) const {
 void Learner::update(const Examples& batch, int64_t step) {
   loss_.fill_(0);
   correct_.fill_(0);
+  std::optional<KeepPackedWeights> keep;  // for all parts of the batch
+  if (sharded_ || accumulate_ > 1) keep.emplace();
   if (sharded_) {
     add_shards(batch, step);
   } else {
@@ -168,6 +172,7 @@ void Learner::update(const Examples& batch, int64_t step) {
       add_part(parts > 1 ? batch.part(part, parts) : batch, context, terms, {loss_, correct_});
     }
   }
+  keep.reset();
   add_(loss_sum_, loss_);
   GradientClip clip = optim_.clip_norm > 0 ? clip_by_norm(parameters_, optim_.clip_norm) : GradientClip{};
   if (optim_.clip_value > 0) clip.limit = optim_.clip_value;
@@ -239,6 +244,7 @@ Blame Learner::blame(int64_t step) {
 }
 
 void Learner::answer(Feed& feed, const Judge& judge) {
+  const KeepPackedWeights keep;
   if (sharded_) return answer_together(feed, judge);
   Generator noise = stream_of(seed_, Stream::evaluation);
   Context context{noise, false};

@@ -19,6 +19,7 @@
 #include "datasets/tables/tabular.h"
 #include "engine/cpu/parts/blas.h"
 #include "engine/cpu/parts/limits.h"
+#include "engine/packed_weights.h"
 #include "engine/parallel.h"
 #include "engine/precision.h"
 #include "engine/stopwatch.h"
@@ -52,7 +53,7 @@ template <class Model, class Loss>
 std::function<double()> step_of(std::shared_ptr<Model> model, std::shared_ptr<Generator> noise,
                                 const AdamOptions& options, Loss loss_of) {
   if (forward_alone) {
-    return [=] {
+    return [=, keep = std::make_shared<KeepPackedWeights>()] {
       Context context{*noise, false};
       return loss_of(context).item();
     };
