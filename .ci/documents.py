@@ -48,6 +48,7 @@ STANDS_FOR = {
 LRA = "--steps=1 --seeds=1 --listops.train-examples=40 --listops.valid-examples=8 --listops.test-examples=8"
 TOGETHER = "=> OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 build/bin/lra "
 SLICES = TOGETHER + "--random-data --listops.max-length=1000 --batch=1 --steps=1 --sequence-shards=2 "
+TOY = 'python3 -c "import json; print(json.dumps(dict(step_ms=9, peak_mb=9, torch=7.5)))"'  # a peer of compare.py
 SHORTER = [
     (r"\./run test.*", "-N ?Total Tests: [1-9]"),
     (r"\./run demo", LRA + " ?What to try next"),
@@ -119,6 +120,10 @@ SHORTER = [
     (r"build/bin/mechanisms.*", "=> build/bin/mechanisms --help"),
     (r"build/bin/snnk.*", "=> build/bin/snnk --help"),
     (r"build/bin/training_step.*", "=> build/bin/training_step --help"),
+    # A peer that is not there is left out, and the others go on; the records tell both.
+    (r"tests/bench/compare\.py --all .*",
+     "=> tests/bench/compare.py --peer none=no-such-program --peer toy='" + TOY + "' --only mlp --rounds 1 --seconds 0.01 --records records "
+     "&& grep -h 'mlp.*no-such-program' records/none-*.json && grep -h 'PyTorch 7.5' records/toy-*.json ?(\\s+\"mlp.*program.*){2}(\\s+\"peer.*7.5.*){2}\\s*$"),
     (r"tests/bench/compare\.py.*", "=> tests/bench/compare.py --help"),
     # What they import is no package of Debian.
     (r"(?:tests/golden/)?((arena_steps|bert|lora|pretrain|wordpiece)\.py).*",

@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
-"""Training steps of this build beside a peer's, in turn on the same machine, as a Markdown table.
+"""Training steps of this build beside those of peers, in turn on the same machine, as Markdown tables.
 
-  tests/bench/compare.py --peer COMMAND [--precision bf16] [--rounds 5] [--only small-1024] [--record FILE]
-  tests/bench/compare.py --peer 'python3 tests/bench/peer_bert.py' --only bert-base,minilm
-  tests/bench/compare.py --beside-f32 --precision bf16 [--only small,text]
-  tests/bench/compare.py --beside-softmax [--precision bf16] [--record FILE]
-  tests/bench/compare.py --processes [--rounds 5] [--record FILE]
-  tests/bench/compare.py --growth [--build build]
+  tests/bench/compare.py --all --peer newest='COMMAND' --peer newest='COMMAND FOR BERT' --peer debian='COMMAND' [--records FOLDER]
+  tests/bench/compare.py --peer newest='COMMAND' [--precision bf16] [--only small-1024,text] [--rounds 5]
+  tests/bench/compare.py --beside-f32 --only small,text
+  tests/bench/compare.py --beside-softmax --processes --growth
 
-The peer is a command to which the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with
-`step_ms`, `peak_mb` and `torch`, its version. Each round times one and then the other; the table shows the median over rounds of
-each and of the ratio within a round, beside the bar that this project set itself against the newest PyTorch. "of the peak" are
-the operations of the step's matrix products, without what backward computes again, as a share of those that the processor
-could do at most in the same time, measured after each run. --record keeps the table with where it came from, as
-docs/results/make.py reads it. --beside-f32 takes this build's own f32 for the peer, and the memory
-of tensors alone. --beside-softmax times kernel attention beside softmax, both of this build, with 4,000 tokens in Skyformer's model and
-in that of KL's Text. --processes times `lra --bench` as one process of two threads and, by
-mpirun, as two of one, whose gradients are summed in the exact tree or in any order. --growth times the project alone at lengths 1k ... 64k, batch 1, and
-fits the exponent of time and memory. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the
-environment.
+Each option chooses tables, --all all of them; --precision and --only, a part of them. A peer has a name and one command or
+several, to which the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with `step_ms`, `peak_mb`
+and `torch`, its version. The first of its commands that can run a workload does; where none knows PyTorch 2's fused attention
+(`-sdpa`), composed attention (`-softmax`) is asked for. What cannot be run is left out, and the table says why below itself. --records
+keeps each table as FOLDER/NAME.json with where it came from and what was left out, as docs/results/make.py reads it.
+
+--peer and --beside-f32: each round times one and then the other; the table shows the median over rounds of each and of the ratio
+within a round, beside the bar that this project set itself against the newest PyTorch. "of the peak" are the operations of the
+step's matrix products, without what backward computes again, as a share of those that the processor could do at most in the same
+time, measured after each run. --beside-f32 takes this build's own f32 for the peer of its bf16, and the memory of tensors alone.
+--beside-softmax times kernel attention beside softmax, both of this build, with 4,000 tokens in Skyformer's model and in that of
+KL's Text. --processes times `lra --bench` as one process of two threads and, by mpirun, as two of one, whose gradients are summed
+in the exact tree or in any order. --growth times the project alone at lengths 1k ... 64k, batch 1, in one round, and fits the
+exponent of time and memory. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the environment.
 """
 import argparse, datetime, json, math, os, platform, re, shlex, statistics, subprocess, sys
 
@@ -43,80 +44,143 @@ for plain, bars in (("bert-base", {"f32": 1.1}), ("minilm", {})):  # the same as
 BESIDE_F32 = 1.5  # of bf16
 BESIDE_SOFTMAX = {"Skyformer's": (SMALL + " --length 4000", 5), "KL's Text": (TEXT, 2.3)}  # options of training_step, least ratio
 KERNELS = ("performer", "gmm-prf", "linear-elu")
+PRECISIONS = ("f32", "bf16")
+
+
+class Unable(Exception):
+    """A program that did not run, and why."""
 
 
 def output(command, **more):
     environment = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
-    return subprocess.run(command, env={**environment, **more}, stdout=subprocess.PIPE, check=True, text=True).stdout
+    try:
+        done = subprocess.run(command, env={**environment, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    except OSError as error:
+        raise Unable(str(error)) from error
+    if done.returncode != 0:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or [f"ended with {done.returncode}"]
+        raise Unable(f"{os.path.basename(command[0])}: {re.sub(r' .choose from.*', '', said[-1].strip())[:160]}")
+    return done.stdout
 
 
 def run(command):
-    return json.loads(output(command).splitlines()[-1])
+    try:
+        return json.loads(output(command).splitlines()[-1])
+    except (ValueError, IndexError) as error:
+        raise Unable(f"{os.path.basename(command[0])}: its last line is not JSON") from error
 
 
-def step(a, attention, options, precision=None):
+class Table:
+    """Printed row by row, and kept when it is complete. As `with Table(...) as table`, it goes on when a program is Unable."""
+
+    def __init__(self, a, name, head, precision, peer=None):
+        self.name, self.head, self.precision, self.peer = name, head, precision, peer
+        self.rounds, self.seconds, self.folder = a.rounds, a.seconds, a.records
+        self.rows, self.left_out = [], {}
+
+    def __enter__(self):
+        print(f"\n{self.name}\n\n| {' | '.join(self.head)} |\n|{'---|' * len(self.head)}", flush=True)
+        return self
+
+    def add(self, row):
+        self.rows.append(row)
+        print(f"| {' | '.join(row)} |", flush=True)
+
+    def __exit__(self, kind, error, _):
+        if kind not in (None, Unable):
+            return False
+        if error:
+            self.left_out["the rest"] = str(error)
+        if self.left_out:
+            print("\nLeft out:\n\n" + "\n".join(f"- {row}: {why}" for row, why in self.left_out.items()), flush=True)
+        if self.folder:
+            self.keep()
+        return True
+
+    def keep(self):
+        here = os.path.dirname(os.path.realpath(__file__))
+        text = lambda *command: subprocess.run(command, cwd=here, stdout=subprocess.PIPE, check=True, text=True).stdout
+        processor = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith(("model name", "flags"))]
+        useful = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in processor[1].split()]
+        os.makedirs(self.folder, exist_ok=True)
+        with open(os.path.join(self.folder, f"{self.name}.json"), "w") as file:
+            json.dump({"git": text("git", "describe", "--always", "--dirty").strip(), "build": {"compiler": text("g++", "--version").splitlines()[0]},
+                       "seed": 1, "date": f"{datetime.date.today()}", "precision": self.precision, "load": os.getloadavg(),
+                       "machine": f"{os.cpu_count()} cores of an {processor[0]} ({', '.join(useful)}), {platform.system()}",
+                       "peer": self.peer or "did not run", "rounds": self.rounds, "seconds": self.seconds,
+                       "left_out": self.left_out, "tables": [{"title": "steps", "head": self.head, "rows": self.rows}]}, file, indent=1)
+            file.write("\n")
+
+
+def step(a, attention, options, precision):
     return run([f"{a.build}/bin/training_step", "--attention", attention, "--threads", "2", "--seconds", str(a.seconds),
-                "--precision", precision or a.precision] + options.split())  # 128 features unless the options say otherwise
+                "--precision", precision] + options.split())  # 128 features unless the options say otherwise
 
 
-def compare(a):
-    ours, theirs = (a.precision, "f32") if a.beside_f32 else ("project", "peer")
-    megabytes = "tensor_peak_mb" if a.beside_f32 else "peak_mb"
+def first_able(a, commands, name, precision):
+    """The first of the peer's commands that runs the workload, and what it said."""
+    failed = []
+    for called in dict.fromkeys((name, name.replace("-sdpa", "-softmax"))):
+        for command in commands:
+            whole = shlex.split(command) + [called, "--dtype", precision, "--seconds", str(a.seconds)]
+            try:
+                return called, whole, run(whole)
+            except Unable as error:
+                failed.append(str(error) if called == name else f"{called}: {error}")
+    raise Unable("; ".join(failed))
+
+
+def workload(a, table, name, commands):
+    """A row of ours beside a peer's, or without commands beside our own f32."""
+    attention, options, bars = WORKLOADS[name]
+    megabytes = "peak_mb" if commands else "tensor_peak_mb"
+    pairs, command = [], None
+    for _ in range(a.rounds):
+        ours = step(a, attention, options, table.precision)
+        if not commands:
+            peer = step(a, attention, options, "f32")
+        elif command:
+            peer = run(command)
+        else:
+            name, command, peer = first_able(a, commands, name, table.precision)
+            table.peer = f"PyTorch {peer['torch']}"
+        pairs.append((ours, peer))
+    middle = lambda values: statistics.median(list(values))
+    ours, peer = ([middle(pair[i][key] for pair in pairs) for key in ("step_ms", megabytes)] for i in (0, 1))
+    ratios = [p["step_ms"] / o["step_ms"] for o, p in pairs]
+    bar = bars.get(table.precision, "")
+    return [name, f"{ours[0]:.1f}", f"{peer[0]:.1f}", f"{middle(ratios):.2f}", str(bar if commands or not bar else BESIDE_F32),
+            f"{min(ratios):.2f}", f"{ours[1]:.0f}", f"{peer[1]:.0f}", f"{ours[1] / peer[1]:.2f}",
+            f"{middle(o['gflops'] / o['peak_gflops'] for o, _ in pairs):.2f}"]
+
+
+def compare(a, precision, peer):
+    """peer: its name; None for our own f32"""
+    ours, theirs = ("project", "peer") if peer else (precision, "f32")
     head = ["workload", f"{ours}, ms", f"{theirs}, ms", "faster", "at least", "slowest round", f"{ours}, MB", f"{theirs}, MB", "memory",
             "of the peak"]
-    rows = []
-    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
-    for name, (attention, options, bars) in WORKLOADS.items():
-        if a.only and not any(part in name for part in a.only.split(",")):
-            continue
-        pairs = []
-        for _ in range(a.rounds):
-            ours = step(a, attention, options)
-            peer = (step(a, attention, options, "f32") if a.beside_f32 else
-                    run(shlex.split(a.peer) + [name, "--dtype", a.precision, "--seconds", str(a.seconds)]))
-            pairs.append((ours, peer))
-        middle = lambda values: statistics.median(list(values))
-        ours, peer = ([middle(pair[i][key] for pair in pairs) for key in ("step_ms", megabytes)] for i in (0, 1))
-        ratios = [p["step_ms"] / o["step_ms"] for o, p in pairs]
-        bar = BESIDE_F32 if a.beside_f32 else bars.get(a.precision, "")
-        rows.append([name, f"{ours[0]:.1f}", f"{peer[0]:.1f}", f"{middle(ratios):.2f}", str(bar),
-                     f"{min(ratios):.2f}", f"{ours[1]:.0f}", f"{peer[1]:.0f}", f"{ours[1] / peer[1]:.2f}",
-                     f"{middle(o['gflops'] / o['peak_gflops'] for o, _ in pairs):.2f}"])
-        print(f"| {' | '.join(rows[-1])} |", flush=True)
-    if a.record:
-        keep(a, head, rows, "its own f32" if a.beside_f32 else f"PyTorch {pairs[-1][1]['torch']}", a.seconds)
+    with Table(a, f"{peer or 'own'}-{precision}", head, precision, None if peer else "its own f32") as table:
+        for name in WORKLOADS:
+            if a.only and not any(part in name for part in a.only.split(",")):
+                continue
+            try:
+                table.add(workload(a, table, name, a.peers.get(peer)))
+            except Unable as error:
+                table.left_out[name] = str(error)
+    return table
 
 
-def keep(a, head, rows, peer, seconds):
-    text = lambda *command: subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
-    processor = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith(("model name", "flags"))]
-    useful = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in processor[1].split()]
-    with open(a.record, "w") as file:
-        json.dump({"git": text("git", "describe", "--always", "--dirty").strip(), "build": {"compiler": text("g++", "--version").splitlines()[0]},
-                   "seed": 1, "date": f"{datetime.date.today()}", "precision": a.precision, "load": os.getloadavg(),
-                   "machine": f"{os.cpu_count()} cores of an {processor[0]} ({', '.join(useful)}), {platform.system()}",
-                   "peer": peer, "rounds": a.rounds, "seconds": seconds,
-                   "tables": [{"title": "steps", "head": head, "rows": rows}]}, file, indent=1)
-        file.write("\n")
-
-
-def show(a, head, rows, peer, seconds):
-    for row in [head, ["---"] * len(head), *rows]:
-        print(f"| {' | '.join(row)} |")
-    if a.record:
-        keep(a, head, rows, peer, seconds)
-
-
-def beside_softmax(a):
+def beside_softmax(a, precision):
     head = ["model", "attention", "step, ms", "softmax, ms", "steps for one of softmax", "at least", "slowest round"]
-    rows = []
-    for model, (options, bar) in BESIDE_SOFTMAX.items():
-        rounds = [{name: step(a, name, options)["step_ms"] for name in ("softmax", *KERNELS)} for _ in range(a.rounds)]
-        middle = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
-        for name in KERNELS:
-            ratios = [one["softmax"] / one[name] for one in rounds]
-            rows.append([model, name, f"{middle[name]:.1f}", f"{middle['softmax']:.1f}", f"{statistics.median(ratios):.2f}", str(bar), f"{min(ratios):.2f}"])
-    show(a, head, rows, "softmax", a.seconds)
+    with Table(a, f"beside-softmax-{precision}", head, precision, "softmax") as table:
+        for model, (options, bar) in BESIDE_SOFTMAX.items():
+            rounds = [{name: step(a, name, options, precision)["step_ms"] for name in ("softmax", *KERNELS)} for _ in range(a.rounds)]
+            middle = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+            for name in KERNELS:
+                ratios = [one["softmax"] / one[name] for one in rounds]
+                table.add([model, name, f"{middle[name]:.1f}", f"{middle['softmax']:.1f}", f"{statistics.median(ratios):.2f}", str(bar),
+                           f"{min(ratios):.2f}"])
+    return table
 
 
 def processes(a):
@@ -125,14 +189,14 @@ def processes(a):
     ways = {"1 process of 2 threads": lra + ["--threads=2"], "2 processes of 1 thread": two + lra + ["--threads=1"],
             "the same, --reduce=fast": two + lra + ["--threads=1", "--reduce=fast"]}
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    rounds = [{way: float(re.search(r"a training step: ([0-9.]+) ms", output(command, **as_root))[1])
-               for way, command in ways.items()} for _ in range(a.rounds)]
-    head = ["way", "step, ms", "its speed beside the first", "slowest round"]
-    rows = []
-    for way in ways:
-        speeds = [one["1 process of 2 threads"] / one[way] for one in rounds]
-        rows.append([way, f"{statistics.median(one[way] for one in rounds):.1f}", f"{statistics.median(speeds):.2f}", f"{min(speeds):.2f}"])
-    show(a, head, rows, "one process", None)
+    with Table(a, "processes-f32", ["way", "step, ms", "its speed beside the first", "slowest round"], "f32", "one process") as table:
+        table.seconds = None
+        rounds = [{way: float(re.search(r"a training step: ([0-9.]+) ms", output(command, **as_root))[1])
+                   for way, command in ways.items()} for _ in range(a.rounds)]
+        for way in ways:
+            speeds = [one["1 process of 2 threads"] / one[way] for one in rounds]
+            table.add([way, f"{statistics.median(one[way] for one in rounds):.1f}", f"{statistics.median(speeds):.2f}", f"{min(speeds):.2f}"])
+    return table
 
 
 def slope(xs, ys):
@@ -144,35 +208,49 @@ def slope(xs, ys):
 
 def growth(a):
     lengths = [1 << i for i in range(10, 17)]
-    print("| attention | " + " | ".join(f"{n // 1024}k" for n in lengths) + " | exponent |\n|---" + "|---" * (len(lengths) + 1) + "|")
-    for attention in (*KERNELS, "softmax"):
-        rows = [step(a, attention, f"--batch 1 --length {n}") for n in lengths]
-        for figure, unit in (("step_ms", "ms"), ("tensor_peak_mb", "MB")):
-            values = [r[figure] for r in rows]
-            cells = " | ".join(f"{v:.1f}" for v in values)
-            print(f"| {attention}, {unit} | {cells} | {slope(lengths, values):.3f} |", flush=True)
+    with Table(a, "growth-f32", ["attention", *(f"{n // 1024}k" for n in lengths), "exponent"], "f32", "none") as table:
+        table.rounds = 1
+        for attention in (*KERNELS, "softmax"):
+            rows = [step(a, attention, f"--batch 1 --length {n}", "f32") for n in lengths]
+            for figure, unit in (("step_ms", "ms"), ("tensor_peak_mb", "MB")):
+                values = [r[figure] for r in rows]
+                table.add([f"{attention}, {unit}", *(f"{v:.1f}" for v in values), f"{slope(lengths, values):.3f}"])
+    return table
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--peer", help="command that times a workload of the peer")
-    p.add_argument("--beside-f32", action="store_true", help="this build in f32 instead of a peer")
-    p.add_argument("--beside-softmax", action="store_true", help="kernel attention beside softmax instead")
-    p.add_argument("--processes", action="store_true", help="one process beside two instead")
-    p.add_argument("--growth", action="store_true", help="time and memory against length instead")
+    p.add_argument("--all", action="store_true", help="every table")
+    p.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND", help="a command that times a workload of the peer NAME")
+    p.add_argument("--beside-f32", action="store_true", help="bf16 beside f32, both of this build")
+    p.add_argument("--beside-softmax", action="store_true", help="kernel attention beside softmax")
+    p.add_argument("--processes", action="store_true", help="one process beside two")
+    p.add_argument("--growth", action="store_true", help="time and memory against length")
     p.add_argument("--build", default="build")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=5)
-    p.add_argument("--precision", default="f32", choices=["f32", "bf16"])
-    p.add_argument("--only", help="workloads whose name contains this, or one of A,B,...")
-    p.add_argument("--record", help="a JSON file for the table")
+    p.add_argument("--precision", choices=PRECISIONS, help="of the tables of peers and of softmax; otherwise both")
+    p.add_argument("--only", help="workloads of peers and f32 whose name contains this, or one of A,B,...")
+    p.add_argument("--records", help="a folder for the tables as JSON files")
     a = p.parse_args()
-    others = {"growth": growth, "processes": processes, "beside_softmax": beside_softmax}
-    chosen = [way for name, way in others.items() if getattr(a, name)]
-    if not (chosen or a.peer or a.beside_f32):
-        p.error("give --peer COMMAND, --beside-f32, --beside-softmax, --processes or --growth")
-    (chosen or [compare])[0](a)
+    a.peers = {}
+    for peer in a.peer:
+        name, _, command = peer.partition("=")
+        if not command or not re.fullmatch(r"[\w.-]+", name):
+            p.error(f"--peer {peer}: write NAME=COMMAND; tables and records are called NAME-f32 and NAME-bf16")
+        a.peers.setdefault(name, []).append(command)
+    precisions = [a.precision] if a.precision else PRECISIONS
+    tables = [(compare, precision, name) for name in a.peers for precision in precisions]
+    if a.all or a.beside_f32:
+        tables.append((compare, "bf16", None))
+    if a.all or a.beside_softmax:
+        tables += [(beside_softmax, precision) for precision in precisions]
+    tables += [(make,) for make in (processes, growth) if a.all or getattr(a, make.__name__)]
+    if not tables or a.all and not a.peers:
+        p.error("give --peer NAME=COMMAND, or --beside-f32, --beside-softmax, --processes or --growth; --all needs a peer")
+    measured = [make(a, *arguments).rows for make, *arguments in tables]
+    return 0 if any(measured) else "nothing was measured"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
