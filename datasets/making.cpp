@@ -22,11 +22,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail("{}: the folder cannot be made: {}", folder.string(), error.message());
-}
+/// Folders that were made and, as long as they are empty, go away again at the end or on a signal.
+class MadeFolders {
+ public:
+  ~MadeFolders() {
+    while (!folders_.empty()) folders_.pop_back();  // the innermost first
+  }
+  MadeFolders() = default;
+  MadeFolders(const MadeFolders&) = delete;
+  MadeFolders& operator=(const MadeFolders&) = delete;
+
+  /// Makes the folder and those above it, where they are missing.
+  void make(const fs::path& folder) {
+    std::error_code error;
+    make(folder, error);
+    if (error) fail("{}: the folder cannot be made: {}", folder.string(), error.message());
+  }
+
+ private:
+  void make(const fs::path& folder, std::error_code& error) {
+    std::error_code unknown;
+    if (folder.empty() || fs::is_directory(folder, unknown)) return;
+    make(folder.parent_path(), error);
+    if (!error && fs::create_directory(folder, error)) folders_.emplace_back(folder);
+    if (error == std::errc::file_exists) error = std::make_error_code(std::errc::not_a_directory);
+  }
+
+  std::deque<Temporary> folders_;
+};
 
 /// An Error that names the first option in which the two differ.
 void check_same(const fs::path& folder, const Manifest& found, const Recipe& wanted) {
@@ -97,13 +120,14 @@ constexpr const char* kStaging = ".making";
 constexpr const char* kStagingLock = ".making.lock";
 
 /// The process that makes the data of a folder, or cleans up after one that was killed. Only one at a time; the lock is
-/// removed at the end.
+/// removed at the end, and so is the folder, if it was made here and nothing in it.
 class Maker {
  public:
   /// Waits for another process.
   Maker(const fs::path& folder, const std::string& dataset, const Say& say) {
     bool told = false;
     for (;;) {
+      folders_.make(folder);  // each time, as another process that fails removes it
       FileLock lock(folder / kStagingLock, folder.string() + ": files cannot be made there", "choose another folder");
       if (lock.held()) {
         if (!lock.warning().empty()) say(fmt::format("{}: {}", dataset, lock.warning()));
@@ -119,6 +143,7 @@ class Maker {
   }
 
  private:
+  MadeFolders folders_;
   std::optional<FileLock> lock_;
   std::optional<Temporary> removed_;  // before the lock is given up, as it is declared after it
 };
@@ -195,7 +220,6 @@ Manifest make_all(const fs::path& folder, const Recipe& recipe) {
 }  // namespace
 
 Manifest make_data(const fs::path& folder, const Recipe& recipe) {
-  make_folder(folder);
   const Maker maker(folder, recipe.dataset, [](const std::string&) {});
   clear_up(folder, recipe);
   return make_all(folder, recipe);
@@ -210,7 +234,6 @@ Ensured ensure_made(const fs::path& folder, const Recipe& recipe, const Say& say
   }
   const std::optional<Ensured> found = find_data(folder, recipe, say);
   if (found) return *found;
-  make_folder(folder);
   if (!maker) {
     maker.emplace(folder, recipe.dataset, say);
     clear_up(folder, recipe);

@@ -42,8 +42,9 @@ enum class Ensured {
 };
 
 /// Makes the data in the folder, and the folder, unless they exist, and reports to `say` what it finds and does. If
-/// another process is making them, it waits. If a file differs from its manifest, if the manifest has other options, or
-/// if only some of the parts exist without a manifest, it throws an Error and changes nothing.
+/// another process is making them, it waits. Where making fails, nothing is left of it. If a file differs from its
+/// manifest, if the manifest has other options, or if only some of the parts exist without a manifest, it throws an
+/// Error and changes nothing.
 Ensured ensure_made(const std::filesystem::path& folder, const Recipe& recipe, const Say& say);
 
 }  // namespace bochner

@@ -179,6 +179,15 @@ TEST_F(Cache, APartThatIsAFolderInTheManifestIsRefused) {
             cache.folder.string() + ": train.i32 is no file in its manifest; remove the folder to have it made again");
 }
 
+TEST_F(Cache, NothingIsLeftWhereTextsCannotBeRead) {
+  put(folder_ / "texts/cut.tar", std::string(700, 'x'));
+  EXPECT_NE(message_of([&] { make(); }).find("cut.tar: "), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "tokens"));
+  std::filesystem::create_directory(folder_ / "tokens");
+  EXPECT_THROW(make(), Error);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tokens"));  // which was there before
+}
+
 TEST_F(Cache, RefusesWhatItCannotUse) {
   EXPECT_THROW(token_cache(folder_ / "tokens", {.texts = {}}, [](const std::string&) {}), Error);
   put(folder_ / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nword\n");
