@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "datasets/images/cifar10.h"
+#include "datasets/listops/listops.h"
 #include "datasets/pairs/aan.h"
 #include "datasets/pathfinder/drawing.h"
 #include "datasets/pathfinder/pathfinder.h"
@@ -152,17 +153,32 @@ const std::vector<KnownSet>& known_sets() {
 std::vector<NamedSet> named_sets(const std::filesystem::path& data) {
   namespace fs = std::filesystem;
   std::vector<NamedSet> sets;
-  const fs::path tables = pairs::aan_folder(data);
-  const auto there = [&](const char* part) { return pairs::aan_table(tables, part).has_value(); };
-  sets.push_back({"retrieval", tables, there("train") && there("eval") && there("test"), pairs::aan_remedy()});
-  sets.push_back({"films (of imdb)", data / "imdb", text::has_imdb(data / "imdb"), text::imdb_remedy()});
-  sets.push_back(
-      {"cifar10 (test)", data / "cifar10", images::has_cifar10_test(data / "cifar10"), images::cifar10_remedy()});
+  const auto add = [&](const char* name, const ArenaFolder& place, bool there, const std::string& remedy) {
+    if (!there && place.archive) {
+      sets.push_back({name, *place.archive, true, fmt::format("its first use copies it to {}", place.folder.string())});
+    } else {
+      sets.push_back({name, place.folder, there, there ? "" : remedy});
+    }
+  };
+  const ArenaFolder expressions = listops::find(data);
+  const bool unpacked = fs::is_directory(expressions.folder);
+  if (expressions.folder != data / "listops" && !has_manifest(expressions.folder)) {
+    sets.push_back({"listops (published)", unpacked ? expressions.folder : *expressions.archive, true,
+                    "taken with --listops.found" +
+                        (unpacked ? "" : fmt::format(", which copies it to {}", expressions.folder.string()))});
+  }
+  const ArenaFolder tables = pairs::find_aan(data);
+  const auto there = [&](const char* part) { return pairs::aan_table(tables.folder, part).has_value(); };
+  if (!has_manifest(tables.folder)) {
+    add("retrieval", tables, there("train") && there("eval") && there("test"), pairs::aan_remedy());
+  }
+  add("films (of imdb)", {data / "imdb"}, text::has_imdb(data / "imdb"), text::imdb_remedy());
+  add("cifar10 (test)", {data / "cifar10"}, images::has_cifar10_test(data / "cifar10"), images::cifar10_remedy());
   for (const auto& [name, size] : {std::pair("pathfinder", 32), std::pair("pathx", 128)}) {
-    const fs::path folder = data / pathfinder::folder_of(size, pathfinder::dashes_of(size, "hard"));
-    if (has_manifest(folder)) continue;
-    sets.push_back({name, folder, fs::is_directory(folder / "metadata"),
-                    pathfinder::remedy(pathfinder::make_command(size, "hard", data.string()))});
+    const ArenaFolder images = pathfinder::find(data, size, pathfinder::dashes_of(size, "hard"));
+    if (has_manifest(images.folder)) continue;
+    add(name, images, fs::is_directory(images.folder / "metadata"),
+        pathfinder::remedy(pathfinder::make_command(size, "hard", data.string())));
   }
   return sets;
 }

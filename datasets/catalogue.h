@@ -42,13 +42,13 @@ struct KnownSet {
 
 const std::vector<KnownSet>& known_sets();
 
-/// A set of whose files no hash is known here: whether it is there, and how to get it, in the words of the Error that
-/// a program without it ends with.
+/// A set of whose files no hash is known here: whether it is there, and what more is to be said: how to get it, in the
+/// words of the Error that a program without it ends with, or what becomes of it in an archive.
 struct NamedSet {
   std::string name;
-  std::filesystem::path folder;
+  std::filesystem::path path;  ///< its folder, or the archive
   bool there;
-  std::string remedy;
+  std::string note;
 };
 
 /// Those of a folder of data sets, but for what has a manifest.

@@ -155,33 +155,49 @@ Task task(const TaskOptions& options) {
 
 namespace {
 
+constexpr const char* kArenaFolder = "listops-1000";
+
 void require_found(const std::filesystem::path& folder) {
-  if (has_manifest(folder)) {
+  if (has_manifest(folder) && !is_arena_copy(folder)) {
     fail("{}: the files have a manifest, which says how they were made; leave out --listops.found", folder.string());
   }
   for (const char* name : {kTrainFile, kValidFile, kTestFile}) {
     if (!std::filesystem::exists(folder / name)) {
-      fail("{}: is missing, but --listops.found asks for files that are there", (folder / name).string());
+      fail(
+          "{}: is missing, but --listops.found asks for files that are there; put the Long Range Arena's there, or its "
+          "archive {} as it is into the folder of all data (--data)",
+          (folder / name).string(), kArenaArchive);
     }
   }
 }
 
 }  // namespace
 
+ArenaFolder find(const std::filesystem::path& data) {
+  const ArenaFolder own{data / "listops"};
+  const bool there = std::filesystem::is_directory(own.folder) && !has_manifest(own.folder);
+  return there ? own : arena_folder(data, kArenaFolder).value_or(own);
+}
+
 TaskData load_task(const TaskOptions& options, const Say& say) {
+  const std::filesystem::path& folder = options.place.folder;
   if (options.found) {
-    require_found(options.folder);
-    say(fmt::format("listops: the files in {}, as they are", options.folder.string()));
-  } else if (ensure_files(options.folder, options.generator, say) == Ensured::foreign) {
+    constexpr int64_t kHeader = 1;
+    copy_from_arena(
+        options.place,
+        {kArenaFolder, {kTrainFile, kValidFile, kTestFile}, "three files basic_{train,val,test}.tsv", kHeader}, say);
+    require_found(folder);
+    say(fmt::format("listops: the files in {}, as they are", folder.string()));
+  } else if (ensure_files(folder, options.generator, say) == Ensured::foreign) {
     fail(
         "{}: the files have no manifest, so it is unknown how many were requested and with which seed; take them as "
         "they "
         "are with --listops.found, or choose another folder with --data",
-        options.folder.string());
+        folder.string());
   }
-  return {task(options), read(options.folder / kTrainFile, "listops train", options.read),
-          read(options.folder / kValidFile, "listops valid", options.read),
-          read(options.folder / kTestFile, "listops test", options.read)};
+  return {task(options), read(folder / kTrainFile, "listops train", options.read),
+          read(folder / kValidFile, "listops valid", options.read),
+          read(folder / kTestFile, "listops test", options.read)};
 }
 
 }  // namespace bochner::listops

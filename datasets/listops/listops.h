@@ -1,6 +1,6 @@
 // ListOps of the Long Range Arena: ten-way classification of long expressions of MIN, MAX, MED and SM.
 //
-//   const TaskData data = listops::load_task({.folder = "data/listops"}, say);     // made where it is missing
+//   const TaskData data = listops::load_task({.place = {"data/listops"}}, say);     // made where it is missing
 //   Loader batches(data.train, {.batch_size = 32, .max_length = data.task.max_length});
 //
 // See expression.h for the language, tokenizer.h for the two tokenisations, generator.h for
@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "datasets/arena_archive.h"
 #include "datasets/listops/files.h"
 #include "datasets/listops/tokenizer.h"
 #include "datasets/task.h"
@@ -40,13 +41,17 @@ std::shared_ptr<const PackedDataset<uint8_t>> read(const std::filesystem::path& 
                                                    const ReadOptions& options = {});
 
 struct TaskOptions {
-  std::filesystem::path folder;
+  ArenaFolder place = {};
   GeneratorOptions generator;
   ReadOptions read;
-  /// Use three files without a manifest as they are, such as the official ones; `generator` then does not apply to
-  /// them.
+  /// Use three files without a manifest as they are, such as the official ones, or those of the arena's archive;
+  /// `generator` then does not apply to them.
   bool found = false;
 };
+
+/// Where such files lie below the folder of the data sets: in `listops`, if that holds others than generated ones, else
+/// in the arena's archive or where it is unpacked.
+ArenaFolder find(const std::filesystem::path& data);
 
 /// What a model must know of the data, without them. Its max_length is that of the read options.
 Task task(const TaskOptions& options);

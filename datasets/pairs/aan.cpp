@@ -14,6 +14,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kMostBytes = 10'000;  ///< that the Long Range Arena reads of a document
 constexpr int kColumns = 5;
 constexpr const char* kSource = "storage.googleapis.com/long-range-arena/lra_release.gz";
+constexpr const char* kFolder = "tsv_data";  ///< of the tables, in that archive
+constexpr const char* kParts[] = {"train", "eval", "test"};
 
 int32_t label_of(const CsvReader& table) {
   if (table[0] == "0.0" || table[0] == "0") return 0;
@@ -29,8 +31,9 @@ fs::path plain_file(const fs::path& folder, const std::string& part) {
 
 std::string aan_remedy() {
   return fmt::format(
-      "put the tables of {} there (its folder lra_release/tsv_data), or learn from pairs of reviews with --task=films",
-      kSource);
+      "put {} as it is into the folder of all data (--data), or the tables of its folder {} there, or learn from pairs "
+      "of reviews with --task=films",
+      kSource, kFolder);
 }
 
 std::optional<fs::path> aan_table(const fs::path& folder, const std::string& part) {
@@ -41,9 +44,9 @@ std::optional<fs::path> aan_table(const fs::path& folder, const std::string& par
   return std::nullopt;
 }
 
-fs::path aan_folder(const fs::path& data) {
-  const fs::path published = data / "lra_release" / "lra_release" / "tsv_data";
-  return fs::is_directory(published) ? published : data / "retrieval";
+ArenaFolder find_aan(const fs::path& data) {
+  const ArenaFolder own{data / "retrieval"};
+  return fs::is_directory(own.folder) ? own : arena_folder(data, kFolder).value_or(own);
 }
 
 std::shared_ptr<const text::ByteTexts> read_aan(const fs::path& path, const std::string& name, int64_t max_length) {
@@ -85,9 +88,16 @@ Task aan_task(const AanOptions& options) {
 TaskData load_aan(const AanOptions& options, const Say& say) {
   TaskData data;
   data.task = aan_task(options);
+  const fs::path& folder = options.place.folder;
+  ArenaSet set{kFolder, {}, "three files new_aan_pairs.{train,eval,test}.tsv"};
+  for (const char* part : kParts) set.parts.push_back(plain_file("", part).string());
+  // Tables that somebody packed one by one are no parts of a copy.
+  const bool there =
+      std::all_of(std::begin(kParts), std::end(kParts), [&](auto* part) { return aan_table(folder, part); });
+  if (!there || has_manifest(folder)) copy_from_arena(options.place, set, say);
   const auto part = [&](const char* file, const char* name, int64_t published) -> std::shared_ptr<const Dataset> {
-    const std::optional<fs::path> found = aan_table(options.folder, file);
-    if (!found) fail("{}: is missing; {}", plain_file(options.folder, file).string(), aan_remedy());
+    const std::optional<fs::path> found = aan_table(folder, file);
+    if (!found) fail("{}: is missing; {}", plain_file(folder, file).string(), aan_remedy());
     const fs::path& path = *found;
     auto pairs = read_aan(path, std::string("retrieval ") + name, options.max_length);
     if (pairs->size() < published) {
@@ -105,7 +115,7 @@ TaskData load_aan(const AanOptions& options, const Say& say) {
   data.valid = part("eval", "valid", kPublishedValid);
   data.test = part("test", "test", kPublishedTest);
   say(fmt::format("retrieval: {} + {} + {} pairs in {}", data.train->size(), data.valid->size(), data.test->size(),
-                  options.folder.string()));
+                  folder.string()));
   return data;
 }
 

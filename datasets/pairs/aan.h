@@ -1,10 +1,11 @@
 // Retrieval of the Long Range Arena: does one of two papers of the ACL Anthology Network cite the other? Two documents
 // byte by byte, up to 4,000 of each.
 //
-//   const TaskData data = pairs::load_aan({.folder = "data/lra_release/lra_release/tsv_data"}, say);
+//   const TaskData data = pairs::load_aan({.place = pairs::find_aan("data")}, say);
 //
-// The published tables `new_aan_pairs.{train,eval,test}.tsv`, plain or packed with gzip or Zstandard: no header, no
-// quoting, five columns: the label 0.0 or 1.0, two numbers of papers, two texts, which are taken as the bytes they are.
+// The published tables, unpacked or in the arena's archive: `new_aan_pairs.{train,eval,test}.tsv`, plain or packed with
+// gzip or Zstandard: no header, no quoting, five columns: the label 0.0 or 1.0, two numbers of papers, two texts, which
+// are taken as the bytes they are.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "datasets/making.h"
+#include "datasets/arena_archive.h"
 #include "datasets/task.h"
 #include "datasets/text/byte_texts.h"
 
@@ -27,8 +28,9 @@ inline constexpr int64_t kPublishedTest = 17'437;
 std::string aan_remedy();
 /// The table of `train`, `eval` or `test`, plain or packed; nothing where it is not there.
 std::optional<std::filesystem::path> aan_table(const std::filesystem::path& folder, const std::string& part);
-/// The folder of the tables below that of the data sets: where lra_release is unpacked, else `retrieval`.
-std::filesystem::path aan_folder(const std::filesystem::path& data);
+/// Where the tables lie below the folder of the data sets: in `retrieval`, if that is there, else in the arena's
+/// archive or where it is unpacked.
+ArenaFolder find_aan(const std::filesystem::path& data);
 
 /// Reads a table. Of each text the first `max_length` bytes are kept, and never more than 10,000. A row of other than
 /// five fields, a label that is neither 0.0 nor 1.0, an empty document and more rows than any published table has are
@@ -37,7 +39,7 @@ std::shared_ptr<const text::ByteTexts> read_aan(const std::filesystem::path& pat
                                                 int64_t max_length);
 
 struct AanOptions {
-  std::filesystem::path folder = {};
+  ArenaFolder place = {};
   int64_t max_length = 4000;  ///< of each document
   bool partial = false;       ///< take fewer rows than are published
 };

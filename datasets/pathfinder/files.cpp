@@ -1,11 +1,6 @@
 #include "datasets/pathfinder/files.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <vector>
 
 #include "engine/error.h"
@@ -24,14 +19,10 @@ constexpr const char* kVersion = "1";
 constexpr int64_t kImagesPerPiece = 8;
 constexpr int64_t kMostImages = 10'000'000;
 
-/// Writes a file of a folder that nobody reads before it is complete: hundreds of thousands are not synced one by one.
 void write_new_file(const fs::path& path, Bytes bytes) {
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  const ssize_t count = descriptor < 0 ? -1 : write(descriptor, bytes.data(), bytes.size());
-  const int error = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (count < 0) fail_for(error, fmt::format("{}: cannot be written: {}", path.string(), std::strerror(error)));
-  if (count < std::ssize(bytes)) fail_for(ENOSPC, fmt::format("{}: cannot be written: disk full", path.string()));
+  NewFile file(path);
+  file.write(bytes);
+  file.commit();
 }
 
 std::vector<std::byte> png_of(const Drawing& drawing) {

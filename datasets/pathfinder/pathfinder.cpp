@@ -55,9 +55,11 @@ std::vector<std::byte> read_image(const fs::path& folder, const Row& row, int64_
   }
 }
 
+bool is_published(const fs::path& folder) { return !has_manifest(folder) || is_arena_copy(folder); }
+
 /// The images that a folder should have.
 int64_t expected_in(const fs::path& folder) {
-  if (!has_manifest(folder)) return kPublished;
+  if (is_published(folder)) return kPublished;
   int64_t rows = 0;
   for (const ManifestFile& file : read_manifest(folder).files) {
     if (file.name.starts_with("metadata/")) rows += file.rows;
@@ -105,7 +107,7 @@ std::shared_ptr<const Images> read(const fs::path& folder, const ReadOptions& op
   const std::vector<Row> rows = read_metadata(folder);
   const auto count = static_cast<int64_t>(rows.size());
   const int64_t expected = expected_in(folder);
-  const char* const those = has_manifest(folder) ? "the manifest tells of" : "are published";
+  const char* const those = is_published(folder) ? "are published" : "the manifest tells of";
   if (count > expected) {
     rows[static_cast<size_t>(expected)].fail_with("an image more than the {} that {}; remove what was added", expected,
                                                   those);
@@ -168,20 +170,35 @@ Task task(const TaskOptions& options) {
           .image_width = options.read.size};
 }
 
+ArenaFolder find(const fs::path& data, int64_t size, int64_t dashes) {
+  const fs::path below = folder_of(size, dashes);
+  const bool published =
+      (size == 32 || size == 64 || size == 128 || size == 256) && (dashes == 6 || dashes == 9 || dashes == 14);
+  const ArenaFolder own{data / below};
+  if (!published || fs::is_directory(own.folder)) return own;
+  return arena_folder(data, below.string()).value_or(own);
+}
+
 std::string make_command(int64_t size, const std::string& difficulty, const std::string& data) {
   return fmt::format("./run data make pathfinder --size={} --difficulty={} --data={}", size, difficulty, data);
 }
 
 std::string remedy(const std::string& make) {
   return fmt::format(
-      "put the Long Range Arena's there (imgs and metadata of its folder of that name), or make some with {}", make);
+      "put the Long Range Arena's there (imgs and metadata of its folder of that name), or its archive {} as it is "
+      "into "
+      "the folder of all data (--data), or make some with {}",
+      kArenaArchive, make);
 }
 
 TaskData load_task(const TaskOptions& options, const Say& say) {
-  if (!fs::is_directory(options.folder / "metadata")) {
-    fail("{}: there are no images; {}", options.folder.string(), remedy(options.make));
+  const fs::path& folder = options.place.folder;
+  const fs::path below = folder.parent_path().filename() / folder.filename();
+  copy_from_arena(options.place, {below.string(), {"imgs", "metadata"}, "two folders imgs and metadata"}, say);
+  if (!fs::is_directory(folder / "metadata")) {
+    fail("{}: there are no images; {}", folder.string(), remedy(options.make));
   }
-  const std::shared_ptr<const Images> images = read(options.folder, options.read, say);
+  const std::shared_ptr<const Images> images = read(folder, options.read, say);
   const int64_t count = images->count();
   std::vector<int64_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), 0);
@@ -192,7 +209,7 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
   }
   const int64_t train = count * 8 / 10;
   const int64_t valid = count / 10;
-  if (train < 1 || valid < 1) fail("{}: {} images are too few to be split", options.folder.string(), count);
+  if (train < 1 || valid < 1) fail("{}: {} images are too few to be split", folder.string(), count);
   TaskData data;
   data.task = task(options);
   const auto part = [&](const char* name, int64_t begin, int64_t end) {
@@ -203,7 +220,7 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
   data.valid = part("valid", train, train + valid);
   data.test = part("test", train + valid, count);
   say(fmt::format(
-      "{}: {} + {} + {} images in {}, {}", data.task.name, train, valid, count - train - valid, options.folder.string(),
+      "{}: {} + {} + {} images in {}, {}", data.task.name, train, valid, count - train - valid, folder.string(),
       options.split == Split::arena ? "in their order" : fmt::format("shuffled with seed {}", options.seed)));
   return data;
 }

@@ -1,9 +1,10 @@
 // Pathfinder and Path-X of the Long Range Arena: do two discs lie on the same contour? Pictures read pixel by pixel,
 // row by row: 32 x 32 are 1,024 tokens (pathfinder), 128 x 128 are 16,384 (pathx).
 //
-//   const TaskData data = pathfinder::load_task({.folder = "data/pathfinder32/curv_contour_length_14"}, say);
+//   const TaskData data = pathfinder::load_task({.place = find("data", 32, 14)}, say);
 //
-// Reads the published tree as well as that of files.h. A token is a pixel, 0 ... 255; 0 is black and real, since masks
+// Reads the published tree as well as that of files.h, and copies the published one out of the arena's archive where it
+// is not unpacked. A token is a pixel, 0 ... 255; 0 is black and real, since masks
 // come from lengths.
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/arena_archive.h"
 #include "datasets/pathfinder/files.h"
 #include "datasets/task.h"
 
@@ -51,7 +53,7 @@ std::string_view name_of(Split split);
 Split split_named(std::string_view name);
 
 struct TaskOptions {
-  std::filesystem::path folder = {};  ///< that of imgs and metadata
+  ArenaFolder place = {};  ///< that of imgs and metadata
   ReadOptions read = {};
   Split split = Split::arena;
   uint64_t seed = 0;  ///< of the shuffled split
@@ -59,6 +61,9 @@ struct TaskOptions {
   std::string make = "./run data make pathfinder";
 };
 
+/// Where the images of that size and difficulty lie below the folder of the data sets: in folder_of(size, dashes), if
+/// that is there, else in the arena's archive or where it is unpacked.
+ArenaFolder find(const std::filesystem::path& data, int64_t size, int64_t dashes);
 /// That command.
 std::string make_command(int64_t size, const std::string& difficulty, const std::string& data);
 /// Where to get the images, for an Error and `data check` that name the folder first.

@@ -145,23 +145,14 @@ void take_folder(const fs::path& folder, std::array<Found, 2>& found) {
   }
 }
 
-/// The first of the names, with the ending of an archive, that is there.
-std::optional<fs::path> archive_in(const fs::path& folder, const std::string& name) {
-  for (const char* ending : {".tar.gz", ".tar.zst", ".tar", ".zip"}) {
-    const fs::path path = folder / (name + ending);
-    if (fs::is_regular_file(path)) return path;
-  }
-  return std::nullopt;
-}
-
 std::array<Found, 2> find(const fs::path& folder) {
   std::array<Found, 2> found;
-  if (const auto whole = archive_in(folder, "aclImdb_v1")) {
+  if (const auto whole = find_archive(folder, "aclImdb_v1")) {
     take_archive(*whole, found);
     return found;
   }
-  const auto train = archive_in(folder, "aclImdb_train");
-  const auto test = archive_in(folder, "aclImdb_test");
+  const auto train = find_archive(folder, "aclImdb_train");
+  const auto test = find_archive(folder, "aclImdb_test");
   if (train || test) {
     if (!train || !test) {
       fail("{}: there is {}, but no aclImdb_{}; put both there", folder.string(),
@@ -229,8 +220,8 @@ Reviews read_imdb(const fs::path& folder, bool partial) {
 std::string imdb_remedy() { return fmt::format("put aclImdb_v1.tar.gz there as it is, or unpacked, from {}", kSource); }
 
 bool has_imdb(const fs::path& folder) {
-  return archive_in(folder, "aclImdb_v1") || archive_in(folder, "aclImdb_train") ||
-         archive_in(folder, "aclImdb_test") || fs::is_directory(folder / "aclImdb");
+  return find_archive(folder, "aclImdb_v1") || find_archive(folder, "aclImdb_train") ||
+         find_archive(folder, "aclImdb_test") || fs::is_directory(folder / "aclImdb");
 }
 
 std::vector<CheckedFile> check_imdb(const fs::path& folder, const std::vector<KnownFile>& halves) {

@@ -103,18 +103,45 @@ std::vector<std::byte> ArchiveReader::read(int64_t limit) {
       const size_t more = std::max(kPiece, 2 * there);
       bytes.resize(size_ && *size_ >= 0 ? std::min(more, static_cast<size_t>(*size_) + 1) : more);
     }
-    const auto count = archive_read_data(input_->handle(), bytes.data() + there, bytes.size() - there);
-    if (count < 0) input_->refuse(place(), "it cannot be unpacked");
+    const size_t count = take(std::span(bytes).subspan(there));
     if (count == 0) break;
-    there += static_cast<size_t>(count);
+    there += count;
     if (static_cast<int64_t>(there) > limit) refuse_size();
   }
   bytes.resize(there);
-  if (size_ && *size_ != static_cast<int64_t>(there)) {
-    fail("{}: {}: holds {} of its {} bytes; the archive is damaged: fetch it again", input_->name(), shown(name_),
-         there, *size_);
-  }
+  check_size(static_cast<int64_t>(there));
   return bytes;
+}
+
+int64_t ArchiveReader::copy_to(ByteSink& sink) {
+  std::vector<std::byte> piece(size_t{1} << 16);
+  int64_t copied = 0;
+  while (const size_t count = take(piece)) {
+    sink.write(Bytes(piece).first(count));
+    copied += static_cast<int64_t>(count);
+  }
+  check_size(copied);
+  return copied;
+}
+
+size_t ArchiveReader::take(std::span<std::byte> to) {
+  const auto count = archive_read_data(input_->handle(), to.data(), to.size());
+  if (count < 0) input_->refuse(place(), "it cannot be unpacked");
+  return static_cast<size_t>(count);
+}
+
+void ArchiveReader::check_size(int64_t bytes) const {
+  if (!size_ || *size_ == bytes) return;
+  fail("{}: {}: holds {} of its {} bytes; the archive is damaged: fetch it again", input_->name(), shown(name_), bytes,
+       *size_);
+}
+
+std::optional<std::filesystem::path> find_archive(const std::filesystem::path& folder, const std::string& name) {
+  for (const char* ending : {".tar.gz", ".tar.zst", ".tar", ".zip", ".gz"}) {
+    const std::filesystem::path path = folder / (name + ending);
+    if (std::filesystem::is_regular_file(path)) return path;
+  }
+  return std::nullopt;
 }
 
 }  // namespace bochner

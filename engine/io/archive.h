@@ -40,9 +40,15 @@ class ArchiveReader {
   std::optional<int64_t> size() const { return size_; }
   /// All its bytes; more than `limit` of them are an Error. Memory grows with the bytes that are really there.
   std::vector<std::byte> read(int64_t limit);
+  /// Writes all its bytes there, piece by piece, and returns their number.
+  int64_t copy_to(ByteSink& sink);
 
  private:
   std::string place() const;
+  /// The file's next bytes, and their number; 0 at its end.
+  size_t take(std::span<std::byte> to);
+  /// An Error if the file holds other than the bytes that the archive states.
+  void check_size(int64_t bytes) const;
 
   struct Unpacked {};
   ArchiveReader(std::unique_ptr<ByteSource> source, Unpacked);
@@ -52,5 +58,9 @@ class ArchiveReader {
   std::optional<int64_t> size_;
   bool ended_ = false;
 };
+
+/// The archive of this name in the folder, if there is one: NAME.tar.gz, .tar.zst, .tar, .zip or .gz, the first that is
+/// there.
+std::optional<std::filesystem::path> find_archive(const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace bochner

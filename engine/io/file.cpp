@@ -43,6 +43,16 @@ std::string reason(int error) {
   }
 }
 
+/// Writes some of the bytes and takes them off; below 0 with errno where that fails.
+ssize_t write_some(int descriptor, Bytes& bytes) {
+  ssize_t count = -1;
+  do {
+    count = ::write(descriptor, bytes.data(), std::min(bytes.size(), kPiece));
+  } while (count < 0 && errno == EINTR);
+  if (count > 0) bytes = bytes.subspan(static_cast<size_t>(count));
+  return count;
+}
+
 }  // namespace
 
 void fail_for(int error, const std::string& message) {
@@ -170,10 +180,8 @@ void AtomicFile::give_up(const char* action, int error) {
 void AtomicFile::write(Bytes bytes) {
   BOCHNER_ASSERT(descriptor_ >= 0);
   while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kPiece));
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = write_some(descriptor_, bytes);
     if (count < 0) give_up("writing stopped", errno);
-    bytes = bytes.subspan(static_cast<size_t>(count));
     written_ += count;
   }
 }
@@ -203,6 +211,28 @@ void AtomicFile::commit() {
                                 "failure",
                                 name_, reason(error)));
   }
+}
+
+NewFile::NewFile(const std::filesystem::path& path)
+    : name_(path.string()), descriptor_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) give_up(errno);
+}
+
+NewFile::~NewFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void NewFile::give_up(int error) { fail_for(error, fmt::format("{}: cannot be written: {}", name_, reason(error))); }
+
+void NewFile::write(Bytes bytes) {
+  BOCHNER_ASSERT(descriptor_ >= 0);
+  while (!bytes.empty()) {
+    if (write_some(descriptor_, bytes) < 0) give_up(errno);
+  }
+}
+
+void NewFile::commit() {
+  if (close(std::exchange(descriptor_, -1)) != 0) give_up(errno);
 }
 
 void write_file_atomically(const std::filesystem::path& path, Bytes bytes) {

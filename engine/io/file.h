@@ -86,6 +86,24 @@ class AtomicFile final : public ByteSink {
   int64_t written_ = 0;
 };
 
+/// A file of a folder that nobody reads before it is complete, such as one of hundreds of thousands: it is not synced,
+/// and what stood there is lost. A full disk is a DiskError. commit() ends it.
+class NewFile final : public ByteSink {
+ public:
+  explicit NewFile(const std::filesystem::path& path);
+  ~NewFile() override;
+
+  using ByteSink::write;
+  void write(Bytes bytes) override;
+  void commit();
+
+ private:
+  [[noreturn]] void give_up(int error);
+
+  std::string name_;
+  int descriptor_ = -1;
+};
+
 void write_file_atomically(const std::filesystem::path& path, Bytes bytes);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 

@@ -142,9 +142,12 @@ void check(const Options& options, Fields& fields) {
         if (entry.is_directory() && has_manifest(entry.path())) made.push_back(entry.path());
       }
     };
-    look_into(options.data);
-    for (const auto& entry : fs::directory_iterator(options.data)) {
-      if (entry.is_directory() && entry.path().filename().string().starts_with("pathfinder")) look_into(entry.path());
+    for (const fs::path& folder : {fs::path(options.data), fs::path(options.data) / "lra_release" / "lra_release"}) {
+      if (!fs::is_directory(folder)) continue;
+      look_into(folder);
+      for (const auto& entry : fs::directory_iterator(folder)) {
+        if (entry.is_directory() && entry.path().filename().string().starts_with("pathfinder")) look_into(entry.path());
+      }
     }
     std::sort(made.begin(), made.end());
     for (const fs::path& folder : made) {
@@ -167,8 +170,8 @@ void check(const Options& options, Fields& fields) {
                                     : fmt::format("{}: {}", folder.string(), set.remedy));
   }
   for (const NamedSet& set : named_sets(options.data)) {
-    fmt::print("{:<24} {:<10} {}{}\n", set.name, set.there ? "found" : "missing", set.folder.string(),
-               set.there ? "" : ": " + set.remedy);
+    fmt::print("{:<24} {:<10} {}{}\n", set.name, set.there ? "found" : "missing", set.path.string(),
+               set.note.empty() ? "" : ": " + set.note);
   }
   report.finish();
 }

@@ -33,8 +33,8 @@ struct ListopsConfig {
     f("test-examples", test_examples, "for the result").at_least(1).at_most(10000000);
     f("data-seed", data_seed, "seed of the generator of expressions");
     f("found", found,
-      "take the three files of the folder listops as they are, without a manifest; the examples are then counted, "
-      "min-tokens, max-tokens and data-seed are not used");
+      "take the three files of the folder listops as they are, without a manifest, or those of the arena's archive "
+      "lra_release.gz; the examples are then counted, min-tokens, max-tokens and data-seed are not used");
   }
 
   /// With `found`, states how many examples the files hold; an Error where a setting asks for something else.
@@ -64,8 +64,8 @@ struct ListopsConfig {
     options.generator.test = test_examples;
     options.generator.seed = data_seed;
     const bool official = options.generator == listops::GeneratorOptions{};
-    const std::string folder = official || found ? "listops" : fmt::format("listops-{}-{}", min_tokens, max_tokens);
-    options.folder = std::filesystem::path(run.data) / folder;
+    const std::string folder = official ? "listops" : fmt::format("listops-{}-{}", min_tokens, max_tokens);
+    options.place = found ? listops::find(run.data) : ArenaFolder{std::filesystem::path(run.data) / folder};
     options.read.tokenisation = listops::tokenisation_named(tokenisation);
     options.read.max_length = max_length;
     options.found = found;

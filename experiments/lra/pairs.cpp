@@ -20,7 +20,7 @@ struct RetrievalConfig {
   }
 
   pairs::AanOptions options(const RunOptions& run) const {
-    return {.folder = pairs::aan_folder(run.data), .max_length = max_length, .partial = partial};
+    return {.place = pairs::find_aan(run.data), .max_length = max_length, .partial = partial};
   }
 };
 

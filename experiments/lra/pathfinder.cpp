@@ -2,7 +2,6 @@
 // are the published ones, or those of `./run data make pathfinder`.
 #include "datasets/pathfinder/pathfinder.h"
 
-#include <filesystem>
 #include <memory>
 
 #include "experiments/lra/tasks.h"
@@ -40,8 +39,7 @@ struct PathfinderConfig {
   pathfinder::TaskOptions options(const RunOptions& run) const {
     const int64_t dashes = pathfinder::dashes_of(size, difficulty);
     pathfinder::check({.size = size, .dashes = dashes});
-    const std::filesystem::path below = pathfinder::folder_of(size, dashes);
-    return {.folder = std::filesystem::path(run.data) / below,
+    return {.place = pathfinder::find(run.data, size, dashes),
             .read = {.size = size, .partial = partial},
             .split = pathfinder::split_named(split),
             .seed = split_seed,

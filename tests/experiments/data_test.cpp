@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "datasets/listops/files.h"
+#include "engine/io/file.h"
+#include "engine/io/gzip.h"
 #include "tests/experiments/process.h"
+#include "tests/tar.h"
 
 namespace bochner {
 namespace {
@@ -96,6 +99,47 @@ TEST(Data, CheckFindsWhatNoHashIsKnownOf) {
   EXPECT_NE(line_of(check, "cifar10 (training)").find("BROKEN"), std::string::npos) << check;
   std::filesystem::remove(folder / "data/retrieval/new_aan_pairs.eval.tsv");
   EXPECT_NE(line_of(run_data(folder, {"check", "--data=data"}).out, "retrieval").find("missing"), std::string::npos);
+}
+
+TEST(Data, TasksReadTheArenasArchiveAsItIs) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "data");
+  std::map<std::string, std::string> files;
+  const std::string inner = "lra_release/lra_release/";
+  for (const char* part : {"train", "eval", "test"}) {
+    files[fmt::format("{}tsv_data/new_aan_pairs.{}.tsv", inner, part)] = "1.0\t1\t2\ta\tb\n0.0\t1\t2\tc\td\n";
+  }
+  for (const char* part : {"train", "val", "test"}) {
+    files[fmt::format("{}listops-1000/basic_{}.tsv", inner, part)] =
+        "Source\tTarget\r\n( ( [MAX 1 ) ] )\t1\r\n( ( [MIN 2 ) ] )\t2\r\n";
+  }
+  write_file_atomically(folder / "data/lra_release.gz", format_gzip(bytes_of(test::tar_of(files))));
+  const auto check = [&] { return run_data(folder, {"check", "--data=data"}).out; };
+  const std::string before = check();
+  for (const char* set : {"retrieval", "pathfinder", "pathx", "listops (published)"}) {
+    EXPECT_NE(line_of(before, set).find("found      data/lra_release.gz: "), std::string::npos) << set << "\n"
+                                                                                                << before;
+  }
+  const auto train = [&](std::vector<std::string> more) {
+    std::vector<std::string> command = {BOCHNER_LRA,      "--data=data",       "--model.layers=1",
+                                        "--model.dim=16", "--model.hidden=16", "--steps=1",
+                                        "--threads=1",    "--batch=2",         "--model.classifier=0"};
+    command.insert(command.end(), more.begin(), more.end());
+    return test::Process(command, folder.path()).wait();
+  };
+  const Ended pairs = train({"--task=retrieval", "--retrieval.partial", "--out=pairs"});
+  ASSERT_EQ(pairs.code, 0) << pairs.err;
+  const Ended expressions = train({"--task=listops", "--listops.found", "--out=expressions"});
+  ASSERT_EQ(expressions.code, 0) << expressions.err;
+  const Ended images = train({"--task=pathfinder", "--out=images"});
+  EXPECT_EQ(images.code, 2);
+  EXPECT_NE(images.err.find("data/lra_release.gz: holds no pathfinder32/curv_contour_length_14"), std::string::npos)
+      << images.err;
+  const std::string after = check();
+  for (const char* set : {"tsv_data", "listops-1000"}) {
+    EXPECT_NE(line_of(after, inner + set).find("right      3 of 3 files"), std::string::npos) << after;
+  }
+  EXPECT_EQ(line_of(after, "retrieval") + line_of(after, "listops (published)"), "");
 }
 
 TEST(Data, ABrokenManifestHidesNothingElse) {

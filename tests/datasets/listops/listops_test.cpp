@@ -173,7 +173,7 @@ TEST(ListOpsRead, AMissingFileIsAnError) {
 TEST(ListOpsTask, IsMadeReadAndDescribed) {
   const TemporaryFolder folder;
   TaskOptions options;
-  options.folder = folder / "listops";
+  options.place.folder = folder / "listops";
   options.generator.min_length = 5;
   options.generator.max_length = 40;
   options.generator.train = 3000;

@@ -65,11 +65,11 @@ TEST(Retrieval, IsATaskOfPairs) {
   folder.put("new_aan_pairs.train.tsv", kTable);
   write_file_atomically(folder / "new_aan_pairs.eval.tsv.gz", format_gzip(bytes_of(kTable)));
   EXPECT_NE(message_of([&] {
-              load_aan({.folder = folder.path(), .partial = true}, ignore);
-            }).find("new_aan_pairs.test.tsv: is missing; put the tables of"),
+              load_aan({.place = {folder.path()}, .partial = true}, ignore);
+            }).find("new_aan_pairs.test.tsv: is missing; put storage.googleapis.com"),
             std::string::npos);
   folder.put("new_aan_pairs.test.tsv", kTable);
-  const TaskData data = load_aan({.folder = folder.path(), .max_length = 12, .partial = true}, ignore);
+  const TaskData data = load_aan({.place = {folder.path()}, .max_length = 12, .partial = true}, ignore);
   EXPECT_EQ(data.task.sequences, 2);
   EXPECT_EQ(data.remarks.size(), 3U);
   EXPECT_EQ(data.remarks[0], "train: only 3 of the 147086 published pairs");
@@ -78,7 +78,7 @@ TEST(Retrieval, IsATaskOfPairs) {
   EXPECT_EQ(batch.ids.shape(), (Shape{3, 2, 12}));
   EXPECT_EQ(batch.mask.shape(), batch.ids.shape());
   EXPECT_NE(message_of([&] {
-              load_aan({.folder = folder.path()}, ignore);
+              load_aan({.place = {folder.path()}}, ignore);
             }).find("row 3: the file ends here: 3 of the 147086 published pairs"),
             std::string::npos);
 }

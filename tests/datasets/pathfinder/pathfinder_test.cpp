@@ -122,7 +122,7 @@ TEST(PathfinderRead, ReturnsEveryImageThatWasMade) {
   const TemporaryFolder folder;
   Told told;
   write_files(folder.path(), small(1020));
-  const TaskData data = load_task({.folder = folder.path()}, told.say());
+  const TaskData data = load_task({.place = {folder.path()}}, told.say());
   EXPECT_EQ(data.task.name, "pathfinder");
   EXPECT_EQ(data.task.classes, 2);
   EXPECT_EQ(data.task.vocabulary, 256);
@@ -153,7 +153,7 @@ TEST(PathfinderRead, ShufflesWithASeed) {
   Told told;
   write_files(folder.path(), small(50));
   const auto pictures = [&](uint64_t seed) {
-    const TaskData data = load_task({.folder = folder.path(), .split = Split::shuffled, .seed = seed}, told.say());
+    const TaskData data = load_task({.place = {folder.path()}, .split = Split::shuffled, .seed = seed}, told.say());
     std::vector<std::vector<int64_t>> all;
     for (const auto& part : {data.train, data.valid, data.test}) {
       for (int64_t i = 0; i < part->size(); ++i) {
@@ -288,7 +288,7 @@ TEST(PathfinderRead, RefusesOtherThanTheImagesPublishedOrPromised) {
   EXPECT_NE(
       message_of_reading(folder / "made", false).find("row 1: the list ends here: 1 images are listed, of the 40"),
       std::string::npos);
-  EXPECT_NE(message_of([&] { load_task({.folder = folder / "none"}, told.say()); }).find("./run data make pathfinder"),
+  EXPECT_NE(message_of([&] { load_task({.place = {folder / "none"}}, told.say()); }).find("./run data make pathfinder"),
             std::string::npos);
 }
 

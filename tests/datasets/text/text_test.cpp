@@ -15,6 +15,7 @@
 #include "tests/files.h"
 #include "tests/message_of.h"
 #include "tests/shared_data.h"
+#include "tests/tar.h"
 
 namespace bochner::text {
 namespace {
@@ -51,26 +52,10 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
   }
 }
 
-/// A tar archive in the oldest form: names of up to 99 bytes, octal numbers.
 std::string tar(const std::map<std::string, std::string>& files) {
-  std::string all;
-  for (const auto& [name, text] : files) {
-    std::string header(512, '\0');
-    const auto put = [&](size_t at, const std::string& field) { header.replace(at, field.size(), field); };
-    put(0, "aclImdb/" + name);
-    put(100, "0000644");
-    put(108, "0000000");
-    put(116, "0000000");
-    put(124, fmt::format("{:011o}", text.size()));
-    put(136, "00000000000");
-    put(148, "        ");
-    put(156, "0");
-    unsigned sum = 0;
-    for (const char c : header) sum += static_cast<unsigned char>(c);
-    put(148, fmt::format("{:06o}", sum) + std::string("\0 ", 2));
-    all += header + text + std::string((512 - text.size() % 512) % 512, '\0');
-  }
-  return all + std::string(1024, '\0');
+  std::map<std::string, std::string> below;
+  for (const auto& [name, text] : files) below["aclImdb/" + name] = text;
+  return test::tar_of(below);
 }
 
 std::map<std::string, std::string> half_of(const std::map<std::string, std::string>& files, const std::string& half) {

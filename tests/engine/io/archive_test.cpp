@@ -51,6 +51,18 @@ TEST(Archive, ReadsWhatOthersPacked) {
   }
 }
 
+TEST(Archive, FilesAreCopiedPieceByPiece) {
+  for (const char* name : {"files.tar", "files.zip"}) {
+    ArchiveReader archive(golden(name));
+    for (const auto& [file, bytes] : expected()) {
+      ASSERT_TRUE(archive.next()) << name;
+      MemorySink sink;
+      EXPECT_EQ(archive.copy_to(sink), std::ssize(bytes)) << file;
+      EXPECT_EQ(text(sink.take()), bytes) << file;
+    }
+  }
+}
+
 TEST(Archive, SizesAreToldBeforeAndKept) {
   ArchiveReader archive(golden("files.tar"));
   ASSERT_TRUE(archive.next());
