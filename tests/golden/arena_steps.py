@@ -2,7 +2,8 @@
 """The arena's models in PyTorch: repeats training steps that `lra --record` wrote, and tells how far the losses are apart.
 
   arena_steps.py [--float32] FILE...           compares; prints a record as JSON (docs/results/agreement/*.json)
-  arena_steps.py --record LRA DATA FOLDER      writes the files of RUNS first, with the program LRA on the data in DATA
+  arena_steps.py --record LRA DATA FOLDER [PROTOCOL.TASK...]
+                                               writes the files of RUNS first, with the program LRA on the data in DATA
 
 Only weights, batches and the numbers of random features come from the file. Models, losses, derivatives, optimizer and
 schedule are PyTorch's own or written here from the papers. Made with PyTorch 2; sums in float64 unless --float32.
@@ -24,19 +25,29 @@ STEPS = 100
 COMMON = ["--batch=2", f"--steps={STEPS}", "--model.dropout=0", "--model.mechanism.dropout=0", "--model.redraw=0", "--threads=1"]
 SKY = ["--optim.warmup=10", "--optim.cycle-beta1=true"]
 KL = ["--optim.warmup=10", "--optim.rate=1.77e-3"]  # 5e-2 / sqrt(8000) = 1.77e-3 / sqrt(10); the arena's retrieval has it, too
-PAIR = ["--batch=1"]  # of two documents
 SHORT = ["--listops.train-examples=1000", "--listops.valid-examples=100", "--listops.test-examples=100"]  # of full length
+# 5e-3 / sqrt(1000) = 5e-4 / sqrt(10); in lra both are ten times more.
+LISTOPS = [*SHORT, "--batch=1", "--optim.warmup=10", "--optim.rate=5e-4"]
+PAIR = ["--batch=1"]  # of two documents
+IMAGES = ["--image.partial=true", "--batch=4", "--optim.warmup=10"]
 ALL = ["softmax", "performer", "gmm-prf", "skyformer"]
+KERNELS = ["softmax", "performer", "gmm-prf"]  # KL has no Skyformer, and no pathfinder
 # Protocol, the task whose settings it has, the task whose data are read, mechanisms, more options. Films are pairs of
 # documents as those of retrieval, whose tables could not be had.
 RUNS = [
-    ("lra", "image", "image", ALL, ["--image.partial=true", "--batch=4", "--optim.warmup=10"]),
+    ("lra", "image", "image", ALL, IMAGES),
+    ("skyformer", "image", "image", ALL, [*SKY, *IMAGES]),
+    ("kl", "image", "image", KERNELS, IMAGES),
+    ("lra", "pathfinder", "pathfinder", ALL, ["--batch=4", "--optim.warmup=10"]),
+    ("skyformer", "pathfinder", "pathfinder", ALL, [*SKY, "--batch=4"]),
     ("skyformer", "listops", "listops", ALL, [*SKY, *SHORT]),
     ("skyformer", "listops", "listops", ["performer", "skyformer"], [*SKY, *SHORT, "--model.as=paper"]),
+    ("kl", "listops", "listops", KERNELS, LISTOPS),
+    ("lra", "listops", "listops", ALL, [*LISTOPS, "--optim.rate=5e-3"]),
     ("skyformer", "text", "text", ALL, SKY),
-    ("kl", "text", "text", ["performer", "gmm-prf", "softmax"], KL),
+    ("kl", "text", "text", KERNELS, KL),
     ("skyformer", "retrieval", "films", ALL, [*SKY, *PAIR]),
-    ("kl", "retrieval", "films", ["performer", "gmm-prf", "softmax"], [*KL, *PAIR]),
+    ("kl", "retrieval", "films", KERNELS, [*KL, *PAIR]),
     ("lra", "retrieval", "films", ALL, [*KL, *PAIR]),
 ]
 PRESETS = pathlib.Path(__file__).resolve().parents[2] / "experiments/lra/presets"
@@ -275,8 +286,10 @@ def settings(protocol, task, attention, folder):
     return path
 
 
-def record(lra, data, folder):
+def record(lra, data, folder, *chosen):
     for protocol, task, data_of, attentions, options in RUNS:
+        if chosen and f"{protocol}.{task}" not in chosen:
+            continue
         for attention in attentions:
             paper = ".paper" if "--model.as=paper" in options else ""
             file = pathlib.Path(folder) / f"{protocol}.{task}.{attention}{paper}.safetensors"
