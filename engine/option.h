@@ -29,6 +29,15 @@ namespace bochner {
 template <class Enum>
 using EnumTexts = std::vector<std::pair<const char*, Enum>>;
 
+/// That of a value; empty where it has none.
+template <class Enum>
+std::string_view text_of(const EnumTexts<Enum>& texts, Enum value) {
+  for (const auto& [text, one] : texts) {
+    if (one == value) return text;
+  }
+  return {};
+}
+
 class Option {
  public:
   /// A value of an enum, as its place in the table of texts; get() gives the table's size for a value that is not

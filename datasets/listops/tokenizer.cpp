@@ -22,23 +22,12 @@ uint8_t operator_id(std::string_view text) {
 
 }  // namespace
 
-std::string_view name_of(Tokenisation tokenisation) {
-  return tokenisation == Tokenisation::fixed ? "fixed" : "released";
-}
-
-Tokenisation tokenisation_named(std::string_view name) {
-  for (const Tokenisation known : {Tokenisation::fixed, Tokenisation::released}) {
-    if (name == name_of(known)) return known;
-  }
-  fail("listops: no tokenisation is named {}; there are fixed and released", shown(name));
-}
-
 int64_t vocabulary_size(Tokenisation tokenisation) { return tokenisation == Tokenisation::fixed ? 16 : 15; }
 
 std::string_view token(int64_t id, Tokenisation tokenisation) {
   if (id < 0 || id >= vocabulary_size(tokenisation)) {
     fail("listops: id {} lies outside 0 ... {} of the tokenisation {}", id, vocabulary_size(tokenisation) - 1,
-         name_of(tokenisation));
+         text_of(kTokenisations, tokenisation));
   }
   std::string_view text = kTokens[static_cast<size_t>(id)];
   if (tokenisation == Tokenisation::released && text.starts_with('[')) text.remove_prefix(1);

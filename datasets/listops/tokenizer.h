@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "datasets/listops/expression.h"
+#include "engine/option.h"
 
 namespace bochner::listops {
 
@@ -27,9 +28,8 @@ enum class Tokenisation {
   released,
 };
 
-/// `fixed` or `released`; the other way round an Error names both.
-std::string_view name_of(Tokenisation tokenisation);
-Tokenisation tokenisation_named(std::string_view name);
+inline const EnumTexts<Tokenisation> kTokenisations{{"fixed", Tokenisation::fixed},
+                                                    {"released", Tokenisation::released}};
 
 /// Number of ids with padding: 16 or 15. Ids are the same in both and never change: 0 padding, 1 ... 10 the digits 0
 /// ... 9, 11 MAX... see token(). (Published models made their tables larger than needed: 17, 18 or, in Skyformer, 32

@@ -153,15 +153,6 @@ std::shared_ptr<const Images> read(const fs::path& folder, const ReadOptions& op
   return images;
 }
 
-std::string_view name_of(Split split) { return split == Split::arena ? "arena" : "shuffled"; }
-
-Split split_named(std::string_view name) {
-  for (const Split split : {Split::arena, Split::shuffled}) {
-    if (name == name_of(split)) return split;
-  }
-  fail("pathfinder: there is no split {}; there are arena and shuffled", shown(name));
-}
-
 Task task(const TaskOptions& options) {
   return {.name = task_name(options.read.size),
           .classes = 2,

@@ -16,6 +16,7 @@
 #include "datasets/arena_archive.h"
 #include "datasets/pathfinder/files.h"
 #include "datasets/task.h"
+#include "engine/option.h"
 
 namespace bochner::pathfinder {
 
@@ -48,9 +49,7 @@ enum class Split {
   shuffled,  ///< in a random order, as in SKY and Nystroemformer, but with a seed
 };
 
-/// `arena` or `shuffled`; the other way round an Error names both.
-std::string_view name_of(Split split);
-Split split_named(std::string_view name);
+inline const EnumTexts<Split> kSplits{{"arena", Split::arena}, {"shuffled", Split::shuffled}};
 
 struct TaskOptions {
   ArenaFolder place = {};  ///< that of imgs and metadata

@@ -23,27 +23,6 @@ struct Chosen {
 
 }  // namespace
 
-std::string_view name_of(Split split) {
-  switch (split) {
-    case Split::held_out:
-      return "held-out";
-    case Split::arena:
-      return "arena";
-    case Split::kl:
-      return "kl";
-    case Split::skyformer:
-      return "skyformer";
-  }
-  return "";
-}
-
-Split split_named(std::string_view name) {
-  for (const Split split : kSplits) {
-    if (name == name_of(split)) return split;
-  }
-  fail("text: there is no split {}; there are held-out, arena, kl and skyformer", shown(name));
-}
-
 Task task(const TaskOptions& options) {
   if (options.max_length < 1) fail("text: max_length {} must be at least 1", options.max_length);
   return {.name = "text", .classes = 2, .vocabulary = kByteVocabulary, .max_length = options.max_length};
@@ -82,7 +61,7 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
     train.add(train_labels, 0, all);
     data.valid = part("valid", test_texts, test);
     data.remarks.push_back(fmt::format("validation is the test set, as split={} has it: the best step is chosen by it",
-                                       name_of(options.split)));
+                                       text_of(kSplits, options.split)));
   }
   data.train = part("train", train_texts, std::move(train));
   data.test = part("test", test_texts, std::move(test));

@@ -9,6 +9,7 @@
 
 #include "datasets/making.h"
 #include "datasets/task.h"
+#include "engine/option.h"
 
 namespace bochner::text {
 
@@ -23,11 +24,8 @@ enum class Split {
   kl,
   skyformer,
 };
-inline constexpr Split kSplits[] = {Split::held_out, Split::arena, Split::kl, Split::skyformer};
-
-/// `held-out`, `arena`, `kl`, `skyformer`; the other way round an Error lists them.
-std::string_view name_of(Split split);
-Split split_named(std::string_view name);
+inline const EnumTexts<Split> kSplits{
+    {"held-out", Split::held_out}, {"arena", Split::arena}, {"kl", Split::kl}, {"skyformer", Split::skyformer}};
 
 struct TaskOptions {
   std::filesystem::path folder = {};  ///< that of the archive, or of aclImdb

@@ -11,7 +11,7 @@ namespace bochner::lra {
 namespace {
 
 struct ListopsConfig {
-  std::string tokenisation = "fixed";
+  listops::Tokenisation tokenisation = listops::Tokenisation::fixed;
   int64_t max_length = 2000;
   // Of the generator; the defaults are the Long Range Arena's.
   int64_t min_tokens = 500;
@@ -23,8 +23,8 @@ struct ListopsConfig {
   bool found = false;
 
   void fields(Fields& f) {
-    f("tokenisation", tokenisation, "fixed keeps closing brackets; released, SKY's, loses them")
-        .one_of({"fixed", "released"});
+    f("tokenisation", tokenisation, listops::kTokenisations,
+      "fixed keeps closing brackets; released, SKY's, loses them");
     f("max-length", max_length, "longest sequence; longer ones are cut").at_least(1);
     f("min-tokens", min_tokens, "generated expressions are longer than this").at_least(0).at_most(1000000);
     f("max-tokens", max_tokens, "generated expressions are shorter than this").at_least(2).at_most(1000000);
@@ -66,7 +66,7 @@ struct ListopsConfig {
     const bool official = options.generator == listops::GeneratorOptions{};
     const std::string folder = official ? "listops" : fmt::format("listops-{}-{}", min_tokens, max_tokens);
     options.place = found ? listops::find(run.data) : ArenaFolder{std::filesystem::path(run.data) / folder};
-    options.read.tokenisation = listops::tokenisation_named(tokenisation);
+    options.read.tokenisation = tokenisation;
     options.read.max_length = max_length;
     options.found = found;
     return options;

@@ -13,7 +13,7 @@ struct PathfinderConfig {
   int64_t size = 32;
   bool one_size = false;
   std::string difficulty = "hard";
-  std::string split = "arena";
+  pathfinder::Split split = pathfinder::Split::arena;
   uint64_t split_seed = 0;
   bool partial = false;
   bool mask_black = false;
@@ -29,9 +29,8 @@ struct PathfinderConfig {
     f("difficulty", difficulty,
       "easy, intermediate or hard (what the papers report): contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5, "
       "in between as many as lie between; or a number of dashes");
-    f("split", split,
-      "arena takes 80, 10 and 10 % of the images in their order; shuffled, as SKY does, in a random one")
-        .one_of({"arena", "shuffled"});
+    f("split", split, pathfinder::kSplits,
+      "arena takes 80, 10 and 10 % of the images in their order; shuffled, as SKY does, in a random one");
     f("split-seed", split_seed, "seed of the shuffled split");
     f("partial", partial, "take fewer images than the 200,000 published ones, or than the manifest tells of");
   }
@@ -41,7 +40,7 @@ struct PathfinderConfig {
     pathfinder::check({.size = size, .dashes = dashes});
     return {.place = pathfinder::find(run.data, size, dashes),
             .read = {.size = size, .partial = partial},
-            .split = pathfinder::split_named(split),
+            .split = split,
             .seed = split_seed,
             .make = pathfinder::make_command(size, difficulty, run.data)};
   }

@@ -11,22 +11,21 @@ namespace {
 
 struct TextConfig {
   int64_t max_length = 4000;
-  std::string split = "held-out";
+  text::Split split = text::Split::held_out;
   bool partial = false;
 
   void fields(Fields& f) {
     f("max-length", max_length, "bytes of the longest sequence; longer reviews are cut").at_least(1);
-    f("split", split,
+    f("split", split, text::kSplits,
       "held-out validates on the last tenth of each class of the training set; arena, kl and skyformer on the test "
-      "set, as these papers do")
-        .one_of({"held-out", "arena", "kl", "skyformer"});
+      "set, as these papers do");
     f("partial", partial, "take fewer reviews than the 25,000 + 25,000 published ones");
   }
 
   text::TaskOptions options(const RunOptions& run) const {
     return {.folder = std::filesystem::path(run.data) / "imdb",
             .max_length = max_length,
-            .split = text::split_named(split),
+            .split = split,
             .partial = partial};
   }
 };

@@ -44,10 +44,7 @@ TEST(ListOpsTokens, VocabularyHoldsEachTokenAndPadding) {
     EXPECT_EQ(token(0, tokenisation), "<pad>");
     EXPECT_THROW(token(-1, tokenisation), Error);
     EXPECT_THROW(token(vocabulary_size(tokenisation), tokenisation), Error);
-    EXPECT_EQ(tokenisation_named(name_of(tokenisation)), tokenisation);
   }
-  EXPECT_EQ(message_of([] { tokenisation_named("Fixed"); }),
-            "listops: no tokenisation is named 'Fixed'; there are fixed and released");
 }
 
 // Without brackets, two expressions of different values become one sequence.
