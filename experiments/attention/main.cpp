@@ -37,6 +37,9 @@ struct Config {
     f("training", training, "run as in a training step, with batch statistics, noise and dropout")
         .only("with --io", computes);
     f.group("mechanism", mechanism);
+    for (const char* name : {"mechanism.redraw", "mechanism.redraw-in-evaluation"}) {  // --io draws frequencies once
+      f.at(name).only("without --io", [this] { return io.empty(); });
+    }
   }
 };
 
@@ -101,9 +104,11 @@ void run(Config& config, Session& session) {
 }  // namespace bochner
 
 int main(int argc, char** argv) {
-  return bochner::main_of<bochner::Config>({.name = "attention",
-                                            .summary = "Every attention of the registry, on your own tensors",
-                                            .resources = bochner::embedded_resources(),
-                                            .unused = bochner::options_of_training({"steps", "batch"})},
-                                           argc, argv, bochner::run);
+  return bochner::main_of<bochner::Config>(
+      {.name = "attention",
+       .summary = "Every attention of the registry, on your own tensors",
+       .resources = bochner::embedded_resources(),
+       .unused =
+           bochner::options_of_training({"steps", "batch", "data", "device", "precision", "debug-sync", "graphs"})},
+      argc, argv, bochner::run);
 }

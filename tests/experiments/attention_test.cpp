@@ -121,6 +121,19 @@ TEST(AttentionProgram, TakesOptionsOfOtherMechanisms) {
   EXPECT_EQ(difference(output({"--mechanism.hashes=2", "--mechanism.kernel=softmax"}), output({})), 0);
 }
 
+// What no mechanism of this program reads is refused by its name.
+TEST(AttentionProgram, RefusesWhatItDoesNotRead) {
+  const TemporaryFolder folder;
+  write_safetensors(folder / "in.safetensors", inputs());
+  for (const std::string option : {"--mechanism.redraw=5", "--mechanism.redraw-in-evaluation", "--data=elsewhere",
+                                   "--device=cpu", "--precision=bf16", "--graphs=false", "--debug-sync", "--steps=3"}) {
+    const Ended ended = attention(folder, {"--io=in.safetensors", "--attention=performer", option});
+    EXPECT_EQ(ended.code, 2) << option;
+    EXPECT_NE(ended.err.find(option.substr(0, option.find('=')) + ": leave it out"), std::string::npos) << ended.err;
+  }
+  EXPECT_EQ(attention(folder, {"--show=performer", "--mechanism.redraw=5"}).code, 0);
+}
+
 TEST(AttentionProgram, TheMatrixTimesTheValuesIsTheOutput) {
   const TemporaryFolder folder;
   const TensorMap given = inputs();
@@ -168,9 +181,9 @@ TEST(AttentionProgram, WhatItWritesComputesTheSameAgain) {
   const TensorMap given = inputs();
   write_safetensors(folder / "in.safetensors", given);
   const auto run = [&](const std::string& name, const std::string& file, const std::string& seed) {
-    const Ended ended = attention(folder, {"--quiet", "--attention=" + name, "--mechanism.features=8", "--training",
-                                           "--matrix", "--mechanism.as=released", "--mechanism.redraw-in-evaluation",
-                                           "--io=" + file, "--seed=" + seed, "--out=out.safetensors"});
+    const Ended ended =
+        attention(folder, {"--quiet", "--attention=" + name, "--mechanism.features=8", "--training", "--matrix",
+                           "--mechanism.as=released", "--io=" + file, "--seed=" + seed, "--out=out.safetensors"});
     EXPECT_EQ(ended.code, 0) << name << ": " << ended.err;
     return read_safetensors(folder / "out.safetensors").tensors;
   };
