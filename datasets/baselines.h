@@ -1,13 +1,18 @@
-// The accuracies of trivial classifiers, for comparison with a model's accuracy. Both baselines guess from the training
-// set and are scored on another set; a tie goes to the smaller class.
+// What trivial classifiers, which guess from the training set, answer: for comparison with a model. A tie goes to the
+// smaller class.
 #pragma once
+
+#include <vector>
 
 #include "datasets/dataset.h"
 
 namespace bochner {
 
-/// Accuracy on `test` of always answering the most frequent class of `train`.
-double majority_accuracy(const Dataset& train, const Dataset& test);
+/// The labels of all examples, in their order.
+std::vector<int64_t> labels_of(const Dataset& dataset);
+
+/// The most frequent of the labels. An Error if there are none.
+int64_t most_frequent(const std::vector<int64_t>& labels);
 
 /// Accuracy on `test` of answering the class that is most frequent in `train` among examples with the same first token:
 /// in ListOps the outermost operator. A first token that is not in `train`, and an empty example, get the most frequent

@@ -1,5 +1,6 @@
 #include "experiments/glue/problem.h"
 
+#include "datasets/baselines.h"
 #include "engine/ops/sort.h"
 #include "experiments/learners/adaptation/adapted.h"
 #include "experiments/learners/adaptation/fitting.h"
@@ -20,12 +21,6 @@ LoaderOptions order_of(const RunOptions& run, const Texts& texts, bool shuffle) 
   options.multiple_of = run.pad_to_multiple_of;
   options.seed = stream_of(run.seed, Stream::order).seed();
   return options;
-}
-
-std::vector<int64_t> labels_of(const Dataset& texts) {
-  std::vector<int64_t> labels;
-  for (int64_t i = 0; i < texts.size(); ++i) labels.push_back(texts.label(i));
-  return labels;
 }
 
 std::vector<Baseline> majority(const Texts& texts, const std::vector<Metric>& metrics) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "datasets/baselines.h"
 #include "engine/error.h"
 
 namespace bochner {
@@ -83,12 +84,8 @@ std::vector<Metric> metrics_named(const std::vector<std::string>& names, int64_t
 
 Metrics of_majority_class(const std::vector<int64_t>& train, const std::vector<int64_t>& labels,
                           const std::vector<Metric>& metrics) {
-  std::map<int64_t, int64_t> counts;
-  for (const int64_t label : train) ++counts[label];
-  const auto majority =
-      std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   Answers answers;
-  answers.guesses.assign(labels.size(), majority->first);
+  answers.guesses.assign(labels.size(), most_frequent(train));
   answers.labels = labels;
   Metrics found;
   for (const Metric& metric : metrics) {
