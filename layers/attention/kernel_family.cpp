@@ -259,15 +259,19 @@ void describe_linear_elu(Mechanisms& list) {
 
 void describe_performers(Mechanisms& list) {
   using Positive = Joined<PerformerOptions, Stabiliser>;
-  using Plain = Joined<PerformerOptions, Stabiliser, SkyVersionOption>;
+  using Plain = Joined<PerformerOptions, Stabiliser, VersionOption>;
   const FeatureMap positive_map{.kind = Kind::positive, .norm_factor = 0.5};
   MechanismInfo plain = performer(
       "performer", "PERF Eq. 4, Lemma 1",
       std::string("phi(x) = (exp(omega x - |x|^2 / 2) + eps m) / sqrt M, orthogonal omega ~ N(0, I)") + kLargest,
       made_by<Plain>([positive_map](Slot slot, int64_t, int64_t dim, const Plain& options, Generator& init) {
+        if (options.released()) {
+          const FeatureMap map{.kind = Kind::elementwise, .function = Function::relu, .eps = 1e-3};
+          return product(slot, options, map, {.sees_padding = true}, nullptr);
+        }
         Plain chosen = options;
         KernelAttention::Inputs inputs = kScaled;
-        if (options.released()) {
+        if (options.skyformer()) {
           chosen.eps = 1e-4;
           chosen.redraw = 0;
           chosen.redraw_in_evaluation = false;
@@ -278,9 +282,10 @@ void describe_performers(Mechanisms& list) {
         return product(slot, chosen, map, inputs, gaussian(chosen, dim, Norms::chi, init));
       }));
   plain.released =
-      "SKY: q . k / D, as inputs are scaled twice; eps 1e-4; drawn once; padded keys are 0 and count in the sums of "
-      "weights";
-  plain.skyformer = "as released";
+      "LRA (on ListOps it had the paper's, with M = 2): phi(x) = relu(x) + 0.001, without Omega or a scale; "
+      "padded keys count";
+  plain.skyformer =
+      "q . k / D, as inputs are scaled twice; eps 1e-4; drawn once; padded keys are 0 and count in the sums of weights";
   list.push_back(std::move(plain));
   list.push_back(
       performer("performer-trig", "PERF Eqs. 5, 6", "phi(x) = exp(|x|^2 / 2) (cos omega x, sin omega x) / sqrt M",

@@ -170,7 +170,7 @@ def released_mixture(p, full):
     return torch.cat([spread + mean, spread - mean], 1)
 
 
-def performer_released(q, k, v, p):
+def performer_skyformer(q, k, v, p):
     """Padded keys have weights, as zeros, and values of 0."""
     k, v = (x * KEYS[:, None, :, None] for x in (k, v))
     return positive(q, k, v, frequencies(1, M, D), 0.5, power=0.5, eps=1e-4, keys=EVERY)
@@ -224,7 +224,8 @@ MECHANISMS = {
     "performer-relu unnormalised": unnormalised,
     # as released
     "linear-elu released": lambda q, k, v, p: linear_attention(q, k, v, F.elu(q) + 1, F.elu(k) + 1, keys=EVERY),
-    "performer released": performer_released,
+    "performer released": lambda q, k, v, p: linear_attention(q, k, v, F.relu(q) + 1e-3, F.relu(k) + 1e-3, keys=EVERY),
+    "performer skyformer": performer_skyformer,
     "performer-relu released": lambda q, k, v, p: linear_attention(q, k, v, F.relu(q) + 1e-3, F.relu(k) + 1e-3),
     "performer-exp released": lambda q, k, v, p: linear_attention(q, k, v, torch.exp(q) + 1e-3, torch.exp(k) + 1e-3),
     "gmm-rks released": lambda q, k, v, p: circle(q, k, v, released_mixture(p, True), constant=math.sqrt(M / 2)),

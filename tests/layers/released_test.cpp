@@ -41,8 +41,18 @@ double apart(const std::vector<double>& a, const std::vector<double>& b) {
   return most;
 }
 
-TEST(Released, PerformerScalesTwiceAndDrawsOnce) {
-  const auto released = made({"performer", {{"features", 16}, {"redraw", 1}, {"as", "released"}}});
+// The arena's code draws no features and ignores masks.
+TEST(Released, PerformerIsThatOfReluWithoutFrequenciesAndCountsPaddedKeys) {
+  const Tensor keys = less(Tensor::arange(12).unsqueeze(0), Tensor::from<int64_t>({12, 7}, {2, 1}));
+  const auto released = made({"performer", {{"as", "released"}}});
+  const auto relu = made({"performer-relu", {{"as", "released"}}});
+  EXPECT_TRUE(released->state().empty());
+  EXPECT_EQ(output(*released, 1, keys), output(*relu, 1, {}));
+  EXPECT_GT(apart(output(*released, 1, keys), output(*relu, 1, keys)), 1e-3);
+}
+
+TEST(Released, SkyformersPerformerScalesTwiceAndDrawsOnce) {
+  const auto released = made({"performer", {{"features", 16}, {"redraw", 1}, {"as", "skyformer"}}});
   const auto paper = made({"performer", {{"features", 16}, {"redraw", 0}, {"eps", 1e-4}}});
   const std::vector<double> found = output(*released, 1, {});
   EXPECT_LT(apart(found, output(*paper, std::pow(kDim, -0.25), {})), 1e-12);
