@@ -139,7 +139,9 @@ Manifest copied(const ArenaFolder& place, const ArenaSet& set, const fs::path& t
   Copier copier(set, to);
   // Not the archive is logged as data of the run, but what is read of the copy.
   ArchiveReader archive(std::make_unique<InputFile>(*place.archive));
-  while (archive.next()) copier.take(archive);
+  with_named_files([&] {
+    while (archive.next()) copier.take(archive);
+  });
   copier.finish(place.archive->string());
   for (const std::string& part : set.parts) list(to, part, set.header_rows, manifest.files);
   return manifest;

@@ -198,6 +198,13 @@ TEST_F(ArenaArchive, OneWithoutTheSetIsRefusedByName) {
   expect_untouched();
 }
 
+TEST_F(ArenaArchive, AFileInThePlaceOfAFolderIsRefused) {
+  files_.insert(files_.begin(), {std::string(kInner) + "pathfinder32/curv_contour_length_14/imgs", "a file"});
+  pack(files_);
+  EXPECT_NE(message_of([&] { pathfinder(32); }).find("cannot be used: "), std::string::npos);
+  expect_untouched();
+}
+
 TEST_F(ArenaArchive, WhatIsThereComesBeforeIt) {
   pack(files_);
   EXPECT_EQ(pathfinder::find(data(), 32, 9).folder, unpacked("pathfinder32/curv_contour_length_9"));
