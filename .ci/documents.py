@@ -128,6 +128,7 @@ SHORTER = [
     # What they import is no package of Debian.
     (r"(?:tests/golden/)?((arena_steps|bert|lora|pretrain|wordpiece)\.py).*",
      "=> python3 -c 'import ast; ast.parse(open(\"tests/golden/\\1\").read())'"),
+    (r"tests/cluster/slurm_trial\.sh", "=> bash -n tests/cluster/slurm_trial.sh"),  # it needs Slurm's daemons
     (r"tests/gpu/all\.sh.*", "=> bash -n tests/gpu/all.sh"),  # it needs a card
     (r"tests/gpu/(pack|resources)\.sh.*", r"=> bash -n tests/gpu/\1.sh"),
 ]

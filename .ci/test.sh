@@ -59,7 +59,7 @@ check_style() {
   local files
   mapfile -t files < <(sources '*.h' '*.cpp' '*.cu' '*.cuh')
   clang-format --dry-run -Werror "${files[@]}"
-  shellcheck -x run .ci/run .ci/test.sh tests/gpu/*.sh tests/door/*.sh
+  shellcheck -x run .ci/run .ci/test.sh tests/gpu/*.sh tests/door/*.sh tests/cluster/*.sh
   tests/door/door_test.sh
 }
 
