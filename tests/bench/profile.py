@@ -1,20 +1,15 @@
 #!/usr/bin/env python3
 """Where the time of a training step goes, by kind of work, from samples of Linux's perf.
 
-  tests/bench/profile.py [--build build] [--only small,text] [--record FILE]
+  tests/bench/profile.py [--build build] [--only small,text] [--seconds 4] [--records FOLDER]
 
-Each workload of compare.py, in f32 and bf16, runs with 2 threads under `perf record`, and the functions that it was seen in are
-counted by kind: `products` are the inner loops of matrix products; `packing` copies, transposes and rounds their factors;
-`features` are exponentials and other functions of attention and its feature maps; `blocks` what linear and feed-forward blocks do
-between their products (bias, activation, dropout, sums of rows); `norms`; `elementwise` everything else of tensors; `waiting`
-threads without work; `system` the kernel of the operating system, with pages that are cleared.
+Each workload of compare.py, in f32 and bf16, runs with 2 threads under `perf record` (Debian's linux-perf), and the functions that
+were running are counted by kind: `products` are the inner loops of matrix products; `packing` copies, transposes and rounds their
+factors; `features` are the maps of kernel attention and what softmax attention does between its products; `blocks` what linear and
+feed-forward blocks do between theirs (bias, activation, dropout, sums of rows); `norms`; `elementwise` everything else of tensors;
+`waiting` threads without work; `system` the operating system, such as clearing new memory. --records keeps the table as profile.json.
 """
-import argparse
-import os
-import re
-import subprocess
-import tempfile
-from types import SimpleNamespace
+import argparse, os, re, subprocess, tempfile
 
 import compare
 
@@ -31,12 +26,10 @@ KINDS = {  # the first that matches a function's name
 
 def shares(command):
     """The share of samples by kind, in percent."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "samples")
-        subprocess.run(["perf", "record", "-q", "-F", "997", "-o", path, *command], check=True, env=environment, stdout=subprocess.DEVNULL)
-        report = subprocess.run(["perf", "report", "-i", path, "--stdio", "-w", "1000", "--percent-limit", "0"], check=True, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+        compare.output(["perf", "record", "-q", "-F", "997", "-o", path, *command])
+        report = compare.output(["perf", "report", "-i", path, "--stdio", "-w", "1000", "--percent-limit", "0"])
     total = dict.fromkeys([*KINDS, "elementwise"], 0.0)
     for line in report.splitlines():
         found = re.match(r"\s*([0-9.]+)%\s+\S+\s+\S+\s+(\[.\])\s+(.*?)\s*$", line)
@@ -52,22 +45,18 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", default="small,text,mlp")
     parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--record")
+    parser.add_argument("--records")
     a = parser.parse_args()
+    a.rounds = 1
     kinds = [*KINDS, "elementwise"]
-    head = ["workload", "in", *kinds]
-    rows = []
-    for name, (attention, options, bars) in compare.WORKLOADS.items():
-        if not any(part in name for part in a.only.split(",")):
-            continue
-        for precision in ("f32", "bf16"):
-            if name == "mlp" and precision == "bf16":
+    with compare.Table(a, "profile", ["workload", "in", *kinds], "f32 and bf16", "none") as table:
+        for name, (attention, options, _) in compare.WORKLOADS.items():
+            if not any(part in name for part in a.only.split(",")):
                 continue
-            of = shares([f"{a.build}/bin/training_step", "--attention", attention, "--threads", "2", "--seconds", str(a.seconds),
-                         "--precision", precision, *options.split()])
-            rows.append([name, precision, *(f"{of[kind]:.1f}" for kind in kinds)])
-    keep = SimpleNamespace(record=a.record, precision="f32 and bf16", rounds=1)
-    compare.show(keep, head, rows, "none", a.seconds)
+            for precision in ("f32",) if name == "mlp" else ("f32", "bf16"):
+                of = shares([f"{a.build}/bin/training_step", "--attention", attention, "--threads", "2", "--seconds", str(a.seconds),
+                             "--precision", precision, *options.split()])
+                table.add([name, precision, *(f"{of[kind]:.1f}" for kind in kinds)])
 
 
 if __name__ == "__main__":
