@@ -1,7 +1,8 @@
 // The policy of mixed precision. With Precision::bf16 (engine/precision.h) a model stores in bf16 what grows with the
-// number of tokens: activations, from the end of the embedding to the pooling of tokens, and their gradients.
-// Parameters, their gradients, the optimizer's state, statistics (means and deviations of LayerNorm, log-sum-exp, the
-// sums and maxima of kernel attention), the head and the loss are f32, and so are all sums within an op.
+// number of tokens or rows: activations, from the end of the embedding to the pooling of tokens, of a plain network
+// from its input to its output layer, and their gradients. Parameters, their gradients, the optimizer's state,
+// statistics (means and deviations of LayerNorm, log-sum-exp, the sums and maxima of kernel attention), the head and
+// the loss are f32, and so are all sums within an op.
 //
 // An op returns the type that it is given (engine/bf16.h), so a model names only the places where the type changes:
 //

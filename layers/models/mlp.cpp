@@ -5,6 +5,7 @@
 #include "autograd/fused/dropout.h"
 #include "autograd/ops/unary.h"
 #include "engine/ops/binary.h"
+#include "layers/mixed_precision.h"
 
 namespace bochner {
 namespace {
@@ -54,7 +55,7 @@ Mlp::Mlp(Slot slot, const MlpOptions& options, Generator& init)
       output_(sub("output"), options.hidden.empty() ? options.inputs : options.hidden.back(), options.outputs, init) {}
 
 Variable Mlp::forward(const Variable& x, Context& context) const {
-  Variable h = x;
+  Variable h = as_stored(x);
   for (const Layer& layer : hidden_) {
     if (layer.linear) {
       h = layer.linear->forward(h, {.relu = true, .dropout = options_.dropout}, context);
@@ -63,7 +64,7 @@ Variable Mlp::forward(const Variable& x, Context& context) const {
     h = layer.snnk->forward(h);
     if (context.training && options_.dropout > 0) h = dropout(h, options_.dropout, context.generator);
   }
-  return output_.forward(h);
+  return output_.forward(as_computed(h));
 }
 
 std::unique_ptr<Bundle> Mlp::bundle() const {

@@ -2,8 +2,9 @@
 //
 //   h_0 = x,   h_i = dropout(relu(W_i h_(i-1) + b_i)),   logits = W h + b
 //
-// The SNNK layer replaces relu(W_i h + b_i). If everything after it is linear, it can be bundled with the output layer,
-// which leaves one matrix of (classes, features).
+// Under Precision::bf16 x and the hidden layers are stored in bf16 (mixed_precision.h). The SNNK layer replaces
+// relu(W_i h + b_i). If everything after it is linear, it can be bundled with the output layer, which leaves one matrix
+// of (classes, features).
 #pragma once
 
 #include <deque>

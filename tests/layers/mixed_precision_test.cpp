@@ -1,5 +1,5 @@
-// An encoder whose activations are stored in bf16 (layers/mixed_precision.h), on the CPU and on a card: it computes,
-// and learns, what it does in f32, and what it keeps for backward is half as much.
+// Models whose activations are stored in bf16 (layers/mixed_precision.h), on the CPU and on a card: they compute, and
+// learn, what they do in f32, and what an encoder keeps for backward is half as much.
 #include "layers/mixed_precision.h"
 
 #include <gtest/gtest.h>
@@ -13,6 +13,7 @@
 #include "engine/parallel.h"
 #include "engine/precision.h"
 #include "layers/models/encoder.h"
+#include "layers/models/mlp.h"
 #include "tests/card.h"
 
 namespace bochner {
@@ -191,6 +192,43 @@ TEST(MixedPrecision, WhatIsKeptForBackwardIsHalfAsMuch) {
       };
       EXPECT_LT(kept(Precision::bf16), 0.55 * kept(Precision::f32)) << attention << " on " << device.str();
     }
+  }
+}
+
+TEST(MixedPrecision, APlainNetworkLearnsAsInF32) {
+  const auto train = [](Device device) {
+    Generator init(3);
+    Mlp model(Slot{}, {.inputs = 20, .hidden = {64, 64}, .outputs = 3}, init);
+    model.to(device, DType::f32);
+    AdamW optimizer(model.parameters());
+    const Tensor x = normal({128, 20}, init).to(device);
+    std::vector<int64_t> classes;
+    for (const float value : x.slice(1, 0, 1).to_vector<float>())
+      classes.push_back(value < -0.4 ? 0 : value < 0.4 ? 1 : 2);
+    const Tensor labels = Tensor::from<int64_t>(classes, {128}).to(device);
+    std::vector<double> losses;
+    for (int i = 0; i < 60; ++i) {
+      Generator unused(0);
+      Context context{unused, true};
+      Tape tape;
+      const Variable logits = model.forward(x, context);
+      EXPECT_EQ(logits.dtype(), DType::f32);
+      const Variable loss = cross_entropy(logits, labels);
+      tape.backward(loss);
+      optimizer.step(3e-3);
+      optimizer.clear_gradients();
+      losses.push_back(loss.item());
+    }
+    return losses;
+  };
+  const std::vector<double> expected = train(Device::cpu());
+  EXPECT_LT(expected.back(), 0.3);
+  const Within bf16(Precision::bf16);
+  for (const Device device : devices()) {
+    const std::vector<double> found = train(device);
+    EXPECT_NE(found, expected) << "nothing was rounded";
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i], expected[i], std::exp2(-7)) << "step " << i << " on " << device.str();
   }
 }
 
