@@ -81,23 +81,6 @@ TEST(Data, CheckSaysOfEachTaskOfTheArenaWhatTheTaskSaysItself) {
   EXPECT_NE(line_of(check, "listops").find("or by its first use"), std::string::npos);
 }
 
-// With the message that the second task has alone, before the first one is trained.
-TEST(Data, WhatALaterTaskMissesIsToldFirst) {
-  const TemporaryFolder folder;
-  const auto lra = [&](const std::string& tasks) {
-    return test::Process({BOCHNER_LRA, "--task=" + tasks, "--data=data", "--steps=1", "--out=runs",
-                          "--listops.train-examples=40", "--listops.valid-examples=8", "--listops.test-examples=8"},
-                         folder.path())
-        .wait();
-  };
-  const auto error_of = [](const Ended& ended) { return ended.err.substr(ended.err.find("error: ")); };
-  const Ended alone = lra("image"), later = lra("listops,image");
-  EXPECT_EQ(later.code, 2);
-  EXPECT_NE(error_of(alone).find("data/cifar10: data_batch_1.bin is missing"), std::string::npos) << alone.err;
-  EXPECT_EQ(error_of(later), error_of(alone));
-  EXPECT_FALSE(std::filesystem::exists(folder / "runs"));
-}
-
 TEST(Data, CheckFindsWhatNoHashIsKnownOf) {
   const TemporaryFolder folder;
   for (const char* name : {"retrieval", "cifar10"})

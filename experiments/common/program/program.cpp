@@ -192,7 +192,7 @@ class Program {
     return folder_of_runs(experiment_, options);
   }
 
-  void launch(const Arguments& arguments, bool only_looks = false) {
+  void launch(const Arguments& arguments) {
     with_config_([&](Fields& fields, RunOptions& options, const Body& body) {
       const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment(), comm_);
       if (tells(fields, options)) return;
@@ -201,8 +201,7 @@ class Program {
         require_same_model(fields, std::string(text_of(stored)), asked_->config().string(), asked_->option);
       }
       check_measurement(experiment_, fields, options);
-      const LogLevel level = options.quiet ? LogLevel::warning : log_level_named(options.log_level);
-      if (comm_.is_first()) log_ = Log(only_looks ? LogLevel::error : level);
+      if (comm_.is_first()) log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
       for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);
       if (asked_ && !std::filesystem::exists(asked_->folder / "results.json")) {
         log_.warning("--{}: the run {} is not finished; its best model so far is taken", asked_->option,
@@ -223,7 +222,6 @@ class Program {
         trace::start();
       }
       Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides, loaded.length_given, comm_};
-      if (only_looks) return look(body, session);
       body(session);
       records_.insert(records_.end(), session.records.begin(), session.records.end());
     });
@@ -317,8 +315,6 @@ class Program {
     if (!resume && found) {
       fail("{} holds runs already; continue them with --resume, or name another folder with --out", folder_.string());
     }
-    for (size_t i = 1; i < tasks.size() && experiment_.trains && !resume; ++i)  // so are the data of later tasks
-      launch(parts[i * parts.size() / tasks.size()].arguments, true);
     for (const Part& part : parts) {
       const std::filesystem::path folder = folder_ / part.folder;
       Arguments arguments = without_argument(part.arguments, "out");

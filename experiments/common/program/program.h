@@ -42,11 +42,7 @@ struct Session {
   /// page of several runs has, too, are those of Experiment::figures.
   std::function<std::vector<ReportFigure>(RunRecord&)> after_run{};
   std::vector<RunRecord> records{};  ///< of the finished runs; train_runs adds them
-  bool only_looks = false;           ///< whether the data are there: train_runs throws Looked
 };
-
-/// Ends a body where training would begin.
-struct Looked {};
 
 using Body = std::function<void(Session&)>;
 /// Runs a body with the fields and options of a new config, whose values are the defaults.

@@ -128,7 +128,7 @@ std::filesystem::path folder_of_runs(const Experiment& experiment, const RunOpti
 
 void require_places(const Session& session) {
   const RunOptions& options = session.options;
-  if (!session.comm.is_first() || session.only_looks || options.bench || asks_a_run(options)) return;
+  if (!session.comm.is_first() || options.bench || asks_a_run(options)) return;
   for (int i = 0; i < options.seeds; ++i) {
     const Place place = place_of(session, options.seed + static_cast<uint64_t>(i), options.seeds > 1);
     require_place(place.path, place.resume);
@@ -214,14 +214,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   return run;
 }
 
-void look(const Body& body, Session& session) try {
-  session.only_looks = true;
-  body(session);
-} catch (const Looked&) {
-}
-
 void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make) {
-  if (session.only_looks) throw Looked{};
   RunOptions& options = session.options;
   if (options.bench) {
     session.comm.meet();

@@ -30,9 +30,6 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
 /// with where `--init` is given. train_runs asks at its beginning; a program asks itself before it reads or makes data.
 void require_places(const Session& session);
 
-/// Calls a body up to where it would begin to train: it throws where its data are missing, as training would.
-void look(const Body& body, Session& session);
-
 /// `task-attention-preset-seed1`, or `...-seeds1-3`.
 std::string run_name(const RunOptions& options);
 /// The folder below runs/ for runs with these options if --out names none.
