@@ -1,7 +1,8 @@
 // Reference-counted bytes on one device; tensors are views of a storage.
 //
 // A storage counts how often its bytes were overwritten in place. This tells a tape, before it runs the backward of an
-// op, whether what the op kept for its gradient has changed.
+// op, whether what the op kept for its gradient has changed, and a kernel whether packed copies of weights that it kept
+// are still right (packed_weights.h).
 #pragma once
 
 #include <atomic>

@@ -98,7 +98,8 @@ class Tensor {
   /// How often the storage was overwritten in place: by copy_, fill_, the engine's ops whose names end in _, optimizer
   /// steps and the running statistics of batch_norm.
   uint64_t version() const { return defined() ? storage_->version() : 0; }
-  /// Adds one to that count: for code that writes through data() to a tensor that others may have used.
+  /// Adds one to that count: for code that writes through data() to a tensor that others may have used, which includes
+  /// kernels that keep packed copies of weights (packed_weights.h).
   void overwritten() const { storage_->overwritten(); }
 
   /// The only element, converted.

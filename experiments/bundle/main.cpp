@@ -212,6 +212,7 @@ int main(int argc, char** argv) {
       {.name = "bundle",
        .summary = "Size, operations, latency and accuracy of a network before and after bundling",
        .resources = bochner::embedded_resources(),
+       .stores_bf16 = true,
        .trains = false,
        .unused = {"attention", "steps", "batch"}},
       argc, argv, run);

@@ -4,7 +4,9 @@
 
 int main(int argc, char** argv) {
   return bochner::main_of<bochner::uci_experiment::Config>(
-      {"uci", "UCI classification: an MLP, and the same network with an SNNK layer in its middle",
-       bochner::embedded_resources()},
+      {.name = "uci",
+       .summary = "UCI classification: an MLP, and the same network with an SNNK layer in its middle",
+       .resources = bochner::embedded_resources(),
+       .stores_bf16 = true},
       argc, argv, bochner::rows::train);
 }

@@ -87,11 +87,11 @@ std::vector<Parameter*> Mlp::snnk_weights() const {
 }
 
 Variable Mlp::before_bundle(const Variable& x) const {
-  Variable h = x;
+  Variable h = as_stored(x);
   for (size_t i = 0; i + 1 < hidden_.size(); ++i) {
     h = hidden_[i].snnk ? hidden_[i].snnk->forward(h) : relu(hidden_[i].linear->forward(h));
   }
-  return h;
+  return as_computed(h);
 }
 
 Variable Mlp::forward_bundled(const Variable& x, const Bundle& tail) const { return tail.forward(before_bundle(x)); }

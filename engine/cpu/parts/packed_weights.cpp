@@ -1,20 +1,23 @@
 #include "engine/cpu/parts/packed_weights.h"
 
+#include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
 namespace bochner {
 namespace {
 
-/// The copies of a weight. They share its storage, so that no other tensor can come to lie where it does.
+/// The copies of the weights in one storage. They share it, so that no other tensor can come to lie where these do.
 struct Kept {
   Tensor W;
   uint64_t version;
-  std::map<cpu::WeightLayout, Tensor> packed;
+  std::map<std::pair<const void*, cpu::WeightLayout>, Tensor> packed;  ///< by where a weight lies, and how it is read
 };
 
 struct Table {
   int scopes = 0;
-  std::map<const void*, Kept> of;  ///< by where W lies
+  std::vector<Kept> storages;
 };
 thread_local Table table;
 
@@ -22,29 +25,29 @@ thread_local Table table;
 
 KeepPackedWeights::KeepPackedWeights() { ++table.scopes; }
 KeepPackedWeights::~KeepPackedWeights() {
-  if (--table.scopes == 0) table.of.clear();
+  if (--table.scopes == 0) table.storages.clear();
 }
 
 namespace cpu {
 
 Tensor packed_or_kept(const Tensor& W, const WeightLayout& layout, const std::function<Tensor()>& pack) {
   if (table.scopes == 0) return pack();
-  auto kept = table.of.find(W.raw());
-  if (kept == table.of.end()) {
+  auto kept = std::find_if(table.storages.begin(), table.storages.end(),
+                           [&](const Kept& one) { return one.W.shares_storage(W); });
+  if (kept == table.storages.end()) {
     // What nobody but this table has any more was made for one call, such as weights with an adapter's product added.
-    std::erase_if(table.of, [](const auto& entry) { return entry.second.W.is_alone(); });
-    kept = table.of.emplace(W.raw(), Kept{W, W.version(), {}}).first;
+    std::erase_if(table.storages, [](const Kept& one) { return one.W.is_alone(); });
+    kept = table.storages.insert(table.storages.end(), Kept{W, W.version(), {}});
   }
-  Kept& own = kept->second;
-  if (own.version != W.version()) own = {W, W.version(), {}};
-  Tensor& packed = own.packed[layout];
+  if (kept->version != W.version()) *kept = {W, W.version(), {}};
+  Tensor& packed = kept->packed[{W.raw(), layout}];
   if (!packed.defined()) packed = pack();
   return packed;
 }
 
 int64_t kept_packed_weights() {
   int64_t count = 0;
-  for (const auto& [place, kept] : table.of) count += static_cast<int64_t>(kept.packed.size());
+  for (const Kept& one : table.storages) count += static_cast<int64_t>(one.packed.size());
   return count;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Where the time of a training step goes, by kind of work, from samples of Linux's perf.
 
-  tests/bench/profile.py [--build build] [--only small,text] [--seconds 4] [--records FOLDER]
+  tests/bench/step_profile.py [--build build] [--only small,text] [--seconds 4] [--records FOLDER]
 
 Each workload of compare.py, in f32 and bf16, runs with 2 threads under `perf record` (Debian's linux-perf), and the functions that
 were running are counted by kind: `products` are the inner loops of matrix products; `packing` copies, transposes and rounds their
