@@ -133,8 +133,10 @@ void list(const fs::path& folder, const std::string& name, int64_t header_rows, 
 
 Manifest copied(const ArenaFolder& place, const ArenaSet& set, const fs::path& to, Manifest manifest) {
   if (!place.archive) {
-    fail("{}: files of it are missing, and there is no {} any more to copy them from; put it there",
-         place.folder.string(), kArenaArchive);
+    fail(
+        "{}: files of it are missing, and there is no {} any more to copy them from; put it into "
+        "the folder of all data (--data) again",
+        place.folder.string(), kArenaArchive);
   }
   Copier copier(set, to);
   // Not the archive is logged as data of the run, but what is read of the copy.
@@ -153,11 +155,13 @@ std::optional<ArenaFolder> arena_folder(const fs::path& data, const std::string&
   const std::optional<fs::path> archive = find_archive(data, kArchive);
   const fs::path inner = data / kArchive / kArchive / name;
   for (const fs::path& folder : {inner, data / kArchive / name}) {
-    if (fs::is_directory(folder)) return ArenaFolder{folder, archive};
+    if (holds_anything(folder)) return ArenaFolder{folder, archive};
   }
   if (!archive) return std::nullopt;
   return ArenaFolder{inner, archive};
 }
+
+bool holds_anything(const fs::path& folder) { return fs::is_directory(folder) && !fs::is_empty(folder); }
 
 bool is_arena_copy(const fs::path& folder) {
   return has_manifest(folder) && read_manifest(folder).dataset.starts_with(kCopied);
@@ -170,10 +174,10 @@ void copy_from_arena(const ArenaFolder& place, const ArenaSet& set, const Say& s
   recipe.parts = set.parts;
   recipe.parts_in_words = set.parts_in_words;
   recipe.found = "copies of " + set.parts_in_words;
+  recipe.making = recipe.found;
   if (place.archive) {
-    recipe.making =
-        fmt::format("copies of {} (one pass over the {:.1f} MB of {}, for this and later runs)", set.parts_in_words,
-                    static_cast<double>(InputFile(*place.archive).size()) / 1e6, place.archive->string());
+    recipe.making += fmt::format(" (one pass over the {:.1f} MB of {}, for this and later runs)",
+                                 static_cast<double>(InputFile(*place.archive).size()) / 1e6, place.archive->string());
   }
   recipe.make = [&](const fs::path& to) { return copied(place, set, to, {recipe.dataset, recipe.options, {}}); };
   ensure_made(place.folder, recipe, say);

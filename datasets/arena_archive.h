@@ -32,6 +32,9 @@ struct ArenaFolder {
 /// there is neither.
 std::optional<ArenaFolder> arena_folder(const std::filesystem::path& data, const std::string& name);
 
+/// Whether there is a folder with anything in it; an empty one does not hide the archive.
+bool holds_anything(const std::filesystem::path& folder);
+
 /// What of the archive a set consists of.
 struct ArenaSet {
   std::string name;                ///< of its folder in the archive

@@ -175,7 +175,7 @@ void require_found(const std::filesystem::path& folder) {
 
 ArenaFolder find(const std::filesystem::path& data) {
   const ArenaFolder own{data / "listops"};
-  const bool there = std::filesystem::is_directory(own.folder) && !has_manifest(own.folder);
+  const bool there = holds_anything(own.folder) && !has_manifest(own.folder);
   return there ? own : arena_folder(data, kArenaFolder).value_or(own);
 }
 
@@ -191,8 +191,7 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
   } else if (ensure_files(folder, options.generator, say) == Ensured::foreign) {
     fail(
         "{}: the files have no manifest, so it is unknown how many were requested and with which seed; take them as "
-        "they "
-        "are with --listops.found, or choose another folder with --data",
+        "they are with --listops.found, or choose another folder with --data",
         folder.string());
   }
   return {task(options), read(folder / kTrainFile, "listops train", options.read),

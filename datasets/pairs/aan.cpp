@@ -46,7 +46,7 @@ std::optional<fs::path> aan_table(const fs::path& folder, const std::string& par
 
 ArenaFolder find_aan(const fs::path& data) {
   const ArenaFolder own{data / "retrieval"};
-  return fs::is_directory(own.folder) ? own : arena_folder(data, kFolder).value_or(own);
+  return holds_anything(own.folder) ? own : arena_folder(data, kFolder).value_or(own);
 }
 
 std::shared_ptr<const text::ByteTexts> read_aan(const fs::path& path, const std::string& name, int64_t max_length) {

@@ -166,7 +166,7 @@ ArenaFolder find(const fs::path& data, int64_t size, int64_t dashes) {
   const bool published =
       (size == 32 || size == 64 || size == 128 || size == 256) && (dashes == 6 || dashes == 9 || dashes == 14);
   const ArenaFolder own{data / below};
-  if (!published || fs::is_directory(own.folder)) return own;
+  if (!published || holds_anything(own.folder)) return own;
   return arena_folder(data, below.string()).value_or(own);
 }
 
@@ -177,8 +177,7 @@ std::string make_command(int64_t size, const std::string& difficulty, const std:
 std::string remedy(const std::string& make) {
   return fmt::format(
       "put the Long Range Arena's there (imgs and metadata of its folder of that name), or its archive {} as it is "
-      "into "
-      "the folder of all data (--data), or make some with {}",
+      "into the folder of all data (--data), or make some with {}",
       kArenaArchive, make);
 }
 

@@ -4,8 +4,7 @@
 //   const TaskData data = pathfinder::load_task({.place = find("data", 32, 14)}, say);
 //
 // Reads the published tree as well as that of files.h, and copies the published one out of the arena's archive where it
-// is not unpacked. A token is a pixel, 0 ... 255; 0 is black and real, since masks
-// come from lengths.
+// is not unpacked. A token is a pixel, 0 ... 255; 0 is black and real, since masks come from lengths.
 #pragma once
 
 #include <filesystem>

@@ -63,11 +63,24 @@ def output(command, **more):
     return done.stdout
 
 
-def run(command):
+def run(command, *needed):
     try:
-        return json.loads(output(command).splitlines()[-1])
+        said = json.loads(output(command).splitlines()[-1])
     except (ValueError, IndexError) as error:
         raise Unable(f"{os.path.basename(command[0])}: its last line is not JSON") from error
+    missing = [key for key in ("step_ms", "peak_mb", *needed) if key not in said]
+    if missing:
+        raise Unable(f"{os.path.basename(command[0])}: its last line has no {', '.join(missing)}")
+    return said
+
+
+def described(*command):
+    """What a tool says of itself, or of this folder; nothing is lost where it is not installed."""
+    try:
+        here = os.path.dirname(os.path.realpath(__file__))
+        return subprocess.run(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True).stdout.splitlines()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return "unknown"
 
 
 class Table:
@@ -98,13 +111,11 @@ class Table:
         return True
 
     def keep(self):
-        here = os.path.dirname(os.path.realpath(__file__))
-        text = lambda *command: subprocess.run(command, cwd=here, stdout=subprocess.PIPE, check=True, text=True).stdout
         processor = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith(("model name", "flags"))]
         useful = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in processor[1].split()]
         os.makedirs(self.folder, exist_ok=True)
         with open(os.path.join(self.folder, f"{self.name}.json"), "w") as file:
-            json.dump({"git": text("git", "describe", "--always", "--dirty").strip(), "build": {"compiler": text("g++", "--version").splitlines()[0]},
+            json.dump({"git": described("git", "describe", "--always", "--dirty"), "build": {"compiler": described("g++", "--version")},
                        "seed": 1, "date": f"{datetime.date.today()}", "precision": self.precision, "load": os.getloadavg(),
                        "machine": f"{os.cpu_count()} cores of an {processor[0]} ({', '.join(useful)}), {platform.system()}",
                        "peer": self.peer or "did not run", "rounds": self.rounds, "seconds": self.seconds,
@@ -124,7 +135,7 @@ def first_able(a, commands, name, precision):
         for command in commands:
             whole = shlex.split(command) + [called, "--dtype", precision, "--seconds", str(a.seconds)]
             try:
-                return called, whole, run(whole)
+                return called, whole, run(whole, "torch")
             except Unable as error:
                 failed.append(str(error) if called == name else f"{called}: {error}")
     raise Unable("; ".join(failed))
@@ -183,6 +194,13 @@ def beside_softmax(a, precision):
     return table
 
 
+def milliseconds(bench):
+    found = re.search(r"a training step: ([0-9.]+) ms", bench)
+    if not found:
+        raise Unable("lra --bench: it names no time of a step")
+    return float(found[1])
+
+
 def processes(a):
     lra = f"{a.build}/bin/lra --preset=skyformer --attention=performer --batch=32 --shards=8 --random-data --bench".split()
     two = "mpirun --oversubscribe --bind-to none -n 2".split()
@@ -191,8 +209,7 @@ def processes(a):
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     with Table(a, "processes-f32", ["way", "step, ms", "its speed beside the first", "slowest round"], "f32", "one process") as table:
         table.seconds = None
-        rounds = [{way: float(re.search(r"a training step: ([0-9.]+) ms", output(command, **as_root))[1])
-                   for way, command in ways.items()} for _ in range(a.rounds)]
+        rounds = [{way: milliseconds(output(command, **as_root)) for way, command in ways.items()} for _ in range(a.rounds)]
         for way in ways:
             speeds = [one["1 process of 2 threads"] / one[way] for one in rounds]
             table.add([way, f"{statistics.median(one[way] for one in rounds):.1f}", f"{statistics.median(speeds):.2f}", f"{min(speeds):.2f}"])

@@ -3,7 +3,7 @@
 
   tests/bench/step_profile.py [--build build] [--only small,text] [--seconds 4] [--records FOLDER]
 
-Each workload of compare.py, in f32 and bf16, runs with 2 threads under `perf record` (Debian's linux-perf), and the functions that
+Each workload of compare.py that --only names, in f32 and bf16, runs with 2 threads under `perf record` (Debian's linux-perf), and the functions that
 were running are counted by kind: `products` are the inner loops of matrix products; `packing` copies, transposes and rounds their
 factors; `features` are the maps of kernel attention and what softmax attention does between its products; `blocks` what linear and
 feed-forward blocks do between theirs (bias, activation, dropout, sums of rows); `norms`; `elementwise` everything else of tensors;
@@ -53,7 +53,7 @@ def main():
         for name, (attention, options, _) in compare.WORKLOADS.items():
             if not any(part in name for part in a.only.split(",")):
                 continue
-            for precision in ("f32",) if name == "mlp" else ("f32", "bf16"):
+            for precision in ("f32", "bf16"):
                 of = shares([f"{a.build}/bin/training_step", "--attention", attention, "--threads", "2", "--seconds", str(a.seconds),
                              "--precision", precision, *options.split()])
                 table.add([name, precision, *(f"{of[kind]:.1f}" for kind in kinds)])
