@@ -11,6 +11,7 @@
 #include "engine/error.h"
 #include "engine/io/gzip.h"
 #include "engine/io/sha256.h"
+#include "engine/nearest.h"
 
 namespace bochner {
 namespace {
@@ -179,6 +180,21 @@ std::vector<NamedSet> named_sets(const std::filesystem::path& data) {
     if (has_manifest(images.folder)) continue;
     add(name, images, fs::is_directory(images.folder / "metadata"),
         pathfinder::remedy(pathfinder::make_command(size, "hard", data.string())));
+  }
+  // Tables of GLUE whose sums are not known here.
+  using Names = std::vector<std::string>;
+  for (const auto& [name, folder, files] :
+       {std::tuple("glue/QNLI (train)", "QNLI", Names{"train"}),
+        std::tuple("glue/QQP", "QQP", Names{"train", "dev", "test"}),
+        std::tuple("glue/MNLI", "MNLI",
+                   Names{"train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"})}) {
+    const fs::path place = data / "glue" / folder;
+    Names absent;
+    for (const std::string& file : files) {
+      const fs::path table = place / (file + ".tsv");
+      if (!fs::exists(table) && !fs::exists(table.string() + ".gz")) absent.push_back(file + ".tsv");
+    }
+    add(name, {place}, absent.empty(), fmt::format("put {} there, from gluebenchmark.com/tasks", listed(absent)));
   }
   return sets;
 }

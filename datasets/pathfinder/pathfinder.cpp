@@ -209,6 +209,11 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
   data.train = part("train", 0, train);
   data.valid = part("valid", train, train + valid);
   data.test = part("test", train + valid, count);
+  if (!is_published(folder)) {
+    data.remarks.push_back(fmt::format("{} images that were made here, not the published ones", count));
+  } else if (count < kPublished) {
+    data.remarks.push_back(fmt::format("only {} of the {} published images", count, kPublished));
+  }
   say(fmt::format(
       "{}: {} + {} + {} images in {}, {}", data.task.name, train, valid, count - train - valid, folder.string(),
       options.split == Split::arena ? "in their order" : fmt::format("shuffled with seed {}", options.seed)));

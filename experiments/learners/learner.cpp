@@ -46,7 +46,8 @@ Problem checked(Problem problem, const RunOptions& run) {
   if (run.sequence_shards > 1 && !Device::named(run.device).is_cpu()) {
     fail("--sequence-shards={}: slices of sequences are for --device=cpu; on a card leave it out", run.sequence_shards);
   }
-  if (run.accumulate == 1 && run.shards == 0 && run.sequence_shards == 1) return problem;
+  const bool trains = run.evaluate.empty() && run.predict.empty();
+  if (!trains || (run.accumulate == 1 && run.shards == 0 && run.sequence_shards == 1)) return problem;
   if (run.accumulate > 1 && (run.shards > 0 || run.sequence_shards > 1)) {
     fail("--accumulate={}: with --shards={} a step takes its batch in as many parts already; leave out one of them",
          run.accumulate, std::max(run.shards, 1));

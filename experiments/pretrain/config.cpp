@@ -47,6 +47,7 @@ void Config::fields(Fields& f) {
   f("share", share, "of the tokens that are hidden").above(0).at_most(1);
   f("epochs", epochs, "how often the texts are gone through, where no --steps are given").above(0).at_most(1e6);
   ExportConfig::fields(f, "the tokenizer");
+  f.computed_unless_given({"steps", "optim.evaluate-every"});
   f.group("model", model);
   f.group("optim", optim);
   f.then([this](const Fields& fields) { take_attention_of(pretrained, fields, run.attention); });

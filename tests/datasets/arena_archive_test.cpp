@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "datasets/catalogue.h"
 #include "datasets/listops/listops.h"
 #include "datasets/pairs/aan.h"
@@ -213,6 +215,10 @@ TEST_F(ArenaArchive, WhatIsThereComesBeforeIt) {
   EXPECT_FALSE(pathfinder::find(data(), 16, 3).archive.has_value());  // is not published
   for (const char* own : {"pathfinder32/curv_contour_length_9", "retrieval", "listops"}) {
     fs::create_directories(data() / own);
+  }
+  EXPECT_EQ(pairs::find_aan(data()).folder, unpacked("tsv_data"));  // an empty folder hides nothing
+  for (const char* own : {"pathfinder32/curv_contour_length_9", "retrieval", "listops"}) {
+    std::ofstream(data() / own / "a file") << "with something in it";
   }
   EXPECT_EQ(pathfinder::find(data(), 32, 9).folder, data() / "pathfinder32/curv_contour_length_9");
   EXPECT_EQ(pairs::find_aan(data()).folder, data() / "retrieval");

@@ -139,7 +139,7 @@ std::vector<std::string> Fields::warnings() const {
   return result;
 }
 
-std::string Fields::ini(bool help) const {
+std::string Fields::ini(bool begun) const {
   // A section ends only where the next one begins, so names without a dot come first; groups keep their order.
   std::vector<std::string> sections = {""};
   const auto section_of = [](const Field& field) {
@@ -156,9 +156,10 @@ std::string Fields::ini(bool help) const {
     std::string lines;
     for (const Field& field : fields_) {
       if (section_of(field) != section || field.is_of_invocation()) continue;
-      if (help) lines += fmt::format("# {}\n", field.help());
-      const size_t skipped = section.empty() ? 0 : section.size() + 1;
-      lines += fmt::format("{} = {}\n", field.name().substr(skipped), ini_value(field.text()));
+      const std::string name = field.name().substr(section.empty() ? 0 : section.size() + 1);
+      const bool computed = std::find(computed_.begin(), computed_.end(), field.name()) != computed_.end();
+      lines += !begun && computed && !field.was_given() ? fmt::format("# {}: computed when the run begins\n", name)
+                                                        : fmt::format("{} = {}\n", name, ini_value(field.text()));
     }
     if (lines.empty()) continue;
     if (!section.empty()) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);

@@ -136,9 +136,12 @@ class Fields {
   void validate() const;
   /// Messages for values that are allowed but hardly intended: those of warn_above().
   std::vector<std::string> warnings() const;
+  /// Options that the program computes from others and from the data unless they are given.
+  void computed_unless_given(std::vector<std::string> names) { computed_ = std::move(names); }
   /// The values as an INI file: first those without a dot, then one section for each group. Without the fields of one
-  /// invocation; with `help`, each line is preceded by its help text as a comment.
-  std::string ini(bool help = false) const;
+  /// invocation. Before a run has `begun`, options that are still to be computed stand in comments, so that a run with
+  /// this file computes them, too.
+  std::string ini(bool begun = true) const;
   /// The values as a JSON object, groups nested; with a `group`, that of its values alone.
   std::string json(std::string_view group = {}) const;
 
@@ -146,6 +149,7 @@ class Fields {
   std::string prefix_;
   std::deque<Field> fields_;
   std::vector<std::function<void(const Fields&)>> actions_;
+  std::vector<std::string> computed_;
 };
 
 }  // namespace bochner

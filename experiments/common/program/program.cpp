@@ -158,7 +158,7 @@ class Program {
   bool tells(const Fields& fields, const RunOptions& options) const {
     if (options.help) print(help_text(experiment_, fields));
     if (options.version && !options.help) print(version_text());
-    if (options.dump_config && !options.help && !options.version) print(config_ini(experiment_, fields));
+    if (options.dump_config && !options.help && !options.version) print(config_ini(experiment_, fields, false));
     return options.help || options.version || options.dump_config;
   }
 

@@ -267,20 +267,18 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
     fail("--task={}: {} has no tasks to choose from", options.task, experiment.name);
   }
 
-  if (!options.preset.empty()) {
-    for (size_t i = 0; i < of_preset.size(); ++i) {
-      const Field& field = fields.all()[i];
-      const bool says_which_run = field.name() == "task" || field.name() == "attention" || field.name() == "preset" ||
-                                  field.name() == "seed" || field.name() == "seeds";
-      if (field.is_free_on_resume() || says_which_run || field.text() == of_preset[i]) continue;
-      report.overrides.emplace_back(field.name(), field.text());
-    }
+  for (size_t i = 0; i < of_preset.size(); ++i) {
+    const Field& field = fields.all()[i];
+    const bool says_which_run = field.name() == "task" || field.name() == "attention" || field.name() == "preset" ||
+                                field.name() == "seed" || field.name() == "seeds";
+    if (field.is_free_on_resume() || says_which_run || field.text() == of_preset[i]) continue;
+    report.overrides.emplace_back(field.name(), field.text());
   }
   return report;
 }
 
-std::string config_ini(const Experiment& experiment, const Fields& fields) {
-  return fmt::format("# {}\nexperiment = {}\n{}", experiment.summary, experiment.name, fields.ini());
+std::string config_ini(const Experiment& experiment, const Fields& fields, bool begun) {
+  return fmt::format("# {}\nexperiment = {}\n{}", experiment.summary, experiment.name, fields.ini(begun));
 }
 
 void require_same_model(const Fields& fields, const std::string& stored, const std::string& file,
@@ -315,6 +313,9 @@ bool require_same_config(const Fields& fields, const std::string& stored, const 
       }
     }
     changes.push_back(fmt::format("{} is {} but was {}", field.name(), field.text(), found->second));
+    if (field.name() == "shards" && found->second == "0") {
+      changes.back() += ", and several processes continue only a run that began with --shards or in several";
+    }
   }
   if (!changes.empty()) {
     fail("--resume: {}: {}; a run goes on as it began{}, start another with --out", file, listed(changes),

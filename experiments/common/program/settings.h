@@ -21,8 +21,8 @@ Environment bochner_environment();
 
 /// What load_config found besides the values.
 struct ConfigReport {
-  /// Settings that differ from those of the preset, as (name, value); empty without a preset. A result belongs to the
-  /// protocol only if this is empty.
+  /// Settings that differ from those of the preset, or without one from the defaults, as (name, value). A result
+  /// belongs to the protocol only if this is empty.
   std::vector<std::pair<std::string, std::string>> overrides;
   /// Unknown environment variables and the like.
   std::vector<std::string> warnings;
@@ -37,7 +37,7 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
                          Communicator& comm = alone());
 
 /// The complete INI file of a run: `experiment = NAME` and all fields, except those of one invocation.
-std::string config_ini(const Experiment& experiment, const Fields& fields);
+std::string config_ini(const Experiment& experiment, const Fields& fields, bool begun = true);
 
 /// Refuses to continue a run with other settings: an Error names each setting of `stored` (the text of a config.ini)
 /// that differs now and on which results depend. With `longer`, there may be more steps or seconds; returns

@@ -112,7 +112,7 @@ class TableOfProtocol {
       : cells_(cells), tasks_(std::move(tasks)), attentions_(std::move(attentions)), papers_(papers) {}
 
   TaskTable made(const std::string& title, const std::string& protocol) {
-    TaskTable table{title, {{""}, {}}, {{"steps"}, {}}, {}};
+    TaskTable table{title, {{""}, {}}, {{"steps"}, {}}, {}, {}};
     for (const std::string& task : tasks_) {
       table.numbers.head.insert(table.numbers.head.end(), {task + " %", "paper"});
       table.steps.head.push_back(task);
@@ -179,6 +179,7 @@ class TableOfProtocol {
 std::vector<std::string> notes_of(const TaskTable& table) {
   std::vector<std::string> notes;
   if (!table.sources.empty()) notes.push_back(fmt::format("Paper: {}.", fmt::join(table.sources, "; ")));
+  for (const std::string& remark : table.remarks) notes.push_back(fmt::format("Note: {}.", remark));
   return notes;
 }
 
@@ -217,6 +218,7 @@ std::vector<TaskTable> task_tables(const std::vector<RunRecord>& runs, const std
     Cells cells;
     std::set<std::string> tasks, attentions;
     std::string protocol;
+    std::vector<std::string> remarks;  ///< each once, with its task
   };
   std::map<std::string, Group> groups;
   for (const RunRecord& run : runs) {
@@ -225,11 +227,17 @@ std::vector<TaskTable> task_tables(const std::vector<RunRecord>& runs, const std
     group.tasks.insert(run.task);
     group.attentions.insert(run.attention);
     group.cells[{run.attention, run.task}].push_back(&run);
+    for (const std::string& remark : run.result.remarks) {
+      const std::string of_task = run.task + ": " + remark;
+      if (std::find(group.remarks.begin(), group.remarks.end(), of_task) == group.remarks.end())
+        group.remarks.push_back(of_task);
+    }
   }
   std::vector<TaskTable> tables;
   for (const auto& [title, group] : groups) {
     TableOfProtocol table(group.cells, in_order(tasks, group.tasks), in_order(attentions, group.attentions), papers);
     tables.push_back(table.made(title, group.protocol));
+    tables.back().remarks = group.remarks;
   }
   return tables;
 }

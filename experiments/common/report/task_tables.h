@@ -30,6 +30,7 @@ struct TaskTable {
   Table numbers;                     ///< a row for each mechanism, for each task our number and the paper's
   Table steps;                       ///< how many were made, of how many seeds; last, of how many test examples
   std::vector<std::string> sources;  ///< of the papers' numbers
+  std::vector<std::string> remarks;  ///< of the runs, such as that fewer test examples were at hand than are published
 };
 
 /// Test accuracies in percent. `tasks` and `attentions` give the order. The mean over the tasks, without a deviation,

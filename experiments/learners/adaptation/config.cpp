@@ -73,6 +73,7 @@ void FittingConfig::fields(Fields& f, const std::string& beside) {
   f("adapter", adapter,
     "folder of an adapter to begin with, of this program or of PEFT (LoRA); with --steps=0 it is only measured");
   ExportConfig::fields(f, beside);
+  f.computed_unless_given({"steps", "optim.warmup", "optim.evaluate-every"});
 }
 
 void FittingConfig::settle_length(const Fields& fields, RunOptions& run, OptimConfig& optim, int64_t train_examples,

@@ -154,6 +154,7 @@ TEST(PathfinderRead, ShufflesWithASeed) {
   write_files(folder.path(), small(50));
   const auto pictures = [&](uint64_t seed) {
     const TaskData data = load_task({.place = {folder.path()}, .split = Split::shuffled, .seed = seed}, told.say());
+    EXPECT_EQ(data.remarks, std::vector<std::string>{"50 images that were made here, not the published ones"});
     std::vector<std::vector<int64_t>> all;
     for (const auto& part : {data.train, data.valid, data.test}) {
       for (int64_t i = 0; i < part->size(); ++i) {

@@ -91,6 +91,8 @@ def main():
         print()
         if sources:
             print("Paper: " + "; ".join(sorted(sources)) + ".\n")
+        for remark in dict.fromkeys(f"{run['task']}: {remark}" for run in mine for remark in run.get("remarks") or []):
+            print(f"Note: {remark}.\n")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ TEST(Table, EqualsThatOfAnIndependentScript) {
   const Ended table = lra(folder, {"--table", "runs"});
   ASSERT_EQ(table.code, 0) << table.err;
   EXPECT_EQ(table.out, by_script(folder, "runs"));
-  for (const char* part : {"## custom\n", "## skyformer with ", "| softmax |", " (3 seeds)", "| test examples | 40 |",
+  for (const char* part : {"## custom with steps = 3, ", "## skyformer with ", "| softmax |", " (3 seeds)", "| test examples | 40 |",
                            "Paper: Skyformer, Table 1 (protocol skyformer)."}) {
     EXPECT_NE(table.out.find(part), std::string::npos) << part << "\n" << table.out;
   }
@@ -80,7 +80,7 @@ TEST(Table, EqualsThatOfAnIndependentScript) {
   mistake({"--table", "cut"}, "results.json is damaged");
   mistake({"--record=steps", "--attention=softmax,performer"}, "--record: takes what one task and one attention give");
   train(folder, {"--attention=softmax", "--steps=3", "--out=runs/again"});
-  mistake({"--table", "runs"}, "are the same run: custom, listops with softmax, seed 1; leave one out");
+  mistake({"--table", "runs"}, "are the same run: custom with ");
   std::filesystem::remove(folder / "runs/again/results.json");
   EXPECT_NE(lra(folder, {"--table", "runs"}).out.find("Not finished, and left out: "), std::string::npos);
 }
