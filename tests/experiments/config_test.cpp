@@ -314,6 +314,24 @@ TEST(Config, TheDumpReadsBackToTheSameBits) {
   EXPECT_EQ(second.config.run.preset, "paper");
 }
 
+TEST(Config, WhatARunComputesStaysOpenInTheDumpUnlessItIsGiven) {
+  Loaded loaded;
+  load(loaded, {"--seed=12"});
+  loaded.fields.computed_unless_given({"steps", "seed", "model.layers"});
+  const std::string before = config_ini(experiment(), loaded.fields, false);
+  EXPECT_NE(before.find("# steps: computed when the run begins\n"), std::string::npos) << before;
+  EXPECT_NE(before.find("# layers: computed when the run begins\n"), std::string::npos) << before;
+  EXPECT_NE(before.find("seed = 12\n"), std::string::npos) << before;
+  const std::string begun = config_ini(experiment(), loaded.fields);
+  EXPECT_EQ(begun.find("computed"), std::string::npos) << begun;
+  const test::TemporaryFolder folder;
+  test::put(folder / "config.ini", before);
+  Loaded again;
+  load(again, {"--config=" + (folder / "config.ini").string()});
+  EXPECT_FALSE(again.fields.find("steps")->was_given());
+  EXPECT_TRUE(again.fields.find("seed")->was_given());
+}
+
 TEST(Config, JsonNestsTheGroups) {
   Loaded loaded;
   load(loaded, {});

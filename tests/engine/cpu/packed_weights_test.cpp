@@ -51,7 +51,8 @@ TEST_P(PackedWeights, ResultsAreTheSameKeptOrNot) {
   const std::vector<float> once = layers.all();
   const KeepPackedWeights keep;
   EXPECT_EQ(layers.all(), once);
-  // Of the linear layer W^T forward and W backward, of the feed-forward block W1^T and W2^T forward, W2 and W1 backward.
+  // Of the linear layer W^T forward and W backward, of the feed-forward block W1^T and W2^T forward, W2 and W1
+  // backward.
   EXPECT_EQ(cpu::kept_packed_weights(), 6);
   EXPECT_EQ(layers.all(), once);
   EXPECT_EQ(cpu::kept_packed_weights(), 6);

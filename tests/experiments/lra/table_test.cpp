@@ -49,8 +49,8 @@ TEST(Table, EqualsThatOfAnIndependentScript) {
   const Ended table = lra(folder, {"--table", "runs"});
   ASSERT_EQ(table.code, 0) << table.err;
   EXPECT_EQ(table.out, by_script(folder, "runs"));
-  for (const char* part : {"## custom with steps = 3, ", "## skyformer with ", "| softmax |", " (3 seeds)", "| test examples | 40 |",
-                           "Paper: Skyformer, Table 1 (protocol skyformer)."}) {
+  for (const char* part : {"## custom with steps = 3, ", "## skyformer with ", "| softmax |", " (3 seeds)",
+                           "| test examples | 40 |", "Paper: Skyformer, Table 1 (protocol skyformer)."}) {
     EXPECT_NE(table.out.find(part), std::string::npos) << part << "\n" << table.out;
   }
   // The same runs named in parts, some of them twice.
