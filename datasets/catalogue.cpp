@@ -182,14 +182,14 @@ std::vector<NamedSet> named_sets(const std::filesystem::path& data) {
         pathfinder::remedy(pathfinder::make_command(size, "hard", data.string())));
   }
   // Tables of GLUE whose sums are not known here.
-  using Names = std::vector<std::string>;
+  using Tables = std::vector<std::string>;
   for (const auto& [name, folder, files] :
-       {std::tuple("glue/QNLI (train)", "QNLI", Names{"train"}),
-        std::tuple("glue/QQP", "QQP", Names{"train", "dev", "test"}),
+       {std::tuple("glue/QNLI (train)", "QNLI", Tables{"train"}),
+        std::tuple("glue/QQP", "QQP", Tables{"train", "dev", "test"}),
         std::tuple("glue/MNLI", "MNLI",
-                   Names{"train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"})}) {
+                   Tables{"train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"})}) {
     const fs::path place = data / "glue" / folder;
-    Names absent;
+    Tables absent;
     for (const std::string& file : files) {
       const fs::path table = place / (file + ".tsv");
       if (!fs::exists(table) && !fs::exists(table.string() + ".gz")) absent.push_back(file + ".tsv");
