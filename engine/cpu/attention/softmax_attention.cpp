@@ -49,9 +49,10 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
     const bool pays = end - begin > kTile;
     const TileRows<S> k(rows_of<const S>(K, b, h), list, reachable, dim, pays, true, false);
     const TileRows<S> v(rows_of<const S>(V, b, h), list, reachable, value_dim, pays, false, true);
-    const Factor<S> Qt_factor(kTile, dim), Pt_factor(kTile, kTile);
+    const Factor<S> Qt_factor(kTile, dim);
     const Buffer<T> Qt(dim * kTile);
     const Buffer<T> St(kTile * kTile);
+    WrittenTile<S, Sides::right> Pt(St);
     const Buffer<T> own(part.is_whole() ? (value_dim + 2) * kTile : 1);
     DropoutTile<T> dropout(options.dropout, queries, part.keys, part.first_key);
     alignas(64) T top[kTile];
@@ -77,10 +78,9 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
         column_maxima<T>(
             St, n, columns, [](Vector<T> s) { return s; }, top);
         follow_maxima<T>(top, columns, value_dim, shift, sums, Ot);
-        exponentials<T>(St, n, columns, shift, sums);  // P^T
-        if (dropout.active()) scale_by<T>(St, dropout.draw(head, i, count, list, j, n), n, columns);
-        const Right<S> Pt = Pt_factor.right(n, columns, static_cast<const T*>(St), {kTile, 1});
-        multiply<S>(value_dim, columns, n, v.transposed(j), Pt, Ot, kTile, true);  // O^T += V^T P^T
+        const T* factors = dropout.active() ? dropout.draw(head, i, count, list, j, n) : nullptr;
+        exponentials<T>(St, n, columns, shift, factors, sums, Pt);
+        multiply<S>(value_dim, columns, n, v.transposed(j), Pt.right(), Ot, kTile, true);  // O^T += V^T P^T
       }
       if (!part.is_last) continue;
       for (int64_t c = 0; c < columns; ++c) {
@@ -147,7 +147,6 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
     const TileRows<S> v(rows_of<const S>(V, b, h), list, reachable, value_dim, pays, true, false);
     const Factor<S> Qt_factor(kTile, dim), Q_factor(dim, kTile), dOt_factor(kTile, value_dim),
         dO_factor(value_dim, kTile);
-    const Factor<S> P_factor(kTile, kTile), dS_factor(kTile, kTile), dSt_factor(kTile, kTile);
     const Buffer<T> own(pieces > 1 ? 1 : sum_size);
     T* dK = pieces > 1 ? partial + piece * sum_size : static_cast<T*>(own);
     T* dV = dK + keys * dim;
@@ -160,6 +159,8 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
     const Buffer<T> Ot(widest * kTile);
     const Buffer<T> St(kTile * kTile);
     const Buffer<T> dPt(kTile * kTile);
+    WrittenTile<S, Sides::left> P(St);
+    WrittenTile<S, Sides::both> dS(dPt);
     DropoutTile<T> dropout(options.dropout, queries, part.keys, part.first_key);
     alignas(64) T shift[kTile];
     alignas(64) T delta[kTile];
@@ -194,16 +195,10 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
           hide_future<T>(list, j, n, part.ahead() + i, columns, St);
         }
         const T* factors = dropout.active() ? dropout.draw(head, i, count, list, j, n) : nullptr;
-        score_gradients<T>(St, dPt, n, columns, shift, delta, factors);  // P^T and dS^T
-        T* dv = dV + j * value_dim;
-        T* dk = dK + j * dim;
-        const T* const P = St;
-        const T* const dS = dPt;
-        multiply<S>(n, value_dim, count, P_factor.left(n, count, P, {kTile, 1}), dO_right, dv, value_dim,
-                    true);                                                                             // dV += P^T dO
-        multiply<S>(n, dim, count, dS_factor.left(n, count, dS, {kTile, 1}), Q_right, dk, dim, true);  // dK += dS^T Q
-        multiply<S>(dim, columns, n, k.transposed(j), dSt_factor.right(n, columns, dS, {kTile, 1}), dQt, kTile,
-                    true);  // dQ^T += K^T dS^T
+        score_gradients<T>(St, dPt, n, columns, shift, delta, factors, P, dS);
+        multiply<S>(n, value_dim, count, P.left(), dO_right, dV + j * value_dim, value_dim, true);  // dV += P^T dO
+        multiply<S>(n, dim, count, dS.left(), Q_right, dK + j * dim, dim, true);                    // dK += dS^T Q
+        multiply<S>(dim, columns, n, k.transposed(j), dS.right(), dQt, kTile, true);                // dQ^T += K^T dS^T
       }
       if (part.is_last) store_transposed<S>(dQt, scales, count, dim, {dq[i], dq.stride});
     }

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "engine/cpu/attention/attention_tile.h"
-#include "engine/cpu/bf16/factors.h"
+#include "engine/cpu/attention/written_tile.h"
 #include "engine/cpu/parts/dropout_window.h"
 
 namespace bochner::cpu {
@@ -73,23 +73,58 @@ void hide_future(const KeyList& list, int64_t first_key, int64_t count, int64_t 
   }
 }
 
-/// P^T = 2^(S^T - shift), in place; sums += its column sums.
-template <class T>
-void exponentials(T* St, int64_t rows, int64_t columns, const T* shift, T* sums) {
-  struct State {
-    Vector<T> shift, sum;
+/// Walks a tile down its columns, two rows at a time, with a state in registers for each vector of columns: state =
+/// begin(column), then body(state, row, column, two) for rows 0, 2, ..., where `two` is false if the next row is not
+/// there, then end(state, column).
+template <class T, class Begin, class Body, class End>
+inline void down_row_pairs(int64_t rows, int64_t columns, const Begin& begin, const Body& body, const End& end) {
+  constexpr int kAtOnce = 4;
+  const auto walk = [&]<int N>(std::integral_constant<int, N>, int64_t first) {
+    decltype(begin(first)) state[N];
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) state[j] = begin(first + j * kLanes<T>);
+    int64_t row = 0;
+    for (; row + 1 < rows; row += 2) {
+#pragma GCC unroll 8
+      for (int j = 0; j < N; ++j) body(state[j], row, first + j * kLanes<T>, std::true_type{});
+    }
+    for (int j = 0; j < N && row < rows; ++j) body(state[j], row, first + j * kLanes<T>, std::false_type{});
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) end(state[j], first + j * kLanes<T>);
   };
-  down_columns<T>(
-      rows, columns,
-      [&](int64_t i) {
-        return State{load<Vector<T>>(shift + i), load<Vector<T>>(sums + i)};
-      },
-      [&](State& state, int64_t, int64_t at) {
-        const auto p = exp2_of(load<Vector<T>>(St + at) - state.shift);
-        state.sum += p;
-        store(St + at, p);
-      },
-      [&](const State& state, int64_t i) { store(sums + i, state.sum); });
+  int64_t i = 0;
+  for (; i + kAtOnce * kLanes<T> <= columns; i += kAtOnce * kLanes<T>) walk(std::integral_constant<int, kAtOnce>{}, i);
+  for (; i < columns; i += kLanes<T>) walk(std::integral_constant<int, 1>{}, i);
+}
+
+/// P^T = 2^(S^T - shift) times the factors of dropout, if there are any; sums += the column sums without them.
+template <class T, class Tile>
+void exponentials(const T* St, int64_t rows, int64_t columns, const T* shift, const T* dropout, T* sums, Tile& Pt) {
+  using V = Vector<T>;
+  struct State {
+    V shift, sum;
+  };
+  const auto place = Pt.begin(rows, columns);
+  const auto with = [&](const auto& factor) {
+    const auto one = [&](State& state, int64_t at) {
+      const V p = exp2_of(load<V>(St + at) - state.shift);
+      state.sum += p;
+      return factor(p, at);
+    };
+    down_row_pairs<T>(
+        rows, columns,
+        [&](int64_t i) {
+          return State{load<V>(shift + i), load<V>(sums + i)};
+        },
+        [&](State& state, int64_t row, int64_t i, auto two) {
+          const V first = one(state, row * kTile + i);
+          const V second = two ? one(state, (row + 1) * kTile + i) : V{};
+          place.put(row, i, first, second);
+        },
+        [&](const State& state, int64_t i) { store(sums + i, state.sum); });
+  };
+  dropout == nullptr ? with([](const V& p, int64_t) { return p; })
+                     : with([=](const V& p, int64_t at) { return p * load<V>(dropout + at); });
 }
 
 /// x (rows x kTile) times a factor for each column.
@@ -161,46 +196,41 @@ class DropoutTile {
   DropoutWindow<T> window_;
 };
 
-template <class T>
-void scale_by(T* x, const T* factors, int64_t rows, int64_t columns) {
-  for (int64_t j = 0; j < rows; ++j) {
-    for (int64_t i = 0; i < columns; ++i) x[j * kTile + i] *= factors[j * kTile + i];
-  }
-}
-
-/// One tile of P^T and dS^T from S^T and dP^T, in place:  P = 2^(S - lse),  dS = P (dP - delta).
-template <class T>
-void score_gradients(T* St, T* dPt, int64_t rows, int64_t columns, const T* lse, const T* delta, const T* dropout) {
+/// One tile of P^T and dS^T from S^T and dP^T:  P = 2^(S - lse),  dS = P (dP - delta); dP and the P that is written
+/// times the factors of dropout, if there are any.
+template <class T, class TileOfP, class TileOfdS>
+void score_gradients(const T* St, const T* dPt, int64_t rows, int64_t columns, const T* lse, const T* delta,
+                     const T* dropout, TileOfP& P, TileOfdS& dS) {
   using V = Vector<T>;
   struct State {
     V lse, delta;
   };
-  const auto begin = [&](int64_t i) { return State{load<V>(lse + i), load<V>(delta + i)}; };
-  const auto end = [](const State&, int64_t) {};
-  // Scores are rounded, so a difference of huge ones could exceed 0.
-  const auto probability = [&](const State& state, int64_t at) {
-    return exp2_of(min_of(V{}, load<V>(St + at) - state.lse));
+  struct Gradients {
+    V P, dS;
   };
-  if (dropout == nullptr) {
-    down_columns<T>(
-        rows, columns, begin,
-        [&](const State& state, int64_t, int64_t at) {
-          const V p = probability(state, at);
-          store(dPt + at, p * (load<V>(dPt + at) - state.delta));
-          store(St + at, p);
+  const auto place_of_P = P.begin(rows, columns);
+  const auto place_of_dS = dS.begin(rows, columns);
+  const auto with = [&](const auto& kept) {
+    const auto one = [&](const State& state, int64_t at) {
+      // Scores are rounded, so a difference of huge ones could exceed 0.
+      const V p = exp2_of(min_of(V{}, load<V>(St + at) - state.lse));
+      return Gradients{kept(p, at), p * (kept(load<V>(dPt + at), at) - state.delta)};
+    };
+    down_row_pairs<T>(
+        rows, columns,
+        [&](int64_t i) {
+          return State{load<V>(lse + i), load<V>(delta + i)};
         },
-        end);
-  } else {
-    down_columns<T>(
-        rows, columns, begin,
-        [&](const State& state, int64_t, int64_t at) {
-          const V p = probability(state, at);
-          const V kept = load<V>(dropout + at);
-          store(dPt + at, p * (kept * load<V>(dPt + at) - state.delta));
-          store(St + at, kept * p);
+        [&](const State& state, int64_t row, int64_t i, auto two) {
+          const Gradients first = one(state, row * kTile + i);
+          const Gradients second = two ? one(state, (row + 1) * kTile + i) : Gradients{};
+          place_of_P.put(row, i, first.P, second.P);
+          place_of_dS.put(row, i, first.dS, second.dS);
         },
-        end);
-  }
+        [](const State&, int64_t) {});
+  };
+  dropout == nullptr ? with([](const V& x, int64_t) { return x; })
+                     : with([=](const V& x, int64_t at) { return x * load<V>(dropout + at); });
 }
 
 }  // namespace bochner::cpu

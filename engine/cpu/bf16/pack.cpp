@@ -62,11 +62,10 @@ inline void pairs_across(const S* first, const S* second, int64_t count, Pairs& 
 #if defined(__AVX512BW__)
   const __mmask16 mask = first_lanes(count);
   if constexpr (std::is_same_v<S, float>) {
-    alignas(64) static constexpr uint16_t kZip[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                                      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     const __m512i high = second == nullptr ? __m512i{} : words_of(second, mask);
-    const __m512i halves = halves_of(words_of(first, mask), high);
-    _mm512_storeu_si512(&to, _mm512_maskz_permutexvar_epi16(0xFFFFFFFFU, _mm512_load_si512(kZip), halves));
+    const auto pairs =
+        pairs_of(reinterpret_cast<Vector<float>>(words_of(first, mask)), reinterpret_cast<Vector<float>>(high));
+    _mm512_storeu_si512(&to, reinterpret_cast<__m512i>(pairs));
   } else {
     const auto widened = [mask](const S* row) {
       return _mm512_maskz_cvtepu16_epi32(0xFFFF, _mm256_maskz_loadu_epi16(mask, row));

@@ -25,6 +25,20 @@ inline Words rounded_words(Words word) {
   return is_nan ? quiet : finite;
 }
 
+/// Pairs of bf16 numbers, lane by lane: `first` in the lower half of a word, `second` in the upper one.
+inline WordVector pairs_of(const Vector<float>& first, const Vector<float>& second) {
+#if defined(__AVX512BF16__)
+  alignas(64) static constexpr uint16_t kZip[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                    8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const __m512bh halves = _mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(second), reinterpret_cast<__m512>(first));
+  return reinterpret_cast<WordVector>(
+      _mm512_maskz_permutexvar_epi16(0xFFFFFFFFU, _mm512_load_si512(kZip), reinterpret_cast<__m512i>(halves)));
+#else
+  return (rounded_words(reinterpret_cast<WordVector>(first)) >> 16) |
+         (rounded_words(reinterpret_cast<WordVector>(second)) & 0xFFFF0000U);
+#endif
+}
+
 template <class V>
 inline V load(const bfloat16* from) {
   if constexpr (std::is_same_v<V, float>) {
