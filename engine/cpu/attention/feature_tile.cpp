@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "engine/cpu/parts/activation.h"
+#include "engine/cpu/parts/stored.h"
 #include "engine/ops/features/functions.h"
 
 namespace bochner::cpu {
@@ -163,9 +164,9 @@ void FeatureTile<S>::shifted_exponentials(const T* by) {
     }
   };
   if (shifts_) {
-    run([](Vector<T> x) { return exp2_of(x); });
+    run([](Vector<T> x) { return exp2_as<S>(x); });
   } else {
-    run([](Vector<T> x) { return exp2_of(min_of(Vector<T>{} + kExp2Overflow<T>, x)); });
+    run([](Vector<T> x) { return exp2_as<S>(min_of(Vector<T>{} + kExp2Overflow<T>, x)); });
   }
 }
 

@@ -79,7 +79,7 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
             St, n, columns, [](Vector<T> s) { return s; }, top);
         follow_maxima<T>(top, columns, value_dim, shift, sums, Ot);
         const T* factors = dropout.active() ? dropout.draw(head, i, count, list, j, n) : nullptr;
-        exponentials<T>(St, n, columns, shift, factors, sums, Pt);
+        exponentials<S>(St, n, columns, shift, factors, sums, Pt);
         multiply<S>(value_dim, columns, n, v.transposed(j), Pt.right(), Ot, kTile, true);  // O^T += V^T P^T
       }
       if (!part.is_last) continue;
@@ -195,7 +195,7 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
           hide_future<T>(list, j, n, part.ahead() + i, columns, St);
         }
         const T* factors = dropout.active() ? dropout.draw(head, i, count, list, j, n) : nullptr;
-        score_gradients<T>(St, dPt, n, columns, shift, delta, factors, P, dS);
+        score_gradients<S>(St, dPt, n, columns, shift, delta, factors, P, dS);
         multiply<S>(n, value_dim, count, P.left(), dO_right, dV + j * value_dim, value_dim, true);  // dV += P^T dO
         multiply<S>(n, dim, count, dS.left(), Q_right, dK + j * dim, dim, true);                    // dK += dS^T Q
         multiply<S>(dim, columns, n, k.transposed(j), dS.right(), dQt, kTile, true);                // dQ^T += K^T dS^T

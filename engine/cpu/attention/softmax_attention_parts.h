@@ -9,6 +9,7 @@
 #include "engine/cpu/attention/attention_tile.h"
 #include "engine/cpu/attention/written_tile.h"
 #include "engine/cpu/parts/dropout_window.h"
+#include "engine/cpu/parts/stored.h"
 
 namespace bochner::cpu {
 
@@ -98,8 +99,10 @@ inline void down_row_pairs(int64_t rows, int64_t columns, const Begin& begin, co
 }
 
 /// P^T = 2^(S^T - shift) times the factors of dropout, if there are any; sums += the column sums without them.
-template <class T, class Tile>
-void exponentials(const T* St, int64_t rows, int64_t columns, const T* shift, const T* dropout, T* sums, Tile& Pt) {
+template <class S, class Tile>
+void exponentials(const ComputeType<S>* St, int64_t rows, int64_t columns, const ComputeType<S>* shift,
+                  const ComputeType<S>* dropout, ComputeType<S>* sums, Tile& Pt) {
+  using T = ComputeType<S>;
   using V = Vector<T>;
   struct State {
     V shift, sum;
@@ -107,7 +110,7 @@ void exponentials(const T* St, int64_t rows, int64_t columns, const T* shift, co
   const auto place = Pt.begin(rows, columns);
   const auto with = [&](const auto& factor) {
     const auto one = [&](State& state, int64_t at) {
-      const V p = exp2_of(load<V>(St + at) - state.shift);
+      const V p = exp2_as<S>(load<V>(St + at) - state.shift);
       state.sum += p;
       return factor(p, at);
     };
@@ -198,9 +201,11 @@ class DropoutTile {
 
 /// One tile of P^T and dS^T from S^T and dP^T:  P = 2^(S - lse),  dS = P (dP - delta); dP and the P that is written
 /// times the factors of dropout, if there are any.
-template <class T, class TileOfP, class TileOfdS>
-void score_gradients(const T* St, const T* dPt, int64_t rows, int64_t columns, const T* lse, const T* delta,
-                     const T* dropout, TileOfP& P, TileOfdS& dS) {
+template <class S, class TileOfP, class TileOfdS>
+void score_gradients(const ComputeType<S>* St, const ComputeType<S>* dPt, int64_t rows, int64_t columns,
+                     const ComputeType<S>* lse, const ComputeType<S>* delta, const ComputeType<S>* dropout, TileOfP& P,
+                     TileOfdS& dS) {
+  using T = ComputeType<S>;
   using V = Vector<T>;
   struct State {
     V lse, delta;
@@ -213,7 +218,7 @@ void score_gradients(const T* St, const T* dPt, int64_t rows, int64_t columns, c
   const auto with = [&](const auto& kept) {
     const auto one = [&](const State& state, int64_t at) {
       // Scores are rounded, so a difference of huge ones could exceed 0.
-      const V p = exp2_of(min_of(V{}, load<V>(St + at) - state.lse));
+      const V p = exp2_as<S>(min_of(V{}, load<V>(St + at) - state.lse));
       return Gradients{kept(p, at), p * (kept(load<V>(dPt + at), at) - state.delta)};
     };
     down_row_pairs<T>(

@@ -39,6 +39,16 @@ inline WordVector pairs_of(const Vector<float>& first, const Vector<float>& seco
 #endif
 }
 
+/// 2^x, as precise as numbers need to be that are stored as S.
+template <class S, class V>
+inline V exp2_as(const V& x) {
+  if constexpr (std::is_same_v<S, bfloat16>) {
+    return exp2_for_bf16(x);
+  } else {
+    return exp2_of(x);
+  }
+}
+
 template <class V>
 inline V load(const bfloat16* from) {
   if constexpr (std::is_same_v<V, float>) {

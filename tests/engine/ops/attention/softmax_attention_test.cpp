@@ -268,6 +268,31 @@ TEST(SoftmaxAttention, BitsDoNotDependOnTheNumberOfThreads) {
   set_threads(before);
 }
 
+// Of two keys with scores 0 and s (in units of log 2, exact in bf16), the sum of exponentials is 1 + 2^s.
+TEST(SoftmaxAttention, ExponentialsInBf16AreRightToATwentiethOfItsRounding) {
+  for (const auto& [dtype, error] : {std::pair{DType::f32, 3e-7}, {DType::bf16, 1.02e-4}}) {
+    std::vector<float> scores;
+    for (int i = 0; i < 256; ++i) scores.push_back(static_cast<float>(-i) / 32);
+    const auto count = static_cast<int64_t>(scores.size());
+    const Tensor q = Tensor::from(scores, {1, 1, count, 1}).cast(dtype);
+    const Tensor k = Tensor::from<float>({0, 1}, {1, 1, 2, 1}).cast(dtype);
+    SoftmaxAttentionOptions options;
+    options.scale = std::log(2.0);
+    const auto attended = softmax_attention(q, k, k, {}, options);
+    const std::vector<double> lse = attended.logsumexp.cast(DType::f64).to_vector<double>();
+    double largest = 0;
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const double power = std::exp2(static_cast<double>(scores[i]));
+      const double found = std::expm1(lse[i]);  // 2^s
+      largest = std::max(largest, std::abs(found - power) / (1 + power));
+      if (std::floor(scores[i]) == scores[i]) {
+        EXPECT_NEAR(found, power, 3e-7) << scores[i];
+      }
+    }
+    EXPECT_LE(largest, error) << name_of(dtype);
+  }
+}
+
 TEST(SoftmaxAttention, EmptyBatchesAndLengthsAreAllowed) {
   for (const auto& [b, n, m] : {std::tuple<int64_t, int64_t, int64_t>{0, 3, 4}, {2, 0, 4}, {2, 3, 0}}) {
     check(problem(b, 2, n, m, 8, 8, DType::f32), 1e-6);
