@@ -137,6 +137,29 @@ inline void down_columns(int64_t rows, int64_t columns, const Begin& begin, cons
   for (; i < columns; i += kLanes<T>) detail::walk_rows<1, T>(rows, i, begin, body, end);
 }
 
+/// The same two rows at a time: body(state, row, column, two) for rows 0, 2, ..., where `two`, known to the compiler,
+/// is false if the next row is not there.
+template <class T, class Begin, class Body, class End>
+inline void down_row_pairs(int64_t rows, int64_t columns, const Begin& begin, const Body& body, const End& end) {
+  constexpr int kAtOnce = 4;
+  const auto walk = [&]<int N>(std::integral_constant<int, N>, int64_t first) {
+    decltype(begin(first)) state[N];
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) state[j] = begin(first + j * kLanes<T>);
+    int64_t row = 0;
+    for (; row + 1 < rows; row += 2) {
+#pragma GCC unroll 8
+      for (int j = 0; j < N; ++j) body(state[j], row, first + j * kLanes<T>, std::true_type{});
+    }
+    for (int j = 0; j < N && row < rows; ++j) body(state[j], row, first + j * kLanes<T>, std::false_type{});
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) end(state[j], first + j * kLanes<T>);
+  };
+  int64_t i = 0;
+  for (; i + kAtOnce * kLanes<T> <= columns; i += kAtOnce * kLanes<T>) walk(std::integral_constant<int, kAtOnce>{}, i);
+  for (; i < columns; i += kLanes<T>) walk(std::integral_constant<int, 1>{}, i);
+}
+
 // ---- sums over tiles
 
 /// sums[i] = sum_m x(m, i) z[m]

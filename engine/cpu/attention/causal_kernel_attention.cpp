@@ -133,7 +133,6 @@ class CausalBackward {
         R_(sizes.features * sizes.value_dim),
         r_(sizes.features),
         value_gradients_(sizes.value_dim),
-        dF_(sizes.features * kTile),
         At_(kTile * kTile),
         dAt_(kTile * kTile),
         dA_(kTile * kTile),
@@ -193,8 +192,8 @@ class CausalBackward {
     const bool eps = eps_comes_later(spec_);
     if (eps) fill_eps_gradient(before, columns);
     const T* Gt = spec_.shifts() ? raised(g, columns) : static_cast<const T*>(Gt_);
-    product_(F, columns, E, before.S, {E, 1}, Gt, kTile, dF_, kTile, eps);
-    product_(F, columns, keys, Fk, {kTile, 1}, dAt_, kTile, dF_, kTile, true);
+    product_(F, columns, E, before.S, {E, 1}, Gt, kTile, chunk_.queries().dF(), kTile, eps);
+    product_(F, columns, keys, Fk, {kTile, 1}, dAt_, kTile, chunk_.queries().dF(), kTile, true);
     // R += F_q G, r += F_q g, before F_q is needed without its factor
     product_(F, E, n, Fq, {kTile, 1}, output_.G().data, E, R_, E, true);
     if (spec_.renormalise) add_row_totals<T>(Fq, output_.g(), F, columns, r_);
@@ -202,7 +201,7 @@ class CausalBackward {
       for (int64_t c = 0; c < n; ++c) value_gradients_[d] += chunk_.feature_sums()[c] * Gt_[d * kTile + c];
     }
     chunk_.restore_queries();
-    const T* dXt = chunk_.queries().backward(dF_, before.z, g, dOmega_);
+    const T* dXt = chunk_.queries().backward(before.z, g, dOmega_);
     store_transposed<S>(dXt, scales_, n, sizes_.dim, {dQ[i], dQ.stride});
   }
 
@@ -253,9 +252,10 @@ class CausalBackward {
 
     load_transposed<T>({dAt_, kTile}, keys, n, T(1), dA_);
     load_transposed<T>({chunk_.V(), E}, keys, E, T(1), Vt_);
-    product_(F, columns, E, R_, {E, 1}, Vt_, kTile, dF_, kTile);
-    product_(F, columns, n, chunk_.queries().F(), {kTile, 1}, dA_, kTile, dF_, kTile, true);
-    const T* dXt = chunk_.keys().backward(dF_, r_, ones_, dOmega_);
+    T* const dF = chunk_.keys().dF();
+    product_(F, columns, E, R_, {E, 1}, Vt_, kTile, dF, kTile);
+    product_(F, columns, n, chunk_.queries().F(), {kTile, 1}, dA_, kTile, dF, kTile, true);
+    const T* dXt = chunk_.keys().backward(r_, ones_, dOmega_);
     store_transposed<S>(dXt, scales_, list, first, keys, sizes_.dim, scratch_, dK);
   }
 
@@ -269,7 +269,7 @@ class CausalBackward {
       for (int64_t c = 0; c < columns; ++c) sums[c] += dAt_[j * kTile + c];
     }
     for (T& sum : sums) sum *= static_cast<T>(spec_.map.eps);
-    for (int64_t m = 0; m < F; ++m) std::copy_n(sums, kTile, dF_ + m * kTile);
+    for (int64_t m = 0; m < F; ++m) std::copy_n(sums, kTile, chunk_.queries().dF() + m * kTile);
   }
 
   const KernelAttentionSpec& spec_;
@@ -282,7 +282,6 @@ class CausalBackward {
   Buffer<T> R_;
   Buffer<T> r_;
   Buffer<T> value_gradients_;  ///< gradient of the sum of values, through eps
-  Buffer<T> dF_;
   Buffer<T> At_;
   Buffer<T> dAt_;
   Buffer<T> dA_;

@@ -64,13 +64,12 @@ void circle(const T* U, const T* factors, int64_t rows, int64_t columns, T* F) {
 
 template <class S>
 FeatureTile<S>::FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequencies, int64_t dim, double scale,
-                            bool shifts)
+                            bool shifts, Sides sides)
     : map_(map),
       Omega_(Omega),
       Omega_factor_(Omega == nullptr ? 0 : frequencies, dim),
       Omega_transposed_(Omega == nullptr ? 0 : dim, frequencies),
-      tokens_(Omega == nullptr ? 0 : std::max(kTile, dim), std::max({kTile, dim, frequencies})),
-      changes_(Omega == nullptr ? 0 : frequencies, kTile),
+      tokens_(Omega == nullptr ? 0 : std::max(kTile, dim), std::max(kTile, dim)),
       frequencies_(frequencies),
       dim_(dim),
       features_(map.rows(frequencies)),
@@ -81,14 +80,18 @@ FeatureTile<S>::FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequ
       Xt_(dim * kTile),
       dXt_(dim * kTile),
       U_(map.kind == Kind::elementwise ? frequencies * kTile : 1),
-      F_(features_ * kTile) {
+      F_(features_ * kTile),
+      dF_(features_ * kTile),
+      sides_(sides),
+      F_factor_(features_, F_),
+      dU_factor_(frequencies, dF_) {
   if (Omega != nullptr) Omega_left_ = Omega_factor_.left(frequencies, dim, Omega, {dim, 1});
 }
 
 template <class S>
 FeatureTile<S>::FeatureTile(const FeatureMap& map, const FastFood<T>& fastfood, int64_t frequencies, int64_t dim,
-                            double scale, bool shifts)
-    : FeatureTile(map, static_cast<const T*>(nullptr), frequencies, dim, scale, shifts) {
+                            double scale, bool shifts, Sides sides)
+    : FeatureTile(map, static_cast<const T*>(nullptr), frequencies, dim, scale, shifts, sides) {
   fastfood_.emplace(fastfood, frequencies, dim);
 }
 
@@ -146,10 +149,15 @@ void FeatureTile<S>::shifted_exponentials(const T* by) {
   const auto end = [](const Token&, int64_t) {};
   const auto run = [&](const auto& power) {
     if (map_.kind == Kind::positive) {
-      down_columns<T>(
+      const auto place = F_factor_.begin(sides_, frequencies_, columns_, true);
+      const auto one = [&](const Token& token, int64_t at) {
+        return power(load<Vector<T>>(F + at) - token.by) + token.eps;
+      };
+      down_row_pairs<T>(
           frequencies_, columns_, begin,
-          [&](const Token& token, int64_t, int64_t at) {
-            store(F + at, power(load<Vector<T>>(F + at) - token.by) + token.eps);
+          [&](const Token& token, int64_t m, int64_t i, auto two) {
+            const auto first = one(token, m * kTile + i);
+            place.put(m, i, first, two ? one(token, (m + 1) * kTile + i) : Vector<T>{}, two);
           },
           end);
     } else {
@@ -205,7 +213,15 @@ void FeatureTile<S>::query_features() {
       });
       break;
   }
-  if (map_.constant != 0) std::fill_n(F_ + (features_ - 1) * kTile, kTile, static_cast<T>(map_.constant));
+  finish_features();
+}
+
+/// What is left to do when F is written, and to make factors of it where it was not written as such.
+template <class S>
+void FeatureTile<S>::finish_features() {
+  const bool ends = map_.constant != 0;
+  if (ends) std::fill_n(F_ + (features_ - 1) * kTile, kTile, static_cast<T>(map_.constant));
+  if (map_.kind != Kind::positive || ends || count_ < columns_) F_factor_.pack(sides_, features_, count_);
 }
 
 template <class S>
@@ -232,7 +248,7 @@ void FeatureTile<S>::key_features(T shift, bool with_eps) {
       std::fill_n(eps_, kTile, floors() ? eps * std::exp2(-shift) : with_eps ? eps : T(0));
       shifted_exponentials(by);
     }
-    if (map_.constant != 0) std::fill_n(F_ + (features_ - 1) * kTile, kTile, static_cast<T>(map_.constant));
+    finish_features();
   } else {
     query_features();
   }
@@ -244,9 +260,10 @@ void FeatureTile<S>::key_features(T shift, bool with_eps) {
 /// dU from dF, in place; sums = sum over features of dF phi_exp, the derivative by the exponent that all features
 /// share.
 template <class S>
-void FeatureTile<S>::gradient(T* dF, const T* z, const T* weights, T* sums) const {
+void FeatureTile<S>::gradient(const T* z, const T* weights, T* sums, Sides sides) {
   using V = Vector<T>;
   const T* F = F_;
+  T* dF = dF_;
   const int64_t M = frequencies_;
   struct State {
     V weight;
@@ -257,16 +274,22 @@ void FeatureTile<S>::gradient(T* dF, const T* z, const T* weights, T* sums) cons
   const auto end = [&](const State& state, int64_t i) { store(sums + i, state.sum); };
   const int64_t half = M * kTile;
   switch (map_.kind) {
-    case Kind::positive:  // phi = e^(u - c |x|^2 - shift) + eps:  dphi/du = phi - eps
-      down_columns<T>(
+    case Kind::positive: {  // phi = e^(u - c |x|^2 - shift) + eps:  dphi/du = phi - eps
+      const auto place = dU_factor_.begin(sides, M, columns_, fastfood_.has_value() || plain());
+      const auto one = [&](State& state, int64_t m, int64_t at) {
+        const V d = (load<V>(dF + at) + z[m] * state.weight) * (load<V>(F + at) - state.eps);
+        state.sum += d;
+        return d;
+      };
+      down_row_pairs<T>(
           M, columns_, begin,
-          [&](State& state, int64_t m, int64_t at) {
-            const V d = (load<V>(dF + at) + z[m] * state.weight) * (load<V>(F + at) - state.eps);
-            state.sum += d;
-            store(dF + at, d);
+          [&](State& state, int64_t m, int64_t i, auto two) {
+            const V first = one(state, m, m * kTile + i);
+            place.put(m, i, first, two ? one(state, m + 1, (m + 1) * kTile + i) : V{}, two);
           },
           end);
-      break;
+      return;
+    }
     case Kind::hyperbolic:
       down_columns<T>(
           M, columns_, begin,
@@ -305,25 +328,25 @@ void FeatureTile<S>::gradient(T* dF, const T* z, const T* weights, T* sums) cons
       });
       break;
   }
+  dU_factor_.pack(sides, M, columns_);
 }
 
 template <class S>
-const ComputeType<S>* FeatureTile<S>::backward(T* dF, const T* z, const T* weights, T* dOmega) {
+const ComputeType<S>* FeatureTile<S>::backward(const T* z, const T* weights, T* dOmega) {
   alignas(64) T sums[kTile] = {};
+  T* const dF = dF_;
   T* const dXt = plain() ? dF : dXt_;
-  gradient(dF, z, weights, sums);
+  gradient(z, weights, sums, Omega_ == nullptr ? Sides::none : dOmega == nullptr ? Sides::right : Sides::both);
   if (fastfood_.has_value()) {
     // dOmega is divided by scale, as that of a dense Omega below, which is taken with x before scaling.
     fastfood_->backward(Xt_, dF, columns_, 1 / (unit_ * scale_), dXt, dOmega);
   } else if (Omega_ != nullptr) {
     if (!has_turned_) Omega_turned_ = Omega_transposed_.left(dim_, frequencies_, Omega_, {1, dim_});
     has_turned_ = true;
-    const Right<S> dU = tokens_.right(frequencies_, columns_, dF, {kTile, 1});
-    multiply<S>(dim_, columns_, frequencies_, Omega_turned_, dU, dXt, kTile);  // dX^T = Omega^T dU
+    multiply<S>(dim_, columns_, frequencies_, Omega_turned_, dU_factor_.right(), dXt, kTile);  // dX^T = Omega^T dU
     if (dOmega != nullptr) {
       const Right<S> x = tokens_.right(count_, dim_, x_.data, {x_.stride, 1});
-      const Left<S> left = changes_.left(frequencies_, count_, dF, {kTile, 1});
-      multiply<S>(frequencies_, dim_, count_, left, x, dOmega, dim_, true);
+      multiply<S>(frequencies_, dim_, count_, dU_factor_.left(), x, dOmega, dim_, true);
     }
   }
   if (!map_.has_exponent()) return dXt;

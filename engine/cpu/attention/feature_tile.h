@@ -10,7 +10,7 @@
 
 #include "engine/cpu/attention/attention_tile.h"
 #include "engine/cpu/attention/fastfood_tile.h"
-#include "engine/cpu/bf16/factors.h"
+#include "engine/cpu/attention/written_tile.h"
 #include "engine/ops/features/feature_map.h"
 
 namespace bochner::cpu {
@@ -21,16 +21,20 @@ class FeatureTile {
  public:
   using T = ComputeType<S>;
   /// Omega is (frequencies x dim), contiguous, or null for U = X^T. Tokens are multiplied by `scale` first. `shifts`
-  /// tells whether exponents are shifted.
-  FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequencies, int64_t dim, double scale, bool shifts);
+  /// tells whether exponents are shifted, `sides` what F is in products.
+  FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequencies, int64_t dim, double scale, bool shifts,
+              Sides sides);
   /// The same with FastFood in place of Omega; the gradient is then that of its diagonals.
   FeatureTile(const FeatureMap& map, const FastFood<T>& fastfood, int64_t frequencies, int64_t dim, double scale,
-              bool shifts);
+              bool shifts, Sides sides);
 
   int64_t features() const { return features_; }
   /// Columns that hold tokens, rounded up to whole vectors; the others are 0 in keys' features.
   int64_t columns() const { return columns_; }
   T* F() const { return F_; }
+  /// F as A (features x tokens), or as B, if the constructor was told so; tokens that are not there count as 0.
+  Left<S> left() const { return F_factor_.left(); }
+  Right<S> right() const { return F_factor_.right(); }
 
   /// Reads tokens `first` ... of the list, at most kTile, and computes U.
   void project(Rows<const S> x, const KeyList& list, int64_t first, int64_t count);
@@ -47,18 +51,21 @@ class FeatureTile {
   /// exponentials.
   void key_features(T shift, bool with_eps = true);
 
+  /// Room for dF (features x kTile), for `backward`.
+  T* dF() const { return dF_; }
   /// Turns dF, to which z weights^T is added first (z (features), weights (kTile)), into dX^T (dim x kTile), the
   /// gradient by scale x, which is valid until dF or the tile changes. Adds the gradient by Omega, divided by scale, to
   /// dOmega unless that is null. Overwrites dF.
-  const T* backward(T* dF, const T* z, const T* weights, T* dOmega);
+  const T* backward(const T* z, const T* weights, T* dOmega);
 
  private:
   void shifted_exponentials(const T* by);
+  void finish_features();
   void largest(T* top) const;
   bool floors() const { return shifts_ && map_.absolute_eps && map_.eps > 0; }
   bool plain() const { return Omega_ == nullptr && !fastfood_.has_value(); }  ///< U = X^T
   const T* elementwise_arguments() const { return plain() ? Xt_ : U_; }
-  void gradient(T* dF, const T* z, const T* weights, T* sums) const;
+  void gradient(const T* z, const T* weights, T* sums, Sides sides);
 
   const FeatureMap& map_;
   const T* Omega_;
@@ -67,8 +74,7 @@ class FeatureTile {
   Factor<S> Omega_transposed_;  ///< A of dX^T = Omega^T dU
   Left<S> Omega_turned_{};
   bool has_turned_ = false;
-  Factor<S> tokens_;   ///< X^T, x or dU
-  Factor<S> changes_;  ///< dU
+  Factor<S> tokens_;  ///< X^T or x
   std::optional<FastFoodTile<T>> fastfood_;
   int64_t frequencies_;
   int64_t dim_;
@@ -82,8 +88,11 @@ class FeatureTile {
   Buffer<S> gathered_;
   Buffer<T> Xt_;
   Buffer<T> dXt_;
-  Buffer<T> U_;                 ///< for maps whose derivative needs it
-  Buffer<T> F_;                 ///< holds U until features are made from it
+  Buffer<T> U_;  ///< for maps whose derivative needs it
+  Buffer<T> F_;  ///< holds U until features are made from it
+  Buffer<T> dF_;
+  Sides sides_;
+  WrittenTile<S> F_factor_, dU_factor_;
   alignas(64) T norms_[kTile];  ///< c |x|^2, or |x|^2 / 2 for softmax_trigonometric
   alignas(64) T eps_[kTile]{};  ///< what was added to exponentials
 };

@@ -26,7 +26,6 @@ class PartialState {
         lanes_(S_ + sizes.features * sizes.value_dim),
         totals_(lanes_ + sizes.features * kLanes<T>),
         meta_(totals_ + sizes.value_dim),
-        features_(sizes.features, kTile),
         values_(sizes.value_dim, kTile) {}
 
   void clear() {
@@ -45,9 +44,8 @@ class PartialState {
       tile.key_features(shift(), !eps_comes_later(spec_));
       const Rows<const S> v = gathered<S>(V, list, j, count, E, scratch);
       prefetch_next(v, count, E);
-      const Left<S> F = features_.left(sizes_.features, count, tile.F(), {kTile, 1});
       const Right<S> values = values_.right(count, E, v.data, {v.stride, 1});
-      multiply<S>(sizes_.features, E, count, F, values, S_, E, true);               // S += F V
+      multiply<S>(sizes_.features, E, count, tile.left(), values, S_, E, true);     // S += F V
       add_row_sums<T>(tile.F(), nullptr, sizes_.features, tile.columns(), lanes_);  // z += F 1
       if (!eps_comes_later(spec_)) continue;
       add_rows(count, E, v.data, v.stride, totals_);
@@ -103,7 +101,7 @@ class PartialState {
   T* lanes_;
   T* totals_;  ///< sum_j v_j, to be multiplied by eps
   T* meta_;
-  Factor<S> features_, values_;
+  Factor<S> values_;
 };
 
 /// Pieces of a head's tiles.
@@ -131,7 +129,7 @@ void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, 
     const int64_t b = head / sizes.heads;
     const int64_t h = head % sizes.heads;
     const int64_t piece = index % key_pieces.count;
-    auto tile = feature_tile<S>(spec, sizes, Omega, h);
+    auto tile = feature_tile<S>(spec, sizes, Omega, h, Sides::left);
     const Buffer<S> scratch(kTile * E);
     PartialState<S> part(spec, sizes, memory + index * part_size);
     part.clear();
@@ -170,8 +168,8 @@ void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, 
     const auto q = rows_of<const S>(Q, b, h);
     const auto o = rows_of<S>(to.O, b, h);
     const auto state = state_of<T>(to.state, sizes, head, 0);
-    auto tile = feature_tile<S>(spec, sizes, Omega, h);
-    const Factor<S> S_factor(E, F), F_factor(kTile, F);
+    auto tile = feature_tile<S>(spec, sizes, Omega, h, Sides::right);
+    const Factor<S> S_factor(E, F);
     const Left<S> S_transposed = S_factor.left(E, F, state.S, {1, E});
     const Buffer<T> Ot(E * kTile);
     alignas(64) T factors[kTile];
@@ -180,8 +178,7 @@ void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, 
       const int64_t count = std::min(kTile, end - i);
       tile.project(q, all, i, count);
       tile.query_features();
-      const Right<S> features = F_factor.right(F, tile.columns(), tile.F(), {kTile, 1});
-      multiply<S>(E, tile.columns(), F, S_transposed, features, Ot, kTile);  // O^T = S^T F
+      multiply<S>(E, tile.columns(), F, S_transposed, tile.right(), Ot, kTile);  // O^T = S^T F
       if (spec.renormalise) {
         weighted_column_sums<T>(tile.F(), state.z, F, tile.columns(), factors);
         T* denominators = to.denominator.data<T>() + head * sizes.queries + i;
@@ -236,12 +233,11 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
     T* dz_lanes = dS + F * E;
     std::fill_n(dS, part_size, T(0));
     T* dOmega = omega_part(head, index % query_pieces.count);
-    auto tile = feature_tile<S>(spec, sizes, Omega, h);
-    const Factor<S> S_factor(F, E), F_factor(F, kTile), G_factor(E, kTile);
+    auto tile = feature_tile<S>(spec, sizes, Omega, h, Sides::left);
+    const Factor<S> S_factor(F, E), G_factor(E, kTile);
     const TransposedTokens<S> transposed(E);
     const Left<S> S_left = S_factor.left(F, E, state.S, {E, 1});
     OutputGradient<S> gradient(spec, E);
-    const Buffer<T> dF(F * kTile);
     alignas(64) T scales[kTile];
     std::fill_n(scales, kTile, static_cast<T>(spec.scale));
     for (int64_t i = query_pieces.begin(index % query_pieces.count); i < end; i += kTile) {
@@ -249,12 +245,12 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
       tile.project(q, all, i, count);
       tile.query_features();
       gradient.read({go[i], go.stride}, {o[i], o.stride}, denominators + (spec.renormalise ? i : 0), count);
-      multiply<S>(F, E, count, F_factor.left(F, count, tile.F(), {kTile, 1}),
-                  G_factor.right(count, E, gradient.G().data, {E, 1}), dS, E, true);               // dS += F G
+      const Right<S> G = G_factor.right(count, E, gradient.G().data, {E, 1});
+      multiply<S>(F, E, count, tile.left(), G, dS, E, true);                                       // dS += F G
       if (spec.renormalise) add_row_sums<T>(tile.F(), gradient.g(), F, tile.columns(), dz_lanes);  // dz += F g
-      multiply<S>(F, tile.columns(), E, S_left, transposed.load(gradient.G(), count), dF,
+      multiply<S>(F, tile.columns(), E, S_left, transposed.load(gradient.G(), count), tile.dF(),
                   kTile);  // dF = S G^T + z g^T
-      const T* dXt = tile.backward(dF, state.z, gradient.g(), dOmega);
+      const T* dXt = tile.backward(state.z, gradient.g(), dOmega);
       store_transposed<S>(dXt, scales, count, D, {dq[i], dq.stride});
     }
   });
@@ -281,9 +277,8 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
     const auto dv = rows_of<S>(to.dV, b, h);
     const T* dS = dS_all.data<T>() + head * F * (E + 1);
     T* dOmega = omega_part(head, query_pieces.count + piece);
-    auto tile = feature_tile<S>(spec, sizes, Omega, h);
-    const Buffer<T> dF(F * kTile);
-    const Factor<S> dS_factor(F, E), dSt_factor(E, F), F_factor(kTile, F);
+    auto tile = feature_tile<S>(spec, sizes, Omega, h, Sides::right);
+    const Factor<S> dS_factor(F, E), dSt_factor(E, F);
     const TransposedTokens<S> transposed(E);
     const Left<S> dS_left = dS_factor.left(F, E, dS, {E, 1});
     const Left<S> dS_transposed = dSt_factor.left(E, F, dS, {1, E});
@@ -300,11 +295,10 @@ void attend_backward(const KernelAttentionSpec& spec, const KernelAttentionSizes
       const Rows<const S> values = gathered<S>(v, list, j, count, E, scratch);
       prefetch_next(values, count, E);
       const Right<S> Vt = transposed.load(values, count);
-      multiply<S>(E, tile.columns(), F, dS_transposed, F_factor.right(F, tile.columns(), tile.F(), {kTile, 1}), dVt,
-                  kTile);                                         // dV^T = dS^T F
-      multiply<S>(F, tile.columns(), E, dS_left, Vt, dF, kTile);  // dF = dS V^T + dz 1^T
+      multiply<S>(E, tile.columns(), F, dS_transposed, tile.right(), dVt, kTile);  // dV^T = dS^T F
+      multiply<S>(F, tile.columns(), E, dS_left, Vt, tile.dF(), kTile);            // dF = dS V^T + dz 1^T
       store_transposed<S>(dVt, ones, list, j, count, E, scratch, dv);
-      const T* dXt = tile.backward(dF, dS + F * E, ones, dOmega);
+      const T* dXt = tile.backward(dS + F * E, ones, dOmega);
       store_transposed<S>(dXt, scales, list, j, count, D, scratch, dk);
     }
     if (piece > 0) return;

@@ -38,16 +38,16 @@ const T* values_of(const Frequencies& Omega, int64_t h) {
   return values.data<T>() + (values.size(0) == 1 ? 0 : h) * values.size(1) * values.size(2);
 }
 
-/// The tile of a head's queries or keys, of tokens stored as S.
+/// The tile of a head's queries or keys, of tokens stored as S, whose features are factors of products as `sides` says.
 template <class S, class T = ComputeType<S>>
 FeatureTile<S> feature_tile(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes,
-                            const Frequencies& Omega, int64_t h) {
+                            const Frequencies& Omega, int64_t h, Sides sides = Sides::none) {
   if (Omega.fastfood.has_value()) {
     const Tensor& order = Omega.fastfood->permutation;
     const FastFood<T> fastfood{values_of<T>(Omega, h), order.data<int64_t>(), order.size(0), order.size(1)};
-    return {spec.map, fastfood, sizes.frequencies, sizes.dim, spec.scale, spec.shifts()};
+    return {spec.map, fastfood, sizes.frequencies, sizes.dim, spec.scale, spec.shifts(), sides};
   }
-  return {spec.map, values_of<T>(Omega, h), sizes.frequencies, sizes.dim, spec.scale, spec.shifts()};
+  return {spec.map, values_of<T>(Omega, h), sizes.frequencies, sizes.dim, spec.scale, spec.shifts(), sides};
 }
 
 /// The largest exponent where there are no keys.

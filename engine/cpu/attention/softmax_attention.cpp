@@ -52,7 +52,7 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
     const Factor<S> Qt_factor(kTile, dim);
     const Buffer<T> Qt(dim * kTile);
     const Buffer<T> St(kTile * kTile);
-    WrittenTile<S, Sides::right> Pt(St);
+    WrittenTile<S> Pt(kTile, St);
     const Buffer<T> own(part.is_whole() ? (value_dim + 2) * kTile : 1);
     DropoutTile<T> dropout(options.dropout, queries, part.keys, part.first_key);
     alignas(64) T top[kTile];
@@ -159,8 +159,8 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
     const Buffer<T> Ot(widest * kTile);
     const Buffer<T> St(kTile * kTile);
     const Buffer<T> dPt(kTile * kTile);
-    WrittenTile<S, Sides::left> P(St);
-    WrittenTile<S, Sides::both> dS(dPt);
+    WrittenTile<S> P(kTile, St);
+    WrittenTile<S> dS(kTile, dPt);
     DropoutTile<T> dropout(options.dropout, queries, part.keys, part.first_key);
     alignas(64) T shift[kTile];
     alignas(64) T delta[kTile];

@@ -74,40 +74,16 @@ void hide_future(const KeyList& list, int64_t first_key, int64_t count, int64_t 
   }
 }
 
-/// Walks a tile down its columns, two rows at a time, with a state in registers for each vector of columns: state =
-/// begin(column), then body(state, row, column, two) for rows 0, 2, ..., where `two` is false if the next row is not
-/// there, then end(state, column).
-template <class T, class Begin, class Body, class End>
-inline void down_row_pairs(int64_t rows, int64_t columns, const Begin& begin, const Body& body, const End& end) {
-  constexpr int kAtOnce = 4;
-  const auto walk = [&]<int N>(std::integral_constant<int, N>, int64_t first) {
-    decltype(begin(first)) state[N];
-#pragma GCC unroll 8
-    for (int j = 0; j < N; ++j) state[j] = begin(first + j * kLanes<T>);
-    int64_t row = 0;
-    for (; row + 1 < rows; row += 2) {
-#pragma GCC unroll 8
-      for (int j = 0; j < N; ++j) body(state[j], row, first + j * kLanes<T>, std::true_type{});
-    }
-    for (int j = 0; j < N && row < rows; ++j) body(state[j], row, first + j * kLanes<T>, std::false_type{});
-#pragma GCC unroll 8
-    for (int j = 0; j < N; ++j) end(state[j], first + j * kLanes<T>);
-  };
-  int64_t i = 0;
-  for (; i + kAtOnce * kLanes<T> <= columns; i += kAtOnce * kLanes<T>) walk(std::integral_constant<int, kAtOnce>{}, i);
-  for (; i < columns; i += kLanes<T>) walk(std::integral_constant<int, 1>{}, i);
-}
-
 /// P^T = 2^(S^T - shift) times the factors of dropout, if there are any; sums += the column sums without them.
-template <class S, class Tile>
+template <class S>
 void exponentials(const ComputeType<S>* St, int64_t rows, int64_t columns, const ComputeType<S>* shift,
-                  const ComputeType<S>* dropout, ComputeType<S>* sums, Tile& Pt) {
+                  const ComputeType<S>* dropout, ComputeType<S>* sums, WrittenTile<S>& Pt) {
   using T = ComputeType<S>;
   using V = Vector<T>;
   struct State {
     V shift, sum;
   };
-  const auto place = Pt.begin(rows, columns);
+  const auto place = Pt.begin(Sides::right, rows, columns);
   const auto with = [&](const auto& factor) {
     const auto one = [&](State& state, int64_t at) {
       const V p = exp2_as<S>(load<V>(St + at) - state.shift);
@@ -122,7 +98,7 @@ void exponentials(const ComputeType<S>* St, int64_t rows, int64_t columns, const
         [&](State& state, int64_t row, int64_t i, auto two) {
           const V first = one(state, row * kTile + i);
           const V second = two ? one(state, (row + 1) * kTile + i) : V{};
-          place.put(row, i, first, second);
+          place.put(row, i, first, second, two);
         },
         [&](const State& state, int64_t i) { store(sums + i, state.sum); });
   };
@@ -201,10 +177,10 @@ class DropoutTile {
 
 /// One tile of P^T and dS^T from S^T and dP^T:  P = 2^(S - lse),  dS = P (dP - delta); dP and the P that is written
 /// times the factors of dropout, if there are any.
-template <class S, class TileOfP, class TileOfdS>
+template <class S>
 void score_gradients(const ComputeType<S>* St, const ComputeType<S>* dPt, int64_t rows, int64_t columns,
-                     const ComputeType<S>* lse, const ComputeType<S>* delta, const ComputeType<S>* dropout, TileOfP& P,
-                     TileOfdS& dS) {
+                     const ComputeType<S>* lse, const ComputeType<S>* delta, const ComputeType<S>* dropout,
+                     WrittenTile<S>& P, WrittenTile<S>& dS) {
   using T = ComputeType<S>;
   using V = Vector<T>;
   struct State {
@@ -213,8 +189,8 @@ void score_gradients(const ComputeType<S>* St, const ComputeType<S>* dPt, int64_
   struct Gradients {
     V P, dS;
   };
-  const auto place_of_P = P.begin(rows, columns);
-  const auto place_of_dS = dS.begin(rows, columns);
+  const auto place_of_P = P.begin(Sides::left, rows, columns);
+  const auto place_of_dS = dS.begin(Sides::both, rows, columns);
   const auto with = [&](const auto& kept) {
     const auto one = [&](const State& state, int64_t at) {
       // Scores are rounded, so a difference of huge ones could exceed 0.
@@ -229,8 +205,8 @@ void score_gradients(const ComputeType<S>* St, const ComputeType<S>* dPt, int64_
         [&](const State& state, int64_t row, int64_t i, auto two) {
           const Gradients first = one(state, row * kTile + i);
           const Gradients second = two ? one(state, (row + 1) * kTile + i) : Gradients{};
-          place_of_P.put(row, i, first.P, second.P);
-          place_of_dS.put(row, i, first.dS, second.dS);
+          place_of_P.put(row, i, first.P, second.P, two);
+          place_of_dS.put(row, i, first.dS, second.dS, two);
         },
         [](const State&, int64_t) {});
   };

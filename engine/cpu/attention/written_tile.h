@@ -1,9 +1,10 @@
-// A tile of numbers that is computed only to be a factor of products, written where they read it: in bf16 at its place
-// in the packed factors, which then need no packing of their own.
+// A tile of numbers that is computed to be a factor of products, written where they read it: in bf16 at its place in
+// the packed factors, which then need no packing of their own.
 //
-//   WrittenTile<S, Sides::both> dS(plain);               // plain: kTile x kTile, where f32 and f64 are written
-//   const auto place = dS.begin(rows, columns);
-//   place.put(row, column, first, second);               // of rows `row` (even) and row + 1, a vector from `column` on
+//   WrittenTile<S> dS(rows, plain);
+//   const auto place = dS.begin(Sides::both, rows, columns);
+//   place.put(row, column, first, second, two);          // a vector from `column` on, of row `row`, which is even, and
+//                                                        // of the next where `two`; otherwise second is 0
 //   multiply<S>(rows, n, columns, dS.left(), ...);       // dS as A
 //   multiply<S>(n, columns, rows, ..., dS.right(), ...); // dS as B
 #pragma once
@@ -13,25 +14,28 @@
 
 namespace bochner::cpu {
 
-/// Which factors of products a tile is written as.
-enum class Sides : uint8_t { left, right, both };
+/// The factors of products that a tile is.
+enum class Sides : uint8_t { none, left, right, both };
 
-template <class S, Sides sides>
+/// f32 and f64 are read as A and B where they lie.
+template <class S>
 class WrittenTile {
  public:
-  /// `plain` has room for kTile x kTile numbers, and may be what the tile is computed from.
-  explicit WrittenTile(S* plain) : place_{plain} {}
+  /// `plain` (rows x kTile) is where the tile is written.
+  WrittenTile(int64_t, S* plain) : place_{plain} {}
 
   struct Place {
     S* plain;
 
-    void put(int64_t row, int64_t column, const Vector<S>& first, const Vector<S>& second) const {
+    void put(int64_t row, int64_t column, const Vector<S>& first, const Vector<S>& second, bool two) const {
       store(plain + row * kTile + column, first);
-      store(plain + (row + 1) * kTile + column, second);
+      if (two) store(plain + (row + 1) * kTile + column, second);
     }
   };
-  /// For a tile of that size; what was written before is forgotten.
-  Place begin(int64_t, int64_t) { return place_; }
+  /// For a tile of this size; what was written before is forgotten.
+  Place begin(Sides, int64_t, int64_t, bool = false) { return place_; }
+  /// For a tile that lies in `plain` already.
+  void pack(Sides, int64_t, int64_t) {}
   Left<S> left() const { return {place_.plain, {kTile, 1}}; }
   Right<S> right() const { return {place_.plain, kTile}; }
 
@@ -39,43 +43,55 @@ class WrittenTile {
   Place place_;
 };
 
-template <Sides sides>
-class WrittenTile<bfloat16, sides> {
+template <>
+class WrittenTile<bfloat16> {
  public:
-  explicit WrittenTile(float*) : left_(kIsLeft ? kTile * kTile : 1), right_(kIsRight ? kTile * kTile : 1) {}
+  WrittenTile(int64_t rows, float* plain)
+      : plain_(plain), left_(packed_size(rows, kTile)), right_(packed_size(kTile, rows)) {}
 
   struct Place {
-    bfloat16 *left, *right;
+    float* plain;
+    bfloat16 *left, *right;          ///< null: not wanted, as plain
     int64_t left_row, right_column;  ///< elements of a row of tiles of A, and of a column of tiles of B
 
-    void put(int64_t row, int64_t column, const Vector<float>& first, const Vector<float>& second) const {
-      if constexpr (kIsLeft) {
+    void put(int64_t row, int64_t column, const Vector<float>& first, const Vector<float>& second, bool two) const {
+      if (plain != nullptr) {
+        store(plain + row * kTile + column, first);
+        if (two) store(plain + (row + 1) * kTile + column, second);
+      }
+      if (left != nullptr) {
         bfloat16* const to = left + row / kBf16Tile * left_row + row % kBf16Tile * kBf16Depth +
                              column / kBf16Depth * kTileSize + column % kBf16Depth;
         store(to, first);
         store(to + kBf16Depth, second);
       }
-      if constexpr (kIsRight) {
+      if (right != nullptr) {
         bfloat16* const to =
             right + column / kBf16Tile * right_column + column % kBf16Tile * 2 + row * kBf16Tile;  // tiles follow on
         store(reinterpret_cast<uint32_t*>(to), pairs_of(first, second));
       }
     }
   };
-  Place begin(int64_t rows, int64_t columns) {
-    if (rows < kTile || columns < kTile) {  // products need zeros at the end of the depth
-      if constexpr (kIsLeft) std::fill_n(static_cast<bfloat16*>(left_), kTile * kTile, bfloat16());
-      if constexpr (kIsRight) std::fill_n(static_cast<bfloat16*>(right_), kTile * kTile, bfloat16());
-    }
-    return {left_, right_, ceil_div(columns, kBf16Depth) * kTileSize, ceil_div(rows, kBf16Depth) * kTileSize};
+  /// In `plain`, too, where `keeps`.
+  Place begin(Sides sides, int64_t rows, int64_t columns, bool keeps = false) {
+    bfloat16* const left = sides == Sides::left || sides == Sides::both ? static_cast<bfloat16*>(left_) : nullptr;
+    bfloat16* const right = sides == Sides::right || sides == Sides::both ? static_cast<bfloat16*>(right_) : nullptr;
+    // Products need zeros at the end of the depth.
+    if (left != nullptr && columns % kBf16Depth != 0) std::fill_n(left, packed_size(rows, columns), bfloat16());
+    if (right != nullptr && rows % kBf16Depth != 0) std::fill_n(right, packed_size(columns, rows), bfloat16());
+    return {keeps ? plain_ : nullptr, left, right, ceil_div(columns, kBf16Depth) * kTileSize,
+            ceil_div(rows, kBf16Depth) * kTileSize};
+  }
+  void pack(Sides sides, int64_t rows, int64_t columns) {
+    if (sides == Sides::left || sides == Sides::both) pack_left<float>(rows, columns, plain_, {kTile, 1}, left_);
+    if (sides == Sides::right || sides == Sides::both) pack_right<float>(rows, columns, plain_, {kTile, 1}, right_);
   }
   Left<bfloat16> left() const { return {left_}; }
   Right<bfloat16> right() const { return {right_}; }
 
  private:
-  static constexpr bool kIsLeft = sides != Sides::right;
-  static constexpr bool kIsRight = sides != Sides::left;
   static constexpr int64_t kTileSize = kBf16Tile * kBf16Depth;
+  float* plain_;
   Buffer<bfloat16> left_, right_;
 };
 
