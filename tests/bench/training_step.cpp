@@ -38,9 +38,11 @@ int64_t resident_megabytes() {
   return usage.ru_maxrss / 1024;
 }
 
-/// A step, which returns its loss, and the operations of its matrix products, counted as other programs do.
+/// A step, which returns its loss, what it trains, and the operations of its matrix products, counted as other programs
+/// do.
 struct Training {
   std::function<double()> step;
+  int64_t parameters;
   double flops;
 };
 
@@ -99,7 +101,7 @@ Training bert(const EncoderOptions& sizes, double dropout, int64_t batch) {
     const Variable x = model->forward({ids, mask, types}, context);
     return cross_entropy(model->class_scores(model->pool(x), context), labels);
   });
-  return {step, flops_of_blocks(sizes, batch)};
+  return {step, model->parameter_count(), flops_of_blocks(sizes, batch)};
 }
 
 Training encoder(EncoderOptions options, int64_t features, int64_t batch) {
@@ -123,7 +125,7 @@ Training encoder(EncoderOptions options, int64_t features, int64_t batch) {
   if (name == "linear-elu") flops += passes() * 4 * dim_of_head * d;
   if (name == "performer") flops += (passes() * 8 - (forward_alone ? 0 : 4)) * d * m;  // Omega has no gradient
   if (name.starts_with("gmm")) flops += passes() * 8 * d * m;
-  return {step, flops * static_cast<double>(options.layers * batch * options.length)};
+  return {step, model->parameter_count(), flops * static_cast<double>(options.layers * batch * options.length)};
 }
 
 Training mlp(int64_t batch) {
@@ -145,7 +147,8 @@ Training mlp(int64_t batch) {
     return cross_entropy(model->forward(here.x, context), here.labels);
   });
   const double of_inputs = passes() - (forward_alone ? 0 : 1);  // they have no gradient
-  return {step, 2.0 * static_cast<double>(batch) * (of_inputs * 54 * 512 + passes() * (512 * 512 + 512 * 7))};
+  return {step, model->parameter_count(),
+          2.0 * static_cast<double>(batch) * (of_inputs * 54 * 512 + passes() * (512 * 512 + 512 * 7))};
 }
 
 }  // namespace
@@ -222,12 +225,12 @@ int main(int argc, char** argv) try {
   const double median = times[times.size() / 2];
   std::cout
       << fmt::format(
-             R"({{"attention": "{}", "features": {}, "length": {}, "batch": {}, "dim": {}, "layers": {}, "threads": {}, )"
+             R"({{"attention": "{}", "features": {}, "length": {}, "batch": {}, "dim": {}, "layers": {}, "threads": {}, "parameters": {}, )"
              R"("step_ms": {:.2f}, "min_ms": {:.2f}, "cpu_ms": {:.2f}, "steps": {}, "gflops": {:.1f}, "peak_gflops": {:.1f}, "peak_mb": {}, "base_mb": {}, )"
              R"("tensor_peak_mb": {:.1f}, "system_allocations": {}, "page_faults_per_step": {:.1f}, "blas_core": "{}", "loss": {:.5f}}})",
-             name, features, options.length, batch, options.dim, options.layers, count, 1e3 * median, 1e3 * times[0],
-             1e3 * cpu_seconds / static_cast<double>(times.size()), times.size(), training.flops / median / 1e9,
-             cpu::product_peak() / 1e9, resident, base, tensors, system,
+             name, features, options.length, batch, options.dim, options.layers, count, training.parameters,
+             1e3 * median, 1e3 * times[0], 1e3 * cpu_seconds / static_cast<double>(times.size()), times.size(),
+             training.flops / median / 1e9, cpu::product_peak() / 1e9, resident, base, tensors, system,
              static_cast<double>(after.ru_minflt - before.ru_minflt) / static_cast<double>(times.size()),
              cpu::blas_core(), loss)
       << "\n";
