@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Training steps of this build beside those of peers, in turn on the same machine, as Markdown tables.
 
-  tests/bench/compare.py --all --peer newest='COMMAND' --peer newest='COMMAND FOR BERT' --peer debian='COMMAND' [--records FOLDER]
-  tests/bench/compare.py --peer newest='COMMAND' [--precision bf16] [--only small-1024,text] [--rounds 5]
+  tests/bench/compare.py --all --peer newest=PYTHON --peer debian=/usr/bin/python3 [--records FOLDER]
+  tests/bench/compare.py --peer newest=PYTHON [--precision bf16] [--only small-1024,text] [--rounds 5]
+  tests/bench/compare.py --peer NAME='COMMAND ...'
   tests/bench/compare.py --beside-f32 --only small,text
   tests/bench/compare.py --beside-softmax --processes --growth
 
-Each option chooses tables, --all all of them; --precision and --only, a part of them. A peer has a name and one command or
-several, to which the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with `step_ms`, `peak_mb`
-and `torch`, its version. The first of its commands that can run a workload does; where none knows PyTorch 2's fused attention
-(`-sdpa`), composed attention (`-softmax`) is asked for. What cannot be run is left out, and the table says why below itself. --records
-keeps each table as FOLDER/NAME.json with where it came from and what was left out, as docs/results/make.py reads it.
+Each option chooses tables, --all all of them; --precision and --only, a part of them. A peer has a name and a command, to which
+the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with `step_ms`, `peak_mb`, `torch`, its version,
+and, if it can, `parameters`, how many numbers it trains: a peer that trains more or fewer than this build is refused. A Python
+alone, a word such as build/peer/bin/python, stands for peer_torch.py run by it. Where a peer does not know PyTorch 2's fused
+attention (`-sdpa`), composed attention (`-softmax`) is asked for. What cannot be run is left out, and the table says why below
+itself. --records keeps each table as FOLDER/NAME.json with where it came from and what was left out, as docs/results/make.py reads it.
 
 --peer and --beside-f32: each round times one and then the other; the table shows the median over rounds of each and of the ratio
 within a round, beside the bar that this project set itself against the newest PyTorch. "of the peak" are the operations of the
@@ -125,42 +127,56 @@ class Table:
 
 def step(a, attention, options, precision):
     return run([f"{a.build}/bin/training_step", "--attention", attention, "--threads", "2", "--seconds", str(a.seconds),
-                "--precision", precision] + options.split())  # 128 features unless the options say otherwise
+                "--precision", precision] + options.split(), "parameters")  # 128 features unless the options say otherwise
 
 
-def first_able(a, commands, name, precision):
-    """The first of the peer's commands that runs the workload, and what it said."""
+def peer_command(text):
+    """The words of a peer's command."""
+    words = shlex.split(text)
+    if len(words) == 1 and os.path.basename(words[0]).startswith("python"):
+        words.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "peer_torch.py"))
+    return words
+
+
+def composed(name):
+    """The workload with composed attention in the place of PyTorch 2's fused one."""
+    return name.replace("-sdpa", "-softmax")
+
+
+def first_able(a, peer, name, precision):
+    """The first name under which the peer runs the workload, its command, and what it said."""
     failed = []
-    for called in dict.fromkeys((name, name.replace("-sdpa", "-softmax"))):
-        for command in commands:
-            whole = shlex.split(command) + [called, "--dtype", precision, "--seconds", str(a.seconds)]
-            try:
-                return called, whole, run(whole, "torch")
-            except Unable as error:
-                failed.append(str(error) if called == name else f"{called}: {error}")
+    for called in dict.fromkeys((name, composed(name))):
+        command = [*peer, called, "--dtype", precision, "--seconds", str(a.seconds)]
+        try:
+            return called, command, run(command, "torch")
+        except Unable as error:
+            failed.append(str(error) if called == name else f"{called}: {error}")
     raise Unable("; ".join(failed))
 
 
-def workload(a, table, name, commands):
-    """A row of ours beside a peer's, or without commands beside our own f32."""
+def workload(a, table, name, of_peer):
+    """A row of ours beside a peer's, or without a command of one beside our own f32."""
     attention, options, bars = WORKLOADS[name]
-    megabytes = "peak_mb" if commands else "tensor_peak_mb"
+    megabytes = "peak_mb" if of_peer else "tensor_peak_mb"
     pairs, command = [], None
     for _ in range(a.rounds):
         ours = step(a, attention, options, table.precision)
-        if not commands:
+        if not of_peer:
             peer = step(a, attention, options, "f32")
         elif command:
             peer = run(command)
         else:
-            name, command, peer = first_able(a, commands, name, table.precision)
+            name, command, peer = first_able(a, of_peer, name, table.precision)
             table.peer = f"PyTorch {peer['torch']}"
+        if peer.get("parameters", ours["parameters"]) != ours["parameters"]:
+            raise Unable(f"the peer trains {peer['parameters']:,} numbers and this build {ours['parameters']:,}, which is other work")
         pairs.append((ours, peer))
     middle = lambda values: statistics.median(list(values))
     ours, peer = ([middle(pair[i][key] for pair in pairs) for key in ("step_ms", megabytes)] for i in (0, 1))
     ratios = [p["step_ms"] / o["step_ms"] for o, p in pairs]
     bar = bars.get(table.precision, "")
-    return [name, f"{ours[0]:.1f}", f"{peer[0]:.1f}", f"{middle(ratios):.2f}", str(bar if commands or not bar else BESIDE_F32),
+    return [name, f"{ours[0]:.1f}", f"{peer[0]:.1f}", f"{middle(ratios):.2f}", str(bar if of_peer or not bar else BESIDE_F32),
             f"{min(ratios):.2f}", f"{ours[1]:.0f}", f"{peer[1]:.0f}", f"{ours[1] / peer[1]:.2f}",
             f"{middle(o['gflops'] / o['peak_gflops'] for o, _ in pairs):.2f}"]
 
@@ -238,7 +254,8 @@ def growth(a):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--all", action="store_true", help="every table")
-    p.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND", help="a command that times a workload of the peer NAME")
+    p.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND",
+                   help="a command that times a workload of the peer NAME, or the Python of its PyTorch")
     p.add_argument("--beside-f32", action="store_true", help="bf16 beside f32, both of this build")
     p.add_argument("--beside-softmax", action="store_true", help="kernel attention beside softmax")
     p.add_argument("--processes", action="store_true", help="one process beside two")
@@ -253,9 +270,9 @@ def main():
     a.peers = {}
     for peer in a.peer:
         name, _, command = peer.partition("=")
-        if not command or not re.fullmatch(r"[\w.-]+", name):
-            p.error(f"--peer {peer}: write NAME=COMMAND; tables and records are called NAME-f32 and NAME-bf16")
-        a.peers.setdefault(name, []).append(command)
+        if not command or not re.fullmatch(r"[\w.-]+", name) or name in a.peers:
+            p.error(f"--peer {peer}: write NAME=COMMAND, each NAME once; tables and records are called NAME-f32 and NAME-bf16")
+        a.peers[name] = peer_command(command)
     precisions = [a.precision] if a.precision else PRECISIONS
     tables = [(compare, precision, name) for name in a.peers for precision in precisions]
     if a.all or a.beside_f32:
