@@ -13,10 +13,10 @@ The program starts itself again with what makes PyTorch fastest: OMP_NUM_THREADS
 libtcmalloc-minimal4 is installed; and for Debian's PyTorch the OpenBLAS of libopenblas0-openmp and AVX-512 in both, where the
 processor has it. AdamW is the fused one where PyTorch has it for a CPU.
 
-torch.compile, which needs g++ and python3-dev, is chosen where it is faster: for kernel attention, and for `-forward` in bf16, where
-weights are frozen, as those that are packed once are here; `peak_mb` then holds the compiler, too. bf16 is autocast, so weights stay f32, as in this project. --whole makes them bf16 without a copy in f32, which is less work.
-How many times as fast as eager steps, for bf16 by autocast, others were with PyTorch 2.15 on an AMD EPYC with AVX-512, by the
-processor's time of one thread, steps in turn:
+torch.compile, which needs g++ and python3-dev, is chosen where it is faster: for kernel attention, and for `-forward` in bf16, whose
+weights are frozen, as this project packs them once; `peak_mb` then holds the compiler, too. bf16 is autocast, so weights stay f32, as
+in this project. --whole makes them bf16, without a copy in f32, which is less work. How many times as fast as eager steps, for bf16
+by autocast, others were with PyTorch 2.15 on an AMD EPYC with AVX-512, by the processor's time of one thread, steps in turn:
 
                             f32 compiled   bf16 compiled   bf16 whole   whole and compiled
   small-1024-performer-128      1.24           1.32           0.98             1.36
