@@ -27,4 +27,13 @@ fs::path file_in(const fs::path& folder, const std::string& name) {
 
 bool is_same(const fs::path& a, const fs::path& b) { return fs::exists(a) && fs::exists(b) && fs::equivalent(a, b); }
 
+void require_unused(const fs::path& path, const std::string& option) {
+  std::error_code ignored;  // a folder that may not be read is told where something is written into it
+  if (!fs::exists(path, ignored)) return;
+  if (!fs::is_directory(path, ignored))
+    fail("--{}={}: there is such a file already; name another", option, path.string());
+  if (fs::directory_iterator(path, ignored) == fs::directory_iterator()) return;
+  fail("--{}={}: that folder holds files already; name another, or an empty one", option, path.string());
+}
+
 }  // namespace bochner

@@ -12,4 +12,7 @@ std::filesystem::path file_in(const std::filesystem::path& folder, const std::st
 /// Whether both are there and are one file or folder, by whatever names.
 bool is_same(const std::filesystem::path& a, const std::filesystem::path& b);
 
+/// For what a program is to write: an Error where the option names a file that is there, or a folder that is not empty.
+void require_unused(const std::filesystem::path& path, const std::string& option);
+
 }  // namespace bochner

@@ -1,4 +1,5 @@
 // Pretrained BERT and ViT: their outputs on inputs of the caller's own, and their weights written again.
+#include "engine/io/paths.h"
 #include "experiments/bert/io.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/tensor_file.h"
@@ -27,7 +28,7 @@ struct Config {
     f("pretrained", pretrained, "folder with config.json and model.safetensors, as transformers writes it");
     f("adapter", adapter, "folder of an adapter that is added to it, of glue, vit or PEFT (LoRA)");
     f("io", io, "safetensors file with input_ids, or pixel_values; the result goes to --out");
-    f("export", exported, "folder into which the model is written again, for transformers");
+    f("export", exported, "new or empty folder into which the model is written again, for transformers");
     attention_blocks_field(f, attention_blocks);
     f("training", training, "run as in a training step, with dropout").only("with --io", [this] {
       return !io.empty();
@@ -40,7 +41,7 @@ struct Config {
 void run(Config& config, Session& session) {
   if (config.pretrained.empty()) fail("bert: say --pretrained=FOLDER, with config.json and model.safetensors");
   if (config.io.empty() && config.exported.empty()) fail("bert: nothing to do; --io=FILE or --export=FOLDER");
-  require_other_folder("export", config.exported, config.pretrained);
+  require_unused(config.exported, "export");
   const ModelCall call{.folder = config.pretrained,
                        .adapter = config.adapter,
                        .mechanism = config.mechanism.chosen(config.run.attention),

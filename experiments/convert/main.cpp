@@ -5,13 +5,13 @@
 #include "datasets/glue/tables.h"
 #include "engine/io/file.h"
 #include "engine/io/json_file.h"
+#include "engine/io/paths.h"
 #include "engine/stopwatch.h"
 #include "experiments/common/process/build_info.h"
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/report/table.h"
 #include "experiments/common/run/run_folder.h"
-#include "experiments/common/run/tensor_file.h"
 #include "experiments/convert/distillation.h"
 #include "experiments/convert/texts.h"
 #include "experiments/learners/mechanism_config.h"
@@ -50,7 +50,7 @@ struct Config {
     f("text-of", text_of,
       "a task of GLUE, in --data, whose training sentences and pairs to learn from, without labels, as glue reads them")
         .one_of(tasks());
-    f("to", to, "folder to write the converted model into, for --pretrained of other programs");
+    f("to", to, "new or empty folder to write the converted model into, for --pretrained of other programs");
     attention_blocks_field(f, attention_blocks);
     f("cache", cache, "folder where texts are kept as tokens; empty: tokens, in --data");
     f("match", match,
@@ -140,8 +140,8 @@ void write_record(const Config& config, Session& session, const convert::Distill
 
 void run(Config& config, Session& session) {
   require_positions(pretrained_bert(config.pretrained), config.max_length);
-  require_other_folder("to", config.to, config.pretrained);
   if (config.to.empty()) fail("--to: name the folder to write the converted model into");
+  require_unused(config.to, "to");
   require_writable(config.to, "to");
   if (config.text.empty() == (config.text_of == kNone)) {
     fail("name text to learn from: either files by --text, or a task of GLUE by --text-of");

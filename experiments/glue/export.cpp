@@ -29,7 +29,7 @@ void write_tokenizer_config(const fs::path& pretrained, const fs::path& to, int6
 
 void export_run(const Config& config, const Say& say) {
   const fs::path pretrained = config.text->pretrained;
-  const fs::path to = config.folder(pretrained);
+  const fs::path to = config.folder();
   const Corpus& corpus = corpus_named(config.run.task);
   const auto classes = static_cast<int64_t>(corpus.classes.size());
   Problem::Base base;

@@ -1,7 +1,7 @@
 #include "experiments/learners/pretrained.h"
 
 #include "engine/error.h"
-#include "experiments/common/run/tensor_file.h"
+#include "engine/io/paths.h"
 
 namespace bochner {
 namespace {
@@ -33,14 +33,14 @@ VitOptions pretrained_vit(const std::filesystem::path& folder) {
 void ExportConfig::fields(Fields& f, const std::string& beside) {
   f("export", exported, "write the best model of this run folder into --to, for transformers; trains nothing")
       .command_line_only();
-  f("to", to, "of --export: the folder, with config.json, model.safetensors and " + beside)
+  f("to", to, "of --export: a new or empty folder, for config.json, model.safetensors and " + beside)
       .only("with --export", [this] { return !exported.empty(); })
       .command_line_only();
 }
 
-std::filesystem::path ExportConfig::folder(const std::filesystem::path& pretrained) const {
+std::filesystem::path ExportConfig::folder() const {
   if (to.empty()) fail("--export: say --to=FOLDER");
-  require_other_folder("to", to, pretrained);
+  require_unused(to, "to");
   return to;
 }
 

@@ -21,8 +21,8 @@ struct ExportConfig {
 
   /// `beside` is what the folder holds beside config.json and model.safetensors.
   void fields(Fields& f, const std::string& beside);
-  /// The folder --to. An Error where none is named, or where it is that of the pretrained model.
-  std::filesystem::path folder(const std::filesystem::path& pretrained) const;
+  /// The folder --to. An Error where none is named, or where it holds files.
+  std::filesystem::path folder() const;
 };
 
 /// An Error where the model has fewer positions than texts may have tokens, by --max-length.

@@ -1,7 +1,6 @@
 // Pretraining of a BERT on any text: hidden tokens, and on request the next sentence.
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/run.h"
-#include "experiments/common/run/tensor_file.h"
 #include "experiments/learners/task.h"
 #include "experiments/pretrain/problem.h"
 
@@ -20,12 +19,10 @@ text::TokenCache cache_of(const pretrain::Config& config, const Say& say) {
 void export_run(const pretrain::Config& config, const Say& say) {
   const std::filesystem::path run = config.exported;
   const std::filesystem::path model = pretrain::model_folder(run);
-  const std::filesystem::path to = config.folder(config.pretrained);
-  require_other_folder("to", to, model);
+  const std::filesystem::path to = config.folder();
   if (std::filesystem::exists(run / "results.json") && std::filesystem::exists(model)) {
     std::filesystem::create_directories(to);
-    using Options = std::filesystem::copy_options;
-    std::filesystem::copy(model, to, Options::recursive | Options::overwrite_existing);
+    std::filesystem::copy(model, to, std::filesystem::copy_options::recursive);
   } else {
     pretrain::save_model(config, cache_of(config, say), run, to);
   }

@@ -52,7 +52,7 @@ struct Options {
         .only(without, reads);
     f("print", print, "what is printed").one_of({"ids", "tokens"}).only(without, reads);
     f("train", train, "text files, from which a vocabulary is made instead; may be packed with gzip");
-    f("to", to, "file of that vocabulary, a vocab.txt").only(with, trains);
+    f("to", to, "new file for that vocabulary, a vocab.txt").only(with, trains);
     f("size", size, "tokens of that vocabulary at most").at_least(6).at_most(2e6).only(with, trains);
     f("least-count", least_count, "pieces that follow each other less often are not joined")
         .at_least(1)
@@ -76,11 +76,11 @@ void assign(WordpieceOptions& options, const Options& chosen) {
 
 void train(const Options& options) {
   if (options.to.empty()) fail("--train: say with --to=FILE where the vocabulary goes");
+  require_unused(options.to, "to");
   WordpieceTrainingOptions training_options{options.size, options.least_count, options.characters, {}};
   assign(training_options.text, options);
   WordpieceTraining training(training_options);
   for (const std::string& path : options.train) {
-    if (is_same(path, options.to)) fail("--to={}: that is one of the texts; name another file", options.to);
     const auto source = open_unpacked(path);
     Lines lines(*source);
     while (const auto line = lines.next()) training.add(*line);

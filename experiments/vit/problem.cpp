@@ -129,7 +129,7 @@ Problem problem_of(const Config& config, const ImageTask& task, const std::share
 }
 
 void export_run(const Config& config, const Say& say) {
-  const std::filesystem::path to = config.folder(config.pretrained);
+  const std::filesystem::path to = config.folder();
   Problem::Base base;
   std::shared_ptr<Vit> vit = make_vit(config, say, base);
   load_module(*vit, best_of(config.exported), base);

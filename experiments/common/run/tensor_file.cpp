@@ -25,13 +25,6 @@ std::string not_finite(const TensorMap& tensors) {
 
 }  // namespace
 
-void require_other_folder(const std::string& option, const std::filesystem::path& folder,
-                          const std::filesystem::path& pretrained) {
-  if (is_same(folder, pretrained)) {
-    fail("--{}={}: that is the folder of the pretrained model; name another one", option, folder.string());
-  }
-}
-
 std::filesystem::path result_file(const std::filesystem::path& input, const std::filesystem::path& out,
                                   const std::string& name) {
   if (out.extension() == ".safetensors") {

@@ -15,10 +15,6 @@ namespace bochner {
 std::filesystem::path result_file(const std::filesystem::path& input, const std::filesystem::path& out,
                                   const std::string& name);
 
-/// An Error where the folder, which the option names for a model to be written into, is that of the pretrained one.
-void require_other_folder(const std::string& option, const std::filesystem::path& folder,
-                          const std::filesystem::path& pretrained);
-
 /// Writes the tensors and lists them in the log; then prints the file's name. RunFailure, in the name of `what`, tells
 /// which numbers are not finite; they are written all the same.
 void write_result(const std::filesystem::path& file, const TensorMap& tensors, const Metadata& metadata,

@@ -38,5 +38,21 @@ TEST(Paths, OneFileHasManyNames) {
   EXPECT_FALSE(is_same(folder / "nowhere", folder / "nowhere"));
 }
 
+TEST(Paths, WhatIsThereIsNotWrittenOver) {
+  const test::TemporaryFolder folder;
+  const auto refused = [&](const std::string& name) {
+    return test::message_of([&] { require_unused(folder / name, "to"); });
+  };
+  fs::create_directories(folder / "empty");
+  require_unused(folder / "empty", "to");
+  require_unused(folder / "new", "to");
+  require_unused("", "to");
+  fs::create_directories(folder / "full");
+  test::put(folder / "full/a", "");
+  EXPECT_EQ(refused("full"),
+            "--to=" + (folder / "full").string() + ": that folder holds files already; name another, or an empty one");
+  EXPECT_EQ(refused("full/a"), "--to=" + (folder / "full/a").string() + ": there is such a file already; name another");
+}
+
 }  // namespace
 }  // namespace bochner

@@ -97,7 +97,7 @@ TEST(BertProgramIo, AnotherAttentionStandsInTheBlocksNamed) {
   std::filesystem::remove(model.folder / "in-bert.safetensors");
   model.expect_refused("there is no block 2; they are 0 to 1", {"--attention=performer", "--attention-blocks=2"});
   model.expect_refused("which transformers does not know", {"--attention=performer", "--export=mine"});
-  model.expect_refused("--export=.: that is the folder of the pretrained model", {"--export=."});
+  model.expect_refused("--export=.: that folder holds files already", {"--export=."});
 }
 
 TEST(BertProgramIo, WhatIsExportedGivesTheSameAgain) {

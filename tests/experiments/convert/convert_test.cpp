@@ -315,6 +315,7 @@ TEST_F(Convert, MistakesAreToldInOneLine) {
        "cannot write in the folder file/new: Not a directory; name another with --to");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
   ASSERT_EQ(run({"--steps=1"}).code, 0);
+  told({"--text=nowhere"}, "--to=new: that folder holds files already; name another");
   told({"--pretrained=new", "--to=newer"}, "has the attention hedgehog already");
 }
 

@@ -315,8 +315,11 @@ TEST_F(Glue, ARunBecomesAFolderOfTransformers) {
   EXPECT_NE(refused.err.find("adapter.gate, which transformers does not know"), std::string::npos) << refused.err;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "model-snnk"));
   EXPECT_NE(run({"--export=full"}).err.find("--export: say --to=FOLDER"), std::string::npos);
-  EXPECT_NE(run({"--export=full", "--to=model"}).err.find("that is the folder of the pretrained model"),
-            std::string::npos);
+  for (const char* to : {"model", "model-full", "lora"}) {  // the pretrained one, an exported one and a run
+    EXPECT_NE(run({"--export=full", fmt::format("--to={}", to)}).err.find("that folder holds files already"),
+              std::string::npos)
+        << to;
+  }
 }
 
 // The same model under the names of its classes, in the other order and in capitals.

@@ -35,13 +35,15 @@ TEST(TokenizeProgram, OfNoWordsNoVocabularyIsMade) {
   EXPECT_FALSE(std::filesystem::exists(folder / "vocab.txt"));
 }
 
-TEST(TokenizeProgram, TheTextsAreNotOverwritten) {
+TEST(TokenizeProgram, NoFileIsOverwritten) {
   const TemporaryFolder folder;
-  test::put(folder / "text", "one two\n");
-  const Ended ended = tokenize(folder, "--train=text --to=./text");
-  EXPECT_EQ(ended.code, 2);
-  EXPECT_EQ(ended.err, "error: --to=./text: that is one of the texts; name another file\n");
-  EXPECT_EQ(test::contents(folder / "text"), "one two\n");
+  for (const char* name : {"text", "vocab.txt"}) {
+    test::put(folder / name, "one two\n");
+    const Ended ended = tokenize(folder, fmt::format("--train=text --to=./{}", name));
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_EQ(ended.err, fmt::format("error: --to=./{}: there is such a file already; name another\n", name));
+    EXPECT_EQ(test::contents(folder / name), "one two\n");
+  }
 }
 
 TEST(TokenizeProgram, OptionsThatWouldChangeNothingAreRefused) {
