@@ -12,8 +12,6 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
-#include <system_error>
-#include <vector>
 
 namespace bochner {
 namespace {
@@ -78,6 +76,34 @@ Temporary::~Temporary() {
   std::error_code ignored;
   if (removes_) std::filesystem::remove(path_, ignored);
   keep();
+}
+
+Temporaries::~Temporaries() {
+  while (!all_.empty()) all_.pop_back();
+}
+
+void Temporaries::add(const std::filesystem::path& path) { all_.push_back(std::make_unique<Temporary>(path)); }
+
+std::error_code Temporaries::add_folders(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> missing;  // the innermost first
+  for (std::filesystem::path path = folder; !path.empty() && !std::filesystem::exists(path, error);
+       path = path.parent_path()) {
+    missing.push_back(path);
+  }
+  error.clear();
+  while (!missing.empty() && !error) {
+    const bool is_new = std::filesystem::create_directory(missing.back(), error);
+    if (is_new) add(missing.back());
+    missing.pop_back();
+  }
+  if (!error && !folder.empty()) std::filesystem::create_directories(folder, error);  // an Error where it is a file
+  return error;
+}
+
+void Temporaries::keep() {
+  for (const auto& each : all_) each->keep();
+  all_.clear();
 }
 
 void remove_temporaries() noexcept {

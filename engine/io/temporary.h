@@ -6,7 +6,10 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <system_error>
+#include <vector>
 
 namespace bochner {
 
@@ -28,6 +31,26 @@ class Temporary {
   std::filesystem::path path_;
   int place_ = -1;
   bool removes_ = true;
+};
+
+/// Several of them, such as a folder, those above it and a file within, removed newest first.
+class Temporaries {
+ public:
+  Temporaries() = default;
+  ~Temporaries();
+  Temporaries(Temporaries&&) = default;
+  Temporaries(const Temporaries&) = delete;
+  Temporaries& operator=(const Temporaries&) = delete;
+
+  void add(const std::filesystem::path& path);
+  /// Makes the folder and those above it; only the ones that were missing are added. Returns why that failed, if it
+  /// did.
+  std::error_code add_folders(const std::filesystem::path& folder);
+  /// All stay.
+  void keep();
+
+ private:
+  std::vector<std::unique_ptr<Temporary>> all_;
 };
 
 /// Removes the file or folder of every Temporary, newest first. Safe in a signal handler that ends the process.

@@ -175,6 +175,35 @@ TEST(Program, ARunFolderIsNeverOverwritten) {
   EXPECT_TRUE(std::filesystem::exists(folder / "runs/toy/bowl-softmax-seed1-2/results.json"));
 }
 
+TEST(Program, WhatIsRefusedBeforeTheFirstStepLeavesNothing) {
+  const TemporaryFolder folder;
+  test::put(folder / "text", "one two\n");
+  const std::vector<std::vector<std::string>> refused = {
+      {BOCHNER_SPARSITY, "--batch=64", "--pairs.train-examples=4"},                 // found by the loader
+      {BOCHNER_SPARSITY, "--batch=64", "--pairs.train-examples=4", "--seeds=2"},    // two folders deep
+      {BOCHNER_SPARSITY, "--batch=64", "--pairs.train-examples=4", "--out=a/b/c"},  // with folders above it
+      {BOCHNER_PRETRAIN, "--text=text", "--cache=cache", "--trace=trace.json"},     // the text is too short
+      {BOCHNER_LRA, "--task=text", "--trace=trace.json"},                           // no data
+      {BOCHNER_LRA, "--task=nonsense"},
+      {BOCHNER_UCI, "--data=nowhere.csv", "--label=class", "--sweep.hidden=8"},
+      {BOCHNER_BUNDLE, "--data=nowhere"},
+  };
+  for (const std::vector<std::string>& command : refused) {
+    const Ended ended = test::run(folder, command);
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+      const std::string name = entry.path().filename();
+      EXPECT_TRUE(name == "text" || name == "cache" || name.starts_with(".std")) << command[0] << " leaves " << name;
+    }
+  }
+  // A folder that was there stays, with what is in it.
+  std::filesystem::create_directory(folder / "mine");
+  test::put(folder / "mine/note", "");
+  EXPECT_EQ(test::run(folder, {BOCHNER_SPARSITY, "--batch=64", "--pairs.train-examples=4", "--out=mine"}).code, 2);
+  EXPECT_TRUE(std::filesystem::exists(folder / "mine/note"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "mine/.lock"));
+}
+
 TEST(Program, ATakenFolderIsRefusedBeforeDataAreReadOrMade) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "taken");

@@ -38,11 +38,29 @@ std::string machine_load() {
   return fmt::format("{:.1f}, {:.1f}, {:.1f} on {} processors", load[0], load[1], load[2], processors);
 }
 
+void require_measurement(const Experiment& experiment, const Fields& fields, const RunOptions& options) {
+  RunOptions untouched;
+  const Fields defaults = Fields::of(untouched);
+  for (const std::string& name : options_of_training()) {
+    if (fields.find(name)->text() == defaults.find(name)->text()) continue;
+    fail("--{}: {} trains nothing; measure again, with another --seed or --out", name, experiment.name);
+  }
+  if (!options.out.empty() && std::filesystem::exists(options.out) && !std::filesystem::is_directory(options.out)) {
+    fail("--out={}: that is a file; name a folder, for results.json and report.html", options.out);
+  }
+  if (!options.out.empty() && holds_run(options.out)) {  // reported before the measurement, not after it
+    fail("{} holds a run already; name another folder with --out", options.out);
+  }
+  require_writable(options.out.empty() ? folder_of_runs(experiment, options) : std::filesystem::path(options.out),
+                   "out");
+}
+
 void write_figures(const Session& session, std::vector<Figure> figures, const std::vector<NamedTable>& tables) {
   const RunOptions& options = session.options;
   const bool prints = session.log.shows(LogLevel::info);
-  const RunFolder folder(
+  RunFolder folder(
       options.out.empty() ? folder_of_runs(session.experiment, options) : std::filesystem::path(options.out), false);
+  folder.keep();
   if (!folder.warning().empty()) session.log.warning("{}", folder.warning());
   const BuildInfo build = build_info();
   nlohmann::ordered_json results = {{"schema", kResultsSchema},

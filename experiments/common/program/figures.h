@@ -24,6 +24,9 @@ struct NamedTable {
   Table table;
 };
 
+/// An Error where options of training are given, or the folder of the results holds a run or cannot be written.
+void require_measurement(const Experiment& experiment, const Fields& fields, const RunOptions& options);
+
 /// Writes config.ini, results.json and report.html into the run folder that the options name: figures, tables, and what
 /// the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder, unless --quiet.
 /// Curves get their colours here.

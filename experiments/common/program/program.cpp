@@ -26,6 +26,7 @@
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/process/processes.h"
 #include "experiments/common/process/start.h"
+#include "experiments/common/program/figures.h"
 #include "experiments/common/program/run.h"
 #include "experiments/common/report/report.h"
 #include "experiments/common/report/results_table.h"
@@ -69,25 +70,6 @@ std::string name_of(const std::vector<std::string>& names, const char* kind) {
   std::string name = names.front();
   for (size_t i = 1; i < names.size(); ++i) name += "+" + names[i];
   return name;
-}
-
-/// For programs that do not train: refuses options of training, and a folder that holds a run or cannot be written.
-void check_measurement(const Experiment& experiment, const Fields& fields, const RunOptions& options) {
-  if (experiment.trains) return;
-  RunOptions untouched;
-  const Fields defaults = Fields::of(untouched);
-  for (const std::string& name : options_of_training()) {
-    if (fields.find(name)->text() == defaults.find(name)->text()) continue;
-    fail("--{}: {} trains nothing; measure again, with another --seed or --out", name, experiment.name);
-  }
-  if (!options.out.empty() && std::filesystem::exists(options.out) && !std::filesystem::is_directory(options.out)) {
-    fail("--out={}: that is a file; name a folder, for results.json and report.html", options.out);
-  }
-  if (!options.out.empty() && holds_run(options.out)) {  // reported before the measurement, not after it
-    fail("{} holds a run already; name another folder with --out", options.out);
-  }
-  require_writable(options.out.empty() ? folder_of_runs(experiment, options) : std::filesystem::path(options.out),
-                   "out");
 }
 
 /// Checks the device and its precision.
@@ -200,7 +182,7 @@ class Program {
         const std::vector<std::byte> stored = read_file(asked_->config());
         require_same_model(fields, std::string(text_of(stored)), asked_->config().string(), asked_->option);
       }
-      check_measurement(experiment_, fields, options);
+      if (!experiment_.trains) require_measurement(experiment_, fields, options);
       if (comm_.is_first()) log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
       for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);
       if (asked_ && !std::filesystem::exists(asked_->folder / "results.json")) {
@@ -217,6 +199,7 @@ class Program {
       const std::string advice = blas_advice();
       if (!advice.empty() && records_.empty()) log_.info("{}", advice);
       if (!options.trace.empty() && trace_.empty() && comm_.is_first()) {
+        if (!std::filesystem::exists(options.trace)) made_.add(options.trace);
         trace::write(options.trace);  // empty: reports a path that cannot be written before the training
         trace_ = options.trace;
         trace::start();
@@ -338,6 +321,7 @@ class Program {
     if (!trace_.empty()) {
       trace::stop();
       trace::write(trace_);
+      made_.keep();
       print(trace::table());
     }
     if (records_.empty() || !comm_.is_first()) return;
@@ -363,6 +347,7 @@ class Program {
   std::filesystem::path folder_;  ///< of several runs
   std::string go_on_;
   std::string trace_;
+  Temporaries made_;  ///< the trace, until it is written
 
   /// A run that is asked, and the option that names it.
   struct Asked {

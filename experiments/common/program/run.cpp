@@ -136,7 +136,7 @@ void require_places(const Session& session) {
   }
 }
 
-RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make) {
+RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, const MakeTrainable& make) {
   const RunOptions& options = session.options;
   Communicator& comm = session.comm;
   if (!comm.is_first()) return train_with_first(session, plan, folder, make);
@@ -182,6 +182,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& fo
   const StopNote note("interrupted; go on with: " + go_on);
   Trainer trainer(*model, timed(plan, options), folder, identity, session.log, Device::named(options.device), go_on,
                   comm);
+  folder.keep();
   RunRecord run;
   run.folder = folder.path();
   run.result = trainer.run();
@@ -232,10 +233,9 @@ void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& ma
   const Setting<int> one(options.seeds, 1);
   for (int i = 0; i < count; ++i) {
     const Setting<uint64_t> seed(options.seed, first_seed + static_cast<uint64_t>(i));
-    const RunFolder folder = folder_of(session, count > 1);
     std::optional<StopNote> note;
     if (i > 0) note.emplace("interrupted; go on with: " + session.go_on);
-    session.records.push_back(train_run(session, plan, folder, make));
+    session.records.push_back(train_run(session, plan, folder_of(session, count > 1), make));
     const TrainResult& result = session.records.back().result;
     session.log.info("{}: {} {} (best of {}, step {}); last step: {}", run_name(options), result.test_name(),
                      metrics_text(result.test), result.only_set.empty() ? "validation" : result.only_set,

@@ -23,8 +23,9 @@ using MakeTrainable = std::function<std::unique_ptr<Trainable>()>;
 /// report.html, and adds them to the session's records. With --resume, runs that are finished are not touched.
 void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make);
 
-/// One run into `folder`; if it is finished already, restores the results of its best checkpoint.
-RunRecord train_run(Session& session, const TrainPlan& plan, const RunFolder& folder, const MakeTrainable& make);
+/// One run into `folder`; if it is finished already, restores the results of its best checkpoint. What is
+/// refused before the first step leaves no folder behind.
+RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, const MakeTrainable& make);
 
 /// An Error if a run that the options ask for would find its folder taken, nothing to go on with, or nothing to begin
 /// with where `--init` is given. train_runs asks at its beginning; a program asks itself before it reads or makes data.

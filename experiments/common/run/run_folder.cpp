@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/error.h"
-#include "engine/io/temporary.h"
 #include "engine/nearest.h"
 
 namespace bochner {
@@ -40,13 +39,14 @@ bool holds_run(const std::filesystem::path& path) {
 
 RunFolder::RunFolder(const std::filesystem::path& path, bool resume) : path_(path) {
   require_place(path, resume);
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
+  const std::error_code error = made_.add_folders(path);
   if (error) fail("cannot make the run folder {}: {}; name another with --out", path.string(), error.message());
+  const bool had_lock = std::filesystem::exists(path / ".lock");
   lock_.emplace(path / ".lock", "cannot write in the run folder " + path.string(), "name another with --out");
   if (!lock_->held()) {
     fail("the run folder {} is in use by {}; wait for it, or name another with --out", path.string(), lock_->holder());
   }
+  if (!had_lock) made_.add(path / ".lock");
   require_place(path, resume);  // another process may have been faster
   remove_leftovers(path);
 }
@@ -67,13 +67,8 @@ void require_place(const std::filesystem::path& path, bool resume) {
 }
 
 void require_writable(const std::filesystem::path& folder, const std::string& option) {
-  std::error_code error;
-  std::vector<std::filesystem::path> missing;  // the innermost first
-  for (std::filesystem::path path = folder; !path.empty() && !std::filesystem::exists(path, error);
-       path = path.parent_path()) {
-    missing.push_back(path);
-  }
-  std::filesystem::create_directories(folder, error);
+  Temporaries made;
+  std::error_code error = made.add_folders(folder);
   std::string reason = error ? error.message() : "";
   if (reason.empty()) {
     std::filesystem::path file;
@@ -82,7 +77,6 @@ void require_writable(const std::filesystem::path& folder, const std::string& op
     if (descriptor >= 0) close(descriptor);
     std::filesystem::remove(file, error);
   }
-  for (const std::filesystem::path& path : missing) std::filesystem::remove(path, error);
   if (!reason.empty())
     fail("cannot write in the folder {}: {}; name another with --{}", folder.string(), reason, option);
 }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "engine/io/file_lock.h"
+#include "engine/io/temporary.h"
 
 namespace bochner {
 
@@ -21,13 +22,15 @@ class RunFolder {
  public:
   /// Creates the folder, or opens it if `resume`, and locks it until this object or the process ends. An Error as of
   /// require_place(), if another process holds it, or if it cannot be written. Temporary files of killed processes are
-  /// removed.
+  /// removed. What was created is removed again unless keep() is called.
   RunFolder(const std::filesystem::path& path, bool resume);
   /// The folder that another process of the same run holds; it need not be visible here.
   static RunFolder of_first(const std::filesystem::path& path) { return RunFolder(path); }
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  /// The run begins: from now on its folder stays, whatever happens.
+  void keep() { made_.keep(); }
   /// What to tell of the lock; empty where there is nothing.
   std::string warning() const { return lock_ ? lock_->warning() : ""; }
 
@@ -36,6 +39,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   std::optional<FileLock> lock_;
+  Temporaries made_;  ///< after the lock, so removed while it is held
 };
 
 /// For programs that write only at the end: an Error at once where the folder cannot be made, or nothing can be written

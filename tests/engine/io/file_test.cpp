@@ -289,6 +289,34 @@ TEST(AtomicFile, TakesAnotherNameWhereTheFirstIsBeingRemoved) {
   close(descriptor);
 }
 
+TEST(Temporary, OfFoldersThoseThatWereMissingGoAgainWhereNothingElseIsInThem) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "old");
+  {
+    Temporaries made;
+    EXPECT_FALSE(made.add_folders(folder / "old/a/b"));
+    made.add(folder / "old/a/b/file");
+    folder.put("old/a/b/file", "");
+    EXPECT_FALSE(made.add_folders(folder / "old/a/c"));
+    folder.put("old/a/c/another's", "");
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "old/a/b"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "old/a/c/another's"));
+  {
+    Temporaries made;
+    EXPECT_FALSE(made.add_folders(folder / "old/a/d/e/"));
+    made.keep();
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "old/a/d/e"));
+  {
+    Temporaries made;
+    EXPECT_FALSE(made.add_folders(folder / "old"));
+    EXPECT_TRUE(made.add_folders(folder / "old/a/c/another's/f"));
+    EXPECT_TRUE(made.add_folders(folder / "old/a/c/another's"));
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "old/a/c/another's"));
+}
+
 TEST(Temporary, IsRemovedByASignalHandlerToo) {
   const TemporaryFolder folder;
   const std::string left = in_a_child([&] {
