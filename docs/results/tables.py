@@ -1,0 +1,72 @@
+"""Tables of text as records hold them: their numbers, other tables made of them, and Markdown."""
+import re
+
+
+class Wrong(Exception):
+    """A page or a record that cannot be used: where, and why."""
+
+
+class Table:
+    """Cells are text as the program printed them; None is a number that is lost. A transcribed table says so below."""
+
+    def __init__(self, head, rows, transcribed=False):
+        self.head, self.rows, self.transcribed = list(head), [list(row) for row in rows], transcribed
+        for row in self.rows:
+            if len(row) != len(self.head):
+                raise Wrong(f"row {row} does not have the {len(self.head)} columns {self.head}")
+            if any("\n" in (cell or "") for cell in row):
+                raise Wrong(f"row {row} has a cell of several lines, with which Markdown ends a table")
+
+    def cell(self, row, column):
+        found = [r for r in self.rows if r[0] == row]
+        if len(found) != 1 or column not in self.head:
+            raise Wrong(f"no one cell {row!r}, {column!r}; rows {[r[0] for r in self.rows]}, columns {self.head}")
+        return found[0][self.head.index(column)]
+
+    def value(self, row, column):
+        """The number that a cell begins with."""
+        number = re.match(r"-?[\d,]*\.?\d+(e[-+]?\d+)?", self.cell(row, column) or "")
+        if not number:
+            raise Wrong(f"cell {row!r}, {column!r} holds no number but {self.cell(row, column)!r}")
+        return float(number[0].replace(",", ""))
+
+    def values(self, row):
+        return [self.value(row, column) for column in self.head[1:]]
+
+    def names(self):
+        return [row[0] for row in self.rows]
+
+    def rows_of(self, *names):
+        return Table(self.head, [[name, *(self.cell(name, c) for c in self.head[1:])] for name in names], self.transcribed)
+
+    def renamed(self, *head):
+        return Table(head, self.rows, self.transcribed)
+
+    def __str__(self):
+        def line(cells):
+            return "| " + " | ".join("lost" if cell is None else cell for cell in cells) + " |"
+
+        def is_number(i):
+            return all(re.match(r"^[-<±\d,.]*\d|^$|^overflow|^not run", r[i] or "") for r in self.rows)
+        rule = "|" + "|".join("---:" if i > 0 and is_number(i) else "---" for i in range(len(self.head))) + "|"
+        note = ["", "*Transcribed, no fresh record: see where the numbers come from.*"] if self.transcribed else []
+        return "\n".join([line(self.head), rule, *map(line, self.rows), *note])
+
+
+def crossed(lines, row, column, value, head=""):
+    """A table with one line for each number, as rows and columns."""
+    i, j, k = (lines.head.index(name) for name in (row, column, value))
+    cells = {(r[i], r[j]): r[k] for r in lines.rows}
+    columns = list(dict.fromkeys(r[j] for r in lines.rows))
+    rows = dict.fromkeys(r[i] for r in lines.rows)
+    return Table([head] + columns, [[r] + [cells.get((r, c), "not run") for c in columns] for r in rows], lines.transcribed)
+
+
+def joined(head, *tables):
+    """The rows of the first with the columns of all; `head` names them."""
+    rows = [[r[0]] + [cell for t in tables for cell in t.rows_of(r[0]).rows[0][1:]] for r in tables[0].rows]
+    return Table(head, rows, any(t.transcribed for t in tables))
+
+
+def ratio(of, above, below, column):
+    return of.value(above, column) / of.value(below, column)
