@@ -1,6 +1,7 @@
 #include "datasets/arena_archive.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <string_view>
 
@@ -37,12 +38,32 @@ std::string joined(const Names& names, size_t begin, size_t end) {
   return path;
 }
 
+/// Passes on what is written to it, and takes its size from a store of bytes, which is not to run out.
+class Measured final : public ByteSink {
+ public:
+  Measured(ByteSink& to, int64_t& left, std::function<void()> refuse)
+      : to_(to), left_(left), refuse_(std::move(refuse)) {}
+
+  using ByteSink::write;
+  void write(Bytes bytes) override {
+    left_ -= std::ssize(bytes);
+    if (left_ < 0) refuse_();
+    to_.write(bytes);
+  }
+
+ private:
+  ByteSink& to_;
+  int64_t& left_;
+  std::function<void()> refuse_;
+};
+
 /// Copies the files of a set out of the archive as they come.
 class Copier {
  public:
   Copier(const ArenaSet& set, fs::path to) : set_(set), name_(names_of(set.name)), to_(std::move(to)) {}
 
-  void take(ArchiveReader& archive) {
+  /// An Error that begins with the archive's name, `whose`, where the set is larger than it may be.
+  void take(ArchiveReader& archive, const std::string& whose) {
     const Names names = names_of(archive.name());
     if (seen_.size() < kMostTold) seen_.insert(joined(names, 0, std::min(kToldDepth, names.size() - 1)));
     const std::optional<size_t> at = begin_of(names);
@@ -52,12 +73,22 @@ class Copier {
       for (const std::string& part : set_.parts) fs::remove_all(to_ / part);
       found_ = before;
       depth_ = *at;
+      left_ = set_.most_bytes;
     }
     if (before != *found_) return;
     const fs::path path = to_ / joined(names, *at + name_.size(), names.size());
     fs::create_directories(path.parent_path());
     NewFile file(path);
-    archive.copy_to(file);
+    Measured measured(file, left_, [&] {
+      fail(
+          "{}: its folder {} holds more than {:g} MB, the most that there may be of {}; is it the archive of the Long "
+          "Range Arena?",
+          whose, shown((fs::path(before) / set_.name).string()), static_cast<double>(set_.most_bytes) / 1e6,
+          set_.parts_in_words);
+    });
+    const int64_t bytes = archive.copy_to(measured);
+    left_ -= std::max<int64_t>(0, kBlock - bytes);
+    if (left_ < 0) measured.write(Bytes());
     file.commit();
   }
 
@@ -79,6 +110,7 @@ class Copier {
  private:
   static constexpr size_t kMostTold = 12;
   static constexpr size_t kToldDepth = 4;
+  static constexpr int64_t kBlock = 4096;
 
   /// Where the set's name begins in the path of one of its files.
   std::optional<size_t> begin_of(const Names& names) const {
@@ -96,6 +128,7 @@ class Copier {
   fs::path to_;
   std::optional<std::string> found_;  ///< what stands before the set's name
   size_t depth_ = 0;                  ///< how many names that are
+  int64_t left_ = 0;                  ///< bytes that may still come
   std::set<std::string> seen_;        ///< some of the archive's folders
 };
 
@@ -142,7 +175,7 @@ Manifest copied(const ArenaFolder& place, const ArenaSet& set, const fs::path& t
   // Not the archive is logged as data of the run, but what is read of the copy.
   ArchiveReader archive(std::make_unique<InputFile>(*place.archive));
   with_named_files([&] {
-    while (archive.next()) copier.take(archive);
+    while (archive.next()) copier.take(archive, place.archive->string());
   });
   copier.finish(place.archive->string());
   for (const std::string& part : set.parts) list(to, part, set.header_rows, manifest.files);

@@ -40,12 +40,16 @@ struct ArenaSet {
   std::string name;                ///< of its folder in the archive
   std::vector<std::string> parts;  ///< files in it, or folders of files and of folders of files
   std::string parts_in_words;
+  /// Bytes of all of it at most, well above what is published, so that no archive fills the disk. Each file counts as
+  /// 4 KiB at least, the block that it takes.
+  int64_t most_bytes = 0;
   int64_t header_rows = 0;  ///< lines of a file that are no example
 };
 
 /// Copies the set where it is not there yet. The archive may hold it twice, and then the copy that lies deeper is
-/// taken, which is the one in `lra_release/lra_release`. An archive without it, or one that is cut or damaged, is an
-/// Error, and nothing is left of the copy. Does nothing where there is no archive, but for checking what was copied.
+/// taken, which is the one in `lra_release/lra_release`. An archive without it, with more of it than it may have, or
+/// one that is cut or damaged, is an Error, and nothing is left of the copy. Does nothing where there is no archive,
+/// but for checking what was copied.
 void copy_from_arena(const ArenaFolder& place, const ArenaSet& set, const Say& say);
 
 /// Whether copy_from_arena made the folder.

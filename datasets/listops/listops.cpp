@@ -183,9 +183,14 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
   const std::filesystem::path& folder = options.place.folder;
   if (options.found) {
     constexpr int64_t kHeader = 1;
-    copy_from_arena(
-        options.place,
-        {kArenaFolder, {kTrainFile, kValidFile, kTestFile}, "three files basic_{train,val,test}.tsv", kHeader}, say);
+    constexpr int64_t kMostBytes = 4'000'000'000;  // the generator's 100,000 expressions of such lengths are 661 MB
+    copy_from_arena(options.place,
+                    {kArenaFolder,
+                     {kTrainFile, kValidFile, kTestFile},
+                     "three files basic_{train,val,test}.tsv",
+                     kMostBytes,
+                     kHeader},
+                    say);
     require_found(folder);
     say(fmt::format("listops: the files in {}, as they are", folder.string()));
   } else if (ensure_files(folder, options.generator, say) == Ensured::foreign) {

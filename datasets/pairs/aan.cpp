@@ -89,7 +89,9 @@ TaskData load_aan(const AanOptions& options, const Say& say) {
   TaskData data;
   data.task = aan_task(options);
   const fs::path& folder = options.place.folder;
-  ArenaSet set{kFolder, {}, "three files new_aan_pairs.{train,eval,test}.tsv"};
+  // 256 KiB for each paper of each pair.
+  constexpr int64_t kMostBytes = (kPublishedTrain + kPublishedValid + kPublishedTest) * 2 * (int64_t{256} << 10);
+  ArenaSet set{kFolder, {}, "three files new_aan_pairs.{train,eval,test}.tsv", kMostBytes};
   for (const char* part : kParts) set.parts.push_back(plain_file("", part).string());
   // Tables that somebody packed one by one are no parts of a copy.
   const bool there =

@@ -184,7 +184,10 @@ std::string remedy(const std::string& make) {
 TaskData load_task(const TaskOptions& options, const Say& say) {
   const fs::path& folder = options.place.folder;
   const fs::path below = folder.parent_path().filename() / folder.filename();
-  copy_from_arena(options.place, {below.string(), {"imgs", "metadata"}, "two folders imgs and metadata"}, say);
+  // Twice the bytes of the pixels and two blocks of 4 KiB for each image, as PNG makes grey images smaller.
+  const int64_t most_bytes = kPublished * (2 * options.read.size * options.read.size + 8192);
+  copy_from_arena(options.place, {below.string(), {"imgs", "metadata"}, "two folders imgs and metadata", most_bytes},
+                  say);
   if (!fs::is_directory(folder / "metadata")) {
     fail("{}: there are no images; {}", folder.string(), remedy(options.make));
   }

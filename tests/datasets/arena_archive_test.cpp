@@ -202,6 +202,33 @@ TEST_F(ArenaArchive, OneWithoutTheSetIsRefusedByName) {
   expect_untouched();
 }
 
+TEST_F(ArenaArchive, MoreThanTheSetMayHaveIsRefusedAndNothingIsLeft) {
+  const auto copy = [&](int64_t most_bytes) {
+    return message_of([&] {
+      copy_from_arena(pairs::find_aan(data()),
+                      {"tsv_data", {"new_aan_pairs.train.tsv", "many"}, "a table and more", most_bytes}, say());
+    });
+  };
+  put("tsv_data/new_aan_pairs.train.tsv", std::string(100'000, 'x'));
+  put("tsv_data/many/one", "");
+  pack(files_);
+  const std::string message = copy(100'000);
+  EXPECT_NE(message.find("lra_release.gz: its folder 'lra_release/lra_release/tsv_data' holds more than 0.1 MB, the "
+                         "most that there may be of a table and more"),
+            std::string::npos)
+      << message;
+  expect_untouched();
+  // An empty file takes a block, too.
+  files_.clear();
+  put("tsv_data/new_aan_pairs.train.tsv", std::string(5000, 'x'));
+  for (int i = 0; i < 10; ++i) put(fmt::format("tsv_data/many/{}", i), "");
+  pack(files_);
+  EXPECT_NE(copy(5000 + 10 * 4096 - 1).find("holds more than"), std::string::npos);
+  expect_untouched();
+  EXPECT_EQ(copy(5000 + 10 * 4096), "no error");
+  EXPECT_TRUE(fs::exists(unpacked("tsv_data/many/9")));
+}
+
 TEST_F(ArenaArchive, AFileInThePlaceOfAFolderIsRefused) {
   files_.insert(files_.begin(), {std::string(kInner) + "pathfinder32/curv_contour_length_14/imgs", "a file"});
   pack(files_);
