@@ -22,35 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Folders that were made and, as long as they are empty, go away again at the end or on a signal.
-class MadeFolders {
- public:
-  ~MadeFolders() {
-    while (!folders_.empty()) folders_.pop_back();  // the innermost first
-  }
-  MadeFolders() = default;
-  MadeFolders(const MadeFolders&) = delete;
-  MadeFolders& operator=(const MadeFolders&) = delete;
-
-  /// Makes the folder and those above it, where they are missing.
-  void make(const fs::path& folder) {
-    std::error_code error;
-    make(folder, error);
-    if (error) fail("{}: the folder cannot be made: {}", folder.string(), error.message());
-  }
-
- private:
-  void make(const fs::path& folder, std::error_code& error) {
-    std::error_code unknown;
-    if (folder.empty() || fs::is_directory(folder, unknown)) return;
-    make(folder.parent_path(), error);
-    if (!error && fs::create_directory(folder, error)) folders_.emplace_back(folder);
-    if (error == std::errc::file_exists) error = std::make_error_code(std::errc::not_a_directory);
-  }
-
-  std::deque<Temporary> folders_;
-};
-
 /// An Error that names the first option in which the two differ.
 void check_same(const fs::path& folder, const Manifest& found, const Recipe& wanted) {
   if (found.dataset != wanted.dataset) {
@@ -127,23 +98,37 @@ class Maker {
   Maker(const fs::path& folder, const std::string& dataset, const Say& say) {
     bool told = false;
     for (;;) {
-      folders_.make(folder);  // each time, as another process that fails removes it
-      FileLock lock(folder / kStagingLock, folder.string() + ": files cannot be made there", "choose another folder");
-      if (lock.held()) {
-        if (!lock.warning().empty()) say(fmt::format("{}: {}", dataset, lock.warning()));
-        lock_.emplace(std::move(lock));
+      take_lock(folder);
+      if (lock_->held()) {
+        if (!lock_->warning().empty()) say(fmt::format("{}: {}", dataset, lock_->warning()));
         removed_.emplace(folder / kStagingLock);
         return;
       }
       if (!told)
-        say(fmt::format("{}: {} is making the files in {}; waiting for it", dataset, lock.holder(), folder.string()));
+        say(fmt::format("{}: {} is making the files in {}; waiting for it", dataset, lock_->holder(), folder.string()));
       told = true;
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
   }
 
  private:
-  MadeFolders folders_;
+  /// Another process that fails removes the folder, at any moment until the lock is held.
+  void take_lock(const fs::path& folder) {
+    lock_.reset();
+    for (int attempt = 1; !lock_; ++attempt) {
+      const std::error_code error = folders_.add_folders(folder);
+      if (error) fail("{}: the folder cannot be made: {}", folder.string(), error.message());
+      try {
+        lock_.emplace(folder / kStagingLock, folder.string() + ": files cannot be made there", "choose another folder");
+      } catch (const Error&) {
+        if (attempt == kAttempts) throw;
+      }
+    }
+  }
+
+  static constexpr int kAttempts = 100;
+
+  Temporaries folders_;
   std::optional<FileLock> lock_;
   std::optional<Temporary> removed_;  // before the lock is given up, as it is declared after it
 };
@@ -228,7 +213,8 @@ Manifest make_data(const fs::path& folder, const Recipe& recipe) {
 Ensured ensure_made(const fs::path& folder, const Recipe& recipe, const Say& say) {
   std::optional<Maker> maker;
   const bool writable = access(folder.c_str(), W_OK) == 0;  // otherwise leftovers stay, which is harmless
-  if (writable && (fs::exists(folder / kStaging) || fs::exists(folder / kStagingLock))) {
+  // Without a manifest the files may be those that another process is moving to their place.
+  if (writable && (fs::exists(folder / kStaging) || fs::exists(folder / kStagingLock) || !has_manifest(folder))) {
     maker.emplace(folder, recipe.dataset, say);
     clear_up(folder, recipe);
   }

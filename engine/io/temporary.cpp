@@ -85,19 +85,24 @@ Temporaries::~Temporaries() {
 void Temporaries::add(const std::filesystem::path& path) { all_.push_back(std::make_unique<Temporary>(path)); }
 
 std::error_code Temporaries::add_folders(const std::filesystem::path& folder) {
+  constexpr int kAttempts = 100;  // another process that has made one of them may remove it again
   std::error_code error;
-  std::vector<std::filesystem::path> missing;  // the innermost first
-  for (std::filesystem::path path = folder; !path.empty() && !std::filesystem::exists(path, error);
-       path = path.parent_path()) {
-    missing.push_back(path);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    std::vector<std::filesystem::path> missing;  // the innermost first
+    for (std::filesystem::path path = folder; !path.empty() && !std::filesystem::exists(path, error);
+         path = path.parent_path()) {
+      missing.push_back(path);
+    }
+    error.clear();
+    for (; !missing.empty() && !error; missing.pop_back()) {
+      if (std::filesystem::create_directory(missing.back(), error)) add(missing.back());
+    }
+    if (!error && !folder.empty() && !std::filesystem::is_directory(folder, error)) {
+      const bool is_file = std::filesystem::exists(folder, error);
+      error = std::make_error_code(is_file ? std::errc::not_a_directory : std::errc::no_such_file_or_directory);
+    }
+    if (error != std::errc::no_such_file_or_directory && error != std::errc::file_exists) break;
   }
-  error.clear();
-  while (!missing.empty() && !error) {
-    const bool is_new = std::filesystem::create_directory(missing.back(), error);
-    if (is_new) add(missing.back());
-    missing.pop_back();
-  }
-  if (!error && !folder.empty()) std::filesystem::create_directories(folder, error);  // an Error where it is a file
   return error;
 }
 

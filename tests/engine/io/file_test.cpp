@@ -10,9 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 #include "engine/io/file_lock.h"
 #include "tests/engine/io/io_test.h"
@@ -315,6 +318,22 @@ TEST(Temporary, OfFoldersThoseThatWereMissingGoAgainWhereNothingElseIsInThem) {
     EXPECT_TRUE(made.add_folders(folder / "old/a/c/another's"));
   }
   EXPECT_TRUE(std::filesystem::exists(folder / "old/a/c/another's"));
+}
+
+TEST(Temporary, SeveralMakeAndRemoveTheSameFoldersAtOnce) {
+  const TemporaryFolder folder;
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 300; ++k) {
+        Temporaries made;
+        if (made.add_folders(folder / "a/b/c")) ++failed;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
 }
 
 TEST(Temporary, IsRemovedByASignalHandlerToo) {
