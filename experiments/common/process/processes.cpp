@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -28,13 +29,24 @@ int tasks_of_slurm() {
   return tasks == nullptr ? 1 : std::atoi(tasks);
 }
 
-/// The lines of `a` that `b` has not, `none` if there are none.
+std::string_view compared_part(std::string_view line) { return line.substr(0, line.find(kOnlyShown)); }
+
+std::string compared_lines(const std::string& text) {
+  std::string lines;
+  for (const std::string_view line : lines_of(text)) lines.append(compared_part(line)).append("\n");
+  return lines;
+}
+
+/// The lines of `a` that `b` has not, `nothing besides` if there are none.
 std::string only_in(const std::string& a, const std::string& b) {
-  const std::vector<std::string_view> others = lines_of(b);
-  const std::set<std::string_view> known(others.begin(), others.end());
+  std::set<std::string_view> known;
+  for (const std::string_view line : lines_of(b)) known.insert(compared_part(line));
   std::string found;
   for (const std::string_view line : lines_of(a)) {
-    if (!known.contains(line)) found.append(found.empty() ? "" : ", ").append(line);
+    if (known.contains(compared_part(line))) continue;
+    const size_t end = compared_part(line).size();
+    found.append(found.empty() ? "" : ", ").append(line.substr(std::min(end + 1, line.size())));
+    found.append(end < line.size() ? " with " : "").append(compared_part(line));
   }
   return found.empty() ? "nothing besides" : found;
 }
@@ -120,11 +132,13 @@ std::string command_to_go_on(const std::string& program, const std::vector<std::
 void require_alike(Communicator& comm, const std::string& what, const std::string& text) {
   if (comm.size() == 1) return;
   const std::vector<std::string> all = comm.gather(text);
+  const std::string mine = compared_lines(text);
   for (size_t r = 1; r < all.size(); ++r) {
-    if (all[r] == text) continue;
+    const std::string theirs = compared_lines(all[r]);
+    if (theirs == mine) continue;
     fail("{} differs between processes: {} has the hash {} ({}), but {} the hash {} ({}); start all with the same",
-         what, comm.who(0), xxh3_of(bytes_of(text)), only_in(text, all[r]), comm.who(static_cast<int>(r)),
-         xxh3_of(bytes_of(all[r])), only_in(all[r], text));
+         what, comm.who(0), xxh3_of(bytes_of(mine)), only_in(text, all[r]), comm.who(static_cast<int>(r)),
+         xxh3_of(bytes_of(theirs)), only_in(all[r], text));
   }
 }
 

@@ -38,8 +38,11 @@ class Processes {
 std::string command_to_go_on(const std::string& program, const std::vector<std::string>& arguments,
                              const Communicator& comm);
 
+inline constexpr char kOnlyShown = '\x1f';
+
 /// Requires that all processes have the same `text`, the lines of which `what` consists: an Error in the first process
-/// shows the lines in which another one differs, and both hashes. All must call it.
+/// shows the lines in which another one differs, and both hashes. What follows kOnlyShown in a line, such as where a
+/// file lies, is not compared. All must call it.
 void require_alike(Communicator& comm, const std::string& what, const std::string& text);
 
 /// Whether a signal asked any of the processes to stop; then it has asked all of them. All must call it, with a

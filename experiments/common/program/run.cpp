@@ -91,8 +91,9 @@ std::unique_ptr<Trainable> made(const Session& session, const MakeTrainable& mak
   data = session.data.reads();
   for (const DataRead& read : own.reads()) data.push_back(read);
   std::string lines;
-  for (const DataRead& read : data) lines += fmt::format("{} bytes, SHA-256 {}\n", read.bytes, read.sha256);
-  require_alike(session.comm, "the data that are read", lines);
+  for (const DataRead& read : data)
+    lines += fmt::format("{} bytes, SHA-256 {}{}{}\n", read.bytes, read.sha256, kOnlyShown, read.name);
+  require_alike(session.comm, fmt::format("what is read for {}", session.options.task), lines);
   return model;
 }
 

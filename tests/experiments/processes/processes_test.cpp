@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "engine/io/sha256.h"
 #include "engine/sanitizer.h"
 #include "experiments/common/run/results.h"
 #include "tests/experiments/processes/together.h"
@@ -295,7 +296,13 @@ TEST_F(InTwoFolders, TheSameDataAreTaken) {
 TEST_F(InTwoFolders, OtherDataAreRefused) {
   const Ended ended = run_in("a", "b");
   EXPECT_NE(ended.code, 0);
-  EXPECT_TRUE(has(ended, "the data that are read differs between processes: process 0 (pid ")) << ended.err;
+  EXPECT_TRUE(has(ended, "what is read for csv differs between processes: process 0 (pid ")) << ended.err;
+  for (const char* name : {"a", "b"}) {  // each with the file, its size and its own hash
+    const std::string hash = sha256_of_file(folder_ / name / "table.csv");
+    EXPECT_TRUE(has(ended, fmt::format("(table.csv with {} bytes, SHA-256 {})",
+                                       std::filesystem::file_size(folder_ / name / "table.csv"), hash)))
+        << ended.err;
+  }
 }
 
 TEST_F(InTwoFolders, ARunGoesOnWhereTheFirstAloneSeesItsFolder) {
