@@ -18,6 +18,7 @@ Config::Config() {
 
 void Config::fields(Fields& f) {
   run.fields(f);
+  f.at("task").instead("ax", "has no training set; train with --task=mnli, and --predict of that run answers ax, too");
   run.length_fields(f);
   text->fields(f);
   FittingConfig::fields(f, "the tokenizer");

@@ -59,6 +59,13 @@ for name in nothing ../experiments/lra common; do
   expect "./run '$name'" "$(run "$name")" "run: no command or experiment '$name'; experiments: *lra*exit 2"
 done
 
+for options in '' --help -h help; do
+  # shellcheck disable=SC2086
+  expect "./run $options" "$(run $options)" $'Usage: ./run *\nexit 0'
+done
+expect './run --version' "$(run --version)" $'tokenize --version\nexit 0'
+expect './run --nothing' "$(run --nothing)" $'run: unknown option --nothing; see ./run --help\nexit 2'
+
 for pair in lre:lra unic:uci tokenise:tokenize tets:test 'kernel_estimation:kernel-estimation' pretrian:pretrain; do
   expect "./run ${pair%:*}" "$(run "${pair%:*}")" "run: no command or experiment '${pair%:*}'; did you mean ${pair#*:}? All experiments: *exit 2"
 done

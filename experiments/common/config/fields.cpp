@@ -10,6 +10,7 @@
 
 #include "engine/error.h"
 #include "engine/io/json_file.h"
+#include "engine/io/lines.h"
 #include "engine/nearest.h"
 #include "experiments/common/config/ini.h"
 
@@ -34,6 +35,17 @@ Field& Field::one_of(std::vector<std::string> names) {
   Option::one_of(std::move(names));
   return *this;
 }
+Field& Field::instead(std::string text, std::string advice) {
+  advice_.emplace(std::move(text), std::move(advice));
+  return *this;
+}
+
+void Field::assign(std::string_view text) {
+  const auto found = advice_.find(trimmed(text));
+  if (found != advice_.end()) fail("{}: '{}' {}", name(), found->first, found->second);
+  Option::assign(text);
+}
+
 Field& Field::warn_above(std::string other, std::string because) {
   limit_ = Limit{std::move(other), std::move(because)};
   return *this;

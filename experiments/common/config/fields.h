@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,8 @@ class Field : public Option {
   Field& above(double bound);
   Field& below(double bound);
   Field& one_of(std::vector<std::string> names);
+  /// An error says of `text`, which is no choice although a person may take it for one, that it `advice`.
+  Field& instead(std::string text, std::string advice);
   /// Warns if the value is above that of the option `other`; `because` names the consequence.
   Field& warn_above(std::string other, std::string because);
 
@@ -55,6 +58,9 @@ class Field : public Option {
   Field& command_line_only();
   /// May differ when a run is continued, since results do not depend on it.
   Field& free_on_resume();
+
+  /// As Option's.
+  void assign(std::string_view text);
 
   bool is_command_line_only() const { return command_line_only_; }
   bool is_of_invocation() const { return of_invocation_; }
@@ -79,6 +85,7 @@ class Field : public Option {
  private:
   std::optional<Limit> limit_;
   std::optional<Condition> condition_;
+  std::map<std::string, std::string, std::less<>> advice_;  ///< for texts that are no choice
   bool of_invocation_ = false;
   bool command_line_only_ = false;
   bool free_on_resume_ = false;

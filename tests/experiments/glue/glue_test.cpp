@@ -403,6 +403,8 @@ TEST_F(Glue, MistakesAreToldInOneLine) {
   told({"--model.method=uptrain", "--model.top=3"}, "--model.top=3: the model has 2 blocks");
   told({"--partial=false"}, "RTE/train.tsv: 12 rows, the published file has 2490");
   told({"--task=wnli"}, "WNLI/train.tsv: is missing");
+  told({"--task=ax"}, "--task: 'ax' has no training set; train with --task=mnli, and --predict of that run");
+  told({"--task=rte,ax"}, "--task: 'ax' has no training set");
   put(folder_ / "config.ini", "");
   told({"--task=wnli", "--out=."}, ". holds a run already");
   put(folder_ / "data/glue/RTE/dev.tsv", pairs("label", 6, {"entailment", "neutral"}));
