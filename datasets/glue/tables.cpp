@@ -167,24 +167,25 @@ Table parse(Bytes bytes, std::string_view file, const Corpus& corpus, const File
 }
 
 bool is_there(const fs::path& folder, const Corpus& corpus, const FileLayout& layout, const ReadOptions& options) {
-  return !find(folder, corpus, layout, options.partial).empty();
+  return !find(folder, corpus, layout, options.partial.taken).empty();
 }
 
 Table read(const fs::path& folder, const Corpus& corpus, const FileLayout& layout, const ReadOptions& options,
            const Say& say) {
-  const fs::path path = find(folder, corpus, layout, options.partial);
+  const fs::path path = find(folder, corpus, layout, options.partial.taken);
   if (path.empty()) {
     const fs::path missing = folder / corpus.folder / (layout.name + ".tsv");
     const fs::path part = find(folder, corpus, layout, true);
     fail("{}: is missing{}", missing.string(),
-         part.empty() ? "; put it there, from gluebenchmark.com/tasks"
-                      : fmt::format(", but {} is there; to take it, say --partial", part.filename().string()));
+         part.empty()
+             ? "; put it there, from gluebenchmark.com/tasks"
+             : fmt::format(", but {} is there; to take it, give {}", part.filename().string(), options.partial.option));
   }
   CsvReader rows(path, tsv());
   Table table = Reader(rows, path.string(), corpus, layout).run();
-  if (table.size() < layout.rows && !options.partial) {
-    fail("{}: {} rows, the published file has {}; to take it as it is, say --partial", path.string(), table.size(),
-         layout.rows);
+  if (table.size() < layout.rows && !options.partial.taken) {
+    fail("{}: {} rows, the published file has {}; to take it as it is, give {}", path.string(), table.size(),
+         layout.rows, options.partial.option);
   }
   std::string line = fmt::format("{}: {} rows", path.string(), table.size());
   if (table.size() < layout.rows) line += fmt::format(" of the {} that are published", layout.rows);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "datasets/making.h"
+#include "datasets/partial.h"
 #include "engine/io/bytes.h"
 
 namespace bochner::glue {
@@ -92,7 +93,7 @@ Table parse(Bytes bytes, std::string_view file, const Corpus& corpus, const File
 
 struct ReadOptions {
   /// Take a file of fewer rows than the published one. Where there is no TRAIN.tsv, TRAIN.part*.tsv serves as well.
-  bool partial = false;
+  Partial partial = {};
 };
 
 /// Whether the file is there, or a part of it where `options` allow that.

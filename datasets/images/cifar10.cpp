@@ -195,10 +195,10 @@ ImageSets read_cifar10(const TaskOptions& options) {
   for (size_t i = 0; i < kTrainFiles; ++i) {
     std::optional<Images>& file = files.train[i];
     const int64_t count = file ? file->count() : 0;
-    if (count < kRecordsPerFile && !options.partial) {
+    if (count < kRecordsPerFile && !options.partial.taken) {
       fail("{}: data_batch_{}.bin {}; {}{}", options.folder.string(), i + 1,
            file ? fmt::format("holds {} of {} images", count, kRecordsPerFile) : "is missing", cifar10_remedy(),
-           file ? ", or take what is there with the option partial" : "");
+           file ? ", or take what is there with " + options.partial.option : "");
     }
     if (!file) continue;
     train.pixels.insert(train.pixels.end(), file->pixels.begin(), file->pixels.end());

@@ -17,6 +17,7 @@
 #include "datasets/catalogue.h"
 #include "datasets/images/images.h"
 #include "datasets/making.h"
+#include "datasets/partial.h"
 #include "datasets/task.h"
 #include "engine/io/stream.h"
 
@@ -43,8 +44,8 @@ void read_records(ByteSource& source, Images& images);
 
 struct TaskOptions {
   std::filesystem::path folder = {};
-  bool partial =
-      false;  ///< take fewer training images than are published; fewer test images are taken anyway, and said
+  /// Take fewer training images than are published; fewer test images are taken anyway, and said.
+  Partial partial = {};
 };
 
 /// Where to get the files, for an Error and `data check` that name the folder first.

@@ -104,10 +104,9 @@ TaskData load_aan(const AanOptions& options, const Say& say) {
     auto pairs = read_aan(path, std::string("retrieval ") + name, options.max_length);
     if (pairs->size() < published) {
       const std::string what = fmt::format("{} of the {} published pairs", pairs->size(), published);
-      if (!options.partial) {
-        fail(
-            "{}: row {}: the file ends here: {}; fetch it again from {}, or take what is there with the option partial",
-            path.string(), pairs->size(), what, kSource);
+      if (!options.partial.taken) {
+        fail("{}: row {}: the file ends here: {}; fetch it again from {}, or take what is there with {}", path.string(),
+             pairs->size(), what, kSource, options.partial.option);
       }
       data.remarks.push_back(fmt::format("{}: only {}", name, what));
     }

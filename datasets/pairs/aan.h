@@ -14,6 +14,7 @@
 #include <string>
 
 #include "datasets/arena_archive.h"
+#include "datasets/partial.h"
 #include "datasets/task.h"
 #include "datasets/text/byte_texts.h"
 
@@ -41,7 +42,7 @@ std::shared_ptr<const text::ByteTexts> read_aan(const std::filesystem::path& pat
 struct AanOptions {
   ArenaFolder place = {};
   int64_t max_length = 4000;  ///< of each document
-  bool partial = false;       ///< take fewer rows than are published
+  Partial partial = {};       ///< take fewer rows than are published
 };
 
 /// What a model must know of the data, without them.

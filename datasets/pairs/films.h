@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "datasets/making.h"
+#include "datasets/partial.h"
 #include "datasets/task.h"
 #include "datasets/text/imdb.h"
 
@@ -31,7 +32,7 @@ struct FilmsOptions {
   uint64_t seed = 0;
   /// How often each training review is paired with another one of the same film; in validation and test, once.
   int64_t rounds = 4;
-  bool partial = false;  ///< take fewer reviews than are published
+  Partial partial = {};  ///< take fewer reviews than are published
 };
 
 /// A pair of reviews: places in the training half, or behind it in the test half.

@@ -114,8 +114,9 @@ std::shared_ptr<const Images> read(const fs::path& folder, const ReadOptions& op
   }
   if (count < expected) {
     const std::string what = fmt::format("{} images are listed, of the {} that {}", count, expected, those);
-    if (!options.partial) {
-      rows.back().fail_with("the list ends here: {}; add the others, or ask for these with the option partial", what);
+    if (!options.partial.taken) {
+      rows.back().fail_with("the list ends here: {}; add the others, or ask for these with {}", what,
+                            options.partial.option);
     }
     say(fmt::format("{}: {}: {}", task_name(options.size), folder.string(), what));
   }

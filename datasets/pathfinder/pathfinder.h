@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "datasets/arena_archive.h"
+#include "datasets/partial.h"
 #include "datasets/pathfinder/files.h"
 #include "datasets/task.h"
 #include "engine/option.h"
@@ -33,7 +34,7 @@ struct Images {
 struct ReadOptions {
   int64_t size = 32;
   /// Accept fewer images than were published, or than the manifest lists.
-  bool partial = false;
+  Partial partial = {};
 };
 
 /// Reads `metadata/0.npy`, `metadata/1.npy` ... and the images that they name, and checks every image. The published

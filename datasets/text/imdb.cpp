@@ -169,7 +169,7 @@ std::array<Found, 2> find(const fs::path& folder) {
   return found;
 }
 
-Half half_of(Found found, const std::string& name, const fs::path& folder, bool partial) {
+Half half_of(Found found, const std::string& name, const fs::path& folder, const Partial& partial) {
   Half half;
   Sha256 hash;
   for (const int positive : {0, 1}) {
@@ -179,10 +179,10 @@ Half half_of(Found found, const std::string& name, const fs::path& folder, bool 
     });
     const std::string part = fmt::format("{}/{}", name, positive == 1 ? "pos" : "neg");
     const auto count = static_cast<int64_t>(reviews.size());
-    if (partial ? count < 1 : count != kReviewsPerClass) {
+    if (partial.taken ? count < 1 : count != kReviewsPerClass) {
       fail("{}: {} holds {} reviews, not {}; fetch the set again from {}{}", folder.string(), part, count,
-           partial ? "at least one" : fmt::format("the {} that are published", kReviewsPerClass), kSource,
-           partial ? "" : ", or take what is there with the option partial");
+           partial.taken ? "at least one" : fmt::format("the {} that are published", kReviewsPerClass), kSource,
+           partial.taken ? "" : ", or take what is there with " + partial.option);
     }
     for (size_t i = 0; i < reviews.size(); ++i) {
       const Review& review = reviews[i];
@@ -209,7 +209,7 @@ Half half_of(Found found, const std::string& name, const fs::path& folder, bool 
 
 int64_t Half::negatives() const { return std::count(positive.begin(), positive.end(), 0); }
 
-Reviews read_imdb(const fs::path& folder, bool partial) {
+Reviews read_imdb(const fs::path& folder, const Partial& partial) {
   std::array<Found, 2> found = find(folder);
   Reviews reviews;
   reviews.train = half_of(std::move(found[0]), "train", folder, partial);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "datasets/catalogue.h"
+#include "datasets/partial.h"
 #include "datasets/text/byte_texts.h"
 
 namespace bochner::text {
@@ -46,7 +47,7 @@ inline constexpr int64_t kReviewsPerClass = 12'500;
 
 /// Reads what lies in the folder. Reviews that are missing (unless `partial` takes what there is), doubled, empty or
 /// wrongly named, a damaged archive and a folder without any are Errors that name the file and what is to be done.
-Reviews read_imdb(const std::filesystem::path& folder, bool partial = false);
+Reviews read_imdb(const std::filesystem::path& folder, const Partial& partial = {});
 
 /// Where to get them, for an Error and `data check` that name the folder first.
 std::string imdb_remedy();

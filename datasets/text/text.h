@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "datasets/making.h"
+#include "datasets/partial.h"
 #include "datasets/task.h"
 #include "engine/option.h"
 
@@ -31,7 +32,7 @@ struct TaskOptions {
   std::filesystem::path folder = {};  ///< that of the archive, or of aclImdb
   int64_t max_length = 4000;
   Split split = Split::held_out;
-  bool partial = false;  ///< take fewer reviews than are published
+  Partial partial = {};  ///< take fewer reviews than are published
 };
 
 /// What a model must know of the data, without them: 2 classes, 257 ids.

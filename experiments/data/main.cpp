@@ -55,13 +55,13 @@ struct PathfinderOptions : Options {
 /// Of `make films`.
 struct FilmsOptions : Options {
   int64_t rounds = pairs::FilmsOptions{}.rounds;
-  bool partial = false;
+  Partial partial{};
 
   void fields(Fields& f) {
     f("rounds", rounds, "how often each review for training is paired with another of its film")
         .at_least(1)
         .at_most(30);
-    f("partial", partial, "take fewer reviews than the published ones");
+    partial.field(f, "take fewer reviews than the published ones");
     Options::fields(f);
   }
 };

@@ -28,7 +28,7 @@ Texts load(const Corpus& corpus, const TextConfig& config, const RunOptions& run
   if (train.size() < corpus.train.rows) {
     texts.remarks.push_back(fmt::format("learnt from {} of the {} published rows", train.size(), corpus.train.rows));
   }
-  if (config.partial && !is_there(folder, corpus, corpus.dev[0], options)) {
+  if (config.partial.taken && !is_there(folder, corpus, corpus.dev[0], options)) {
     auto [kept, dev] = held_out(train);
     train = std::move(kept);
     texts.dev.push_back(encoded(dev));
@@ -63,10 +63,10 @@ void TextConfig::fields(Fields& f) {
   f("pretrained", pretrained,
     "folder of the pretrained model: config.json, model.safetensors, and vocab.txt or tokenizer.json");
   f("max-length", max_length, "tokens of a text or a pair; of longer pairs the longer text is cut first").at_least(3);
-  f("partial", partial,
-    "take files of fewer rows than the published ones, TRAIN.part*.tsv for TRAIN.tsv, and where there is no "
-    "development "
-    "set the last tenth of the training set");
+  partial.field(
+      f,
+      "take files of fewer rows than the published ones, TRAIN.part*.tsv for TRAIN.tsv, and where there is no "
+      "development set the last tenth of the training set");
 }
 
 std::vector<GlueTask> glue_tasks(const std::shared_ptr<const TextConfig>& config) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "datasets/glue/encode.h"
+#include "datasets/partial.h"
 #include "experiments/learners/task.h"
 
 namespace bochner::glue {
@@ -14,7 +15,7 @@ namespace bochner::glue {
 struct TextConfig {
   std::string pretrained{};
   int64_t max_length = 128;
-  bool partial = false;
+  Partial partial{};
 
   void fields(Fields& f);
 };

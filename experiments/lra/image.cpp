@@ -9,12 +9,12 @@ namespace bochner::lra {
 namespace {
 
 struct ImageConfig {
-  bool partial = false;
+  Partial partial{};
   bool mask_black = false;
 
   void fields(Fields& f) {
     f("mask-black", mask_black, "take black pixels for padding, as the code of the arena and of SKY does");
-    f("partial", partial, "take fewer training images than the 50,000 published ones; fewer test images always are");
+    partial.field(f, "take fewer training images than the 50,000 published ones; fewer test images always are");
   }
 };
 

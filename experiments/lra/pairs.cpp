@@ -12,11 +12,11 @@ namespace {
 
 struct RetrievalConfig {
   int64_t max_length = 4000;
-  bool partial = false;
+  Partial partial{};
 
   void fields(Fields& f) {
     f("max-length", max_length, "bytes of the longest document; longer ones are cut").at_least(1).at_most(10000);
-    f("partial", partial, "take fewer pairs than the published ones");
+    partial.field(f, "take fewer pairs than the published ones");
   }
 
   pairs::AanOptions options(const RunOptions& run) const {
@@ -30,7 +30,7 @@ struct FilmsConfig {
   uint64_t data_seed = 0;
   int64_t valid_examples = 0;
   int64_t test_examples = 0;
-  bool partial = false;
+  Partial partial{};
 
   void fields(Fields& f) {
     f("max-length", max_length, "bytes of the longest review; longer ones are cut").at_least(1);
@@ -40,7 +40,7 @@ struct FilmsConfig {
     f("data-seed", data_seed, "seed of the pairs");
     f("valid-examples", valid_examples, "pairs for validation, drawn at random from all; 0: all").at_least(0);
     f("test-examples", test_examples, "pairs for the test, drawn at random from all; 0: all").at_least(0);
-    f("partial", partial, "take fewer reviews than the published ones");
+    partial.field(f, "take fewer reviews than the published ones");
   }
 
   pairs::FilmsTaskOptions options(const RunOptions& run) const {

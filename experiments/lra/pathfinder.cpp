@@ -15,7 +15,7 @@ struct PathfinderConfig {
   std::string difficulty = "hard";
   pathfinder::Split split = pathfinder::Split::arena;
   uint64_t split_seed = 0;
-  bool partial = false;
+  Partial partial{};
   bool mask_black = false;
 
   void fields(Fields& f) {
@@ -32,7 +32,7 @@ struct PathfinderConfig {
     f("split", split, pathfinder::kSplits,
       "arena takes 80, 10 and 10 % of the images in their order; shuffled, as SKY does, in a random one");
     f("split-seed", split_seed, "seed of the shuffled split");
-    f("partial", partial, "take fewer images than the 200,000 published ones, or than the manifest tells of");
+    partial.field(f, "take fewer images than the 200,000 published ones, or than the manifest tells of");
   }
 
   pathfinder::TaskOptions options(const RunOptions& run) const {

@@ -12,14 +12,14 @@ namespace {
 struct TextConfig {
   int64_t max_length = 4000;
   text::Split split = text::Split::held_out;
-  bool partial = false;
+  Partial partial{};
 
   void fields(Fields& f) {
     f("max-length", max_length, "bytes of the longest sequence; longer reviews are cut").at_least(1);
     f("split", split, text::kSplits,
       "held-out validates on the last tenth of each class of the training set; arena, kl and skyformer on the test "
       "set, as these papers do");
-    f("partial", partial, "take fewer reviews than the 25,000 + 25,000 published ones");
+    partial.field(f, "take fewer reviews than the 25,000 + 25,000 published ones");
   }
 
   text::TaskOptions options(const RunOptions& run) const {

@@ -34,8 +34,8 @@ std::vector<ImageTask> image_tasks(const std::shared_ptr<const ImageConfig>& con
 }
 
 void ImageConfig::fields(Fields& f) {
-  f("partial", partial,
-    "take fewer training images of CIFAR-10 than the 50,000 published ones; fewer test images always are");
+  partial.field(f,
+                "take fewer training images of CIFAR-10 than the 50,000 published ones; fewer test images always are");
   f("classes", classes, "the names of the classes to tell apart, with commas; none: all");
   f("each", each, "training images of each class, the first ones; 0: all").at_least(0);
   f("valid-share", valid_share, "of the training images of each class that validate").above(0).below(1);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "datasets/images/preparation.h"
+#include "datasets/partial.h"
 #include "experiments/learners/adaptation/config.h"
 #include "experiments/learners/task.h"
 #include "layers/models/vit.h"
@@ -14,7 +15,7 @@ namespace bochner::vit {
 
 /// The options of images, which all tasks share.
 struct ImageConfig {
-  bool partial = false;
+  Partial partial{};
   std::vector<std::string> classes{};
   int64_t each = 0;
   double valid_share = 0.25;

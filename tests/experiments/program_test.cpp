@@ -53,7 +53,7 @@ TEST(Program, ExitCodesAndOneLine) {
   expect({"--attention=softmx"}, 2,
          "error: --attention: there is no 'softmx'; did you mean 'softmax'? Valid: softmax, linear-elu, performer\n");
   expect({"--device=gpu"}, 2, "error: device: 'gpu' is none of cpu, cuda, cuda:0, cuda:1, ...\n");
-  expect({"--precision=bf16"}, 2, "error: precision: bf16 needs a card; on the CPU toy computes in f32\n");
+  expect({"--precision=bf16"}, 2, "error: --precision=bf16: needs a card; on the CPU toy computes in f32\n");
   const Ended nan = run_toy(folder, {"--model.nan-at=7", "--out=run", "--log-level=warning"});
   EXPECT_EQ(nan.code, 1);
   EXPECT_EQ(nan.err,

@@ -76,9 +76,10 @@ std::string name_of(const std::vector<std::string>& names, const char* kind) {
 void use_device(const Experiment& experiment, const RunOptions& options) {
   const Device device = Device::named(options.device);
   const Precision precision = precision_named(options.precision);
-  if (precision == Precision::tf32 && device.is_cpu()) fail("precision: tf32 needs a card; the CPU multiplies in f32");
+  if (precision == Precision::tf32 && device.is_cpu())
+    fail("--precision=tf32: needs a card; the CPU multiplies in f32");
   if (precision == Precision::bf16 && device.is_cpu() && !experiment.stores_bf16)
-    fail("precision: bf16 needs a card; on the CPU {} computes in f32", experiment.name);
+    fail("--precision=bf16: needs a card; on the CPU {} computes in f32", experiment.name);
   set_precision(precision);
   set_debug_sync(options.debug_sync);
 }

@@ -156,13 +156,13 @@ TEST(GlueTables, AFileOfFewerRowsIsTakenOnlyWhereItIsAllowed) {
   const std::string text = "index\tsentence1\tsentence2\tlabel\n0\ta\t\t1\n";
   folder.put("WNLI/train.part1.tsv.gz", text_of(format_gzip(bytes_of(text))));
   EXPECT_EQ(test::message_of([&] { read(false); }),
-            path + "/train.tsv: is missing, but train.part1.tsv.gz is there; to take it, say --partial");
+            path + "/train.tsv: is missing, but train.part1.tsv.gz is there; to take it, give the option partial");
   EXPECT_EQ(read(true).size(), 1);
   EXPECT_EQ(said, std::vector<std::string>{path + "/train.part1.tsv.gz: 1 rows of the 635 that are published; "
                                                   "1 sentences are empty"});
   folder.put("WNLI/train.tsv", text);
   EXPECT_EQ(test::message_of([&] { read(false); }),
-            path + "/train.tsv: 1 rows, the published file has 635; to take it as it is, say --partial");
+            path + "/train.tsv: 1 rows, the published file has 635; to take it as it is, give the option partial");
 }
 
 /// As tests/golden/glue.py describes a table.

@@ -401,7 +401,7 @@ TEST_F(Glue, MistakesAreToldInOneLine) {
   EXPECT_NE(unnamed.err.find("--pretrained: name the folder of a model"), std::string::npos) << unnamed.err;
   told({"--max-length=33"}, "--max-length=33: the model has 32 positions");
   told({"--model.method=uptrain", "--model.top=3"}, "--model.top=3: the model has 2 blocks");
-  told({"--partial=false"}, "RTE/train.tsv: 12 rows, the published file has 2490");
+  told({"--partial=false"}, "RTE/train.tsv: 12 rows, the published file has 2490; to take it as it is, give --partial");
   told({"--task=wnli"}, "WNLI/train.tsv: is missing");
   told({"--task=ax"}, "--task: 'ax' has no training set; train with --task=mnli, and --predict of that run");
   told({"--task=rte,ax"}, "--task: 'ax' has no training set");

@@ -60,6 +60,18 @@ TEST(TextTask, ThreeStepsAndTheRemarkBesideTheNumbers) {
   EXPECT_GT(nlohmann::json::parse(contents(folder / "a/results.json"))["waited_seconds"].get<double>(), waited);
 }
 
+TEST(TextTask, AMessageNamesTheOptionAsEachProgramHasIt) {
+  const TemporaryFolder folder;
+  write_reviews(folder);
+  const auto told = [](const Ended& ended, const std::string& option) {
+    EXPECT_EQ(ended.code, 2) << option;
+    EXPECT_NE(ended.err.find("or take what is there with " + option + "\n"), std::string::npos) << ended.err;
+  };
+  told(train(folder, {"--task=text", "--out=a"}), "--text.partial");
+  told(train(folder, {"--task=films", "--out=a"}), "--films.partial");
+  told(Process({BOCHNER_DATA_PROGRAM, "make", "films"}, folder.path()).wait(), "--partial");
+}
+
 TEST(TextTask, PairsOfReviewsAndTheirBagsOfWords) {
   const TemporaryFolder folder;
   write_reviews(folder);
@@ -99,6 +111,8 @@ TEST(TextTask, PairsOfPapers) {
     for (int i = 0; i < 8; ++i) rows += fmt::format("{}.0\tP{}\tC{}\tb'paper \"{}'\tb'another'\n", i % 2, i, i, i);
     write_file_atomically(folder / fmt::format("data/retrieval/new_aan_pairs.{}.tsv", part), rows);
   }
+  const Ended refused = train(folder, {"--task=retrieval", "--out=a"});
+  EXPECT_NE(refused.err.find("or take what is there with --retrieval.partial\n"), std::string::npos) << refused.err;
   const Ended trained = train(folder, {"--task=retrieval", "--retrieval.partial=true", "--attention=performer",
                                        "--model.pooling=cls", "--out=a"});
   ASSERT_EQ(trained.code, 0) << trained.err;

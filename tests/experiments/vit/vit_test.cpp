@@ -269,6 +269,7 @@ TEST_F(VitProgram, MistakesAreToldInOneLine) {
   told({"--classes=cat,fish"}, "there is no class 'fish'; there are airplane");
   told({"--each=9"}, "training images of airplane, not 9");
   told({"--partial=false"}, "data_batch_1.bin holds 20 of 10000 images");
+  told({"--partial=false"}, "or take what is there with --partial\n");
   write_images("data_batch_3.bin", 20, 10);
   told({}, "record 20 has the class 10, outside 0 ... 9");
   write_images("data_batch_3.bin", 20);
