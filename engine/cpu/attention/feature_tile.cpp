@@ -60,6 +60,30 @@ void circle(const T* U, const T* factors, int64_t rows, int64_t columns, T* F) {
   }
 }
 
+// Flattened: where the compiler does not put exp into a loop, it takes one number at a time.
+
+/// F = f(U) + eps
+template <class T, class Function>
+[[gnu::flatten]] void apply(const Function& f, const T* U, int64_t rows, int64_t columns, T eps, T* F) {
+  for (int64_t m = 0; m < rows; ++m) {
+#pragma omp simd
+    for (int64_t i = 0; i < columns; ++i) F[m * kTile + i] = f.forward(U[m * kTile + i]) + eps;
+  }
+}
+
+/// dU = (dF + z weights^T) f'(U), in place
+template <class T, class Function>
+[[gnu::flatten]] void derive(const Function& f, const T* U, int64_t rows, int64_t columns, const T* z, const T* weights,
+                             T* dF) {
+  for (int64_t m = 0; m < rows; ++m) {
+#pragma omp simd
+    for (int64_t i = 0; i < columns; ++i) {
+      const int64_t at = m * kTile + i;
+      dF[at] = (dF[at] + z[m] * weights[i]) * f.derivative(U[at], f.forward(U[at]));
+    }
+  }
+}
+
 }  // namespace
 
 template <class S>
@@ -203,13 +227,7 @@ void FeatureTile<S>::query_features() {
       break;
     case Kind::elementwise:
       with_function(map_.function, [&](const auto& f) {
-        const T* U = elementwise_arguments();
-        T* F = F_;
-        const T eps = static_cast<T>(map_.eps);
-        for (int64_t m = 0; m < frequencies_; ++m) {
-#pragma omp simd
-          for (int64_t i = 0; i < columns_; ++i) F[m * kTile + i] = f.forward(U[m * kTile + i]) + eps;
-        }
+        apply<T>(f, elementwise_arguments(), frequencies_, columns_, static_cast<T>(map_.eps), F_);
       });
       break;
   }
@@ -316,16 +334,8 @@ void FeatureTile<S>::gradient(const T* z, const T* weights, T* sums, Sides sides
           end);
       break;
     case Kind::elementwise:
-      with_function(map_.function, [&](const auto& f) {
-        const T* U = elementwise_arguments();
-        for (int64_t m = 0; m < M; ++m) {
-#pragma omp simd
-          for (int64_t i = 0; i < columns_; ++i) {
-            const int64_t at = m * kTile + i;
-            dF[at] = (dF[at] + z[m] * weights[i]) * f.derivative(U[at], f.forward(U[at]));
-          }
-        }
-      });
+      with_function(map_.function,
+                    [&](const auto& f) { derive<T>(f, elementwise_arguments(), M, columns_, z, weights, dF); });
       break;
   }
   dU_factor_.pack(sides, M, columns_);
