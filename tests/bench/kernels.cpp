@@ -227,9 +227,9 @@ void add_maps(const Bench& bench, int64_t tokens, int64_t d, int64_t m) {
       });
     });
   };
-  run(" dense", [&] { return cpu::FeatureTile<float>(map, Omega.data<float>(), m, d, 1, true); });
+  run(" dense", [&] { return cpu::FeatureTile<float>(map, Omega.data<float>(), m, d, 1, true, cpu::Sides::none); });
   const cpu::FastFood<float> fastfood{diagonals.data<float>(), order.data(), m / d, d};
-  run(" fastfood", [&] { return cpu::FeatureTile<float>(map, fastfood, m, d, 1, true); });
+  run(" fastfood", [&] { return cpu::FeatureTile<float>(map, fastfood, m, d, 1, true, cpu::Sides::none); });
 }
 
 int main(int argc, char** argv) {
