@@ -119,7 +119,6 @@ SHORTER = [
     (r"build/bin/kernels.*", "=> build/bin/kernels --seconds 0.01 'matmul 64'"),
     (r"build/bin/mechanisms.*", "=> build/bin/mechanisms --help"),
     (r"build/bin/snnk.*", "=> build/bin/snnk --help"),
-    (r"build/bin/training_step.*", "=> build/bin/training_step --help"),
     # A peer that is not there is left out, and the others go on; the records tell both.
     (r"tests/bench/compare\.py --all .*",
      "=> tests/bench/compare.py --peer none=no-such-program --peer toy='" + TOY + "' --only mlp --rounds 1 --seconds 0.01 --records records "
