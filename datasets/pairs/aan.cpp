@@ -90,8 +90,8 @@ TaskData load_aan(const AanOptions& options, const Say& say) {
   data.task = aan_task(options);
   const fs::path& folder = options.place.folder;
   // 256 KiB for each paper of each pair.
-  constexpr int64_t kMostBytes = (kPublishedTrain + kPublishedValid + kPublishedTest) * 2 * (int64_t{256} << 10);
-  ArenaSet set{kFolder, {}, "three files new_aan_pairs.{train,eval,test}.tsv", kMostBytes};
+  constexpr int64_t kMostOfSet = (kPublishedTrain + kPublishedValid + kPublishedTest) * 2 * (int64_t{256} << 10);
+  ArenaSet set{kFolder, {}, "three files new_aan_pairs.{train,eval,test}.tsv", kMostOfSet};
   for (const char* part : kParts) set.parts.push_back(plain_file("", part).string());
   // Tables that somebody packed one by one are no parts of a copy.
   const bool there =
