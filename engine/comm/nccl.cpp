@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -130,6 +132,11 @@ std::string nccl_version() {
 }
 
 void require_nccl() { nccl::library(); }
+
+bool nccl_shares_cards() {
+  const char* const asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return asked != nullptr && std::string_view(asked) == "1" && nccl::library().code() >= 23000;
+}
 
 std::unique_ptr<Communicator> nccl_communicator(Communicator& by, Device card) {
   return std::make_unique<Nccl>(by, card);

@@ -20,6 +20,9 @@ std::string nccl_version();
 /// An Error that says what to do if there is no such library.
 void require_nccl();
 
+/// Whether several processes may use one card: with NCCL 2.30 or later, where NCCL_MULTI_RANK_GPU_ENABLE is 1.
+bool nccl_shares_cards();
+
 /// The same processes as `by`, each with this card of its own; all of them must call it. An Error if NCCL does not
 /// begin.
 ///

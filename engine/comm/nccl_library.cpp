@@ -42,12 +42,17 @@ Library load() {
 
 }  // namespace
 
-std::string Library::version() const {
+int Library::code() const {
   int code = 0;
   check(get_version(&code), "its version");
+  return code;
+}
+
+std::string Library::version() const {
+  const int all = code();
   // 2.8 and before count 1000 for a major version, later ones 10000.
-  const int major = code < 10000 ? 1000 : 10000;
-  return fmt::format("{}.{}.{}", code / major, code % major / 100, code % 100);
+  const int major = all < 10000 ? 1000 : 10000;
+  return fmt::format("{}.{}.{}", all / major, all % major / 100, all % 100);
 }
 
 void Library::check(Result result, const char* what) const {

@@ -35,6 +35,8 @@ struct Library {
   Result (*receive)(void* to, size_t count, int type, int from_rank, Comm comm, Stream stream);
   Result (*all_reduce)(const void* from, void* to, size_t count, int type, int op, Comm comm, Stream stream);
 
+  /// 22105 of 2.21.5
+  int code() const;
   /// `2.21.5`
   std::string version() const;
   /// An Error in the name of `what` unless the result is kSuccess.

@@ -1,10 +1,10 @@
 """The cases of bench.cpp in PyTorch, eager and compiled, fused and composed: one JSON object a line.
 
-    python3 tests/gpu/peer.py [--seconds N] [FILE]
+    python3 tests/gpu/peer.py [--seconds N] [--only TEXT] [FILE]
 
 Softmax attention is PyTorch's fused one in bf16; kernel attention is composed (positive features, as the papers' code).
 `case` names what is compared; several lines of one case are several ways to do it, of which the fastest counts. What has not
-begun after N seconds is told as not run.
+begun after N seconds is told as not run. --only takes the cases whose names hold TEXT.
 """
 import argparse
 import json
@@ -17,6 +17,7 @@ import torch.nn.functional as F
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("file", nargs="?")
 parser.add_argument("--seconds", type=float, default=math.inf)
+parser.add_argument("--only", default="")
 options = parser.parse_args()
 out = open(options.file, "w") if options.file else None
 end = time.monotonic() + options.seconds
@@ -44,6 +45,8 @@ def milliseconds(f):
 
 
 def report(case, how, f):
+    if options.only not in case:
+        return
     try:
         if time.monotonic() > end:
             raise TimeoutError("no time was left")

@@ -248,10 +248,11 @@ class Program {
     if (options.device != "cuda") return;
     Device::named(options.device);  // an Error with the reason if there is none
     const int place = comm_.rank_on_host();
-    if (by_nccl && comm_.any(place >= cards())) {
+    if (by_nccl && comm_.any(place >= cards() && !nccl_shares_cards())) {
       fail(
           "--processes=nccl: a machine has more processes than cards (this one has {} cards); start one process "
-          "for each card, or give --processes=mpi",
+          "for each card, set NCCL_MULTI_RANK_GPU_ENABLE=1 for NCCL 2.30 or later to share them, or give "
+          "--processes=mpi",
           cards());
     }
     set_own_card(place % cards());
