@@ -181,7 +181,8 @@ int ncclGroupEnd() {
 }
 
 int ncclGetVersion(int* version) {
-  *version = 22105;
+  const char* const asked = std::getenv("BOCHNER_EMULATED_NCCL_VERSION");
+  *version = asked == nullptr ? 22105 : std::atoi(asked);
   return kSuccess;
 }
 

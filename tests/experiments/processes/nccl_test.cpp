@@ -28,13 +28,15 @@ class OnCards : public test::UnderMpirun {
     if (!kCard) GTEST_SKIP() << "this build has no emulated card";
   }
   /// A short run on cards, of which there are four, with the emulated NCCL or another file.
-  Ended run_on(const Words& start, const Words& more, const std::string& nccl = BOCHNER_EMULATED_NCCL) {
+  Ended run_on(const Words& start, const Words& more, const std::string& nccl = BOCHNER_EMULATED_NCCL,
+               const Process::Variables& others = {}) {
     Words command = kLra + Words{"--steps=6", "--optim.evaluate-every=6", "--shards=4", "--threads=1"} + more;
     command.front() = BOCHNER_LRA_ON_EMULATED_CARD;
     Process::Variables variables = kAsRoot;
     variables["BOCHNER_EMULATED_CARDS"] = "4";
     variables["BOCHNER_NCCL"] = nccl;
     variables["BOCHNER_EMULATED_NCCL_RECORD"] = folder_ / "sent";
+    variables.insert(others.begin(), others.end());
     return Process(start + command, folder_.path(), variables).wait();
   }
   static Words processes(int count) { return mpirun(count, {}); }
@@ -70,6 +72,23 @@ TEST_F(OnCards, TheLibrarysOwnSumIsNearlyTheSame) {
   }
   const auto loss = [&](const char* out) { return read_run(folder_ / out).result.valid.at(0).second; };
   EXPECT_NEAR(loss("fast"), loss("exact"), 1e-4);
+}
+
+TEST_F(OnCards, ShareACardWhereNcclAllowsIt) {
+  const Words more = {"--device=cuda", "--shards=8"};
+  const auto by_nccl = [&](const char* version) {
+    return run_on(processes(5), more + Words{"--processes=nccl", fmt::format("--out={}", version)},
+                  BOCHNER_EMULATED_NCCL,
+                  {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}, {"BOCHNER_EMULATED_NCCL_VERSION", version}});
+  };
+  const Ended alone = run_on({}, more + Words{"--out=alone"});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const Ended shared = by_nccl("23003");
+  ASSERT_EQ(shared.code, 0) << shared.err;
+  EXPECT_EQ(weights_of("23003"), weights_of("alone"));
+  const Ended earlier = by_nccl("22907");
+  EXPECT_EQ(earlier.code, 2);
+  EXPECT_TRUE(has(earlier, "a machine has more processes than cards")) << earlier.err;
 }
 
 TEST_F(OnCards, MistakesAreToldOnceAndNamed) {
