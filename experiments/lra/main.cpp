@@ -44,6 +44,7 @@ void record_steps(const lra::Config& config, const TaskData& data, const lra::Ar
 }
 
 void run(lra::Config& config, Session& session) {
+  if (session.rehearsal && !(config.table.empty() && config.analyse.empty())) return;
   if (!config.table.empty()) return print_table(config, session);
   if (!config.analyse.empty()) return lra::analyse(config, session);
   const lra::ArenaTask task = task_of(config);

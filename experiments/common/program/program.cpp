@@ -175,7 +175,7 @@ class Program {
     return folder_of_runs(experiment_, options);
   }
 
-  void launch(const Arguments& arguments) {
+  void launch(const Arguments& arguments, bool rehearsal = false) {
     with_config_([&](Fields& fields, RunOptions& options, const Body& body) {
       const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment(), comm_);
       if (tells(fields, options)) return;
@@ -185,6 +185,7 @@ class Program {
       }
       if (!experiment_.trains) require_measurement(experiment_, fields, options);
       if (comm_.is_first()) log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
+      if (rehearsal) log_ = Log(LogLevel::error);  // the warnings come with the runs
       for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);
       if (asked_ && !std::filesystem::exists(asked_->folder / "results.json")) {
         log_.warning("--{}: the run {} is not finished; its best model so far is taken", asked_->option,
@@ -199,13 +200,14 @@ class Program {
       use_device(experiment_, options);
       const std::string advice = blas_advice();
       if (!advice.empty() && records_.empty()) log_.info("{}", advice);
-      if (!options.trace.empty() && trace_.empty() && comm_.is_first()) {
+      if (!options.trace.empty() && trace_.empty() && comm_.is_first() && !rehearsal) {
         if (!std::filesystem::exists(options.trace)) made_.add(options.trace);
         trace::write(options.trace);  // empty: reports a path that cannot be written before the training
         trace_ = options.trace;
         trace::start();
       }
       Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides, loaded.length_given, comm_};
+      session.rehearsal = rehearsal;
       body(session);
       records_.insert(records_.end(), session.records.begin(), session.records.end());
     });
@@ -300,14 +302,22 @@ class Program {
     if (!resume && found) {
       fail("{} holds runs already; continue them with --resume, or name another folder with --out", folder_.string());
     }
-    for (const Part& part : parts) {
+    const auto arguments_of = [&](const Part& part) {
       const std::filesystem::path folder = folder_ / part.folder;
       Arguments arguments = without_argument(part.arguments, "out");
       if (experiment_.takes("out")) arguments.push_back("--out=" + folder.string());
       if (first_finds_runs(folder)) arguments.emplace_back("--resume");
+      return arguments;
+    };
+    // So are the data of all tasks, one mechanism of each.
+    const size_t of_task = std::max<size_t>(attentions.size(), 1);
+    for (size_t i = 0; experiment_.trains && tasks.size() > 1 && i < parts.size(); i += of_task) {
+      launch(arguments_of(parts[i]), true);
+    }
+    for (const Part& part : parts) {
       std::optional<StopNote> note;
       if (holds_runs(folder_)) note.emplace("interrupted; go on with: " + go_on_);
-      launch(arguments);
+      launch(arguments_of(part));
     }
   }
 

@@ -218,6 +218,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
 
 void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make) {
   RunOptions& options = session.options;
+  if (session.rehearsal) return;
   if (options.bench) {
     session.comm.meet();
     const std::unique_ptr<Trainable> model = make();

@@ -20,7 +20,8 @@ namespace bochner {
 using MakeTrainable = std::function<std::unique_ptr<Trainable>()>;
 
 /// Trains one run for each of the `--seeds`, into the run folder that the options name, with results.json and
-/// report.html, and adds them to the session's records. With --resume, runs that are finished are not touched.
+/// report.html, and adds them to the session's records. With --resume, runs that are finished are not touched. In a
+/// rehearsal it does nothing.
 void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make);
 
 /// One run into `folder`; if it is finished already, restores the results of its best checkpoint. What is

@@ -35,7 +35,8 @@ void train(Config& config, Session& session) {
   if (config.sweep.asked() && session.comm.size() > 1) {
     fail("--sweep: takes one process, but there are {}", session.comm.size());
   }
-  if (config.sweep.asked()) return run_sweep(session, folder, config.model, config.sweep, plan, make);
+  if (config.sweep.asked() && !session.rehearsal)
+    return run_sweep(session, folder, config.model, config.sweep, plan, make);
   train_runs(session, plan, make);
 }
 

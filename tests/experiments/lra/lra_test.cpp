@@ -146,6 +146,11 @@ TEST(Lra, ComparesAttentionsInOneReport) {
   // A mistake in the last one shows before the first begins.
   expect_mistake(run_lra(folder, {"--attention=performer,sofmax", "--out=new"}), "did you mean 'softmax'?");
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+  // And so do data that are missing.
+  const Ended missing = run_lra(folder, {"--task=listops,retrieval", "--out=new"});
+  EXPECT_NE(missing.code, 0);
+  EXPECT_NE(missing.err.find("new_aan_pairs.train.tsv: is missing"), std::string::npos) << missing.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
   expect_mistake(run_lra(folder, {"--attention=performer,", "--out=new"}), "a comma without a name");
   expect_mistake(run_lra(folder, {"--attention=none,none", "--out=new"}), "'none' stands twice");
 }
