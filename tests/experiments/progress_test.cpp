@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <sstream>
+
+#include "experiments/common/config/command_line.h"
+#include "experiments/common/config/options.h"
 
 namespace bochner {
 namespace {
@@ -87,6 +92,23 @@ TEST(Progress, ClockTexts) {
   EXPECT_EQ(clock_text(3723), "1:02:03");
   EXPECT_EQ(clock_text(3 * 86400 + 4 * 3600 + 5 * 60), "3d 04:05");
   EXPECT_EQ(clock_text(-1), "?");
+}
+
+TEST(Help, IsAsWideAsTheTerminal) {
+  RunOptions options;
+  const Fields fields = Fields::of(options);
+  const auto widest = [&](int width) {
+    std::istringstream lines(options_text(fields, width));
+    size_t most = 0;
+    for (std::string line; std::getline(lines, line);) most = std::max(most, line.size());
+    return most;
+  };
+  EXPECT_LE(widest(80), 80U);
+  EXPECT_GT(widest(80), 70U);
+  EXPECT_LE(widest(100), 100U);
+  EXPECT_GT(widest(100), 90U);
+  EXPECT_EQ(widest(20), widest(60));
+  EXPECT_EQ(widest(1000), widest(140));
 }
 
 }  // namespace

@@ -16,16 +16,18 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr int kHelpWidth = 110;
+constexpr int kLeastHelpWidth = 60;
+constexpr int kMostHelpWidth = 140;
 
 /// Whether a program takes an option, rather than refusing every value of it.
 bool takes(const Experiment& experiment, const Field& field) {
   return experiment.takes(field.name()) && (field.name() != "task" || !field.choices().empty());
 }
 
-/// Boost's description of the options, of one program or of any.
-po::options_description described(const Fields& fields, const Experiment* experiment = nullptr) {
-  po::options_description all(kHelpWidth, kHelpWidth / 2);
+/// Boost's description of the options, of one program or of any, in lines of `width` characters.
+po::options_description described(const Fields& fields, int width, const Experiment* experiment = nullptr) {
+  const auto columns = static_cast<unsigned>(std::clamp(width, kLeastHelpWidth, kMostHelpWidth));
+  po::options_description all(columns, columns / 2);
   std::vector<std::string> captions;
   const auto group_of = [](const Field& field) { return field.name().substr(0, field.name().find('.')); };
   const auto caption_of = [&](const Field& field) {
@@ -37,7 +39,7 @@ po::options_description described(const Fields& fields, const Experiment* experi
     }
   }
   for (const std::string& caption : captions) {
-    po::options_description group(caption, kHelpWidth, kHelpWidth / 2);
+    po::options_description group(caption, columns, columns / 2);
     for (const Field& field : fields.all()) {
       if (caption_of(field) != caption) continue;
       if (experiment != nullptr && !takes(*experiment, field)) continue;
@@ -63,7 +65,7 @@ po::options_description described(const Fields& fields, const Experiment* experi
 }  // namespace
 
 Assignments from_command_line(const Fields& fields, std::span<const std::string> arguments) {
-  const po::options_description description = described(fields);
+  const po::options_description description = described(fields, kHelpWidth);
   Assignments result;
   try {
     const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
@@ -107,13 +109,13 @@ void require_effect(const Fields& fields, const Assignments& command_line) {
   }
 }
 
-std::string options_text(const Fields& fields) {
+std::string options_text(const Fields& fields, int width) {
   std::ostringstream text;
-  text << described(fields);
+  text << described(fields, width);
   return text.str();
 }
 
-std::string help_text(const Experiment& experiment, const Fields& fields) {
+std::string help_text(const Experiment& experiment, const Fields& fields, int width) {
   std::ostringstream text;
   text << fmt::format("{}: {}\n\nUsage: {} {}[--config FILE] [--OPTION=VALUE ...]\n", experiment.name,
                       experiment.summary, experiment.name, experiment.takes("preset") ? "[--preset NAME] " : "");
@@ -125,7 +127,7 @@ std::string help_text(const Experiment& experiment, const Fields& fields) {
       "75 interrupted by SIGTERM or SIGUSR1 (from Slurm: requeue).{}\n",
       experiment.takes("preset") ? "preset, " : "",
       experiment.takes("resume") ? " An interrupted run is saved and continues with --resume." : "");
-  text << described(fields, &experiment) << "\n";
+  text << described(fields, width, &experiment) << "\n";
   return text.str();
 }
 

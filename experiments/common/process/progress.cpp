@@ -1,11 +1,12 @@
 #include "experiments/common/process/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "experiments/common/process/terminal.h"
 
 namespace bochner {
 namespace {
@@ -14,12 +15,6 @@ constexpr int kBarWidth = 20;
 constexpr int kLeastBarWidth = 4;
 constexpr auto kRedraw = std::chrono::milliseconds(100);
 constexpr auto kLongestPause = std::chrono::minutes(1);
-
-int terminal_columns(std::FILE* stream) {
-  winsize size{};
-  const bool known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
-}
 
 std::string rate_text(double rate) {
   if (rate >= 100) return fmt::format("{:.0f} step/s", rate);
@@ -102,7 +97,7 @@ std::string evaluation_line(const std::string& split, int64_t done, int64_t of) 
                      std::floor(100 * share(static_cast<double>(done), static_cast<double>(of))));
 }
 
-Progress::Progress(Log& log) : Progress(log, isatty(fileno(log.stream())) != 0, terminal_columns(log.stream())) {}
+Progress::Progress(Log& log) : Progress(log, isatty(fileno(log.stream())) != 0, terminal_columns(log.stream(), 80)) {}
 
 Progress::Progress(Log& log, bool terminal, int columns) : log_(log), terminal_(terminal), columns_(columns) {}
 
