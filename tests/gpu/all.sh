@@ -3,10 +3,12 @@
 # it, runs the whole test suite, the benchmarks, PyTorch beside them, whole programs, and the sanitizers on the small set.
 # Writes OUT/record.json and OUT/record.md (with the logs in OUT/logs.tar.gz); exits with 0 only if all of it ran and passed.
 #
-#   tests/gpu/all.sh [--out DIR] [--built BUILD] [--data FOLDER] [--seconds N] [--without-sanitizer] [--without-peer]
+#   tests/gpu/all.sh [--out DIR] [--built BUILD] [--data FOLDER] [--seconds N] [--without-sanitizer] [--without-processes]
+#                    [--without-peer]
 #
 # --built uses binaries made elsewhere: a build folder, or what tests/gpu/pack.sh made for a machine that has no libraries to
-# build with. --data is for the programs (tests/gpu/programs.py); cases without theirs are named and left out. --seconds is for
+# build with. --data is for the programs (tests/gpu/programs.py); cases without theirs are named and left out. NCCL for several
+# processes (tests/gpu/processes.py) is the one that the loader finds, or that BOCHNER_NCCL names. --seconds is for
 # everything together, and less than nine minutes unless told; what does not fit is stopped. What --without-... leaves out is
 # named in the record; without these options a missing tool is a failure.
 set -uo pipefail
@@ -16,6 +18,7 @@ built=
 data=data
 total=525
 sanitizer=1
+processes=1
 peer=1
 while [ $# -gt 0 ]; do
   case $1 in
@@ -29,6 +32,7 @@ while [ $# -gt 0 ]; do
       esac
       shift ;;
     --without-sanitizer) sanitizer=0 ;;
+    --without-processes) processes=0 ;;
     --without-peer) peer=0 ;;
     *) echo "all.sh: '$1' is no option; see the head of this file" >&2; exit 2 ;;
   esac
@@ -123,6 +127,13 @@ if [ -x "$built/bin/lra" ]; then
   step programs 150 "${ours[@]}" python3 tests/gpu/programs.py "$built/bin" --data "$data" --out "$out/programs.jsonl" &
 else
   told programs "were not built" 0
+fi
+if [ $processes -eq 0 ]; then
+  told processes "left out by option" 0
+elif ! command -v mpirun > /dev/null; then
+  told processes "mpirun is not installed" 0
+else
+  step processes 150 "${ours[@]}" python3 tests/gpu/processes.py "$built/bin/lra" --out "$out/processes.jsonl" &
 fi
 step whole_engine 120 "${ours[@]}" "$built/bin/test_engine" --gtest_filter='-*Card*:Nccl.*'
 wait

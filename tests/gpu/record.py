@@ -25,7 +25,7 @@ def lines(name):
 
 steps = [dict(zip(("name", "result", "seconds"), line.split("\t"))) for line in (out / "steps.txt").read_text().splitlines()]
 ours, peers = lines("bench.jsonl") + lines("training.jsonl"), lines("peer.jsonl")
-programs = lines("programs.jsonl")
+programs, processes = lines("programs.jsonl"), lines("processes.jsonl")
 fastest = {}
 for peer in peers:
     if "case" not in peer:  # a way that did not run
@@ -42,6 +42,7 @@ record = {
     "bench": ours,
     "peer": peers,
     "programs": programs,
+    "processes": processes,
 }
 (out / "record.json").write_text(json.dumps(record, indent=1) + "\n")
 text = [f"# {record['card']}", "", f"{record['date']}, commit {commit[:12]}, {seconds} s", "", "| step | result | s |", "|---|---|---|"]
@@ -67,5 +68,10 @@ for p in programs:
         continue
     same = ", ".join("yes" if p[key] else "no" for key in ("same bytes", "same bytes unrecorded"))
     text.append(f"| {p['case']} | {p['difference']:.1e} | {same} | {p['cpu seconds']:.1f} | {p['card seconds']:.1f} | {told} |")
+if processes:
+    text += ["", "| processes | by | | same bytes as one | loss | bytes sent in a step | |", "|---|---|---|---|---|---|---|"]
+for p in processes:
+    same = {True: "yes", False: "no"}.get(p.get("same bytes"), "")
+    text.append(f"| {p['processes']} | {p['by']} | {p['options']} | {same} | {p.get('loss', '')} | {p.get('bytes sent in a step', '')} | {p.get('failed', '')} |")
 text += [""] + [f"Did not run: {p['skipped']}, {p['how']}: {p['why']}" for p in ours + peers if "skipped" in p]
 (out / "record.md").write_text("\n".join(text) + "\n")
