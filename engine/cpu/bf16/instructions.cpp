@@ -104,13 +104,12 @@ bool has_pairs() {
 
 namespace {
 
-/// The first `height` of I rows of J tiles of C, of which the last has `width` columns: all of them where `whole`. A
-/// begins at a row of a tile and ends within it.
-template <int I, int J, bool whole>
+/// The first `height` of I rows of J tiles of C, of which the last has `width` columns: all of them where `whole`. They
+/// are added to what is there where `adds`. A begins at a row of a tile and ends within it.
+template <int I, int J, bool whole, bool adds>
 BOCHNER_PAIRS inline void strip(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c, int64_t ldc,
-                                bool accumulate, int64_t height, int64_t width) {
+                                int64_t height, int64_t width) {
   const auto mask = [width](int j) { return static_cast<__mmask16>(j + 1 < J ? 0xFFFFU : (1U << width) - 1U); };
-  const auto kept = static_cast<__mmask16>(accumulate ? 0xFFFFU : 0U);  // without a branch
   __m512 sum[I][J];
 #pragma GCC unroll 16
   for (int r = 0; r < I; ++r) {
@@ -118,8 +117,8 @@ BOCHNER_PAIRS inline void strip(int64_t tiles, const bfloat16* a, const bfloat16
 #pragma GCC unroll 4
     for (int j = 0; j < J; ++j) {
       const float* const at = from + j * kBf16Tile;
-      __builtin_prefetch(at + I * ldc, 1);  // the rows below come next
-      sum[r][j] = _mm512_maskz_loadu_ps(whole ? kept : kept & mask(j), at);
+      if (adds) __builtin_prefetch(at + I * ldc, 1);  // the rows below come next
+      sum[r][j] = adds ? _mm512_maskz_loadu_ps(whole ? __mmask16{0xFFFF} : mask(j), at) : _mm512_setzero_ps();
     }
   }
   const int64_t next = tiles * kTileSize;
@@ -153,31 +152,37 @@ BOCHNER_PAIRS inline void strip(int64_t tiles, const bfloat16* a, const bfloat16
 }
 
 /// All rows of J tiles' columns of C.
-template <int I, int J>
+template <int I, int J, bool adds>
 BOCHNER_PAIRS void strips(int64_t rows, int64_t width, int64_t tiles, const bfloat16* a, const bfloat16* b, float* c,
-                          int64_t ldc, bool accumulate) {
+                          int64_t ldc) {
   for (int64_t i = 0; i < rows; i += I) {
     const bfloat16* const from = a + i / kBf16Tile * tiles * kTileSize + i % kBf16Tile * kBf16Depth;
-    const auto run = rows - i >= I && width == kBf16Tile ? strip<I, J, true> : strip<I, J, false>;
-    run(tiles, from, b, c + i * ldc, ldc, accumulate, rows - i, width);
+    const auto run = rows - i >= I && width == kBf16Tile ? strip<I, J, true, adds> : strip<I, J, false, adds>;
+    run(tiles, from, b, c + i * ldc, ldc, rows - i, width);
   }
 }
 
-}  // namespace
-
-BOCHNER_PAIRS void product_of_pairs(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, const bfloat16* b,
-                                    float* c, int64_t ldc, bool accumulate) {
+template <bool adds>
+BOCHNER_PAIRS void product(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, const bfloat16* b, float* c,
+                           int64_t ldc) {
   const int64_t tiles = ceil_div(depth, kBf16Depth);
   constexpr int64_t kWidth = 2 * kBf16Tile;
   for (int64_t j = 0; j < cols; j += kWidth) {
     const int64_t remaining = cols - j;
     const bfloat16* const from = b + j / kBf16Tile * tiles * kTileSize;
     if (remaining > kBf16Tile) {
-      strips<8, 2>(rows, std::min(remaining, kWidth) - kBf16Tile, tiles, a, from, c + j, ldc, accumulate);
+      strips<8, 2, adds>(rows, std::min(remaining, kWidth) - kBf16Tile, tiles, a, from, c + j, ldc);
     } else {
-      strips<16, 1>(rows, remaining, tiles, a, from, c + j, ldc, accumulate);
+      strips<16, 1, adds>(rows, remaining, tiles, a, from, c + j, ldc);
     }
   }
+}
+
+}  // namespace
+
+void product_of_pairs(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, const bfloat16* b, float* c,
+                      int64_t ldc, bool accumulate) {
+  (accumulate ? product<true> : product<false>)(rows, cols, depth, a, b, c, ldc);
 }
 
 bool has_tiles() {
