@@ -262,24 +262,26 @@ void load_transposed(Rows<const S> from, int64_t count, int64_t dim, ComputeType
   using T = ComputeType<S>;
   constexpr int W = kLanes<T>;
   for (int64_t token = 0; token < count; token += W) {
-    const bool whole = count - token >= W;
     for (int64_t d = 0; d < dim; d += W) {
-      Vector<T> block[W];
-      if (whole && dim - d >= W) {
+      if (count - token >= W && dim - d >= W) {
+        Vector<T> block[W];  // stays in registers, since no loop over it has a bound
 #pragma GCC unroll 16
         for (int i = 0; i < W; ++i) {
           const S* at = from[token + i] + d;
           __builtin_prefetch(at + kTile * from.stride);
           block[i] = load<Vector<T>>(at) * factor;
         }
-      } else {
-        for (int i = 0; i < W; ++i) {
-          block[i] = token + i < count ? detail::load_part(from[token + i] + d, dim - d) * factor : Vector<T>{};
-        }
+        transpose_registers<T>(block);
+#pragma GCC unroll 16
+        for (int i = 0; i < W; ++i) store(to + (d + i) * kTile + token, block[i]);
+        continue;
       }
-      transpose_registers<T>(block);
-      const int64_t end = std::min<int64_t>(W, dim - d);
-      for (int64_t i = 0; i < end; ++i) store(to + (d + i) * kTile + token, block[i]);
+      Vector<T> part[W];
+      for (int i = 0; i < W; ++i) {
+        part[i] = token + i < count ? detail::load_part(from[token + i] + d, dim - d) * factor : Vector<T>{};
+      }
+      transpose_registers<T>(part);
+      for (int i = 0; i < std::min<int64_t>(W, dim - d); ++i) store(to + (d + i) * kTile + token, part[i]);
     }
   }
 }
@@ -292,24 +294,27 @@ void store_transposed(const ComputeType<S>* from, const ComputeType<S>* factors,
   constexpr int W = kLanes<T>;
   for (int64_t token = 0; token < count; token += W) {
     const auto factor = load<Vector<T>>(factors + token);
-    const bool whole = count - token >= W;
     for (int64_t d = 0; d < dim; d += W) {
-      Vector<T> block[W];
-      for (int i = 0; i < W; ++i) {
-        block[i] = d + i < dim ? load<Vector<T>>(from + (d + i) * kTile + token) * factor : Vector<T>{};
-      }
-      transpose_registers<T>(block);
-      if (whole && dim - d >= W) {
+      if (count - token >= W && dim - d >= W) {
+        Vector<T> block[W];
+#pragma GCC unroll 16
+        for (int i = 0; i < W; ++i) block[i] = load<Vector<T>>(from + (d + i) * kTile + token) * factor;
+        transpose_registers<T>(block);
 #pragma GCC unroll 16
         for (int i = 0; i < W; ++i) {
           S* at = to[token + i] + d;
           __builtin_prefetch(at + kTile * to.stride, 1);
           store(at, block[i]);
         }
-      } else {
-        const int64_t end = std::min<int64_t>(W, count - token);
-        for (int64_t i = 0; i < end; ++i) detail::store_part(to[token + i] + d, block[i], dim - d);
+        continue;
       }
+      Vector<T> part[W];
+      for (int i = 0; i < W; ++i) {
+        part[i] = d + i < dim ? load<Vector<T>>(from + (d + i) * kTile + token) * factor : Vector<T>{};
+      }
+      transpose_registers<T>(part);
+      for (int i = 0; i < std::min<int64_t>(W, count - token); ++i)
+        detail::store_part(to[token + i] + d, part[i], dim - d);
     }
   }
 }
