@@ -44,8 +44,8 @@ void block(int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t
     }
   }
   Vec sum[R][V] = {};
+#pragma GCC unroll 2
   for (int64_t k = 0; k < depth; ++k) {
-    __builtin_prefetch(group[0] + 8 * a_strides.col);  // a transposed A steps over cache lines
     Vec row[V];
 #pragma GCC unroll 4
     for (int j = 0; j < V; ++j) row[j] = load<Vec>(b + (j + 1 < V ? j * W : last));
