@@ -54,10 +54,11 @@ inline void exchange(Vector<T> (&x)[kLanes<T>]) {
 template <class T>
 inline void transpose_registers(Vector<T> (&x)[kLanes<T>]) {
   constexpr int kP = detail::kPart<T>;
+  constexpr int kW = kLanes<T>;
   if constexpr (kP > 2) detail::exchange<T, kP / 2>(x);
   detail::exchange<T, 1>(x);
-  if constexpr (kLanes < T >> kP) detail::exchange<T, kP>(x);
-  if constexpr (kLanes < T >> 2 * kP) detail::exchange<T, 2 * kP>(x);
+  if constexpr (kW > kP) detail::exchange<T, kP>(x);
+  if constexpr (kW > 2 * kP) detail::exchange<T, 2 * kP>(x);
 }
 
 }  // namespace bochner::cpu
