@@ -72,7 +72,7 @@ class Factor {
 /// other types are better copied to `padded` ones (pack.h).
 template <class S>
 constexpr bool reads_in_place(int64_t width) {
-  return std::is_same_v<S, bfloat16> || width * static_cast<int64_t>(sizeof(S)) <= 512;
+  return std::is_same_v<S, bfloat16> || width * static_cast<int64_t>(sizeof(S)) <= 768;
 }
 
 /// C = A B, or C += A B where `accumulate`.
