@@ -82,18 +82,29 @@ inline void pairs_across(const S* first, const S* second, int64_t count, Pairs& 
 #endif
 }
 
-/// Swaps the rows and columns of 16 x 16 words.
-inline void transpose(Pairs* tile) {
+/// A tile of 16 lines, of which line(i, to) makes one, with its rows and columns of words swapped if `turned`.
+template <class Line>
+inline void put_tile(Pairs* tile, bool turned, const Line& line) {
 #if defined(__AVX512F__)
-  Vector<float> x[kBf16Tile];
-  for (int i = 0; i < kBf16Tile; ++i) x[i] = load<Vector<float>>(reinterpret_cast<const float*>(&tile[i]));
-  transpose_registers<float>(x);
-  for (int i = 0; i < kBf16Tile; ++i) store(reinterpret_cast<float*>(&tile[i]), x[i]);
-#else
-  for (int i = 0; i < kBf16Tile; ++i) {
-    for (int j = 0; j < i; ++j) std::swap(tile[i].word[j], tile[j].word[i]);
+  if (turned) {
+    Vector<float> x[kBf16Tile];  // in registers: the tile is written once
+#pragma GCC unroll 16
+    for (int i = 0; i < kBf16Tile; ++i) {
+      Pairs words;
+      line(i, words);
+      x[i] = load<Vector<float>>(reinterpret_cast<const float*>(&words));
+    }
+    transpose_registers<float>(x);
+#pragma GCC unroll 16
+    for (int i = 0; i < kBf16Tile; ++i) store(reinterpret_cast<float*>(&tile[i]), x[i]);
+    return;
   }
 #endif
+#pragma GCC unroll 16
+  for (int i = 0; i < kBf16Tile; ++i) line(i, tile[i]);
+  for (int i = 0; i < kBf16Tile && turned; ++i) {
+    for (int j = 0; j < i; ++j) std::swap(tile[i].word[j], tile[j].word[i]);
+  }
 }
 
 /// Tiles whose 16 lines hold pairs along the rows of x (lines x depth): A as it is, B from its transpose if `turned`.
@@ -102,10 +113,17 @@ void pack_along(int64_t lines, int64_t depth, const S* x, int64_t stride, bool t
   auto* tile = reinterpret_cast<Pairs*>(to);
   for (int64_t i = 0; i < lines; i += kBf16Tile) {
     for (int64_t k = 0; k < depth; k += kBf16Depth, tile += kBf16Tile) {
-      const int64_t count = std::min(kBf16Tile, lines - i);
-      for (int64_t r = 0; r < count; ++r) pairs_along(x + (i + r) * stride + k, depth - k, tile[r]);
-      for (int64_t r = count; r < kBf16Tile; ++r) tile[r] = {};
-      if (turned) transpose(tile);
+      const S* const from = x + i * stride + k;
+      const int64_t count = lines - i;
+      const int64_t length = depth - k;
+      if (count >= kBf16Tile && length >= kBf16Depth) {
+        put_tile(tile, turned, [=](int64_t r, Pairs& pairs) { pairs_along(from + r * stride, kBf16Depth, pairs); });
+      } else {
+        put_tile(tile, turned, [=](int64_t r, Pairs& pairs) {
+          pairs = {};
+          if (r < count) pairs_along(from + r * stride, length, pairs);
+        });
+      }
     }
   }
 }
@@ -116,17 +134,21 @@ void pack_across(int64_t lines, int64_t depth, const S* x, int64_t stride, bool 
   auto* tile = reinterpret_cast<Pairs*>(to);
   for (int64_t i = 0; i < lines; i += kBf16Tile) {
     for (int64_t k = 0; k < depth; k += kBf16Depth, tile += kBf16Tile) {
+      const S* const from = x + k * stride + i;
       const int64_t count = std::min(kBf16Tile, lines - i);
-      for (int64_t p = 0; p < kBf16Tile; ++p) {
-        const int64_t row = k + 2 * p;
-        const S* first = x + row * stride + i;
-        if (row < depth) {
-          pairs_across<S>(first, row + 1 < depth ? first + stride : nullptr, count, tile[p]);
-        } else {
-          tile[p] = {};
-        }
+      const int64_t rows = depth - k;
+      if (count == kBf16Tile && rows >= kBf16Depth) {
+        put_tile(tile, turned, [=](int64_t p, Pairs& pairs) {
+          const S* const first = from + 2 * p * stride;
+          pairs_across<S>(first, first + stride, kBf16Tile, pairs);
+        });
+      } else {
+        put_tile(tile, turned, [=](int64_t p, Pairs& pairs) {
+          const S* const first = from + 2 * p * stride;
+          pairs = {};
+          if (2 * p < rows) pairs_across<S>(first, 2 * p + 1 < rows ? first + stride : nullptr, count, pairs);
+        });
       }
-      if (turned) transpose(tile);
     }
   }
 }
