@@ -268,7 +268,6 @@ void load_transposed(Rows<const S> from, int64_t count, int64_t dim, ComputeType
 #pragma GCC unroll 16
         for (int i = 0; i < W; ++i) {
           const S* at = from[token + i] + d;
-          __builtin_prefetch(at + kTile * from.stride);
           block[i] = load<Vector<T>>(at) * factor;
         }
         transpose_registers<T>(block);
@@ -284,6 +283,7 @@ void load_transposed(Rows<const S> from, int64_t count, int64_t dim, ComputeType
       for (int i = 0; i < std::min<int64_t>(W, dim - d); ++i) store(to + (d + i) * kTile + token, part[i]);
     }
   }
+  prefetch_next(from, count, dim);  // not between the loads, which would have to wait for it
 }
 
 /// to (count x dim) = (from diag(factors))^T, from (dim x kTile); a factor for each token.
