@@ -8,13 +8,14 @@ and optimizer; the last run sums by NCCL itself (--reduce=fast), in an order of 
 not. Needs mpirun; --nccl names the file of NCCL where the loader would not find it.
 """
 import argparse
-import hashlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+from lines import state, write_lines
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("lra", type=pathlib.Path)
@@ -27,12 +28,6 @@ if options.nccl:
     environment["BOCHNER_NCCL"] = str(pathlib.Path(options.nccl).resolve())
 # Processes, what carries between them, and more options.
 RUNS = [(1, "none", []), (2, "mpi", []), *((n, "nccl", []) for n in (1, 2, 4, 8)), (2, "nccl", ["--reduce=fast"])]
-
-
-def state(folder):
-    """Of all tensors of the last checkpoint, weights and optimizer; its header, with times, left out."""
-    bytes_ = (folder / "checkpoint-last").read_bytes()
-    return hashlib.sha256(bytes_[8 + int.from_bytes(bytes_[:8], "little"):]).hexdigest()
 
 
 def run(processes, by, more, folder):
@@ -53,9 +48,9 @@ def run(processes, by, more, folder):
         return {**line, "failed": str(error)[:300]}
 
 
-failed = 0
-alone = None
-with tempfile.TemporaryDirectory() as place:
+def compared(place):
+    """The lines of all runs; the first is of one process alone."""
+    alone = None
     for i, (processes, by, more) in enumerate(RUNS):
         line = run(processes, by, more, pathlib.Path(place) / str(i))
         alone = alone or line
@@ -63,9 +58,9 @@ with tempfile.TemporaryDirectory() as place:
             line["same bytes"] = line["sha256"] == alone.get("sha256")
             if not line["same bytes"] and not more:
                 line["failed"] = "the bytes differ from those of one process"
-        failed += "failed" in line
-        print(json.dumps(line), flush=True)
-        if options.out:
-            with options.out.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-sys.exit(1 if failed else 0)
+        yield line
+
+
+with tempfile.TemporaryDirectory() as folder:
+    code = write_lines(compared(folder), options.out)
+sys.exit(code)

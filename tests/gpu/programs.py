@@ -8,13 +8,14 @@ card, and one of them without recorded steps, must end with the same bytes of we
 """
 import argparse
 import concurrent.futures
-import hashlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+from lines import state, write_lines
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("bin", type=pathlib.Path)
@@ -49,12 +50,6 @@ def last_losses(folder):
         if "loss" in line or "psnr" in line:
             found[line["split"]] = line.get("loss", line.get("psnr"))
     return found
-
-
-def state(folder):
-    """Of all tensors of the last checkpoint, weights and optimizer; its header, with times, left out."""
-    bytes_ = (folder / "checkpoint-last").read_bytes()
-    return hashlib.sha256(bytes_[8 + int.from_bytes(bytes_[:8], "little"):]).hexdigest()
 
 
 def run(command, folder, needs, extra):
@@ -95,12 +90,6 @@ def compare(case):
     return line
 
 
-failed = 0
 with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
-    for line in pool.map(compare, CASES):
-        failed += "failed" in line
-        print(json.dumps(line), flush=True)
-        if options.out:
-            with options.out.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-sys.exit(1 if failed else 0)
+    code = write_lines(pool.map(compare, CASES), options.out)
+sys.exit(code)

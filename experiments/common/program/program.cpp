@@ -185,7 +185,10 @@ class Program {
       }
       if (!experiment_.trains) require_measurement(experiment_, fields, options);
       if (comm_.is_first()) log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));
-      if (rehearsal) log_ = Log(LogLevel::error);  // the warnings come with the runs
+      if (comm_.is_first() && rehearsal) {
+        log_.info("{}: reading the data; training begins when those of all tasks are there", options.task);
+        log_ = Log(LogLevel::error);  // the rest is told with the runs
+      }
       for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);
       if (asked_ && !std::filesystem::exists(asked_->folder / "results.json")) {
         log_.warning("--{}: the run {} is not finished; its best model so far is taken", asked_->option,

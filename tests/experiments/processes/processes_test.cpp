@@ -261,6 +261,7 @@ TEST_F(Together, MistakesAreToldOnceAndNamed) {
   expect(mpirun(2, kLra + Words{"--batch=12"}), {"--shards=8: they do not divide a batch of 12 examples"});
   expect(mpirun(3, kLra + Words{"--shards=2"}), {"shards: 2 are too few for 3 processes"});
   expect(mpirun(2, {BOCHNER_TOY}), {"2 processes: this program trains in one"});
+  expect(mpirun(2, kLra + Words{"--task=listops,retrieval"}), {"new_aan_pairs.train.tsv: is missing"});
   expect(mpirun(1, kLra) + Words{":", "-n", "1"} + kLra + Words{"--optim.rate=2e-3"},
          {"the configuration differs between processes: process 0 (pid ", "has the hash ", "optim.rate = 0.001)",
           "but process 1 (pid ", "optim.rate = 0.002)"});
