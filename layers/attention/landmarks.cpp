@@ -3,6 +3,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/index.h"
 #include "engine/ops/join.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/sort.h"

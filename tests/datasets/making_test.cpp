@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "datasets/catalogue.h"
 #include "engine/error.h"
 #include "engine/io/file.h"
 #include "tests/files.h"

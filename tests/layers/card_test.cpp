@@ -5,6 +5,7 @@
 
 #include "autograd/tape.h"
 #include "engine/card.h"
+#include "engine/ops/binary.h"
 #include "engine/ops/join.h"
 #include "engine/random.h"
 #include "layers/models/siren.h"

@@ -1,6 +1,7 @@
 #include "experiments/learners/sequence/problem.h"
 
 #include "datasets/baselines.h"
+#include "experiments/learners/sequence/config.h"
 #include "layers/models/pair_classifier.h"
 
 namespace bochner::sequence {
