@@ -13,6 +13,7 @@ stages=(
   'check_documents    every command that a document prints'
   'check_consumer     projects that use the library'
   'check_sanitizers   address and undefined-behaviour sanitizers'
+  'check_alone        each file by itself, as beside a compiler cache'
   'check_tidy         clang-tidy'
   'check_fuzzers      fuzzing'
 )
@@ -151,6 +152,11 @@ check_sanitizers() {
   configure sanitize
   ninja -C build-sanitize "${folders[@]/#/test_}" fuzzers 2>&1 | show_progress >&2
   GTEST_FILTER="-$long" ASAN_OPTIONS=malloc_context_size=4 UBSAN_OPTIONS=print_stacktrace=1 run_tests build-sanitize "${folders[@]}"
+}
+
+# With a compiler cache the builds above have compiled each file by itself already.
+check_alone() {
+  if ! command -v ccache >/dev/null; then .ci/alone.py build-sanitize; fi
 }
 
 # libFuzzer on the parsers of foreign bytes, the same inputs every time; built with the sanitizers' tests.

@@ -95,7 +95,7 @@ TEST(Program, BlasThatIsForcedDownIsToldOnce) {
 
 TEST(Program, OpenMpThatBindsThreadsToPlacesLeavesAllCores) {
   const TemporaryFolder folder;
-  const auto threads_of = [&](const Process::Variables& variables) {
+  const auto threads_of = [&](const test::Process::Variables& variables) {
     const std::string out = run_toy(folder, {"--version"}, variables).out;
     const size_t at = out.find("threads:");
     return at == std::string::npos ? out : out.substr(at, out.find('\n', at) - at);
