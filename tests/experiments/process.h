@@ -86,13 +86,13 @@ class Process {
     return count;
   }
 
-  /// This process's environment without what programs give advice about, which tests of messages do not expect.
+  /// This process's environment with these variables in the place of its own.
   static std::vector<std::string> environment_with(const Variables& variables) {
     std::vector<std::string> lines;
     for (char** line = environ; *line != nullptr; ++line) {
       const std::string text = *line;
       const std::string name = text.substr(0, text.find('='));
-      if (variables.count(name) == 0 && name != "OPENBLAS_CORETYPE") lines.push_back(text);
+      if (variables.count(name) == 0) lines.push_back(text);
     }
     for (const auto& [name, value] : variables) lines.push_back(name + "=" + value);
     return lines;

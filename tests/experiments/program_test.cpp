@@ -86,7 +86,7 @@ TEST(Program, HelpVersionAndDumpGoToStandardOutput) {
   EXPECT_NE(dump.out.find("[model]\ndim = 7\nrate = 0.25\n"), std::string::npos) << dump.out;
 }
 
-TEST(Program, BlasThatIsForcedDownIsToldOnce) {
+TEST(Program, BlasThatIsForcedDownIsToldByVersion) {
   const TemporaryFolder folder;
   const Ended ended = run_toy(folder, {"--version"}, {{"OPENBLAS_CORETYPE", "Nehalem"}});
   if (ended.out.find("core Nehalem") == std::string::npos) GTEST_SKIP() << "this OpenBLAS has no Nehalem kernels";

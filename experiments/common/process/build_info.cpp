@@ -69,8 +69,8 @@ std::string blas_advice(const std::string& core, const char* setting, const std:
   const std::string why = setting == nullptr ? "OpenBLAS took this CPU for a lesser one"
                                              : fmt::format("OPENBLAS_CORETYPE={} is set", setting);
   const std::string way_out = setting == nullptr ? fmt::format("set OPENBLAS_CORETYPE={}", best) : "unset it";
-  return fmt::format("BLAS uses {} kernels where the CPU could use {}, about twice as fast: {}; {}", core, best, why,
-                     way_out);
+  return fmt::format("OpenBLAS, which factors matrices here, uses {} kernels where the CPU could use {}: {}; {}", core,
+                     best, why, way_out);
 }
 
 std::string blas_advice() {

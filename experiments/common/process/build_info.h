@@ -17,8 +17,8 @@ struct BuildInfo {
 
 BuildInfo build_info();
 
-/// One line if OpenBLAS runs kernels for a lesser CPU than this one, which costs up to half the speed. It names both
-/// and says what to do. Empty if all is well.
+/// One line for --version if OpenBLAS runs kernels for a lesser CPU than this one. It names both and says what to do.
+/// Empty if all is well. A run is not told: only factorisations (LAPACK) are OpenBLAS's, and these take little of it.
 std::string blas_advice();
 /// The same for a core name, whether OPENBLAS_CORETYPE is set, and the best name for the CPU.
 std::string blas_advice(const std::string& core, const char* setting, const std::string& best);

@@ -201,8 +201,6 @@ class Program {
       }
       set_threads(options.threads);
       use_device(experiment_, options);
-      const std::string advice = blas_advice();
-      if (!advice.empty() && records_.empty()) log_.info("{}", advice);
       if (!options.trace.empty() && trace_.empty() && comm_.is_first() && !rehearsal) {
         if (!std::filesystem::exists(options.trace)) made_.add(options.trace);
         trace::write(options.trace);  // empty: reports a path that cannot be written before the training
