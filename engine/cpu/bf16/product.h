@@ -26,14 +26,16 @@ enum class Bf16Order : uint8_t { pairs, tiles };
 Bf16Order bf16_order();
 /// Whether the processor and the system have the instruction of that order.
 bool has_bf16_instruction(Bf16Order order);
-/// For example `tiles, by AMX` or `pairs, by ordinary instructions`.
+enum class Bf16By : uint8_t { instruction, ordinary };
+/// How this process makes its products: by the processor's instruction, if there is one and it is faster than ordinary
+/// ones, which the first call finds out. No bit depends on it.
+Bf16By bf16_by();
+/// For example `tiles, by AMX` or `pairs, by ordinary instructions, faster here than AVX512-BF16`.
 std::string bf16_description();
 
 /// Rows of A and columns of B of a tile, and its depth.
 inline constexpr int64_t kBf16Tile = 16;
 inline constexpr int64_t kBf16Depth = 32;
-
-enum class Bf16By : uint8_t { instruction, ordinary };
 
 /// C = A B, or C += A B where `accumulate`; a and b as pack.h makes them, C row-major. Runs on the calling thread
 /// alone.
