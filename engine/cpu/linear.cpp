@@ -10,7 +10,7 @@ namespace bochner::cpu {
 namespace {
 
 int64_t tile_rows(const LinearSizes& sizes) {
-  return sizes.inputs > 128 && sizes.inputs <= 512 && sizes.rows > 4096 ? 96 : 64;
+  return sizes.inputs > 512 ? 128 : sizes.inputs > 128 && sizes.rows > 4096 ? 96 : 64;
 }
 
 /// body(chunk, first output, width): so many outputs a tile computes at once.

@@ -27,10 +27,11 @@ constexpr int64_t kTileDepth = 64;
 /// The part of B in use, in bytes: two thirds of an L1 cache of 48 KiB, or all of one of 32 KiB, where L2 is as fast.
 constexpr int64_t kPanelBytes = 32768;
 
-/// One block of C: R rows of V vectors of W elements, of which the last begins at column `last` <= (V - 1) W.
-template <class T, int W, int R, int V>
+/// One block of C: R rows of V vectors of W elements, of which the last begins at column `last` <= (V - 1) W. Where B
+/// is `far`, of each of its rows what lies `ahead` is called into the L2 cache.
+template <class T, int W, int R, int V, bool far>
 void block(int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb, T* c, int64_t ldc, int64_t last,
-           bool accumulate) {
+           bool accumulate, int64_t ahead) {
   using Vec = Vector<T, W>;
   // One pointer serves four rows, since instructions can address base + 0, 1, 2 and 3 strides.
   constexpr int kGroups = ceil_div(R, 4);
@@ -46,6 +47,7 @@ void block(int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t
   Vec sum[R][V] = {};
 #pragma GCC unroll 2
   for (int64_t k = 0; k < depth; ++k) {
+    if constexpr (far) __builtin_prefetch(b + ahead, 0, 2);
     Vec row[V];
 #pragma GCC unroll 4
     for (int j = 0; j < V; ++j) row[j] = load<Vec>(b + (j + 1 < V ? j * W : last));
@@ -72,25 +74,27 @@ void block(int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t
 }
 
 template <class T>
-using Block = void (*)(int64_t, const T*, TileStrides, const T*, int64_t, T*, int64_t, int64_t, bool);
+using Block = void (*)(int64_t, const T*, TileStrides, const T*, int64_t, T*, int64_t, int64_t, bool, int64_t);
 
 /// The blocks of V vectors with 1, 2, ..., max_rows(V) rows.
-template <class T, int W, int V>
+template <class T, int W, int V, bool far>
 constexpr auto blocks_of = []<int... R>(std::integer_sequence<int, R...>) {
-  return std::array<Block<T>, sizeof...(R)>{&block<T, W, R + 1, V>...};
+  return std::array<Block<T>, sizeof...(R)>{&block<T, W, R + 1, V, far>...};
 }
 (std::make_integer_sequence<int, max_rows(V)>{});
 
-/// A strip of C: all rows, V vectors wide.
+/// A strip of C: all rows, V vectors wide. Each of the first blocks calls one vector of the rows of B that come next.
 template <class T, int W, int V>
 void strip(int64_t rows, int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb, T* c, int64_t ldc,
-           int64_t last, bool accumulate) {
+           int64_t last, bool accumulate, int64_t ahead) {
   const int64_t count = ceil_div(rows, max_rows(V));
   for (int64_t i = 0; i < count; ++i) {
     const int64_t begin = rows * i / count;
     const int64_t size = rows * (i + 1) / count - begin;
-    blocks_of<T, W, V>[static_cast<size_t>(size - 1)](depth, a + begin * a_strides.row, a_strides, b, ldb,
-                                                      c + begin * ldc, ldc, last, accumulate);
+    const auto& blocks =
+        W == kLanes<T> && ahead > 0 && i < V ? blocks_of<T, W, V, W == kLanes<T>> : blocks_of<T, W, V, false>;
+    blocks[static_cast<size_t>(size - 1)](depth, a + begin * a_strides.row, a_strides, b, ldb, c + begin * ldc, ldc,
+                                          last, accumulate, ahead + i * W);
   }
 }
 
@@ -98,12 +102,12 @@ void strip(int64_t rows, int64_t depth, const T* a, TileStrides a_strides, const
 /// vectors.
 template <class T, int W, int Most = kMaxVectors>
 void product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb,
-             T* c, int64_t ldc, bool accumulate) {
+             T* c, int64_t ldc, bool accumulate, int64_t ahead) {
   if constexpr (W > 1) {
     if (cols < W) {
       constexpr int kNarrower = W * sizeof(T) > 16 ? W / 2 : 1;
       constexpr int kMost = std::min(kMaxVectors, (W - 2) / kNarrower + 1);  // of at most W - 1 columns
-      product<T, kNarrower, kMost>(rows, cols, depth, a, a_strides, b, ldb, c, ldc, accumulate);
+      product<T, kNarrower, kMost>(rows, cols, depth, a, a_strides, b, ldb, c, ldc, accumulate, ahead);
       return;
     }
   }
@@ -116,7 +120,7 @@ void product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides 
     const int64_t last = std::min(end * W, cols) - W - first * W;
     const auto run = [&]<int V>(std::integral_constant<int, V>) {
       if constexpr (V <= Most)
-        strip<T, W, V>(rows, depth, a, a_strides, b + first * W, ldb, c + first * W, ldc, last, accumulate);
+        strip<T, W, V>(rows, depth, a, a_strides, b + first * W, ldb, c + first * W, ldc, last, accumulate, ahead);
     };
     switch (end - first) {
       case 1:
@@ -143,11 +147,12 @@ void tile_product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStr
   const int64_t panel_cols = std::min<int64_t>(cols, kMaxVectors * kLanes<T>);
   const int64_t longest = std::max<int64_t>(64, kPanelBytes / static_cast<int64_t>(sizeof(T)) / panel_cols);
   const int64_t parts = std::max<int64_t>(1, ceil_div(depth, longest));
+  // A B of several panels may be in no near cache, and the next panel lies below this one.
   for (int64_t i = 0; i < parts; ++i) {
     const int64_t begin = depth * i / parts;
     const int64_t size = depth * (i + 1) / parts - begin;
     product<T, kLanes<T>>(rows, cols, size, a + begin * a_strides.col, a_strides, b + begin * ldb, ldb, c, ldc,
-                          accumulate || i > 0);
+                          accumulate || i > 0, parts > 1 ? size * ldb : 0);
   }
 }
 
