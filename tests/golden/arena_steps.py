@@ -2,7 +2,7 @@
 """The arena's models in PyTorch: repeats training steps that `lra --record` wrote, and tells how far the losses are apart.
 
   arena_steps.py [--float32] FILE...           compares; prints a record as JSON (docs/results/agreement/*.json)
-  arena_steps.py --record LRA DATA FOLDER [PROTOCOL.TASK...]
+  arena_steps.py --record LRA DATA FOLDER [PROTOCOL.TASK[.ATTENTION]...]
                                                writes the files of RUNS first, with the program LRA on the data in DATA
 
 Only weights, batches and the numbers of random features come from the file. Models, losses, derivatives, optimizer and
@@ -40,12 +40,14 @@ RUNS = [
     ("kl", "image", "image", KERNELS, IMAGES),
     ("lra", "pathfinder", "pathfinder", ALL, ["--batch=4", "--optim.warmup=10"]),
     ("skyformer", "pathfinder", "pathfinder", ALL, [*SKY, "--batch=4"]),
+    ("lra", "pathx", "pathx", ALL, ["--optim.warmup=10"]),
     ("skyformer", "listops", "listops", ALL, [*SKY, *SHORT]),
     ("skyformer", "listops", "listops", ["performer", "skyformer"], [*SKY, *SHORT, "--model.as=paper"]),
     ("kl", "listops", "listops", KERNELS, LISTOPS),
     ("lra", "listops", "listops", ALL, [*LISTOPS, "--optim.rate=5e-3"]),
     ("skyformer", "text", "text", ALL, SKY),
     ("kl", "text", "text", KERNELS, KL),
+    ("lra", "text", "text", ALL, KL),
     ("skyformer", "retrieval", "films", ALL, [*SKY, *PAIR]),
     ("kl", "retrieval", "films", KERNELS, [*KL, *PAIR]),
     ("lra", "retrieval", "films", ALL, [*KL, *PAIR]),
@@ -288,9 +290,9 @@ def settings(protocol, task, attention, folder):
 
 def record(lra, data, folder, *chosen):
     for protocol, task, data_of, attentions, options in RUNS:
-        if chosen and f"{protocol}.{task}" not in chosen:
-            continue
         for attention in attentions:
+            if chosen and not {f"{protocol}.{task}", f"{protocol}.{task}.{attention}"} & set(chosen):
+                continue
             paper = ".paper" if "--model.as=paper" in options else ""
             file = pathlib.Path(folder) / f"{protocol}.{task}.{attention}{paper}.safetensors"
             if not file.exists():
