@@ -182,6 +182,7 @@ constexpr int kRowsAtOnce = kVectorRegisters == 32 ? 8 : 4;
 template <Bf16Order order>
 void product(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, const bfloat16* b, float* c, int64_t ldc,
              bool accumulate) {
+  constexpr int kVectors = order == Bf16Order::pairs ? 2 : 1;  // `tiles` has two sums for each element
   const int64_t tiles = ceil_div(depth, kBf16Depth);
   if (tiles == 0 && !accumulate) {
     for (int64_t r = 0; r < rows; ++r) std::fill_n(c + r * ldc, cols, 0.0F);
@@ -197,9 +198,7 @@ void product(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, const
       for (int64_t j = 0; j < cols; j += kRightCols) {
         const int64_t width = std::min(kRightCols, cols - j);
         wide.set_right(width, deep, b + (j / kBf16Tile * tiles + t) * kTileSize, tiles * kTileSize);
-        const bool narrow = order == Bf16Order::tiles || width <= kWide;
-        const auto run = narrow ? add_block<order, kRowsAtOnce, 1> : add_block < order, kRowsAtOnce,
-                   order == Bf16Order::pairs ? 2 : 1 > ;
+        const auto run = width > kWide ? add_block<order, kRowsAtOnce, kVectors> : add_block<order, kRowsAtOnce, 1>;
         run(wide, height, width, deep, c + i * ldc + j, ldc, adds);
       }
     }
