@@ -213,8 +213,10 @@ TEST(Bf16Product, TheInstructionRoundsAsOrdinaryArithmetic) {
 }
 
 TEST(Bf16Product, OddSizesStayWithinCAndAgreeBitForBit) {
-  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
-           {1, 1, 1}, {16, 16, 32}, {17, 5, 31}, {33, 64, 100}, {64, 47, 64}, {5, 130, 3}}) {
+  // The last has several blocks of both factors.
+  const std::vector<std::array<int64_t, 3>> sizes = {{1, 1, 1},    {16, 16, 32}, {17, 5, 31},   {33, 64, 100},
+                                                     {64, 47, 64}, {5, 130, 3},  {150, 70, 300}};
+  for (const auto& [m, n, k] : sizes) {
     const std::vector<float> a = normals(m * k, 1);
     const std::vector<float> b = normals(k * n, 2);
     std::vector<bfloat16> left(static_cast<size_t>(packed_size(m, k)));
