@@ -1,10 +1,12 @@
-// docs/results/make.py --check finds every number of a page that is not in its record. (CTest docs.results runs it on
-// the pages themselves.)
+// docs/results/make.py --check finds every number of a page that is not in its record (CTest docs.results runs it on
+// the pages themselves), and records are as their runs wrote them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <functional>
+#include <nlohmann/json.hpp>
 
+#include "engine/io/xxh3.h"
 #include "tests/docs/documents.h"
 #include "tests/files.h"
 
@@ -108,6 +110,43 @@ TEST_F(Records, WhatWasTranscribedIsSaidToBe) {
 TEST_F(Records, AnUnknownVerdictIsRefused) {
   replace("claims.csv", ",does not hold,", ",holds nearly,");
   EXPECT_NE(said().find("holds nearly"), std::string::npos);
+}
+
+// Whatever reads a run refuses one that was edited, so a record that somebody tidied up is lost to `--table`.
+TEST(Runs, AreAsTheyWereWritten) {
+  size_t records = 0, files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "docs")) {
+    if (entry.path().filename() != "results.json") continue;
+    std::string text = text_of(entry.path());
+    const auto json = nlohmann::json::parse(text);
+    if (!json.contains("xxh3_128")) continue;  // of a version without hashes
+    ++records;
+    for (const auto& [name, hash] : json.at("files").items()) {
+      const fs::path file = entry.path().parent_path() / name;
+      if (!fs::exists(file)) continue;  // not all that a run writes is committed
+      ++files;
+      EXPECT_EQ(xxh3_of_file(file), hash) << file;
+    }
+    text.replace(text.rfind("\"\n}") - 32, 32, 32, '0');  // the hash is that of the file with zeros in its place
+    EXPECT_EQ(xxh3_of(bytes_of(text)), json.at("xxh3_128")) << entry.path();
+  }
+  EXPECT_GT(records, 300U);
+  EXPECT_GT(files, 500U);
+}
+
+// A number of another protocol would never stand beside a run's own.
+TEST(PapersNumbers, AreOfAPreset) {
+  size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(kRoot / "experiments")) {
+    if (!fs::exists(entry.path() / "paper.csv")) continue;
+    for (const auto& row : rows_of(entry.path() / "paper.csv")) {
+      ++count;
+      const fs::path preset = entry.path() / "presets" / row.at("protocol");
+      EXPECT_TRUE(row.at("protocol") == "custom" || fs::exists(preset) || fs::exists(preset.string() + ".ini"))
+          << entry.path().filename() << ": " << row.at("source") << " has the protocol " << row.at("protocol");
+    }
+  }
+  EXPECT_GT(count, 300U);
 }
 
 /// `Suite.Name` of every test, a line each.

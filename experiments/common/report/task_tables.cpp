@@ -105,6 +105,22 @@ std::string steps_text(const std::vector<const RunRecord*>& runs) {
   return range_text(steps) + (runs.size() == 1 ? "" : fmt::format(" ({} seeds)", runs.size()));
 }
 
+/// The mean over tasks, which says something only where each of them has a number.
+class Mean {
+ public:
+  void add(double value) {
+    sum_ += value;
+    ++count_;
+  }
+  std::string text_of(size_t tasks) const {
+    return count_ == tasks ? fmt::format("{:.2f}", sum_ / static_cast<double>(count_)) : kNoNumber;
+  }
+
+ private:
+  double sum_ = 0;
+  size_t count_ = 0;
+};
+
 class TableOfProtocol {
  public:
   TableOfProtocol(const Cells& cells, std::vector<std::string> tasks, std::vector<std::string> attentions,
@@ -122,21 +138,18 @@ class TableOfProtocol {
     for (const std::string& attention : attentions_) {
       std::vector<std::string> numbers = {attention};
       std::vector<std::string> steps = {attention};
-      double sum = 0;
-      bool all = true;
+      Mean mean, papers;
       for (const std::string& task : tasks_) {
         const std::vector<const RunRecord*> runs = of(attention, task);
         const std::vector<double> values = percents(runs);
         numbers.push_back(spread_text(values));
         numbers.push_back(papers_number(protocol, task, attention));
         steps.push_back(steps_text(runs));
-        all = all && !values.empty();
-        sum += spread_of(values).mean;
+        if (!values.empty()) mean.add(spread_of(values).mean);
+        if (const PaperNumber* const number = papers_.find(protocol, task, attention, kMetric))
+          papers.add(number->value);
       }
-      if (averages) {
-        numbers.push_back(all ? fmt::format("{:.2f}", sum / static_cast<double>(tasks_.size())) : kNoNumber);
-        numbers.push_back(papers_number(protocol, "average", attention));
-      }
+      if (averages) numbers.insert(numbers.end(), {mean.text_of(tasks_.size()), papers.text_of(tasks_.size())});
       table.numbers.rows.push_back(numbers);
       table.steps.rows.push_back(steps);
     }

@@ -76,10 +76,14 @@ const std::vector<Protocol> kProtocols = {
     {"rotary", "listops", "performer", {2, 64, 64, 128, 128, 16, 10, 0, false, true}},
     {"rotary", "image", "performer", {2, 64, 64, 128, 128, 256, 10, 0, false, true}},
     {"rotary", "pathfinder", "performer", {2, 64, 64, 128, 128, 256, 2, 0, false, true}},
+    {"rotary", "pathx", "performer", {2, 64, 64, 128, 128, 256, 2, 0, false, true}},
+    {"rotary", "retrieval", "performer", {2, 64, 64, 128, 128, 257, 2, 0, false, true, 0, Head::arena}},
     {"rotary", "films", "performer", {2, 64, 64, 128, 128, 257, 2, 0, false, true, 0, Head::arena}},
     {"selfpretrained", "listops", "performer", {2, 64, 64, 128, 128, 17, 10, 2000, false, true}},
     {"selfpretrained", "text", "performer", {2, 64, 64, 128, 128, 258, 2, 4000, false, true}},
     {"selfpretrained", "films", "performer", {2, 64, 64, 128, 128, 258, 2, 4000, false, true, 0, Head::arena}},
+    {"selfpretrained", "retrieval", "performer", {2, 64, 64, 128, 128, 258, 2, 4000, false, true, 0, Head::arena}},
+    {"selfpretrained", "pathx", "performer", {2, 64, 64, 128, 128, 257, 2, 128 * 128, false, true}},
     {"selfpretrained", "pathfinder", "performer", {2, 64, 64, 128, 128, 257, 2, 1024, false, true}},
 };
 

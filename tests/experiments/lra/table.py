@@ -52,9 +52,12 @@ def main():
         mechanisms = [m for m in mechanism_order if any(run["model"]["attention"] == m for run in mine)]
         sources = set()
 
-        def reported(task, mechanism):
+        def of_paper(task, mechanism):
             wanted = (mine[0]["protocol"], task, mechanism)
-            rows = [row for row in paper if (row["protocol"], row["task"], row["attention"]) == wanted]
+            return [row for row in paper if (row["protocol"], row["task"], row["attention"]) == wanted]
+
+        def reported(task, mechanism):
+            rows = of_paper(task, mechanism)
             if not rows:
                 return "–"
             sources.add(f"{rows[0]['source']} (protocol {rows[0]['protocol']})")
@@ -69,13 +72,14 @@ def main():
         print(line([""] + [h for head in heads for h in (head, "paper")] + (["mean %", "paper"] if tasks[1:] else [])))
         print(line(["---"] + ["---:"] * (2 * len(tasks) + (2 if tasks[1:] else 0))))
         for mechanism in mechanisms:
-            row, means = [mechanism], []
+            row, means, papers = [mechanism], [], []
             for task in tasks:
                 values = [100 * run["metrics"]["test"]["accuracy"] for run in cell(task, mechanism)]
                 row += [spread(values) if values else "–", reported(task, mechanism)]
                 means += [sum(values) / len(values)] if values else []
+                papers += [float(of["value"]) for of in of_paper(task, mechanism)[:1]]
             if tasks[1:]:
-                row += [f"{sum(means) / len(means):.2f}" if len(means) == len(tasks) else "–", reported("average", mechanism)]
+                row += [f"{sum(x) / len(x):.2f}" if len(x) == len(tasks) else "–" for x in (means, papers)]
             print(line(row))
         print()
         print(line(["steps"] + tasks))

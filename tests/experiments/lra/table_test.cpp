@@ -49,8 +49,9 @@ TEST(Table, EqualsThatOfAnIndependentScript) {
   const Ended table = lra(folder, {"--table", "runs"});
   ASSERT_EQ(table.code, 0) << table.err;
   EXPECT_EQ(table.out, by_script(folder, "runs"));
+  // Performer has SKY's numbers 38.02 and 66.30 for these two of its five tasks.
   for (const char* part : {"## custom with steps = 3, ", "## skyformer with ", "| softmax |", " (3 seeds)",
-                           "| test examples | 40 |", "Paper: Skyformer, Table 1 (protocol skyformer)."}) {
+                           " | 52.16 |", "| test examples | 40 |", "Paper: Skyformer, Table 1 (protocol skyformer)."}) {
     EXPECT_NE(table.out.find(part), std::string::npos) << part << "\n" << table.out;
   }
   // The same runs named in parts, some of them twice.
