@@ -10,6 +10,7 @@ that begins with ./run, with a program of this repository, or with one of TOOLS.
 links, so that data/ and runs/ are those of the mirror. SHORTER says how one that is long is cut short, STANDS_FOR what a
 reader would put in the place of a word in capitals. What matches neither is run as it is printed, and killed after LIMIT.
 """
+import argparse
 import concurrent.futures
 import gzip
 import json
@@ -326,13 +327,17 @@ def run_all(mirror, commands):
 
 
 def main():
-    chosen = [word for word in sys.argv[1:] if not word.startswith("--")]
+    parser = argparse.ArgumentParser(description="Runs every command that a document prints, as a reader would.")
+    parser.add_argument("--list", action="store_true", help="print what would be run, and where it stands")
+    parser.add_argument("text", nargs="*", help="only commands of documents whose path holds one of these")
+    options = parser.parse_args()
+    chosen = options.text
     printed = []  # a list of commands for each document; each command once
     seen = {shortened(command)[0] for _, _, command in PREPARED}
     for document in documents():
         commands = [(document, line, command) for line, command in commands_of(document)
                     if not chosen or any(word in document for word in chosen)]
-        if "--list" in sys.argv:
+        if options.list:
             for _, line, command in commands:
                 print(f"{document}:{line}: {command}\n    {shortened(command)[0]}")
             continue
@@ -343,7 +348,7 @@ def main():
     left = [pattern for pattern, _ in SHORTER if pattern not in matched]
     if left and not chosen:
         sys.exit(f"documents.py: SHORTER has patterns that no command matches: {', '.join(left)}")
-    if "--list" in sys.argv:
+    if options.list:
         return 0
     if not printed:
         sys.exit("documents.py: no command was found")

@@ -81,7 +81,8 @@ Variable MultiHeadAttention::weights(const Variable& x, const Mask& mask, Contex
 // conv(V), padding as zeros: (B, L, heads * head size)
 Variable MultiHeadAttention::convolved(const Variable& V, const Mask& mask, const Context& context) const {
   if (mask.causal) fail("attention: its convolution of values reads tokens behind the one that it is for; not causal");
-  if (context.slice != nullptr) fail("attention: its convolution of values takes no slices of a sequence");
+  if (context.slice != nullptr)
+    fail("--sequence-shards: the convolution of attention's values needs whole sequences; leave one out");
   const int64_t L = V.size(2);
   const int64_t channels = heads_ * head_dim_;
   const Variable real = transpose(without_padding(V, mask.keys), 1, 2);

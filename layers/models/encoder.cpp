@@ -153,7 +153,8 @@ Variable Encoder::pool_states(const States& states, Context& context) const {
     return over_slices(here ? as_computed(select(x, 1, 0)) : as_computed(sum(x, {1})) * 0, context);
   }
   if (options_.pooling == EncoderOptions::Pooling::max) {
-    if (context.slice != nullptr) fail("encoder: pooling by the largest takes no slices of a sequence; choose a mean");
+    if (context.slice != nullptr)
+      fail("--sequence-shards: the largest of all tokens needs whole sequences; choose pooling by a mean");
     if (!states.mask.defined()) return as_computed(amax(x, {1}));
     const Variable nothing(Tensor::scalar(-std::numeric_limits<double>::infinity(), x.dtype(), x.device()));
     return as_computed(amax(where(states.mask.unsqueeze(2), x, nothing), {1}));

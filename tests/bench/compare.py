@@ -181,6 +181,10 @@ def workload(a, table, name, of_peer):
             f"{middle(o['gflops'] / o['peak_gflops'] for o, _ in pairs):.2f}"]
 
 
+def chosen(a, name):
+    return not a.only or any(part in name for part in a.only.split(","))
+
+
 def compare(a, precision, peer):
     """peer: its name; None for our own f32"""
     ours, theirs = ("project", "peer") if peer else (precision, "f32")
@@ -188,7 +192,7 @@ def compare(a, precision, peer):
             "of the peak"]
     with Table(a, f"{peer or 'own'}-{precision}", head, precision, None if peer else "its own f32") as table:
         for name in WORKLOADS:
-            if a.only and not any(part in name for part in a.only.split(",")):
+            if not chosen(a, name):
                 continue
             try:
                 table.add(workload(a, table, name, a.peers.get(peer)))
@@ -267,6 +271,8 @@ def main():
     p.add_argument("--only", help="workloads of peers and f32 whose name contains this, or one of A,B,...")
     p.add_argument("--records", help="a folder for the tables as JSON files")
     a = p.parse_args()
+    if not any(chosen(a, name) for name in WORKLOADS):
+        p.error(f"--only {a.only}: matches none of {', '.join(WORKLOADS)}")
     a.peers = {}
     for peer in a.peer:
         name, _, command = peer.partition("=")

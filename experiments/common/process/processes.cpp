@@ -66,8 +66,7 @@ void Processes::begin(const std::string& wanted, Log& log) {
   if ((!comm_ || comm_->size() == 1) && tasks_of_slurm() > 1) {
     fail(
         "srun started {} tasks, but they do not know each other; give srun --mpi=pmix (srun --mpi=list shows what "
-        "there "
-        "is), or --processes=none for tasks that have nothing to do with each other",
+        "there is), or --processes=none for tasks that have nothing to do with each other",
         tasks_of_slurm());
   }
   if (!comm_ || comm_->size() == 1) return;
@@ -140,6 +139,17 @@ void require_alike(Communicator& comm, const std::string& what, const std::strin
          what, comm.who(0), xxh3_of(bytes_of(mine)), only_in(text, all[r]), comm.who(static_cast<int>(r)),
          xxh3_of(bytes_of(theirs)), only_in(all[r], text));
   }
+}
+
+void require_same_course(Communicator& comm, const std::vector<std::string>& arguments) {
+  std::string lines;
+  for (const std::string& word : arguments) {
+    for (const std::string name :
+         {"--resume", "--bench", "--sweep", "--evaluate", "--predict", "--task", "--attention"}) {
+      if (word == name || word.starts_with(name + "=")) lines += word + "\n";
+    }
+  }
+  require_alike(comm, "what the command asks for", lines);
 }
 
 bool asked_to_stop(Communicator& comm) {

@@ -45,6 +45,9 @@ inline constexpr char kOnlyShown = '\x1f';
 /// file lies, is not compared. All must call it.
 void require_alike(Communicator& comm, const std::string& what, const std::string& text);
 
+/// The same of the arguments that decide what the processes tell one another next, before they do.
+void require_same_course(Communicator& comm, const std::vector<std::string>& arguments);
+
 /// Whether a signal asked any of the processes to stop; then it has asked all of them. All must call it, with a
 /// StopLater each.
 bool asked_to_stop(Communicator& comm);

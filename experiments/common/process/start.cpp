@@ -42,7 +42,54 @@ bool is_limited(int resource) {
   return getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-/// Runs before the constructors of the libraries, so nothing here may need one.
+// What is below runs before the constructors of the libraries, so nothing there may need one.
+
+[[noreturn]] void leave(const char* message) {
+  if (write(STDERR_FILENO, message, std::strlen(message)) < 0) _exit(1);
+  _exit(1);
+}
+
+/// Whether this processor has the instructions that the program was compiled for: -march=native takes those of the
+/// machine that builds. Itself it needs none of them.
+[[maybe_unused, gnu::target("no-avx")]] void check_processor(int, char**, char**) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  bool has_all = true;
+#if defined(__AVX__)
+  has_all = has_all && __builtin_cpu_supports("avx");
+#endif
+#if defined(__AVX2__)
+  has_all = has_all && __builtin_cpu_supports("avx2");
+#endif
+#if defined(__FMA__)
+  has_all = has_all && __builtin_cpu_supports("fma");
+#endif
+#if defined(__BMI2__)
+  has_all = has_all && __builtin_cpu_supports("bmi2");
+#endif
+#if defined(__AVX512F__)
+  has_all = has_all && __builtin_cpu_supports("avx512f");
+#endif
+#if defined(__AVX512BW__)
+  has_all = has_all && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512vl");
+#endif
+#if defined(__AVX512VBMI2__)
+  has_all = has_all && __builtin_cpu_supports("avx512vbmi2");
+#endif
+#if defined(__AVX512BF16__)
+  has_all = has_all && __builtin_cpu_supports("avx512bf16");
+#endif
+#if defined(__AVX512VP2INTERSECT__)
+  has_all = has_all && __builtin_cpu_supports("avx512vp2intersect");
+#endif
+  if (has_all) return;
+  leave(
+      "error: this program was compiled for a processor with more instructions than this one has; build it here, or "
+      "for all machines with -DBOCHNER_ARCH=x86-64-v3 (cmake)\n");
+#endif
+}
+
 [[maybe_unused]] void check_address_space(int, char**, char** environment) {
   if (!is_limited(RLIMIT_AS) && !is_limited(RLIMIT_DATA)) return;
   std::array<void*, 128> maps{};
@@ -56,16 +103,14 @@ bool is_limited(int resource) {
   }
   for (int i = 0; i < mapped; ++i) munmap(maps[static_cast<size_t>(i)], kBlasBuffer);
   if (mapped == threads) return;
-  constexpr const char* kMessage =
+  leave(
       "error: the limit on memory (ulimit -v or -d) is too low: OpenBLAS needs 128 MiB for each thread; raise it, or "
-      "set OMP_NUM_THREADS=1\n";
-  if (write(STDERR_FILENO, kMessage, std::strlen(kMessage)) < 0) _exit(1);
-  _exit(1);
+      "set OMP_NUM_THREADS=1\n");
 }
 
 #if !BOCHNER_ADDRESS_SANITIZER
-__attribute__((section(".preinit_array"), used)) void (*const check_before_libraries)(int, char**,
-                                                                                      char**) = check_address_space;
+__attribute__((section(".preinit_array"), used)) void (*const checks[])(int, char**, char**) = {check_processor,
+                                                                                                check_address_space};
 #endif
 
 }  // namespace

@@ -406,8 +406,10 @@ int main_of_configs(const Experiment& experiment, int argc, char** argv,
   return exit_code_of(log, [&] {
     const std::string name = argc > 0 ? argv[0] : experiment.name;
     const Arguments arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-    processes.run(argument(arguments, "processes").value_or("auto"), log,
-                  [&](Communicator& comm) { Program(experiment, with_config, log, comm, name, arguments).run(); });
+    processes.run(argument(arguments, "processes").value_or("auto"), log, [&](Communicator& comm) {
+      require_same_course(comm, arguments);
+      Program(experiment, with_config, log, comm, name, arguments).run();
+    });
   });
 }
 

@@ -186,7 +186,14 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
   folder.keep();
   RunRecord run;
   run.folder = folder.path();
-  run.result = trainer.run();
+  try {
+    run.result = trainer.run();
+  } catch (const DiskError&) {
+    throw;
+  } catch (const Error&) {
+    if (trainer.steps() == 0) folder.discard();  // a mistake in the settings that only a step finds: try again there
+    throw;
+  }
   run.experiment = session.experiment.name;
   run.task = options.task;
   run.protocol = options.preset.empty() ? "custom" : options.preset;

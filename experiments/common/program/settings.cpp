@@ -314,7 +314,9 @@ bool require_same_config(const Fields& fields, const std::string& stored, const 
     }
     changes.push_back(fmt::format("{} is {} but was {}", field.name(), field.text(), found->second));
     if (field.name() == "shards" && found->second == "0") {
-      changes.back() += ", and several processes continue only a run that began with --shards or in several";
+      changes.back() +=
+          ", and several processes continue only a run that began with --shards or in several; --init takes its "
+          "weights over";
     }
   }
   if (!changes.empty()) {

@@ -39,6 +39,7 @@ bool holds_run(const std::filesystem::path& path) {
 
 RunFolder::RunFolder(const std::filesystem::path& path, bool resume) : path_(path) {
   require_place(path, resume);
+  is_new_ = !std::filesystem::exists(path);
   const std::error_code error = made_.add_folders(path);
   if (error) fail("cannot make the run folder {}: {}; name another with --out", path.string(), error.message());
   const bool had_lock = std::filesystem::exists(path / ".lock");
@@ -49,6 +50,11 @@ RunFolder::RunFolder(const std::filesystem::path& path, bool resume) : path_(pat
   if (!had_lock) made_.add(path / ".lock");
   require_place(path, resume);  // another process may have been faster
   remove_leftovers(path);
+}
+
+void RunFolder::discard() {
+  std::error_code ignored;
+  if (is_new_) std::filesystem::remove_all(path_, ignored);
 }
 
 bool holds_runs(const std::filesystem::path& path) { return holds_run(path) || !runs_below(path).empty(); }

@@ -31,6 +31,8 @@ class RunFolder {
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
   /// The run begins: from now on its folder stays, whatever happens.
   void keep() { made_.keep(); }
+  /// It was no run: removes the folder with what is in it, if this object made it.
+  void discard();
   /// What to tell of the lock; empty where there is nothing.
   std::string warning() const { return lock_ ? lock_->warning() : ""; }
 
@@ -38,6 +40,7 @@ class RunFolder {
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   std::filesystem::path path_;
+  bool is_new_ = false;
   std::optional<FileLock> lock_;
   Temporaries made_;  ///< after the lock, so removed while it is held
 };

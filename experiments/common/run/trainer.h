@@ -194,6 +194,8 @@ class Trainer {
   /// Trains to the end, from checkpoint-last if the folder has one. Throws Interrupted after writing a checkpoint, and
   /// RunFailure if the loss, or anything to be saved, is not finite.
   TrainResult run();
+  /// Steps done, also where run() ended in an error.
+  int64_t steps() const { return step_; }
 
  private:
   struct Best {

@@ -207,6 +207,14 @@ TEST_F(SlicesTogether, ForTooManyProcessesAreRefused) {
   const Ended whole = run(mpirun(2, kLra + Words{"--sequence-shards=2", "--attention=skyformer"}));
   EXPECT_NE(whole.code, 0);
   EXPECT_TRUE(has(whole, "skyformer needs whole sequences")) << whole.err;
+  // What only a step finds leaves no run behind that would be in the way of the next try.
+  for (const char* part : {"--model.convolution=3", "--model.pooling=max"}) {
+    const Ended refused = run(mpirun(2, kLra + Words{"--sequence-shards=2", part, "--out=refused"}));
+    EXPECT_NE(refused.code, 0) << part;
+    EXPECT_TRUE(has(refused, "--sequence-shards: the ")) << refused.err;
+    EXPECT_TRUE(has(refused, "needs whole sequences; ")) << refused.err;
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "refused")) << part;
+  }
   const Ended others =
       run(mpirun(1, kLra + Words{"--sequence-shards=2"}) + Words{":", "-n", "1"} + kLra + Words{"--sequence-shards=3"});
   EXPECT_NE(others.code, 0);
