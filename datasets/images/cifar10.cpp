@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kRecordsPerFile = 10'000;
 constexpr int kTrainFiles = 5;
-constexpr const char* kArchive = "cifar-10-binary.tar.gz";
+constexpr const char* kArchive = "cifar-10-binary";
 constexpr const char* kSource = "www.cs.toronto.edu/~kriz/cifar.html";
 
 struct Sets {
@@ -75,8 +75,8 @@ fs::path unpacked_in(const fs::path& folder) {
 
 Sets read_sets(const fs::path& folder) {
   Sets sets;
-  if (fs::is_regular_file(folder / kArchive)) {
-    take_archive(folder / kArchive, sets);
+  if (const auto archive = find_archive(folder, kArchive)) {
+    take_archive(*archive, sets);
   } else if (fs::is_directory(folder)) {
     take_folder(unpacked_in(folder), sets);
   }
@@ -131,11 +131,13 @@ std::shared_ptr<const Dataset> part(const std::string& name, const Images& image
 
 }  // namespace
 
-std::string cifar10_remedy() { return fmt::format("put {} there as it is, or unpacked, from {}", kArchive, kSource); }
+std::string cifar10_remedy() {
+  return fmt::format("put {}.tar.gz there as it is, or unpacked, from {}", kArchive, kSource);
+}
 
 std::vector<CheckedFile> check_cifar10(const fs::path& data, const std::vector<KnownFile>& files) {
   const fs::path folder = data / "cifar10";
-  if (fs::is_regular_file(folder / kArchive)) return check_archive(folder / kArchive, files);
+  if (const auto archive = find_archive(folder, kArchive)) return check_archive(*archive, files);
   std::vector<CheckedFile> checked;
   for (const KnownFile& file : files) {
     const std::string name = fs::path(file.path).filename().string();
@@ -145,7 +147,7 @@ std::vector<CheckedFile> check_cifar10(const fs::path& data, const std::vector<K
 }
 
 bool has_cifar10_test(const fs::path& folder) {
-  if (fs::is_regular_file(folder / kArchive)) return true;
+  if (find_archive(folder, kArchive)) return true;
   if (!fs::is_directory(folder)) return false;
   const fs::directory_iterator files(unpacked_in(folder));
   return std::any_of(begin(files), end(files), [](const fs::directory_entry& entry) {

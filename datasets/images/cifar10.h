@@ -5,8 +5,8 @@
 //   const TaskData data = images::load_task({.folder = "data/cifar10"}, say);
 //
 // The files are those of the binary version: data_batch_1.bin ... data_batch_5.bin and test_batch.bin, plain or packed
-// with gzip or Zstandard, in the folder or in its folder cifar-10-batches-bin; or cifar-10-binary.tar.gz as it is. A
-// token is a grey value, 0 ... 255; 0 is black and real, as masks come from lengths.
+// with gzip or Zstandard, in the folder or in its folder cifar-10-batches-bin; or cifar-10-binary.tar.gz (or .tar,
+// .tar.zst, .zip) as it is. A token is a grey value, 0 ... 255; 0 is black and real, as masks come from lengths.
 #pragma once
 
 #include <filesystem>

@@ -14,6 +14,7 @@
 #include "tests/files.h"
 #include "tests/message_of.h"
 #include "tests/shared_data.h"
+#include "tests/tar.h"
 
 namespace bochner::images {
 namespace {
@@ -100,6 +101,24 @@ TEST(Cifar, FilesMayBePacked) {
   }
 }
 
+TEST(Cifar, TheArchiveMayBePackedInAnyWay) {
+  std::map<std::string, std::string> files;
+  for (int i = 1; i <= 5; ++i) files[fmt::format("cifar-10-batches-bin/data_batch_{}.bin", i)] = records(4, i);
+  files["cifar-10-batches-bin/test_batch.bin"] = records(3);
+  const std::string tar = test::tar_of(files);
+  const TemporaryFolder folder;
+  const auto sizes = [&] {
+    EXPECT_TRUE(has_cifar10_test(folder.path()));
+    const ImageSets sets = read_cifar10({.folder = folder.path(), .partial = true});
+    return std::pair(sets.train.count(), sets.test.count());
+  };
+  folder.put("cifar-10-binary.tar", tar);
+  EXPECT_EQ(sizes(), std::pair(int64_t{20}, int64_t{3}));
+  fs::remove(folder / "cifar-10-binary.tar");
+  write_file_atomically(folder / "cifar-10-binary.tar.gz", format_gzip(bytes_of(tar)));
+  EXPECT_EQ(sizes(), std::pair(int64_t{20}, int64_t{3}));
+}
+
 TEST(Cifar, AreCheckedAsFilesBelowAndInTheArchive) {
   const TemporaryFolder data;
   const fs::path below = data / "cifar10/cifar-10-batches-bin";
@@ -122,8 +141,8 @@ TEST(Cifar, AreCheckedAsFilesBelowAndInTheArchive) {
   const States expected = {FileState::right, FileState::wrong_hash, FileState::missing};
   EXPECT_EQ(states(), expected);
   const std::string folder = (data / "cifar10").string();
-  const std::string archive = folder + "/cifar-10-binary.tar.gz";
-  ASSERT_EQ(std::system(fmt::format("tar -C {} -czf {} cifar-10-batches-bin", folder, archive).c_str()), 0);
+  const std::string archive = folder + "/cifar-10-binary.tar";
+  ASSERT_EQ(std::system(fmt::format("tar -C {} -cf {} cifar-10-batches-bin", folder, archive).c_str()), 0);
   fs::remove_all(below);
   EXPECT_EQ(states(), expected);
   EXPECT_TRUE(has_cifar10_test(data / "cifar10"));
