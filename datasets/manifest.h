@@ -48,8 +48,14 @@ void write_manifest(const std::filesystem::path& folder, const Manifest& manifes
 /// each as `NAME BYTES`, a line feed, and its contents.
 ManifestFile entry_of(const std::filesystem::path& folder, const std::string& name, int64_t rows);
 
-/// The state of a manifest's file on disk.
-enum class FileState { right, missing, wrong_size, wrong_hash };
+/// The state of a file on disk, beside its manifest or the published one.
+enum class FileState {
+  right,
+  missing,
+  incomplete,  ///< some of its examples are there, as a program may take them; of a set that is checked as a whole
+  wrong_size,
+  wrong_hash,
+};
 
 /// Compares size, then hash. What is neither a file nor a folder is missing.
 FileState state_of(const std::filesystem::path& folder, const ManifestFile& file);

@@ -85,7 +85,6 @@ Sets read_sets(const fs::path& folder) {
 
 std::vector<CheckedFile> check_archive(const fs::path& path, const std::vector<KnownFile>& files) {
   std::map<std::string, std::string> hashes;  // by name
-  std::string problem;
   try {
     ArchiveReader archive(path);
     while (archive.next()) {
@@ -95,20 +94,19 @@ std::vector<CheckedFile> check_archive(const fs::path& path, const std::vector<K
       hash.update(archive.read(kRecordsPerFile * kRecordBytes));
       hashes[name] = hash.hex();
     }
-  } catch (const Error& error) {
-    problem = error.what();
+  } catch (const Error& error) {  // one fault, however many files lie behind it
+    return {{path, FileState::wrong_hash, error.what()}};
   }
   std::vector<CheckedFile> checked;
   for (const KnownFile& file : files) {
     const std::string name = fs::path(file.path).filename().string();
     const auto found = hashes.find(name);
-    if (found != hashes.end() && found->second == file.sha256) {
-      checked.push_back({path / name, FileState::right, ""});
-    } else if (found == hashes.end() && problem.empty()) {
+    if (found == hashes.end()) {
       checked.push_back({path / name, FileState::missing, "is missing"});
+    } else if (found->second == file.sha256) {
+      checked.push_back({path / name, FileState::right, ""});
     } else {
-      const char* const other = "its SHA-256 is not the one it should have";
-      checked.push_back({path / name, FileState::wrong_hash, problem.empty() ? other : problem});
+      checked.push_back({path / name, FileState::wrong_hash, "its SHA-256 is not the one it should have"});
     }
   }
   return checked;

@@ -50,7 +50,8 @@ struct TaskOptions {
 
 /// Where to get the files, for an Error and `data check` that name the folder first.
 std::string cifar10_remedy();
-/// The files of training in `data`, which holds the folder cifar10, beside the published ones: an entry for each.
+/// The files of training in `data`, which holds the folder cifar10, beside the published ones: an entry for each,
+/// or a single one where their archive cannot be read.
 std::vector<CheckedFile> check_cifar10(const std::filesystem::path& data, const std::vector<KnownFile>& files);
 /// Whether the folder holds a test file, or the archive.
 bool has_cifar10_test(const std::filesystem::path& folder);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
-#include <numeric>
 #include <optional>
 #include <tuple>
 
@@ -36,6 +34,8 @@ struct Found {
   std::vector<Review> reviews[2];  ///< negative, positive
   std::vector<std::string> urls[2];
   int64_t bytes = 0;  ///< of the reviews
+
+  int64_t count() const { return std::ssize(reviews[0]) + std::ssize(reviews[1]); }
 };
 
 /// `train/neg/0_3.txt` of a longer path, in its parts; nothing where it is another file.
@@ -151,17 +151,14 @@ std::array<Found, 2> find(const fs::path& folder) {
     take_archive(*whole, found);
     return found;
   }
-  const auto train = find_archive(folder, "aclImdb_train");
-  const auto test = find_archive(folder, "aclImdb_test");
-  if (train || test) {
-    if (!train || !test) {
-      fail("{}: there is {}, but no aclImdb_{}; put both there", folder.string(),
-           (train ? *train : *test).filename().string(), train ? "test" : "train");
+  bool halves = false;
+  for (const char* name : {"aclImdb_train", "aclImdb_test"}) {
+    if (const auto half = find_archive(folder, name)) {
+      take_archive(*half, found);
+      halves = true;
     }
-    take_archive(*train, found);
-    take_archive(*test, found);
-    return found;
   }
+  if (halves) return found;
   if (!fs::is_directory(folder / "aclImdb")) {
     fail("{}: there are no reviews; {}", folder.string(), imdb_remedy());
   }
@@ -170,6 +167,7 @@ std::array<Found, 2> find(const fs::path& folder) {
 }
 
 Half half_of(Found found, const std::string& name, const fs::path& folder, const Partial& partial) {
+  if (found.count() == 0) fail("{}: there are no reviews of {}; {}", folder.string(), name, imdb_remedy());
   Half half;
   Sha256 hash;
   for (const int positive : {0, 1}) {
@@ -205,6 +203,20 @@ Half half_of(Found found, const std::string& name, const fs::path& folder, const
   return half;
 }
 
+CheckedFile check_half(Found found, const std::string& name, const fs::path& folder, const KnownFile& published) {
+  const fs::path path = folder / (name + "-reviews");
+  const int64_t count = found.count();
+  if (count == 0) return {path, FileState::missing, "is missing"};
+  if (count < 2 * kReviewsPerClass) {
+    return {path, FileState::incomplete,
+            fmt::format("holds {} of the {} reviews that are published", count, 2 * kReviewsPerClass)};
+  }
+  const Half half = half_of(std::move(found), name, folder, {});
+  const bool right = half.sha256 == published.sha256 && std::ssize(half.texts.bytes) == published.bytes;
+  return right ? CheckedFile{path, FileState::right, ""}
+               : CheckedFile{path, FileState::wrong_hash, "its reviews are not those that are published"};
+}
+
 }  // namespace
 
 int64_t Half::negatives() const { return std::count(positive.begin(), positive.end(), 0); }
@@ -225,33 +237,15 @@ bool has_imdb(const fs::path& folder) {
 }
 
 std::vector<CheckedFile> check_imdb(const fs::path& folder, const std::vector<KnownFile>& halves) {
-  std::vector<CheckedFile> checked;
   const fs::path imdb = folder / "imdb";
-  const bool there = has_imdb(imdb);
-  const DataLog log;
-  std::string problem;
   try {
-    if (there) read_imdb(imdb);
-  } catch (const Error& error) {
-    problem = error.what();
+    std::array<Found, 2> found;
+    if (has_imdb(imdb)) found = find(imdb);
+    return {check_half(std::move(found[0]), "train", imdb, halves.at(0)),
+            check_half(std::move(found[1]), "test", imdb, halves.at(1))};
+  } catch (const Error& error) {  // one fault, whichever half it is in
+    return {{imdb, FileState::wrong_hash, error.what()}};
   }
-  for (const KnownFile& half : halves) {
-    const fs::path path = folder / half.path;
-    if (!there) {
-      checked.push_back({path, FileState::missing, "is missing"});
-      continue;
-    }
-    if (!problem.empty()) {
-      checked.push_back({path, FileState::wrong_hash, problem});
-      continue;
-    }
-    const std::vector<DataRead> reads = log.reads();
-    const auto read = std::find_if(reads.begin(), reads.end(), [&](const auto& r) { return r.name == path.string(); });
-    const bool right = read != reads.end() && read->sha256 == half.sha256 && read->bytes == half.bytes;
-    checked.push_back({path, right ? FileState::right : FileState::wrong_hash,
-                       right ? "" : "its reviews are not those that are published"});
-  }
-  return checked;
 }
 
 }  // namespace bochner::text

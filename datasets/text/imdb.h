@@ -54,7 +54,8 @@ std::string imdb_remedy();
 /// Whether the folder holds an archive of them, or some unpacked.
 bool has_imdb(const std::filesystem::path& folder);
 
-/// The reviews in `folder`, which holds the folder imdb, beside the published ones: an entry for each half.
+/// The reviews in `folder`, which holds the folder imdb, beside the published ones: an entry for train and one for
+/// test, or a single one where they cannot be read.
 std::vector<CheckedFile> check_imdb(const std::filesystem::path& folder, const std::vector<KnownFile>& halves);
 
 }  // namespace bochner::text

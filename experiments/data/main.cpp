@@ -94,11 +94,13 @@ class Check {
     const auto right = count(FileState::right);
     const auto broken = count(FileState::wrong_size, FileState::wrong_hash);
     const auto all = static_cast<std::ptrdiff_t>(files.size());
-    std::string state = right == all ? "right" : broken > 0 ? "BROKEN" : right == 0 ? "missing" : "incomplete";
+    const bool any = count(FileState::missing) < all;
+    std::string state = right == all ? "right" : broken > 0 ? "BROKEN" : any ? "incomplete" : "missing";
     fmt::print("{:<24} {:<10} {} of {} files{}\n", set, state, right, all, right == all ? "" : "; " + how_to_get);
     for (const CheckedFile& file : files) {
-      const bool tell = file.state != FileState::right && (file.state != FileState::missing || right + broken > 0);
-      if (tell) fmt::print("  {}: {}\n", file.path.string(), file.what);
+      if (!any || file.state == FileState::right) continue;
+      const std::string path = file.path.string();
+      fmt::print("  {}{}\n", file.what.starts_with(path) ? "" : path + ": ", file.what);  // an Error names it itself
     }
     broken_ += broken;
   }

@@ -56,6 +56,26 @@ TEST(Data, CheckTellsWhatIsMissingRightAndBroken) {
   EXPECT_EQ(broken.err, "error: 1 of the files found are broken; remove them and get them again\n");
 }
 
+TEST(Data, CheckTellsSomeReviewsFromADamagedArchive) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "data/imdb");
+  const std::string some = test::tar_of(std::map<std::string, std::string>{{"aclImdb/train/neg/0_1.txt", "bad"}});
+  test::put(folder / "data/imdb/aclImdb_v1.tar", some);
+  const Ended part = run_data(folder, {"check"});
+  EXPECT_EQ(part.code, 0) << part.err;
+  EXPECT_NE(line_of(part.out, "imdb").find("incomplete 0 of 2 files"), std::string::npos) << part.out;
+  EXPECT_NE(part.out.find("\n  data/imdb/train-reviews: holds 1 of the 25000 reviews that are published\n"
+                          "  data/imdb/test-reviews: is missing\n"),
+            std::string::npos)
+      << part.out;
+  test::put(folder / "data/imdb/aclImdb_v1.tar", some.substr(0, 514));
+  const Ended cut = run_data(folder, {"check"});
+  EXPECT_EQ(cut.err, "error: 1 of the files found are broken; remove them and get them again\n");
+  const size_t told = cut.out.find("\n  data/imdb/aclImdb_v1.tar: ");
+  ASSERT_NE(told, std::string::npos) << cut.out;
+  EXPECT_EQ(cut.out.find("aclImdb_v1.tar: ", told + 20), std::string::npos) << cut.out;
+}
+
 TEST(Data, CheckSaysOfEachTaskOfTheArenaWhatTheTaskSaysItself) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "data");

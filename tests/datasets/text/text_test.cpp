@@ -145,8 +145,9 @@ TEST(Imdb, ACutArchiveIsNamedWithItsFile) {
   EXPECT_NE(message.find("aclImdb_v1.tar: "), std::string::npos) << message;
   EXPECT_NE(message.find("in or behind 'aclImdb/t"), std::string::npos) << message;
   fs::remove(folder / "aclImdb_v1.tar");
-  folder.put("aclImdb_train.tar", whole);
-  EXPECT_NE(error_of(folder.path()).find("but no aclImdb_test"), std::string::npos);
+  folder.put("aclImdb_train.tar", tar(half_of(reviews(3), "train")));
+  EXPECT_NE(error_of(folder.path()).find("there are no reviews of test; put aclImdb_v1.tar.gz there"),
+            std::string::npos);
 }
 
 TEST(Text, HoldsATenthOfEachClassOut) {
@@ -237,11 +238,36 @@ TEST(Text, ThePublishedReviewsAreRight) {
   for (const CheckedFile& file : check_set(folder.parent_path(), *imdb)) {
     EXPECT_EQ(file.state, FileState::right) << file.path << " " << file.what;
   }
-  const TemporaryFolder empty;
-  for (const CheckedFile& file : check_set(empty.path(), *imdb)) EXPECT_EQ(file.state, FileState::missing);
-  fs::create_directory(empty / "imdb");
-  write_folder(empty / "imdb", reviews(2));
-  for (const CheckedFile& file : check_set(empty.path(), *imdb)) EXPECT_EQ(file.state, FileState::wrong_hash);
+}
+
+TEST(Imdb, CheckTellsWhatIsMissingIncompleteAndBroken) {
+  const TemporaryFolder data;
+  using States = std::vector<FileState>;
+  std::vector<CheckedFile> checked;
+  const auto states = [&] {
+    const KnownFile unknown = {"", 1, std::string(64, '0')};
+    checked = check_imdb(data.path(), {unknown, unknown});
+    States found;
+    for (const CheckedFile& file : checked) found.push_back(file.state);
+    return found;
+  };
+  EXPECT_EQ(states(), (States{FileState::missing, FileState::missing}));
+  fs::create_directory(data / "imdb");
+  data.put("imdb/aclImdb_train.tar", tar(half_of(reviews(2), "train")));
+  EXPECT_EQ(states(), (States{FileState::incomplete, FileState::missing}));
+  EXPECT_EQ(checked[0].path, data / "imdb/train-reviews");
+  EXPECT_EQ(checked[0].what, "holds 4 of the 25000 reviews that are published");
+  std::map<std::string, std::string> others;
+  for (int64_t i = 0; i < kReviewsPerClass; ++i) {
+    others[fmt::format("test/neg/{}_1.txt", i)] = "bad";
+    others[fmt::format("test/pos/{}_9.txt", i)] = "good";
+  }
+  data.put("imdb/aclImdb_test.tar", tar(others));
+  EXPECT_EQ(states(), (States{FileState::incomplete, FileState::wrong_hash}));
+  EXPECT_EQ(checked[1].what, "its reviews are not those that are published");
+  data.put("imdb/aclImdb_test.tar", "no archive");
+  EXPECT_EQ(states(), States{FileState::wrong_hash}) << "one fault is told once";
+  EXPECT_TRUE(checked[0].what.starts_with((data / "imdb/aclImdb_test.tar").string())) << checked[0].what;
 }
 
 }  // namespace
