@@ -13,6 +13,13 @@ namespace {
 // Rows are read one after the other and processed in parallel, in rounds of so many bytes of text.
 constexpr size_t kRoundBytes = size_t{8} << 20;
 constexpr int64_t kRowsPerPiece = 32;
+constexpr int kColumns = 2;
+
+CsvOptions form() {
+  CsvOptions options = CsvOptions::tsv();
+  options.ragged = true;  // so that a row of other fields is told here
+  return options;
+}
 
 struct Row {
   int64_t number;
@@ -49,7 +56,7 @@ class Reader {
   Reader(const std::filesystem::path& path, const ReadOptions& options)
       : options_(options),
         file_(path.string()),
-        table_(path, CsvOptions::tsv()),
+        table_(path, form()),
         source_(options.layout == Layout::lra ? 0 : 1),
         target_(1 - source_) {}
 
@@ -57,7 +64,10 @@ class Reader {
     if (options_.layout == Layout::lra) read_header();
     Round round;
     while (table_.next()) {
-      if (table_.size() != 2) table_.fail_in(table_.size() - 1, "the row has {} fields, not 2", table_.size());
+      if (table_.size() != kColumns) {
+        table_.fail_in(std::min(table_.size(), kColumns), "the row has {} fields, not {}: an expression and its value",
+                       table_.size(), kColumns);
+      }
       const std::string_view source = table_[source_];
       round.rows.push_back({table_.row(), round.text.size(), source.size(), label()});
       round.text += source;
