@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "datasets/images/cifar10.h"
 #include "datasets/listops/listops.h"
 #include "datasets/pairs/aan.h"
@@ -9,7 +11,7 @@
 #include "datasets/pathfinder/pathfinder.h"
 #include "datasets/text/imdb.h"
 #include "engine/error.h"
-#include "engine/io/gzip.h"
+#include "engine/io/archive.h"
 #include "engine/io/sha256.h"
 #include "engine/nearest.h"
 
@@ -161,6 +163,15 @@ std::vector<NamedSet> named_sets(const std::filesystem::path& data) {
       sets.push_back({name, place.folder, there, there ? "" : remedy});
     }
   };
+  if (const fs::path folder = data / "listops"; !has_manifest(folder)) {
+    const int files = listops::files_in(folder);
+    sets.push_back({"listops", folder, files == 3,
+                    files == 3   ? "taken as they are with --listops.found, as they have no manifest"
+                    : files == 0 ? fmt::format("made by ./run data make --data {}, or by its first use", data.string())
+                                 : fmt::format("there are {} of its 3 files, without a manifest; add the others, or "
+                                               "remove them to have all made",
+                                               files)});
+  }
   const ArenaFolder expressions = listops::find(data);
   const bool unpacked = fs::is_directory(expressions.folder);
   if (expressions.folder != data / "listops" && !has_manifest(expressions.folder)) {
@@ -215,12 +226,8 @@ std::vector<PublishedFile> published_as(const std::filesystem::path& file) {
 }
 
 CheckedFile check_file(const std::filesystem::path& folder, const KnownFile& file) {
-  const std::filesystem::path plain = folder / file.path;
-  for (const char* ending : {"", ".gz", ".zst"}) {
-    const std::filesystem::path path = plain.string() + ending;
-    if (std::filesystem::is_regular_file(path)) return compare(path, file.bytes, file.sha256);
-  }
-  return {plain, FileState::missing, "is missing"};
+  if (const auto path = find_packed(folder / file.path)) return compare(*path, file.bytes, file.sha256);
+  return {folder / file.path, FileState::missing, "is missing"};
 }
 
 std::vector<CheckedFile> check_set(const std::filesystem::path& folder, const KnownSet& set) {
@@ -228,6 +235,25 @@ std::vector<CheckedFile> check_set(const std::filesystem::path& folder, const Kn
   std::vector<CheckedFile> checked;
   for (const KnownFile& file : set.files) checked.push_back(check_file(folder, file));
   return checked;
+}
+
+std::vector<std::filesystem::path> made_sets(const std::filesystem::path& data) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> made;
+  const auto look_into = [&](const fs::path& folder) {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.is_directory() && has_manifest(entry.path())) made.push_back(entry.path());
+    }
+  };
+  for (const fs::path& folder : {data, data / "lra_release" / "lra_release"}) {
+    if (!fs::is_directory(folder)) continue;
+    look_into(folder);
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.is_directory() && entry.path().filename().string().starts_with("pathfinder")) look_into(entry.path());
+    }
+  }
+  std::sort(made.begin(), made.end());
+  return made;
 }
 
 std::vector<CheckedFile> check_manifest(const std::filesystem::path& folder) {

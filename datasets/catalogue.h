@@ -69,7 +69,9 @@ CheckedFile check_file(const std::filesystem::path& folder, const KnownFile& fil
 /// All files of a set.
 std::vector<CheckedFile> check_set(const std::filesystem::path& folder, const KnownSet& set);
 
-/// A folder with a manifest: each file of it.
+/// The folders with a manifest: what was made here, or copied out of the arena's archive.
+std::vector<std::filesystem::path> made_sets(const std::filesystem::path& data);
+/// One of them: each file of it.
 std::vector<CheckedFile> check_manifest(const std::filesystem::path& folder);
 
 }  // namespace bochner

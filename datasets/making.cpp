@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "engine/error.h"
+#include "engine/io/archive.h"
 #include "engine/io/bytes.h"
 #include "engine/io/file.h"
 #include "engine/io/file_lock.h"
@@ -73,8 +74,9 @@ std::optional<Ensured> find_data(const fs::path& folder, const Recipe& recipe, c
     }
     return std::nullopt;
   }
-  const auto present = std::count_if(recipe.parts.begin(), recipe.parts.end(),
-                                     [&](const std::string& part) { return fs::exists(folder / part); });
+  const auto present = std::count_if(recipe.parts.begin(), recipe.parts.end(), [&](const std::string& part) {
+    return fs::exists(folder / part) || find_packed(folder / part);
+  });
   if (present == std::ssize(recipe.parts)) {
     say(fmt::format("{}: the files in {} have no manifest; left as they are", recipe.dataset, folder.string()));
     return Ensured::foreign;

@@ -38,7 +38,7 @@ Manifest make_data(const std::filesystem::path& folder, const Recipe& recipe);
 enum class Ensured {
   made,      ///< there was nothing, or a file was missing: all were made (again)
   verified,  ///< the files are those of the manifest, made with these options
-  foreign,   ///< all parts are there, without a manifest: somebody else's (the official ones, say), left alone
+  foreign,   ///< all parts are there, plain or packed, without a manifest: somebody else's, the official ones, say
 };
 
 /// Makes the data in the folder, and the folder, unless they exist, and reports to `say` what it finds and does. If

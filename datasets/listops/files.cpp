@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "engine/io/archive.h"
 #include "engine/io/file.h"
 #include "engine/io/sha256.h"
 #include "engine/parallel.h"
@@ -111,6 +112,12 @@ Manifest write_files(const fs::path& folder, const GeneratorOptions& options) {
 Ensured ensure_files(const fs::path& folder, const GeneratorOptions& options, const Say& say) {
   check(options);
   return ensure_made(folder, recipe(options), say);
+}
+
+int files_in(const fs::path& folder) {
+  int files = 0;
+  for (const char* name : {kTrainFile, kValidFile, kTestFile}) files += find_packed(folder / name) ? 1 : 0;
+  return files;
 }
 
 }  // namespace bochner::listops

@@ -25,6 +25,9 @@ Manifest write_files(const std::filesystem::path& folder, const GeneratorOptions
 /// Makes the three files in the folder, and the folder, unless they exist (ensure_made).
 Ensured ensure_files(const std::filesystem::path& folder, const GeneratorOptions& options, const Say& say);
 
+/// How many of the three files are there, plain or packed with gzip or Zstandard.
+int files_in(const std::filesystem::path& folder);
+
 /// The options as a manifest records them, with the version of the generator: equal options give equal files.
 std::map<std::string, std::string> described(const GeneratorOptions& options);
 

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "datasets/listops/expression.h"
+#include "engine/io/archive.h"
 #include "engine/io/csv.h"
 #include "engine/parallel.h"
 
@@ -172,7 +173,7 @@ void require_found(const std::filesystem::path& folder) {
     fail("{}: the files have a manifest, which says how they were made; leave out --listops.found", folder.string());
   }
   for (const char* name : {kTrainFile, kValidFile, kTestFile}) {
-    if (!std::filesystem::exists(folder / name)) {
+    if (!find_packed(folder / name)) {
       fail(
           "{}: is missing, but --listops.found asks for files that are there; put the Long Range Arena's there, or its "
           "archive {} as it is into the folder of all data (--data)",
@@ -209,9 +210,11 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
         "they are with --listops.found, or choose another folder with --data",
         folder.string());
   }
-  return {task(options), read(folder / kTrainFile, "listops train", options.read),
-          read(folder / kValidFile, "listops valid", options.read),
-          read(folder / kTestFile, "listops test", options.read)};
+  const auto part = [&](const char* file, const char* name) {
+    return read(find_packed(folder / file).value(), name, options.read);
+  };
+  return {task(options), part(kTrainFile, "listops train"), part(kValidFile, "listops valid"),
+          part(kTestFile, "listops test")};
 }
 
 }  // namespace bochner::listops

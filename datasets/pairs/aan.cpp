@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/error.h"
+#include "engine/io/archive.h"
 #include "engine/io/csv.h"
 
 namespace bochner::pairs {
@@ -37,11 +38,7 @@ std::string aan_remedy() {
 }
 
 std::optional<fs::path> aan_table(const fs::path& folder, const std::string& part) {
-  for (const char* ending : {"", ".gz", ".zst"}) {
-    const fs::path path = plain_file(folder, part).string() + ending;
-    if (fs::is_regular_file(path)) return path;
-  }
-  return std::nullopt;
+  return find_packed(plain_file(folder, part));
 }
 
 ArenaFolder find_aan(const fs::path& data) {
@@ -93,10 +90,7 @@ TaskData load_aan(const AanOptions& options, const Say& say) {
   constexpr int64_t kMostOfSet = (kPublishedTrain + kPublishedValid + kPublishedTest) * 2 * (int64_t{256} << 10);
   ArenaSet set{kFolder, {}, "three files new_aan_pairs.{train,eval,test}.tsv", kMostOfSet};
   for (const char* part : kParts) set.parts.push_back(plain_file("", part).string());
-  // Tables that somebody packed one by one are no parts of a copy.
-  const bool there =
-      std::all_of(std::begin(kParts), std::end(kParts), [&](auto* part) { return aan_table(folder, part); });
-  if (!there || has_manifest(folder)) copy_from_arena(options.place, set, say);
+  copy_from_arena(options.place, set, say);
   const auto part = [&](const char* file, const char* name, int64_t published) -> std::shared_ptr<const Dataset> {
     const std::optional<fs::path> found = aan_table(folder, file);
     if (!found) fail("{}: is missing; {}", plain_file(folder, file).string(), aan_remedy());

@@ -144,4 +144,12 @@ std::optional<std::filesystem::path> find_archive(const std::filesystem::path& f
   return std::nullopt;
 }
 
+std::optional<std::filesystem::path> find_packed(const std::filesystem::path& path) {
+  for (const char* ending : {"", ".gz", ".zst"}) {
+    const std::filesystem::path packed = path.string() + ending;
+    if (std::filesystem::is_regular_file(packed)) return packed;
+  }
+  return std::nullopt;
+}
+
 }  // namespace bochner

@@ -62,5 +62,7 @@ class ArchiveReader {
 /// The archive of this name in the folder, if there is one: NAME.tar.gz, .tar.zst, .tar, .zip or .gz, the first that is
 /// there.
 std::optional<std::filesystem::path> find_archive(const std::filesystem::path& folder, const std::string& name);
+/// The file of this path, or the same with .gz or .zst behind it, the first that is there: open_unpacked() reads each.
+std::optional<std::filesystem::path> find_packed(const std::filesystem::path& path);
 
 }  // namespace bochner

@@ -127,38 +127,12 @@ void check(const Options& options, Fields& fields) {
   if (given && !fs::exists(options.data)) fail("--data: there is no folder {}", options.data);
   if (fs::exists(options.data) && !fs::is_directory(options.data)) fail("--data: {} is no folder", options.data);
   Check report;
-  const fs::path listops = fs::path(options.data) / "listops";
-  bool foreign = true;
-  for (const char* name : {listops::kTrainFile, listops::kValidFile, listops::kTestFile}) {
-    foreign = foreign && fs::exists(listops / name);
-  }
-  if (!has_manifest(listops)) {
-    fmt::print("{:<24} {}\n", "listops",
-               foreign ? "found      3 files without a manifest; taken as they are with --listops.found"
-                       : "missing    made by: ./run data make --data " + options.data + ", or by its first use");
-  }
-  if (fs::is_directory(options.data)) {
-    std::vector<fs::path> made;
-    const auto look_into = [&](const fs::path& folder) {
-      for (const auto& entry : fs::directory_iterator(folder)) {
-        if (entry.is_directory() && has_manifest(entry.path())) made.push_back(entry.path());
-      }
-    };
-    for (const fs::path& folder : {fs::path(options.data), fs::path(options.data) / "lra_release" / "lra_release"}) {
-      if (!fs::is_directory(folder)) continue;
-      look_into(folder);
-      for (const auto& entry : fs::directory_iterator(folder)) {
-        if (entry.is_directory() && entry.path().filename().string().starts_with("pathfinder")) look_into(entry.path());
-      }
-    }
-    std::sort(made.begin(), made.end());
-    for (const fs::path& folder : made) {
-      const std::string set = folder.lexically_relative(options.data).string();
-      try {
-        report.print(set, check_manifest(folder), "remove the folder, and it will be made again");
-      } catch (const Error& error) {
-        report.print_broken(set, error.what());
-      }
+  for (const fs::path& folder : made_sets(options.data)) {
+    const std::string set = folder.lexically_relative(options.data).string();
+    try {
+      report.print(set, check_manifest(folder), "remove the folder, and it will be made again");
+    } catch (const Error& error) {
+      report.print_broken(set, error.what());
     }
   }
   for (const KnownSet& set : known_sets()) {

@@ -112,6 +112,22 @@ TEST_F(ArenaArchive, EachSetIsCopiedAloneByItsFirstUse) {
   }
 }
 
+TEST_F(ArenaArchive, TablesThatSomebodyPackedAreNotCopiedAgain) {
+  pack(files_);
+  for (const char* folder : {"tsv_data", "listops-1000"}) fs::create_directories(unpacked(folder));
+  for (const auto& [name, text] : files_) {
+    const fs::path path = fs::path(name).lexically_relative(kInner);
+    const std::string below = path.parent_path().string();
+    if (below != "tsv_data" && below != "listops-1000") continue;
+    write_file_atomically(unpacked(path.string() + ".gz"), format_gzip(bytes_of(text)));
+  }
+  EXPECT_EQ(retrieval().train->size(), 2);
+  EXPECT_EQ(listops().train->size(), 1);
+  for (const char* folder : {"tsv_data", "listops-1000"}) {
+    EXPECT_EQ(std::distance(fs::directory_iterator(unpacked(folder)), fs::directory_iterator()), 3) << folder;
+  }
+}
+
 TEST_F(ArenaArchive, ARunReadsTheSameDataUnpackedOrNot) {
   const auto read = [&] {
     const DataLog log;

@@ -121,6 +121,31 @@ TEST(Data, CheckFindsWhatNoHashIsKnownOf) {
   EXPECT_NE(line_of(run_data(folder, {"check", "--data=data"}).out, "retrieval").find("missing"), std::string::npos);
 }
 
+TEST(Data, CheckSaysOfListOpsWithoutAManifestWhatMakingAndTheTaskDo) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "data/listops");
+  const std::string table = "Source\tTarget\n7\t7\n";
+  test::put(folder / "data/listops/basic_train.tsv", table);
+  const auto check = [&] { return line_of(run_data(folder, {"check"}).out, "listops"); };
+  EXPECT_NE(check().find("missing    data/listops: there are 1 of its 3 files, without a manifest; add the others, or "
+                         "remove them to have all made"),
+            std::string::npos)
+      << check();
+  const std::string refused = run_data(folder, {"make"}).err;
+  EXPECT_NE(refused.find("holds 1 of the three files"), std::string::npos) << refused;
+  for (const char* name : {"basic_val.tsv.gz", "basic_test.tsv.gz"}) {
+    write_file_atomically(folder / "data/listops" / name, format_gzip(bytes_of(table)));
+  }
+  EXPECT_NE(check().find("found      data/listops: taken as they are with --listops.found"), std::string::npos);
+  const std::string left = run_data(folder, {"make"}).out;
+  EXPECT_NE(left.find("have no manifest; left as they are"), std::string::npos) << left;
+  const std::vector<std::string> train = {BOCHNER_LRA,      "--listops.found", "--model.layers=1",
+                                          "--model.dim=16", "--steps=1",       "--model.hidden=16",
+                                          "--threads=1",    "--batch=1",       "--data=data"};
+  const Ended taken = test::Process(train, folder.path()).wait();
+  EXPECT_EQ(taken.code, 0) << taken.err;
+}
+
 TEST(Data, TasksReadTheArenasArchiveAsItIs) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "data");
