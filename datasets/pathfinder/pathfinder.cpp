@@ -55,11 +55,12 @@ std::vector<std::byte> read_image(const fs::path& folder, const Row& row, int64_
   }
 }
 
-bool is_published(const fs::path& folder) { return !has_manifest(folder) || is_arena_copy(folder); }
+/// Whether a manifest says that the images were drawn here. Without one it is unknown where they are from.
+bool is_made(const fs::path& folder) { return has_manifest(folder) && !is_arena_copy(folder); }
 
 /// The images that a folder should have.
 int64_t expected_in(const fs::path& folder) {
-  if (is_published(folder)) return kPublished;
+  if (!is_made(folder)) return kPublished;
   int64_t rows = 0;
   for (const ManifestFile& file : read_manifest(folder).files) {
     if (file.name.starts_with("metadata/")) rows += file.rows;
@@ -107,7 +108,7 @@ std::shared_ptr<const Images> read(const fs::path& folder, const ReadOptions& op
   const std::vector<Row> rows = read_metadata(folder);
   const auto count = static_cast<int64_t>(rows.size());
   const int64_t expected = expected_in(folder);
-  const char* const those = is_published(folder) ? "are published" : "the manifest tells of";
+  const char* const those = is_made(folder) ? "the manifest tells of" : "are published";
   if (count > expected) {
     rows[static_cast<size_t>(expected)].fail_with("an image more than the {} that {}; remove what was added", expected,
                                                   those);
@@ -213,10 +214,13 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
   data.train = part("train", 0, train);
   data.valid = part("valid", train, train + valid);
   data.test = part("test", train + valid, count);
-  if (!is_published(folder)) {
+  if (is_made(folder)) {
     data.remarks.push_back(fmt::format("{} images that were made here, not the published ones", count));
   } else if (count < kPublished) {
-    data.remarks.push_back(fmt::format("only {} of the {} published images", count, kPublished));
+    data.remarks.push_back(has_manifest(folder)
+                               ? fmt::format("only {} of the {} published images", count, kPublished)
+                               : fmt::format("{} images of unknown origin, as they have no manifest; {} are published",
+                                             count, kPublished));
   }
   say(fmt::format(
       "{}: {} + {} + {} images in {}, {}", data.task.name, train, valid, count - train - valid, folder.string(),

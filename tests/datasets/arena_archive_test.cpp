@@ -94,6 +94,7 @@ TEST_F(ArenaArchive, EachSetIsCopiedAloneByItsFirstUse) {
   EXPECT_EQ(read_manifest(unpacked("listops-1000")).files[0].rows, 1);
   const TaskData images = pathfinder(32);
   EXPECT_EQ(images.train->size() + images.valid->size() + images.test->size(), 10);
+  EXPECT_EQ(images.remarks, std::vector<std::string>{"only 10 of the 200000 published images"});
   EXPECT_EQ(contents(unpacked("pathfinder32/curv_contour_length_14/imgs/0/sample_3.png")),
             folder_.contents("drawn32/imgs/0/sample_3.png"));
   EXPECT_FALSE(fs::exists(unpacked("pathfinder32/curv_baseline")));

@@ -171,6 +171,15 @@ TEST(PathfinderRead, ShufflesWithASeed) {
   EXPECT_NE(told.lines.back().find("40 + 5 + 5 images"), std::string::npos) << told.lines.back();
 }
 
+TEST(PathfinderRead, WithoutAManifestTheOriginIsUnknown) {
+  const TemporaryFolder folder;
+  Told told;
+  make_official(folder.path());
+  const TaskData data = load_task({.place = {folder.path()}, .read = {.partial = true}}, told.say());
+  EXPECT_EQ(data.remarks,
+            std::vector<std::string>{"40 images of unknown origin, as they have no manifest; 200000 are published"});
+}
+
 TEST(PathfinderRead, TellsTheDataLog) {
   const TemporaryFolder folder;
   Told told;
