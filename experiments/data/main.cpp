@@ -58,7 +58,9 @@ struct FilmsOptions : Options {
   Partial partial{};
 
   void fields(Fields& f) {
-    f("rounds", rounds, "how often each review for training is paired with another of its film")
+    f("rounds", rounds,
+      "how often each review for training is paired with another of its film; the task films of lra reads no such "
+      "files, and has --films.rounds")
         .at_least(1)
         .at_most(30);
     partial.field(f, "take fewer reviews than the published ones");
@@ -177,6 +179,10 @@ void make_films(const FilmsOptions& options, Fields&) {
   const std::filesystem::path data = options.data;
   pairs::ensure_films(data / "films", text::read_imdb(data / "imdb", options.partial),
                       {.seed = options.seed, .rounds = options.rounds}, say);
+  say(
+      fmt::format("films: the files are for other programs; the task films of lra draws the same pairs itself, with "
+                  "--films.rounds={} --films.data-seed={}{}",
+                  options.rounds, options.seed, options.partial.taken ? " --films.partial" : ""));
 }
 
 void show_pathfinder(const SamplesOptions& options, Fields&) {

@@ -98,8 +98,13 @@ TEST(TextTask, PairsOfReviewsAndTheirBagsOfWords) {
     ASSERT_EQ(results["data"].size(), 5U);  // two halves of reviews, and the pairs drawn from them
     EXPECT_EQ(results["data"][2]["generated"], "films train");
   }
-  const Ended made = Process({BOCHNER_DATA_PROGRAM, "make", "films", "--partial=true"}, folder.path()).wait();
+  const Ended made =
+      Process({BOCHNER_DATA_PROGRAM, "make", "films", "--partial=true", "--rounds=2", "--seed=3"}, folder.path())
+          .wait();
   EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.out.find("draws the same pairs itself, with --films.rounds=2 --films.data-seed=3 --films.partial\n"),
+            std::string::npos)
+      << made.out;
   EXPECT_TRUE(contents(folder / "data/films/train.tsv").starts_with("label\tfirst\tsecond\n"));
 }
 
