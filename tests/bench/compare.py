@@ -85,6 +85,15 @@ def described(*command):
         return "unknown"
 
 
+def here():
+    """What is measured, when and on what, as records begin."""
+    processor = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith(("model name", "flags"))]
+    useful = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in processor[1].split()]
+    return {"git": described("git", "describe", "--always", "--dirty"), "build": {"compiler": described("g++", "--version")},
+            "seed": 1, "date": f"{datetime.date.today()}", "load": os.getloadavg(),
+            "machine": f"{os.cpu_count()} cores of an {processor[0]} ({', '.join(useful)}), {platform.system()}"}
+
+
 class Table:
     """Printed row by row, and kept when it is complete. As `with Table(...) as table`, it goes on when a program is Unable."""
 
@@ -113,15 +122,11 @@ class Table:
         return True
 
     def keep(self):
-        processor = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith(("model name", "flags"))]
-        useful = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in processor[1].split()]
         os.makedirs(self.folder, exist_ok=True)
         with open(os.path.join(self.folder, f"{self.name}.json"), "w") as file:
-            json.dump({"git": described("git", "describe", "--always", "--dirty"), "build": {"compiler": described("g++", "--version")},
-                       "seed": 1, "date": f"{datetime.date.today()}", "precision": self.precision, "load": os.getloadavg(),
-                       "machine": f"{os.cpu_count()} cores of an {processor[0]} ({', '.join(useful)}), {platform.system()}",
-                       "peer": self.peer or "did not run", "rounds": self.rounds, "seconds": self.seconds,
-                       "left_out": self.left_out, "tables": [{"title": "steps", "head": self.head, "rows": self.rows}]}, file, indent=1)
+            json.dump({**here(), "precision": self.precision, "peer": self.peer or "did not run", "rounds": self.rounds,
+                       "seconds": self.seconds, "left_out": self.left_out,
+                       "tables": [{"title": "steps", "head": self.head, "rows": self.rows}]}, file, indent=1)
             file.write("\n")
 
 

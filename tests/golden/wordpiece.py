@@ -10,7 +10,8 @@ Versions disagree with each other about characters, so it is this one. DATA is t
 glue/*/* and imdb/aclImdb_*.tar.zst are read (with zstd) where they are there, and what is written of them are hashes. Without
 DATA, what the file holds of them is kept. --differences prints where the oracle's tables of characters differ from those of
 utf8proc (libutf8proc.so.2 of Debian 12), for datasets/tokenizers/unicode_differences.h. --speed runs PROGRAM, that is
-build/bin/tokenize_speed, and the oracle in turn on IMDb, each on one thread, and prints medians.
+build/bin/tokenize_speed, and the oracle in turn on IMDb, each on one thread, and prints a record
+(docs/results/speed/tokenize.json).
 """
 import ctypes
 import glob
@@ -27,6 +28,8 @@ import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../bench"))
+import compare  # noqa: E402
 import tokenizers  # noqa: E402
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors  # noqa: E402
 
@@ -265,18 +268,21 @@ def speed(data, program):
     with open("/tmp/tokenize-speed.txt", "w") as file:
         file.write("".join(line + "\n" for line in lines))
     vocabulary = os.path.join(data, "bert/vocab.txt.gz")
-    theirs, ours = [], []
-    for _ in range(5):
+    rows = []
+    for turn in range(5):
         start = time.perf_counter()
         batch(oracle, lines)
-        theirs.append(megabytes / (time.perf_counter() - start))
+        theirs = megabytes / (time.perf_counter() - start)
         done = subprocess.run([program, vocabulary, "/tmp/tokenize-speed.txt"], check=True,
                               stdout=subprocess.PIPE, text=True)
-        ours.append(float(done.stdout.split()[0]))
-        print("tokenizers %.2f MB/s, Bochner %.2f MB/s" % (theirs[-1], ours[-1]), flush=True)
+        ours = float(done.stdout.split()[0])
+        rows.append([str(turn + 1), "%.2f" % theirs, "%.2f" % ours, "%.1f" % (ours / theirs)])
+        print("tokenizers %.2f MB/s, Bochner %.2f MB/s" % (theirs, ours), file=sys.stderr, flush=True)
     os.remove("/tmp/tokenize-speed.txt")
-    a, b = sorted(theirs)[2], sorted(ours)[2]
-    print("medians of 5: tokenizers %.2f MB/s, Bochner %.2f MB/s: %.1f times" % (a, b, b / a))
+    table = {"title": "one thread, MB/s", "head": ["round", "tokenizers", "Bochner", "times"], "rows": rows}
+    print(json.dumps({**compare.here(), "megabytes": round(megabytes, 1), "peer": f"tokenizers {tokenizers.__version__}",
+                      "tables": [table]}, indent=1))
+
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--differences"]:
