@@ -123,9 +123,9 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
   problem.split = [trunk, dev = opens(texts->dev[0])](Split) { return trunk.feed("dev", dev, false); };
   problem.baselines = [texts, metrics = problem.metrics] { return majority(*texts, metrics); };
   for (const TestSet& test : test_sets(run, *config.text, *texts->corpus)) {
-    problem.asked.push_back({test.submission, [run, text = config.text, texts, test, in_order] {
+    problem.asked.push_back({test.submission, [run, text = config.text, texts, test, in_order, say] {
                                const auto encoded =
-                                   std::make_shared<const Encoded>(encode_test(run, *text, *texts, test));
+                                   std::make_shared<const Encoded>(encode_test(run, *text, *texts, test, say));
                                return std::make_unique<TextFeed>(encoded, in_order);
                              }});
   }

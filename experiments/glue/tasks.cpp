@@ -97,12 +97,12 @@ std::vector<TestSet> test_sets(const RunOptions& run, const TextConfig& config, 
   return tests;
 }
 
-Encoded encode_test(const RunOptions& run, const TextConfig& config, const Texts& texts, const TestSet& test) {
+Encoded encode_test(const RunOptions& run, const TextConfig& config, const Texts& texts, const TestSet& test,
+                    const Say& say) {
   const Corpus& diagnostic = corpus_named("ax");
   const Corpus& corpus = test.submission == diagnostic.test[0].submission ? diagnostic : *texts.corpus;
-  const Say silent = [](const std::string&) {};
-  const Table table = read(folder_of(run), corpus, test.file, {config.partial}, silent);
-  return encode(table, *texts.tokenizer, config.max_length, silent);
+  const Table table = read(folder_of(run), corpus, test.file, {config.partial}, say);
+  return encode(table, *texts.tokenizer, config.max_length, say);
 }
 
 }  // namespace bochner::glue

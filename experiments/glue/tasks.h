@@ -41,7 +41,8 @@ std::vector<GlueTask> glue_tasks(const std::shared_ptr<const TextConfig>& config
 /// The test sets of a task that are in the folder of the data: of MNLI the diagnostic set, too. An Error where one that
 /// belongs to the task is missing.
 std::vector<TestSet> test_sets(const RunOptions& run, const TextConfig& config, const Corpus& corpus);
-/// The ids of a test set of a corpus.
-Encoded encode_test(const RunOptions& run, const TextConfig& config, const Texts& texts, const TestSet& test);
+/// The ids of a test set of a corpus. Tells `say` how many rows were read, and what is unusual.
+Encoded encode_test(const RunOptions& run, const TextConfig& config, const Texts& texts, const TestSet& test,
+                    const Say& say);
 
 }  // namespace bochner::glue

@@ -1,13 +1,6 @@
-// GLUE through the program: tiny tables and a tiny BERT, written here, trained three steps by each method, asked for
-// the server's files.
-#include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
-
+// Tasks of GLUE through the program, trained three steps by each method.
+#include "tests/experiments/glue/glue.h"
 #include "engine/ops/index.h"
-#include "experiments/glue/problem.h"
-#include "tests/experiments/process.h"
-#include "tests/experiments/tiny_bert.h"
 
 namespace bochner {
 namespace {
@@ -15,47 +8,9 @@ namespace {
 using nlohmann::json;
 using test::contents;
 using test::Ended;
+using test::Glue;
 using test::Process;
 using test::put;
-using test::TemporaryFolder;
-
-/// A folder with `model` and `data/glue`.
-class Glue : public ::testing::Test {
- protected:
-  Glue() {
-    test::save_tiny_bert(folder_ / "model");
-    for (const char* name : {"RTE", "STS-B", "MNLI", "CoLA", "diagnostic"}) {
-      std::filesystem::create_directories(folder_ / ("data/glue/" + std::string(name)));
-    }
-    put(folder_ / "data/glue/RTE/train.tsv", pairs("label", 12, {"entailment", "not_entailment"}));
-    put(folder_ / "data/glue/RTE/dev.tsv", pairs("label", 6, {"entailment", "not_entailment"}));
-    put(folder_ / "data/glue/RTE/test.tsv", pairs("", 5, {}));
-  }
-
-  static std::string pairs(const std::string& label, int rows, const std::vector<std::string>& labels) {
-    std::string text = "index\tsentence1\tsentence2" + (label.empty() ? "" : "\t" + label) + "\n";
-    for (int i = 0; i < rows; ++i) {
-      const bool same = i % 2 == 0;
-      text += fmt::format("{}\ta b \"c {}\t{}{}\n", i, i % 3, same ? "a b" : "x y z",
-                          label.empty() ? "" : "\t" + labels[static_cast<size_t>(i) % labels.size()]);
-    }
-    return text;
-  }
-
-  Ended run(std::vector<std::string> arguments) const {
-    const std::vector<std::string> small = {BOCHNER_GLUE, "--partial", "--pretrained=model", "--max-length=16",
-                                            "--threads=1"};
-    arguments.insert(arguments.begin(), small.begin(), small.end());
-    return Process(arguments, folder_.path()).wait();
-  }
-  Ended train(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), {"--task=rte", "--steps=3", "--batch=4"});
-    return run(arguments);
-  }
-  json results(const std::string& name) const { return json::parse(contents(folder_ / name / "results.json")); }
-
-  TemporaryFolder folder_;
-};
 
 TEST_F(Glue, EachMethodTrainsItsParameters) {
   const std::vector<std::pair<std::string, int64_t>> methods = {
@@ -94,60 +49,6 @@ TEST_F(Glue, MethodsTrainInBf16) {
        {"full", "pooler", "bitfit", "lora", "adapter", "houlsby", "snnk-adapter", "snnk-pooler", "bundle", "uptrain"}) {
     const Ended ended = train({"--model.method=" + method, "--model.top=1", "--precision=bf16", "--out=" + method});
     EXPECT_EQ(ended.code, 0) << method << ended.err;
-  }
-}
-
-TEST_F(Glue, AnswersAreWhatTheServerTakes) {
-  const Ended trained = train({"--out=a"});
-  ASSERT_EQ(trained.code, 0);
-  EXPECT_NE(trained.err.find("(best of dev, step "), std::string::npos) << trained.err;
-  EXPECT_NE(trained.out.find("Dev accuracy on rte "), std::string::npos) << trained.out;
-  EXPECT_EQ(trained.out.find("Test "), std::string::npos) << trained.out;
-  EXPECT_NE(contents(folder_ / "a/report.html").find("dev accuracy"), std::string::npos);
-  const Ended measured = run({"--evaluate=a"});
-  EXPECT_NE(measured.out.find("\ndev: loss "), std::string::npos) << measured.out;
-  EXPECT_EQ(std::count(measured.out.begin(), measured.out.end(), '\n'), 2) << measured.out;  // the model and its set
-  const Ended asked = run({"--predict=a"});
-  ASSERT_EQ(asked.code, 0) << asked.err;
-  std::istringstream lines(contents(folder_ / "a/RTE.tsv"));
-  std::string line;
-  std::getline(lines, line);
-  EXPECT_EQ(line, "index\tprediction");
-  for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(std::getline(lines, line)) << i;
-    EXPECT_TRUE(line == fmt::format("{}\tentailment", i) || line == fmt::format("{}\tnot_entailment", i)) << line;
-  }
-  EXPECT_FALSE(std::getline(lines, line));
-}
-
-TEST_F(Glue, OfMnliThereAreTwoDevelopmentSetsAndThreeFilesOfAnswers) {
-  const std::vector<std::string> classes = {"neutral", "entailment", "contradiction"};
-  const std::filesystem::path mnli = folder_ / "data/glue/MNLI";
-  put(mnli / "train.tsv", pairs("gold_label", 9, classes));
-  put(mnli / "dev_matched.tsv", pairs("gold_label", 6, classes));
-  put(mnli / "dev_mismatched.tsv", pairs("gold_label", 7, classes));
-  put(mnli / "test_matched.tsv", pairs("", 2, {}));
-  put(mnli / "test_mismatched.tsv", pairs("", 3, {}));
-  put(folder_ / "data/glue/diagnostic/diagnostic.tsv", pairs("", 4, {}));
-  const Ended trained = train({"--task=mnli", "--out=m"});
-  ASSERT_EQ(trained.code, 0) << trained.err;
-  const json metrics = results("m")["metrics"]["test"];
-  EXPECT_TRUE(metrics.contains("accuracy") && metrics.contains("accuracy-mismatched")) << metrics;
-  EXPECT_NE(run({"--evaluate=m"}).out.find("accuracy-mismatched"), std::string::npos);
-  ASSERT_EQ(run({"--predict=m", "--out=answers"}).code, 0);
-  for (const auto& [file, rows] : {std::pair{"MNLI-m.tsv", 2}, {"MNLI-mm.tsv", 3}, {"AX.tsv", 4}}) {
-    std::istringstream lines(contents(folder_ / ("answers/" + std::string(file))));
-    std::string line;
-    std::getline(lines, line);
-    EXPECT_EQ(line, "index\tprediction") << file;
-    for (int i = 0; i < rows; ++i) {
-      ASSERT_TRUE(std::getline(lines, line)) << file << i;
-      const bool is_known = std::any_of(classes.begin(), classes.end(), [&](const std::string& name) {
-        return line == fmt::format("{}\t{}", i, name);
-      });
-      EXPECT_TRUE(is_known) << line;
-    }
-    EXPECT_FALSE(std::getline(lines, line)) << file;
   }
 }
 
