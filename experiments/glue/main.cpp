@@ -18,7 +18,7 @@ void run(glue::Config& config, Session& session) {
   if (!std::filesystem::exists(config.run.data)) fail("--data: there is no folder {}", config.run.data);
   const glue::GlueTask& task = task_named(config.tasks, config.run.task);
   const auto texts = std::make_shared<const glue::Texts>(task.load(config.run, messages_to(session.log)));
-  config.settle(session.fields, texts->train.tokens->size());
+  if (glue::reads_labelled(config.run)) config.settle(session.fields, texts->train.tokens->size());
   const auto problem = [&](const std::shared_ptr<TrunkStates>& memory) {
     return glue::problem_of(config, task, texts, memory, say);
   };

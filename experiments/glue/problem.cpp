@@ -118,9 +118,11 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
   problem.remarks = texts->remarks;
   problem.only_set = "dev";
   problem.metrics = metrics_named(task.metrics, texts->outputs());
-  const FrozenTrunk trunk(memory, bert, states_of, repeats_of(*bert, bert->options(), problem.groups), run);
-  problem.train = trunk.feed("train", opens(texts->train), true);
-  problem.split = [trunk, dev = opens(texts->dev[0])](Split) { return trunk.feed("dev", dev, false); };
+  if (reads_labelled(run)) {
+    const FrozenTrunk trunk(memory, bert, states_of, repeats_of(*bert, bert->options(), problem.groups), run);
+    problem.train = trunk.feed("train", opens(texts->train), true);
+    problem.split = [trunk, dev = opens(texts->dev[0])](Split) { return trunk.feed("dev", dev, false); };
+  }
   problem.baselines = [texts, metrics = problem.metrics] { return majority(*texts, metrics); };
   for (const TestSet& test : test_sets(run, *config.text, *texts->corpus)) {
     problem.asked.push_back({test.submission, [run, text = config.text, texts, test, in_order, say] {

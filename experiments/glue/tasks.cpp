@@ -15,12 +15,11 @@ std::pair<Table, Table> held_out(const Table& train) {
   return {train.part(0, kept), train.part(kept, train.size())};
 }
 
-Texts load(const Corpus& corpus, const TextConfig& config, const RunOptions& run, const Messages& messages) {
+/// What is learnt from and what is measured.
+void load_labelled(const TextConfig& config, const RunOptions& run, const Messages& messages, Texts& texts) {
   const std::filesystem::path folder = folder_of(run);
+  const Corpus& corpus = *texts.corpus;
   const ReadOptions options{.partial = config.partial};
-  Texts texts;
-  texts.corpus = &corpus;
-  texts.tokenizer = std::make_shared<const Wordpiece>(read_pretrained_vocabulary(config.pretrained));
   const auto encoded = [&](const Table& table) {
     return encode(table, *texts.tokenizer, config.max_length, messages.say);
   };
@@ -41,6 +40,13 @@ Texts load(const Corpus& corpus, const TextConfig& config, const RunOptions& run
     }
   }
   texts.train = encoded(train);
+}
+
+Texts load(const Corpus& corpus, const TextConfig& config, const RunOptions& run, const Messages& messages) {
+  Texts texts;
+  texts.corpus = &corpus;
+  texts.tokenizer = std::make_shared<const Wordpiece>(read_pretrained_vocabulary(config.pretrained));
+  if (reads_labelled(run)) load_labelled(config, run, messages, texts);
   return texts;
 }
 
@@ -86,6 +92,8 @@ std::vector<GlueTask> glue_tasks(const std::shared_ptr<const TextConfig>& config
       entry("wnli", {"accuracy"}),
   };
 }
+
+bool reads_labelled(const RunOptions& run) { return run.predict.empty(); }
 
 std::vector<TestSet> test_sets(const RunOptions& run, const TextConfig& config, const Corpus& corpus) {
   std::vector<TestSet> tests = corpus.test;

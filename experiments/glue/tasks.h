@@ -24,7 +24,7 @@ struct TextConfig {
 struct Texts {
   const Corpus* corpus = nullptr;
   std::shared_ptr<const Wordpiece> tokenizer;
-  Encoded train;
+  Encoded train;                     ///< empty, as dev, unless reads_labelled
   std::vector<Encoded> dev;          ///< MNLI has two
   std::vector<std::string> remarks;  ///< on the data, to stand beside every number
 
@@ -37,6 +37,9 @@ using GlueTask = TaskEntry<Texts>;
 
 /// All of them, in the order of --help.
 std::vector<GlueTask> glue_tasks(const std::shared_ptr<const TextConfig>& config);
+
+/// Whether the training and the development set are needed: --predict answers test sets alone.
+bool reads_labelled(const RunOptions& run);
 
 /// The test sets of a task that are in the folder of the data: of MNLI the diagnostic set, too. An Error where one that
 /// belongs to the task is missing.

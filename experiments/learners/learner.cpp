@@ -36,7 +36,8 @@ std::vector<Parameter*> parameters_on(Device device, Module& model) {
 
 /// Refuses to divide a batch that has no parts.
 Problem checked(Problem problem, const RunOptions& run) {
-  BOCHNER_ASSERT(problem.model && problem.forward && problem.objective && problem.train && problem.split);
+  BOCHNER_ASSERT(problem.model && problem.forward && problem.objective);
+  BOCHNER_ASSERT((problem.train && problem.split) || (!run.predict.empty() && !problem.asked.empty()));
   if (run.sequence_shards > 1 && problem.sequences.empty()) {
     fail(
         "--sequence-shards={}: only where whole sequences are classified can they be cut; leave it out, and share the "

@@ -29,7 +29,7 @@ namespace bochner {
 enum class Stream : uint64_t { init = 1, noise = 2, order = 3, evaluation = 4, own = 5 };
 Generator stream_of(uint64_t seed, Stream stream);
 
-/// What is learnt, in independent parts.
+/// What is learnt, in independent parts. For --predict `asked` does in the place of `train` and `split`.
 struct Problem {
   std::shared_ptr<Module> model;
   /// The model's outputs for examples on its device.

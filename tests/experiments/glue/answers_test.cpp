@@ -67,6 +67,17 @@ TEST_F(Glue, OfMnliThereAreTwoDevelopmentSetsAndThreeFilesOfAnswers) {
   }
 }
 
+TEST_F(Glue, AnswersNeedNoOtherTable) {
+  ASSERT_EQ(train({"--out=a"}).code, 0);
+  for (const char* name : {"train.tsv", "dev.tsv"}) std::filesystem::remove(folder_ / "data/glue/RTE" / name);
+  const Ended asked = run({"--predict=a"});
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "a/RTE.tsv"));
+  const Ended measured = run({"--evaluate=a"});
+  EXPECT_EQ(measured.code, 2);
+  EXPECT_NE(measured.err.find("RTE/train.tsv: is missing"), std::string::npos) << measured.err;
+}
+
 // What is said of the tables that a model learns from is said of those that it answers, too.
 TEST_F(Glue, AnswersTellWhatIsUnusualInTheTestSet) {
   ASSERT_EQ(train({"--out=a"}).code, 0);
