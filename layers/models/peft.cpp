@@ -56,9 +56,30 @@ bool is_added(std::string_view ours) {
          ours.starts_with("snnk_pooler.") || ours.starts_with("bundle.");
 }
 
+/// Parts of the names of a ViT's modules: in files of models, and in transformers since its version 5, whose names PEFT
+/// takes.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kRenamed = {
+    {{"encoder.layer.", "layers."},
+     {"attention.attention.query", "attention.q_proj"},
+     {"attention.attention.key", "attention.k_proj"},
+     {"attention.attention.value", "attention.v_proj"},
+     {"attention.output.dense", "attention.o_proj"},
+     {"intermediate.dense", "mlp.fc1"},
+     {"output.dense", "mlp.fc2"}}};
+
+/// The name of a module or a tensor in PEFT, from that or from the one in files of models.
+std::string name_in_peft(const PretrainedModel& model, std::string name) {
+  if (model.type() != "vit") return name;
+  for (const auto& [before, now] : kRenamed) {
+    if (const size_t at = name.find(before); at != std::string::npos) name.replace(at, before.size(), now);
+  }
+  return name;
+}
+
 /// A matrix that may have an update: rows of a Linear.
 struct Target {
-  std::string name;  ///< in files
+  std::string name;     ///< in files of models
+  std::string in_peft;  ///< name_in_peft
   Linear* linear;
   std::string part;  ///< of the Linear; empty: all of it
   int64_t begin, end;
@@ -71,8 +92,11 @@ std::vector<Target> targets_of(PretrainedModel& model) {
   const std::string trunk = model.has_heads() ? trunk_of(model) : "";
   const std::string projections = model.type() == "vit" ? "attention.attention." : "attention.self.";
   std::vector<Target> targets;
+  const auto add = [&](const std::string& name, Linear* linear, const char* part, int64_t begin, int64_t end) {
+    targets.push_back({name, name_in_peft(model, name), linear, part, begin, end});
+  };
   const auto whole = [&](const std::string& name, Linear* linear) {
-    if (linear != nullptr) targets.push_back({name, linear, "", 0, linear->outputs()});
+    if (linear != nullptr) add(name, linear, "", 0, linear->outputs());
   };
   for (size_t i = 0; i < model.blocks().size(); ++i) {
     TransformerBlock& block = model.blocks()[i];
@@ -81,7 +105,7 @@ std::vector<Target> targets_of(PretrainedModel& model) {
     const int64_t rows = qkv.outputs() / 3;
     for (const char* part : {"query", "key", "value"}) {
       const int64_t begin = std::string_view(part) == "query" ? 0 : std::string_view(part) == "key" ? rows : 2 * rows;
-      targets.push_back({layer + projections + part, &qkv, part, begin, begin + rows});
+      add(layer + projections + part, &qkv, part, begin, begin + rows);
     }
     whole(layer + "attention.output.dense", &block.attention().out());
     if (FeedForward* network = block.feed_forward()) {
@@ -94,28 +118,51 @@ std::vector<Target> targets_of(PretrainedModel& model) {
   return targets;
 }
 
+bool is_targeted(const Target& target, const std::vector<std::string>& ends) {
+  return is_any(target.name, ends) || is_any(target.in_peft, ends);
+}
+
+/// Targets as PEFT finds them: those of a ViT by the last parts of their names there, or by the whole names where
+/// blocks differ.
+std::vector<std::string> targets_in_peft(PretrainedModel& model, const std::vector<std::string>& ends) {
+  if (model.type() != "vit") return ends;
+  std::set<std::string> parts, names;
+  for (const Target& target : targets_of(model)) {
+    if (!is_targeted(target, ends)) continue;
+    names.insert(target.in_peft);
+    parts.insert(target.in_peft.substr(target.in_peft.rfind('.') + 1));
+  }
+  std::vector<std::string> found(parts.begin(), parts.end());
+  for (const Target& target : targets_of(model)) {
+    if (is_any(target.in_peft, found) && !names.contains(target.in_peft)) return {names.begin(), names.end()};
+  }
+  return found;
+}
+
 /// A tensor of an adapter: its name in the model and a view of it.
 struct Saved {
   std::string ours;
   Tensor view;
 };
 
-/// What belongs to the adapter, by its name in files, with `bert.` or `vit.` where transformers has it.
+/// What belongs to the adapter, by its name in PEFT, with `bert.` or `vit.` where transformers has it.
 std::map<std::string, Saved> saved_tensors(PretrainedModel& model, const Peft& peft) {
   std::map<std::string, Saved> saved;
   for (const auto& [ours, tensor] : model.state()) {
     for (const auto& [name, view] : pretrained_tensors(model, {{ours, tensor}})) {
-      if (is_added(ours) || is_within(name, peft.modules_to_save)) saved[name] = {ours, view};
+      if (is_added(ours) || is_within(name, peft.modules_to_save)) saved[name_in_peft(model, name)] = {ours, view};
     }
   }
   return saved;
 }
 
-std::string without_prefixes(std::string_view name, const std::string& trunk) {
+/// A name of a tensor, however it is spelled: what is compared.
+std::string plain_name(const PretrainedModel& model, std::string_view name) {
+  const std::string trunk = trunk_of(model);
   for (const std::string_view prefix : {kModel, std::string_view(trunk)}) {
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   }
-  return std::string(name);
+  return name_in_peft(model, std::string(name));
 }
 
 // ---- adapter_config.json
@@ -155,6 +202,10 @@ void read_lora(const JsonMembers& members, const std::string& path, Peft& peft) 
   if (members.flag("use_rslora", false)) peft.low_rank.alpha *= std::sqrt(static_cast<double>(peft.low_rank.rank));
   peft.targets = texts(members, path, "target_modules");
   if (peft.targets.empty()) fail("{}: target_modules names no matrices", path);
+  // As presets call them, so that an adapter of a ViT is seen to have the same.
+  for (const auto& [now, before] : {std::pair{"q_proj", "query"}, {"k_proj", "key"}, {"v_proj", "value"}}) {
+    std::replace(peft.targets.begin(), peft.targets.end(), std::string(now), std::string(before));
+  }
 }
 
 void read_bottleneck(const JsonMembers& members, const std::string& path, Peft& peft) {
@@ -208,7 +259,7 @@ std::string config_text(PretrainedModel& model, const Peft& peft, const std::str
       config["r"] = peft.low_rank.rank;
       config["lora_alpha"] = peft.low_rank.alpha;
       config["lora_dropout"] = 0.0;
-      config["target_modules"] = peft.targets;
+      config["target_modules"] = targets_in_peft(model, peft.targets);
       config["bias"] = "none";
       config["fan_in_fan_out"] = false;
       config["use_rslora"] = false;
@@ -270,14 +321,15 @@ void add_adapter(PretrainedModel& model, const Peft& peft, Generator& init) {
     case Type::lora: {
       std::set<std::string> unknown(peft.targets.begin(), peft.targets.end());
       for (const Target& target : targets_of(model)) {
-        std::erase_if(unknown, [&](const std::string& end) { return ends_as(target.name, end); });
-        if (!is_any(target.name, peft.targets) || is_within(target.name + ".weight", peft.modules_to_save)) continue;
+        std::erase_if(unknown, [&](const std::string& end) { return is_targeted(target, {end}); });
+        if (!is_targeted(target, peft.targets) || is_within(target.name + ".weight", peft.modules_to_save)) continue;
         target.linear->add_low_rank(target.part, target.begin, target.end, peft.low_rank, init);
       }
       if (!unknown.empty()) {
         fail(
             "adapter: no matrix of the model is called '{}'; there are query, key, value, attention.output.dense, "
-            "intermediate.dense, output.dense, pooler.dense and classifier",
+            "intermediate.dense, output.dense, pooler.dense and classifier, in a ViT also as q_proj, k_proj, v_proj, "
+            "o_proj, fc1 and fc2",
             *unknown.begin());
       }
       break;
@@ -302,10 +354,9 @@ void add_adapter(PretrainedModel& model, const Peft& peft, Generator& init) {
 
 std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, const std::filesystem::path& folder) {
   const SafetensorsFile file(folder / kTensors);
-  std::map<std::string, std::string> in_file;  // without prefixes -> as it is
-  const std::string trunk = trunk_of(model);
+  std::map<std::string, std::string> in_file;  // plain_name -> as it is
   for (const std::string& name : file.tensor_names()) {
-    const auto [other, is_new] = in_file.emplace(without_prefixes(name, trunk), name);
+    const auto [other, is_new] = in_file.emplace(plain_name(model, name), name);
     if (!is_new) {
       fail("{}: {} and {} are one tensor, which can have only one value", file.name(), shown(other->second),
            shown(name));
@@ -314,7 +365,7 @@ std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, 
   std::vector<std::string> read;
   std::vector<std::pair<Tensor, Tensor>> copies;
   for (const auto& [name, saved] : saved_tensors(model, peft)) {
-    const auto found = in_file.find(without_prefixes(name, trunk));
+    const auto found = in_file.find(plain_name(model, name));
     if (found == in_file.end()) fail("{}: holds no tensor {}{}", file.name(), kModel, name);
     if (!(file.shape(found->second) == saved.view.shape()) ||
         is_floating(file.dtype(found->second)) != is_floating(saved.view.dtype())) {

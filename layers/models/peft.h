@@ -27,7 +27,8 @@ struct Peft {
   Type type = Type::lora;
   LowRankOptions low_rank = {};
   /// The matrices with an update, by the ends of their names in files: query, key, value, attention.output.dense,
-  /// intermediate.dense, output.dense, pooler.dense, classifier. `dense` means all that end so.
+  /// intermediate.dense, output.dense, pooler.dense, classifier. `dense` means all that end so. Those of a ViT may also
+  /// be called q_proj, k_proj, v_proj, o_proj, fc1 and fc2, as in transformers since its version 5; folders have these.
   std::vector<std::string> targets = {"query", "value"};
   BottleneckOptions bottleneck = {};
   bool both_halves = true;

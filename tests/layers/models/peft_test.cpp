@@ -269,7 +269,7 @@ TEST(Peft, AViTTakesEachTypeWithAndWithoutAPooler) {
       continue;
     }
     const TensorMap files = read_safetensors(folder / "saved/adapter_model.safetensors").tensors;
-    EXPECT_TRUE(files.contains("base_model.model.vit.encoder.layer.1.attention.attention.query.lora_A.weight"));
+    EXPECT_TRUE(files.contains("base_model.model.vit.layers.1.attention.q_proj.lora_A.weight"));
     merge_adapter(*second);
     EXPECT_LT(difference(scores(*first), scores(*second)), 1e-5);
     save_pretrained(*second, folder / "merged");
@@ -277,6 +277,57 @@ TEST(Peft, AViTTakesEachTypeWithAndWithoutAPooler) {
     Vit third({}, read_vit_options(folder / "merged"), init);
     (void)load_pretrained(third, folder / "merged");
     EXPECT_EQ(difference(scores(*second), scores(third)), 0);
+  }
+}
+
+const std::vector<std::pair<std::string, std::string>> kOlderNames = {{"vit.layers.", "vit.encoder.layer."},
+                                                                      {"attention.q_proj", "attention.attention.query"},
+                                                                      {"attention.k_proj", "attention.attention.key"},
+                                                                      {"attention.v_proj", "attention.attention.value"},
+                                                                      {"attention.o_proj", "attention.output.dense"},
+                                                                      {"mlp.fc1", "intermediate.dense"},
+                                                                      {"mlp.fc2", "output.dense"}};
+
+// transformers 5 has other names for the modules of a ViT than its files and older versions. Either opens.
+TEST(Peft, AViTTakesLoraUnderTheNamesOfBothVersionsOfTransformers) {
+  const TemporaryFolder folder;
+  const auto made = [&](const Peft& peft, uint64_t seed) {
+    Generator trunk(1), init(seed);
+    auto vit = std::make_unique<Vit>(Slot{}, small_vit(false), trunk);
+    add_adapter(*vit, peft, init);
+    return vit;
+  };
+  const auto loads = [&](const std::vector<std::string>& targets, const TensorMap& tensors) {
+    json config = json::parse(test::contents(folder / "saved/adapter_config.json"));
+    config["target_modules"] = targets;
+    std::filesystem::create_directories(folder / "other");
+    test::put(folder / "other/adapter_config.json", config.dump());
+    write_safetensors(folder / "other/adapter_model.safetensors", tensors);
+    const Peft peft = read_peft(folder / "other");
+    return load_adapter(*made(peft, 5), peft, folder / "other");
+  };
+  const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> cases = {
+      {{"query", "value"}, {"q_proj", "v_proj"}},
+      {{"key", "output.dense"}, {"fc2", "k_proj", "o_proj"}},
+      {{"1.intermediate.dense"}, {"vit.layers.1.mlp.fc1"}},
+  };
+  for (const auto& [before, now] : cases) {
+    const Peft peft{.type = Peft::Type::lora, .low_rank = {.rank = 2, .alpha = 2}, .targets = before};
+    save_adapter(*made(peft, 4), peft, folder / "saved", "base");
+    const json config = json::parse(test::contents(folder / "saved/adapter_config.json"));
+    EXPECT_EQ(config["target_modules"], json(now));
+    const TensorMap written = read_safetensors(folder / "saved/adapter_model.safetensors").tensors;
+    TensorMap older;
+    for (const auto& [name, tensor] : written) {
+      std::string spelled = name;
+      for (const auto& [from, to] : kOlderNames) {
+        if (const size_t at = spelled.find(from); at != std::string::npos) spelled.replace(at, from.size(), to);
+      }
+      older[spelled] = tensor;
+    }
+    const std::vector<std::string> all = loads(now, written);
+    EXPECT_EQ(all.size(), written.size());
+    EXPECT_EQ(loads(before, older), all);
   }
 }
 
