@@ -33,7 +33,8 @@ def main(programs, folder):
             save_file({"input_ids": ids}, work + "/in.safetensors")
             subprocess.run([os.path.join(programs, "bert"), "--pretrained=" + folder, "--io=" + work + "/in.safetensors", "--quiet",
                             "--out=" + work + "/out.safetensors"], check=True, stdout=subprocess.DEVNULL)
-            found, expected = load_file(work + "/out.safetensors")["logits"], model(ids).logits
+            given = load_file(work + "/out.safetensors")  # with --next-sentence the model has two heads, which have names
+            found, expected = given["prediction_logits" if "prediction_logits" in given else "logits"], model(ids).logits
         worst = max(worst, float((found - expected).abs().max() / expected.abs().max()))
         best = found[0][ids[0] == tokenizer.mask_token_id].argmax(-1)
         print(f"{sentence}  {tokenizer.convert_ids_to_tokens(best)}")
