@@ -58,6 +58,18 @@ Errors measure(Bert& bert, const std::vector<Tensor>& pieces, const TrainedHeads
   return errors;
 }
 
+/// Those that the model has positions for, or all its positions.
+std::vector<int64_t> lengths_of(const TrainedHeads& asked, int64_t positions, Log& log) {
+  std::vector<int64_t> lengths = asked.lengths;
+  for (const int64_t length : lengths) {
+    if (length > positions) log.warning("--lengths: {} is left out, as the model has {} positions", length, positions);
+  }
+  std::erase_if(lengths, [&](int64_t length) { return length > positions; });
+  if (!lengths.empty()) return lengths;
+  log.warning("--lengths: {} is taken, as no length is left", positions);
+  return {positions};
+}
+
 void add(const Errors& errors, const std::string& what, const std::string& note, const TrainedHeads& asked,
          Measured& measured) {
   Figure figure{fmt::format("Spectral norm of the error (SKY Fig. 1): {}", what),
@@ -150,9 +162,7 @@ Measured errors_of_heads(const TrainedHeads& asked, Log& log) {
   }
   Generator init(asked.seed);
   Bert bert({}, options, init);
-  std::vector<int64_t> lengths = asked.lengths;
-  std::erase_if(lengths, [&](int64_t length) { return length > options.length; });
-  if (lengths.empty()) lengths = {options.length};
+  const std::vector<int64_t> lengths = lengths_of(asked, options.length, log);
   Measured measured;
   for (const bool trained : {false, true}) {
     if (trained) load_pretrained(bert, asked.folder);
