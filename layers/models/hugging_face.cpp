@@ -240,7 +240,11 @@ void save(PretrainedModel& model, const std::string& config, const std::filesyst
   const std::vector<FileTensor> all = file_tensors(model, model.state());
   for (const FileTensor& each : all) {
     if (each.part == Row::Part::added)
-      fail("save_pretrained: the model has {}, which transformers does not know", each.name);
+      fail(
+          "save_pretrained: the model has {}, which transformers does not know; what a method adds to a frozen model "
+          "is "
+          "in the folder adapter of its run",
+          each.name);
   }
   const TensorMap tensors = with_prefix(model, all);
   std::filesystem::create_directories(folder);
@@ -275,8 +279,12 @@ LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::pat
     if (name && tensor.name.starts_with("classifier.") && differ_in_rows(file.shape(*name), tensor.view.shape())) {
       name.reset();
     }
-    if (!name && tensor.part == Row::Part::trunk)
-      fail("{}: holds no tensor {}{}; is it another model's?", file.name(), prefix, tensor.name);
+    if (!name && tensor.part == Row::Part::trunk) {
+      const std::vector<std::string> names = file.tensor_names();
+      const bool prefixed =
+          std::any_of(names.begin(), names.end(), [&](const auto& x) { return x.starts_with(prefix); });
+      fail("{}: holds no tensor {}{}; is it another model's?", file.name(), prefixed ? prefix : "", tensor.name);
+    }
     loaded.filled.insert(tensor.ours);
     if (!name) {
       loaded.made_new.push_back(tensor.name);

@@ -305,6 +305,9 @@ Peft read_peft(const std::filesystem::path& folder) {
   for (const std::string& name : file.tensor_names()) {
     const bool scores = ends_as(name, "classifier.weight") || ends_as(name, "bundle.weight");
     if (scores && file.shape(name).rank() == 2) peft.classes = file.shape(name)[0];
+    if (!ends_as(name, "classifier.bias") && !ends_as(name, "bundle.bias")) continue;
+    const std::string weight = name.substr(0, name.rfind('.')) + ".weight";
+    if (!file.contains(weight)) fail("{}: holds {}, but no {}", file.name(), name, weight);
   }
   return peft;
 }
