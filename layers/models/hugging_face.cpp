@@ -241,9 +241,8 @@ void save(PretrainedModel& model, const std::string& config, const std::filesyst
   for (const FileTensor& each : all) {
     if (each.part == Row::Part::added)
       fail(
-          "save_pretrained: the model has {}, which transformers does not know; what a method adds to a frozen model "
-          "is "
-          "in the folder adapter of its run",
+          "save_pretrained: the model has {}, which transformers does not know; what a method adds to a "
+          "frozen model is in the folder adapter of its run",
           each.name);
   }
   const TensorMap tensors = with_prefix(model, all);
