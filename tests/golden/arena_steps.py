@@ -28,6 +28,7 @@ KL = ["--optim.warmup=10", "--optim.rate=1.77e-3"]  # 5e-2 / sqrt(8000) = 1.77e-
 SHORT = ["--listops.train-examples=1000", "--listops.valid-examples=100", "--listops.test-examples=100"]  # of full length
 # 5e-3 / sqrt(1000) = 5e-4 / sqrt(10); in lra both are ten times more.
 LISTOPS = [*SHORT, "--batch=1", "--optim.warmup=10", "--optim.rate=5e-4"]
+SLOWLY = "--optim.rate=0.0005"  # at the rate of the protocol the steps of single examples are chaotic
 PAIR = ["--batch=1"]  # of two documents
 IMAGES = ["--image.partial=true", "--batch=4", "--optim.warmup=10"]
 ALL = ["softmax", "performer", "gmm-prf", "skyformer"]
@@ -45,9 +46,11 @@ RUNS = [
     ("skyformer", "listops", "listops", ["performer", "skyformer"], [*SKY, *SHORT, "--model.as=paper"]),
     ("kl", "listops", "listops", KERNELS, LISTOPS),
     ("lra", "listops", "listops", ALL, [*LISTOPS, "--optim.rate=5e-3"]),
+    ("lra", "listops", "listops", ["skyformer"], [*LISTOPS, SLOWLY]),
     ("skyformer", "text", "text", ALL, SKY),
     ("kl", "text", "text", KERNELS, KL),
     ("lra", "text", "text", ALL, KL),
+    ("lra", "text", "text", ["skyformer"], [*KL, SLOWLY]),
     ("skyformer", "retrieval", "films", ALL, [*SKY, *PAIR]),
     ("kl", "retrieval", "films", KERNELS, [*KL, *PAIR]),
     ("lra", "retrieval", "films", ALL, [*KL, *PAIR]),
@@ -293,8 +296,8 @@ def record(lra, data, folder, *chosen):
         for attention in attentions:
             if chosen and not {f"{protocol}.{task}", f"{protocol}.{task}.{attention}"} & set(chosen):
                 continue
-            paper = ".paper" if "--model.as=paper" in options else ""
-            file = pathlib.Path(folder) / f"{protocol}.{task}.{attention}{paper}.safetensors"
+            kind = ".paper" if "--model.as=paper" in options else ".slow" if SLOWLY in options else ""
+            file = pathlib.Path(folder) / f"{protocol}.{task}.{attention}{kind}.safetensors"
             if not file.exists():
                 subprocess.run([lra, f"--config={settings(protocol, task, attention, folder)}", f"--task={data_of}",
                                 f"--data={data}", f"--attention={attention}", *COMMON, *options, f"--record={file}"], check=True)
