@@ -1,5 +1,6 @@
 // Tasks of GLUE through the program, trained three steps by each method.
 #include "tests/experiments/glue/glue.h"
+#include "engine/io/safetensors.h"
 #include "engine/ops/index.h"
 
 namespace bochner {
