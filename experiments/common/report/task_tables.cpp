@@ -106,20 +106,9 @@ std::string steps_text(const std::vector<const RunRecord*>& runs) {
 }
 
 /// The mean over tasks, which says something only where each of them has a number.
-class Mean {
- public:
-  void add(double value) {
-    sum_ += value;
-    ++count_;
-  }
-  std::string text_of(size_t tasks) const {
-    return count_ == tasks ? fmt::format("{:.2f}", sum_ / static_cast<double>(count_)) : kNoNumber;
-  }
-
- private:
-  double sum_ = 0;
-  size_t count_ = 0;
-};
+std::string mean_text(const std::vector<double>& of_tasks, size_t tasks) {
+  return of_tasks.size() == tasks ? fmt::format("{:.2f}", spread_of(of_tasks).mean) : kNoNumber;
+}
 
 class TableOfProtocol {
  public:
@@ -138,18 +127,18 @@ class TableOfProtocol {
     for (const std::string& attention : attentions_) {
       std::vector<std::string> numbers = {attention};
       std::vector<std::string> steps = {attention};
-      Mean mean, papers;
+      std::vector<double> means, papers;
       for (const std::string& task : tasks_) {
         const std::vector<const RunRecord*> runs = of(attention, task);
         const std::vector<double> values = percents(runs);
         numbers.push_back(spread_text(values));
         numbers.push_back(papers_number(protocol, task, attention));
         steps.push_back(steps_text(runs));
-        if (!values.empty()) mean.add(spread_of(values).mean);
+        if (!values.empty()) means.push_back(spread_of(values).mean);
         if (const PaperNumber* const number = papers_.find(protocol, task, attention, kMetric))
-          papers.add(number->value);
+          papers.push_back(number->value);
       }
-      if (averages) numbers.insert(numbers.end(), {mean.text_of(tasks_.size()), papers.text_of(tasks_.size())});
+      if (averages) numbers.insert(numbers.end(), {mean_text(means, tasks_.size()), mean_text(papers, tasks_.size())});
       table.numbers.rows.push_back(numbers);
       table.steps.rows.push_back(steps);
     }
