@@ -385,6 +385,14 @@ TEST(Config, AnOptionThatCountsOnlyWithAnotherIsRefusedWithoutIt) {
             "--format: leave it out; it counts only with --folder, and would change nothing here");
 }
 
+TEST(Config, OfSeveralRunsOneMustReadAnOption) {
+  const Refusals softmax = {{"features", "no features"}, {"kernel", "no kernel"}};
+  const Refusals performer = {{"kernel", "no kernel of performer"}};
+  EXPECT_EQ(test::message_of([&] { require_effect(std::vector{softmax}); }), "no features");
+  EXPECT_EQ(test::message_of([&] { require_effect(std::vector{softmax, performer}); }), "no kernel");
+  EXPECT_NO_THROW(require_effect(std::vector{softmax, performer, Refusals()}));
+}
+
 TEST(Config, HelpTellsEveryOptionItsRuleAndItsPresentValue) {
   Loaded loaded;
   load(loaded, {"--preset=paper"});

@@ -101,11 +101,22 @@ Assignments from_command_line(const Fields& fields, std::span<const std::string>
   return result;
 }
 
-void require_effect(const Fields& fields, const Assignments& command_line) {
+Refusals without_effect(const Fields& fields, const Assignments& command_line) {
+  Refusals refusals;
   for (const Assignment& given : command_line) {
     const std::optional<Field::Condition>& condition = fields.find(given.name)->condition();
     if (!condition || condition->holds()) continue;
-    fail("--{}: leave it out; it counts only {}, and would change nothing here", given.name, condition->text);
+    refusals[given.name] = fmt::format("--{}: leave it out; it counts only {}, and would change nothing here",
+                                       given.name, condition->text);
+  }
+  return refusals;
+}
+
+void require_effect(std::span<const Refusals> runs) {
+  for (const auto& [name, reason] : runs.front()) {
+    if (std::all_of(runs.begin(), runs.end(), [&](const Refusals& run) { return run.contains(name); })) {
+      fail("{}", reason);
+    }
   }
 }
 

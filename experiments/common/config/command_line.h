@@ -1,6 +1,7 @@
 // The command line of a program, and its --help.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,8 +23,13 @@ using Assignments = std::vector<Assignment>;
 /// Those of `--name=value` arguments. An Error names the mistake and, for an unknown name, the nearest valid one.
 Assignments from_command_line(const Fields& fields, std::span<const std::string> arguments);
 
-/// Refuses options that would change nothing beside the values that all have by now (Field::only).
-void require_effect(const Fields& fields, const Assignments& command_line);
+/// Why options of a command line are refused, by their names.
+using Refusals = std::map<std::string, std::string>;
+
+/// Those that would change nothing beside the values that all have by now (Field::only).
+Refusals without_effect(const Fields& fields, const Assignments& command_line);
+/// Refuses an option that would change nothing in any of these runs, which one command line asks for.
+void require_effect(std::span<const Refusals> runs);
 
 /// Characters of a line of --help that is not written to a terminal.
 inline constexpr int kHelpWidth = 110;

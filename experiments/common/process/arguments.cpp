@@ -79,6 +79,19 @@ std::vector<std::string> compared(const Arguments& arguments, const std::string&
   return names;
 }
 
+std::vector<Part> parts_by(const std::vector<Part>& parts, const std::string& option,
+                           const std::vector<std::string>& values) {
+  if (values.empty()) return parts;
+  std::vector<Part> all;
+  for (const Part& part : parts) {
+    for (const std::string& value : values) {
+      all.push_back({part.folder / value, without_argument(part.arguments, option)});
+      all.back().arguments.push_back(fmt::format("--{}={}", option, value));
+    }
+  }
+  return all;
+}
+
 Arguments with_list(const Arguments& arguments, const std::string& name) {
   Arguments joined;
   for (size_t i = 0; i < arguments.size(); ++i) {

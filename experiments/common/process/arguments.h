@@ -5,6 +5,7 @@
 // It works on the words of the command line, so each run is the same as if it were started alone.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,15 @@ Arguments without_flag(const Arguments& arguments, const std::string& name);
 
 /// The names of `--name=A,B`, each once; empty if it is given one, or none.
 std::vector<std::string> compared(const Arguments& arguments, const std::string& name);
+
+/// One of several runs: its folder below that of all, and its command line.
+struct Part {
+  std::filesystem::path folder;
+  Arguments arguments;
+};
+/// Each of the parts once for each value of the option; as they are if there are no values.
+std::vector<Part> parts_by(const std::vector<Part>& parts, const std::string& option,
+                           const std::vector<std::string>& values);
 
 /// The arguments with the words behind `--name A B ...`, up to the next option, as the one word `--name=A,B,...`.
 Arguments with_list(const Arguments& arguments, const std::string& name);

@@ -178,6 +178,7 @@ class Program {
   void launch(const Arguments& arguments, bool rehearsal = false) {
     with_config_([&](Fields& fields, RunOptions& options, const Body& body) {
       const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment(), comm_);
+      if (!is_part_) require_effect(std::vector{loaded.without_effect});
       if (tells(fields, options)) return;
       if (asked_) {
         const std::vector<std::byte> stored = read_file(asked_->config());
@@ -263,40 +264,28 @@ class Program {
       comm_.set_for_cards(nccl_communicator(comm_, Device::named(options.device)));
   }
 
-  /// One of several runs: its folder below that of all, and its command line.
-  struct Part {
-    std::filesystem::path folder;
-    Arguments arguments;
-  };
-
-  static std::vector<Part> parts_by(const std::vector<Part>& parts, const std::string& option,
-                                    const std::vector<std::string>& values) {
-    if (values.empty()) return parts;
-    std::vector<Part> all;
-    for (const Part& part : parts) {
-      for (const std::string& value : values) {
-        all.push_back({part.folder / value, without_argument(part.arguments, option)});
-        all.back().arguments.push_back(fmt::format("--{}={}", option, value));
-      }
-    }
-    return all;
-  }
-
   void compare(const std::vector<std::string>& tasks, const std::vector<std::string>& attentions) {
+    is_part_ = true;
     const bool resume = has_flag(arguments_, "resume");
     const std::vector<Part> whole = {{"", without_flag(arguments_, "resume")}};
     const std::vector<Part> parts = parts_by(parts_by(whole, "task", tasks), "attention", attentions);
     // All are checked before the first begins, so that a mistake in the last one is reported now.
-    bool told = false;
+    std::vector<Refusals> refusals;
     for (const Part& part : parts) {
       with_config_([&](Fields& fields, RunOptions& options, const Body&) {
-        load_config(experiment_, fields, options, part.arguments, bochner_environment(), comm_);
-        if (told || (told = tells(fields, options))) return;
-        if (!folder_.empty()) return;
-        options.resume = resume;
-        gather_in(folder_asked(options, tasks, attentions));
+        refusals.push_back(
+            load_config(experiment_, fields, options, part.arguments, bochner_environment(), comm_).without_effect);
       });
     }
+    require_effect(refusals);
+    bool told = false;
+    with_config_([&](Fields& fields, RunOptions& options, const Body&) {
+      load_config(experiment_, fields, options, parts.front().arguments, bochner_environment(), comm_);
+      told = tells(fields, options);
+      if (told) return;
+      options.resume = resume;
+      gather_in(folder_asked(options, tasks, attentions));
+    });
     if (told) return;
     const bool found = first_finds_runs(folder_);
     if (resume && !found) fail("--resume: there is no run in {}", folder_.string());
@@ -358,6 +347,7 @@ class Program {
   Arguments arguments_;
   std::vector<RunRecord> records_;
   std::filesystem::path folder_;  ///< of several runs
+  bool is_part_ = false;          ///< each run, of several
   std::string go_on_;
   std::string trace_;
   Temporaries made_;  ///< the trace, until it is written

@@ -13,7 +13,6 @@
 #include "engine/environment.h"
 #include "engine/error.h"
 #include "engine/nearest.h"
-#include "experiments/common/config/command_line.h"
 #include "experiments/common/config/ini.h"
 #include "experiments/common/config/suggest.h"
 #include "experiments/common/run/run_folder.h"
@@ -260,7 +259,7 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
   assign_all(fields, command_line);
   fields.settle();
   fields.validate();
-  require_effect(fields, command_line);
+  report.without_effect = without_effect(fields, command_line);
   for (std::string& warning : fields.warnings()) report.warnings.push_back(std::move(warning));
 
   if (options.tasks.empty() && !options.task.empty()) {
@@ -330,7 +329,7 @@ void assign_arguments(Fields& fields, std::span<const std::string> arguments) {
   const Assignments command_line = from_command_line(fields, arguments);
   assign_all(fields, command_line);
   fields.validate();
-  require_effect(fields, command_line);
+  require_effect(std::vector{without_effect(fields, command_line)});
 }
 
 }  // namespace bochner

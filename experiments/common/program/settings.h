@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/comm/communicator.h"
+#include "experiments/common/config/command_line.h"
 #include "experiments/common/config/experiment.h"
 #include "experiments/common/config/fields.h"
 #include "experiments/common/config/options.h"
@@ -26,6 +27,8 @@ struct ConfigReport {
   std::vector<std::pair<std::string, std::string>> overrides;
   /// Unknown environment variables and the like.
   std::vector<std::string> warnings;
+  /// Options of the command line that change nothing in this run, which another run of the same command may read.
+  Refusals without_effect;
   bool length_given = false;  ///< --steps or --seconds on the command line
 };
 
