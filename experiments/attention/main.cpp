@@ -20,7 +20,7 @@ struct Config {
   bool matrix = false;
   bool causal = false;
   bool training = false;
-  MechanismConfig mechanism;
+  MechanismConfig mechanism{{"attention", "show"}};
 
   Config() {
     run.attention = "softmax";

@@ -29,7 +29,7 @@ struct Config {
   double budget_seconds = 0;
   std::string clock = "wall";
   bool causal = false;
-  MechanismConfig mechanism;
+  MechanismConfig mechanism{{"methods"}};
 
   Config() {
     run.tasks = {"attention", "model"};

@@ -1,6 +1,10 @@
 #include "experiments/learners/mechanism_config.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <sstream>
+#include <utility>
 
 namespace bochner {
 
@@ -10,12 +14,41 @@ std::vector<std::string> attention_names() {
   return names;
 }
 
-void attention_blocks_field(Fields& f, std::string& blocks) {
-  f("attention-blocks", blocks,
-    "blocks that have the --attention, such as 8-11 or 0,2; the others have softmax; empty: all");
+namespace {
+
+/// `with --attention=bigbird or longformer`, those that have the option.
+std::string condition_of(const std::string& option, const std::string& chosen_by) {
+  constexpr size_t kListed = 4;
+  std::vector<std::string> names;
+  for (const MechanismInfo& info : mechanisms()) {
+    if (info.defaults().has(option)) names.push_back(info.name);
+  }
+  if (names.size() > kListed)
+    return fmt::format("with a value of --{} that has it, such as {}", chosen_by, names.front());
+  return fmt::format("with --{}={}", chosen_by, fmt::join(names, " or "));
 }
 
-MechanismConfig::MechanismConfig() {
+/// Whether a mechanism that one of the fields names has the option.
+bool is_read(const std::string& option, const std::vector<const Field*>& fields) {
+  for (const Field* field : fields) {
+    std::istringstream names(field->text());
+    for (std::string name; std::getline(names, name, ',');) {
+      if (mechanism_named(name).defaults().has(option)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void attention_blocks_field(Fields& f, std::string& blocks) {
+  f("attention-blocks", blocks,
+    "blocks that have the --attention, such as 8-11 or 0,2; the others have softmax; empty: all")
+      .only("with another --attention than softmax",
+            [&attention = f.at("attention")] { return attention.text() != "softmax"; });
+}
+
+MechanismConfig::MechanismConfig(std::vector<std::string> chosen_by) : chosen_by_(std::move(chosen_by)) {
   for (const MechanismInfo& info : mechanisms()) all_.push_back(info.defaults());
 }
 
@@ -33,13 +66,20 @@ void MechanismConfig::fields(Fields& f) { fields_but(f, {}); }
 
 void MechanismConfig::fields(Fields& f, const std::vector<std::string>& names) {
   OptionList all = list();
-  for (const std::string& name : names) f.add(all.at(name));
+  for (const std::string& name : names) add(f, all.at(name));
 }
 
 void MechanismConfig::fields_but(Fields& f, const std::vector<std::string>& names) {
   for (const Option& option : list()) {
-    if (std::find(names.begin(), names.end(), option.name()) == names.end()) f.add(option);
+    if (std::find(names.begin(), names.end(), option.name()) == names.end()) add(f, option);
   }
+}
+
+void MechanismConfig::add(Fields& f, const Option& option) const {
+  std::vector<const Field*> choosers;
+  for (const std::string& name : chosen_by_) choosers.push_back(&f.at(name));
+  f.add(option).only(condition_of(option.name(), chosen_by_.front()),
+                     [name = option.name(), choosers] { return is_read(name, choosers); });
 }
 
 MechanismConfig& MechanismConfig::set(const Setting& setting) {

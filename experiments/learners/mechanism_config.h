@@ -15,10 +15,12 @@ std::vector<std::string> attention_names();
 /// `attention-blocks`: which blocks of a pretrained model have the --attention, as block_numbers() reads them.
 void attention_blocks_field(Fields& f, std::string& blocks);
 
-/// The options of all mechanisms, each name once: its value is that of every mechanism that has such an option.
+/// The options of all mechanisms, each name once: its value is that of every mechanism that has such an option. It
+/// counts only where one of these is chosen (Field::only).
 class MechanismConfig {
  public:
-  MechanismConfig();
+  /// `chosen_by` are the options that name the mechanisms of the program; they stand in its list before these.
+  explicit MechanismConfig(std::vector<std::string> chosen_by = {"attention"});
 
   void fields(Fields& f);
   /// Those of these names, in this order.
@@ -36,7 +38,9 @@ class MechanismConfig {
  private:
   /// Each option as the first mechanism of the registry that has it.
   OptionList list();
+  void add(Fields& f, const Option& option) const;
 
+  std::vector<std::string> chosen_by_;
   std::vector<MechanismOptions> all_;
 };
 

@@ -1,6 +1,7 @@
 #include "experiments/learners/optim_config.h"
 
 #include "engine/error.h"
+#include "experiments/learners/snnk_config.h"
 
 namespace bochner {
 
@@ -36,7 +37,9 @@ std::unique_ptr<Adam> OptimConfig::optimizer_of(std::vector<ParameterGroup> grou
 
 void SnnkOptimConfig::fields(Fields& f) {
   OptimConfig::fields(f);
+  const size_t before = f.all().size();
   f("snnk-rate", snnk_rate, "rate of the weights of SNNK layers, as a multiple of the others'").above(0);
+  only_with_snnk(f, before);
 }
 
 std::vector<GroupRule> SnnkOptimConfig::rules(const std::vector<Parameter*>& snnk) const {

@@ -2,6 +2,11 @@
 
 namespace bochner {
 
+void only_with_snnk(Fields& f, size_t before) {
+  f.only_behind(before, "with an SNNK layer, --attention=snnk-...",
+                [&layer = f.at("attention")] { return layer.text().starts_with("snnk-"); });
+}
+
 void SnnkConfig::fields(Fields& f) {
   f("features", features, "m of SNNK layers, the size of Phi; even for universal features, two for each projection")
       .at_least(1);

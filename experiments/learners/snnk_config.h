@@ -20,6 +20,9 @@ struct SnnkConfig {
   SnnkOptions snnk(const std::string& activation) const;
 };
 
+/// Where --attention names the layer: the fields behind the first `before` ones count only if it is one of SNNK.
+void only_with_snnk(Fields& f, size_t before);
+
 /// Of networks that are made with such layers in the place of plain ones.
 struct SnnkInPlaceConfig : SnnkConfig {
   double eta = 1;

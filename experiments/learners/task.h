@@ -70,11 +70,14 @@ TrainPlan plan_by(const TaskEntry<Data>& task, const RunOptions& run, const Opti
   return plan_by(metrics_named({task.best_by})[0], run, optim);
 }
 
-/// The fields of every task.
+/// The fields of every task, each of which counts only with its own.
 template <class Data>
 void fields_of(const std::vector<TaskEntry<Data>>& tasks, Fields& f) {
   for (const TaskEntry<Data>& task : tasks) {
+    const size_t before = f.all().size();
     if (task.fields) task.fields(f);
+    f.only_behind(before, "with --task=" + task.name,
+                  [name = task.name, &chosen = f.at("task")] { return chosen.text() == name; });
   }
 }
 

@@ -39,8 +39,12 @@ void Config::fields(Fields& f) {
     {{"classes", Goal::classes}, {"masked-tokens", Goal::masked_tokens}, {"contrastive", Goal::contrastive}},
     "the task's classes; or, for another run to --init from, to name hidden tokens of its training set, or to find for "
     "the first text of a pair the second one among those of the batch");
-  f("mask-share", mask_share, "of tokens that are hidden").above(0).below(1);
-  f("temperature", temperature, "of --learn=contrastive: what the cosine of two texts is divided by").above(0);
+  f("mask-share", mask_share, "of tokens that are hidden").above(0).below(1).only("with --learn=masked-tokens", [this] {
+    return learn == Goal::masked_tokens;
+  });
+  f("temperature", temperature, "what the cosine of two texts is divided by")
+      .above(0)
+      .only("with --learn=contrastive", [this] { return learn == Goal::contrastive; });
   f("table", table,
     "print finished runs in these folders and below as the papers' tables, tasks against mechanisms; trains nothing")
       .command_line_only();
@@ -62,7 +66,9 @@ void Config::fields(Fields& f) {
     "compute what the papers say about the best model of this run folder: noise, learnt covariances, singular values "
     "and instability; trains nothing")
       .command_line_only();
+  const size_t before = f.all().size();
   f.group("analysis", analysis);
+  f.only_behind(before, "with --analyse", [this] { return !analyse.empty(); });
   f.then([this](const Fields&) {
     if (table.empty() && analyse.empty()) require_possible(*this);
   });

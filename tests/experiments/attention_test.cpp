@@ -72,10 +72,19 @@ TEST(AttentionProgram, ShowsEquationAndOptionsOfEach) {
   EXPECT_NE(skyformer.out.find("--mechanism.exact-inverse=false"), std::string::npos) << skyformer.out;
 }
 
+struct Chosen {
+  std::string attention = "softmax";
+  MechanismConfig mechanism;
+  void fields(Fields& f) {
+    f("attention", attention, "attention mechanism");
+    mechanism.fields(f);
+  }
+};
+
 TEST(MechanismConfig, HasTheOptionsOfAllMechanismsEachOnce) {
-  MechanismConfig config;
+  Chosen config;
   const Fields fields = Fields::of(config);
-  std::set<std::string> expected;
+  std::set<std::string> expected = {"attention"};
   for (const MechanismInfo& info : mechanisms()) {
     for (const std::string& name : info.defaults().names()) expected.insert(name);
   }
@@ -87,8 +96,9 @@ TEST(MechanismConfig, HasTheOptionsOfAllMechanismsEachOnce) {
 }
 
 TEST(MechanismConfig, TellsEachMechanismWhatItReads) {
-  MechanismConfig config;
-  Fields fields = Fields::of(config);
+  Chosen options;
+  const MechanismConfig& config = options.mechanism;
+  Fields fields = Fields::of(options);
   fields.at("features").assign("24");
   fields.at("as").assign("released");
   const MechanismConfig copy = config;
@@ -105,20 +115,38 @@ TEST(MechanismConfig, TellsEachMechanismWhatItReads) {
   }
 }
 
-// An option of another mechanism changes nothing, and is no mistake: one command compares several mechanisms.
-TEST(AttentionProgram, TakesOptionsOfOtherMechanisms) {
+TEST(MechanismConfig, AnOptionCountsWhereTheChosenMechanismHasIt) {
+  Chosen config;
+  Fields fields = Fields::of(config);
+  for (const MechanismInfo& info : mechanisms()) {
+    fields.at("attention").assign(info.name);
+    for (const Field& field : fields.all()) {
+      if (field.name() == "attention") continue;
+      ASSERT_TRUE(field.condition()) << field.name();
+      EXPECT_EQ(field.condition()->holds(), info.defaults().has(field.name())) << info.name << ": " << field.name();
+    }
+  }
+  EXPECT_EQ(fields.at("components").condition()->text, "with --attention=gmm-rks or gmm-prf");
+  EXPECT_EQ(fields.at("features").condition()->text, "with a value of --attention that has it, such as performer");
+}
+
+// One command may compare several mechanisms, each with its own options.
+TEST(AttentionProgram, TakesAnOptionThatOneOfItsMechanismsHas) {
   const TemporaryFolder folder;
   write_safetensors(folder / "in.safetensors", inputs());
-  const auto output = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"--io=in.safetensors", "--attention=softmax", "--quiet",
-                                          "--out=out.safetensors"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    const Ended ended = attention(folder, arguments);
-    EXPECT_EQ(ended.code, 0) << ended.err;
-    EXPECT_EQ(ended.err, "");
-    return read_safetensors(folder / "out.safetensors").tensors.at("O");
+  const auto run = [&](const std::string& names) {
+    return attention(folder, {"--io=in.safetensors", "--attention=" + names, "--mechanism.hashes=2", "--quiet"});
   };
-  EXPECT_EQ(difference(output({"--mechanism.hashes=2", "--mechanism.kernel=softmax"}), output({})), 0);
+  EXPECT_EQ(run("softmax,reformer").code, 0);
+  EXPECT_EQ(run("reformer").code, 0);
+  for (const std::string names : {"softmax", "softmax,performer"}) {
+    const Ended ended = run(names);
+    EXPECT_EQ(ended.code, 2) << names;
+    EXPECT_EQ(ended.err,
+              "error: --mechanism.hashes: leave it out; it counts only with --attention=reformer, and would change "
+              "nothing here\n");
+  }
+  EXPECT_EQ(attention(folder, {"--show=reformer", "--mechanism.hashes=2"}).code, 0);
 }
 
 // What no mechanism of this program reads is refused by its name.
@@ -139,8 +167,11 @@ TEST(AttentionProgram, TheMatrixTimesTheValuesIsTheOutput) {
   const TensorMap given = inputs();
   write_safetensors(folder / "in.safetensors", given);
   for (const std::string& name : kNames) {
-    const Ended ended = attention(folder, {"--io=in.safetensors", "--matrix", "--quiet", "--attention=" + name,
-                                           "--mechanism.features=8", "--mechanism.block=3", "--mechanism.summary=1"});
+    std::vector<std::string> arguments = {"--io=in.safetensors", "--matrix", "--quiet", "--attention=" + name};
+    for (const auto& [option, value] : {std::pair{"features", 8}, std::pair{"block", 3}, std::pair{"summary", 1}}) {
+      if (MechanismOptions(name).has(option)) arguments.push_back(fmt::format("--mechanism.{}={}", option, value));
+    }
+    const Ended ended = attention(folder, arguments);
     ASSERT_EQ(ended.code, 0) << name << ": " << ended.err;
     EXPECT_EQ(ended.out, "in-" + name + ".safetensors\n");
     const TensorMap found = read_safetensors(folder / ("in-" + name + ".safetensors")).tensors;
@@ -274,7 +305,7 @@ TEST(AttentionProgram, NamesWhatIsWrongWithAFile) {
             std::string::npos);
   given = inputs();
   given.erase("K");
-  EXPECT_NE(refusal(given, {}).find("'K' is missing"), std::string::npos);
+  EXPECT_NE(refusal(given, {"--attention=performer"}).find("'K' is missing"), std::string::npos);
   EXPECT_NE(refusal(inputs(), {"--attention=skyformer", "--causal"}).find("skyformer has no causal form"),
             std::string::npos);
   const Ended nothing = attention(folder, {});

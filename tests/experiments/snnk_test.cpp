@@ -10,6 +10,7 @@
 #include "engine/io/idx.h"
 #include "engine/ops/binary.h"
 #include "engine/random.h"
+#include "experiments/common/process/arguments.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {
@@ -35,10 +36,17 @@ void put_table(const TemporaryFolder& folder, const std::string& name) {
 }
 
 std::vector<std::string> short_uci(const std::vector<std::string>& more) {
-  std::vector<std::string> command = {
-      BOCHNER_UCI,         "--data=t.csv",        "--label=class",     "--model.first=32",
-      "--model.hidden=32", "--model.features=16", "--optim.rate=1e-2", "--optim.evaluate-every=50",
-      "--steps=150",       "--batch=64",          "--threads=1"};
+  std::vector<std::string> command = {BOCHNER_UCI,
+                                      "--data=t.csv",
+                                      "--label=class",
+                                      "--model.first=32",
+                                      "--model.hidden=32",
+                                      "--optim.rate=1e-2",
+                                      "--optim.evaluate-every=50",
+                                      "--steps=150",
+                                      "--batch=64",
+                                      "--threads=1"};
+  if (argument(more, "attention") != "linear") command.emplace_back("--model.features=16");
   command.insert(command.end(), more.begin(), more.end());
   return command;
 }
@@ -198,10 +206,14 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   EXPECT_EQ(odd.code, 2);
   EXPECT_NE(odd.err.find("7 features"), std::string::npos) << odd.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "odd"));
-  const Ended plain = run(folder, short_uci({"--attention=linear", "--sweep.features=4,8", "--out=odd"}));
-  EXPECT_EQ(plain.code, 2);
-  EXPECT_NE(plain.err.find("--sweep.features: leave it out; it counts only with an SNNK layer"), std::string::npos)
-      << plain.err;
+  for (const std::string option :
+       {"--sweep.features=4,8", "--model.features=8", "--model.bias", "--optim.snnk-rate=2"}) {
+    const Ended plain = run(folder, short_uci({"--attention=linear", option, "--out=odd"}));
+    EXPECT_EQ(plain.code, 2);
+    EXPECT_NE(plain.err.find(option.substr(0, option.find('=')) + ": leave it out; it counts only with an SNNK layer"),
+              std::string::npos)
+        << plain.err;
+  }
 }
 
 TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {

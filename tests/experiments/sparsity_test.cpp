@@ -7,6 +7,7 @@
 
 #include "datasets/sparsity/sparsity.h"
 #include "engine/ops/matmul.h"
+#include "experiments/common/process/arguments.h"
 #include "experiments/common/run/results.h"
 #include "experiments/learners/sequence/config.h"
 #include "experiments/learners/sequence/unit_gradients.h"
@@ -33,9 +34,20 @@ TEST(GradientStatistics, AreWorkedOutByHand) {
   EXPECT_THROW(sequence::gradient_statistics(Tensor::zeros({0, 3, 2})), Error);
 }
 
+/// The options of a model stand behind that of its attention.
+struct Chosen {
+  std::string attention = "softmax";
+  sequence::ModelConfig model;
+  void fields(Fields& f) {
+    f("attention", attention, "attention mechanism");
+    model.fields(f);
+  }
+};
+
 TEST(SequenceConfig, TellsTheModelWhatItIsTold) {
-  sequence::ModelConfig config;
-  Fields fields = Fields::of(config);
+  Chosen chosen;
+  sequence::ModelConfig& config = chosen.model;
+  Fields fields = Fields::of(chosen);
   const auto told = [&] { return encoder_options(config, "softmax", sparsity::task({.length = 30})); };
   EXPECT_EQ(told().activation, Activation::gelu);
   EXPECT_EQ(told().norm_eps, 1e-5);
@@ -52,8 +64,9 @@ TEST(SequenceConfig, TellsTheModelWhatItIsTold) {
 
 TEST(SequenceConfig, TakesGreyLevelsForNumbersWhereAsked) {
   const Task images{.name = "image", .classes = 2, .vocabulary = 5, .max_length = 9, .image_width = 3};
-  sequence::ModelConfig config;
-  Fields fields = Fields::of(config);
+  Chosen chosen;
+  sequence::ModelConfig& config = chosen.model;
+  Fields fields = Fields::of(chosen);
   EXPECT_FALSE(encoder_options(config, "softmax", images).codes.defined());
   fields.at("pixels").assign("intensity");
   const auto codes = [&] { return encoder_options(config, "softmax", images).codes; };
@@ -66,8 +79,9 @@ TEST(SequenceConfig, TakesGreyLevelsForNumbersWhereAsked) {
 }
 
 TEST(SequenceConfig, TellsMechanismsWhatItIsTold) {
-  sequence::ModelConfig config;
-  Fields fields = Fields::of(config);
+  Chosen chosen;
+  sequence::ModelConfig& config = chosen.model;
+  Fields fields = Fields::of(chosen);
   fields.at("features").assign("24");
   fields.at("mechanism.block").assign("7");
   fields.at("mechanism.coupling").assign("givens");
@@ -153,8 +167,6 @@ std::vector<std::string> sparsity_command(const std::vector<std::string>& more) 
                                       "--model.dim=16",
                                       "--model.heads=2",
                                       "--model.hidden=16",
-                                      "--model.features=4",
-                                      "--model.redraw=7",
                                       "--gradients.examples=10",
                                       "--gradients.repetitions=4",
                                       "--optim.evaluate-every=10",
@@ -162,6 +174,9 @@ std::vector<std::string> sparsity_command(const std::vector<std::string>& more) 
                                       "--batch=16",
                                       "--steps=40",
                                       "--threads=1"};
+  if (argument(more, "attention") != "softmax") {
+    command.insert(command.end(), {"--model.features=4", "--model.redraw=7"});
+  }
   command.insert(command.end(), more.begin(), more.end());
   return command;
 }
@@ -222,7 +237,8 @@ TEST(SparsityProgram, ARunIsNamedAfterItsShare) {
   EXPECT_EQ(one.task, "0.3");
   EXPECT_EQ(two.task, "0.3");
   EXPECT_EQ(one.result.test, two.result.test);
-  const Ended again = run_sparsity(folder, {"--resume", "--out=runs/sparsity/0.3-softmax-seed1", "--steps=1"});
+  const Ended again =
+      run_sparsity(folder, {"--resume", "--out=runs/sparsity/0.3-softmax-seed1", "--attention=softmax", "--steps=1"});
   EXPECT_EQ(again.code, 0) << again.err;
 }
 

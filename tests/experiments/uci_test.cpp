@@ -16,8 +16,8 @@ using test::TemporaryFolder;
 
 /// A run of three steps of a small network on a file.
 Ended uci(const TemporaryFolder& folder, const std::vector<std::string>& more) {
-  std::vector<std::string> command = {BOCHNER_UCI,          "--model.first=8", "--model.hidden=8", "--model.features=8",
-                                      "--attention=linear", "--steps=3",       "--batch=4",        "--threads=1"};
+  std::vector<std::string> command = {BOCHNER_UCI, "--model.first=8", "--model.hidden=8", "--attention=linear",
+                                      "--steps=3", "--batch=4",       "--threads=1"};
   command.insert(command.end(), more.begin(), more.end());
   return Process(std::move(command), folder.path()).wait();
 }

@@ -12,6 +12,7 @@ import configparser
 import io
 import json
 import math
+import os
 import pathlib
 import subprocess
 import sys
@@ -22,7 +23,8 @@ from safetensors import safe_open
 
 STEPS = 100
 # No dropout, and random features stay; the warm-up ends within the steps, at the protocol's highest rate.
-COMMON = ["--batch=2", f"--steps={STEPS}", "--model.dropout=0", "--model.mechanism.dropout=0", "--model.redraw=0", "--threads=1"]
+COMMON = ["--batch=2", f"--steps={STEPS}", "--model.dropout=0", "--threads=1"]
+ENVIRONMENT = {"BOCHNER_MODEL_MECHANISM_DROPOUT": "0", "BOCHNER_MODEL_REDRAW": "0"}  # for attentions that have them
 SKY = ["--optim.warmup=10", "--optim.cycle-beta1=true"]
 KL = ["--optim.warmup=10", "--optim.rate=1.77e-3"]  # 5e-2 / sqrt(8000) = 1.77e-3 / sqrt(10); the arena's retrieval has it, too
 SHORT = ["--listops.train-examples=1000", "--listops.valid-examples=100", "--listops.test-examples=100"]  # of full length
@@ -300,7 +302,8 @@ def record(lra, data, folder, *chosen):
             file = pathlib.Path(folder) / f"{protocol}.{task}.{attention}{kind}.safetensors"
             if not file.exists():
                 subprocess.run([lra, f"--config={settings(protocol, task, attention, folder)}", f"--task={data_of}",
-                                f"--data={data}", f"--attention={attention}", *COMMON, *options, f"--record={file}"], check=True)
+                                f"--data={data}", f"--attention={attention}", *COMMON, *options, f"--record={file}"], check=True,
+                               env={**os.environ, **ENVIRONMENT})
 
 
 def main(arguments):

@@ -15,6 +15,7 @@ holds the same formula and compares O, dQ, dK, dV and the gradient of each param
 import itertools
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -738,10 +739,13 @@ VARIANTS = {  # by the rest of their names
 def call(name, options, causal, tensors, folder):
     write_safetensors(folder + "/in.safetensors", tensors)
     command = ["build/bin/attention", "--io", folder + "/in.safetensors", "--out", folder + "/out.safetensors", "--attention", name]
-    command += ["--mechanism." + x for x in options.split()] + (["--causal"] if causal else [])
+    command += ["--causal"] if causal else []
+    # Not on the command line, which takes no options of other mechanisms.
+    settings = dict(option.split("=") for option in options.split())
+    environment = {"BOCHNER_MECHANISM_" + key.upper().replace("-", "_"): value for key, value in settings.items()}
     # BatchNorm by the statistics of its batch, as the references have it.
     command += ["--training"] if name.startswith("generative") else []
-    answer = subprocess.run(command, capture_output=True, text=True)
+    answer = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
     if answer.returncode:
         raise SystemExit(" ".join(command) + "\n" + answer.stderr)
     return read_safetensors(folder + "/out.safetensors")

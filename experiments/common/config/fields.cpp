@@ -113,6 +113,10 @@ Field& Fields::add(Option option) {
   return fields_.emplace_back(std::move(full), std::move(option));
 }
 
+void Fields::only_behind(size_t before, const std::string& condition, const std::function<bool()>& holds) {
+  for (size_t i = before; i < fields_.size(); ++i) fields_[i].only(condition, holds);
+}
+
 Field* Fields::find(std::string_view name) {
   return const_cast<Field*>(std::as_const(*this).find(name));  // NOLINT: this object is none of a constant
 }

@@ -130,6 +130,9 @@ class Fields {
     for (const auto& action : actions_) action(*this);
   }
 
+  /// Field::only for all fields but the first ones, `before` in number: those of a part of the config.
+  void only_behind(size_t before, const std::string& condition, const std::function<bool()>& holds);
+
   std::deque<Field>& all() { return fields_; }
   const std::deque<Field>& all() const { return fields_; }
   /// Null if there is none.

@@ -6,8 +6,10 @@ void ModelConfig::fields(Fields& f) {
   f("first", first, "hidden units of the first layer, or of several layers one after the other").at_least(1);
   f("hidden", hidden, "hidden units of the last hidden layer, which SNNK replaces").at_least(1);
   f("dropout", dropout, "dropout after each hidden layer").at_least(0).below(1);
+  const size_t before = f.all().size();
   SnnkInPlaceConfig::fields(f);
   f("bias", bias, "take ReLU features of (x, 1) and (w, b) instead of x and w");
+  only_with_snnk(f, before);
 }
 
 std::vector<std::string> layer_names() {

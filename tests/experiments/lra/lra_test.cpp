@@ -2,12 +2,14 @@
 // Its model is as small as can be.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/io/safetensors.h"
 #include "engine/io/sha256.h"
 #include "engine/random.h"
 #include "engine/sanitizer.h"
+#include "experiments/common/process/arguments.h"
 #include "experiments/common/run/results.h"
 #include "experiments/common/run/state.h"
 #include "tests/experiments/process.h"
@@ -32,19 +34,57 @@ std::vector<std::string> lra(const std::vector<std::string>& arguments) {
                                       "--model.dim=16",
                                       "--model.hidden=16",
                                       "--model.classifier=0",
-                                      "--model.features=8",
-                                      "--model.redraw=7",
                                       "--optim.evaluate-every=10",
                                       "--optim.rate=1e-3",
                                       "--batch=8",
                                       "--steps=50",
                                       "--threads=1"};
+  const std::vector<std::string> without = {"softmax", "linear-elu"};
+  if (std::find(without.begin(), without.end(), argument(arguments, "attention").value_or("")) == without.end()) {
+    command.insert(command.end(), {"--model.features=8", "--model.redraw=7"});
+  }
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }
 
 Ended run_lra(const TemporaryFolder& folder, const std::vector<std::string>& arguments) {
   return Process(lra(arguments), folder.path()).wait();
+}
+
+TEST(LraProgram, RefusesOptionsThatNoneOfItsRunsReads) {
+  const TemporaryFolder folder;
+  const auto shown = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {BOCHNER_LRA, "--dump-config"});
+    return Process(arguments, folder.path()).wait();
+  };
+  const auto refused = [&](const std::vector<std::string>& arguments, const std::string& option) {
+    const Ended ended = shown(arguments);
+    EXPECT_EQ(ended.code, 2) << option;
+    EXPECT_EQ(ended.out, "") << option;
+    EXPECT_EQ(ended.err.rfind("error: " + option + ": leave it out; it counts only with ", 0), 0U) << ended.err;
+  };
+  refused({"--attention=softmax", "--model.features=64"}, "--model.features");
+  refused({"--attention=softmax,linear-elu", "--model.features=64"}, "--model.features");
+  refused({"--attention=performer", "--model.mechanism.block=8"}, "--model.mechanism.block");
+  refused({"--task=text", "--listops.max-length=64"}, "--listops.max-length");
+  refused({"--task=text,image", "--listops.max-length=64"}, "--listops.max-length");
+  refused({"--mask-share=0.3"}, "--mask-share");
+  refused({"--learn=masked-tokens", "--temperature=1"}, "--temperature");
+  refused({"--analysis.examples=5"}, "--analysis.examples");
+  for (const std::vector<std::string>& read : std::vector<std::vector<std::string>>{
+           {"--attention=softmax,performer", "--model.features=64"},
+           {"--task=text,listops", "--listops.max-length=64", "--attention=softmax,performer", "--model.features=64"},
+           {"--attention=longformer", "--model.mechanism.block=8"},
+           {"--learn=masked-tokens", "--model.mask-token", "--mask-share=0.3"},
+           {"--task=films", "--learn=contrastive", "--temperature=1"}}) {
+    const Ended ended = shown(read);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(ended.err, "");
+  }
+  // A file and may serve several runs, one after the other.
+  test::put(folder / "some.ini", "[model]\nfeatures = 64\n");
+  EXPECT_EQ(shown({"--attention=softmax", "--config=some.ini"}).code, 0);
+  EXPECT_EQ(shown({"--attention=softmax", "--preset=kl"}).code, 0);
 }
 
 TEST(LraProgram, PresetsOfKlHaveTheFeaturesOfItsTable7) {

@@ -23,9 +23,10 @@ Ended lra(const TemporaryFolder& folder, std::vector<std::string> arguments) {
 
 /// A run on a few random sequences, as quick as can be.
 void train(const TemporaryFolder& folder, std::vector<std::string> more) {
-  const std::vector<std::string> small = {
-      "--random-data",        "--model.layers=1",        "--model.dim=8", "--model.features=4", "--model.hidden=8",
-      "--model.classifier=0", "--listops.max-length=30", "--batch=40",    "--threads=1",        "--quiet"};
+  test::put(folder / "small.ini", "[listops]\nmax-length = 30\n[model]\nfeatures = 4\n");  // for those that have them
+  const std::vector<std::string> small = {"--random-data", "--config=small.ini", "--model.layers=1",
+                                          "--model.dim=8", "--model.hidden=8",   "--model.classifier=0",
+                                          "--batch=40",    "--threads=1",        "--quiet"};
   more.insert(more.begin(), small.begin(), small.end());
   const Ended ended = lra(folder, more);
   ASSERT_EQ(ended.code, 0) << ended.err;

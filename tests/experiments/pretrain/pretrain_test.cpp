@@ -138,7 +138,13 @@ TEST_F(Pretrain, SomeBlocksMayKeepSoftmax) {
   EXPECT_EQ(read_bert_options(folder_ / "g/model").attention_blocks, (std::vector<int64_t>{0, 2}));
   ASSERT_EQ(run({"--steps=1", "--out=h", "--pretrained=g/model"}).code, 0);
   EXPECT_EQ(read_bert_options(folder_ / "h/model").attention_blocks, (std::vector<int64_t>{0, 2}));
-  EXPECT_NE(run({"--model.attention-blocks=1"}).err.find("there is no block 1; they are 0 to 0"), std::string::npos);
+  EXPECT_NE(
+      run({"--attention=performer", "--model.attention-blocks=1"}).err.find("there is no block 1; they are 0 to 0"),
+      std::string::npos);
+  EXPECT_NE(
+      run({"--model.attention-blocks=0"})
+          .err.find("--model.attention-blocks: leave it out; it counts only with another --attention than softmax"),
+      std::string::npos);
 }
 
 TEST_F(Pretrain, ARunIsExported) {
