@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "experiments/learners/adaptation/methods.h"
 #include "layers/snnk/snnk.h"
@@ -19,18 +20,34 @@ void AdaptationConfig::fields(Fields& f) {
   f("activation", activation, "what SNNK layers stand for").one_of(snnk_activations());
   SnnkConfig::fields(f);
   f("ridge", ridge,
-    "of bundle: its matrix first gets its closed form on the training set, with this ridge; classes count as 0 and 1; "
+    "the matrix of bundle first gets its closed form on the training set, with this ridge; classes count as 0 and 1; "
     "-1: it does not")
       .at_least(-1);
-  f("top", top, "of uptrain: blocks whose feed-forward network is replaced, the last ones").at_least(0);
-  f("size", size, "of adapter and houlsby: of the vector between their two products").at_least(1);
+  f("top", top, "blocks whose feed-forward network is replaced, the last ones").at_least(0);
+  f("size", size, "of the vector between the two products of an adapter").at_least(1);
   f("size-activation", size_activation, "of that vector").one_of({"relu", "gelu", "gelu_tanh"});
   f("targets", targets,
-    "of lora: the matrices with an update, by the ends of their names in files: query, key, value, "
+    "the matrices with an update, by the ends of their names in files: query, key, value, "
     "attention.output.dense, intermediate.dense, output.dense, pooler.dense; dense: all that end so");
-  f("rank", rank, "of lora").at_least(1);
-  f("alpha", alpha, "of lora: the update is alpha / rank times B A").above(0);
+  f("rank", rank, "of the update").at_least(1);
+  f("alpha", alpha, "the update is alpha / rank times B A").above(0);
+  only_by_method(f);
   f.group("mechanism", mechanism);
+}
+
+void AdaptationConfig::only_by_method(Fields& f) {
+  std::map<std::string, std::vector<std::string>> readers;  // of each option, the methods
+  for (const Method& one : methods()) {
+    for (const std::string& option : one.reads) readers[option].push_back(one.name);
+  }
+  for (const auto& [option, names] : readers) {
+    f.at("model." + option)
+        .only(fmt::format("with --model.method={}", fmt::join(names, " or ")),
+              [this, names, &adapter = f.at("adapter")] {
+                // That of an adapter is known when its folder is read, and take() compares its options then.
+                return !adapter.text().empty() || std::find(names.begin(), names.end(), method) != names.end();
+              });
+  }
 }
 
 void AdaptationConfig::take(const std::string& adapter, const Fields& fields) {

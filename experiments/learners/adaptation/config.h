@@ -32,6 +32,7 @@ struct AdaptationConfig : SnnkConfig {
     features = 16;
     damped = false;
   }
+  /// In a group `model`, behind the field `adapter` of the program.
   void fields(Fields& f);
   /// The method and its options from the folder of an adapter; empty: none. An Error where others were given.
   void take(const std::string& adapter, const Fields& fields);
@@ -44,6 +45,9 @@ struct AdaptationConfig : SnnkConfig {
     options.dropout = dropout;
     options.attention_dropout = dropout;
   }
+
+ private:
+  void only_by_method(Fields& f);
 };
 
 /// How long a model is fitted, what it begins with, and the folder that it is written into.

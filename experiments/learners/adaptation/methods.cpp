@@ -34,34 +34,46 @@ void uptrain(PretrainedModel& model, const AdaptationConfig& config, Generator& 
   }
 }
 
+const std::vector<std::string> kBottleneck = {"size", "size-activation", "train-pooler"};
+
+}  // namespace
+
 const std::vector<Method>& methods() {
   static const std::vector<Method> all = {
       {.name = "full"},
-      {.name = "linear-probe", .trained = {"classifier.*"}},
+      {.name = "linear-probe", .trained = {"classifier.*"}, .reads = {"train-pooler"}},
       {.name = "pooler", .trained = {"pooler.*", "classifier.*"}},
-      {.name = "bitfit", .trained = {"*.bias", "classifier.*"}},
-      {.name = "lora", .adds = lora, .trained = {"*.lora_*", "classifier.*"}},
+      {.name = "bitfit", .trained = {"*.bias", "classifier.*"}, .reads = {"train-pooler"}},
+      {.name = "lora",
+       .adds = lora,
+       .trained = {"*.lora_*", "classifier.*"},
+       .reads = {"targets", "rank", "alpha", "train-pooler"}},
       {.name = "adapter",
        .adds = [](const AdaptationConfig& config) { return bottleneck(config, false); },
-       .trained = {"*_adapter.*", "classifier.*"}},
+       .trained = {"*_adapter.*", "classifier.*"},
+       .reads = kBottleneck},
       {.name = "houlsby",
        .adds = [](const AdaptationConfig& config) { return bottleneck(config, true); },
-       .trained = {"*_adapter.*", "classifier.*"}},
+       .trained = {"*_adapter.*", "classifier.*"},
+       .reads = kBottleneck},
       {.name = "snnk-adapter",
        .adds = [](const AdaptationConfig& config) { return snnk(config, Peft::Type::snnk_adapter); },
-       .trained = {"*_adapter.*", "classifier.*"}},
+       .trained = {"*_adapter.*", "classifier.*"},
+       .reads = {"activation", "features", "orthogonal", "damped", "scale-inputs", "train-pooler"}},
       {.name = "snnk-pooler",
        .adds = [](const AdaptationConfig& config) { return snnk(config, Peft::Type::snnk_pooler); },
-       .trained = {"snnk_pooler.*"}},
+       .trained = {"snnk_pooler.*"},
+       .reads = {"activation", "features", "orthogonal", "damped"}},
       {.name = "bundle",
        .adds = [](const AdaptationConfig& config) { return snnk(config, Peft::Type::snnk_bundle); },
-       .trained = {"bundle.*"}},
-      {.name = "uptrain", .change = uptrain},
+       .trained = {"bundle.*"},
+       .reads = {"activation", "features", "orthogonal", "damped", "ridge"}},
+      {.name = "uptrain",
+       .change = uptrain,
+       .reads = {"activation", "features", "orthogonal", "damped", "scale-inputs", "top"}},
   };
   return all;
 }
-
-}  // namespace
 
 std::vector<std::string> method_names() {
   std::vector<std::string> names;

@@ -20,8 +20,12 @@ struct Method {
   std::function<void(PretrainedModel&, const AdaptationConfig&, Generator&)> change = {};
   /// Patterns of the parameters that are trained; none: all are.
   std::vector<std::string> trained = {};
+  /// Its options, of those that not all methods read: --model.NAME.
+  std::vector<std::string> reads = {};
 };
 
+/// In the order of --help.
+const std::vector<Method>& methods();
 std::vector<std::string> method_names();
 /// The entry of --model.method.
 const Method& method_of(const AdaptationConfig& config);

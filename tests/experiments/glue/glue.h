@@ -45,6 +45,12 @@ class Glue : public ::testing::Test {
     arguments.insert(arguments.begin(), {"--task=rte", "--steps=3", "--batch=4"});
     return run(arguments);
   }
+  /// With other options of the method. Of the tiny model's two blocks, `uptrain` replaces one.
+  Ended fit(const std::string& method, std::vector<std::string> arguments) const {
+    arguments.push_back("--model.method=" + method);
+    if (method == "uptrain") arguments.emplace_back("--model.top=1");
+    return train(arguments);
+  }
   nlohmann::json results(const std::string& name) const {
     return nlohmann::json::parse(contents(folder_ / name / "results.json"));
   }

@@ -28,7 +28,7 @@ TEST_F(Glue, EachMethodTrainsItsParameters) {
       {"uptrain", 0},
   };
   for (const auto& [method, parameters] : methods) {
-    const Ended ended = train({"--model.method=" + method, "--model.top=1", "--out=" + method});
+    const Ended ended = fit(method, {"--out=" + method});
     ASSERT_EQ(ended.code, 0) << method << ended.err;
     const json record = results(method);
     EXPECT_EQ(record["steps"], 3) << method;
@@ -48,7 +48,7 @@ TEST_F(Glue, EachMethodTrainsItsParameters) {
 TEST_F(Glue, MethodsTrainInBf16) {
   for (const std::string method :
        {"full", "pooler", "bitfit", "lora", "adapter", "houlsby", "snnk-adapter", "snnk-pooler", "bundle", "uptrain"}) {
-    const Ended ended = train({"--model.method=" + method, "--model.top=1", "--precision=bf16", "--out=" + method});
+    const Ended ended = fit(method, {"--precision=bf16", "--out=" + method});
     EXPECT_EQ(ended.code, 0) << method << ended.err;
   }
 }
@@ -112,7 +112,8 @@ TEST_F(Glue, CheckpointsHoldNoFrozenWeightsAndNeedTheSameFolder) {
 TEST_F(Glue, AdaptersStandBesideARunAndCanBeBegunWith) {
   for (const std::string method : {"lora", "adapter", "houlsby", "snnk-adapter", "snnk-pooler", "bundle"}) {
     const std::string run = "run-" + method;
-    const Ended trained = train({"--model.method=" + method, "--model.rank=3", "--optim.rate=0.01", "--out=" + run});
+    const Ended trained =
+        fit(method, {"--optim.rate=0.01", "--out=" + run, method == "lora" ? "--model.rank=3" : "--seed=1"});
     ASSERT_EQ(trained.code, 0) << trained.err;
     ASSERT_TRUE(std::filesystem::exists(folder_ / (run + "/adapter/adapter_model.safetensors"))) << method;
     const Ended measured = train({"--adapter=" + run + "/adapter", "--steps=0", "--seed=2", "--out=again-" + method});
@@ -146,7 +147,7 @@ TEST_F(Glue, AdaptersStandBesideARunAndCanBeBegunWith) {
 
 TEST_F(Glue, RecordsTellWhatBundlingSaves) {
   for (const std::string method : {"snnk-pooler", "uptrain", "bundle", "lora"}) {
-    ASSERT_EQ(train({"--model.method=" + method, "--model.top=1", "--model.features=4", "--out=" + method}).code, 0);
+    ASSERT_EQ(fit(method, {"--out=" + method, method == "lora" ? "--model.rank=3" : "--model.features=4"}).code, 0);
     const json derived = results(method)["derived"];
     EXPECT_EQ(derived["trained-bytes"], 4 * results(method)["parameters"].get<int64_t>()) << method;
     EXPECT_GT(derived["milliseconds"], 0) << method;
@@ -176,7 +177,8 @@ TEST_F(Glue, TheClosedFormOfABundleIsLeastSquares) {
   EXPECT_LT(least, variance - 0.01);
   EXPECT_NEAR(loss("heavy", "1e12"), variance, 1e-3);
   EXPECT_GT(loss("as it was", "-1"), variance);
-  const Ended refused = train({"--model.method=lora", "--model.ridge=0"});
+  put(folder_ / "ridge.ini", "[model]\nmethod = lora\nridge = 0\n");
+  const Ended refused = train({"--config=ridge.ini"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("--model.ridge=0: only the method bundle has a closed form"), std::string::npos);
   EXPECT_EQ(train({"--model.method=bundle", "--model.ridge=0", "--out=classes"}).code, 0);
