@@ -10,7 +10,9 @@ void OptimConfig::fields(Fields& f) {
   f("schedule", schedule, "learning-rate schedule").one_of({"constant", "linear", "rsqrt", "cosine", "one-cycle"});
   f("rate", rate, "peak learning rate; of rsqrt: the base").above(0);
   f("warmup", warmup, "steps of linear warm-up").at_least(0).warn_above("steps", "the rate never reaches its peak");
-  f("beta1", beta1, "Adam's first decay").at_least(0).below(1);
+  f("beta1", beta1, "Adam's first decay").at_least(0).below(1).only("without --optim.cycle-beta1", [this] {
+    return !cycle_beta1;
+  });
   f("cycle-beta1", cycle_beta1, "one-cycle moves beta1 0.95 to 0.85 and back against the rate, as SKY's code");
   f("beta2", beta2, "Adam's second decay").at_least(0).below(1);
   f("eps", eps, "Adam's epsilon").above(0);

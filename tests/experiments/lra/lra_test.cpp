@@ -85,6 +85,12 @@ TEST(LraProgram, RefusesOptionsThatNoneOfItsRunsReads) {
   test::put(folder / "some.ini", "[model]\nfeatures = 64\n");
   EXPECT_EQ(shown({"--attention=softmax", "--config=some.ini"}).code, 0);
   EXPECT_EQ(shown({"--attention=softmax", "--preset=kl"}).code, 0);
+  const Ended cycled = shown({"--optim.schedule=one-cycle", "--optim.cycle-beta1", "--optim.beta1=0.8"});
+  EXPECT_EQ(cycled.code, 2);
+  EXPECT_NE(cycled.err.find("--optim.beta1: leave it out; it counts only without --optim.cycle-beta1"),
+            std::string::npos)
+      << cycled.err;
+  EXPECT_EQ(shown({"--optim.schedule=one-cycle", "--optim.beta1=0.8"}).code, 0);
 }
 
 TEST(LraProgram, PresetsOfKlHaveTheFeaturesOfItsTable7) {
