@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/comm/silence.h"
 #include "engine/error.h"
 #include "engine/io/lines.h"
 
@@ -91,7 +92,8 @@ std::unique_ptr<Communicator::Transfer> Communicator::begin(const std::vector<Ou
 void Communicator::fail_silent(const std::vector<int>& ranks) const {
   std::string names;
   for (const int rank : ranks) names += (names.empty() ? "" : ", ") + who(rank);
-  fail("{}: nothing came from {} for {:g} seconds; --process-timeout sets how long to wait", name(), names, timeout_);
+  throw Silence(fmt::format("{}: nothing came from {} for {:g} seconds; --process-timeout sets how long to wait",
+                            name(), names, timeout_));
 }
 
 std::vector<std::string> Communicator::gather(const std::string& text) {

@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <thread>
@@ -30,13 +31,15 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr double kBetweenSigns = 1;
-/// How long the first process waits, when another one ends by an error, for the same error of its own.
+/// How long the first process waits, when another one ends by an error, for the same error of its own; and how long
+/// others wait for the one of them that speaks when the first is lost.
 constexpr double kGrace = 1.5;
 constexpr double kConnecting = 10;
 constexpr double kParting = 10;
 constexpr uint32_t kLongest = 1 << 16;  ///< bytes of a message
 
-// What is sent: one of these, the length of the text that follows (u32), and the text.
+// What is sent: one of these, the length of the text that follows (u32), and the text. That of an error begins with a
+// byte for its code.
 constexpr char kAlive = 'a';
 constexpr char kFarewell = 'f';
 constexpr char kError = 'e';
@@ -164,16 +167,16 @@ class Lifeline::Watch {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   ~Watch() {
-    leave(kFarewell, "");
+    leave(kFarewell);
     thread_.join();
   }
 
   /// Tells the others, and waits until they have parted, too.
-  void leave(char how, const std::string& message) {
+  void leave(char how, const Failure& failure = {}) {
     std::unique_lock lock(mutex_);
     if (leaving_ == 0) {
       leaving_ = how;
-      words_ = message.substr(0, kLongest);
+      failure_ = failure;
     }
     parted_.wait(lock, [&] { return done_; });
   }
@@ -186,7 +189,7 @@ class Lifeline::Watch {
     Clock::time_point heard = Clock::now();
     bool farewell = false;
     bool gone = false;
-    std::string error = {};  ///< by which it ended
+    Failure error = {};  ///< by which it ended
     Clock::time_point failed = {};
   };
 
@@ -194,6 +197,7 @@ class Lifeline::Watch {
     auto signed_at = Clock::now();
     Clock::time_point left_at;
     bool told = false;
+    auto turn = Clock::now();
     for (;;) {
       std::vector<pollfd> waiting;
       for (const Peer& peer : peers_) waiting.push_back({peer.gone ? -1 : peer.socket.get(), POLLIN, 0});
@@ -201,6 +205,12 @@ class Lifeline::Watch {
       for (size_t i = 0; i < peers_.size(); ++i) {
         if (waiting[i].revents != 0) listen_to(peers_[i]);
       }
+      // Others have given up a process that was frozen, or are about to.
+      if (since(turn) > patience_ - 2 * kBetweenSigns) {
+        woke_ = Clock::now();
+        for (Peer& peer : peers_) peer.heard = *woke_;
+      }
+      turn = Clock::now();
       if (since(signed_at) > kBetweenSigns) {
         for (Peer& peer : peers_) send(peer, kAlive, "");
         signed_at = Clock::now();
@@ -211,9 +221,16 @@ class Lifeline::Watch {
         continue;
       }
       if (!told) {
-        for (Peer& peer : peers_) send(peer, leaving_, comm_.is_first() ? "" : words_);
+        for (Peer& peer : peers_) {
+          leaving_ == kError ? send_error(peer, failure_) : send(peer, kFarewell, "");
+        }
         told = true;
         left_at = Clock::now();
+      }
+      // The first reports the error and ends the others, as long as it lives.
+      if (leaving_ == kError && !comm_.is_first() && !peers_.front().farewell) {
+        judge();
+        continue;
       }
       const bool parted = std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
         return peer.gone || peer.farewell || peer.failed != Clock::time_point{};
@@ -235,6 +252,13 @@ class Lifeline::Watch {
     ::send(peer.socket.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
+  /// What the first one says of it to the others is its code.
+  void send_error(Peer& peer, const Failure& failure) const {
+    std::string text(1, static_cast<char>(failure.code));
+    if (!comm_.is_first()) text += failure.message.substr(0, kLongest - 1);
+    send(peer, kError, text);
+  }
+
   static void listen_to(Peer& peer) {
     char bytes[4096];
     const ssize_t got = ::recv(peer.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
@@ -249,14 +273,15 @@ class Lifeline::Watch {
       uint32_t length = 0;
       if (peer.unread.size() < 1 + sizeof length) return;
       std::memcpy(&length, peer.unread.data() + 1, sizeof length);
-      if (length > kLongest) {
+      if (length > kLongest || (peer.unread[0] == kError && length == 0)) {
         peer.gone = true;
         return;
       }
       if (peer.unread.size() < 1 + sizeof length + length) return;
       if (peer.unread[0] == kFarewell) peer.farewell = true;
       if (peer.unread[0] == kError && peer.failed == Clock::time_point{}) {
-        peer.error = peer.unread.substr(1 + sizeof length, length);
+        const std::string text = peer.unread.substr(1 + sizeof length, length);
+        peer.error = {text.at(0), text.substr(1)};
         peer.failed = Clock::now();
       }
       peer.unread.erase(0, 1 + sizeof length + length);
@@ -265,28 +290,34 @@ class Lifeline::Watch {
 
   /// Whether another process is lost, while this one is at work.
   void judge() {
+    const bool speaks = comm_.rank() <= 1;
     for (const Peer& peer : peers_) {
+      const bool failed = peer.failed != Clock::time_point{};
+      if (woke_ && since(*woke_) < kGrace && (failed || peer.gone)) return lose({Failure::kRunning, ""});  // it told
       const std::string who = comm_.who(peer.rank);
-      if (peer.failed != Clock::time_point{}) {
-        if (!comm_.is_first()) return lose("");
-        if (since(peer.failed) > kGrace) return lose(fmt::format("{}: {}", who, peer.error));
+      if (failed) {
+        if (!comm_.is_first()) return lose({peer.error.code, ""});
+        if (since(peer.failed) > kGrace) {
+          return lose({peer.error.code, fmt::format("{}: {}", who, peer.error.message)});
+        }
       } else if (peer.gone && !peer.farewell) {
-        return lose(comm_.rank() <= 1 ? who + " has ended: it was killed, or has crashed" : "");
-      } else if (!peer.gone && since(peer.heard) > patience_) {
-        return lose(comm_.rank() <= 1
-                        ? fmt::format("{} gave no sign of life for {:g} seconds: it is frozen, or its machine is gone",
-                                      who, patience_)
-                        : "");
+        return lose({Failure::kRunning, speaks ? who + " has ended: it was killed, or has crashed" : ""});
+      } else if (!peer.gone && since(peer.heard) > patience_ + (speaks ? 0 : kGrace)) {
+        return lose({Failure::kRunning,
+                     speaks ? fmt::format("{} gave no sign of life for {:g} seconds: it is frozen, or its machine is "
+                                          "gone",
+                                          who, patience_)
+                            : ""});
       }
     }
   }
 
-  void lose(const std::string& message) {
+  void lose(const Failure& failure) {
     if (lost_) return;
     lost_ = true;
-    on_loss_(message, [this] {
+    on_loss_(failure, [this, failure] {
       if (!comm_.is_first()) return;
-      for (Peer& peer : peers_) send(peer, kError, "");
+      for (Peer& peer : peers_) send_error(peer, failure);
     });
   }
 
@@ -297,7 +328,8 @@ class Lifeline::Watch {
   std::mutex mutex_;
   std::condition_variable parted_;
   char leaving_ = 0;
-  std::string words_;
+  Failure failure_ = {};
+  std::optional<Clock::time_point> woke_;  ///< when this process went on after it was frozen
   bool done_ = false;
   bool lost_ = false;
   std::thread thread_;
@@ -339,11 +371,11 @@ Lifeline::Lifeline(Communicator& comm, Loss on_loss, double patience) {
 Lifeline::~Lifeline() = default;
 
 void Lifeline::leave() {
-  if (watch_) watch_->leave(kFarewell, "");
+  if (watch_) watch_->leave(kFarewell);
 }
 
-void Lifeline::leave_in_error(const std::string& message) {
-  if (watch_) watch_->leave(kError, message);
+void Lifeline::leave_in_error(const Failure& failure) {
+  if (watch_) watch_->leave(kError, failure);
 }
 
 }  // namespace bochner

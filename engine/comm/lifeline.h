@@ -14,12 +14,20 @@
 
 namespace bochner {
 
+/// How a process ends by an error.
+struct Failure {
+  static constexpr int kRunning = 1;  ///< while it ran, by a full disk or the loss of another process, or by a bug
+  static constexpr int kMistake = 2;  ///< by the caller's mistake
+
+  int code;             ///< one of these, the exit code
+  std::string message;  ///< empty where another process reports it
+};
+
 class Lifeline {
  public:
   /// What to do when another process is lost, in a thread of the lifeline: report it, call `tell`, which makes the
-  /// others end, and end this process. The message says who is lost, and how. It is empty in processes that need say
-  /// nothing, since another one does.
-  using Loss = std::function<void(const std::string& message, const std::function<void()>& tell)>;
+  /// others end with the same code, and end this process. The message says who is lost, and how.
+  using Loss = std::function<void(const Failure& failure, const std::function<void()>& tell)>;
 
   /// All processes must make theirs at the same time. A process that is silent for `patience` seconds is lost.
   Lifeline(Communicator& comm, Loss on_loss, double patience = 15);
@@ -33,9 +41,10 @@ class Lifeline {
 
   /// This process ends as it should. Waits, for some seconds, until the others do so, too.
   void leave();
-  /// This process ends by an error, which the first process then reports. If it is the first, or the first ends by an
-  /// error of its own, it is reported nowhere, and the others end. Waits, for some seconds, until they know.
-  void leave_in_error(const std::string& message);
+  /// This process ends by an error, which the first process then reports, and ends with the same code. If it is the
+  /// first, or the first ends by an error of its own, it is reported nowhere, and the others end with the first one's
+  /// code. Waits until they know: the first for some seconds; another one ends while it waits, if the first does.
+  void leave_in_error(const Failure& failure);
 
  private:
   class Watch;

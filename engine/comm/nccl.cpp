@@ -9,8 +9,8 @@
 
 #include "engine/card.h"
 #include "engine/comm/nccl_library.h"
+#include "engine/comm/silence.h"
 #include "engine/error.h"
-#include "engine/stopwatch.h"
 
 namespace bochner {
 namespace {
@@ -92,7 +92,7 @@ class Nccl final : public Communicator {
   template <class Done>
   void until(const Done& done) {
     require_alive();
-    const Stopwatch watch;
+    Waiting waiting;
     for (;;) {
       nccl::Result state = nccl::kSuccess;
       nccl_.check(nccl_.get_async_error(comm_, &state), "its state");
@@ -101,7 +101,7 @@ class Nccl final : public Communicator {
         give_up();
         nccl_.check(state, "a transfer");
       }
-      if (watch.seconds() > timeout()) {
+      if (waiting.seconds() > timeout()) {
         give_up();
         std::vector<int> others;
         for (int r = 0; r < size(); ++r) {

@@ -116,18 +116,18 @@ void stop_by(int signal) {
 
 int stop_code() { return code_of(first_signal); }
 
-void leave_because(const std::string& message, const std::function<void()>& last) {
+void leave_because(const Failure& failure, const std::function<void()>& last) {
   if (leaving.exchange(true)) {
     for (;;) pause();  // another thread is leaving
   }
   remove_temporaries();
-  if (!message.empty()) {
+  if (!failure.message.empty()) {
     quiet = false;
-    say_line("error: ", message.c_str());
+    say_line("error: ", failure.message.c_str());
     if (current_note > 0) say_line("", notes[static_cast<size_t>(current_note.load())].data());
   }
   last();
-  _exit(1);
+  _exit(failure.code);
 }
 
 void keep_quiet() { quiet = true; }

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/comm/lifeline.h"
+
 namespace bochner {
 
 /// Installs the handlers. SIGINT and SIGHUP stay ignored if the caller ignores them (nohup, `&` in a script). A file
@@ -31,9 +33,9 @@ void stop_by(int signal);
 int stop_code();
 inline constexpr int kRequeue = 75;  // EX_TEMPFAIL
 
-/// Ends the program at once with code 1, if another process was lost, with this line if it is not empty, and how to go
-/// on; then calls `last`. For any thread.
-[[noreturn]] void leave_because(const std::string& message, const std::function<void()>& last);
+/// Ends the program at once, if another process was lost or has failed, with the line of the failure if it is not
+/// empty, and how to go on; before it ends, calls `last`. For any thread.
+[[noreturn]] void leave_because(const Failure& failure, const std::function<void()>& last);
 
 /// A signal is followed in silence from now on: another process tells of it.
 void keep_quiet();

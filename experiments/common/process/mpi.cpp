@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "engine/comm/silence.h"
 #include "engine/error.h"
 
 #ifdef BOCHNER_MPI
@@ -38,7 +39,7 @@ namespace {
 /// MPI counts in int, so larger messages go in pieces.
 constexpr size_t kPiece = size_t{1} << 30;
 /// How long a waiting process asks again at once, before it begins to sleep between questions.
-constexpr auto kEager = std::chrono::milliseconds(2);
+constexpr double kEager = 0.002;
 constexpr auto kNap = std::chrono::microseconds(100);
 
 /// While it exists, this thread takes no signals: MPI reads from the memory of other processes (process_vm_readv),
@@ -138,14 +139,14 @@ class Mpi final : public Communicator {
 
     /// On a busy machine, a process that waits leaves its core to those that compute.
     void wait() override {
-      const auto began = std::chrono::steady_clock::now();
+      Waiting waiting;
       while (!test()) {
-        const auto waited = std::chrono::steady_clock::now() - began;
+        const double waited = waiting.seconds();
         if (waited < kEager) {
           std::this_thread::yield();
           continue;
         }
-        if (std::chrono::duration<double>(waited).count() > comm_.timeout()) return fail_if_silent();
+        if (waited > comm_.timeout()) return fail_if_silent();
         std::this_thread::sleep_for(kNap);
       }
     }

@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "engine/comm/silence.h"
 #include "engine/error.h"
 #include "engine/io/bytes.h"
 #include "engine/io/file.h"
@@ -56,7 +56,9 @@ std::string only_in(const std::string& a, const std::string& b) {
 Processes::Processes() = default;
 
 Processes::~Processes() {
-  if (failed_) leave_in_error("");
+  if (!failure_) return;
+  keep_quiet();  // mpirun may end this one before it has ended by itself
+  leave_in_error(*failure_);
 }
 
 void Processes::begin(const std::string& wanted, Log& log) {
@@ -78,7 +80,7 @@ void Processes::begin(const std::string& wanted, Log& log) {
     keep_quiet();
   }
   lifeline_ = std::make_unique<Lifeline>(
-      *comm_, [](const std::string& message, const std::function<void()>& tell) { leave_because(message, tell); });
+      *comm_, [](const Failure& failure, const std::function<void()>& tell) { leave_because(failure, tell); });
   if (!lifeline_->watches()) {
     lifeline_.reset();
     log.warning(
@@ -87,13 +89,16 @@ void Processes::begin(const std::string& wanted, Log& log) {
   }
 }
 
-void Processes::fail_with(const std::string& message) {
-  failed_ = comm_->is_first();  // its error is reported first: mpirun ends it when the others have ended
-  if (!failed_) leave_in_error(message);
+void Processes::fail_with(const Failure& failure) {
+  if (comm_->is_first()) {  // its error is reported first: mpirun ends it when the others have ended
+    failure_ = failure;
+  } else {
+    leave_in_error(failure);
+  }
 }
 
-void Processes::leave_in_error(const std::string& message) {
-  if (lifeline_) lifeline_->leave_in_error(message);
+void Processes::leave_in_error(const Failure& failure) {
+  if (lifeline_) lifeline_->leave_in_error(failure);
   lifeline_.release();  // NOLINT: MPI cannot end as it should without the others
   comm_.release();      // NOLINT
 }
@@ -113,12 +118,25 @@ void Processes::run(const std::string& wanted, Log& log, const std::function<voi
     log.line(LogLevel::warning, interruption.what());
     leave();
     throw Interrupted("");
+  } catch (const std::exception&) {
+    fail_with(failure_caught());
+    throw;
+  }
+}
+
+Failure failure_caught() {
+  try {
+    throw;
+  } catch (const DiskError& error) {
+    return {Failure::kRunning, error.what()};
+  } catch (const Silence& error) {
+    return {Failure::kRunning, error.what()};
+  } catch (const Error& error) {
+    return {Failure::kMistake, error.what()};
   } catch (const std::bad_alloc&) {
-    fail_with("out of memory; a smaller --batch needs less");
-    throw;
+    return {Failure::kRunning, "out of memory; a smaller --batch needs less"};
   } catch (const std::exception& error) {
-    fail_with(error.what());
-    throw;
+    return {Failure::kRunning, error.what()};
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,13 +27,16 @@ class Processes {
 
  private:
   void begin(const std::string& wanted, Log& log);
-  void fail_with(const std::string& message);
-  void leave_in_error(const std::string& message);
+  void fail_with(const Failure& failure);
+  void leave_in_error(const Failure& failure);
 
   std::unique_ptr<Communicator> comm_;
   std::unique_ptr<Lifeline> lifeline_;
-  bool failed_ = false;  ///< the others are told when this is destroyed
+  std::optional<Failure> failure_;  ///< of the first process; the others are told when this is destroyed
 };
+
+/// How the program ends by what was thrown. To be called where it is caught.
+Failure failure_caught();
 
 /// The command that continues what these processes do, for messages.
 std::string command_to_go_on(const std::string& program, const std::vector<std::string>& arguments,

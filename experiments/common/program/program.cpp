@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <new>
 #include <optional>
 
 #include "engine/card.h"
@@ -36,9 +35,6 @@
 namespace bochner {
 namespace {
 
-constexpr int kDone = 0;
-constexpr int kFailed = 1;
-constexpr int kCallersMistake = 2;
 /// Shards of a batch, if several processes share it and --shards says nothing else.
 constexpr int kShards = 8;
 
@@ -364,28 +360,20 @@ class Program {
 }  // namespace
 
 int exit_code_of(Log& log, const std::function<void()>& body) {
-  const auto report = [&](const char* message, int code) {
-    log.line(LogLevel::error, message);
-    return code;
-  };
   start_process();
   install_signal_handlers();
   try {
     with_named_files(body);
     flush_output();
-    return kDone;
+    return 0;
   } catch (const Interrupted& interruption) {
     const std::string_view message = interruption.what();
     if (!message.empty()) log.line(LogLevel::warning, std::string(message));
     return stop_code();
-  } catch (const DiskError& error) {
-    return report(error.what(), kFailed);
-  } catch (const Error& error) {
-    return report(error.what(), kCallersMistake);
-  } catch (const std::bad_alloc&) {
-    return report("out of memory; a smaller --batch needs less", kFailed);
-  } catch (const std::exception& error) {
-    return report(error.what(), kFailed);
+  } catch (const std::exception&) {
+    const Failure failure = failure_caught();
+    log.line(LogLevel::error, failure.message);
+    return failure.code;
   }
 }
 

@@ -45,9 +45,10 @@ pid_t process_of(pid_t mpirun, int rank) {
 class Together : public test::UnderMpirun {
  protected:
   /// Starts a run that takes long, and waits until it has a checkpoint.
-  std::unique_ptr<Process> begun(int processes, const std::string& out) {
+  std::unique_ptr<Process> begun(int processes, const std::string& out, const Words& more = {}) {
     auto process = std::make_unique<Process>(
-        mpirun(processes, kLra + Words{"--steps=1000000", "--threads=1", "--out=" + out}), folder_.path(), kAsRoot);
+        mpirun(processes, kLra + Words{"--steps=1000000", "--threads=1", "--out=" + out} + more), folder_.path(),
+        kAsRoot);
     EXPECT_TRUE(process->wait_for(process->err(), "step 16: valid"));
     while (!std::filesystem::exists(folder_ / (out + "/checkpoint-last"))) usleep(1000);
     return process;
@@ -141,17 +142,30 @@ TEST_F(Together, OneThatIsKilledEndsAllAndSaysHowToGoOn) {
 }
 
 TEST_F(Together, OneThatIsFrozenEndsAll) {
-  const std::unique_ptr<Process> process = begun(2, "frozen");
-  const pid_t victim = process_of(process->pid(), 1);
-  ASSERT_NE(victim, 0);
+  struct Frozen {
+    int rank;
+    std::unique_ptr<Process> process;
+    pid_t victim;
+  };
+  std::vector<Frozen> all;
+  for (const auto& [rank, more] : {std::pair{1, Words{}}, {0, {}}, {0, {"--process-timeout=5"}}}) {
+    std::unique_ptr<Process> process = begun(2, fmt::format("frozen{}", all.size()), more);
+    const pid_t victim = process_of(process->pid(), rank);
+    ASSERT_NE(victim, 0);
+    all.push_back({rank, std::move(process), victim});
+  }
   const auto begin = Clock::now();
-  ASSERT_EQ(kill(victim, SIGSTOP), 0);
-  const Ended ended = process->wait();
-  kill(victim, SIGKILL);
-  EXPECT_LT(seconds_since(begin), 30);
-  EXPECT_NE(ended.code, 0);
-  EXPECT_TRUE(has(ended, fmt::format("process 1 (pid {} on ", victim))) << ended.err;
-  EXPECT_TRUE(has(ended, " gave no sign of life for 15 seconds")) << ended.err;
+  for (const Frozen& one : all) EXPECT_EQ(kill(one.victim, SIGSTOP), 0);
+  for (const Frozen& one : all) {
+    const Ended ended = one.process->wait();
+    kill(one.victim, SIGKILL);
+    EXPECT_LT(seconds_since(begin), 30);
+    EXPECT_EQ(ended.code, 1);
+    // mpirun wakes the frozen one when the other has ended: it says nothing then.
+    EXPECT_EQ(ended.err.find("error: "), ended.err.rfind("error: ")) << ended.err;
+    EXPECT_TRUE(has(ended, fmt::format("error: process {} (pid {} on ", one.rank, one.victim))) << ended.err;
+    EXPECT_TRUE(has(ended, " gave no sign of life for 15 seconds")) << ended.err;
+  }
 }
 
 TEST_F(Together, OneWithoutMemoryEndsAllAndIsNamed) {
@@ -159,7 +173,7 @@ TEST_F(Together, OneWithoutMemoryEndsAllAndIsNamed) {
   const Words large = kLra + Words{"--model.classifier=30000000", "--out=large"};  // its weights have 1.8 GiB
   const Words limited = Words{"/usr/bin/prlimit", "--as=2000000000"} + large;
   const Ended ended = run(mpirun(1, large) + Words{":", "-n", "1"} + limited);
-  EXPECT_NE(ended.code, 0);
+  EXPECT_EQ(ended.code, run(limited).code);
   EXPECT_TRUE(has(ended, "error: process 1 (pid ")) << ended.err;
   EXPECT_TRUE(has(ended, "memory: out of memory on cpu: 1920000000 bytes asked for")) << ended.err;
   EXPECT_EQ(ended.err.find("error: "), ended.err.rfind("error: ")) << ended.err;
@@ -254,10 +268,15 @@ TEST_F(OverAFrozenTrunk, ASignalInTheFirstStepEndsAllOfThem) {
 TEST_F(Together, MistakesAreToldOnceAndNamed) {
   const auto expect = [&](const Words& command, const Words& parts) {
     const Ended ended = run(command);
-    EXPECT_NE(ended.code, 0) << parts.front();
+    EXPECT_EQ(ended.code, 2) << parts.front();
     for (const std::string& part : parts) EXPECT_TRUE(has(ended, part)) << part << "\n" << ended.err;
     EXPECT_EQ(ended.err.find("error: "), ended.err.rfind("error: ")) << ended.err;
   };
+  ASSERT_EQ(run(kLra + Words{"--steps=1", "--out=first"}).code, 0);  // the data are there
+  const Words wrong = kLra + Words{"--no-such=1"};
+  expect(mpirun(1, wrong) + Words{":", "-n", "1"} + kLra, {"error: --no-such: there is no such option"});
+  expect(mpirun(1, kLra) + Words{":", "-n", "1"} + wrong,
+         {"error: process 1 (pid ", "--no-such: there is no such option"});
   expect(mpirun(2, kLra + Words{"--batch=12"}), {"--shards=8: they do not divide a batch of 12 examples"});
   expect(mpirun(3, kLra + Words{"--shards=2"}), {"shards: 2 are too few for 3 processes"});
   expect(mpirun(2, {BOCHNER_TOY}), {"2 processes: this program trains in one"});
@@ -298,7 +317,7 @@ TEST_F(InTwoFolders, TheSameDataAreTaken) {
 
 TEST_F(InTwoFolders, OtherDataAreRefused) {
   const Ended ended = run_in("a", "b");
-  EXPECT_NE(ended.code, 0);
+  EXPECT_EQ(ended.code, 2);
   EXPECT_TRUE(has(ended, "what is read for csv differs between processes: process 0 (pid ")) << ended.err;
   for (const char* name : {"a", "b"}) {  // each with the file, its size and its own hash
     const std::string hash = sha256_of_file(folder_ / name / "table.csv");
@@ -320,7 +339,7 @@ TEST_F(InTwoFolders, ARunGoesOnWhereTheFirstAloneSeesItsFolder) {
     EXPECT_TRUE(has(ended, reached)) << ended.err;
   }
   const Ended none = run_in("c", "a", {"--resume", "--out=run"});
-  EXPECT_NE(none.code, 0);
+  EXPECT_EQ(none.code, 2);
   EXPECT_TRUE(has(none, "--resume: there is no run in run: run/config.ini is missing")) << none.err;
   EXPECT_EQ(none.err.find("error: "), none.err.rfind("error: ")) << none.err;
 }
@@ -329,7 +348,7 @@ TEST_F(InTwoFolders, OneThatSendsNothingEndsAll) {
   test::put(folder_ / "a/settings.ini", "");
   ASSERT_EQ(mkfifo((folder_ / "b/settings.ini").c_str(), 0600), 0);  // to read it is to wait for a writer
   const Ended ended = run_in("a", "b", {"--config=settings.ini", "--process-timeout=2"});
-  EXPECT_NE(ended.code, 0);
+  EXPECT_EQ(ended.code, 1);
   EXPECT_TRUE(has(ended, "nothing came from process 1 (pid ")) << ended.err;
   EXPECT_TRUE(has(ended, " for 2 seconds; --process-timeout sets how long to wait")) << ended.err;
 }

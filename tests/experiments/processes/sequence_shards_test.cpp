@@ -205,22 +205,22 @@ TEST_F(SlicesTogether, TooManyAreRefused) {
 
 TEST_F(SlicesTogether, ForTooManyProcessesAreRefused) {
   const Ended ended = run(mpirun(3, kLra + Words{"--sequence-shards=2"}));
-  EXPECT_NE(ended.code, 0);
+  EXPECT_EQ(ended.code, 2);
   EXPECT_TRUE(has(ended, "--shards=1 --sequence-shards=2: they make 2 parts, too few for 3 processes")) << ended.err;
   const Ended whole = run(mpirun(2, kLra + Words{"--sequence-shards=2", "--attention=skyformer"}));
-  EXPECT_NE(whole.code, 0);
+  EXPECT_EQ(whole.code, 2);
   EXPECT_TRUE(has(whole, "skyformer needs whole sequences")) << whole.err;
   // What only a step finds leaves no run behind that would be in the way of the next try.
   for (const char* part : {"--model.convolution=3", "--model.pooling=max"}) {
     const Ended refused = run(mpirun(2, kLra + Words{"--sequence-shards=2", part, "--out=refused"}));
-    EXPECT_NE(refused.code, 0) << part;
+    EXPECT_EQ(refused.code, 2) << part;
     EXPECT_TRUE(has(refused, "--sequence-shards: the ")) << refused.err;
     EXPECT_TRUE(has(refused, "needs whole sequences; ")) << refused.err;
     EXPECT_FALSE(std::filesystem::exists(folder_ / "refused")) << part;
   }
   const Ended others =
       run(mpirun(1, kLra + Words{"--sequence-shards=2"}) + Words{":", "-n", "1"} + kLra + Words{"--sequence-shards=3"});
-  EXPECT_NE(others.code, 0);
+  EXPECT_EQ(others.code, 2);
   EXPECT_TRUE(has(others, "the configuration differs between processes")) << others.err;
 }
 
