@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <string_view>
 
@@ -15,8 +16,10 @@
 #include "engine/cpu/parts/blas.h"
 #include "engine/device.h"
 #include "engine/error.h"
+#include "engine/io/xxh3.h"
 #include "engine/parallel.h"
 #include "experiments/common/process/mpi.h"
+#include "experiments/common/process/processes.h"
 
 namespace bochner {
 namespace {
@@ -80,8 +83,11 @@ std::string blas_advice() {
 std::string build_lines() {
   const BuildInfo info = build_info();
   const std::string order = info.bf16.substr(0, info.bf16.find(','));  // by which instructions changes no bit
-  return fmt::format("version {}\ncommit {}\ncompiler {}\nflags {}\n{}\nbf16 {}\n", info.version, info.commit,
-                     info.compiler, info.flags, info.blas, order);
+  const std::filesystem::path own = "/proc/self/exe";
+  const std::string executable =
+      fmt::format("XXH3-128 {}{}{}", xxh3_of_file(own), kOnlyShown, std::filesystem::read_symlink(own).string());
+  return fmt::format("version {}\ncommit {}\ncompiler {}\nflags {}\n{}\nbf16 {}\n{}\n", info.version, info.commit,
+                     info.compiler, info.flags, info.blas, order, executable);
 }
 
 std::string version_text() {

@@ -23,7 +23,8 @@ std::string blas_advice();
 /// The same for a core name, whether OPENBLAS_CORETYPE is set, and the best name for the CPU.
 std::string blas_advice(const std::string& core, const char* setting, const std::string& best);
 
-/// What must be the same in processes whose results are to be the same bits, a line for each part.
+/// What must be the same in processes whose results are to be the same bits, a line for each part, among them the hash
+/// of the executable; the file's name is only shown (kOnlyShown in processes.h).
 std::string build_lines();
 
 /// The text of --version.

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "engine/io/sha256.h"
+#include "engine/io/xxh3.h"
 #include "engine/sanitizer.h"
 #include "experiments/common/run/results.h"
 #include "tests/experiments/processes/together.h"
@@ -289,6 +290,28 @@ TEST_F(Together, MistakesAreToldOnceAndNamed) {
   const auto ordered = [](const char* order) { return Words{"/usr/bin/env", std::string("BOCHNER_BF16=") + order}; };
   expect(mpirun(1, ordered("pairs") + kLra) + Words{":", "-n", "1"} + ordered("tiles") + kLra,
          {"the build differs between processes: process 0 (pid ", "(bf16 pairs), but process 1 (pid ", "(bf16 tiles)"});
+}
+
+TEST_F(Together, OtherBytesOfTheProgramAreRefused) {
+  const std::filesystem::path other = folder_ / "other";
+  std::filesystem::copy_file(BOCHNER_LRA, other);
+  const Words command = kLra + Words{"--steps=1"};
+  const auto with_other = [&](const std::string& out) {
+    Words second = command + Words{"--out=" + out};
+    second.front() = other;
+    return run(mpirun(1, command + Words{"--out=" + out}) + Words{":", "-n", "1"} + second);
+  };
+  const Ended copied = with_other("copied");
+  EXPECT_EQ(copied.code, 0) << copied.err;
+  std::ofstream(other, std::ios::app) << '\0';
+  const Ended ended = with_other("changed");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_TRUE(has(ended, "the build differs between processes: process 0 (pid ")) << ended.err;
+  for (const std::filesystem::path& file : {std::filesystem::path(BOCHNER_LRA), other}) {
+    EXPECT_TRUE(
+        has(ended, fmt::format("({} with XXH3-128 {})", std::filesystem::canonical(file).string(), xxh3_of_file(file))))
+        << ended.err;
+  }
 }
 
 /// Two processes that read the `table.csv` of folders of their own; that of b has another number.
