@@ -54,6 +54,12 @@ TEST(Program, ExitCodesAndOneLine) {
          "error: --attention: there is no 'softmx'; did you mean 'softmax'? Valid: softmax, linear-elu, performer\n");
   expect({"--device=gpu"}, 2, "error: device: 'gpu' is none of cpu, cuda, cuda:0, cuda:1, ...\n");
   expect({"--precision=bf16"}, 2, "error: --precision=bf16: needs a card; on the CPU toy computes in f32\n");
+  const Ended order = run_toy(folder, {"--out=run"}, {{"BOCHNER_BF16", "none"}});
+  EXPECT_EQ(order.code, 2);
+  EXPECT_EQ(
+      order.err,
+      "error: BOCHNER_BF16: 'none' is none of pairs, tiles; these are the orders in which products of bf16 add\n");
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
   const Ended nan = run_toy(folder, {"--model.nan-at=7", "--out=run", "--log-level=warning"});
   EXPECT_EQ(nan.code, 1);
   EXPECT_EQ(nan.err,

@@ -13,6 +13,7 @@
 #include "engine/card.h"
 #include "engine/comm/nccl.h"
 #include "engine/comm/shard_tree.h"
+#include "engine/cpu/bf16/product.h"
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/io/file.h"
@@ -68,7 +69,7 @@ std::string name_of(const std::vector<std::string>& names, const char* kind) {
   return name;
 }
 
-/// Checks the device and its precision.
+/// Checks the device and its precision, and the environment's choice of how bf16 adds, also where it is not used.
 void use_device(const Experiment& experiment, const RunOptions& options) {
   const Device device = Device::named(options.device);
   const Precision precision = precision_named(options.precision);
@@ -76,6 +77,7 @@ void use_device(const Experiment& experiment, const RunOptions& options) {
     fail("--precision=tf32: needs a card; the CPU multiplies in f32");
   if (precision == Precision::bf16 && device.is_cpu() && !experiment.stores_bf16)
     fail("--precision=bf16: needs a card; on the CPU {} computes in f32", experiment.name);
+  cpu::bf16_order();
   set_precision(precision);
   set_debug_sync(options.debug_sync);
 }
