@@ -175,25 +175,34 @@ TEST(SequenceShards, RefuseWhatCannotBeCut) {
 
 class SlicesTogether : public UnderMpirun {};
 
-TEST_F(SlicesTogether, AreTheSameBitsForAnyNumberOfProcesses) {
+TEST_F(SlicesTogether, AreTheSameBitsForAnyNumberOfProcessesAndThreads) {
   for (const Words& more :
        {Words{"--shards=2"}, Words{"--model.causal=true", "--attention=performer"},
         Words{"--model.pooling=cls", "--attention=softmax"}, Words{"--attention=performer", "--precision=bf16"}}) {
-    const Words all = kLra + more + Words{"--sequence-shards=4", "--model.layers=2", "--threads=1", "--steps=8"};
+    const Words all = kLra + more + Words{"--sequence-shards=4", "--model.layers=2"};
     const bool softmax = argument(all, "attention") == "softmax";
     const Words command = softmax ? without_argument(without_argument(all, "model.features"), "model.redraw") : all;
     const std::string name = more.back().substr(2);
-    const Ended alone = run(command + Words{"--out=alone-" + name});
+    const Ended alone = run(command + Words{"--steps=8", "--threads=1", "--out=alone-" + name});
     ASSERT_EQ(alone.code, 0) << alone.err;
     const TrainResult reference = read_run(folder_ / ("alone-" + name)).result;
-    for (const int processes : {2, 3, 8}) {
+    for (const auto& [processes, threads] : {std::pair{2, 2}, {3, 1}, {8, 1}}) {
       if (processes > 4 && more.size() > 1) continue;  // there are 4 slices
       const std::string out = fmt::format("of{}-{}", processes, name);
-      const Ended ended = run(mpirun(processes, command + Words{"--out=" + out}));
+      const Words run_so = command + Words{"--steps=8", fmt::format("--threads={}", threads), "--out=" + out};
+      const Ended ended = run(mpirun(processes, run_so));
       ASSERT_EQ(ended.code, 0) << ended.err;
       EXPECT_EQ(weights_of(out), weights_of("alone-" + name)) << out;
       EXPECT_EQ(read_run(folder_ / out).result.valid, reference.valid) << out;
     }
+    const std::string cut = "cut-" + name;
+    ASSERT_EQ(run(mpirun(3, command + Words{"--steps=4", "--threads=2", "--out=" + cut})).code, 0);
+    EXPECT_NE(weights_of(cut), weights_of("alone-" + name));
+    const Words rest = {BOCHNER_LRA, "--data=data", "--resume", "--steps=8", "--threads=2", "--out=" + cut};
+    const Ended resumed = run(mpirun(2, rest));
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_EQ(weights_of(cut), weights_of("alone-" + name));
+    EXPECT_EQ(read_run(folder_ / cut).result.test, reference.test);
   }
 }
 
