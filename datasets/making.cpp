@@ -193,12 +193,13 @@ Manifest make_all(const fs::path& folder, const Recipe& recipe) {
   std::deque<Temporary> temporaries;
   temporaries.emplace_back(staging);
   for (const std::string& part : recipe.parts) temporaries.emplace_back(staging / part);
-  temporaries.emplace_back(staging / Manifest::kFileName);
   Scaffold scaffold(staging);
   Manifest manifest = recipe.make(staging);
   sync(staging);
+  // Nothing is removed from behind a manifest: another thread may end the program at any moment, and the next start
+  // takes what has one for complete.
+  for (Temporary& temporary : temporaries) temporary.keep();
   write_manifest(staging, manifest);
-  for (Temporary& temporary : temporaries) temporary.keep();  // from now on the next start moves them after a signal
   scaffold.keep();
   install(folder, recipe);
   return manifest;

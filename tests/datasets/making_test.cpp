@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
 #include <thread>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "datasets/catalogue.h"
 #include "engine/error.h"
 #include "engine/io/file.h"
+#include "engine/io/temporary.h"
 #include "tests/files.h"
 
 namespace bochner {
@@ -75,6 +77,26 @@ TEST(Making, WhatFailsBesideOthersTakesNoFolderFromThem) {
     const std::multiset<std::string> ends = ends_of(data, 4, 1, true);
     EXPECT_EQ(ends.count("no data"), 4U) << *ends.begin() << "\n" << *ends.rbegin();
     EXPECT_EQ(ends_of(data, 1, 1, false).count("made"), 1U);
+  }
+}
+
+// As where another process is lost: one thread removes what is temporary and ends the program, while another makes
+// data.
+TEST(Making, IsTakenUpAgainWhereverTheProgramEnded) {
+  const test::TemporaryFolder folder;
+  for (int round = 0; round < 100; ++round) {
+    const fs::path data = folder / fmt::format("data{}", round);
+    std::atomic<bool> made = false;
+    std::thread ending([&] {
+      while (!made) remove_temporaries();
+    });
+    const std::multiset<std::string> interrupted = ends_of(data, 1, 1, false);
+    made = true;
+    ending.join();
+    const std::multiset<std::string> again = ends_of(data, 1, 1, false);
+    EXPECT_TRUE(again.contains("made") || again.contains("verified"))
+        << round << ": " << *interrupted.begin() << ", " << *again.begin();
+    for (const CheckedFile& file : check_manifest(data)) EXPECT_EQ(file.state, FileState::right) << file.path;
   }
 }
 
