@@ -9,11 +9,13 @@
 namespace bochner::pretrain {
 
 void ModelConfig::fields(Fields& f) {
-  f("layers", layers, "blocks; with --pretrained this and the next sizes are those of its model").at_least(1);
+  const size_t before = f.all().size();
+  f("layers", layers, "blocks").at_least(1);
   f("dim", dim, "size of a token's state").at_least(1);
   f("heads", heads, "attention heads").at_least(1);
   f("head-dim", head_dim, "size of a head; 0: dim / heads. transformers reads no other").at_least(0);
   f("hidden", hidden, "hidden units of the feed-forward networks").at_least(1);
+  f.only_behind(before, "without --pretrained", [&folder = f.at("pretrained")] { return folder.text().empty(); });
   f("dropout", dropout, "everywhere in the model").at_least(0).below(1);
   f("deviation", deviation, "standard deviation of initial weights").above(0);
   attention_blocks_field(f, attention_blocks);
@@ -39,7 +41,10 @@ void Config::fields(Fields& f) {
   f("test-text", test_text, "texts for the test; none: of each twenty documents of --text the last one");
   f("vocab", vocab, "a vocab.txt; without it and --pretrained a vocabulary is made from the texts for training");
   f("pretrained", pretrained, "folder of a BERT whose vocabulary, sizes and weights to begin with");
-  f("vocabulary-size", vocabulary_size, "tokens of a vocabulary that is made, at most").at_least(6).at_most(2e6);
+  f("vocabulary-size", vocabulary_size, "tokens of a vocabulary that is made, at most")
+      .at_least(6)
+      .at_most(2e6)
+      .only("without --vocab and --pretrained", [this] { return vocab.empty() && pretrained.empty(); });
   f("lower-case", lower_case, "A is a; with --pretrained as its files say");
   f("cache", cache, "folder where texts are kept as tokens; empty: tokens, in --data");
   f("max-length", max_length, "tokens of an example, [CLS] and [SEP] among them").at_least(8).at_most(1 << 20);

@@ -2,6 +2,7 @@
 // what batches hold.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -32,13 +33,17 @@ class Pretrain : public ::testing::Test {
     }
   }
 
-  Ended run(std::vector<std::string> arguments) const {
-    const std::vector<std::string> small = {
-        BOCHNER_PRETRAIN,   "--text=texts",        "--max-length=16",  "--batch=8",         "--threads=1",
-        "--model.layers=1", "--model.dim=16",      "--model.heads=2",  "--model.hidden=16", "--vocabulary-size=200",
-        "--optim.warmup=5", "--model.dropout=0.1", "--optim.rate=1e-2"};
-    arguments.insert(arguments.begin(), small.begin(), small.end());
-    return Process(arguments, folder_.path()).wait();
+  Ended run(const std::vector<std::string>& arguments) const {
+    std::vector<std::string> all = {BOCHNER_PRETRAIN, "--text=texts",     "--max-length=16",     "--batch=8",
+                                    "--threads=1",    "--optim.warmup=5", "--model.dropout=0.1", "--optim.rate=1e-2"};
+    const auto has = [&](const char* option) {
+      return std::any_of(arguments.begin(), arguments.end(), [&](const auto& a) { return a.starts_with(option); });
+    };
+    const bool begun = has("--pretrained=");
+    if (!begun) all.insert(all.end(), {"--model.layers=1", "--model.dim=16", "--model.heads=2", "--model.hidden=16"});
+    if (!begun && !has("--vocab=")) all.emplace_back("--vocabulary-size=200");
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return Process(all, folder_.path()).wait();
   }
   json results(const std::string& name) const { return json::parse(contents(folder_ / name / "results.json")); }
   double of_test(const std::string& name, const std::string& metric) const {
@@ -195,6 +200,9 @@ TEST_F(Pretrain, MistakesAreToldInOneLine) {
   put(folder_ / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\none\n");
   told({"--vocab=vocab.txt"}, "[MASK]");
   told({"--vocab=vocab.txt", "--pretrained=a"}, "--vocab and --pretrained: name one of the two");
+  told({"--pretrained=a", "--model.dim=16"}, "--model.dim: leave it out; it counts only without --pretrained");
+  told({"--vocab=vocab.txt", "--vocabulary-size=9"},
+       "--vocabulary-size: leave it out; it counts only without --vocab and --pretrained");
 }
 
 TEST_F(Pretrain, EveryPresetIsOneOfTheProgram) {
