@@ -113,10 +113,9 @@ Refusals without_effect(const Fields& fields, const Assignments& command_line) {
 }
 
 void require_effect(std::span<const Refusals> runs) {
-  for (const auto& [name, reason] : runs.front()) {
-    if (std::all_of(runs.begin(), runs.end(), [&](const Refusals& run) { return run.contains(name); })) {
-      fail("{}", reason);
-    }
+  for (const auto& refused : runs.front()) {
+    if (std::all_of(runs.begin(), runs.end(), [&](const Refusals& run) { return run.contains(refused.first); }))
+      fail("{}", refused.second);
   }
 }
 
