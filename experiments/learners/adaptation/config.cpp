@@ -43,7 +43,7 @@ void AdaptationConfig::only_by_method(Fields& f) {
   for (const auto& [option, names] : readers) {
     f.at("model." + option)
         .only(fmt::format("with --model.method={}", fmt::join(names, " or ")),
-              [this, names, &adapter = f.at("adapter")] {
+              [this, names = names, &adapter = f.at("adapter")] {
                 // That of an adapter is known when its folder is read, and take() compares its options then.
                 return !adapter.text().empty() || std::find(names.begin(), names.end(), method) != names.end();
               });
