@@ -17,6 +17,8 @@
 namespace bochner {
 namespace {
 
+constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+
 // All that the handler uses: lock-free, and in memory that is never freed.
 std::atomic<int> first_signal = 0;
 std::atomic<int> latest_signal = 0;
@@ -92,8 +94,8 @@ void install_signal_handlers() {
   action.sa_handler = bochner_on_stop_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&action.sa_mask, signal);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+  for (const int signal : kStopSignals) sigaddset(&action.sa_mask, signal);
+  for (const int signal : kStopSignals) {
     struct sigaction before = {};
     sigaction(signal, nullptr, &before);
     const bool ignored = (signal == SIGINT || signal == SIGHUP) && before.sa_handler == SIG_IGN;
@@ -131,6 +133,10 @@ void leave_because(const Failure& failure, const std::function<void()>& last) {
 }
 
 void keep_quiet() { quiet = true; }
+
+void ignore_signals() {
+  for (const int signal : kStopSignals) std::signal(signal, SIG_IGN);
+}
 
 StopLater::StopLater() { ++delays; }
 

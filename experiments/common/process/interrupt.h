@@ -40,6 +40,9 @@ inline constexpr int kRequeue = 75;  // EX_TEMPFAIL
 /// A signal is followed in silence from now on: another process tells of it.
 void keep_quiet();
 
+/// No signal but SIGKILL ends the program from now on: it ends by itself within seconds, and tells others before.
+void ignore_signals();
+
 /// While one exists, a signal does not end the program; interrupted() tells whether one came. If one came and nobody
 /// asked before the last StopLater is destroyed, the program ends there.
 class StopLater {

@@ -56,9 +56,7 @@ std::string only_in(const std::string& a, const std::string& b) {
 Processes::Processes() = default;
 
 Processes::~Processes() {
-  if (!failure_) return;
-  keep_quiet();  // mpirun may end this one before it has ended by itself
-  leave_in_error(*failure_);
+  if (failure_) leave_in_error(*failure_);
 }
 
 void Processes::begin(const std::string& wanted, Log& log) {
@@ -98,6 +96,8 @@ void Processes::fail_with(const Failure& failure) {
 }
 
 void Processes::leave_in_error(const Failure& failure) {
+  // As soon as one has ended mpirun sends signals to all; the first process tells the others before it follows.
+  if (comm_->is_first()) ignore_signals();
   if (lifeline_) lifeline_->leave_in_error(failure);
   lifeline_.release();  // NOLINT: MPI cannot end as it should without the others
   comm_.release();      // NOLINT
