@@ -202,8 +202,7 @@ std::vector<NamedSet> named_sets(const std::filesystem::path& data) {
     const fs::path place = data / "glue" / folder;
     Tables absent;
     for (const std::string& file : files) {
-      const fs::path table = place / (file + ".tsv");
-      if (!fs::exists(table) && !fs::exists(table.string() + ".gz")) absent.push_back(file + ".tsv");
+      if (!find_packed(place / (file + ".tsv"))) absent.push_back(file + ".tsv");
     }
     add(name, {place}, absent.empty(), fmt::format("put {} there, from gluebenchmark.com/tasks", listed(absent)));
   }
@@ -211,8 +210,7 @@ std::vector<NamedSet> named_sets(const std::filesystem::path& data) {
 }
 
 std::vector<PublishedFile> published_as(const std::filesystem::path& file) {
-  const bool packed = file.extension() == ".gz" || file.extension() == ".zst";
-  const std::filesystem::path name = packed ? file.stem() : file.filename();
+  const std::filesystem::path name = unpacked_name(file.filename().string());
   std::vector<PublishedFile> found;
   for (const KnownSet& set : known_sets()) {
     for (const KnownFile& known : set.files) {

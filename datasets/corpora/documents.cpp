@@ -15,14 +15,6 @@ constexpr int64_t kLargestInArchive = int64_t{1} << 31;  // WikiText-103 has hal
 constexpr size_t kDocument = 16384;
 constexpr size_t kLongDocument = 65536;
 
-/// The name without .gz and .zst.
-std::string unpacked_name(std::string name) {
-  for (const char* packing : {".gz", ".zst"}) {
-    if (name.ends_with(packing)) return name.substr(0, name.rfind('.'));
-  }
-  return name;
-}
-
 bool ends_with_any(std::string_view name, std::initializer_list<const char*> endings) {
   return std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return name.ends_with(ending); });
 }

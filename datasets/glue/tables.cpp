@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/error.h"
+#include "engine/io/archive.h"
 #include "engine/io/csv.h"
 
 namespace bochner::glue {
@@ -118,16 +119,13 @@ CsvOptions tsv() {
 /// The file or, where a part will do, the first one; empty if there is none.
 fs::path find(const fs::path& folder, const Corpus& corpus, const FileLayout& layout, bool partial) {
   const fs::path below = folder / corpus.folder;
-  for (const char* ending : {".tsv", ".tsv.gz"}) {
-    const fs::path path = below / (layout.name + ending);
-    if (fs::is_regular_file(path)) return path;
-  }
+  if (const auto whole = find_packed(below / (layout.name + ".tsv"))) return *whole;
   std::vector<fs::path> parts;
   if (partial && fs::is_directory(below)) {
     for (const auto& entry : fs::directory_iterator(below)) {
       const std::string name = entry.path().filename().string();
       if (!name.starts_with(layout.name + ".part") || !entry.is_regular_file()) continue;
-      if (name.ends_with(".tsv") || name.ends_with(".tsv.gz")) parts.push_back(entry.path());
+      if (unpacked_name(name).ends_with(".tsv")) parts.push_back(entry.path());
     }
   }
   return parts.empty() ? fs::path() : *std::min_element(parts.begin(), parts.end());

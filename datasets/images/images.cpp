@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/error.h"
+#include "engine/io/archive.h"
 #include "engine/io/idx.h"
 #include "engine/nearest.h"
 
@@ -28,12 +29,10 @@ Images those_of(const Images& images, const std::vector<size_t>& kept) {
   return chosen;
 }
 
-/// The file in `folder`, plain or .gz.
+/// The file in `folder`, plain or packed.
 fs::path found(const fs::path& folder, const std::string& name, const std::string& how) {
-  for (const char* end : {"", ".gz"}) {
-    if (fs::is_regular_file(folder / (name + end))) return folder / (name + end);
-  }
-  fail("mnist: {} is missing, plain or .gz; {}", (folder / name).string(), how);
+  if (const auto path = find_packed(folder / name)) return *path;
+  fail("mnist: {} is missing, plain or packed (.gz, .zst); {}", (folder / name).string(), how);
 }
 
 Images read_idx_set(const fs::path& folder, const std::string& name, const std::string& how) {

@@ -44,8 +44,8 @@ ImageSets hold_out(ImageSets sets, double share);
 /// Of each class the first `each` training images; 0: all. A remark says so. An Error where a class has fewer.
 ImageSets first_of_each(ImageSets sets, int64_t each);
 
-/// MNIST or Fashion-MNIST: four IDX files, plain or .gz, in the folder data/`name`, else in data itself. Their classes
-/// are called 0 to 9. An Error says what is missing and what to do.
+/// MNIST or Fashion-MNIST: four IDX files, plain or packed, in the folder data/`name`, else in data itself. Their
+/// classes are called 0 to 9. An Error says what is missing and what to do.
 ImageSets read_mnist(const std::filesystem::path& data, const std::string& name);
 
 }  // namespace bochner::images

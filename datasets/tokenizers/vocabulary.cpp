@@ -7,6 +7,7 @@
 
 #include "datasets/tokenizers/utf8.h"
 #include "engine/error.h"
+#include "engine/io/archive.h"
 #include "engine/io/json_file.h"
 #include "engine/io/lines.h"
 #include "engine/io/stream.h"
@@ -177,11 +178,9 @@ WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& fold
   if (has_json) {
     vocabulary = read_tokenizer_json(folder / "tokenizer.json", names);
   } else {
-    const bool packed =
-        !std::filesystem::exists(folder / "vocab.txt") && std::filesystem::exists(folder / "vocab.txt.gz");
-    const auto path = folder / (packed ? "vocab.txt.gz" : "vocab.txt");
-    if (!std::filesystem::exists(path)) fail("{}: holds neither tokenizer.json nor vocab.txt", folder.string());
-    vocabulary = read_lines(path);
+    const auto path = find_packed(folder / "vocab.txt");
+    if (!path) fail("{}: holds neither tokenizer.json nor vocab.txt", folder.string());
+    vocabulary = read_lines(*path);
   }
   const auto config_path = folder / "tokenizer_config.json";
   if (std::filesystem::exists(config_path)) {

@@ -1,6 +1,7 @@
 #include "engine/comm/shard_tree.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "engine/comm/messages.h"
@@ -19,6 +20,52 @@ Tensor add_up(ShardTree::Node node, const std::vector<ShardTree::Node>& nodes, c
   return left;
 }
 
+/// The largest subtrees of `node` whose leaves lie in `range`, from left to right.
+void collect(ShardTree::Node node, ShardTree::Node range, std::vector<ShardTree::Node>& found) {
+  if (node.end <= range.begin || node.begin >= range.end) return;
+  if (node.begin >= range.begin && node.end <= range.end) return found.push_back(node);
+  collect(node.left(), range, found);
+  collect(node.right(), range, found);
+}
+
+/// Where the leaves of each process begin, and the end. Of all ways in which their numbers differ by one at most, it
+/// has the fewest subtrees in the process that holds most of them, and among those the fewest in all, since each is
+/// sent.
+std::vector<int> shared_out(int shards, int processes) {
+  const int fewer = shards / processes;
+  const int with_more = shards % processes;
+  struct Choice {
+    int most = std::numeric_limits<int>::max();  ///< subtrees of one process
+    int all = 0;
+    bool more = false;  ///< whether the last process holds one leaf more
+  };
+  // best[r][x]: for the first r processes, x of which hold one leaf more than the others
+  std::vector best(static_cast<size_t>(processes) + 1, std::vector<Choice>(static_cast<size_t>(with_more) + 1));
+  best[0][0].most = 0;
+  for (int r = 1; r <= processes; ++r) {
+    for (int x = 0; x <= std::min(r, with_more); ++x) {
+      Choice& here = best[static_cast<size_t>(r)][static_cast<size_t>(x)];
+      const int end = r * fewer + x;
+      for (const int more : {0, 1}) {
+        if (more > x) continue;
+        const Choice& before = best[static_cast<size_t>(r) - 1][static_cast<size_t>(x - more)];
+        if (before.most == std::numeric_limits<int>::max()) continue;
+        std::vector<ShardTree::Node> held;
+        collect({0, shards}, {end - fewer - more, end}, held);
+        const auto count = static_cast<int>(held.size());
+        const Choice one{std::max(before.most, count), before.all + count, more == 1};
+        if (std::pair(one.most, one.all) < std::pair(here.most, here.all)) here = one;
+      }
+    }
+  }
+  std::vector<int> begins(static_cast<size_t>(processes) + 1, shards);
+  for (int r = processes, x = with_more; r > 0; --r) {
+    if (best[static_cast<size_t>(r)][static_cast<size_t>(x)].more) --x;
+    begins[static_cast<size_t>(r) - 1] = (r - 1) * fewer + x;
+  }
+  return begins;
+}
+
 }  // namespace
 
 ShardTree::ShardTree(int shards, int processes) {
@@ -26,7 +73,7 @@ ShardTree::ShardTree(int shards, int processes) {
     fail("shards: {} are too few for {} processes; start at most {} processes, or take {} shards", shards, processes,
          shards, processes);
   }
-  for (int64_t r = 0; r <= processes; ++r) begins_.push_back(static_cast<int>(r * shards / processes));
+  begins_ = shared_out(shards, processes);
 }
 
 ShardTree::ShardTree(std::vector<int> begins, int first) : begins_(std::move(begins)), first_(first) {
@@ -42,13 +89,6 @@ ShardTree::Node ShardTree::leaves_of(int rank) const {
 int ShardTree::holder_of(int leaf) const {
   const auto behind = std::upper_bound(begins_.begin(), begins_.end(), leaf);
   return first_ + static_cast<int>(behind - begins_.begin()) - 1;
-}
-
-void ShardTree::collect(Node node, Node within, std::vector<Node>& found) const {
-  if (node.end <= within.begin || node.begin >= within.end) return;
-  if (node.begin >= within.begin && node.end <= within.end) return found.push_back(node);
-  collect(node.left(), within, found);
-  collect(node.right(), within, found);
 }
 
 std::vector<ShardTree::Node> ShardTree::held_by(int rank) const {

@@ -1,8 +1,8 @@
 // Sums over the shards of a batch that are the same bits for any number of processes.
 //
 // A batch is cut into a fixed number of shards, the leaves of one binary tree:  sum[b, e) = sum[b, m) + sum[m, e)  with
-// m = (b + e) / 2. Process r of P holds the leaves [r S / P, (r + 1) S / P), so every addition belongs to the tree,
-// whichever process makes it; the processes only exchange the sums of subtrees that lie in one of them.
+// m = (b + e) / 2. Each process holds neighbouring leaves, so every addition belongs to the tree, whichever process
+// makes it; the processes only exchange the sums of subtrees that lie in one of them.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,8 @@ class ShardTree {
     Node right() const { return {(begin + end) / 2, end}; }
   };
 
-  /// An Error if there are fewer shards than processes.
+  /// Shares the leaves out evenly, but for one leaf, so that each process holds few subtrees. An Error if there are
+  /// fewer shards than processes.
   ShardTree(int shards, int processes);
   /// Process `first` + r holds the leaves [begins[r], begins[r + 1]), at least one each: a part of the processes of a
   /// Communicator, which alone sum.
@@ -35,13 +36,13 @@ class ShardTree {
   Node leaves_of(int rank) const;
   /// The process that holds a leaf.
   int holder_of(int leaf) const;
-  /// The largest subtrees whose leaves this process holds, from left to right. It is one where the number of processes
-  /// is a power of two that divides the shards.
+  /// The largest subtrees whose leaves this process holds, from left to right. Of 8 shards it is one, and of 3
+  /// processes two; in general it is one where the number of processes is a power of two that divides the shards.
   std::vector<Node> held_by(int rank) const;
 
   /// Given this process's sums of the subtrees that it holds (contiguous, where the Communicator carries, of one size
-  /// and type), the sum over all shards, in every process. Each process adds one part of the numbers for all: it sends
-  /// and receives twice the numbers' bytes at most where it holds one subtree.
+  /// and type), the sum over all shards, in every process. Each of P processes adds one part of the numbers for all:
+  /// one that holds k subtrees sends (k + 1) (P - 1) / P times the numbers' bytes, twice at most of 8 shards.
   Tensor sum(Communicator& comm, const std::vector<Tensor>& held) const { return begin_sum(comm, held, 0)->wait(); }
   /// Such a sum on its way, while its caller does other work and calls test() now and then.
   class Sum {
@@ -74,7 +75,6 @@ class ShardTree {
   Tensor sum_of_leaves(Communicator& comm, const std::vector<Tensor>& leaves) const;
 
  private:
-  void collect(Node node, Node within, std::vector<Node>& found) const;
   int processes() const { return static_cast<int>(begins_.size()) - 1; }
 
   std::vector<int> begins_;  ///< of the processes' leaves, and the end

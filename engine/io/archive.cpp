@@ -14,6 +14,8 @@ namespace {
 /// A tar archive ends with so many zeros: two blocks (POSIX, ustar Interchange Format). One without them was cut.
 constexpr int64_t kTarEnd = 1024;
 
+constexpr const char* kPackings[] = {".gz", ".zst"};  ///< that open_unpacked() reads
+
 /// While it lives, this thread's locale has UTF-8, whatever the program's is: libarchive does not give names in a zip
 /// archive that the locale cannot express.
 class WithUtf8 {
@@ -145,11 +147,19 @@ std::optional<std::filesystem::path> find_archive(const std::filesystem::path& f
 }
 
 std::optional<std::filesystem::path> find_packed(const std::filesystem::path& path) {
-  for (const char* ending : {"", ".gz", ".zst"}) {
-    const std::filesystem::path packed = path.string() + ending;
+  if (std::filesystem::is_regular_file(path)) return path;
+  for (const char* packing : kPackings) {
+    const std::filesystem::path packed = path.string() + packing;
     if (std::filesystem::is_regular_file(packed)) return packed;
   }
   return std::nullopt;
+}
+
+std::string unpacked_name(const std::string& name) {
+  for (const char* packing : kPackings) {
+    if (name.ends_with(packing)) return name.substr(0, name.rfind('.'));
+  }
+  return name;
 }
 
 }  // namespace bochner

@@ -64,5 +64,7 @@ class ArchiveReader {
 std::optional<std::filesystem::path> find_archive(const std::filesystem::path& folder, const std::string& name);
 /// The file of this path, or the same with .gz or .zst behind it, the first that is there: open_unpacked() reads each.
 std::optional<std::filesystem::path> find_packed(const std::filesystem::path& path);
+/// The name of a file without the .gz or .zst behind it.
+std::string unpacked_name(const std::string& name);
 
 }  // namespace bochner

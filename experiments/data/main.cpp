@@ -14,6 +14,7 @@
 #include "engine/nearest.h"
 #include "engine/parallel.h"
 #include "experiments/common/config/command_line.h"
+#include "experiments/common/process/build_info.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/settings.h"
 
@@ -21,17 +22,27 @@ namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 
-struct Options {
-  std::string data = "data";
+/// Of every command.
+struct Invocation {
   uint64_t seed = 0;
   int threads = 0;
   bool help = false;
+  bool version = false;
+
+  void fields(Fields& f) {
+    f("seed", seed, "seed of the generator; the Long Range Arena's set is seed 0 here");
+    f("threads", threads, "CPU threads; 0: one per core; the files do not depend on it").at_least(0).at_most(1024);
+    f("help", help, "print this, and stop").command_line_only();
+    f("version", version, "print what this program was built from, and stop").command_line_only();
+  }
+};
+
+struct Options : Invocation {
+  std::string data = "data";
 
   void fields(Fields& f) {
     f("data", data, "folder of the data sets");
-    f("seed", seed, "seed of the generator; the Long Range Arena's set is seed 0 here");
-    f("threads", threads, "CPU threads; 0: one per core; the files do not depend on it").at_least(0).at_most(1024);
-    f("help", help, "print this, and stop");
+    Invocation::fields(f);
   }
 };
 
@@ -69,20 +80,15 @@ struct FilmsOptions : Options {
 };
 
 /// Of `show pathfinder`.
-struct SamplesOptions {
+struct SamplesOptions : Invocation {
   int64_t size = 32;
-  uint64_t seed = 0;
   std::string out = "pathfinder.png";
-  int threads = 0;
-  bool help = false;
 
   void fields(Fields& f) {
     f("size", size,
       "of the images, in pixels: 32 (Pathfinder), 64, 128 (Path-X) or 256; 16, 20, 24 and 28 are ours, easier");
-    f("seed", seed, "of the generator");
     f("out", out, "file of the picture");
-    f("threads", threads, "CPU threads; 0: one per core").at_least(0).at_most(1024);
-    f("help", help, "print this, and stop");
+    Invocation::fields(f);
   }
 };
 
@@ -198,7 +204,11 @@ void carry_out(const std::string& command, const std::vector<std::string>& argum
   Fields fields = Fields::of(options);
   assign_arguments(fields, arguments);
   if (options.help) {
-    fmt::print("Usage: ./run data {} [--OPTION=VALUE ...]\n\n{}", command, options_text(fields));
+    fmt::print("Usage: ./run data {} [--OPTION=VALUE ...]\n{}", command, options_text(fields));
+    return;
+  }
+  if (options.version) {
+    fmt::print("{}", version_text());
     return;
   }
   set_threads(options.threads);
@@ -243,10 +253,14 @@ void run(std::vector<std::string> arguments) {
     Options options;
     Fields fields = Fields::of(options);
     assign_arguments(fields, arguments);
+    if (options.version && !options.help) {
+      fmt::print("{}", version_text());
+      return;
+    }
     if (!options.help && !arguments.empty()) fail("data: say `data check` or `data make` before the options");
     fmt::print(
         "Usage: ./run data check|make [--OPTION=VALUE ...]\n       ./run data make pathfinder --help\n       ./run "
-        "data show pathfinder --help\n\n{}",
+        "data show pathfinder --help\n{}",
         options_text(fields));
   } else {
     const std::vector<std::string> commands = {"check", "make", "show"};

@@ -41,7 +41,7 @@ struct Options {
     const auto reads = [this] { return train.empty(); };
     const std::string with = "with --train", without = "without --train";
     f("pretrained", pretrained, "folder of a model, with tokenizer.json or vocab.txt").only(without, reads);
-    f("vocab", vocab, "a vocab.txt instead, which may be packed with gzip").only(without, reads);
+    f("vocab", vocab, "a vocab.txt instead, which may be packed with gzip or Zstandard").only(without, reads);
     f("lower-case", lower_case, "auto: as the files say, else yes").one_of(choices);
     f("strip-accents", strip_accents, "auto: as the files say, else where letters become lower-case").one_of(choices);
     f("special", special, "puts [CLS] and [SEP] around each text").only(without, reads);
@@ -51,7 +51,7 @@ struct Options {
         .at_least(0)
         .only(without, reads);
     f("print", print, "what is printed").one_of({"ids", "tokens"}).only(without, reads);
-    f("train", train, "text files, from which a vocabulary is made instead; may be packed with gzip");
+    f("train", train, "text files, from which a vocabulary is made instead; may be packed with gzip or Zstandard");
     f("to", to, "new file for that vocabulary, a vocab.txt").only(with, trains);
     f("size", size, "tokens of that vocabulary at most").at_least(6).at_most(2e6).only(with, trains);
     f("least-count", least_count, "pieces that follow each other less often are not joined")
@@ -60,8 +60,8 @@ struct Options {
     f("characters", characters, "different characters at most; words with others are left out")
         .at_least(1)
         .only(with, trains);
-    f("help", help, "print this, and stop");
-    f("version", version, "print what this program was built from, and stop");
+    f("help", help, "print this, and stop").command_line_only();
+    f("version", version, "print what this program was built from, and stop").command_line_only();
   }
 };
 
@@ -139,7 +139,7 @@ void run(const std::vector<std::string>& arguments) {
   if (options.help) {
     fmt::print(
         "Usage: ./run tokenize --pretrained=FOLDER|--vocab=FILE [--OPTION=VALUE ...] < TEXT\n"
-        "       ./run tokenize --train=FILE,... --to=FILE [--OPTION=VALUE ...]\n\n{}",
+        "       ./run tokenize --train=FILE,... --to=FILE [--OPTION=VALUE ...]\n{}",
         options_text(fields));
   } else if (!options.train.empty()) {
     train(options);

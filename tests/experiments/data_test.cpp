@@ -217,6 +217,10 @@ TEST(Data, MistakesAreToldInOneLine) {
   const Ended help = run_data(folder, {});
   EXPECT_EQ(help.code, 0);
   EXPECT_TRUE(help.out.starts_with("Usage: ./run data check|make")) << help.out;
+  for (const char* command : {"check", "make"}) {
+    EXPECT_TRUE(run_data(folder, {command, "--version"}).out.starts_with("bochner ")) << command;
+  }
+  EXPECT_TRUE(run_data(folder, {"--version"}).out.starts_with("bochner "));
   const Ended make = run_data(folder, {"make", "--data=file"});
   EXPECT_EQ(make.code, 2);
   EXPECT_EQ(make.err, "error: file/listops: the folder cannot be made: Not a directory\n");

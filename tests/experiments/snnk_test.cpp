@@ -163,10 +163,9 @@ TEST(MnistProgram, RunsOnIdxFiles) {
             "error: data/fashion-mnist/t10k-labels-idx1-ubyte: label 7, counted from 0, is 10; there are 0 to 9\n");
   const Ended missing = run(folder, {BOCHNER_MNIST, "--task=fashion-mnist", "--data=nowhere"});
   EXPECT_EQ(missing.code, 2);
-  EXPECT_EQ(
-      missing.err,
-      "error: mnist: nowhere/train-images-idx3-ubyte is missing, plain or .gz; ./run data make fashion-mnist --data "
-      "DIR fetches Fashion-MNIST into DIR/fashion-mnist\n");
+  EXPECT_EQ(missing.err,
+            "error: mnist: nowhere/train-images-idx3-ubyte is missing, plain or packed (.gz, .zst); ./run data make "
+            "fashion-mnist --data DIR fetches Fashion-MNIST into DIR/fashion-mnist\n");
   const Ended digits = run(folder, {BOCHNER_MNIST, "--data=nowhere"});
   EXPECT_NE(digits.err.find("./run data check says where they come from"), std::string::npos) << digits.err;
 }

@@ -86,8 +86,8 @@ void AppendFile::sync() {
 
 void AppendFile::fail_to(const char* action) const {
   const int error = errno;
-  fail_for(error, fmt::format("cannot {} {}: {}; nothing that was saved is lost, make room and continue with --resume",
-                              action, name_, std::strerror(error)));
+  fail_for(error, fmt::format("cannot {} {}: {}; make room, nothing that was saved is lost", action, name_,
+                              std::strerror(error)));
 }
 
 }  // namespace bochner

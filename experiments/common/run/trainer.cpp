@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "engine/allocator.h"
+#include "engine/comm/silence.h"
 #include "engine/error.h"
+#include "engine/io/file.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/stopwatch.h"
@@ -58,6 +60,17 @@ struct Trainer::Sitting {
 };
 
 TrainResult Trainer::run() {
+  const auto told = [&](const Error& failure) { return fmt::format("{}; go on with: {}", failure.what(), go_on_); };
+  try {
+    return train();
+  } catch (const DiskError& failure) {
+    throw DiskError(told(failure));
+  } catch (const Silence& failure) {
+    throw Silence(told(failure));
+  }
+}
+
+TrainResult Trainer::train() {
   const StopLater later;
   const std::optional<State> before = restored();
   if (!before) write_config();

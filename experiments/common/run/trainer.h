@@ -192,7 +192,8 @@ class Trainer {
           std::string go_on, Communicator& comm = alone());
 
   /// Trains to the end, from checkpoint-last if the folder has one. Throws Interrupted after writing a checkpoint, and
-  /// RunFailure if the loss, or anything to be saved, is not finite.
+  /// RunFailure if the loss, or anything to be saved, is not finite. A full disk and the silence of other processes are
+  /// told with the command that continues the run.
   TrainResult run();
   /// Steps done, also where run() ended in an error.
   int64_t steps() const { return step_; }
@@ -205,6 +206,7 @@ class Trainer {
   };
 
   struct Sitting;
+  TrainResult train();
   /// What comes after a step.
   struct Follows {
     bool evaluates = false;  ///< which saves, too

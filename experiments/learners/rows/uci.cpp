@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "datasets/tables/header.h"
+#include "engine/io/archive.h"
 #include "engine/nearest.h"
 
 namespace bochner::uci_experiment {
@@ -38,21 +39,19 @@ struct CsvConfig {
   }
 };
 
-/// The first of the names that exists in `folder`, or in its folder `uci`, plain or gzip.
+/// The first of the names that exists in `folder`, or in its folder `uci`, plain or packed.
 std::filesystem::path found(const std::filesystem::path& folder, const std::vector<std::string>& names,
                             const std::string& source) {
   for (const std::string& name : names) {
-    for (const char* end : {"", ".gz"}) {
-      for (const std::filesystem::path& path : {folder / (name + end), folder / "uci" / (name + end)}) {
-        if (std::filesystem::is_regular_file(path)) return path;
-      }
+    for (const std::filesystem::path& place : {folder, folder / "uci"}) {
+      if (const auto path = find_packed(place / name)) return *path;
     }
   }
   if (!std::filesystem::exists(folder)) {
-    fail("--data={}: there is no such file or folder; {}, plain or .gz, should lie in it, from {}", folder.string(),
-         names.front(), source);
+    fail("--data={}: there is no such file or folder; {}, plain or packed (.gz, .zst), should lie in it, from {}",
+         folder.string(), names.front(), source);
   }
-  fail("uci: {} is missing, plain or .gz; it comes from {}; or name its folder with --data",
+  fail("uci: {} is missing, plain or packed (.gz, .zst); it comes from {}; or name its folder with --data",
        (folder / names.front()).string(), source);
 }
 

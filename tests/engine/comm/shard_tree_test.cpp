@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "engine/error.h"
 #include "engine/random.h"
@@ -59,22 +63,51 @@ TEST(ShardTree, EachProcessHoldsWholeSubtreesAndAllOfThemHoldAll) {
           EXPECT_EQ(node.begin, next);
           next = node.end;
         }
-        if (shards % processes == 0 && shards == 8) {
-          EXPECT_EQ(tree.held_by(r).size(), 1U);
-        }
+        const int leaves = tree.leaves_of(r).end - tree.leaves_of(r).begin;
+        EXPECT_TRUE(leaves == shards / processes || leaves == (shards - 1) / processes + 1);
+        for (int leaf = tree.leaves_of(r).begin; leaf < tree.leaves_of(r).end; ++leaf)
+          EXPECT_EQ(tree.holder_of(leaf), r);
       }
       EXPECT_EQ(next, shards);
     }
   }
 }
 
-TEST(ShardTree, SendsTheNumbersTwiceAtMost) {
-  constexpr int64_t kSize = 1000;
-  for (const int processes : {2, 4, 8}) {
+/// The most subtrees of one process, and those of all.
+std::pair<size_t, size_t> subtrees_of(const ShardTree& tree, int processes) {
+  std::pair<size_t, size_t> counts;
+  for (int r = 0; r < processes; ++r) {
+    const size_t held = tree.held_by(r).size();
+    counts = {std::max(counts.first, held), counts.second + held};
+  }
+  return counts;
+}
+
+TEST(ShardTree, NoEvenShareHasFewerSubtrees) {
+  for (int shards = 1; shards <= 16; ++shards) {
+    for (int processes = 1; processes <= shards; ++processes) {
+      const auto found = subtrees_of(ShardTree(shards, processes), processes);
+      for (unsigned more = 0; more < 1U << processes; ++more) {  // a bit for each process with one leaf more
+        if (std::popcount(more) != shards % processes) continue;
+        std::vector<int> begins = {0};
+        for (int r = 0; r < processes; ++r) {
+          begins.push_back(begins.back() + shards / processes + static_cast<int>(more >> r & 1U));
+        }
+        EXPECT_LE(found, subtrees_of(ShardTree(begins, 0), processes)) << shards << " shards, " << processes;
+      }
+    }
+  }
+}
+
+TEST(ShardTree, SendsTheNumbersOfEightShardsTwiceAtMost) {
+  constexpr int64_t kSize = 840;  // which each number of processes divides
+  for (int processes = 1; processes <= 8; ++processes) {
     in_threads(processes, [&](Communicator& comm) {
       const ShardTree tree(8, processes);
-      tree.sum(comm, {Tensor::full({kSize}, 1)});
-      EXPECT_EQ(comm.bytes_sent(), 2 * 4 * kSize * (processes - 1) / processes);
+      const auto held = std::ssize(tree.held_by(comm.rank()));
+      tree.sum(comm, std::vector<Tensor>(static_cast<size_t>(held), Tensor::full({kSize}, 1)));
+      EXPECT_EQ(comm.bytes_sent(), (held + 1) * 4 * kSize * (processes - 1) / processes);
+      EXPECT_LE(comm.bytes_sent(), 2 * 4 * kSize);
     });
   }
 }

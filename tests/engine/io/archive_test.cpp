@@ -5,6 +5,7 @@
 #include "engine/io/sha256.h"
 #include "engine/io/zstd.h"
 #include "tests/engine/io/io_test.h"
+#include "tests/files.h"
 
 namespace bochner {
 namespace {
@@ -148,6 +149,18 @@ TEST(Archive, RefusesBadFiles) {
     files.push_back({"a zip file cut short", zip.substr(0, zip.size() * i / 12), "bad.file"});
   }
   expect_refused(files, [](Bytes bytes, std::string_view file) { files_in(bytes, file); });
+}
+
+TEST(FindPacked, TakesThePlainFileBeforePackedOnes) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "train.tsv";
+  EXPECT_FALSE(find_packed(path));
+  for (const char* packing : {".zst", ".gz", ""}) {
+    test::put(path.string() + packing, "");
+    EXPECT_EQ(find_packed(path).value().string(), path.string() + packing);
+    EXPECT_EQ(unpacked_name(std::string("train.tsv") + packing), "train.tsv");
+  }
+  EXPECT_EQ(unpacked_name("gz"), "gz");
 }
 
 TEST(Zstd, UnpacksWhatOthersPacked) {

@@ -286,6 +286,7 @@ TEST(Lra, AFullDiskKeepsTheLastCheckpoint) {
   const auto limit = static_cast<rlim_t>(std::filesystem::file_size(folder / "whole/checkpoint-last")) - 1000;
   const Ended full = Process(lra({"--out=full", "--quiet"}), folder.path(), {}, limit).wait();
   expect_failure(full, 1, "File too large");
+  expect_failure(full, 1, "; go on with: " BOCHNER_LRA " --resume --out full\n");
   const Ended resumed = run_lra(folder, {"--out=full", "--resume", "--quiet"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   expect_same_model(folder / "whole", folder / "full");

@@ -169,6 +169,18 @@ TEST_F(Together, OneThatIsFrozenEndsAll) {
   }
 }
 
+TEST_F(Together, OneThatDoesNotAnswerInTimeEndsAllAndSaysHowToGoOn) {
+  const std::unique_ptr<Process> process = begun(2, "silent", {"--process-timeout=3"});
+  const pid_t victim = process_of(process->pid(), 1);
+  ASSERT_NE(victim, 0);
+  ASSERT_EQ(kill(victim, SIGSTOP), 0);
+  const Ended ended = process->wait();
+  kill(victim, SIGKILL);
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_TRUE(has(ended, fmt::format("nothing came from process 1 (pid {} on ", victim))) << ended.err;
+  EXPECT_TRUE(has(ended, "go on with: " BOCHNER_LRA " --resume --out silent  (by mpirun or srun, ")) << ended.err;
+}
+
 TEST_F(Together, OneWithoutMemoryEndsAllAndIsNamed) {
   if (kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer itself needs terabytes";
   const Words large = kLra + Words{"--model.classifier=30000000", "--out=large"};  // its weights have 1.8 GiB
