@@ -34,7 +34,7 @@ struct Config {
       return !io.empty();
     });
     f.group("mechanism", mechanism);
-    f.then([this](const Fields& fields) { take_attention_of(pretrained, fields, run.attention); });
+    f.then([this](Fields& fields) { take_attention_of(pretrained, fields, "mechanism", run.attention, mechanism); });
   }
 };
 

@@ -27,7 +27,9 @@ void Config::fields(Fields& f) {
       .at_most(1e6);
   f.group("model", model);
   f.group("optim", optim);
-  f.then([this](const Fields& fields) { take_attention_of(text->pretrained, fields, run.attention); });
+  f.then([this](Fields& fields) {
+    take_attention_of(text->pretrained, fields, "model.mechanism", run.attention, model.mechanism);
+  });
 }
 
 void Config::settle(const Fields& fields, int64_t train_rows) {

@@ -54,12 +54,18 @@ void require_tokens(const BertOptions& options, int64_t ids, const std::filesyst
        options.vocabulary);
 }
 
-void take_attention_of(const std::filesystem::path& folder, const Fields& fields, std::string& attention) {
-  if (folder.empty() || fields.find("attention")->was_given()) return;
-  if (!std::filesystem::exists(folder / "config.json")) return;
+void take_attention_of(const std::filesystem::path& folder, Fields& fields, const std::string& group,
+                       std::string& attention, MechanismConfig& mechanism) {
+  if (folder.empty() || !std::filesystem::exists(folder / "config.json")) return;
   if (pretrained_type(folder) != "bert") return;
-  const std::string own = read_bert_options(folder).attention.mechanism.name();
-  if (own != "softmax") attention = own;
+  MechanismOptions own = read_bert_options(folder).attention.mechanism;
+  if (own.name() == "softmax") return;
+  if (!fields.at("attention").was_given()) attention = own.name();
+  if (attention != own.name()) return;
+  for (const Option& option : own.list()) {
+    mechanism.set({option.name(), option.text()});
+    fields.at(group + "." + option.name()).only("where --pretrained has no attention of its own", [] { return false; });
+  }
 }
 
 }  // namespace bochner

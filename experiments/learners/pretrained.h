@@ -6,6 +6,7 @@
 #include <string>
 
 #include "experiments/common/config/fields.h"
+#include "experiments/learners/mechanism_config.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner {
@@ -30,8 +31,10 @@ void require_positions(const BertOptions& options, int64_t max_length);
 /// An Error where the tokenizer in the folder has more ids than the model there has tokens.
 void require_tokens(const BertOptions& options, int64_t ids, const std::filesystem::path& folder);
 
-/// Where nobody has chosen --attention, `attention` becomes that of the BERT in the folder, if it has another than
-/// softmax, which belongs to its weights. A folder without a model is left to whoever reads it.
-void take_attention_of(const std::filesystem::path& folder, const Fields& fields, std::string& attention);
+/// If the BERT in the folder has another attention than softmax, which belongs to its weights: where nobody has chosen
+/// --attention, `attention` becomes it, and then its options, fields of `group`, become the folder's and are refused on
+/// the command line. A folder without a model is left to whoever reads it.
+void take_attention_of(const std::filesystem::path& folder, Fields& fields, const std::string& group,
+                       std::string& attention, MechanismConfig& mechanism);
 
 }  // namespace bochner

@@ -55,7 +55,9 @@ void Config::fields(Fields& f) {
   f.computed_unless_given({"steps", "optim.evaluate-every"});
   f.group("model", model);
   f.group("optim", optim);
-  f.then([this](const Fields& fields) { take_attention_of(pretrained, fields, run.attention); });
+  f.then([this](Fields& fields) {
+    take_attention_of(pretrained, fields, "model.mechanism", run.attention, model.mechanism);
+  });
 }
 
 text::TokenCacheOptions Config::texts() const {

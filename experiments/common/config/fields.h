@@ -125,8 +125,8 @@ class Fields {
 
   /// Adds a function that sets values that follow from others or refuses combinations. settle() calls it with these
   /// fields once values are assigned.
-  void then(std::function<void(const Fields&)> action) { actions_.push_back(std::move(action)); }
-  void settle() const {
+  void then(std::function<void(Fields&)> action) { actions_.push_back(std::move(action)); }
+  void settle() {
     for (const auto& action : actions_) action(*this);
   }
 
@@ -158,7 +158,7 @@ class Fields {
  private:
   std::string prefix_;
   std::deque<Field> fields_;
-  std::vector<std::function<void(const Fields&)>> actions_;
+  std::vector<std::function<void(Fields&)>> actions_;
   std::vector<std::string> computed_;
 };
 

@@ -131,6 +131,14 @@ TEST_F(Pretrain, AnyAttentionIsReadAgain) {
   EXPECT_TRUE(load_pretrained(bert, folder_ / "g/model").made_new.empty());
   ASSERT_EQ(run({"--steps=1", "--out=h", "--pretrained=g/model"}).code, 0);
   EXPECT_EQ(json::parse(contents(folder_ / "h/model/config.json"))["model_type"], "bochner-bert");
+  EXPECT_NE(contents(folder_ / "h/config.ini").find("\nfeatures = 12\n"), std::string::npos);
+  const Ended other = run({"--steps=1", "--out=i", "--pretrained=g/model", "--model.mechanism.features=16"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(
+      other.err.find("--model.mechanism.features: leave it out; it counts only where --pretrained has no attention "
+                     "of its own"),
+      std::string::npos)
+      << other.err;
   const Ended softmax = run({"--steps=1", "--out=i", "--attention=softmax", "--pretrained=g/model"});
   EXPECT_EQ(softmax.code, 2);
   EXPECT_NE(softmax.err.find("say --attention=gmm-prf"), std::string::npos) << softmax.err;
