@@ -21,6 +21,7 @@ Tensor initial_weight(int64_t inputs, int64_t outputs, Generator& generator, con
     case Init::fan_in:
       return init::fan_in_uniform({outputs, inputs}, inputs, generator);
     case Init::xavier:
+    case Init::xavier_weight:
       return init::xavier_uniform({outputs, inputs}, generator);
     case Init::normal:
       return init::gaussian({outputs, inputs}, options.deviation, generator);
@@ -31,6 +32,7 @@ Tensor initial_weight(int64_t inputs, int64_t outputs, Generator& generator, con
 Tensor initial_bias(int64_t inputs, int64_t outputs, Generator& generator, const LinearOptions& options) {
   switch (options.init) {
     case Init::fan_in:
+    case Init::xavier_weight:
       return init::fan_in_uniform({outputs}, inputs, generator);
     case Init::xavier:
       return init::gaussian({outputs}, 1e-6, generator);

@@ -12,9 +12,10 @@ namespace bochner {
 
 struct LinearOptions {
   enum class Init : unsigned char {
-    fan_in,  ///< PyTorch's default: weight and bias U(+-1 / sqrt(inputs))
-    xavier,  ///< weight Glorot uniform, bias N(0, 1e-6^2), as in LRA and KL
-    normal   ///< weight N(0, deviation^2), bias 0
+    fan_in,         ///< PyTorch's default: weight and bias U(+-1 / sqrt(inputs))
+    xavier,         ///< weight Glorot uniform, bias N(0, 1e-6^2), as in LRA and KL
+    xavier_weight,  ///< weight Glorot uniform, bias U(+-1 / sqrt(inputs)), as in the generators of KL's code
+    normal          ///< weight N(0, deviation^2), bias 0
   };
   bool bias = true;
   Init init = Init::fan_in;

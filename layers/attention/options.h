@@ -21,9 +21,9 @@ struct Joined : Parts... {
   void options(OptionList& list) { (Parts::options(list), ...); }
 };
 
-/// M, the papers' number of random features: frequencies, the rows of Omega, those of all Gaussians of a mixture
-/// together. The map phi has F = 2 M rows if it makes a pair of each frequency. For other mechanisms M is the number of
-/// landmarks or of projected positions.
+/// M, the papers' number of random features: frequencies, the rows of Omega. For a mixture it counts those of all
+/// Gaussians together, where KL counts those of one (Eq. 5, Table 1). The map phi has F = 2 M rows if it makes a pair
+/// of each frequency. For other mechanisms M is the number of landmarks or of projected positions.
 struct FeatureCount {
   int64_t features = 128;
   void options(OptionList& list) {

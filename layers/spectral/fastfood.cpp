@@ -44,8 +44,10 @@ Tensor FastFoodFrequencies::draw(Generator& generator) {
     const std::vector<double> rows = normal({size_, size_}, generator, 0, 1, DType::f64).to_vector<double>();
     double norm = 0;
     for (const double g : G) norm += g * g;
-    // A learnable S holds the lengths of rows, so |G| is the same in each draw, and G gives only directions.
-    const double unit = options_.learn == FastFoodOptions::Learn::s ? std::sqrt(static_cast<double>(size_) / norm) : 1;
+    // A learnable S holds the lengths of rows, so |G| is the same in each draw, and G gives only directions. KL's code
+    // leaves G as it is drawn.
+    const bool only_directions = options_.learn == FastFoodOptions::Learn::s && !options_.released_init;
+    const double unit = only_directions ? std::sqrt(static_cast<double>(size_) / norm) : 1;
     norm *= unit * unit;
     for (size_t i = 0; i < P; ++i) {
       double chi = 0;

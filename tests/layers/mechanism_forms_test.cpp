@@ -49,6 +49,7 @@ std::vector<std::string> other_values(const MechanismOptions& options, const std
   Option& option = list.at(name);
   std::vector<std::string> candidates = option.choices();
   if (option.is_flag()) candidates = {"true", "false"};
+  if (std::holds_alternative<std::vector<int64_t>*>(option.target())) candidates = {"4", "6,8"};
   if (option.number()) candidates = {"0", "0.2", "0.5", "1", "2", "3", "13", "16", "40"};
   for (const std::string& text : candidates) {
     try {

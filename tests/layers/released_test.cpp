@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/random.h"
 #include "layers/attention/multi_head.h"
@@ -59,6 +60,36 @@ TEST(Released, SkyformersPerformerScalesTwiceAndDrawsOnce) {
   EXPECT_GT(apart(found, output(*paper, 1, {})), 1e-3);
   output(*released, 1, {});
   EXPECT_EQ(found, output(*released, 1, {}));  // the same frequencies in every training step
+}
+
+TEST(Released, SmoothingAddsItsSquareToTheKernelOfRandomKitchenSinks) {
+  const auto smoothed = [](double s) {
+    return output(*made({"gmm-rks", {{"features", 16}, {"as", "released"}, {"smoothing", s}}}), 1, {});
+  };
+  const auto by_default = output(*made({"gmm-rks", {{"features", 16}, {"as", "released"}}}), 1, {});
+  EXPECT_EQ(by_default, smoothed(1));
+  EXPECT_GT(apart(by_default, smoothed(0.36)), 1e-3);
+  const std::vector<double> means = mean(values(3), {-2}, true).expand(kShape).contiguous().to_vector<double>();
+  EXPECT_LT(apart(smoothed(1e4), means), 1e-6);  // all weights are alike
+}
+
+TEST(Released, GeneratorsHaveTheSizesOfTextOrThoseAsked) {
+  const auto shapes = [](const Settings& more) {
+    Settings settings = {{"features", 16}, {"as", "released"}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    std::vector<Shape> found;
+    for (const auto& [name, tensor] : made({"generative-prf", settings})->state()) {
+      if (name.find("layers") == std::string::npos || !name.ends_with("bias")) continue;
+      found.push_back(tensor.shape());
+      // PyTorch's biases beside Glorot's weights
+      const std::vector<double> biases = tensor.cast(DType::f64).to_vector<double>();
+      EXPECT_GT(apart(biases, std::vector<double>(biases.size(), 0)), 0.05) << name;
+    }
+    return found;
+  };
+  EXPECT_EQ(shapes({}), (std::vector<Shape>{{2 * kDim}, {4 * kDim}, {kDim}}));
+  EXPECT_EQ(shapes({{"generator-noise", kDim}, {"generator-hidden", 4 * kDim}}),
+            (std::vector<Shape>{{4 * kDim}, {kDim}}));
 }
 
 // SKY's code fills every batch up to the longest sequence, so that segments have the same width in each.

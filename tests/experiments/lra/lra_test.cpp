@@ -96,8 +96,8 @@ TEST(LraProgram, RefusesOptionsThatNoneOfItsRunsReads) {
 TEST(LraProgram, PresetsOfKlHaveTheFeaturesOfItsTable7) {
   const TemporaryFolder folder;
   for (const auto& [attention, features] :
-       {std::pair{"gmm-rks", 256}, std::pair{"fastfood-rks", 64}, std::pair{"generative-rks", 256},
-        std::pair{"gmm-prf", 256}, std::pair{"fastfood-prf", 64}, std::pair{"generative-prf", 128}}) {
+       {std::pair{"gmm-rks", 2 * 256}, std::pair{"fastfood-rks", 64}, std::pair{"generative-rks", 256},
+        std::pair{"gmm-prf", 2 * 256}, std::pair{"fastfood-prf", 64}, std::pair{"generative-prf", 128}}) {
     const Ended ended = Process({BOCHNER_LRA, "--preset=kl", "--task=listops", std::string("--attention=") + attention,
                                  "--dump-config"},
                                 folder.path())

@@ -340,7 +340,8 @@ TEST(Kernels, ReleasedMixturesHaveTheErrorsOfTheorem3) {
 }
 
 // KL Eqs. 6 and 12. Rows of H G Pi H B / sqrt P are N(0, I) already, and S replaces their common length by independent
-// ones. As released, S, G and B begin as N(0, 1 / P), so that entries of V have a deviation of P^(-3/2).
+// ones. As released, S, G and B begin as N(0, 1 / P), so that entries of V have a deviation of P^(-3/2), and where S
+// alone learns, the length of all rows of a block, |G|, differs from block to block.
 TEST(Kernels, FastFoodEstimatesTheGaussianKernel) {
   constexpr int64_t kBlocks = 20'000;
   const auto matrix = [](const FastFoodOptions& options, int64_t steps = 0) {
@@ -366,6 +367,9 @@ TEST(Kernels, FastFoodEstimatesTheGaussianKernel) {
   }
   expect_mean(squares(matrix({.sigma = 2})), 0.25);
   expect_mean(squares(matrix({.released_init = true})), std::pow(kDim, -3));
+  Values of_blocks = squares(matrix({.learn = Learn::s, .released_init = true}));  // |G|^2 |S|^2 / P^2
+  for (double& one : of_blocks) one *= one;
+  expect_mean(of_blocks, std::pow((1 + 2.0 / kDim) / kDim, 2));  // E |G|^4 = P^2 + 2 P, E |S|^4 = 1 + 2 / P
 }
 
 // The shifts of PERF's exponents cancel where eps is 0: attention with them is attention without.
