@@ -1,6 +1,7 @@
 // bf16 is a type for storing numbers; sums are in f32. A kernel that reads and writes bf16 has two types: S, that of
-// memory, and ComputeType<S>. It rounds once, when it writes; its matrix products round their factors. An op that has
-// no such kernel converts its inputs and outputs:
+// memory, and ComputeType<S>. It rounds once, when it writes; its matrix products round their factors. (Wide linear and
+// feed-forward layers on a card round twice: their product is written before bias and residual are added.) An op that
+// has no such kernel converts its inputs and outputs:
 //
 //   if (must_convert(x)) return to_bf16(softmax(to_f32(x), axis));
 //

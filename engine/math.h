@@ -241,9 +241,10 @@ template <class T>
 BOCHNER_HD inline T sign(T x) {
   return T(x > T(0)) - T(x < T(0));
 }
+/// max(x, 0), and NaN stays NaN, so that a model that diverged is seen in its loss.
 template <class T>
 BOCHNER_HD inline T relu(T x) {
-  return x > T(0) ? x : T(0);
+  return T(0) > x ? T(0) : x;
 }
 template <class T>
 BOCHNER_HD inline T square(T x) {

@@ -314,7 +314,7 @@ Encoding Wordpiece::Encoder::encode(std::string_view text, const EncodeOptions& 
   const WordpieceVocabulary& vocabulary = tokenizer_.vocabulary_;
   if (options.longest < 0) fail("at most {} ids: a limit is a positive number, or 0 for none", options.longest);
   if (options.special && options.longest > 0 && options.longest < 2) {
-    fail("at most {} ids: [CLS] and [SEP] take 2 already", options.longest);
+    fail("at most {} ids of a text are too few: [CLS] and [SEP] alone take 2", options.longest);
   }
   Encoding result;
   if (options.special) result.ids.push_back(vocabulary.begin);
@@ -333,7 +333,7 @@ Encoding Wordpiece::Encoder::encode_pair(std::string_view first, std::string_vie
   const WordpieceVocabulary& vocabulary = tokenizer_.vocabulary_;
   if (options.longest < 0) fail("at most {} ids: a limit is a positive number, or 0 for none", options.longest);
   if (options.special && options.longest > 0 && options.longest < 3) {
-    fail("at most {} ids: [CLS] and twice [SEP] take 3 already", options.longest);
+    fail("at most {} ids of a pair are too few: [CLS] and two [SEP] alone take 3", options.longest);
   }
   std::vector<int32_t> a;
   std::vector<int32_t> b;

@@ -11,10 +11,14 @@ namespace bochner::cpu {
 namespace {
 
 template <class T>
-T maximum(const T* x, int64_t count) {
-  T top = -std::numeric_limits<T>::infinity();
+constexpr T kInfinity = std::numeric_limits<T>::infinity();
+
+/// By how much exponents are shifted: the largest x, or 0 where all are -inf (or NaN, which the sum then is, too).
+template <class T>
+T shift_of(const T* x, int64_t count) {
+  T top = -kInfinity<T>;
   for (int64_t i = 0; i < count; ++i) top = x[i] > top ? x[i] : top;
-  return top;
+  return top == -kInfinity<T> ? T(0) : top;
 }
 
 int64_t grain(int64_t columns) { return std::max<int64_t>(1, 8192 / std::max<int64_t>(1, columns)); }
@@ -27,13 +31,10 @@ void softmax(int64_t rows, int64_t columns, const Tensor& x, const Tensor& y) {
       for (int64_t row = begin; row < end; ++row) {
         const T* from = x.data<T>() + row * columns;
         T* to = y.data<T>() + row * columns;
-        const T top = maximum(from, columns);
-        if (top == -std::numeric_limits<T>::infinity()) {
-          std::fill(to, to + columns, T(0));
-          continue;
-        }
-        for (int64_t i = 0; i < columns; ++i) to[i] = math::exp(from[i] - top);
-        const T scale = T(1) / lane_sum<T>(columns, [&](int64_t i) { return to[i]; });
+        const T shift = shift_of(from, columns);
+        for (int64_t i = 0; i < columns; ++i) to[i] = math::exp(from[i] - shift);
+        const T total = lane_sum<T>(columns, [&](int64_t i) { return to[i]; });
+        const T scale = total == T(0) ? T(0) : T(1) / total;
         for (int64_t i = 0; i < columns; ++i) to[i] *= scale;
       }
     });
@@ -59,10 +60,9 @@ void logsumexp(int64_t rows, int64_t columns, const Tensor& x, const Tensor& y) 
     parallel_for(rows, grain(columns), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const T* from = x.data<T>() + row * columns;
-        const T top = maximum(from, columns);
-        const bool infinite = top - top != T(0);
-        y.data<T>()[row] =
-            infinite ? top : top + math::log(lane_sum<T>(columns, [&](int64_t i) { return math::exp(from[i] - top); }));
+        const T shift = shift_of(from, columns);
+        const T total = lane_sum<T>(columns, [&](int64_t i) { return math::exp(from[i] - shift); });
+        y.data<T>()[row] = shift == kInfinity<T> ? shift : total == T(0) ? -kInfinity<T> : shift + math::log(total);
       }
     });
   });

@@ -17,10 +17,11 @@ void linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weig
     n = Tensor::empty(from.shape(), x.dtype(), x.device());
     layer_norm(from, {weights.gamma, weights.beta}, spec.eps, {n, {result.mean, result.rstd}});
   }
+  const Tensor others = residual.defined() ? residual.view({sizes.rows, sizes.outputs}) : Tensor();
   multiply(n, false, weights.w.cast(x.dtype()), true, to, false);
   visit_stored(x.dtype(), "linear", [&]<class S>(TypeTag<S>) {
     visit_activation(spec.relu ? Activation::relu : Activation::identity,
-                     [&](const auto& act) { epilogue<S>(act, spec.drop, 0, to, weights.b, residual, to); });
+                     [&](const auto& act) { epilogue<S>(act, spec.drop, 0, to, weights.b, others, to); });
   });
 }
 

@@ -8,17 +8,26 @@
 namespace bochner::cuda {
 namespace {
 
-template <class T, class Team>
-BOCHNER_DEVICE T maximum(const Team& team, const T* x, int64_t count) {
-  T top = -std::numeric_limits<T>::infinity();
-  for (int64_t i = team.rank(); i < count; i += team.size()) top = x[i] > top ? x[i] : top;
-  return team.max(top);
+template <class T>
+constexpr T kInfinity = std::numeric_limits<T>::infinity();
+
+/// By how much exponents are shifted: the largest x, or 0 where all are -inf (or NaN, which the sum then is, too).
+template <class T>
+BOCHNER_DEVICE T shift_of(T top) {
+  return top == -kInfinity<T> ? T(0) : top;
 }
 
 template <class T, class Team>
-BOCHNER_DEVICE T sum_of_exponentials(const Team& team, const T* x, int64_t count, T top) {
+BOCHNER_DEVICE T shift_of(const Team& team, const T* x, int64_t count) {
+  T top = -kInfinity<T>;
+  for (int64_t i = team.rank(); i < count; i += team.size()) top = x[i] > top ? x[i] : top;
+  return shift_of(team.max(top));
+}
+
+template <class T, class Team>
+BOCHNER_DEVICE T sum_of_exponentials(const Team& team, const T* x, int64_t count, T shift) {
   T sum = 0;
-  for (int64_t i = team.rank(); i < count; i += team.size()) sum += math::exp(x[i] - top);
+  for (int64_t i = team.rank(); i < count; i += team.size()) sum += math::exp(x[i] - shift);
   return team.sum(sum);
 }
 
@@ -32,12 +41,10 @@ struct Forward {
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const T* from = x + team.index() * columns;
     T* to = y + team.index() * columns;
-    const T top = maximum(team, from, columns);
-    const bool hidden = top == -std::numeric_limits<T>::infinity();
-    const T scale = hidden ? T(0) : T(1) / sum_of_exponentials(team, from, columns, top);
-    for (int64_t i = team.rank(); i < columns; i += team.size()) {
-      to[i] = hidden ? T(0) : math::exp(from[i] - top) * scale;
-    }
+    const T shift = shift_of(team, from, columns);
+    const T total = sum_of_exponentials(team, from, columns, shift);
+    const T scale = total == T(0) ? T(0) : T(1) / total;
+    for (int64_t i = team.rank(); i < columns; i += team.size()) to[i] = math::exp(from[i] - shift) * scale;
   }
 };
 
@@ -70,14 +77,11 @@ struct HeldForward {
     using Row = HeldRow<T, K>;
     Row row;
     row.load(team, x + team.index() * columns);
-    const T top = row.max(team);
-    if (top == -std::numeric_limits<T>::infinity()) {
-      row.clear();
-    } else {
-      Row::each([&](int i, int j) { row.at[i].at[j] = math::exp(row.at[i].at[j] - top); });
-      const T scale = T(1) / row.sum(team);
-      Row::each([&](int i, int j) { row.at[i].at[j] *= scale; });
-    }
+    const T shift = shift_of(row.max(team));
+    Row::each([&](int i, int j) { row.at[i].at[j] = math::exp(row.at[i].at[j] - shift); });
+    const T total = row.sum(team);
+    const T scale = total == T(0) ? T(0) : T(1) / total;
+    Row::each([&](int i, int j) { row.at[i].at[j] *= scale; });
     row.store(team, y + team.index() * columns);
   }
 };
@@ -115,10 +119,10 @@ struct LogSumExp {
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const T* from = x + team.index() * columns;
-    const T top = maximum(team, from, columns);
-    const bool infinite = top - top != T(0);
-    const T result = infinite ? top : top + math::log(sum_of_exponentials(team, from, columns, top));
-    if (team.rank() == 0) y[team.index()] = result;
+    const T shift = shift_of(team, from, columns);
+    const T total = sum_of_exponentials(team, from, columns, shift);
+    if (team.rank() != 0) return;
+    y[team.index()] = shift == kInfinity<T> ? shift : total == T(0) ? -kInfinity<T> : shift + math::log(total);
   }
 };
 

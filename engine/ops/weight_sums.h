@@ -8,10 +8,10 @@
 
 namespace bochner {
 
-/// 1 / sum, or 0 if the sum is 0 or subnormal: the query sees no key, or only keys without weight.
+/// 1 / sum, or 0 if the sum is 0 or subnormal: the query sees no key, or only keys without weight. NaN stays NaN.
 template <class T>
 BOCHNER_HD inline T inverse_of_weights(T sum) {
-  return math::abs(sum) >= std::numeric_limits<T>::min() ? T(1) / sum : T(0);
+  return math::abs(sum) < std::numeric_limits<T>::min() ? T(0) : T(1) / sum;
 }
 
 /// The same for gradients, where it is multiplied by more than weights: at most 1e24 (f64: 1e200), so that products

@@ -79,6 +79,8 @@ void print_mechanism(const std::string& name, const Config& config) {
 }
 
 void run(Config& config, Session& session) {
+  if ((config.list || !config.show.empty()) && !config.io.empty())
+    fail("attention: --list and --show print what there is, and --io computes; leave out one of them");
   if (config.list) fmt::print("{}", mechanisms_table());
   if (!config.show.empty()) print_mechanism(config.show, config);
   if (config.list || !config.show.empty()) return;

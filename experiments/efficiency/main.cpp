@@ -222,9 +222,10 @@ void run(Config& config, Session& session) {
   }
   if (config.causal) sizes += ", causal";
   sizes += fmt::format(
-      ". The shortest of {} rounds{}, methods in turn; {} threads. Load of the machine over 1, 5 and 15 minutes {} "
+      ". Rounds: {}, methods in turn, the shortest counts{}. Threads: {}. Load of the machine over 1, 5 and 15 minutes "
+      "{} "
       "before, {} after.",
-      config.repeats, config.clock == "cpu" ? " in processor time" : "",
+      config.repeats, config.clock == "cpu" ? ", in processor time" : "",
       config.run.threads > 0 ? std::to_string(config.run.threads) : "all", load, machine_load());
   std::string title = sizes;
   const auto says = [&](const char* why) {

@@ -70,6 +70,8 @@ void Config::fields(Fields& f) {
   f.group("analysis", analysis);
   f.only_behind(before, "with --analyse", [this] { return !analyse.empty(); });
   f.then([this](const Fields&) {
+    if (!table.empty() && (run.resume || !run.evaluate.empty() || !run.predict.empty() || !run.out.empty()))
+      fail("--table: prints tables of runs that have ended; leave out --evaluate, --predict, --resume and --out");
     if (table.empty() && analyse.empty()) require_possible(*this);
   });
 }

@@ -122,9 +122,10 @@ void tokenize(const Options& options) {
       }
     }
     out += '\n';
-    if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size()) fail("stdout: can not be written to");
+    if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size())
+      throw DiskError("cannot write to standard output");
   }
-  if (std::fflush(stdout) != 0) fail("stdout: can not be written to");
+  if (std::fflush(stdout) != 0) throw DiskError("cannot write to standard output");
   tell_replaced(encoder.replaced());
 }
 

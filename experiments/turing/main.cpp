@@ -11,6 +11,8 @@
 namespace bochner {
 namespace {
 
+constexpr const char* kOwn = "own";
+
 struct Config {
   RunOptions run;
   std::string input;
@@ -18,13 +20,21 @@ struct Config {
 
   Config() {
     for (const turing::Example& example : turing::examples()) run.tasks.push_back(example.name);
+    run.tasks.emplace_back(kOwn);
     run.task = "increment";
     run.steps = 10000;
   }
   void fields(Fields& f) {
     run.fields(f);
     f("input", input, "the initial tape; empty: that of the task's example");
-    f("machine", machine, "a file of rules `state symbol write next move` that replaces the task's machine");
+    f("machine", machine,
+      "a file of rules `state symbol write next move`, for --task=own, which needs an --input, too");
+    f.then([this](const Fields& fields) {
+      if (!machine.empty() && fields.find("task")->was_given() && run.task != kOwn)
+        fail("--machine: --task={} has a machine of its own; leave out one of them", run.task);
+      if (!machine.empty()) run.task = kOwn;
+      if (run.task == kOwn && machine.empty()) fail("--task=own: name its file of rules by --machine");
+    });
   }
 };
 

@@ -128,7 +128,11 @@ TEST(Answers, MistakesAreOneLine) {
   mistake({"--evaluate=nowhere"}, "--evaluate: there is no run in nowhere");
   ASSERT_EQ(run_toy(folder, {"--out=out"}).code, 0);
   mistake({"--predict=out"}, "answers no questions");
-  mistake({"--predict=out", "--evaluate=out"}, "leave out --");
+  mistake({"--predict=out", "--evaluate=out"}, "--evaluate and --predict: name one of them");
+  mistake({"--evaluate=out", "--out=there"}, "--out: leave it out; beside --evaluate, which trains nothing, it would");
+  mistake({"--predict=out", "--steps=9"}, "--steps: leave it out; beside --predict, which trains nothing, it would");
+  mistake({"--evaluate=out", "--resume"}, "--resume: leave it out; beside --evaluate");
+  mistake({"--bench", "--out=there"}, "--out: leave it out; beside --bench");
   mistake({"--evaluate=out", "--preset=paper"}, "leave out --preset");
   const Ended good = run_toy(folder, {"--evaluate=out"});
   EXPECT_EQ(good.code, 0) << good.err;

@@ -74,6 +74,14 @@ TEST(TuringProgram, RunsAMachineOfOnesOwnAndNamesWhatIsWrongWithIt) {
   Ended ended = run(walker, "eaaaaaaa");
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_NE(ended.out.find("after each of 50 steps"), std::string::npos) << ended.out;
+  ended = turing(folder, {"--machine=rules.txt", "--input=eaaaaaaa", "--steps=50"});
+  EXPECT_EQ(ended.out.find("What the papers print"), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("runs/turing/own-"), std::string::npos) << ended.out;
+  ended = turing(folder, {"--machine=rules.txt", "--input=a", "--task=palindrome"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("--machine: --task=palindrome has a machine of its own"), std::string::npos) << ended.err;
+  ended = turing(folder, {"--task=own"});
+  EXPECT_EQ(ended.err, "error: --task=own: name its file of rules by --machine\n");
   const auto refused = [&](const std::string& rules, const std::string& input, const std::string& why) {
     ended = run(rules, input);
     EXPECT_EQ(ended.code, 2);

@@ -2,6 +2,9 @@
 // gradient with its column sums.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
 #include "engine/bf16.h"
 #include "engine/cuda/parts/activation.h"
 #include "engine/cuda/parts/blas.h"
@@ -89,13 +92,25 @@ inline void multiply(const Tensor& a, bool transpose_a, const Tensor& b, bool tr
         c.size(1), 0, 1, 1, adds ? 1.0 : 0.0});
 }
 
+/// to = what Epilogue makes of u and `residual`, all of which have the same rows; `first` is the place of their first
+/// number in the tensor that dropout knows.
 template <class S, class Act>
 void epilogue(Act act, const Dropout& drop, int64_t first, const Tensor& u, const Tensor& bias, const Tensor& residual,
               const Tensor& to) {
   using T = ComputeType<S>;
+  const int64_t rows = u.size(0);
+  const int64_t at_once = std::max<int64_t>(1, (INT32_MAX - 1) / std::max<int64_t>(1, u.size(1)));  // for Divider
+  if (rows > at_once) {
+    for (int64_t begin = 0; begin < rows; begin += at_once) {
+      const int64_t end = std::min(rows, begin + at_once);
+      const auto piece = [&](const Tensor& x) { return x.defined() ? x.slice(0, begin, end) : Tensor(); };
+      epilogue<S>(act, drop, first + begin * u.size(1), piece(u), bias, piece(residual), piece(to));
+    }
+    return;
+  }
   const S* others = residual.defined() ? residual.data<S>() : nullptr;
   const auto run = [&]<int V>(std::integral_constant<int, V>) {
-    BOCHNER_ASSERT(u.size() / V < INT32_MAX);  // a piece of rows; Divider takes no more
+    BOCHNER_ASSERT(u.size() / V < INT32_MAX);
     launch_threads(u.size() / V,
                    Epilogue<S, Act, V>{act, drop.active(), DropoutFactors<T>(drop), first, Divider(u.size(1) / V),
                                        u.data<S>(), bias.data<T>(), others, to.data<S>()});

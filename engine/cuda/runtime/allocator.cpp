@@ -82,15 +82,17 @@ CachingAllocator::Blocks::iterator CachingAllocator::grow(size_t bytes) {
       bytes <= kSmallSegment / 4 ? kSmallSegment : std::max(bytes, std::min(2 * bytes, kLargeSegment));
   size_t size = round_up(wanted, kPage);
   void* memory = platform::allocate(size);
-  if (memory == nullptr && !platform::is_recording()) {
-    give_back_whole_segments();
+  if (memory == nullptr) {
+    if (!platform::is_recording()) give_back_whole_segments();
     size = round_up(bytes, kPage);
     memory = platform::allocate(size);
   }
   if (memory == nullptr) {
     const platform::Memory left = platform::memory();
-    fail("memory: cuda:{}: {} bytes are wanted, {} of {} are free, and {} are in use here; use smaller batches",
-         device_, bytes, left.free, left.total, stats_.current_bytes);
+    fail(
+        "memory: cuda:{}: {} bytes are wanted, {} of {} are free, {} are in use here, and {} are kept for recorded "
+        "steps; use smaller batches",
+        device_, bytes, left.free, left.total, stats_.current_bytes, stats_.reserved_bytes - stats_.current_bytes);
   }
   ++stats_.system_allocations;
   stats_.reserved_bytes += static_cast<int64_t>(size);

@@ -10,7 +10,7 @@ void RunOptions::fields(Fields& f) {
   f("task", task, "the task to learn; A,B,... runs each of them").one_of(tasks);
   f("preset", preset, "the protocol whose settings to start from; --task and --attention choose its files");
   f("config", config, "an INI file of settings, such as the config.ini of a run").command_line_only();
-  f("attention", attention, "attention mechanism; A,B,... trains with each and compares them").one_of(attentions);
+  f("attention", attention, "attention mechanism; A,B,... runs with each and compares them").one_of(attentions);
   f("steps", steps, "training steps").at_least(0);
   f("seconds", seconds,
     "end training after so many seconds of steps, evaluations not counted, if that comes before --steps; schedules of "

@@ -57,6 +57,7 @@ double BenchResult::least_seconds() const { return std::max(flops / peak_flops, 
 
 BenchResult bench_steps(Trainable& model, Device device, double seconds, Communicator& comm) {
   Allocator& allocator = Allocator::of(device);
+  allocator.reset_peak();  // of what was timed before, if this is one of several
   BenchResult result;
   int64_t step = 0;
   for (; step < kWarmUp; ++step) make_step(model, step);
@@ -103,7 +104,7 @@ BenchResult bench_steps(Trainable& model, Device device, double seconds, Communi
 std::string bench_text(const BenchResult& result, Device device) {
   const double least = result.least_seconds();
   return fmt::format(
-             "a training step: {:.2f} ms (median of {}; shortest {:.2f} ms), peak memory {:.1f} MB, {} system "
+             "a training step: {:.2f} ms (median of {}; shortest {:.2f} ms), peak memory {:.1f} MiB, {} system "
              "allocations\n"
              "at least {:.2f} ms on this {}: {:.3g} GFLOP at {:.0f} GFLOP/s take {:.2f} ms, {:.3g} GB at {:.1f} "
              "GB/s take {:.2f} ms; the step is at {:.0f} % of this limit\n",

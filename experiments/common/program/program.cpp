@@ -98,6 +98,7 @@ class Program {
     std::vector<std::string> of_run = {"evaluate", "predict"};
     of_run.insert(of_run.end(), experiment_.of_run.begin(), experiment_.of_run.end());
     for (const std::string& option : of_run) use_settings_of_run(option, of_run);
+    if (has_argument(arguments_, "--bench")) refuse_beside("bench", {"out", "resume", "seeds", "seconds", "init"});
     const std::vector<std::string> tasks = compared(arguments_, "task");
     const std::vector<std::string> attentions = compared(arguments_, "attention");
     if (has_argument(arguments_, kResumeAuto)) settle_resume(tasks, attentions);
@@ -116,15 +117,18 @@ class Program {
 
  private:
   /// `--evaluate RUN` and `--predict RUN` use the run's own config.
-  void use_settings_of_run(const std::string& option, std::vector<std::string> others) {
+  void use_settings_of_run(const std::string& option, const std::vector<std::string>& others) {
     const std::optional<std::string> folder = argument(arguments_, option);
     if (!folder || !experiment_.trains) return;
-    others.insert(others.end(), {"config", "preset"});
     for (const std::string& other : others) {
-      if (other != option && argument(arguments_, other)) {
-        fail("--{}={} has the settings of that run; leave out --{}", option, *folder, other);
-      }
+      if (other != option && argument(arguments_, other)) fail("--{} and --{}: name one of them", option, other);
     }
+    for (const char* of_settings : {"config", "preset"}) {
+      if (argument(arguments_, of_settings))
+        fail("--{}={} has the settings of that run; leave out --{}", option, *folder, of_settings);
+    }
+    refuse_beside(option, {"steps", "seconds", "init", "seeds", "resume", "bench"});
+    if (option == "evaluate") refuse_beside(option, {"out"});
     if (!holds_run(*folder)) fail("--{}: {}", option, no_run_in(*folder));
     asked_ = {option, *folder};
     const std::string config = asked_->config().string();
@@ -133,6 +137,18 @@ class Program {
            *folder);
     }
     arguments_.push_back("--config=" + config);
+  }
+
+  void warn(const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) log_.warning("{}", warning);
+  }
+
+  /// Refuses what `option`, which trains nothing, has no use for.
+  void refuse_beside(const std::string& option, const std::vector<std::string>& others) const {
+    for (const std::string& other : others) {
+      if (has_argument(arguments_, "--" + other) || argument(arguments_, other))
+        fail("--{}: leave it out; beside --{}, which trains nothing, it would change nothing", other, option);
+    }
   }
 
   /// Whether the caller asks for information instead of a run.
@@ -177,6 +193,7 @@ class Program {
     with_config_([&](Fields& fields, RunOptions& options, const Body& body) {
       const ConfigReport loaded = load_config(experiment_, fields, options, arguments, bochner_environment(), comm_);
       if (!is_part_) require_effect(std::vector{loaded.without_effect});
+      if (options.dump_config) warn(loaded.warnings);
       if (tells(fields, options)) return;
       if (asked_) {
         const std::vector<std::byte> stored = read_file(asked_->config());
@@ -188,7 +205,8 @@ class Program {
         log_.info("{}: reading the data; training begins when those of all tasks are there", options.task);
         log_ = Log(LogLevel::error);  // the rest is told with the runs
       }
-      for (const std::string& warning : loaded.warnings) log_.warning("{}", warning);
+      warn(loaded.warnings);
+      if (!asked_) warn(fields.warnings());
       if (asked_ && !std::filesystem::exists(asked_->folder / "results.json")) {
         log_.warning("--{}: the run {} is not finished; its best model so far is taken", asked_->option,
                      asked_->folder.string());

@@ -260,7 +260,6 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
   fields.settle();
   fields.validate();
   report.without_effect = without_effect(fields, command_line);
-  for (std::string& warning : fields.warnings()) report.warnings.push_back(std::move(warning));
 
   if (options.tasks.empty() && !options.task.empty()) {
     fail("--task={}: {} has no tasks to choose from", options.task, experiment.name);

@@ -294,8 +294,10 @@ void Trainer::require_finite() {
   for (const auto& [name, tensor] : state.tensors) {
     if (!is_floating(tensor.dtype()) || tensor.size() == 0 || std::isfinite(sum(tensor * 0.0).item())) continue;
     log_.draw("");
-    throw RunFailure(fmt::format("step {} left '{}' with values that are not finite{}", step_, name,
-                                 which(model_.blame(step_ - 1))));
+    const Blame blame = model_.blame(step_ - 1);
+    throw RunFailure(fmt::format("step {} left '{}' with values that are not finite{}{}", step_, name,
+                                 blame.layer.empty() ? "" : "; first layer whose output is not finite: " + blame.layer,
+                                 which(blame)));
   }
 }
 

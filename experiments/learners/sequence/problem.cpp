@@ -59,6 +59,12 @@ Problem classification(const RunOptions& run, const EncoderOptions& options, con
         "--model.pooled-batch-norm: batches of texts of similar length have means of their own, which an evaluation "
         "does not know; add --group-by-length=false");
   }
+  if (options.pooled_batch_norm && run.accumulate > 1) {
+    fail(
+        "--model.pooled-batch-norm: the means of a batch are not those of its parts, so --accumulate={} would train "
+        "another model; leave out one of them",
+        run.accumulate);
+  }
   Generator init = stream_of(run.seed, Stream::init);
   const Classifier model = classifier(options, data.task, init);
   Problem problem = without_model(run, options, data);

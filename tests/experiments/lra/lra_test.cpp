@@ -93,6 +93,24 @@ TEST(LraProgram, RefusesOptionsThatNoneOfItsRunsReads) {
   EXPECT_EQ(shown({"--optim.schedule=one-cycle", "--optim.beta1=0.8"}).code, 0);
 }
 
+TEST(LraProgram, RefusesMeansOfABatchThatIsTakenInParts) {
+  const TemporaryFolder folder;
+  const Ended ended =
+      Process({BOCHNER_LRA, "--preset=quick", "--random-data", "--steps=1", "--batch=4", "--accumulate=2",
+               "--model.pooled-batch-norm=true", "--listops.max-length=16", "--group-by-length=false"},
+              folder.path())
+          .wait();
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("so --accumulate=2 would train another model"), std::string::npos) << ended.err;
+}
+
+TEST(LraProgram, RefusesWhatHasNoUseBesideTables) {
+  const TemporaryFolder folder;
+  const Ended ended = Process({BOCHNER_LRA, "--table=runs", "--out=there"}, folder.path()).wait();
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("--table: prints tables of runs that have ended"), std::string::npos) << ended.err;
+}
+
 TEST(LraProgram, PresetsOfKlHaveTheFeaturesOfItsTable7) {
   const TemporaryFolder folder;
   for (const auto& [attention, features] :

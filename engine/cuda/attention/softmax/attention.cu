@@ -112,12 +112,12 @@ struct Forward {
       const int row = i / p.value_dim;
       const int column = i - row * p.value_dim;
       if (first + row < p.queries) {
-        to[row * O.stride + column] = sum[row] > T(0) ? o[row * ldo + column] / sum[row] : T(0);
+        to[row * O.stride + column] = sum[row] == T(0) ? T(0) : o[row * ldo + column] / sum[row];
       }
     }
     for (int row = team.rank(); row < rows; row += team.size()) {
       if (first + row < p.queries) {
-        logsumexp[head * p.queries + first + row] = sum[row] > T(0) ? top[row] + math::log(sum[row]) : kNothing;
+        logsumexp[head * p.queries + first + row] = sum[row] == T(0) ? kNothing : top[row] + math::log(sum[row]);
       }
     }
   }
@@ -208,7 +208,7 @@ struct GradientTiles {
       const int row = i / p.key_tile;
       const int column = i - row * p.key_tile;
       const int at = row * ld + column;
-      const bool seen = !p.hidden(b, query + row, key + column) && lse[row] > -std::numeric_limits<T>::infinity();
+      const bool seen = !p.hidden(b, query + row, key + column) && lse[row] != -std::numeric_limits<T>::infinity();
       // Scores are rounded, so a difference of huge ones could exceed 0.
       const T below = s[at] - lse[row];
       const T probability = seen ? math::exp(below < T(0) ? below : T(0)) : T(0);

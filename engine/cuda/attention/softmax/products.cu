@@ -55,19 +55,19 @@ struct Forward {
       for (int l = 0; l < each; ++l) top = scores.at[l] > top ? scores.at[l] : top;
     });
     top = team.max(top);
-    const bool sees = top != kNothing;
+    const T shift = top == kNothing ? T(0) : top;  // then exponentials are 0 where keys are hidden, and NaN of NaN
     T sum = 0;
     of.for_scores(team, b, row, [&](int64_t, const Part& scores) {
-      for (int l = 0; l < each; ++l) sum += sees ? math::exp(scores.at[l] - top) : T(0);
+      for (int l = 0; l < each; ++l) sum += math::exp(scores.at[l] - shift);
     });
     sum = team.sum(sum);
-    const T share = sees ? T(1) / sum : T(0);
+    const T share = sum == T(0) ? T(0) : T(1) / sum;
     of.for_scores(team, b, row, [&](int64_t j, const Part& scores) {
       Part weights;
-      for (int l = 0; l < each; ++l) weights.at[l] = sees ? math::exp(scores.at[l] - top) * share : T(0);
+      for (int l = 0; l < each; ++l) weights.at[l] = math::exp(scores.at[l] - shift) * share;
       store(row + j, weights);
     });
-    if (team.rank() == 0) logsumexp[team.index()] = sees ? top + math::log(sum) : kNothing;
+    if (team.rank() == 0) logsumexp[team.index()] = sum == T(0) ? kNothing : shift + math::log(sum);
   }
 };
 

@@ -1,0 +1,48 @@
+// What is not a number stays so through every op, so that a model that diverged is seen in its loss.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "engine/ops/linear.h"
+#include "engine/ops/softmax.h"
+#include "engine/ops/unary.h"
+
+namespace bochner {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+int64_t not_numbers(const Tensor& x) {
+  int64_t count = 0;
+  for (const double value : x.to_vector<double>()) count += std::isnan(value) ? 1 : 0;
+  return count;
+}
+
+TEST(NaN, PassesReluAlsoWithinALinearLayer) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    EXPECT_EQ(not_numbers(relu(Tensor::full({37}, kNaN, dtype))), 37);
+    LinearSpec spec;
+    spec.relu = true;
+    const Tensor x = Tensor::full({5, 8}, kNaN, dtype);
+    EXPECT_EQ(not_numbers(linear(x, {{}, {}, Tensor::full({3, 8}, 1, dtype), Tensor::full({3}, 1, dtype)}, {}, spec).y),
+              15);
+  }
+}
+
+TEST(NaN, MakesARowOfSoftmaxNotANumber) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor rows = Tensor::from<double>({kNaN, kNaN, kNaN, -kInfinity, kNaN, 1, -kInfinity, -kInfinity}, {4, 2});
+    const Tensor x = rows.cast(dtype);
+    const auto weights = softmax(x).to_vector<double>();
+    for (size_t i = 0; i < 6; ++i) EXPECT_TRUE(std::isnan(weights[i])) << i;
+    for (size_t i = 6; i < 8; ++i) EXPECT_EQ(weights[i], 0) << "a row of -inf";
+    const auto sums = logsumexp(x).to_vector<double>();
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(sums[i])) << i;
+    EXPECT_EQ(sums[3], -kInfinity);
+  }
+}
+
+}  // namespace
+}  // namespace bochner
