@@ -70,7 +70,8 @@ TEST(Program, ExitCodesAndOneLine) {
   const Ended spoilt = run_toy(folder, {"--model.spoil-at=8", "--out=spoilt", "--log-level=warning"});
   EXPECT_EQ(spoilt.code, 1);
   EXPECT_EQ(spoilt.err,
-            "error: step 9 left 'place' with values that are not finite; batch ids 16, 17; the checkpoints in spoilt "
+            "error: step 9 left 'place' with values that are not finite; first layer whose output is not finite: "
+            "bowl.rim; batch ids 16, 17; the checkpoints in spoilt "
             "are good\n");
   EXPECT_EQ(State::load(folder / "spoilt/checkpoint-last").integer("run.step"), 6);
 }
