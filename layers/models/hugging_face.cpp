@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <optional>
 #include <set>
 
+#include "engine/io/archive.h"
 #include "engine/io/bytes.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
+#include "engine/io/stream.h"
 #include "engine/nearest.h"
 #include "engine/ops/index.h"
 
 namespace bochner {
 namespace {
+
+constexpr int64_t kLargestVocabulary = int64_t{64} << 20;  // no larger one is read
 
 // ---- names
 
@@ -250,8 +255,13 @@ void save(PretrainedModel& model, const std::string& config, const std::filesyst
   write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});  // without it transformers refuses
   write_file_atomically(folder / "config.json", config);
   if (from.empty() || std::filesystem::equivalent(from, folder)) return;
-  for (const char* name : {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                           "preprocessor_config.json"}) {
+  // Where it is packed, other programs would not find it.
+  if (const std::optional<std::filesystem::path> vocabulary = find_packed(from / "vocab.txt")) {
+    const auto source = unpacked(std::make_unique<InputFile>(*vocabulary));
+    write_file_atomically(folder / "vocab.txt", read_all(*source, kLargestVocabulary));
+  }
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "preprocessor_config.json"}) {
     if (std::filesystem::exists(from / name)) write_file_atomically(folder / name, read_file(from / name));
   }
 }

@@ -8,6 +8,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
+#include "engine/io/gzip.h"
 #include "engine/ops/index.h"
 #include "tests/layers/models/pretrained.h"
 
@@ -372,6 +373,15 @@ TEST(HuggingFace, TokenizersComeAlong) {
   save_pretrained(vit, to / "mine", from.path());
   EXPECT_EQ(test::contents(to / "mine/vocab.txt"), "[PAD]\n");
   save_pretrained(vit, to / "mine", to / "mine");  // over itself
+  EXPECT_EQ(test::contents(to / "mine/vocab.txt"), "[PAD]\n");
+}
+
+TEST(HuggingFace, APackedVocabularyComesAlongUnpacked) {
+  Generator init(1);
+  Vit vit({}, {.image = 4, .patch = 2, .layers = 1, .dim = 4, .hidden = 4, .attention = {.heads = 2}}, init);
+  const TemporaryFolder from, to;
+  from.put("vocab.txt.gz", text_of(format_gzip(bytes_of("[PAD]\n"))));
+  save_pretrained(vit, to / "mine", from.path());
   EXPECT_EQ(test::contents(to / "mine/vocab.txt"), "[PAD]\n");
 }
 
