@@ -166,6 +166,13 @@ TEST(Peft, SettingsThatAreNotKnownAreRefused) {
       {"rank_pattern", {{"query", 4}}, "rank_pattern is {\"query\":4}"},
       {"layers_to_transform", {1}, "layers_to_transform is [1]"},
       {"bias", "all", "bias is 'all'"},
+      {"init_lora_weights", "pissa_niter_4",
+       "init_lora_weights is 'pissa_niter_4', with which PEFT changes the weights"},
+      {"init_lora_weights", "olora", "path_initial_model_for_weight_conversion"},
+      {"init_lora_weights", "loftq", "init_lora_weights is 'loftq'"},
+      {"init_lora_weights", "corda", "init_lora_weights is 'corda'"},
+      {"init_lora_weights", "mine", "init_lora_weights is 'mine'; known here are true, false"},
+      {"init_lora_weights", 3, "init_lora_weights is 3, no text"},
       {"r", 0, "r is 0"},
       {"target_modules", "all-linear", "target_modules is \"all-linear\""},
       {"target_modules", {"query", "word_embeddings"}, "no matrix of the model is called 'word_embeddings'"},
@@ -175,6 +182,16 @@ TEST(Peft, SettingsThatAreNotKnownAreRefused) {
     Golden golden("classifier");
     golden.config[name] = value;
     golden.expect_refused(message);
+  }
+}
+
+TEST(Peft, WaysToBeginThatLeaveTheBaseModelAsItIsAreTaken) {
+  Golden golden("classifier");
+  const std::map<std::string, Tensor> expected = golden.outputs(*golden.adapted());
+  for (const json& way : {json(true), json(false), json("gaussian"), json("eva"), json("orthogonal"), json()}) {
+    golden.config["init_lora_weights"] = way;
+    golden.write();
+    EXPECT_EQ(difference(golden.outputs(*golden.adapted()).at("logits"), expected.at("logits")), 0) << way;
   }
 }
 
