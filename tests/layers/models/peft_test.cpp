@@ -174,6 +174,7 @@ TEST(Peft, SettingsThatAreNotKnownAreRefused) {
       {"init_lora_weights", "mine", "init_lora_weights is 'mine'; known here are true, false"},
       {"init_lora_weights", 3, "init_lora_weights is 3, no text"},
       {"r", 0, "r is 0"},
+      {"r", 65536, "r is 65536, but in "},
       {"target_modules", "all-linear", "target_modules is \"all-linear\""},
       {"target_modules", {"query", "word_embeddings"}, "no matrix of the model is called 'word_embeddings'"},
       {"peft_type", "IA3", "peft_type is 'IA3'; known here are LORA"},
@@ -182,6 +183,37 @@ TEST(Peft, SettingsThatAreNotKnownAreRefused) {
     Golden golden("classifier");
     golden.config[name] = value;
     golden.expect_refused(message);
+  }
+}
+
+// An adapter_config.json of a few bytes must not make the program take all memory there is.
+TEST(Peft, SizesThatTheTensorsDoNotHaveAreRefusedBeforeAModelGetsThem) {
+  const Golden golden("classifier");
+  const std::vector<std::pair<Peft, std::string>> types = {
+      {{.type = Peft::Type::lora, .low_rank = {.rank = 3, .alpha = 6}}, "r"},
+      {{.type = Peft::Type::bottleneck, .bottleneck = {.size = 5}}, "size"},
+      {{.type = Peft::Type::snnk_adapter, .snnk = {.activation = "relu", .features = 4}}, "features"},
+      {{.type = Peft::Type::snnk_adapter, .snnk = {.activation = "tanh", .features = 4}}, "features"},
+      {{.type = Peft::Type::snnk_pooler, .snnk = {.activation = "cos", .features = 6}, .modules_to_save = {}},
+       "features"},
+      {{.type = Peft::Type::snnk_bundle, .snnk = {.activation = "cos", .features = 6}, .modules_to_save = {}},
+       "features"}};
+  for (const auto& [peft, name] : types) {
+    const std::unique_ptr<Bert> bert = golden.model();
+    Generator init(4);
+    add_adapter(*bert, peft, init);
+    save_adapter(*bert, peft, golden.folder / "saved", "base");
+    (void)read_peft(golden.folder / "saved");
+    const std::filesystem::path path = golden.folder / "saved/adapter_config.json";
+    json config = json::parse(test::contents(path));
+    config[name] = 65536;
+    test::put(path, config.dump());
+    try {
+      (void)read_peft(golden.folder / "saved");
+      ADD_FAILURE() << name << " was taken";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(name + " is 65536, but in "), std::string::npos) << error.what();
+    }
   }
 }
 
