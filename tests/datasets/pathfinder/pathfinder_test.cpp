@@ -180,6 +180,25 @@ TEST(PathfinderRead, WithoutAManifestTheOriginIsUnknown) {
             std::vector<std::string>{"40 images of unknown origin, as they have no manifest; 200000 are published"});
 }
 
+// The parts are moved one after the other, and the manifest, which says where they are from, is the last.
+TEST(PathfinderRead, WhatAKilledProcessHadFinishedIsTakenUp) {
+  const std::vector<std::string> moved = {"imgs", "metadata", Manifest::kFileName};
+  for (size_t count = 0; count < moved.size(); ++count) {
+    const TemporaryFolder data;
+    const fs::path folder = data / "pathfinder32/curv_baseline";
+    write_files(folder, small());
+    fs::create_directory(folder / ".making");
+    for (size_t i = count; i < moved.size(); ++i) fs::rename(folder / moved[i], folder / ".making" / moved[i]);
+    data.put("lra_release.gz", "is not read");
+    const ArenaFolder place = find(data.path(), 32, 6);
+    EXPECT_EQ(place.folder, folder) << count;
+    Told told;
+    EXPECT_EQ(load_task({.place = place}, told.say()).remarks,
+              std::vector<std::string>{"40 images that were made here, not the published ones"});
+    EXPECT_FALSE(fs::exists(folder / ".making")) << count;
+  }
+}
+
 TEST(PathfinderRead, TellsTheDataLog) {
   const TemporaryFolder folder;
   Told told;
