@@ -208,12 +208,6 @@ std::string plain(std::string name) {
   return name.starts_with("label_") ? name.substr(6) : name;
 }
 
-std::string shown_names(const std::vector<std::string>& names) {
-  std::vector<std::string> safe;
-  for (const std::string& name : names) safe.push_back(shown(name));
-  return some_of(safe);
-}
-
 bool are_numbers(const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size(); ++i) {
     if (plain(names[i]) != std::to_string(i)) return false;
@@ -269,10 +263,10 @@ void save(PretrainedModel& model, const std::string& config, const std::filesyst
 }  // namespace
 
 std::string LoadedTensors::text() const {
-  const auto names = [](const std::vector<std::string>& list) { return list.empty() ? "none" : listed(list); };
+  const std::string made = made_new.empty() ? "none" : listed(made_new);
+  const std::string left = left_over.empty() ? "none" : shown_names(left_over);  // names of a foreign file
   const std::string order = reordered.empty() ? "" : "; classes there in the order " + shown_names(reordered);
-  return fmt::format("{} tensors read; made new: {}; left over: {}{}", read.size(), names(made_new), names(left_over),
-                     order);
+  return fmt::format("{} tensors read; made new: {}; left over: {}{}", read.size(), made, left, order);
 }
 
 LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::path& folder) {

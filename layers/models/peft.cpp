@@ -262,7 +262,7 @@ Peft read_peft(const std::filesystem::path& folder) {
     if (scores && file.shape(name).rank() == 2) peft.classes = file.shape(name)[0];
     if (!ends_as(name, "classifier.bias") && !ends_as(name, "bundle.bias")) continue;
     const std::string weight = name.substr(0, name.rfind('.')) + ".weight";
-    if (!file.contains(weight)) fail("{}: holds {}, but no {}", file.name(), name, weight);
+    if (!file.contains(weight)) fail("{}: holds {}, but no {}", file.name(), shown(name), shown(weight));
   }
   return peft;
 }
@@ -336,7 +336,8 @@ std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, 
     in_file.erase(found);
   }
   if (!in_file.empty()) {
-    fail("{}: tensor {} is none of the adapter that {} describes", file.name(), in_file.begin()->second, kConfig);
+    fail("{}: tensor {} is none of the adapter that {} describes", file.name(), shown(in_file.begin()->second),
+         kConfig);
   }
   for (const auto& [view, value] : copies) view.copy_(value.cast(view.dtype()).to(view.device()));
   return read;

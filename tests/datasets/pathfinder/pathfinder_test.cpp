@@ -274,6 +274,10 @@ TEST(PathfinderRead, RefusesMalformedLists) {
   EXPECT_EQ(with(first + "imgs/0 sample_1.png 1 2 1.0\n"), file + ": row 2: the label '2' is neither 0 nor 1");
   EXPECT_EQ(with("../x sample_1.png 1 1\n"), file + ": row 1: 'sample_1.png' in '../x' is no image in this folder");
   EXPECT_EQ(with("imgs/0 /etc/passwd 1 1\n"), file + ": row 1: '/etc/passwd' in 'imgs/0' is no image in this folder");
+  EXPECT_EQ(with("imgs/0 \x1b[31m.png 1 1\n"),
+            file +
+                ": row 1: 'imgs/0/\\x1b[31m.png' is no name of an image: these are of ASCII, and at most 80 "
+                "characters long");
   EXPECT_NE(with(std::string("\x93NUMPY\0", 7)).find("row 1: this is no text"), std::string::npos);
   EXPECT_NE(with("").find("metadata: row 1: no image is listed"), std::string::npos);
   EXPECT_EQ(with(good), "no error");

@@ -202,7 +202,10 @@ TEST(HuggingFace, OldNamesPrefixesAndHalfPrecisionAreRead) {
   Generator init(1);
   Bert bert({}, read_bert_options(one.folder.path()), init);
   const LoadedTensors loaded = load_pretrained(bert, one.folder.path());
-  EXPECT_EQ(loaded.text(), "38 tensors read; made new: pooler.dense.bias; left over: cls.seq_relationship.bias");
+  EXPECT_EQ(loaded.text(), "38 tensors read; made new: pooler.dense.bias; left over: 'cls.seq_relationship.bias'");
+  LoadedTensors foreign;
+  foreign.left_over = {"\x1b[31mX\nerror: fake"};
+  EXPECT_EQ(foreign.text(), "0 tensors read; made new: none; left over: '\\x1b[31mX\\x0aerror: fake'");
   EXPECT_NEAR(bert.state().at("embeddings.norm.weight").to_vector<double>()[0],
               test::filled("embeddings.LayerNorm.weight", {12}).to_vector<double>()[0], 1.0 / 256);
 }

@@ -139,10 +139,10 @@ TEST(Peft, MissingSurplusAndOtherTensorsAreNamed) {
   golden.expect_refused("tensor " + query + " is f32 (11, 2), the model needs f32 (12, 2)");
   golden.tensors[query] = kept;
   golden.tensors["base_model.model.bert.encoder.layer.1.attention.self.key.lora_B.weight"] = kept;
-  golden.expect_refused("self.key.lora_B.weight is none of the adapter that adapter_config.json describes");
+  golden.expect_refused("self.key.lora_B.weight' is none of the adapter that adapter_config.json describes");
   golden.tensors.erase("base_model.model.bert.encoder.layer.1.attention.self.key.lora_B.weight");
   golden.tensors.erase("base_model.model.classifier.weight");
-  golden.expect_refused("holds base_model.model.classifier.bias, but no base_model.model.classifier.weight");
+  golden.expect_refused("holds 'base_model.model.classifier.bias', but no 'base_model.model.classifier.weight'");
   std::filesystem::remove(golden.folder / "adapter/adapter_model.safetensors");
   EXPECT_THROW((void)read_peft(golden.folder / "adapter"), Error);
 }
