@@ -194,7 +194,12 @@ std::optional<ArenaFolder> arena_folder(const fs::path& data, const std::string&
   return ArenaFolder{inner, archive};
 }
 
-bool holds_anything(const fs::path& folder) { return fs::is_directory(folder) && !fs::is_empty(folder); }
+bool holds_anything(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return false;
+  return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(), [](const fs::directory_entry& entry) {
+    return !entry.path().filename().string().starts_with('.');
+  });
+}
 
 bool is_arena_copy(const fs::path& folder) {
   return has_manifest(folder) && read_manifest(folder).dataset.starts_with(kCopied);

@@ -32,7 +32,9 @@ struct ArenaFolder {
 /// there is neither.
 std::optional<ArenaFolder> arena_folder(const std::filesystem::path& data, const std::string& name);
 
-/// Whether there is a folder with anything in it; an empty one does not hide the archive.
+/// Whether there is a folder with anything in it. An empty one does not hide the archive, and neither does what a
+/// killed process or another system left in it, such as `.making` and `.DS_Store`: names that begin with a dot do not
+/// count.
 bool holds_anything(const std::filesystem::path& folder);
 
 /// What of the archive a set consists of.

@@ -160,6 +160,13 @@ void clear_up(const fs::path& folder, const Recipe& recipe) {
   }
 }
 
+/// Whether a process makes the data of this folder, or was killed at it. False where nothing can be done about that, as
+/// the folder is not writable.
+bool is_unfinished(const fs::path& folder) {
+  const bool writable = access(folder.c_str(), W_OK) == 0;
+  return writable && (fs::exists(folder / kStaging) || fs::exists(folder / kStagingLock));
+}
+
 /// Waits until everything written there is on the disk.
 void sync(const fs::path& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -207,6 +214,14 @@ Manifest make_all(const fs::path& folder, const Recipe& recipe) {
 
 }  // namespace
 
+bool holds_finished(const fs::path& folder) { return has_manifest(folder / kStaging); }
+
+void finish_moving(const fs::path& folder, const Recipe& recipe, const Say& say) {
+  if (!is_unfinished(folder)) return;
+  const Maker maker(folder, recipe.dataset, say);
+  clear_up(folder, recipe);
+}
+
 Manifest make_data(const fs::path& folder, const Recipe& recipe) {
   const Maker maker(folder, recipe.dataset, [](const std::string&) {});
   clear_up(folder, recipe);
@@ -217,7 +232,7 @@ Ensured ensure_made(const fs::path& folder, const Recipe& recipe, const Say& say
   std::optional<Maker> maker;
   const bool writable = access(folder.c_str(), W_OK) == 0;  // otherwise leftovers stay, which is harmless
   // Without a manifest the files may be those that another process is moving to their place.
-  if (writable && (fs::exists(folder / kStaging) || fs::exists(folder / kStagingLock) || !has_manifest(folder))) {
+  if (is_unfinished(folder) || (writable && !has_manifest(folder))) {
     maker.emplace(folder, recipe.dataset, say);
     clear_up(folder, recipe);
   }

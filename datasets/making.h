@@ -47,4 +47,10 @@ enum class Ensured {
 /// Error and changes nothing.
 Ensured ensure_made(const std::filesystem::path& folder, const Recipe& recipe, const Say& say);
 
+/// Whether a killed process left data in the folder that are complete, but not all at their place.
+bool holds_finished(const std::filesystem::path& folder);
+/// For a reader that makes nothing: waits while another process makes data in the folder, and cleans up after one that
+/// was killed, as ensure_made does. The recipe needs no more than its dataset and its parts.
+void finish_moving(const std::filesystem::path& folder, const Recipe& recipe, const Say& say);
+
 }  // namespace bochner

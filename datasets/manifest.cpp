@@ -65,16 +65,9 @@ bool is_plain_name(const std::string& name) {
 bool has_manifest(const std::filesystem::path& folder) { return std::filesystem::exists(folder / Manifest::kFileName); }
 
 Manifest parse_manifest(std::string_view text, std::string_view file) {
-  // The parser recurses. A manifest has four levels; a hostile file could have a million.
-  const auto shallow = [](int depth, json::parse_event_t, json&) {
-    if (depth > 8) fail("it is nested too deeply");
-    return true;
-  };
+  const json root = parse_json_object(text, fmt::format("{}: no manifest", file));
   try {
-    if (text.find('\0') != std::string_view::npos) fail("it holds a zero byte");  // where the parser would end
-    return parse(json::parse(text, shallow));
-  } catch (const json::parse_error& error) {
-    fail("{}: no manifest: not JSON at byte {}", file, error.byte);
+    return parse(root);
   } catch (const json::exception& error) {
     std::string_view what = error.what();  // `[json.exception.type_error.302] type must be string, but is number`
     what.remove_prefix(std::min(what.size(), what.find(']') + 2));

@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "engine/io/bytes.h"
+
 namespace bochner {
 
 int edit_distance(std::string_view a, std::string_view b) {
@@ -76,6 +78,13 @@ std::string some_of(std::span<const std::string> names) {
   constexpr size_t kShown = 8;
   if (names.size() <= kShown) return listed(names);
   return fmt::format("{} and {} more", listed(names.first(kShown)), names.size() - kShown);
+}
+
+std::string shown_names(std::span<const std::string> names) {
+  std::vector<std::string> safe;
+  safe.reserve(names.size());
+  for (const std::string& name : names) safe.push_back(shown(name));
+  return some_of(safe);
 }
 
 std::string valid_names(std::string_view name, std::span<const std::string> candidates) {

@@ -26,5 +26,7 @@ std::string valid_names(std::string_view name, std::span<const std::string> cand
 std::string listed(std::span<const std::string> names);
 /// The same of at most 8 names, and how many more there are.
 std::string some_of(std::span<const std::string> names);
+/// The same of foreign names, each as shown() (io/bytes.h) prepares it for a message.
+std::string shown_names(std::span<const std::string> names);
 
 }  // namespace bochner

@@ -4,10 +4,12 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <optional>
 
 #include "datasets/corpora/documents.h"
 #include "datasets/tokenizers/wordpiece_training.h"
 #include "engine/error.h"
+#include "engine/io/archive.h"
 #include "engine/io/data_log.h"
 #include "engine/io/sha256.h"
 
@@ -16,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kVersion = "1";  // raise it when the same recipe gives other tokens
+constexpr const char* kVersion = "2";  // raise it when the same recipe gives other tokens
 constexpr int64_t kHeldOut = 20;
 constexpr const char* kVocabulary = "pieces.txt";  // no published name
 constexpr const char* kSources = "sources.txt";
@@ -191,8 +193,8 @@ std::map<std::string, std::string> recipe_options(const TextFiles& texts, const 
   } else if (fs::is_directory(options.vocabulary)) {
     std::string all;
     for (const char* file : {"tokenizer.json", "vocab.txt", "tokenizer_config.json"}) {
-      const fs::path path = options.vocabulary / file;
-      if (fs::exists(path)) all += fmt::format("{} {}\n", file, sha256_of_file(path));
+      const std::optional<fs::path> path = find_packed(options.vocabulary / file);
+      if (path) all += fmt::format("{} {}\n", path->filename().string(), sha256_of_file(*path));
     }
     recipe["vocabulary"] = all;
   } else {

@@ -44,6 +44,8 @@ void read_line(std::string_view line, Row& row) {
   }
   if (fields[3] != "0" && fields[3] != "1") row.fail_with("the label {} is neither 0 nor 1", shown(fields[3]));
   row.image = fmt::format("{}/{}", fields[0], fields[1]);
+  if (shown(row.image) != "'" + row.image + "'")  // messages hold it as it is
+    row.fail_with("{} is no name of an image: these are of ASCII, and at most 80 characters long", shown(row.image));
   row.label = fields[3] == "1" ? 1 : 0;
 }
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "datasets/making.h"
 #include "datasets/pathfinder/metadata.h"
 #include "engine/error.h"
 #include "engine/io/data_log.h"
@@ -168,7 +171,7 @@ ArenaFolder find(const fs::path& data, int64_t size, int64_t dashes) {
   const bool published =
       (size == 32 || size == 64 || size == 128 || size == 256) && (dashes == 6 || dashes == 9 || dashes == 14);
   const ArenaFolder own{data / below};
-  if (!published || holds_anything(own.folder)) return own;
+  if (!published || holds_anything(own.folder) || holds_finished(own.folder)) return own;
   return arena_folder(data, below.string()).value_or(own);
 }
 
@@ -186,10 +189,15 @@ std::string remedy(const std::string& make) {
 TaskData load_task(const TaskOptions& options, const Say& say) {
   const fs::path& folder = options.place.folder;
   const fs::path below = folder.parent_path().filename() / folder.filename();
+  const std::vector<std::string> parts = {"imgs", "metadata"};
+  // Images whose manifest is not there yet would pass for published ones.
+  Recipe unfinished;
+  unfinished.dataset = task_name(options.read.size);
+  unfinished.parts = parts;
+  finish_moving(folder, unfinished, say);
   // Twice the bytes of the pixels and two blocks of 4 KiB for each image, as PNG makes grey images smaller.
   const int64_t most_bytes = kPublished * (2 * options.read.size * options.read.size + 8192);
-  copy_from_arena(options.place, {below.string(), {"imgs", "metadata"}, "two folders imgs and metadata", most_bytes},
-                  say);
+  copy_from_arena(options.place, {below.string(), parts, "two folders imgs and metadata", most_bytes}, say);
   if (!fs::is_directory(folder / "metadata")) {
     fail("{}: there are no images; {}", folder.string(), remedy(options.make));
   }

@@ -65,7 +65,9 @@ void find_special(WordpieceVocabulary& vocabulary, const SpecialNames& names) {
 WordpieceVocabulary read_lines(const std::filesystem::path& path) {
   WordpieceVocabulary vocabulary;
   vocabulary.file = path.string();
-  const std::string text = text_of_file(path);
+  const std::string file = text_of_file(path);
+  std::string_view text = file;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::unordered_map<std::string_view, size_t> line_of;
   for (const std::string_view token : lines_of(text)) {
     const size_t line = vocabulary.pieces.size() + 1;

@@ -37,7 +37,8 @@ struct WordpieceVocabulary {
 };
 
 /// `vocab.txt`, which may be packed with gzip: a token a line, its id the number of the line from 0. It must hold
-/// [PAD], [UNK], [CLS], [SEP] and [MASK], each token once, and be valid UTF-8.
+/// [PAD], [UNK], [CLS], [SEP] and [MASK], each token once, and be valid UTF-8, before which there may be a byte order
+/// mark.
 WordpieceVocabulary read_vocabulary(const std::filesystem::path& path, const WordpieceOptions& options = {});
 
 /// A folder in the form of published models: `tokenizer.json` or, if there is none, `vocab.txt`. For lower-casing,

@@ -64,10 +64,10 @@ bool CsvReader::read_more() {
 }
 
 void CsvReader::skip_mark() {
-  while (end_ < 3 && read_more()) {
+  while (end_ < kByteOrderMark.size() && read_more()) {
   }
-  const std::string_view start(buffer_.data(), std::min<size_t>(end_, 3));
-  if (start == "\xef\xbb\xbf") begin_ = 3;
+  const std::string_view start(buffer_.data(), std::min(end_, kByteOrderMark.size()));
+  if (start == kByteOrderMark) begin_ = kByteOrderMark.size();
   if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
     fail("{}: row 1 column 1: the text is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)", source_->name());
   }

@@ -15,21 +15,56 @@ using nlohmann::json;
 
 namespace {
 
+/// Goes through a text before anything is made of it. A callback of the parser could look at the same, but then the
+/// parser goes through all that an object or list holds so far whenever an object in it ends.
+class Look final : public nlohmann::json_sax<json> {
+ public:
+  explicit Look(const std::string& file) : file_(file) {}
+
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool start_object(size_t /*size*/) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(size_t /*size*/) override { return open(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (!names_.back().insert(name).second) fail("{}: {} comes twice", file_, shown(name));
+    return true;
+  }
+  /// It ends here; the parser will say the same.
+  bool parse_error(size_t /*byte*/, const std::string& /*text*/, const json::exception& /*error*/) override {
+    return false;
+  }
+
+ private:
+  static constexpr size_t kDeepest = 50;
+
+  bool open() {
+    if (names_.size() == kDeepest) fail("{}: nested too deep", file_);
+    names_.emplace_back();
+    return true;
+  }
+  bool close() {
+    names_.pop_back();
+    return true;
+  }
+
+  const std::string& file_;
+  std::vector<std::set<std::string>> names_;  ///< of each object and list that is open
+};
+
 template <class Json>
 Json parsed(std::string_view text, const std::string& file) {
   if (text.find('\0') != std::string_view::npos) fail("{}: a zero byte; this is no JSON", file);  // it would end there
-  std::vector<std::set<std::string>> names;
-  const auto look = [&](int depth, typename Json::parse_event_t event, Json& value) {
-    if (depth > 50) fail("{}: nested too deep", file);
-    if (event == Json::parse_event_t::object_start) names.emplace_back();
-    if (event == Json::parse_event_t::object_end) names.pop_back();
-    if (event == Json::parse_event_t::key && !names.back().insert(value.template get<std::string>()).second) {
-      fail("{}: {} comes twice", file, shown(value.template get<std::string>()));
-    }
-    return true;
-  };
+  Look look(file);
+  json::sax_parse(text, &look);
   try {
-    return Json::parse(text, look);
+    return Json::parse(text);
   } catch (const typename Json::exception& error) {
     std::string_view what = error.what();  // [json.exception.parse_error.101] parse error at line 1, column 9: ...
     what.remove_prefix(std::min(what.find("] ") + 2, what.size()));
@@ -42,8 +77,12 @@ Json parsed(std::string_view text, const std::string& file) {
 
 json read_json_object(const std::filesystem::path& path, int64_t limit) {
   const auto source = open_unpacked(path);
-  json root = parsed<json>(text_of(read_all(*source, limit)), path.string());
-  if (!root.is_object()) fail("{}: not a JSON object", path.string());
+  return parse_json_object(text_of(read_all(*source, limit)), path.string());
+}
+
+json parse_json_object(std::string_view text, const std::string& file) {
+  json root = parsed<json>(text, file);
+  if (!root.is_object()) fail("{}: not a JSON object", file);
   return root;
 }
 

@@ -18,6 +18,8 @@ namespace bochner {
 /// 50, which would overflow the stack of whoever walks through it, and names that come twice within an object are an
 /// Error that names the file.
 nlohmann::json read_json_object(const std::filesystem::path& path, int64_t limit);
+/// The object in a text, with the same errors, which begin with `file`.
+nlohmann::json parse_json_object(std::string_view text, const std::string& file);
 /// Any value, with the same errors, whose members keep their order.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& file);
 /// The value on one line, or on many with `indent` blanks a level. JSON is UTF-8, but names of files may hold any

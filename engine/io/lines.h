@@ -14,6 +14,9 @@
 
 namespace bochner {
 
+/// What some programs write before text in UTF-8; no part of the text.
+inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 /// The lines of `text` without their ends, `\n` or `\r\n`; the last one may have none. They point into it.
 std::vector<std::string_view> lines_of(std::string_view text);
 /// `text` without blanks and tabs at its ends.

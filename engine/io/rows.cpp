@@ -268,7 +268,8 @@ bool read_plain_rows(ByteSource& source, const PlainRowsOptions& options, PlainR
     const char* const end = exhausted ? filled_to : after_last_line(begin, filled_to);
     if (end == begin && !exhausted) return false;  // a row longer than a block
     if (fields < 0) {
-      if (end - begin >= 3 && std::memcmp(begin, "\xef\xbb\xbf", 3) == 0) begin += 3;  // byte order mark
+      if (std::string_view(begin, static_cast<size_t>(end - begin)).starts_with(kByteOrderMark))
+        begin += kByteOrderMark.size();
       const char* line = first_line(begin, end);
       if (options.header && line != end) {
         const char* const stop = std::find(line, end, '\n');

@@ -15,6 +15,7 @@
 #include "engine/parallel.h"
 #include "experiments/common/config/command_line.h"
 #include "experiments/common/process/build_info.h"
+#include "experiments/common/process/interrupt.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/settings.h"
 
@@ -178,6 +179,8 @@ void make_pathfinder(const PathfinderOptions& options, Fields&) {
                                                   .seed = options.seed};
   pathfinder::check(generator);
   const std::filesystem::path below = pathfinder::folder_of(generator.size, generator.dashes);
+  // There are too many images to be removed while a signal ends the program.
+  const StopNote note("interrupted; the next start removes the images that were drawn until now");
   pathfinder::ensure_files(std::filesystem::path(options.data) / below, generator, say);
 }
 

@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <optional>
 #include <set>
 
+#include "engine/io/archive.h"
 #include "engine/io/bytes.h"
 #include "engine/io/file.h"
 #include "engine/io/safetensors.h"
+#include "engine/io/stream.h"
 #include "engine/nearest.h"
 #include "engine/ops/index.h"
 
 namespace bochner {
 namespace {
+
+constexpr int64_t kLargestVocabulary = int64_t{64} << 20;  // no larger one is read
 
 // ---- names
 
@@ -203,12 +208,6 @@ std::string plain(std::string name) {
   return name.starts_with("label_") ? name.substr(6) : name;
 }
 
-std::string shown_names(const std::vector<std::string>& names) {
-  std::vector<std::string> safe;
-  for (const std::string& name : names) safe.push_back(shown(name));
-  return some_of(safe);
-}
-
 bool are_numbers(const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size(); ++i) {
     if (plain(names[i]) != std::to_string(i)) return false;
@@ -250,8 +249,13 @@ void save(PretrainedModel& model, const std::string& config, const std::filesyst
   write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});  // without it transformers refuses
   write_file_atomically(folder / "config.json", config);
   if (from.empty() || std::filesystem::equivalent(from, folder)) return;
-  for (const char* name : {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                           "preprocessor_config.json"}) {
+  // Where it is packed, other programs would not find it.
+  if (const std::optional<std::filesystem::path> vocabulary = find_packed(from / "vocab.txt")) {
+    const auto source = unpacked(std::make_unique<InputFile>(*vocabulary));
+    write_file_atomically(folder / "vocab.txt", read_all(*source, kLargestVocabulary));
+  }
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "preprocessor_config.json"}) {
     if (std::filesystem::exists(from / name)) write_file_atomically(folder / name, read_file(from / name));
   }
 }
@@ -259,10 +263,10 @@ void save(PretrainedModel& model, const std::string& config, const std::filesyst
 }  // namespace
 
 std::string LoadedTensors::text() const {
-  const auto names = [](const std::vector<std::string>& list) { return list.empty() ? "none" : listed(list); };
+  const std::string made = made_new.empty() ? "none" : listed(made_new);
+  const std::string left = left_over.empty() ? "none" : shown_names(left_over);  // names of a foreign file
   const std::string order = reordered.empty() ? "" : "; classes there in the order " + shown_names(reordered);
-  return fmt::format("{} tensors read; made new: {}; left over: {}{}", read.size(), names(made_new), names(left_over),
-                     order);
+  return fmt::format("{} tensors read; made new: {}; left over: {}{}", read.size(), made, left, order);
 }
 
 LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::path& folder) {

@@ -13,17 +13,27 @@
 #include "engine/io/safetensors.h"
 #include "engine/nearest.h"
 #include "layers/models/hugging_face.h"
+#include "layers/models/peft_names.h"
 
 namespace bochner {
 namespace {
 
 using nlohmann::json;
+using peft::ends_as;
+using peft::is_any;
+using peft::is_targeted;
+using peft::is_within;
+using peft::kModel;
+using peft::name_in_peft;
+using peft::plain_name;
+using peft::Target;
+using peft::targets_in_peft;
+using peft::targets_of;
 using Type = Peft::Type;
 
 constexpr int64_t kLargestAdapterConfig = int64_t{1} << 20;
 constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kTensors = "adapter_model.safetensors";
-constexpr std::string_view kModel = "base_model.model.";  // before every name in PEFT's files
 
 constexpr std::array<std::pair<Type, std::string_view>, 5> kTypes = {{{Type::lora, "LORA"},
                                                                       {Type::bottleneck, "BOTTLENECK"},
@@ -31,112 +41,11 @@ constexpr std::array<std::pair<Type, std::string_view>, 5> kTypes = {{{Type::lor
                                                                       {Type::snnk_pooler, "SNNK_POOLER"},
                                                                       {Type::snnk_bundle, "SNNK_BUNDLE"}}};
 
-// ---- names
-
-/// As PEFT compares: `name` is `end`, or ends so behind a dot.
-bool ends_as(std::string_view name, std::string_view end) {
-  if (!name.ends_with(end)) return false;
-  return name.size() == end.size() || name[name.size() - end.size() - 1] == '.';
-}
-
-bool is_any(std::string_view name, const std::vector<std::string>& ends) {
-  return std::any_of(ends.begin(), ends.end(), [&](const std::string& end) { return ends_as(name, end); });
-}
-
-/// Whether a tensor belongs to one of these modules: a part of its name, from the first on, ends so.
-bool is_within(std::string_view name, const std::vector<std::string>& modules) {
-  for (size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
-    if (is_any(name.substr(0, dot), modules)) return true;
-  }
-  return false;
-}
+// ---- tensors
 
 bool is_added(std::string_view ours) {
   return ours.find(".lora_") != std::string_view::npos || ours.find("_adapter.") != std::string_view::npos ||
          ours.starts_with("snnk_pooler.") || ours.starts_with("bundle.");
-}
-
-/// Parts of the names of a ViT's modules: in files of models, and in transformers since its version 5, whose names PEFT
-/// takes.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kRenamed = {
-    {{"encoder.layer.", "layers."},
-     {"attention.attention.query", "attention.q_proj"},
-     {"attention.attention.key", "attention.k_proj"},
-     {"attention.attention.value", "attention.v_proj"},
-     {"attention.output.dense", "attention.o_proj"},
-     {"intermediate.dense", "mlp.fc1"},
-     {"output.dense", "mlp.fc2"}}};
-
-/// The name of a module or a tensor in PEFT, from that or from the one in files of models.
-std::string name_in_peft(const PretrainedModel& model, std::string name) {
-  if (model.type() != "vit") return name;
-  for (const auto& [before, now] : kRenamed) {
-    if (const size_t at = name.find(before); at != std::string::npos) name.replace(at, before.size(), now);
-  }
-  return name;
-}
-
-/// A matrix that may have an update: rows of a Linear.
-struct Target {
-  std::string name;     ///< in files of models
-  std::string in_peft;  ///< name_in_peft
-  Linear* linear;
-  std::string part;  ///< of the Linear; empty: all of it
-  int64_t begin, end;
-};
-
-/// What the names of the trunk begin with where the model has heads.
-std::string trunk_of(const PretrainedModel& model) { return std::string(model.type()) + "."; }
-
-std::vector<Target> targets_of(PretrainedModel& model) {
-  const std::string trunk = model.has_heads() ? trunk_of(model) : "";
-  const std::string projections = model.type() == "vit" ? "attention.attention." : "attention.self.";
-  std::vector<Target> targets;
-  const auto add = [&](const std::string& name, Linear* linear, const char* part, int64_t begin, int64_t end) {
-    targets.push_back({name, name_in_peft(model, name), linear, part, begin, end});
-  };
-  const auto whole = [&](const std::string& name, Linear* linear) {
-    if (linear != nullptr) add(name, linear, "", 0, linear->outputs());
-  };
-  for (size_t i = 0; i < model.blocks().size(); ++i) {
-    TransformerBlock& block = model.blocks()[i];
-    const std::string layer = trunk + "encoder.layer." + std::to_string(i) + ".";
-    Linear& qkv = block.attention().qkv();
-    const int64_t rows = qkv.outputs() / 3;
-    for (const char* part : {"query", "key", "value"}) {
-      const int64_t begin = std::string_view(part) == "query" ? 0 : std::string_view(part) == "key" ? rows : 2 * rows;
-      add(layer + projections + part, &qkv, part, begin, begin + rows);
-    }
-    whole(layer + "attention.output.dense", &block.attention().out());
-    if (FeedForward* network = block.feed_forward()) {
-      whole(layer + "intermediate.dense", &network->in());
-      whole(layer + "output.dense", &network->out());
-    }
-  }
-  whole(trunk + "pooler.dense", model.pooler());
-  whole("classifier", model.classifier());
-  return targets;
-}
-
-bool is_targeted(const Target& target, const std::vector<std::string>& ends) {
-  return is_any(target.name, ends) || is_any(target.in_peft, ends);
-}
-
-/// Targets as PEFT finds them: those of a ViT by the last parts of their names there, or by the whole names where
-/// blocks differ.
-std::vector<std::string> targets_in_peft(PretrainedModel& model, const std::vector<std::string>& ends) {
-  if (model.type() != "vit") return ends;
-  std::set<std::string> parts, names;
-  for (const Target& target : targets_of(model)) {
-    if (!is_targeted(target, ends)) continue;
-    names.insert(target.in_peft);
-    parts.insert(target.in_peft.substr(target.in_peft.rfind('.') + 1));
-  }
-  std::vector<std::string> found(parts.begin(), parts.end());
-  for (const Target& target : targets_of(model)) {
-    if (is_any(target.in_peft, found) && !names.contains(target.in_peft)) return {names.begin(), names.end()};
-  }
-  return found;
 }
 
 /// A tensor of an adapter: its name in the model and a view of it.
@@ -154,15 +63,6 @@ std::map<std::string, Saved> saved_tensors(PretrainedModel& model, const Peft& p
     }
   }
   return saved;
-}
-
-/// A name of a tensor, however it is spelled: what is compared.
-std::string plain_name(const PretrainedModel& model, std::string_view name) {
-  const std::string trunk = trunk_of(model);
-  for (const std::string_view prefix : {kModel, std::string_view(trunk)}) {
-    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
-  }
-  return name_in_peft(model, std::string(name));
 }
 
 // ---- adapter_config.json
@@ -192,6 +92,19 @@ void refuse_unknown(const JsonMembers& members, const std::string& path) {
   }
   if (members.text("bias", "none") != "none")
     fail("{}: bias is {}; known here is none", path, shown(members.text("bias", "")));
+  const json* init = members.find("init_lora_weights");
+  if (init == nullptr || init->is_boolean()) return;
+  const std::string way = members.text("init_lora_weights", "");
+  for (const char* changing : {"pissa", "corda", "olora", "loftq"}) {
+    if (!way.starts_with(changing)) continue;
+    fail(
+        "{}: init_lora_weights is {}, with which PEFT changes the weights of the base model, too, and this program "
+        "does "
+        "not; convert the adapter: save it in PEFT with path_initial_model_for_weight_conversion",
+        path, shown(way));
+  }
+  if (way != "gaussian" && way != "eva" && way != "orthogonal")
+    fail("{}: init_lora_weights is {}; known here are true, false, gaussian, eva and orthogonal", path, shown(way));
 }
 
 void read_lora(const JsonMembers& members, const std::string& path, Peft& peft) {
@@ -242,6 +155,47 @@ Type type_in(const JsonMembers& members, const std::string& path) {
 }
 
 bool replaces_classifier(Type type) { return type == Type::snnk_pooler || type == Type::snnk_bundle; }
+
+/// The size that an adapter of this type has: its name in adapter_config.json, and which tensors have it as which size.
+struct Size {
+  const char* name;
+  int64_t value;
+  std::string_view tensors;  ///< how their names end
+  int dim;
+};
+
+Size size_of(const Peft& peft) {
+  switch (peft.type) {
+    case Type::lora:
+      return {"r", peft.low_rank.rank, "lora_A.weight", 0};
+    case Type::bottleneck:
+      return {"size", peft.bottleneck.size, "adapter.down.weight", 0};
+    case Type::snnk_adapter:
+      return {"features", peft.snnk.features, "adapter.snnk.weight", 1};
+    case Type::snnk_pooler:
+      return {"features", peft.snnk.features, "snnk_pooler.pooler.weight", 1};
+    case Type::snnk_bundle:
+      return {"features", peft.snnk.features, "bundle.weight", 1};
+  }
+  internal_failure("a size for every type", __FILE__, __LINE__);
+}
+
+/// Refuses a size that the tensors in a file do not have, before a model gets matrices of it.
+void check_size(const std::string& path, const Size& size, const SafetensorsFile& file) {
+  bool found = false;
+  for (const std::string& name : file.tensor_names()) {
+    if (!ends_as(name, size.tensors)) continue;
+    const Shape& shape = file.shape(name);
+    if (shape.rank() != 2 || shape[size.dim] != size.value || shape.size() == 0)
+      fail("{}: {} is {}, but in {} the tensor {} is {}; take both files of one adapter", path, size.name, size.value,
+           file.name(), shown(name), shape.str());
+    found = true;
+  }
+  if (!found) {
+    fail("{}: {} is {}, but {} holds no tensor {}; take both files of one adapter", path, size.name, size.value,
+         file.name(), size.tensors);
+  }
+}
 
 /// Members in the order of the alphabet, as PEFT writes them.
 std::string config_text(PretrainedModel& model, const Peft& peft, const std::string& base) {
@@ -302,12 +256,13 @@ Peft read_peft(const std::filesystem::path& folder) {
   if (peft.type == Type::bottleneck) read_bottleneck(members, path, peft);
   if (peft.type == Type::snnk_adapter || replaces_classifier(peft.type)) read_snnk(members, path, peft);
   const SafetensorsFile file(folder / kTensors);
+  check_size(path, size_of(peft), file);
   for (const std::string& name : file.tensor_names()) {
     const bool scores = ends_as(name, "classifier.weight") || ends_as(name, "bundle.weight");
     if (scores && file.shape(name).rank() == 2) peft.classes = file.shape(name)[0];
     if (!ends_as(name, "classifier.bias") && !ends_as(name, "bundle.bias")) continue;
     const std::string weight = name.substr(0, name.rfind('.')) + ".weight";
-    if (!file.contains(weight)) fail("{}: holds {}, but no {}", file.name(), name, weight);
+    if (!file.contains(weight)) fail("{}: holds {}, but no {}", file.name(), shown(name), shown(weight));
   }
   return peft;
 }
@@ -381,7 +336,8 @@ std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, 
     in_file.erase(found);
   }
   if (!in_file.empty()) {
-    fail("{}: tensor {} is none of the adapter that {} describes", file.name(), in_file.begin()->second, kConfig);
+    fail("{}: tensor {} is none of the adapter that {} describes", file.name(), shown(in_file.begin()->second),
+         kConfig);
   }
   for (const auto& [view, value] : copies) view.copy_(value.cast(view.dtype()).to(view.device()));
   return read;

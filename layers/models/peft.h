@@ -41,7 +41,7 @@ struct Peft {
 };
 
 /// What adapter_config.json describes. An Error names what is not known here and would change what is computed, such as
-/// use_dora.
+/// use_dora, and a size that the tensors of adapter_model.safetensors do not have.
 Peft read_peft(const std::filesystem::path& folder);
 
 /// Adds it to a model. An Error names a target that no matrix of the model is.

@@ -271,6 +271,26 @@ TEST_F(ArenaArchive, WhatIsThereComesBeforeIt) {
   EXPECT_EQ(listops::find(data()).folder, unpacked("listops-1000"));
 }
 
+TEST_F(ArenaArchive, LeftoversHideItNot) {
+  pack(files_);
+  for (const char* own : {"pathfinder32/curv_contour_length_14", "retrieval", "listops"}) {
+    fs::create_directories(data() / own / ".making/imgs");
+    test::put(data() / own / ".making/imgs/half", "an image");
+    for (const char* left : {".making.lock", ".DS_Store"}) test::put(data() / own / left, "");
+  }
+  for (const char* set : {"pathfinder32/curv_contour_length_14", "tsv_data", "listops-1000"}) {
+    fs::create_directories(unpacked(set) / ".making/imgs");
+    test::put(unpacked(set) / ".making/imgs/half", "an image");
+    test::put(unpacked(set) / ".making.lock", "");
+  }
+  EXPECT_EQ(pathfinder(32).train->size(), 8);
+  EXPECT_EQ(retrieval().train->size(), 2);
+  EXPECT_EQ(listops().train->size(), 1);
+  for (const char* set : {"pathfinder32/curv_contour_length_14", "tsv_data", "listops-1000"}) {
+    for (const char* left : {".making", ".making.lock"}) EXPECT_FALSE(fs::exists(unpacked(set) / left)) << set;
+  }
+}
+
 TEST_F(ArenaArchive, ADamagedCopyIsRefusedAndAMissingFileCopiedAgain) {
   pack(files_);
   retrieval();

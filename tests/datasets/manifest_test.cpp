@@ -64,6 +64,7 @@ TEST(Manifest, BadFilesAreErrorsThatNameIt) {
                                   std::string("{}"),
                                   with(good) + std::string("\0{", 2),
                                   deep,
+                                  std::string(R"({"dataset": "d", "dataset": "e", "options": {}, "files": []})"),
                                   with("1"),
                                   with("{}"),
                                   with(good + ","),

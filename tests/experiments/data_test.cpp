@@ -1,5 +1,8 @@
 // `data check` and `data make`, through the program.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include "datasets/listops/files.h"
 #include "engine/io/file.h"
@@ -187,6 +190,26 @@ TEST(Data, TasksReadTheArenasArchiveAsItIs) {
   EXPECT_EQ(line_of(after, "retrieval") + line_of(after, "listops (published)"), "");
 }
 
+TEST(Data, MakingImagesThatIsInterruptedSaysWhatBecomesOfThem) {
+  const TemporaryFolder folder;
+  const auto make = [&](const char* count) {
+    return std::vector<std::string>{
+        BOCHNER_DATA_PROGRAM, "make", "pathfinder", "--size=16", "--difficulty=easy", std::string("--count=") + count};
+  };
+  test::Process process(make("1000000"), folder.path());
+  const std::filesystem::path set = folder / "data/pathfinder16/curv_contour_length_3";
+  while (!std::filesystem::exists(set / ".making/imgs/0/sample_0.png")) usleep(1000);
+  process.kill(SIGTERM);
+  const Ended ended = process.wait();
+  EXPECT_EQ(ended.code, 75);
+  EXPECT_EQ(ended.err, "warning: interrupted; the next start removes the images that were drawn until now\n");
+  const Ended again = test::Process(make("10"), folder.path()).wait();
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_FALSE(std::filesystem::exists(set / ".making"));
+  EXPECT_TRUE(std::filesystem::exists(set / "imgs/0/sample_9.png"));
+  EXPECT_FALSE(std::filesystem::exists(set / "imgs/0/sample_10.png"));
+}
+
 TEST(Data, ABrokenManifestHidesNothingElse) {
   const TemporaryFolder folder;
   for (const char* name : {"a", "b"}) {
@@ -196,7 +219,8 @@ TEST(Data, ABrokenManifestHidesNothingElse) {
   test::put(folder / "data/a/manifest.json", "garbage");
   const Ended ended = run_data(folder, {"check"});
   EXPECT_EQ(ended.code, 2);
-  EXPECT_NE(ended.out.find("\n  data/a/manifest.json: no manifest: not JSON at byte 1\n"), std::string::npos)
+  EXPECT_NE(ended.out.find("\n  data/a/manifest.json: no manifest: parse error at line 1, column 1: "),
+            std::string::npos)
       << ended.out;
   EXPECT_NE(line_of(ended.out, "a").find("BROKEN"), std::string::npos) << ended.out;
   EXPECT_NE(line_of(ended.out, "b").find("right      3 of 3 files"), std::string::npos) << ended.out;

@@ -227,7 +227,7 @@ TEST(Trust, InitTakesTheWeightsOfAnotherRun) {
   write_safetensors(folder / "more", {{"place", Tensor::zeros({3}, DType::f64)}, {"head", Tensor::zeros({2})}});
   const Ended more = run_toy(folder, {"--out=f", "--init=more"});
   EXPECT_EQ(more.code, 0) << more.err;
-  EXPECT_NE(more.err.find("warning: --init: more holds unused tensors: head"), std::string::npos) << more.err;
+  EXPECT_NE(more.err.find("warning: --init: more holds unused tensors: 'head"), std::string::npos) << more.err;
   write_safetensors(folder / "other", {{"head", Tensor::zeros({2})}});
   expect_refused(run_toy(folder, {"--out=g", "--init=other"}), {"none of the model's tensors", "head", "place"});
 }

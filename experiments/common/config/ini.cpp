@@ -54,7 +54,6 @@ std::vector<IniEntry> parse_ini(std::string_view text, std::string_view file) {
   std::vector<IniEntry> entries;
   std::map<std::string, int> seen;
   std::string section;
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   int number = 0;
   for (std::string_view line : lines_of(text)) {

@@ -70,14 +70,20 @@ AppendFile::AppendFile(const std::filesystem::path& path, const FileMark& keep)
 AppendFile::~AppendFile() { close(descriptor_); }
 
 void AppendFile::append(std::string_view bytes) {
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int error = errno;
+      // Where this fails, too, the bytes too many stay until a continued run cuts them off.
+      [[maybe_unused]] const int cut = ftruncate(descriptor_, bytes_);
+      errno = error;
+      fail_to("write");
+    }
+    rest.remove_prefix(static_cast<size_t>(written));
+  }
   hash_.update(bytes_of(bytes));
   bytes_ += std::ssize(bytes);
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_to("write");
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
 }
 
 void AppendFile::sync() {

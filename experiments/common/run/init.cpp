@@ -61,14 +61,14 @@ std::string init_from(Trainable& model, const fs::path& from, Log& log) {
         file.string(), some_of(different));
   }
   if (missing.size() == own.tensors.size()) {
-    fail("--init: {} holds none of the model's tensors; it has {}, the model {}", file.string(), some_of(left_over),
+    fail("--init: {} holds none of the model's tensors; it has {}, the model {}", file.string(), shown_names(left_over),
          some_of(missing));
   }
   model.load_model(merged);
   log.info("{} of {} tensors from {}", own.tensors.size() - missing.size(), own.tensors.size(), file.string());
   if (!missing.empty())
     log.warning("--init: {} lacks {}; it starts as without --init", file.string(), some_of(missing));
-  if (!left_over.empty()) log.warning("--init: {} holds unused tensors: {}", file.string(), some_of(left_over));
+  if (!left_over.empty()) log.warning("--init: {} holds unused tensors: {}", file.string(), shown_names(left_over));
 
   nlohmann::ordered_json json = {{"file", file.string()}, {"xxh3_128", xxh3_of_file(file)}};
   if (stored.values.contains("run.id")) json["run"] = stored.text("run.id");

@@ -7,6 +7,7 @@
 #include "datasets/corpora/documents.h"
 #include "datasets/tokenizers/wordpiece_training.h"
 #include "engine/io/data_log.h"
+#include "engine/io/gzip.h"
 #include "tests/files.h"
 #include "tests/message_of.h"
 
@@ -122,6 +123,16 @@ TEST_F(Cache, IsMadeOnceAndReadAlikeEachTime) {
   EXPECT_NE(make({.texts = {}, .vocabulary_size = 100}).folder, first.folder);
   put(folder_ / "texts/00.txt", "another text\n");
   EXPECT_NE(make().folder, first.folder);
+}
+
+TEST_F(Cache, OfModelsWithOtherPackedVocabulariesAreTwo) {
+  const std::string special = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+  const auto folder_of = [&](const std::string& model, const std::string& tokens) {
+    std::filesystem::create_directories(folder_ / model);
+    put(folder_ / (model + "/vocab.txt.gz"), bochner::text_of(format_gzip(bytes_of(special + tokens))));
+    return make({.texts = {}, .vocabulary = folder_ / model}).folder;
+  };
+  EXPECT_NE(folder_of("one", "word\nnumber\n"), folder_of("other", "number\nword\n"));
 }
 
 TEST_F(Cache, TakesOtherTextsForValidationAndTest) {

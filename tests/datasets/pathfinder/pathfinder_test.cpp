@@ -180,6 +180,25 @@ TEST(PathfinderRead, WithoutAManifestTheOriginIsUnknown) {
             std::vector<std::string>{"40 images of unknown origin, as they have no manifest; 200000 are published"});
 }
 
+// The parts are moved one after the other, and the manifest, which says where they are from, is the last.
+TEST(PathfinderRead, WhatAKilledProcessHadFinishedIsTakenUp) {
+  const std::vector<std::string> moved = {"imgs", "metadata", Manifest::kFileName};
+  for (size_t count = 0; count < moved.size(); ++count) {
+    const TemporaryFolder data;
+    const fs::path folder = data / "pathfinder32/curv_baseline";
+    write_files(folder, small());
+    fs::create_directory(folder / ".making");
+    for (size_t i = count; i < moved.size(); ++i) fs::rename(folder / moved[i], folder / ".making" / moved[i]);
+    data.put("lra_release.gz", "is not read");
+    const ArenaFolder place = find(data.path(), 32, 6);
+    EXPECT_EQ(place.folder, folder) << count;
+    Told told;
+    EXPECT_EQ(load_task({.place = place}, told.say()).remarks,
+              std::vector<std::string>{"40 images that were made here, not the published ones"});
+    EXPECT_FALSE(fs::exists(folder / ".making")) << count;
+  }
+}
+
 TEST(PathfinderRead, TellsTheDataLog) {
   const TemporaryFolder folder;
   Told told;
@@ -255,6 +274,10 @@ TEST(PathfinderRead, RefusesMalformedLists) {
   EXPECT_EQ(with(first + "imgs/0 sample_1.png 1 2 1.0\n"), file + ": row 2: the label '2' is neither 0 nor 1");
   EXPECT_EQ(with("../x sample_1.png 1 1\n"), file + ": row 1: 'sample_1.png' in '../x' is no image in this folder");
   EXPECT_EQ(with("imgs/0 /etc/passwd 1 1\n"), file + ": row 1: '/etc/passwd' in 'imgs/0' is no image in this folder");
+  EXPECT_EQ(with("imgs/0 \x1b[31m.png 1 1\n"),
+            file +
+                ": row 1: 'imgs/0/\\x1b[31m.png' is no name of an image: these are of ASCII, and at most 80 "
+                "characters long");
   EXPECT_NE(with(std::string("\x93NUMPY\0", 7)).find("row 1: this is no text"), std::string::npos);
   EXPECT_NE(with("").find("metadata: row 1: no image is listed"), std::string::npos);
   EXPECT_EQ(with(good), "no error");

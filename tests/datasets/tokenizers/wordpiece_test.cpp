@@ -226,6 +226,8 @@ TEST(Wordpiece, BrokenFilesAreRefused) {
   const std::string path = (folder / "vocab.txt").string();
   EXPECT_EQ(lines(special + "a\n"), "no error");
   EXPECT_EQ(lines("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\n"), "no error");
+  EXPECT_EQ(lines("\xef\xbb\xbf" + special), "no error");
+  EXPECT_EQ(read_vocabulary(folder / "vocab.txt").pieces[0], "[PAD]");
   EXPECT_EQ(
       lines("[PAD]\n[UNK]\n[CLS]\n[SEP]\n"),
       path +

@@ -1,5 +1,6 @@
 #include "engine/io/json_file.h"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "tests/engine/io/io_test.h"
@@ -37,6 +38,15 @@ TEST_F(JsonFile, RefusesWhatWouldOverflowTheStackOrHideSomething) {
   EXPECT_EQ(refusal(deep), "nested too deep");
   EXPECT_EQ(refusal("{\"a\": 1, \"a\": 2}"), "'a' comes twice");
   EXPECT_EQ(refusal(std::string("{}\0{", 4)), "a zero byte; this is no JSON");
+}
+
+// The time grew with the square of their number, and was minutes here.
+TEST_F(JsonFile, ManySiblingsTakeNoTime) {
+  std::string objects = "{}";
+  for (int i = 0; i < 100'000; ++i) objects += ",{}";
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(refusal("{\"junk\": [" + objects + "]}"), "no error");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 TEST_F(JsonFile, ShowsForeignTextOnOneShortLine) {

@@ -167,7 +167,7 @@ TEST(BertProgramIo, SaysWhatWasReadAndWhatWasNot) {
   test::write_model(model.folder.path(), model.golden.at("config"), tensors);
   const Ended ended = model.run();
   ASSERT_EQ(ended.code, 0) << ended.err;
-  const std::string expected = "38 tensors read; made new: pooler.dense.bias; left over: cls.predictions.bias";
+  const std::string expected = "38 tensors read; made new: pooler.dense.bias; left over: 'cls.predictions.bias'";
   EXPECT_NE((ended.out + ended.err).find(expected), std::string::npos) << ended.out << ended.err;
 }
 

@@ -8,6 +8,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
+#include "engine/io/gzip.h"
 #include "engine/ops/index.h"
 #include "tests/layers/models/pretrained.h"
 
@@ -201,7 +202,10 @@ TEST(HuggingFace, OldNamesPrefixesAndHalfPrecisionAreRead) {
   Generator init(1);
   Bert bert({}, read_bert_options(one.folder.path()), init);
   const LoadedTensors loaded = load_pretrained(bert, one.folder.path());
-  EXPECT_EQ(loaded.text(), "38 tensors read; made new: pooler.dense.bias; left over: cls.seq_relationship.bias");
+  EXPECT_EQ(loaded.text(), "38 tensors read; made new: pooler.dense.bias; left over: 'cls.seq_relationship.bias'");
+  LoadedTensors foreign;
+  foreign.left_over = {"\x1b[31mX\nerror: fake"};
+  EXPECT_EQ(foreign.text(), "0 tensors read; made new: none; left over: '\\x1b[31mX\\x0aerror: fake'");
   EXPECT_NEAR(bert.state().at("embeddings.norm.weight").to_vector<double>()[0],
               test::filled("embeddings.LayerNorm.weight", {12}).to_vector<double>()[0], 1.0 / 256);
 }
@@ -372,6 +376,15 @@ TEST(HuggingFace, TokenizersComeAlong) {
   save_pretrained(vit, to / "mine", from.path());
   EXPECT_EQ(test::contents(to / "mine/vocab.txt"), "[PAD]\n");
   save_pretrained(vit, to / "mine", to / "mine");  // over itself
+  EXPECT_EQ(test::contents(to / "mine/vocab.txt"), "[PAD]\n");
+}
+
+TEST(HuggingFace, APackedVocabularyComesAlongUnpacked) {
+  Generator init(1);
+  Vit vit({}, {.image = 4, .patch = 2, .layers = 1, .dim = 4, .hidden = 4, .attention = {.heads = 2}}, init);
+  const TemporaryFolder from, to;
+  from.put("vocab.txt.gz", text_of(format_gzip(bytes_of("[PAD]\n"))));
+  save_pretrained(vit, to / "mine", from.path());
   EXPECT_EQ(test::contents(to / "mine/vocab.txt"), "[PAD]\n");
 }
 

@@ -139,10 +139,10 @@ TEST(Peft, MissingSurplusAndOtherTensorsAreNamed) {
   golden.expect_refused("tensor " + query + " is f32 (11, 2), the model needs f32 (12, 2)");
   golden.tensors[query] = kept;
   golden.tensors["base_model.model.bert.encoder.layer.1.attention.self.key.lora_B.weight"] = kept;
-  golden.expect_refused("self.key.lora_B.weight is none of the adapter that adapter_config.json describes");
+  golden.expect_refused("self.key.lora_B.weight' is none of the adapter that adapter_config.json describes");
   golden.tensors.erase("base_model.model.bert.encoder.layer.1.attention.self.key.lora_B.weight");
   golden.tensors.erase("base_model.model.classifier.weight");
-  golden.expect_refused("holds base_model.model.classifier.bias, but no base_model.model.classifier.weight");
+  golden.expect_refused("holds 'base_model.model.classifier.bias', but no 'base_model.model.classifier.weight'");
   std::filesystem::remove(golden.folder / "adapter/adapter_model.safetensors");
   EXPECT_THROW((void)read_peft(golden.folder / "adapter"), Error);
 }
@@ -166,7 +166,15 @@ TEST(Peft, SettingsThatAreNotKnownAreRefused) {
       {"rank_pattern", {{"query", 4}}, "rank_pattern is {\"query\":4}"},
       {"layers_to_transform", {1}, "layers_to_transform is [1]"},
       {"bias", "all", "bias is 'all'"},
+      {"init_lora_weights", "pissa_niter_4",
+       "init_lora_weights is 'pissa_niter_4', with which PEFT changes the weights"},
+      {"init_lora_weights", "olora", "path_initial_model_for_weight_conversion"},
+      {"init_lora_weights", "loftq", "init_lora_weights is 'loftq'"},
+      {"init_lora_weights", "corda", "init_lora_weights is 'corda'"},
+      {"init_lora_weights", "mine", "init_lora_weights is 'mine'; known here are true, false"},
+      {"init_lora_weights", 3, "init_lora_weights is 3, no text"},
       {"r", 0, "r is 0"},
+      {"r", 65536, "r is 65536, but in "},
       {"target_modules", "all-linear", "target_modules is \"all-linear\""},
       {"target_modules", {"query", "word_embeddings"}, "no matrix of the model is called 'word_embeddings'"},
       {"peft_type", "IA3", "peft_type is 'IA3'; known here are LORA"},
@@ -175,6 +183,47 @@ TEST(Peft, SettingsThatAreNotKnownAreRefused) {
     Golden golden("classifier");
     golden.config[name] = value;
     golden.expect_refused(message);
+  }
+}
+
+// An adapter_config.json of a few bytes must not make the program take all memory there is.
+TEST(Peft, SizesThatTheTensorsDoNotHaveAreRefusedBeforeAModelGetsThem) {
+  const Golden golden("classifier");
+  const std::vector<std::pair<Peft, std::string>> types = {
+      {{.type = Peft::Type::lora, .low_rank = {.rank = 3, .alpha = 6}}, "r"},
+      {{.type = Peft::Type::bottleneck, .bottleneck = {.size = 5}}, "size"},
+      {{.type = Peft::Type::snnk_adapter, .snnk = {.activation = "relu", .features = 4}}, "features"},
+      {{.type = Peft::Type::snnk_adapter, .snnk = {.activation = "tanh", .features = 4}}, "features"},
+      {{.type = Peft::Type::snnk_pooler, .snnk = {.activation = "cos", .features = 6}, .modules_to_save = {}},
+       "features"},
+      {{.type = Peft::Type::snnk_bundle, .snnk = {.activation = "cos", .features = 6}, .modules_to_save = {}},
+       "features"}};
+  for (const auto& [peft, name] : types) {
+    const std::unique_ptr<Bert> bert = golden.model();
+    Generator init(4);
+    add_adapter(*bert, peft, init);
+    save_adapter(*bert, peft, golden.folder / "saved", "base");
+    (void)read_peft(golden.folder / "saved");
+    const std::filesystem::path path = golden.folder / "saved/adapter_config.json";
+    json config = json::parse(test::contents(path));
+    config[name] = 65536;
+    test::put(path, config.dump());
+    try {
+      (void)read_peft(golden.folder / "saved");
+      ADD_FAILURE() << name << " was taken";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(name + " is 65536, but in "), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Peft, WaysToBeginThatLeaveTheBaseModelAsItIsAreTaken) {
+  Golden golden("classifier");
+  const std::map<std::string, Tensor> expected = golden.outputs(*golden.adapted());
+  for (const json& way : {json(true), json(false), json("gaussian"), json("eva"), json("orthogonal"), json()}) {
+    golden.config["init_lora_weights"] = way;
+    golden.write();
+    EXPECT_EQ(difference(golden.outputs(*golden.adapted()).at("logits"), expected.at("logits")), 0) << way;
   }
 }
 

@@ -1,0 +1,108 @@
+#include "layers/models/peft_names.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+namespace bochner::peft {
+namespace {
+
+/// Parts of the names of a ViT's modules: in files of models, and in transformers since its version 5, whose names PEFT
+/// takes.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kRenamed = {
+    {{"encoder.layer.", "layers."},
+     {"attention.attention.query", "attention.q_proj"},
+     {"attention.attention.key", "attention.k_proj"},
+     {"attention.attention.value", "attention.v_proj"},
+     {"attention.output.dense", "attention.o_proj"},
+     {"intermediate.dense", "mlp.fc1"},
+     {"output.dense", "mlp.fc2"}}};
+
+/// What the names of the trunk begin with where the model has heads.
+std::string trunk_of(const PretrainedModel& model) { return std::string(model.type()) + "."; }
+
+}  // namespace
+
+bool ends_as(std::string_view name, std::string_view end) {
+  if (!name.ends_with(end)) return false;
+  return name.size() == end.size() || name[name.size() - end.size() - 1] == '.';
+}
+
+bool is_any(std::string_view name, const std::vector<std::string>& ends) {
+  return std::any_of(ends.begin(), ends.end(), [&](const std::string& end) { return ends_as(name, end); });
+}
+
+bool is_within(std::string_view name, const std::vector<std::string>& modules) {
+  for (size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
+    if (is_any(name.substr(0, dot), modules)) return true;
+  }
+  return false;
+}
+
+std::string name_in_peft(const PretrainedModel& model, std::string name) {
+  if (model.type() != "vit") return name;
+  for (const auto& [before, now] : kRenamed) {
+    if (const size_t at = name.find(before); at != std::string::npos) name.replace(at, before.size(), now);
+  }
+  return name;
+}
+
+std::string plain_name(const PretrainedModel& model, std::string_view name) {
+  const std::string trunk = trunk_of(model);
+  for (const std::string_view prefix : {kModel, std::string_view(trunk)}) {
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  }
+  return name_in_peft(model, std::string(name));
+}
+
+std::vector<Target> targets_of(PretrainedModel& model) {
+  const std::string trunk = model.has_heads() ? trunk_of(model) : "";
+  const std::string projections = model.type() == "vit" ? "attention.attention." : "attention.self.";
+  std::vector<Target> targets;
+  const auto add = [&](const std::string& name, Linear* linear, const char* part, int64_t begin, int64_t end) {
+    targets.push_back({name, name_in_peft(model, name), linear, part, begin, end});
+  };
+  const auto whole = [&](const std::string& name, Linear* linear) {
+    if (linear != nullptr) add(name, linear, "", 0, linear->outputs());
+  };
+  for (size_t i = 0; i < model.blocks().size(); ++i) {
+    TransformerBlock& block = model.blocks()[i];
+    const std::string layer = trunk + "encoder.layer." + std::to_string(i) + ".";
+    Linear& qkv = block.attention().qkv();
+    const int64_t rows = qkv.outputs() / 3;
+    for (const char* part : {"query", "key", "value"}) {
+      const int64_t begin = std::string_view(part) == "query" ? 0 : std::string_view(part) == "key" ? rows : 2 * rows;
+      add(layer + projections + part, &qkv, part, begin, begin + rows);
+    }
+    whole(layer + "attention.output.dense", &block.attention().out());
+    if (FeedForward* network = block.feed_forward()) {
+      whole(layer + "intermediate.dense", &network->in());
+      whole(layer + "output.dense", &network->out());
+    }
+  }
+  whole(trunk + "pooler.dense", model.pooler());
+  whole("classifier", model.classifier());
+  return targets;
+}
+
+bool is_targeted(const Target& target, const std::vector<std::string>& ends) {
+  return is_any(target.name, ends) || is_any(target.in_peft, ends);
+}
+
+std::vector<std::string> targets_in_peft(PretrainedModel& model, const std::vector<std::string>& ends) {
+  if (model.type() != "vit") return ends;
+  std::set<std::string> parts, names;
+  for (const Target& target : targets_of(model)) {
+    if (!is_targeted(target, ends)) continue;
+    names.insert(target.in_peft);
+    parts.insert(target.in_peft.substr(target.in_peft.rfind('.') + 1));
+  }
+  std::vector<std::string> found(parts.begin(), parts.end());
+  for (const Target& target : targets_of(model)) {
+    if (is_any(target.in_peft, found) && !names.contains(target.in_peft)) return {names.begin(), names.end()};
+  }
+  return found;
+}
+
+}  // namespace bochner::peft

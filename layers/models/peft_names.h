@@ -1,0 +1,41 @@
+// Names of modules and tensors in PEFT, and the matrices of a model that they stand for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layers/models/pretrained.h"
+
+namespace bochner::peft {
+
+constexpr std::string_view kModel = "base_model.model.";  ///< before every name in PEFT's files
+
+/// As PEFT compares: `name` is `end`, or ends so behind a dot.
+bool ends_as(std::string_view name, std::string_view end);
+bool is_any(std::string_view name, const std::vector<std::string>& ends);
+/// Whether a tensor belongs to one of these modules: a part of its name, from the first on, ends so.
+bool is_within(std::string_view name, const std::vector<std::string>& modules);
+
+/// The name of a module or a tensor in PEFT, from that or from the one in files of models.
+std::string name_in_peft(const PretrainedModel& model, std::string name);
+/// A name of a tensor, however it is spelled: what is compared.
+std::string plain_name(const PretrainedModel& model, std::string_view name);
+
+/// A matrix that may have an update: rows of a Linear.
+struct Target {
+  std::string name;     ///< in files of models
+  std::string in_peft;  ///< name_in_peft
+  Linear* linear;
+  std::string part;  ///< of the Linear; empty: all of it
+  int64_t begin, end;
+};
+
+std::vector<Target> targets_of(PretrainedModel& model);
+bool is_targeted(const Target& target, const std::vector<std::string>& ends);
+/// Targets as PEFT finds them: those of a ViT by the last parts of their names there, or by the whole names where
+/// blocks differ.
+std::vector<std::string> targets_in_peft(PretrainedModel& model, const std::vector<std::string>& ends);
+
+}  // namespace bochner::peft
