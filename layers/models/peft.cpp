@@ -93,14 +93,13 @@ void refuse_unknown(const JsonMembers& members, const std::string& path) {
   if (members.text("bias", "none") != "none")
     fail("{}: bias is {}; known here is none", path, shown(members.text("bias", "")));
   const json* init = members.find("init_lora_weights");
-  if (init == nullptr || init->is_boolean()) return;
+  if (init == nullptr || init->is_null() || init->is_boolean()) return;
   const std::string way = members.text("init_lora_weights", "");
   for (const char* changing : {"pissa", "corda", "olora", "loftq"}) {
     if (!way.starts_with(changing)) continue;
     fail(
-        "{}: init_lora_weights is {}, with which PEFT changes the weights of the base model, too, and this program "
-        "does "
-        "not; convert the adapter: save it in PEFT with path_initial_model_for_weight_conversion",
+        "{}: init_lora_weights is {}, with which PEFT changes the weights of the base model, too, as is not done here; "
+        "convert the adapter: save it in PEFT with path_initial_model_for_weight_conversion",
         path, shown(way));
   }
   if (way != "gaussian" && way != "eva" && way != "orthogonal")
