@@ -319,7 +319,7 @@ TEST(SparsityProgram, PresetsStateEverySetting) {
     while (std::getline(lines, line)) {
       const size_t end = line.find(" = ");
       if (end == std::string::npos) continue;
-      const std::string name = line.substr(0, end + 2);  // a value may be empty
+      const std::string name = line.substr(0, end + 2);             // a value may be empty
       if (name == "relevant =" || name == "recompute =") continue;  // the task's; no change of results
       EXPECT_NE(text.find("\n" + name), std::string::npos) << preset << ": " << name;
     }

@@ -193,10 +193,9 @@ TEST(Wordpiece, PairsAndTruncation) {
       EXPECT_EQ(encoder.encode(a, options).ids, item["one"].get<Ids>()) << item.dump();
     }
     EXPECT_EQ(encoder.encode("hello", {.special = false, .longest = 0}).ids.size(), ids_of(encoder, "hello").size());
-    EXPECT_NE(test::message_of([&] {
-                encoder.encode_pair("a", "b", {.special = true, .longest = 2});
-              }).find("alone take 3"),
-              std::string::npos);
+    EXPECT_NE(
+        test::message_of([&] { encoder.encode_pair("a", "b", {.special = true, .longest = 2}); }).find("alone take 3"),
+        std::string::npos);
   }
 }
 
