@@ -99,7 +99,7 @@ class Program {
     of_run.insert(of_run.end(), experiment_.of_run.begin(), experiment_.of_run.end());
     for (const std::string& option : of_run) use_settings_of_run(option, of_run);
     if (experiment_.trains && has_argument(arguments_, "--bench"))
-      refuse_beside("bench", {"out", "resume", "seeds", "seconds", "init"});
+      refuse_beside("bench", {"out", "resume", "seconds", "init"});
     const std::vector<std::string> tasks = compared(arguments_, "task");
     const std::vector<std::string> attentions = compared(arguments_, "attention");
     if (has_argument(arguments_, kResumeAuto)) settle_resume(tasks, attentions);
