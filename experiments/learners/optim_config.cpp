@@ -9,7 +9,9 @@ void OptimConfig::fields(Fields& f) {
   f("optimizer", optimizer, "adam adds weight decay to the gradient").one_of({"adamw", "adam"});
   f("schedule", schedule, "learning-rate schedule").one_of({"constant", "linear", "rsqrt", "cosine", "one-cycle"});
   f("rate", rate, "peak learning rate; of rsqrt: the base").above(0);
-  f("warmup", warmup, "steps of linear warm-up").at_least(0).warn_above("steps", "the rate never reaches its peak");
+  f("warmup", warmup, "steps of linear warm-up; with --seconds, the same share of the seconds as of --steps")
+      .at_least(0)
+      .warn_above("steps", "the rate never reaches its peak");
   f("beta1", beta1, "Adam's first decay").at_least(0).below(1).only("without --optim.cycle-beta1", [this] {
     return !cycle_beta1;
   });

@@ -90,8 +90,8 @@ CachingAllocator::Blocks::iterator CachingAllocator::grow(size_t bytes) {
   if (memory == nullptr) {
     const platform::Memory left = platform::memory();
     fail(
-        "memory: cuda:{}: {} bytes are wanted, {} of {} are free, {} are in use here, and {} are kept for recorded "
-        "steps; use smaller batches",
+        "memory: cuda:{}: {} bytes are wanted, {} of {} are free, {} are in use here, and {} are held, in pieces or "
+        "for recorded steps; use smaller batches",
         device_, bytes, left.free, left.total, stats_.current_bytes, stats_.reserved_bytes - stats_.current_bytes);
   }
   ++stats_.system_allocations;

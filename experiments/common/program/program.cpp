@@ -98,7 +98,7 @@ class Program {
     std::vector<std::string> of_run = {"evaluate", "predict"};
     of_run.insert(of_run.end(), experiment_.of_run.begin(), experiment_.of_run.end());
     for (const std::string& option : of_run) use_settings_of_run(option, of_run);
-    if (experiment_.trains && has_argument(arguments_, "--bench"))
+    if (experiment_.trains && has_flag(arguments_, "bench"))
       refuse_beside("bench", {"out", "resume", "seconds", "init"});
     const std::vector<std::string> tasks = compared(arguments_, "task");
     const std::vector<std::string> attentions = compared(arguments_, "attention");
@@ -147,7 +147,7 @@ class Program {
   /// Refuses what `option`, which trains nothing, has no use for.
   void refuse_beside(const std::string& option, const std::vector<std::string>& others) const {
     for (const std::string& other : others) {
-      if (has_argument(arguments_, "--" + other) || argument(arguments_, other))
+      if (has_flag(arguments_, other) || argument(arguments_, other))
         fail("--{}: leave it out; beside --{}, which trains nothing, it would change nothing", other, option);
     }
   }
