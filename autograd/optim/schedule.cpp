@@ -12,48 +12,65 @@ namespace {
 constexpr double kOneCycleStart = 25;  // peak / start
 constexpr double kOneCycleEnd = 1e4;   // start / end
 
-/// The position within the cycle: 0 at both ends, 1 at the peak. PyTorch's OneCycleLR with pct_start = warmup / steps.
-double cycle_height(const Schedule& schedule, int64_t step, bool& rising) {
-  const double top = static_cast<double>(schedule.warmup) - 1;
+/// Where a run is, in steps.
+struct Place {
+  double warm;  ///< length of the warm-up
+  double rise;  ///< on the clock of the warm-up
+  double fall;  ///< on that of the decay
+};
+
+Place place_of(const Schedule& schedule, int64_t step, double elapsed) {
+  const double steps = static_cast<double>(schedule.steps);
+  const double made = static_cast<double>(step);
+  const double fall = std::max(made, std::floor(elapsed * steps));
+  if (schedule.warmup < 1) return {std::round(schedule.warmup * steps), fall, fall};
+  return {schedule.warmup, made, fall};
+}
+
+struct Height {
+  double value;  ///< 0 at both ends of the cycle, 1 at the peak
+  bool rising;
+};
+
+/// The position within the cycle. PyTorch's OneCycleLR with pct_start = warmup / steps.
+Height cycle_height(const Schedule& schedule, int64_t step, double elapsed) {
+  const Place at = place_of(schedule, step, elapsed);
+  const double top = at.warm - 1;
   const double end = static_cast<double>(schedule.steps) - 1;
-  const double t = static_cast<double>(step);
-  rising = t <= top;
-  if (rising) return top <= 0 ? 1 : t / top;
-  return end <= top ? 0 : std::max(0.0, (end - t) / (end - top));
+  const double rise = top <= 0 ? 1 : at.rise / top;
+  const double fall = end <= top ? 0 : std::max(0.0, (end - at.fall) / (end - top));
+  const bool rising = at.rise <= top && (end <= top || rise <= fall);
+  return {rising ? rise : fall, rising};
 }
 
 }  // namespace
 
-double Schedule::rate(int64_t step) const {
-  const double t = static_cast<double>(step);
-  const double w = static_cast<double>(std::max<int64_t>(warmup, 1));
-  const double rise = warmup > 0 ? std::min(1.0, t / w) : 1.0;
-  const double rest = std::max(1.0, static_cast<double>(steps - warmup));
+double Schedule::rate(int64_t step, double elapsed) const {
+  const Place at = place_of(*this, step, elapsed);
+  const double w = std::max(at.warm, 1.0);
+  const double rise = at.warm > 0 ? std::min(1.0, at.rise / w) : 1.0;
+  const double rest = std::max(1.0, static_cast<double>(steps) - at.warm);
   switch (kind) {
     case Kind::constant:
       return peak * rise;
     case Kind::linear:
-      return step < warmup ? peak * rise : peak * std::max(0.0, static_cast<double>(steps - step) / rest);
+      return peak * rise * std::clamp((static_cast<double>(steps) - at.fall) / rest, 0.0, 1.0);
     case Kind::rsqrt:
-      return peak * rise / std::sqrt(std::max(t, w));
-    case Kind::cosine: {
-      if (step < warmup) return peak * rise;
-      return peak * 0.5 * (1 + std::cos(std::numbers::pi * std::min(1.0, static_cast<double>(step - warmup) / rest)));
-    }
+      return peak * rise / std::sqrt(std::max(at.rise, w));
+    case Kind::cosine:
+      return peak * rise * 0.5 * (1 + std::cos(std::numbers::pi * std::clamp((at.fall - at.warm) / rest, 0.0, 1.0)));
     case Kind::one_cycle: {
-      bool rising = false;
-      const double height = cycle_height(*this, step, rising);
+      const Height height = cycle_height(*this, step, elapsed);
       const double start = peak / kOneCycleStart;
-      const double low = rising ? start : start / kOneCycleEnd;
-      return low + (peak - low) * height;
+      const double low = height.rising ? start : start / kOneCycleEnd;
+      return low + (peak - low) * height.value;
     }
   }
   internal_failure("a known schedule", __FILE__, __LINE__);
 }
 
-double one_cycle_beta1(const Schedule& schedule, int64_t step) {
-  bool rising = false;
-  return 0.95 - 0.10 * cycle_height(schedule, step, rising);
+double one_cycle_beta1(const Schedule& schedule, int64_t step, double elapsed) {
+  return 0.95 - 0.10 * cycle_height(schedule, step, elapsed).value;
 }
 
 Schedule::Kind Schedule::named(const std::string& name) {

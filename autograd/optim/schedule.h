@@ -1,4 +1,5 @@
-// Learning-rate schedules of the four papers: the rate of each step, counted from 0.
+// Learning-rate schedules of the four papers: the rate of each step, counted from 0. A run that ends by time falls by
+// time.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +17,19 @@ struct Schedule {
   };
   Kind kind = Kind::constant;
   double peak = 1e-3;
-  int64_t warmup = 0;  ///< steps
-  int64_t steps = 1;   ///< length of the run
+  double warmup = 0;  ///< steps; below 1: a share of the run
+  int64_t steps = 1;  ///< length of the run
 
-  double rate(int64_t step) const;
-  /// Whether its shape depends on the length of the run.
-  bool spans_run() const { return kind == Kind::linear || kind == Kind::cosine || kind == Kind::one_cycle; }
+  /// The rate of a step before which the share `elapsed` of the run's time has passed, 0 where no time ends it. A decay
+  /// is as far as the steps or the time, whichever is farther; so is a warm-up that is a share. One in steps takes
+  /// these.
+  double rate(int64_t step, double elapsed = 0) const;
   /// Converts between a kind and its name in configuration files; an Error lists the names.
   static Kind named(const std::string& name);
 };
 
 /// beta1 in SKY's released training: PyTorch's OneCycleLR moves it 0.95 -> 0.85 -> 0.95 opposite to the rate by
 /// default.
-double one_cycle_beta1(const Schedule& schedule, int64_t step);
+double one_cycle_beta1(const Schedule& schedule, int64_t step, double elapsed = 0);
 
 }  // namespace bochner

@@ -138,9 +138,8 @@ StepResult Learner::step(int64_t step) {
   const Examples batch = place_.put(batch_);
   if (place_.moves() != moves_) graph_.clear();
   moves_ = place_.moves();
-  const int64_t place = place_in_schedule(step);
-  if (optim_.cycle_beta1) optimizer_->set_beta1(one_cycle_beta1(schedule_, place));
-  optimizer_->prepare(schedule_.rate(place));
+  if (optim_.cycle_beta1) optimizer_->set_beta1(one_cycle_beta1(schedule_, step, share_of_time()));
+  optimizer_->prepare(schedule_.rate(step, share_of_time()));
   if (replays_ && !sharded_) {
     graph_.run(batch.shapes(), [&] { update(batch, step); });
   } else {
@@ -152,11 +151,6 @@ StepResult Learner::step(int64_t step) {
     result.judged = problem_.objective->judged(batch_);
   }
   return result;
-}
-
-int64_t Learner::place_in_schedule(int64_t step) const {
-  if (!schedule_.spans_run()) return step;
-  return std::max(step, static_cast<int64_t>(share_of_time() * static_cast<double>(schedule_.steps)));
 }
 
 void Learner::update(const Examples& batch, int64_t step) {
@@ -333,7 +327,7 @@ std::vector<Baseline> Learner::baselines() {
 }
 
 Metrics Learner::extra() {
-  return {{"rate", schedule_.rate(place_in_schedule(std::max<int64_t>(0, optimizer_->steps() - 1)))}};
+  return {{"rate", schedule_.rate(std::max<int64_t>(0, optimizer_->steps() - 1), share_of_time())}};
 }
 
 void Learner::save_whole_model(State& state) {

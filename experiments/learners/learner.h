@@ -127,8 +127,6 @@ class Learner final : public Trainable {
   void add_part(const Examples& examples, Context& context, const Tensor& terms, const Totals& to,
                 const Tape::Completed& completed = {});
   void add_shards(const Examples& batch, int64_t step);
-  /// The step of the schedule that gives this step its rate: a later one if time will end the training first.
-  int64_t place_in_schedule(int64_t step) const;
   /// Calls `judge` with each batch of a feed and the model's outputs for it.
   using Judge = std::function<void(const Examples&, const Outputs&)>;
   void answer(Feed& feed, const Judge& judge);

@@ -1,5 +1,7 @@
 #include "experiments/learners/optim_config.h"
 
+#include <cmath>
+
 #include "engine/error.h"
 #include "experiments/learners/snnk_config.h"
 
@@ -9,7 +11,7 @@ void OptimConfig::fields(Fields& f) {
   f("optimizer", optimizer, "adam adds weight decay to the gradient").one_of({"adamw", "adam"});
   f("schedule", schedule, "learning-rate schedule").one_of({"constant", "linear", "rsqrt", "cosine", "one-cycle"});
   f("rate", rate, "peak learning rate; of rsqrt: the base").above(0);
-  f("warmup", warmup, "steps of linear warm-up; with --seconds, the same share of the seconds as of --steps")
+  f("warmup", warmup, "steps of linear warm-up; below 1: a share of the steps or, with --seconds, of the time")
       .at_least(0)
       .warn_above("steps", "the rate never reaches its peak");
   f("beta1", beta1, "Adam's first decay").at_least(0).below(1).only("without --optim.cycle-beta1", [this] {
@@ -29,6 +31,9 @@ void OptimConfig::fields(Fields& f) {
 Schedule OptimConfig::schedule_of(int64_t steps) const {
   if (cycle_beta1 && schedule != "one-cycle") {
     fail("optim.cycle-beta1: only the schedule one-cycle moves beta1, not {}", schedule);
+  }
+  if (warmup > 1 && warmup != std::floor(warmup)) {
+    fail("optim.warmup={}: whole steps, or a share of the training below 1", warmup);
   }
   return {Schedule::named(schedule), rate, warmup, steps};
 }

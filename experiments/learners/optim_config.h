@@ -15,7 +15,7 @@ struct OptimConfig {
   std::string optimizer = "adamw";
   std::string schedule = "constant";
   double rate = 1e-3;
-  int64_t warmup = 0;
+  double warmup = 0;
   double beta1 = 0.9;
   bool cycle_beta1 = false;
   double beta2 = 0.999;

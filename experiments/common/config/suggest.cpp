@@ -27,7 +27,7 @@ constexpr std::array kAliases = {
     Alias{" optim opt ", "optimizer", ""},
     Alias{" scheduler lr-scheduler lr-schedule decay-schedule ", "schedule", ""},
     Alias{" warmup-steps num-warmup-steps warm-up warm-up-steps ", "warmup", ""},
-    Alias{" warmup-ratio warmup-epochs ", "warmup", "it is a number of steps"},
+    Alias{" warmup-ratio warmup-epochs ", "warmup", "it is a number of steps or, below 1, a share of them"},
     Alias{" eval-every eval-steps eval-interval validate-every val-interval ", "evaluate-every", ""},
     Alias{" embed-dim embedding-dim d-model emb-dim dim-model ", "dim", ""},
     Alias{" hidden-size hidden-dim ffn-dim dim-feedforward d-ff mlp-dim width units ", "hidden width", ""},

@@ -86,11 +86,10 @@ void AdaptationConfig::check_top(int64_t layers) const {
 
 void FittingConfig::fields(Fields& f, const std::string& beside) {
   f("epochs", epochs, "how often the training set is gone through, where no --steps are given").above(0).at_most(1e6);
-  f("warmup-share", warmup_share, "of the steps, where no --optim.warmup is given").at_least(0).at_most(1);
   f("adapter", adapter,
     "folder of an adapter to begin with, of this program or of PEFT (LoRA); with --steps=0 it is only measured");
   ExportConfig::fields(f, beside);
-  f.computed_unless_given({"steps", "optim.warmup", "optim.evaluate-every"});
+  f.computed_unless_given({"steps", "optim.evaluate-every"});
 }
 
 void FittingConfig::settle_length(const Fields& fields, RunOptions& run, OptimConfig& optim, int64_t train_examples,
@@ -98,7 +97,6 @@ void FittingConfig::settle_length(const Fields& fields, RunOptions& run, OptimCo
   const auto given = [&](const char* name) { return fields.find(name)->was_given(); };
   const int64_t per_epoch = (train_examples + run.batch - 1) / run.batch;
   if (!given("steps")) run.steps = std::max<int64_t>(1, std::llround(times * static_cast<double>(per_epoch)));
-  if (!given("optim.warmup")) optim.warmup = std::llround(warmup_share * static_cast<double>(run.steps));
   if (!given("optim.evaluate-every")) optim.evaluate_every = per_epoch;
 }
 

@@ -53,12 +53,11 @@ struct AdaptationConfig : SnnkConfig {
 /// How long a model is fitted, what it begins with, and the folder that it is written into.
 struct FittingConfig : ExportConfig {
   double epochs = 3;
-  double warmup_share = 0;
   std::string adapter{};
 
   /// `beside` is what an exported folder holds beside config.json and model.safetensors.
   void fields(Fields& f, const std::string& beside);
-  /// Steps, warm-up and the steps between validations from so many epochs, where they were not given themselves.
+  /// The steps and those between validations from so many epochs, where they were not given themselves.
   void settle_length(const Fields& fields, RunOptions& run, OptimConfig& optim, int64_t train_examples,
                      double times) const;
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <vector>
@@ -17,6 +18,15 @@ void expect_rates(const Schedule& schedule, const std::vector<double>& expected)
   for (size_t step = 0; step < expected.size(); ++step) {
     EXPECT_NEAR(schedule.rate(static_cast<int64_t>(step)), expected[step], 1e-14) << "step " << step;
   }
+}
+
+/// Of a warm-up of 4 steps and a run of 100, of whose time 52 of 100 parts are over.
+void expect_equal_shape(Kind kind, double height) {
+  const Schedule schedule{kind, 1, 4, 100};
+  EXPECT_EQ(schedule.rate(0, 0.52), 0);
+  EXPECT_DOUBLE_EQ(schedule.rate(2, 0.52), 0.5 * height);
+  EXPECT_DOUBLE_EQ(schedule.rate(4, 0.52), height);
+  EXPECT_DOUBLE_EQ(schedule.rate(40, 0.52), height);
 }
 
 TEST(Schedule, ConstantStaysAtThePeakBehindALinearWarmup) {
@@ -62,17 +72,52 @@ TEST(Schedule, OneCycleIsThatOfSkyformer) {
   }
 }
 
+constexpr std::array kKinds = {Kind::constant, Kind::linear, Kind::rsqrt, Kind::cosine, Kind::one_cycle};
+
 TEST(Schedule, NoRateIsNegativeOrInfiniteWhateverTheLengths) {
-  for (const Kind kind : {Kind::constant, Kind::linear, Kind::rsqrt, Kind::cosine, Kind::one_cycle}) {
-    for (const int64_t warmup : {0, 1, 5, 20}) {
+  for (const Kind kind : kKinds) {
+    for (const double warmup : {0.0, 0.3, 0.99, 1.0, 5.0, 20.0}) {
       for (const int64_t steps : {0, 1, 5, 7}) {
         for (int64_t step = 0; step < 30; ++step) {
-          const double rate = Schedule{kind, 0.1, warmup, steps}.rate(step);
-          EXPECT_TRUE(rate >= 0 && rate <= 0.1 + 1e-15) << static_cast<int>(kind) << " " << warmup << " " << steps;
+          for (const double elapsed : {0.0, 0.4, 1.0}) {
+            const double rate = Schedule{kind, 0.1, warmup, steps}.rate(step, elapsed);
+            EXPECT_TRUE(rate >= 0 && rate <= 0.1 + 1e-15) << static_cast<int>(kind) << " " << warmup << " " << steps;
+          }
         }
       }
     }
   }
+}
+
+TEST(Schedule, AWarmupBelowOneIsAShareOfTheSteps) {
+  for (const Kind kind : kKinds) {
+    for (int64_t step = 0; step < 12; ++step) {
+      EXPECT_EQ(Schedule({kind, 0.1, 0.26, 10}).rate(step), Schedule({kind, 0.1, 3, 10}).rate(step)) << step;
+    }
+  }
+}
+
+TEST(Schedule, AWarmupThatIsAShareFollowsTheTime) {
+  for (const Kind kind : kKinds) {
+    const Schedule shares{kind, 1e-3, 0.1, 100};
+    const Schedule steps{kind, 1e-3, 10, 100};
+    EXPECT_EQ(shares.rate(0, 0.05), steps.rate(5));  // in the warm-up
+    EXPECT_EQ(shares.rate(1, 0.5), steps.rate(50));
+    EXPECT_EQ(shares.rate(4, 0.02), steps.rate(4));  // the steps will end it first
+    EXPECT_EQ(shares.rate(1, 1), steps.rate(100));
+  }
+}
+
+TEST(Schedule, AWarmupInStepsTakesTheseHoweverFastTheTimePasses) {
+  expect_equal_shape(Kind::constant, 1);
+  expect_equal_shape(Kind::linear, 0.5);  // of the peak where half of the time behind the warm-up is over
+  expect_equal_shape(Kind::cosine, 0.5);
+  EXPECT_EQ(Schedule({Kind::rsqrt, 1, 4, 100}).rate(2, 0.52), 0.25);
+  EXPECT_EQ(Schedule({Kind::rsqrt, 1, 4, 100}).rate(16, 0.52), 0.25);
+  const Schedule cycle{Kind::one_cycle, 1, 5, 105};  // its peak is step 4, its last step 104
+  EXPECT_DOUBLE_EQ(cycle.rate(2, 0.1), cycle.rate(2));
+  EXPECT_DOUBLE_EQ(cycle.rate(6, 0.6), cycle.rate(63));
+  EXPECT_LT(cycle.rate(3, 1), 0.05);  // the time is over before the warm-up: no high rate is left
 }
 
 TEST(Schedule, NamesAreThoseOfConfigurationFiles) {

