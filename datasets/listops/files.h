@@ -1,7 +1,7 @@
 // The files of generated ListOps: `basic_train.tsv`, `basic_val.tsv`, `basic_test.tsv` as the Long Range Arena names
 // and lays them out (a header `Source<TAB>Target`, then expression, tab, value), and a manifest.
 //
-//   const EnsuredFiles files = ensure_files("data/listops", {}, [](auto& line) { fmt::print("{}\n", line); });
+//   const Ensured files = ensure_files("data/listops", {}, [](auto& line) { fmt::print("{}\n", line); });
 //   // listops: making 96000 + 2000 + 2000 expressions with seed 0 in data/listops ...
 #pragma once
 

@@ -52,8 +52,8 @@ struct Parameters {
 };
 
 /// The parameters of the Long Range Arena for the generator of Linsley et al., for 32, 64, 128 and 256 pixels; for 16,
-/// 20, 24 and 28, which are ours, those of 32 with contours that begin closer to each other and fewer others, both in
-/// proportion to the size; an Error for other sizes.
+/// 20, 24 and 28, which are ours, those of 32 with contours that begin closer to each other and fewer dashes of all
+/// others together, both in proportion to the size; an Error for other sizes.
 Parameters parameters(int64_t size, int64_t dashes);
 
 struct Point {

@@ -22,6 +22,7 @@ import ast
 import csv
 import functools
 import json
+import math
 import pathlib
 import re
 import statistics
@@ -129,7 +130,8 @@ def papers_on(task, attention):
         if (r["task"], r["attention"], r["metric"]) == (task, attention, "accuracy"):
             steps = [s["value"] for s in printed("lra") if (s["protocol"], s["task"], s["metric"]) == (r["protocol"], task, "steps")]
             name, place = r["source"].split(", ", 1)
-            texts.append(f"{r['value']} ({PAPERS[name]} {place}" + (f", {int(steps[0]):,} steps)" if steps else ")"))
+            texts.append(f"{r['value']} ({PAPERS[name]} {place}" + (f", {int(steps[0]):,} steps" if steps else "")
+                         + (f", {r['note']})" if r["note"] else ")"))
     return "; ".join(texts) or "none"
 
 
@@ -144,7 +146,7 @@ def scoreboard():
             where = f"claims.csv, {name} {claim['where']}"
             if claim["verdict"] not in VERDICTS:
                 raise Wrong(f"{where}: the verdict {claim['verdict']!r} is none of {list(VERDICTS)}")
-            why = f": {claim['why']}" if claim["why"] else ""
+            why = f": {filled_in(claim['why'], where)}" if claim["why"] else ""
             command = f"`{claim['command']}`" if claim["command"] else ""
             used.clear()
             ours = filled_in(claim["ours"], where)

@@ -36,20 +36,35 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
-    f("length", length, "number of tokens, for features and layers").at_least(1);
-    f("dim", dim, "size of a head").at_least(1);
-    f("features", features, "numbers of random features, or of landmarks").at_least(1);
-    f("lengths", lengths, "numbers of tokens, for spectral; with --qkv or --pretrained the first ones").at_least(1);
+    const auto is = [this](auto... tasks) { return ((run.task == tasks) || ...); };
+    const auto measures = [is] { return !is("regions"); };
+    f("length", length, "number of tokens").at_least(1).only("with --task=features or layers", [is] {
+      return is("features", "layers");
+    });
+    f("dim", dim, "size of a head").at_least(1).only("with random queries and keys", [this, is] {
+      return !is("regions") && qkv.empty() && pretrained.empty();
+    });
+    f("features", features, "numbers of random features, or of landmarks")
+        .at_least(1)
+        .only("with another --task than regions", measures);
+    const auto is_spectral = [is] { return is("spectral"); };
+    f("lengths", lengths, "numbers of tokens; with --qkv or --pretrained the first ones")
+        .at_least(1)
+        .only("with --task=spectral", is_spectral);
     f("scales", scales, "deviations of random queries and keys; empty: 0.5,0.7,1 for features, 0.5,1,2 for spectral")
-        .above(0);
-    f("layers", layers, "layers of the deepest Transformer, for layers").at_least(1).at_most(1000);
-    f("heads", heads, "attention heads, for layers").at_least(1);
-    f("hidden", hidden, "hidden units of feed-forward blocks, for layers").at_least(1);
-    f("methods", methods, "mechanisms that spectral compares; nystrom is SKY Eqs. 4-6 on softmax's own matrix");
+        .above(0)
+        .only("with --task=features or spectral", [is] { return is("features", "spectral"); });
+    const size_t before = f.all().size();
+    f("layers", layers, "layers of the deepest Transformer").at_least(1).at_most(1000);
+    f("heads", heads, "attention heads").at_least(1);
+    f("hidden", hidden, "hidden units of feed-forward blocks").at_least(1);
+    f.only_behind(before, "with --task=layers", [is] { return is("layers"); });
+    f("methods", methods, "mechanisms to compare; nystrom is SKY Eqs. 4-6 on softmax's own matrix")
+        .only("with --task=spectral", is_spectral);
     f("repeats", repeats, "number of draws of which each point is the mean; with --pretrained of texts")
         .at_least(1)
-        .at_most(10000);
-    const auto is_spectral = [this] { return run.task == "spectral"; };
+        .at_most(10000)
+        .only("with another --task than regions", measures);
     f("qkv", qkv, "safetensors file with Q, K, V (batch, heads, length, dim), instead of random ones")
         .only("with --task=spectral", is_spectral);
     f("pretrained", pretrained, "folder of a BERT, with its tokenizer: the Q, K, V of all its heads")
@@ -315,6 +330,6 @@ int main(int argc, char** argv) {
                                             .summary = "How well features and landmarks approximate attention",
                                             .resources = bochner::embedded_resources(),
                                             .trains = false,
-                                            .unused = {"attention", "steps", "batch"}},
+                                            .unused = {"attention", "steps", "batch", "data"}},
                                            argc, argv, bochner::run);
 }

@@ -48,12 +48,18 @@ struct Config {
     f("methods", methods, "mechanisms to compare; none returns V, the line X of PERF").one_of(attention_names());
     f("features", features, "random features of each method, in their order; empty: --mechanism.features for all")
         .at_least(0);
-    f("layers", layers, "numbers of encoder blocks in the model").at_least(1).at_most(1000);
+    const auto of_model = [this] { return is_model(); };
+    f("layers", layers, "numbers of encoder blocks in the model")
+        .at_least(1)
+        .at_most(1000)
+        .only("with --task=model", of_model);
     f("dim", dim, "size of the residual stream").at_least(1);
     f("head-dim", head_dim, "size of a head; 0: dim / heads").at_least(0);
     f("heads", heads, "attention heads").at_least(1);
-    f("hidden", hidden, "hidden units of the model's feed-forward blocks").at_least(1);
-    f("vocabulary", vocabulary, "number of different tokens").at_least(1);
+    f("hidden", hidden, "hidden units of the model's feed-forward blocks")
+        .at_least(1)
+        .only("with --task=model", of_model);
+    f("vocabulary", vocabulary, "number of different tokens").at_least(1).only("with --task=model", of_model);
     f("repeats", repeats, "number of rounds, of which the fastest counts; all methods of a length take turns")
         .at_least(1)
         .at_most(10000);

@@ -175,7 +175,7 @@ Table exponents_of(const std::vector<Method>& methods, const std::vector<Row>& r
 }
 
 /// An Error where what differs is not said, or twice.
-void check(const Config& config) {
+void check(const Config& config, const Fields& fields) {
   if (config.head_dim == 0 && config.dim % config.heads != 0) {
     fail("efficiency: {} heads do not divide {}; see --head-dim", config.heads, config.dim);
   }
@@ -185,16 +185,16 @@ void check(const Config& config) {
   if (config.against == "features" && !config.features.empty()) {
     fail("efficiency: --against=features gives each method its --values; leave --features out");
   }
+  if (const Field* const option = fields.find("mechanism." + config.against); option && option->was_given()) {
+    fail("efficiency: --against={} gives the mechanisms its --values; leave --{} out", config.against, option->name());
+  }
   if (config.clock == "cpu" && !Device::named(config.run.device).is_cpu()) {
     fail("efficiency: --clock=cpu says nothing of a card; leave it out");
   }
 }
 
 void run(Config& config, Session& session) {
-  if (config.head_dim == 0 && config.dim % config.heads != 0) {
-    fail("efficiency: {} heads do not divide {}; see --head-dim", config.heads, config.dim);
-  }
-  check(config);
+  check(config, session.fields);
   const std::vector<Method> methods = methods_of(config);
   const std::string load = machine_load();
   std::vector<Row> rows;
@@ -267,6 +267,6 @@ int main(int argc, char** argv) {
        .summary = "Time and memory of attention against the length, features, Gaussians or size of a head",
        .resources = bochner::embedded_resources(),
        .trains = false,
-       .unused = {"attention", "steps"}},
+       .unused = {"attention", "steps", "data"}},
       argc, argv, bochner::efficiency::run);
 }

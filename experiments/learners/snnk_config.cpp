@@ -3,8 +3,25 @@
 namespace bochner {
 
 void only_with_snnk(Fields& f, size_t before) {
+  const auto stands_for = [&layer = f.at("attention")](const auto& holds) {
+    return [&layer, holds] {
+      constexpr std::string_view kSnnk = "snnk-";
+      const std::string name = layer.text();
+      return name.starts_with(kSnnk) && holds(name.substr(kSnnk.size()));
+    };
+  };
   f.only_behind(before, "with an SNNK layer, --attention=snnk-...",
-                [&layer = f.at("attention")] { return layer.text().starts_with("snnk-"); });
+                stands_for([](const std::string&) { return true; }));
+  for (size_t i = before; i < f.all().size(); ++i) {
+    Field& field = f.all()[i];
+    const std::string name = field.name().substr(field.name().rfind('.') + 1);
+    if (name == "eta" || name == "damped") {
+      field.only("with universal features, such as --attention=snnk-sin", stands_for(has_universal_features));
+    } else if (name == "bias") {
+      field.only("with --attention=snnk-relu",
+                 stands_for([](const std::string& activation) { return activation == "relu"; }));
+    }
+  }
 }
 
 void SnnkConfig::fields(Fields& f) {

@@ -186,7 +186,8 @@ class Analysis {
     }
     findings.add("Eigenvalues of learnt covariances", std::move(table),
                  "KL Tables 4 and 9 to 12, over all heads of a layer. The paper's numbers are those of the parameter's "
-                 "square, which is the covariance but for the released gmm-prf. At first all are 1 here.",
+                 "square, which is the covariance but for the released gmm-prf. At first all are 1, but for mixtures "
+                 "as released.",
                  line_chart("eigenvalue of the covariance", "number, from the smallest", curves));
   }
 

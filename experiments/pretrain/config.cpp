@@ -15,9 +15,9 @@ void ModelConfig::fields(Fields& f) {
   f("heads", heads, "attention heads").at_least(1);
   f("head-dim", head_dim, "size of a head; 0: dim / heads. transformers reads no other").at_least(0);
   f("hidden", hidden, "hidden units of the feed-forward networks").at_least(1);
+  f("deviation", deviation, "standard deviation of initial weights").above(0);
   f.only_behind(before, "without --pretrained", [&folder = f.at("pretrained")] { return folder.text().empty(); });
   f("dropout", dropout, "everywhere in the model").at_least(0).below(1);
-  f("deviation", deviation, "standard deviation of initial weights").above(0);
   attention_blocks_field(f, attention_blocks);
   f.group("mechanism", mechanism);
 }
@@ -45,11 +45,13 @@ void Config::fields(Fields& f) {
       .at_least(6)
       .at_most(2e6)
       .only("without --vocab and --pretrained", [this] { return vocab.empty() && pretrained.empty(); });
-  f("lower-case", lower_case, "A is a; with --pretrained as its files say");
+  f("lower-case", lower_case, "A is a; with --pretrained as its files say").only("without --pretrained", [this] {
+    return pretrained.empty();
+  });
   f("cache", cache, "folder where texts are kept as tokens; empty: tokens, in --data");
   f("max-length", max_length, "tokens of an example, [CLS] and [SEP] among them").at_least(8).at_most(1 << 20);
   f("next-sentence", next_sentence, "also learn whether the second half of an example follows the first");
-  f("share", share, "of the tokens that are hidden").above(0).at_most(1);
+  f("share", share, "how large a part of the tokens is hidden").above(0).at_most(1);
   f("epochs", epochs, "how often the texts are gone through, where no --steps are given").above(0).at_most(1e6);
   ExportConfig::fields(f, "the tokenizer");
   f.computed_unless_given({"steps", "optim.evaluate-every"});

@@ -80,7 +80,7 @@ Variable MultiHeadAttention::weights(const Variable& x, const Mask& mask, Contex
 
 // conv(V), padding as zeros: (B, L, heads * head size)
 Variable MultiHeadAttention::convolved(const Variable& V, const Mask& mask, const Context& context) const {
-  if (mask.causal) fail("attention: its convolution of values reads tokens behind the one that it is for; not causal");
+  if (mask.causal) fail("attention: its convolution of values reads later tokens, too; not causal");
   if (context.slice != nullptr)
     fail("--sequence-shards: the convolution of attention's values needs whole sequences; leave one out");
   const int64_t L = V.size(2);

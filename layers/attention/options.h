@@ -79,7 +79,10 @@ struct FusedKernels {
 struct BlockSize {
   int64_t block = 64;
   void options(OptionList& list) {
-    list("block", block, "number of tokens in a block, chunk, stride or half window").at_least(1);
+    list("block", block,
+         "number of tokens in a block, chunk, stride or half window; of sparse at least the square root of the length, "
+         "unless released")
+        .at_least(1);
   }
 };
 

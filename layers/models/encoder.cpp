@@ -42,7 +42,7 @@ const EncoderOptions& checked(const EncoderOptions& options) {
   }
   if (options.attention.convolution > 0 && (options.causal || (options.width > 0 && options.pooling == Pooling::cls))) {
     fail("encoder: a convolution of values {}",
-         options.causal ? "reads tokens behind the one that it is for, but the model is causal"
+         options.causal ? "reads later tokens, too, but the model is causal"
                         : "is one of pixels, but the learned vector in front (pooling cls) is none");
   }
   if (options.codes.defined() && (options.codes.rank() != 2 || options.codes.size(0) != options.vocabulary)) {

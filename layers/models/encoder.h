@@ -45,7 +45,7 @@ struct EncoderOptions {
   double position_deviation = 0.02;
   double dropout = 0.1;
   double norm_eps = 1e-5;
-  bool causal = false;     ///< a token sees none behind it
+  bool causal = false;     ///< no token sees later ones
   bool recompute = false;  ///< run each block again in backward instead of keeping its activations
 };
 

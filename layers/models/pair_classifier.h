@@ -13,7 +13,7 @@ namespace bochner {
 ///   arena:      W3 relu(W2 relu(W1 [u, v] + b1) + b2) + b3, the second layer with hidden / 2 units
 ///   skyformer:  W2 relu(W1 [u, v, u v, u - v] + b1) + b2
 ///
-/// The first is that of LRA and KL (Appendix D), the second that of the code of SKY and Nystromformer. If `hidden` is
+/// The first is that of the code of LRA and KL, the second that of the code of SKY and Nystromformer. If `hidden` is
 /// 0, only the last product remains.
 class PairHead : public Module {
  public:

@@ -1,5 +1,7 @@
 #include "layers/snnk/snnk.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "autograd/fused/linear.h"
@@ -30,14 +32,17 @@ std::vector<std::string> snnk_activations() {
   return {"relu", "sin", "cos", "gaussian", "sinc", "smooth-relu", "tanh", "released-sine", "released-cosine"};
 }
 
+bool has_universal_features(const std::string& activation) {
+  constexpr std::array kUniversal = {"sin", "cos", "gaussian", "sinc", "smooth-relu"};
+  return std::ranges::find(kUniversal, activation) != kUniversal.end();
+}
+
 std::unique_ptr<TwoTowerFeatures> make_features(Slot slot, int64_t inputs, const SnnkOptions& options,
                                                 const Tensor& weights, Generator& init) {
   if (inputs < 1) fail("snnk: {} inputs; at least 1", inputs);
   const double scale = options.scale_inputs ? std::pow(static_cast<double>(inputs), -0.25) : 1;
   const std::string& name = options.activation;
-  const bool universal =
-      name == "sin" || name == "cos" || name == "gaussian" || name == "sinc" || name == "smooth-relu";
-  if (options.measure || universal) {
+  if (options.measure || has_universal_features(name)) {
     UniversalOptions o{.measure = options.measure ? *options.measure
                                                   : FourierMeasure::of(name == "smooth-relu" ? "relu" : name)};
     o.features = options.features;

@@ -39,6 +39,8 @@ struct SnnkOptions {
 };
 
 std::vector<std::string> snnk_activations();
+/// Whether layers for that activation have universal random features (universal.h).
+bool has_universal_features(const std::string& activation);
 
 /// The feature map of the options. `weights` (outputs, inputs), or undefined, are those that will be mapped, for the
 /// choice of A.

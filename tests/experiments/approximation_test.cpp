@@ -1,8 +1,10 @@
 // The measurements of the approximation experiment against closed forms and direct computation, then its program.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
@@ -278,7 +280,9 @@ TEST(Approximation, PiecesAreTheFirstTokensOfDocumentsThatAreLongEnough) {
 }
 
 Ended approximation(const TemporaryFolder& folder, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {BOCHNER_APPROXIMATION, "--out=run", "--repeats=2"});
+  const bool draws = std::ranges::find(arguments, "--task=regions") == arguments.end();
+  if (draws) arguments.insert(arguments.begin(), "--repeats=2");
+  arguments.insert(arguments.begin(), {BOCHNER_APPROXIMATION, "--out=run"});
   return Process(arguments, folder.path()).wait();
 }
 
@@ -326,9 +330,9 @@ TEST(ApproximationProgram, Layers) {
 
 TEST(ApproximationProgram, SpectralOfRandomAndOfImportedTensors) {
   const TemporaryFolder folder;
-  const std::vector<std::string> sizes = {"--task=spectral", "--features=4,8", "--lengths=8,16", "--dim=4"};
+  const std::vector<std::string> sizes = {"--task=spectral", "--features=4,8", "--lengths=8,16"};
   std::vector<std::string> arguments = sizes;
-  arguments.emplace_back("--scales=0.5,1");
+  arguments.insert(arguments.end(), {"--dim=4", "--scales=0.5,1"});
   Ended ended = approximation(folder, arguments);
   ASSERT_EQ(ended.code, 0) << ended.err;
   ASSERT_EQ(results(folder).at("figures").size(), 4U);
@@ -406,9 +410,20 @@ TEST(ApproximationProgram, RefusesWhatWouldChangeNothingOrNeverEnd) {
   }
   EXPECT_EQ(approximation(folder, {"--help"}).out.find("--batch"), std::string::npos);
   for (const char* option : {"--repeats=1000000000", "--layers=1000000000"}) {
-    const Ended ended = approximation(folder, {"--task=regions", option});
+    const Ended ended = approximation(folder, {"--task=layers", option});
     EXPECT_EQ(ended.code, 2) << option;
     EXPECT_NE(ended.err.find("at most"), std::string::npos) << ended.err;
+  }
+  for (const auto& [task, options] : std::map<std::string, std::vector<std::string>>{
+           {"regions", {"--length=8", "--features=8", "--repeats=1", "--dim=8"}},
+           {"features", {"--lengths=8", "--heads=2", "--methods=nystrom"}},
+           {"layers", {"--scales=1", "--lengths=8"}},
+           {"spectral", {"--length=8", "--layers=2", "--hidden=8"}}}) {
+    for (const std::string& option : options) {
+      const Ended ended = approximation(folder, {"--task=" + task, option});
+      EXPECT_EQ(ended.code, 2) << task << " " << option;
+      EXPECT_NE(ended.err.find(": leave it out; it counts only with "), std::string::npos) << ended.err;
+    }
   }
   write_file_atomically(folder / "file", "x");
   const Ended ended = approximation(folder, {"--task=regions", "--out=file"});

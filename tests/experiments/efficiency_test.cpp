@@ -22,9 +22,11 @@ Ended efficiency(const TemporaryFolder& folder, std::vector<std::string> argumen
 TEST(EfficiencyProgram, MeasuresAttentionAndTheModelAroundIt) {
   for (const std::string task : {"attention", "model"}) {
     const TemporaryFolder folder;
-    const Ended ended =
-        efficiency(folder, {"--task=" + task, "--preset=small", "--lengths=16,64", "--methods=softmax,gmm-prf,none",
-                            "--layers=1", "--repeats=1", "--out=run", "--mechanism.features=8"});
+    std::vector<std::string> arguments = {
+        "--task=" + task, "--preset=small", "--lengths=16,64",       "--methods=softmax,gmm-prf,none",
+        "--repeats=1",    "--out=run",      "--mechanism.features=8"};
+    if (task == "model") arguments.emplace_back("--layers=1");
+    const Ended ended = efficiency(folder, arguments);
     ASSERT_EQ(ended.code, 0) << ended.err;
     const auto figures = nlohmann::json::parse(test::contents(folder / "run/results.json")).at("figures");
     ASSERT_EQ(figures.size(), 4U);
@@ -105,9 +107,17 @@ TEST(EfficiencyProgram, MeasuresAgainstEachSizeAndFitsExponents) {
        {Sweep{"features", "256,1024", {"performer", "gmm-prf"}},
         Sweep{"head-dim", "16,64", {"performer", "gmm-prf", "none"}}, Sweep{"components", "2,8", {"gmm-prf"}}}) {
     const TemporaryFolder folder;
-    const Ended ended = efficiency(
-        folder, {"--against=" + sweep.against, "--values=" + sweep.values, "--lengths=64", "--clock=cpu", "--repeats=1",
-                 "--methods=performer,gmm-prf,none", "--mechanism.features=64", "--out=run", "--quiet", "--threads=1"});
+    std::vector<std::string> arguments = {"--against=" + sweep.against,
+                                          "--values=" + sweep.values,
+                                          "--lengths=64",
+                                          "--clock=cpu",
+                                          "--repeats=1",
+                                          "--methods=performer,gmm-prf,none",
+                                          "--out=run",
+                                          "--quiet",
+                                          "--threads=1"};
+    if (sweep.against != "features") arguments.emplace_back("--mechanism.features=64");
+    const Ended ended = efficiency(folder, arguments);
     ASSERT_EQ(ended.code, 0) << ended.err;
     const auto rows = table(folder).at("rows");
     ASSERT_EQ(rows.size(), 6U);

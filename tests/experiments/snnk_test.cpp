@@ -205,13 +205,20 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   EXPECT_EQ(odd.code, 2);
   EXPECT_NE(odd.err.find("7 features"), std::string::npos) << odd.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "odd"));
-  for (const std::string option :
-       {"--sweep.features=4,8", "--model.features=8", "--model.bias", "--optim.snnk-rate=2"}) {
-    const Ended plain = run(folder, short_uci({"--attention=linear", option, "--out=odd"}));
+  struct Refused {
+    std::string layer, option, condition;
+  };
+  for (const Refused& r : {Refused{"linear", "--sweep.features=4,8", "an SNNK layer"},
+                           {"linear", "--model.features=8", "an SNNK layer"},
+                           {"linear", "--optim.snnk-rate=2", "an SNNK layer"},
+                           {"snnk-cos", "--model.bias", "--attention=snnk-relu"},
+                           {"snnk-relu", "--model.eta=3", "universal features"},
+                           {"snnk-tanh", "--model.damped=off", "universal features"}}) {
+    const Ended plain = run(folder, short_uci({"--attention=" + r.layer, r.option, "--out=odd"}));
     EXPECT_EQ(plain.code, 2);
-    EXPECT_NE(plain.err.find(option.substr(0, option.find('=')) + ": leave it out; it counts only with an SNNK layer"),
-              std::string::npos)
-        << plain.err;
+    const std::string said =
+        r.option.substr(0, r.option.find('=')) + ": leave it out; it counts only with " + r.condition;
+    EXPECT_NE(plain.err.find(said), std::string::npos) << plain.err;
   }
 }
 

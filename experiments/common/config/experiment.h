@@ -1,7 +1,7 @@
 // An experiment: its name, its presets and the papers' numbers. The files presets/*.ini and paper.csv beside its
 // main.cpp are embedded when it is built, so that the binary runs from anywhere.
 //
-//   const Experiment kLra{"lra", "Long Range Arena: ...", &embedded_resources()};
+//   const Experiment kLra{"lra", "Long Range Arena: ...", embedded_resources()};
 //
 // A preset is a protocol. PROTOCOL.ini has the values for all its tasks, PROTOCOL.TASK.ini those for one task, and
 // PROTOCOL.TASK.ATTENTION.ini those for one mechanism on it. They are read in this order; later values win. With `tasks

@@ -74,7 +74,7 @@ void ModelConfig::fields(Fields& f) {
   f("mask-token", mask_token, "have one more token, which hides others where the model learns to name them");
   f("embedding-deviation", embedding_deviation, "standard deviation of initial embeddings").at_least(0);
   f("dropout", dropout, "dropout everywhere except in attention weights").at_least(0).below(1);
-  f("causal", causal, "attention sees no token behind the one that it is for");
+  f("causal", causal, "a token sees no later ones");
   f("recompute", recompute, "run blocks again in backward: less memory, more time");
   mechanism.fields(f, kOfModel);
   struct Others {
