@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -41,17 +42,17 @@ class SequenceSlices::Runner {
     for (int i = all.held_.begin; i < all.held_.end; ++i) {
       ones_.emplace_back(SequenceSlice(all, i, all.tree_.shards(), length));
     }
-    for (One& one : ones_) {
-      one.thread = std::thread([this, &one] { live(one); });
+    try {
+      for (One& one : ones_) one.thread = std::thread([this, &one] { live(one); });
+    } catch (const std::system_error& error) {
+      end();
+      fail(
+          "--sequence-shards: {} slices in one process need as many threads, which the system does not give: {}; "
+          "take fewer, or more processes",
+          ones_.size(), error.what());
     }
   }
-  ~Runner() {
-    ends_ = true;
-    for (One& one : ones_) {
-      if (one.state != State::done) give_turn(one.slice.number());
-      one.thread.join();
-    }
-  }
+  ~Runner() { end(); }
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
@@ -72,14 +73,19 @@ class SequenceSlices::Runner {
     One& one = of(number);
     one.question = std::move(question);
     one.state = State::asks;
-    give_turn(kNobody);
-    wait_for_turn(number);
+    give(callers_);
+    take(one.turn);
     if (ends_) throw Ended();
     return std::exchange(one.answer, Tensor());
   }
 
  private:
   enum class State : unsigned char { ready, asks, done };
+  /// Whether one thread may go on. Each waits for its own, so that none wakes in vain.
+  struct Turn {
+    bool given = false;
+    std::condition_variable changed;
+  };
   struct One {
     explicit One(const SequenceSlice& of) : slice(of) {}
     SequenceSlice slice;
@@ -87,14 +93,14 @@ class SequenceSlices::Runner {
     Question question{};
     Tensor answer;
     std::exception_ptr failure;
+    Turn turn;
     std::thread thread;
   };
-  static constexpr int kNobody = -1;
 
   One& of(int number) { return ones_.at(static_cast<size_t>(number - all_.held_.begin)); }
 
   void live(One& one) {
-    wait_for_turn(one.slice.number());
+    take(one.turn);
     try {
       if (!ends_) body_(one.slice);
     } catch (const Ended&) {  // another one failed
@@ -102,20 +108,33 @@ class SequenceSlices::Runner {
       one.failure = std::current_exception();
     }
     one.state = State::done;
-    give_turn(kNobody);
+    give(callers_);
   }
 
-  void give_turn(int to) {
-    {
-      const std::lock_guard lock(mutex_);
-      turn_ = to;
+  /// Ends the threads that there are.
+  void end() {
+    ends_ = true;
+    for (One& one : ones_) {
+      if (!one.thread.joinable()) continue;
+      if (one.state != State::done) let_go_on(one);
+      one.thread.join();
     }
-    changed_.notify_all();
-    if (to != kNobody) wait_for_turn(kNobody);
   }
-  void wait_for_turn(int whose) {
+
+  /// In the caller's thread, which waits until the slice asks or is done.
+  void let_go_on(One& one) {
+    give(one.turn);
+    take(callers_);
+  }
+  void give(Turn& turn) {
+    const std::lock_guard lock(mutex_);
+    turn.given = true;
+    turn.changed.notify_one();
+  }
+  void take(Turn& turn) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return turn_ == whose; });
+    turn.changed.wait(lock, [&] { return turn.given; });
+    turn.given = false;
   }
 
   bool can_go_on(One& one) {
@@ -131,7 +150,7 @@ class SequenceSlices::Runner {
   void go_on(One& one) {
     const int number = one.slice.number();
     if (turns_.begin) turns_.begin(number);
-    give_turn(number);
+    let_go_on(one);
     if (turns_.end) turns_.end(number);
     if (one.failure) std::rethrow_exception(one.failure);
     if (one.state != State::asks || one.question.kind != Question::Kind::send) return;
@@ -171,8 +190,7 @@ class SequenceSlices::Runner {
   std::deque<One> ones_;
   std::map<std::pair<int, int>, std::deque<Tensor>> boxes_;  ///< what slices of this process have sent each other
   std::mutex mutex_;
-  std::condition_variable changed_;
-  int turn_ = kNobody;
+  Turn callers_;
   bool ends_ = false;
 };
 

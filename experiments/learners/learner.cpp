@@ -19,8 +19,6 @@ namespace {
 
 constexpr const char* kOptimizerPrefix = "optimizer.";
 constexpr const char* kPredictions = "predictions.tsv";
-constexpr const char* kBaseFile = "base.file";
-constexpr const char* kBaseHash = "base.sha256";
 
 /// Whether a checkpoint has the same tensor.
 bool has_bits_of(const State& state, const std::string& name, const Tensor& tensor) {

@@ -118,6 +118,28 @@ TEST(Answers, OfARunThatIsNotFinishedComeWithAWarning) {
   EXPECT_EQ(ended.err, "warning: --evaluate: the run out is not finished; its best model so far is taken\n");
 }
 
+// Answers may be written again, and so may other files that training has not made.
+TEST(Answers, DoNotChangeTheRunThatGivesThem) {
+  const TemporaryFolder folder;
+  put_table(folder);
+  const std::vector<std::string> sizes = {"--data=t.csv",    "--label=-1",       "--csv.test-share=0.2",
+                                          "--model.first=8", "--model.hidden=8", "--batch=16",
+                                          "--out=out"};
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.end(), sizes.begin(), sizes.end());
+    return run(folder, uci(more));
+  };
+  ASSERT_EQ(train({"--steps=10"}).code, 0);
+  ASSERT_EQ(run(folder, uci({"--predict=out"})).code, 0);
+  const std::string first = contents(folder / "out/predictions.tsv");
+  const Ended longer = train({"--steps=60", "--resume", "--trace=out/trace.json"});
+  ASSERT_EQ(longer.code, 0) << longer.err;
+  ASSERT_EQ(run(folder, uci({"--predict=out"})).code, 0);
+  EXPECT_NE(contents(folder / "out/predictions.tsv"), first);
+  const Ended again = train({"--steps=60", "--resume"});
+  EXPECT_EQ(again.code, 0) << again.err;
+}
+
 TEST(Answers, MistakesAreOneLine) {
   const TemporaryFolder folder;
   const auto mistake = [&](const std::vector<std::string>& arguments, const std::string& telling) {

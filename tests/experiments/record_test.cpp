@@ -99,21 +99,22 @@ TEST(Results, NameOnlyFilesOfTheirFolder) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder / "run");
   test::put(folder / "outside", "x");
-  test::put(folder / "run/inside", "x");
-  ASSERT_EQ(mkfifo((folder / "run/pipe").c_str(), 0600), 0);
-  std::filesystem::create_symlink("/dev/zero", folder / "run/link");
+  test::put(folder / "run/config.ini", "x");
+  test::put(folder / "run/predictions.tsv", "x");  // may be written again
+  ASSERT_EQ(mkfifo((folder / "run/metrics.jsonl").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder / "run/report.html");
   const auto message = [&](const std::string& name, const std::string& hash = "") {
     return message_of([&] { require_same_files(folder / "run", {{name, hash}}); });
   };
   const std::map<std::string, std::string> all = hashes_of_files(folder / "run");
   ASSERT_EQ(all.size(), 1U);
-  EXPECT_EQ(message("inside", all.at("inside")), "no error");
+  EXPECT_EQ(message("config.ini", all.at("config.ini")), "no error");
   EXPECT_EQ(message("gone"), "no error");
   for (const std::string& name : {std::string("../outside"), (folder / "outside").string(), std::string("/dev/zero"),
                                   std::string(".."), std::string()}) {
     EXPECT_NE(message(name).find("which is no file in it"), std::string::npos) << name;
   }
-  for (const char* name : {"pipe", "link"}) {
+  for (const char* name : {"metrics.jsonl", "report.html"}) {
     EXPECT_NE(message(name).find("is no regular file"), std::string::npos) << name;
   }
 }

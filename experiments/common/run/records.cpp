@@ -6,8 +6,6 @@
 namespace bochner {
 namespace {
 
-constexpr const char* kMetrics = "metrics.jsonl";
-constexpr const char* kEvents = "events.out.tfevents.bochner";
 /// The prefix of values of checkpoint-last that hold the size of a file.
 constexpr const char* kMarkOf = "run.file.";
 

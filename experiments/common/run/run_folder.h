@@ -15,6 +15,10 @@
 
 namespace bochner {
 
+inline constexpr const char* kConfig = "config.ini";
+inline constexpr const char* kMetrics = "metrics.jsonl";
+inline constexpr const char* kEvents = "events.out.tfevents.bochner";
+inline constexpr const char* kReport = "report.html";
 inline constexpr const char* kCheckpointLast = "checkpoint-last";
 inline constexpr const char* kCheckpointBest = "checkpoint-best";
 

@@ -19,6 +19,10 @@
 
 namespace bochner {
 
+/// Values of a state without the frozen weights that are in a file of their own: its name and its hash.
+inline constexpr const char* kBaseFile = "base.file";
+inline constexpr const char* kBaseHash = "base.sha256";
+
 struct State {
   TensorMap tensors;
   Metadata values;

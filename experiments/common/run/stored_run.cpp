@@ -15,6 +15,7 @@
 #include "engine/nearest.h"
 #include "experiments/common/config/ini.h"
 #include "experiments/common/run/data_record.h"
+#include "experiments/common/run/run_folder.h"
 #include "experiments/common/run/state.h"
 
 namespace bochner {
@@ -156,12 +157,10 @@ std::string trusted_config(const fs::path& folder) {
 }
 
 std::map<std::string, std::string> hashes_of_files(const fs::path& folder) {
+  // What training itself writes. Answers, analyses and traces may be made again, and other files are a person's own.
   std::map<std::string, std::string> hashes;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (!fs::is_regular_file(entry.symlink_status()) || name.starts_with('.') || name == "results.json") continue;
-    if (name.starts_with("analysis.")) continue;  // may be made again
-    hashes[name] = xxh3_of_file(entry.path());
+  for (const char* name : {kConfig, kMetrics, kEvents, kReport, kCheckpointLast, kCheckpointBest}) {
+    if (fs::is_regular_file(fs::symlink_status(folder / name))) hashes[name] = xxh3_of_file(folder / name);
   }
   return hashes;
 }

@@ -45,7 +45,7 @@ struct StoredRun {
 /// how to continue.
 std::string trusted_config(const std::filesystem::path& folder);
 
-/// XXH3-128 of the files in the folder, links left out, for results.json.
+/// XXH3-128 of the files that training has written into the folder, links left out, for results.json.
 std::map<std::string, std::string> hashes_of_files(const std::filesystem::path& folder);
 /// An Error names a file that differs from its hash, with both hashes, and a name that leads out of the folder. Returns
 /// the missing ones.

@@ -2,11 +2,16 @@
 #include "engine/comm/sequence_slices.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "engine/random.h"
+#include "engine/sanitizer.h"
 #include "tests/engine/comm/in_threads.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
@@ -177,6 +182,29 @@ TEST(SequenceSlices, TakeTurnsInOneProcess) {
                }
              },
              {.begin = [&](int number) { whose = number; }, .end = [&](int number) { EXPECT_EQ(whose, number); }});
+}
+
+/// Of this process, in bytes.
+uint64_t address_space() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t pages = 0;
+  file >> pages;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Each slice's thread has a stack, and together they would be more than the process may have here.
+TEST(SequenceSlices, SayThatThereAreTooFewThreads) {
+  if (kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer ends the program where a thread gets no memory";
+  const ShardTree tree(4096, 1);
+  SequenceSlices slices(alone(), tree);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit small{.rlim_cur = address_space() + (256 << 20), .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &small), 0);
+  const std::string message = test::message_of([&] { slices.run(4096, [](SequenceSlice&) {}, {}); });
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_NE(message.find("--sequence-shards: 4096 slices in one process need as many threads"), std::string::npos)
+      << message;
 }
 
 }  // namespace

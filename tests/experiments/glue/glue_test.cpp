@@ -102,7 +102,16 @@ TEST_F(Glue, CheckpointsHoldNoFrozenWeightsAndNeedTheSameFolder) {
   EXPECT_TRUE(read_safetensors(folder_ / "after/checkpoint-best").tensors.contains("embeddings.tokens.weight"));
   ASSERT_EQ(run({"--predict=after"}).code, 0);
   ASSERT_EQ(run({"--evaluate=whole"}).code, 0);
+  const std::vector<std::string> begun = {"--model.method=lora", "--init=whole", "--steps=0", "--out=begun"};
+  const Ended same = train(begun);
+  ASSERT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(same.err.find("lacks"), std::string::npos) << same.err;
+  EXPECT_EQ(results("begun")["metrics"]["test"], results("whole")["metrics"]["test"]);
   test::save_tiny_bert(folder_ / "model", {.vocabulary = 235});
+  std::filesystem::remove_all(folder_ / "begun");
+  const Ended other = train(begun);
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("leaves out the weights of model/model.safetensors"), std::string::npos) << other.err;
   const Ended refused = run({"--evaluate=whole"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("its frozen weights are those of model/model.safetensors"), std::string::npos)
