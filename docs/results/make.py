@@ -318,9 +318,18 @@ def refuse_unused(block, templates, where):
         raise Wrong(f"{where}: no block uses {listed(unused)}")
 
 
+def refuse_hidden(made, where):
+    """Records that a page reads and does not lead to: by a link to the file, to a folder, or to the record's own page."""
+    links = {link.split("#")[0].rstrip("/") for link in re.findall(r"\]\(([^)]*)\)", made)} - {where}
+    hidden = sorted(p for p in used if not links & {p, f"{p.split('/')[0]}.md", *map(str, pathlib.PurePath(p).parents)})
+    if hidden:
+        raise Wrong(f"{where}: no link leads to {listed(hidden)}")
+
+
 def page(path):
     """A page with its blocks filled in."""
     text, names = path.read_text(), {**globals()}
+    used.clear()
     where = path.name
     block = "\n".join(re.findall(r"<!-- names\n(.*?)\n-->", text, re.DOTALL))
     exec(block, names)  # pylint: disable=exec-used
@@ -334,6 +343,7 @@ def page(path):
         raise Wrong(f"{where}: a typed table: {typed[0]}")
     made = blocks.sub(lambda b: f"<!-- make\n{b[1]}\n-->\n{wrapped(filled_in(b[1], where, names))}\n<!-- made -->", text)
     refuse_unused(block, [b[1] for b in blocks.finditer(text)], where)
+    refuse_hidden(made, where)
     return made
 
 

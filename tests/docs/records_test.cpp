@@ -87,6 +87,11 @@ TEST_F(Records, ANameThatNothingUsesIsFound) {
   EXPECT_NE(said().find("turing.md: no block uses old and older\n"), std::string::npos) << said();
 }
 
+TEST_F(Records, ARecordThatNoLinkLeadsToIsFound) {
+  replace("pathfinder.md", ", [record](pathfinder/convolutions.json)", "");
+  EXPECT_NE(said().find("pathfinder.md: no link leads to pathfinder/convolutions.json\n"), std::string::npos) << said();
+}
+
 // Markdown ends a table there, and shows the rest of it as text.
 TEST_F(Records, ACellOfSeveralLinesIsRefused) {
   const std::string claims = text_of(results_ / "claims.csv");
