@@ -61,6 +61,9 @@ void Config::fields(Fields& f) {
   });
   fields_of(tasks, f);
   f.group("model", model);
+  f.at("model.pair").only("with a task of pairs, such as --task=films", [this] {
+    return task_of(*this).about(run).sequences == 2;
+  });
   f.group("optim", optim);
   f("analyse", analyse,
     "compute what the papers say about the best model of this run folder: noise, learnt covariances, singular values "

@@ -64,6 +64,7 @@ TEST(LraProgram, RefusesOptionsThatNoneOfItsRunsReads) {
     EXPECT_EQ(ended.err.rfind("error: " + option + ": leave it out; it counts only with ", 0), 0U) << ended.err;
   };
   refused({"--attention=softmax", "--model.features=64"}, "--model.features");
+  refused({"--task=text", "--model.pair=skyformer"}, "--model.pair");
   refused({"--attention=softmax,linear-elu", "--model.features=64"}, "--model.features");
   refused({"--attention=performer", "--model.mechanism.block=8"}, "--model.mechanism.block");
   refused({"--task=text", "--listops.max-length=64"}, "--listops.max-length");
