@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 
@@ -190,7 +191,8 @@ std::optional<double> number_of(std::string_view text) {
   text = trimmed(text);
   double value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  if (text.empty() || error == std::errc::invalid_argument || stop != text.data() + text.size()) return std::nullopt;
+  if (error == std::errc::result_out_of_range) return std::strtod(std::string(text).c_str(), nullptr);  // 0 or infinite
   return value;
 }
 
@@ -218,7 +220,8 @@ std::vector<int64_t> put_in_order(std::vector<std::string>& names) {
 }
 
 CsvReader opened(const std::filesystem::path& path, const TableFormat& format) {
-  CsvReader reader(path, {.separator = format.separator, .skip_empty_lines = true, .comment = format.comment});
+  CsvReader reader(
+      path, {.separator = format.separator, .skip_empty_lines = true, .comment = format.comment, .trims_names = true});
   if (format.header) reader.read_header();
   return reader;
 }

@@ -28,6 +28,21 @@ void require_known(const TableSplit& train, const TableSplit& other, const Numer
   }
 }
 
+/// Each number x of column i becomes change(x, i).
+template <class Change>
+void change_columns(TableSplits& splits, const Change& change) {
+  for (const TableSplit* split : {&splits.train, &splits.valid, &splits.test}) {
+    const int64_t columns = split->features.size(1);
+    float* const values = split->features.data<float>();
+    for (int64_t i = 0; i < split->rows(); ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        float& value = values[i * columns + j];
+        value = change(value, static_cast<size_t>(j));
+      }
+    }
+  }
+}
+
 /// Shifts and scales each column of all splits to mean 0 and deviation 1 over the training rows, except columns of
 /// `as_they_are`.
 void standardise(TableSplits& splits) {
@@ -56,15 +71,7 @@ void standardise(TableSplits& splits) {
     splits.mean.push_back(static_cast<float>(mean[static_cast<size_t>(j)]));
     splits.scale.push_back(deviation > 0 ? static_cast<float>(deviation) : 1.F);
   }
-  for (const TableSplit* split : {&splits.train, &splits.valid, &splits.test}) {
-    float* const values = split->features.data<float>();
-    for (int64_t i = 0; i < split->rows(); ++i) {
-      for (int64_t j = 0; j < columns; ++j) {
-        const auto at = static_cast<size_t>(j);
-        values[i * columns + j] = (values[i * columns + j] - splits.mean[at]) / splits.scale[at];
-      }
-    }
-  }
+  change_columns(splits, [&](float value, size_t at) { return (value - splits.mean[at]) / splits.scale[at]; });
 }
 
 void require_rows(const std::string& file, int64_t rows, int64_t train, int64_t valid) {
@@ -75,6 +82,15 @@ void require_rows(const std::string& file, int64_t rows, int64_t train, int64_t 
 }
 
 }  // namespace
+
+void standardise_by(TableSplits& splits, const std::vector<float>& mean, const std::vector<float>& scale) {
+  BOCHNER_ASSERT(mean.size() == splits.mean.size() && scale.size() == splits.scale.size());
+  change_columns(splits, [&](float value, size_t at) {
+    return (value * splits.scale[at] + splits.mean[at] - mean[at]) / scale[at];
+  });
+  splits.mean = mean;
+  splits.scale = scale;
+}
 
 std::string NumericTable::place_of_label(int64_t i) const {
   const int64_t number = order.empty() ? i : order[static_cast<size_t>(i)];
@@ -88,6 +104,7 @@ TableSplits split_in_order(NumericTable&& table, int64_t train, int64_t valid, s
   splits.valid = rows_of(table, train, train + valid);
   splits.test = rows_of(table, train + valid, table.rows());
   splits.classes = static_cast<int64_t>(table.class_names.size());
+  splits.class_names = table.class_names;
   splits.rule = std::move(rule);
   require_known(splits.train, splits.valid, table, train, "validation");
   require_known(splits.train, splits.test, table, train + valid, "test");
@@ -133,6 +150,7 @@ TableSplits split_of_files(NumericTable&& train, int64_t valid, NumericTable&& t
     label = found - train.class_names.begin();
   }
   splits.classes = static_cast<int64_t>(train.class_names.size());
+  splits.class_names = train.class_names;
   splits.rule = std::move(rule);
   require_known(splits.train, splits.valid, train, splits.train.rows(), "validation");
   NumericTable known = test;

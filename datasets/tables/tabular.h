@@ -80,13 +80,17 @@ struct TableSplit {
 struct TableSplits {
   TableSplit train, valid, test;
   int64_t classes = 0;
-  std::string rule;                  ///< how it was split, in words
-  std::vector<std::string> columns;  ///< names of the features, as encode.h makes them of the file's columns
-  std::vector<bool> as_they_are;     ///< of each: is it one of 0 and 1 that encode.h made, which is not standardised?
-  std::vector<std::string> notes;    ///< on what was missing or unknown, to be told
+  std::vector<std::string> class_names;  ///< in the order of their numbers, where the file says them
+  std::string rule;                      ///< how it was split, in words
+  std::vector<std::string> columns;      ///< names of the features, as encode.h makes them of the file's columns
+  std::vector<bool> as_they_are;   ///< of each: is it one of 0 and 1 that encode.h made, which is not standardised?
+  std::vector<std::string> notes;  ///< on what was missing or unknown, to be told
   std::vector<float> mean;   ///< of each column over the training rows, which was subtracted; 0 of columns as they are
   std::vector<float> scale;  ///< its standard deviation, which was divided by; 1 where it is 0
 };
+
+/// Standardises the rows by the mean and scale of other rows, those that a model has learnt from, instead of their own.
+void standardise_by(TableSplits& splits, const std::vector<float>& mean, const std::vector<float>& scale);
 
 /// Rows [0, train), the `valid` behind them, and the rest; then standardised by mean and deviation of the training
 /// rows. The table's own rows become the splits', without a copy. An Error names the first row whose class training

@@ -210,7 +210,7 @@ NumericTable parse_table(const std::filesystem::path& path, const TableFormat& f
   std::vector<int64_t> merged;
   for (const std::string& written : parsed->classes) {
     const auto number = number_of(written);
-    const std::string name = number ? fmt::format("{}", *number) : written;
+    const std::string name = number ? fmt::format("{}", *number + 0.0) : written;  // + 0.0: -0 is 0
     const auto found = std::find(table.class_names.begin(), table.class_names.end(), name);
     merged.push_back(found - table.class_names.begin());
     if (found == table.class_names.end()) table.class_names.push_back(name);

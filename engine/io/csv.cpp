@@ -222,7 +222,8 @@ int64_t CsvReader::integer(int column) const {
 void CsvReader::read_header() {
   if (!next())
     fail("{}: row 1 column 1: the file is empty, the names of its columns should stand here", source_->name());
-  std::vector<std::string> names(fields_.begin(), fields_.end());
+  std::vector<std::string> names;
+  for (const std::string_view field : fields_) names.emplace_back(options_.trims_names ? trimmed(field) : field);
   header_ = std::move(names);
 }
 

@@ -31,6 +31,8 @@ struct CsvOptions {
   bool skip_empty_lines = false;
   /// Lines that begin with it are skipped; 0: none are.
   char comment = 0;
+  /// Are blanks around the names of columns left out?
+  bool trims_names = false;
   /// A longer row is refused: an unclosed quote would swallow the file.
   int64_t max_row_bytes = int64_t{16} << 20;
 

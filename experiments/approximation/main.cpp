@@ -326,10 +326,11 @@ void run(Config& config, Session& session) {
 }  // namespace bochner
 
 int main(int argc, char** argv) {
-  return bochner::main_of<bochner::Config>({.name = "approximation",
-                                            .summary = "How well features and landmarks approximate attention",
-                                            .resources = bochner::embedded_resources(),
-                                            .trains = false,
-                                            .unused = {"attention", "steps", "batch", "data"}},
-                                           argc, argv, bochner::run);
+  return bochner::main_of<bochner::Config>(
+      {.name = "approximation",
+       .summary = "How well features and landmarks approximate attention",
+       .resources = bochner::embedded_resources(),
+       .trains = false,
+       .unused = {"attention", "steps", "batch", "data", "device", "precision", "debug-sync", "graphs"}},
+      argc, argv, bochner::run);
 }

@@ -14,6 +14,7 @@
 #include "experiments/common/report/spread.h"
 #include "experiments/common/run/state.h"
 #include "experiments/learners/rows/mnist.h"
+#include "experiments/learners/rows/problem.h"
 #include "experiments/learners/rows/uci.h"
 #include "layers/models/mlp.h"
 
@@ -77,7 +78,9 @@ Trained trained_of(rows::Config& of, const std::string& experiment, const std::s
   const MlpOptions options =
       rows::mlp_options(of.model, of.run.attention, result.data.train.features.size(1), result.data.classes);
   result.network = std::make_unique<Mlp>(Slot{}, options, init);
-  load_module(*result.network, State::load(folder / kCheckpointBest));
+  const State best = State::load(folder / kCheckpointBest);
+  load_module(*result.network, best);
+  rows::recall_columns(best, result.data);
   return result;
 }
 
@@ -214,6 +217,6 @@ int main(int argc, char** argv) {
        .resources = bochner::embedded_resources(),
        .stores_bf16 = true,
        .trains = false,
-       .unused = {"attention", "steps", "batch"}},
+       .unused = {"attention", "steps", "batch", "device", "debug-sync", "graphs"}},
       argc, argv, run);
 }

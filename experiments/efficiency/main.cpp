@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "engine/allocator.h"
+#include "engine/card.h"
 #include "engine/stopwatch.h"
 #include "experiments/common/program/figures.h"
 #include "experiments/efficiency/benches.h"
@@ -41,11 +42,14 @@ double now(const Config& config) {
 
 /// Measures one call. The first one, `round` 0, finds cold caches and counts only if it exceeds the limit.
 void measure(const Config& config, const std::function<void()>& call, int64_t round, Cost& cost) {
-  Allocator& allocator = Allocator::of(Device::named(config.run.device));
+  const Device device = Device::named(config.run.device);
+  Allocator& allocator = Allocator::of(device);
   const int64_t before = allocator.stats().current_bytes;
   allocator.reset_peak();
+  synchronize(device);
   const double start = now(config);
   call();
+  synchronize(device);
   const double seconds = now(config) - start;
   cost.mebibytes = static_cast<double>(allocator.stats().peak_bytes - before) / (1 << 20);
   cost.seconds = round <= 1 ? seconds : std::min(cost.seconds, seconds);
@@ -149,6 +153,7 @@ std::string exponent(const std::vector<std::pair<double, double>>& points) {
     above += (std::log(x) - x_mean) * (std::log(y) - y_mean);
     below += (std::log(x) - x_mean) * (std::log(x) - x_mean);
   }
+  if (below == 0) return kNoNumber;
   return fmt::format("{:.2f}", std::round(100 * above / below) / 100 + 0.0);  // + 0.0: no -0.00
 }
 

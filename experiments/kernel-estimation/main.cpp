@@ -37,13 +37,19 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
-    f("dim", dim, "inputs d of the layer").at_least(1);
+    const auto is_depth = [this] { return run.task == "depth"; };
+    f("dim", dim, "inputs d of the layer").at_least(1).only("with --task=sine or arc-cosine", [is_depth] {
+      return !is_depth();
+    });
     f("instantiations", instantiations, "independent draws of the features").at_least(2).at_most(1e6);
     f("projections", projections, "numbers of random projections").at_least(1);
-    f("bias", bias, "b of the sine layer");
+    f("bias", bias, "b of the sine layer").only("with --task=sine", [this] { return run.task == "sine"; });
     f("orthogonal", orthogonal, "orthogonal projections");
-    f("width", width, "task depth: units of each layer").at_least(1);
-    f("depth", depth, "task depth: sine layers of the deepest network").at_least(1).at_most(1000);
+    f("width", width, "units of each layer").at_least(1).only("with --task=depth", is_depth);
+    f("depth", depth, "sine layers of the deepest network")
+        .at_least(1)
+        .at_most(1000)
+        .only("with --task=depth", is_depth);
   }
 };
 
@@ -169,6 +175,6 @@ int main(int argc, char** argv) {
        .summary = "How far SNNK layers are from the layers that they estimate, by number of projections",
        .resources = bochner::embedded_resources(),
        .trains = false,
-       .unused = {"attention", "steps", "batch"}},
+       .unused = {"attention", "steps", "batch", "data", "device", "precision", "debug-sync", "graphs"}},
       argc, argv, run);
 }

@@ -334,6 +334,7 @@ void Learner::save_whole_model(State& state) {
 
 void Learner::save_model(State& state) {
   save_whole_model(state);
+  if (problem_.keeps) problem_.keeps(state);
   if (base_changed_ || problem_.base.tensors.empty()) return;
   for (const std::string& name : problem_.base.tensors) state.tensors.erase(name);
   state.set(kBaseFile, problem_.base.file);
@@ -348,6 +349,7 @@ void Learner::load_model(const State& state) {
     }
   }
   load_module(*problem_.model, state, base);
+  if (problem_.recalls) problem_.recalls(state);
 }
 
 void Learner::save_training(State& state) {

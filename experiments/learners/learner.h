@@ -57,6 +57,11 @@ struct Problem {
   std::vector<Asked> asked = {};
   /// Further metrics of a split, of this program alone.
   std::function<void(Split, const Answers&, Metrics&)> further = {};
+  /// What answers depend on beside the weights, such as how columns were standardised: written into checkpoints, and
+  /// read where a model is loaded, perhaps to be asked about other data. An Error of `recalls` says that these do not
+  /// fit.
+  std::function<void(State&)> keeps = {};
+  std::function<void(const State&)> recalls = {};
   /// Frozen parameters and the file that they were read from. Checkpoints hold that file's hash in their place.
   struct Base {
     std::string file{};

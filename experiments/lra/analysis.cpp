@@ -250,7 +250,16 @@ class Analysis {
                            : dynamic_cast<const SequenceClassifier&>(*model).trunk().forward(ids, mask, context);
       return zero_padding(states.x.value(), states.mask);
     };
-    return instability_scores(learner, *model, *again.train, f, device_, config_.analysis.updates, config_.run.seed);
+    return instability_scores(learner, *model, *again.train, f, device_, config_.analysis.updates, config_.run.seed,
+                              share_of_a_step());
+  }
+
+  /// Of the seconds of the run; 0 if steps end it, or if it has not ended.
+  double share_of_a_step() const {
+    const std::filesystem::path folder = config_.analyse;
+    if (config_.run.seconds == 0 || !std::filesystem::exists(folder / "results.json")) return 0;
+    const TrainResult result = read_run(folder).result;
+    return result.steps == 0 ? 0 : result.train_seconds / static_cast<double>(result.steps) / config_.run.seconds;
   }
 
   void add_instability(Findings& findings) const {

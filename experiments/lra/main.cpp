@@ -47,6 +47,11 @@ void run(lra::Config& config, Session& session) {
   if (session.rehearsal && !(config.table.empty() && config.analyse.empty())) return;
   if (!config.table.empty()) return print_table(config, session);
   if (!config.analyse.empty()) return lra::analyse(config, session);
+  if (config.learn != lra::Goal::classes) {
+    if (!config.run.predict.empty())
+      fail("--predict: {} has not learnt the classes of its task (--learn)", config.run.predict);
+    session.learns = session.fields.at("learn").text();
+  }
   const lra::ArenaTask task = task_of(config);
   if (config.record.empty()) require_places(session);
   const TaskData data = data_of(config, task, session.log);

@@ -52,7 +52,9 @@ struct Config {
     f("states", states, "how many of the lowest states are observed, 1 to 4").at_least(1);
     f("points", points, "training points at which they are observed; a fifth as many validate and test").at_least(10);
     f("box", box, "points are drawn from [-box, box]^2").above(0);
-    f("spring", spring, "task two-body: strength of the spring between the particles").at_least(0);
+    f("spring", spring, "strength of the spring between the particles")
+        .at_least(0)
+        .only("with --task=two-body", [this] { return run.task == "two-body"; });
     f.group("model", model);
     f.group("optim", optim);
   }

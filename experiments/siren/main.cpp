@@ -44,10 +44,13 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
-    f("size", size, "pixels on each side of a generated picture (--data=still-life or dead-leaves)").at_least(3);
+    f("size", size, "pixels on each side of a generated picture")
+        .at_least(3)
+        .only("with --data=still-life or dead-leaves", [this] { return is_generated(); });
     f.group("model", model);
     f.group("optim", optim);
   }
+  bool is_generated() const { return run.data == "still-life" || run.data == "dead-leaves"; }
   Picture picture() const {
     if (run.data == "still-life") return siren::still_life(size);
     if (run.data == "dead-leaves") return siren::dead_leaves(size);
@@ -73,16 +76,14 @@ Problem problem_of(const Config& config, const Picture& picture) {
   problem.further = [model, &picture, device = Device::named(config.run.device)](Split split, const Answers&,
                                                                                  Metrics& metrics) {
     if (split == Split::valid) return;
-    const Shape shape = picture.values.shape();
     const FieldDerivatives found = coordinates::derivatives(*model, picture.coordinates().to(device));
-    const auto peak = [](const Tensor& field) {
+    const auto add = [&](const char* name, const Tensor& own, const Tensor& field) {
       const auto [low, high] = range_of(field);
-      return std::max(1e-12, high - low);
+      if (high > low)
+        metrics.emplace_back(name, psnr(own.to(Device::cpu()).reshape(field.shape()), field, high - low, 1));
     };
-    metrics.emplace_back("psnr-gradient", psnr(found.gradient.to(Device::cpu()).reshape(with_channels(shape, 2)),
-                                               picture.gradient, peak(picture.gradient), 1));
-    metrics.emplace_back("psnr-laplacian", psnr(found.laplacian.to(Device::cpu()).reshape(shape), picture.laplacian,
-                                                peak(picture.laplacian), 1));
+    add("psnr-gradient", found.gradient, picture.gradient);  // not of a constant picture
+    add("psnr-laplacian", found.laplacian, picture.laplacian);
   };
   return problem;
 }

@@ -111,6 +111,6 @@ int main(int argc, char** argv) {
        .summary = "A Transformer with hard Gaussian attention executes a Turing machine",
        .resources = bochner::embedded_resources(),
        .trains = false,
-       .unused = {"attention", "batch"}},
+       .unused = {"attention", "batch", "data", "device", "precision", "debug-sync", "graphs"}},
       argc, argv, bochner::run);
 }

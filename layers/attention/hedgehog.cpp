@@ -20,7 +20,8 @@ class Hedgehog : public Mechanism {
     void options(OptionList& list) {
       FusedKernels::options(list);
       list("maps", maps, "learnt matrices for each head, of twice the head's size of features each; 1 in the paper")
-          .at_least(1);
+          .at_least(1)
+          .at_most(1 << 10);
     }
   };
 

@@ -29,7 +29,7 @@ struct MixtureKernelOptions : KlOptions {
   Covariance covariance = Covariance::paper;
   void options(OptionList& list) {
     KlOptions::options(list);
-    list("components", components, "Gaussians of the mixture of gmm-*").at_least(1);
+    list("components", components, "Gaussians of the mixture of gmm-*").at_least(1).at_most(1 << 16);
     list("mixture", mixture, {{"free", Mixture::free}, {"tied", Mixture::tied}},
          "Gaussians of gmm-*; tied: two with the same Sigma at mu and -mu, as in KL's experiments");
     list("covariance", covariance,

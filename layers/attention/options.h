@@ -21,6 +21,9 @@ struct Joined : Parts... {
   void options(OptionList& list) { (Parts::options(list), ...); }
 };
 
+/// Of the sizes that a file from outside may ask for.
+inline constexpr double kMostOfASize = 1 << 20;
+
 /// M, the papers' number of random features: frequencies, the rows of Omega. For a mixture it counts those of all
 /// Gaussians together, where KL counts those of one (Eq. 5, Table 1). The map phi has F = 2 M rows if it makes a pair
 /// of each frequency. For other mechanisms M is the number of landmarks or of projected positions.
@@ -28,7 +31,8 @@ struct FeatureCount {
   int64_t features = 128;
   void options(OptionList& list) {
     list("features", features, "M: number of random features (rows of Omega), landmarks, or projected positions")
-        .at_least(1);
+        .at_least(1)
+        .at_most(kMostOfASize);
   }
 };
 
@@ -82,7 +86,8 @@ struct BlockSize {
     list("block", block,
          "number of tokens in a block, chunk, stride or half window; of sparse at least the square root of the length, "
          "unless released")
-        .at_least(1);
+        .at_least(1)
+        .at_most(kMostOfASize);
   }
 };
 

@@ -25,7 +25,7 @@ class Reformer : public Mechanism {
     int64_t hashes = 4;
     void options(OptionList& list) {
       Joined::options(list);
-      list("hashes", hashes, "number of hashing rounds of reformer").at_least(1);
+      list("hashes", hashes, "number of hashing rounds of reformer").at_least(1).at_most(1 << 10);
     }
   };
 

@@ -118,6 +118,46 @@ TEST(Answers, OfARunThatIsNotFinishedComeWithAWarning) {
   EXPECT_EQ(ended.err, "warning: --evaluate: the run out is not finished; its best model so far is taken\n");
 }
 
+// A model is asked about another table: its columns are standardised as those that it has learnt from.
+TEST(Answers, OfAnotherTableTakeItForTheSameColumns) {
+  const TemporaryFolder folder;
+  const auto put_columns = [&](const char* name, const char* head, double shift, const char* high) {
+    std::string text = std::string(head) + "\n";
+    for (int i = 0; i < 300; ++i) {
+      const double x = static_cast<double>(i * 37 % 300) / 150 - 1;
+      text += fmt::format("{:.3f},{:.3f},{}\n", x + shift, 0.5 * static_cast<double>(i % 7), x > 0.3 ? high : "low");
+    }
+    put(folder / name, text);
+  };
+  put_columns("t.csv", "x, z, class", 0, "high");
+  const Ended trained = run(folder, uci({"--data=t.csv", "--label=class", "--model.first=8", "--model.hidden=8",
+                                         "--steps=80", "--batch=16", "--optim.rate=1e-2", "--out=out"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto asked = [&](const char* file) {
+    return run(folder, uci({"--evaluate=out", fmt::format("--data={}", file)}));
+  };
+  const Ended same = asked("t.csv");
+  ASSERT_EQ(same.code, 0) << same.err;
+  put_columns("shifted.csv", "x,z,class", 5, "high");
+  const Ended shifted = asked("shifted.csv");
+  ASSERT_EQ(shifted.code, 0) << shifted.err;
+  EXPECT_NE(shifted.out, same.out);  // all of its rows lie beyond 0.3
+  put_columns("named.csv", "x,y,class", 0, "high");
+  EXPECT_NE(asked("named.csv").err.find("of its columns number 1 is 'z', but 'y' here"), std::string::npos);
+  put_columns("classes.csv", "x,z,class", 0, "top");
+  EXPECT_NE(asked("classes.csv").err.find("of its classes number 0 is 'high', but 'low' here"), std::string::npos)
+      << asked("classes.csv").err;
+  const Ended split = run(folder, uci({"--evaluate=out", "--csv.split-seed=7"}));
+  EXPECT_EQ(split.code, 0);
+  EXPECT_NE(split.err.find("csv.split-seed is 7 but was "), std::string::npos) << split.err;
+  for (const char* asks : {"--evaluate=out", "--predict=out", "--bench"}) {
+    EXPECT_NE(run(folder, uci({asks, "--data=t.csv", "--label=class", "--sweep.hidden=4"}))
+                  .err.find("--sweep: trains networks"),
+              std::string::npos)
+        << asks;
+  }
+}
+
 // Answers may be written again, and so may other files that training has not made.
 TEST(Answers, DoNotChangeTheRunThatGivesThem) {
   const TemporaryFolder folder;

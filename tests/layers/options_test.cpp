@@ -59,7 +59,7 @@ TEST(MechanismOptions, AnErrorNamesMechanismOptionValueAndRange) {
   EXPECT_EQ(message_of([] {
               MechanismOptions("skyformer", {{"features", 0}});
             }),
-            "skyformer: features: 0 is not at least 1");
+            "skyformer: features: 0 is not at least 1 and at most 1048576");
   EXPECT_EQ(message_of([] {
               MechanismOptions("skyformer", {{"gamma", -0.5}});
             }),
@@ -118,7 +118,7 @@ TEST(MechanismOptions, SetKnownLeavesOutWhatTheMechanismDoesNotHave) {
   EXPECT_EQ(message_of([] {
               MechanismOptions("local").set_known({{"block", 0}});
             }),
-            "local: block: 0 is not at least 1");
+            "local: block: 0 is not at least 1 and at most 1048576");
 }
 
 TEST(MechanismOptions, TheModelGivesALengthWhereNoneWasSaid) {

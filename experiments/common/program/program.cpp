@@ -198,7 +198,8 @@ class Program {
       if (tells(fields, options)) return;
       if (asked_) {
         const std::vector<std::byte> stored = read_file(asked_->config());
-        require_same_model(fields, std::string(text_of(stored)), asked_->config().string(), asked_->option);
+        warn(require_same_model(fields, std::string(text_of(stored)), asked_->config().string(), asked_->option,
+                                /*trains=*/asked_->option != "evaluate" && asked_->option != "predict"));
       }
       if (!experiment_.trains) require_measurement(experiment_, fields, options);
       if (comm_.is_first()) log_ = Log(options.quiet ? LogLevel::warning : log_level_named(options.log_level));

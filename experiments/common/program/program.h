@@ -37,6 +37,8 @@ struct Session {
   Communicator& comm = alone();  ///< the processes that run this together
   DataLog data{};                ///< what was read for all runs of this call
   std::set<std::string> told{};  ///< warnings, each once
+  /// What runs learn in the place of their task. It is said behind their protocol, and papers have no numbers of it.
+  std::string learns{};
   /// Of a call with several tasks: reads the data, and trains nothing, so that what is missing is told before all.
   bool rehearsal = false;
   /// Called when a run is finished, before its results.json and report.html are written: adds numbers to

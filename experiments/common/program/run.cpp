@@ -197,6 +197,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
   run.experiment = session.experiment.name;
   run.task = options.task;
   run.protocol = options.preset.empty() ? "custom" : options.preset;
+  if (!session.learns.empty()) run.protocol += ", " + session.learns;
   run.overrides = session.overrides;
   run.attention = options.attention;
   run.seed = options.seed;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -279,19 +280,32 @@ std::string config_ini(const Experiment& experiment, const Fields& fields, bool 
   return fmt::format("# {}\nexperiment = {}\n{}", experiment.summary, experiment.name, fields.ini(begun));
 }
 
-void require_same_model(const Fields& fields, const std::string& stored, const std::string& file,
-                        const std::string& option) {
+std::vector<std::string> require_same_model(const Fields& fields, const std::string& stored, const std::string& file,
+                                            const std::string& option, bool trains) {
+  constexpr std::array kOnlyHow = {"data",   "device",          "batch",  "precision",      "accumulate",
+                                   "shards", "sequence-shards", "reduce", "group-by-length"};
   const std::map<std::string, std::string> before = settings_of(stored, file);
   std::vector<std::string> changes;
+  std::vector<std::string> others;
   for (const Field& field : fields.all()) {
-    const bool counts = field.name() == "task" || field.name() == "attention" || field.name().starts_with("model.");
-    const auto found = before.find(field.name());
-    if (!counts || found == before.end() || found->second == field.text()) continue;
-    changes.push_back(fmt::format("{} is {} but was {}", field.name(), field.text(), found->second));
+    const std::string& name = field.name();
+    const auto found = before.find(name);
+    if (found == before.end() || found->second == field.text()) continue;
+    const std::string change = fmt::format("{} is {} but was {}", name, field.text(), found->second);
+    const bool of_training = name.starts_with("optim.") || name == "batch" || name == "seed";
+    if (name == "task" || name == "attention" || name.starts_with("model.") || (trains && of_training)) {
+      changes.push_back(change);
+    } else if (!field.is_free_on_resume() && !name.starts_with("optim.") &&
+               std::ranges::find(kOnlyHow, name) == kOnlyHow.end()) {
+      others.push_back(change);
+    }
   }
   if (!changes.empty()) {
     fail("--{}: {}: {}; its model is asked as it was trained, leave that out", option, file, listed(changes));
   }
+  if (others.empty()) return {};
+  return {fmt::format("--{}: {}: {}; it may be asked about examples that it was trained on, or something else", option,
+                      file, listed(others))};
 }
 
 bool require_same_config(const Fields& fields, const std::string& stored, const std::string& file, bool longer) {

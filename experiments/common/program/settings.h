@@ -48,9 +48,11 @@ std::string config_ini(const Experiment& experiment, const Fields& fields, bool 
 bool require_same_config(const Fields& fields, const std::string& stored, const std::string& file, bool longer = false);
 
 /// Refuses to answer for a run with another model: an Error names each setting of the task, the attention and the model
-/// that differs from those of `stored`, and the option that names the run.
-void require_same_model(const Fields& fields, const std::string& stored, const std::string& file,
-                        const std::string& option);
+/// that differs from those of `stored`, and the option that names the run. Returns what to warn of: other settings that
+/// differ and may decide what is asked, such as the seed of a split. With `trains`, the settings of training count,
+/// too.
+std::vector<std::string> require_same_model(const Fields& fields, const std::string& stored, const std::string& file,
+                                            const std::string& option, bool trains);
 
 /// Assigns `--name=value` arguments only, for a program that is not an experiment.
 void assign_arguments(Fields& fields, std::span<const std::string> arguments);

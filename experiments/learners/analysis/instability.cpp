@@ -21,7 +21,7 @@ Tensor zero_padding(const Tensor& x, const Tensor& mask) {
 }
 
 std::vector<double> instability_scores(Learner& learner, Module& model, Feed& feed, const TokenVectors& f,
-                                       Device device, int64_t updates, uint64_t seed) {
+                                       Device device, int64_t updates, uint64_t seed, double share_of_time) {
   feed.go_to(0);
   std::vector<double> scores;
   const auto evaluated = [&](const Examples& x) {
@@ -34,6 +34,7 @@ std::vector<double> instability_scores(Learner& learner, Module& model, Feed& fe
     std::vector<Tensor> before;
     for (const Parameter* parameter : model.parameters()) before.push_back(parameter->value.clone());
     const Tensor y = evaluated(x);
+    learner.set_share_of_time(std::min(1.0, static_cast<double>(i) * share_of_time));
     learner.step(i);
     double moved = 0;
     size_t k = 0;

@@ -22,9 +22,10 @@ using TokenVectors = std::function<Tensor(const Examples&, Context&)>;
 Tensor zero_padding(const Tensor& x, const Tensor& mask);
 
 /// tau of each of the first `updates` of a fresh learner, which makes them. `feed` gives the batches that the learner
-/// sees. NaN where the update moved nothing, as where the rate begins with 0.
+/// sees. Of a run that time ends, each of its steps took `share_of_time`; else that is 0. NaN where the update moved
+/// nothing, as where the rate begins with 0.
 std::vector<double> instability_scores(Learner& learner, Module& model, Feed& feed, const TokenVectors& f,
-                                       Device device, int64_t updates, uint64_t seed);
+                                       Device device, int64_t updates, uint64_t seed, double share_of_time = 0);
 
 /// The mean of tau_i / tau_i of the other, over updates where both are numbers; NaN where none are.
 double mean_ratio(const std::vector<double>& scores, const std::vector<double>& others);

@@ -1,5 +1,9 @@
 #include "experiments/learners/rows/problem.h"
 
+#include <nlohmann/json.hpp>
+
+#include "engine/io/json_file.h"
+#include "engine/nearest.h"
 #include "engine/ops/sort.h"
 
 namespace bochner::rows {
@@ -33,7 +37,57 @@ void add_costs(Mlp& model, bool has_snnk, const TableSplit& test, Device device,
   metrics.emplace_back("accuracy-bundled", bundled_accuracy(model, *bundle, test, device));
 }
 
+constexpr const char* kColumns = "columns";
+constexpr const char* kClasses = "classes";
+constexpr const char* kMean = "columns.mean";
+constexpr const char* kScale = "columns.scale";
+
+void keep_columns(const TableSplits& data, State& state) {
+  const auto keep = [&](const char* name, const auto& values) { state.set(name, nlohmann::json(values).dump()); };
+  keep(kColumns, data.columns);
+  keep(kClasses, data.class_names);
+  keep(kMean, data.mean);
+  keep(kScale, data.scale);
+}
+
+template <class T>
+std::vector<T> kept(const State& state, const char* name) {
+  const nlohmann::ordered_json list = parse_json(state.text(name), state.file + ": " + name);
+  std::vector<T> values;
+  for (const auto& value : list) {
+    if (!(std::is_same_v<T, std::string> ? value.is_string() : value.is_number())) {
+      fail("{}: {} holds {}", state.file, name, shown(value.dump()));
+    }
+    values.push_back(value.template get<T>());
+  }
+  return values;
+}
+
+void require_same(const State& state, const char* name, const std::vector<std::string>& here) {
+  const std::vector<std::string> there = kept<std::string>(state, name);
+  if (there.size() != here.size())
+    fail("{}: there are {} {}, but {} here", state.file, there.size(), name, here.size());
+  for (size_t i = 0; i < here.size(); ++i) {
+    if (there[i] == here[i]) continue;
+    fail("{}: of its {} number {} is {}, but {} here; a model can be asked about a table with the same {} alone",
+         state.file, name, i, shown(there[i]), shown(here[i]), name);
+  }
+}
+
 }  // namespace
+
+void recall_columns(const State& state, TableSplits& data) {
+  if (!state.values.contains(kColumns)) return;
+  require_same(state, kColumns, data.columns);
+  require_same(state, kClasses, data.class_names);
+  const std::vector<float> mean = kept<float>(state, kMean);
+  const std::vector<float> scale = kept<float>(state, kScale);
+  if (mean == data.mean && scale == data.scale) return;
+  if (mean.size() != data.mean.size() || scale.size() != data.scale.size()) {
+    fail("{}: {} and {} are not of {} columns", state.file, kMean, kScale, data.mean.size());
+  }
+  standardise_by(data, mean, scale);
+}
 
 Examples RowFeed::next() {
   TableBatch batch = loader_.next();
@@ -42,8 +96,8 @@ Examples RowFeed::next() {
 
 void RowFeed::go_to(int64_t step) { loader_.go_to(step); }
 
-Problem classification(const RunOptions& run, const ModelConfig& model, const SnnkOptimConfig& optim,
-                       const TableSplits& data, const TaskEntry<TableSplits>& task) {
+Problem classification(const RunOptions& run, const ModelConfig& model, const SnnkOptimConfig& optim, TableSplits& data,
+                       const TaskEntry<TableSplits>& task) {
   Generator init = stream_of(run.seed, Stream::init);
   const MlpOptions options = mlp_options(model, run.attention, data.train.features.size(1), data.classes);
   const auto mlp = std::make_shared<Mlp>(Slot{}, options, init);
@@ -59,6 +113,8 @@ Problem classification(const RunOptions& run, const ModelConfig& model, const Sn
   };
   problem.metrics = metrics_named(task.metrics, data.classes);
   problem.inputs = data.columns;
+  problem.keeps = [&data](State& state) { keep_columns(data, state); };
+  problem.recalls = [&data](const State& state) { recall_columns(state, data); };
   problem.groups = optim.rules(mlp->snnk_weights());
   problem.baselines = [&data, own = task.baselines] {
     std::vector<Baseline> all = majority(data);

@@ -26,7 +26,11 @@ class RowFeed final : public Feed {
 /// A Problem on data that outlive it, with the task's metrics and, on the test set, the costs of the network: flops of
 /// a row and bytes, and after bundling flops-bundled, bytes-bundled and accuracy-bundled. The baselines are the
 /// majority class and those of the task.
-Problem classification(const RunOptions& run, const ModelConfig& model, const SnnkOptimConfig& optim,
-                       const TableSplits& data, const TaskEntry<TableSplits>& task);
+Problem classification(const RunOptions& run, const ModelConfig& model, const SnnkOptimConfig& optim, TableSplits& data,
+                       const TaskEntry<TableSplits>& task);
+
+/// Has rows standardised as those were that the model of a checkpoint has learnt from. An Error if their columns or
+/// classes have other names.
+void recall_columns(const State& state, TableSplits& data);
 
 }  // namespace bochner::rows

@@ -1,6 +1,7 @@
 #include "experiments/learners/rows/train.h"
 
 #include "engine/error.h"
+#include "experiments/common/run/answer.h"
 #include "experiments/learners/rows/problem.h"
 
 namespace bochner::rows {
@@ -18,12 +19,15 @@ void train(Config& config, Session& session) {
   const RunOptions& run = config.run;
   const RowTask& task = task_named(config.tasks, run.task);
   std::filesystem::path folder;
+  if (config.sweep.asked() && (run.bench || asks_a_run(run))) {
+    fail("--sweep: trains networks; leave it out beside --evaluate, --predict and --bench");
+  }
   if (config.sweep.asked()) {
     folder = folder_of_sweep(session);
   } else {
     require_places(session);
   }
-  const TableSplits data = config.load(messages_to(session.log));
+  TableSplits data = config.load(messages_to(session.log));
   session.log.info("{}: {} + {} + {} rows of {} columns, {} classes; split {}", run.task, data.train.rows(),
                    data.valid.rows(), data.test.rows(), data.train.features.size(1), data.classes, data.rule);
   for (const std::string& note : data.notes) session.log.info("{}", note);

@@ -51,6 +51,7 @@ Problem contrastive(const RunOptions& run, const EncoderOptions& options, const 
          data.task.name);
   }
   if (run.batch < 2) fail("contrastive learning: --batch={}: a pair alone has no other to be told from", run.batch);
+  require_batch_norm_of_batches(run, options);
   TaskData together = data;
   for (auto* part : {&together.train, &together.valid, &together.test}) {
     *part = examples_of(*part, kTogether);

@@ -33,8 +33,9 @@ class InBatchContrast final : public Classification {
 
 /// The trunk, trained on the pairs of class 1, that which stands for `belong together`. In checkpoints its names are
 /// those of the task's classifier, which --init takes. `temperature` is T. Metrics are the loss and how many first
-/// texts find their second one, both in batches of --batch pairs. An Error if the task has no pairs, or none of that
-/// class, or if a batch has one pair.
+/// texts find their second one, both in batches of --batch pairs, the last of which may be smaller. Two pairs of a
+/// batch may belong together, too: each counts as wrong for the other. An Error if the task has no pairs, or none of
+/// that class, or if a batch has one pair.
 Problem contrastive(const RunOptions& run, const EncoderOptions& options, const TaskData& data, double temperature);
 
 }  // namespace bochner::sequence

@@ -52,8 +52,7 @@ Problem without_model(const RunOptions& run, const EncoderOptions& options, cons
   return problem;
 }
 
-Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
-                       const TaskEntry<TaskData>& task) {
+void require_batch_norm_of_batches(const RunOptions& run, const EncoderOptions& options) {
   if (options.pooled_batch_norm && run.batches_grouped_by_length()) {
     fail(
         "--model.pooled-batch-norm: batches of texts of similar length have means of their own, which an evaluation "
@@ -65,6 +64,11 @@ Problem classification(const RunOptions& run, const EncoderOptions& options, con
         "another model; leave out one of them",
         run.accumulate);
   }
+}
+
+Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
+                       const TaskEntry<TaskData>& task) {
+  require_batch_norm_of_batches(run, options);
   Generator init = stream_of(run.seed, Stream::init);
   const Classifier model = classifier(options, data.task, init);
   Problem problem = without_model(run, options, data);

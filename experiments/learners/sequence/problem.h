@@ -37,9 +37,12 @@ Classifier classifier(const EncoderOptions& options, const Task& task, Generator
 /// the others in theirs, and the remarks.
 Problem without_model(const RunOptions& run, const EncoderOptions& options, const TaskData& data);
 
+/// An Error if vectors are standardised over batches that are grouped by length or divided, since evaluations have the
+/// statistics of all lengths.
+void require_batch_norm_of_batches(const RunOptions& run, const EncoderOptions& options);
+
 /// An encoder with these options on the data of a task, with its metrics. The baselines are the majority class and
-/// those of the task. An Error if vectors are standardised over batches that are grouped by length, since evaluations
-/// have the statistics of all lengths.
+/// those of the task.
 Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
                        const TaskEntry<TaskData>& task);
 
