@@ -64,10 +64,17 @@ void fit_bundle(const AdaptationConfig& config, const RunOptions& run, Problem& 
 }
 
 void write_adapter(const Fitting& fitting, PretrainedModel& model, const std::optional<Peft>& added,
-                   const std::filesystem::path& folder) {
+                   const RunRecord& record, Log& log) {
   // With another attention, or from scratch, other parts of the model may be new, too.
   if (!added || fitting.run.attention != "softmax" || fitting.config.from_scratch || fitting.pretrained.empty()) return;
-  save_adapter(model, *added, folder / "adapter", fitting.pretrained.string());
+  if (record.init != "null" && !leaves_out_weights(best_of(record.folder))) {
+    log.warning(
+        "no folder `adapter` is written: --init={} has changed the frozen weights, and so it would not belong to {}; "
+        "export that run, and name its folder with --pretrained in the place of --init",
+        fitting.run.init, fitting.pretrained.string());
+    return;
+  }
+  save_adapter(model, *added, record.folder / "adapter", fitting.pretrained.string());
 }
 
 }  // namespace
@@ -89,12 +96,18 @@ Fitted fitted_problem(const std::shared_ptr<PretrainedModel>& model, const State
 void fit_runs(Session& session, const TrainPlan& plan, const Fitting& fitting) {
   fitting.optim.schedule_of(fitting.run.steps);  // refuses what does not go together
   const bool closed = fitting.config.ridge >= 0 && !asks_a_run(fitting.run);
+  if (closed && !fitting.run.init.empty()) {
+    fail(
+        "--init={}: would change the weights behind the closed form of --model.ridge={}; export that run, and name its "
+        "folder with --pretrained instead",
+        fitting.run.init, fitting.config.ridge);
+  }
   const auto memory = std::make_shared<TrunkStates>(messages_to(session.log).say, session.comm);
   std::shared_ptr<PretrainedModel> model;  // of the latest run
   std::function<Outputs(const Examples&, Context&)> forward;
   std::optional<Peft> added;
   session.after_run = [&](RunRecord& record) {
-    write_adapter(fitting, *model, added, record.folder);
+    write_adapter(fitting, *model, added, record, session.log);
     const Examples inputs = fitting.few.to(Device::named(fitting.run.device));
     record.derived = cost_of(*model, [&](Context& context) { return forward(inputs, context)[0]; });
     return std::vector<ReportFigure>();

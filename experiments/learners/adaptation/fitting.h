@@ -41,9 +41,10 @@ struct Fitting {
 
 /// train_runs of such problems. With --model.ridge the bundled pooler and classifier begin with their closed form on
 /// the training set (SNNK J.3): least squares of the scores, or of 1 for the class and 0 for the others, on the
-/// features of the frozen model. A run's record gets what its model
+/// features of the frozen model; an Error with --init, which changes that later. A run's record gets what its model
 /// costs. Where the method adds something to a frozen model, the run's folder gets that in a folder `adapter`
-/// (layers/models/peft.h), with the classifier, and with the pooler if that is not the pretrained one.
+/// (layers/models/peft.h), with the classifier, and with the pooler if that is not the pretrained one; where --init has
+/// changed what is frozen, a warning says what to do instead.
 void fit_runs(Session& session, const TrainPlan& plan, const Fitting& fitting);
 
 }  // namespace bochner

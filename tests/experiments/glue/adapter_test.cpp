@@ -84,6 +84,27 @@ TEST_F(GlueAdapter, ClassesHaveTheOrderOfTheBase) {
   }
 }
 
+TEST_F(GlueAdapter, NoneIsWrittenWhereInitHasChangedTheBase) {
+  tune();
+  const Ended ended = train({"--init=full", "--preset=lora", "--out=begun"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(
+      ended.err.find("no folder `adapter` is written: --init=full has changed the frozen weights, and so it would "
+                     "not belong to model; export that run, and name its folder with --pretrained"),
+      std::string::npos)
+      << ended.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "begun/adapter"));
+  // A run that leaves the base as it is changes nothing of it here, either.
+  ASSERT_EQ(train({"--preset=lora", "--out=first"}).code, 0);
+  ASSERT_EQ(train({"--init=first", "--preset=lora", "--out=second"}).code, 0);
+  ASSERT_EQ(train({"--adapter=second/adapter", "--steps=0", "--out=again"}).code, 0);
+  EXPECT_EQ(loss("again"), loss("second"));
+  expect_refused(
+      {"--init=full", "--preset=bundle-closed", "--out=closed"},
+      "--init=full: would change the weights behind the closed form of --model.ridge=0; export that run, and "
+      "name its folder with --pretrained instead");
+}
+
 TEST_F(GlueAdapter, APoolerThatIsTrainedWholeHasNoUpdate) {
   test::save_tiny_bert(folder_ / "bare", {.pooler = false});
   for (const std::string base : {"model", "bare"}) {
