@@ -8,6 +8,7 @@
 #include "datasets/tokenizers/utf8.h"
 #include "engine/error.h"
 #include "engine/io/archive.h"
+#include "engine/io/file.h"
 #include "engine/io/json_file.h"
 #include "engine/io/lines.h"
 #include "engine/io/stream.h"
@@ -17,6 +18,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kConfig = "tokenizer_config.json";
 constexpr int64_t kLargestFile = int64_t{64} << 20;
 constexpr size_t kMostTokens = 2'000'000;
 constexpr size_t kLongestToken = 1000;  ///< bytes
@@ -184,7 +186,7 @@ WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& fold
     if (!path) fail("{}: holds neither tokenizer.json nor vocab.txt", folder.string());
     vocabulary = read_lines(*path);
   }
-  const auto config_path = folder / "tokenizer_config.json";
+  const auto config_path = folder / kConfig;
   if (std::filesystem::exists(config_path)) {
     const json root = read_json_object(config_path, kLargestFile);
     const JsonMembers config(root, config_path.string());
@@ -205,6 +207,23 @@ WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& fold
     }
   }
   return vocabulary;
+}
+
+void write_tokenizer_config(const std::filesystem::path& folder, const WordpieceOptions& options, int64_t length) {
+  constexpr const char* kLength = "model_max_length";
+  json config = json::object();
+  if (std::filesystem::exists(folder / kConfig)) {
+    config = read_json_object((folder / kConfig).string(), kLargestFile);
+    const auto most = config.find(kLength);
+    if (most != config.end() && most->is_number() && most->get<double>() <= static_cast<double>(length)) return;
+  } else {
+    config["tokenizer_class"] = "BertTokenizer";
+    config["do_lower_case"] = options.lower_case;
+    config["strip_accents"] = options.strip_accents ? json(*options.strip_accents) : json();
+    config["tokenize_chinese_chars"] = options.split_chinese;
+  }
+  config[kLength] = length;
+  write_file_atomically(folder / kConfig, config.dump(2) + "\n");
 }
 
 }  // namespace bochner

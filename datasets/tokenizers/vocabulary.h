@@ -45,4 +45,8 @@ WordpieceVocabulary read_vocabulary(const std::filesystem::path& path, const Wor
 /// accents and Chinese characters, `tokenizer_config.json` takes precedence over tokenizer.json.
 WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& folder);
 
+/// tokenizer_config.json for a model of at most `length` tokens, without which transformers has to guess whether text
+/// is made lower-case. One that is there already stays, but does not allow more tokens.
+void write_tokenizer_config(const std::filesystem::path& folder, const WordpieceOptions& options, int64_t length);
+
 }  // namespace bochner

@@ -2,8 +2,6 @@
 
 #include "datasets/baselines.h"
 #include "engine/ops/sort.h"
-#include "experiments/learners/adaptation/adapted.h"
-#include "experiments/learners/adaptation/fitting.h"
 #include "experiments/learners/pretrained.h"
 #include "layers/models/hugging_face.h"
 
@@ -79,10 +77,10 @@ BertOptions bert_options(const Config& config, int64_t outputs) {
   return options;
 }
 
-std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say, Problem::Base& base) {
+std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say, Adapted& adapted) {
   Generator init = stream_of(config.run.seed, Stream::init);
   const auto bert = std::make_shared<Bert>(Slot{}, bert_options(config, outputs), init);
-  base = adapt(*bert, config.model, {config.text->pretrained, config.adapter}, init, say);
+  adapted = adapt(*bert, config.model, {config.text->pretrained, config.adapter}, init, say);
   return bert;
 }
 
@@ -96,11 +94,11 @@ Examples random_texts(const Config& config, int64_t vocabulary) {
   return {.tensors = {{"ids", integers({8, config.text->max_length}, 0, vocabulary, draws)}}, .numbers = {}};
 }
 
-Problem problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
-                   const std::shared_ptr<TrunkStates>& memory, const Say& say) {
+Fitted problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
+                  const std::shared_ptr<TrunkStates>& memory, const Say& say) {
   const RunOptions& run = config.run;
-  Problem::Base base;
-  const std::shared_ptr<Bert> bert = make_bert(config, texts->outputs(), say, base);
+  Adapted adapted;
+  const std::shared_ptr<Bert> bert = make_bert(config, texts->outputs(), say, adapted);
   require_tokens(bert->options(), texts->tokenizer->size(), config.text->pretrained);
   const LoaderOptions in_order = order_of(run, *texts, false);
   const auto opens = [texts, run](const Encoded& encoded) -> OpenFeed {
@@ -109,7 +107,8 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
                                         inputs);
     };
   };
-  Problem problem = fitted_problem(bert, states_of, std::move(base), config.model);
+  Fitted fitted = fitted_problem(bert, states_of, std::move(adapted), config.model);
+  Problem& problem = fitted.problem;
   if (texts->is_regression()) {
     problem.objective = std::make_shared<Regression>();
   } else {
@@ -138,7 +137,7 @@ Problem problem_of(const Config& config, const GlueTask& task, const std::shared
       metrics.emplace_back("accuracy-mismatched", accuracy_on(*mismatched(false, true), forward, device));
     };
   }
-  return problem;
+  return fitted;
 }
 
 }  // namespace bochner::glue

@@ -3,7 +3,7 @@
 
 #include "datasets/loader.h"
 #include "experiments/glue/config.h"
-#include "experiments/learners/adaptation/frozen_trunk.h"
+#include "experiments/learners/adaptation/fitting.h"
 #include "layers/models/bert.h"
 
 namespace bochner::glue {
@@ -28,9 +28,9 @@ class TextFeed final : public Feed {
 /// The model that config.json of --pretrained describes, with a classifier of so many outputs and the attention and the
 /// dropout of the options. An Error names what does not fit.
 BertOptions bert_options(const Config& config, int64_t outputs);
-/// That model with its pretrained weights, changed as the method says. `say` is told which weights were read. `base`
-/// receives their file, and the names of all parameters in it that are as they are there.
-std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say, Problem::Base& base);
+/// That model with its pretrained weights, changed as the method says. `say` is told which weights were read, and
+/// `adapted` receives what became of it.
+std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say, Adapted& adapted);
 
 /// The states of all tokens of `ids`, with `mask` and `types` where a batch has them.
 Variable states_of(PretrainedModel& bert, const Examples& batch, Context& context);
@@ -41,7 +41,7 @@ Examples random_texts(const Config& config, int64_t vocabulary);
 /// GLUE's test labels are not public: validation and test both use the development set, as in the papers. Of MNLI that
 /// is the set of the same genres; the test also gives accuracy-mismatched, on the other genres. `memory` is where a
 /// frozen trunk's states of the training and the development set stay.
-Problem problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
-                   const std::shared_ptr<TrunkStates>& memory, const Say& say);
+Fitted problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
+                  const std::shared_ptr<TrunkStates>& memory, const Say& say);
 
 }  // namespace bochner::glue

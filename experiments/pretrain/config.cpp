@@ -39,15 +39,16 @@ void Config::fields(Fields& f) {
   f("text", text, "files, folders and archives of text to learn from, with commas between them");
   f("valid-text", valid_text, "texts for validation; none: of each twenty documents of --text the last but one");
   f("test-text", test_text, "texts for the test; none: of each twenty documents of --text the last one");
-  f("vocab", vocab, "a vocab.txt; without it and --pretrained a vocabulary is made from the texts for training");
+  f("vocab", vocab,
+    "a vocab.txt, or a folder with the files of a tokenizer; without it and --pretrained a vocabulary is made from the "
+    "texts for training");
   f("pretrained", pretrained, "folder of a BERT whose vocabulary, sizes and weights to begin with");
   f("vocabulary-size", vocabulary_size, "tokens of a vocabulary that is made, at most")
       .at_least(6)
       .at_most(2e6)
       .only("without --vocab and --pretrained", [this] { return vocab.empty() && pretrained.empty(); });
-  f("lower-case", lower_case, "A is a; with --pretrained as its files say").only("without --pretrained", [this] {
-    return pretrained.empty();
-  });
+  f("lower-case", lower_case, "A is a; otherwise as the tokenizer in a folder says")
+      .only("without --pretrained or a folder as --vocab", [this] { return tokenizer_folder().empty(); });
   f("cache", cache, "folder where texts are kept as tokens; empty: tokens, in --data");
   f("max-length", max_length, "tokens of an example, [CLS] and [SEP] among them").at_least(8).at_most(1 << 20);
   f("next-sentence", next_sentence, "also learn whether the second half of an example follows the first");
@@ -60,6 +61,11 @@ void Config::fields(Fields& f) {
   f.then([this](Fields& fields) {
     take_attention_of(pretrained, fields, "model.mechanism", run.attention, model.mechanism);
   });
+}
+
+std::string Config::tokenizer_folder() const {
+  if (!pretrained.empty()) return pretrained;
+  return std::filesystem::is_directory(vocab) ? vocab : "";
 }
 
 text::TokenCacheOptions Config::texts() const {

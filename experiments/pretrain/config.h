@@ -48,6 +48,8 @@ struct Config : ExportConfig {
   void fields(Fields& f);
 
   text::TokenCacheOptions texts() const;
+  /// The folder whose tokenizer is the model's: --pretrained, or --vocab if that is one; empty: none.
+  std::string tokenizer_folder() const;
   /// Steps and the steps between validations from the number of epochs, where they were not given themselves.
   void settle(const Fields& fields, int64_t examples);
   /// The model for a vocabulary of so many ids.

@@ -136,14 +136,11 @@ void save_model(const Config& config, const text::TokenCache& cache, const std::
                 const std::filesystem::path& folder) {
   const std::shared_ptr<Bert> bert = new_bert(config, cache);
   load_module(*bert, best_of(run));
-  save_pretrained(*bert, folder, config.pretrained, Reader::own);
-  if (!config.pretrained.empty()) return;
+  const std::string tokenizer = config.tokenizer_folder();
+  save_pretrained(*bert, folder, tokenizer, Reader::own);
   const WordpieceVocabulary& vocabulary = cache.tokenizer->vocabulary();
-  write_vocabulary(folder / "vocab.txt", vocabulary.pieces);
-  write_file_atomically(folder / "tokenizer_config.json",
-                        fmt::format("{{\n  \"tokenizer_class\": \"BertTokenizer\",\n  \"do_lower_case\": {},\n  "
-                                    "\"model_max_length\": {}\n}}\n",
-                                    vocabulary.options.lower_case, config.max_length));
+  if (tokenizer.empty()) write_vocabulary(folder / "vocab.txt", vocabulary.pieces);
+  write_tokenizer_config(folder, vocabulary.options, bert->options().length);
 }
 
 }  // namespace bochner::pretrain

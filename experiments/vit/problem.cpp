@@ -5,8 +5,6 @@
 
 #include "engine/io/file.h"
 #include "experiments/common/run/answer.h"
-#include "experiments/learners/adaptation/adapted.h"
-#include "experiments/learners/adaptation/fitting.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner::vit {
@@ -81,11 +79,11 @@ Examples ImageFeed::next() {
   return batch;
 }
 
-std::shared_ptr<Vit> make_vit(const Config& config, const Say& say, Problem::Base& base) {
+std::shared_ptr<Vit> make_vit(const Config& config, const Say& say, Adapted& adapted) {
   Generator init = stream_of(config.run.seed, Stream::init);
   const auto vit = std::make_shared<Vit>(Slot{}, config.vit_options(), init);
-  base = adapt(*vit, config.model, {config.pretrained, config.adapter}, init, say);
-  check_pooler(config, *vit, base);
+  adapted = adapt(*vit, config.model, {config.pretrained, config.adapter}, init, say);
+  check_pooler(config, *vit, adapted.base);
   return vit;
 }
 
@@ -99,11 +97,11 @@ Examples random_images(const Config& config) {
   return {.tensors = {{"pixels", normal({8, options.channels, options.image, options.image}, draws)}}, .numbers = {}};
 }
 
-Problem problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
-                   const std::shared_ptr<TrunkStates>& memory, const Say& say) {
+Fitted problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
+                  const std::shared_ptr<TrunkStates>& memory, const Say& say) {
   const images::Preparation preparation = config.preparation();
-  Problem::Base base;
-  const std::shared_ptr<Vit> vit = make_vit(config, say, base);
+  Adapted adapted;
+  const std::shared_ptr<Vit> vit = make_vit(config, say, adapted);
   const images::Augmentation augmentation = config.images->augmentation;
   const auto opens = [sets, preparation, augmentation, run = config.run](const images::Images& images) -> OpenFeed {
     return [=, &images](bool shuffle, bool inputs) {
@@ -113,7 +111,8 @@ Problem problem_of(const Config& config, const ImageTask& task, const std::share
                                          augmentation, order);
     };
   };
-  Problem problem = fitted_problem(vit, states_of, std::move(base), config.model);
+  Fitted fitted = fitted_problem(vit, states_of, std::move(adapted), config.model);
+  Problem& problem = fitted.problem;
   problem.objective = std::make_shared<Classification>("labels", sets->classes);
   problem.remarks = sets->remarks;
   problem.metrics = metrics_named(task.metrics, std::ssize(sets->classes));
@@ -125,14 +124,14 @@ Problem problem_of(const Config& config, const ImageTask& task, const std::share
     return split == Split::valid ? trunk.feed("valid", valid, false) : trunk.feed("test", test, false);
   };
   problem.baselines = [sets, metrics = problem.metrics] { return majority(*sets, metrics); };
-  return problem;
+  return fitted;
 }
 
 void export_run(const Config& config, const Say& say) {
   const std::filesystem::path to = config.folder();
-  Problem::Base base;
-  std::shared_ptr<Vit> vit = make_vit(config, say, base);
-  load_module(*vit, best_of(config.exported), base);
+  Adapted adapted;
+  std::shared_ptr<Vit> vit = make_vit(config, say, adapted);
+  load_module(*vit, best_of(config.exported), adapted.base);
   merge_adapter(*vit);
   if (vit->pooler() != nullptr) {
     say("transformers has no ViT with a pooler and a classifier: the classifier is left out");

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "datasets/say.h"
-#include "experiments/learners/adaptation/frozen_trunk.h"
+#include "experiments/learners/adaptation/fitting.h"
 #include "experiments/learners/learner.h"
 #include "experiments/vit/config.h"
 
@@ -37,10 +37,9 @@ class ImageFeed final : public Feed {
   std::vector<int64_t> numbers_;
 };
 
-/// The model with its pretrained weights, changed as the method says. `say` is told which weights were read. `base`
-/// receives their file, and the names of all parameters in it that are as they are there. An Error where a pooler that
-/// the folder lacks would stay as it was drawn.
-std::shared_ptr<Vit> make_vit(const Config& config, const Say& say, Problem::Base& base);
+/// The model with its pretrained weights, changed as the method says. `say` is told which weights were read, and
+/// `adapted` receives what became of it. An Error where a pooler that the folder lacks would stay as it was drawn.
+std::shared_ptr<Vit> make_vit(const Config& config, const Say& say, Adapted& adapted);
 
 /// The states of all tokens of `pixels`.
 Variable states_of(PretrainedModel& vit, const Examples& batch, Context& context);
@@ -49,8 +48,8 @@ Variable states_of(PretrainedModel& vit, const Examples& batch, Context& context
 Examples random_images(const Config& config);
 
 /// `memory` is where a frozen trunk's states of the images stay, those of training unless they change in each epoch.
-Problem problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
-                   const std::shared_ptr<TrunkStates>& memory, const Say& say);
+Fitted problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
+                  const std::shared_ptr<TrunkStates>& memory, const Say& say);
 
 /// Writes the best model of the run --export into --to, updates of low rank merged into their matrices, with
 /// preprocessor_config.json. transformers has no ViT with both a pooler and a classifier: of such a model it writes the

@@ -141,6 +141,7 @@ struct FileTensor {
   std::string ours;
   std::string name;  ///< without prefix
   Row::Part part;
+  bool is_head;  ///< or an update of one: its name has no prefix
   Tensor view;
 };
 
@@ -151,16 +152,17 @@ std::vector<FileTensor> file_tensors(const PretrainedModel& model, const std::st
     std::string name(row.theirs);
     replace(name, "#", found->number);
     name += found->rest;
+    const bool is_head = row.part == Row::Part::head;
     const Row::Part part = found->rest.starts_with(".lora_") ? Row::Part::added : row.part;
     if (name.find('%') == std::string::npos)
-      return {{ours, name, part, value.view(shape_in_file(model, ours, value.shape()))}};
+      return {{ours, name, part, is_head, value.view(shape_in_file(model, ours, value.shape()))}};
     std::vector<FileTensor> parts;
     const int64_t rows = value.size(0) / 3;
     for (const char* which : {"query", "key", "value"}) {
       std::string named = name;
       replace(named, "%", which);
       const auto i = static_cast<int64_t>(parts.size());
-      parts.push_back({ours, named, part, value.slice(0, i * rows, (i + 1) * rows)});
+      parts.push_back({ours, named, part, is_head, value.slice(0, i * rows, (i + 1) * rows)});
     }
     return parts;
   }
@@ -179,7 +181,7 @@ std::vector<FileTensor> file_tensors(const PretrainedModel& model, const std::ma
 TensorMap with_prefix(const PretrainedModel& model, const std::vector<FileTensor>& tensors) {
   TensorMap named;
   for (const FileTensor& each : tensors) {
-    const bool prefixed = model.has_heads() && each.part != Row::Part::head;
+    const bool prefixed = model.has_heads() && !each.is_head;
     named[(prefixed ? naming_of(model).prefix : "") + each.name] = each.view;
   }
   return named;
@@ -191,7 +193,7 @@ std::optional<std::string> spelled(const SafetensorsFile& file, const FileTensor
   replace(old, "LayerNorm.weight", "LayerNorm.gamma");
   replace(old, "LayerNorm.bias", "LayerNorm.beta");
   std::vector<std::string> names = {tensor.name, old};
-  if (tensor.part != Row::Part::head) names = {prefix + tensor.name, prefix + old, tensor.name, old};
+  if (!tensor.is_head) names = {prefix + tensor.name, prefix + old, tensor.name, old};
   for (const std::string& name : names) {
     if (file.contains(name)) return name;
   }
@@ -215,9 +217,10 @@ bool are_numbers(const std::vector<std::string>& names) {
   return true;
 }
 
-/// For each class of the model its row in the classifier of a folder; empty where the rows are in the same order.
+/// For each class of the model its row in the order of a folder; empty where that is the same order. Other names are an
+/// Error where there is a classifier that they name.
 std::vector<int64_t> rows_of_classes(const std::vector<std::string>& ours, const std::vector<std::string>& theirs,
-                                     const std::filesystem::path& folder) {
+                                     bool has_classifier, const std::filesystem::path& folder) {
   std::vector<int64_t> rows;
   for (const std::string& our : ours) {
     const auto is_it = [&](const std::string& name) { return plain(name) == plain(our); };
@@ -225,7 +228,7 @@ std::vector<int64_t> rows_of_classes(const std::vector<std::string>& ours, const
     if (found != theirs.end()) rows.push_back(found - theirs.begin());
   }
   const bool all = ours.size() == theirs.size() && ours.size() == rows.size();
-  if (!all && !are_numbers(ours) && !are_numbers(theirs)) {
+  if (!all && has_classifier && !are_numbers(ours) && !are_numbers(theirs)) {
     fail(
         "{}: config.json has the classes {}, asked for are {}; rename them in its id2label, or take id2label out to "
         "read them in this order",
@@ -307,10 +310,11 @@ LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::pat
     copies.emplace_back(tensor.view, *name);
   }
   std::vector<int64_t> rows;
-  if (loaded.filled.contains("classifier.weight") && !made_new.contains("classifier.weight")) {
+  if (loaded.filled.contains("classifier.weight")) {
+    const bool is_read = !made_new.contains("classifier.weight");
     const std::vector<std::string> theirs = pretrained_labels(folder);
-    rows = rows_of_classes(model.labels(), theirs, folder);
-    if (!rows.empty()) loaded.reordered = theirs;
+    rows = rows_of_classes(model.labels(), theirs, is_read, folder);
+    if (is_read && !rows.empty()) loaded.reordered = theirs;
   }
   std::vector<Tensor> values;  // all are read, and so verified, before the first is copied
   values.reserve(copies.size());
@@ -323,6 +327,7 @@ LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::pat
     const Tensor& view = copies[i].first;
     view.copy_(values[i].cast(view.dtype()).to(view.device()));
   }
+  model.set_rows_in_folder(rows);
   for (const std::string& name : made_new) loaded.filled.erase(name);
   if (!rows.empty())
     std::erase_if(loaded.filled, [](const std::string& name) { return name.starts_with("classifier."); });

@@ -12,6 +12,7 @@
 #include "engine/io/paths.h"
 #include "engine/io/safetensors.h"
 #include "engine/nearest.h"
+#include "engine/ops/index.h"
 #include "layers/models/hugging_face.h"
 #include "layers/models/peft_names.h"
 
@@ -46,6 +47,27 @@ constexpr std::array<std::pair<Type, std::string_view>, 5> kTypes = {{{Type::lor
 bool is_added(std::string_view ours) {
   return ours.find(".lora_") != std::string_view::npos || ours.find("_adapter.") != std::string_view::npos ||
          ours.starts_with("snnk_pooler.") || ours.starts_with("bundle.");
+}
+
+/// Whether each row is one of a class.
+bool has_class_rows(std::string_view ours) {
+  for (const char* name : {"classifier.weight", "classifier.bias", "classifier.lora_B.weight", "bundle.weight",
+                           "bundle.bias", "snnk_pooler.classifier.weight", "snnk_pooler.classifier.bias"}) {
+    if (ours == name) return true;
+  }
+  return false;
+}
+
+/// The rows with these numbers; none: all as they are.
+Tensor with_rows(const Tensor& x, const std::vector<int64_t>& rows) {
+  if (rows.empty()) return x;
+  return take(x.to(Device::cpu()), Tensor::from<int64_t>(rows, {std::ssize(rows)}));
+}
+
+std::vector<int64_t> inverse(const std::vector<int64_t>& rows) {
+  std::vector<int64_t> places(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) places[static_cast<size_t>(rows[i])] = static_cast<int64_t>(i);
+  return places;
 }
 
 /// A tensor of an adapter: its name in the model and a view of it.
@@ -153,8 +175,6 @@ Type type_in(const JsonMembers& members, const std::string& path) {
   fail("{}: peft_type is {}; known here are {}", path, shown(name), listed(known));
 }
 
-bool replaces_classifier(Type type) { return type == Type::snnk_pooler || type == Type::snnk_bundle; }
-
 /// The size that an adapter of this type has: its name in adapter_config.json, and which tensors have it as which size.
 struct Size {
   const char* name;
@@ -206,7 +226,9 @@ std::string config_text(PretrainedModel& model, const Peft& peft, const std::str
   config["inference_mode"] = true;
   if (model.type() == "vit" && model.pooler() != nullptr) config["pooled"] = true;
   config["modules_to_save"] = peft.modules_to_save.empty() ? json() : json(peft.modules_to_save);
-  config["task_type"] = model.classes() > 0 && model.type() == "bert" ? json("SEQ_CLS") : json();  // of texts alone
+  // Of texts alone, and with it the classifier counts as saved.
+  const bool has_classifier = peft.replaces_heads() || is_any("classifier", peft.modules_to_save);
+  config["task_type"] = model.classes() > 0 && model.type() == "bert" && has_classifier ? json("SEQ_CLS") : json();
   switch (peft.type) {
     case Type::lora:
       config["r"] = peft.low_rank.rank;
@@ -245,15 +267,15 @@ Peft read_peft(const std::filesystem::path& folder) {
   Peft peft;
   peft.type = type_in(members, path);
   peft.modules_to_save = texts(members, path, "modules_to_save");
-  peft.pooled = members.flag("pooled", replaces_classifier(peft.type));
+  peft.pooled = members.flag("pooled", peft.replaces_heads());
   // PEFT does the same, and writes it only sometimes.
-  if (members.text("task_type", "") == "SEQ_CLS" && !replaces_classifier(peft.type) &&
+  if (members.text("task_type", "") == "SEQ_CLS" && !peft.replaces_heads() &&
       !is_any("classifier", peft.modules_to_save)) {
     peft.modules_to_save.emplace_back("classifier");
   }
   if (peft.type == Type::lora) read_lora(members, path, peft);
   if (peft.type == Type::bottleneck) read_bottleneck(members, path, peft);
-  if (peft.type == Type::snnk_adapter || replaces_classifier(peft.type)) read_snnk(members, path, peft);
+  if (peft.type == Type::snnk_adapter || peft.replaces_heads()) read_snnk(members, path, peft);
   const SafetensorsFile file(folder / kTensors);
   check_size(path, size_of(peft), file);
   for (const std::string& name : file.tensor_names()) {
@@ -277,10 +299,12 @@ void add_adapter(PretrainedModel& model, const Peft& peft, Generator& init) {
   switch (peft.type) {
     case Type::lora: {
       std::set<std::string> unknown(peft.targets.begin(), peft.targets.end());
+      bool any = false;
       for (const Target& target : targets_of(model)) {
         std::erase_if(unknown, [&](const std::string& end) { return is_targeted(target, {end}); });
         if (!is_targeted(target, peft.targets) || is_within(target.name + ".weight", peft.modules_to_save)) continue;
         target.linear->add_low_rank(target.part, target.begin, target.end, peft.low_rank, init);
+        any = true;
       }
       if (!unknown.empty()) {
         fail(
@@ -288,6 +312,10 @@ void add_adapter(PretrainedModel& model, const Peft& peft, Generator& init) {
             "intermediate.dense, output.dense, pooler.dense and classifier, in a ViT also as q_proj, k_proj, v_proj, "
             "o_proj, fc1 and fc2",
             *unknown.begin());
+      }
+      if (!any) {
+        fail("adapter: nothing would get an update: {} is within {}, trained whole; name another matrix, too",
+             shown_names(peft.targets), shown_names(peft.modules_to_save));
       }
       break;
     }
@@ -330,7 +358,8 @@ std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, 
            name_of(file.dtype(found->second)), file.shape(found->second).str(), name_of(saved.view.dtype()),
            saved.view.shape().str());
     }
-    copies.emplace_back(saved.view, file.read(found->second));
+    const Tensor value = file.read(found->second);
+    copies.emplace_back(saved.view, has_class_rows(saved.ours) ? with_rows(value, model.rows_in_folder()) : value);
     read.push_back(saved.ours);
     in_file.erase(found);
   }
@@ -345,7 +374,10 @@ std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, 
 void save_adapter(PretrainedModel& model, const Peft& peft, const std::filesystem::path& folder,
                   const std::string& base) {
   TensorMap tensors;
-  for (const auto& [name, saved] : saved_tensors(model, peft)) tensors[std::string(kModel) + name] = saved.view;
+  const std::vector<int64_t> places = inverse(model.rows_in_folder());
+  for (const auto& [name, saved] : saved_tensors(model, peft)) {
+    tensors[std::string(kModel) + name] = has_class_rows(saved.ours) ? with_rows(saved.view, places) : saved.view;
+  }
   const std::string config = config_text(model, peft, base);
   std::filesystem::create_directories(folder);
   write_safetensors(folder / kTensors, tensors, {{"format", "pt"}});

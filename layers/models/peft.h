@@ -38,22 +38,26 @@ struct Peft {
   /// Of ViT: the classifier reads what the pooler gives, not the state of the first token itself.
   bool pooled = false;
   int64_t classes = 0;  ///< those of the classifier that a folder holds; 0: it holds none
+
+  /// Whether it takes the place of pooler and classifier.
+  bool replaces_heads() const { return type == Type::snnk_pooler || type == Type::snnk_bundle; }
 };
 
 /// What adapter_config.json describes. An Error names what is not known here and would change what is computed, such as
 /// use_dora, and a size that the tensors of adapter_model.safetensors do not have.
 Peft read_peft(const std::filesystem::path& folder);
 
-/// Adds it to a model. An Error names a target that no matrix of the model is.
+/// Adds it to a model. Targets within modules_to_save get no update, as in PEFT. An Error names a target that no matrix
+/// of the model is, and targets of which none gets one.
 void add_adapter(PretrainedModel& model, const Peft& peft, Generator& init);
 
 /// Copies adapter_model.safetensors into a model that has this adapter; returns the names in the model of what was
-/// read. An Error names a tensor that is missing, that does not belong to this adapter, or whose shape is another; the
-/// model is then as before.
+/// read. Rows of classes are there in the order of the base's folder. An Error names a tensor that is missing, that
+/// does not belong to this adapter, or whose shape is another; the model is then as before.
 std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, const std::filesystem::path& folder);
 
 /// Writes both files into `folder`, which is made if it is missing. `base` is the folder or the name of the pretrained
-/// model.
+/// model, and rows of classes have the order that they have there.
 void save_adapter(PretrainedModel& model, const Peft& peft, const std::filesystem::path& folder,
                   const std::string& base);
 

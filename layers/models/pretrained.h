@@ -26,6 +26,10 @@ class PretrainedModel : public Module {
   virtual int64_t classes() const = 0;
   /// The names of the classes; empty: none.
   virtual const std::vector<std::string>& labels() const = 0;
+  /// For each class its row in the folder that load_pretrained read, whose order adapters (peft.h) have, too; empty:
+  /// the same order.
+  const std::vector<int64_t>& rows_in_folder() const { return rows_in_folder_; }
+  void set_rows_in_folder(std::vector<int64_t> rows) { rows_in_folder_ = std::move(rows); }
 
   /// What the classifier reads: tanh(W x_0 + b), from the state of the first token, in f32.
   /// (batch, length, dim) -> (batch, dim)
@@ -61,6 +65,7 @@ class PretrainedModel : public Module {
  private:
   std::unique_ptr<SnnkPooler> snnk_pooler_;
   std::unique_ptr<Bundle> bundle_;  ///< in the place of snnk_pooler_
+  std::vector<int64_t> rows_in_folder_;
 };
 
 }  // namespace bochner

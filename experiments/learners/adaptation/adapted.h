@@ -2,6 +2,8 @@
 // trained before.
 #pragma once
 
+#include <optional>
+
 #include "datasets/say.h"
 #include "experiments/learners/adaptation/methods.h"
 #include "experiments/learners/learner.h"
@@ -14,10 +16,19 @@ struct AdaptedFrom {
   std::string adapter = {};          ///< a folder; empty: none
 };
 
+/// What became of a model.
+struct Adapted {
+  /// The file of its weights, and the names of all parameters in it that are as they are there.
+  Problem::Base base = {};
+  /// What was added to it: what the folder of the adapter describes or, without one, the method. Pooler and classifier
+  /// are among its modules_to_save where they are trained or new.
+  std::optional<Peft> added = {};
+};
+
 /// Reads pretrained weights into a model unless there are none or the options ask for new ones, changes it as the
-/// method says, and reads the adapter. Returns the file of the weights, and the names of all parameters in it that are
-/// as they are there. `say` is told which weights were read.
-Problem::Base adapt(PretrainedModel& model, const AdaptationConfig& config, const AdaptedFrom& from, Generator& init,
-                    const Say& say);
+/// method says, or adds and reads the adapter. `say` is told which weights were read. An Error where the adapter
+/// changes a pooler or a classifier that the pretrained model lacks.
+Adapted adapt(PretrainedModel& model, const AdaptationConfig& config, const AdaptedFrom& from, Generator& init,
+              const Say& say);
 
 }  // namespace bochner

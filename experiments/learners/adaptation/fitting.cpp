@@ -63,54 +63,62 @@ void fit_bundle(const AdaptationConfig& config, const RunOptions& run, Problem& 
   bundle->bias()->value.copy_(solution.bias.cast(DType::f32).to(device));
 }
 
-/// `frozen` are the parameters that are as they are in the pretrained model.
-void write_adapter(const Fitting& fitting, PretrainedModel& model, const std::set<std::string>& frozen,
-                   const std::filesystem::path& folder) {
-  const Method& method = method_of(fitting.config);
+void write_adapter(const Fitting& fitting, PretrainedModel& model, const std::optional<Peft>& added,
+                   const RunRecord& record, Log& log) {
   // With another attention, or from scratch, other parts of the model may be new, too.
-  if (!method.adds || fitting.run.attention != "softmax" || fitting.config.from_scratch || fitting.pretrained.empty())
+  if (!added || fitting.run.attention != "softmax" || fitting.config.from_scratch || fitting.pretrained.empty()) return;
+  if (record.init != "null" && !leaves_out_weights(best_of(record.folder))) {
+    log.warning(
+        "no folder `adapter` is written: --init={} has changed the frozen weights, and so it would not belong to {}; "
+        "export that run, and name its folder with --pretrained in the place of --init",
+        fitting.run.init, fitting.pretrained.string());
     return;
-  Peft peft = method.adds(fitting.config);
-  if (model.pooler() != nullptr && !frozen.contains("pooler.weight")) peft.modules_to_save.emplace_back("pooler");
-  save_adapter(model, peft, folder / "adapter", fitting.pretrained.string());
+  }
+  save_adapter(model, *added, record.folder / "adapter", fitting.pretrained.string());
 }
 
 }  // namespace
 
-Problem fitted_problem(const std::shared_ptr<PretrainedModel>& model, const StatesOf& states, Problem::Base base,
-                       const AdaptationConfig& config) {
-  Problem problem;
+Fitted fitted_problem(const std::shared_ptr<PretrainedModel>& model, const StatesOf& states, Adapted adapted,
+                      const AdaptationConfig& config) {
+  Fitted fitted{.problem = {}, .model = model, .added = std::move(adapted.added)};
+  Problem& problem = fitted.problem;
   problem.model = model;
   problem.forward = [model, states](const Examples& batch, Context& context) -> Outputs {
     return {model->class_scores(model->pool(states_in(batch, *model, states, context)), context)};
   };
   problem.groups = rules_of(method_of(config), config, *model);
-  problem.base = std::move(base);
+  problem.base = std::move(adapted.base);
   keep_frozen(problem.base, problem.groups);
-  return problem;
+  return fitted;
 }
 
 void fit_runs(Session& session, const TrainPlan& plan, const Fitting& fitting) {
   fitting.optim.schedule_of(fitting.run.steps);  // refuses what does not go together
+  const bool closed = fitting.config.ridge >= 0 && !asks_a_run(fitting.run);
+  if (closed && !fitting.run.init.empty()) {
+    fail(
+        "--init={}: would change the weights behind the closed form of --model.ridge={}; export that run, and name its "
+        "folder with --pretrained instead",
+        fitting.run.init, fitting.config.ridge);
+  }
   const auto memory = std::make_shared<TrunkStates>(messages_to(session.log).say, session.comm);
   std::shared_ptr<PretrainedModel> model;  // of the latest run
   std::function<Outputs(const Examples&, Context&)> forward;
-  std::set<std::string> frozen;
+  std::optional<Peft> added;
   session.after_run = [&](RunRecord& record) {
-    write_adapter(fitting, *model, frozen, record.folder);
+    write_adapter(fitting, *model, added, record, session.log);
     const Examples inputs = fitting.few.to(Device::named(fitting.run.device));
     record.derived = cost_of(*model, [&](Context& context) { return forward(inputs, context)[0]; });
     return std::vector<ReportFigure>();
   };
   train_runs(session, plan, [&] {
-    Problem problem = fitting.problem(memory);
-    model = std::dynamic_pointer_cast<PretrainedModel>(problem.model);
-    forward = problem.forward;
-    frozen = problem.base.tensors;
-    if (fitting.config.ridge >= 0 && !asks_a_run(fitting.run)) {
-      fit_bundle(fitting.config, fitting.run, problem, *model, fitting.states);
-    }
-    return std::make_unique<Learner>(fitting.run, fitting.optim, std::move(problem));
+    Fitted fitted = fitting.problem(memory);
+    model = fitted.model;
+    forward = fitted.problem.forward;
+    added = fitted.added;
+    if (closed) fit_bundle(fitting.config, fitting.run, fitted.problem, *model, fitting.states);
+    return std::make_unique<Learner>(fitting.run, fitting.optim, std::move(fitted.problem));
   });
 }
 

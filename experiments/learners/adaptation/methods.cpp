@@ -34,6 +34,13 @@ void uptrain(PretrainedModel& model, const AdaptationConfig& config, Generator& 
   }
 }
 
+/// Whether the module of a parameter has an update of low rank, and this is no part of it.
+bool has_update(const std::string& name, const std::vector<Parameter*>& parameters) {
+  const std::string update = name.substr(0, name.rfind('.') + 1) + "lora_A.weight";
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [&](const Parameter* parameter) { return parameter->name == update; });
+}
+
 const std::vector<std::string> kBottleneck = {"size", "size-activation", "train-pooler"};
 
 }  // namespace
@@ -112,8 +119,8 @@ std::vector<GroupRule> rules_of(const Method& method, const AdaptationConfig& co
   const std::vector<Parameter*> parameters = model.parameters();
   for (const Parameter* parameter : parameters) {
     const std::string& name = parameter->name;
-    const bool is_trained = trained.empty() || std::any_of(trained.begin(), trained.end(),
-                                                           [&](const auto& pattern) { return fits(name, pattern); });
+    const bool is_named = std::any_of(trained.begin(), trained.end(), [&](const auto& one) { return fits(name, one); });
+    const bool is_trained = trained.empty() || (is_named && !has_update(name, parameters));
     if (!is_trained) {
       rules.push_back({.pattern = name, .frozen = true});
     } else if (fits(name, "*.bias") || fits(name, "*norm*.weight")) {

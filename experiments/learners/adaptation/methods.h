@@ -31,7 +31,8 @@ std::vector<std::string> method_names();
 const Method& method_of(const AdaptationConfig& config);
 /// The name of the method that adds this.
 std::string_view method_of(const Peft& peft);
-/// Which parameters have no weight decay (biases and norms) and which are frozen.
+/// Which parameters have no weight decay (biases and norms) and which are frozen: also a classifier or a pooler that
+/// has an update, from the folder of an adapter.
 std::vector<GroupRule> rules_of(const Method& method, const AdaptationConfig& config, PretrainedModel& model);
 
 }  // namespace bochner

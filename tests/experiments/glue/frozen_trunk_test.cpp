@@ -59,7 +59,7 @@ class FrozenTrunk : public ::testing::Test {
     const auto silent = [](const std::string&) {};
     const glue::GlueTask& task = task_named(config.tasks, "rte");
     const auto texts = std::make_shared<const glue::Texts>(task.load(config.run, {silent, silent}));
-    return glue::problem_of(config, task, texts, std::make_shared<TrunkStates>(silent), silent);
+    return glue::problem_of(config, task, texts, std::make_shared<TrunkStates>(silent), silent).problem;
   }
   static std::unique_ptr<Learner> learner(const glue::Config& config) {
     OptimConfig optim;

@@ -192,6 +192,27 @@ TEST_F(Pretrain, ItsVocabularyIsNotTakenForAPublishedOne) {
   }
 }
 
+TEST_F(Pretrain, ATokenizerInAFolderIsWrittenAsItIs) {
+  ASSERT_EQ(run({"--steps=1", "--out=a"}).code, 0);
+  std::filesystem::create_directories(folder_ / "own");
+  std::filesystem::copy(folder_ / "a/model/vocab.txt", folder_ / "own/vocab.txt");
+  put(folder_ / "own/tokenizer_config.json",
+      R"({"do_lower_case": true, "strip_accents": false, "tokenize_chinese_chars": false, "model_max_length": 512})");
+  const Ended ended = run({"--steps=1", "--vocab=own", "--out=b"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const WordpieceOptions options = read_pretrained_vocabulary(folder_ / "b/model").options;
+  EXPECT_TRUE(options.lower_case && options.strip_accents && !*options.strip_accents && !options.split_chinese);
+  EXPECT_EQ(contents(folder_ / "b/model/vocab.txt"), contents(folder_ / "own/vocab.txt"));
+  // But for the length, which is the model's.
+  const json config = json::parse(contents(folder_ / "b/model/tokenizer_config.json"));
+  EXPECT_EQ(config["model_max_length"], 16);
+  const Ended refused = run({"--vocab=own", "--lower-case=false"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--lower-case: leave it out; it counts only without --pretrained or a folder as --vocab"),
+            std::string::npos)
+      << refused.err;
+}
+
 TEST_F(Pretrain, MistakesAreToldInOneLine) {
   const auto told = [&](const std::vector<std::string>& arguments, const std::string& text) {
     const Ended ended = run(arguments);

@@ -192,6 +192,17 @@ TEST_F(VitProgram, WithoutAPoolerARunBecomesAViTForImageClassification) {
                 results(method)["metrics"]["test"]["loss"].get<double>(), 1e-5);
     EXPECT_NE(results(method)["remarks"].dump().find("of 10 classes only 3: cat, dog, frog"), std::string::npos);
   }
+  // An adapter has the classes in the order of its base, in whatever order they are asked for.
+  ASSERT_EQ(train({"--pretrained=model-full", "--classes=frog,cat,dog", "--model.method=lora", "--optim.rate=0.01",
+                   "--out=turned"})
+                .code,
+            0);
+  ASSERT_EQ(train({"--pretrained=model-full", "--classes=cat,dog,frog", "--adapter=turned/adapter", "--steps=0",
+                   "--out=back"})
+                .code,
+            0);
+  EXPECT_NEAR(results("back")["metrics"]["test"]["loss"].get<double>(),
+              results("turned")["metrics"]["test"]["loss"].get<double>(), 1e-6);
   ASSERT_EQ(adapt({"--model.method=snnk-adapter", "--out=added"}).code, 0);
   const Ended refused = run({"--export=added", "--to=nothing"});
   EXPECT_EQ(refused.code, 2);

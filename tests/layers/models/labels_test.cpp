@@ -1,9 +1,11 @@
-// The names of classes in config.json, and the rows of a classifier that belong to them.
+// The names of classes in config.json, and the rows of a classifier, and of an adapter, that belong to them.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "engine/io/safetensors.h"
 #include "layers/models/hugging_face.h"
+#include "layers/models/peft.h"
 #include "tests/files.h"
 #include "tests/message_of.h"
 
@@ -57,6 +59,16 @@ class Labels : public ::testing::Test {
     return bias;
   }
 
+  /// A model with the classes `ours`, read from the folder.
+  std::unique_ptr<Bert> model(const Names& ours) const {
+    BertOptions options = read_bert_options(folder_.path());
+    options.labels = ours;
+    Generator init(2);
+    auto bert = std::make_unique<Bert>(Slot{}, options, init);
+    load_pretrained(*bert, folder_.path());
+    return bert;
+  }
+
   test::TemporaryFolder folder_;
   Tensor weight_;
 };
@@ -71,6 +83,58 @@ TEST_F(Labels, RowsStayWhereEitherSideHasOnlyNumbers) {
   EXPECT_EQ(read({"LABEL_0", "LABEL_1", "LABEL_2"}, kThreeWay), (Values{0, 1, 2}));
   EXPECT_EQ(read({"bad", "so-so", "good"}, {"0", "1", "2"}), (Values{0, 1, 2}));
   EXPECT_EQ(read({"bad", "so-so", "good"}, {}), (Values{0, 1, 2}));
+}
+
+// PEFT reads an adapter beside the base, whose config.json names the rows.
+TEST_F(Labels, AnAdapterHasTheRowsOfItsBase) {
+  name({{"0", "contradiction"}, {"1", "entailment"}, {"2", "neutral"}});
+  const auto made = [&](const Names& ours, const Peft& peft) {
+    std::unique_ptr<Bert> bert = model(ours);
+    Generator init(3);
+    add_adapter(*bert, peft, init);
+    return bert;
+  };
+  const auto scores = [](const Bert& bert) {
+    Generator noise(1);
+    Context context{noise, false};
+    const Tensor ids = Tensor::from<int64_t>({1, 2, 3}, {1, 3});
+    return bert.class_scores(bert.pool(bert.forward({ids, {}, {}}, context)), context).value().to_vector<float>();
+  };
+  const std::vector<Peft> types = {
+      {.targets = {"query"}},
+      {.targets = {"query", "classifier"}, .modules_to_save = {}},
+      {.type = Peft::Type::snnk_pooler, .snnk = {.activation = "cos", .features = 4}, .modules_to_save = {}},
+      {.type = Peft::Type::snnk_bundle, .snnk = {.activation = "cos", .features = 4}, .modules_to_save = {}}};
+  for (const Peft& peft : types) {
+    const std::unique_ptr<Bert> first = made(kThreeWay, peft);
+    Generator noise(7);
+    for (const auto& [name, tensor] : first->state()) {
+      if (name.find("lora_B") != std::string::npos || name.starts_with("bundle."))
+        tensor.copy_(normal(tensor.shape(), noise));
+    }
+    save_adapter(*first, peft, folder_ / "adapter", "base");
+    const Values expected = scores(*first);
+    const auto read = [&](const Names& ours) {
+      const std::unique_ptr<Bert> again = made(ours, peft);
+      load_adapter(*again, read_peft(folder_ / "adapter"), folder_ / "adapter");
+      return scores(*again);
+    };
+    EXPECT_EQ(read(kThreeWay), expected);
+    for (const Names& as_there : {Names{}, Names{"contradiction", "entailment", "neutral"}})
+      EXPECT_EQ(read(as_there), (Values{expected[2], expected[0], expected[1]}));
+    EXPECT_EQ(read({"neutral", "contradiction", "entailment"}), (Values{expected[1], expected[2], expected[0]}));
+  }
+}
+
+// A new classifier, too: the names in config.json are those of the rows that an adapter gives it.
+TEST_F(Labels, AnAdapterOfABaseWithoutClassifierHasItsOrder) {
+  TensorMap tensors = read_safetensors(folder_ / "model.safetensors").tensors;
+  std::erase_if(tensors, [](const auto& each) { return each.first.starts_with("classifier."); });
+  write_safetensors(folder_ / "model.safetensors", tensors);
+  name({{"0", "contradiction"}, {"1", "entailment"}, {"2", "neutral"}});
+  EXPECT_EQ(model(kThreeWay)->rows_in_folder(), (std::vector<int64_t>{1, 2, 0}));
+  name({{"0", "bad"}, {"1", "so-so"}, {"2", "good"}});
+  EXPECT_TRUE(model(kThreeWay)->rows_in_folder().empty());
 }
 
 TEST_F(Labels, OtherNamesAreRefusedWithBothLists) {

@@ -177,6 +177,7 @@ TEST(Peft, SettingsThatAreNotKnownAreRefused) {
       {"r", 65536, "r is 65536, but in "},
       {"target_modules", "all-linear", "target_modules is \"all-linear\""},
       {"target_modules", {"query", "word_embeddings"}, "no matrix of the model is called 'word_embeddings'"},
+      {"target_modules", {"classifier"}, "nothing would get an update: 'classifier' is within 'classifier'"},
       {"peft_type", "IA3", "peft_type is 'IA3'; known here are LORA"},
   };
   for (const auto& [name, value, message] : refused) {
