@@ -115,6 +115,11 @@ TEST(Loader, PairsHaveAnAxisOfTheirOwn) {
   EXPECT_EQ(batch.labels.shape(), Shape({2}));
 }
 
+TEST(Loader, PairsAreAsWideAsTheLongerText) {
+  Loader loader(counting({1, 3}, 2), {.batch_size = 1, .shuffle = false});
+  EXPECT_EQ(loader.next().ids.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 0, 1, 2, 3}));
+}
+
 TEST(Loader, EveryEpochHoldsEachExampleOnceInAnotherOrder) {
   Loader loader(eleven(), {.batch_size = 4});
   EXPECT_EQ(loader.steps_per_epoch(), 3);

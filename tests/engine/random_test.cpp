@@ -248,16 +248,20 @@ TEST(Random, IntegersCoverTheirRangeEvenly) {
 }
 
 TEST(Generator, BelowIsUniformWithoutBias) {
-  // 3 * 2^30 of 2^32 words: with a plain remainder the lower third would come twice as often as each other third.
+  // 3 * 2^30 of 2^32 words: with a plain remainder the lower third would come twice as often as each other third, and
+  // with a plain product each third number twice as often as the others.
   Generator generator(6);
-  const int64_t bound = int64_t{3} << 30;
-  std::array<double, 3> thirds{};
-  for (int i = 0; i < 30000; ++i) ++thirds[static_cast<size_t>(generator.below(bound) >> 30)];
-  for (const double count : thirds) EXPECT_NEAR(count, 10000, 4 * std::sqrt(30000 * 2. / 9));
-  const int64_t huge = int64_t{3} << 61;
-  std::array<double, 3> parts{};
-  for (int i = 0; i < 30000; ++i) ++parts[static_cast<size_t>(generator.below(huge) >> 61)];
-  for (const double count : parts) EXPECT_NEAR(count, 10000, 4 * std::sqrt(30000 * 2. / 9));
+  for (const int bits : {30, 61}) {
+    std::array<double, 3> thirds{}, rests{};
+    for (int i = 0; i < 30000; ++i) {
+      const int64_t drawn = generator.below(int64_t{3} << bits);
+      ++thirds[static_cast<size_t>(drawn >> bits)];
+      ++rests[static_cast<size_t>(drawn % 3)];
+    }
+    for (const auto& counts : {thirds, rests}) {
+      for (const double count : counts) EXPECT_NEAR(count, 10000, 4 * std::sqrt(30000 * 2. / 9)) << bits;
+    }
+  }
   EXPECT_EQ(generator.below(1), 0);
   EXPECT_THROW(generator.below(0), Error);
   EXPECT_THROW(generator.below(-5), Error);
@@ -288,6 +292,14 @@ TEST(Generator, ForksAreDistinctAndRepeatable) {
     }
   }
   EXPECT_EQ(seeds.size(), 900U);
+}
+
+TEST(Generator, ForksDifferInEachBitOfSeedAndStream) {
+  for (int bit = 0; bit < 64; ++bit) {
+    const uint64_t other = 5 ^ (uint64_t{1} << bit);
+    EXPECT_NE(Generator(5).fork(5), Generator(5).fork(other)) << bit;
+    EXPECT_NE(Generator(5).fork(5), Generator(other).fork(5)) << bit;
+  }
 }
 
 TEST(Random, PermutationHoldsEachIndexOnceAndReachesEveryOrder) {

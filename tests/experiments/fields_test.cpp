@@ -1,4 +1,5 @@
-// Small runs of the experiments on fields over coordinates, as users start them.
+// Small runs of the experiments on fields over coordinates, as users start them, and the pictures and points that they
+// learn from.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +9,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
+#include "experiments/learners/coordinates/field.h"
 #include "experiments/learners/coordinates/picture.h"
 #include "tests/experiments/process.h"
 
@@ -73,6 +75,34 @@ TEST(Picture, DeadLeavesVaryAtEveryScale) {
   // The same leaves at every size
   const Tensor half = mean(fine.reshape({48, 2, 48, 2}), {1, 3}) - siren::dead_leaves(48).values;
   EXPECT_LT(deviation(half), 0.1 * deviation(fine));
+}
+
+TEST(Picture, PsnrIsThatOfItsDefinition) {
+  EXPECT_NEAR(siren::psnr({0, 1, 0.5}, {0.1, 0.9, 0.4}, 2), 10 * std::log10(4 / 0.01), 1e-9);
+}
+
+TEST(Picture, DerivativesAreThoseOfItsSlope) {
+  const TemporaryFolder folder;
+  Tensor image = Tensor::empty({5, 9}, DType::u8);
+  for (int64_t y = 0; y < 5; ++y) {
+    for (int64_t x = 0; x < 9; ++x) image.data<uint8_t>()[y * 9 + x] = static_cast<uint8_t>(5 * y + 10 * x + x * x);
+  }
+  write_png(folder / "slope.png", image);
+  const siren::Picture picture = siren::read_picture((folder / "slope.png").string());
+  const float* const g = picture.gradient.data<float>() + 2 * (2 * 9 + 3);  // y = 2, x = 3
+  EXPECT_NEAR(g[0], 5 / 127.5 / (2.0 / 4), 1e-5);
+  EXPECT_NEAR(g[1], (10 + 2 * 3) / 127.5 / (2.0 / 8), 1e-5);
+  EXPECT_NEAR(picture.laplacian.data<float>()[2 * 9 + 3], 2 / 127.5 / (0.25 * 0.25), 1e-4);
+}
+
+TEST(PointFeed, GoesOnWhereItWas) {
+  Tensor x = Tensor::arange(100).cast(DType::f32).view({100, 1});
+  coordinates::PointFeed feed(coordinates::points({{"points", x}}), 10, Generator(3));
+  const std::vector<int64_t> first = feed.next().numbers;
+  const std::vector<int64_t> second = feed.next().numbers;
+  EXPECT_NE(first, second);
+  feed.go_to(1);
+  EXPECT_EQ(feed.next().numbers, second);
 }
 
 TEST(QpnnProgram, FindsThePotentialsOfBothSystems) {

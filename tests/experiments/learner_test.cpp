@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/join.h"
@@ -319,6 +320,68 @@ TEST(Learner, ACheckpointWithoutItsPlaceIsRefusedInALine) {
   expect_refused();
   state.values.erase("next_step");
   expect_refused();
+}
+
+TEST(Learner, EachSplitOfSequencesHasItsOwnExamples) {
+  TaskData data = task_of(1);
+  data.valid = texts(24, 1, 2);
+  const Problem p = sequence::classification(options_of(8), encoder("softmax"), data, judged_by_accuracy());
+  EXPECT_EQ(p.split(Split::valid)->examples(), 24);
+  EXPECT_EQ(p.split(Split::test)->examples(), 40);
+}
+
+TEST(Learner, TheOrderOfSequencesDependsOnTheSeed) {
+  const TaskData data = task_of(1);
+  const auto first = [&](uint64_t seed) {
+    RunOptions run = options_of(8);
+    run.seed = seed;
+    return sequence::classification(run, encoder("softmax"), data, judged_by_accuracy()).train->next().numbers;
+  };
+  EXPECT_EQ(first(1), first(1));
+  EXPECT_NE(first(1), first(2));
+}
+
+TEST(Learner, ZerosAreMaskedWhereTheTaskSaysSo) {
+  TaskData data = task_of(1);
+  data.train = std::make_shared<PackedDataset<uint8_t>>("zeros", std::vector<uint8_t>{1, 0, 2, 0},
+                                                        std::vector<int64_t>{0, 2, 4}, std::vector<int32_t>{0, 1}, 1);
+  data.task.masks_zeros = true;
+  const Problem p = sequence::classification(options_of(2), encoder("softmax"), data, judged_by_accuracy());
+  EXPECT_EQ(p.train->next().at("mask").cast(DType::i64).to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 1, 0}));
+}
+
+TEST(Learner, ClipsGradientsByValueBesideTheNorm) {
+  const TableSplit rows = line(16, 1);
+  OptimConfig optim = adamw();
+  optim.eps = 1;  // so that a small gradient is a small step
+  optim.weight_decay = 0;
+  optim.clip_norm = 1e9;
+  optim.clip_value = 1e-2;
+  Learner still(options_of(8), optim, of_numbers(options_of(8), rows));
+  Learner moved(options_of(8), optim, of_numbers(options_of(8), rows));
+  moved.step(0);
+  EXPECT_LT(apart(still, moved), 1.1e-2 * optim.rate);
+}
+
+TEST(Learner, ALossThatIsNoNumberMovesNothing) {
+  TableSplit rows = line(16, 1);
+  rows.features.fill_(std::numeric_limits<double>::quiet_NaN());
+  Learner learner(options_of(8), adamw(), of_numbers(options_of(8), rows));
+  const auto before = weights_of(learner);
+  learner.step(0);
+  EXPECT_EQ(weights_of(learner), before);
+}
+
+TEST(Learner, LogsTheRateOfTheStep) {
+  const TableSplit rows = line(16, 1);
+  OptimConfig optim = adamw();
+  optim.schedule = "linear";
+  optim.warmup = 0;
+  Learner learner(options_of(8), optim, of_numbers(options_of(8), rows));
+  for (int64_t step = 0; step < 3; ++step) {
+    learner.step(step);
+    EXPECT_EQ(*find_metric(learner.extra(), "rate"), optim.schedule_of(100).rate(step));
+  }
 }
 
 }  // namespace

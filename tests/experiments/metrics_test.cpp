@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/error.h"
+#include "experiments/learners/objective.h"
 
 namespace bochner {
 namespace {
@@ -104,6 +105,13 @@ TEST(Metrics, AreRefusedByNameAndByCount) {
   EXPECT_EQ(metrics_named({"loss", "auc", "f1", "mcc"}, 10).size(), 2U);  // those of two classes are left out
   EXPECT_THROW(accuracy({1}, {1, 0}), Error);
   EXPECT_THROW(matthews_correlation({}, {}), Error);
+}
+
+TEST(Metrics, TheValueOfTwoClassesIsTheDifferenceOfTheirScores) {
+  const Examples examples{{{"labels", Tensor::from<int64_t>({0, 1}, {2})}}, {0, 1}};
+  Answers answers;
+  Classification().collect({Variable(Tensor::from<float>({1, 2, 5, 5.5F}, {2, 2}))}, examples, answers);
+  EXPECT_EQ(answers.values, (std::vector<double>{1, 0.5}));
 }
 
 }  // namespace

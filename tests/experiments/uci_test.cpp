@@ -1,8 +1,10 @@
-// What a person may type at `uci`, and the tables that it reads.
+// What a person may type at `uci`, the tables that it reads, and the problem that it makes of them.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/learners/rows/problem.h"
+#include "tests/experiments/learner_problems.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {
@@ -132,6 +134,27 @@ TEST(UciTypes, SeparatorsAreOneCharacterOrAName) {
   EXPECT_TRUE(mistake(uci(folder, {"--csv.separator=ab"}), "--csv.separator: 'ab' is not one character, tab or space"));
   EXPECT_TRUE(mistake(uci(folder, {"--csv.separator="}), "--csv.separator: nothing follows the equals sign"));
   EXPECT_TRUE(mistake(uci(folder, {"--csv.separator=1"}), "--csv.separator: '1' cannot separate fields"));
+}
+
+TEST(UciProblem, EachSplitHasItsOwnRowsAndTheMajorityIsThatOfTraining) {
+  const auto split = [](std::vector<int64_t> labels) {
+    const auto n = static_cast<int64_t>(labels.size());
+    return TableSplit{Tensor::zeros({n, 2}), Tensor::from(labels, {n})};
+  };
+  TableSplits data;
+  data.train = split({1, 1, 1, 0});
+  data.valid = split({0, 1});
+  data.test = split({0, 0, 1});
+  data.classes = 2;
+  RunOptions run = test::options_of(2);
+  run.attention = "linear";
+  rows::ModelConfig model;
+  model.first = {4};
+  model.hidden = 4;
+  const Problem p = rows::classification(run, model, {}, data, {});
+  EXPECT_EQ(p.split(Split::valid)->examples(), 2);
+  EXPECT_EQ(p.split(Split::test)->examples(), 3);
+  EXPECT_EQ(*find_metric(p.baselines().front().test, "accuracy"), 1.0 / 3);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "layers/attention/mechanism.h"
 #include "layers/batch_norm.h"
 #include "layers/models/encoder.h"
+#include "layers/spectral/distribution.h"
 
 namespace bochner {
 namespace {
@@ -164,6 +165,20 @@ TEST(RedrawSchedules, CountStepsWhereTheContextTellsThem) {
   EXPECT_EQ(draws({"gmm-prf", 5}, false), (std::vector<int>{5, 10}));
   EXPECT_EQ(draws({"gmm-prf", 0}, true), (std::vector<int>{}));
   EXPECT_EQ(draws({"gmm-prf", 7, "released"}, true), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+}
+
+TEST(RedrawSchedules, FeaturesAreDrawnFromWhatAllExamplesShare) {
+  const auto drawn = [](uint64_t own) {
+    Generator init(1), noise(own), shared(9);
+    GaussianFrequencies frequencies({}, 4, 3, {1, false}, init);
+    std::vector<float> last;
+    for (int64_t step = 0; step < 2; ++step) {  // at the first nothing is due
+      Context context{noise, true, step, &shared};
+      last = frequencies.frequencies(context).values.value().to_vector<float>();
+    }
+    return last;
+  };
+  EXPECT_EQ(drawn(2), drawn(3));
 }
 
 TEST(RedrawSchedules, RunningStatisticsMoveOnceWhereABlockRunsAgain) {

@@ -314,6 +314,17 @@ TEST_P(EveryMechanism, LargeInputsStayFinite) {
   }
 }
 
+TEST_P(EveryMechanism, DropsWeightsInTrainingAlone) {
+  if (!has("dropout")) GTEST_SKIP() << "this mechanism drops no weights";
+  const auto output = [&](double dropout, bool training) {
+    const Shape shape{2, kHeads, 8, kDim};
+    const auto mechanism = make({{"dropout", dropout}});
+    return attend(*mechanism, values(shape, 1), values(shape, 2), values(shape, 3), {}, training);
+  };
+  EXPECT_EQ(output(0.5, false), output(0, false));
+  EXPECT_NE(output(0.5, true), output(0, true));
+}
+
 TEST_P(EveryMechanism, SurvivesACheckpoint) {
   const auto mechanism = make({{"redraw", 3}});
   const Shape shape{1, kHeads, 5, kDim};
@@ -338,6 +349,19 @@ TEST(Registry, NamesTheNearestForAMistypedName) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("the nearest is 'performer'"), std::string::npos) << error.what();
   }
+}
+
+TEST(Registry, SinkhornSortsWithNoiseInTrainingAlone) {
+  const auto output = [](bool training, uint64_t seed) {
+    Generator init(1), draw(2), noise(seed);
+    const auto mechanism = make_mechanism({}, kHeads, kDim, small("sinkhorn").set_known({{"block", 2}}), init);
+    const Shape shape{2, kHeads, 8, kDim};
+    const Tensor Q = normal(shape, draw), K = normal(shape, draw), V = normal(shape, draw);
+    Context context{noise, training};
+    return mechanism->forward(Q, K, V, {}, context).value().to_vector<float>();
+  };
+  EXPECT_NE(output(true, 3), output(true, 4));
+  EXPECT_EQ(output(false, 3), output(false, 4));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "engine/ops/unary.h"
 #include "engine/random.h"
 #include "layers/attention/multi_head.h"
+#include "layers/spectral/mixture.h"
 
 namespace bochner {
 namespace {
@@ -206,6 +207,14 @@ TEST(Released, ReformerOfSkyformersCodeProjectsWithoutBiases) {
     EXPECT_EQ(attention.qkv().bias != nullptr, std::string(as) != "skyformer") << as;
     EXPECT_NE(attention.out().bias, nullptr) << as;
   }
+}
+
+TEST(Released, MixturesBeginNearZero) {
+  Generator init(1);
+  ReleasedMixture mixture({}, 2, 8, 16, false, {0, false}, init);
+  const double found = amax(abs(mixture.state().at("mean"))).item();
+  EXPECT_LE(found, 1.0 / 16);
+  EXPECT_GT(found, 0.5 / 16);
 }
 
 }  // namespace

@@ -27,6 +27,24 @@ TEST(Spectral, BlocksOfRowsAreOrthonormal) {
   }
 }
 
+TEST(Spectral, FrequenciesOfEachMatrixHaveTheMomentsOfTheNormal) {
+  using Matrix = OrthogonalOptions::Matrix;
+  for (const Matrix matrix : {Matrix::haar, Matrix::hadamard, Matrix::givens}) {
+    for (const int64_t dim : {3, 64}) {  // 3 is padded to 4 by hadamard
+      Generator init(5);
+      OrthogonalFrequencies made({}, 20000, dim, {.matrix = matrix}, {0, false}, init);
+      Context context{init, false};
+      const Tensor w = made.frequencies(context).values.value().cast(DType::f64);
+      EXPECT_NEAR(mean(square(w)).item(), 1, 0.05) << static_cast<int>(matrix) << " " << dim;
+      if (dim == 3) continue;
+      // 3 for a normal; entries of one size alone would give 1, and rows that were hardly turned 66.
+      const double fourth = mean(square(square(w))).item();
+      EXPECT_GT(fourth, 2.5) << static_cast<int>(matrix);
+      EXPECT_LT(fourth, matrix == Matrix::givens ? 8 : 3.5) << static_cast<int>(matrix);
+    }
+  }
+}
+
 TEST(Spectral, GeneratedFrequenciesLieWithinTanh) {
   Generator init(2);
   GeneratedFrequencies network({}, 32, 6, {}, {0, false}, init);

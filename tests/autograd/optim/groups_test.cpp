@@ -90,6 +90,14 @@ TEST(Optimizer, MovesEachGroupAsAnOptimizerOfItsOwn) {
        [](Parameters p, double decay) { return Sgd(std::move(p), {.momentum = 0.9, .weight_decay = decay}); });
 }
 
+TEST(Optimizer, AGroupWithoutDecayHasNone) {
+  Parameter bias = parameter("bias");
+  bias.grad = Tensor::zeros({3}, DType::f64);
+  AdamW optimizer({ParameterGroup{{&bias}, 1, 0.0}}, {.weight_decay = 0.5});
+  optimizer.step(0.1);
+  EXPECT_EQ(bias.value.to_vector<double>(), (std::vector<double>{1, -2, 3}));
+}
+
 TEST(Optimizer, RefusesAParameterInTwoGroups) {
   Parameter p = parameter("twice");
   EXPECT_THROW(AdamW(std::vector<ParameterGroup>{{{&p}}, {{&p}, 2}}), Error);

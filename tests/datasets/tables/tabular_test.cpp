@@ -10,6 +10,7 @@
 #include "datasets/tables/header.h"
 #include "engine/io/file.h"
 #include "engine/io/gzip.h"
+#include "engine/random.h"
 #include "tests/files.h"
 #include "tests/message_of.h"
 #include "tests/shared_data.h"
@@ -350,6 +351,14 @@ TEST_F(Tabular, LoaderTakesEveryRowOnceAndCanGoOn) {
   EXPECT_EQ(in_order.steps_per_epoch(), 6);
   EXPECT_EQ(in_order.next().rows, (std::vector<int64_t>{0, 1, 2, 3}));
   EXPECT_THROW(loader.restore({0, 5}), Error);
+}
+
+TEST_F(Tabular, RowsComeInAnotherOrderInEachEpoch) {
+  Generator generator(1);
+  const TableSplit split{normal({12, 1}, generator), Tensor::zeros({12}, DType::i64)};
+  TableLoader loader(split, 12, 5);
+  const std::vector<int64_t> first = loader.next().rows;
+  EXPECT_NE(loader.next().rows, first);
 }
 
 TEST_F(Tabular, HepmassIsTwoFilesWithTheLabelFirst) {

@@ -39,6 +39,11 @@ TEST(Noise, OfOneExampleIsCounted) {
   EXPECT_EQ(noise_of_example(std::vector<std::vector<double>>(100, {0.1, 0.3}), 1).relative_deviation, 0);
 }
 
+TEST(Noise, TheFirstClassWinsATieOfVotes) {
+  EXPECT_TRUE(noise_of_example({{1, 0}, {0, 1}}, 0).voted_right);
+  EXPECT_FALSE(noise_of_example({{1, 0}, {0, 1}}, 1).voted_right);
+}
+
 Problem small_problem(const std::string& attention, const TaskData& data) {
   EncoderOptions options = test::encoder(attention);
   options.attention.mechanism.set_known({{"redraw-in-evaluation", true}});

@@ -6,15 +6,19 @@
 namespace bochner {
 namespace {
 
-TEST(GlueFeed, GivesTypesMaskAndScores) {
+/// Three pairs of sentences: (a b, c), (a, b c d a b), (x, y).
+std::shared_ptr<const glue::Encoded> three_pairs() {
   glue::Table table;
   table.name = "sts-b train";
   table.sentences = 2;
   for (const char* sentence : {"a b", "c", "a", "b c d a b", "x", "y"}) table.add_sentence(sentence);
   table.scores = {1, 2.5F, 5};
   const Wordpiece tokenizer(read_vocabulary(BOCHNER_SOURCE_DIR "/tests/golden/wordpiece/vocab.txt"));
-  const auto encoded =
-      std::make_shared<const glue::Encoded>(glue::encode(table, tokenizer, 16, [](const std::string&) {}));
+  return std::make_shared<const glue::Encoded>(glue::encode(table, tokenizer, 16, [](const std::string&) {}));
+}
+
+TEST(GlueFeed, GivesTypesMaskAndScores) {
+  const auto encoded = three_pairs();
   glue::TextFeed feed(encoded, {.batch_size = 3, .shuffle = false});
   const Examples batch = feed.next();
   EXPECT_EQ(batch.at("values").to_vector<float>(), (std::vector<float>{1, 2.5F, 5}));
@@ -33,6 +37,12 @@ TEST(GlueFeed, GivesTypesMaskAndScores) {
   for (int i = 0; i < 5; ++i) numbers.push_back(shuffled.next().numbers);
   shuffled.go_to(3);
   EXPECT_EQ(shuffled.next().numbers, numbers[3]);
+}
+
+TEST(GlueFeed, TypesAreThoseOfTheRowWhateverTheOrder) {
+  glue::TextFeed feed(three_pairs(), {.batch_size = 1, .shuffle = false});
+  feed.next();
+  EXPECT_EQ(feed.next().at("types").to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 0, 1, 1, 1, 1, 1, 1}));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "experiments/common/process/arguments.h"
 #include "experiments/common/report/table.h"
+#include "experiments/common/report/task_tables.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {
@@ -101,6 +102,16 @@ TEST(Table, SpecialCharactersAreEscaped) {
   EXPECT_EQ(table.latex(),
             "\\begin{tabular}{lr}\n\\hline\n & a|b \\% \\\\\n\\hline\nx\\_1 \\& \\{y\\} & 1 $\\pm$ 2 \\\\\n"
             "\\#\\$\\~{}\\^{}\\textbackslash{} & -- \\\\\n\\hline\n\\end{tabular}\n");
+}
+
+TEST(Table, ShowsTheBestStepNotTheLast) {
+  RunRecord run;
+  run.protocol = "p";
+  run.task = "t";
+  run.attention = "a";
+  run.result.test = {{"accuracy", 0.5}};
+  run.result.test_last = {{"accuracy", 0.25}};
+  EXPECT_EQ(task_tables({run}, {"t"}, {"a"}, PaperTable{}).front().numbers.rows[0][1], "50.00");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Steps whose batch is cut into shards, in one process.
 #include <gtest/gtest.h>
 
+#include "autograd/fused/dropout.h"
 #include "experiments/learners/learner.h"
 #include "layers/batch_norm.h"
 #include "tests/experiments/learner_problems.h"
@@ -59,20 +60,34 @@ TEST(Shards, AreWeighedByTheirTerms) {
   EXPECT_LT(apart(whole, parts), 1e-5);
 }
 
-TEST(Shards, AllSeeTheSameFeaturesAndTheirOwnDropout) {
+TEST(Shards, BeginWithTheSameBuffers) {
   const TaskData data = task_of(1);
-  const auto losses = [&](double dropout) {
-    EncoderOptions options = encoder("performer");
-    options.attention.mechanism.set_known({{"redraw", 1}});  // other features in one shard would be an Error
-    options.dropout = dropout;
-    const RunOptions run = in_shards(8, 4);
-    Learner learner(run, adamw(), sequence::classification(run, options, data, judged_by_accuracy()));
-    std::vector<double> all;
-    for (int64_t step = 0; step < 4; ++step) all.push_back(learner.step(step).loss.item());
-    return all;
+  EncoderOptions options = encoder("performer");
+  options.attention.mechanism.set_known({{"redraw", 1}});  // so that each step changes them
+  const RunOptions run = in_shards(8, 4);
+  Learner learner(run, adamw(), sequence::classification(run, options, data, judged_by_accuracy()));
+  for (int64_t step = 0; step < 4; ++step) EXPECT_NO_THROW(learner.step(step)) << step;
+}
+
+TEST(Shards, DropByThemselvesAndShareWhatAllExamplesShare) {
+  const TableSplit rows = line(8, 1);
+  const RunOptions run = in_shards(8, 2);
+  Problem problem = of_numbers(run, rows);
+  std::vector<std::vector<float>> dropped;
+  std::vector<uint32_t> shared;
+  problem.forward = [&, forward = problem.forward](const Examples& examples, Context& context) {
+    dropped.push_back(dropout(Variable(Tensor::full({64}, 1)), 0.5, context.generator).value().to_vector<float>());
+    shared.push_back(context.of_all_examples().next());
+    return forward(examples, context);
   };
-  EXPECT_EQ(losses(0.1), losses(0.1));
-  EXPECT_NE(losses(0.1), losses(0));
+  Learner learner(run, adamw(), std::move(problem));
+  learner.step(0);
+  learner.step(1);
+  ASSERT_EQ(dropped.size(), 4U);
+  EXPECT_NE(dropped[0], dropped[1]);
+  EXPECT_NE(dropped[0], dropped[2]);
+  EXPECT_EQ(shared[0], shared[1]);
+  EXPECT_NE(shared[0], shared[2]);
 }
 
 TEST(Shards, RefusesWhatCannotBeCut) {

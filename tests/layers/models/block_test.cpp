@@ -63,5 +63,17 @@ TEST(FeedForward, ComputesWhatTheFusedOpDoesWhereItKeepsHiddenUnits) {
   for (size_t i = 0; i < kept.size(); ++i) expect_close(kept[i], fused[i], i);
 }
 
+TEST(FeedForward, OfSnnkFeaturesDropsInTrainingAlone) {
+  const auto of = [&](bool training, uint64_t seed) {
+    Generator init(1), noise(seed);
+    TransformerBlock block({}, {.dim = 8, .hidden = 8, .dropout = 0.5}, init);
+    block.replace_feed_forward({.activation = "relu", .features = 8}, init);
+    Context context{noise, training};
+    return block.forward(normal({1, 3, 8}, init), {}, context).value().to_vector<float>();
+  };
+  EXPECT_EQ(of(false, 1), of(false, 2));
+  EXPECT_NE(of(true, 1), of(true, 2));
+}
+
 }  // namespace
 }  // namespace bochner

@@ -377,6 +377,13 @@ TEST(Encoder, ATrunkOfItsOwnIsThatOfTheWholeModel) {
   }
 }
 
+TEST(Encoder, EmbeddingsAreDroppedInTraining) {
+  EncoderOptions options = Small::base();
+  options.layers = 0, options.dropout = 0.5;
+  Small small(options);
+  EXPECT_NE(small.logits(true).to_vector<double>(), small.logits().to_vector<double>());
+}
+
 TEST(Encoder, ImpossibleSizesAreRefused) {
   const auto message = [](auto&& change) {
     return message_of([&] {

@@ -55,5 +55,18 @@ TEST(Mlp, ParametersAreCountedAndBundlesAgree) {
   EXPECT_THROW(Mlp({}, misplaced, init), Error);
 }
 
+TEST(Mlp, WithAnSnnkLayerItDropsInTrainingAlone) {
+  MlpOptions options{.inputs = 3, .hidden = {8, 8}, .dropout = 0.5};
+  options.snnk = SnnkOptions{.activation = "relu", .features = 8};
+  const auto of = [&](bool training, uint64_t seed) {
+    Generator init(1), noise(seed);
+    Mlp mlp({}, options, init);
+    Context context{noise, training};
+    return mlp.forward(Tensor::full({2, 3}, 1), context).value().to_vector<float>();
+  };
+  EXPECT_EQ(of(false, 1), of(false, 2));
+  EXPECT_NE(of(true, 1), of(true, 2));
+}
+
 }  // namespace
 }  // namespace bochner

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops/binary.h"
@@ -89,6 +90,16 @@ TEST(Siren, FieldsNeitherVanishNorGrowWithDepth) {
     EXPECT_GT(deviations[i] / deviations[0], 1.0 / 3);
     EXPECT_LT(deviations[i] / deviations[0], 1.5);
   }
+}
+
+TEST(Siren, TheLastLayerIsDrawnAsTheOthers) {
+  Generator init(1);
+  const SirenOptions options{.width = 64, .hidden = 1};
+  Siren siren({}, options, init);
+  double largest = 0;
+  for (const double w : siren.state().at("last.weight").to_vector<double>()) largest = std::max(largest, std::abs(w));
+  EXPECT_LE(largest, std::sqrt(6.0 / 64) / options.omega);
+  EXPECT_GT(largest, 0.5 * std::sqrt(6.0 / 64) / options.omega);
 }
 
 /// The deviation of fields over points, a root mean square over draws.

@@ -134,6 +134,19 @@ TEST(KernelAttention, ExponentsMayRiseSteeplyWithinAChunk) {
   }
 }
 
+// Many heads, so that the tiles of one are added up in turn.
+TEST(KernelAttention, ExponentsMayRiseFromTileToTile) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Problem p = problem({8, 8, 20, 200, 2, 3, 4}, {{.kind = Kind::positive, .eps = 1e-4}, 1, false, true, 0}, dtype, 6);
+    visit_floating(dtype, "test", [&]<class T>(TypeTag<T>) {
+      for (int64_t i = 0; i < p.K.size(); ++i) {
+        if (i / 2 % 200 < 100) p.K.data<T>()[i] = T(8);  // far from 0: of small exponents
+      }
+    });
+    check_forward(p, dtype == DType::f32 ? 1e-3 : 1e-9);
+  }
+}
+
 TEST(KernelAttention, HugeInputsStayFinite) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const bool causal : {false, true}) {
