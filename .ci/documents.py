@@ -41,7 +41,7 @@ STANDS_FOR = {
     "RUN-OF-LINEAR": "runs/linear",
     "A,B,...": "softmax,performer",
     "PATTERN": "Documents",
-    "covtype.first20000.data.gz": "covtype.data.gz",
+    "data/uci/covtype.first20000.data.gz": "covtype.data.gz",
 }
 
 # (the whole command, how it is cut short): options are added, or put in the place of those that are there. `=> COMMAND` is
@@ -112,7 +112,8 @@ SHORTER = [
     (r"\./run approximation .*--task regions.*", ""),
     (r"\./run approximation .*--pretrained.*", "--dump-config"),
     (r"\./run approximation .*--task spectral.*", "--lengths=32 --repeats=1 --dim=8 --features=8"),
-    (r"\./run approximation .*", "--lengths=32 --repeats=1 --features=16 --layers=1"),
+    (r"\./run approximation .*--task layers.*", "--length=32 --repeats=1 --features=16 --layers=1"),
+    (r"\./run approximation .*", "--length=32 --repeats=1 --features=16"),
     (r"cmake -B build-library .*", "?Build files have been written"),
     # The library is built already, in build.
     (r"cmake --build build-library .*", "=> cmake --build build --target library"),

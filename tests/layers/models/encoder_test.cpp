@@ -398,7 +398,7 @@ TEST(Encoder, ImpossibleSizesAreRefused) {
   EXPECT_EQ(message([](EncoderOptions& o) { o.attention.convolution = 4; }),
             "attention: a convolution over 4 places; odd ones only");
   EXPECT_EQ(message([](EncoderOptions& o) { o.attention.convolution = 3, o.causal = true; }),
-            "encoder: a convolution of values reads tokens behind the one that it is for, but the model is causal");
+            "encoder: a convolution of values reads later tokens, too, but the model is causal");
   const auto in_front = [](EncoderOptions& o) {
     o.attention.convolution = 3, o.width = 3, o.pooling = EncoderOptions::Pooling::cls;
   };
