@@ -49,9 +49,9 @@ TEST(Seconds, EndTrainingAndAreRecorded) {
   const std::vector<int64_t> steps = evaluated_steps(timed);
   EXPECT_EQ(steps.back(), timed.result.steps);
   EXPECT_LE(steps.size(), 10U);  // one at each tenth that a step ends in
-  const auto json = nlohmann::json::parse(test::contents(folder / "timed/results.json"));
-  EXPECT_EQ(json["seconds"], 0.4);
-  EXPECT_EQ(json["steps"], timed.result.steps);
+  const auto results = nlohmann::json::parse(test::contents(folder / "timed/results.json"));
+  EXPECT_EQ(results["seconds"], 0.4);
+  EXPECT_EQ(results["steps"], timed.result.steps);
 
   // But for where it ends, it is the run of so many steps.
   const std::string as_many = fmt::format("--steps={}", timed.result.steps);
