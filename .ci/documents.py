@@ -126,6 +126,7 @@ SHORTER = [
      "=> tests/bench/compare.py --peer none=no-such-program --peer toy='" + TOY + "' --only mlp --rounds 1 --seconds 0.01 --records records "
      "&& grep -h 'mlp.*no-such-program' records/none-*.json && grep -h 'PyTorch 7.5' records/toy-*.json ?(\\s+\"mlp.*program.*){2}(\\s+\"peer.*7.5.*){2}\\s*$"),
     (r"tests/bench/compare\.py.*", "=> tests/bench/compare.py --help"),
+    (r"tests/bench/step_profile\.py.*", "--seconds=0.3 --only=small-1024"),
     # The peer's installation is gigabytes, and not here.
     (r"python3 -m venv build-peer .*", "=> python3 -c 'import venv'"),
     (r"sudo apt install .* python3-torch .*", "=> apt-cache --version"),

@@ -206,8 +206,7 @@ TEST(State, ACheckpointWithANegativeCountIsRefused) {
   ASSERT_EQ(test::run_toy(folder, {"--out=a", "--quiet"}).code, 0);
   std::filesystem::remove(folder / "a/results.json");
   const State good = State::load(folder / "a/checkpoint-last");
-  for (const char* name :
-       {"run.step", "run.loss_count", "run.correct", "run.judged", "run.samples", "run.best_since"}) {
+  for (const char* name : {"run.step", "run.loss_count", "run.correct", "run.judged", "run.samples"}) {
     State bad = good;
     bad.set(name, int64_t{-1});
     bad.save(folder / "a/checkpoint-last");

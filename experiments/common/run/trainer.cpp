@@ -80,7 +80,7 @@ TrainResult Trainer::train() {
   Allocator::of(device_).reset_peak();
 
   Sitting sitting{records, Progress(log_), step_, train_seconds_};
-  while (unevaluated_ || !is_done()) settle(advance(sitting), sitting);
+  while (unevaluated_ || !reached_its_end()) settle(advance(sitting), sitting);
   if (model_.waited() > 0) {
     const double trained = train_seconds_ - sitting.seconds_before;
     log_.info("{:.1f} s of training, of which steps waited {:.2f} s ({:.2f} %) for their batches", trained,
@@ -160,7 +160,7 @@ void Trainer::settle(const Follows& next, Sitting& sitting) {
     if (valid && best_.step == step_) save_best();  // after checkpoint-last, from which it can be made again
     sitting.since_save = Stopwatch();
   }
-  if (!stops || (!unevaluated_ && is_done())) return;
+  if (!stops || (!unevaluated_ && reached_its_end())) return;
   sitting.progress.finish();
   throw Interrupted(fmt::format(
       "interrupted at step {} of {}{}; go on with: {}", step_, plan_.steps,
@@ -192,10 +192,6 @@ int Trainer::tenths_done() const {
 
 bool Trainer::reached_its_end() const {
   return step_ >= plan_.steps || (plan_.seconds > 0 && train_seconds_ >= plan_.seconds);
-}
-
-bool Trainer::is_done() const {
-  return reached_its_end() || (plan_.patience > 0 && best_.step >= 0 && best_.since >= plan_.patience);
 }
 
 void Trainer::log_training(Records& records) {
@@ -237,11 +233,7 @@ void Trainer::take_evaluation(const Metrics& valid, Records& records) {
   valid_last_ = valid;
   records.write(step_, "valid", valid_last_);
   log_.info("step {}: valid {}", step_, metrics_text(valid_last_));
-  if (is_better(valid_last_)) {
-    best_ = {step_, 0, valid_last_};
-  } else {
-    ++best_.since;
-  }
+  if (is_better(valid_last_)) best_ = {step_, valid_last_};
 }
 
 bool Trainer::is_better(const Metrics& valid) const {
@@ -315,7 +307,7 @@ TrainResult Trainer::finish(Progress& progress) {
   result.valid_last = valid_last_.empty() ? model_.evaluate(Split::valid) : valid_last_;
   result.test_last = measure(Split::test, progress);
   if (best_.step < 0) {  // no step was to be done
-    best_ = {step_, 0, result.valid_last};
+    best_ = {step_, result.valid_last};
     save_best();
   }
   result.best_step = best_.step;

@@ -143,8 +143,6 @@ struct TrainPlan {
   double checkpoint_minutes = 0;
   /// The validation metric that chooses the best model, by its largest or smallest value (higher_is_better).
   std::string best_by = "accuracy";
-  /// Stop after this many evaluations without a better one; 0: never.
-  int64_t patience = 0;
 };
 
 struct TrainResult {
@@ -201,7 +199,6 @@ class Trainer {
  private:
   struct Best {
     int64_t step = -1;
-    int64_t since = 0;  ///< evaluations since
     Metrics valid;
   };
 
@@ -245,7 +242,6 @@ class Trainer {
   std::optional<Metrics> measure_unless_stopped(class Progress& progress);
   void take_evaluation(const Metrics& valid, class Records& records);
   bool is_better(const Metrics& valid) const;
-  bool is_done() const;
   [[noreturn]] void fail_not_finite(int64_t step, double loss);
   void require_finite();
   std::string which(const Blame& blame);

@@ -74,7 +74,6 @@ State Trainer::now() {
   state.set("run.judged", judged_);
   state.set("run.samples", samples_);
   state.set("run.best_step", best_.step);
-  state.set("run.best_since", best_.since);
   state.set("run.best_valid", metrics_json(best_.valid));
   state.set("run.valid", metrics_json(valid_last_));
   state.set("run.unevaluated", int64_t{unevaluated_});
@@ -111,8 +110,7 @@ void Trainer::restore(const State& state) {
   correct_ = state.count("run.correct");
   judged_ = state.count("run.judged");
   samples_ = state.count("run.samples");
-  best_ = {state.integer("run.best_step"), state.count("run.best_since"),
-           parse_metrics_json(state.text("run.best_valid"), state.file)};
+  best_ = {state.integer("run.best_step"), parse_metrics_json(state.text("run.best_valid"), state.file)};
   valid_last_ = parse_metrics_json(state.text("run.valid"), state.file);
   unevaluated_ = state.integer("run.unevaluated") != 0;
   model_.set_share_of_time(share_of_time());

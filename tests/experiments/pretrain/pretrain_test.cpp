@@ -62,6 +62,7 @@ TEST_F(Pretrain, LearnsWhatStandsBesideAHiddenWord) {
   EXPECT_NEAR(unigram, 7, 1.5);
   EXPECT_LT(of_test("a", "perplexity"), unigram / 3);
   EXPECT_GT(of_test("a", "accuracy"), 0.7);
+  EXPECT_NE(record["metrics"]["valid"]["loss"], record["metrics"]["test"]["loss"]);  // of other documents
   EXPECT_NEAR(record["derived"]["tokens_per_second"], 16 * 8 * record["steps_per_second"].get<double>(), 1);
   EXPECT_NE(record["remarks"].dump().find("one of each twenty documents"), std::string::npos) << record["remarks"];
   EXPECT_NE(record["data"].dump().find("train.i32"), std::string::npos);
