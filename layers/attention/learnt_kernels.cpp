@@ -89,6 +89,13 @@ FeatureMap sinks(const KlOptions& options, int64_t draws, double s = 1) {
   return {.kind = Kind::trigonometric, .eps = 0, .constant = options.released() ? constant : 0};
 }
 
+/// kScaled, and how many draws sinks(options, draws) are of as released.
+KernelAttention::Inputs of_sinks(const KlOptions& options, int64_t draws) {
+  KernelAttention::Inputs inputs = kScaled;
+  if (options.released()) inputs.draws = draws;
+  return inputs;
+}
+
 /// Positive features of KL Eq. 9, with |x|^2 where Performer has |x|^2 / 2.
 constexpr FeatureMap kPositive{.kind = Kind::positive, .norm_factor = 1, .eps = 0};
 
@@ -148,7 +155,8 @@ void describe_mixtures(Mechanisms& list) {
        .maker = made_by<SmoothedMixtureOptions>(
            [](Slot slot, int64_t heads, int64_t dim, const SmoothedMixtureOptions& options, Generator& init) {
              // Released: two frequencies for each of M / 2 draws.
-             return product(slot, options, sinks(options, options.features / 2, options.smoothing), kScaled,
+             const int64_t draws = options.features / 2;
+             return product(slot, options, sinks(options, draws, options.smoothing), of_sinks(options, draws),
                             mixture(heads, dim, false, options, init));
            })});
   list.push_back({.name = "gmm-prf",
@@ -186,7 +194,8 @@ void describe_fastfood(Mechanisms& list) {
                       .released = released_kl(prf, "S, G, B ~ N(0, 1 / D) at first, where they learn"),
                       .maker = made_by<Options>([prf, learn = learn](Slot slot, int64_t, int64_t dim,
                                                                      const Options& options, Generator& init) {
-                        return product(slot, options, prf ? kPositive : sinks(options, options.features), kScaled,
+                        return product(slot, options, prf ? kPositive : sinks(options, options.features),
+                                       prf ? kScaled : of_sinks(options, options.features),
                                        fastfood(dim, learn, options, init));
                       })});
     }
@@ -209,7 +218,8 @@ void describe_generative(Mechanisms& list) {
                         prf, "as on Text, noise of D / 2 numbers and hidden layers of 2 D and 4 D; Glorot's weights"),
                     .maker = made_by<GenerativeOptions>(
                         [prf](Slot slot, int64_t, int64_t dim, const GenerativeOptions& options, Generator& init) {
-                          return product(slot, options, prf ? kPositive : sinks(options, options.features), kScaled,
+                          return product(slot, options, prf ? kPositive : sinks(options, options.features),
+                                         prf ? kScaled : of_sinks(options, options.features),
                                          generator(dim, options, init));
                         })});
   }

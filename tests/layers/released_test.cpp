@@ -74,6 +74,58 @@ TEST(Released, SmoothingAddsItsSquareToTheKernelOfRandomKitchenSinks) {
   EXPECT_LT(apart(smoothed(1e4), means), 1e-6);  // all weights are alike
 }
 
+/// sum_j k(q_i, k_j) of each query, k being the mean of cos omega (q - k) / D^(1/4) over the draws, and s^2 more.
+std::vector<double> sums_of_sinks(Mechanism& mechanism, double draws, double s) {
+  const Tensor Omega = mechanism.frequencies();  // (1 or heads, M, D)
+  const Tensor Q = values(1);
+  const Tensor K = values(2);
+  std::vector<double> sums;
+  for (int64_t b = 0; b < kShape[0]; ++b) {
+    for (int64_t h = 0; h < kShape[1]; ++h) {
+      const Tensor omega = Omega.select(0, Omega.size(0) == 1 ? 0 : h);
+      const Tensor k = K.select(0, b).select(0, h);
+      for (int64_t i = 0; i < kShape[2]; ++i) {
+        const Tensor x = (Q.select(0, b).select(0, h).slice(0, i, i + 1) - k) * std::pow(kDim, -0.25);
+        const Tensor angles = sum(x.unsqueeze(1) * omega.unsqueeze(0), {-1});  // (keys, M)
+        sums.push_back(sum(cos(angles)).item() / draws + static_cast<double>(kShape[2]) * s * s);
+      }
+    }
+  }
+  return sums;
+}
+
+// KL's code has features over sqrt(draws), and s beside them; to the sums of weights it adds 1e-6.
+TEST(Released, KitchenSinksAreMeansOverTheDrawsAndTheSquareOfSmoothing) {
+  struct Sinks {
+    const char* name;
+    double draws, smoothing;
+  };
+  for (const auto& [name, draws, s] : {Sinks{"gmm-rks", 8, 1},
+                                       {"gmm-rks", 8, 0.36},
+                                       {"gmm-rks", 8, 0},
+                                       {"fastfood-rks", 16, 1},
+                                       {"generative-rks", 16, 1}}) {
+    SCOPED_TRACE(fmt::format("{}, {}", name, s));
+    const auto of_ones = [&, name = name, s = s](bool renormalise) {
+      Settings settings = {{"features", 16}, {"as", "released"}, {"redraw", 0}, {"renormalise", renormalise}};
+      if (s != 1) settings.emplace_back("smoothing", s);
+      return made({name, settings});
+    };
+    const auto plain = of_ones(false);
+    Generator noise(5);
+    Context context{noise, false};
+    const auto first_column = [&](Mechanism& mechanism) {
+      const Tensor ones = Tensor::full(kShape, 1, DType::f64);
+      const Tensor O = mechanism.forward(values(1), values(2), ones, {}, context).value();
+      return O.slice(3, 0, 1).contiguous().to_vector<double>();
+    };
+    const std::vector<double> sums = sums_of_sinks(*plain, draws, s);
+    EXPECT_LT(apart(first_column(*plain), sums), 1e-12);
+    const std::vector<double> quotients = first_column(*of_ones(true));
+    for (size_t i = 0; i < sums.size(); ++i) EXPECT_NEAR(sums[i] / quotients[i] - sums[i], 1e-6, 1e-10);
+  }
+}
+
 TEST(Released, GeneratorsHaveTheSizesOfTextOrThoseAsked) {
   const auto shapes = [](const Settings& more) {
     Settings settings = {{"features", 16}, {"as", "released"}};
