@@ -126,6 +126,21 @@ TEST(Released, KitchenSinksAreMeansOverTheDrawsAndTheSquareOfSmoothing) {
   }
 }
 
+TEST(Released, SparseWithSummariesOfWholeBlocksIsCausalBesideTheFirstToken) {
+  const auto sparse = made({"sparse", {{"as", "released"}, {"block", 4}, {"summary", 4}}});
+  const auto softmax = made("softmax");
+  for (const Tensor& keys : {Tensor(), less(Tensor::arange(12).unsqueeze(0), Tensor::from<int64_t>({12, 7}, {2, 1}))}) {
+    const auto of = [&, keys = keys](Mechanism& mechanism, bool causal) {
+      Generator noise(5);
+      Context context{noise, false};
+      return mechanism.forward(values(1), values(2), values(3), {keys, causal}, context).value().contiguous();
+    };
+    const Tensor expected = of(*softmax, true);
+    expected.slice(2, 0, 1).copy_(of(*softmax, false).slice(2, 0, 1));
+    EXPECT_LT(apart(of(*sparse, false).to_vector<double>(), expected.to_vector<double>()), 1e-12);
+  }
+}
+
 TEST(Released, GeneratorsHaveTheSizesOfTextOrThoseAsked) {
   const auto shapes = [](const Settings& more) {
     Settings settings = {{"features", 16}, {"as", "released"}};
