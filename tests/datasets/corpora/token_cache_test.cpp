@@ -65,6 +65,16 @@ TEST(Documents, LongFilesAreCutAtEmptyLines) {
   for (size_t i = 0; i < 2; ++i) EXPECT_EQ(found[i].back(), "");
 }
 
+TEST(Documents, LongFilesWithoutEmptyLinesAreCutAtAnyLine) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 150; ++i) text += std::string(1023, 'a') + "\n";
+  put(folder / "log.txt", text);
+  std::vector<size_t> lines;
+  for (const auto& document : documents({(folder / "log.txt").string()})) lines.push_back(document.size());
+  EXPECT_EQ(lines, (std::vector<size_t>{64, 64, 22}));  // 64 KiB and what is left
+}
+
 /// Forty documents, each of two lines.
 class Cache : public ::testing::Test {
  protected:
@@ -104,6 +114,17 @@ TEST_F(Cache, HoldsOutTwoOfTwentyDocumentsAndEndsEachWithSep) {
   EXPECT_EQ(train.find("18"), std::string::npos);
   EXPECT_EQ(token_counts(cache, cache.train)[3], 36);  // [SEP], one for each document
   EXPECT_TRUE(cache.held_out_valid && cache.held_out_test);
+}
+
+TEST_F(Cache, TokensOfLongTextsAreAllCounted) {
+  const TokenCache cache = make();
+  std::vector<int32_t> ids(size_t{1} << 17U, 5);
+  ids.insert(ids.begin() + 70'000, 3, 6);
+  ids.push_back(7);
+  const std::filesystem::path file = folder_ / "long.i32";
+  put(file, std::string(bochner::text_of(std::as_bytes(std::span(ids)))));
+  const std::vector<int64_t> counts = token_counts(cache, {file, std::ssize(ids)});
+  EXPECT_EQ(std::vector<int64_t>(counts.begin() + 5, counts.begin() + 8), (std::vector<int64_t>{1 << 17, 3, 1}));
 }
 
 TEST_F(Cache, IsMadeOnceAndReadAlikeEachTime) {

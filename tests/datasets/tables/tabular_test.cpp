@@ -374,6 +374,20 @@ TEST_F(Tabular, HepmassIsTwoFilesWithTheLabelFirst) {
   EXPECT_NEAR(splits.test.features.data<float>()[0] * splits.scale[0] + mean, 1, 1e-5);
 }
 
+TEST_F(Tabular, OfAPartOfHiggsTheLastTenthTestsAndTheOneBeforeValidates) {
+  std::string text;
+  for (int i = 0; i < 45; ++i) text += fmt::format("{:.1f},{}\n", i % 3 == 0 ? 1.0 : 0.0, i);
+  const TableSplits splits = uci::higgs(folder_.put("HIGGS.csv", text));
+  int64_t row = 0;
+  for (const auto& [split, rows] : {std::pair{&splits.train, 37}, {&splits.valid, 4}, {&splits.test, 4}}) {
+    ASSERT_EQ(split->rows(), rows);
+    for (int64_t i = 0; i < rows; ++i, ++row) {
+      EXPECT_NEAR(split->features.data<float>()[i] * splits.scale[0] + splits.mean[0], static_cast<double>(row), 1e-4);
+      EXPECT_EQ(split->labels.data<int64_t>()[i], row % 3 == 0 ? 1 : 0);
+    }
+  }
+}
+
 TEST(Uci, HiggsAsItIs) {
   const std::filesystem::path file = test::shared_data("uci/HIGGS.part7000.csv.gz");
   if (file.empty()) GTEST_SKIP() << "HIGGS.part7000.csv.gz is not there";

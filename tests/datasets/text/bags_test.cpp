@@ -52,6 +52,29 @@ TEST(Bags, WordsTellWhatAnagramsOfBytesDoNot) {
   EXPECT_LT(bag_accuracy(train, test, Bag::bytes, 4000), 0.9);
 }
 
+/// So many copies of each text, with its class.
+ByteTexts copies(const std::vector<std::tuple<int64_t, std::string, int32_t>>& given) {
+  const auto texts = std::make_shared<Texts>();
+  std::vector<int64_t> which;
+  std::vector<int32_t> labels;
+  for (const auto& [count, text, label] : given) {
+    for (int64_t i = 0; i < count; ++i) {
+      which.push_back(std::ssize(which));
+      texts->add(text);
+      labels.push_back(label);
+    }
+  }
+  return {"copies", texts, which, labels};
+}
+
+// In training texts `bad` is as rare as `good`, so two of it outweigh one. Nearly all tested texts have it, which must
+// not make it count for less.
+TEST(Bags, HowRareAWordIsFollowsFromTrainingTextsAlone) {
+  const ByteTexts train = copies({{20, "good", 1}, {20, "bad", 0}});
+  const ByteTexts test = copies({{1, "good bad bad", 0}, {1000, "bad", 0}});
+  EXPECT_EQ(bag_accuracy(train, test, Bag::words, 4000), 1);
+}
+
 TEST(Bags, WordsOfPairsAreCompared) {
   const ByteTexts train = pairs(2000, 1);
   const ByteTexts test = pairs(500, 2);
