@@ -180,6 +180,25 @@ TEST(Learner, PredictsTheClassAndItsProbabilities) {
   EXPECT_EQ(static_cast<double>(right) / 40, metric(learner, "accuracy"));
 }
 
+TEST(Learner, PredictsInTheOrderOfTheSetThoughBatchesAreOfSimilarLengths) {
+  const TaskData data = task_of(1);
+  const auto predicted = [&](bool grouped) {
+    RunOptions run = options_of(8);
+    run.group_by_length = grouped;
+    Problem problem = sequence::classification(run, encoder("softmax"), data, judged_by_accuracy());
+    const std::vector<int64_t> first = problem.split(Split::test)->next().numbers;
+    EXPECT_EQ(std::is_sorted(first.begin(), first.end()) && first.back() == 7, !grouped);
+    Learner learner(run, adamw(), std::move(problem));
+    std::vector<double> shares;
+    learner.predict("predictions.tsv", [&](const Prediction& one) { shares.push_back(one.numbers[1]); });
+    return shares;
+  };
+  const std::vector<double> expected = predicted(false);
+  const std::vector<double> found = predicted(true);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6) << i;
+}
+
 TEST(Learner, AnswersInSeveralFilesWithTheNamesOfClasses) {
   const TaskData data = task_of(1);
   const RunOptions run = options_of(16);

@@ -285,5 +285,26 @@ TEST(Analysis, OfAFinishedRunIsWrittenBesideItsResults) {
   EXPECT_NE(lra({"--analyse=softmax", "--preset=quick"}).err.find("leave out --preset"), std::string::npos);
 }
 
+// The first test examples are asked, not the shortest, whatever batches the run had; and so are those of the updates.
+TEST(Analysis, DoesNotDependOnHowTheRunGroupedItsExamples) {
+  const test::TemporaryFolder folder;
+  const auto analysed = [&](const std::string& grouped) {
+    const test::Ended trained =
+        test::run(folder, {BOCHNER_LRA, "--listops.min-tokens=5", "--listops.max-tokens=30", "--listops.max-length=30",
+                           "--listops.train-examples=40", "--listops.valid-examples=8", "--listops.test-examples=30",
+                           "--model.layers=1", "--model.dim=8", "--model.hidden=8", "--attention=softmax", "--batch=4",
+                           "--steps=0", "--threads=1", "--group-by-length=" + grouped, "--out=" + grouped});
+    EXPECT_EQ(trained.code, 0) << trained.err;
+    const test::Ended ended =
+        test::run(folder, {BOCHNER_LRA, "--analyse=" + grouped, "--analysis.evaluations=2", "--analysis.updates=3"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return nlohmann::json::parse(test::contents(folder / (grouped + "/analysis.json")));
+  };
+  const auto mixed = analysed("false");
+  const auto grouped = analysed("true");
+  EXPECT_EQ(mixed["attention_output"][0]["sequences"], 4);
+  for (const char* part : {"noise", "attention_output", "instability"}) EXPECT_EQ(mixed[part], grouped[part]) << part;
+}
+
 }  // namespace
 }  // namespace bochner

@@ -193,6 +193,30 @@ TEST_F(Glue, TheClosedFormOfABundleIsLeastSquares) {
   EXPECT_EQ(train({"--model.method=bundle", "--model.ridge=0", "--out=classes"}).code, 0);
 }
 
+// Features of 32 batches go into the sums at once; those of all batches must be there, each once.
+TEST_F(Glue, TheClosedFormOfABundleIsThatOfAllBatches) {
+  std::string rows = "index\tsentence1\tsentence2\tscore\n";
+  for (int i = 0; i < 70; ++i)
+    rows += fmt::format("{}\ta b \"c {}\t{}\t{}\n", i, i % 7, i % 3 == 0 ? "a" : "x y z", i % 6);
+  put(folder_ / "data/glue/STS-B/train.tsv", rows);
+  put(folder_ / "data/glue/STS-B/dev.tsv", rows);
+  const auto loss = [&](const std::string& batch) {
+    const Ended ended = train({"--task=sts-b", "--model.method=bundle", "--model.features=4", "--model.activation=cos",
+                               "--steps=0", "--model.ridge=0.1", "--batch=" + batch, "--out=" + batch});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return results(batch)["metrics"]["test"]["loss"].get<double>();
+  };
+  EXPECT_NEAR(loss("1"), loss("70"), 1e-5);
+}
+
+TEST_F(Glue, TheMajorityIsThatOfTraining) {
+  put(folder_ / "data/glue/RTE/train.tsv", pairs("label", 12, {"entailment", "entailment", "not_entailment"}));
+  put(folder_ / "data/glue/RTE/dev.tsv",
+      pairs("label", 8, {"not_entailment", "entailment", "not_entailment", "not_entailment"}));
+  ASSERT_EQ(train({"--steps=0", "--out=a"}).code, 0);
+  EXPECT_EQ(results("a")["baselines"]["majority class"]["accuracy"], 0.25);
+}
+
 TEST_F(Glue, AMechanismHasItsOptions) {
   const auto loss = [&](const std::string& out, const std::string& features) {
     const Ended ended = train({"--attention=performer", "--model.mechanism.features=" + features, "--out=" + out});
