@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "experiments/pretrain/problem.h"
 #include "layers/models/hugging_face.h"
@@ -278,6 +279,45 @@ TEST_F(Pretrain, BatchesHoldTwoHalvesThatBelongTogetherOrNot) {
   }
   EXPECT_NEAR(static_cast<double>(follows) / static_cast<double>(feed.examples()), 0.5, 0.12);
   EXPECT_GT(others, feed.examples() / 4);  // by chance another piece may go on alike
+}
+
+// Of words that are all different each tells where it stood.
+TEST_F(Pretrain, WhatDoesNotFollowIsTheEndOfAnyOtherPiece) {
+  constexpr int64_t kPieces = 20;
+  constexpr int64_t kLength = 13;
+  std::string pieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+  std::string words;
+  for (int64_t i = 0; i < kPieces * kLength; ++i) {
+    pieces += fmt::format("w{}\n", i);
+    words += fmt::format("w{} ", i);
+  }
+  put(folder_ / "vocab.txt", pieces);
+  put(folder_ / "words.txt", words);
+  const text::TokenCache cache = text::token_cache(
+      folder_ / "tokens", {.texts = {(folder_ / "words.txt").string()}, .vocabulary = folder_ / "vocab.txt"},
+      [](const std::string&) {});
+  const auto stream = std::make_shared<const text::TokenStream>(cache, cache.train, kLength);
+  ASSERT_EQ(stream->size(), kPieces);
+  pretrain::PieceFeed feed(stream, cache.tokenizer->vocabulary(), {.batch_size = 4}, true, 3, Masks::anew);
+  std::set<int64_t> distances;
+  for (int64_t step = 0; step < 10 * feed.steps_per_epoch(); ++step) {
+    const Examples batch = feed.next();
+    for (int64_t i = 0; i < batch.size(); ++i) {
+      const auto ids = batch.at("ids").select(0, i).to_vector<int64_t>();
+      const auto types = batch.at("types").select(0, i).to_vector<int64_t>();
+      const int64_t second = std::find(types.begin(), types.end(), 1) - types.begin();
+      const int64_t cut = second - 2;  // tokens of the first text, between [CLS] and [SEP]
+      const int64_t own = batch.numbers[static_cast<size_t>(i)];
+      const bool follows = batch.at("next").data<int64_t>()[i] == 0;
+      const int64_t from = (ids[static_cast<size_t>(second)] - 5) / kLength;
+      EXPECT_EQ(from == own, follows);
+      for (int64_t k = cut; k < kLength; ++k) {
+        EXPECT_EQ(ids[static_cast<size_t>(k + 2)], 5 + from * kLength + k);
+      }
+      if (!follows) distances.insert((from - own + kPieces) % kPieces);
+    }
+  }
+  EXPECT_GT(distances.size(), 14U);  // of 19, in about 100 draws
 }
 
 }  // namespace

@@ -87,6 +87,28 @@ TEST(SelfPretrainingOptions, NeedATokenThatHidesOthers) {
   EXPECT_THROW(sequence::masked_tokens(options_of(4), options, task_of(1), 0.15), Error);
 }
 
+// Of four training texts a model sees the first 8 tokens, ones; 92 twos follow in each. All texts of the test are ones.
+TEST(SelfPretrainingBaseline, CountsTheTokensThatAModelSees) {
+  const auto of = [](int64_t ones, int64_t twos) {
+    std::vector<uint8_t> tokens;
+    std::vector<int64_t> offsets = {0};
+    for (int i = 0; i < 4; ++i) {
+      tokens.insert(tokens.end(), static_cast<size_t>(ones), 1);
+      tokens.insert(tokens.end(), static_cast<size_t>(twos), 2);
+      offsets.push_back(std::ssize(tokens));
+    }
+    return std::make_shared<PackedDataset<uint8_t>>("ones", tokens, offsets, std::vector<int32_t>(4, 0));
+  };
+  TaskData data = task_of(1);
+  data.train = of(8, 92);
+  data.valid = data.test = of(8, 0);
+  const Problem problem =
+      sequence::masked_tokens(options_of(4), with_mask_token(EncoderOptions::Pooling::mean), data, 0.5);
+  const Metrics found = problem.baselines().front().test;
+  EXPECT_NEAR(*find_metric(found, "perplexity"), (32.0 + kVocabulary) / (32 + 1), 1e-9);
+  EXPECT_EQ(*find_metric(found, "accuracy"), 1);
+}
+
 TEST(TextsOfPairs, AreExamplesOfTheirOwn) {
   const auto pairs = texts(5, 2, 9);
   const LoaderOptions in_order{.batch_size = 3, .shuffle = false};
