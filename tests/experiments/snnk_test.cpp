@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <numbers>
 #include <set>
 #include <sstream>
 
@@ -11,6 +13,7 @@
 #include "engine/ops/binary.h"
 #include "engine/random.h"
 #include "experiments/common/process/arguments.h"
+#include "experiments/common/report/spread.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {
@@ -180,13 +183,28 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   CsvReader table(folder / "out/sweep.csv");
   table.read_header();
   int rows = 0;
+  std::map<std::string, std::vector<double>> losses;  // of the test, for each network
   for (; table.next(); ++rows) {
     const int64_t hidden = table.integer(table.column("hidden"));
     const int64_t features = table.integer(table.column("features"));
     EXPECT_EQ(table.integer(table.column("parameters")),
               96 + (features == 0 ? 33 * hidden : features * hidden) + 2 * hidden + 2);
+    const std::string name =
+        features == 0 ? fmt::format("linear-d{}", hidden) : fmt::format("snnk-relu-d{}-m{}", hidden, features);
+    const auto metrics =
+        test::results_of(folder / fmt::format("out/{}-seed{}", name, table.integer(table.column("seed"))))["metrics"];
+    for (const std::string split : {"valid", "test"}) {
+      for (const std::string metric : {"loss", "accuracy"}) {
+        const double expected = metrics[split][metric];
+        EXPECT_NEAR(table.number(table.column(split + "_" + metric)), expected, 1e-9) << name << split << metric;
+      }
+    }
+    losses[name].push_back(metrics["test"]["loss"]);
   }
   EXPECT_EQ(rows, (2 + 2 * 2) * 2);
+  for (const auto& [name, values] : losses) {
+    EXPECT_NE(ended.out.find(mean_text(values)), std::string::npos) << name << ended.out;
+  }
   const std::string report = contents(folder / "out/report.html");
   EXPECT_NE(report.find("Test loss against parameters"), std::string::npos);
   EXPECT_NE(report.find("snnk-relu d32 m16"), std::string::npos);
@@ -260,6 +278,32 @@ TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {
       << above.err;
 }
 
+// More test rows than run at once: 4096 of one class, and then fewer of the other, whose loss is larger.
+TEST(BundleProgram, EachTestRowCountsAlike) {
+  const TemporaryFolder folder;
+  const auto put_rows = [&](const std::string& name, int count, const auto& label) {
+    std::string text = "# label,f0\n";
+    for (int i = 0; i < count; ++i) text += fmt::format("{},{}\n", label(i), i % 7);
+    put(folder / name, text);
+  };
+  put_rows("all_train.csv", 200, [](int i) { return i % 4 == 0 ? "1.0" : "0.0"; });
+  put_rows("all_test.csv", 5000, [](int i) { return i < 4096 ? "0.0" : "1.0"; });
+  const Ended trained =
+      run(folder, {BOCHNER_UCI, "--task=hepmass", "--data=.", "--attention=snnk-relu", "--model.first=8",
+                   "--model.hidden=8", "--model.features=16", "--steps=30", "--batch=64", "--threads=1", "--out=out"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Ended ended =
+      run(folder, {BOCHNER_BUNDLE, "--rounds=1", "--rows=1", "--threads=1", "--data=out", "--out=made"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const auto expected = test::results_of(folder / "out")["metrics"]["test"];
+  const auto rows = test::results_of(folder / "made")["tables"][0]["rows"].get<std::vector<std::vector<std::string>>>();
+  ASSERT_EQ(rows.size(), 2U);
+  for (const std::vector<std::string>& row : rows) {  // before and after
+    EXPECT_NEAR(std::stod(row[1]), 100 * expected["accuracy"].get<double>(), 0.03);
+    EXPECT_NEAR(std::stod(row[2]), expected["loss"].get<double>(), 1e-4);
+  }
+}
+
 /// The options of `program` for its model and its training, one name a line of every preset. `free` are the task's.
 void expect_stated(const std::string& program, const std::string& name, const std::set<std::string>& free) {
   const TemporaryFolder folder;
@@ -316,6 +360,37 @@ TEST(KernelEstimationProgram, ErrorsFallWithProjections) {
     EXPECT_EQ(results["tables"][0]["rows"].size(), task == "depth" ? 6U : 3U);
     EXPECT_NE(contents(folder / (task + "/report.html")).find("<svg"), std::string::npos);
   }
+}
+
+// Entries U(0, 1) / sqrt(d) make |x|^2 = |w|^2 = 1/3 and w.x = 1/4 for large d. With m projections the squared relative
+// error of sin(w.x + 1/2) then has the mean ((e^(2/3) - cos(2)) / 2 - sin(3/4)^2) / (m sin(3/4)^2), as the best A is
+// nearly 0 (universal.h), and that of the ReLU layer (2 pi J_2 / J_1^2 - 1) / m at the angle of cosine 3/4.
+TEST(KernelEstimationProgram, ErrorsAreThoseOfTheClosedForms) {
+  const TemporaryFolder folder;
+  const double sine = std::pow(std::sin(0.75), 2);
+  const double angle = std::acos(0.75);
+  const double J_1 = std::sin(angle) + (std::numbers::pi - angle) * 0.75;
+  const double J_2 = 3 * std::sin(angle) * 0.75 + (std::numbers::pi - angle) * (1 + 2 * 0.75 * 0.75);
+  for (const auto& [task, square] :
+       {std::pair<std::string, double>{"sine", ((std::exp(2.0 / 3) - std::cos(2.0)) / 2 - sine) / sine},
+        {"arc-cosine", 2 * std::numbers::pi * J_2 / (J_1 * J_1) - 1}}) {
+    const Ended ended = run(folder, {BOCHNER_KERNEL_ESTIMATION, "--task=" + task, "--out=" + task, "--dim=400",
+                                     "--projections=32", "--instantiations=400", "--threads=1", "--quiet"});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    const auto row = test::results_of(folder / task)["tables"][0]["rows"][0].get<std::vector<std::string>>();
+    EXPECT_NEAR(std::pow(std::stod(row[2]), 2) + std::pow(std::stod(row[3]), 2), square / 32, 0.35 * square / 32)
+        << task;
+    if (task == "sine") {
+      EXPECT_NEAR(std::stod(row[4]), std::sqrt(square / 32), 0.1 * std::sqrt(square / 32));
+    }
+  }
+}
+
+TEST(KernelEstimationProgram, BeginsWithTheSettingsOfThePaper) {
+  const TemporaryFolder folder;
+  const std::string own = run(folder, {BOCHNER_KERNEL_ESTIMATION, "--dump-config"}).out;
+  const std::string paper = run(folder, {BOCHNER_KERNEL_ESTIMATION, "--preset=snnk", "--dump-config"}).out;
+  EXPECT_EQ(own.substr(own.find("\nattention")), paper.substr(paper.find("\nattention")));
 }
 
 TEST(KernelEstimationProgram, TrainsNothingSoThereIsNothingToRepeatOrToGoOnWith) {
