@@ -8,9 +8,11 @@
 #include "datasets/sparsity/sparsity.h"
 #include "engine/ops/matmul.h"
 #include "experiments/common/process/arguments.h"
+#include "experiments/common/report/spread.h"
 #include "experiments/common/run/results.h"
 #include "experiments/learners/sequence/config.h"
 #include "experiments/learners/sequence/unit_gradients.h"
+#include "experiments/sparsity/figures.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {
@@ -155,6 +157,31 @@ TEST(UnitGradients, FeelTheNoiseOfFeaturesThatAreDrawnAnew) {
   };
   EXPECT_EQ(noise_of(false), 0);
   EXPECT_GT(noise_of(true), 0);
+}
+
+/// Of one seed: what two evaluations found.
+RunRecord record_of_seed(uint64_t seed, double first, double second, double gradient) {
+  RunRecord run;
+  run.task = "0.5";
+  run.attention = "gmm-rks";
+  run.seed = seed;
+  run.curves = {{10, "valid", {{"accuracy", first}, {sparsity::kGradientMean, gradient}}},
+                {20, "valid", {{"accuracy", second}, {sparsity::kGradientMean, 2 * gradient}}}};
+  run.derived = sparsity::crossings(run);
+  return run;
+}
+
+TEST(SparsityFigures, AreMeansOverSeeds) {
+  const PaperTable papers = PaperTable::parse("source,protocol,task,attention,metric,value,deviation\n");
+  const auto drawn = [&](const std::vector<RunRecord>& runs) { return sparsity::figures(runs, papers); };
+  const auto both = drawn({record_of_seed(1, 0.125, 0.25, 1), record_of_seed(2, 0.375, 0.75, 4)});
+  const auto mean = drawn({record_of_seed(1, 0.25, 0.5, 2.5)});
+  ASSERT_EQ(both.size(), 4U);
+  EXPECT_EQ(both[0].html, mean[0].html);  // accuracies
+  EXPECT_EQ(both[2].html, mean[2].html);  // gradients
+  // 20 % were reached at step 20 with the gradient 2, and at step 10 with 4.
+  EXPECT_NE(both[1].html.find("<td>" + mean_text({20, 10})), std::string::npos) << both[1].html;
+  EXPECT_NE(both[1].html.find("<td>" + mean_text({2, 4})), std::string::npos) << both[1].html;
 }
 
 std::vector<std::string> sparsity_command(const std::vector<std::string>& more) {
