@@ -57,6 +57,10 @@ Option& Option::at_least(double bound) {
   lower_ = Bound{bound, true};
   return *this;
 }
+Option& Option::counts_where(std::function<bool()> holds) {
+  counts_ = std::move(holds);
+  return *this;
+}
 Option& Option::at_most(double bound) {
   upper_ = Bound{bound, true};
   return *this;

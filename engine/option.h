@@ -69,9 +69,13 @@ class Option {
   Option& one_of(std::vector<std::string> names);
   /// Whose option it is: errors begin with this.
   Option& of(std::string owner);
+  /// Counts only where `holds` is true of other options of its struct; elsewhere its value changes nothing.
+  Option& counts_where(std::function<bool()> holds);
+  bool counts() const { return !counts_ || counts_(); }
 
   const std::string& name() const { return name_; }
   const std::string& help() const { return help_; }
+  void set_help(std::string help) { help_ = std::move(help); }
   const std::vector<std::string>& choices() const { return choices_; }
   const Target& target() const { return target_; }
   bool is_flag() const { return std::holds_alternative<bool*>(target_); }
@@ -128,6 +132,7 @@ class Option {
   std::optional<Bound> lower_;
   std::optional<Bound> upper_;
   std::vector<std::string> choices_;
+  std::function<bool()> counts_;
   bool was_given_ = false;
 };
 

@@ -36,6 +36,7 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
+    f.at("task").means("what is measured; A,B,... measures each of them");
     const auto is = [this](auto... tasks) { return ((run.task == tasks) || ...); };
     const auto measures = [is] { return !is("regions"); };
     f("length", length, "number of tokens").at_least(1).only("with --task=features or layers", [is] {

@@ -39,6 +39,8 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
+    f.at("data").means("folder of a finished run of uci or mnist, whose network is bundled");
+    f.at("task").means("what is bundled");
     f("features", features, "features of the SNNK layer that replaces the last hidden layer of a plain network")
         .at_least(1);
     f("ridge", ridge, "ridge of the closed-form fit of a plain network's bundle, relative to the rows").at_least(0);

@@ -45,6 +45,7 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
+    f.at("preset").means("the protocol whose settings to start from; --attention chooses its files");
     f("pretrained", pretrained, "folder of a BERT with softmax attention, with its tokenizer");
     f("text", text, "files, folders and archives of text to learn from, with commas between them");
     f("text-of", text_of,

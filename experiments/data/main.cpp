@@ -25,13 +25,11 @@ using namespace bochner;  // NOLINT: a program, not a header
 
 /// Of every command.
 struct Invocation {
-  uint64_t seed = 0;
   int threads = 0;
   bool help = false;
   bool version = false;
 
   void fields(Fields& f) {
-    f("seed", seed, "seed of the generator; the Long Range Arena's set is seed 0 here");
     f("threads", threads, "CPU threads; 0: one per core; the files do not depend on it").at_least(0).at_most(1024);
     f("help", help, "print this, and stop").command_line_only();
     f("version", version, "print what this program was built from, and stop").command_line_only();
@@ -47,8 +45,18 @@ struct Options : Invocation {
   }
 };
 
+/// Of what makes files.
+struct MakingOptions : Options {
+  uint64_t seed = 0;
+
+  void fields(Fields& f) {
+    f("seed", seed, "seed of the generator; the tasks of lra that make their own files have seed 0");
+    Options::fields(f);
+  }
+};
+
 /// Of `make pathfinder`.
-struct PathfinderOptions : Options {
+struct PathfinderOptions : MakingOptions {
   int64_t size = 32;
   std::string difficulty = "hard";
   int64_t count = pathfinder::kPublished;
@@ -60,12 +68,12 @@ struct PathfinderOptions : Options {
       "easy, intermediate or hard: contours of 6, 9 or 14 dashes, at size 16 of 3, 4 or 5, in "
       "between as many as lie between; or a number of dashes");
     f("count", count, "images to make").at_least(1).at_most(10000000);
-    Options::fields(f);
+    MakingOptions::fields(f);
   }
 };
 
 /// Of `make films`.
-struct FilmsOptions : Options {
+struct FilmsOptions : MakingOptions {
   int64_t rounds = pairs::FilmsOptions{}.rounds;
   Partial partial{};
 
@@ -76,12 +84,13 @@ struct FilmsOptions : Options {
         .at_least(1)
         .at_most(30);
     partial.field(f, "take fewer reviews than the published ones");
-    Options::fields(f);
+    MakingOptions::fields(f);
   }
 };
 
 /// Of `show pathfinder`.
 struct SamplesOptions : Invocation {
+  uint64_t seed = 0;
   int64_t size = 32;
   std::string out = "pathfinder.png";
 
@@ -89,6 +98,7 @@ struct SamplesOptions : Invocation {
     f("size", size,
       "of the images, in pixels: 32 (Pathfinder), 64, 128 (Path-X) or 256; 16, 20, 24 and 28 are ours, easier");
     f("out", out, "file of the picture");
+    f("seed", seed, "seed of the generator");
     Invocation::fields(f);
   }
 };
@@ -166,7 +176,7 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-void make_listops(const Options& options, Fields&) {
+void make_listops(const MakingOptions& options, Fields&) {
   listops::GeneratorOptions generator;
   generator.seed = options.seed;
   listops::ensure_files(std::filesystem::path(options.data) / "listops", generator, say);
@@ -262,8 +272,9 @@ void run(std::vector<std::string> arguments) {
     }
     if (!options.help && !arguments.empty()) fail("data: say `data check` or `data make` before the options");
     fmt::print(
-        "Usage: ./run data check|make [--OPTION=VALUE ...]\n       ./run data make pathfinder --help\n       ./run "
-        "data show pathfinder --help\n{}",
+        "Usage: ./run data check [--OPTION=VALUE ...]\n       ./run data make "
+        "listops|pathfinder|films|fashion-mnist [--OPTION=VALUE ...]\n       ./run data show pathfinder "
+        "[--OPTION=VALUE ...]\nEach command has options of its own: ./run data make films --help\n{}",
         options_text(fields));
   } else {
     const std::vector<std::string> commands = {"check", "make", "show"};

@@ -38,6 +38,7 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
+    f.at("task").means("what is measured; A,B,... measures each of them");
     f("against", against,
       "what differs: length, or at one length features (M), components (C, Gaussians of gmm-*) or head-dim (d)")
         .one_of({"length", "features", "components", "head-dim"});

@@ -37,6 +37,7 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
+    f.at("task").means("what is measured; A,B,... measures each of them");
     const auto is_depth = [this] { return run.task == "depth"; };
     f("dim", dim, "inputs d of the layer").at_least(1).only("with --task=sine or arc-cosine", [is_depth] {
       return !is_depth();

@@ -2,26 +2,16 @@
 
 namespace bochner {
 
-void only_with_snnk(Fields& f, size_t before) {
-  const auto stands_for = [&layer = f.at("attention")](const auto& holds) {
-    return [&layer, holds] {
-      constexpr std::string_view kSnnk = "snnk-";
-      const std::string name = layer.text();
-      return name.starts_with(kSnnk) && holds(name.substr(kSnnk.size()));
-    };
+std::function<bool()> snnk_layer(Fields& f, std::function<bool(const std::string& activation)> holds) {
+  return [&layer = f.at("attention"), holds = std::move(holds)] {
+    constexpr std::string_view kSnnk = "snnk-";
+    const std::string name = layer.text();
+    return name.starts_with(kSnnk) && (!holds || holds(name.substr(kSnnk.size())));
   };
-  f.only_behind(before, "with an SNNK layer, --attention=snnk-...",
-                stands_for([](const std::string&) { return true; }));
-  for (size_t i = before; i < f.all().size(); ++i) {
-    Field& field = f.all()[i];
-    const std::string name = field.name().substr(field.name().rfind('.') + 1);
-    if (name == "eta" || name == "damped") {
-      field.only("with universal features, such as --attention=snnk-sin", stands_for(has_universal_features));
-    } else if (name == "bias") {
-      field.only("with --attention=snnk-relu",
-                 stands_for([](const std::string& activation) { return activation == "relu"; }));
-    }
-  }
+}
+
+void only_with_snnk(Fields& f, size_t before) {
+  f.only_behind(before, "with an SNNK layer, --attention=snnk-...", snnk_layer(f));
 }
 
 void SnnkConfig::fields(Fields& f) {
@@ -43,8 +33,15 @@ SnnkOptions SnnkConfig::snnk(const std::string& activation) const {
 }
 
 void SnnkInPlaceConfig::fields(Fields& f) {
+  const std::string condition = "with universal features, such as --attention=snnk-sin";
   SnnkConfig::fields(f);
-  f("eta", eta, "factor by which universal features multiply weights and divide inputs").above(0);
+  f.of_part("orthogonal").only("with another SNNK layer than snnk-tanh", snnk_layer(f, [](const std::string& name) {
+                                 return name != "tanh";
+                               }));
+  f.of_part("damped").only(condition, snnk_layer(f, has_universal_features));
+  f("eta", eta, "factor by which universal features multiply weights and divide inputs")
+      .above(0)
+      .only(condition, snnk_layer(f, has_universal_features));
   f("start", start,
     "initial SNNK weights: Psi of a plain layer's weights, or spread as those of a plain layer with as many inputs")
       .one_of({"psi", "spread"});

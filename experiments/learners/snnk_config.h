@@ -1,6 +1,7 @@
 // The options of SNNK layers (layers/snnk/snnk.h) as fields of an experiment's config.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "experiments/common/config/fields.h"
@@ -20,7 +21,10 @@ struct SnnkConfig {
   SnnkOptions snnk(const std::string& activation) const;
 };
 
-/// Where --attention names the layer: the fields behind the first `before` ones count only if it is one of SNNK.
+/// Where --attention names the layer: whether it is one of SNNK, for whose activation `holds` is true.
+std::function<bool()> snnk_layer(Fields& f, std::function<bool(const std::string& activation)> holds = {});
+
+/// The fields behind the first `before` ones count only if --attention names an SNNK layer.
 void only_with_snnk(Fields& f, size_t before);
 
 /// Of networks that are made with such layers in the place of plain ones.

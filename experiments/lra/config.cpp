@@ -39,16 +39,17 @@ void Config::fields(Fields& f) {
     {{"classes", Goal::classes}, {"masked-tokens", Goal::masked_tokens}, {"contrastive", Goal::contrastive}},
     "the task's classes; or, for another run to --init from, to name hidden tokens of its training set, or to find for "
     "the first text of a pair the second one among those of the batch");
-  f("mask-share", mask_share, "of tokens that are hidden").above(0).below(1).only("with --learn=masked-tokens", [this] {
-    return learn == Goal::masked_tokens;
-  });
+  f("mask-share", mask_share, "share of the tokens that is hidden")
+      .above(0)
+      .below(1)
+      .only("with --learn=masked-tokens", [this] { return learn == Goal::masked_tokens; });
   f("temperature", temperature, "what the cosine of two texts is divided by")
       .above(0)
       .only("with --learn=contrastive", [this] { return learn == Goal::contrastive; });
   f("table", table,
     "print finished runs in these folders and below as the papers' tables, tasks against mechanisms; trains nothing")
       .command_line_only();
-  f("format", format, "of the tables")
+  f("format", format, "format of the tables")
       .one_of({"markdown", "latex", "html"})
       .only("with --table", [this] { return !table.empty(); })
       .command_line_only();
@@ -57,7 +58,10 @@ void Config::fields(Fields& f) {
     "initial weights, and each step's batch and loss; makes no run folder")
       .command_line_only();
   f.then([this](const Fields&) {
-    if (!record.empty() && run.steps < 1) fail("--record: there is nothing to record in --steps={}", run.steps);
+    if (record.empty()) return;
+    if (run.steps < 1) fail("--record: there is nothing to record in --steps={}", run.steps);
+    if (run.seconds > 0) fail("--record: the rates of a run by time are not those of its steps; add --seconds=0");
+    if (!run.out.empty()) fail("--record: makes no run folder; leave out --out={}", run.out);
   });
   fields_of(tasks, f);
   f.group("model", model);

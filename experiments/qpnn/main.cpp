@@ -49,6 +49,7 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
+    f.at("attention").means("kind of the hidden layers; A,B,... runs with each and compares them");
     f("states", states, "how many of the lowest states are observed, 1 to 4").at_least(1);
     f("points", points, "training points at which they are observed; a fifth as many validate and test").at_least(10);
     f("box", box, "points are drawn from [-box, box]^2").above(0);

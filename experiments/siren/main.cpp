@@ -44,6 +44,8 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
+    f.at("data").means("the picture: a PNG, or still-life or dead-leaves, which are generated");
+    f.at("attention").means("kind of the hidden layers; A,B,... runs with each and compares them");
     f("size", size, "pixels on each side of a generated picture")
         .at_least(3)
         .only("with --data=still-life or dead-leaves", [this] { return is_generated(); });

@@ -26,6 +26,8 @@ struct Config {
   }
   void fields(Fields& f) {
     run.fields(f);
+    f.at("task").means("the machine to run; A,B,... runs each of them");
+    f.at("steps").means("steps of the machine, at most");
     f("input", input, "the initial tape; empty: that of the task's example");
     f("machine", machine,
       "a file of rules `state symbol write next move`, for --task=own, which needs an --input, too");

@@ -1,5 +1,5 @@
 // Options of a struct: their texts, their ranges, and what errors say. Numbers and lists are also tested through the
-// configs of programs, in tests/experiments/config_test.cpp.
+// configs of programs, in tests/experiments/config/config_test.cpp.
 #include "engine/option.h"
 
 #include <gtest/gtest.h>

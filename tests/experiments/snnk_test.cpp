@@ -231,6 +231,7 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
                            {"linear", "--optim.snnk-rate=2", "an SNNK layer"},
                            {"snnk-cos", "--model.bias", "--attention=snnk-relu"},
                            {"snnk-relu", "--model.eta=3", "universal features"},
+                           {"snnk-tanh", "--model.orthogonal", "another SNNK layer than snnk-tanh"},
                            {"snnk-tanh", "--model.damped=off", "universal features"}}) {
     const Ended plain = run(folder, short_uci({"--attention=" + r.layer, r.option, "--out=odd"}));
     EXPECT_EQ(plain.code, 2);

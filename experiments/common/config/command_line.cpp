@@ -53,7 +53,9 @@ po::options_description described(const Fields& fields, int width, const Experim
       }
       const std::string rule = field.rule();
       std::string help = field.help() + (rule.empty() ? "" : "; " + rule);
-      if (field.condition()) help += "; only " + field.condition()->text;
+      for (const Field::Condition& condition : field.conditions()) {
+        help += (&condition == &field.conditions().front() ? "; only " : ", and ") + condition.text;
+      }
       group.add(boost::make_shared<po::option_description>(field.name() == "help" ? "help,h" : field.name().c_str(),
                                                            semantic, help.c_str()));
     }
@@ -104,8 +106,8 @@ Assignments from_command_line(const Fields& fields, std::span<const std::string>
 Refusals without_effect(const Fields& fields, const Assignments& command_line) {
   Refusals refusals;
   for (const Assignment& given : command_line) {
-    const std::optional<Field::Condition>& condition = fields.find(given.name)->condition();
-    if (!condition || condition->holds()) continue;
+    const Field::Condition* const condition = fields.find(given.name)->unmet();
+    if (condition == nullptr) continue;
     refusals[given.name] = fmt::format("--{}: leave it out; it counts only {}, and would change nothing here",
                                        given.name, condition->text);
   }

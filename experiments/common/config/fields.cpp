@@ -35,6 +35,10 @@ Field& Field::one_of(std::vector<std::string> names) {
   Option::one_of(std::move(names));
   return *this;
 }
+Field& Field::means(std::string help) {
+  set_help(std::move(help));
+  return *this;
+}
 Field& Field::instead(std::string text, std::string advice) {
   advice_.emplace(std::move(text), std::move(advice));
   return *this;
@@ -51,8 +55,12 @@ Field& Field::warn_above(std::string other, std::string because) {
   return *this;
 }
 Field& Field::only(std::string condition, std::function<bool()> holds) {
-  condition_ = Condition{std::move(condition), std::move(holds)};
+  conditions_.push_front({std::move(condition), std::move(holds)});
   return *this;
+}
+const Field::Condition* Field::unmet() const {
+  const auto found = std::find_if(conditions_.begin(), conditions_.end(), [](const auto& c) { return !c.holds(); });
+  return found == conditions_.end() ? nullptr : &*found;
 }
 Field& Field::of_invocation() {
   of_invocation_ = true;

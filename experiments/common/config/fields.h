@@ -43,13 +43,15 @@ class Field : public Option {
   Field& above(double bound);
   Field& below(double bound);
   Field& one_of(std::vector<std::string> names);
+  /// What --help says of it in this program, where it means something else than in others.
+  Field& means(std::string help);
   /// An error says of `text`, which is no choice although a person may take it for one, that it `advice`.
   Field& instead(std::string text, std::string advice);
   /// Warns if the value is above that of the option `other`; `because` names the consequence.
   Field& warn_above(std::string other, std::string because);
 
   /// Changes nothing where `holds` is false: the command line may not have it there. `condition` says where it is true,
-  /// `with --table`; --help has it behind the word only.
+  /// `with --table`; --help has it behind the word only. Where a field has several conditions, all of them must hold.
   Field& only(std::string condition, std::function<bool()> holds);
 
   /// Belongs to one invocation: is not written to config.ini.
@@ -80,11 +82,14 @@ class Field : public Option {
     std::string text;
     std::function<bool()> holds;
   };
-  const std::optional<Condition>& condition() const { return condition_; }
+  /// The last one added stands first: that of a part of the config before those of its fields.
+  const std::deque<Condition>& conditions() const { return conditions_; }
+  /// The first condition that does not hold; null where the field counts.
+  const Condition* unmet() const;
 
  private:
   std::optional<Limit> limit_;
-  std::optional<Condition> condition_;
+  std::deque<Condition> conditions_;
   std::map<std::string, std::string, std::less<>> advice_;  ///< for texts that are no choice
   bool of_invocation_ = false;
   bool command_line_only_ = false;
@@ -140,6 +145,8 @@ class Fields {
   const Field* find(std::string_view name) const;
   /// The field of that name; an Error names the nearest one if there is none.
   Field& at(std::string_view name);
+  /// at(), of the part of the config whose fields are being added.
+  Field& of_part(std::string_view name) { return at(prefix_ + std::string(name)); }
   std::vector<std::string> names() const;
 
   /// Checks every value.

@@ -18,7 +18,8 @@ void RunOptions::fields(Fields& f) {
       .at_least(0);
   f("batch", batch, "examples in each step").at_least(1);
   f("accumulate", accumulate,
-    "parts that a step takes its batch in, one after the other: less memory, equal up to rounding")
+    "parts that a step takes its batch in, one after the other: less memory; without dropout, whose noise is each "
+    "part's own, equal up to rounding")
       .at_least(1);
   f("shards", shards,
     "parts of a batch that processes share, summed in one fixed order: results do not depend on their number; 0: 8 if "
@@ -74,7 +75,8 @@ void RunOptions::fields(Fields& f) {
       .command_line_only();
   f("evaluate", evaluate, "measure the best model of this run folder again, on validation and test; trains nothing")
       .command_line_only();
-  f("predict", predict, "write what it says of each test example, into the folder or to --out; trains nothing")
+  f("predict", predict,
+    "write the answer of this run's best model to each test example, into the folder or to --out; trains nothing")
       .command_line_only();
   f("quiet", quiet, "print warnings and errors only").of_invocation();
   f("log-level", log_level, "how much to print").one_of({"error", "warning", "info", "debug"}).of_invocation();

@@ -8,7 +8,8 @@ void ModelConfig::fields(Fields& f) {
   f("dropout", dropout, "dropout after each hidden layer").at_least(0).below(1);
   const size_t before = f.all().size();
   SnnkInPlaceConfig::fields(f);
-  f("bias", bias, "take ReLU features of (x, 1) and (w, b) instead of x and w");
+  f("bias", bias, "take ReLU features of (x, 1) and (w, b) instead of x and w")
+      .only("with --attention=snnk-relu", snnk_layer(f, [](const std::string& name) { return name == "relu"; }));
   only_with_snnk(f, before);
 }
 

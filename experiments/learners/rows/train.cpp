@@ -8,11 +8,12 @@ namespace bochner::rows {
 
 void Config::fields(Fields& f) {
   run.fields(f);
+  f.at("attention").means("kind of the last hidden layer; A,B,... runs with each and compares them");
   fields_of(tasks, f);
   f.group("model", model);
   f.group("optim", optim);
   f.group("sweep", sweep);
-  f.at("sweep.features").only("with an SNNK layer, --attention=snnk-...", [this] { return run.attention != "linear"; });
+  f.at("sweep.features").only("with an SNNK layer, --attention=snnk-...", snnk_layer(f));
 }
 
 void train(Config& config, Session& session) {

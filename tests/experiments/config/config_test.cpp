@@ -361,38 +361,6 @@ TEST(Config, AContinuedRunKeepsItsSettings) {
   }
 }
 
-TEST(Config, AnOptionThatCountsOnlyWithAnotherIsRefusedWithoutIt) {
-  struct Tables {
-    std::string folder;
-    std::string format = "text";
-    void fields(Fields& f) {
-      f("folder", folder, "where the tables are");
-      f("format", format, "of the tables").one_of({"text", "html"}).only("with --folder", [this] {
-        return !folder.empty();
-      });
-    }
-  };
-  const auto assign = [](const std::vector<std::string>& arguments) {
-    Tables tables;
-    Fields fields = Fields::of(tables);
-    EXPECT_NE(options_text(fields).find("one of text, html; only with --folder"), std::string::npos);
-    assign_arguments(fields, arguments);
-    return tables.format;
-  };
-  EXPECT_EQ(assign({}), "text");
-  EXPECT_EQ(assign({"--format=html", "--folder=a"}), "html");
-  EXPECT_EQ(test::message_of([&] { assign({"--format=html"}); }),
-            "--format: leave it out; it counts only with --folder, and would change nothing here");
-}
-
-TEST(Config, OfSeveralRunsOneMustReadAnOption) {
-  const Refusals softmax = {{"features", "no features"}, {"kernel", "no kernel"}};
-  const Refusals performer = {{"kernel", "no kernel of performer"}};
-  EXPECT_EQ(test::message_of([&] { require_effect(std::vector{softmax}); }), "no features");
-  EXPECT_EQ(test::message_of([&] { require_effect(std::vector{softmax, performer}); }), "no kernel");
-  EXPECT_NO_THROW(require_effect(std::vector{softmax, performer, Refusals()}));
-}
-
 TEST(Config, HelpTellsEveryOptionItsRuleAndItsPresentValue) {
   Loaded loaded;
   load(loaded, {"--preset=paper"});
