@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <sstream>
 #include <utility>
 
@@ -28,12 +29,13 @@ std::string condition_of(const std::string& option, const std::string& chosen_by
   return fmt::format("with --{}={}", chosen_by, fmt::join(names, " or "));
 }
 
-/// Whether a mechanism that one of the fields names has the option.
-bool is_read(const std::string& option, const std::vector<const Field*>& fields) {
+/// Whether one of the mechanisms that the fields name has the option and is as `holds` asks.
+bool is_read(const std::string& option, const std::vector<const Field*>& fields,
+             const std::function<bool(const std::string& mechanism)>& holds) {
   for (const Field* field : fields) {
     std::istringstream names(field->text());
     for (std::string name; std::getline(names, name, ',');) {
-      if (mechanism_named(name).defaults().has(option)) return true;
+      if (mechanism_named(name).defaults().has(option) && holds(name)) return true;
     }
   }
   return false;
@@ -78,8 +80,16 @@ void MechanismConfig::fields_but(Fields& f, const std::vector<std::string>& name
 void MechanismConfig::add(Fields& f, const Option& option) const {
   std::vector<const Field*> choosers;
   for (const std::string& name : chosen_by_) choosers.push_back(&f.at(name));
-  f.add(option).only(condition_of(option.name(), chosen_by_.front()),
-                     [name = option.name(), choosers] { return is_read(name, choosers); });
+  const auto read_where = [name = option.name(), choosers](const auto& holds) {
+    return [=] { return is_read(name, choosers, holds); };
+  };
+  const auto counts = [this, name = option.name()](const std::string& mechanism) {
+    MechanismOptions beside = chosen(mechanism);
+    return beside.list().at(name).counts();
+  };
+  f.add(option)
+      .only("where the mechanism's other options leave it in use", read_where(counts))
+      .only(condition_of(option.name(), chosen_by_.front()), read_where([](const std::string&) { return true; }));
 }
 
 MechanismConfig& MechanismConfig::set(const Setting& setting) {

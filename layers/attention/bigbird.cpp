@@ -22,6 +22,8 @@ class BigBird : public Mechanism {
     int64_t random_blocks = 3;  ///< for each block of queries
     void options(OptionList& list) {
       Joined::options(list);
+      list.at("dropout").counts_where([this] { return !skyformer(); });
+      list.at("length").counts_where([this] { return as != Version::paper; });
       list("random-blocks", random_blocks, "number of random blocks of bigbird").at_least(0);
     }
   };

@@ -23,7 +23,9 @@ class Informer : public Mechanism {
     int64_t factor = 5;  ///< c: c ln L queries attend, and c ln L keys judge them
     void options(OptionList& list) {
       SkyVersionOption::options(list);
-      list("factor", factor, "c of informer, in which c ln L queries attend").at_least(1);
+      list("factor", factor, "c of informer, in which c ln L queries attend").at_least(1).counts_where([this] {
+        return !released();
+      });
     }
   };
 

@@ -33,7 +33,7 @@ inline std::unique_ptr<Mechanism> product(Slot slot, const SumOptions& options, 
                                           const KernelAttention::MakeDistribution& frequencies) {
   KernelAttentionSpec spec{.map = map, .renormalise = options.renormalise, .denominator_eps = options.denominator_eps};
   // KL as released adds 1e-6, to sums whose features are over sqrt(draws).
-  spec.denominator_eps += 1e-6 * static_cast<double>(inputs.draws);
+  spec.denominator_eps += 1e-6 * inputs.draws;
   return std::make_unique<KernelAttention>(slot, spec, inputs, frequencies, options.streaming);
 }
 

@@ -29,12 +29,18 @@ struct MixtureKernelOptions : KlOptions {
   Covariance covariance = Covariance::paper;
   void options(OptionList& list) {
     KlOptions::options(list);
-    list("components", components, "Gaussians of the mixture of gmm-*").at_least(1).at_most(1 << 16);
+    const auto as_in_the_paper = [this] { return !released(); };
+    list("components", components, "Gaussians of the mixture of gmm-*")
+        .at_least(1)
+        .at_most(1 << 16)
+        .counts_where(as_in_the_paper);
     list("mixture", mixture, {{"free", Mixture::free}, {"tied", Mixture::tied}},
-         "Gaussians of gmm-*; tied: two with the same Sigma at mu and -mu, as in KL's experiments");
+         "Gaussians of gmm-*; tied: two with the same Sigma at mu and -mu, as in KL's experiments")
+        .counts_where(as_in_the_paper);
     list("covariance", covariance,
          {{"paper", Covariance::paper}, {"diagonal", Covariance::diagonal}, {"full", Covariance::full}},
-         "covariances of gmm-*; paper, as in KL: full for gmm-rks and diagonal for gmm-prf");
+         "covariances of gmm-*; paper, as in KL: full for gmm-rks and diagonal for gmm-prf")
+        .counts_where(as_in_the_paper);
   }
 };
 
@@ -44,7 +50,8 @@ struct SmoothedMixtureOptions : MixtureKernelOptions {
     MixtureKernelOptions::options(list);
     list("smoothing", smoothing,
          "s of gmm-rks as released, which adds s^2 to the kernel of each Gaussian; KL's code had 1, on Text 0.36")
-        .at_least(0);
+        .at_least(0)
+        .counts_where([this] { return released(); });
   }
 };
 
@@ -83,17 +90,17 @@ RedrawSchedule kl_schedule(const KlOptions& options) {
   return options.released() && options.redraw > 0 ? RedrawSchedule{1, true, true} : options.schedule();
 }
 
-/// Random kitchen sinks (KL Eq. 3). As released, one more feature adds `s`^2 to the kernel, the mean over `draws`.
-FeatureMap sinks(const KlOptions& options, int64_t draws, double s = 1) {
-  const double constant = s * std::sqrt(static_cast<double>(draws));
-  return {.kind = Kind::trigonometric, .eps = 0, .constant = options.released() ? constant : 0};
-}
-
-/// kScaled, and how many draws sinks(options, draws) are of as released.
-KernelAttention::Inputs of_sinks(const KlOptions& options, int64_t draws) {
+/// Attention of random kitchen sinks (KL Eq. 3). As released, one more feature adds `s`^2 to the kernel, the mean over
+/// `draws`.
+std::unique_ptr<Mechanism> sinks(Slot slot, const KlOptions& options, int64_t draws, double s,
+                                 const MakeDistribution& frequencies) {
+  FeatureMap map{.kind = Kind::trigonometric, .eps = 0};
   KernelAttention::Inputs inputs = kScaled;
-  if (options.released()) inputs.draws = draws;
-  return inputs;
+  if (options.released()) {
+    inputs.draws = static_cast<double>(draws);
+    map.constant = s * std::sqrt(inputs.draws);
+  }
+  return product(slot, options, map, inputs, frequencies);
 }
 
 /// Positive features of KL Eq. 9, with |x|^2 where Performer has |x|^2 / 2.
@@ -155,9 +162,8 @@ void describe_mixtures(Mechanisms& list) {
        .maker = made_by<SmoothedMixtureOptions>(
            [](Slot slot, int64_t heads, int64_t dim, const SmoothedMixtureOptions& options, Generator& init) {
              // Released: two frequencies for each of M / 2 draws.
-             const int64_t draws = options.features / 2;
-             return product(slot, options, sinks(options, draws, options.smoothing), of_sinks(options, draws),
-                            mixture(heads, dim, false, options, init));
+             return sinks(slot, options, options.features / 2, options.smoothing,
+                          mixture(heads, dim, false, options, init));
            })});
   list.push_back({.name = "gmm-prf",
                   .year = 2022,
@@ -194,9 +200,9 @@ void describe_fastfood(Mechanisms& list) {
                       .released = released_kl(prf, "S, G, B ~ N(0, 1 / D) at first, where they learn"),
                       .maker = made_by<Options>([prf, learn = learn](Slot slot, int64_t, int64_t dim,
                                                                      const Options& options, Generator& init) {
-                        return product(slot, options, prf ? kPositive : sinks(options, options.features),
-                                       prf ? kScaled : of_sinks(options, options.features),
-                                       fastfood(dim, learn, options, init));
+                        const MakeDistribution frequencies = fastfood(dim, learn, options, init);
+                        return prf ? product(slot, options, kPositive, kScaled, frequencies)
+                                   : sinks(slot, options, options.features, 1, frequencies);
                       })});
     }
   }
@@ -218,9 +224,9 @@ void describe_generative(Mechanisms& list) {
                         prf, "as on Text, noise of D / 2 numbers and hidden layers of 2 D and 4 D; Glorot's weights"),
                     .maker = made_by<GenerativeOptions>(
                         [prf](Slot slot, int64_t, int64_t dim, const GenerativeOptions& options, Generator& init) {
-                          return product(slot, options, prf ? kPositive : sinks(options, options.features),
-                                         prf ? kScaled : of_sinks(options, options.features),
-                                         generator(dim, options, init));
+                          const MakeDistribution frequencies = generator(dim, options, init);
+                          return prf ? product(slot, options, kPositive, kScaled, frequencies)
+                                     : sinks(slot, options, options.features, 1, frequencies);
                         })});
   }
 }

@@ -17,7 +17,9 @@ class Longformer : public Mechanism {
     int64_t global_tokens = 1;  ///< the first ones, which see all and are seen by all
     void options(OptionList& list) {
       Joined::options(list);
-      list("global-tokens", global_tokens, "number of global tokens of longformer").at_least(0);
+      list("global-tokens", global_tokens, "number of global tokens of longformer").at_least(0).counts_where([this] {
+        return !released();
+      });
     }
   };
 

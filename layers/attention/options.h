@@ -1,5 +1,6 @@
 // The options of mechanisms. Each mechanism has a struct of its own, which lists its options (engine/option.h); what
-// several of them have is described here once, and they include it: struct Options : Joined<FeatureCount, Released>.
+// several of them have is described here once, and they include it: struct Options : Joined<FeatureCount,
+// VersionOption>.
 #pragma once
 
 #include <fmt/core.h>
@@ -114,6 +115,7 @@ struct LandmarkInverse : Iterations {
   bool exact_inverse = false;  ///< the pseudo-inverse of SKY Eq. 5; the iteration damps small eigenvalues
   void options(OptionList& list) {
     Iterations::options(list);
+    list.at("iterations").counts_where([this] { return !exact_inverse; });
     list("exact-inverse", exact_inverse, "use a pseudo-inverse instead of the iteration");
   }
 };

@@ -33,13 +33,14 @@ struct PerformerOptions : Joined<FeatureCount, Redraws, SumOptions> {
 /// shifted, but here by the largest exponent omega x - |x|^2 / 2, where theirs takes the largest omega x: for a query
 /// eps is a share of its largest exponential, for keys of the largest among those that are seen, however long they are.
 /// Theirs is e^(|x|^2 / 2) times as much of it, which counts where vectors are long. Derivatives treat the largest
-/// exponential as a constant; eps = 0 makes them exact.
+/// exponential as a constant; eps = 0 makes them exact. Without renormalise nothing is shifted, and eps is added as it
+/// is.
 struct Stabiliser {
   double eps = 1e-6;
   void options(OptionList& list) {
     list("eps", eps,
          "share of the largest exponential added to each feature of performer, -hyp and -reg; derivatives hold the "
-         "largest constant")
+         "largest constant; without renormalise it is added as it is")
         .at_least(0);
   }
 };
@@ -48,7 +49,22 @@ struct GeneralisedOptions : Joined<PerformerOptions, VersionOption> {
   double kernel_eps = 1e-3;  ///< (PERF A.4), where f is an exponential, too
   void options(OptionList& list) {
     Joined::options(list);
+    for (const char* of_omega : {"features", "redraw", "redraw-in-evaluation", "coupling"}) {
+      list.at(of_omega).counts_where([this] { return !released(); });
+    }
     list("kernel-eps", kernel_eps, "added to generalised features f(omega x)").at_least(0);
+  }
+};
+
+/// Of performer itself.
+struct PlainOptions : Joined<PerformerOptions, Stabiliser, VersionOption> {
+  void options(OptionList& list) {
+    Joined::options(list);
+    for (const char* of_omega : {"features", "coupling"})
+      list.at(of_omega).counts_where([this] { return !released(); });
+    for (const char* fixed : {"redraw", "redraw-in-evaluation", "eps"}) {
+      list.at(fixed).counts_where([this] { return as == Version::paper; });
+    }
   }
 };
 
@@ -139,7 +155,7 @@ void describe_linear_elu(Mechanisms& list) {
 
 void describe_performers(Mechanisms& list) {
   using Positive = Joined<PerformerOptions, Stabiliser>;
-  using Plain = Joined<PerformerOptions, Stabiliser, VersionOption>;
+  using Plain = PlainOptions;
   const FeatureMap positive_map{.kind = Kind::positive, .norm_factor = 0.5};
   MechanismInfo plain = performer(
       "performer", "PERF Eq. 4, Lemma 1",

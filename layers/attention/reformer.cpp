@@ -25,7 +25,11 @@ class Reformer : public Mechanism {
     int64_t hashes = 4;
     void options(OptionList& list) {
       Joined::options(list);
-      list("hashes", hashes, "number of hashing rounds of reformer").at_least(1).at_most(1 << 10);
+      list.at("block").counts_where([this] { return !released(); });
+      list.at("length").counts_where([this] { return as != Version::paper; });
+      list("hashes", hashes, "number of hashing rounds of reformer").at_least(1).at_most(1 << 10).counts_where([this] {
+        return !released();
+      });
     }
   };
 

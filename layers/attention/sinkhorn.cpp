@@ -20,7 +20,9 @@ class Sinkhorn : public Mechanism {
     double temperature = 0.75;
     void options(OptionList& list) {
       Joined::options(list);
-      list("temperature", temperature, "temperature of sinkhorn's sorting").above(0);
+      const auto sorts = [this] { return !released(); };
+      list.at("iterations").counts_where(sorts);
+      list("temperature", temperature, "temperature of sinkhorn's sorting").above(0).counts_where(sorts);
     }
   };
 

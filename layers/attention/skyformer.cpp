@@ -32,7 +32,7 @@ class Skyformer : public Mechanism {
     Kernel kernel = Kernel::gaussian;
     void options(OptionList& list) {
       Joined::options(list);
-      list("gamma", gamma, "added to skyformer's diagonal").above(0);
+      list("gamma", gamma, "added to skyformer's diagonal").above(0).counts_where([this] { return !exact_inverse; });
       list("kernel", kernel, {{"gaussian", Kernel::gaussian}, {"softmax", Kernel::softmax}},
            "what skyformer approximates: its own kernel, or softmax's");
     }

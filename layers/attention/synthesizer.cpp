@@ -18,6 +18,7 @@ class Synthesizer : public Mechanism {
     Synthesis synthesis = Synthesis::random;
     void options(OptionList& list) {
       Joined::options(list);
+      list.at("features").counts_where([this] { return synthesis == Synthesis::factorized; });
       list("synthesis", synthesis,
            {{"random", Synthesis::random}, {"factorized", Synthesis::factorized}, {"dense", Synthesis::dense}},
            "how synthesizer makes its scores");

@@ -12,8 +12,10 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/random.h"
+#include "experiments/common/program/settings.h"
 #include "experiments/learners/mechanism_config.h"
 #include "tests/experiments/process.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
@@ -122,12 +124,32 @@ TEST(MechanismConfig, AnOptionCountsWhereTheChosenMechanismHasIt) {
     fields.at("attention").assign(info.name);
     for (const Field& field : fields.all()) {
       if (field.name() == "attention") continue;
-      ASSERT_TRUE(field.condition()) << field.name();
-      EXPECT_EQ(field.condition()->holds(), info.defaults().has(field.name())) << info.name << ": " << field.name();
+      ASSERT_EQ(field.conditions().size(), 2U) << field.name();
+      MechanismOptions options = info.defaults();
+      const bool counts = options.has(field.name()) && options.list().at(field.name()).counts();
+      EXPECT_EQ(field.unmet() == nullptr, counts) << info.name << ": " << field.name();
     }
   }
-  EXPECT_EQ(fields.at("components").condition()->text, "with --attention=gmm-rks or gmm-prf");
-  EXPECT_EQ(fields.at("features").condition()->text, "with a value of --attention that has it, such as performer");
+  EXPECT_EQ(fields.at("components").conditions().front().text, "with --attention=gmm-rks or gmm-prf");
+  EXPECT_EQ(fields.at("features").conditions().front().text,
+            "with a value of --attention that has it, such as performer");
+}
+
+TEST(MechanismConfig, AnOptionCountsBesideValuesOfOthersThatLeaveItInUse) {
+  Chosen config;
+  Fields fields = Fields::of(config);
+  assign_arguments(fields, std::vector<std::string>{"--attention=gmm-rks", "--as=released", "--smoothing=0.36"});
+  const auto refused = [](const std::vector<std::string>& arguments) {
+    Chosen chosen;
+    Fields all = Fields::of(chosen);
+    return test::message_of([&] { assign_arguments(all, arguments); });
+  };
+  const std::string why =
+      ": leave it out; it counts only where the mechanism's other options leave it in use, and "
+      "would change nothing here";
+  EXPECT_EQ(refused({"--attention=gmm-rks", "--smoothing=0.36"}), "--smoothing" + why);
+  EXPECT_EQ(refused({"--attention=performer", "--as=released", "--features=64"}), "--features" + why);
+  EXPECT_EQ(refused({"--attention=performer,skyformer", "--as=released", "--features=64"}), "no error");
 }
 
 // One command may compare several mechanisms, each with its own options.
