@@ -79,7 +79,13 @@ Variable features(const FeatureMap& map, const Variable& x, const Variable& Omeg
   switch (map.kind) {
     case Kind::positive:
     case Kind::hyperbolic:
-      phi = map.absolute_eps && shift.defined() ? h + Variable(exp(-shift)) * map.eps : h + map.eps;
+      if (map.absolute_eps && shift.defined()) {
+        // Where no real key was seen yet there is no shift, and no eps either.
+        const Tensor none = equal(shift, lowest_of(shift));
+        phi = map.eps == 0 ? h : h + Variable(where(none, Tensor::zeros_like(shift), exp(-shift)) * map.eps);
+      } else {
+        phi = h + map.eps;
+      }
       break;
     case Kind::trigonometric:
       phi = concat({cos(u), sin(u)}, -1);
