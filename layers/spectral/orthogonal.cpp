@@ -51,6 +51,7 @@ Tensor givens_rows(int64_t features, int64_t dim, Generator& generator) {
   for (int64_t begin = 0; begin < features; begin += dim) {
     std::vector<double> block(d * d);
     for (size_t i = 0; i < d; ++i) block[i * d + i] = 1;
+    if (dim == 1 && generator.below(2) == 1) block[0] = -1;  // there is no plane to rotate in
     for (int64_t step = 0; step < rotations && dim > 1; ++step) {
       const auto a = static_cast<size_t>(generator.below(dim));
       const auto other = static_cast<size_t>(generator.below(dim - 1));
@@ -84,16 +85,22 @@ Tensor OrthogonalFrequencies::draw(Generator& generator) {
                     : options_.matrix == Matrix::hadamard ? hadamard_rows
                                                           : givens_rows;
   std::vector<float> values = make(features_, dim_, generator).to_vector<float>();
-  // Hadamard rows belong to the padded size n, and so do their norms.
+  // Hadamard rows belong to the padded size n, and so do the norms of Gaussian vectors; what is cut off of such a row
+  // is scaled to sqrt(dim) by its own norm.
   const int64_t n =
       options_.matrix == Matrix::hadamard ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(dim_))) : dim_;
   const std::vector<double> lengths = normal({features_, n}, generator, 0, 1, DType::f64).to_vector<double>();
   for (int64_t i = 0; i < features_; ++i) {
     double square = 0;
     for (int64_t j = 0; j < n; ++j) square += std::pow(lengths[static_cast<size_t>(i * n + j)], 2);
-    const bool chi = options_.norms == OrthogonalOptions::Norms::chi;
-    const auto norm = static_cast<float>(std::sqrt(chi ? square : static_cast<double>(n)));
-    for (int64_t j = 0; j < dim_; ++j) values[static_cast<size_t>(i * dim_ + j)] *= norm;
+    float* const row = values.data() + i * dim_;
+    if (options_.norms == OrthogonalOptions::Norms::sqrt_dim) {
+      double own = 0;
+      for (int64_t j = 0; j < dim_; ++j) own += static_cast<double>(row[j]) * row[j];
+      square = static_cast<double>(dim_) / (n > dim_ ? own : 1);
+    }
+    const auto norm = static_cast<float>(std::sqrt(square));
+    for (int64_t j = 0; j < dim_; ++j) row[j] *= norm;
   }
   return Tensor::from(values, {1, features_, dim_});
 }

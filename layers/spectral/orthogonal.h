@@ -11,7 +11,8 @@ namespace bochner {
 struct OrthogonalOptions {
   enum class Norms : unsigned char { chi, sqrt_dim };
   /// R-ORF is exact (Haar). H-ORF is H D1 H D2 H D3, with random signs only. G-ORF is a product of random Givens
-  /// rotations. The last two need O(dim log dim) numbers and have a bias that vanishes as dim grows (PERF §B.2).
+  /// rotations. The last two need O(dim log dim) numbers and have a bias that vanishes as dim grows (PERF §B.2). H-ORF
+  /// is orthogonal where dim is a power of two (hadamard_rows).
   enum class Matrix : unsigned char { haar, hadamard, givens };
   Norms norms = Norms::chi;
   Matrix matrix = Matrix::haar;
@@ -47,13 +48,14 @@ class SphericalFrequencies : public SpectralDistribution {
   int64_t dim_;
 };
 
-// Each returns (features, dim) with rows of norm 1 in f32: orthogonal blocks of dim x dim, the last one truncated.
+// Each returns (features, dim) in f32: orthogonal blocks of dim x dim with rows of norm 1, the last one truncated; but
+// see hadamard_rows.
 
 /// Uniform on the orthogonal group.
 Tensor haar_rows(int64_t features, int64_t dim, Generator& generator);
 /// Rows of H D1 H D2 H D3 / n^(3/2), D_i random signs, n = dim rounded up to a power of two
-/// (Choromanski, Rowland, Weller, 2017). If n > dim, x counts as padded with zeros: rows are truncated to dim and have
-/// norms of about sqrt(dim / n).
+/// (Choromanski, Rowland, Weller, 2017). If n > dim, x counts as padded with zeros: rows are truncated to dim, have
+/// norms of about sqrt(dim / n), and are no longer orthogonal.
 Tensor hadamard_rows(int64_t features, int64_t dim, Generator& generator);
 /// The identity after dim ceil(log2 dim) rotations by uniform angles in uniformly random planes (Choromanski et al.,
 /// 2019; Kac's walk, which converges to Haar).

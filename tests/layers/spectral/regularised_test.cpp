@@ -254,6 +254,24 @@ TEST(RegularisedKernel, TailsAreWithinTheBoundsOfTheorem3) {
   }
 }
 
+// Also where Hadamard rows are cut to a head's size, and where there is no plane to rotate in.
+TEST(RegularisedKernel, RowsOfEveryCouplingHaveTheirLengthAndNoDirection) {
+  using Matrix = OrthogonalOptions::Matrix;
+  for (const Matrix matrix : {Matrix::haar, Matrix::hadamard, Matrix::givens}) {
+    for (const int64_t dim : {1, 3, 8, 20}) {
+      SCOPED_TRACE(fmt::format("coupling {}, D = {}", static_cast<int>(matrix), dim));
+      Generator generator(9);
+      OrthogonalFrequencies frequencies({}, 2000, dim, {OrthogonalOptions::Norms::sqrt_dim, matrix}, {}, generator);
+      const NoTape constant;
+      const Tensor rows = frequencies.current(false).values.value().cast(DType::f64).select(0, 0);
+      for (const double length : sum(rows * rows, {-1}).to_vector<double>()) {
+        EXPECT_NEAR(length, static_cast<double>(dim), 1e-4);
+      }
+      for (const double total : sum(rows, {0}).to_vector<double>()) EXPECT_NEAR(total / 2000, 0, 0.1);
+    }
+  }
+}
+
 TEST(RegularisedKernel, PerformerTakesIndependentRows) {
   constexpr int64_t kDim = 8;
   for (const bool independent : {true, false}) {
