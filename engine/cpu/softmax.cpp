@@ -61,8 +61,10 @@ void logsumexp(int64_t rows, int64_t columns, const Tensor& x, const Tensor& y) 
       for (int64_t row = begin; row < end; ++row) {
         const T* from = x.data<T>() + row * columns;
         const T shift = shift_of(from, columns);
-        const T total = lane_sum<T>(columns, [&](int64_t i) { return math::exp(from[i] - shift); });
-        y.data<T>()[row] = shift == kInfinity<T> ? shift : total == T(0) ? -kInfinity<T> : shift + math::log(total);
+        // Of the largest itself 1, also where it is inf.
+        const T total =
+            lane_sum<T>(columns, [&](int64_t i) { return from[i] == shift ? T(1) : math::exp(from[i] - shift); });
+        y.data<T>()[row] = total == T(0) ? -kInfinity<T> : shift + math::log(total);
       }
     });
   });

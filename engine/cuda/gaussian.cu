@@ -45,8 +45,8 @@ struct Gaussian {
       for (int l = 0; l < each; ++l) {
         const T both = own + other.at[l];
         const T exponent = value.at[l] - both;
-        const bool near = both < T(1e30) && (real == nullptr || real[j + l]);
-        value.at[l] = near ? math::exp(exponent < T(0) ? exponent : T(0)) : T(0);
+        const bool near = !(both >= T(1e30)) && (real == nullptr || real[j + l]);
+        value.at[l] = near ? math::exp(exponent > T(0) ? T(0) : exponent) : T(0);  // NaN stays
       }
       store(to + j, value);
     }

@@ -24,13 +24,6 @@ BOCHNER_DEVICE T shift_of(const Team& team, const T* x, int64_t count) {
   return shift_of(team.max(top));
 }
 
-template <class T, class Team>
-BOCHNER_DEVICE T sum_of_exponentials(const Team& team, const T* x, int64_t count, T shift) {
-  T sum = 0;
-  for (int64_t i = team.rank(); i < count; i += team.size()) sum += math::exp(x[i] - shift);
-  return team.sum(sum);
-}
-
 template <class T>
 struct Forward {
   int64_t columns;
@@ -42,7 +35,9 @@ struct Forward {
     const T* from = x + team.index() * columns;
     T* to = y + team.index() * columns;
     const T shift = shift_of(team, from, columns);
-    const T total = sum_of_exponentials(team, from, columns, shift);
+    T total = 0;
+    for (int64_t i = team.rank(); i < columns; i += team.size()) total += math::exp(from[i] - shift);
+    total = team.sum(total);
     const T scale = total == T(0) ? T(0) : T(1) / total;
     for (int64_t i = team.rank(); i < columns; i += team.size()) to[i] = math::exp(from[i] - shift) * scale;
   }
@@ -120,9 +115,13 @@ struct LogSumExp {
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const T* from = x + team.index() * columns;
     const T shift = shift_of(team, from, columns);
-    const T total = sum_of_exponentials(team, from, columns, shift);
+    T total = 0;
+    for (int64_t i = team.rank(); i < columns; i += team.size()) {
+      total += from[i] == shift ? T(1) : math::exp(from[i] - shift);  // of the largest itself 1, also where it is inf
+    }
+    total = team.sum(total);
     if (team.rank() != 0) return;
-    y[team.index()] = shift == kInfinity<T> ? shift : total == T(0) ? -kInfinity<T> : shift + math::log(total);
+    y[team.index()] = total == T(0) ? -kInfinity<T> : shift + math::log(total);
   }
 };
 

@@ -39,13 +39,13 @@ struct Pow {
 };
 struct Maximum {
   static constexpr const char* name = "maximum";
-  static constexpr const char* equation = "z = max(a, b)";
-  BOCHNER_FORWARD { return a > b ? a : b; }
+  static constexpr const char* equation = "z = max(a, b), NaN if one of them is";
+  BOCHNER_FORWARD { return a > b || a != a ? a : b; }
 };
 struct Minimum {
   static constexpr const char* name = "minimum";
-  static constexpr const char* equation = "z = min(a, b)";
-  BOCHNER_FORWARD { return a < b ? a : b; }
+  static constexpr const char* equation = "z = min(a, b), NaN if one of them is";
+  BOCHNER_FORWARD { return a < b || a != a ? a : b; }
 };
 struct Equal {
   static constexpr const char* name = "equal";

@@ -71,8 +71,8 @@ LinearResult linear(const Tensor& x, const LinearWeights& weights, const Tensor&
     fail("linear: the residual {} must be {} {}", residual.str(), name_of(x.dtype()), shape.str());
   if (spec.relu && residual.defined())
     fail("linear: relu together with a residual; add the residual to what this returns");
-  if (sizes.rows > 0 && sizes.inputs == 0) fail("linear: x {} has no inputs to compute with", x.str());
   LinearResult result{Tensor::empty(shape, x.dtype(), x.device()), {}, {}};
+  if (sizes.inputs == 0 && result.y.size() > 0) fail("linear: x {} has no inputs to compute with", x.str());
   if (weights.gamma.defined()) {
     result.mean = Tensor::empty(x.shape().without_last(), compute_dtype(x.dtype()), x.device());
     result.rstd = Tensor::empty(x.shape().without_last(), compute_dtype(x.dtype()), x.device());

@@ -16,6 +16,7 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/hadamard.h"
+#include "engine/ops/linear.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/norm.h"
 #include "engine/ops/reduce.h"
@@ -213,6 +214,9 @@ TEST_F(LargeTensors, CopiesAndProducts) {
   expect_equal(tail(x.transpose(0, 1).contiguous(), 1), tail(x).transpose(0, 1).contiguous(), "transpose");
   const Tensor a = values({kRows, 8}, 2), b = values({8, kColumns}, 3);
   expect_equal(tail(matmul(a, b)), matmul(tail(a), b.to(Device::cpu())), "matmul");
+  const Tensor W = values({kColumns, 8}, 4), bias = values({kColumns}, 5);
+  expect_equal(tail(linear(a, {{}, {}, W, bias}, {}, LinearSpec{}).y),
+               linear(tail(a), {{}, {}, W.to(Device::cpu()), bias.to(Device::cpu())}, {}, LinearSpec{}).y, "linear");
 }
 
 TEST_F(LargeTensors, Embedding) {

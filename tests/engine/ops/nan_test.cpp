@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/ops/binary.h"
+#include "engine/ops/gaussian.h"
 #include "engine/ops/linear.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/unary.h"
@@ -42,6 +44,34 @@ TEST(NaN, MakesARowOfSoftmaxNotANumber) {
     for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(sums[i])) << i;
     EXPECT_EQ(sums[3], -kInfinity);
   }
+}
+
+TEST(NaN, StaysInALargestOfTwoAndBesideInfinity) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor a = Tensor::from<double>({kNaN, 1, kNaN, 2}, {4}).cast(dtype);
+    const Tensor b = Tensor::from<double>({1, kNaN, kNaN, 3}, {4}).cast(dtype);
+    EXPECT_EQ(not_numbers(maximum(a, b)), 3);
+    EXPECT_EQ(not_numbers(minimum(a, b)), 3);
+    const Tensor rows =
+        Tensor::from<double>({kInfinity, kNaN, kInfinity, 1, kInfinity, -kInfinity}, {3, 2}).cast(dtype);
+    const auto sums = logsumexp(rows).to_vector<double>();
+    EXPECT_TRUE(std::isnan(sums[0]));
+    EXPECT_EQ(sums[1], kInfinity);
+    EXPECT_EQ(sums[2], kInfinity);
+  }
+}
+
+TEST(NaN, OfATokenMakesItsGaussianKernelNotANumber) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor x = Tensor::full({1, 1, 2, 3}, 0.5, dtype);
+    x.slice(2, 0, 1).fill_(kNaN);
+    const Tensor y = Tensor::full({1, 1, 4, 3}, 0.25, dtype);
+    EXPECT_EQ(not_numbers(gaussian_kernel(x, y, Tensor())), 4);
+  }
+}
+
+TEST(Linear, WithoutInputsIsRefused) {
+  EXPECT_THROW(linear(Tensor::zeros({3, 0}), {{}, {}, Tensor::zeros({4, 0}), Tensor::full({4}, 5)}, {}, {}), Error);
 }
 
 }  // namespace

@@ -209,9 +209,9 @@ struct GradientTiles {
       const int column = i - row * p.key_tile;
       const int at = row * ld + column;
       const bool seen = !p.hidden(b, query + row, key + column) && lse[row] != -std::numeric_limits<T>::infinity();
-      // Scores are rounded, so a difference of huge ones could exceed 0.
+      // Scores are rounded, so a difference of huge ones could exceed 0. NaN stays.
       const T below = s[at] - lse[row];
-      const T probability = seen ? math::exp(below < T(0) ? below : T(0)) : T(0);
+      const T probability = seen ? math::exp(below > T(0) ? T(0) : below) : T(0);
       const T kept = p.drops && seen ? p.factor(head, query + row, key + column) : T(1);
       s[at] = probability * kept;
       ds[at] = seen ? probability * (kept * ds[at] - less[row]) : T(0);

@@ -16,7 +16,7 @@ struct Gradients {
   /// P of a score, bounded by 1 since scores are rounded.
   BOCHNER_DEVICE float probability(float score, float of_query) const {
     const float below = math::fma(score, a.scale, -of_query);
-    return fast_exp2(below < 0 ? below : 0.0f);
+    return fast_exp2(below > 0 ? 0.0f : below);  // NaN stays
   }
 };
 

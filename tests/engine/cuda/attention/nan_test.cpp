@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "engine/ops/attention/kernel_attention.h"
 #include "engine/ops/attention/softmax_attention.h"
@@ -47,8 +49,14 @@ TEST(NaNOnACard, PassesSoftmaxAttention) {
         const auto there = [&](const Tensor& x) { return x.cast(dtype).to(Device::cuda()); };
         const SoftmaxAttended found =
             softmax_attention(there(Q), there(K), there(tokens(keys, dim, 3)), Tensor(), SoftmaxAttentionOptions{});
-        EXPECT_EQ(not_numbers(found.O), (of_query ? 1 : queries) * dim)
-            << queries << " queries, " << keys << " keys, " << dim << ", " << name_of(dtype);
+        const std::string what = fmt::format("{} queries, {} keys, {}, {}", queries, keys, dim, name_of(dtype));
+        EXPECT_EQ(not_numbers(found.O), (of_query ? 1 : queries) * dim) << what;
+        const AttentionGradients grads =
+            softmax_attention_backward(there(tokens(queries, dim, 4)), there(Q), there(K), there(tokens(keys, dim, 3)),
+                                       Tensor(), found, SoftmaxAttentionOptions{});
+        for (const auto& [name, gradient] : {std::pair{"dQ", grads.dQ}, {"dK", grads.dK}, {"dV", grads.dV}}) {
+          EXPECT_GT(not_numbers(gradient), 0) << name << ": " << what;
+        }
       }
     }
   }
