@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace bochner {
@@ -101,9 +102,17 @@ Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& 
   const auto record = std::make_shared<Recomputation::Record>(Recomputation::Record{generator, generator});
   Tensor value;
   {
-    const NoTape paused;
+    std::optional<NoTape> paused;
+    std::optional<Tape> checking;  // names the op within the block that is not finite
+    std::vector<Variable> given = inputs;
+    if (const Tape::Options options = Tape::current()->options(); options.check_finite) {
+      checking.emplace(options);
+      for (Variable& input : given) input = checking->watch(input.value());
+    } else {
+      paused.emplace();
+    }
     const Recomputation first(*record, false);
-    value = f(inputs).value();
+    value = f(given).value();
   }
   // The block's backward adds to their gradients, which the outer pass has finished when it comes to their leaves.
   for (const Recomputation::Record::Used& used : record->parameters) {

@@ -39,7 +39,7 @@ using Backward = std::function<Gradients(const Gradients&)>;
 class Tape {
  public:
   struct Options {
-    /// Check each op's output for NaN and Inf as soon as it is computed: an Error names the op and the module.
+    /// Check each op's output for NaN and +inf as soon as it is computed: an Error names the op and the module.
     bool check_finite = false;
   };
 
@@ -49,6 +49,8 @@ class Tape {
   ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
+
+  const Options& options() const { return options_; }
 
   /// The tape that ops of this thread record on, or null.
   static Tape* current();

@@ -31,7 +31,8 @@ ResidualNorm residual_layer_norm(const Variable& x, const Variable& residual, co
                                  const Variable& beta, double eps, const Dropout& drop) {
   const ResidualLayerNorm made =
       residual_layer_norm(x.value(), residual.value(), gamma.value(), beta.value(), eps, drop);
-  const auto backward = [x, residual, gamma, beta, eps, drop, made](const Gradients& g) -> Gradients {
+  const auto backward = [x, residual, gamma, beta, eps, drop, s = made.sum,
+                         statistics = made.statistics](const Gradients& g) -> Gradients {
     if (Tape* tape = Tape::current()) {
       const auto composed = [=](const std::vector<Variable>& in) {
         return layer_norm_composed(add_dropout_at(in[0], in[1], drop), in[2], in[3], eps);
@@ -45,8 +46,7 @@ ResidualNorm residual_layer_norm(const Variable& x, const Variable& residual, co
       return result;
     }
     if (!g[1].defined()) return {dropout_at(g[0], drop), g[0], Variable(), Variable()};
-    const LayerNormGradients grads =
-        layer_norm_backward(g[1].value(), made.sum, gamma.value(), made.statistics, g[0].value());
+    const LayerNormGradients grads = layer_norm_backward(g[1].value(), s, gamma.value(), statistics, g[0].value());
     return {x.tracked() ? Variable(dropout(grads.dx, drop)) : Variable(), grads.dx, grads.dgamma, grads.dbeta};
   };
   const std::vector<Variable> outputs =

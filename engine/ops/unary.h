@@ -22,8 +22,8 @@ using Constant = typename ConstantOf<V>::type;
 
 namespace unary {
 
-using math::abs, math::cos, math::erf, math::exp, math::log, math::sigmoid, math::sign, math::sin, math::sqrt,
-    math::step, math::tanh;
+using math::abs, math::cos, math::erf, math::exp, math::log, math::pow, math::sigmoid, math::sign, math::sin,
+    math::sqrt, math::step, math::tanh;
 
 #define BOCHNER_FORWARD \
   template <class T>    \
@@ -241,7 +241,7 @@ struct PowScalar {
   static constexpr bool positive = true;
   double a = 1.7;
   BOCHNER_FORWARD { return math::pow(x, T(a)); }
-  BOCHNER_DERIVATIVE { return Constant<V>(a) * (y / x); }
+  BOCHNER_DERIVATIVE { return a == 0 ? x * 0 : Constant<V>(a) * pow(x, Constant<V>(a - 1)); }
 };
 
 struct Clamp {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "autograd/fused/dropout.h"
 #include "autograd/ops/binary.h"
@@ -131,6 +132,29 @@ TEST(Tape, NamesTheFirstOpThatIsNotFinite) {
   const Variable y = x * 2;
   const std::string message = message_of([&] { log(y) + y; });
   EXPECT_TRUE(message.starts_with("log: the first NaN or Inf appears in its output f64 (3,)")) << message;
+}
+
+TEST(Tape, ScoresOfHiddenKeysAreNoMistake) {
+  Tape tape({.check_finite = true});
+  const Variable x = tape.watch(Tensor::full({3}, 0.5, DType::f64));
+  const Tensor hidden = equal(Tensor::arange(3), Tensor::from<int64_t>({1}, {1}));
+  const Variable weights = softmax(masked_fill(x, hidden, -std::numeric_limits<double>::infinity()));
+  EXPECT_EQ(weights.value().to_vector<double>(), (std::vector<double>{0.5, 0, 0.5}));
+  EXPECT_NE(
+      message_of([&] { masked_fill(x, hidden, std::numeric_limits<double>::infinity()); }).find("where: the first"),
+      std::string::npos);
+}
+
+TEST(Tape, NamesTheOpWithinABlockThatRunsAgain) {
+  Generator noise(1);
+  Tape tape({.check_finite = true});
+  const Variable x = tape.watch(Tensor::full({3}, -1.0, DType::f64));
+  const auto block = [](const std::vector<Variable>& in) { return log(in[0]) + in[0]; };
+  const std::string message = message_of([&] { recompute(block, {x}, noise); });
+  EXPECT_TRUE(message.starts_with("log: the first NaN or Inf")) << message;
+  const auto right = [](const std::vector<Variable>& in) { return in[0] * 2; };
+  EXPECT_EQ(tape.gradients(sum(recompute(right, {x}, noise)), {x})[0].value().to_vector<double>(),
+            (std::vector<double>{2, 2, 2}));
 }
 
 TEST(Tape, ThousandsOfStepsDeepIsNoDanger) {
