@@ -11,7 +11,10 @@ namespace bochner {
 namespace {
 
 TableSplit rows_of(const NumericTable& table, int64_t begin, int64_t end) {
-  return {table.features.slice(0, begin, end).contiguous(), table.labels.slice(0, begin, end).contiguous()};
+  TableSplit split{table.features.slice(0, begin, end).contiguous(), table.labels.slice(0, begin, end).contiguous()};
+  split.first = begin;
+  if (!table.order.empty()) split.order.assign(table.order.begin() + begin, table.order.begin() + end);
+  return split;
 }
 
 /// Refuses rows with classes that no training row has; `begin` is the place of the split in its file.

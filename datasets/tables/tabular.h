@@ -72,9 +72,12 @@ NumericTable read_table(const std::filesystem::path& path, const TableFormat& fo
 
 /// Rows of one split.
 struct TableSplit {
-  Tensor features;  ///< f32 (rows, columns)
-  Tensor labels;    ///< i64 (rows)
+  Tensor features;               ///< f32 (rows, columns)
+  Tensor labels;                 ///< i64 (rows)
+  int64_t first = 0;             ///< the number of row 0 among the rows of data of its file, from 0; the others follow,
+  std::vector<int64_t> order{};  ///< unless the numbers of all are here
   int64_t rows() const { return features.size(0); }
+  int64_t number_of(int64_t row) const { return order.empty() ? first + row : order[static_cast<size_t>(row)]; }
 };
 
 struct TableSplits {

@@ -6,6 +6,7 @@
 
 #include "datasets/tables/any_rows.h"
 #include "datasets/tables/tabular.h"
+#include "datasets/tokenizers/utf8.h"
 #include "engine/io/csv.h"
 #include "engine/io/data_log.h"
 #include "engine/io/file.h"
@@ -18,7 +19,7 @@ namespace {
 
 using namespace tables;  // NOLINT: one reader in two files
 
-constexpr const char* kCacheVersion = "4";
+constexpr const char* kCacheVersion = "5";
 constexpr const char* kCacheSuffix = ".bochner-cache";
 
 /// May the file be read as numbers alone, whatever is to be done with words in it?
@@ -37,6 +38,11 @@ std::string stamp_of(const std::filesystem::path& path, const TableFormat& forma
   return fmt::format("{} {} {} {} {} {} {}{}", kCacheVersion, std::filesystem::file_size(path, error), time,
                      format.header, static_cast<int>(format.separator), format.label, format.words,
                      format.words ? missing : "");
+}
+
+/// Whether joined() and parted() give them back.
+bool have_no_line_end(const std::vector<std::string>& names) {
+  return std::none_of(names.begin(), names.end(), [](auto& name) { return name.find('\n') != std::string::npos; });
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -94,6 +100,7 @@ void to_cache(const std::filesystem::path& path, const TableFormat& format, cons
   const bool numbers = !table.has_gaps &&
                        std::all_of(table.categories.begin(), table.categories.end(), [](auto& c) { return c.empty(); });
   if (!format.cache || !is_plain(format) || !numbers) return;
+  if (!have_no_line_end(table.class_names) || !have_no_line_end(table.columns)) return;
   const std::string cache = path.string() + kCacheSuffix;
   try {
     if (stamp_of(path, format) != stamp) fail("the file changed while it was read");
@@ -108,6 +115,24 @@ void to_cache(const std::filesystem::path& path, const TableFormat& format, cons
     file.commit();
   } catch (const Error& error) {
     if (say) say(fmt::format("no cache beside {}: {}", path.string(), error.what()));
+  }
+}
+
+/// Refuses names, words and classes that are not UTF-8: checkpoints and records of runs hold them as text.
+void require_utf8(const NumericTable& table) {
+  const auto check = [&](const std::string& text, const std::string& where) {
+    for (std::string_view rest = text; !rest.empty();) {
+      const unicode::Decoded next = unicode::decode(rest);
+      if (!next.valid)
+        fail("{}: {}: {} is not UTF-8; convert the file, such as from Latin-1: iconv -f LATIN1 -t UTF-8", table.file,
+             where, shown(text));
+      rest.remove_prefix(next.bytes);
+    }
+  };
+  for (const std::string& name : table.columns) check(name, "row 1, the name of a column");
+  for (const std::string& name : table.class_names) check(name, fmt::format("column {}", table.label_column + 1));
+  for (size_t j = 0; j < table.categories.size(); ++j) {
+    for (const std::string& word : table.categories[j]) check(word, fmt::format("column '{}'", table.columns[j]));
   }
 }
 
@@ -219,6 +244,7 @@ NumericTable parse_table(const std::filesystem::path& path, const TableFormat& f
   const std::vector<int64_t> place = put_in_order(table.class_names);
   for (int64_t& one : labels) one = place[static_cast<size_t>(one)];
   require_classes(table);
+  require_utf8(table);
   table.labels = Tensor::from(labels, {rows});
   return table;
 }

@@ -112,7 +112,8 @@ Fitted problem_of(const Config& config, const GlueTask& task, const std::shared_
   if (texts->is_regression()) {
     problem.objective = std::make_shared<Regression>();
   } else {
-    problem.objective = std::make_shared<Classification>("labels", texts->corpus->classes);
+    problem.objective =
+        std::make_shared<Classification>("labels", texts->corpus->classes, Classification::Tells::class_alone);
   }
   problem.remarks = texts->remarks;
   problem.only_set = "dev";

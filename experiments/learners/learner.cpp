@@ -311,13 +311,18 @@ void Learner::predict(const std::string& file, const std::function<void(const Pr
                                   [&](const Problem::Asked& one) { return one.file == file; });
   BOCHNER_ASSERT(asked != problem_.asked.end() || file == kPredictions);
   const std::unique_ptr<Feed> feed = asked != problem_.asked.end() ? asked->examples() : problem_.split(Split::test);
-  std::vector<std::pair<int64_t, Prediction>> numbered;  // the feed may have another order than the data set
+  std::vector<Prediction> all;
   answer(*feed, [&](const Examples& batch, const Outputs& outputs) {
     auto number = batch.numbers.begin();
-    for (Prediction& one : problem_.objective->predictions(outputs)) numbered.emplace_back(*number++, std::move(one));
+    for (Prediction& one : problem_.objective->predictions(outputs)) {
+      one.number = problem_.number_of ? problem_.number_of(*number) : *number;
+      ++number;
+      all.push_back(std::move(one));
+    }
   });
-  std::stable_sort(numbered.begin(), numbered.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (const auto& [number, prediction] : numbered) say(prediction);
+  // The feed may have another order than the data set.
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
+  for (const Prediction& one : all) say(one);
 }
 
 std::vector<Baseline> Learner::baselines() {

@@ -46,6 +46,8 @@ struct Problem {
   /// The parameters with their own rate or decay, and the frozen ones.
   std::vector<GroupRule> groups = {};
   std::function<std::vector<Baseline>()> baselines = {};
+  /// What --predict calls a test example; empty: its number in the split.
+  std::function<int64_t(int64_t)> number_of = {};
   std::vector<std::string> inputs = {};   ///< their names, where they have some
   std::vector<std::string> remarks = {};  ///< on the data, to stand beside every number
   std::string only_set = {};              ///< Trainable::only_set

@@ -75,15 +75,15 @@ std::vector<Prediction> Classification::predictions(const Outputs& outputs) cons
     }
     return all;
   }
-  if (!names_.empty()) {
-    for (size_t i = 0; i < examples; ++i) all[i].answer = names_.at(static_cast<size_t>(guesses[i]));
-    return all;
+  for (size_t i = 0; i < examples; ++i) {
+    all[i].answer = names_.empty() ? std::to_string(guesses[i]) : names_.at(static_cast<size_t>(guesses[i]));
   }
+  if (tells_ == Tells::class_alone) return all;
   const std::vector<double> probabilities = softmax(scores.cast(DType::f64), 1).to_vector<double>();
   const auto classes = static_cast<std::ptrdiff_t>(scores.size(1));
   for (size_t i = 0; i < examples; ++i) {
     const auto row = probabilities.begin() + static_cast<std::ptrdiff_t>(i) * classes;
-    all[i] = {std::to_string(guesses[i]), std::vector<double>(row, row + classes)};
+    all[i].numbers.assign(row, row + classes);
   }
   return all;
 }

@@ -45,21 +45,25 @@ class Objective {
 /// (n, length), kNoLabel where there is none.
 class Classification : public Objective {
  public:
+  /// What predictions tell of an example.
+  enum class Tells : unsigned char { class_and_chances, class_alone };
   /// `names`, where given, are those of the classes.
-  explicit Classification(std::string labels = "labels", std::vector<std::string> names = {})
-      : labels_(std::move(labels)), names_(std::move(names)) {}
+  explicit Classification(std::string labels = "labels", std::vector<std::string> names = {},
+                          Tells tells = Tells::class_and_chances)
+      : labels_(std::move(labels)), names_(std::move(names)), tells_(tells) {}
   Variable loss(const Outputs& outputs, const Examples& examples) const override;
   Tensor terms(const Examples& examples) const override;
   bool judges() const override { return true; }
   Tensor correct(const Outputs& outputs, const Examples& examples) const override;
   int64_t judged(const Examples& examples) const override;
   void collect(const Outputs& outputs, const Examples& examples, Answers& to) const override;
-  /// The class, and the probability of each class; for tokens only the classes. Of classes with names the name alone.
+  /// The class, by its name where it has one, and the probability of each class; for tokens only the classes.
   std::vector<Prediction> predictions(const Outputs& outputs) const override;
 
  private:
   std::string labels_;
   std::vector<std::string> names_;
+  Tells tells_;
 };
 
 /// Mean squared error of numbers (n, 1) or (n). `values`: floats of the same count.

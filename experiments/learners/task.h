@@ -1,5 +1,6 @@
 // A task as an entry of its program's list; the program itself names no task. To add one, write a function that returns
-// its entry, in its own file, and a line in the list (experiments/lra/tasks.cpp).
+// its entry, in its own file, declare it in the program's tasks.h, and add a line to the list
+// (experiments/lra/tasks.cpp).
 //
 //   TaskEntry<TaskData> text_task() {
 //     const auto options = std::make_shared<TextConfig>();

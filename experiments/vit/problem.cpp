@@ -113,7 +113,7 @@ Fitted problem_of(const Config& config, const ImageTask& task, const std::shared
   };
   Fitted fitted = fitted_problem(vit, states_of, std::move(adapted), config.model);
   Problem& problem = fitted.problem;
-  problem.objective = std::make_shared<Classification>("labels", sets->classes);
+  problem.objective = std::make_shared<Classification>("labels", sets->classes, Classification::Tells::class_alone);
   problem.remarks = sets->remarks;
   problem.metrics = metrics_named(task.metrics, std::ssize(sets->classes));
   TrunkRepeats repeats = repeats_of(*vit, vit->options(), problem.groups);

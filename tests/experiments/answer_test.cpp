@@ -18,12 +18,14 @@ using test::run;
 using test::run_toy;
 using test::TemporaryFolder;
 
+/// The x of row i.
+double x_of(int i) { return static_cast<double>(i * 37 % 200) / 100 - 1; }
+
 /// The class is whether x is above 0.3.
 void put_table(const TemporaryFolder& folder) {
   std::string text;
   for (int i = 0; i < 200; ++i) {
-    const double x = static_cast<double>(i * 37 % 200) / 100 - 1;
-    text += fmt::format("{:.2f},{}\n", x, x > 0.3 ? 1 : 0);
+    text += fmt::format("{:.2f},{}\n", x_of(i), x_of(i) > 0.3 ? "yes" : "no");
   }
   put(folder / "t.csv", text);
 }
@@ -80,12 +82,21 @@ TEST(Answers, OfAFinishedRunAreItsOwn) {
   const auto rows = table(contents(folder / "said.tsv"));
   ASSERT_EQ(rows.size(), 1U + 40U);
   EXPECT_EQ(rows[0], (std::vector<std::string>{"index", "prediction", "p0", "p1"}));
+  // Numbers are those of rows of the file, in their order: the answers are as often right as the run says.
+  int right = 0;
+  int last = -1;
   for (size_t i = 1; i < rows.size(); ++i) {
     ASSERT_EQ(rows[i].size(), 4U);
-    EXPECT_EQ(rows[i][0], std::to_string(i - 1));
+    const int number = std::stoi(rows[i][0]);
+    EXPECT_LT(last, number);
+    last = number;
     EXPECT_NEAR(std::stod(rows[i][2]) + std::stod(rows[i][3]), 1, 1e-9);
-    EXPECT_EQ(rows[i][1], std::stod(rows[i][3]) > 0.5 ? "1" : "0");
+    EXPECT_EQ(rows[i][1], std::stod(rows[i][3]) > 0.5 ? "yes" : "no");
+    right += (rows[i][1] == "yes") == (x_of(number) > 0.3) ? 1 : 0;
   }
+  EXPECT_LT(last, 200);
+  EXPECT_GT(last, 150);
+  EXPECT_NEAR(right / 40.0, metrics["test"]["accuracy"].get<double>(), 1e-9);
   const Ended beside = run(folder, uci({"--predict=out"}));
   ASSERT_EQ(beside.code, 0) << beside.err;
   EXPECT_EQ(contents(folder / "out/predictions.tsv"), contents(folder / "said.tsv"));

@@ -38,6 +38,14 @@ testing::AssertionResult mistake(const Ended& ended, const std::string& part) {
   return testing::AssertionFailure() << "exit code " << ended.code << ", not 2 with '" << part << "': " << ended.err;
 }
 
+TEST(UciTypes, FilesOfTwoSetsOfHepmassAreNoPair) {
+  const TemporaryFolder folder;
+  put(folder / "all_train.csv", "# label,f0\n" + std::string("1.0,0.5\n0.0,2\n"));
+  put(folder / "1000_test.csv", "# label,f0\n1.0,0.5\n");
+  EXPECT_TRUE(mistake(uci(folder, {"--task=hepmass", "--data=."}), "all_test.csv is missing"));
+  EXPECT_TRUE(mistake(uci(folder, {"--task=hepmass", "--data=nowhere"}), "all_train.csv"));
+}
+
 TEST(UciTypes, FindsOutWhetherTheFirstRowHoldsNames) {
   const TemporaryFolder folder;
   put(folder / "bare.csv", rows());

@@ -12,15 +12,14 @@ namespace {
 
 std::string table_of(Trainable& model, const std::string& answers) {
   std::string lines;
-  int64_t count = 0;
   size_t numbers = 0;
   model.predict(answers, [&](const Prediction& one) {
     numbers = one.numbers.size();
-    lines += fmt::format("{}\t{}", count++, one.answer);
+    lines += fmt::format("{}\t{}", one.number, one.answer);
     for (const double number : one.numbers) lines += fmt::format("\t{}", number);
     lines += "\n";
   });
-  if (count == 0) fail("--predict: this experiment answers no questions one by one");
+  if (lines.empty()) fail("--predict: this experiment answers no questions one by one");
   std::string head = "index\tprediction";
   for (size_t i = 0; i < numbers; ++i) head += fmt::format("\tp{}", i);
   return head + "\n" + lines;

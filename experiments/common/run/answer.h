@@ -16,7 +16,8 @@ bool asks_a_run(const RunOptions& options);
 State best_of(const std::filesystem::path& folder);
 
 /// Gives them. The config must be that of the run, as Program loads it. Predictions are tab-separated, a line for each
-/// example, in order: its number from 0, the answer, and the probability of each class where the answer is one. They
+/// example, in order: its number from 0 (of a table: among the rows of its file), the answer, and the probability of
+/// each class, in their order, where the answer is one. They
 /// go to the model's answer_files() in the run's folder, or to --out, which is the file, or the folder of several.
 void answer(const RunOptions& options, Trainable& model, Communicator& comm = alone());
 

@@ -53,6 +53,7 @@ using EvaluationWatch = std::function<void(int64_t, int64_t)>;
 struct Prediction {
   std::string answer;             ///< the class or the number
   std::vector<double> numbers{};  ///< such as the probability of each class
+  int64_t number = 0;             ///< of the example, from 0: in its set, or, of a table, among the rows of its file
 };
 
 /// A model with its optimizer, data and generators.

@@ -1,5 +1,6 @@
 #include "experiments/learners/rows/problem.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/io/json_file.h"
@@ -35,6 +36,14 @@ void add_costs(Mlp& model, bool has_snnk, const TableSplit& test, Device device,
   metrics.emplace_back("flops-bundled", static_cast<double>(model.flops_bundled(*bundle)));
   metrics.emplace_back("bytes-bundled", static_cast<double>(model.bytes_bundled(*bundle)));
   metrics.emplace_back("accuracy-bundled", bundled_accuracy(model, *bundle, test, device));
+}
+
+/// Names without what would end a field of predictions.
+std::vector<std::string> in_one_field(std::vector<std::string> names) {
+  for (std::string& name : names)
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+  return names;
 }
 
 constexpr const char* kColumns = "columns";
@@ -106,7 +115,8 @@ Problem classification(const RunOptions& run, const ModelConfig& model, const Sn
   problem.forward = [mlp](const Examples& examples, Context& context) -> Outputs {
     return {mlp->forward(examples.at("x"), context)};
   };
-  problem.objective = std::make_shared<Classification>();
+  problem.objective = std::make_shared<Classification>("labels", in_one_field(data.class_names));
+  problem.number_of = [&data](int64_t row) { return data.test.number_of(row); };
   problem.train = std::make_unique<RowFeed>(data.train, run.batch, stream_of(run.seed, Stream::order).seed(), true);
   problem.split = [&data](Split split) {
     return std::make_unique<RowFeed>(split == Split::valid ? data.valid : data.test, kEvaluationRows, 0, false);

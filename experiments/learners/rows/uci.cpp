@@ -39,6 +39,10 @@ struct CsvConfig {
   }
 };
 
+bool is_there(const std::filesystem::path& folder, const std::string& name) {
+  return find_packed(folder / name) || find_packed(folder / "uci" / name);
+}
+
 /// The first of the names that exists in `folder`, or in its folder `uci`, plain or packed.
 std::filesystem::path found(const std::filesystem::path& folder, const std::vector<std::string>& names,
                             const std::string& source) {
@@ -136,9 +140,13 @@ rows::RowTask higgs() {
 rows::RowTask hepmass() {
   return of_folder("hepmass", [](const std::filesystem::path& data, const Messages& messages) {
     const std::string source = std::string(kArchive) + "347/hepmass";
-    const auto train = found(data, {"all_train.csv", "1000_train.csv", "not1000_train.csv"}, source);
-    const auto test = found(data, {"all_test.csv", "1000_test.csv", "not1000_test.csv"}, source);
-    return uci::hepmass(train, test, messages.say);
+    for (const std::string set : {"all", "1000", "not1000"}) {
+      const std::string train = set + "_train.csv";
+      const std::string test = set + "_test.csv";
+      if (!is_there(data, train) && !is_there(data, test)) continue;
+      return uci::hepmass(found(data, {train}, source), found(data, {test}, source), messages.say);
+    }
+    return uci::hepmass(found(data, {"all_train.csv"}, source), {}, messages.say);  // says what is missing
   });
 }
 

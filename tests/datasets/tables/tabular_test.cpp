@@ -111,6 +111,12 @@ TEST_F(Tabular, RefusesWithFileRowAndColumn) {
   expect("", csv, "the file is empty");
   expect("x,y\n", csv, "only the names of the columns");
   expect("1\n2\n", {}, "no column but the label");
+  expect(
+      "Gr\xf6\xdf"
+      "e,y\n1,0\n2,1\n",
+      csv, "is not UTF-8; convert the file, such as from Latin-1: iconv");
+  expect("x,y\n1,gr\xfcn\n2,rot\n", csv, "column 2: ");
+  expect("x,y\nK\xf6ln,0\nBonn,1\n", {.header = true, .label = "y", .words = true}, "column 'x': ");
   expect("1,5\n2,5\n", {}, "all rows are of class '5'");
   const std::string rows = "1,0\n2,1\n3,0\n4,1\n5,0\n6,1\n7,0\n";
   std::vector<std::byte> packed = format_gzip(bytes_of(rows));
