@@ -142,6 +142,7 @@ std::shared_ptr<const Images> read(const fs::path& folder, const ReadOptions& op
       const std::vector<std::byte>& file = files[static_cast<size_t>(i)];
       if (file.empty()) {
         say(fmt::format("{}: {} is empty, as published; it is left out", row.where(), row.image));
+        ++images->left_out;
         continue;
       }
       images->png.insert(images->png.end(), file.begin(), file.end());
@@ -225,7 +226,7 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
   data.test = part("test", train + valid, count);
   if (is_made(folder)) {
     data.remarks.push_back(fmt::format("{} images that were made here, not the published ones", count));
-  } else if (count < kPublished) {
+  } else if (count + images->left_out < kPublished) {
     data.remarks.push_back(has_manifest(folder)
                                ? fmt::format("only {} of the {} published images", count, kPublished)
                                : fmt::format("{} images of unknown origin, as they have no manifest; {} are published",

@@ -27,6 +27,7 @@ struct Images {
   std::vector<int64_t> offsets;    ///< of each in `png`, and the end
   std::vector<uint8_t> labels;     ///< 0 or 1
   std::vector<std::string> names;  ///< `imgs/3/sample_17.png`
+  int64_t left_out = 0;            ///< how many are listed beside these: the published empty one
 
   int64_t count() const { return static_cast<int64_t>(labels.size()); }
 };

@@ -43,9 +43,11 @@ class Look final : public nlohmann::json_sax<json> {
 
  private:
   static constexpr size_t kDeepest = 50;
+  static constexpr size_t kMost = 2'000'000;  ///< a packed file of 100 KB may unpack to many more, of 100 bytes each
 
   bool open() {
     if (names_.size() == kDeepest) fail("{}: nested too deep", file_);
+    if (++opened_ > kMost) fail("{}: more than {} objects and lists", file_, kMost);
     names_.emplace_back();
     return true;
   }
@@ -55,6 +57,7 @@ class Look final : public nlohmann::json_sax<json> {
   }
 
   const std::string& file_;
+  size_t opened_ = 0;
   std::vector<std::set<std::string>> names_;  ///< of each object and list that is open
 };
 

@@ -19,6 +19,7 @@
 namespace bochner {
 namespace {
 
+constexpr std::string_view kSignature = "\x89PNG\r\n\x1a\n";
 constexpr png_uint_32 kLargestSide = 1U << 20;
 constexpr int64_t kLargestImage = int64_t{1} << 30;  ///< bytes
 constexpr int64_t kBestRatio = 1032;                 ///< deflate packs 258 bytes into 2 bits at best
@@ -183,7 +184,7 @@ void encode_png(ByteSink& sink, const Tensor& image) {
 
 Tensor parse_png(Bytes bytes, std::string_view file, int64_t most_pixels) {
   if (bytes.empty()) fail("{}: the file is empty, no PNG image; fetch it again or leave it out", file);
-  if (!text_of(bytes).starts_with("\x89PNG\r\n\x1a\n")) {
+  if (!text_of(bytes).starts_with(kSignature)) {
     fail_at(file, 0, "it does not begin as a PNG image does (89 50 4e 47 0d 0a 1a 0a); is it a PNG file?");
   }
   PngReader state;
@@ -220,7 +221,11 @@ Tensor parse_png(Bytes bytes, std::string_view file, int64_t most_pixels) {
 
 Tensor read_png(const std::filesystem::path& path) {
   const std::unique_ptr<ByteSource> file = open_unpacked(path);
-  return parse_png(read_all(*file, 2 * kLargestImage), path.string());
+  std::vector<std::byte> bytes = read_up_to(*file, std::ssize(kSignature));
+  if (!text_of(bytes).starts_with(kSignature)) return parse_png(bytes, path.string());  // an Error
+  const std::vector<std::byte> rest = read_all(*file, 2 * kLargestImage);
+  bytes.insert(bytes.end(), rest.begin(), rest.end());
+  return parse_png(bytes, path.string());
 }
 
 void write_png(const std::filesystem::path& path, const Tensor& image) {

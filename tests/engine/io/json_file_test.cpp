@@ -33,6 +33,9 @@ TEST_F(JsonFile, KeepsTheOrderOfMembersWhereItIsAsked) {
 
 TEST_F(JsonFile, RefusesWhatWouldOverflowTheStackOrHideSomething) {
   EXPECT_EQ(refusal(std::string(1'000'000, '[')), "nested too deep");
+  std::string many = "[{}";
+  for (int i = 0; i < 2'000'000; ++i) many += ",{}";
+  EXPECT_EQ(refusal(many + "]"), "more than 2000000 objects and lists");
   std::string deep = "1";
   for (int i = 0; i < 60; ++i) deep = "{\"a\":" + deep + "}";
   EXPECT_EQ(refusal(deep), "nested too deep");
