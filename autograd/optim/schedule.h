@@ -10,7 +10,7 @@ namespace bochner {
 struct Schedule {
   enum class Kind : unsigned char {
     constant,  ///< peak after a linear warm-up
-    linear,    ///< linear warm-up to the peak, then linear decay to 0 at the last step (SNNK; KL's GLUE)
+    linear,    ///< linear warm-up to the peak, then linear decay to 0 after the last step (SNNK; KL's GLUE)
     rsqrt,     ///< base min(1, t / warmup) / sqrt(max(t, warmup)): KL and LRA; `peak` is the base
     cosine,    ///< linear warm-up, then (1 + cos(pi t / T)) / 2 (KL and LRA on images)
     one_cycle  ///< peak / 25 up to the peak, then down to peak / 250000, both linear (SKY)
