@@ -191,7 +191,10 @@ TEST(AttentionProgram, TheMatrixTimesTheValuesIsTheOutput) {
   for (const std::string& name : kNames) {
     std::vector<std::string> arguments = {"--io=in.safetensors", "--matrix", "--quiet", "--attention=" + name};
     for (const auto& [option, value] : {std::pair{"features", 8}, std::pair{"block", 3}, std::pair{"summary", 1}}) {
-      if (MechanismOptions(name).has(option)) arguments.push_back(fmt::format("--mechanism.{}={}", option, value));
+      MechanismOptions options(name);
+      if (options.has(option) && options.list().at(option).counts()) {
+        arguments.push_back(fmt::format("--mechanism.{}={}", option, value));
+      }
     }
     const Ended ended = attention(folder, arguments);
     ASSERT_EQ(ended.code, 0) << name << ": " << ended.err;

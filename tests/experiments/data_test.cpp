@@ -240,7 +240,9 @@ TEST(Data, MistakesAreToldInOneLine) {
             "error: data: Fashion-MNIST is fetched with apt, by `./run data make fashion-mnist --data DIR`\n");
   const Ended help = run_data(folder, {});
   EXPECT_EQ(help.code, 0);
-  EXPECT_TRUE(help.out.starts_with("Usage: ./run data check|make")) << help.out;
+  EXPECT_TRUE(help.out.starts_with("Usage: ./run data check [")) << help.out;
+  EXPECT_NE(help.out.find("./run data make listops|pathfinder|films|fashion-mnist"), std::string::npos) << help.out;
+  EXPECT_NE(run_data(folder, {"check", "--seed=1"}).err.find("seed"), std::string::npos);
   for (const char* command : {"check", "make"}) {
     EXPECT_TRUE(run_data(folder, {command, "--version"}).out.starts_with("bochner ")) << command;
   }

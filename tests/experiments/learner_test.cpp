@@ -207,7 +207,8 @@ TEST(Learner, AnswersInSeveralFilesWithTheNamesOfClasses) {
     return
         [set] { return std::make_unique<sequence::TokenFeed>(set, LoaderOptions{.batch_size = 16, .shuffle = false}); };
   };
-  problem.objective = std::make_shared<Classification>("labels", std::vector<std::string>{"no", "yes"});
+  problem.objective = std::make_shared<Classification>("labels", std::vector<std::string>{"no", "yes"},
+                                                       Classification::Tells::class_alone);
   problem.asked = {{"valid.tsv", feed_of(data.valid)}, {"train.tsv", feed_of(data.train)}};
   Learner learner(run, adamw(), std::move(problem));
   EXPECT_EQ(learner.answer_files(), (std::vector<std::string>{"valid.tsv", "train.tsv"}));
