@@ -35,13 +35,14 @@ Tensor spoilt(int64_t length, int64_t dim, uint64_t seed) {
   return x;
 }
 
-struct Sizes {
+struct TokensAndDim {
   int64_t queries, keys, dim;
 };
 
 TEST(NaNOnACard, PassesSoftmaxAttention) {
   BOCHNER_NEEDS_CARD();
-  for (const auto& [queries, keys, dim] : {Sizes{40, 40, 32}, Sizes{40, 40, 64}, Sizes{40, 40, 96}, Sizes{8, 600, 5}}) {
+  for (const auto& [queries, keys, dim] :
+       {TokensAndDim{40, 40, 32}, TokensAndDim{40, 40, 64}, TokensAndDim{40, 40, 96}, TokensAndDim{8, 600, 5}}) {
     for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
       for (const bool of_query : {true, false}) {
         const Tensor Q = of_query ? spoilt(queries, dim, 1) : tokens(queries, dim, 1);
