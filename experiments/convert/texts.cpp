@@ -84,7 +84,7 @@ Texts sentences_of(const std::string& task, const std::filesystem::path& glue, c
   const auto batches = [&](int64_t begin, int64_t end, bool shuffle) {
     LoaderOptions rows = order(options, shuffle);
     rows.pad_id = tokenizer->vocabulary().padding;
-    rows.group_by_length = 50;
+    if (shuffle) rows.group_by_length = 50;  // the first batches that are held out must not be the shortest
     return std::make_unique<Sentences>(encode(table.part(begin, end), *tokenizer, options.longest, say), rows);
   };
   return {tokenizer, batches(0, kept, true), batches(kept, table.size(), false)};

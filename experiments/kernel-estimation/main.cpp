@@ -102,6 +102,7 @@ std::vector<Point> layer(const Config& config, Log& log) {
         const UniversalFeatures map({}, config.dim, options, generator);
         return dot(map.forward(x).value(), map.weights(w, b));
       }));
+      if (config.orthogonal) continue;  // the formula is of independent projections
       Generator any(0);
       const UniversalFeatures map({}, config.dim, options, any);
       all.back().expected = std::sqrt(map.variance(dot(x, x), dot(w, w), product, config.bias)) / std::abs(exact);

@@ -79,10 +79,11 @@ class Analysis {
   }
 
  private:
-  /// With a sample of the test set in its own order, since the first examples must not be the shortest.
-  Problem problem_with(const EncoderOptions& options) const {
+  /// With a sample of the test set in its own order, since the first examples must not be the shortest; or with
+  /// training batches as the run had them.
+  Problem problem_with(const EncoderOptions& options, bool as_trained = false) const {
     RunOptions run = config_.run;
-    run.group_by_length = false;
+    run.group_by_length = run.group_by_length && as_trained;
     TaskData sampled = data_;
     sampled.test = spread_sample(data_.test, config_.analysis.examples);
     return sequence::classification(run, options, sampled, task_);
@@ -237,8 +238,8 @@ class Analysis {
 
   /// tau of the first updates of a new model of this run's settings with some attention.
   std::vector<double> scores_with(const std::string& attention) const {
-    Problem problem = problem_with(encoder_options(config_.model, attention, data_.task));
-    const Problem again = problem_with(encoder_options(config_.model, attention, data_.task));  // for its feed
+    Problem problem = problem_with(encoder_options(config_.model, attention, data_.task), true);
+    const Problem again = problem_with(encoder_options(config_.model, attention, data_.task), true);  // for its feed
     const std::shared_ptr<Module> model = problem.model;
     Learner learner(config_.run, config_.optim, std::move(problem));
     const TokenVectors f = [&](const Examples& x, Context& context) {

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/hadamard.h"
@@ -86,7 +87,7 @@ Tensor OrthogonalFrequencies::draw(Generator& generator) {
                                                           : givens_rows;
   std::vector<float> values = make(features_, dim_, generator).to_vector<float>();
   // Hadamard rows belong to the padded size n, and so do the norms of Gaussian vectors; what is cut off of such a row
-  // is scaled to sqrt(dim) by its own norm.
+  // is scaled to sqrt(dim) by its own norm; a Gaussian row stands in where nothing is left.
   const int64_t n =
       options_.matrix == Matrix::hadamard ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(dim_))) : dim_;
   const std::vector<double> lengths = normal({features_, n}, generator, 0, 1, DType::f64).to_vector<double>();
@@ -95,9 +96,16 @@ Tensor OrthogonalFrequencies::draw(Generator& generator) {
     for (int64_t j = 0; j < n; ++j) square += std::pow(lengths[static_cast<size_t>(i * n + j)], 2);
     float* const row = values.data() + i * dim_;
     if (options_.norms == OrthogonalOptions::Norms::sqrt_dim) {
-      double own = 0;
-      for (int64_t j = 0; j < dim_; ++j) own += static_cast<double>(row[j]) * row[j];
-      square = static_cast<double>(dim_) / (n > dim_ ? own : 1);
+      double own = 1;
+      if (n > dim_) {
+        const auto squared = [&] { return std::inner_product(row, row + dim_, row, 0.0); };
+        own = squared();
+        if (own == 0) {  // all of the row was cut off
+          for (int64_t j = 0; j < dim_; ++j) row[j] = static_cast<float>(lengths[static_cast<size_t>(i * n + j)]);
+          own = squared();
+        }
+      }
+      square = static_cast<double>(dim_) / own;
     }
     const auto norm = static_cast<float>(std::sqrt(square));
     for (int64_t j = 0; j < dim_; ++j) row[j] *= norm;
