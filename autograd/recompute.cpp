@@ -33,11 +33,12 @@ Recomputation::Recomputation(Record& record, bool again)
 Recomputation::~Recomputation() { current_ = outer_; }
 
 void Recomputation::note(const Parameter& parameter) {
-  if (current_ == nullptr || current_->again_) return;
-  std::vector<Record::Used>& used = current_->record_.parameters;
-  const auto same = [&](const Record::Used& one) { return one.parameter == &parameter; };
-  if (std::none_of(used.begin(), used.end(), same)) {
-    used.push_back({&parameter, parameter.value, parameter.value.version()});
+  for (Recomputation* run = current_; run != nullptr && !run->again_; run = run->outer_) {
+    std::vector<Record::Used>& used = run->record_.parameters;
+    const auto same = [&](const Record::Used& one) { return one.parameter == &parameter; };
+    if (std::none_of(used.begin(), used.end(), same)) {
+      used.push_back({&parameter, parameter.value, parameter.value.version()});
+    }
   }
 }
 

@@ -23,7 +23,7 @@ class BigBird : public Mechanism {
     void options(OptionList& list) {
       Joined::options(list);
       list.at("dropout").counts_where([this] { return !skyformer(); });
-      list.at("length").counts_where([this] { return as != Version::paper; });
+      list.at("length").counts_where([this] { return skyformer(); });
       list("random-blocks", random_blocks, "number of random blocks of bigbird").at_least(0);
     }
   };

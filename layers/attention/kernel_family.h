@@ -22,7 +22,8 @@ struct SumOptions : FusedKernels {
     list("renormalise", renormalise, "divide by sums of weights");
     list("denominator-eps", denominator_eps,
          "added to sums of weights; where those are of exponentials, after these were divided by the largest")
-        .at_least(0);
+        .at_least(0)
+        .counts_where([this] { return renormalise; });
     FusedKernels::options(list);
   }
 };

@@ -17,7 +17,12 @@ using kernel_family::SumOptions;
 using MakeDistribution = KernelAttention::MakeDistribution;
 using Kind = FeatureMap::Kind;
 
-using KlOptions = Joined<FeatureCount, Redraws, SumOptions, VersionOption>;
+struct KlOptions : Joined<FeatureCount, Redraws, SumOptions, VersionOption> {
+  void options(OptionList& list) {
+    Joined::options(list);
+    list.at("redraw-in-evaluation").counts_where([this] { return !released() || redraw == 0; });
+  }
+};
 
 struct MixtureKernelOptions : KlOptions {
   int64_t components = 2;  ///< C (KL Eq. 4)

@@ -27,6 +27,7 @@ class Nystromformer : public Mechanism {
     int64_t convolution = 33;
     void options(OptionList& list) {
       Joined::options(list);
+      list.at("length").counts_where([this] { return released(); });
       list("convolution", convolution, "positions that nystromformer's convolution spans; 0: none")
           .at_least(0)
           .counts_where([this] { return !released(); });

@@ -26,7 +26,7 @@ class Reformer : public Mechanism {
     void options(OptionList& list) {
       Joined::options(list);
       list.at("block").counts_where([this] { return !released(); });
-      list.at("length").counts_where([this] { return as != Version::paper; });
+      list.at("length").counts_where([this] { return skyformer(); });
       list("hashes", hashes, "number of hashing rounds of reformer").at_least(1).at_most(1 << 10).counts_where([this] {
         return !released();
       });

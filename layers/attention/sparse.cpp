@@ -18,6 +18,7 @@ class SparseAttention : public Mechanism {
     int64_t summary = 8;  ///< tokens at the end of each block
     void options(OptionList& list) {
       Joined::options(list);
+      list.at("length").counts_where([this] { return !released(); });
       list("summary", summary, "sparse: number of tokens of each block that all tokens see").at_least(1);
     }
   };

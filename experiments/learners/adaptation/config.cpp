@@ -32,6 +32,14 @@ void AdaptationConfig::fields(Fields& f) {
   f("rank", rank, "of the update").at_least(1);
   f("alpha", alpha, "the update is alpha / rank times B A").above(0);
   only_by_method(f);
+  const auto activation_is = [this, &adapter = f.at("adapter")](const auto& holds) {
+    return [=, this, &adapter] { return !adapter.text().empty() || holds(activation); };  // as in only_by_method
+  };
+  f.of_part("damped").only("with universal features, such as --model.activation=sin",
+                           activation_is(has_universal_features));
+  f.of_part("orthogonal").only("with another --model.activation than tanh", activation_is([](const std::string& name) {
+                                 return name != "tanh";
+                               }));
   f.group("mechanism", mechanism);
 }
 
