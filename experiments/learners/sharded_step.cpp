@@ -34,22 +34,6 @@ ShardedStep::ShardedStep(Module& model, Communicator& comm, int shards, int slic
   for (size_t p = 0; p < parameters_.size(); ++p) numbers_[parameters_[p]] = p;
 }
 
-ShardedStep::State ShardedStep::buffers() {
-  State all = model_.state();
-  for (const Parameter* parameter : parameters_) all.erase(parameter->name);
-  return all;
-}
-
-ShardedStep::State ShardedStep::copied_buffers() {
-  State copies;
-  for (const auto& [name, tensor] : buffers()) copies[name] = tensor.clone();
-  return copies;
-}
-
-void ShardedStep::set_buffers(const State& state) {
-  for (const auto& [name, tensor] : buffers()) tensor.copy_(state.at(name));
-}
-
 std::vector<Tensor> ShardedStep::take_gradients() {
   std::vector<Tensor> gradients;
   for (Parameter* parameter : parameters_) gradients.push_back(std::exchange(parameter->grad, Tensor()));
@@ -58,7 +42,7 @@ std::vector<Tensor> ShardedStep::take_gradients() {
 
 void ShardedStep::compare_buffers(int64_t i) {
   std::map<std::string, std::string> left;
-  for (const auto& [name, tensor] : buffers()) {
+  for (const auto& [name, tensor] : buffers_of(model_)) {
     const Tensor values = tensor.contiguous().to(Device::cpu());
     left[name] = xxh3_of(bytes_of(values));
   }
@@ -73,7 +57,7 @@ void ShardedStep::compare_buffers(int64_t i) {
 }
 
 ShardedStep::Sums ShardedStep::run_part(const Part& part, int64_t i) {
-  set_buffers(before_);
+  set_buffers(model_, before_);
   Sums sums;
   const bool is_last = i + 1 == tree_.leaves_of(comm_.rank()).end;
   sums.numbers = part(i, nullptr, is_last ? completed_ : nullptr);
@@ -98,7 +82,7 @@ ShardTree ShardedStep::holders_of(int shard) const {
 void ShardedStep::run_slices(const Part& part, int64_t shard, int64_t length) {
   struct Own {
     Sums sums;
-    State buffers;
+    Buffers buffers;
   };
   std::map<int, Own> own;
   const ShardTree holders = holders_of(static_cast<int>(shard));
@@ -106,7 +90,7 @@ void ShardedStep::run_slices(const Part& part, int64_t shard, int64_t length) {
   const SequenceSlices::Turns turns{.begin =
                                         [&](int number) {
                                           const auto [place, is_new] = own.try_emplace(number);
-                                          set_buffers(is_new ? before_ : place->second.buffers);
+                                          set_buffers(model_, is_new ? before_ : place->second.buffers);
                                           const std::vector<Tensor>& gradients = place->second.sums.gradients;
                                           for (size_t p = 0; p < gradients.size(); ++p)
                                             parameters_[p]->grad = gradients[p];
@@ -114,7 +98,7 @@ void ShardedStep::run_slices(const Part& part, int64_t shard, int64_t length) {
                                     .end =
                                         [&](int number) {
                                           own[number].sums.gradients = take_gradients();
-                                          own[number].buffers = copied_buffers();
+                                          own[number].buffers = copied_buffers(model_);
                                         }};
   slices.run(
       length,
@@ -164,7 +148,7 @@ void ShardedStep::set_out(Parameter& parameter, const std::vector<Sums>& held, G
 }
 
 Tensor ShardedStep::run(const Part& part, int64_t length) {
-  before_ = copied_buffers();
+  before_ = copied_buffers(model_);
   const bool on_cpu = std::all_of(parameters_.begin(), parameters_.end(),
                                   [](const Parameter* parameter) { return parameter->value.device().is_cpu(); });
   const bool by_card = !on_cpu && comm_.for_cards() != nullptr;

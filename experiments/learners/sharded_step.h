@@ -14,6 +14,7 @@
 #include "autograd/tape.h"
 #include "engine/comm/sequence_slices.h"
 #include "engine/comm/shard_tree.h"
+#include "experiments/learners/buffers.h"
 #include "experiments/learners/gradient_sums.h"
 #include "layers/module.h"
 
@@ -46,16 +47,12 @@ class ShardedStep {
     std::vector<Tensor> gradients;  ///< one for each parameter; undefined where there is none
     Tensor numbers;
   };
-  using State = std::map<std::string, Tensor>;
   Sums run_part(const Part& part, int64_t i);
   void run_slices(const Part& part, int64_t shard, int64_t length);
   Sums sum_of(ShardTree::Node node, const Part& part, int64_t length);
   ShardTree holders_of(int shard) const;
   std::vector<Tensor> take_gradients();
   void set_out(Parameter& parameter, const std::vector<Sums>& held, GradientSums& sums);
-  State buffers();
-  State copied_buffers();
-  void set_buffers(const State& state);
   void compare_buffers(int64_t i);
 
   Module& model_;
@@ -66,7 +63,7 @@ class ShardedStep {
   int slices_;
   bool fast_;
   int64_t bucket_;
-  State before_;                             ///< the buffers at the beginning of the step
+  Buffers before_;                           ///< the buffers at the beginning of the step
   std::map<int64_t, Sums> done_;             ///< slices that are not yet added
   std::vector<Sums*> waiting_;               ///< subtrees whose right neighbour runs, from the largest to the smallest
   Tape::Completed completed_;                ///< of the last shard here, if gradients set out during its backward

@@ -5,6 +5,7 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
+#include "experiments/learners/buffers.h"
 
 namespace bochner {
 namespace {
@@ -29,21 +30,11 @@ std::vector<double> instability_scores(Learner& learner, Module& model, Feed& fe
     Context context{noise, false};
     return f(x, context).clone();
   };
-  std::map<std::string, Tensor> buffers = model.state();  // such as running means, which a step moves as well
-  for (const Parameter* parameter : model.parameters()) buffers.erase(parameter->name);
-  const auto copied = [&] {
-    std::map<std::string, Tensor> copies;
-    for (const auto& [name, tensor] : buffers) copies[name] = tensor.clone();
-    return copies;
-  };
-  const auto put_back = [&](const std::map<std::string, Tensor>& copies) {
-    for (const auto& [name, tensor] : buffers) tensor.copy_(copies.at(name));
-  };
   for (int64_t i = 0; i < updates; ++i) {
     const Examples x = feed.next().to(device);
     std::vector<Tensor> before;
     for (const Parameter* parameter : model.parameters()) before.push_back(parameter->value.clone());
-    const auto buffers_before = copied();
+    const Buffers buffers_before = copied_buffers(model);  // such as running means, which a step moves as well
     const Tensor y = evaluated(x);
     learner.set_share_of_time(std::min(1.0, static_cast<double>(i) * share_of_time));
     learner.step(i);
@@ -53,10 +44,10 @@ std::vector<double> instability_scores(Learner& learner, Module& model, Feed& fe
       const Tensor& old = before[k++];
       if (parameter->trainable) moved += square_of_difference(parameter->value, old);
     }
-    const auto buffers_after = copied();
-    put_back(buffers_before);
+    const Buffers buffers_after = copied_buffers(model);
+    set_buffers(model, buffers_before);
     const double changed = square_of_difference(evaluated(x), y);
-    put_back(buffers_after);
+    set_buffers(model, buffers_after);
     scores.push_back(moved > 0 ? changed / moved : std::numeric_limits<double>::quiet_NaN());
   }
   return scores;
