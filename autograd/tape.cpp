@@ -93,6 +93,12 @@ Variable Tape::leaf(const Parameter& parameter) {
 
 void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool create_graph, bool into_parameters,
                Gradients& grads, const std::vector<bool>& keep, int64_t stop) {
+  if (used_) {
+    fail(
+        "an earlier backward pass has freed what this tape's ops held for their gradients; compute the outputs again "
+        "under a new Tape, or give that pass create_graph = true");
+  }
+  used_ = !create_graph;
   const auto count = static_cast<int64_t>(nodes_.size());
   grads.assign(static_cast<size_t>(count), Variable());
   const auto add_to = [&](int64_t node, const Variable& gradient) {

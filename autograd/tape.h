@@ -61,7 +61,7 @@ class Tape {
   Variable leaf(const Parameter& parameter);
 
   /// dy/dx for each x, where y has one element; zeros if y does not depend on x. With create_graph the result can be
-  /// differentiated again; without it the tape cannot be used again.
+  /// differentiated again; without it the tape cannot be used again: a later pass is an Error.
   Gradients gradients(const Variable& y, const std::vector<Variable>& xs, bool create_graph = false);
   /// sum_i dys_i . dy_i/dx for each x: the same with given gradients of the outputs.
   Gradients gradients(const std::vector<Variable>& ys, const Gradients& dys, const std::vector<Variable>& xs,
@@ -110,6 +110,7 @@ class Tape {
   std::vector<StorageVersion> held_;  ///< what backward closures hold, with its version when they were recorded
   std::unordered_map<const Parameter*, Variable> leaves_;
   Completed completed_;  ///< of the backward pass
+  bool used_ = false;    ///< has a pass without create_graph freed what the ops held?
 };
 
 /// While it exists, ops of this thread are not recorded.

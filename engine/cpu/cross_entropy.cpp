@@ -30,11 +30,11 @@ T maximum(const T* x, int64_t count) {
   return top;
 }
 
+/// ln sum_j e^(x_j - top), where top is the largest x_j; 0 if that is -inf.
 template <class T>
-T log_sum_exp(const T* x, int64_t count) {
-  const T top = maximum(x, count);
-  if (top == -std::numeric_limits<T>::infinity()) return top;
-  return top + math::log(lane_sum<T>(count, [x, top](int64_t i) { return math::exp(x[i] - top); }));
+T log_sum_exp_below(const T* x, int64_t count, T top) {
+  if (top == -std::numeric_limits<T>::infinity()) return 0;
+  return math::log(lane_sum<T>(count, [x, top](int64_t i) { return math::exp(x[i] - top); }));
 }
 
 /// How many rows count. A label that is neither a class nor `ignore` is the caller's mistake.
@@ -106,12 +106,16 @@ void cross_entropy(int64_t rows, int64_t classes, const Tensor& x, const Tensor&
       double sum = 0;
       for (int64_t row = begin; row < end; ++row) {
         const T* from = xs + row * classes;
-        lses[row] = log_sum_exp(from, classes);
+        const T top = maximum(from, classes);
+        const T rest = log_sum_exp_below(from, classes, top);
+        lses[row] = top + rest;
         if (options.ignore && label[row] == *options.ignore) continue;
-        T loss_of_row = lses[row] - (T(1) - smoothing) * from[label[row]];
+        // Logits as differences from the largest, since the loss may be small beside all of them.
+        T loss_of_row = rest - (T(1) - smoothing) * (from[label[row]] - top);
         if (smoothing > T(0)) {
-          loss_of_row -=
-              uniform * sum_lanes<T>(classes, [from]<class V>(TypeTag<V>, int64_t i) { return load<V>(from + i); });
+          loss_of_row -= uniform * sum_lanes<T>(classes, [from, top]<class V>(TypeTag<V>, int64_t i) {
+                           return load<V>(from + i) - top;
+                         });
         }
         sum += static_cast<double>(loss_of_row);
       }

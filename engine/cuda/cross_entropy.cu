@@ -135,19 +135,20 @@ struct RowLosses {
     const bool hidden = top == -std::numeric_limits<T>::infinity();
     for (int64_t i = team.rank(); i < columns && !hidden; i += team.size()) {
       sum += math::exp(from[i] - top);
-      plain += from[i];
+      plain += from[i] - top;
     }
     const bool counts = labels.counts(row);
     write(team, counts, counts ? from[labels.label[row]] : T(0), top, team.sum(sum), team.sum(plain));
   }
-  /// own: the element of the label; sum: that of e^(x - top), of no use if top is -inf; plain: that of x.
+  /// own: the element of the label; sum: that of e^(x - top), of no use if top is -inf; plain: that of x - top. The
+  /// loss is of differences from top, since it may be small beside all logits.
   template <class Team>
   BOCHNER_DEVICE void write(const Team& team, bool counts, T own, T top, T sum, T plain) const {
     if (team.rank() != 0) return;
     const int64_t row = team.index();
-    const T lse = top == -std::numeric_limits<T>::infinity() ? top : top + math::log(sum);
-    logsumexp[row] = lse;
-    T loss = lse - (T(1) - smoothing) * own;
+    const T rest = top == -std::numeric_limits<T>::infinity() ? T(0) : math::log(sum);
+    logsumexp[row] = top + rest;
+    T loss = rest - (T(1) - smoothing) * (own - top);
     if (smoothing > T(0)) loss -= smoothing / static_cast<T>(columns) * plain;
     losses[row] = counts ? static_cast<double>(loss) : 0;
   }
@@ -167,10 +168,10 @@ struct HeldRowLosses {
     const bool counts = rows.labels.counts(team.index());
     const float own = counts ? from[rows.labels.label[team.index()]] : 0.0f;
     const float top = row.max(team);
+    Row::each([&](int i, int j) { row.at[i].at[j] -= top; });
     const float plain = row.sum(team);
-    Row::each([&](int i, int j) {
-      row.at[i].at[j] = fast_exp2((row.at[i].at[j] - top) * static_cast<float>(std::numbers::log2e));
-    });
+    Row::each(
+        [&](int i, int j) { row.at[i].at[j] = fast_exp2(row.at[i].at[j] * static_cast<float>(std::numbers::log2e)); });
     rows.write(team, counts, own, top, row.sum(team), plain);
   }
 };

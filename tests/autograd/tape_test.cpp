@@ -124,6 +124,11 @@ TEST(Tape, MistakesAreNamed) {
   EXPECT_NE(
       message_of([&] { tape.gradients(sum(x), {Variable(Tensor::zeros({1}))}); }).find("not watched by this tape"),
       std::string::npos);
+  const Variable y = sum(x);
+  tape.gradients(y, {x}, true);
+  tape.backward(y);
+  EXPECT_NE(message_of([&] { tape.backward(y); }).find("an earlier backward pass has freed"), std::string::npos);
+  EXPECT_NE(message_of([&] { tape.gradients(y, {x}); }).find("create_graph = true"), std::string::npos);
 }
 
 TEST(Tape, NamesTheFirstOpThatIsNotFinite) {

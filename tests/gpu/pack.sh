@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 cmake -G Ninja -B build-pack -DBOCHNER_CUDA=ON -DBOCHNER_ARCH=x86-64-v3 -DCMAKE_CUDA_ARCHITECTURES="${2:-90}" \
   -DBOCHNER_EXPERIMENTS=ON -DBOCHNER_BENCHMARKS=OFF
 programs=(test_engine test_autograd test_layers gpu_bench gpu_training
-  data lra sparsity turing uci mnist qpnn siren approximation glue vit pretrain bert)
+  data lra sparsity turing uci mnist qpnn siren approximation efficiency glue vit pretrain bert)
 cmake --build build-pack --target "${programs[@]}"
 mkdir -p "$out/bin" "$out/lib"
 for program in "${programs[@]}"; do

@@ -154,6 +154,21 @@ TEST(CardOps, RowsThatAWarpHolds) {
   }
 }
 
+TEST(CardOps, CrossEntropyDoesNotDependOnWhatIsAddedToAllLogits) {
+  BOCHNER_NEEDS_CARD();
+  for (const int64_t n : kLengths) {
+    Generator generator(5);
+    const Tensor x = integers({7, n}, -100, 100, generator).cast(DType::f32) * (1.0 / 64);
+    const Tensor labels = integers({7}, 0, n, generator).to(Device::cuda());
+    for (const double smoothing : {0.0, 0.1}) {  // the sums are exact in f32
+      const auto loss = [&](const Tensor& of) {
+        return cross_entropy(of.to(Device::cuda()), labels, {.smoothing = smoothing}).loss.item();
+      };
+      EXPECT_EQ(loss(x + 8192.0), loss(x)) << n;
+    }
+  }
+}
+
 TEST(CardOps, OrderAndPlaces) {
   BOCHNER_NEEDS_CARD();
   for (const int64_t n : kLengths) {

@@ -65,6 +65,20 @@ TEST(CrossEntropy, ALargeLogitAnywhereDoesNotOverflow) {
   }
 }
 
+TEST(CrossEntropy, DoesNotDependOnWhatIsAddedToAllLogits) {
+  for (const int64_t classes : {3, 40, 1000}) {
+    Generator generator(5);
+    const Tensor x = integers({7, classes}, -100, 100, generator).cast(DType::f32) * (1.0 / 64);
+    const Tensor labels = integers({7}, 0, classes, generator);
+    for (const double smoothing : {0.0, 0.1}) {  // the sums are exact in f32
+      const auto loss = [&](const Tensor& of) {
+        return cross_entropy(of, labels, {.smoothing = smoothing}).loss.item();
+      };
+      EXPECT_EQ(loss(x + 8192.0), loss(x)) << classes;
+    }
+  }
+}
+
 TEST(CrossEntropy, NoRowThatCountsIsNoLoss) {
   const Tensor x = values({2, 3}, DType::f64, 1);
   const Tensor labels = Tensor::full({2}, -1, DType::i64);
