@@ -124,14 +124,14 @@ def paper(experiment, of, task, attention, metric="accuracy", protocol=None):
 
 
 def papers_on(task, attention):
-    """The accuracies that papers print for a mechanism of the arena, each with its number of training steps."""
+    """The accuracies that papers print for a mechanism of the arena, each with its number of training steps and a note for Table."""
     texts = []
     for r in printed("lra"):
         if (r["task"], r["attention"], r["metric"]) == (task, attention, "accuracy"):
             steps = [s["value"] for s in printed("lra") if (s["protocol"], s["task"], s["metric"]) == (r["protocol"], task, "steps")]
             name, place = r["source"].split(", ", 1)
-            texts.append(f"{r['value']} ({PAPERS[name]} {place}" + (f", {int(steps[0]):,} steps" if steps else "")
-                         + (f", {r['note']})" if r["note"] else ")"))
+            texts.append(f"{r['value']} ({PAPERS[name]} {place}" + (f", {int(steps[0]):,} steps)" if steps else ")")
+                         + (f"[note: {r['note']}]" if r["note"] else ""))
     return "; ".join(texts) or "none"
 
 

@@ -7,7 +7,8 @@ class Wrong(Exception):
 
 
 class Table:
-    """Cells are text as the program printed them; None is a number that is lost. A transcribed table says so below."""
+    """Cells are text as the program printed them; None is a number that is lost. A transcribed table says so below.
+    Of `[note: TEXT]` in a cell, a letter stays, and TEXT stands below the table."""
 
     def __init__(self, head, rows, transcribed=False):
         self.head, self.rows, self.transcribed = list(head), [list(row) for row in rows], transcribed
@@ -49,8 +50,17 @@ class Table:
         def is_number(i):
             return all(re.match(r"^[-<±\d,.]*\d|^$|^overflow|^not run", r[i] or "") for r in self.rows)
         rule = "|" + "|".join("---:" if i > 0 and is_number(i) else "---" for i in range(len(self.head))) + "|"
-        note = ["", "*Transcribed, no fresh record: see where the numbers come from.*"] if self.transcribed else []
-        return "\n".join([line(self.head), rule, *map(line, self.rows), *note])
+        said = []
+
+        def lettered(match):
+            if match[1] not in said:
+                said.append(match[1])
+            return f"<sup>{chr(ord('a') + said.index(match[1]))}</sup>"
+        lines = [re.sub(r"\[note: (.*?)\]", lettered, line(row)) for row in self.rows]
+        below = [f"<sup>{chr(ord('a') + i)}</sup> {text}." for i, text in enumerate(said)]
+        if self.transcribed:
+            below.append("*Transcribed, no fresh record: see where the numbers come from.*")
+        return "\n".join([line(self.head), rule, *lines, *(["", " ".join(below)] if below else [])])
 
 
 def crossed(lines, row, column, value, head=""):
