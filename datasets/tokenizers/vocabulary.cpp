@@ -162,6 +162,35 @@ void read_name(const JsonMembers& config, const char* key, const std::string& wh
   check_token(name, where + ": " + key);  // an empty one would be found where the ids have a gap
 }
 
+/// Refuses tokens that the files beside vocab.txt add to it: which texts they are cut from only tokenizer.json says.
+void refuse_added(const std::filesystem::path& folder, const WordpieceVocabulary& vocabulary) {
+  const auto check = [&](const std::filesystem::path& file, const std::string& token) {
+    if (std::find(vocabulary.pieces.begin(), vocabulary.pieces.end(), token) != vocabulary.pieces.end()) return;
+    fail(
+        "{}: adds the token {}, which vocab.txt lacks; save the tokenizer with transformers, which writes "
+        "tokenizer.json",
+        file.string(), shown(token));
+  };
+  const auto check_all = [&](const std::filesystem::path& file, const json& tokens) {
+    for (const auto& [key, token] : tokens.items()) {
+      if (token.is_string()) check(file, token.get<std::string>());
+      if (token.is_object() && token.contains("content") && token["content"].is_string())
+        check(file, token["content"].get<std::string>());
+    }
+  };
+  for (const char* name : {kConfig, "special_tokens_map.json"}) {
+    if (!std::filesystem::exists(folder / name)) continue;
+    const json root = read_json_object(folder / name, kLargestFile);
+    for (const char* list : {"added_tokens_decoder", "additional_special_tokens"}) {
+      if (const auto found = root.find(list); found != root.end()) check_all(folder / name, *found);
+    }
+  }
+  const auto added = folder / "added_tokens.json";
+  if (!std::filesystem::exists(added)) return;
+  const json tokens = read_json_object(added, kLargestFile);
+  for (const auto& [token, id] : tokens.items()) check(added, token);
+}
+
 }  // namespace
 
 WordpieceVocabulary read_vocabulary(const std::filesystem::path& path, const WordpieceOptions& options) {
@@ -202,6 +231,7 @@ WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& fold
   }
   find_special(vocabulary, names);
   if (!has_json) {
+    refuse_added(folder, vocabulary);
     for (const std::string& name : {names.unknown, names.begin, names.end, names.padding, names.mask}) {
       vocabulary.added.push_back({name, id_of(vocabulary, name), true});
     }

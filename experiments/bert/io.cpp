@@ -127,20 +127,25 @@ TensorMap computed(Model& model, const ModelCall& call, const TensorMap& given) 
   return result;
 }
 
+/// As many classes as the base has are those of the base, in its order; others have no names.
+template <class Options>
+void set_count(Options& options, int64_t classes) {
+  if (options.classes != classes) options.labels.clear();
+  options.classes = classes;
+}
+
 /// A base without a classifier gets one where the adapter has one.
 void set_classes(BertOptions& options, const Peft& peft) {
   if (peft.classes == 0) return;
   options.masked_tokens = false;
   options.next_sentence = false;
   options.pooler = true;
-  options.classes = peft.classes;
-  options.labels.clear();  // the adapter's own classes have no names
+  set_count(options, peft.classes);
 }
 void set_classes(VitOptions& options, const Peft& peft) {
   if (peft.classes == 0) return;
   options.pooler = peft.pooled;
-  options.classes = peft.classes;
-  options.labels.clear();  // the adapter's own classes have no names
+  set_count(options, peft.classes);
 }
 
 template <class Model, class Options>
@@ -153,6 +158,14 @@ ModelAnswer answer(const ModelCall& call, Options options, const TensorMap& give
   Model model({}, options, init);
   ModelAnswer result;
   result.loaded = load_pretrained(model, call.folder);
+  const auto holds = [](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), "classifier.weight") != names.end();
+  };
+  if (!peft && holds(result.loaded.made_new) && holds(result.loaded.left_over)) {
+    fail(
+        "{}: config.json has {} classes, and classifier.weight another number of rows; mend its id2label or num_labels",
+        call.folder.string(), options.classes);
+  }
   if (peft) {
     add_adapter(model, *peft, init);
     load_adapter(model, *peft, call.adapter);

@@ -17,9 +17,10 @@ namespace bochner::convert {
 namespace {
 
 std::unique_ptr<Bert> loaded(const std::filesystem::path& folder, const BertOptions& options, Device device,
-                             Generator& init) {
+                             Generator& init, LoadedTensors* tensors = nullptr) {
   auto bert = std::make_unique<Bert>(Slot{}, options, init);
-  load_pretrained(*bert, folder);
+  const LoadedTensors found = load_pretrained(*bert, folder);
+  if (tensors != nullptr) *tensors = found;
   bert->set_trainable(false);
   bert->to(device, DType::f32);
   return bert;
@@ -74,7 +75,7 @@ Distillation::Distillation(const std::filesystem::path& folder, const MechanismO
   converted_ = options;
   options.dropout = 0;
   options.attention_dropout = 0;
-  student_ = loaded(folder, options, device, init);
+  student_ = loaded(folder, options, device, init, &tensors_);
   blocks_ = options.attention_blocks;
   if (blocks_.empty()) {
     blocks_.resize(static_cast<size_t>(options.layers));

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "experiments/learners/learner.h"
-#include "layers/models/bert.h"
+#include "layers/models/hugging_face.h"
 
 namespace bochner::convert {
 
@@ -51,6 +51,8 @@ class Distillation {
   std::vector<double> apart(const std::vector<Examples>& batches);
 
   const std::vector<int64_t>& blocks() const { return blocks_; }
+  /// What the converted model had from the folder, and what was made new.
+  const LoadedTensors& tensors() const { return tensors_; }
   /// Values that are trained; 0 for a mechanism that learns nothing.
   int64_t learnt() const;
   Bert& student() { return *student_; }
@@ -80,6 +82,7 @@ class Distillation {
   std::shared_ptr<Bert> student_;
   std::vector<int64_t> blocks_;
   std::vector<Parameter*> trained_;
+  LoadedTensors tensors_;
 };
 
 }  // namespace bochner::convert

@@ -151,6 +151,7 @@ void run(Config& config, Session& session) {
   convert::Distillation distillation(config.pretrained, config.mechanism.chosen(config.run.attention),
                                      config.attention_blocks, Device::named(config.run.device), config.run.seed,
                                      config.match == "weights" ? convert::Match::weights : convert::Match::outputs);
+  say(fmt::format("{}: {}", config.pretrained, distillation.tensors().text()));
   convert::Texts texts = texts_of(config, say);
   require_tokens(distillation.options(), texts.tokenizer->size(), config.pretrained);
   std::vector<Examples> held_out;

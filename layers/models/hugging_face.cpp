@@ -187,17 +187,39 @@ TensorMap with_prefix(const PretrainedModel& model, const std::vector<FileTensor
   return named;
 }
 
+constexpr const char* kMaskedBias = "cls.predictions.bias";
+constexpr const char* kDecoderBias = "cls.predictions.decoder.bias";  ///< another name of the same
+constexpr const char* kDecoder = "cls.predictions.decoder.weight";    ///< another name of the embeddings of tokens
+
 /// The name of a tensor in this file, or nothing: with or without prefix, in the new or the old spelling.
 std::optional<std::string> spelled(const SafetensorsFile& file, const FileTensor& tensor, const std::string& prefix) {
   std::string old = tensor.name;
   replace(old, "LayerNorm.weight", "LayerNorm.gamma");
   replace(old, "LayerNorm.bias", "LayerNorm.beta");
   std::vector<std::string> names = {tensor.name, old};
+  if (tensor.name == kMaskedBias) names.emplace_back(kDecoderBias);
   if (!tensor.is_head) names = {prefix + tensor.name, prefix + old, tensor.name, old};
   for (const std::string& name : names) {
     if (file.contains(name)) return name;
   }
   return std::nullopt;
+}
+
+/// The head of masked tokens multiplies by the embeddings of tokens. Refuses a file whose decoder has other numbers, or
+/// another bias beside the one that was read.
+void require_tied(const SafetensorsFile& file, const std::vector<std::string>& read, const std::string& prefix) {
+  const auto is_read = [&](const std::string& name) { return std::find(read.begin(), read.end(), name) != read.end(); };
+  const std::string words = "embeddings.word_embeddings.weight";
+  for (const auto& [other, tied] :
+       {std::pair<std::string, std::string>{kDecoder, is_read(words) ? words : prefix + words},
+        {kDecoderBias, kMaskedBias}}) {
+    if (is_read(other) || !file.contains(other) || !is_read(tied)) continue;
+    const Tensor a = file.read(other);
+    const Tensor b = file.read(tied);
+    if (a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>()) continue;
+    fail("{}: {} and {} differ; a head of masked tokens is known here whose decoder is tied to the embeddings",
+         file.name(), other, tied);
+  }
 }
 
 bool differ_in_rows(const Shape& a, const Shape& b) {
@@ -221,11 +243,16 @@ bool are_numbers(const std::vector<std::string>& names) {
 /// Error where there is a classifier that they name.
 std::vector<int64_t> rows_of_classes(const std::vector<std::string>& ours, const std::vector<std::string>& theirs,
                                      bool has_classifier, const std::filesystem::path& folder) {
+  if (ours == theirs) return {};
   std::vector<int64_t> rows;
+  std::vector<bool> taken(theirs.size());  // two classes may have one name: each then gets a row of its own
   for (const std::string& our : ours) {
-    const auto is_it = [&](const std::string& name) { return plain(name) == plain(our); };
-    const auto found = std::find_if(theirs.begin(), theirs.end(), is_it);
-    if (found != theirs.end()) rows.push_back(found - theirs.begin());
+    for (size_t i = 0; i < theirs.size(); ++i) {
+      if (taken[i] || plain(theirs[i]) != plain(our)) continue;
+      taken[i] = true;
+      rows.push_back(static_cast<int64_t>(i));
+      break;
+    }
   }
   const bool all = ours.size() == theirs.size() && ours.size() == rows.size();
   if (!all && has_classifier && !are_numbers(ours) && !are_numbers(theirs)) {
@@ -309,6 +336,7 @@ LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::pat
     loaded.read.push_back(*name);
     copies.emplace_back(tensor.view, *name);
   }
+  if (loaded.filled.contains("masked_tokens.bias")) require_tied(file, loaded.read, prefix);
   std::vector<int64_t> rows;
   if (loaded.filled.contains("classifier.weight")) {
     const bool is_read = !made_new.contains("classifier.weight");

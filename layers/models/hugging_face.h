@@ -47,7 +47,8 @@ VitOptions read_vit_options(const std::filesystem::path& folder);
 /// is made new, and so is a classifier for which the file has another number of classes. Where the classes have names
 /// both in the model's options and in config.json, rows of the classifier go to the class of their name, whose case
 /// does not count; classes that are called by their numbers, as `LABEL_0` or `0`, have none. An Error names a tensor of
-/// another size, with both, one of the trunk that is missing, and classes of other names; the model is then as before.
+/// another size, with both, one of the trunk that is missing, classes of other names, and a decoder of masked tokens
+/// that is not tied to the embeddings; the model is then as before.
 LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::path& folder);
 
 /// The path of model.safetensors. An Error where there is none says what to do.

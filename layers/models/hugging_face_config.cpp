@@ -202,7 +202,12 @@ ordered_json trunk_config(const Options& options, const char* type, const std::s
   config["attention_probs_dropout_prob"] = options.attention_dropout;
   config["layer_norm_eps"] = options.norm_eps;
   config["initializer_range"] = options.deviation;
-  if (options.classes > 0) config["id2label"] = labels_of(options.classes, options.labels);
+  if (options.classes > 0) {
+    const ordered_json labels = labels_of(options.classes, options.labels);
+    config["id2label"] = labels;
+    for (int64_t i = 0; i < options.classes; ++i)  // which transformers does not make of the other
+      config["label2id"][labels[std::to_string(i)].get<std::string>()] = i;
+  }
   if (options.classes == 1) config["problem_type"] = "regression";
   return config;
 }

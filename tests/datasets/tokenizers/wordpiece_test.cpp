@@ -236,8 +236,20 @@ TEST(Wordpiece, BrokenFilesAreRefused) {
   EXPECT_EQ(lines(special + "\xFF\n"), path + ":6: the token is not valid UTF-8");
   EXPECT_EQ(lines(special + std::string(2000, 'a')), path + ":6: a token of 2000 bytes; the longest allowed has 1000");
 
-  std::filesystem::remove(folder / "vocab.txt");
   const auto message = [&] { return test::message_of([&] { read_pretrained_vocabulary(folder.path()); }); };
+  folder.put("vocab.txt", special + "a\n");
+  for (const auto& [name, text] :
+       {std::pair{"added_tokens.json", R"({"[CLS]": 2, "<new>": 6})"},
+        {"special_tokens_map.json", R"({"additional_special_tokens": ["a", "<new>"]})"},
+        {"tokenizer_config.json",
+         R"({"added_tokens_decoder": {"2": {"content": "[CLS]"}, "6": {"content": "<new>"}}})"}}) {
+    EXPECT_EQ(message(), "no error");
+    folder.put(name, text);
+    EXPECT_NE(message().find(std::string(name) + ": adds the token '<new>', which vocab.txt lacks"), std::string::npos);
+    std::filesystem::remove(folder / name);
+  }
+
+  std::filesystem::remove(folder / "vocab.txt");
   EXPECT_NE(message().find("holds neither tokenizer.json nor vocab.txt"), std::string::npos);
   const json good = [&] {
     const std::vector<std::byte> file = read_file(kFolder + "tokenizer.json");

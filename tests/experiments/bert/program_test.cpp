@@ -120,7 +120,9 @@ TEST(BertProgramIo, AnAdapterIsAddedAndExported) {
   const nlohmann::json golden = bochner::golden("classifier", "lora.json");
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "adapter");
-  test::write_model(folder.path(), golden.at("config"), test::tensors_of(golden));
+  nlohmann::json config = golden.at("config");
+  config["id2label"] = {{"0", "c"}, {"1", "b"}, {"2", "a"}};
+  test::write_model(folder.path(), config, test::tensors_of(golden));
   TensorMap added;
   for (const auto& [name, sizes] : golden.at("adapter_shapes").items())
     added[name] = test::filled(name, test::shape_of(sizes));
@@ -139,6 +141,7 @@ TEST(BertProgramIo, AnAdapterIsAddedAndExported) {
   const nlohmann::json& expected = golden.at("outputs").at("logits");
   expect_near(logits({"--pretrained=.", "--adapter=adapter", "--export=merged"}), expected, 3e-5, "adapter");
   expect_near(logits({"--pretrained=merged"}), expected, 3e-5, "merged");
+  EXPECT_EQ(nlohmann::json::parse(test::contents(folder / "merged/config.json")).at("id2label"), config["id2label"]);
   // One tensor in two spellings: which of them counts?
   const std::string name = added.begin()->first;
   ASSERT_TRUE(name.starts_with("base_model.model.")) << name;
@@ -157,6 +160,15 @@ TEST(BertProgramIo, ClassesThatTheWeightsHaveNoBytesForAreRefused) {
   config["num_labels"] = 1 << 24;
   test::put(model.folder / "config.json", config.dump());
   model.expect_refused("config.json: its sizes ask for at least ");
+}
+
+TEST(BertProgramIo, AClassifierOfOtherClassesIsNotMadeUp) {
+  const Model model("BertForSequenceClassification");
+  nlohmann::json config = model.golden.at("config");
+  config.erase("id2label");
+  config["num_labels"] = 7;
+  test::put(model.folder / "config.json", config.dump());
+  model.expect_refused("config.json has 7 classes, and classifier.weight another number of rows");
 }
 
 TEST(BertProgramIo, SaysWhatWasReadAndWhatWasNot) {

@@ -139,6 +139,10 @@ void check(const std::string& architecture, Options (*read_options)(const std::f
   for (const auto& [key, value] : config.items()) {
     if (key == "id2label" && value.size() == 3) {
       EXPECT_EQ(value, model.at("config").at(key));
+    } else if (key == "label2id") {
+      for (const auto& [label, number] : value.items()) {
+        EXPECT_EQ(config.at("id2label").at(number.dump()), label);
+      }
     } else if (key == "classifier_dropout") {
       EXPECT_EQ(value, model.at("config").at("hidden_dropout_prob"));  // what null stands for
     } else {
@@ -208,6 +212,25 @@ TEST(HuggingFace, OldNamesPrefixesAndHalfPrecisionAreRead) {
   EXPECT_EQ(foreign.text(), "0 tensors read; made new: none; left over: '\\x1b[31mX\\x0aerror: fake'");
   EXPECT_NEAR(bert.state().at("embeddings.norm.weight").to_vector<double>()[0],
               test::filled("embeddings.LayerNorm.weight", {12}).to_vector<double>()[0], 1.0 / 256);
+}
+
+TEST(HuggingFace, OfAHeadOfMaskedTokensTheDecoderIsTied) {
+  Folder one("BertForMaskedLM");
+  const Tensor bias = one.tensors.at("cls.predictions.bias");
+  one.tensors["cls.predictions.decoder.weight"] = one.tensors.at("bert.embeddings.word_embeddings.weight").clone();
+  one.tensors["cls.predictions.decoder.bias"] = bias;
+  one.tensors.erase("cls.predictions.bias");
+  one.write();
+  Generator init(1);
+  Bert bert({}, read_bert_options(one.folder.path()), init);
+  EXPECT_TRUE(load_pretrained(bert, one.folder.path()).made_new.empty());
+  EXPECT_EQ(bert.state().at("masked_tokens.bias").to_vector<float>(), bias.cast(DType::f32).to_vector<float>());
+  one.tensors["cls.predictions.bias"] = bias + 1.0;
+  EXPECT_NE(one.refusal().find("cls.predictions.decoder.bias and cls.predictions.bias differ"), std::string::npos);
+  one.tensors.erase("cls.predictions.decoder.bias");
+  EXPECT_EQ(one.refusal(), "");
+  one.tensors["cls.predictions.decoder.weight"].slice(0, 0, 1).fill_(3);
+  EXPECT_NE(one.refusal().find("decoder.weight and bert.embeddings.word_embeddings.weight differ"), std::string::npos);
 }
 
 TEST(HuggingFace, WhatIsNotKnownIsRefusedByName) {

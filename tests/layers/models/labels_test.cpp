@@ -79,6 +79,11 @@ TEST_F(Labels, RowsGoToTheClassOfTheirName) {
   EXPECT_EQ(read({"LABEL_2", "LABEL_0", "LABEL_1"}, {"0", "1", "2"}), (Values{1, 2, 0}));
 }
 
+TEST_F(Labels, TwoClassesOfOneNameKeepRowsOfTheirOwn) {
+  EXPECT_EQ(read({"crane", "dog", "crane"}, {"crane", "dog", "crane"}), (Values{0, 1, 2}));
+  EXPECT_EQ(read({"Crane", "dog", "crane"}, {"dog", "crane", "crane"}), (Values{1, 0, 2}));
+}
+
 TEST_F(Labels, RowsStayWhereEitherSideHasOnlyNumbers) {
   EXPECT_EQ(read({"LABEL_0", "LABEL_1", "LABEL_2"}, kThreeWay), (Values{0, 1, 2}));
   EXPECT_EQ(read({"bad", "so-so", "good"}, {"0", "1", "2"}), (Values{0, 1, 2}));
