@@ -89,9 +89,7 @@ Gradients Recomputation::again(const std::function<Variable(const std::vector<Va
     y = f(watched);
   }
   record.generator = now;
-  keep.resize(inner.size(), false);
-  Gradients grads;
-  inner.run({y}, {g}, false, true, grads, keep);
+  Gradients grads = inner.run({y}, {g}, {.into_parameters = true, .keep = keep});
   grads.resize(inputs.size());
   return grads;
 }

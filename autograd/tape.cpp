@@ -63,6 +63,8 @@ std::vector<Variable> Tape::append(const char* op, std::vector<Tensor> outputs, 
   first.op = op;
   first.first_held = held_.size();
   if (first.backward) {
+    // Copying the closure copies the tensors that it holds, and each copy tells the watch its storage: these must not
+    // be overwritten before backward.
     const SharedStorage::Watch watch(held_);
     const Backward copy = first.backward;
   }
@@ -91,21 +93,31 @@ Variable Tape::leaf(const Parameter& parameter) {
   return variable;
 }
 
-void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool create_graph, bool into_parameters,
-               Gradients& grads, const std::vector<bool>& keep, int64_t stop) {
+/// p.grad += gradient. A copy where there was none, since later passes add to it, and another parameter or the caller
+/// may hold the same gradient.
+static void add_to(Parameter& parameter, const Tensor& gradient) {
+  if (parameter.grad.defined()) {
+    add_(parameter.grad, gradient);
+  } else {
+    parameter.grad = gradient.is_contiguous() && gradient.is_alone() ? gradient : gradient.clone();
+  }
+}
+
+Gradients Tape::run(const std::vector<Variable>& ys, const Gradients& dys, const Pass& pass) {
   if (used_) {
     fail(
         "an earlier backward pass has freed what this tape's ops held for their gradients; compute the outputs again "
         "under a new Tape, or give that pass create_graph = true");
   }
-  used_ = !create_graph;
+  used_ = !pass.create_graph;
   const auto count = static_cast<int64_t>(nodes_.size());
-  grads.assign(static_cast<size_t>(count), Variable());
-  const auto add_to = [&](int64_t node, const Variable& gradient) {
+  Gradients grads(static_cast<size_t>(count));
+  const auto kept = [&](size_t node) { return node < pass.keep.size() && pass.keep[node]; };
+  const auto add = [&](int64_t node, const Variable& gradient) {
     Variable& sum = grads[static_cast<size_t>(node)];
     if (!sum.defined()) {
       sum = gradient;
-    } else if (create_graph) {
+    } else if (pass.create_graph) {
       const Variable left = sum;
       sum = record("accumulate", left.value() + gradient.value(), {&left, &gradient}, [](const Variable& g) {
         return Gradients{g, g};
@@ -115,12 +127,12 @@ void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool creat
     }
   };
   for (size_t i = 0; i < ys.size(); ++i) {
-    if (node_of(ys[i]) >= 0) add_to(node_of(ys[i]), dys[i]);
+    if (node_of(ys[i]) >= 0) add(node_of(ys[i]), dys[i]);
   }
   Tape* const outer = current_tape;
-  current_tape = create_graph ? this : nullptr;
+  current_tape = pass.create_graph ? this : nullptr;
   try {
-    for (int64_t i = count - 1; i >= stop; --i) {
+    for (int64_t i = count - 1; i >= pass.stop; --i) {
       const auto n = static_cast<size_t>(i);
       if (nodes_[n].backward) {
         const auto outputs = static_cast<size_t>(nodes_[n].outputs);
@@ -128,10 +140,10 @@ void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool creat
         bool any = false;
         for (size_t k = 0; k < outputs; ++k) {
           any = any || grads[n + k].defined();
-          incoming[k] = keep[n + k] ? grads[n + k] : std::exchange(grads[n + k], Variable());
+          incoming[k] = kept(n + k) ? grads[n + k] : std::exchange(grads[n + k], Variable());
         }
         // A copy: with create_graph, the ops of the closure append to nodes_ while it runs.
-        const Backward backward = create_graph ? nodes_[n].backward : std::exchange(nodes_[n].backward, nullptr);
+        const Backward backward = pass.create_graph ? nodes_[n].backward : std::exchange(nodes_[n].backward, nullptr);
         if (!any) continue;
         check_held(nodes_[n]);
         const Gradients outgoing = backward(incoming);
@@ -139,21 +151,13 @@ void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool creat
         BOCHNER_ASSERT(outgoing.size() == inputs.size());
         incoming.clear();
         for (size_t k = 0; k < inputs.size(); ++k) {
-          if (inputs[k] >= 0 && outgoing[k].defined()) add_to(inputs[k], outgoing[k]);
+          if (inputs[k] >= 0 && outgoing[k].defined()) add(inputs[k], outgoing[k]);
         }
-      } else if (into_parameters && nodes_[n].parameter != nullptr) {
+      } else if (pass.into_parameters && nodes_[n].parameter != nullptr) {
         Parameter& parameter = *nodes_[n].parameter;
-        if (grads[n].defined()) {
-          const Tensor gradient = std::exchange(grads[n], Variable()).value();
-          if (parameter.grad.defined()) {
-            add_(parameter.grad, gradient);
-          } else {
-            // A copy, since later passes add to it, and another parameter or the caller may hold the same gradient.
-            parameter.grad = gradient.is_contiguous() && gradient.is_alone() ? gradient : gradient.clone();
-          }
-        }
+        if (grads[n].defined()) add_to(parameter, std::exchange(grads[n], Variable()).value());
         // All that uses a leaf comes behind it on the tape, so backward has passed it.
-        if (completed_ && parameter.grad.defined()) completed_(parameter);
+        if (pass.completed != nullptr && *pass.completed && parameter.grad.defined()) (*pass.completed)(parameter);
       }
     }
   } catch (...) {
@@ -161,6 +165,7 @@ void Tape::run(const std::vector<Variable>& ys, const Gradients& dys, bool creat
     throw;
   }
   current_tape = outer;
+  return grads;
 }
 
 Gradients Tape::gradients(const std::vector<Variable>& ys, const Gradients& dys, const std::vector<Variable>& xs,
@@ -170,8 +175,7 @@ Gradients Tape::gradients(const std::vector<Variable>& ys, const Gradients& dys,
     if (node_of(x) < 0) fail("gradients: {} is not watched by this tape", x.value().str());
     keep[static_cast<size_t>(node_of(x))] = true;
   }
-  Gradients grads;
-  run(ys, dys, create_graph, false, grads, keep);
+  const Gradients grads = run(ys, dys, {.create_graph = create_graph, .keep = keep});
   Gradients result;
   for (const Variable& x : xs) {
     const Variable& found = grads[static_cast<size_t>(node_of(x))];
@@ -197,17 +201,15 @@ Gradients Tape::pull_back(const std::function<Variable(const std::vector<Variabl
   }
   const auto stop = static_cast<int64_t>(nodes_.size());
   const Variable y = f(aliases);
-  Gradients grads;
-  run({y}, {g}, true, false, grads, std::vector<bool>(nodes_.size(), true), stop);
+  const Gradients grads =
+      run({y}, {g}, {.create_graph = true, .keep = std::vector<bool>(nodes_.size(), true), .stop = stop});
   Gradients result;
   for (const Variable& alias : aliases) result.push_back(grads[static_cast<size_t>(alias.node_)]);
   return result;
 }
 
 void Tape::backward(const std::vector<Variable>& ys, const Gradients& dys, const Completed& completed) {
-  completed_ = completed;
-  Gradients grads;
-  run(ys, dys, false, true, grads, std::vector<bool>(nodes_.size(), false));
+  run(ys, dys, {.into_parameters = true, .completed = &completed});
 }
 
 void Tape::backward(const Variable& y, const Completed& completed) {

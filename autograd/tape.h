@@ -100,8 +100,16 @@ class Tape {
                                Backward backward);
   void check_held(const Node& node) const;
   int64_t node_of(const Variable& x) const { return x.tape_ == serial_ ? x.node_ : -1; }
-  void run(const std::vector<Variable>& ys, const Gradients& dys, bool create_graph, bool into_parameters,
-           Gradients& grads, const std::vector<bool>& keep, int64_t stop = 0);
+  /// One walk from the end of the tape to its beginning.
+  struct Pass {
+    bool create_graph = false;
+    bool into_parameters = false;
+    std::vector<bool> keep = {};  ///< nodes whose gradients are returned; empty: none
+    int64_t stop = 0;             ///< the node it ends at
+    const Completed* completed = nullptr;
+  };
+  /// The gradients of all nodes, but undefined where they were not to be kept.
+  Gradients run(const std::vector<Variable>& ys, const Gradients& dys, const Pass& pass);
 
   Options options_;
   uint64_t serial_;
@@ -109,8 +117,7 @@ class Tape {
   std::vector<Node> nodes_;
   std::vector<StorageVersion> held_;  ///< what backward closures hold, with its version when they were recorded
   std::unordered_map<const Parameter*, Variable> leaves_;
-  Completed completed_;  ///< of the backward pass
-  bool used_ = false;    ///< has a pass without create_graph freed what the ops held?
+  bool used_ = false;  ///< has a pass without create_graph freed what the ops held?
 };
 
 /// While it exists, ops of this thread are not recorded.

@@ -4,6 +4,7 @@
 // Juffa's erff; f64 calls the C library.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -27,6 +28,10 @@ BOCHNER_HD constexpr Integer ceil_div(Integer count, std::type_identity_t<Intege
 template <class Integer>
 BOCHNER_HD constexpr Integer round_up(Integer count, std::type_identity_t<Integer> unit) {
   return ceil_div(count, unit) * unit;
+}
+/// The least power of two that is not below count, and 1 for count <= 1.
+constexpr int64_t next_power_of_two(int64_t count) {
+  return count <= 1 ? 1 : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
 }
 
 namespace math {

@@ -24,9 +24,9 @@ BottleneckAdapter::BottleneckAdapter(Slot slot, int64_t dim, const BottleneckOpt
 
 Variable BottleneckAdapter::forward(const Variable& x) const {
   const Scope scope(name());
-  const Variable u = linear(x, {{}, {}, down_, {}});  // (..., size)
+  const Variable u = linear(x, {down_});  // (..., size)
   const Variable h = bias_activation(u, down_bias_, activation_);
-  return linear(h, {{}, {}, up_, up_bias_}, x);
+  return linear(h, {up_, up_bias_}, x);
 }
 
 LowRank::LowRank(Slot slot, int64_t outputs, int64_t inputs, const LowRankOptions& options, Generator& init)

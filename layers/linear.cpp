@@ -51,12 +51,12 @@ Linear::Linear(Slot slot, int64_t inputs, int64_t outputs, Generator& init, Line
 
 Variable Linear::forward(const Variable& x) const {
   const Scope scope(name());
-  return with_updates(x, linear(x, {{}, {}, weight, bias_or_none()}));
+  return with_updates(x, linear(x, {weight, bias_or_none()}));
 }
 
 Variable Linear::forward(const Variable& x, const LinearFusion& fusion, Context& context) const {
   const Scope scope(name());
-  LinearVariables weights{{}, {}, weight, bias_or_none()};
+  LinearVariables weights{weight, bias_or_none()};
   LinearSpec spec;
   spec.relu = fusion.relu;
   if (fusion.norm != nullptr) {
@@ -67,7 +67,7 @@ Variable Linear::forward(const Variable& x, const LinearFusion& fusion, Context&
   if (context.training) spec.drop = Dropout::draw(fusion.dropout, x.size() / inputs() * outputs(), context.generator);
   if (!has_updates()) return linear(x, weights, fusion.residual, spec);
   const Variable n = fusion.norm == nullptr ? x : fusion.norm->forward(x);
-  const Variable s = with_updates(n, linear(n, {{}, {}, weight, bias_or_none()}));
+  const Variable s = with_updates(n, linear(n, {weight, bias_or_none()}));
   const Variable y = dropout_at(spec.relu ? relu(s) : s, spec.drop);
   return fusion.residual.defined() ? fusion.residual + y : y;
 }
@@ -86,8 +86,8 @@ Variable Linear::with_updates(const Variable& x, const Variable& y) const {
     A.emplace_back(update->A);
     B.push_back(embed_slice(Variable(update->B) * update->scale(), {outputs(), update->A.shape()[0]}, 0, begin));
   }
-  const Variable u = linear(x, {{}, {}, concat(A, 0), {}});  // (..., sum of ranks)
-  return linear(u, {{}, {}, concat(B, 1), {}}, y);
+  const Variable u = linear(x, {concat(A, 0)});  // (..., sum of ranks)
+  return linear(u, {concat(B, 1)}, y);
 }
 
 void Linear::merge_updates() {

@@ -5,7 +5,6 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/tape.h"
-#include "engine/random.h"
 
 namespace bochner {
 namespace {

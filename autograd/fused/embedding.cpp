@@ -4,7 +4,6 @@
 #include "autograd/ops/view.h"
 #include "autograd/tape.h"
 #include "engine/ops/embedding.h"
-#include "engine/random.h"
 
 namespace bochner {
 namespace {

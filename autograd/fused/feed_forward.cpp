@@ -10,14 +10,13 @@
 #include "autograd/ops/view.h"
 #include "autograd/tape.h"
 #include "engine/ops/linear.h"
-#include "engine/random.h"
 
 namespace bochner {
 namespace {
 
-/// x, gamma, beta, w1, b1, w2, b2
+/// x, w1, b1, w2, b2, gamma, beta
 std::vector<Variable> inputs_of(const Variable& x, const FeedForwardVariables& w) {
-  return {x, w.gamma, w.beta, w.w1, w.b1, w.w2, w.b2};
+  return {x, w.w1, w.b1, w.w2, w.b2, w.gamma, w.beta};
 }
 
 FeedForwardVariables weights_in(const std::vector<Variable>& in) { return {in[1], in[2], in[3], in[4], in[5], in[6]}; }
@@ -46,8 +45,8 @@ Variable feed_forward_from_composed(const Variable& u, const Variable& residual,
 }
 
 Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, const FeedForwardOptions& options) {
-  const FeedForwardWeights values{weights.gamma.value(), weights.beta.value(), weights.w1.value(),
-                                  weights.b1.value(),    weights.w2.value(),   weights.b2.value()};
+  const FeedForwardWeights values{weights.w1.value(), weights.b1.value(),    weights.w2.value(),
+                                  weights.b2.value(), weights.gamma.value(), weights.beta.value()};
   FeedForwardOptions asked = options;
   asked.keep_hidden = options.keep_hidden && Tape::current() != nullptr;
   FeedForwardResult made = feed_forward(x.value(), values, asked);
@@ -58,9 +57,9 @@ Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, co
                              inputs, g[0]);
     }
     const FeedForwardGradients grads = feed_forward_backward(g[0].value(), inputs[0].value(), made, values, options,
-                                                             inputs[3].tracked() || inputs[5].tracked());
+                                                             inputs[1].tracked() || inputs[3].tracked());
     const FeedForwardWeights& w = grads.weights;
-    return {grads.dx, w.gamma, w.beta, w.w1, w.b1, w.w2, w.b2};
+    return {grads.dx, w.w1, w.b1, w.w2, w.b2, w.gamma, w.beta};
   };
   return record("feed_forward", outputs, inputs_of(x, weights), backward)[0];
 }
@@ -68,14 +67,14 @@ Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, co
 // With the masks m1 and m2:  e = g m2,  dW2 = e^T h,  db2 = sum e,  du = (e W2) m1 act'(u + b1),  db1 = sum du
 Variable feed_forward_from(const Variable& u, const Variable& residual, const FeedForwardVariables& weights,
                            const FeedForwardOptions& options) {
-  const LinearWeights second{{}, {}, weights.w2.value(), weights.b2.value()};
+  const LinearWeights second{weights.w2.value(), weights.b2.value()};
   const LinearSpec spec{.drop = options.outer};
   const Tensor y = linear(hidden_units(u.value(), weights.b1.value(), options), second, residual.value(), spec).y;
   const std::vector<Variable> inputs{u, weights.b1, weights.w2, weights.b2, residual};
   const auto backward = [inputs, second, spec, options](const Gradients& g) -> Gradients {
     if (Tape* tape = Tape::current()) {
       const auto plain = [&](const std::vector<Variable>& in) {
-        return feed_forward_from_composed(in[0], in[4], {{}, {}, {}, in[1], in[2], in[3]}, options);
+        return feed_forward_from_composed(in[0], in[4], {{}, in[1], in[2], in[3]}, options);
       };
       return tape->pull_back(plain, inputs, g[0]);
     }

@@ -6,11 +6,11 @@
 
 namespace bochner {
 
-/// PyTorch's layout. In a block without norm, gamma and beta are both undefined; biases may be undefined.
+/// PyTorch's layout. Undefined may be the biases, and gamma and beta together, for a block without norm.
 struct FeedForwardVariables {
-  Variable gamma, beta;  ///< (dim)
-  Variable w1, b1;       ///< (hidden, dim), (hidden)
-  Variable w2, b2;       ///< (dim, hidden), (dim)
+  Variable w1 = {}, b1 = {};       ///< (hidden, dim), (hidden)
+  Variable w2 = {}, b2 = {};       ///< (dim, hidden), (dim)
+  Variable gamma = {}, beta = {};  ///< (dim)
 };
 
 /// y = x + dropout(dropout(act(LayerNorm(x) W1^T + b1)) W2^T + b2):  x (..., dim) -> (..., dim)

@@ -7,7 +7,6 @@
 #include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
 #include "autograd/tape.h"
-#include "engine/random.h"
 
 namespace bochner {
 
@@ -21,9 +20,9 @@ Variable linear_composed(const Variable& x, const LinearVariables& weights, cons
 }
 
 Variable linear(const Variable& x, const LinearVariables& weights, const Variable& residual, const LinearSpec& spec) {
-  const LinearWeights values{weights.gamma.value(), weights.beta.value(), weights.w.value(), weights.b.value()};
+  const LinearWeights values{weights.w.value(), weights.b.value(), weights.gamma.value(), weights.beta.value()};
   const LinearResult made = linear(x.value(), values, residual.value(), spec);
-  const std::vector<Variable> inputs{x, weights.gamma, weights.beta, weights.w, weights.b, residual};
+  const std::vector<Variable> inputs{x, weights.w, weights.b, weights.gamma, weights.beta, residual};
   const LinearResult kept{spec.relu ? made.y : Tensor(), made.mean, made.rstd};
   const auto backward = [inputs, values, spec, kept](const Gradients& g) -> Gradients {
     if (Tape* tape = Tape::current()) {
@@ -33,9 +32,9 @@ Variable linear(const Variable& x, const LinearVariables& weights, const Variabl
       return tape->pull_back(plain, inputs, g[0]);
     }
     const LinearGradients grads = linear_backward(g[0].value(), inputs[0].value(), kept, values, spec,
-                                                  {inputs[0].tracked(), inputs[3].tracked(), inputs[4].tracked()});
+                                                  {inputs[0].tracked(), inputs[1].tracked(), inputs[2].tracked()});
     const LinearWeights& w = grads.weights;
-    return {grads.dx, w.gamma, w.beta, w.w, w.b, inputs[5].defined() ? g[0] : Variable()};
+    return {grads.dx, w.w, w.b, w.gamma, w.beta, inputs[5].defined() ? g[0] : Variable()};
   };
   return record("linear", std::vector<Tensor>{made.y}, inputs, backward)[0];
 }

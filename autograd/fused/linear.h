@@ -6,10 +6,10 @@
 
 namespace bochner {
 
-/// PyTorch's layout. In a layer without norm, gamma and beta are both undefined; b may be undefined.
+/// PyTorch's layout. Undefined may be b, and gamma and beta together, for a layer without norm.
 struct LinearVariables {
-  Variable gamma, beta;  ///< (inputs)
-  Variable w, b;         ///< (outputs, inputs), (outputs)
+  Variable w = {}, b = {};         ///< (outputs, inputs), (outputs)
+  Variable gamma = {}, beta = {};  ///< (inputs)
 };
 
 /// y = residual + dropout(LayerNorm(x) W^T + b):  x (..., inputs), residual (..., outputs) or undefined; with spec.relu

@@ -3,7 +3,6 @@
 #include "autograd/ops/binary.h"
 #include "autograd/tape.h"
 #include "engine/ops/index.h"
-#include "engine/random.h"
 
 namespace bochner {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
 #include "autograd/tape.h"
 
 namespace bochner {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "engine/error.h"
+#include "engine/math.h"
 #include "engine/parallel.h"
 
 namespace bochner::glue {
@@ -64,7 +65,7 @@ Encoded encode(const Table& table, const Wordpiece& tokenizer, int64_t longest, 
   if (longest < special) {
     fail("{}: {} tokens at most leave no place for [CLS] and [SEP]; choose at least {}", table.name, longest, special);
   }
-  std::vector<Piece> pieces(static_cast<size_t>((table.size() + kRowsPerPiece - 1) / kRowsPerPiece));
+  std::vector<Piece> pieces(static_cast<size_t>(ceil_div(table.size(), kRowsPerPiece)));
   parallel_for(table.size(), kRowsPerPiece, [&](int64_t begin, int64_t end) {
     pieces[static_cast<size_t>(begin / kRowsPerPiece)] = PieceEncoder(table, tokenizer, longest).run(begin, end);
   });

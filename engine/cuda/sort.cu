@@ -1,6 +1,5 @@
 #include "engine/ops/sort.h"
 
-#include <bit>
 #include <limits>
 #include <type_traits>
 
@@ -118,7 +117,7 @@ void sort(int64_t rows, int64_t columns, int64_t k, bool descending, const Tenso
   if (columns >= int64_t{1} << 31)
     fail("sort: an axis of {} elements is longer than 2^31 - 1, the most on a card", columns);
   visit_numeric(x.dtype(), "sort", [&]<class T>(TypeTag<T>) {
-    const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(columns)));
+    const auto padded = next_power_of_two(columns);
     const Tensor memory =
         Tensor::empty({rows * padded * static_cast<int64_t>(sizeof(Entry<T>) / 8)}, DType::i64, x.device());
     auto* entries = static_cast<Entry<T>*>(memory.raw());

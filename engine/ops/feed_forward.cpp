@@ -104,8 +104,12 @@ FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, con
     fail("feed_forward: what was kept of the hidden layer, {}, does not fit x {}", made.hidden.str(), x.str());
   const auto like = has_work(sizes) ? Tensor::empty_like : Tensor::zeros_like;
   const FeedForwardGradients result{like(x),
-                                    {like(weights.gamma), like(weights.beta), like(need_w ? weights.w1 : Tensor()),
-                                     like(weights.b1), like(need_w ? weights.w2 : Tensor()), like(weights.b2)}};
+                                    {.w1 = like(need_w ? weights.w1 : Tensor()),
+                                     .b1 = like(weights.b1),
+                                     .w2 = like(need_w ? weights.w2 : Tensor()),
+                                     .b2 = like(weights.b2),
+                                     .gamma = like(weights.gamma),
+                                     .beta = like(weights.beta)}};
   if (has_work(sizes)) {
     work::add_flops((need_w ? 8 : 4) * products_of(sizes));
     const auto contiguous = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };

@@ -18,11 +18,11 @@
 
 namespace bochner {
 
-/// PyTorch's layout. gamma and beta (dim) are both undefined for a block without norm: n = x. Biases may be undefined.
+/// PyTorch's layout. Undefined may be the biases, and gamma and beta together, for a block without norm: n = x.
 struct FeedForwardWeights {
-  Tensor gamma, beta;  ///< (dim)
-  Tensor w1, b1;       ///< (hidden, dim), (hidden)
-  Tensor w2, b2;       ///< (dim, hidden), (dim)
+  Tensor w1 = {}, b1 = {};       ///< (hidden, dim), (hidden)
+  Tensor w2 = {}, b2 = {};       ///< (dim, hidden), (dim)
+  Tensor gamma = {}, beta = {};  ///< (dim)
 };
 
 struct FeedForwardOptions {

@@ -51,9 +51,11 @@ Tensor contiguous_or_undefined(const Tensor& x) { return x.defined() ? x.contigu
 
 /// Contiguous, with a bias.
 LinearWeights complete(const LinearWeights& weights, const LinearSizes& sizes, const Tensor& x) {
-  return {contiguous_or_undefined(weights.gamma), contiguous_or_undefined(weights.beta), weights.w.contiguous(),
-          weights.b.defined() ? weights.b.contiguous()
-                              : Tensor::zeros({sizes.outputs}, compute_dtype(x.dtype()), x.device())};
+  return {.w = weights.w.contiguous(),
+          .b = weights.b.defined() ? weights.b.contiguous()
+                                   : Tensor::zeros({sizes.outputs}, compute_dtype(x.dtype()), x.device()),
+          .gamma = contiguous_or_undefined(weights.gamma),
+          .beta = contiguous_or_undefined(weights.beta)};
 }
 
 double products_of(const LinearSizes& sizes) {
@@ -97,15 +99,19 @@ LinearGradients linear_backward(const Tensor& g, const Tensor& x, const LinearRe
     fail("linear: behind relu the y of {} is needed; pass what linear() returned", g.shape().str());
   if (!has_work(sizes)) {
     return {Tensor::zeros_like(x),
-            {Tensor::zeros_like(weights.gamma), Tensor::zeros_like(weights.beta),
-             Tensor::zeros_like(needs.w ? weights.w : Tensor()), Tensor::zeros_like(needs.b ? weights.b : Tensor())}};
+            {.w = Tensor::zeros_like(needs.w ? weights.w : Tensor()),
+             .b = Tensor::zeros_like(needs.b ? weights.b : Tensor()),
+             .gamma = Tensor::zeros_like(weights.gamma),
+             .beta = Tensor::zeros_like(weights.beta)}};
   }
   const auto empty_like = [](const Tensor& t, bool needed = true) {
     return t.defined() && needed ? Tensor::empty_like(t) : Tensor();
   };
   const LinearGradients result{empty_like(x, needs.x || norm),
-                               {empty_like(weights.gamma), empty_like(weights.beta), empty_like(weights.w, needs.w),
-                                empty_like(weights.b, needs.b)}};
+                               {.w = empty_like(weights.w, needs.w),
+                                .b = empty_like(weights.b, needs.b),
+                                .gamma = empty_like(weights.gamma),
+                                .beta = empty_like(weights.beta)}};
   work::add_flops(((result.dx.defined() ? 2 : 0) + (needs.w ? 2 : 0)) * products_of(sizes));
   const LinearResult kept{spec.relu ? made.y.contiguous() : Tensor(), contiguous_or_undefined(made.mean),
                           contiguous_or_undefined(made.rstd)};

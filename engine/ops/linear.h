@@ -13,10 +13,10 @@
 
 namespace bochner {
 
-/// gamma and beta are both undefined for a layer without norm; b may be undefined.
+/// PyTorch's layout. Undefined may be b, and gamma and beta together, for a layer without norm.
 struct LinearWeights {
-  Tensor gamma, beta;  ///< (inputs)
-  Tensor w, b;         ///< (outputs, inputs), (outputs): PyTorch's layout
+  Tensor w = {}, b = {};         ///< (outputs, inputs), (outputs)
+  Tensor gamma = {}, beta = {};  ///< (inputs)
 };
 
 struct LinearSpec {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "engine/io/file.h"
+#include "engine/math.h"
 #include "experiments/common/run/answer.h"
 #include "layers/models/hugging_face.h"
 
@@ -50,7 +51,7 @@ ImageFeed::ImageFeed(std::shared_ptr<const images::Images> images, images::Prepa
   std::iota(numbers_.begin(), numbers_.end(), 0);
 }
 
-int64_t ImageFeed::steps_per_epoch() const { return (images_->count() + order_.batch - 1) / order_.batch; }
+int64_t ImageFeed::steps_per_epoch() const { return ceil_div(images_->count(), order_.batch); }
 
 Examples ImageFeed::next() {
   const int64_t epoch = step_ / steps_per_epoch();

@@ -1,13 +1,13 @@
 // BigBird (Zaheer et al., NeurIPS 2020), internal transformer construction: blocks of queries see a window of three
 // blocks, the first and the last block, and some random ones; the first and the last block see all.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "autograd/fused/softmax_attention.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/join.h"
 #include "autograd/ops/view.h"
+#include "engine/math.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/index.h"
 #include "engine/ops/join.h"
@@ -109,7 +109,7 @@ class BigBird : public Mechanism {
   /// As SKY's code, that of Hugging Face: the ends are those of the padded length, a power of two, and each head has
   /// random blocks of its own. Blocks beyond this batch's length hold padding alone, which weighs nothing.
   Plan make_sky_plan(int64_t B, int64_t H, int64_t L, int64_t N) const {
-    const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(options_.length, L))));
+    const auto whole = next_power_of_two(std::max(options_.length, L));
     const int64_t n = std::max(N, whole / options_.block);
     const Generator random(static_cast<uint64_t>(seed_.to_vector<int64_t>()[0]));
     const int64_t w = 5 + options_.random_blocks;

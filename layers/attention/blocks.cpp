@@ -8,6 +8,7 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
+#include "engine/math.h"
 #include "engine/ops/join.h"
 #include "engine/ops/reduce.h"
 
@@ -44,7 +45,7 @@ Variable without_padding(const Variable& x, const Tensor& keys) {
 
 Variable in_blocks(const Variable& x, int64_t block) {
   if (block < 1) fail("attention: a block of {} tokens; at least 1 is needed", block);
-  const int64_t count = (x.size(2) + block - 1) / block;
+  const int64_t count = ceil_div(x.size(2), block);
   const Variable whole = count * block == x.size(2) ? x : pad(x, {0, 0, 0, 0}, {0, 0, count * block - x.size(2), 0});
   return reshape(whole, {x.size(0), x.size(1), count, block, x.size(3)});
 }
@@ -65,7 +66,7 @@ Variable out_of_strides(const Variable& x, int64_t length) {
 }
 
 Tensor mask_in_blocks(const Tensor& keys, int64_t block) {
-  const int64_t count = (keys.size(1) + block - 1) / block;
+  const int64_t count = ceil_div(keys.size(1), block);
   const Tensor whole = pad(keys, {0, 0}, {0, count * block - keys.size(1)});
   return whole.reshape({keys.size(0), 1, count, 1, block});
 }

@@ -31,9 +31,7 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
   double draws = 1;  // phi lacks 1 / sqrt(draws), which a division by the sum of weights would cancel
   if (distribution_ != nullptr) {
     Omega = distribution_->frequencies(context);
-    const int64_t rows = Omega.count(Q.size(-1));
-    draws = static_cast<double>(spec.map.kind == FeatureMap::Kind::hyperbolic ? 2 * rows : rows);
-    if (inputs_.draws > 0) draws = inputs_.draws;
+    draws = inputs_.draws > 0 ? inputs_.draws : static_cast<double>(spec.map.draws(Omega.count(Q.size(-1))));
     if (!Q.device().is_cpu()) Omega = composed::dense(Omega, Q.size(-1));  // CUDA kernels know no FastFood
   }
   const Variable O = streaming_ ? kernel_attention(spec, Q, k, v, Omega, keys)

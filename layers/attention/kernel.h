@@ -12,12 +12,12 @@ namespace bochner {
 
 class KernelAttention : public Mechanism {
  public:
-  /// What is done to the inputs before the map.
+  /// What is done to the inputs before the map, and how its features are scaled.
   struct Inputs {
     double power = 0;            ///< x D^-power; 1/4 makes q . k into q . k / sqrt(D)
-    double draws = 0;            ///< n: phi is over sqrt(n); 0: as many as there are features
     bool sees_padding = false;   ///< masks of keys are ignored
     bool zeros_padding = false;  ///< padded keys and their values are 0, and their weights count in the sum
+    double draws = 0;            ///< n: the map's features are over sqrt(n); 0: FeatureMap::draws() of its frequencies
   };
   /// `distribution` builds the frequencies as a child of this module; empty: the map acts on x itself.
   using MakeDistribution = std::function<std::unique_ptr<SpectralDistribution>(Slot)>;

@@ -32,9 +32,8 @@ struct SumOptions : FusedKernels {
 inline std::unique_ptr<Mechanism> product(Slot slot, const SumOptions& options, const FeatureMap& map,
                                           const KernelAttention::Inputs& inputs,
                                           const KernelAttention::MakeDistribution& frequencies) {
-  KernelAttentionSpec spec{.map = map, .renormalise = options.renormalise, .denominator_eps = options.denominator_eps};
-  // KL as released adds 1e-6, to sums whose features are over sqrt(draws).
-  spec.denominator_eps += 1e-6 * inputs.draws;
+  const KernelAttentionSpec spec{
+      .map = map, .renormalise = options.renormalise, .denominator_eps = options.denominator_eps};
   return std::make_unique<KernelAttention>(slot, spec, inputs, frequencies, options.streaming);
 }
 

@@ -5,7 +5,6 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/index.h"
 #include "engine/ops/join.h"
-#include "engine/ops/reduce.h"
 #include "engine/ops/sort.h"
 #include "layers/attention/blocks.h"
 

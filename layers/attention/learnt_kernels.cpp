@@ -97,13 +97,14 @@ RedrawSchedule kl_schedule(const KlOptions& options) {
 
 /// Attention of random kitchen sinks (KL Eq. 3). As released, one more feature adds `s`^2 to the kernel, the mean over
 /// `draws`.
-std::unique_ptr<Mechanism> sinks(Slot slot, const KlOptions& options, int64_t draws, double s,
+std::unique_ptr<Mechanism> sinks(Slot slot, KlOptions options, int64_t draws, double s,
                                  const MakeDistribution& frequencies) {
   FeatureMap map{.kind = Kind::trigonometric, .eps = 0};
   KernelAttention::Inputs inputs = kScaled;
   if (options.released()) {
     inputs.draws = static_cast<double>(draws);
     map.constant = s * std::sqrt(inputs.draws);
+    options.denominator_eps += 1e-6 * inputs.draws;  // KL's code adds 1e-6 to sums whose features are over sqrt(draws)
   }
   return product(slot, options, map, inputs, frequencies);
 }

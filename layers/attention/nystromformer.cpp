@@ -1,6 +1,5 @@
 // Nystromformer (Xiong, Zeng, Chakraborty, Tan, Fung, Li, Singh, AAAI 2021): softmax attention through landmarks, which
 // are means of segments of queries and of keys.
-#include <bit>
 #include <cmath>
 
 #include "autograd/fused/softmax_attention.h"
@@ -11,6 +10,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
 #include "engine/bf16.h"
+#include "engine/math.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/scan.h"
 #include "layers/attention/blocks.h"
@@ -84,7 +84,7 @@ class Nystromformer : public Mechanism {
     const Tensor ranks = cumsum(real.cast(DType::i64), 1);
     if (!released() || x.size(2) == 0) return {ranks, count_of(real)};
     const int64_t whole = std::max(options_.length, x.size(2));
-    const auto count = static_cast<double>(std::bit_ceil(static_cast<uint64_t>(whole)));
+    const auto count = static_cast<double>(next_power_of_two(whole));
     return {ranks, Tensor::full({x.size(0), 1}, count, DType::i64, x.device())};
   }
 

@@ -10,6 +10,7 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
+#include "engine/math.h"
 #include "engine/ops/index.h"
 #include "engine/ops/join.h"
 #include "engine/ops/matmul.h"
@@ -70,11 +71,11 @@ class Reformer : public Mechanism {
   bool released() const { return options_.released(); }
   bool skyformer() const { return options_.skyformer(); }
   /// The length as SKY's code has it, a power of two; what this batch lacks of it is padding.
-  int64_t whole(int64_t length) const {
-    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(options_.length, length))));
-  }
+  int64_t whole(int64_t length) const { return next_power_of_two(std::max(options_.length, length)); }
   int64_t rounds() const { return released() ? 1 : options_.hashes; }
-  int64_t chunk(int64_t length) const { return released() ? std::max<int64_t>(1, (length + 9) / 10) : options_.block; }
+  int64_t chunk(int64_t length) const {
+    return released() ? std::max<int64_t>(1, ceil_div(length, 10)) : options_.block;
+  }
 
   /// For each round h(x) = argmax((x R; -x R)), i64 (B, H, L) (§2), with an even number of buckets of about half a
   /// chunk. If that were more than two buckets for each token of a chunk, a bucket is a pair (h1, h2), each with about
@@ -91,13 +92,11 @@ class Reformer : public Mechanism {
         continue;
       }
       const auto half =
-          released()
-              ? 5
-              : std::max<int64_t>(1, (static_cast<int64_t>(tokens.size()) + options_.block - 1) / options_.block);
+          released() ? 5 : std::max<int64_t>(1, ceil_div(static_cast<int64_t>(tokens.size()), options_.block));
       const bool is_pair = half > options_.block && !released();
       const auto root = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(2 * half)) / 2));
       first.push_back(is_pair ? root : half);
-      second.push_back(is_pair ? (half + 2 * root - 1) / (2 * root) : 0);
+      second.push_back(is_pair ? ceil_div(half, 2 * root) : 0);
     }
     const Generator noise = released() ? Generator(0) : for_places(context);
     const int64_t heads = skyformer() ? Q.size(1) : 1;  // that have rotations of their own
@@ -160,7 +159,7 @@ class Reformer : public Mechanism {
     const Tensor rows = order.unsqueeze(3);
     const Variable q = in_blocks(gather(Q, 2, rows), m);  // (B, H, N, m, D)
     // The last chunk of the round before is padding, unless the batch is as long as the longest.
-    const bool circle = skyformer() && (L + m - 1) / m * m == whole(L);
+    const bool circle = skyformer() && round_up(L, m) == whole(L);
     const Tensor before = circle ? argsort(rounds[(round + rounds.size() - 1) % rounds.size()], 2) : Tensor();
     const auto in_chunks = [&](const Variable& x) {  // each behind its predecessor: (B, H, N, 2m, D)
       const Variable own = in_blocks(gather(x, 2, rows), m);
@@ -205,7 +204,7 @@ class Reformer : public Mechanism {
   /// (B, H, L) of sorted tokens -> (B, H, N, m, 1) as queries and (B, H, N, 1, 2m) as keys, -1 where nobody is. In
   /// front of the first chunk is the last one of `in_front`, where that is given.
   static std::pair<Tensor, Tensor> in_blocks_of(const Tensor& x, const Tensor& in_front, int64_t m) {
-    const int64_t N = (x.size(2) + m - 1) / m;
+    const int64_t N = ceil_div(x.size(2), m);
     const auto blocks = [&](const Tensor& of) {
       return pad(of, {0, 0, 0}, {0, 0, N * m - of.size(2)}, -1).view({of.size(0), of.size(1), N, 1, m});
     };

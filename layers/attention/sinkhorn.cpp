@@ -6,6 +6,7 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/view.h"
+#include "engine/math.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "layers/attention/blocks.h"
@@ -30,7 +31,7 @@ class Sinkhorn : public Mechanism {
       : Mechanism(std::move(slot)), options_(options) {
     if (options.length < 1) fail("sinkhorn: its sorting network belongs to positions; give the option length");
     if (released()) return;
-    const int64_t blocks = (options.length + options.block - 1) / options.block;
+    const int64_t blocks = ceil_div(options.length, options.block);
     W_ = &parameter("W", init::fan_in_uniform({heads, dim, dim}, dim, init));
     W_bias_ = &parameter("W_bias", init::fan_in_uniform({heads, 1, dim}, dim, init));
     B_ = &parameter("B", init::fan_in_uniform({heads, dim, blocks}, dim, init));

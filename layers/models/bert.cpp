@@ -4,7 +4,6 @@
 #include "autograd/fused/embedding.h"
 #include "autograd/fused/linear.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/matmul.h"
 #include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
 #include "layers/mixed_precision.h"
@@ -39,9 +38,9 @@ MaskedTokenHead::MaskedTokenHead(Slot slot, const BertOptions& options, Generato
 
 Variable MaskedTokenHead::forward(const Variable& x, const Variable& embeddings) const {
   const Scope scope(name());
-  const Variable u = linear(x, {{}, {}, dense_.weight, {}});
+  const Variable u = linear(x, {dense_.weight});
   const Variable h = norm_.forward(bias_activation(u, dense_.bias_or_none(), activation_));
-  return linear(h, {{}, {}, embeddings, bias_});
+  return linear(h, {embeddings, bias_});
 }
 
 Bert::Bert(Slot slot, const BertOptions& options, Generator& init)

@@ -80,7 +80,7 @@ bool FeedForward::keeps_product(const Variable& x) const {
 
 Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Context& context, bool residual) const {
   const Scope scope(name());
-  FeedForwardVariables weights{{}, {}, in_.weight, in_.bias_or_none(), out_.weight, out_.bias_or_none()};
+  FeedForwardVariables weights{in_.weight, in_.bias_or_none(), out_.weight, out_.bias_or_none()};
   FeedForwardOptions options{.activation = activation_, .residual = residual, .keep_hidden = keeps_product(x)};
   if (norm != nullptr) {
     weights.gamma = norm->weight;
@@ -93,11 +93,11 @@ Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Con
   }
   const bool updated = in_.has_updates() || out_.has_updates();
   if (!updated && !takes_whole_products(x)) return feed_forward(x, weights, options);
-  Variable u = linear(x, {weights.gamma, weights.beta, weights.w1, {}}, {}, {.eps = options.eps});
+  Variable u = linear(x, {.w = weights.w1, .gamma = weights.gamma, .beta = weights.beta}, {}, {.eps = options.eps});
   if (in_.has_updates()) u = in_.with_updates(norm == nullptr ? x : norm->forward(x), u);
   if (!out_.has_updates()) return feed_forward_from(u, residual ? x : Variable(), weights, options);
   const Variable h = dropout_at(bias_activation(u, weights.b1, activation_), options.inner);
-  const Variable y = dropout_at(out_.with_updates(h, linear(h, {{}, {}, weights.w2, weights.b2})), options.outer);
+  const Variable y = dropout_at(out_.with_updates(h, linear(h, {weights.w2, weights.b2})), options.outer);
   return residual ? x + y : y;
 }
 

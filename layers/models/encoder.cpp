@@ -15,6 +15,8 @@
 namespace bochner {
 namespace {
 
+constexpr double kPositionDeviation = 0.02;  ///< of learnt positions at first
+
 Variable drop(const Variable& x, double p, Context& context) {
   return context.training ? dropout(x, p, context.generator) : x;
 }
@@ -76,7 +78,7 @@ void Encoder::add_the_rest(Generator& init) {
   const int64_t places = options_.length + (cls_ != nullptr ? 1 : 0);
   if (options_.positions == EncoderOptions::Positions::learned) {
     learned_positions_ =
-        &parameter("positions", bochner::init::gaussian({places, options_.dim}, options_.position_deviation, init));
+        &parameter("positions", bochner::init::gaussian({places, options_.dim}, kPositionDeviation, init));
   } else if (options_.positions == EncoderOptions::Positions::sinusoidal) {
     sinusoids_ = sinusoidal_positions(places, options_.dim);
   }

@@ -42,7 +42,6 @@ struct EncoderOptions {
   Activation activation = Activation::gelu;
   LinearOptions linear = {};  ///< initial values of the feed-forward blocks and the head
   double embedding_deviation = 0.02;
-  double position_deviation = 0.02;
   double dropout = 0.1;
   double norm_eps = 1e-5;
   bool causal = false;     ///< no token sees later ones

@@ -92,7 +92,7 @@ Variable Bundle::features(const Variable& x) const {
 
 Variable Bundle::scores(const Variable& phi) const {
   const Scope scope(name());
-  return linear(phi, {{}, {}, *weight_, bias_ == nullptr ? Variable() : Variable(*bias_)});
+  return linear(phi, {*weight_, bias_ == nullptr ? Variable() : Variable(*bias_)});
 }
 
 Variable Bundle::forward(const Variable& x) const { return as_type_of(x, scores(features(as_computed(x)))); }

@@ -8,7 +8,6 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
-#include "layers/init.h"
 #include "layers/mixed_precision.h"
 #include "layers/snnk/arc_cosine.h"
 #include "layers/snnk/polynomial.h"
@@ -100,7 +99,7 @@ Snnk Snnk::from(const Linear& linear, std::string activation, int64_t features, 
 
 Variable Snnk::forward(const Variable& x) const {
   const Scope scope(name());
-  return as_type_of(x, linear(features_->forward(as_computed(x)), {{}, {}, weight, {}}));
+  return as_type_of(x, linear(features_->forward(as_computed(x)), {weight}));
 }
 
 }  // namespace bochner

@@ -1,10 +1,10 @@
 #include "layers/spectral/fastfood.h"
 
-#include <bit>
 #include <cmath>
 
 #include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
+#include "engine/math.h"
 #include "engine/ops/join.h"
 #include "layers/init.h"
 
@@ -14,7 +14,7 @@ FastFoodFrequencies::FastFoodFrequencies(Slot slot, int64_t features, int64_t di
                                          RedrawSchedule schedule, Generator& init)
     : SpectralDistribution(std::move(slot), schedule),
       features_(features),
-      size_(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(dim, 1))))),
+      size_(next_power_of_two(dim)),
       blocks_(ceil_div(features, size_)),
       options_(options) {
   require_sizes("fastfood", features, dim);

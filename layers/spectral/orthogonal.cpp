@@ -5,6 +5,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "engine/math.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/hadamard.h"
 #include "engine/ops/linalg.h"
@@ -23,7 +24,7 @@ Tensor haar_rows(int64_t features, int64_t dim, Generator& generator) {
 }
 
 Tensor hadamard_rows(int64_t features, int64_t dim, Generator& generator) {
-  const auto n = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(dim)));
+  const auto n = next_power_of_two(dim);
   std::vector<float> rows;
   for (int64_t begin = 0; begin < features; begin += n) {
     // Row i of H D1 H D2 H D3 is the transform of e_i, from the left: ((e_i H) D1) H ...
@@ -88,8 +89,7 @@ Tensor OrthogonalFrequencies::draw(Generator& generator) {
   std::vector<float> values = make(features_, dim_, generator).to_vector<float>();
   // Hadamard rows belong to the padded size n, and so do the norms of Gaussian vectors; what is cut off of such a row
   // is scaled to sqrt(dim) by its own norm; a Gaussian row stands in where nothing is left.
-  const int64_t n =
-      options_.matrix == Matrix::hadamard ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(dim_))) : dim_;
+  const int64_t n = options_.matrix == Matrix::hadamard ? next_power_of_two(dim_) : dim_;
   const std::vector<double> lengths = normal({features_, n}, generator, 0, 1, DType::f64).to_vector<double>();
   for (int64_t i = 0; i < features_; ++i) {
     double square = 0;

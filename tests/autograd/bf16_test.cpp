@@ -113,7 +113,7 @@ TEST(Bf16, LinearWithNormResidualAndDropout) {
       spec.drop = Dropout::at(0.25, Generator(7, outputs == 192 ? 42 : 40));
       const std::vector<Tensor> parameters{values({outputs, columns}, 3, 0.3), values({outputs}, 4),
                                            values({columns}, 5, 0.2, 1), values({columns}, 6, 0.2)};
-      const auto weights = [](const Inputs& in) { return LinearVariables{in[4], in[5], in[2], in[3]}; };
+      const auto weights = [](const Inputs& in) { return LinearVariables{in[2], in[3], in[4], in[5]}; };
       expect_little_loss({fmt::format("linear, {} rows of {}, {} outputs", rows, columns, outputs),
                           {values({rows, columns}, 1), values({rows, outputs}, 2)},
                           parameters,
@@ -132,10 +132,10 @@ TEST(Bf16, LinearAloneAndBehindRelu) {
                           {values({rows, columns}, 1)},
                           {values({outputs, columns}, 3, 0.3), values({outputs}, 4)},
                           [=](const Inputs& in) {
-                            return linear(in[0], {{}, {}, in[1], in[2]}, {}, spec);
+                            return linear(in[0], {in[1], in[2]}, {}, spec);
                           },
                           [=](const Inputs& in) {
-                            return linear_composed(in[0], {{}, {}, in[1], in[2]}, {}, spec);
+                            return linear_composed(in[0], {in[1], in[2]}, {}, spec);
                           }});
     }
   }
@@ -150,7 +150,7 @@ TEST(Bf16, FeedForward) {
       options.outer = Dropout::at(0.25, Generator(8, 40));
       options.keep_hidden = columns == 128;
       const auto weights = [](const Inputs& in) {
-        return FeedForwardVariables{in[5], in[6], in[1], in[2], in[3], in[4]};
+        return FeedForwardVariables{in[1], in[2], in[3], in[4], in[5], in[6]};
       };
       expect_little_loss({fmt::format("feed forward, {} rows of {}", rows, columns),
                           {values({rows, columns}, 1)},
@@ -301,7 +301,7 @@ TEST(Bf16, KernelsWriteNothingOutsideTheirTensors) {
   const Tensor x = values({7, 33}, 1).cast(DType::bf16).to(Device::cuda());
   const Tensor w = values({5, 33}, 2).cast(DType::f32).to(Device::cuda());
   const Tensor gamma = values({33}, 3).cast(DType::f32).to(Device::cuda());
-  const LinearWeights weights{gamma, gamma, w, {}};
+  const LinearWeights weights{w, {}, gamma, gamma};
   const LinearResult y = linear(x, weights);
   linear_backward(y.y, x, y, weights);
   set_card_guards(false);

@@ -110,8 +110,8 @@ void add_linear_layer(const Bench& bench, int64_t rows, int64_t inputs, int64_t 
   Generator generator(1);
   const Tensor x = normal({rows, inputs}, generator);
   const Tensor g = normal({rows, outputs}, generator);
-  const LinearWeights weights{Tensor::full({inputs}, 1), Tensor::zeros({inputs}), normal({outputs, inputs}, generator),
-                              Tensor::zeros({outputs})};
+  const LinearWeights weights{normal({outputs, inputs}, generator), Tensor::zeros({outputs}), Tensor::full({inputs}, 1),
+                              Tensor::zeros({inputs})};
   const double unit = 2.0 * static_cast<double>(rows * inputs) * static_cast<double>(outputs);
   bench.run(shape + " forward", unit, [=] { linear(x, weights); });
   const LinearResult made = linear(x, weights);

@@ -54,6 +54,8 @@ struct FeatureMap {
     const bool pairs = kind == Kind::trigonometric || kind == Kind::hyperbolic || kind == Kind::softmax_trigonometric;
     return (pairs ? 2 : 1) * frequencies + (constant != 0 ? 1 : 0);
   }
+  /// n: phi as an estimate of the kernel is over sqrt(n), for M = `frequencies` rows of Omega.
+  int64_t draws(int64_t frequencies) const { return (kind == Kind::hyperbolic ? 2 : 1) * frequencies; }
 };
 
 /// Each function and its name.

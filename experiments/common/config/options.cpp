@@ -58,7 +58,7 @@ void RunOptions::fields(Fields& f) {
   f("device", device, "cpu, cuda or cuda:N; several processes of a machine take one card each where it is cuda");
   f("precision", precision,
     "bf16: models store activations in bf16; bf16, or on a card tf32: type of the factors of matrix products")
-      .one_of(precisions);
+      .one_of({"f32", "tf32", "bf16"});
   f("debug-sync", debug_sync, "on a card, wait after every op, so that an error names its op").of_invocation();
   f("graphs", graphs, "on a card, replay whole steps whose shapes occur again; results are the same").free_on_resume();
   f("checkpoint-every", checkpoint_every,

@@ -57,7 +57,6 @@ struct RunOptions {
   // The values that the options above may have, set by the experiment.
   std::vector<std::string> tasks;
   std::vector<std::string> attentions = {"none"};
-  std::vector<std::string> precisions = {"f32", "tf32", "bf16"};
 
   void fields(Fields& f);
   /// --group-by-length and --pad-to-multiple-of, for programs whose examples differ in length.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "engine/math.h"
 #include "experiments/learners/adaptation/methods.h"
 #include "layers/snnk/snnk.h"
 
@@ -103,7 +104,7 @@ void FittingConfig::fields(Fields& f, const std::string& beside) {
 void FittingConfig::settle_length(const Fields& fields, RunOptions& run, OptimConfig& optim, int64_t train_examples,
                                   double times) const {
   const auto given = [&](const char* name) { return fields.find(name)->was_given(); };
-  const int64_t per_epoch = (train_examples + run.batch - 1) / run.batch;
+  const int64_t per_epoch = ceil_div(train_examples, run.batch);
   if (!given("steps")) run.steps = std::max<int64_t>(1, std::llround(times * static_cast<double>(per_epoch)));
   if (!given("optim.evaluate-every")) optim.evaluate_every = per_epoch;
 }

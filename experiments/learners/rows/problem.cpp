@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/io/json_file.h"
-#include "engine/nearest.h"
 #include "engine/ops/sort.h"
 
 namespace bochner::rows {

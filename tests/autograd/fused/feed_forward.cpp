@@ -35,7 +35,7 @@ void describe_feed_forward(OpInfos& infos) {
                                    sample_values({dim, hidden}, ++seed, -1, 1), sample_values({dim}, ++seed)};
         if (norm) inputs.insert(inputs.end(), {sample_values({dim}, ++seed), sample_values({dim}, ++seed)});
         const auto weights = [norm](const std::vector<Variable>& in) {
-          FeedForwardVariables w{{}, {}, in[1], in[2], in[3], in[4]};
+          FeedForwardVariables w{in[1], in[2], in[3], in[4]};
           if (norm) w.gamma = in[5], w.beta = in[6];
           return w;
         };
@@ -49,7 +49,7 @@ void describe_feed_forward(OpInfos& infos) {
   info.composition = [](const Sample& sample, const std::vector<Variable>& in) { return sample.composed(in); };
   info.refused = {[] {
     const Variable w = Tensor::zeros({4, 3});
-    feed_forward(Variable(Tensor::zeros({2, 3})), {{}, {}, w, {}, w, {}});
+    feed_forward(Variable(Tensor::zeros({2, 3})), {w, {}, w});
   }};
   infos.push_back(info);
 }
@@ -74,7 +74,7 @@ void describe_feed_forward_from(OpInfos& infos) {
           inputs.push_back(sample_values(whole, ++seed));
         }
         const auto weights = [](const std::vector<Variable>& in) {
-          return FeedForwardVariables{{}, {}, {}, in[1], in[2], in[3]};
+          return FeedForwardVariables{{}, in[1], in[2], in[3]};
         };
         const auto residual = [add](const std::vector<Variable>& in) { return add ? in.back() : Variable(); };
         info.samples.push_back({label + (add ? " with residual" : ""), inputs,
@@ -90,7 +90,7 @@ void describe_feed_forward_from(OpInfos& infos) {
   info.composition = [](const Sample& sample, const std::vector<Variable>& in) { return sample.composed(in); };
   info.refused = {[] {
     const Variable w = Tensor::zeros({4, 3});
-    feed_forward_from(Variable(Tensor::zeros({2, 4})), {}, {{}, {}, {}, {}, w, {}});
+    feed_forward_from(Variable(Tensor::zeros({2, 4})), {}, {{}, {}, w});
   }};
   infos.push_back(info);
 }

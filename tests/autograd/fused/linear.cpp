@@ -39,7 +39,7 @@ void describe_linear(OpInfos& infos) {
             values.push_back(sample_values(whole, ++seed));
           }
           const auto weights = [norm](const std::vector<Variable>& in) {
-            return norm ? LinearVariables{in[3], in[4], in[1], in[2]} : LinearVariables{{}, {}, in[1], in[2]};
+            return norm ? LinearVariables{in[1], in[2], in[3], in[4]} : LinearVariables{in[1], in[2]};
           };
           const auto residual = [add](const std::vector<Variable>& in) { return add ? in.back() : Variable(); };
           info.samples.push_back(
@@ -55,20 +55,20 @@ void describe_linear(OpInfos& infos) {
   info.composition = [](const Sample& sample, const std::vector<Variable>& in) { return sample.composed(in); };
   info.refused = {[] {
                     const Variable w = Tensor::zeros({4, 3});
-                    linear(Variable(Tensor::zeros({2, 4})), {{}, {}, w, {}});
+                    linear(Variable(Tensor::zeros({2, 4})), {w});
                   },
                   [] {
                     const Variable w = Tensor::zeros({4, 3});
-                    linear(Variable(Tensor::zeros({2, 3})), {{}, {}, w, {}}, Variable(Tensor::zeros({2, 3})));
+                    linear(Variable(Tensor::zeros({2, 3})), {w}, Variable(Tensor::zeros({2, 3})));
                   },
                   [] {
                     const Variable w = Tensor::zeros({4, 3});
-                    linear(Variable(Tensor::zeros({2, 3})), {Variable(Tensor::zeros({3})), {}, w, {}});
+                    linear(Variable(Tensor::zeros({2, 3})), {w, {}, Variable(Tensor::zeros({3}))});
                   },
                   [] {
                     const Variable w = Tensor::zeros({3, 3});
                     const Variable x = Tensor::zeros({2, 3});
-                    linear(x, {{}, {}, w, {}}, x, {.relu = true});
+                    linear(x, {w}, x, {.relu = true});
                   }};
   infos.push_back(info);
 }

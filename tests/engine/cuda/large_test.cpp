@@ -215,8 +215,8 @@ TEST_F(LargeTensors, CopiesAndProducts) {
   const Tensor a = values({kRows, 8}, 2), b = values({8, kColumns}, 3);
   expect_equal(tail(matmul(a, b)), matmul(tail(a), b.to(Device::cpu())), "matmul");
   const Tensor W = values({kColumns, 8}, 4), bias = values({kColumns}, 5);
-  expect_equal(tail(linear(a, {{}, {}, W, bias}, {}, LinearSpec{}).y),
-               linear(tail(a), {{}, {}, W.to(Device::cpu()), bias.to(Device::cpu())}, {}, LinearSpec{}).y, "linear");
+  expect_equal(tail(linear(a, {W, bias}, {}, LinearSpec{}).y),
+               linear(tail(a), {W.to(Device::cpu()), bias.to(Device::cpu())}, {}, LinearSpec{}).y, "linear");
 }
 
 TEST_F(LargeTensors, Embedding) {

@@ -151,9 +151,9 @@ TEST(Linear, RefusesWhatDoesNotFit) {
   EXPECT_THROW(linear_backward(Tensor::zeros({2, 3}), Tensor::zeros({2, 4}),
                                {{}, Tensor::zeros({2}), Tensor::zeros({2})}, weights, {.relu = true}),
                Error);
-  EXPECT_THROW(linear(Tensor::zeros({2, 4}), {{}, {}, {}, {}}), Error);
-  EXPECT_THROW(linear(Tensor::zeros({2, 4}), {weights.gamma, {}, weights.w, {}}), Error);
-  EXPECT_THROW(linear(Tensor::zeros({2, 4}), {{}, {}, weights.w, Tensor::zeros({4})}), Error);
+  EXPECT_THROW(linear(Tensor::zeros({2, 4}), {{}}), Error);
+  EXPECT_THROW(linear(Tensor::zeros({2, 4}), {weights.w, {}, weights.gamma}), Error);
+  EXPECT_THROW(linear(Tensor::zeros({2, 4}), {weights.w, Tensor::zeros({4})}), Error);
 }
 
 }  // namespace

@@ -28,8 +28,7 @@ TEST(NaN, PassesReluAlsoWithinALinearLayer) {
     LinearSpec spec;
     spec.relu = true;
     const Tensor x = Tensor::full({5, 8}, kNaN, dtype);
-    EXPECT_EQ(not_numbers(linear(x, {{}, {}, Tensor::full({3, 8}, 1, dtype), Tensor::full({3}, 1, dtype)}, {}, spec).y),
-              15);
+    EXPECT_EQ(not_numbers(linear(x, {Tensor::full({3, 8}, 1, dtype), Tensor::full({3}, 1, dtype)}, {}, spec).y), 15);
   }
 }
 
@@ -71,7 +70,7 @@ TEST(NaN, OfATokenMakesItsGaussianKernelNotANumber) {
 }
 
 TEST(Linear, WithoutInputsIsRefused) {
-  EXPECT_THROW(linear(Tensor::zeros({3, 0}), {{}, {}, Tensor::zeros({4, 0}), Tensor::full({4}, 5)}, {}, {}), Error);
+  EXPECT_THROW(linear(Tensor::zeros({3, 0}), {Tensor::zeros({4, 0}), Tensor::full({4}, 5)}, {}, {}), Error);
 }
 
 }  // namespace

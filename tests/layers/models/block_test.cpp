@@ -39,9 +39,9 @@ TEST(FeedForward, ComputesWhatTheFusedOpDoesWhereItKeepsHiddenUnits) {
     Tape tape;
     const Variable x = tape.watch(input);
     Generator noise(3);
-    const FeedForwardVariables weights{norm.weight,          norm.bias,
-                                       network.in().weight,  network.in().bias_or_none(),
-                                       network.out().weight, network.out().bias_or_none()};
+    const FeedForwardVariables weights{network.in().weight,  network.in().bias_or_none(),
+                                       network.out().weight, network.out().bias_or_none(),
+                                       norm.weight,          norm.bias};
     const Variable y = output_of(x, weights, noise);
     const Gradients found = tape.gradients({y}, {Variable(dy)}, {x, weights.w1, weights.b1, weights.w2, weights.b2});
     std::vector<Tensor> all{y.value()};
