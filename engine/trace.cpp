@@ -123,13 +123,17 @@ std::string chrome_json() {
   return text + "\n]}\n";
 }
 
-void write(const std::filesystem::path& path) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << chrome_json();
+static void put(const std::filesystem::path& path, std::ios::openmode mode, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | mode);
+  file << text;
   file.close();
   const int error = errno;
   if (!file) fail_for(error, fmt::format("trace: cannot write {}: {}", path.string(), std::strerror(error)));
 }
+
+void require_writable(const std::filesystem::path& path) { put(path, std::ios::app, ""); }
+
+void write(const std::filesystem::path& path) { put(path, std::ios::trunc, chrome_json()); }
 
 std::vector<Share> shares() {
   // Spans of a thread nest. A stack of the open ones gives the time that each spends outside the spans within it.

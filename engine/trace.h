@@ -58,6 +58,8 @@ void stop();
 std::vector<Event> events();
 /// The spans as Chrome's trace event format, JSON.
 std::string chrome_json();
+/// An Error if a file cannot be written; one that is there stays as it is, and otherwise there is an empty one.
+void require_writable(const std::filesystem::path& path);
 /// Writes chrome_json() to a file; an Error if it cannot.
 void write(const std::filesystem::path& path);
 

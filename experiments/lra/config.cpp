@@ -32,6 +32,8 @@ Config::Config() {
 void Config::fields(Fields& f) {
   run.fields(f);
   run.length_fields(f);
+  f.at("out").only("without --record, --table and --analyse",
+                   [this] { return record.empty() && table.empty() && analyse.empty(); });
   f("random-data", random_data,
     "train on random sequences of the task's full length instead of its files: what a run costs, before they are "
     "there");
@@ -61,7 +63,9 @@ void Config::fields(Fields& f) {
     if (record.empty()) return;
     if (run.steps < 1) fail("--record: there is nothing to record in --steps={}", run.steps);
     if (run.seconds > 0) fail("--record: the rates of a run by time are not those of its steps; add --seconds=0");
-    if (!run.out.empty()) fail("--record: makes no run folder; leave out --out={}", run.out);
+    if (!run.init.empty()) fail("--record: begins with weights of its own; leave out --init={}", run.init);
+    if (run.resume || run.bench || run.seeds > 1 || !run.evaluate.empty() || !run.predict.empty())
+      fail("--record: records the steps of one run; leave out --resume, --bench, --seeds, --evaluate and --predict");
   });
   fields_of(tasks, f);
   f.group("model", model);
@@ -77,8 +81,10 @@ void Config::fields(Fields& f) {
   f.group("analysis", analysis);
   f.only_behind(before, "with --analyse", [this] { return !analyse.empty(); });
   f.then([this](const Fields&) {
-    if (!table.empty() && (run.resume || !run.evaluate.empty() || !run.predict.empty() || !run.out.empty()))
-      fail("--table: prints tables of runs that have ended; leave out --evaluate, --predict, --resume and --out");
+    if (!table.empty() && (run.resume || run.bench || !run.evaluate.empty() || !run.predict.empty() || !record.empty()))
+      fail(
+          "--table: prints tables of runs that have ended; leave out --evaluate, --predict, --resume, --bench, "
+          "--record");
     if (table.empty() && analyse.empty()) require_possible(*this);
   });
 }

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "tests/engine/io/io_test.h"
+
 namespace bochner {
 namespace {
 
@@ -56,6 +58,14 @@ TEST(Trace, EachThreadHasItsRowInTheChromeTrace) {
   EXPECT_EQ(events[0]["name"], "here \"quoted\"");
   EXPECT_EQ(events[0]["ph"], "X");
   EXPECT_GE(events[0]["dur"].get<double>(), 0);
+}
+
+TEST(Trace, AFileThatCouldBeWrittenStaysAsItIs) {
+  const test::TemporaryFolder folder;
+  folder.put("mine", "kept");
+  trace::require_writable(folder / "mine");
+  EXPECT_EQ(test::contents(folder / "mine"), "kept");
+  EXPECT_THROW(trace::require_writable(folder / "missing" / "file"), Error);
 }
 
 }  // namespace

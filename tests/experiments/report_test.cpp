@@ -52,6 +52,9 @@ TEST(Chart, TicksAreRound) {
   EXPECT_EQ(round_ticks(0, 1, 5), (std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1}));
   EXPECT_EQ(round_ticks(3, 47, 5), (std::vector<double>{10, 20, 30, 40}));
   EXPECT_EQ(round_ticks(2, 2, 5), (std::vector<double>{2}));
+  EXPECT_EQ(round_ticks(0.1, std::nextafter(0.1, 1), 5), (std::vector<double>{0.1}));
+  const std::string flat = line_chart("flat", "step", {{"a", 0, false, {{0, 65.3}, {1, std::nextafter(65.3, 70)}}}});
+  EXPECT_LT(flat.size(), 10000U);
 }
 
 TEST(Chart, LeavesOutWhatIsNotFiniteAndStaysSmall) {
@@ -241,10 +244,10 @@ TEST(LearningCurves, AccuracyStandsFirstAgainstStepsAndAgainstTime) {
                   {75, "valid", {{"loss", 1.5}, {"accuracy", 0.4}}},
                   {100, "train", {{"loss", 1}, {"seconds", 400}}}};
   }
-  EXPECT_EQ(seconds_at(runs[0], 25), 50);
-  EXPECT_EQ(seconds_at(runs[0], 75), 250);
-  EXPECT_EQ(seconds_at(runs[0], 100), 400);
-  EXPECT_EQ(seconds_at(runs[0], 101), std::nullopt);
+  EXPECT_EQ(Clock(runs[0]).at(25), 50);
+  EXPECT_EQ(Clock(runs[0]).at(75), 250);
+  EXPECT_EQ(Clock(runs[0]).at(100), 400);
+  EXPECT_EQ(Clock(runs[0]).at(101), std::nullopt);
   const std::string html = learning_curves(runs);
   const size_t steps = html.find(">accuracy % against steps<");
   const size_t time = html.find(">accuracy % against time<");

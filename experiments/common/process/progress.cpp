@@ -18,6 +18,7 @@ constexpr auto kLongestPause = std::chrono::minutes(1);
 
 std::string rate_text(double rate) {
   if (rate >= 100) return fmt::format("{:.0f} step/s", rate);
+  if (rate >= 10) return fmt::format("{:.1f} step/s", rate);
   if (rate >= 0.1 || rate <= 0) return fmt::format("{:.2g} step/s", rate);
   return fmt::format("{:.1f} s/step", 1 / rate);
 }

@@ -222,7 +222,7 @@ class Program {
       use_device(experiment_, options);
       if (!options.trace.empty() && trace_.empty() && comm_.is_first() && !rehearsal) {
         if (!std::filesystem::exists(options.trace)) made_.add(options.trace);
-        trace::write(options.trace);  // empty: reports a path that cannot be written before the training
+        trace::require_writable(options.trace);  // before the training
         trace_ = options.trace;
         trace::start();
       }

@@ -282,8 +282,9 @@ std::string config_ini(const Experiment& experiment, const Fields& fields, bool 
 
 std::vector<std::string> require_same_model(const Fields& fields, const std::string& stored, const std::string& file,
                                             const std::string& option, bool trains) {
-  constexpr std::array kOnlyHow = {"data",   "device",          "batch",  "precision",      "accumulate",
-                                   "shards", "sequence-shards", "reduce", "group-by-length"};
+  constexpr std::array kOnlyHow = {"data",   "device",          "batch", "precision",       "accumulate", "shards",
+                                   "reduce", "sequence-shards", "steps", "group-by-length", "seconds",    "seeds",
+                                   "init"};
   const std::map<std::string, std::string> before = settings_of(stored, file);
   std::vector<std::string> changes;
   std::vector<std::string> others;

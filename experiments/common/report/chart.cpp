@@ -138,8 +138,13 @@ double add_legend(std::string& svg, const std::vector<Curve>& curves, double lef
 
 }  // namespace
 
+/// Do two ends of an axis differ by little more than their rounding? Steps between them would vanish.
+static bool is_point(double low, double high) {
+  return !(high - low > 1e-12 * std::max(std::abs(low), std::abs(high)));
+}
+
 std::vector<double> round_ticks(double low, double high, int count) {
-  if (!(high > low)) return {low};
+  if (is_point(low, high)) return {low};
   const double raw = (high - low) / std::max(count, 1);
   const double power = std::pow(10, std::floor(std::log10(raw)));
   double step = power;
@@ -191,8 +196,8 @@ std::string line_chart(const std::string& title, const std::string& x_label, con
     }
   }
   if (!(low_x <= high_x)) low_x = low_y = 0, high_x = high_y = 1;
-  if (high_x == low_x) high_x = low_x + 1;
-  const double margin = high_y > low_y ? 0.05 * (high_y - low_y) : std::max(std::abs(high_y), 1e-6) * 0.1;
+  if (is_point(low_x, high_x)) high_x = low_x + std::max(1.0, std::abs(low_x) * 0.1);
+  const double margin = is_point(low_y, high_y) ? std::max(std::abs(high_y), 1e-6) * 0.1 : 0.05 * (high_y - low_y);
   const Axis y_axis{low_y - margin, high_y + margin, kHeight - kBottom, kTop};
   const std::vector<double> y_ticks = round_ticks(y_axis.low, y_axis.high, 5);
   const std::vector<std::string> y_texts = tick_texts(y_ticks);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "experiments/common/report/chart.h"
 #include "experiments/common/report/runs_shown.h"
@@ -53,9 +55,9 @@ std::vector<Curve> curves_of(const std::vector<RunRecord>& runs, const std::stri
         Curve curve{prefix + split, static_cast<int>(i), split == std::string("train"), {}};
         for (const MetricsLine& line : run->curves) {
           const double* const value = find_metric(line.metrics, metric);
-          const std::optional<double> x = place(*run, line.step);
-          if (line.split != split || value == nullptr || !x) continue;
-          curve.points.emplace_back(*x, drawn_value(metric, *value));
+          if (line.split != split || value == nullptr) continue;
+          if (const std::optional<double> x = place(*run, line.step))
+            curve.points.emplace_back(*x, drawn_value(metric, *value));
         }
         if (!curve.points.empty()) curves.push_back(std::move(curve));
       }
@@ -88,21 +90,20 @@ std::string chart(const std::string& metric, const char* against, const std::str
 
 }  // namespace
 
-std::optional<double> seconds_at(const RunRecord& run, int64_t step) {
-  int64_t before_step = 0;
-  double before = 0;
+Clock::Clock(const RunRecord& run) {
   for (const MetricsLine& line : run.curves) {
-    const double* const seconds = find_metric(line.metrics, "seconds");
-    if (seconds == nullptr) continue;
-    if (line.step >= step) {
-      const int64_t between = line.step - before_step;
-      if (between <= 0) return *seconds;
-      return before + (*seconds - before) * static_cast<double>(step - before_step) / static_cast<double>(between);
-    }
-    before_step = line.step;
-    before = *seconds;
+    if (const double* const seconds = find_metric(line.metrics, "seconds")) times_.emplace_back(line.step, *seconds);
   }
-  return std::nullopt;
+}
+
+std::optional<double> Clock::at(int64_t step) const {
+  const auto next = std::lower_bound(times_.begin(), times_.end(), step,
+                                     [](const auto& time, int64_t of) { return time.first < of; });
+  if (next == times_.end()) return std::nullopt;
+  const auto [before_step, before] = next == times_.begin() ? std::pair<int64_t, double>{0, 0} : *std::prev(next);
+  const int64_t between = next->first - before_step;
+  if (between <= 0) return next->second;
+  return before + (next->second - before) * static_cast<double>(step - before_step) / static_cast<double>(between);
 }
 
 std::string learning_curves(const std::vector<RunRecord>& runs) {
@@ -110,8 +111,10 @@ std::string learning_curves(const std::vector<RunRecord>& runs) {
   double longest = 0;
   for (const RunRecord& run : runs) longest = std::max(longest, run.result.train_seconds);
   const TimeUnit unit = unit_for(longest);
+  std::map<const RunRecord*, Clock> clocks;
+  for (const RunRecord& run : runs) clocks.emplace(&run, run);
   const auto by_time = [&](const RunRecord& run, int64_t step) {
-    std::optional<double> seconds = seconds_at(run, step);
+    std::optional<double> seconds = clocks.at(&run).at(step);
     if (seconds) *seconds /= unit.seconds;
     return seconds;
   };

@@ -15,8 +15,15 @@ namespace bochner {
 /// tasks or protocols are compared.
 std::string learning_curves(const std::vector<RunRecord>& runs);
 
-/// Seconds of training up to a step, interpolated between two lines of metrics.jsonl; nullopt if no line of the run has
-/// the time.
-std::optional<double> seconds_at(const RunRecord& run, int64_t step);
+/// The times of the lines of metrics.jsonl.
+class Clock {
+ public:
+  explicit Clock(const RunRecord& run);
+  /// Seconds of training up to a step, interpolated between two lines; nullopt if no line from there on has the time.
+  std::optional<double> at(int64_t step) const;
+
+ private:
+  std::vector<std::pair<int64_t, double>> times_;  ///< steps and seconds, both rising
+};
 
 }  // namespace bochner

@@ -16,10 +16,19 @@ bool differs(const std::vector<RunRecord>& runs, Member member) {
                      [&](const RunRecord& run) { return run.*member != runs.front().*member; });
 }
 
+/// What the run does not have in common with all others but its seed.
 std::string name_of_group(const RunRecord& run, const std::vector<RunRecord>& all) {
   std::string name = run.attention;
   if (differs(all, &RunRecord::task)) name = name.empty() ? run.task : run.task + ", " + name;
   if (differs(all, &RunRecord::protocol)) name += ", " + run.protocol;
+  for (const auto& setting : run.overrides) {
+    const auto is_without = [&](const RunRecord& other) {
+      return other.attention == run.attention && other.task == run.task && other.protocol == run.protocol &&
+             std::find(other.overrides.begin(), other.overrides.end(), setting) == other.overrides.end();
+    };
+    if (std::any_of(all.begin(), all.end(), is_without))
+      name += fmt::format(", {} = {}", setting.first, setting.second);
+  }
   return name.empty() ? run.task : name;
 }
 

@@ -185,7 +185,8 @@ RunRecord read_run(const std::filesystem::path& folder) {
     fail("{}: {}", file, error.what());
   }
   run.config = read_text(folder / "config.ini");
-  run.curves = parse_metrics(read_text(folder / "metrics.jsonl")).lines;
+  const std::filesystem::path curves = folder / "metrics.jsonl";
+  if (std::filesystem::exists(curves)) run.curves = parse_metrics(read_text(curves)).lines;
   return run;
 }
 

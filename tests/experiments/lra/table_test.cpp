@@ -82,6 +82,14 @@ TEST(Table, EqualsThatOfAnIndependentScript) {
   std::ofstream(folder / "cut/results.json") << "{\"experiment\":";
   mistake({"--table", "cut"}, "results.json is damaged");
   mistake({"--record=steps", "--attention=softmax,performer"}, "--record: takes what one task and one attention give");
+  const std::string whole = lra(folder, {"--table", "runs/c"}).out;
+  std::filesystem::remove(folder / "runs/c/metrics.jsonl");
+  EXPECT_EQ(lra(folder, {"--table", "runs/c"}).out, whole);
+  mistake({"--record=steps", "--init=runs"}, "--record: begins with weights of its own; leave out --init=runs");
+  mistake({"--record=steps", "--resume"}, "--record: records the steps of one run; leave out --resume");
+  mistake({"--table", "runs", "--record=steps"}, "--table: prints tables of runs that have ended");
+  mistake({"--table", "runs", "--out=a"},
+          "--out: leave it out; it counts only without --record, --table and --analyse");
   train(folder, {"--attention=softmax", "--steps=3", "--out=runs/again"});
   mistake({"--table", "runs"}, "are the same run: custom with ");
   std::filesystem::remove(folder / "runs/again/results.json");
