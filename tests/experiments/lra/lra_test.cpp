@@ -107,7 +107,7 @@ TEST(LraProgram, RefusesMeansOfABatchThatIsTakenInParts) {
 
 TEST(LraProgram, RefusesWhatHasNoUseBesideTables) {
   const TemporaryFolder folder;
-  const Ended ended = Process({BOCHNER_LRA, "--table=runs", "--out=there"}, folder.path()).wait();
+  const Ended ended = Process({BOCHNER_LRA, "--table=runs", "--resume"}, folder.path()).wait();
   EXPECT_EQ(ended.code, 2);
   EXPECT_NE(ended.err.find("--table: prints tables of runs that have ended"), std::string::npos) << ended.err;
 }
