@@ -244,10 +244,10 @@ TEST(LearningCurves, AccuracyStandsFirstAgainstStepsAndAgainstTime) {
                   {75, "valid", {{"loss", 1.5}, {"accuracy", 0.4}}},
                   {100, "train", {{"loss", 1}, {"seconds", 400}}}};
   }
-  EXPECT_EQ(Clock(runs[0]).at(25), 50);
-  EXPECT_EQ(Clock(runs[0]).at(75), 250);
-  EXPECT_EQ(Clock(runs[0]).at(100), 400);
-  EXPECT_EQ(Clock(runs[0]).at(101), std::nullopt);
+  EXPECT_EQ(TrainingTimes(runs[0]).at(25), 50);
+  EXPECT_EQ(TrainingTimes(runs[0]).at(75), 250);
+  EXPECT_EQ(TrainingTimes(runs[0]).at(100), 400);
+  EXPECT_EQ(TrainingTimes(runs[0]).at(101), std::nullopt);
   const std::string html = learning_curves(runs);
   const size_t steps = html.find(">accuracy % against steps<");
   const size_t time = html.find(">accuracy % against time<");

@@ -90,13 +90,13 @@ std::string chart(const std::string& metric, const char* against, const std::str
 
 }  // namespace
 
-Clock::Clock(const RunRecord& run) {
+TrainingTimes::TrainingTimes(const RunRecord& run) {
   for (const MetricsLine& line : run.curves) {
     if (const double* const seconds = find_metric(line.metrics, "seconds")) times_.emplace_back(line.step, *seconds);
   }
 }
 
-std::optional<double> Clock::at(int64_t step) const {
+std::optional<double> TrainingTimes::at(int64_t step) const {
   const auto next = std::lower_bound(times_.begin(), times_.end(), step,
                                      [](const auto& time, int64_t of) { return time.first < of; });
   if (next == times_.end()) return std::nullopt;
@@ -111,10 +111,10 @@ std::string learning_curves(const std::vector<RunRecord>& runs) {
   double longest = 0;
   for (const RunRecord& run : runs) longest = std::max(longest, run.result.train_seconds);
   const TimeUnit unit = unit_for(longest);
-  std::map<const RunRecord*, Clock> clocks;
-  for (const RunRecord& run : runs) clocks.emplace(&run, run);
+  std::map<const RunRecord*, TrainingTimes> times;
+  for (const RunRecord& run : runs) times.emplace(&run, run);
   const auto by_time = [&](const RunRecord& run, int64_t step) {
-    std::optional<double> seconds = clocks.at(&run).at(step);
+    std::optional<double> seconds = times.at(&run).at(step);
     if (seconds) *seconds /= unit.seconds;
     return seconds;
   };

@@ -16,9 +16,9 @@ namespace bochner {
 std::string learning_curves(const std::vector<RunRecord>& runs);
 
 /// The times of the lines of metrics.jsonl.
-class Clock {
+class TrainingTimes {
  public:
-  explicit Clock(const RunRecord& run);
+  explicit TrainingTimes(const RunRecord& run);
   /// Seconds of training up to a step, interpolated between two lines; nullopt if no line from there on has the time.
   std::optional<double> at(int64_t step) const;
 
