@@ -31,6 +31,8 @@ class Tensor {
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = Device::cpu());
   /// A rank-0 tensor.
   static Tensor scalar(double value, DType dtype = DType::f32, Device device = Device::cpu());
+  /// Of the type of `like`, and on its device.
+  static Tensor scalar(double value, const Tensor& like) { return scalar(value, like.dtype(), like.device()); }
   /// 0, 1, ..., count - 1.
   static Tensor arange(int64_t count, DType dtype = DType::i64, Device device = Device::cpu());
   /// A copy of `values`, whose number must fit `shape`.

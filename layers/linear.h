@@ -25,8 +25,8 @@ struct LinearOptions {
 /// What a Linear computes in the same pass:
 ///   y = residual + dropout(LayerNorm(x) W^T + b)   or   y = dropout(relu(LayerNorm(x) W^T + b))
 struct LinearFusion {
-  const LayerNormLayer* norm = nullptr;  ///< of x; null: none
-  Variable residual = {};                ///< (..., outputs); undefined: none; not together with relu
+  const LayerNorm* norm = nullptr;  ///< of x; null: none
+  Variable residual = {};           ///< (..., outputs); undefined: none; not together with relu
   bool relu = false;
   double dropout = 0;  ///< its probability, in training
 };

@@ -30,14 +30,14 @@ Variable CrossEntropyLoss::operator()(const Variable& logits, const Tensor& labe
   Tensor ignored;
   Tensor chosen = labels;
   if (ignore) {
-    ignored = equal(labels, Tensor::scalar(static_cast<double>(*ignore), labels.dtype(), labels.device()));
-    chosen = where(ignored, Tensor::zeros_like(labels), labels);
+    ignored = equal(labels, static_cast<double>(*ignore));
+    chosen = where(ignored, 0, labels);
   }
   const Variable log_p = log_softmax(logits);                                                    // (..., classes)
   const Variable label = squeeze(gather(log_p, -1, chosen.cast(DType::i64).unsqueeze(-1)), -1);  // (...)
   Variable terms = label * (smoothing - 1);
   if (smoothing > 0) terms = terms - mean(log_p, {-1}) * smoothing;
-  if (ignored.defined()) terms = masked_fill(terms, ignored, 0);
+  if (ignored.defined()) terms = where(ignored, 0, terms);
   return reduced(terms, reduction);
 }
 

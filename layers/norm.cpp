@@ -4,13 +4,13 @@
 
 namespace bochner {
 
-LayerNormLayer::LayerNormLayer(Slot slot, int64_t dim, double eps)
+LayerNorm::LayerNorm(Slot slot, int64_t dim, double eps)
     : Module(std::move(slot)),
       weight(parameter("weight", Tensor::full({dim}, 1))),
       bias(parameter("bias", Tensor::zeros({dim}))),
       eps_(eps) {}
 
-Variable LayerNormLayer::forward(const Variable& x) const {
+Variable LayerNorm::forward(const Variable& x) const {
   const Scope scope(name());
   return layer_norm(x, weight, bias, eps_);
 }

@@ -5,9 +5,9 @@
 
 namespace bochner {
 
-class LayerNormLayer : public Module {
+class LayerNorm : public Module {
  public:
-  LayerNormLayer(Slot slot, int64_t dim, double eps = 1e-5);
+  LayerNorm(Slot slot, int64_t dim, double eps = 1e-5);
   /// (..., dim) -> (..., dim)
   Variable forward(const Variable& x) const;
 

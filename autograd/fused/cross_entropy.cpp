@@ -17,8 +17,8 @@ std::pair<Tensor, double> targets_of(const Tensor& labels, int64_t classes, DTyp
   Tensor target = hits * (1 - options.smoothing) + options.smoothing / static_cast<double>(classes);
   double counted = static_cast<double>(labels.size());
   if (options.ignore) {
-    const Tensor unwanted = Tensor::scalar(static_cast<double>(*options.ignore), DType::i64, labels.device());
-    const Tensor counts = equal(labels.cast(DType::i64), unwanted).cast(dtype) * -1.0 + 1.0;
+    const Tensor ignored = equal(labels.cast(DType::i64), static_cast<double>(*options.ignore));
+    const Tensor counts = where(ignored, 0, Tensor::full(labels.shape(), 1, dtype, labels.device()));
     target = target * counts.unsqueeze(-1);
     counted = sum(counts).item();
   }

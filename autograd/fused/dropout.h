@@ -11,8 +11,4 @@ Variable dropout(const Variable& x, double p, Generator& generator);
 /// The same with a given mask.
 Variable dropout_at(const Variable& x, const Dropout& drop);
 
-/// y = residual + dropout(x), in one pass; x and residual have the same shape.
-Variable add_dropout(const Variable& x, const Variable& residual, double p, Generator& generator);
-Variable add_dropout_at(const Variable& x, const Variable& residual, const Dropout& drop);
-
 }  // namespace bochner

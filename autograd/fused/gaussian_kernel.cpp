@@ -15,9 +15,7 @@ Variable gaussian_kernel(const Variable& x, const Variable& y, const Tensor& mas
   const Variable half_x = sum(square(x), {-1}, true) * 0.5;                     // (B, H, n, 1)
   const Variable half_y = transpose(sum(square(y), {-1}, true) * 0.5, -2, -1);  // (B, H, 1, m)
   const Variable C = exp(matmul(x, transpose(y, -2, -1)) - half_x - half_y);    // (B, H, n, m)
-  if (!mask.defined()) return C;
-  const Variable nothing = Tensor::scalar(0, x.dtype(), x.device());
-  return where(mask.view({mask.size(0), 1, 1, mask.size(1)}), C, nothing);
+  return mask.defined() ? where(mask.view({mask.size(0), 1, 1, mask.size(1)}), C, 0) : C;
 }
 
 }  // namespace composed

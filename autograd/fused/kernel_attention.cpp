@@ -30,9 +30,7 @@ Tensor column(const Tensor& keys) { return keys.view({keys.size(0), 1, keys.size
 
 /// |x|^2 (B, H, L, 1), bounded in f32 however large a token is, since a padded one must not make others' derivatives
 /// NaN.
-Variable squared_norm(const Variable& x) {
-  return minimum(sum(square(x), {-1}, true), Variable(Tensor::scalar(1e30, x.dtype(), x.device())));
-}
+Variable squared_norm(const Variable& x) { return minimum(sum(square(x), {-1}, true), 1e30); }
 
 /// The exponents of each token's features (B, H, L, M), or their common one (B, H, L, 1).
 Variable exponents(const FeatureMap& map, const Variable& u, const Variable& norm) {
@@ -41,9 +39,7 @@ Variable exponents(const FeatureMap& map, const Variable& u, const Variable& nor
   return u - norm * map.norm_factor;
 }
 
-Tensor lowest_of(const Tensor& x) {
-  return Tensor::scalar(std::numeric_limits<float>::lowest(), x.dtype(), x.device());
-}
+constexpr double kLowest = std::numeric_limits<float>::lowest();
 
 /// The shift of each token (B, H, L, 1), a constant: for a query its own largest exponent; for a key that of all real
 /// keys, or, if causal, of the real keys up to this one.
@@ -51,13 +47,13 @@ enum class ShiftOf : unsigned char { query, keys, earlier_keys };
 Tensor shift_of(const FeatureMap& map, const Tensor& exponent, ShiftOf scope, const Tensor& keys) {
   Tensor largest = amax(exponent, {-1}, true);
   if (map.absolute_eps && map.eps > 0) {  // eps is the smallest that a feature can be
-    largest = maximum(largest, Tensor::scalar(std::log(map.eps), exponent.dtype(), exponent.device()));
+    largest = maximum(largest, std::log(map.eps));
   }
   if (scope == ShiftOf::query) return largest;
-  if (keys.defined()) largest = where(column(keys), largest, lowest_of(exponent));
+  if (keys.defined()) largest = where(column(keys), largest, kLowest);
   if (scope == ShiftOf::keys) return amax(largest, {-2}, true);
   const Tensor earlier = causal_mask(exponent.size(-2), exponent.size(-2), exponent.device());
-  return amax(where(earlier, largest.transpose(-2, -1), lowest_of(exponent)), {-1}, true);
+  return amax(where(earlier, largest.transpose(-2, -1), kLowest), {-1}, true);
 }
 
 /// phi(x) under a shift; without one if it is undefined.
@@ -70,8 +66,7 @@ Variable features(const FeatureMap& map, const Variable& x, const Variable& Omeg
   if (map.has_exponent()) {
     Variable exponent = exponents(map, u, norm);
     if (shift.defined() && real.defined()) {
-      const double nothing = -std::numeric_limits<double>::infinity();
-      exponent = where(column(real), exponent, Variable(Tensor::scalar(nothing, x.dtype(), x.device())));
+      exponent = where(column(real), exponent, -std::numeric_limits<double>::infinity());
     }
     h = exp(shift.defined() ? exponent - Variable(shift) : exponent);
   }
@@ -81,8 +76,8 @@ Variable features(const FeatureMap& map, const Variable& x, const Variable& Omeg
     case Kind::hyperbolic:
       if (map.absolute_eps && shift.defined()) {
         // Where no real key was seen yet there is no shift, and no eps either.
-        const Tensor none = equal(shift, lowest_of(shift));
-        phi = map.eps == 0 ? h : h + Variable(where(none, Tensor::zeros_like(shift), exp(-shift)) * map.eps);
+        const Tensor none = equal(shift, kLowest);
+        phi = map.eps == 0 ? h : h + Variable(where(none, 0, exp(-shift)) * map.eps);
       } else {
         phi = h + map.eps;
       }
@@ -115,22 +110,19 @@ Tensor shift_for(const FeatureMap& map, const Variable& x, const Variable& Omega
 /// exponentials get the factor e^(m_j - m_i), at most 1, and an eps that was added after the shift gets none.
 Variable with_causal_shift(const Variable& weights, const Tensor& shift, const Variable& of_eps) {
   const int64_t last = shift.size(-2) - 1;
-  const Tensor seen = minimum(Tensor::arange(weights.size(-2), DType::i64, shift.device()),
-                              Tensor::full({1}, static_cast<double>(last), DType::i64, shift.device()));
+  const Tensor seen = minimum(Tensor::arange(weights.size(-2), DType::i64, shift.device()), static_cast<double>(last));
   const Tensor due = take(shift, seen, 2);  // (B, H, Lq, 1)
-  const Tensor lower = minimum(shift.transpose(-2, -1) - due, Tensor::scalar(0, shift.dtype(), shift.device()));
+  const Tensor lower = minimum(shift.transpose(-2, -1) - due, 0);
   return weights * Variable(exp(lower)) + of_eps;
 }
 
 /// sums / (total + eps), or 0 if that is 0 or has no inverse: for a query without keys, or with keys without weight.
 Variable quotient(const Variable& sums, const Variable& total, double eps) {
   const Variable divisor = eps == 0 ? total : total + eps;
-  const Variable none = Tensor::scalar(0, divisor.dtype(), divisor.device());
-  const Variable one = Tensor::scalar(1, divisor.dtype(), divisor.device());
   const double least =
       divisor.dtype() == DType::f64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
-  const Tensor empty = less(abs(divisor.value()), Tensor::scalar(least, divisor.dtype(), divisor.device()));
-  return where(empty, none, sums / where(empty, one, divisor));
+  const Tensor empty = less(abs(divisor.value()), least);
+  return where(empty, 0, sums / where(empty, 1, divisor));
 }
 
 }  // namespace

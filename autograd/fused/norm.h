@@ -9,15 +9,6 @@ namespace bochner {
 /// x (..., d), gamma (d), beta (d) -> (..., d)
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta, double eps = 1e-5);
 
-struct ResidualNorm {
-  Variable sum;  ///< s = residual + dropout(x)
-  Variable y;    ///< LayerNorm(s)
-};
-
-/// Both halves of a residual connection in one pass over memory; s is kept for backward, y is not.
-ResidualNorm residual_layer_norm(const Variable& x, const Variable& residual, const Variable& gamma,
-                                 const Variable& beta, double eps = 1e-5, const Dropout& drop = Dropout());
-
 /// x (n, features), in training; updates what is defined of `running` (features) in place.
 Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, const ColumnMoments& running = {},
                     double momentum = 0.1, double eps = 1e-5);

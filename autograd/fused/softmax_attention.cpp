@@ -17,7 +17,7 @@ Variable softmax_attention(const SoftmaxAttentionOptions& options, const Variabl
   const int64_t queries = Q.size(2);
   const int64_t length = K.size(2);
   Variable scores = matmul(Q * options.scale, transpose(K, -2, -1));  // (B, H, Lq, Lk)
-  const Variable hidden = Tensor::scalar(-std::numeric_limits<double>::infinity(), Q.dtype(), Q.device());
+  constexpr double hidden = -std::numeric_limits<double>::infinity();
   if (keys.defined()) scores = where(keys.view({keys.size(0), 1, 1, length}), scores, hidden);
   if (options.causal) {
     const Tensor i = Tensor::arange(queries, DType::i64, Q.device()).view({queries, 1});

@@ -86,22 +86,23 @@ Variable maximum(const Variable& a, const Variable& b) {
 }
 
 Variable minimum(const Variable& a, const Variable& b) { return -maximum(-a, -b); }
+Variable maximum(const Variable& a, double b) { return maximum(a, Variable(Tensor::scalar(b, a.value()))); }
+Variable minimum(const Variable& a, double b) { return minimum(a, Variable(Tensor::scalar(b, a.value()))); }
 
 // z = a where c, else b:  da = g where c, else 0; db = 0 where c, else g
 Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
   return record("where", where(condition, a.value(), b.value()), {&a, &b},
                 [condition, a = Wanted(a), b = Wanted(b)](const Variable& g) {
-                  const Variable zero = Tensor::scalar(0, g.dtype(), g.device());
-                  return Gradients{a ? sum_to(where(condition, g, zero), a.shape) : Variable(),
-                                   b ? sum_to(where(condition, zero, g), b.shape) : Variable()};
+                  return Gradients{a ? sum_to(where(condition, g, 0), a.shape) : Variable(),
+                                   b ? sum_to(where(condition, 0, g), b.shape) : Variable()};
                 });
 }
 
-Variable masked_fill(const Variable& x, const Tensor& mask, double value) {
-  if (!broadcasts_to(mask.shape(), x.shape())) {
-    fail("masked_fill: a mask {} does not broadcast to {}", mask.shape().str(), x.shape().str());
-  }
-  return where(mask, Tensor::scalar(value, x.dtype(), x.device()), x);
+Variable where(const Tensor& condition, const Variable& a, double b) {
+  return where(condition, a, Variable(Tensor::scalar(b, a.value())));
+}
+Variable where(const Tensor& condition, double a, const Variable& b) {
+  return where(condition, Variable(Tensor::scalar(a, b.value())), b);
 }
 
 }  // namespace bochner

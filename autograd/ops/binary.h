@@ -15,10 +15,13 @@ Variable pow(const Variable& a, const Variable& b);
 /// If both are equal, each receives half of the gradient.
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
+/// A number beside a Variable has its type.
+Variable maximum(const Variable& a, double b);
+Variable minimum(const Variable& a, double b);
 /// a where the condition is true, b elsewhere
 Variable where(const Tensor& condition, const Variable& a, const Variable& b);
-/// x, with `value` where the mask (bool, broadcast to x) is true.
-Variable masked_fill(const Variable& x, const Tensor& mask, double value);
+Variable where(const Tensor& condition, const Variable& a, double b);
+Variable where(const Tensor& condition, double a, const Variable& b);
 /// x summed to `shape`, which broadcasts to the shape of x.
 Variable sum_to(const Variable& x, const Shape& shape);
 /// x repeated to `shape`; its gradient is sum_to.

@@ -32,15 +32,6 @@ void dropout(const Tensor& x, const Dropout& drop, const Tensor& y) {
   });
 }
 
-void add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop, const Tensor& y) {
-  visit_floating(x.dtype(), "dropout", [&]<class T>(TypeTag<T>) {
-    const T* from = x.data<T>();
-    const T* base = residual.data<T>();
-    make(drop, y.data<T>(), x.size(),
-         [from, base](T factor, int64_t i) { return math::fma(from[i], factor, base[i]); });
-  });
-}
-
 void dropout_mask(const Dropout& drop, const Tensor& y) {
   visit_floating(y.dtype(), "dropout", [&]<class T>(TypeTag<T>) {
     make(drop, y.data<T>(), y.size(), [](T factor, int64_t) { return factor; });

@@ -1,13 +1,12 @@
 #include "engine/ops/norm.h"
 
 #include "engine/cpu/parts/column_sum.h"
-#include "engine/cpu/parts/dropout_window.h"
 #include "engine/cpu/parts/norm_rows.h"
 #include "engine/cpu/parts/stream.h"
 
 namespace bochner::cpu {
 
-void layer_norm(const Tensor& x, const NormWeights& weights, double eps, const LayerNorm& result) {
+void layer_norm(const Tensor& x, const NormWeights& weights, double eps, const NormResult& result) {
   const int64_t rows = x.size(0);
   const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
@@ -28,65 +27,8 @@ void layer_norm(const Tensor& x, const NormWeights& weights, double eps, const L
   });
 }
 
-void layer_norm_apply(const Tensor& x, const NormWeights& weights, const NormStatistics& statistics, const Tensor& y) {
-  const int64_t rows = x.size(0);
-  const int64_t columns = x.size(1);
-  visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
-    using T = ComputeType<S>;
-    const auto piece = [=, xs = x.data<S>(), scale = weights.gamma.data<T>(), shift = weights.beta.data<T>(),
-                        ys = y.data<S>(), means = statistics.mean.data<T>(),
-                        rstds = statistics.rstd.data<T>()](int64_t begin, int64_t end) {
-      BlockWriter<S> writer(ys + begin * columns, rows * columns);
-      for (int64_t row = begin; row < end; row += kRowBlock) {
-        const int64_t count = std::min<int64_t>(kRowBlock, end - row);
-        normalise_rows(xs + row * columns, count, columns, means + row, rstds + row, scale, shift,
-                       writer.block(count * columns), columns);
-      }
-    };
-    parallel_for(rows, rows_per_piece(rows, columns), piece);
-  });
-}
-
-void residual_layer_norm(const Tensor& x, const Tensor& residual, const Dropout& drop, const NormWeights& weights,
-                         double eps, const ResidualLayerNorm& result) {
-  const int64_t rows = x.size(0);
-  const int64_t columns = x.size(1);
-  // Blocks of rows, so that a window of random words serves several short rows.
-  const int64_t block = std::max<int64_t>(1, DropoutWindow<float>::kElements / std::max<int64_t>(1, columns));
-  visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
-    using T = ComputeType<S>;
-    const auto piece = [=, xs = x.data<S>(), others = residual.data<S>(), scale = weights.gamma.data<T>(),
-                        shift = weights.beta.data<T>(), sums = result.sum.data<S>(), ys = result.y.data<S>(),
-                        means = result.statistics.mean.data<T>(),
-                        rstds = result.statistics.rstd.data<T>()](int64_t begin, int64_t end) {
-      DropoutWindow<T> window(drop);
-      BlockWriter<S> sum_writer(sums + begin * columns, rows * columns);
-      BlockWriter<S> writer(ys + begin * columns, rows * columns);
-      for (int64_t row = begin; row < end; row += block) {
-        const int64_t count = std::min(block, end - row);
-        const S* a = xs + row * columns;
-        const S* b = others + row * columns;
-        S* s = sum_writer.block(count * columns);
-        if (drop.active()) {
-          window.for_each_run(row * columns, count * columns, [=](int64_t run, const auto& factor, int64_t length) {
-            for (int64_t j = 0; j < length; ++j)
-              store<T>(s + run + j, math::fma(load<T>(a + run + j), factor(j), load<T>(b + run + j)));
-          });
-        } else {
-          for_lanes<T>(count * columns,
-                       [=]<class V>(TypeTag<V>, int64_t i) { store<V>(s + i, load<V>(a + i) + load<V>(b + i)); });
-        }
-        row_moments(s, count, columns, static_cast<T>(eps), means + row, rstds + row);
-        normalise_rows(s, count, columns, means + row, rstds + row, scale, shift, writer.block(count * columns),
-                       columns);
-      }
-    };
-    parallel_for(rows, rows_per_piece(rows, columns), piece);
-  });
-}
-
 void layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const NormStatistics& statistics,
-                         const Tensor& residual, const LayerNormGradients& result) {
+                         const Tensor& residual, const NormGradients& result) {
   const int64_t rows = x.size(0);
   const int64_t columns = x.size(1);
   visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
@@ -179,7 +121,7 @@ void batch_norm_apply(const Tensor& x, const NormWeights& weights, const NormSta
 }
 
 void batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const NormStatistics& statistics,
-                         const LayerNormGradients& result) {
+                         const NormGradients& result) {
   const int64_t rows = x.size(0);
   const int64_t columns = x.size(1);
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {

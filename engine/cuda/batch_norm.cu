@@ -74,7 +74,7 @@ void batch_norm_apply(const Tensor& x, const NormWeights& weights, const NormSta
 }
 
 void batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const NormStatistics& statistics,
-                         const LayerNormGradients& result) {
+                         const NormGradients& result) {
   const int64_t rows = x.size(0);
   const int64_t columns = x.size(1);
   visit_floating(x.dtype(), "batch_norm", [&]<class T>(TypeTag<T>) {

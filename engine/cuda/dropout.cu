@@ -14,7 +14,7 @@ inline constexpr int kAtOnce = 16 / sizeof(S);
 /// Vectors of each thread, all loaded before the first word is drawn.
 constexpr int kEach = 2;
 
-/// y = x factor [+ residual]; x and residual may be null: 1 and 0. A thread has the vectors t, t + threads, ..., of
+/// y = x factor; x may be null: 1. A thread has the vectors t, t + threads, ..., of
 /// which `whole` may be moved as vectors.
 template <class S>
 struct Drop {
@@ -24,21 +24,16 @@ struct Drop {
   DropoutFactors<T> drop;
   int64_t count, threads, whole;
   const S* x;
-  const S* residual;
   S* y;
 
-  BOCHNER_DEVICE S result(T value, T factor, T other) const {
-    return static_cast<S>(residual == nullptr ? value * factor : math::fma(value, factor, other));
-  }
   BOCHNER_DEVICE void operator()(int64_t t) const {
     const uint64_t place = drop.place.now();
     if (t + (kEach - 1) * threads < whole) {
-      Values value[kEach], other[kEach];
+      Values value[kEach];
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
         const int64_t at = t + i * threads;
         if (x != nullptr) value[i] = reinterpret_cast<const Values*>(x)[at];
-        if (residual != nullptr) other[i] = reinterpret_cast<const Values*>(residual)[at];
       }
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
@@ -48,7 +43,7 @@ struct Drop {
 #pragma unroll
         for (int j = 0; j < kVector; ++j) {
           const T from = x == nullptr ? T(1) : static_cast<T>(value[i].at[j]);
-          value[i].at[j] = result(from, factor[j], residual == nullptr ? T(0) : static_cast<T>(other[i].at[j]));
+          value[i].at[j] = static_cast<S>(from * factor[j]);
         }
         reinterpret_cast<Values*>(y)[at] = value[i];
       }
@@ -63,33 +58,27 @@ struct Drop {
       for (int j = 0; j < kVector; ++j) {
         const int64_t at = first + j;
         if (at >= count) break;
-        y[at] = result(x == nullptr ? T(1) : static_cast<T>(x[at]), factor[j],
-                       residual == nullptr ? T(0) : static_cast<T>(residual[at]));
+        y[at] = static_cast<S>((x == nullptr ? T(1) : static_cast<T>(x[at])) * factor[j]);
       }
     }
   }
 };
 
-void run(const Dropout& drop, const Tensor* x, const Tensor* residual, const Tensor& y) {
+void run(const Dropout& drop, const Tensor* x, const Tensor& y) {
   visit_stored(y.dtype(), "dropout", [&]<class S>(TypeTag<S>) {
     const S* from = x == nullptr ? nullptr : x->data<S>();
-    const S* other = residual == nullptr ? nullptr : residual->data<S>();
     const auto movable = [](const S* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
-    const bool vectors = movable(from) && movable(other) && movable(y.data<S>());
+    const bool vectors = movable(from) && movable(y.data<S>());
     const int64_t threads = ceil_div(y.size(), kEach * kAtOnce<S>);
     launch_threads(threads, Drop<S>{DropoutFactors<ComputeType<S>>(drop), y.size(), threads,
-                                    vectors ? y.size() / kAtOnce<S> : 0, from, other, y.data<S>()});
+                                    vectors ? y.size() / kAtOnce<S> : 0, from, y.data<S>()});
   });
 }
 
 }  // namespace
 
-void dropout(const Tensor& x, const Dropout& drop, const Tensor& y) { run(drop, &x, nullptr, y); }
+void dropout(const Tensor& x, const Dropout& drop, const Tensor& y) { run(drop, &x, y); }
 
-void add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop, const Tensor& y) {
-  run(drop, &x, &residual, y);
-}
-
-void dropout_mask(const Dropout& drop, const Tensor& y) { run(drop, nullptr, nullptr, y); }
+void dropout_mask(const Dropout& drop, const Tensor& y) { run(drop, nullptr, y); }
 
 }  // namespace bochner::cuda

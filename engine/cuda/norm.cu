@@ -5,7 +5,6 @@
 #include "engine/cuda/narrow/norm.h"
 #include "engine/cuda/parts/held_rows.h"
 #include "engine/cuda/parts/norm_terms.h"
-#include "engine/cuda/parts/philox.h"
 
 namespace bochner::cuda {
 namespace {
@@ -59,17 +58,15 @@ struct LayerNormRows {
   }
 };
 
-/// LayerNormRows, or ResidualRows if there is a residual, with the row in registers.
-template <class S, int K, bool residual>
+/// LayerNormRows with the row in registers.
+template <class S, int K>
 struct HeldLayerNormRows {
   using T = ComputeType<S>;
   int64_t columns;
-  bool drops;
-  DropoutFactors<T> drop;
-  const S *x, *other;
+  const S* x;
   const T *gamma, *beta;
   T eps;
-  S *sum, *y;
+  S* y;
   T *mean, *rstd;
 
   template <class Team>
@@ -78,22 +75,6 @@ struct HeldLayerNormRows {
     const int64_t row = team.index();
     Row s;
     s.load(team, x + row * columns);
-    if constexpr (residual) {
-      Row b;
-      b.load(team, other + row * columns);
-      if (drops) {
-#pragma unroll
-        for (int i = 0; i < Row::kVectors; ++i) {
-          T factor[4];
-          drop.read(row * columns + Row::place(team, i), factor);
-          for (int j = 0; j < 4; ++j) s.at[i].at[j] = math::fma(s.at[i].at[j], factor[j], b.at[i].at[j]);
-        }
-      } else {
-        Row::each([&](int i, int j) { s.at[i].at[j] += b.at[i].at[j]; });
-      }
-      s.store(team, sum + row * columns);
-      Row::each([&](int i, int j) { s.at[i].at[j] = static_cast<T>(static_cast<S>(s.at[i].at[j])); });  // as it is kept
-    }
     const T share = T(1) / static_cast<T>(columns);
     T total = 0;
     Row::each([&](int i, int j) { total += s.at[i].at[j]; });
@@ -152,38 +133,6 @@ struct HeldApplyRows {
       s.at[i].at[j] = (s.at[i].at[j] - centre) * scale * weight.at[i].at[j] + shift.at[i].at[j];
     });
     s.store(team, rows.y + row * rows.columns);
-  }
-};
-
-/// s = residual + dropout(x), y = LayerNorm(s): each thread keeps the same elements throughout.
-template <class S>
-struct ResidualRows {
-  using T = ComputeType<S>;
-  int64_t columns;
-  bool drops;
-  DropoutFactors<T> drop;
-  const S *x, *residual;
-  const T *gamma, *beta;
-  T eps;
-  S *sum, *y;
-  T *mean, *rstd;
-
-  template <class Team>
-  BOCHNER_DEVICE void operator()(const Team& team) const {
-    const int64_t row = team.index();
-    const S* a = x + row * columns;
-    const S* b = residual + row * columns;
-    S* s = sum + row * columns;
-    for (int64_t i = team.rank(); i < columns; i += team.size()) {
-      const T factor = drops ? drop.at(row * columns + i) : T(1);
-      s[i] = static_cast<S>(math::fma(static_cast<T>(a[i]), factor, static_cast<T>(b[i])));
-    }
-    const Moments<T> found = moments(team, s, columns, eps);
-    normalise(team, s, columns, found, gamma, beta, y + row * columns);
-    if (team.rank() == 0) {
-      mean[row] = found.mean;
-      rstd[row] = found.rstd;
-    }
   }
 };
 
@@ -283,7 +232,7 @@ struct HeldBackwardRows {
 
 }  // namespace
 
-void layer_norm(const Tensor& x, const NormWeights& weights, double eps, const LayerNorm& result) {
+void layer_norm(const Tensor& x, const NormWeights& weights, double eps, const NormResult& result) {
   if (narrow::layer_norm(x, weights, eps, result)) return;
   const int64_t rows = x.size(0);
   const int64_t columns = x.size(1);
@@ -293,10 +242,9 @@ void layer_norm(const Tensor& x, const NormWeights& weights, double eps, const L
         columns, {x.data<S>(), weights.gamma.data<T>(), weights.beta.data<T>(), result.y.data<S>()},
         [&]<int K>(std::integral_constant<int, K>) {
           launch_warps(
-              rows, HeldLayerNormRows<S, K, false>{columns, false, DropoutFactors<T>(Dropout()), x.data<S>(), nullptr,
-                                                   weights.gamma.data<T>(), weights.beta.data<T>(), static_cast<T>(eps),
-                                                   nullptr, result.y.data<S>(), result.statistics.mean.data<T>(),
-                                                   result.statistics.rstd.data<T>()});
+              rows, HeldLayerNormRows<S, K>{columns, x.data<S>(), weights.gamma.data<T>(), weights.beta.data<T>(),
+                                            static_cast<T>(eps), result.y.data<S>(), result.statistics.mean.data<T>(),
+                                            result.statistics.rstd.data<T>()});
         });
     if (held) return;
     launch_rows(
@@ -325,34 +273,8 @@ void layer_norm_apply(const Tensor& x, const NormWeights& weights, const NormSta
   });
 }
 
-void residual_layer_norm(const Tensor& x, const Tensor& residual, const Dropout& drop, const NormWeights& weights,
-                         double eps, const ResidualLayerNorm& result) {
-  const int64_t rows = x.size(0);
-  const int64_t columns = x.size(1);
-  visit_stored(x.dtype(), "layer_norm", [&]<class S>(TypeTag<S>) {
-    using T = ComputeType<S>;
-    const bool held = with_held_rows<T>(
-        columns,
-        {x.data<S>(), residual.data<S>(), weights.gamma.data<T>(), weights.beta.data<T>(), result.sum.data<S>(),
-         result.y.data<S>()},
-        [&]<int K>(std::integral_constant<int, K>) {
-          launch_warps(
-              rows, HeldLayerNormRows<S, K, true>{columns, drop.active(), DropoutFactors<T>(drop), x.data<S>(),
-                                                  residual.data<S>(), weights.gamma.data<T>(), weights.beta.data<T>(),
-                                                  static_cast<T>(eps), result.sum.data<S>(), result.y.data<S>(),
-                                                  result.statistics.mean.data<T>(), result.statistics.rstd.data<T>()});
-        });
-    if (held) return;
-    launch_rows(
-        rows, columns,
-        ResidualRows<S>{columns, drop.active(), DropoutFactors<T>(drop), x.data<S>(), residual.data<S>(),
-                        weights.gamma.data<T>(), weights.beta.data<T>(), static_cast<T>(eps), result.sum.data<S>(),
-                        result.y.data<S>(), result.statistics.mean.data<T>(), result.statistics.rstd.data<T>()});
-  });
-}
-
 void layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const NormStatistics& statistics,
-                         const Tensor& residual, const LayerNormGradients& result) {
+                         const Tensor& residual, const NormGradients& result) {
   if (narrow::layer_norm_backward(g, x, gamma, statistics, residual, result)) return;
   const int64_t rows = x.size(0);
   const int64_t columns = x.size(1);

@@ -81,6 +81,15 @@ Tensor apply(const Op& op, const Tensor& a, const Tensor& b);
 BOCHNER_BINARY_OPS(BOCHNER_DECLARE)
 #undef BOCHNER_DECLARE
 
+/// A number beside a tensor has its type.
+#define BOCHNER_DECLARE(Op, function)                                                             \
+  inline Tensor function(const Tensor& a, double b) { return function(a, Tensor::scalar(b, a)); } \
+  inline Tensor function(double a, const Tensor& b) { return function(Tensor::scalar(a, b), b); }
+BOCHNER_DECLARE(Maximum, maximum)
+BOCHNER_DECLARE(Minimum, minimum)
+BOCHNER_COMPARISONS(BOCHNER_DECLARE)
+#undef BOCHNER_DECLARE
+
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
@@ -90,5 +99,15 @@ inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 void add_(const Tensor& to, const Tensor& x);
 /// z = a where the condition is true, b elsewhere; all broadcast. `condition` is bool.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+inline Tensor where(const Tensor& condition, const Tensor& a, double b) {
+  return where(condition, a, Tensor::scalar(b, a));
+}
+inline Tensor where(const Tensor& condition, double a, const Tensor& b) {
+  return where(condition, Tensor::scalar(a, b), b);
+}
+/// Of bool tensors, broadcast.
+inline Tensor logical_and(const Tensor& a, const Tensor& b) { return where(a, b, 0); }
+inline Tensor logical_or(const Tensor& a, const Tensor& b) { return where(a, 1, b); }
+inline Tensor logical_not(const Tensor& a) { return where(a, 0, Tensor::scalar(1, a)); }
 
 }  // namespace bochner

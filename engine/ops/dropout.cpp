@@ -4,15 +4,11 @@
 
 #include "engine/bf16.h"
 #include "engine/kernel.h"
-#include "engine/ops/binary.h"
 
 namespace bochner {
 
 // y = x factor; all contiguous, of one size.
 BOCHNER_KERNEL(kApply, "dropout", dropout, const Tensor& x, const Dropout& drop, const Tensor& y);
-// y = residual + x factor
-BOCHNER_KERNEL(kAdd, "dropout", add_dropout, const Tensor& x, const Tensor& residual, const Dropout& drop,
-               const Tensor& y);
 BOCHNER_KERNEL(kMask, "dropout", dropout_mask, const Dropout& drop, const Tensor& y);
 
 Dropout Dropout::at(double p, const Generator& place) {
@@ -31,16 +27,6 @@ Tensor dropout(const Tensor& x, const Dropout& drop) {
   if (must_convert(x)) return to_bf16(dropout(to_f32(x), drop));
   const Tensor y = Tensor::empty_like(x);
   kApply(x.device(), x.contiguous(), drop, y);
-  return y;
-}
-
-Tensor add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop) {
-  if (!(x.shape() == residual.shape()) || x.dtype() != residual.dtype())
-    fail("dropout: {} does not fit the residual {}", x.str(), residual.str());
-  if (!drop.active()) return x + residual;
-  if (must_convert(x)) return to_bf16(add_dropout(to_f32(x), to_f32(residual), drop));
-  const Tensor y = Tensor::empty_like(x);
-  kAdd(x.device(), x.contiguous(), residual.contiguous(), drop, y);
   return y;
 }
 

@@ -33,8 +33,6 @@ struct Dropout {
 
 /// y_i = x_i keep_i scale; any shape, f32, f64 or bf16. It is its own backward.
 Tensor dropout(const Tensor& x, const Dropout& drop);
-/// y = residual + dropout(x), of the same shape.
-Tensor add_dropout(const Tensor& x, const Tensor& residual, const Dropout& drop);
 /// keep_i scale, as a tensor: the factors of dropout.
 Tensor dropout_mask(const Shape& shape, const Dropout& drop, DType dtype = DType::f32, Device device = Device::cpu());
 

@@ -8,26 +8,21 @@
 namespace bochner {
 
 // All contiguous, of one floating type, but if it is bf16, statistics, gamma, beta and their gradients are f32. x is
-// (rows, columns); y, g, dx, residual, sum have as many elements; mean, rstd (rows); gamma, beta, dgamma, dbeta
-// (columns). The norm of a sum is that of the stored one.
+// (rows, columns); y, g, dx, residual have as many elements; mean, rstd (rows); gamma, beta, dgamma, dbeta (columns).
 
 BOCHNER_KERNEL(kLayerNorm, "layer_norm", layer_norm, const Tensor& x, const NormWeights& weights, double eps,
-               const LayerNorm& result);
-BOCHNER_KERNEL(kLayerNormApply, "layer_norm", layer_norm_apply, const Tensor& x, const NormWeights& weights,
-               const NormStatistics& statistics, const Tensor& y);
-BOCHNER_KERNEL(kResidualLayerNorm, "layer_norm", residual_layer_norm, const Tensor& x, const Tensor& residual,
-               const Dropout& drop, const NormWeights& weights, double eps, const ResidualLayerNorm& result);
+               const NormResult& result);
 // `residual` may be undefined.
 BOCHNER_KERNEL(kLayerNormBackward, "layer_norm", layer_norm_backward, const Tensor& g, const Tensor& x,
                const Tensor& gamma, const NormStatistics& statistics, const Tensor& residual,
-               const LayerNormGradients& result);
+               const NormGradients& result);
 // mean and (biased) variance of each column.
 BOCHNER_KERNEL(kColumnMoments, "batch_norm", column_moments, const Tensor& x, const ColumnMoments& result);
 // y = (x - mean) rstd gamma + beta; mean, rstd, gamma, beta (columns).
 BOCHNER_KERNEL(kBatchNormApply, "batch_norm", batch_norm_apply, const Tensor& x, const NormWeights& weights,
                const NormStatistics& statistics, const Tensor& y);
 BOCHNER_KERNEL(kBatchNormBackward, "batch_norm", batch_norm_backward, const Tensor& g, const Tensor& x,
-               const Tensor& gamma, const NormStatistics& statistics, const LayerNormGradients& result);
+               const Tensor& gamma, const NormStatistics& statistics, const NormGradients& result);
 
 namespace {
 
@@ -76,40 +71,22 @@ NormStatistics row_statistics(const Tensor& x) {
 
 }  // namespace
 
-LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
+NormResult layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
   const Tensor rows = rows_of("layer_norm", x);
-  const LayerNorm result{Tensor::empty_like(x), row_statistics(x)};
+  const NormResult result{Tensor::empty_like(x), row_statistics(x)};
   kLayerNorm(x.device(), rows, weights_of("layer_norm", gamma, beta, x), eps, result);
   return result;
 }
 
-Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const NormStatistics& statistics) {
-  const Tensor rows = rows_of("layer_norm", x);
-  const NormStatistics given = statistics_of("layer_norm", statistics, x.shape().without_last());
-  const Tensor y = Tensor::empty_like(x);
-  kLayerNormApply(x.device(), rows, weights_of("layer_norm", gamma, beta, x), given, y);
-  return y;
-}
-
-ResidualLayerNorm residual_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
-                                      double eps, const Dropout& drop) {
-  const Tensor rows = rows_of("layer_norm", x);
-  check_same("layer_norm", "residual", residual, x);
-  const ResidualLayerNorm result{Tensor::empty_like(x), Tensor::empty_like(x), row_statistics(x)};
-  kResidualLayerNorm(x.device(), rows, residual.contiguous(), drop, weights_of("layer_norm", gamma, beta, x), eps,
-                     result);
-  return result;
-}
-
-LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
-                                       const NormStatistics& statistics, const Tensor& residual) {
+NormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
+                                  const NormStatistics& statistics, const Tensor& residual) {
   const Tensor rows = rows_of("layer_norm", x);
   check_same("layer_norm", "gradient", g, x);
   const NormStatistics given = statistics_of("layer_norm", statistics, x.shape().without_last());
   if (residual.defined()) check_same("layer_norm", "residual gradient", residual, x);
   const DType dtype = compute_dtype(x.dtype());
-  const LayerNormGradients result{Tensor::empty_like(x), Tensor::zeros({x.size(-1)}, dtype, x.device()),
-                                  Tensor::zeros({x.size(-1)}, dtype, x.device())};
+  const NormGradients result{Tensor::empty_like(x), Tensor::zeros({x.size(-1)}, dtype, x.device()),
+                             Tensor::zeros({x.size(-1)}, dtype, x.device())};
   kLayerNormBackward(x.device(), g.contiguous(), rows, scale_of("layer_norm", "gamma", gamma, 1, x), given,
                      residual.defined() ? residual.contiguous() : residual, result);
   return result;
@@ -125,8 +102,8 @@ Tensor batch_rows(const Tensor& x) {
 
 }  // namespace
 
-BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& running,
-                     double momentum, double eps) {
+NormResult batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& running,
+                      double momentum, double eps) {
   const Tensor rows = batch_rows(x);
   if (x.size(0) < 2) fail("batch_norm: {} has no variance; in training it needs at least two rows", x.str());
   const auto n = static_cast<double>(x.size(0));
@@ -140,18 +117,18 @@ BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, c
   };
   move("running mean", running.mean, found.mean);
   move("running variance", running.variance, found.variance * (n / (n - 1)));
-  const BatchNorm result{Tensor::empty_like(x), {found.mean, reciprocal(sqrt(found.variance + eps))}};
+  const NormResult result{Tensor::empty_like(x), {found.mean, reciprocal(sqrt(found.variance + eps))}};
   kBatchNormApply(x.device(), rows, weights_of("batch_norm", gamma, beta, x), result.statistics, result.y);
   return result;
 }
 
-LayerNormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
-                                       const NormStatistics& statistics) {
+NormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
+                                  const NormStatistics& statistics) {
   const Tensor rows = batch_rows(x);
   check_same("batch_norm", "gradient", g, x);
   const NormStatistics given = statistics_of("batch_norm", statistics, {x.size(1)});
-  const LayerNormGradients result{Tensor::empty_like(x), Tensor::zeros({x.size(1)}, x.dtype(), x.device()),
-                                  Tensor::zeros({x.size(1)}, x.dtype(), x.device())};
+  const NormGradients result{Tensor::empty_like(x), Tensor::zeros({x.size(1)}, x.dtype(), x.device()),
+                             Tensor::zeros({x.size(1)}, x.dtype(), x.device())};
   kBatchNormBackward(x.device(), g.contiguous(), rows, scale_of("batch_norm", "gamma", gamma, 1, x), given, result);
   return result;
 }

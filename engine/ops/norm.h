@@ -16,42 +16,25 @@ struct NormStatistics {
   Tensor rstd;  ///< 1 / sqrt(variance + eps)
 };
 
-struct LayerNorm {
-  Tensor y;                   ///< (..., d)
-  NormStatistics statistics;  ///< (...)
+struct NormResult {
+  Tensor y;                   ///< as x
+  NormStatistics statistics;  ///< (...) of x (..., d) in LayerNorm, (f) of x (n, f) in BatchNorm
 };
 
 /// y = (x - mean) rstd gamma + beta,  mean = sum x / d,  rstd = (sum (x - mean)^2 / d + eps)^(-1/2)
 /// x (..., d), gamma (d), beta (d); gamma and beta may be undefined: 1 and 0.
-LayerNorm layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-5);
-/// y alone, from x and the statistics of a forward pass, so that y need not be kept for backward.
-Tensor layer_norm_apply(const Tensor& x, const Tensor& gamma, const Tensor& beta, const NormStatistics& statistics);
+NormResult layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-5);
 
-struct ResidualLayerNorm {
-  Tensor sum;  ///< s
-  Tensor y;
-  NormStatistics statistics;  ///< of s
-};
-
-/// s = residual + dropout(x),  y = LayerNorm(s): one pass over memory. x and residual (..., d).
-ResidualLayerNorm residual_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
-                                      double eps = 1e-5, const Dropout& drop = Dropout());
-
-struct LayerNormGradients {
-  Tensor dx;             ///< (..., d)
-  Tensor dgamma, dbeta;  ///< (d)
+struct NormGradients {
+  Tensor dx;             ///< as x
+  Tensor dgamma, dbeta;  ///< (d) or (f)
 };
 
 /// With xhat = (x - mean) rstd and h = g gamma:
 ///   dx = rstd (h - sum h / d - xhat sum(h xhat) / d) [+ residual],  dgamma = sum g xhat,  dbeta = sum g
 /// the last two summed over rows, in fixed order. `residual` (..., d), if defined, is another gradient of x.
-LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
-                                       const NormStatistics& statistics, const Tensor& residual = {});
-
-struct BatchNorm {
-  Tensor y;                   ///< (n, f)
-  NormStatistics statistics;  ///< (f)
-};
+NormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
+                                  const NormStatistics& statistics, const Tensor& residual = {});
 
 struct ColumnMoments {
   Tensor mean, variance;  ///< (f)
@@ -60,12 +43,12 @@ struct ColumnMoments {
 /// BatchNorm1d in training: y = (x - mean) rstd gamma + beta with mean and (biased) variance over the first axis of
 /// x (n, f). What is defined of `running` is updated in place: r += momentum (new - r), with the unbiased variance, as
 /// in PyTorch. n = 1 has no variance and is refused.
-BatchNorm batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& running,
-                     double momentum = 0.1, double eps = 1e-5);
+NormResult batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& running,
+                      double momentum = 0.1, double eps = 1e-5);
 /// With xhat = (x - mean) rstd:  dgamma = sum g xhat,  dbeta = sum g,
 ///   dx = gamma rstd (g - dbeta / n - xhat dgamma / n)
-LayerNormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
-                                       const NormStatistics& statistics);
+NormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma,
+                                  const NormStatistics& statistics);
 
 /// For the kernels of both backends: both are defined.
 struct NormWeights {

@@ -33,9 +33,8 @@ Variable Classification::loss(const Outputs& outputs, const Examples& examples) 
 
 Tensor Classification::terms(const Examples& examples) const {
   const Tensor& labels = examples.at(labels_);
-  const Tensor none = Tensor::full({}, static_cast<double>(kNoLabel), labels.dtype(), labels.device());
-  return Tensor::full({}, static_cast<double>(labels.size()), DType::f64, labels.device()) -
-         sum(equal(labels, none).cast(DType::f64));
+  const Tensor none = equal(labels, static_cast<double>(kNoLabel));
+  return Tensor::scalar(static_cast<double>(labels.size()), DType::f64, labels.device()) - sum(none.cast(DType::f64));
 }
 
 Tensor Classification::correct(const Outputs& outputs, const Examples& examples) const {
@@ -95,7 +94,7 @@ Variable Regression::loss(const Outputs& outputs, const Examples& examples) cons
 
 Tensor Regression::terms(const Examples& examples) const {
   const Tensor& values = examples.at(values_);
-  return Tensor::full({}, static_cast<double>(values.size()), DType::f64, values.device());
+  return Tensor::scalar(static_cast<double>(values.size()), DType::f64, values.device());
 }
 
 void Regression::collect(const Outputs& outputs, const Examples& examples, Answers& to) const {

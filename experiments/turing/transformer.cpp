@@ -61,7 +61,7 @@ class PerceptronList {
 }  // namespace
 
 Tensor Perceptrons::operator()(const Tensor& a) const {
-  const Tensor hidden = less(Tensor::scalar(0, DType::f64), times(W1, a) + b).cast(DType::f64);
+  const Tensor hidden = less(0, times(W1, a) + b).cast(DType::f64);
   return times(W2, hidden);
 }
 

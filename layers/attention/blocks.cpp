@@ -39,8 +39,7 @@ std::vector<std::vector<int64_t>> real_positions(const Tensor& keys, int64_t bat
 
 Variable without_padding(const Variable& x, const Tensor& keys) {
   if (!keys.defined()) return x;
-  const Variable nothing = Tensor::scalar(0, x.dtype(), x.device());
-  return where(keys.view({keys.size(0), 1, keys.size(1), 1}), x, nothing);
+  return where(keys.view({keys.size(0), 1, keys.size(1), 1}), x, 0);
 }
 
 Variable in_blocks(const Variable& x, int64_t block) {
@@ -86,34 +85,20 @@ Tensor mask_with_neighbours(const Tensor& x, int64_t before, int64_t after) {
   return concat(shifted, -1);
 }
 
-Tensor logical_and(const Tensor& a, const Tensor& b) {
-  return where(a, b, Tensor::full({1}, 0, DType::boolean, b.device()));
-}
-
-Tensor logical_or(const Tensor& a, const Tensor& b) {
-  return where(a, Tensor::full({1}, 1, DType::boolean, b.device()), b);
-}
-
-Tensor logical_not(const Tensor& a) {
-  return where(a, Tensor::full({1}, 0, DType::boolean, a.device()), Tensor::full({1}, 1, DType::boolean, a.device()));
-}
-
 Variable attend_scores(const Variable& scores, const Variable& V, const Tensor& visible, double dropout_rate,
                        Context& context) {
-  const Variable hidden = Tensor::scalar(-std::numeric_limits<double>::infinity(), V.dtype(), V.device());
-  Variable P = softmax(visible.defined() ? where(visible, scores, hidden) : scores);
+  Variable P = softmax(visible.defined() ? where(visible, scores, kHidden) : scores);
   if (context.training && dropout_rate > 0) P = dropout(P, dropout_rate, context.generator);
   return matmul(P, V);
 }
 
 Variable attend(const Variable& Q, const std::vector<KeySet>& sets, double scale, double dropout_rate,
                 Context& context) {
-  const Variable hidden = Tensor::scalar(-std::numeric_limits<double>::infinity(), Q.dtype(), Q.device());
   const Variable scaled = Q * scale;
   std::vector<Variable> scores;
   for (const KeySet& set : sets) {
     const Variable all = matmul(scaled, transpose(set.K, -2, -1));  // (..., n, m)
-    scores.push_back(set.visible.defined() ? where(set.visible, all, hidden) : all);
+    scores.push_back(set.visible.defined() ? where(set.visible, all, kHidden) : all);
   }
   Variable P = softmax(scores.size() == 1 ? scores[0] : concat(scores, -1));  // (..., n, sum of m)
   if (context.training && dropout_rate > 0) P = dropout(P, dropout_rate, context.generator);

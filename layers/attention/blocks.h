@@ -2,6 +2,7 @@
 // sets of keys.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "engine/ops/dropout.h"
@@ -36,10 +37,10 @@ Variable with_neighbours(const Variable& x, int64_t before, int64_t after);
 /// (B, 1, N, 1, block) -> (B, 1, N, 1, (before + 1 + after) block)
 Tensor mask_with_neighbours(const Tensor& x, int64_t before, int64_t after);
 
-/// For masks whose shapes broadcast.
-Tensor logical_and(const Tensor& a, const Tensor& b);
-Tensor logical_or(const Tensor& a, const Tensor& b);
-Tensor logical_not(const Tensor& a);
+/// The score of a hidden key in a softmax, where a query that sees no key gets zeros.
+inline constexpr double kHidden = -std::numeric_limits<double>::infinity();
+/// The same where all keys may be hidden and exponentials must stay finite: as small as 0 beside any other.
+inline constexpr double kNegligible = -1e30;
 
 /// Keys and values that blocks of queries see.
 struct KeySet {

@@ -57,8 +57,7 @@ Variable gaussian_attention(const Variable& far_Q, const Variable& far_K, const 
     seen = concat(std::vector{Tensor::full({keys.size(0), 1}, 1, DType::boolean, keys.device()), keys}, 1);
   Variable O = softmax_attention({1, causal, {}}, q, k, v, seen);  // (B, H, Lq, E + 1)
   if (causal) O = slice(O, 2, 1, O.size(2));
-  const Variable least = Tensor::scalar(0.5 / static_cast<double>(1 + K.size(2)), Q.dtype(), Q.device());
-  return slice(O, 3, 0, E) / maximum(slice(O, 3, E, E + 1), least);
+  return slice(O, 3, 0, E) / maximum(slice(O, 3, E, E + 1), 0.5 / static_cast<double>(1 + K.size(2)));
 }
 
 // With Y = -c A V and 4 c^3 = 1, the step is V <- V (13 c^3 I + Y (15 c^2 I + Y (7 c I + Y))): products, and sums whose

@@ -42,16 +42,13 @@ class Informer : public Mechanism {
     const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
     const Tensor active = active_queries(Q.value(), K.value(), query_mask, keys, context);  // i64 (B, H, u), -1: none
     const int64_t u = active.size(2);
-    const Tensor none = Tensor::full({1}, 0, DType::i64, Q.device());
-    const Tensor index = maximum(active, none).unsqueeze(3);                              // (B, H, u, 1)
+    const Tensor index = maximum(active, 0).unsqueeze(3);                                 // (B, H, u, 1)
     const Variable chosen = gather(Q, 2, index);                                          // (B, H, u, D)
     const Variable attended = softmax_attention({scale, false, {}}, chosen, K, V, keys);  // (B, H, u, E)
     const Variable mean_value = mean_of(V, keys);                                         // (B, H, 1, E)
     // Query i takes row slot_i of (attended; mean).
     const Tensor rows = Tensor::full({Q.size(0), Q.size(1), Q.size(2) + 1, 1}, static_cast<double>(u), DType::i64);
-    const Tensor places_of =
-        where(less(active, none), Tensor::full({1}, static_cast<double>(Q.size(2)), DType::i64, Q.device()), active)
-            .to(Device::cpu());
+    const Tensor places_of = where(less(active, 0), static_cast<double>(Q.size(2)), active).to(Device::cpu());
     for (int64_t b = 0; b < Q.size(0); ++b) {
       for (int64_t h = 0; h < Q.size(1); ++h) {
         const std::vector<int64_t> at = places_of.select(0, b).select(0, h).to_vector<int64_t>();
@@ -78,7 +75,7 @@ class Informer : public Mechanism {
 
   Variable mean_of(const Variable& V, const Tensor& keys) const {
     if (!keys.defined()) return mean(V, {2}, true);
-    const Tensor count = maximum(sum(keys.cast(V.dtype()), {1}), Tensor::full({1}, 1, V.dtype(), V.device()));
+    const Tensor count = maximum(sum(keys.cast(V.dtype()), {1}), 1);
     return sum(without_padding(V, keys), {2}, true) / Variable(count.view({V.size(0), 1, 1, 1}));
   }
 
@@ -123,13 +120,11 @@ class Informer : public Mechanism {
         }
       }
       if (query_mask.defined()) {
-        M = where(query_mask.slice(0, b, b + 1), M,
-                  Tensor::scalar(-std::numeric_limits<double>::infinity(), M.dtype(), M.device()));
+        M = where(query_mask.slice(0, b, b + 1), M, -std::numeric_limits<double>::infinity());
       }
       const Tensor best = topk(M, std::min(most, Lq), 1).indices;  // (H, most)
-      const Tensor counts = less(places(best.size(1), 1, 2, Q.device()),
-                                 Tensor::full({1}, static_cast<double>(u), DType::i64, Q.device()));
-      found.push_back(where(counts, best, Tensor::full({1}, -1, DType::i64, Q.device())));
+      const Tensor counts = less(places(best.size(1), 1, 2, Q.device()), static_cast<double>(u));
+      found.push_back(where(counts, best, -1));
     }
     return stack(found, 0);
   }

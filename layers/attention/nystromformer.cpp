@@ -52,7 +52,7 @@ class Nystromformer : public Mechanism {
     const Variable q = released() ? real_q : Q;
     const Averaged of_q = averaged(query_mask, Q);
     const Averaged of_k = averaged(mask.keys, K);
-    const Tensor most = Tensor::scalar(static_cast<double>(options_.features), DType::i64, Q.device());
+    const auto most = static_cast<double>(options_.features);
     const Tensor count = minimum(minimum(of_q.count, of_k.count), most);  // of segments, as many as both have
     const Segments queries = segments(options_.features, of_q.ranks, of_q.count, count);
     const Segments keys = segments(options_.features, of_k.ranks, of_k.count, count);
@@ -91,9 +91,8 @@ class Nystromformer : public Mechanism {
   /// A (B, H, M, M); a segment without tokens keeps to itself.
   Variable scores(const Variable& Q_, const Variable& K_, double scale, const Tensor& full) const {
     const int64_t M = Q_.size(2);
-    const Variable hidden = Tensor::scalar(-1e30, Q_.dtype(), Q_.device());
     const Variable all = matmul(Q_ * scale, transpose(K_, -2, -1));
-    const Variable A = softmax(where(full.view({full.size(0), 1, 1, M}), all, hidden));
+    const Variable A = softmax(where(full.view({full.size(0), 1, 1, M}), all, kNegligible));
     return where(full.view({full.size(0), 1, M, 1}), A, Variable(identity(M, A.dtype(), A.device())));
   }
 

@@ -105,9 +105,8 @@ class Reformer : public Mechanism {
       const auto stream = static_cast<uint64_t>(r);
       const auto [h1, count1] = nearest_direction(Q, heads, first, noise.fork(stream));
       const auto [h2, count2] = nearest_direction(Q, heads, second, noise.fork(stream + (uint64_t{1} << 32)));
-      const auto number = [&](int64_t x) { return Tensor::full({1}, static_cast<double>(x), DType::i64, Q.device()); };
-      const Tensor bucket = count2 == 0 ? h1 : h1 + h2 * number(count1);
-      const Tensor last = number(count1 * std::max<int64_t>(1, count2));
+      const Tensor bucket = count2 == 0 ? h1 : h1 + h2 * Tensor::scalar(static_cast<double>(count1), h2);
+      const auto last = static_cast<double>(count1 * std::max<int64_t>(1, count2));
       found.push_back(where(real.view({real.size(0), 1, real.size(1)}), bucket, last));
     }
     return found;
@@ -131,7 +130,7 @@ class Reformer : public Mechanism {
     if (most == 0) return {Tensor(), 0};
     const Tensor half = Tensor::from(halves, {Q.size(0), 1, 1, 1}, Q.device());
     const Tensor used = less(places(most, 3, 4, Q.device()), half);  // (B, 1, 1, most)
-    const Tensor lowest = Tensor::scalar(-std::numeric_limits<double>::infinity(), Q.dtype(), Q.device());
+    constexpr double lowest = -std::numeric_limits<double>::infinity();
     // Drawn row by row, so that examples with fewer buckets get the same first rotations.
     const Tensor R = normal({heads, most, Q.size(3)}, draw, 0, 1, Q.dtype(), Q.device());
     const Tensor turned = matmul(Q, R.transpose(1, 2).contiguous());  // (B, H, L, most)
@@ -186,15 +185,13 @@ class Reformer : public Mechanism {
     }
     const Tensor mask = real.view({real.size(0), 1, L}).expand(order.shape()).cast(DType::i64).contiguous();
     const auto [real_q, real_k] = of_tokens(mask);
-    const Tensor is_real = equal(real_k, Tensor::full({1}, 1, DType::i64, Q.device()));
-    const Tensor is_there = less_equal(Tensor::full({1}, 0, DType::i64, Q.device()), place_k);
+    const Tensor is_real = equal(real_k, 1);
+    const Tensor is_there = less_equal(0, place_k);
     const Tensor visible = logical_and(skyformer() ? is_there : logical_and(same, is_there), is_real);
     // ln N is subtracted from the score, and 1e5 where a token would attend to itself.
-    const Tensor one = Tensor::full({1}, 1, Q.dtype(), Q.device());
-    Tensor off = skyformer() ? Tensor::scalar(0, Q.dtype(), Q.device()) : log(maximum(times, one));
-    if (!released()) off = where(equal(place_q, place_k), Tensor::full({1}, 1e5, Q.dtype(), Q.device()), off);
-    const Variable hidden = Tensor::scalar(-1e30, Q.dtype(), Q.device());
-    const Variable scores = where(visible, matmul(q * scale, transpose(keys, -2, -1)) - Variable(off), hidden);
+    Tensor off = skyformer() ? Tensor::scalar(0, Q.value()) : log(maximum(times, 1));
+    if (!released()) off = where(equal(place_q, place_k), 1e5, off);
+    const Variable scores = where(visible, matmul(q * scale, transpose(keys, -2, -1)) - Variable(off), kNegligible);
     const Variable z = logsumexp(scores, -1, true);  // (B, H, N, m, 1)
     const Variable P = exp(scores - z) * Variable(visible.cast(Q.dtype()));
     const auto unsorted = [&](const Variable& x) { return gather(out_of_blocks(x, L), 2, back); };

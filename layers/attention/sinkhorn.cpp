@@ -61,7 +61,7 @@ class Sinkhorn : public Mechanism {
     };
     // A place of a sorted block holds something if any block has a real token there.
     const Tensor held = amax(real.cast(DType::i64), {2}, true);  // (B, 1, 1, 1, b)
-    const Tensor filled = equal(held, Tensor::full({1}, 1, DType::i64, Q.device()));
+    const Tensor filled = equal(held, 1);
     const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
     const Variable O = attend(q, {{k, v, real}, {sorted(k), sorted(v), filled}}, scale, options_.dropout, context);
     return released() ? out_of_strides(O, Q.size(2)) : out_of_blocks(O, Q.size(2));
@@ -73,12 +73,10 @@ class Sinkhorn : public Mechanism {
   /// (B, H, N, b, 1): how much of the weights in row n of R falls on blocks that hold a real token at place t. Blocks
   /// that are not full have nothing at some places; the mean there is that of the other blocks.
   Variable share_of_filled(const Variable& R, const Tensor& real) const {
-    const Variable one = Tensor::scalar(1, R.dtype(), R.device());
-    if (released()) return one;  // sums, not means
+    if (released()) return Tensor::scalar(1, R.value());  // sums, not means
     const Variable filled = real.cast(R.dtype()).view({real.size(0), 1, real.size(2), real.size(4)});  // (B, 1, N, b)
     const Variable share = matmul(R, filled) / sum(R, {-1}, true);                                     // (B, H, N, b)
-    const Variable none = Tensor::scalar(0, R.dtype(), R.device());
-    return unsqueeze(where(less(none.value(), share.value()), share, one), -1);
+    return unsqueeze(where(less(0, share.value()), share, 1), -1);
   }
 
   /// R (B, H, N, N): log R = P(X) = relu(X_n W + b) B, X_n the sum of the keys of block n. Gumbel noise is added in
@@ -100,13 +98,10 @@ class Sinkhorn : public Mechanism {
     }
     S = S / options_.temperature;
     // Blocks of padding alone are kept to themselves.
-    const Tensor some = amax(real.cast(DType::i64), {4}).view({k.size(0), 1, N, 1});  // (B, 1, N, 1)
-    const Tensor one = Tensor::full({1}, 1, DType::i64, k.device());
-    const Tensor among = equal(minimum(some, some.transpose(2, 3)), one);                 // (B, 1, N, N)
+    const Tensor some = amax(real.cast(DType::i64), {4}).view({k.size(0), 1, N, 1});      // (B, 1, N, 1)
+    const Tensor among = equal(minimum(some, some.transpose(2, 3)), 1);                   // (B, 1, N, N)
     const Tensor same = equal(places(N, 2, 4, k.device()), places(N, 3, 4, k.device()));  // (1, 1, N, N)
-    const Variable diagonal = Tensor::scalar(0, k.dtype(), k.device());
-    const Variable never = Tensor::scalar(-1e30, k.dtype(), k.device());
-    S = where(among, S, where(logical_and(same, logical_not(among)), diagonal, never));
+    S = where(among, S, where(same, 0, Variable(Tensor::scalar(kNegligible, k.value()))));
     for (int64_t t = 0; t < options_.iterations; ++t) {
       S = S - logsumexp(S, -1, true);
       S = S - logsumexp(S, -2, true);

@@ -71,10 +71,7 @@ class Skyformer : public Mechanism {
     const Variable QZ = scores(q, Z);                                     // (B, H, Lq, M)
     const Variable F = exp(QZ - Variable(amax(QZ.value(), {-1}, true)));  // (B, H, Lq, M)
     Variable ZK = scores(Z, k);                                           // (B, H, M, Lk)
-    if (keys.defined()) {
-      const Variable hidden = Tensor::scalar(-1e30, ZK.dtype(), ZK.device());
-      ZK = where(keys.view({keys.size(0), 1, 1, keys.size(1)}), ZK, hidden);
-    }
+    if (keys.defined()) ZK = where(keys.view({keys.size(0), 1, 1, keys.size(1)}), ZK, kNegligible);
     const Variable G = exp(ZK - Variable(amax(amax(ZK.value(), {-1}, true), {-2}, true)));  // (B, H, M, Lk)
     const Variable ones = Tensor::full({V.size(0), V.size(1), V.size(2), 1}, 1, V.dtype(), V.device());
     const Variable V1 = without_padding(concat({V, ones}, 3), keys);  // (B, H, Lk, E + 1)

@@ -64,8 +64,7 @@ class SparseAttention : public Mechanism {
     if (opened) {
       // The first token beside the others; where it is of the own block, or its summary, it is seen already.
       const Tensor first = real_keys(mask, K).slice(1, 0, 1).contiguous().view({Q.size(0), 1, 1, 1, 1});
-      const Tensor apart =
-          less(Tensor::full({1}, b == c ? Q.size(2) : 0, DType::i64, Q.device()), at.view({1, 1, N, 1, 1}));
+      const Tensor apart = less(b == c ? static_cast<double>(Q.size(2)) : 0, at.view({1, 1, N, 1, 1}));
       sets.push_back({unsqueeze(slice(K, 2, 0, 1), 2), unsqueeze(slice(V, 2, 0, 1), 2), logical_and(apart, first)});
     }
     const Variable O = out_of_blocks(attend(q, sets, scale, options_.dropout, context), Q.size(2));

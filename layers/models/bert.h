@@ -41,7 +41,8 @@ struct BertOptions {
   bool next_sentence = false;            ///< needs the pooler
   int64_t classes = 0;                   ///< 0: no classifier; 1: a regression. Needs the pooler
   std::vector<std::string> labels = {};  ///< the names of the classes, for config.json; empty: LABEL_0, LABEL_1, ...
-  double classifier_dropout = 0.1;       ///< of what the classifier reads
+  std::string problem_type = {};  ///< what its scores mean, for config.json, as transformers names it; empty: not said
+  double classifier_dropout = 0.1;  ///< of what the classifier reads
 };
 
 /// Scores of all tokens for a place: LayerNorm(act(W x + a)) E^T + b, E being the table of token embeddings.
@@ -54,7 +55,7 @@ class MaskedTokenHead : public Module {
  private:
   Activation activation_;
   Linear dense_;
-  LayerNormLayer norm_;
+  LayerNorm norm_;
   Parameter& bias_;
 };
 
@@ -94,7 +95,7 @@ class Bert : public PretrainedModel {
   Embedding tokens_;
   Embedding positions_;
   Embedding types_;
-  LayerNormLayer norm_;
+  LayerNorm norm_;
   DropoutLayer dropout_;
   TransformerBlocks blocks_;
   std::unique_ptr<MaskedTokenHead> masked_tokens_;

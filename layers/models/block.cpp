@@ -78,7 +78,7 @@ bool FeedForward::keeps_product(const Variable& x) const {
   return x.device().is_cpu() && in_.inputs() > kNarrow;
 }
 
-Variable FeedForward::forward(const Variable& x, const LayerNormLayer* norm, Context& context, bool residual) const {
+Variable FeedForward::forward(const Variable& x, const LayerNorm* norm, Context& context, bool residual) const {
   const Scope scope(name());
   FeedForwardVariables weights{in_.weight, in_.bias_or_none(), out_.weight, out_.bias_or_none()};
   FeedForwardOptions options{.activation = activation_, .residual = residual, .keep_hidden = keeps_product(x)};
@@ -127,8 +127,8 @@ Variable TransformerBlock::forward(const Variable& x, const Mask& mask, Context&
   return feed(s, &norm2_, context);  // s + dropout(W2 dropout(act(W1 LN s)))
 }
 
-Variable TransformerBlock::attend(const Variable& x, const LayerNormLayer* norm, const Variable& residual,
-                                  const Mask& mask, Context& context) const {
+Variable TransformerBlock::attend(const Variable& x, const LayerNorm* norm, const Variable& residual, const Mask& mask,
+                                  Context& context) const {
   if (attention_adapter_ == nullptr) {
     return attention_.forward(x, mask, context, {.norm = norm, .residual = residual, .dropout = dropout_});
   }
@@ -136,7 +136,7 @@ Variable TransformerBlock::attend(const Variable& x, const LayerNormLayer* norm,
   return residual + attention_adapter_->forward(y);
 }
 
-Variable TransformerBlock::feed(const Variable& x, const LayerNormLayer* norm, Context& context) const {
+Variable TransformerBlock::feed(const Variable& x, const LayerNorm* norm, Context& context) const {
   if (feed_forward_ != nullptr && feed_forward_adapter_ == nullptr) return feed_forward_->forward(x, norm, context);
   Variable y;
   if (feed_forward_ == nullptr) {

@@ -47,7 +47,7 @@ class FeedForward : public Module {
  public:
   FeedForward(Slot slot, const BlockOptions& options, Generator& init);
   /// (..., dim) -> (..., dim); `norm` null: none. Without `residual`, x is not added.
-  Variable forward(const Variable& x, const LayerNormLayer* norm, Context& context, bool residual = true) const;
+  Variable forward(const Variable& x, const LayerNorm* norm, Context& context, bool residual = true) const;
 
   const Linear& in() const { return in_; }
   const Linear& out() const { return out_; }
@@ -87,16 +87,16 @@ class TransformerBlock : public Module {
 
  private:
   /// residual + attend(LN x); without norm residual + attend(x).
-  Variable attend(const Variable& x, const LayerNormLayer* norm, const Variable& residual, const Mask& mask,
+  Variable attend(const Variable& x, const LayerNorm* norm, const Variable& residual, const Mask& mask,
                   Context& context) const;
   /// x + FFN(LN x); without norm x + FFN(x).
-  Variable feed(const Variable& x, const LayerNormLayer* norm, Context& context) const;
+  Variable feed(const Variable& x, const LayerNorm* norm, Context& context) const;
 
   BlockOptions::Order order_;
   double dropout_;
-  LayerNormLayer norm1_;
+  LayerNorm norm1_;
   MultiHeadAttention attention_;
-  LayerNormLayer norm2_;
+  LayerNorm norm2_;
   std::unique_ptr<FeedForward> feed_forward_;  ///< null where the next one took its place
   std::unique_ptr<SnnkFeedForward> snnk_;
   std::unique_ptr<Bundle> bundle_;  ///< in the place of snnk_

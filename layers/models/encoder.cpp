@@ -158,8 +158,7 @@ Variable Encoder::pool_states(const States& states, Context& context) const {
     if (context.slice != nullptr)
       fail("--sequence-shards: the largest of all tokens needs whole sequences; choose pooling by a mean");
     if (!states.mask.defined()) return as_computed(amax(x, {1}));
-    const Variable nothing(Tensor::scalar(-std::numeric_limits<double>::infinity(), x.dtype(), x.device()));
-    return as_computed(amax(where(states.mask.unsqueeze(2), x, nothing), {1}));
+    return as_computed(amax(where(states.mask.unsqueeze(2), x, -std::numeric_limits<double>::infinity()), {1}));
   }
   if (!states.mask.defined()) {
     const int64_t places = context.slice == nullptr ? x.size(1) : context.slice->length() + (cls_ != nullptr ? 1 : 0);

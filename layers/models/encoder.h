@@ -85,7 +85,7 @@ class Encoder : public Module {
   Tensor sinusoids_;
   mutable Tensor placed_sinusoids_;  ///< the same, in the type and on the device of the latest input
   std::unique_ptr<TransformerBlocks> blocks_;
-  LayerNormLayer norm_;
+  LayerNorm norm_;
   std::unique_ptr<BatchNorm1d> pooled_norm_;  ///< null: none
 };
 

@@ -32,6 +32,7 @@ struct VitOptions {
   bool pooler = false;                   ///< a classifier then reads what it gives, as in pretraining (section 3.1)
   int64_t classes = 0;                   ///< 0: no classifier; 1: a regression
   std::vector<std::string> labels = {};  ///< the names of the classes, for config.json; empty: LABEL_0, LABEL_1, ...
+  std::string problem_type = {};  ///< what its scores mean, for config.json, as transformers names it; empty: not said
 };
 
 class Vit : public PretrainedModel {
@@ -61,7 +62,7 @@ class Vit : public PretrainedModel {
   Parameter& positions_;  ///< (1 + patches, dim)
   DropoutLayer dropout_;
   TransformerBlocks blocks_;
-  LayerNormLayer norm_;
+  LayerNorm norm_;
 };
 
 }  // namespace bochner

@@ -143,11 +143,10 @@ TEST(Tape, ScoresOfHiddenKeysAreNoMistake) {
   Tape tape({.check_finite = true});
   const Variable x = tape.watch(Tensor::full({3}, 0.5, DType::f64));
   const Tensor hidden = equal(Tensor::arange(3), Tensor::from<int64_t>({1}, {1}));
-  const Variable weights = softmax(masked_fill(x, hidden, -std::numeric_limits<double>::infinity()));
+  const Variable weights = softmax(where(hidden, -std::numeric_limits<double>::infinity(), x));
   EXPECT_EQ(weights.value().to_vector<double>(), (std::vector<double>{0.5, 0, 0.5}));
-  EXPECT_NE(
-      message_of([&] { masked_fill(x, hidden, std::numeric_limits<double>::infinity()); }).find("where: the first"),
-      std::string::npos);
+  EXPECT_NE(message_of([&] { where(hidden, std::numeric_limits<double>::infinity(), x); }).find("where: the first"),
+            std::string::npos);
 }
 
 TEST(Tape, NamesTheOpWithinABlockThatRunsAgain) {

@@ -90,7 +90,7 @@ void copy_like() {
   const Tensor beta = values({kColumns}, 4);
   bytes("copy", 2 * size, [&] { y.copy_(x); });
   bytes("layer_norm", 2 * size, [&] { layer_norm(x, gamma, beta); });
-  const LayerNorm normed = layer_norm(x, gamma, beta);
+  const NormResult normed = layer_norm(x, gamma, beta);
   bytes("layer_norm_backward", 3 * size, [&] { layer_norm_backward(y, x, gamma, normed.statistics); });
   const Dropout drop = Dropout::at(0.1, Generator(5));
   bytes("dropout", 2 * size, [&] { dropout(x, drop); });

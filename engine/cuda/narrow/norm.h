@@ -109,7 +109,7 @@ struct NormRowsBackward {
 };
 
 /// False if these sizes are none of its.
-inline bool layer_norm(const Tensor& x, const NormWeights& weights, double eps, const LayerNorm& result) {
+inline bool layer_norm(const Tensor& x, const NormWeights& weights, double eps, const NormResult& result) {
   if (!is_narrow(x.size(1), {x, result.y})) return false;
   const NormStatistics& to = result.statistics;
   launch_warps(ceil_div(x.size(0), 16),
@@ -119,7 +119,7 @@ inline bool layer_norm(const Tensor& x, const NormWeights& weights, double eps, 
 }
 
 inline bool layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gamma, const NormStatistics& statistics,
-                                const Tensor& residual, const LayerNormGradients& result) {
+                                const Tensor& residual, const NormGradients& result) {
   if (!is_narrow(x.size(1), {g, x, residual, result.dx})) return false;
   constexpr int64_t kMostWarps = 2112;
   const int64_t warps = std::min(kMostWarps, ceil_div(x.size(0), 16));

@@ -17,9 +17,7 @@ double square_of_difference(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-Tensor zero_padding(const Tensor& x, const Tensor& mask) {
-  return mask.defined() ? where(mask.unsqueeze(2), x, Tensor::scalar(0, x.dtype(), x.device())) : x;
-}
+Tensor zero_padding(const Tensor& x, const Tensor& mask) { return mask.defined() ? where(mask.unsqueeze(2), x, 0) : x; }
 
 std::vector<double> instability_scores(Learner& learner, Module& model, Feed& feed, const TokenVectors& f,
                                        Device device, int64_t updates, uint64_t seed, double share_of_time) {

@@ -1,8 +1,5 @@
 // The promises of the ops of autograd/fused/norm.h, and samples to check them.
 #include "autograd/fused/norm.h"
-#include "autograd/fused/dropout.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
 #include "engine/ops/norm.h"
 
 #include "tests/autograd/op_info.h"
@@ -12,36 +9,6 @@ namespace bochner {
 namespace {
 
 constexpr double kEps = 0.1;  // large, so that rows of nearly equal values stay far from singular
-
-/// s y, so that one number depends on both outputs.
-Variable product(const ResidualNorm& norm) { return norm.sum * norm.y; }
-
-OpInfo residual_info() {
-  static const Dropout kDrop = Dropout::at(0.3, Generator(5, 12));
-  OpInfo info{"residual_layer_norm", "s = r + dropout(x),  y = LayerNorm(s)", "Ba, Kiros & Hinton, 2016", {}, {}};
-  uint64_t seed = 1350;
-  for (const Shape& shape :
-       {Shape{4, 5}, Shape{1, 3}, Shape{3, 17}, Shape{0, 4}, Shape{2, 3, 6}, Shape{6}, Shape{1, 1}}) {
-    for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
-      const Tensor residual = sample_values(shape, ++seed);
-      const Tensor gamma = sample_values({shape[-1]}, ++seed);
-      const Tensor beta = sample_values({shape[-1]}, ++seed);
-      info.samples.push_back({label, {x, residual, gamma, beta}, [](const std::vector<Variable>& in) {
-                                return product(residual_layer_norm(in[0], in[1], in[2], in[3], kEps, kDrop));
-                              }});
-    }
-  }
-  info.composition = [](const Sample&, const std::vector<Variable>& in) {
-    const Variable s = add_dropout_at(in[0], in[1], kDrop);
-    return product({s, layer_norm_composed(s, in[2], in[3], kEps)});
-  };
-  info.refused = {[] {
-    const Variable x = Tensor::zeros({2, 3});
-    const Variable scale = Tensor::zeros({3});
-    residual_layer_norm(x, Tensor::zeros({3, 2}), scale, scale);
-  }};
-  return info;
-}
 
 OpInfo batch_info() {
   OpInfo info{"batch_norm",
@@ -93,7 +60,6 @@ void describe_norm(OpInfos& infos) {
     layer_norm(x, wrong, wrong);
   }};
   infos.push_back(info);
-  infos.push_back(residual_info());
   infos.push_back(batch_info());
 }
 

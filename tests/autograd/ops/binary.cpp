@@ -49,7 +49,6 @@ void describe_binary(OpInfos& infos) {
       "minimum", "z = min(a, b)", [](const Variable& a, const Variable& b) { return minimum(a, b); }, -2));
 
   OpInfo choose{"where", "z = a where c, else b", "", {}, {}};
-  OpInfo fill{"masked_fill", "y = value where mask, else x", "", {}, {}};
   OpInfo repeat{"expand", "y = x repeated to a shape it broadcasts to", "", {}, {}};
   OpInfo gather{"sum_to", "y = x summed to a shape that broadcasts to x's", "", {}, {}};
   const std::vector<std::pair<Shape, Shape>> shapes = {
@@ -59,7 +58,7 @@ void describe_binary(OpInfos& infos) {
   for (const auto& [small, large] : shapes) {
     for (const auto& [label, x] : sample_layouts(small, ++seed)) {
       const Tensor y = sample_values(large, ++seed);
-      const Tensor condition = less(sample_values(large, ++seed), Tensor::scalar(0, DType::f64));
+      const Tensor condition = less(sample_values(large, ++seed), 0);
       choose.samples.push_back({label, {x, y}, [condition](const std::vector<Variable>& in) {
                                   return where(beside(in[0], condition), in[0], in[1]);
                                 }});
@@ -67,23 +66,20 @@ void describe_binary(OpInfos& infos) {
           {label, {x}, [to = large](const std::vector<Variable>& in) { return expand(in[0], to); }});
     }
     for (const auto& [label, y] : sample_layouts(large, ++seed)) {
-      const Tensor mask = less(sample_values(small, ++seed), Tensor::scalar(0, DType::f64));
-      fill.samples.push_back({label, {y}, [mask](const std::vector<Variable>& in) {
-                                return square(masked_fill(in[0], beside(in[0], mask), 3));
-                              }});
+      const Tensor mask = less(sample_values(small, ++seed), 0);
+      choose.samples.push_back({label + ", numbers", {y}, [mask](const std::vector<Variable>& in) {
+                                  const Tensor there = beside(in[0], mask);
+                                  return square(where(there, 3, in[0])) + where(there, in[0], -2);
+                                }});
       gather.samples.push_back(
           {label, {y}, [to = small](const std::vector<Variable>& in) { return sum_to(in[0], to); }});
     }
   }
-  choose.refused = {[] { where(Tensor::zeros({2}), Variable(Tensor::zeros({2})), Variable(Tensor::zeros({2}))); }};
-  fill.refused = {[] {
-                    masked_fill(Tensor::zeros({2}), Tensor::zeros({3, 2}, DType::boolean), 0);
-                  },
-                  [] { masked_fill(Tensor::zeros({2}), Tensor::zeros({2}), 0); }};
+  choose.refused = {[] { where(Tensor::zeros({2}), Variable(Tensor::zeros({2})), Variable(Tensor::zeros({2}))); },
+                    [] { where(Tensor::zeros({2}), 0, Variable(Tensor::zeros({2}))); }};
   repeat.refused = {[] { expand(Variable(Tensor::zeros({2})), {3}); }};
   gather.refused = {[] { sum_to(Variable(Tensor::zeros({3})), {2}); }};
   infos.push_back(choose);
-  infos.push_back(fill);
   infos.push_back(repeat);
   infos.push_back(gather);
 }

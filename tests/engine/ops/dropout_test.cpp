@@ -21,19 +21,15 @@ TEST(Dropout, FollowsTheStreamAtEveryPlace) {
       for (const uint64_t offset : {uint64_t{0}, uint64_t{5}, (uint64_t{1} << 34) - 2}) {
         const Dropout drop = Dropout::at(0.3, Generator(77, offset));
         const Tensor x = values({size}, dtype, 1);
-        const Tensor r = strided({size}, dtype, 2);
         const auto xs = x.to_vector<double>();
-        const auto rs = r.to_vector<double>();
-        Values mask, y, sum;
+        Values mask, y;
         for (int64_t i = 0; i < size; ++i) {
           const auto k = static_cast<size_t>(i);
           mask.push_back(factor(drop, i));
           y.push_back(xs[k] * mask[k]);
-          sum.push_back(rs[k] + y[k]);
         }
         expect_close(dropout_mask({size}, drop, dtype), mask, 1e-7, "mask");
         expect_close(dropout(x, drop), y, 1e-6, "y");
-        expect_close(add_dropout(x, r, drop), sum, 1e-6, "sum");
       }
     }
   }
@@ -65,15 +61,12 @@ TEST(Dropout, EndsOfTheRange) {
   EXPECT_THROW(Dropout::at(-0.1, Generator(1)), Error);
   EXPECT_THROW(Dropout::at(1.5, Generator(1)), Error);
   EXPECT_THROW(Dropout::at(NAN, Generator(1)), Error);
-  EXPECT_THROW(add_dropout(x, values({11}, DType::f64, 1), Dropout()), Error);
 }
 
 TEST(Dropout, BytesDoNotDependOnThreads) {
   const Tensor x = values({3000017}, DType::f32, 1);
   const Dropout drop = Dropout::at(0.2, Generator(5, 4));
-  expect_same_bytes([&] {
-    return std::vector<Tensor>{dropout(x, drop), add_dropout(x, x, drop), dropout_mask(x.shape(), drop)};
-  });
+  expect_same_bytes([&] { return std::vector<Tensor>{dropout(x, drop), dropout_mask(x.shape(), drop)}; });
 }
 
 }  // namespace

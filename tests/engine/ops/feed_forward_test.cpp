@@ -48,7 +48,7 @@ FeedForwardGradients back_in_steps(const Tensor& g, const Tensor& x, const FeedF
   const int64_t dim = x.size(-1);
   const int64_t hidden = weights.w1.size(0);
   const bool norm = weights.gamma.defined();
-  const LayerNorm made = norm ? layer_norm(x, weights.gamma, weights.beta, options.eps) : LayerNorm{x, {}};
+  const NormResult made = norm ? layer_norm(x, weights.gamma, weights.beta, options.eps) : NormResult{x, {}};
   const Tensor n = made.y.reshape({-1, dim});
   const Tensor u = matmul(n, weights.w1.transpose(0, 1));
   const Tensor h = dropout(bias_activation(u, weights.b1, options.activation), options.inner);
@@ -63,7 +63,7 @@ FeedForwardGradients back_in_steps(const Tensor& g, const Tensor& x, const FeedF
   result.weights.b1 = du.dbias;
   result.dx = matmul(du.dx, weights.w1).view(x.shape());
   if (norm) {
-    const LayerNormGradients through = layer_norm_backward(result.dx, x, weights.gamma, made.statistics);
+    const NormGradients through = layer_norm_backward(result.dx, x, weights.gamma, made.statistics);
     result.dx = through.dx;
     result.weights.gamma = through.dgamma;
     result.weights.beta = through.dbeta;

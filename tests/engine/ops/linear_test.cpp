@@ -47,14 +47,14 @@ LinearGradients back_in_steps(const Tensor& g, const Tensor& x, const Tensor& y,
                               const LinearSpec& spec) {
   const int64_t inputs = x.size(-1);
   const bool norm = weights.gamma.defined();
-  const LayerNorm made = norm ? layer_norm(x, weights.gamma, weights.beta, spec.eps) : LayerNorm{x, {}};
+  const NormResult made = norm ? layer_norm(x, weights.gamma, weights.beta, spec.eps) : NormResult{x, {}};
   const Tensor e = dropout(spec.relu ? g * step(y) : g.contiguous(), spec.drop).reshape({-1, weights.w.size(0)});
   LinearGradients result;
   result.weights.w = matmul(e.transpose(0, 1), made.y.reshape({-1, inputs}));
   result.weights.b = column_sum(e);
   result.dx = matmul(e, weights.w).view(x.shape());
   if (norm) {
-    const LayerNormGradients through = layer_norm_backward(result.dx, x, weights.gamma, made.statistics);
+    const NormGradients through = layer_norm_backward(result.dx, x, weights.gamma, made.statistics);
     result.dx = through.dx;
     result.weights.gamma = through.dgamma;
     result.weights.beta = through.dbeta;

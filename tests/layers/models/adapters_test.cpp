@@ -91,7 +91,7 @@ TEST(Adapters, ALowRankUpdateIsAddedToItsRows) {
 
 TEST(Adapters, UpdatesAreTheirProductWithNormResidualAndReluAndCanBeMerged) {
   Generator init(1);
-  const LayerNormLayer norm({}, 6);
+  const LayerNorm norm({}, 6);
   norm.weight.value.copy_(noise({6}, 7));
   norm.bias.value.copy_(noise({6}, 8));
   for (const bool relu : {false, true}) {

@@ -31,7 +31,7 @@ TEST(FeedForward, ComputesWhatTheFusedOpDoesWhereItKeepsHiddenUnits) {
   Generator init(1);
   Generator data(2);
   const FeedForward network({}, options, init);
-  const LayerNormLayer norm({}, kDim, options.norm_eps);
+  const LayerNorm norm({}, kDim, options.norm_eps);
   const Tensor input = normal({kRows, kDim}, data);
   const Tensor dy = normal({kRows, kDim}, data);
   /// y and the gradients of x, both weights and both biases

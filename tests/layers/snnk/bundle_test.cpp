@@ -136,7 +136,7 @@ TEST(Bundle, RefusesOtherLayersAndWrongSizes) {
   Generator g(1);
   const Linear a({}, 3, 4, g);
   const Linear b({}, 5, 2, g);
-  const LayerNormLayer norm({}, 4, 1e-5);
+  const LayerNorm norm({}, 4, 1e-5);
   const Snnk snnk({}, 7, 2, {.features = 4}, g);
   EXPECT_THROW(Bundle({}, {}), Error);
   EXPECT_THROW(Bundle({}, {&a, &b}), Error);

@@ -127,7 +127,7 @@ Tensor transposed(const Tensor& x) { return x.transpose(-2, -1); }
 
 Tensor real_rows(const Tensor& x, const Tensor& key_mask) {
   if (!key_mask.defined()) return x;
-  return where(key_mask.unsqueeze(1).unsqueeze(3), x, Tensor::scalar(0, x.dtype(), x.device()));
+  return where(key_mask.unsqueeze(1).unsqueeze(3), x, 0);
 }
 
 bool attends_by_products(const Tensor& Q, const Tensor& K, const SoftmaxAttentionOptions& options) {
