@@ -209,6 +209,9 @@ Gradients Tape::pull_back(const std::function<Variable(const std::vector<Variabl
 }
 
 void Tape::backward(const std::vector<Variable>& ys, const Gradients& dys, const Completed& completed) {
+  if (std::none_of(ys.begin(), ys.end(), [&](const Variable& y) { return node_of(y) >= 0; }))
+    fail("backward: {} was not computed on this tape; make the Tape before the forward pass",
+         ys.empty() ? "nothing" : ys.front().value().str());
   run(ys, dys, {.into_parameters = true, .completed = &completed});
 }
 

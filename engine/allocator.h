@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/device.h"
+#include "engine/error.h"
 
 namespace bochner {
 
@@ -15,6 +16,11 @@ struct MemoryStats {
   int64_t system_allocations = 0;  ///< how often the system was asked for more
 };
 
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
 class Allocator {
  public:
   virtual ~Allocator() = default;
@@ -22,8 +28,8 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  /// At least `bytes`, aligned to 64; not cleared. If there is not enough memory, an Error names the bytes requested
-  /// and free.
+  /// At least `bytes`, aligned to 64; not cleared. Where there is not enough memory, an OutOfMemory names the bytes
+  /// requested and free.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* pointer, size_t bytes) = 0;
   virtual MemoryStats stats() const = 0;

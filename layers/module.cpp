@@ -32,9 +32,14 @@ std::vector<Parameter*> Module::parameters() {
 
 std::map<std::string, Tensor> Module::state() {
   std::map<std::string, Tensor> state;
+  const auto add = [&](const std::string& name, const Tensor& value) {
+    if (!state.emplace(name, value).second)
+      fail("module: two tensors are called '{}', and a checkpoint would hold one of them; name their parts apart",
+           name);
+  };
   visit([&](Module& module) {
-    for (const Parameter& parameter : module.parameters_) state[parameter.name] = parameter.value;
-    for (const Buffer& buffer : module.buffers_) state[buffer.name] = buffer.value;
+    for (const Parameter& parameter : module.parameters_) add(parameter.name, parameter.value);
+    for (const Buffer& buffer : module.buffers_) add(buffer.name, buffer.value);
   });
   return state;
 }

@@ -65,8 +65,8 @@ void Arena::grow(size_t bytes) {
   const size_t more = round_up(bytes - tail, kHugePage);
   const size_t available = more > 16 * kHugePage ? available_memory() : SIZE_MAX;
   if (more > available || touched_ + more > reserved_) {
-    fail("memory: out of memory on cpu: {} bytes asked for, {} in use, {} free", bytes, stats_.current_bytes,
-         available);
+    throw OutOfMemory(fmt::format("memory: out of memory on cpu: {} bytes asked for, {} in use, {} free", bytes,
+                                  stats_.current_bytes, available));
   }
   const Offset frontier = touched_;
   touched_ += more;
@@ -105,7 +105,7 @@ void* Arena::allocate(size_t asked) {
   void* result = nullptr;
   if (kSystemMemory) {
     result = std::aligned_alloc(kAlignment, bytes);
-    if (result == nullptr) fail("memory: out of memory on cpu: {} bytes asked for", bytes);
+    if (result == nullptr) throw OutOfMemory(fmt::format("memory: out of memory on cpu: {} bytes asked for", bytes));
     ++stats_.system_allocations;
   } else {
     auto fit = by_size_.lower_bound({bytes, 0});

@@ -21,10 +21,13 @@ namespace {
 LinearSizes checked_sizes(const Tensor& x, const LinearWeights& weights) {
   visit_stored(x.dtype(), "linear", [](auto) {});
   const DType dtype = compute_dtype(x.dtype());
-  if (!weights.w.defined() || weights.w.rank() != 2 || x.rank() == 0 || weights.w.size(1) != x.size(-1)) {
+  if (!weights.w.defined() || weights.w.rank() != 2 || x.rank() == 0) {
     fail("linear: W {} must be (outputs, inputs) for x {}", weights.w.defined() ? weights.w.str() : "(undefined)",
          x.str());
   }
+  if (weights.w.size(1) != x.size(-1))
+    fail("linear: x {} has rows of {} numbers, and W {} takes {}", x.str(), x.size(-1), weights.w.str(),
+         weights.w.size(1));
   const int64_t outputs = weights.w.size(0);
   const int64_t inputs = weights.w.size(1);
   const auto check = [&](const char* name, const Tensor& weight, const Shape& shape) {

@@ -29,7 +29,7 @@ struct Row {
   const Method* method;
   int64_t value;
   Costs costs;
-  std::string why_not;  ///< "limit" or "budget"
+  std::string why_not;  ///< "limit", "budget" or "memory"
 };
 
 double now(const Config& config) {
@@ -63,14 +63,28 @@ std::vector<Row> measured(const Config& config, const std::vector<Method>& metho
   std::vector<Bench> benches(methods.size());
   for (size_t i = 0; i < methods.size(); ++i) {
     rows.push_back({&methods[i], value, {}, stops[i]});
-    if (stops[i].empty()) benches[i] = bench_at(config, methods[i], value);
+  }
+  // What needs too much memory at this value stops here, and the others go on.
+  const auto within_memory = [&](size_t i, const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const OutOfMemory& error) {
+      benches[i] = {};
+      stops[i] = rows[i].why_not = "memory";
+      log.info("{:<20} stops here: {}", methods[i].label, error.what());
+    }
+  };
+  for (size_t i = 0; i < methods.size(); ++i) {
+    if (stops[i].empty()) within_memory(i, [&] { benches[i] = bench_at(config, methods[i], value); });
   }
   for (int64_t round = 0; round <= config.repeats; ++round) {
     for (size_t i = 0; i < methods.size(); ++i) {
       if (!stops[i].empty()) continue;
       const double start = now(config);
-      measure(config, benches[i].forward, round, rows[i].costs.forward);
-      measure(config, benches[i].both, round, rows[i].costs.both);
+      within_memory(i, [&] {
+        measure(config, benches[i].forward, round, rows[i].costs.forward);
+        measure(config, benches[i].both, round, rows[i].costs.both);
+      });
       spent[i] += now(config) - start;
       if (rows[i].costs.both.seconds > config.limit_seconds) stops[i] = "limit";
     }
@@ -237,6 +251,7 @@ void run(Config& config, Session& session) {
     return std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.why_not == why; });
   };
   if (says("limit")) title += fmt::format(" limit: not run, after a pass of over {:g} s.", config.limit_seconds);
+  if (says("memory")) title += " memory: not run, more than there was.";
   if (says("budget")) title += fmt::format(" budget: not run, over {:g} s in all.", config.budget_seconds);
   const std::string x = "log2 of " + (config.against == "length" ? "the length" : config.against);
   std::vector<Figure> figures = {{"Time of forward", x, "log10 of seconds", {}, sizes},

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "autograd/fused/dropout.h"
+#include "autograd/fused/embedding.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
@@ -131,6 +132,19 @@ TEST(Tape, MistakesAreNamed) {
   EXPECT_NE(message_of([&] { tape.gradients(y, {x}); }).find("create_graph = true"), std::string::npos);
 }
 
+TEST(Tape, ALossThatItDidNotRecordHasNoGradients) {
+  Parameter w{"w", Tensor::scalar(3), {}};
+  const Variable before = square(Variable(w));
+  Tape tape;
+  for (const Variable& loss : {before, Variable(Tensor::zeros({}))}) {
+    EXPECT_EQ(
+        message_of([&] { tape.backward(loss); }),
+        "backward: " + loss.value().str() + " was not computed on this tape; make the Tape before the forward pass");
+  }
+  tape.backward(square(Variable(w)));
+  EXPECT_EQ(w.grad.item(), 6);
+}
+
 TEST(Tape, NamesTheFirstOpThatIsNotFinite) {
   Tape tape({.check_finite = true});
   const Variable x = tape.watch(Tensor::full({3}, -1.0, DType::f64));
@@ -201,6 +215,30 @@ TEST(Recompute, GradientsReachTheInputsAsWell) {
   const Gradients g = tape.gradients(y, {a, b});
   EXPECT_DOUBLE_EQ(g[0].item(), 9);
   EXPECT_DOUBLE_EQ(g[1].item(), 12);
+}
+
+TEST(Derivatives, TheLargestNumbersShareTheGradient) {
+  Tape tape;
+  const Variable x = tape.watch(Tensor::from<double>({2, 2, 1}, {3}));
+  EXPECT_EQ(tape.gradients(amax(x), {x})[0].value().to_vector<double>(), (std::vector<double>{0.5, 0.5, 0}));
+}
+
+TEST(Derivatives, TheRowOfPaddingHasNone) {
+  const Tensor ids = Tensor::from<int64_t>({0, 2, 2, 1}, {4});
+  for (const int64_t padding : {-1, 2}) {
+    Tape tape;
+    const Variable table = tape.watch(Tensor::from<double>({1, 2, 3, 4, 5, 6}, {3, 2}));
+    const Variable y = embedding(table, ids, padding);
+    const Variable first = tape.gradients(sum(y * y * y), {table}, true)[0];  // 3 n x^2 of a row that occurs n times
+    const std::vector<double> second = tape.gradients(sum(first), {table})[0].value().to_vector<double>();  // 6 n x
+    const double of_row_2 = padding == 2 ? 0 : 2;
+    const std::vector<double> x = {1, 2, 3, 4, 5, 6};
+    const std::vector<double> n = {1, 1, 1, 1, of_row_2, of_row_2};
+    for (size_t i = 0; i < x.size(); ++i) {
+      EXPECT_EQ(first.value().to_vector<double>()[i], 3 * n[i] * x[i] * x[i]) << padding;
+      EXPECT_EQ(second[i], 6 * n[i] * x[i]) << padding;
+    }
+  }
 }
 
 }  // namespace

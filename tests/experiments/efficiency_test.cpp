@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "engine/sanitizer.h"
 #include "experiments/common/config/experiment.h"
 #include "tests/experiments/process.h"
 
@@ -17,6 +18,18 @@ using test::TemporaryFolder;
 Ended efficiency(const TemporaryFolder& folder, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), BOCHNER_EFFICIENCY);
   return Process(arguments, folder.path()).wait();
+}
+
+TEST(EfficiencyProgram, WhatNeedsTooMuchMemoryStopsAndTheOthersGoOn) {
+  if (kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer ends a program that asks for terabytes";
+  const TemporaryFolder folder;
+  const Ended ended = efficiency(folder, {"--task=attention", "--dim=512", "--lengths=16,1000000000",
+                                          "--methods=none,softmax", "--repeats=1", "--out=run"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(ended.err.find("stops here: memory: out of memory on cpu"), std::string::npos) << ended.err;
+  const auto results = nlohmann::json::parse(test::contents(folder / "run/results.json"));
+  EXPECT_NE(results.dump().find("memory: not run, more than there was."), std::string::npos);
+  for (const auto& curve : results["figures"][1]["curves"]) EXPECT_EQ(curve["points"].size(), 1U);
 }
 
 TEST(EfficiencyProgram, MeasuresAttentionAndTheModelAroundIt) {

@@ -54,6 +54,16 @@ TEST(Module, NamesAreDottedPaths) {
   EXPECT_EQ(tower.parameter_count(), 2 + 2 * (3 * 4 + 4 + 4 * 2 + 2));
 }
 
+TEST(Module, TwoPartsOfOneNameHaveNoState) {
+  struct Twins : Module {
+    explicit Twins(Generator& init) : Module(Slot{}), a(sub("x"), 3, 2, init), b(sub("x"), 3, 2, init) {}
+    Linear a, b;
+  };
+  Generator init(1);
+  Twins twins(init);
+  EXPECT_NE(test::message_of([&] { twins.state(); }).find("two tensors are called 'x."), std::string::npos);
+}
+
 TEST(Module, AStateComesBackBitForBit) {
   Tower from(1), to(2);
   EXPECT_NE(from.state().at("first.in.weight").to_vector<float>(), to.state().at("first.in.weight").to_vector<float>());

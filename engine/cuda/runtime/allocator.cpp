@@ -89,10 +89,10 @@ CachingAllocator::Blocks::iterator CachingAllocator::grow(size_t bytes) {
   }
   if (memory == nullptr) {
     const platform::Memory left = platform::memory();
-    fail(
+    throw OutOfMemory(fmt::format(
         "memory: cuda:{}: {} bytes are wanted, {} of {} are free, {} are in use here, and {} are held, in pieces or "
         "for recorded steps; use smaller batches",
-        device_, bytes, left.free, left.total, stats_.current_bytes, stats_.reserved_bytes - stats_.current_bytes);
+        device_, bytes, left.free, left.total, stats_.current_bytes, stats_.reserved_bytes - stats_.current_bytes));
   }
   ++stats_.system_allocations;
   stats_.reserved_bytes += static_cast<int64_t>(size);
