@@ -42,9 +42,8 @@ void SnnkInPlaceConfig::fields(Fields& f) {
   f("eta", eta, "factor by which universal features multiply weights and divide inputs")
       .above(0)
       .only(condition, snnk_layer(f, has_universal_features));
-  f("start", start,
-    "initial SNNK weights: Psi of a plain layer's weights, or spread as those of a plain layer with as many inputs")
-      .one_of({"psi", "spread"});
+  f("start", start, {{"psi", SnnkStart::psi}, {"spread", SnnkStart::spread}},
+    "initial SNNK weights: Psi of a plain layer's weights, or spread as those of a plain layer with as many inputs");
 }
 
 SnnkOptions SnnkInPlaceConfig::snnk(const std::string& activation) const {

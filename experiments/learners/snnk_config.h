@@ -30,7 +30,7 @@ void only_with_snnk(Fields& f, size_t before);
 /// Of networks that are made with such layers in the place of plain ones.
 struct SnnkInPlaceConfig : SnnkConfig {
   double eta = 1;
-  std::string start = "psi";
+  SnnkStart start = SnnkStart::psi;
 
   void fields(Fields& f);
   SnnkOptions snnk(const std::string& activation) const;

@@ -20,7 +20,7 @@ namespace {
 using namespace bochner;  // NOLINT: a program, not a header
 using namespace qpnn;     // NOLINT
 
-constexpr uint64_t kDataStream = 3;  // of the seed of a run; 1 and 2 are the learner's
+constexpr uint64_t kDataStream = 3;  // Stream::order, which this program does not use
 constexpr int64_t kPicture = 96;     // pixels a side
 constexpr int kContours = 12;
 
@@ -110,8 +110,8 @@ class Residual final : public Regression {
 
 /// loss, and error: that of the potential weighted by the particles' density, relative to its variation there.
 Problem problem_of(const Config& config, const Data& data) {
-  const auto model =
-      coordinates::siren_of(config.run, coordinates::siren_options(config.model, config.run.attention, "tanh", 2));
+  const auto model = coordinates::siren_of(
+      config.run, coordinates::siren_options(config.model, config.run.attention, SirenOptions::Activation::tanh, 2));
   Problem problem = coordinates::of_field(config.run, model, config.optim, examples_of(data.train));
   problem.objective = std::make_shared<Residual>();
   problem.split = [data](Split split) {
@@ -132,8 +132,8 @@ Problem problem_of(const Config& config, const Data& data) {
 ReportFigure drawn(Config& config, const RunRecord& record) {
   const uint64_t before = config.run.seed;
   config.run.seed = record.seed;
-  const auto model =
-      coordinates::siren_of(config.run, coordinates::siren_options(config.model, config.run.attention, "tanh", 2));
+  const auto model = coordinates::siren_of(
+      config.run, coordinates::siren_options(config.model, config.run.attention, SirenOptions::Activation::tanh, 2));
   config.run.seed = before;
   load_module(*model, State::load(record.folder / kCheckpointBest));
   const System system = config.system();

@@ -66,8 +66,8 @@ Shape with_channels(const Shape& shape, int64_t channels) { return {shape[0], sh
 
 /// psnr of the picture; of the test, which is the same picture, also those of gradient and Laplacian.
 Problem problem_of(const Config& config, const Picture& picture) {
-  const auto model =
-      coordinates::siren_of(config.run, coordinates::siren_options(config.model, config.run.attention, "sin", 2));
+  const auto model = coordinates::siren_of(
+      config.run, coordinates::siren_options(config.model, config.run.attention, SirenOptions::Activation::sin, 2));
   const Examples pixels = coordinates::points(
       {{"points", picture.coordinates()}, {"values", picture.values.reshape({picture.pixels(), 1})}});
   Problem problem = coordinates::of_field(config.run, model, config.optim, pixels);
@@ -95,8 +95,8 @@ Tensor lengths(const Tensor& gradient) { return sqrt(sum(gradient * gradient, {2
 
 /// The best model's picture and derivatives beside the true ones, as PNG files and for the report.
 ReportFigure drawn(const Config& config, const Picture& picture, const RunRecord& record) {
-  const auto model =
-      coordinates::siren_of(config.run, coordinates::siren_options(config.model, config.run.attention, "sin", 2));
+  const auto model = coordinates::siren_of(
+      config.run, coordinates::siren_options(config.model, config.run.attention, SirenOptions::Activation::sin, 2));
   load_module(*model, State::load(record.folder / kCheckpointBest));
   const Shape shape = picture.values.shape();
   const FieldDerivatives found = coordinates::derivatives(*model, picture.coordinates());

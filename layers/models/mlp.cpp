@@ -18,9 +18,6 @@ const MlpOptions& checked(const MlpOptions& options) {
   if (options.snnk && (options.snnk_layer < 0 || options.snnk_layer >= layers)) {
     fail("mlp: an SNNK layer in place of hidden layer {} of {}; they count from 0", options.snnk_layer, layers);
   }
-  if (options.snnk_start != "psi" && options.snnk_start != "spread") {
-    fail("mlp: SNNK weights start as '{}'; there are psi and spread", options.snnk_start);
-  }
   return options;
 }
 
@@ -43,7 +40,7 @@ Mlp::Mlp(Slot slot, const MlpOptions& options, Generator& init)
           Layer layer;
           if (snnk) {
             layer.snnk = std::make_unique<Snnk>(place, inputs, options.hidden[i], *options.snnk, init);
-            if (options.snnk_start == "spread") spread(layer.snnk->weight, init);
+            if (options.snnk_start == SnnkStart::spread) spread(layer.snnk->weight, init);
           } else {
             layer.linear = std::make_unique<Linear>(place, inputs, options.hidden[i], init);
           }
@@ -96,32 +93,23 @@ Variable Mlp::before_bundle(const Variable& x) const {
 
 Variable Mlp::forward_bundled(const Variable& x, const Bundle& tail) const { return tail.forward(before_bundle(x)); }
 
+int64_t Mlp::Layer::flops() const { return snnk ? snnk->flops() : 2 * linear->weight.value.size(); }
+
 int64_t Mlp::flops() const {
   int64_t total = 2 * output_.weight.value.size();
-  for (const Layer& layer : hidden_) {
-    total += layer.snnk ? layer.snnk->features().flops() + 2 * layer.snnk->weight.value.size()
-                        : 2 * layer.linear->weight.value.size();
-  }
+  for (const Layer& layer : hidden_) total += layer.flops();
   return total;
 }
 
 int64_t Mlp::flops_bundled(const Bundle& tail) const {
   int64_t total = tail.flops();
-  for (size_t i = 0; i + 1 < hidden_.size(); ++i) {
-    const Layer& layer = hidden_[i];
-    total += layer.snnk ? layer.snnk->features().flops() + 2 * layer.snnk->weight.value.size()
-                        : 2 * layer.linear->weight.value.size();
-  }
+  for (size_t i = 0; i + 1 < hidden_.size(); ++i) total += hidden_[i].flops();
   return total;
 }
 
 int64_t Mlp::bytes_bundled(Bundle& tail) const {
   int64_t total = tail.bytes();
-  for (size_t i = 0; i + 1 < hidden_.size(); ++i) {
-    const Layer& layer = hidden_[i];
-    Module* module = layer.snnk ? static_cast<Module*>(layer.snnk.get()) : layer.linear.get();
-    total += module->bytes();
-  }
+  for (size_t i = 0; i + 1 < hidden_.size(); ++i) total += hidden_[i].bytes();
   return total;
 }
 

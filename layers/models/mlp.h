@@ -22,10 +22,9 @@ struct MlpOptions {
   /// In place of hidden layer number `snnk_layer`, counted from 0.
   std::optional<SnnkOptions> snnk = {};
   int snnk_layer = 1;
-  /// Its initial weights: `psi` of those of the layer that it replaces (SNNK C), or `spread`, U(+-1 / sqrt(features))
-  /// like those of a Linear with so many inputs. Psi of ReLU features is positive, so that all outputs begin nearly
-  /// alike.
-  std::string snnk_start = "psi";
+  /// Its initial weights; spread: U(+-1 / sqrt(features)), like those of a Linear with so many inputs. Psi of ReLU
+  /// features is positive, so that all outputs begin nearly alike.
+  SnnkStart snnk_start = SnnkStart::psi;
 };
 
 class Mlp : public Module {
@@ -59,6 +58,9 @@ class Mlp : public Module {
   struct Layer {
     std::unique_ptr<Linear> linear;
     std::unique_ptr<Snnk> snnk;
+
+    int64_t flops() const;
+    int64_t bytes() const { return snnk ? snnk->bytes() : linear->bytes(); }
   };
 
   MlpOptions options_;

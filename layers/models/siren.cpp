@@ -18,13 +18,7 @@ const SirenOptions& checked(const SirenOptions& options) {
     fail("siren: {} inputs, {} outputs, width {}, {} hidden layers; sizes must be at least 1", options.inputs,
          options.outputs, options.width, options.hidden);
   }
-  if (options.activation != "sin" && options.activation != "tanh") {
-    fail("siren: activation '{}'; there are sin and tanh", options.activation);
-  }
   if (!(options.omega > 0)) fail("siren: omega {} must be positive", options.omega);
-  if (options.snnk_start != "psi" && options.snnk_start != "spread") {
-    fail("siren: SNNK layers start as '{}'; there are psi and spread", options.snnk_start);
-  }
   for (const int64_t layer : options.snnk_layers) {
     if (layer < 0 || layer >= options.hidden) {
       fail("siren: an SNNK layer in place of hidden layer {} of {}; they count from 0", layer, options.hidden);
@@ -63,7 +57,7 @@ Siren::Siren(Slot slot, const SirenOptions& options, Generator& init)
         return layers;
       }()),
       last_(sub("last"), options.width, options.outputs, init) {
-  if (options.activation != "sin") return;
+  if (options.activation != SirenOptions::Activation::sin) return;
   fill_uniform(first_.weight, 1 / static_cast<double>(options.inputs), init);
   fill_uniform(last_.weight, std::sqrt(6.0 / static_cast<double>(options.width)) / options.omega, init);
 }
@@ -73,7 +67,7 @@ Siren::Layer Siren::hidden_layer(int64_t i, const SirenOptions& options, Generat
   const bool snnk = stands_in(options, i);
   Layer layer;
   layer.linear = std::make_unique<Linear>(snnk ? Slot{} : place, options.width, options.width, init);
-  if (options.activation == "sin") {
+  if (options.activation == SirenOptions::Activation::sin) {
     fill_uniform(layer.linear->weight, std::sqrt(6.0 / static_cast<double>(options.width)) / options.omega, init);
   }
   if (!snnk) return layer;
@@ -82,7 +76,7 @@ Siren::Layer Siren::hidden_layer(int64_t i, const SirenOptions& options, Generat
   scaled.weight.value.copy_(scaled.weight.value * options.omega);
   scaled.bias->value.copy_(scaled.bias->value * options.omega);
   layer.snnk = std::make_unique<Snnk>(place, scaled, *options.snnk, init);
-  if (options.snnk_start == "spread") spread(*layer.snnk, init);
+  if (options.snnk_start == SnnkStart::spread) spread(*layer.snnk, init);
   layer.linear.reset();
   return layer;
 }
@@ -97,7 +91,7 @@ std::vector<Parameter*> Siren::snnk_weights() const {
 
 Variable Siren::activate(const Variable& z) const {
   const Variable angle = options_.omega == 1 ? z : z * options_.omega;
-  return options_.activation == "sin" ? sin(angle) : tanh(angle);
+  return options_.activation == SirenOptions::Activation::sin ? sin(angle) : tanh(angle);
 }
 
 Variable Siren::forward(const Variable& x) const {

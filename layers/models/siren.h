@@ -19,9 +19,9 @@ struct SirenOptions {
   int64_t inputs = 2;
   int64_t outputs = 1;
   int64_t width = 256;
-  int64_t hidden = 1;              ///< (width, width) layers between the first and the last
-  std::string activation = "sin";  ///< or "tanh"
-  double omega = 30;               ///< of every layer
+  int64_t hidden = 1;  ///< (width, width) layers between the first and the last
+  enum class Activation : unsigned char { sin, tanh } activation = Activation::sin;
+  double omega = 30;  ///< of every layer
   /// In place of hidden layers.
   std::optional<SnnkOptions> snnk = {};
   /// Which, counted from 0; none named: all.
@@ -31,7 +31,7 @@ struct SirenOptions {
   ///            that all outputs share, and what a network says of x fades from layer to layer.
   ///   spread   W of U(+-bound), bound such that outputs have the variance 1/2 of sines where inputs are sines of
   ///            N(0, 1): as SIREN's own layers are drawn
-  std::string snnk_start = "psi";
+  SnnkStart snnk_start = SnnkStart::psi;
 };
 
 class Siren : public Module {

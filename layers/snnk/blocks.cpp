@@ -69,9 +69,7 @@ SnnkFeedForward::SnnkFeedForward(Slot slot, const Linear& in, const Linear& out,
   copy(out, out_);
 }
 
-int64_t SnnkFeedForward::flops() const {
-  return in_.features().flops() + 2 * (in_.weight.value.size() + out_.weight.value.size());
-}
+int64_t SnnkFeedForward::flops() const { return in_.flops() + 2 * out_.weight.value.size(); }
 
 Variable SnnkFeedForward::forward(const Variable& x) const {
   const Scope scope(name());

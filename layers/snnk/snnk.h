@@ -38,6 +38,10 @@ struct SnnkOptions {
   bool bias_coordinate = false;
 };
 
+/// What the weights of an SNNK layer begin as: Psi of those of a plain layer (SNNK C), or spread evenly, as a network
+/// draws those of its plain layers.
+enum class SnnkStart : unsigned char { psi, spread };
+
 std::vector<std::string> snnk_activations();
 /// Whether layers for that activation have universal random features (universal.h).
 bool has_universal_features(const std::string& activation);
@@ -61,6 +65,8 @@ class Snnk : public Module {
   const TwoTowerFeatures& features() const { return *features_; }
   int64_t inputs() const { return features_->inputs(); }
   int64_t outputs() const { return weight.shape()[0]; }
+  /// Multiplications and additions of matrix products of one row, forward.
+  int64_t flops() const { return features_->flops() + 2 * weight.value.size(); }
 
  private:
   std::unique_ptr<TwoTowerFeatures> features_;  // declared before the weight, which is made from it

@@ -19,12 +19,14 @@ struct ModelConfig : SnnkInPlaceConfig {
     eta = 3;
   }
   void fields(Fields& f);
+  /// An Error if the network can't have this layer.
+  void check(const std::string& layer) const;
 };
 
 /// `plain` and the SNNK layers that may stand in for it: `snnk-sin`, `snnk-cos`, `snnk-relu`.
 std::vector<std::string> layer_names();
 
-SirenOptions siren_options(const ModelConfig& model, const std::string& layer, const std::string& activation,
+SirenOptions siren_options(const ModelConfig& model, const std::string& layer, SirenOptions::Activation activation,
                            int64_t inputs);
 
 }  // namespace bochner::coordinates

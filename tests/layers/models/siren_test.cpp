@@ -123,7 +123,7 @@ TEST(Siren, SpreadSnnkLayersKeepTheFieldThatPsiLetsFade) {
   const double plain = deviation_of(options);
   options.snnk = SnnkOptions{.activation = "sin", .features = 32, .scale_inputs = true, .eta = 2.4, .damped = true};
   const double psi = deviation_of(options);
-  options.snnk_start = "spread";
+  options.snnk_start = SnnkStart::spread;
   const double spread = deviation_of(options);
   EXPECT_GT(spread, plain / 2);
   EXPECT_LT(spread, plain * 2);
@@ -148,8 +148,6 @@ TEST(Siren, SnnkStandsInForTheLayersNamed) {
 TEST(Siren, RefusesWhatItCanNotBe) {
   Generator init(1);
   EXPECT_THROW(Siren({}, {.hidden = 1, .snnk = SnnkOptions{}, .snnk_layers = {1}}, init), Error);
-  EXPECT_THROW(Siren({}, {.snnk = SnnkOptions{}, .snnk_start = "zero"}, init), Error);
-  EXPECT_THROW(Siren({}, {.activation = "softplus"}, init), Error);
   EXPECT_THROW(Siren({}, {.omega = 0}, init), Error);
   EXPECT_THROW(field_derivatives([](const Variable& x) { return x; }, Tensor::zeros({3, 2})), Error);
 }
