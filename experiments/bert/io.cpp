@@ -130,7 +130,10 @@ TensorMap computed(Model& model, const ModelCall& call, const TensorMap& given) 
 /// As many classes as the base has are those of the base, in its order; others have no names.
 template <class Options>
 void set_count(Options& options, int64_t classes) {
-  if (options.classes != classes) options.labels.clear();
+  if (options.classes != classes) {
+    options.labels.clear();
+    options.problem_type.clear();
+  }
   options.classes = classes;
 }
 

@@ -70,6 +70,7 @@ BertOptions bert_options(const Config& config, int64_t outputs) {
   options.next_sentence = false;
   options.classes = outputs;
   options.labels = corpus_named(config.run.task).classes;
+  options.problem_type = outputs == 1 ? kRegressionProblem : kOneLabelProblem;
   set_attention(options, folder, config.model.mechanism.chosen(config.run.attention), config.model.attention_blocks);
   config.model.set_dropout(options);
   if (config.model.dropout >= 0) options.classifier_dropout = config.model.dropout;

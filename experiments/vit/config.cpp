@@ -36,6 +36,7 @@ std::vector<ImageTask> image_tasks(const std::shared_ptr<const ImageConfig>& con
 void ImageConfig::fields(Fields& f) {
   partial.field(f,
                 "take fewer training images of CIFAR-10 than the 50,000 published ones; fewer test images always are");
+  f.at("partial").only("with --task=cifar10", [&task = f.at("task")] { return task.text() == "cifar10"; });
   f("classes", classes, "the names of the classes to tell apart, with commas; none: all");
   f("each", each, "training images of each class, the first ones; 0: all").at_least(0);
   f("valid-share", valid_share, "of the training images of each class that validate").above(0).below(1);
@@ -134,6 +135,7 @@ VitOptions Config::vit_options() const {
   options.pooler = model.pooler;
   options.labels = classes();
   options.classes = std::ssize(options.labels);
+  options.problem_type = kOneLabelProblem;
   set_attention(options, pretrained, model.mechanism.chosen(run.attention), model.attention_blocks);
   model.set_dropout(options);
   return options;

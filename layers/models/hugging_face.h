@@ -21,6 +21,11 @@
 
 namespace bochner {
 
+/// What the scores of a classifier mean, as transformers names it in config.json.
+inline constexpr const char* kRegressionProblem = "regression";
+inline constexpr const char* kOneLabelProblem = "single_label_classification";
+inline constexpr const char* kSeveralLabelsProblem = "multi_label_classification";
+
 /// What became of the tensors of a model and of a file.
 struct LoadedTensors {
   std::vector<std::string> read;       ///< names in the file

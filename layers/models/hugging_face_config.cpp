@@ -67,6 +67,9 @@ struct Config {
   template <class Options>
   void read_classes(Options& options) const {
     options.labels = labels();
+    options.problem_type = members.text("problem_type", "");
+    const std::array<std::string_view, 4> known = {"", kRegressionProblem, kOneLabelProblem, kSeveralLabelsProblem};
+    refuse_unless(std::ranges::find(known, options.problem_type) != known.end(), "problem_type");
     options.classes = options.labels.empty() ? members.number("num_labels", 1, 1 << 24, 2) : std::ssize(options.labels);
   }
   void refuse_unless(bool known, const char* name) const {
@@ -208,7 +211,8 @@ ordered_json trunk_config(const Options& options, const char* type, const std::s
     for (int64_t i = 0; i < options.classes; ++i)  // which transformers does not make of the other
       config["label2id"][labels[std::to_string(i)].get<std::string>()] = i;
   }
-  if (options.classes == 1) config["problem_type"] = "regression";
+  const std::string problem = options.classes == 1 ? kRegressionProblem : options.problem_type;
+  if (options.classes > 0 && !problem.empty()) config["problem_type"] = problem;
   return config;
 }
 

@@ -47,6 +47,25 @@ void save_heads(Peft& peft, PretrainedModel& model, const AdaptationConfig& conf
     fail("--model.train-pooler: leave it out; the adapter in {} has an update of the pooler", from.adapter);
 }
 
+/// The weights of a pooler before those of a folder are read, which are put back then; null: none.
+class NewPooler {
+ public:
+  explicit NewPooler(Linear* pooler) {
+    if (pooler == nullptr) return;
+    for (Parameter* parameter : pooler->parameters()) drawn_.emplace_back(parameter, parameter->value.clone());
+  }
+  void put_back(Problem::Base& base, std::vector<std::string>& made_new) const {
+    for (const auto& [parameter, drawn] : drawn_) {
+      parameter->value.copy_(drawn);
+      base.tensors.erase(parameter->name);
+    }
+    if (!drawn_.empty()) made_new.emplace_back("pooler.dense.weight");
+  }
+
+ private:
+  std::vector<std::pair<Parameter*, Tensor>> drawn_;
+};
+
 }  // namespace
 
 Adapted adapt(PretrainedModel& model, const AdaptationConfig& config, const AdaptedFrom& from, Generator& init,
@@ -54,6 +73,7 @@ Adapted adapt(PretrainedModel& model, const AdaptationConfig& config, const Adap
   Adapted adapted;
   Problem::Base& base = adapted.base;
   std::vector<std::string> made_new = {"pooler.dense.weight", "classifier.weight"};
+  const NewPooler new_pooler(config.new_pooler ? model.pooler() : nullptr);
   if (!config.from_scratch && !from.pretrained.empty()) {
     const LoadedTensors loaded = load_pretrained(model, from.pretrained);
     say(fmt::format("{}: {}", from.pretrained.string(), loaded.text()));
@@ -61,6 +81,7 @@ Adapted adapt(PretrainedModel& model, const AdaptationConfig& config, const Adap
     const fs::path file = pretrained_weights(from.pretrained);
     base = {file.string(), sha256_of_file(file), loaded.filled};
     record(file, base.sha256);
+    new_pooler.put_back(base, made_new);
   }
   const Method& method = method_of(config);
   if (method.change) method.change(model, config, init);

@@ -17,6 +17,8 @@ void AdaptationConfig::fields(Fields& f) {
   f("from-scratch", from_scratch, "new weights for the model that config.json describes");
   attention_blocks_field(f, attention_blocks);
   f("train-pooler", train_pooler, "train the pooler, too, where the method leaves it as it is");
+  f("new-pooler", new_pooler,
+    "begin with new weights of the pooler that is trained or replaced, not with those of --pretrained");
   f("dropout", dropout, "everywhere in the model; -1: as config.json says").at_least(-1).below(1);
   f("activation", activation, "what SNNK layers stand for").one_of(snnk_activations());
   SnnkConfig::fields(f);

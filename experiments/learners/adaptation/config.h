@@ -16,6 +16,7 @@ struct AdaptationConfig : SnnkConfig {
   bool from_scratch = false;
   std::string attention_blocks{};
   bool train_pooler = false;
+  bool new_pooler = false;
   double dropout = -1;
   std::string activation = "relu";  ///< of the SNNK layers
   double ridge = -1;

@@ -235,6 +235,7 @@ TEST_F(Glue, ARunBecomesAFolderOfTransformers) {
     const json config = json::parse(contents(folder_ / ("model-" + method + "/config.json")));
     EXPECT_EQ(config["architectures"], json({"BertForSequenceClassification"}));
     EXPECT_EQ(config["id2label"], json({{"0", "entailment"}, {"1", "not_entailment"}}));
+    EXPECT_EQ(config["problem_type"], "single_label_classification");
     EXPECT_TRUE(std::filesystem::exists(folder_ / ("model-" + method + "/vocab.txt")));
     EXPECT_TRUE(std::filesystem::exists(folder_ / ("model-" + method + "/tokenizer_config.json")));
     // What is exported is the best model: measured again, it gives the same.

@@ -66,7 +66,28 @@ TEST(Methods, ReadTheOptionsThatTheyList) {
     listed.insert(method.reads.begin(), method.reads.end());
   }
   for (const std::string& option : listed) {
-    EXPECT_TRUE(others.contains(option) || option == "ridge") << option << " is tried nowhere";  // which needs data
+    const bool needs_files = option == "ridge" || option == "new-pooler";
+    EXPECT_TRUE(others.contains(option) || needs_files) << option << " is tried nowhere";
+  }
+}
+
+TEST_F(Glue, ANewPoolerIsAsDrawnAndTheRestAsInTheFolder) {
+  BertOptions options = read_bert_options(folder_ / "model");
+  options.pooler = true;
+  options.masked_tokens = false;
+  options.next_sentence = false;
+  options.classes = 2;
+  for (const bool is_new : {false, true}) {
+    Generator init(7);  // another than that of the folder's weights
+    Bert bert({}, options, init);
+    const std::vector<float> drawn = bert.pooler()->weight.value.to_vector<float>();
+    AdaptationConfig config;
+    config.method = "pooler";
+    config.new_pooler = is_new;
+    const Adapted adapted = adapt(bert, config, {folder_ / "model"}, init, [](const std::string&) {});
+    EXPECT_EQ(bert.pooler()->weight.value.to_vector<float>() == drawn, is_new);
+    EXPECT_EQ(adapted.base.tensors.contains("pooler.weight"), !is_new);
+    EXPECT_TRUE(adapted.base.tensors.contains("blocks.0.norm1.weight"));
   }
 }
 

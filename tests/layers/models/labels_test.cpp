@@ -31,9 +31,10 @@ class Labels : public ::testing::Test {
     save_pretrained(bert, folder_.path());
   }
 
-  void name(const json& id2label) const {
+  void name(const json& id2label) const { set("id2label", id2label); }
+  void set(const char* key, const json& value) const {
     json config = json::parse(test::contents(folder_ / "config.json"));
-    config["id2label"] = id2label;
+    config[key] = value;
     test::put(folder_ / "config.json", config.dump());
   }
 
@@ -140,6 +141,19 @@ TEST_F(Labels, AnAdapterOfABaseWithoutClassifierHasItsOrder) {
   EXPECT_EQ(model(kThreeWay)->rows_in_folder(), (std::vector<int64_t>{1, 2, 0}));
   name({{"0", "bad"}, {"1", "so-so"}, {"2", "good"}});
   EXPECT_TRUE(model(kThreeWay)->rows_in_folder().empty());
+}
+
+TEST_F(Labels, WhatTheScoresMeanComesAlong) {
+  for (const char* problem : {"multi_label_classification", "single_label_classification"}) {
+    set("problem_type", problem);
+    Generator init(2);
+    Bert bert({}, read_bert_options(folder_.path()), init);
+    save_pretrained(bert, folder_ / problem);
+    EXPECT_EQ(json::parse(test::contents(folder_ / problem / "config.json"))["problem_type"], problem);
+  }
+  set("problem_type", "ranking");
+  const std::string told = test::message_of([&] { read_bert_options(folder_.path()); });
+  EXPECT_NE(told.find("config.json: problem_type is \"ranking\", which is not known here"), std::string::npos) << told;
 }
 
 TEST_F(Labels, OtherNamesAreRefusedWithBothLists) {
