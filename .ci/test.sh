@@ -178,6 +178,7 @@ check_consumer() {
       { cat "$folder.log"; return 1; }
     if [[ $way == package ]]; then
       ninja -C "$folder" 2>&1 | show_progress >&2
+      "$folder/own_attention"
     else
       link_consumer "$folder"
     fi

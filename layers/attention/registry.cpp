@@ -1,7 +1,7 @@
 // The table of contents of attention: every name that --attention takes, in the order of `mechanisms()`. Each family
 // describes itself in its own file, in `describe_NAME`.
+#include "layers/attention/registry.h"
 #include "engine/nearest.h"
-#include "layers/attention/mechanism.h"
 
 namespace bochner {
 
@@ -31,8 +31,10 @@ namespace bochner {
 BOCHNER_MECHANISMS(BOCHNER_DECLARE)
 #undef BOCHNER_DECLARE
 
-const Mechanisms& mechanisms() {
-  static const Mechanisms list = [] {
+namespace {
+
+Mechanisms& registered() {
+  static Mechanisms list = [] {
     Mechanisms made;
 #define BOCHNER_DESCRIBE(name) describe_##name(made);
     BOCHNER_MECHANISMS(BOCHNER_DESCRIBE)
@@ -40,6 +42,21 @@ const Mechanisms& mechanisms() {
     return made;
   }();
   return list;
+}
+
+}  // namespace
+
+const Mechanisms& mechanisms() { return registered(); }
+
+void add_mechanisms(const std::function<void(Mechanisms&)>& describe) {
+  Mechanisms added;
+  describe(added);
+  for (MechanismInfo& info : added) {
+    for (const MechanismInfo& known : mechanisms()) {
+      if (known.name == info.name) fail("attention: there is a '{}' already; give yours another name", info.name);
+    }
+    registered().push_back(std::move(info));
+  }
 }
 
 void fail_causal(const std::string& mechanism) {

@@ -26,14 +26,13 @@ class CauchyAttention : public Mechanism {
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask, Context&) override {
     const Scope scope(name());
     if (mask.causal) fail_causal("cauchy");
-    const auto number = [&](double x) { return Variable(Tensor::scalar(x, Q.dtype(), Q.device())); };
     const auto squares = [](const Variable& x) { return sum(square(x), {-1}, true); };  // (B, H, L, 1)
     const Variable dots = matmul(Q, transpose(K, -2, -1));                              // (B, H, Lq, Lk)
     const Variable D2 = squares(Q) + transpose(squares(K), -2, -1) - dots * 2;          // (B, H, Lq, Lk)
     const Variable s = exp(*log_s_) / std::sqrt(static_cast<double>(Q.size(-1)));       // (H, 1, 1)
-    Variable C = reciprocal(maximum(D2, number(0)) * s + 1);                            // rounding may leave D2 < 0
-    if (mask.keys.defined()) C = where(mask.keys.unsqueeze(1).unsqueeze(1), C, number(0));
-    return matmul(C, V) / maximum(sum(C, {-1}, true), number(1e-30));  // (B, H, Lq, E)
+    Variable C = reciprocal(maximum(D2, 0) * s + 1);                                    // rounding may leave D2 < 0
+    if (mask.keys.defined()) C = where(mask.keys.unsqueeze(1).unsqueeze(1), C, 0);
+    return matmul(C, V) / maximum(sum(C, {-1}, true), 1e-30);  // (B, H, Lq, E)
   }
 
  private:
