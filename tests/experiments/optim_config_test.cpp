@@ -1,4 +1,4 @@
-// The optimizer and the schedule that are made of the options --optim.*.
+// The optimizer and the schedule that are made of the options --optim.*, and what a Learner does with them.
 #include "experiments/learners/optim_config.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "layers/linear.h"
+#include "tests/experiments/learner_problems.h"
 
 namespace bochner {
 namespace {
@@ -40,6 +41,80 @@ TEST(OptimConfig, OptimizerAndScheduleAreThoseOfTheConfig) {
   optim.warmup = 4;
   EXPECT_EQ(optim.schedule_of(10).rate(2), 0.05);
   EXPECT_EQ(optim.schedule_of(10).rate(4), 0.1);
+}
+
+TEST(OptimConfig, WeightsOfSnnkLayersHaveTheirOwnRate) {
+  SnnkOptimConfig optim;
+  optim.snnk_rate = 3;
+  const Parameter weight{"hidden1.weight", Tensor::zeros({2, 2}), {}};
+  const std::vector<GroupRule> rules = optim.rules({const_cast<Parameter*>(&weight)});  // NOLINT: only its name is read
+  ASSERT_EQ(rules.size(), 1U);
+  EXPECT_EQ(rules[0].pattern, "hidden1.weight");
+  EXPECT_EQ(rules[0].rate, 3);
+}
+
+/// The weights after four steps of the same problem, each with the rate and the beta1 of its own number.
+std::map<std::string, std::vector<double>> by_hand(const OptimConfig& optim, const RunOptions& run,
+                                                   const TableSplit& rows) {
+  Problem problem = test::of_numbers(run, rows);
+  const std::unique_ptr<Adam> adam = optim.optimizer_of(one_group(problem.model->parameters()));
+  const Schedule schedule = optim.schedule_of(run.steps);
+  for (int64_t step = 0; step < 4; ++step) {
+    const Examples batch = problem.train->next();
+    Generator noise(1);
+    Context context{noise, true, step};
+    Tape tape;
+    tape.backward(problem.objective->loss(problem.forward(batch, context), batch));
+    if (optim.cycle_beta1) adam->set_beta1(one_cycle_beta1(schedule, step));
+    adam->step(schedule.rate(step));
+    adam->clear_gradients();
+  }
+  std::map<std::string, std::vector<double>> weights;
+  for (const auto& [name, tensor] : problem.model->state()) weights[name] = tensor.to_vector<double>();
+  return weights;
+}
+
+TEST(OptimConfig, EachStepHasTheRateAndTheBeta1OfItsNumber) {
+  const TableSplit rows = test::line(32, 1);
+  for (const bool cycle : {false, true}) {
+    OptimConfig optim = test::adamw(0.1);
+    optim.schedule = cycle ? "one-cycle" : "linear";
+    optim.cycle_beta1 = cycle;
+    optim.warmup = 2;
+    optim.clip_norm = 0;
+    RunOptions run = test::options_of(8);
+    run.steps = 6;
+    Learner learner(run, optim, test::of_numbers(run, rows));
+    const auto first = test::weights_of(learner);
+    learner.step(0);
+    EXPECT_EQ(test::weights_of(learner) == first, !cycle);  // the linear rate climbs from 0
+    for (int64_t step = 1; step < 4; ++step) learner.step(step);
+    const auto expected = by_hand(optim, run, rows);
+    for (const auto& [name, values] : test::weights_of(learner)) {
+      ASSERT_TRUE(expected.contains(name)) << name;
+      for (size_t i = 0; i < values.size(); ++i) EXPECT_FLOAT_EQ(values[i], expected.at(name)[i]) << name << cycle;
+    }
+  }
+}
+
+TEST(OptimConfig, TheNormOfAWholeBatchesGradientIsClipped) {
+  const TableSplit rows = test::line(16, 1);
+  OptimConfig optim = test::adamw();
+  optim.eps = 1;  // so that a small gradient is a small step
+  optim.weight_decay = 0;
+  const auto moved = [&](double clip_norm, int64_t accumulate) {
+    optim.clip_norm = clip_norm;
+    const RunOptions run = test::options_of(8, accumulate);
+    Learner still(run, optim, test::of_numbers(run, rows));
+    Learner learner(run, optim, test::of_numbers(run, rows));
+    learner.step(0);
+    return test::apart(still, learner);
+  };
+  EXPECT_GT(moved(0, 1), 2e-2 * optim.rate);
+  for (const int64_t accumulate : {1, 2}) {
+    EXPECT_LT(moved(1e-2, accumulate), 1.01e-2 * optim.rate) << accumulate;
+    EXPECT_GT(moved(1e-2, accumulate), 0.1e-2 * optim.rate) << accumulate;
+  }
 }
 
 }  // namespace

@@ -52,6 +52,15 @@ Places places_of(const text::Reviews& reviews) {
   return places;
 }
 
+TEST(Films, MoreRoundsAreMorePairsForTrainingAlone) {
+  const text::Reviews all = reviews();
+  const FilmPairs once = draw_films(all, {.seed = 1, .rounds = 1});
+  const FilmPairs thrice = draw_films(all, {.seed = 1, .rounds = 3});
+  EXPECT_GT(thrice.train.size(), once.train.size());
+  EXPECT_EQ(thrice.valid.size(), once.valid.size());
+  EXPECT_EQ(thrice.test.size(), once.test.size());
+}
+
 TEST(Films, LabelsAreRightAndNothingElseTellsThem) {
   const text::Reviews all = reviews();
   const Places places = places_of(all);

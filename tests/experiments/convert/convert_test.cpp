@@ -245,7 +245,7 @@ TEST_F(Convert, PaddingCountsForNothing) {
   mask.slice(0, 1, 2).slice(1, 7, 12).fill_(0);
   Tensor other = ids.clone();
   other.slice(0, 1, 2).slice(1, 7, 12).fill_(9);
-  for (const Match match : {Match::outputs, Match::weights}) {
+  for (const Match match : {Match::outputs, Match::weights, Match::states}) {
     const auto model = [&] { return Distillation(folder_ / "model", "hedgehog", "", Device::cpu(), 1, match); };
     const auto first = [&](const Examples& batch) {
       Distillation distillation = model();

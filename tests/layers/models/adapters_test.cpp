@@ -6,6 +6,8 @@
 
 #include "autograd/fused/cross_entropy.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/reduce.h"
@@ -56,6 +58,15 @@ int64_t trained(Module& model, std::string_view part) {
     if (parameter->name.find(part) != std::string::npos) count += parameter->value.size();
   }
   return count;
+}
+
+TEST(Adapters, BothProductsOfABottleneckBeginSmall) {
+  Generator init(1);
+  BottleneckAdapter adapter({}, 64, {.size = 32, .deviation = 0.01}, init);
+  for (const char* name : {"down.weight", "up.weight"}) {
+    const double mean_square = mean(square(Variable(adapter.state().at(name)))).item();
+    EXPECT_NEAR(std::sqrt(mean_square), 0.01, 0.001) << name;  // of 2,048 numbers: 1.6 % off
+  }
 }
 
 TEST(Adapters, ABottleneckIsItsFormula) {
