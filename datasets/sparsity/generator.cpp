@@ -70,6 +70,8 @@ void check(const GeneratorOptions& options) {
            options.length);
     }
   }
+  if (options.length < kBound)
+    fail("sparsity: sequences of {} have no sum of {}; take longer ones", options.length, kBound);
   const auto probabilities = class_probabilities(options);
   const auto rarest = std::min_element(probabilities.begin(), probabilities.end());
   if (*rarest < kRarest) {

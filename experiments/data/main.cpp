@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "datasets/catalogue.h"
 #include "datasets/listops/files.h"
@@ -16,6 +15,7 @@
 #include "experiments/common/config/command_line.h"
 #include "experiments/common/process/build_info.h"
 #include "experiments/common/process/interrupt.h"
+#include "experiments/common/process/output.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/settings.h"
 
@@ -132,7 +132,7 @@ class Check {
 
   /// An Error if a file is broken.
   void finish() const {
-    std::fflush(stdout);
+    flush_output();
     if (broken_ > 0) fail("{} of the files found are broken; remove them and get them again", broken_);
   }
 
@@ -173,7 +173,7 @@ void check(const Options& options, Fields& fields) {
 
 void say(const std::string& line) {
   fmt::print("{}\n", line);
-  std::fflush(stdout);
+  flush_output();
 }
 
 void make_listops(const MakingOptions& options, Fields&) {

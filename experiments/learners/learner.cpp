@@ -61,8 +61,10 @@ Problem checked(Problem problem, const RunOptions& run) {
     fail("--accumulate={}: a batch of {} examples has not so many parts", run.accumulate, first.size());
   }
   if (!problem.objective->terms(first).defined()) {
-    fail("--{}: this loss is no mean over examples, so a batch cannot be taken in parts",
-         run.shards > 0 ? fmt::format("shards={}", run.shards) : fmt::format("accumulate={}", run.accumulate));
+    fail(
+        "--{}: this loss is no mean over examples, so a batch cannot be taken in parts; leave it out, and start one "
+        "process",
+        run.shards > 0 ? fmt::format("shards={}", run.shards) : fmt::format("accumulate={}", run.accumulate));
   }
   return problem;
 }

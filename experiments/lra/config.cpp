@@ -34,6 +34,7 @@ void Config::fields(Fields& f) {
   run.length_fields(f);
   f.at("out").only("without --record, --table and --analyse",
                    [this] { return record.empty() && table.empty() && analyse.empty(); });
+  f.alone("table", {"format"}, [this] { return !table.empty(); });
   f("random-data", random_data,
     "train on random sequences of the task's full length instead of its files: what a run costs, before they are "
     "there");
@@ -81,10 +82,6 @@ void Config::fields(Fields& f) {
   f.group("analysis", analysis);
   f.only_behind(before, "with --analyse", [this] { return !analyse.empty(); });
   f.then([this](const Fields&) {
-    if (!table.empty() && (run.resume || run.bench || !run.evaluate.empty() || !run.predict.empty() || !record.empty()))
-      fail(
-          "--table: prints tables of runs that have ended; leave out --evaluate, --predict, --resume, --bench, "
-          "--record");
     if (table.empty() && analyse.empty()) require_possible(*this);
   });
 }

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdio>
-
 #include "datasets/tokenizers/wordpiece_training.h"
 #include "engine/error.h"
 #include "engine/io/file.h"
@@ -11,6 +9,7 @@
 #include "engine/io/paths.h"
 #include "experiments/common/config/command_line.h"
 #include "experiments/common/process/build_info.h"
+#include "experiments/common/process/output.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/settings.h"
 
@@ -95,7 +94,9 @@ void train(const Options& options) {
 }
 
 void tokenize(const Options& options) {
-  if (options.pretrained.empty() == options.vocab.empty()) {
+  if (!options.pretrained.empty() && !options.vocab.empty())
+    fail("tokenize: --pretrained and --vocab both name a vocabulary; name one of them");
+  if (options.pretrained.empty() && options.vocab.empty()) {
     fail("tokenize: say --pretrained=FOLDER or --vocab=FILE (or --train=FILES to make a vocabulary)");
   }
   WordpieceVocabulary vocabulary =
@@ -122,10 +123,9 @@ void tokenize(const Options& options) {
       }
     }
     out += '\n';
-    if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size())
-      throw DiskError("cannot write to standard output");
+    write_output(out);
   }
-  if (std::fflush(stdout) != 0) throw DiskError("cannot write to standard output");
+  flush_output();
   tell_replaced(encoder.replaced());
 }
 

@@ -100,6 +100,13 @@ TEST(Answers, OfAFinishedRunAreItsOwn) {
   const Ended beside = run(folder, uci({"--predict=out"}));
   ASSERT_EQ(beside.code, 0) << beside.err;
   EXPECT_EQ(contents(folder / "out/predictions.tsv"), contents(folder / "said.tsv"));
+
+  std::filesystem::create_directory(folder / "answers");
+  EXPECT_EQ(run(folder, uci({"--predict=out", "--out=answers"})).out, "answers/predictions.tsv\n");
+  EXPECT_EQ(contents(folder / "answers/predictions.tsv"), contents(folder / "said.tsv"));
+  const Ended nowhere = run(folder, uci({"--predict=out", "--out=nowhere/said.tsv"}));
+  EXPECT_EQ(nowhere.code, 2) << nowhere.out;
+  EXPECT_NE(nowhere.err.find("nowhere/said.tsv"), std::string::npos) << nowhere.err;
 }
 
 TEST(Answers, AFolderOfSeveralRunsNamesThem) {

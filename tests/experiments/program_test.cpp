@@ -284,6 +284,13 @@ TEST(Program, InterruptSavesAndTheRunGoesOnBitForBit) {
   const Ended finished = run_toy(folder, {"--resume", "--out=cut2"});
   EXPECT_EQ(finished.code, 0);
   EXPECT_NE(finished.err.find("is finished already"), std::string::npos) << finished.err;
+  const std::string report = contents(folder / "whole/report.html");
+  for (const char* resume : {"--resume", "--quiet"}) {
+    const Ended below = run_toy(folder, {"--out=whole", "--seeds=2", resume});
+    EXPECT_EQ(below.code, 2) << resume;
+    EXPECT_EQ(below.err, "error: whole is the folder of one run; name another with --out for several\n");
+  }
+  EXPECT_EQ(contents(folder / "whole/report.html"), report);
 }
 
 TEST(Program, KilledAtAnyMomentItGoesOnBitForBit) {

@@ -22,6 +22,18 @@ namespace {
 using test::contents;
 using test::message_of;
 
+TEST(DataRecord, TheFilesOfAnotherTaskAreRefused) {
+  const DataRead digits{"data/mnist/train-labels-idx1-ubyte", 60008,
+                        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"};
+  const std::vector<std::string> tasks = {"mnist", "fashion-mnist"};
+  EXPECT_NO_THROW(require_of_task({digits}, "mnist", tasks));
+  EXPECT_NO_THROW(require_of_task({digits}, "csv", {"csv", "covertype"}));
+  EXPECT_EQ(
+      test::message_of([&] { require_of_task({digits}, "fashion-mnist", tasks); }),
+      "data/mnist/train-labels-idx1-ubyte: these are the bytes of mnist, not of fashion-mnist; say --task=mnist, or "
+      "name the folder of fashion-mnist with --data");
+}
+
 TEST(Metrics, ReadBackToTheSameBits) {
   const Metrics metrics = {{"loss", 0.1 + 0.2}, {"tiny", 5e-324}, {"nan", NAN}, {"inf", -INFINITY}};
   const Metrics back = parse_metrics_json(metrics_json(metrics), "file");

@@ -115,6 +115,8 @@ TEST(Trust, WithoutACheckpointTheConfigSpeaksForItself) {
   put(folder / "a/config.ini", replaced(config, "# run ", "# rum "));
   expect_refused(resumed(folder), {"a/config.ini", "# run"});
   put(folder / "a/config.ini", config);
+  expect_refused(resumed(folder), {"a/checkpoint-last is missing", "--init=a/checkpoint-best"});
+  fs::remove(folder / "a/checkpoint-best");  // it had made none yet
   EXPECT_EQ(resumed(folder).code, 0);
   // A changed copy may serve as the settings of another run, which says so.
   put(folder / "copy.ini", replaced(config, "rate = 0.1", "rate = 0.2"));

@@ -106,6 +106,10 @@ Assignments from_command_line(const Fields& fields, std::span<const std::string>
 Refusals without_effect(const Fields& fields, const Assignments& command_line) {
   Refusals refusals;
   for (const Assignment& given : command_line) {
+    if (const std::string* const other = fields.idle_beside(given.name)) {
+      refusals[given.name] = fmt::format("--{}: leave it out; beside --{} it would change nothing", given.name, *other);
+      continue;
+    }
     const Field::Condition* const condition = fields.find(given.name)->unmet();
     if (condition == nullptr) continue;
     refusals[given.name] = fmt::format("--{}: leave it out; it counts only {}, and would change nothing here",

@@ -125,6 +125,18 @@ void Fields::only_behind(size_t before, const std::string& condition, const std:
   for (size_t i = before; i < fields_.size(); ++i) fields_[i].only(condition, holds);
 }
 
+void Fields::alone(std::string name, std::vector<std::string> others, std::function<bool()> asked) {
+  others.insert(others.end(), {name, "quiet", "log-level", "help", "version", "dump-config"});
+  alone_.push_back({std::move(name), std::move(others), std::move(asked)});
+}
+
+const std::string* Fields::idle_beside(const std::string& name) const {
+  for (const Alone& one : alone_) {
+    if (one.asked() && std::find(one.others.begin(), one.others.end(), name) == one.others.end()) return &one.name;
+  }
+  return nullptr;
+}
+
 Field* Fields::find(std::string_view name) {
   return const_cast<Field*>(std::as_const(*this).find(name));  // NOLINT: this object is none of a constant
 }

@@ -138,6 +138,12 @@ class Fields {
   /// Field::only for all fields but the first ones, `before` in number: those of a part of the config.
   void only_behind(size_t before, const std::string& condition, const std::function<bool()>& holds);
 
+  /// Where `asked` is true, the option `name` asks for something that no other option but `others`, and those that say
+  /// what is printed, can change: the command line may not have them there.
+  void alone(std::string name, std::vector<std::string> others, std::function<bool()> asked);
+  /// The option of alone() beside which this one changes nothing; null if there is none.
+  const std::string* idle_beside(const std::string& name) const;
+
   std::deque<Field>& all() { return fields_; }
   const std::deque<Field>& all() const { return fields_; }
   /// Null if there is none.
@@ -167,6 +173,12 @@ class Fields {
   std::deque<Field> fields_;
   std::vector<std::function<void(Fields&)>> actions_;
   std::vector<std::string> computed_;
+  struct Alone {
+    std::string name;
+    std::vector<std::string> others;
+    std::function<bool()> asked;
+  };
+  std::vector<Alone> alone_;
 };
 
 }  // namespace bochner

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
+#include <array>
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "engine/card.h"
 #include "engine/comm/nccl.h"
@@ -24,6 +23,7 @@
 #include "experiments/common/process/arguments.h"
 #include "experiments/common/process/build_info.h"
 #include "experiments/common/process/interrupt.h"
+#include "experiments/common/process/output.h"
 #include "experiments/common/process/processes.h"
 #include "experiments/common/process/start.h"
 #include "experiments/common/program/figures.h"
@@ -38,22 +38,6 @@ namespace {
 
 /// Shards of a batch, if several processes share it and --shards says nothing else.
 constexpr int kShards = 8;
-
-/// Makes sure that the output is written.
-void flush_output() {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  const int error = errno;
-  if (error == EPIPE) {  // the reader has closed the pipe: end as other programs do
-    std::signal(SIGPIPE, SIG_DFL);
-    std::raise(SIGPIPE);
-  }
-  throw DiskError("cannot write to standard output");
-}
-
-void print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  flush_output();
-}
 
 constexpr const char* kResumeAuto = "--resume=auto";
 
@@ -154,9 +138,9 @@ class Program {
 
   /// Whether the caller asks for information instead of a run.
   bool tells(const Fields& fields, const RunOptions& options) const {
-    if (options.help) print(help_text(experiment_, fields));
-    if (options.version && !options.help) print(version_text());
-    if (options.dump_config && !options.help && !options.version) print(config_ini(experiment_, fields, false));
+    if (options.help) write_output(help_text(experiment_, fields));
+    if (options.version && !options.help) write_output(version_text());
+    if (options.dump_config && !options.help && !options.version) write_output(config_ini(experiment_, fields, false));
     return options.help || options.version || options.dump_config;
   }
 
@@ -256,8 +240,10 @@ class Program {
     }
     const ShardTree tree(options.shards * options.sequence_shards, comm_.size());  // an Error if there are too few
     std::string settings;
+    constexpr std::array kOfOneProcess = {"threads", "data", "checkpoint-every", "graphs"};
     for (const Field& field : fields.all()) {
-      if (!field.is_free_on_resume()) settings += field.name() + " = " + field.text() + "\n";
+      if (std::ranges::find(kOfOneProcess, field.name()) == kOfOneProcess.end())
+        settings += field.name() + " = " + field.text() + "\n";
     }
     require_alike(comm_, "the configuration", settings);
     require_alike(comm_, "the build", build_lines());
@@ -331,6 +317,7 @@ class Program {
 
   /// There are several runs, each in a folder below this one.
   void gather_in(const std::filesystem::path& folder) {
+    if (comm_.is_first()) require_no_run_itself(folder);
     folder_ = folder;
     Arguments again = without_flag(without_argument(arguments_, "out"), "resume");
     again.insert(again.end(), {"--out=" + folder.string(), "--resume"});
@@ -342,7 +329,7 @@ class Program {
       trace::stop();
       trace::write(trace_);
       made_.keep();
-      print(trace::table());
+      write_output(trace::table());
     }
     if (records_.empty() || !comm_.is_first()) return;
     const StopNote note("interrupted while the report was written; the runs are complete");
@@ -354,7 +341,7 @@ class Program {
                             report_html(title_of(records_), records_, papers, figures_of(experiment_, records_)));
     }
     if (!log_.shows(LogLevel::info)) return;
-    print(fmt::format("{}{}\n", results_text(records_), report.string()));
+    write_output(fmt::format("{}{}\n", results_text(records_), report.string()));
   }
 
   const Experiment& experiment_;
@@ -392,7 +379,9 @@ int exit_code_of(Log& log, const std::function<void()>& body) {
     const std::string_view message = interruption.what();
     if (!message.empty()) log.line(LogLevel::warning, std::string(message));
     return stop_code();
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    const auto* const from_system = dynamic_cast<const std::system_error*>(&error);
+    if (from_system != nullptr && from_system->code() == std::errc::broken_pipe) end_by_closed_pipe();  // fmt::print
     const Failure failure = failure_caught();
     log.line(LogLevel::error, failure.message);
     return failure.code;

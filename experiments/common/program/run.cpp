@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <optional>
 #include <utility>
 
 #include "engine/error.h"
 #include "engine/io/file.h"
 #include "experiments/common/process/interrupt.h"
+#include "experiments/common/process/output.h"
 #include "experiments/common/process/processes.h"
 #include "experiments/common/program/bench.h"
 #include "experiments/common/run/answer.h"
@@ -154,6 +154,10 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
       comm.broadcast(kFinished);
       return finished;
     }
+    if (!std::filesystem::exists(folder / "checkpoint-last"))
+      fail(
+          "--resume: {} is finished, and its checkpoint-last, from which it would go on, is missing; restore that file",
+          folder.path().string());
   }
   if (!resumes) {
     identity.id = new_run_id();
@@ -164,6 +168,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
                                 : session.go_on;
   comm.broadcast(go_on);
   const std::unique_ptr<Trainable> model = made(session, make, identity.data);
+  require_of_task(identity.data, options.task, options.tasks);
   for (const std::string& line : unpublished(identity.data)) {
     if (session.told.insert(line).second) session.log.warning("{}", line);
   }
@@ -233,7 +238,7 @@ void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& ma
     model->share(session.comm);
     const Device device = Device::named(options.device);
     fmt::print("{}:\n{}", run_name(options), bench_text(bench_steps(*model, device, 5, session.comm), device));
-    std::fflush(stdout);
+    flush_output();
     return;
   }
   if (asks_a_run(options)) return answer(options, *make(), session.comm);

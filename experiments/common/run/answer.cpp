@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
 #include "engine/error.h"
 #include "engine/io/file.h"
+#include "experiments/common/process/output.h"
 
 namespace bochner {
 namespace {
@@ -25,16 +24,19 @@ std::string table_of(Trainable& model, const std::string& answers) {
   return head + "\n" + lines;
 }
 
-/// Several files go into --out as a folder, which is made; one is --out itself.
+/// Several files go into --out as a folder, which is made if need be; one is --out itself, or goes into the folder that
+/// it names. Each is opened before the model answers, which may take long.
 void write_answers(const RunOptions& options, const std::filesystem::path& folder, Trainable& model) {
   const std::vector<std::string> files = model.answer_files();
   if (files.empty()) fail("--predict: this experiment answers no questions one by one");
-  const bool is_folder = options.out.empty() || files.size() > 1;
   const std::filesystem::path out = options.out.empty() ? folder : std::filesystem::path(options.out);
+  const bool is_folder = options.out.empty() || files.size() > 1 || std::filesystem::is_directory(out);
   if (is_folder) std::filesystem::create_directories(out);
   for (const std::string& name : files) {
     const std::filesystem::path file = is_folder ? out / name : out;
-    write_file_atomically(file, table_of(model, name));
+    AtomicFile to(file);
+    to.write(table_of(model, name));
+    to.commit();
     fmt::print("{}\n", file.string());
   }
 }
@@ -68,7 +70,7 @@ void answer(const RunOptions& options, Trainable& model, Communicator& comm) {
       fmt::print("{}: {}\n", name, metrics_text(model.evaluate(split)));
     }
   }
-  std::fflush(stdout);
+  flush_output();
 }
 
 }  // namespace bochner

@@ -76,6 +76,17 @@ std::vector<std::string> unpublished(const std::vector<DataRead>& reads) {
   return lines;
 }
 
+void require_of_task(const std::vector<DataRead>& reads, const std::string& task,
+                     const std::vector<std::string>& tasks) {
+  for (const DataRead& read : reads) {
+    const Json set = set_of(read);
+    if (set.is_null() || set == task || std::find(tasks.begin(), tasks.end(), set.get<std::string>()) == tasks.end())
+      continue;
+    fail("{}: these are the bytes of {}, not of {}; say --task={}, or name the folder of {} with --data", read.name,
+         set.get<std::string>(), task, set.get<std::string>(), task);
+  }
+}
+
 void require_same_data(const std::vector<DataRead>& now, const std::vector<DataRead>& before) {
   std::vector<std::string> changes;
   for (size_t i = 0; i < std::max(now.size(), before.size()); ++i) {

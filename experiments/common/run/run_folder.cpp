@@ -59,6 +59,10 @@ void RunFolder::discard() {
 
 bool holds_runs(const std::filesystem::path& path) { return holds_run(path) || !runs_below(path).empty(); }
 
+void require_no_run_itself(const std::filesystem::path& folder) {
+  if (holds_run(folder)) fail("{} is the folder of one run; name another with --out for several", folder.string());
+}
+
 std::string no_run_in(const std::filesystem::path& path) {
   const std::vector<std::string> runs = runs_below(path);
   const std::string none = "there is no run in " + path.string();

@@ -57,6 +57,8 @@ void require_writable(const std::filesystem::path& folder, const std::string& op
 bool holds_run(const std::filesystem::path& path);
 /// Whether it, or a folder up to three levels below it, holds a run.
 bool holds_runs(const std::filesystem::path& path);
+/// An Error if the folder is that of one run: several runs must not be put below it.
+void require_no_run_itself(const std::filesystem::path& folder);
 /// Why a folder that holds no run cannot be used as one, with the runs in the folders below it.
 std::string no_run_in(const std::filesystem::path& path);
 /// An Error if a folder holds a run and `resume` is not set, or if it holds none and `resume` is set.

@@ -272,7 +272,7 @@ std::string Trainer::which(const Blame& blame) {
 void Trainer::fail_not_finite(int64_t step, double loss) {
   log_.draw("");
   const Blame blame = model_.blame(step);
-  throw RunFailure(fmt::format("the loss of step {} is {}{}{}", step + 1, loss,
+  throw RunFailure(fmt::format("the loss of step {} is {}{}{}", step + 1, std::isnan(loss) ? std::abs(loss) : loss,
                                blame.layer.empty() ? "" : "; first layer whose output is not finite: " + blame.layer,
                                which(blame)));
 }

@@ -12,7 +12,12 @@
 namespace bochner {
 
 std::optional<State> Trainer::restored() {
-  if (!comm_.is_first() || !std::filesystem::exists(folder_ / kCheckpointLast)) return std::nullopt;
+  if (!comm_.is_first()) return std::nullopt;
+  if (!std::filesystem::exists(folder_ / kCheckpointLast)) {
+    if (!std::filesystem::is_regular_file(folder_ / kCheckpointBest)) return std::nullopt;
+    fail("--resume: {} is missing, from which the run would go on; restore it, or begin another run with --init={}",
+         (folder_ / kCheckpointLast).string(), (folder_ / kCheckpointBest).string());
+  }
   State before = State::load(folder_ / kCheckpointLast);
   restore(before);
   if (best_.step >= 0) require_best();

@@ -132,6 +132,7 @@ std::filesystem::path folder_of_sweep(const Session& session) {
   const RunOptions& asked = session.options;
   const std::filesystem::path folder =
       asked.out.empty() ? folder_of_runs(session.experiment, asked) : std::filesystem::path(asked.out);
+  require_no_run_itself(folder);
   if (!asked.resume && holds_runs(folder)) {
     fail("{} holds runs already; continue them with --resume, or name another folder with --out", folder.string());
   }

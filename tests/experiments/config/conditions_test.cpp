@@ -61,6 +61,28 @@ TEST(Config, ConditionsOfAPartAndOfItsFieldsAddUp) {
   EXPECT_EQ(said({"--style=a", "--folder=b", "--html"}), "no error");
 }
 
+TEST(Config, AnOptionThatStandsAloneLetsNoOtherChangeNothing) {
+  struct Tables {
+    std::string folder;
+    std::string format = "text";
+    int64_t steps = 1;
+    void fields(Fields& f) {
+      f("folder", folder, "where the tables are");
+      f("format", format, "of the tables");
+      f("steps", steps, "of a run");
+      f.alone("folder", {"format"}, [this] { return !folder.empty(); });
+    }
+  };
+  const auto said = [](const std::vector<std::string>& arguments) {
+    Tables tables;
+    Fields fields = Fields::of(tables);
+    return test::message_of([&] { assign_arguments(fields, arguments); });
+  };
+  EXPECT_EQ(said({"--folder=a", "--format=html"}), "no error");
+  EXPECT_EQ(said({"--format=html", "--steps=2"}), "no error");
+  EXPECT_EQ(said({"--folder=a", "--steps=2"}), "--steps: leave it out; beside --folder it would change nothing");
+}
+
 TEST(Config, OfSeveralRunsOneMustReadAnOption) {
   const Refusals softmax = {{"features", "no features"}, {"kernel", "no kernel"}};
   const Refusals performer = {{"kernel", "no kernel of performer"}};

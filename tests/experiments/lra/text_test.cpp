@@ -58,6 +58,11 @@ TEST(TextTask, ThreeStepsAndTheRemarkBesideTheNumbers) {
   const Ended longer = Process({BOCHNER_LRA, "--out=a", "--resume", "--steps=6"}, folder.path()).wait();
   ASSERT_EQ(longer.code, 0) << longer.err;  // the sum over both sessions
   EXPECT_GT(nlohmann::json::parse(contents(folder / "a/results.json"))["waited_seconds"].get<double>(), waited);
+  std::filesystem::remove(folder / "a/checkpoint-last");
+  const Ended from_nothing = Process({BOCHNER_LRA, "--out=a", "--resume", "--steps=9"}, folder.path()).wait();
+  EXPECT_EQ(from_nothing.code, 2);
+  EXPECT_NE(from_nothing.err.find("checkpoint-last, from which it would go on, is missing"), std::string::npos)
+      << from_nothing.err;
 }
 
 TEST(TextTask, AMessageNamesTheOptionAsEachProgramHasIt) {

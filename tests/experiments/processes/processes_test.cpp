@@ -297,6 +297,8 @@ TEST_F(Together, MistakesAreToldOnceAndNamed) {
   expect(mpirun(1, kLra) + Words{":", "-n", "1"} + kLra + Words{"--optim.rate=2e-3"},
          {"the configuration differs between processes: process 0 (pid ", "has the hash ", "optim.rate = 0.001)",
           "but process 1 (pid ", "optim.rate = 0.002)"});
+  expect(mpirun(1, kLra) + Words{":", "-n", "1"} + kLra + Words{"--optim.evaluate-every=7"},
+         {"the configuration differs between processes: process 0 (pid ", "evaluate-every = 7)"});
   expect(mpirun(1, kLra) + Words{":", "-n", "1"} + kLra + Words{"--bench"},
          {"what the command asks for differs between processes: process 0 (pid ", "--bench)"});
   const auto ordered = [](const char* order) { return Words{"/usr/bin/env", std::string("BOCHNER_BF16=") + order}; };
