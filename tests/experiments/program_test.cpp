@@ -225,7 +225,7 @@ TEST(Program, ATakenFolderIsRefusedBeforeDataAreReadOrMade) {
   }
   for (const char* program : {BOCHNER_UCI, BOCHNER_MNIST}) {
     const Ended ended = test::run(folder, {program, "--sweep.hidden=8,16", "--out=taken", "--quiet"});
-    EXPECT_TRUE(ended.err.starts_with("error: taken holds runs already")) << program << ended.err;
+    EXPECT_TRUE(ended.err.starts_with("error: taken is the folder of one run")) << program << ended.err;
   }
   // Nor is anything made for a run that has nothing to begin with.
   const Ended lra = test::run(folder, {BOCHNER_LRA, "--init=nowhere", "--quiet"});

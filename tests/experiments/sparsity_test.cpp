@@ -322,7 +322,7 @@ TEST(SparsityProgram, MistakesAreToldInOneLine) {
   expect_mistake({"--pairs.lenght=5"}, "did you mean --pairs.length?");
   expect_mistake({"--pairs.relevant=1"}, "below 1");
   expect_mistake({"--pairs.relevant=nan"}, "pairs.relevant");
-  expect_mistake({"--pairs.length=3"}, "the sum -4 comes up with probability 0 only");
+  expect_mistake({"--pairs.length=3"}, "sequences of 3 have no sum of 4; take longer ones");
   expect_mistake({"--pairs.train-examples=999999999"}, "at most 2^33 positions");
   expect_mistake({"--pairs.train-examples=8", "--out=small"}, "choose a smaller --batch");
   expect_mistake({"--model.heads=3"}, "3 heads do not divide the model size 16");
