@@ -105,6 +105,20 @@ TEST(PointFeed, GoesOnWhereItWas) {
   EXPECT_EQ(feed.next().numbers, second);
 }
 
+TEST(SirenProgram, AMistakeOfTheSecondNetworkIsToldBeforeTheFirstIsTrained) {
+  const TemporaryFolder folder;
+  const auto mistake = [&](const std::string& option, const std::string& says) {
+    for (const char* program : {BOCHNER_SIREN, BOCHNER_QPNN}) {
+      const Ended ended = run(folder, {program, "--preset=quick", "--attention=plain,snnk-sin", option, "--out=run"});
+      EXPECT_EQ(ended.code, 2) << program << option;
+      EXPECT_NE(ended.err.find(says), std::string::npos) << program << ended.err;
+      EXPECT_FALSE(std::filesystem::exists(folder / "run")) << program << option;
+    }
+  };
+  mistake("--model.features=7", "--model.features=7: features of snnk-sin come in pairs; take an even number");
+  mistake("--model.replace=9", "--model.replace: there is no hidden layer 9 of ");
+}
+
 TEST(QpnnProgram, FindsThePotentialsOfBothSystems) {
   const TemporaryFolder folder;
   for (const std::string task : {"harmonic", "two-body"}) {
