@@ -59,7 +59,7 @@ TEST_F(Records, ANumberThatIsChangedOnAPageIsFound) {
 }
 
 TEST_F(Records, ANumberThatIsChangedInARecordIsFound) {
-  replace("sparsity/0.9/gmm-prf/results.json", "0.9645", "0.9545");
+  replace("sparsity/0.9/gmm-prf/results.json", "0.966", "0.956");
   const std::string text = said();
   EXPECT_NE(text.find("docs/results/sparsity.md:"), std::string::npos) << text;
   EXPECT_NE(text.find("docs/results/README.md:"), std::string::npos) << text;  // the scoreboard quotes it, too
