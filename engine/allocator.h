@@ -16,6 +16,7 @@ struct MemoryStats {
   int64_t system_allocations = 0;  ///< how often the system was asked for more
 };
 
+/// More memory was asked for than there is.
 class OutOfMemory : public Error {
  public:
   using Error::Error;

@@ -14,8 +14,8 @@ inline constexpr int kAtOnce = 16 / sizeof(S);
 /// Vectors of each thread, all loaded before the first word is drawn.
 constexpr int kEach = 2;
 
-/// y = x factor; x may be null: 1. A thread has the vectors t, t + threads, ..., of
-/// which `whole` may be moved as vectors.
+/// y = x factor; x may be null: 1. A thread has the vectors t, t + threads, ..., of which `whole` may be moved as
+/// vectors.
 template <class S>
 struct Drop {
   using T = ComputeType<S>;

@@ -46,8 +46,8 @@ TEST(OptimConfig, OptimizerAndScheduleAreThoseOfTheConfig) {
 TEST(OptimConfig, WeightsOfSnnkLayersHaveTheirOwnRate) {
   SnnkOptimConfig optim;
   optim.snnk_rate = 3;
-  const Parameter weight{"hidden1.weight", Tensor::zeros({2, 2}), {}};
-  const std::vector<GroupRule> rules = optim.rules({const_cast<Parameter*>(&weight)});  // NOLINT: only its name is read
+  Parameter weight{"hidden1.weight", Tensor::zeros({2, 2}), {}};
+  const std::vector<GroupRule> rules = optim.rules({&weight});
   ASSERT_EQ(rules.size(), 1U);
   EXPECT_EQ(rules[0].pattern, "hidden1.weight");
   EXPECT_EQ(rules[0].rate, 3);
