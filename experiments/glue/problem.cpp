@@ -1,7 +1,6 @@
 #include "experiments/glue/problem.h"
 
 #include "datasets/baselines.h"
-#include "engine/ops/sort.h"
 #include "experiments/learners/pretrained.h"
 #include "layers/models/hugging_face.h"
 
@@ -25,22 +24,6 @@ std::vector<Baseline> majority(const Texts& texts, const std::vector<Metric>& me
   if (texts.is_regression()) return {};
   return {
       {"majority class", of_majority_class(labels_of(*texts.train.tokens), labels_of(*texts.dev[0].tokens), metrics)}};
-}
-
-using Forward = std::function<Outputs(const Examples&, Context&)>;
-
-double accuracy_on(Feed& feed, const Forward& forward, Device device) {
-  Generator noise(0);
-  Context context{noise, false};
-  std::vector<int64_t> guesses;
-  std::vector<int64_t> labels;
-  for (int64_t i = feed.steps_per_epoch(); i > 0; --i) {
-    const Examples batch = feed.next();
-    const Tensor scores = forward(batch.to(device), context)[0].value();
-    for (const int64_t guess : argmax(scores, 1).to_vector<int64_t>()) guesses.push_back(guess);
-    for (const int64_t label : batch.at("labels").to_vector<int64_t>()) labels.push_back(label);
-  }
-  return accuracy(guesses, labels);
 }
 
 }  // namespace
@@ -133,11 +116,8 @@ Fitted problem_of(const Config& config, const GlueTask& task, const std::shared_
                              }});
   }
   if (texts->dev.size() > 1) {
-    problem.further = [mismatched = opens(texts->dev[1]), forward = problem.forward,
-                       device = Device::named(run.device)](Split split, const Answers&, Metrics& metrics) {
-      if (split != Split::test) return;
-      metrics.emplace_back("accuracy-mismatched", accuracy_on(*mismatched(false, true), forward, device));
-    };
+    problem.further_tests.push_back(
+        {"mismatched", [mismatched = opens(texts->dev[1])] { return mismatched(false, true); }});
   }
   return fitted;
 }

@@ -39,8 +39,8 @@ Variable states_of(PretrainedModel& bert, const Examples& batch, Context& contex
 Examples random_texts(const Config& config, int64_t vocabulary);
 
 /// GLUE's test labels are not public: validation and test both use the development set, as in the papers. Of MNLI that
-/// is the set of the same genres; the test also gives accuracy-mismatched, on the other genres. `memory` is where a
-/// frozen trunk's states of the training and the development set stay.
+/// is the set of the same genres; the test also gives the metrics on the other genres, such as accuracy-mismatched.
+/// `memory` is where a frozen trunk's states of the training and the development set stay.
 Fitted problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
                   const std::shared_ptr<TrunkStates>& memory, const Say& say);
 

@@ -282,21 +282,31 @@ void Learner::answer_together(Feed& feed, const Judge& judge) {
   }
 }
 
-Metrics Learner::evaluate(Split split) {
+Answers Learner::answers_to(Feed& feed) {
   const Objective& objective = *problem_.objective;
   Answers answers;
-  answer(*problem_.split(split), [&](const Examples& batch, const Outputs& outputs) {
+  answer(feed, [&](const Examples& batch, const Outputs& outputs) {
     const Tensor counted = objective.terms(batch);
     const double terms = counted.defined() ? counted.item() : static_cast<double>(batch.size());
     if (terms > 0) answers.loss_sum += objective.loss(outputs, batch).item() * terms;
     answers.terms += terms;
     objective.collect(outputs, batch, answers);
   });
+  return answers;
+}
+
+Metrics Learner::evaluate(Split split) {
   Metrics metrics;
-  if (comm_->is_first()) {
-    for (const Metric& metric : problem_.metrics) metrics.emplace_back(metric.name, metric.of(answers));
-    if (problem_.further) problem_.further(split, answers, metrics);
+  const auto add = [&](const Answers& answers, const std::string& set) {
+    if (!comm_->is_first()) return;
+    for (const Metric& metric : problem_.metrics) metrics.emplace_back(metric.name + set, metric.of(answers));
+  };
+  const Answers answers = answers_to(*problem_.split(split));
+  add(answers, "");
+  if (split == Split::test) {
+    for (const Problem::TestSet& set : problem_.further_tests) add(answers_to(*set.examples()), "-" + set.name);
   }
+  if (comm_->is_first() && problem_.further) problem_.further(split, answers, metrics);
   if (comm_->size() == 1) return metrics;
   return parse_metrics_json(comm_->broadcast(metrics_json(metrics)), "metrics");
 }

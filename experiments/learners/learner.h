@@ -57,6 +57,12 @@ struct Problem {
     std::function<std::unique_ptr<Feed>()> examples;
   };
   std::vector<Asked> asked = {};
+  /// Sets that are judged with the test split, by the same metrics: METRIC-NAME.
+  struct TestSet {
+    std::string name;
+    std::function<std::unique_ptr<Feed>()> examples;
+  };
+  std::vector<TestSet> further_tests = {};
   /// Further metrics of a split, of this program alone.
   std::function<void(Split, const Answers&, Metrics&)> further = {};
   /// What answers depend on beside the weights, such as how columns were standardised: written into checkpoints, and
@@ -139,6 +145,8 @@ class Learner final : public Trainable {
   void answer(Feed& feed, const Judge& judge);
   /// The same by all processes; the first one judges.
   void answer_together(Feed& feed, const Judge& judge);
+  /// The answers to a feed's examples; of several processes the first one has them.
+  Answers answers_to(Feed& feed);
 
   Problem problem_;
   OptimConfig optim_;

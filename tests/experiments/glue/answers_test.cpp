@@ -1,5 +1,6 @@
 // The answers of a model of GLUE, as the server takes them.
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "tests/experiments/glue/glue.h"
@@ -48,7 +49,11 @@ TEST_F(Glue, OfMnliThereAreTwoDevelopmentSetsAndThreeFilesOfAnswers) {
   const Ended trained = train({"--task=mnli", "--out=m"});
   ASSERT_EQ(trained.code, 0) << trained.err;
   const json metrics = results("m")["metrics"]["test"];
-  EXPECT_TRUE(metrics.contains("accuracy") && metrics.contains("accuracy-mismatched")) << metrics;
+  for (const auto& [name, rows] : {std::pair{"accuracy", 6}, {"accuracy-mismatched", 7}}) {
+    ASSERT_TRUE(metrics.contains(name)) << metrics;
+    const double right = rows * metrics[name].get<double>();
+    EXPECT_NEAR(right, std::round(right), 1e-9) << name << " is not of " << rows << " rows";
+  }
   EXPECT_NE(run({"--evaluate=m"}).out.find("accuracy-mismatched"), std::string::npos);
   ASSERT_EQ(run({"--predict=m", "--out=answers"}).code, 0);
   for (const auto& [file, rows] : {std::pair{"MNLI-m.tsv", 2}, {"MNLI-mm.tsv", 3}, {"AX.tsv", 4}}) {
