@@ -1,7 +1,6 @@
 #include "engine/ops/optimizer_step.h"
 
 #include "engine/cpu/parts/lanes.h"
-#include "engine/math.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
@@ -45,13 +44,6 @@ void for_each_piece(const std::vector<Piece>& pieces, const Body& body) {
   });
 }
 
-template <class T>
-T clipped(T g, T scale, T limit) {
-  g *= scale;
-  g = g > limit ? limit : g;
-  return g < -limit ? -limit : g;
-}
-
 }  // namespace
 
 void adam_step(const Tensor& numbers, const GradientClip& clip, const std::vector<AdamTensors>& tensors) {
@@ -62,18 +54,18 @@ void adam_step(const Tensor& numbers, const GradientClip& clip, const std::vecto
     const T* const gradient = one.g.data<T>() + begin;
     T* const first = one.m.data<T>() + begin;
     T* const second = one.v.data<T>() + begin;
-    const AdamNumbers<T> by(numbers.data<double>());
+    const AdamElement<T> element(numbers.data<double>());
     const T scale = entry.scale_as<T>();
     const T limit = static_cast<T>(entry.limit);
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) {
-      const T old = value[i] * by.keep;
-      const T slope = math::fma(by.pull, old, clipped(gradient[i], scale, limit));
-      const T m = math::fma(by.rest1, slope, by.b1 * first[i]);
-      const T v = math::fma(by.rest2 * slope, slope, by.b2 * second[i]);
+      T p = value[i];
+      T m = first[i];
+      T v = second[i];
+      element.step(p, clipped(gradient[i], scale, limit), m, v);
+      value[i] = p;
       first[i] = m;
       second[i] = v;
-      value[i] = old - by.rate * m / math::fma(math::sqrt(v), by.root, by.eps);
     }
   };
   for_each_piece(pieces_of(tensors.size(), [&](size_t i) { return tensors[i].p.size(); }),
@@ -91,15 +83,16 @@ void sgd_step(const Tensor& numbers, const GradientClip& clip, const std::vector
     T* const value = one.p.data<T>() + begin;
     const T* const gradient = one.g.data<T>() + begin;
     T* const velocity = one.u.data<T>() + begin;
-    const SgdNumbers<T> by(numbers.data<double>());
+    const SgdElement<T> element(numbers.data<double>());
     const T scale = entry.scale_as<T>();
     const T limit = static_cast<T>(entry.limit);
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) {
-      const T slope = math::fma(by.pull, value[i], clipped(gradient[i], scale, limit));
-      const T u = math::fma(by.momentum, velocity[i], slope);
+      T p = value[i];
+      T u = velocity[i];
+      element.step(p, clipped(gradient[i], scale, limit), u);
+      value[i] = p;
       velocity[i] = u;
-      value[i] -= by.rate * math::fma(by.ahead, u, by.straight * slope);
     }
   };
   for_each_piece(pieces_of(tensors.size(), [&](size_t i) { return tensors[i].p.size(); }),

@@ -2,7 +2,6 @@
 #include "engine/ops/optimizer_step.h"
 
 #include "engine/cuda/parts/elementwise.h"
-#include "engine/math.h"
 
 namespace bochner::cuda {
 namespace {
@@ -109,31 +108,18 @@ struct OverTable {
 };
 
 template <class T>
-BOCHNER_DEVICE T clipped(T g, T scale, T limit) {
-  g *= scale;
-  g = g > limit ? limit : g;
-  return g < -limit ? -limit : g;
-}
-
-template <class T>
-struct Adam : AdamNumbers<T> {
-  using AdamNumbers<T>::AdamNumbers;
+struct Adam : AdamElement<T> {
+  using AdamElement<T>::AdamElement;
   BOCHNER_DEVICE void operator()(T (&x)[4], T scale, T limit) const {  // p, m, v, g
-    const T old = x[0] * this->keep;
-    const T slope = math::fma(this->pull, old, clipped(x[3], scale, limit));
-    x[1] = math::fma(this->rest1, slope, this->b1 * x[1]);
-    x[2] = math::fma(this->rest2 * slope, slope, this->b2 * x[2]);
-    x[0] = old - this->rate * x[1] / math::fma(math::sqrt(x[2]), this->root, this->eps);
+    this->step(x[0], clipped(x[3], scale, limit), x[1], x[2]);
   }
 };
 
 template <class T>
-struct Sgd : SgdNumbers<T> {
-  using SgdNumbers<T>::SgdNumbers;
+struct Sgd : SgdElement<T> {
+  using SgdElement<T>::SgdElement;
   BOCHNER_DEVICE void operator()(T (&x)[3], T scale, T limit) const {  // p, u, g
-    const T slope = math::fma(this->pull, x[0], clipped(x[2], scale, limit));
-    x[1] = math::fma(this->momentum, x[1], slope);
-    x[0] -= this->rate * math::fma(this->ahead, x[1], this->straight * slope);
+    this->step(x[0], clipped(x[2], scale, limit), x[1]);
   }
 };
 

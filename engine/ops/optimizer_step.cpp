@@ -51,19 +51,19 @@ Tensor numbers_of(const AdamStep& step) {
       {step.beta1, step.beta2, 1 - step.beta1, 1 - step.beta2, step.eps,
        step.decoupled ? 1 - step.rate * step.weight_decay : 1, step.decoupled ? 0 : step.weight_decay,
        step.rate / (1 - std::pow(step.beta1, t)), 1 / std::sqrt(1 - std::pow(step.beta2, t))},
-      {AdamNumbers<double>::kCount});
+      {AdamElement<double>::kCount});
 }
 
 Tensor numbers_of(const SgdStep& step) {
   return Tensor::from<double>(
       {step.momentum, step.weight_decay, step.rate, step.nesterov ? step.momentum : 1.0, step.nesterov ? 1.0 : 0.0},
-      {SgdNumbers<double>::kCount});
+      {SgdElement<double>::kCount});
 }
 
 void adam_step(const Tensor& numbers, const std::vector<AdamTensors>& tensors, const GradientClip& clip) {
   if (tensors.empty()) return;
   const Tensor& first = tensors.front().p;
-  require_numbers("adam_step", "numbers", numbers, AdamNumbers<double>::kCount, first);
+  require_numbers("adam_step", "numbers", numbers, AdamElement<double>::kCount, first);
   require_clip("adam_step", clip, first);
   for (const AdamTensors& one : tensors) require_alike("adam_step", first, {&one.p, &one.g, &one.m, &one.v});
   for (const AdamTensors& one : tensors) {
@@ -80,7 +80,7 @@ void adam_step(const AdamStep& step, const std::vector<AdamTensors>& tensors, co
 void sgd_step(const Tensor& numbers, const std::vector<SgdTensors>& tensors, const GradientClip& clip) {
   if (tensors.empty()) return;
   const Tensor& first = tensors.front().p;
-  require_numbers("sgd_step", "numbers", numbers, SgdNumbers<double>::kCount, first);
+  require_numbers("sgd_step", "numbers", numbers, SgdElement<double>::kCount, first);
   require_clip("sgd_step", clip, first);
   for (const SgdTensors& one : tensors) require_alike("sgd_step", first, {&one.p, &one.g, &one.u});
   for (const SgdTensors& one : tensors) {

@@ -73,35 +73,62 @@ double global_norm(const std::vector<Tensor>& tensors);
 /// min(1, limit / norm) with the norm of all tensors together, for GradientClip: one f64 on their device. limit > 0.
 Tensor clip_scale(const std::vector<Tensor>& tensors, double limit);
 
-/// For the kernels of both backends: numbers_of() in the type of the parameters.
+/// For the kernels of both backends: adam_step of one element, in the type of the parameters.
 template <class T>
-struct AdamNumbers {
+struct AdamElement {
   static constexpr int64_t kCount = 9;
-  T b1, b2, rest1, rest2, eps, keep, pull, rate, root;
+  T beta1, beta2, one_minus_beta1, one_minus_beta2, eps;
+  T keep;   ///< AdamW: 1 - rate wd; Adam: 1
+  T decay;  ///< AdamW: 0; Adam: wd
+  T rate;   ///< rate / (1 - beta1^t)
+  T root;   ///< 1 / sqrt(1 - beta2^t)
 
-  BOCHNER_HD explicit AdamNumbers(const double* from)
-      : b1(static_cast<T>(from[0])),
-        b2(static_cast<T>(from[1])),
-        rest1(static_cast<T>(from[2])),
-        rest2(static_cast<T>(from[3])),
-        eps(static_cast<T>(from[4])),
-        keep(static_cast<T>(from[5])),
-        pull(static_cast<T>(from[6])),
-        rate(static_cast<T>(from[7])),
-        root(static_cast<T>(from[8])) {}
+  BOCHNER_HD explicit AdamElement(const double* numbers)
+      : beta1(static_cast<T>(numbers[0])),
+        beta2(static_cast<T>(numbers[1])),
+        one_minus_beta1(static_cast<T>(numbers[2])),
+        one_minus_beta2(static_cast<T>(numbers[3])),
+        eps(static_cast<T>(numbers[4])),
+        keep(static_cast<T>(numbers[5])),
+        decay(static_cast<T>(numbers[6])),
+        rate(static_cast<T>(numbers[7])),
+        root(static_cast<T>(numbers[8])) {}
+
+  BOCHNER_HD void step(T& p, T g, T& m, T& v) const {
+    p *= keep;
+    g = math::fma(decay, p, g);
+    m = math::fma(one_minus_beta1, g, beta1 * m);
+    v = math::fma(one_minus_beta2 * g, g, beta2 * v);
+    p -= rate * m / math::fma(math::sqrt(v), root, eps);
+  }
 };
+/// The same of sgd_step.
 template <class T>
-struct SgdNumbers {
+struct SgdElement {
   static constexpr int64_t kCount = 5;
-  T momentum, pull, rate, ahead, straight;  ///< p -= rate (straight g + ahead u)
+  T momentum, decay, rate;
+  T of_u, of_g;  ///< p -= rate (of_u u + of_g g): 1 and 0; nesterov: momentum and 1
 
-  BOCHNER_HD explicit SgdNumbers(const double* from)
-      : momentum(static_cast<T>(from[0])),
-        pull(static_cast<T>(from[1])),
-        rate(static_cast<T>(from[2])),
-        ahead(static_cast<T>(from[3])),
-        straight(static_cast<T>(from[4])) {}
+  BOCHNER_HD explicit SgdElement(const double* numbers)
+      : momentum(static_cast<T>(numbers[0])),
+        decay(static_cast<T>(numbers[1])),
+        rate(static_cast<T>(numbers[2])),
+        of_u(static_cast<T>(numbers[3])),
+        of_g(static_cast<T>(numbers[4])) {}
+
+  BOCHNER_HD void step(T& p, T g, T& u) const {
+    g = math::fma(decay, p, g);
+    u = math::fma(momentum, u, g);
+    p -= rate * math::fma(of_u, u, of_g * g);
+  }
 };
+/// g, first times `scale`, then cut to [-limit, limit]
+template <class T>
+BOCHNER_HD T clipped(T g, T scale, T limit) {
+  g *= scale;
+  g = g > limit ? limit : g;
+  return g < -limit ? -limit : g;
+}
 /// GradientClip as kernels read it; null if undefined.
 struct ClipAddresses {
   const double* scale;
