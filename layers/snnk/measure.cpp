@@ -99,19 +99,6 @@ FourierMeasure FourierMeasure::density(std::string name, const std::function<Com
   return measure;
 }
 
-FourierMeasure FourierMeasure::of(std::string_view activation) {
-  if (activation == "sin") return sine();
-  if (activation == "cos") return cosine();
-  if (activation == "gaussian") return gaussian();
-  if (activation == "sinc") return sinc();
-  if (activation == "relu") return relu();
-  fail(
-      "universal random features: '{}' has no Fourier measure here; sin, cos, gaussian, sinc and relu (truncated and "
-      "smoothed) have one, FourierMeasure::density takes your own, and the features `relu` (arc-cosine) and `tanh` "
-      "(polynomial) need none",
-      activation);
-}
-
 double FourierMeasure::operator()(double z) const {
   Complex total = 0;
   for (const Atom& atom : atoms_) total += atom.weight * std::exp(2 * pi * atom.frequency * z * kI);

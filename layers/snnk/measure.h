@@ -15,7 +15,6 @@
 #include <complex>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/random.h"
@@ -50,9 +49,6 @@ class FourierMeasure {
   /// A real f given by its transform at xi in [0, limit], which counts as 0 beyond. An Error if the transform is not
   /// finite there, like that of tanh at 0.
   static FourierMeasure density(std::string name, const std::function<Complex(double)>& transform, double limit);
-  /// The measure of `sin`, `cos`, `gaussian`, `sinc` or `relu` with its default values. An Error for other names lists
-  /// the layers that serve instead.
-  static FourierMeasure of(std::string_view activation);
 
   const std::string& name() const { return name_; }
   /// f(z): the sum over the atoms, or the integral by Simpson's rule.

@@ -25,62 +25,95 @@ double best_A(const Tensor& weights, int64_t inputs, const SnnkOptions& options,
   return optimal_A(options.eta * options.eta * scale * scale * mean_square, inputs);
 }
 
+using Features = std::unique_ptr<TwoTowerFeatures>;
+
+Features arc_cosine(Slot slot, int64_t inputs, const SnnkOptions& options, double scale, Generator& init) {
+  const ArcCosineOptions o{.features = options.features,
+                           .order = options.order,
+                           .orthogonal = options.orthogonal,
+                           .scale = scale,
+                           .bias = options.bias_coordinate};
+  return std::make_unique<ArcCosineFeatures>(std::move(slot), inputs, o, init);
+}
+
+Features polynomial(Slot slot, int64_t inputs, const SnnkOptions& options, double scale, Generator& init) {
+  const PolynomialOptions o{.features = options.features, .scale = scale};
+  return std::make_unique<PolynomialFeatures>(std::move(slot), inputs, o, init);
+}
+
+template <ReleasedOptions::Map map>
+Features released(Slot slot, int64_t inputs, const SnnkOptions& options, double scale, Generator& init) {
+  const ReleasedOptions o{.map = map, .features = options.features, .orthogonal = options.orthogonal, .scale = scale};
+  return std::make_unique<ReleasedFeatures>(std::move(slot), inputs, o, init);
+}
+
+Features universal(Slot slot, int64_t inputs, const SnnkOptions& options, double scale, FourierMeasure measure,
+                   const Tensor& weights, Generator& init) {
+  UniversalOptions o{.measure = std::move(measure)};
+  o.features = options.features;
+  o.A = best_A(weights, inputs, options, scale);
+  o.eta = options.eta;
+  o.block = options.block;
+  o.orthogonal = options.orthogonal;
+  o.scale = scale;
+  o.damped = options.damped;
+  return std::make_unique<UniversalFeatures>(std::move(slot), inputs, std::move(o), init);
+}
+
+/// What SNNK layers can stand for: by universal features of a measure, or by features of its own.
+struct Kind {
+  const char* name;
+  FourierMeasure (*measure)();
+  Features (*features)(Slot, int64_t inputs, const SnnkOptions&, double scale, Generator&);
+};
+
+const std::array kKinds = {
+    Kind{"relu", nullptr, arc_cosine},
+    Kind{"sin", [] { return FourierMeasure::sine(); }, nullptr},
+    Kind{"cos", [] { return FourierMeasure::cosine(); }, nullptr},
+    Kind{"gaussian", [] { return FourierMeasure::gaussian(); }, nullptr},
+    Kind{"sinc", [] { return FourierMeasure::sinc(); }, nullptr},
+    Kind{"smooth-relu", [] { return FourierMeasure::relu(); }, nullptr},
+    Kind{"tanh", nullptr, polynomial},
+    Kind{"released-sine", nullptr, released<ReleasedOptions::Map::sine>},
+    Kind{"released-cosine", nullptr, released<ReleasedOptions::Map::cosine>},
+};
+
+/// Null if there is none.
+const Kind* kind_named(const std::string& name) {
+  const auto found = std::ranges::find(kKinds, name, &Kind::name);
+  return found == kKinds.end() ? nullptr : found;
+}
+
 }  // namespace
 
 std::vector<std::string> snnk_activations() {
-  return {"relu", "sin", "cos", "gaussian", "sinc", "smooth-relu", "tanh", "released-sine", "released-cosine"};
+  std::vector<std::string> names;
+  for (const Kind& one : kKinds) names.emplace_back(one.name);
+  return names;
 }
 
 bool has_universal_features(const std::string& activation) {
-  constexpr std::array kUniversal = {"sin", "cos", "gaussian", "sinc", "smooth-relu"};
-  return std::ranges::find(kUniversal, activation) != kUniversal.end();
+  const Kind* const found = kind_named(activation);
+  return found != nullptr && found->measure != nullptr;
 }
 
 std::unique_ptr<TwoTowerFeatures> make_features(Slot slot, int64_t inputs, const SnnkOptions& options,
                                                 const Tensor& weights, Generator& init) {
   if (inputs < 1) fail("snnk: {} inputs; at least 1", inputs);
   const double scale = options.scale_inputs ? std::pow(static_cast<double>(inputs), -0.25) : 1;
-  const std::string& name = options.activation;
-  if (options.measure || has_universal_features(name)) {
-    UniversalOptions o{.measure = options.measure ? *options.measure
-                                                  : FourierMeasure::of(name == "smooth-relu" ? "relu" : name)};
-    o.features = options.features;
-    o.A = best_A(weights, inputs, options, scale);
-    o.eta = options.eta;
-    o.block = options.block;
-    o.orthogonal = options.orthogonal;
-    o.scale = scale;
-    o.damped = options.damped;
-    return std::make_unique<UniversalFeatures>(std::move(slot), inputs, std::move(o), init);
+  if (options.measure) return universal(std::move(slot), inputs, options, scale, *options.measure, weights, init);
+  const Kind* const kind = kind_named(options.activation);
+  if (kind == nullptr) {
+    std::string names;
+    for (const Kind& known : kKinds) names += (names.empty() ? "" : ", ") + std::string(known.name);
+    fail(
+        "snnk: there is no layer for '{}', as it has no Fourier measure here; there are {}, and any activation "
+        "whose Fourier transform you give as a FourierMeasure",
+        options.activation, names);
   }
-  if (name == "relu") {
-    return std::make_unique<ArcCosineFeatures>(std::move(slot), inputs,
-                                               ArcCosineOptions{.features = options.features,
-                                                                .order = options.order,
-                                                                .orthogonal = options.orthogonal,
-                                                                .scale = scale,
-                                                                .bias = options.bias_coordinate},
-                                               init);
-  }
-  if (name == "tanh") {
-    PolynomialOptions o{.features = options.features, .scale = scale};
-    return std::make_unique<PolynomialFeatures>(std::move(slot), inputs, o, init);
-  }
-  if (name == "released-sine" || name == "released-cosine") {
-    using Map = ReleasedOptions::Map;
-    return std::make_unique<ReleasedFeatures>(std::move(slot), inputs,
-                                              ReleasedOptions{.map = name == "released-sine" ? Map::sine : Map::cosine,
-                                                              .features = options.features,
-                                                              .orthogonal = options.orthogonal,
-                                                              .scale = scale},
-                                              init);
-  }
-  std::string names;
-  for (const std::string& known : snnk_activations()) names += (names.empty() ? "" : ", ") + known;
-  fail(
-      "snnk: there is no layer for '{}', as it has no Fourier measure here; there are {}, and any activation "
-      "whose Fourier transform you give as a FourierMeasure",
-      name, names);
+  if (kind->measure == nullptr) return kind->features(std::move(slot), inputs, options, scale, init);
+  return universal(std::move(slot), inputs, options, scale, kind->measure(), weights, init);
 }
 
 Snnk::Snnk(Slot slot, int64_t inputs, int64_t outputs, const SnnkOptions& options, Generator& init)

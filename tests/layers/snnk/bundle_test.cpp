@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "autograd/fused/cross_entropy.h"
 #include "autograd/ops/reduce.h"
@@ -59,6 +60,34 @@ TEST(Snnk, SavesItsFeatures) {
   b.load_state(a.state());
   EXPECT_EQ(largest_entry(a.forward(x).value() - b.forward(x).value()),
             0);  // A, chosen from other weights, is part of it
+}
+
+// Layers of the same draws and weights, but for one option.
+TEST(Snnk, EachOptionChangesTheFeaturesThatReadIt) {
+  const Tensor x = drawn({2, 4}, 5, 0.3);
+  const auto output = [&](const SnnkOptions& options) {
+    Generator generator(6);
+    return Snnk({}, 4, 3, options, generator).forward(x).value();
+  };
+  for (const std::string& name : snnk_activations()) {
+    const SnnkOptions plain{.activation = name, .features = 8};
+    const auto expect_change = [&](const char* what, const std::function<void(SnnkOptions&)>& change) {
+      SnnkOptions options = plain;
+      change(options);
+      EXPECT_GT(largest_entry(output(options) - output(plain)), 1e-6) << name << " " << what;
+    };
+    expect_change("scale-inputs", [](SnnkOptions& o) { o.scale_inputs = true; });
+    if (name != "tanh") expect_change("orthogonal", [](SnnkOptions& o) { o.orthogonal = true; });
+    if (name == "relu") {
+      expect_change("order", [](SnnkOptions& o) { o.order = 2; });
+      expect_change("bias-coordinate", [](SnnkOptions& o) { o.bias_coordinate = true; });
+    }
+    if (!has_universal_features(name)) continue;
+    expect_change("A", [](SnnkOptions& o) { o.A = -0.3; });
+    expect_change("eta", [](SnnkOptions& o) { o.eta = 0.7; });
+    expect_change("damped", [](SnnkOptions& o) { o.damped = true; });
+    if (name != "sin" && name != "cos") expect_change("block", [](SnnkOptions& o) { o.block = 2; });  // one frequency
+  }
 }
 
 class BundleOf : public testing::TestWithParam<std::string> {};
