@@ -41,23 +41,12 @@ class Informer : public Mechanism {
     const Tensor query_mask = Q.size(2) == K.size(2) ? keys : Tensor();
     const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
     const Tensor active = active_queries(Q.value(), K.value(), query_mask, keys, context);  // i64 (B, H, u), -1: none
-    const int64_t u = active.size(2);
-    const Tensor index = maximum(active, 0).unsqueeze(3);                                 // (B, H, u, 1)
-    const Variable chosen = gather(Q, 2, index);                                          // (B, H, u, D)
-    const Variable attended = softmax_attention({scale, false, {}}, chosen, K, V, keys);  // (B, H, u, E)
-    const Variable mean_value = mean_of(V, keys);                                         // (B, H, 1, E)
-    // Query i takes row slot_i of (attended; mean).
-    const Tensor rows = Tensor::full({Q.size(0), Q.size(1), Q.size(2) + 1, 1}, static_cast<double>(u), DType::i64);
-    const Tensor places_of = where(less(active, 0), static_cast<double>(Q.size(2)), active).to(Device::cpu());
-    for (int64_t b = 0; b < Q.size(0); ++b) {
-      for (int64_t h = 0; h < Q.size(1); ++h) {
-        const std::vector<int64_t> at = places_of.select(0, b).select(0, h).to_vector<int64_t>();
-        int64_t* const slots = rows.select(0, b).select(0, h).data<int64_t>();
-        for (size_t i = 0; i < at.size(); ++i) slots[at[i]] = static_cast<int64_t>(i);
-      }
-    }
-    const Tensor slot = rows.slice(2, 0, Q.size(2)).contiguous().to(Q.device());
-    return gather(concat({attended, mean_value}, 2), 2, slot);  // (B, H, Lq, E)
+    const Tensor index = maximum(active, 0).unsqueeze(3);                                   // (B, H, u, 1)
+    const Variable chosen = gather(Q, 2, index);                                            // (B, H, u, D)
+    const Variable attended = softmax_attention({scale, false, {}}, chosen, K, V, keys);    // (B, H, u, E)
+    const Variable mean_value = mean_of(V, keys);                                           // (B, H, 1, E)
+    const Tensor row = row_of_each(active, Q.size(2)).to(Q.device());
+    return gather(concat({attended, mean_value}, 2), 2, row);  // (B, H, Lq, E)
   }
 
  private:
@@ -79,9 +68,25 @@ class Informer : public Mechanism {
     return sum(without_padding(V, keys), {2}, true) / Variable(count.view({V.size(0), 1, 1, 1}));
   }
 
-  /// The u queries of each example and head with the largest M(q) = max_j s_j - sum_j s_j / n (Eq. 4) over sampled
-  /// keys, where s_j = q . k_j. The sum is divided by the number n of all real keys, as in the authors' code. Each
-  /// query has sampled keys of its own, drawn with replacement, which examples and heads share.
+  /// The row of (attended; mean) that each query takes, from the numbers of the queries that attend: i64 (B, H, Lq, 1),
+  /// on the CPU.
+  static Tensor row_of_each(const Tensor& active, int64_t queries) {
+    const int64_t u = active.size(2);
+    const Shape shape{active.size(0), active.size(1), queries + 1,
+                      1};  // the last one for places of `active` without one
+    const Tensor rows = Tensor::full(shape, static_cast<double>(u), DType::i64);
+    const Tensor at = where(less(active, 0), static_cast<double>(queries), active).to(Device::cpu());
+    for (int64_t b = 0; b < at.size(0); ++b) {
+      for (int64_t h = 0; h < at.size(1); ++h) {
+        const std::vector<int64_t> numbers = at.select(0, b).select(0, h).to_vector<int64_t>();
+        int64_t* const row = rows.select(0, b).select(0, h).data<int64_t>();
+        for (int64_t i = 0; i < u; ++i) row[numbers[static_cast<size_t>(i)]] = i;
+      }
+    }
+    return rows.slice(2, 0, queries).contiguous();
+  }
+
+  /// The u queries of each example and head with the largest M(q), i64 (B, H, most); -1 where an example has fewer.
   Tensor active_queries(const Tensor& Q, const Tensor& K, const Tensor& query_mask, const Tensor& key_mask,
                         Context& context) const {
     const int64_t Lq = Q.size(2);
@@ -92,41 +97,44 @@ class Informer : public Mechanism {
     for (const auto& real : queries) most = std::max(most, few(static_cast<int64_t>(real.size())));
     std::vector<Tensor> found;
     for (int64_t b = 0; b < Q.size(0); ++b) {
-      const auto& real_keys_ = keys[static_cast<size_t>(b)];
-      const auto& real = queries[static_cast<size_t>(b)];
-      const auto n = static_cast<int64_t>(real_keys_.size());
-      const int64_t count = few(n);
-      const int64_t u = few(static_cast<int64_t>(real.size()));
-      Tensor M = Tensor::full({Q.size(1), Lq}, 0, Q.dtype(), Q.device());
-      if (count > 0) {
-        constexpr int64_t kTile = 512;  // queries at once, so that their keys never take much memory
-        for (int64_t begin = 0; begin < Lq; begin += kTile) {
-          const int64_t rows = std::min(kTile, Lq - begin);
-          std::vector<int64_t> sampled;
-          for (int64_t i = begin; i < begin + rows; ++i) {
-            // Padding changes no other row's keys.
-            Generator draw = noise.fork(static_cast<uint64_t>(i));
-            for (int64_t s = 0; s < count; ++s) sampled.push_back(real_keys_[static_cast<size_t>(draw.below(n))]);
-          }
-          const Tensor index = Tensor::from(sampled, {rows * count}, Q.device());
-          for (int64_t h = 0; h < Q.size(1); ++h) {
-            const Tensor q = Q.select(0, b).select(0, h).slice(0, begin, begin + rows);  // (rows, D)
-            const Tensor k = take(K.select(0, b).select(0, h), index, 0).view({rows, count, K.size(3)});
-            const Tensor scores = sum(k * q.unsqueeze(1), {-1});  // (rows, count)
-            M.select(0, h)
-                .slice(0, begin, begin + rows)
-                .copy_(amax(scores, {-1}) - sum(scores, {-1}) / static_cast<double>(n));
-          }
-        }
-      }
+      Tensor M = measurements(Q.select(0, b), K.select(0, b), keys[static_cast<size_t>(b)], noise);
       if (query_mask.defined()) {
         M = where(query_mask.slice(0, b, b + 1), M, -std::numeric_limits<double>::infinity());
       }
+      const int64_t u = few(static_cast<int64_t>(queries[static_cast<size_t>(b)].size()));
       const Tensor best = topk(M, std::min(most, Lq), 1).indices;  // (H, most)
-      const Tensor counts = less(places(best.size(1), 1, 2, Q.device()), static_cast<double>(u));
-      found.push_back(where(counts, best, -1));
+      found.push_back(where(less(places(best.size(1), 1, 2, Q.device()), static_cast<double>(u)), best, -1));
     }
     return stack(found, 0);
+  }
+
+  /// M(q) = max_j s_j - sum_j s_j / n (Eq. 4) over sampled keys, where s_j = q . k_j: (H, Lq), for Q (H, Lq, D) and
+  /// K (H, Lk, D) of one example. The sum is divided by the number n of all real keys, as in the authors' code. Each
+  /// query has sampled keys of its own, drawn with replacement, which examples and heads share.
+  Tensor measurements(const Tensor& Q, const Tensor& K, const std::vector<int64_t>& real_keys,
+                      const Generator& noise) const {
+    constexpr int64_t kTile = 512;  // queries at once, so that their keys never take much memory
+    const int64_t Lq = Q.size(1);
+    const auto n = static_cast<int64_t>(real_keys.size());
+    const int64_t count = few(n);
+    Tensor M = Tensor::full({Q.size(0), Lq}, 0, Q.dtype(), Q.device());
+    if (count == 0) return M;
+    for (int64_t begin = 0; begin < Lq; begin += kTile) {
+      const int64_t end = std::min(Lq, begin + kTile);
+      std::vector<int64_t> sampled;
+      for (int64_t i = begin; i < end; ++i) {
+        Generator draw = noise.fork(static_cast<uint64_t>(i));  // padding changes no other row's keys
+        for (int64_t s = 0; s < count; ++s) sampled.push_back(real_keys[static_cast<size_t>(draw.below(n))]);
+      }
+      const Tensor index = Tensor::from(sampled, {(end - begin) * count}, Q.device());
+      for (int64_t h = 0; h < Q.size(0); ++h) {
+        const Tensor q = Q.select(0, h).slice(0, begin, end).unsqueeze(1);                      // (rows, 1, D)
+        const Tensor k = take(K.select(0, h), index, 0).view({end - begin, count, K.size(2)});  // (rows, count, D)
+        const Tensor s = sum(k * q, {-1});                                                      // (rows, count)
+        M.select(0, h).slice(0, begin, end).copy_(amax(s, {-1}) - sum(s, {-1}) / static_cast<double>(n));
+      }
+    }
+    return M;
   }
 
   Options options_;

@@ -56,11 +56,11 @@ class Nystromformer : public Mechanism {
     const Tensor count = minimum(minimum(of_q.count, of_k.count), most);  // of segments, as many as both have
     const Segments queries = segments(options_.features, of_q.ranks, of_q.count, count);
     const Segments keys = segments(options_.features, of_k.ranks, of_k.count, count);
-    const Variable Q_ = queries.means(real_q);                                       // (B, H, M, D)
-    const Variable K_ = keys.means(real_k);                                          // (B, H, M, D)
-    const Variable BV = softmax_attention({scale, false, {}}, Q_, K, V, mask.keys);  // (B, H, M, E)
-    const Variable W = inverse_times(scores(Q_, K_, scale, keys.full), BV);          // (B, H, M, E)
-    const Variable O = softmax_attention({scale, false, {}}, q, K_, W, keys.full);   // (B, H, Lq, E)
+    const Variable Q_means = queries.means(real_q);                                              // (B, H, M, D)
+    const Variable K_means = keys.means(real_k);                                                 // (B, H, M, D)
+    const Variable BV = softmax_attention({scale, false, {}}, Q_means, K, V, mask.keys);         // (B, H, M, E)
+    const Variable W = inverse_times(landmark_weights(Q_means, K_means, scale, keys.full), BV);  // (B, H, M, E)
+    const Variable O = softmax_attention({scale, false, {}}, q, K_means, W, keys.full);          // (B, H, Lq, E)
     if (convolution_ == nullptr || Q.size(2) != V.size(2)) return O;
     const int64_t H = V.size(1);
     const Variable taps = cast(*convolution_, compute_dtype(V.dtype()));  // one filter for all numbers of a head
@@ -89,9 +89,9 @@ class Nystromformer : public Mechanism {
   }
 
   /// A (B, H, M, M); a segment without tokens keeps to itself.
-  Variable scores(const Variable& Q_, const Variable& K_, double scale, const Tensor& full) const {
-    const int64_t M = Q_.size(2);
-    const Variable all = matmul(Q_ * scale, transpose(K_, -2, -1));
+  Variable landmark_weights(const Variable& Q_means, const Variable& K_means, double scale, const Tensor& full) const {
+    const int64_t M = Q_means.size(2);
+    const Variable all = matmul(Q_means * scale, transpose(K_means, -2, -1));
     const Variable A = softmax(where(full.view({full.size(0), 1, 1, M}), all, kNegligible));
     return where(full.view({full.size(0), 1, M, 1}), A, Variable(identity(M, A.dtype(), A.device())));
   }
