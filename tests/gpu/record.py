@@ -72,6 +72,6 @@ if processes:
     text += ["", "| processes | by | | same bytes as one | loss | bytes sent in a step | |", "|---|---|---|---|---|---|---|"]
 for p in processes:
     same = {True: "yes", False: "no"}.get(p.get("same bytes"), "")
-    text.append(f"| {p['processes']} | {p['by']} | {p['options']} | {same} | {p.get('loss', '')} | {p.get('bytes sent in a step', '')} | {p.get('failed', '')} |")
+    text.append(f"| {p['processes']} | {p['by']} | {p['options']} | {same} | {p.get('loss', '')} | {p.get('bytes sent in a step', '')} | {p.get('failed', p.get('left out', ''))} |")
 text += [""] + [f"Did not run: {p['skipped']}, {p['how']}: {p['why']}" for p in ours + peers if "skipped" in p]
 (out / "record.md").write_text("\n".join(text) + "\n")
