@@ -207,6 +207,8 @@ def with_options(command, options):
             command = pattern.sub(lambda _, option=option: option, command, count=1)
         elif option not in command.split():
             command += " " + option
+    if re.search(r"\s--steps\b", command):
+        command = re.sub(r"\s--epochs=\S+", "", command)  # which count only without
     return command
 
 

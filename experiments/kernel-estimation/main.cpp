@@ -57,8 +57,9 @@ struct Config {
 struct Point {
   std::string series;
   int64_t projections;
-  double mean, deviation;
-  double expected;  ///< the deviation of the estimate over its value, by formula; NaN if there is none
+  double mean, deviation;   ///< of the relative errors
+  double root_mean_square;  ///< of them
+  double expected;          ///< the same by formula, as the estimate has no bias; NaN if there is none
 };
 
 double dot(const Tensor& a, const Tensor& b) { return sum(a.cast(DType::f64) * b.cast(DType::f64)).item(); }
@@ -68,7 +69,7 @@ Tensor entries(int64_t dim, Generator& generator) {
   return uniform({1, dim}, generator) * (1 / std::sqrt(static_cast<double>(dim)));
 }
 
-/// Mean and deviation over the instantiations of |estimate(i) / exact - 1|; NaN where an estimate overflows.
+/// Of |estimate(i) / exact - 1| over the instantiations; NaN where an estimate overflows.
 template <class Estimate>
 Point measure(const Config& config, const std::string& series, int64_t projections, double exact,
               const Estimate& estimate, Log& log) {
@@ -79,14 +80,16 @@ Point measure(const Config& config, const std::string& series, int64_t projectio
     errors.push_back(std::abs(estimate(generator) / exact - 1));
   }
   const Spread spread = spread_of(errors);
+  double square = 0;
+  for (const double error : errors) square += error * error / static_cast<double>(errors.size());
   if (!std::isfinite(spread.mean)) {
     if (config.run.task == "sine")
       fail("{}, {} projections: the relative error is no finite number; take a smaller --bias", series, projections);
     log.warning("{}, {} projections: the estimate overflows f32 in some draws; its error is left out", series,
                 projections);
-    return {series, projections, std::nan(""), std::nan(""), std::nan("")};
+    return {series, projections, std::nan(""), std::nan(""), std::nan(""), std::nan("")};
   }
-  return {series, projections, spread.mean, spread.deviation, std::nan("")};
+  return {series, projections, spread.mean, spread.deviation, std::sqrt(square), std::nan("")};
 }
 
 std::vector<Point> layer(const Config& config, Log& log) {
@@ -167,12 +170,14 @@ std::vector<Point> depth(const Config& config, Log& log) {
 void run(Config& config, Session& session) {
   const bool deep = config.run.task == "depth";
   const std::vector<Point> points = deep ? depth(config, session.log) : layer(config, session.log);
-  Table table{{"", "projections", "mean relative error", "deviation", "deviation of the estimate by formula"}, {}};
+  Table table{{"", "projections", "mean relative error", "deviation", "root mean square",
+               "deviation of the estimate by formula"},
+              {}};
   Figure figure{"Error against projections", "log10 of the projections", "log10 of the mean relative error", {}};
   for (const Point& point : points) {
     const auto number = [](double value) { return std::isnan(value) ? std::string() : fmt::format("{:.4g}", value); };
     table.rows.push_back({point.series, fmt::format("{}", point.projections), number(point.mean),
-                          number(point.deviation), number(point.expected)});
+                          number(point.deviation), number(point.root_mean_square), number(point.expected)});
     if (figure.curves.empty() || figure.curves.back().label != point.series) {
       figure.curves.emplace_back().label = point.series;
     }
