@@ -54,8 +54,14 @@ struct Config {
         .at_least(1)
         .at_most(1000)
         .only("with --task=model", of_model);
-    f("dim", dim, "size of the residual stream").at_least(1);
-    f("head-dim", head_dim, "size of a head; 0: dim / heads").at_least(0);
+    const auto sets_heads = [this] { return against != "head-dim"; };
+    f("dim", dim, "size of the residual stream")
+        .at_least(1)
+        .only("with --task=model or where it sets the size of a head",
+              [this, sets_heads] { return is_model() || (head_dim == 0 && sets_heads()); });
+    f("head-dim", head_dim, "size of a head; 0: dim / heads")
+        .at_least(0)
+        .only("with another --against than head-dim", sets_heads);
     f("heads", heads, "attention heads").at_least(1);
     f("hidden", hidden, "hidden units of the model's feed-forward blocks")
         .at_least(1)

@@ -24,7 +24,8 @@ void Config::fields(Fields& f) {
   FittingConfig::fields(f, "the tokenizer");
   f("large-epochs", large_epochs, "epochs of training sets of more than 50,000 rows; 0: as others")
       .at_least(0)
-      .at_most(1e6);
+      .at_most(1e6)
+      .only("without --steps", [steps = &f.at("steps")] { return !steps->was_given(); });
   f.group("model", model);
   f.group("optim", optim);
   f.then([this](Fields& fields) {

@@ -53,7 +53,10 @@ void Config::fields(Fields& f) {
   f("max-length", max_length, "tokens of an example, [CLS] and [SEP] among them").at_least(8).at_most(1 << 20);
   f("next-sentence", next_sentence, "also learn whether the second half of an example follows the first");
   f("share", share, "how large a part of the tokens is hidden").above(0).at_most(1);
-  f("epochs", epochs, "how often the texts are gone through, where no --steps are given").above(0).at_most(1e6);
+  f("epochs", epochs, "how often the texts are gone through")
+      .above(0)
+      .at_most(1e6)
+      .only("without --steps", [steps = &f.at("steps")] { return !steps->was_given(); });
   ExportConfig::fields(f, "the tokenizer");
   f.computed_unless_given({"steps", "optim.evaluate-every"});
   f.group("model", model);

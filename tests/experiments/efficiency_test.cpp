@@ -250,6 +250,8 @@ TEST(Measurements, RefuseOptionsThatChangeNothingOrNeverEnd) {
                                                          {BOCHNER_APPROXIMATION, "--task=spectral", "--text=t"},
                                                          {BOCHNER_CONVERT, "--out=a"},
                                                          {BOCHNER_EFFICIENCY, "--task=model", "--causal"},
+                                                         {BOCHNER_EFFICIENCY, "--head-dim=8", "--dim=64"},
+                                                         {BOCHNER_EFFICIENCY, "--against=head-dim", "--head-dim=8"},
                                                          {BOCHNER_GLUE, "--to=a"},
                                                          {BOCHNER_LRA, "--format=html"},
                                                          {BOCHNER_BUNDLE, "--steps=3"},

@@ -96,7 +96,10 @@ void AdaptationConfig::check_top(int64_t layers) const {
 }
 
 void FittingConfig::fields(Fields& f, const std::string& beside) {
-  f("epochs", epochs, "how often the training set is gone through, where no --steps are given").above(0).at_most(1e6);
+  f("epochs", epochs, "how often the training set is gone through")
+      .above(0)
+      .at_most(1e6)
+      .only("without --steps", [steps = &f.at("steps")] { return !steps->was_given(); });
   f("adapter", adapter,
     "folder of an adapter to begin with, of this program or of PEFT (LoRA); with --steps=0 it is only measured");
   ExportConfig::fields(f, beside);

@@ -308,6 +308,9 @@ TEST_F(Glue, StepsFollowFromEpochsWhereTheyAreNotGiven) {
   const std::string config = contents(folder_ / "a/config.ini");
   EXPECT_EQ(results("a")["steps"], 6);  // two epochs of 5, 5 and 2 rows
   EXPECT_NE(config.find("evaluate-every = 3\n"), std::string::npos) << config;
+  const Ended both = run({"--task=rte", "--epochs=2", "--steps=3", "--out=b"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("without --steps"), std::string::npos) << both.err;
 }
 
 TEST_F(Glue, EveryPresetIsOneOfAMethod) {

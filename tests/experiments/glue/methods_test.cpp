@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/ops/binary.h"
-#include "experiments/glue/config.h"
+#include "experiments/learners/adaptation/config.h"
 #include "experiments/learners/adaptation/adapted.h"
 #include "layers/models/bert.h"
 #include "tests/experiments/glue/glue.h"
@@ -41,13 +41,25 @@ std::vector<double> made_by(const AdaptationConfig& config) {
   return all;
 }
 
+/// Those that a method may read, without all else that glue has.
+struct Options {
+  std::string adapter, attention;
+  AdaptationConfig model;
+
+  void fields(Fields& f) {
+    f("adapter", adapter, "which conditions of the group read");
+    f("attention", attention, "likewise");
+    f.group("model", model);
+  }
+};
+
 TEST(Methods, ReadTheOptionsThatTheyList) {
   const std::map<std::string, std::string> others = {
       {"activation", "sin"}, {"features", "4"}, {"orthogonal", "true"},      {"damped", "true"},
       {"top", "1"},          {"size", "3"},     {"size-activation", "relu"}, {"scale-inputs", "true"},
       {"rank", "2"},         {"alpha", "3"},    {"targets", "query,key"},    {"train-pooler", "true"}};
   const auto made = [](const std::string& method, const std::string& option, const std::string& value) {
-    glue::Config config;
+    Options config;
     Fields fields = Fields::of(config);
     fields.at("model.method").assign(method);
     fields.at("model.activation").assign("cos");
