@@ -143,12 +143,14 @@ check_tidy() {
   printf '%s\n' "${files[@]}" | xargs -P2 -n1 clang-tidy -p $folder --quiet 2>build-sanitize/clang-tidy.log
 }
 
-# Statistics and descents of many steps over few places are left out.
+# Left out are statistics, descents of many steps over few places, a block of ViT-B/16, which runs what small ones run, and what is
+# measured or compared by other programs.
 # An allocation's stack is kept to four functions, which saves a tenth of the time; for a whole one, run the test that failed by itself.
 check_sanitizers() {
   local folders=(engine experiments layers autograd datasets)  # the longest ones first
   local long='Ridge.EqualsTheOptimumOfGradientDescent:UniversalFeatures.AreUnbiased:UniversalFeatures.VarianceIs*'
   long+=':PathfinderDrawing.StatisticsOfASet:Pretrain.Learns*:QpnnProgram.Finds*:SparsityProgram.LearnsToSum'
+  long+=':VitProgram.ABlockOfTheSizeOfViTB16*:Limits.*:Table.EqualsThatOfAnIndependentScript'
   configure sanitize
   ninja -C build-sanitize "${folders[@]/#/test_}" fuzzers 2>&1 | show_progress >&2
   GTEST_FILTER="-$long" ASAN_OPTIONS=malloc_context_size=4 UBSAN_OPTIONS=print_stacktrace=1 run_tests build-sanitize "${folders[@]}"
