@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/ops/binary.h"
-#include "experiments/learners/adaptation/config.h"
 #include "experiments/learners/adaptation/adapted.h"
+#include "experiments/learners/adaptation/config.h"
 #include "layers/models/bert.h"
 #include "tests/experiments/glue/glue.h"
 
