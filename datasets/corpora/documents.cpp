@@ -23,6 +23,12 @@ bool is_archive(const std::string& name) {
   return ends_with_any(unpacked_name(name), {".tar", ".zip"}) || name.ends_with(".tgz");
 }
 
+/// Whether a file of a folder or an archive is a text to learn from: no list of addresses or of ratings of IMDb, and no
+/// hidden file.
+bool is_document(std::string_view name) {
+  return is_text(name) && !name.starts_with('.') && !name.starts_with("urls_") && name != "imdbEr.txt";
+}
+
 std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 /// `text` with each `what` replaced.
@@ -55,7 +61,7 @@ class Reader {
       ArchiveReader archive(path);
       while (archive.next()) {
         const std::string name(last_part(archive.name()));
-        if (!is_text(name) || name.starts_with("urls_")) continue;
+        if (!is_document(name)) continue;
         const std::vector<std::byte> bytes = archive.read(kLargestInArchive);
         MemorySource source(bytes, path.string() + ": " + shown(archive.name()));
         read(source, name, name.starts_with("wiki."));  // others are one document each
@@ -108,7 +114,10 @@ std::vector<fs::path> text_files(const std::vector<std::string>& paths) {
     std::vector<fs::path> below;
     for (const auto& entry : fs::recursive_directory_iterator(path)) {
       const std::string name = entry.path().filename().string();
-      if (entry.is_regular_file() && (is_text(unpacked_name(name)) || is_archive(name))) below.push_back(entry.path());
+      if (!entry.is_regular_file() || name.starts_with('.')) continue;
+      const std::string unpacked = unpacked_name(name);
+      const bool is_there_unpacked = unpacked != name && fs::exists(entry.path().parent_path() / unpacked);
+      if ((is_document(unpacked) || is_archive(name)) && !is_there_unpacked) below.push_back(entry.path());
     }
     if (below.empty()) fail("{}: the folder holds no texts (.txt, .tokens, .raw) and no archives of them", path);
     std::sort(below.begin(), below.end());

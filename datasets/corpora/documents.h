@@ -13,14 +13,15 @@
 
 namespace bochner::text {
 
-/// A file as it is; of a folder all texts and archives below it, in the order of their paths. Texts end in .txt,
+/// A file as it is; of a folder all texts and archives below it, in the order of their paths: a packed file only where
+/// it is not there unpacked, no hidden one, and none of IMDb's lists (urls_*.txt, imdbEr.txt). Texts end in .txt,
 /// .tokens or .raw, archives in .tar or .zip, and both may be packed with gzip or Zstandard. An Error where a path is
 /// missing, or a folder holds none.
 std::vector<std::filesystem::path> text_files(const std::vector<std::string>& paths);
 
 /// Calls `line` for each line, without its end, and `end` behind the last one of each document. A document is
 ///
-/// - a text in an archive (lists of addresses, urls_*.txt, are left out),
+/// - a text in an archive (IMDb's lists and hidden files are left out),
 /// - an article of WikiText, which begins with a line ` = Title = `,
 /// - of any other file a part of at least 16 KiB that ends at an empty line, or of 64 KiB that ends at any.
 ///

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kVersion = "2";  // raise it when the same recipe gives other tokens
+constexpr const char* kVersion = "3";  // raise it when the same recipe gives other tokens
 constexpr int64_t kHeldOut = 20;
 constexpr const char* kVocabulary = "pieces.txt";  // no published name
 constexpr const char* kSources = "sources.txt";
@@ -184,6 +184,20 @@ std::vector<int32_t> ids_at(const InputFile& file, int64_t begin, int64_t count,
   return ids;
 }
 
+/// The files of each part. What is named for validation or the test is not learnt from, though it lies in a folder that
+/// is named for training.
+TextFiles files_of_parts(const TokenCacheOptions& options, const Say& say) {
+  TextFiles texts{{text_files(options.texts), text_files(options.valid), text_files(options.test)}};
+  const auto is_held_out = [&](const fs::path& file) {
+    const auto is_it = [&](const fs::path& other) { return fs::equivalent(file, other); };
+    return std::ranges::any_of(texts.files[1], is_it) || std::ranges::any_of(texts.files[2], is_it);
+  };
+  const size_t left_out = std::erase_if(texts.files[0], is_held_out);
+  if (texts.files[0].empty()) fail("texts: all files for training are also named for validation or the test");
+  if (left_out > 0) say(fmt::format("texts: {} files for validation or the test are not learnt from", left_out));
+  return texts;
+}
+
 std::map<std::string, std::string> recipe_options(const TextFiles& texts, const TokenCacheOptions& options) {
   std::map<std::string, std::string> recipe = {{"version", kVersion},
                                                {"lower-case", fmt::format("{}", options.lower_case)}};
@@ -208,7 +222,7 @@ std::map<std::string, std::string> recipe_options(const TextFiles& texts, const 
 
 TokenCache token_cache(const fs::path& folder, const TokenCacheOptions& options, const Say& say) {
   if (options.texts.empty()) fail("texts: there are none; name files, folders or archives");
-  const TextFiles texts{{text_files(options.texts), text_files(options.valid), text_files(options.test)}};
+  const TextFiles texts = files_of_parts(options, say);
   // Nothing is made with a vocabulary that cannot be read.
   if (!options.vocabulary.empty()) tokenizer_of(options, {});
   Recipe recipe;

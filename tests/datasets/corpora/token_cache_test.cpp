@@ -35,6 +35,10 @@ TEST(Documents, AreFilesOfAFolderInTheOrderOfTheirPaths) {
   put(folder / "texts/a/z.txt", "of z\n");
   put(folder / "texts/a/other.json", "{}");
   put(folder / "texts/empty.txt", "");
+  for (const char* left_out : {"urls_pos.txt", "imdbEr.txt", "._b.txt", ".c.txt"}) {
+    put(folder / "texts" / left_out, "no text to learn from\n");
+  }
+  put(folder / "texts/b.txt.gz", "the same, packed");
   const auto found = documents({(folder / "texts").string()});
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0], (std::vector<std::string>{"of z"}));
@@ -165,6 +169,15 @@ TEST_F(Cache, TakesOtherTextsForValidationAndTest) {
   EXPECT_EQ(text_of(cache, cache.test), "here [SEP] ");
   EXPECT_EQ(token_counts(cache, cache.train)[3], 40);
   EXPECT_FALSE(cache.held_out_valid || cache.held_out_test);
+}
+
+TEST_F(Cache, DoesNotLearnFromWhatIsNamedForValidationOrTheTest) {
+  const TokenCache cache =
+      make({.texts = {}, .valid = {(folder_ / "texts/03.txt").string()}, .test = {(folder_ / "texts/04.txt").string()}});
+  EXPECT_EQ(token_counts(cache, cache.train)[3], 38);
+  EXPECT_NE(said_.find("2 files for validation or the test are not learnt from"), std::string::npos) << said_;
+  EXPECT_THROW(make({.texts = {(folder_ / "texts/03.txt").string()}, .valid = {(folder_ / "texts/03.txt").string()}}),
+               Error);
 }
 
 TEST_F(Cache, CountsWhatIsNotUtf8) {
