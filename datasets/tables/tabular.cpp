@@ -166,34 +166,68 @@ TableSplits split_of_files(NumericTable&& train, int64_t valid, NumericTable&& t
 }
 
 namespace uci {
+namespace {
+
+struct Published {
+  int64_t rows, columns, classes;
+};
+
+/// An Error where a file is another one; a remark for a part of it, else empty.
+std::string compared(const NumericTable& table, const Published& published) {
+  const int64_t columns = table.features.size(1);
+  const auto classes = std::ssize(table.class_names);
+  if (columns != published.columns || classes > published.classes || table.rows() > published.rows) {
+    fail("{}: {} rows of {} columns and a label of {} classes; the published file has {} of {} and {}", table.file,
+         table.rows(), columns, classes, published.rows, published.columns, published.classes);
+  }
+  if (table.rows() == published.rows) return "";
+  return fmt::format("{} holds {} of the {} published rows", std::filesystem::path(table.file).filename().string(),
+                     table.rows(), published.rows);
+}
+
+TableSplits with_remarks(TableSplits&& splits, const std::vector<std::string>& remarks) {
+  for (const std::string& remark : remarks) {
+    if (!remark.empty()) splits.remarks.push_back(remark);
+  }
+  return std::move(splits);
+}
+
+}  // namespace
 
 TableSplits covertype(const std::filesystem::path& file, const Say& say) {
   NumericTable table = read_table(file, {}, say);
+  const std::string remark = compared(table, {581012, 54, 7});
   constexpr int64_t kTrain = 11340;
   constexpr int64_t kValid = 3780;
-  std::string rule =
-      fmt::format("official: 11,340 for training, 3,780 for validation, {} for testing{}",
-                  table.rows() - kTrain - kValid, table.rows() == 581012 ? "" : "; the whole file has 581,012 rows");
-  return split_in_order(std::move(table), kTrain, kValid, std::move(rule));
+  std::string rule = fmt::format("official: 11,340 for training, 3,780 for validation, {} for testing",
+                                 table.rows() - kTrain - kValid);
+  return with_remarks(split_in_order(std::move(table), kTrain, kValid, std::move(rule)), {remark});
 }
 
 TableSplits higgs(const std::filesystem::path& file, const Say& say) {
   NumericTable table = read_table(file, {.label = "0"}, say);
-  const bool whole = table.rows() == 11000000;
+  const std::string remark = compared(table, {11000000, 28, 2});
+  const bool whole = remark.empty();
   const int64_t part = whole ? 500000 : table.rows() / 10;
   const int64_t first = table.rows() - 2 * part;
-  return split_in_order(std::move(table), first, part,
-                        whole ? "official: the last 500,000 test, the 500,000 before them validate"
-                              : "not the official file: the last tenth tests, the tenth before it validates");
+  return with_remarks(
+      split_in_order(std::move(table), first, part,
+                     whole ? "official: the last 500,000 test, the 500,000 before them validate"
+                           : "not the official file: the last tenth tests, the tenth before it validates"),
+      {remark});
 }
 
 TableSplits hepmass(const std::filesystem::path& train, const std::filesystem::path& test, const Say& say) {
   const TableFormat format{.header = true, .label = "0"};
   NumericTable first = read_table(train, format, say);
   NumericTable second = read_table(test, format, say);
+  const int64_t columns = first.features.size(1) == 27 ? 27 : 28;  // without and with the mass
+  const std::vector<std::string> remarks = {compared(first, {7000000, columns, 2}),
+                                            compared(second, {3500000, columns, 2})};
   const int64_t valid = first.rows() / 10;
-  return split_of_files(std::move(first), valid, std::move(second),
-                        "official files; the last tenth of training validates");
+  return with_remarks(split_of_files(std::move(first), valid, std::move(second),
+                                     "official files; the last tenth of training validates"),
+                      remarks);
 }
 
 TableSplits adult(const std::filesystem::path& train, const std::filesystem::path& test, const Say& say) {
@@ -204,9 +238,11 @@ TableSplits adult(const std::filesystem::path& train, const std::filesystem::pat
       "income"};
   NumericTable first = read_table(train, format, say);
   NumericTable second = read_table(test, format, say);
+  const std::vector<std::string> remarks = {compared(first, {32561, 14, 2}), compared(second, {16281, 14, 2})};
   const int64_t valid = first.rows() / 10;
-  return split_of_files(std::move(first), valid, std::move(second),
-                        "official files; the last tenth of training validates");
+  return with_remarks(split_of_files(std::move(first), valid, std::move(second),
+                                     "official files; the last tenth of training validates"),
+                      remarks);
 }
 
 }  // namespace uci

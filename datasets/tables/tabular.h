@@ -86,8 +86,9 @@ struct TableSplits {
   std::vector<std::string> class_names;  ///< in the order of their numbers, where the file says them
   std::string rule;                      ///< how it was split, in words
   std::vector<std::string> columns;      ///< names of the features, as encode.h makes them of the file's columns
-  std::vector<bool> as_they_are;   ///< of each: is it one of 0 and 1 that encode.h made, which is not standardised?
-  std::vector<std::string> notes;  ///< on what was missing or unknown, to be told
+  std::vector<bool> as_they_are;     ///< of each: is it one of 0 and 1 that encode.h made, which is not standardised?
+  std::vector<std::string> notes;    ///< on what was missing or unknown, to be told
+  std::vector<std::string> remarks;  ///< to stand beside every number, such as how many of the published rows these are
   std::vector<float> mean;   ///< of each column over the training rows, which was subtracted; 0 of columns as they are
   std::vector<float> scale;  ///< its standard deviation, which was divided by; 1 where it is 0
 };
@@ -105,6 +106,8 @@ TableSplits split_at_random(const NumericTable& table, double valid_share, doubl
 TableSplits split_of_files(NumericTable&& train, int64_t valid, NumericTable&& test, std::string rule);
 
 namespace uci {
+
+// An Error where a file has other columns or classes than the published one, or more rows; fewer are a remark.
 
 /// Covertype (Blackard & Dean, 1999): 54 integers, class 1 ... 7 last, no header. Official split: 11,340 rows for
 /// training, 3,780 for validation, the rest (565,892 of the whole file) for testing.

@@ -283,8 +283,12 @@ TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {
 TEST(BundleProgram, EachTestRowCountsAlike) {
   const TemporaryFolder folder;
   const auto put_rows = [&](const std::string& name, int count, const auto& label) {
-    std::string text = "# label,f0\n";
-    for (int i = 0; i < count; ++i) text += fmt::format("{},{}\n", label(i), i % 7);
+    std::string text = "# label";
+    for (int i = 0; i < 28; ++i) text += fmt::format(",f{}", i);
+    text += "\n";
+    std::string zeros;  // what all columns but the first hold
+    for (int i = 0; i < 27; ++i) zeros += ",0";
+    for (int i = 0; i < count; ++i) text += fmt::format("{},{}{}\n", label(i), i % 7, zeros);
     put(folder / name, text);
   };
   put_rows("all_train.csv", 200, [](int i) { return i % 4 == 0 ? "1.0" : "0.0"; });

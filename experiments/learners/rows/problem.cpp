@@ -122,6 +122,7 @@ Problem classification(const RunOptions& run, const ModelConfig& model, const Sn
   };
   problem.metrics = metrics_named(task.metrics, data.classes);
   problem.inputs = data.columns;
+  problem.remarks = data.remarks;
   problem.keeps = [&data](State& state) { keep_columns(data, state); };
   problem.recalls = [&data](const State& state) { recall_columns(state, data); };
   problem.groups = optim.rules(mlp->snnk_weights());
