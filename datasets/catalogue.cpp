@@ -63,7 +63,9 @@ const std::vector<KnownSet>& known_sets() {
        {{"glue/MRPC/train.tsv", 941471, "69abcedee3cf738c6ce58d772e43e1b7cdf5b4edee4aceda459c0d9f4e5599f3"},
         {"glue/MRPC/dev.tsv", 105616, "9e8f284788040f7c9ecde2e1b3c07237c756f926bd9ef8548ef5d34b56f69f17"},
         {"glue/MRPC/test.tsv", 445335, "aee460ceda833926b8ab2ad952d399f5cf8bc9335cff19afcac03dc449558622"}},
-       FileNames::common},
+       FileNames::common,
+       "put train.tsv, dev.tsv and test.tsv there, as GLUE's download script makes them of Microsoft's "
+       "msr_paraphrase_{train,test}.txt and its list of dev ids; gluebenchmark.com/tasks has no archive of them"},
       {"glue/STS-B",
        "gluebenchmark.com/tasks",
        {{"glue/STS-B/train.tsv", 984099, "41c4d978b6162abdcada7e49a982211954cca5459c228db478af333124b257a2"},
@@ -189,11 +191,19 @@ std::vector<NamedSet> named_sets(const std::filesystem::path& data) {
   for (const auto& [name, size] : {std::pair("pathfinder", 32), std::pair("pathx", 128)}) {
     const ArenaFolder images = pathfinder::find(data, size, pathfinder::dashes_of(size, "hard"));
     if (has_manifest(images.folder)) continue;
-    add(name, images, fs::is_directory(images.folder / "metadata"),
+    add(name, images, fs::is_directory(images.folder / "metadata") && fs::is_directory(images.folder / "imgs"),
         pathfinder::remedy(pathfinder::make_command(size, "hard", data.string())));
   }
-  // Tables of GLUE whose sums are not known here.
+  // Tables whose sums are not known here.
   using Tables = std::vector<std::string>;
+  for (const auto& [name, files, number] :
+       {std::tuple("uci/covertype", Tables{"covtype.data"}, "31"), std::tuple("uci/higgs", Tables{"HIGGS.csv"}, "280"),
+        std::tuple("uci/hepmass", Tables{"all_train.csv", "all_test.csv"}, "347")}) {
+    const fs::path place = data / "uci";
+    const bool is_there = std::ranges::all_of(files, [&](auto& file) { return find_packed(place / file).has_value(); });
+    add(name, {place}, is_there,
+        fmt::format("put {} there, from archive.ics.uci.edu/dataset/{}", listed(files), number));
+  }
   for (const auto& [name, folder, files] :
        {std::tuple("glue/QNLI (train)", "QNLI", Tables{"train"}),
         std::tuple("glue/QQP", "QQP", Tables{"train", "dev", "test"}),
@@ -238,16 +248,25 @@ std::vector<CheckedFile> check_set(const std::filesystem::path& folder, const Kn
 std::vector<std::filesystem::path> made_sets(const std::filesystem::path& data) {
   namespace fs = std::filesystem;
   std::vector<fs::path> made;
+  // Folders that this user may not read, such as lost+found, hold no sets.
+  const auto folders_in = [](const fs::path& folder) {
+    std::error_code error;
+    std::vector<fs::path> folders;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      if (entry.is_directory(error)) folders.push_back(entry.path());
+    }
+    return folders;
+  };
   const auto look_into = [&](const fs::path& folder) {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      if (entry.is_directory() && has_manifest(entry.path())) made.push_back(entry.path());
+    for (const fs::path& one : folders_in(folder)) {
+      if (has_manifest(one)) made.push_back(one);
     }
   };
   for (const fs::path& folder : {data, data / "lra_release" / "lra_release"}) {
     if (!fs::is_directory(folder)) continue;
     look_into(folder);
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      if (entry.is_directory() && entry.path().filename().string().starts_with("pathfinder")) look_into(entry.path());
+    for (const fs::path& one : folders_in(folder)) {
+      if (one.filename().string().starts_with("pathfinder")) look_into(one);
     }
   }
   std::sort(made.begin(), made.end());

@@ -62,7 +62,10 @@ bool is_plain_name(const std::string& name) {
          name != "." && name != "..";
 }
 
-bool has_manifest(const std::filesystem::path& folder) { return std::filesystem::exists(folder / Manifest::kFileName); }
+bool has_manifest(const std::filesystem::path& folder) {
+  std::error_code unreadable;
+  return std::filesystem::exists(folder / Manifest::kFileName, unreadable);
+}
 
 Manifest parse_manifest(std::string_view text, std::string_view file) {
   const json root = parse_json_object(text, fmt::format("{}: no manifest", file));

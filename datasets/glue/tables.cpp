@@ -181,12 +181,13 @@ Table read(const fs::path& folder, const Corpus& corpus, const FileLayout& layou
   }
   CsvReader rows(path, tsv());
   Table table = Reader(rows, path.string(), corpus, layout).run();
-  if (table.size() < layout.rows && !options.partial.taken) {
+  if (table.size() != layout.rows && !options.partial.taken) {
     fail("{}: {} rows, the published file has {}; to take it as it is, give {}", path.string(), table.size(),
          layout.rows, options.partial.option);
   }
   std::string line = fmt::format("{}: {} rows", path.string(), table.size());
   if (table.size() < layout.rows) line += fmt::format(" of the {} that are published", layout.rows);
+  if (table.size() > layout.rows) line += fmt::format(", more than the {} that are published", layout.rows);
   if (table.left_out > 0) line += fmt::format("; {} more are broken and were left out", table.left_out);
   if (table.empty > 0) line += fmt::format("; {} sentences are empty", table.empty);
   say(line);

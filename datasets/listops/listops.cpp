@@ -213,8 +213,17 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
   const auto part = [&](const char* file, const char* name) {
     return read(find_packed(folder / file).value(), name, options.read);
   };
-  return {task(options), part(kTrainFile, "listops train"), part(kValidFile, "listops valid"),
-          part(kTestFile, "listops test")};
+  TaskData data{task(options), part(kTrainFile, "listops train"), part(kValidFile, "listops valid"),
+                part(kTestFile, "listops test")};
+  const GeneratorOptions published;
+  if (options.found && (data.train->size() != published.train || data.valid->size() != published.valid ||
+                        data.test->size() != published.test)) {
+    data.remarks.push_back(fmt::format(
+        "the files that were found hold {} + {} + {} expressions, the published ones {} + "
+        "{} + {}",
+        data.train->size(), data.valid->size(), data.test->size(), published.train, published.valid, published.test));
+  }
+  return data;
 }
 
 }  // namespace bochner::listops

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The published ones have some 60 KB.
-constexpr int64_t kLargestFile = int64_t{64} << 20;
+constexpr int64_t kLargestFile = int64_t{4} << 20;
 /// Folder, name, number, label; what follows says how the image was drawn.
 constexpr size_t kFields = 4;
 
@@ -49,7 +49,10 @@ void read_line(std::string_view line, Row& row) {
   row.label = fields[3] == "1" ? 1 : 0;
 }
 
-void read_list(const fs::path& path, std::vector<Row>& rows) {
+/// Where each image is listed.
+using Listed = std::map<std::string, std::string>;
+
+void read_list(const fs::path& path, std::vector<Row>& rows, Listed& listed) {
   const std::vector<std::byte> bytes = read_file(path, kLargestFile);
   const std::string_view text = text_of(bytes);
   if (text.find('\0') != std::string_view::npos) {
@@ -59,7 +62,10 @@ void read_list(const fs::path& path, std::vector<Row>& rows) {
   int64_t number = 0;
   for (const std::string_view line : lines_of(text)) {
     rows.push_back({path.string(), ++number, "", 0});
+    const Row& row = rows.back();
     read_line(line, rows.back());
+    const auto [other, is_new] = listed.emplace(fs::path(row.image).lexically_normal().string(), row.where());
+    if (!is_new) row.fail_with("{} is listed already in {}", shown(row.image), other->second);
   }
 }
 
@@ -77,12 +83,8 @@ std::vector<Row> read_metadata(const fs::path& folder) {
   }
   std::sort(lists.begin(), lists.end());
   std::vector<Row> rows;
-  for (const auto& [number, path] : lists) read_list(path, rows);
-  std::map<std::string, const Row*> first;
-  for (const Row& row : rows) {
-    const auto [other, is_new] = first.emplace(fs::path(row.image).lexically_normal().string(), &row);
-    if (!is_new) row.fail_with("{} is listed already in {}", shown(row.image), other->second->where());
-  }
+  Listed listed;
+  for (const auto& [number, path] : lists) read_list(path, rows, listed);
   if (rows.empty()) fail("{}: row 1: no image is listed in 0.npy, 1.npy ...", (folder / "metadata").string());
   return rows;
 }

@@ -126,8 +126,14 @@ class Check {
 
   /// A set whose manifest itself is broken.
   void print_broken(const std::string& set, const std::string& what) {
-    fmt::print("{:<24} {:<10} remove the folder, and it will be made again\n  {}\n", set, "BROKEN", what);
+    fmt::print("{:<24} {:<10} if it was made by ./run, remove the folder, and it will be made again\n  {}\n", set,
+               "BROKEN", what);
     ++broken_;
+  }
+
+  /// A set that this user may not read, say.
+  static void print_unreadable(const std::string& set, const std::string& what) {
+    fmt::print("{:<24} {:<10} {}\n", set, "unreadable", what);
   }
 
   /// An Error if a file is broken.
@@ -160,9 +166,13 @@ void check(const Options& options, Fields& fields) {
       names += (names.empty() ? "" : ", ") + fs::path(file.path).filename().string();
     }
     const fs::path folder = fs::path(options.data) / fs::path(set.files.front().path).parent_path();
-    report.print(set.name, check_set(options.data, set),
-                 set.remedy.empty() ? fmt::format("put {} into {}, from {}", names, folder.string(), set.source)
-                                    : fmt::format("{}: {}", folder.string(), set.remedy));
+    try {
+      report.print(set.name, check_set(options.data, set),
+                   set.remedy.empty() ? fmt::format("put {} into {}, from {}", names, folder.string(), set.source)
+                                      : fmt::format("{}: {}", folder.string(), set.remedy));
+    } catch (const fs::filesystem_error& error) {
+      Check::print_unreadable(set.name, fmt::format("{}: {}", error.path1().string(), error.code().message()));
+    }
   }
   for (const NamedSet& set : named_sets(options.data)) {
     fmt::print("{:<24} {:<10} {}{}\n", set.name, set.there ? "found" : "missing", set.path.string(),

@@ -26,24 +26,28 @@ struct ListopsConfig {
     f("tokenisation", tokenisation, listops::kTokenisations,
       "fixed keeps closing brackets; released, SKY's, loses them");
     f("max-length", max_length, "longest sequence; longer ones are cut").at_least(1);
-    f("min-tokens", min_tokens, "generated expressions are longer than this").at_least(0).at_most(1000000);
-    f("max-tokens", max_tokens, "generated expressions are shorter than this").at_least(2).at_most(1000000);
+    const auto makes_files = [this] { return !found; };
+    f("min-tokens", min_tokens, "generated expressions are longer than this")
+        .at_least(0)
+        .at_most(1000000)
+        .only("without --listops.found", makes_files);
+    f("max-tokens", max_tokens, "generated expressions are shorter than this")
+        .at_least(2)
+        .at_most(1000000)
+        .only("without --listops.found", makes_files);
     f("train-examples", train_examples, "expressions to generate for training").at_least(1).at_most(10000000);
     f("valid-examples", valid_examples, "for choosing the best checkpoint").at_least(1).at_most(10000000);
     f("test-examples", test_examples, "for the result").at_least(1).at_most(10000000);
-    f("data-seed", data_seed, "seed of the generator of expressions");
+    f("data-seed", data_seed, "seed of the generator of expressions").only("without --listops.found", makes_files);
     f("found", found,
       "take the three files of the folder listops as they are, without a manifest, or those of the arena's archive "
-      "lra_release.gz; the examples are then counted, min-tokens, max-tokens and data-seed are not used");
+      "lra_release.gz; the examples are then counted");
   }
 
   /// With `found`, states how many examples the files hold; an Error where a setting asks for something else.
   void state_found(const TaskData& data) {
     if (!found) return;
     const ListopsConfig untouched;
-    if (min_tokens != untouched.min_tokens || max_tokens != untouched.max_tokens || data_seed != untouched.data_seed) {
-      fail("listops.found: min-tokens, max-tokens and data-seed are for making files; leave them out");
-    }
     const auto state = [](const char* name, int64_t& asked, int64_t usual, int64_t there) {
       if (asked != usual && asked != there) {
         fail("listops.{}: {} are asked for, but the file that was found holds {}; leave it out", name, asked, there);

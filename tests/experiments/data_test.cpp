@@ -113,7 +113,8 @@ TEST(Data, CheckFindsWhatNoHashIsKnownOf) {
   }
   test::put(folder / "data/cifar10/test_batch.first1000.bin", "");
   test::put(folder / "data/cifar10/data_batch_1.bin", "no images");
-  std::filesystem::create_directories(folder / "data/pathfinder32/curv_contour_length_14/metadata");
+  for (const char* part : {"metadata", "imgs"})
+    std::filesystem::create_directories(folder / "data/pathfinder32/curv_contour_length_14" / part);
   const std::string check = run_data(folder, {"check", "--data=data"}).out;
   for (const char* set : {"retrieval", "cifar10 (test)", "pathfinder"}) {
     EXPECT_NE(line_of(check, set).find(" found "), std::string::npos) << set << "\n" << check;

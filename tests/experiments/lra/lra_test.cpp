@@ -331,6 +331,9 @@ TEST(Lra, FilesWithoutAManifestAreTakenOnlyWhereAskedAndCounted) {
   };
   const Ended taken = found({"--out=found"});
   ASSERT_EQ(taken.code, 0) << taken.err;
+  EXPECT_NE(
+      contents(folder / "found/results.json").find("that were found hold 200 + 20 + 20 expressions, the published"),
+      std::string::npos);
   const std::string config = contents(folder / "found/config.ini");
   for (const char* line :
        {"train-examples = 200\n", "valid-examples = 20\n", "test-examples = 20\n", "found = true\n"}) {
@@ -338,7 +341,8 @@ TEST(Lra, FilesWithoutAManifestAreTakenOnlyWhereAskedAndCounted) {
   }
   expect_mistake(found({"--out=b", "--listops.train-examples=300"}),
                  "listops.train-examples: 300 are asked for, but the file that was found holds 200");
-  expect_mistake(found({"--out=b", "--listops.data-seed=3"}), "min-tokens, max-tokens and data-seed are for making");
+  expect_mistake(found({"--out=b", "--listops.data-seed=3"}),
+                 "--listops.data-seed: leave it out; it counts only without --listops.found");
   expect_mistake(found({"--out=b", "--data=data"}), "is missing, but --listops.found asks for files that are there");
 }
 
