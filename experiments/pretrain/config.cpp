@@ -63,7 +63,19 @@ void Config::fields(Fields& f) {
   f.group("optim", optim);
   f.then([this](Fields& fields) {
     take_attention_of(pretrained, fields, "model.mechanism", run.attention, model.mechanism);
+    const std::filesystem::path folder = pretrained;
+    if (!pretrained.empty() && std::filesystem::exists(folder / "config.json"))
+      model.take_sizes_of(pretrained_bert(folder));
   });
+}
+
+void ModelConfig::take_sizes_of(const BertOptions& options) {
+  layers = options.layers;
+  dim = options.dim;
+  heads = options.attention.heads;
+  head_dim = options.attention.head_dim;
+  hidden = options.hidden;
+  deviation = options.deviation;
 }
 
 std::string Config::tokenizer_folder() const {

@@ -25,6 +25,8 @@ struct ModelConfig {
   MechanismConfig mechanism;
 
   void fields(Fields& f);
+  /// Those of a pretrained model, so that the records of a run say them.
+  void take_sizes_of(const BertOptions& options);
 };
 
 struct Config : ExportConfig {

@@ -97,6 +97,9 @@ TEST_F(Pretrain, TheModelIsAFolderForTransformers) {
   const Ended more = run({"--steps=2", "--out=b", "--pretrained=a/model"});
   ASSERT_EQ(more.code, 0) << more.err;
   EXPECT_NE(more.err.find("made new: none"), std::string::npos) << more.err;
+  for (const char* size : {"layers", "dim", "heads", "hidden", "deviation"}) {
+    EXPECT_EQ(results("b")["model"][size], results("a")["model"][size]) << size;
+  }
   // Without a step it is the one that pretraining would begin with.
   const Ended none = run({"--steps=0", "--out=c", "--pretrained=a/model"});
   ASSERT_EQ(none.code, 0) << none.err;
