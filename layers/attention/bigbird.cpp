@@ -189,7 +189,9 @@ void describe_bigbird(Mechanisms& list) {
        .equation = "O_i = softmax over j: neighbouring, first, last or r random blocks, of q_i k_j / sqrt D",
        .approximates = "softmax",
        .cost = "L b (5 + r) D",
-       .released = "LRA: random blocks are among the first 1024 tokens",
+       .released =
+           "LRA: random blocks are among the first 1024 tokens; but all heads share them, and the last block is "
+           "that of real tokens",
        .skyformer = "the last block is that of the padded length, a power of two; random blocks are each head's own, "
                     "among the first 1024 tokens or, at lengths but 1024, 3072 and 4096, the first 2 r + 4 blocks; no "
                     "dropout",

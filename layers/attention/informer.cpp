@@ -150,7 +150,9 @@ void describe_informer(Mechanisms& list) {
        .equation = "O_i = softmax(q_i K^T / sqrt D) V for the c ln L least uniform queries, else the mean of V",
        .approximates = "softmax",
        .cost = "L ln L D",
-       .released = "SKY: all tokens count as real, ceil(128 / ln L) ceil(ln L) queries, judged by as many keys",
+       .released =
+           "SKY: all tokens count as real, ceil(128 / ln L) ceil(ln L) queries, judged by as many keys; L is that "
+           "of the batch, where SKY pads all to the longest",
        .skyformer = "as released",
        .maker = made_as<Informer>()});
 }

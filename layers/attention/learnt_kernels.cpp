@@ -87,7 +87,9 @@ struct FastFoodKernelOptions : KlOptions {
 /// What the released code does otherwise: for every mechanism of KL, and for random kitchen sinks.
 std::string released_kl(bool is_positive, const std::string& more) {
   return std::string("draws at every forward, in evaluation too; ") +
-         (is_positive ? "" : "one more feature adds the mean of 1 to the kernel; ") + more;
+         (is_positive ? "but without the 1e-6 that KL's code adds to the sum of weights; "
+                      : "one more feature adds the mean of 1 to the kernel; ") +
+         more;
 }
 
 /// KL as released draws at every forward pass, in evaluation too (`redraw=1` in its code), unless redraw is 0.
@@ -158,7 +160,7 @@ void describe_mixtures(Mechanisms& list) {
       {.name = "gmm-rks",
        .year = 2022,
        .paper = "KL Eqs. 4, 5",
-       .equation = "phi(x) = (cos omega x, sin omega x) / sqrt M, omega ~ sum_c N(mu_c, Sigma_c) / C",
+       .equation = "phi(x) = (cos omega x, sin omega x) / sqrt M, omega ~ sum_c N(mu_c, Sigma_c Sigma_c^T) / C",
        .approximates = kernel,
        .cost = "L M D + M D^2",
        .causal = true,

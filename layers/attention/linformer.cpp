@@ -22,9 +22,14 @@ class Linformer : public Mechanism {
       return;
     }
     const double deviation = 1 / std::sqrt(static_cast<double>(options.features));  // of a Johnson-Lindenstrauss map
-    const Shape shape{released_ ? 1 : heads, options.features, options.length};
+    if (released_) {                                                                // LRA: Glorot's
+      const double bound = std::sqrt(6.0 / static_cast<double>(options.length + options.features));
+      E_ = F_ = &parameter("E", uniform({1, options.features, options.length}, init, -bound, bound));
+      return;
+    }
+    const Shape shape{heads, options.features, options.length};
     E_ = &parameter("E", init::gaussian(shape, deviation, init));
-    F_ = released_ ? E_ : &parameter("F", init::gaussian(shape, deviation, init));
+    F_ = &parameter("F", init::gaussian(shape, deviation, init));
   }
 
   // O = softmax(Q (E K)^T / sqrt(D)) (F V), for each head (Eq. 7); a shorter sequence takes the first columns of E and
@@ -54,16 +59,17 @@ class Linformer : public Mechanism {
 }  // namespace
 
 void describe_linformer(Mechanisms& list) {
-  list.push_back({.name = "linformer",
-                  .year = 2020,
-                  .paper = "Wang et al., Eq. 7",
-                  .equation = "O = softmax(Q (E K)^T / sqrt D) F V",
-                  .approximates = "softmax",
-                  .cost = "L M D",
-                  .learns = "E, F",
-                  .released = "LRA: one E for all heads, and F = E; padded tokens are projected, too",
-                  .skyformer = "F = E ~ N(0, 0.02^2), which does not learn",
-                  .maker = made_as<Linformer>()});
+  list.push_back(
+      {.name = "linformer",
+       .year = 2020,
+       .paper = "Wang et al., Eq. 7",
+       .equation = "O = softmax(Q (E K)^T / sqrt D) F V",
+       .approximates = "softmax",
+       .cost = "L M D",
+       .learns = "E, F",
+       .released = "LRA: one E for all heads, of Glorot's deviation, and F = E; padded tokens are projected, too",
+       .skyformer = "F = E ~ N(0, 0.02^2), which does not learn",
+       .maker = made_as<Linformer>()});
 }
 
 }  // namespace bochner

@@ -115,7 +115,8 @@ void describe_nystromformer(Mechanisms& list) {
       {.name = "nystromformer",
        .year = 2021,
        .paper = "Xiong et al.",
-       .equation = "O = softmax(Q K~^T) softmax(Q~ K~^T)^+ softmax(Q~ K^T) V + conv(V), ~: means of segments",
+       .equation = "O = softmax(Q K~^T) softmax(Q~ K~^T)^+ softmax(Q~ K^T) V + conv(V), ~: means of segments; "
+                   "conv(V) where Q has as many tokens as V",
        .approximates = "softmax",
        .cost = "L M D + M^3",
        .learns = "the convolution",

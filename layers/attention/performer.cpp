@@ -181,7 +181,9 @@ void describe_performers(Mechanisms& list) {
       "LRA (on ListOps it had the paper's, with M = 2): phi(x) = relu(x) + 0.001, without Omega or a scale; "
       "padded keys count";
   plain.skyformer =
-      "q . k / D, as inputs are scaled twice; eps 1e-4; drawn once; padded keys are 0 and count in the sums of weights";
+      "q . k / D, as inputs are scaled twice; eps 1e-4; drawn once; padded keys are 0 and count in the sums of "
+      "weights: "
+      "those of the batch, where SKY's code pads all to the longest";
   list.push_back(std::move(plain));
   list.push_back(
       performer("performer-trig", "PERF Eqs. 5, 6", "phi(x) = exp(|x|^2 / 2) (cos omega x, sin omega x) / sqrt M",

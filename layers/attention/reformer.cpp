@@ -43,11 +43,11 @@ class Reformer : public Mechanism {
     require_self_attention("reformer", Q, K);
     if (mask.causal) fail_causal("reformer");
     const int64_t L = Q.size(2);
-    // As released (LRA) nothing is masked, and one round of 10 buckets has chunks of a tenth of the length.
+    // As released (LRA) nothing is masked.
     const Tensor real = released() ? real_keys({}, K) : real_keys(mask, K);
-    // Shared QK, keys of norm 1 (§2).
+    // Shared QK, keys of norm 1 (§2), but not as released (LRA).
     const double eps = skyformer() ? 1e-6 * static_cast<double>(Q.size(-1)) : 1e-12;
-    const Variable k = Q / sqrt(sum(square(Q), {-1}, true) + eps);
+    const Variable k = released() ? Q : Q / sqrt(sum(square(Q), {-1}, true) + eps);
     const std::vector<Tensor> buckets = hash(Q.value(), real, context);
     std::vector<Variable> outputs;  // of rounds: (B, H, L, E)
     std::vector<Variable> sums;     // logsumexp of their scores: (B, H, L, 1)
@@ -73,9 +73,8 @@ class Reformer : public Mechanism {
   /// The length as SKY's code has it, a power of two; what this batch lacks of it is padding.
   int64_t whole(int64_t length) const { return next_power_of_two(std::max(options_.length, length)); }
   int64_t rounds() const { return released() ? 1 : options_.hashes; }
-  int64_t chunk(int64_t length) const {
-    return released() ? std::max<int64_t>(1, ceil_div(length, 10)) : options_.block;
-  }
+  /// LRA's code fills the length up to the next multiple of 10, by 10 tokens if it is one, and makes 10 chunks of it.
+  int64_t chunk(int64_t length) const { return released() ? length / kReleasedChunks + 1 : options_.block; }
 
   /// For each round h(x) = argmax((x R; -x R)), i64 (B, H, L) (§2), with an even number of buckets of about half a
   /// chunk. If that were more than two buckets for each token of a chunk, a bucket is a pair (h1, h2), each with about
@@ -143,8 +142,8 @@ class Reformer : public Mechanism {
 
   /// Attention of one round, in sorted order, to tokens of the same bucket in the same and in the previous chunk. A key
   /// that shares the bucket in N of the rounds counts 1 / N in each; a token attends to itself only if it has no other
-  /// key (§2). In SKY's code it attends to all tokens of the two chunks, whatever their bucket, and in front of the
-  /// first chunk is the last one of the round before, a circle.
+  /// key (§2). As released (LRA), and in SKY's code, it attends to all tokens of the two chunks, whatever their bucket,
+  /// and in front of the first chunk is the last one of the round before, a circle.
   Round attend_round(const Variable& Q, const Variable& k, const Variable& V, const Tensor& real, size_t round,
                      const std::vector<Tensor>& rounds) const {
     const Tensor& bucket = rounds[round];
@@ -157,8 +156,9 @@ class Reformer : public Mechanism {
     const Tensor back = argsort(order, 2).unsqueeze(3);  // (B, H, L, 1)
     const Tensor rows = order.unsqueeze(3);
     const Variable q = in_blocks(gather(Q, 2, rows), m);  // (B, H, N, m, D)
-    // The last chunk of the round before is padding, unless the batch is as long as the longest.
-    const bool circle = skyformer() && round_up(L, m) == whole(L);
+    // The last chunk of the round before is padding, unless the batch is as long as the longest; as released, unless
+    // the batch is very short.
+    const bool circle = released() ? ceil_div(L, m) == kReleasedChunks : skyformer() && round_up(L, m) == whole(L);
     const Tensor before = circle ? argsort(rounds[(round + rounds.size() - 1) % rounds.size()], 2) : Tensor();
     const auto in_chunks = [&](const Variable& x) {  // each behind its predecessor: (B, H, N, 2m, D)
       const Variable own = in_blocks(gather(x, 2, rows), m);
@@ -187,9 +187,10 @@ class Reformer : public Mechanism {
     const auto [real_q, real_k] = of_tokens(mask);
     const Tensor is_real = equal(real_k, 1);
     const Tensor is_there = less_equal(0, place_k);
-    const Tensor visible = logical_and(skyformer() ? is_there : logical_and(same, is_there), is_real);
+    const bool buckets_count = !released() && !skyformer();
+    const Tensor visible = logical_and(buckets_count ? logical_and(same, is_there) : is_there, is_real);
     // ln N is subtracted from the score, and 1e5 where a token would attend to itself.
-    Tensor off = skyformer() ? Tensor::scalar(0, Q.value()) : log(maximum(times, 1));
+    Tensor off = buckets_count ? log(maximum(times, 1)) : Tensor::scalar(0, Q.value());
     if (!released()) off = where(equal(place_q, place_k), 1e5, off);
     const Variable scores = where(visible, matmul(q * scale, transpose(keys, -2, -1)) - Variable(off), kNegligible);
     const Variable z = logsumexp(scores, -1, true);  // (B, H, N, m, 1)
@@ -214,6 +215,7 @@ class Reformer : public Mechanism {
     return {own.view({x.size(0), x.size(1), N, m, 1}), concat(std::vector{before, own}, 4)};
   }
 
+  static constexpr int64_t kReleasedChunks = 10;
   Options options_;
 };
 
@@ -227,8 +229,9 @@ void describe_reformer(Mechanisms& list) {
        .equation = "O_i = softmax over j in i's bucket and chunks, of q_i q_j / (|q_j| sqrt D), several hashes joined",
        .approximates = "softmax with Q = K",
        .cost = "L (b + sqrt(L / b)) h D",
-       .released = "LRA: one round of 10 buckets in chunks of a tenth of the length, the same at each forward; scores "
-                   "times sqrt D; neither padding nor the token itself is masked",
+       .released = "LRA: one round of 10 buckets in a circle of 10 chunks, the same at each forward; scores q_i q_j "
+                   "sqrt D of all tokens in two chunks whatever their bucket; neither padding nor the token itself is "
+                   "masked; what the length lacks of 10 chunks is left out",
        .skyformer =
            "the code of Hugging Face: 2 L / b buckets for a length L that is a power of two, rotations of each "
            "head, scores q_i q_j / |q_j| of all tokens in two chunks whatever their bucket, in a circle of "

@@ -46,15 +46,12 @@ class Sinkhorn : public Mechanism {
     if (mask.causal) fail_causal("sinkhorn");
     const int64_t b = options_.block;
     const auto split = released() ? in_strides : in_blocks;
+    const Tensor keys = released() ? Tensor() : mask.keys;
     const Variable q = split(Q, b);  // (B, H, N, b, D)
-    const Variable k = split(without_padding(K, mask.keys), b);
-    const Variable v = split(without_padding(V, mask.keys), b);
-    Tensor real = mask_in_blocks(real_keys(mask, K), b);  // (B, 1, N, 1, b)
-    if (released()) {
-      real = real.reshape({real.size(0), 1, b, real.size(2)}).transpose(2, 3).contiguous();
-      real = real.view({real.size(0), 1, real.size(2), 1, b});
-    }
-    const Variable R = sorting(k, real, context);  // (B, H, N, N)
+    const Variable k = split(without_padding(K, keys), b);
+    const Variable v = split(without_padding(V, keys), b);
+    const Tensor real = mask_in_blocks(real_keys(mask, K), b);  // (B, 1, N, 1, b); as released not of their tokens
+    const Variable R = sorting(k, real, context);               // (B, H, N, N)
     const auto sorted = [&](const Variable& x) {
       const Variable rows = reshape(x, {x.size(0), x.size(1), x.size(2), b * x.size(4)});
       return reshape(matmul(R, rows), x.shape()) / share_of_filled(R, real);
@@ -63,7 +60,11 @@ class Sinkhorn : public Mechanism {
     const Tensor held = amax(real.cast(DType::i64), {2}, true);  // (B, 1, 1, 1, b)
     const Tensor filled = equal(held, 1);
     const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
-    const Variable O = attend(q, {{k, v, real}, {sorted(k), sorted(v), filled}}, scale, options_.dropout, context);
+    const KeySet own{k, v, real};
+    const KeySet others{sorted(k), sorted(v), filled};
+    const Variable O = released() ? attend(q, {own}, scale, options_.dropout, context) +
+                                        attend(q, {others}, scale, options_.dropout, context)
+                                  : attend(q, {own, others}, scale, options_.dropout, context);
     return released() ? out_of_strides(O, Q.size(2)) : out_of_blocks(O, Q.size(2));
   }
 
@@ -119,16 +120,16 @@ class Sinkhorn : public Mechanism {
 }  // namespace
 
 void describe_sinkhorn(Mechanisms& list) {
-  list.push_back(
-      {.name = "sinkhorn",
-       .year = 2020,
-       .paper = "Tay et al., Eqs. 1-6",
-       .equation = "O_n = softmax(Q_n (K_n; (R K)_n)^T / sqrt D) (V_n; (R V)_n), R doubly stochastic",
-       .cost = "L b D + L^2 D / b",
-       .learns = "the sorting network",
-       .released =
-           "LRA: nothing is sorted; each block is sent the sum of all; block n holds every N-th token from n on",
-       .maker = made_as<Sinkhorn>()});
+  list.push_back({.name = "sinkhorn",
+                  .year = 2020,
+                  .paper = "Tay et al., Eqs. 1-6",
+                  .equation = "O_n = softmax(Q_n (K_n; (R K)_n)^T / sqrt D) (V_n; (R V)_n), R doubly stochastic",
+                  .cost = "L b D + L^2 D / b",
+                  .learns = "the sorting network",
+                  .released = "LRA: nothing is sorted; to the output of its own block each query adds that of the sum "
+                              "of all blocks; block n "
+                              "holds every N-th token from n on, under the mask of a contiguous block",
+                  .maker = made_as<Sinkhorn>()});
 }
 
 }  // namespace bochner

@@ -451,14 +451,14 @@ def few_of_sky(n):
     return min(n, math.ceil(128 / math.log(n)) * math.ceil(math.log(n)))
 
 
-def reformer(chunk, every=False, rounds=2, noise=None, halves=None, scale=D**-0.5, self_counts=False):
+def reformer(chunk, rounds=2):
     """Two hashes make the bucket where one had to choose among more than 2 chunk values."""
 
     def hashed(x, n, r, source):
         """(h1, h2) of each token."""
-        half = halves or math.ceil(n / chunk)
+        half = math.ceil(n / chunk)
         counts = [(half, r)]
-        if half > chunk and not halves:
+        if half > chunk:
             root = math.ceil(math.sqrt(2 * half) / 2)
             counts = [(root, r), (math.ceil(half / (2 * root)), r + 2**32)]
         found = []
@@ -470,15 +470,15 @@ def reformer(chunk, every=False, rounds=2, noise=None, halves=None, scale=D**-0.
         return list(zip(*reversed(found)))
 
     def run(q, k, v, p):
-        source = noise() if noise else NOISE().for_places()
+        source = NOISE().for_places()
         keys = q / (norm2(q) + 1e-12).sqrt()
         result = []
-        for b, n in enumerate([L] * B if every else REAL):
+        for b, n in enumerate(REAL):
             heads = []
             for h in range(H):
                 x = q[b, h, :n]
                 buckets = [hashed(x, n, r, source) for r in range(rounds)]
-                scores = x @ keys[b, h, :n].T * scale
+                scores = x @ keys[b, h, :n].T * D**-0.5
                 os, zs = [], []
                 for bucket in buckets:
                     order = sorted(range(n), key=lambda i: (bucket[i], i))
@@ -486,7 +486,7 @@ def reformer(chunk, every=False, rounds=2, noise=None, halves=None, scale=D**-0.
                     visible = torch.tensor([[bucket[i] == bucket[j] and at[i] - 1 <= at[j] <= at[i] for j in range(n)] for i in range(n)])
                     times = torch.tensor([[max(1, sum(c[i] == c[j] for c in buckets)) for j in range(n)] for i in range(n)])
                     off = times.log()
-                    s = scores - (off if self_counts else off.masked_fill(torch.eye(n, dtype=torch.bool), 1e5))
+                    s = scores - off.masked_fill(torch.eye(n, dtype=torch.bool), 1e5)
                     s = s.masked_fill(~visible, -math.inf)
                     os.append(torch.softmax(s, -1) @ v[b, h, :n])
                     zs.append(s.logsumexp(-1))
@@ -497,6 +497,22 @@ def reformer(chunk, every=False, rounds=2, noise=None, halves=None, scale=D**-0.
         return torch.stack(result)
 
     return run
+
+
+def reformer_released(q, k, v, p):
+    """The code of LRA: ten chunks in a circle, of which the last ones may be short or empty; queries are the keys as they
+    are, and all of a chunk and of the one before are seen."""
+    chunk = L // 10 + 1
+    draw = Philox(0).fork(0)
+    flat = [y for _ in range(5 * D // 2) for y in draw.normal_pair()]
+    turned = q.detach() @ torch.tensor(flat).view(5, D).T
+    buckets = torch.cat([turned, -turned], -1).argmax(-1)
+    visible = torch.zeros(B, H, L, L, dtype=torch.bool)
+    for b, h in itertools.product(range(B), range(H)):
+        order = sorted(range(L), key=lambda i: (buckets[b, h, i].item(), i))
+        at = torch.tensor([order.index(i) // chunk for i in range(L)])
+        visible[b, h] = (at[:, None] - at[None, :]) % 10 <= 1
+    return masked_softmax(q @ q.transpose(-1, -2) * math.sqrt(D), visible) @ v
 
 
 LENGTH = 12
@@ -591,42 +607,53 @@ def synthesizer(released=False, synthesis="random", causal=False):
     return run
 
 
-def sinkhorn(released=False):
+def sinkhorn_released(q, k, v, p):
+    """The code of LRA: block m of 2 holds tokens m and m + n, its mask is that of tokens 2 m and 2 m + 1, and the output for
+    the sum of all blocks is added to that of the own one."""
+    n = (L + 1) // 2
+    qb, kb, vb = (F.pad(x, (0, 0, 0, 2 * n - L)).reshape(B, H, 2, n, D).transpose(2, 3) for x in (q, k, v))
+    real = F.pad(KEYS, (0, 2 * n - L)).view(B, 1, n, 1, 2)
+
+    def attention(keys, values, visible):
+        return masked_softmax(qb @ keys.transpose(-1, -2) / math.sqrt(D), visible) @ values
+
+    o = attention(kb, vb, real) + attention(kb.sum(2, keepdim=True), vb.sum(2, keepdim=True), real.any(2, keepdim=True))
+    return o.transpose(2, 3).reshape(B, H, 2 * n, D)[:, :, :L]
+
+
+def sinkhorn():
     def run(q, k, v, p):
         """Blocks of 2; of an odd length the last one is filled up with nothing."""
         n = (L + 1) // 2
         q, k, v = (F.pad(x, (0, 0, 0, 2 * n - L)) for x in (q, k, v))
         real = F.pad(KEYS, (0, 2 * n - L))[:, None, :, None]
 
-        def blocks(x):  # as released block m holds tokens m and m + n
-            return x.reshape(*x.shape[:2], 2, n, -1).transpose(2, 3) if released else x.reshape(*x.shape[:2], n, 2, -1)
+        def blocks(x):
+            return x.reshape(*x.shape[:2], n, 2, -1)
 
         kb, vb = (blocks(x * real) for x in (k, v))
-        if released:
-            r = torch.ones(B, H, n, n)
-        else:
-            x = kb.sum(3)
-            x = F.relu(x @ p("W", H, D, D) + p("W_bias", H, 1, D))
-            s = (x @ p("B", H, D, LENGTH // 2)[..., :n] + p("B_bias", H, 1, LENGTH // 2)[..., :n]) / 0.75
-            rows = []
-            for b, real_tokens in enumerate(REAL):
-                m = (real_tokens + 1) // 2
-                t = s[b, :, :m, :m]
-                for _ in range(6):
-                    t = t - t.logsumexp(-1, keepdim=True)
-                    t = t - t.logsumexp(-2, keepdim=True)
-                rest = torch.eye(n - m).expand(H, n - m, n - m)
-                rows.append(torch.cat([F.pad(t.exp(), (0, n - m)), F.pad(rest, (m, 0))], 1))
-            r = torch.stack(rows)
+        x = kb.sum(3)
+        x = F.relu(x @ p("W", H, D, D) + p("W_bias", H, 1, D))
+        s = (x @ p("B", H, D, LENGTH // 2)[..., :n] + p("B_bias", H, 1, LENGTH // 2)[..., :n]) / 0.75
+        rows = []
+        for b, real_tokens in enumerate(REAL):
+            m = (real_tokens + 1) // 2
+            t = s[b, :, :m, :m]
+            for _ in range(6):
+                t = t - t.logsumexp(-1, keepdim=True)
+                t = t - t.logsumexp(-2, keepdim=True)
+            rest = torch.eye(n - m).expand(H, n - m, n - m)
+            rows.append(torch.cat([F.pad(t.exp(), (0, n - m)), F.pad(rest, (m, 0))], 1))
+        r = torch.stack(rows)
         ks, vs = (torch.einsum("bhnm,bhmtd->bhntd", r, x) for x in (kb, vb))
         own = blocks(real)[..., 0][..., None, :]
-        if not released:  # each place of a sorted block is a mean over the blocks that hold a token there
-            share = r @ own[..., 0, :].to(r.dtype) / r.sum(-1, keepdim=True)
-            ks, vs = (x / torch.where(share > 0, share, torch.ones(()))[..., None] for x in (ks, vs))
+        # Each place of a sorted block is a mean over the blocks that hold a token there.
+        share = r @ own[..., 0, :].to(r.dtype) / r.sum(-1, keepdim=True)
+        ks, vs = (x / torch.where(share > 0, share, torch.ones(()))[..., None] for x in (ks, vs))
         visible = torch.cat([own, own.any(2, keepdim=True).expand(B, 1, n, 1, 2)], -1)
         scores = blocks(q) @ torch.cat([kb, ks], 3).transpose(-1, -2) / math.sqrt(D)
         o = masked_softmax(scores, visible) @ torch.cat([vb, vs], 3)
-        return (o.transpose(2, 3) if released else o).reshape(B, H, 2 * n, D)[:, :, :L]
+        return o.reshape(B, H, 2 * n, D)[:, :, :L]
 
     return run
 
@@ -652,7 +679,8 @@ MECHANISMS |= {
     "informer released": pattern(lambda i, j, n: True, every=True),  # 128 queries or more attend: here all, beside "long"
     "reformer": reformer(chunk=2),
     "reformer wide": reformer(chunk=4),
-    "reformer released": reformer(1, every=True, rounds=1, noise=lambda: Philox(0), halves=5, scale=D**0.5, self_counts=True),
+    "reformer released": reformer_released,  # chunks of 2, too few for a circle
+    "reformer released long": reformer_released,
     "reformer skyformer": reformer_skyformer(8, [4]),
     "reformer skyformer narrow": reformer_skyformer(2, [4, 4]),
     "bigbird": pattern(bigbird),
@@ -666,9 +694,9 @@ MECHANISMS |= {
     # Blocks of 4, as 2 is below the square root of the length.
     "sparse": pattern(lambda i, j, n: i // 4 == j // 4 or j % 4 == 3),
     "sparse causal": pattern(lambda i, j, n: j <= i and (i // 4 == j // 4 or j % 4 == 3)),
-    "sparse released": pattern(lambda i, j, n: i == 0 or j == 0 or (j <= i and (i // 2 == j // 2 or j % 2 == 1))),
+    "sparse released": pattern(lambda i, j, n: i == 0 or j == 0 or (j <= i and ((i - 1) // 4 == (j - 1) // 4 or (j - 1) % 4 in (0, 3)))),
     "sinkhorn": sinkhorn(),
-    "sinkhorn released": sinkhorn(released=True),
+    "sinkhorn released": sinkhorn_released,
     "synthesizer": synthesizer(),
     "synthesizer causal": synthesizer(causal=True),
     "synthesizer factorized": synthesizer(synthesis="factorized"),
