@@ -67,7 +67,11 @@ Tensor once(const std::function<Tensor()>& f) {
 }
 
 Gradients Recomputation::again(const std::function<Variable(const std::vector<Variable>&)>& f,
-                               const std::vector<Variable>& inputs, const Variable& g, Record& record) {
+                               const std::vector<Variable>& inputs, const std::vector<const Parameter*>& parameters,
+                               const Variable& g, Record& record) {
+  if (Tape::current() != nullptr) {
+    fail("recompute: a block that runs again in backward cannot be differentiated twice; run it without recompute");
+  }
   for (const Record::Used& used : record.parameters) {
     if (used.value.version() == used.version) continue;
     fail(
@@ -78,19 +82,19 @@ Gradients Recomputation::again(const std::function<Variable(const std::vector<Va
   const Generator now = std::exchange(record.generator, record.start);
   Tape inner;
   std::vector<Variable> watched;
-  std::vector<bool> keep;
-  for (const Variable& input : inputs) {
-    watched.push_back(inner.watch(input.value()));
-    keep.push_back(true);
-  }
+  for (const Variable& input : inputs) watched.push_back(inner.watch(input.value()));
   Variable y;
   {
     const Recomputation second(record, true);
     y = f(watched);
   }
   record.generator = now;
-  Gradients grads = inner.run({y}, {g}, {.into_parameters = true, .keep = keep});
-  grads.resize(inputs.size());
+  for (const Parameter* parameter : parameters) watched.push_back(inner.leaf(*parameter));
+  std::vector<bool> keep(inner.nodes_.size(), false);
+  for (const Variable& one : watched) keep[static_cast<size_t>(inner.node_of(one))] = true;
+  const Gradients all = inner.run({y}, {g}, {.keep = keep});
+  Gradients grads;
+  for (const Variable& one : watched) grads.push_back(all[static_cast<size_t>(inner.node_of(one))]);
   return grads;
 }
 
@@ -113,13 +117,17 @@ Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& 
     const Recomputation first(*record, false);
     value = f(given).value();
   }
-  // The block's backward adds to their gradients, which the outer pass has finished when it comes to their leaves.
+  std::vector<Variable> sources = inputs;  // of the value: the inputs, and the parameters that the block uses
+  std::vector<const Parameter*> parameters;
   for (const Recomputation::Record::Used& used : record->parameters) {
-    if (used.parameter->trainable) Tape::current()->leaf(*used.parameter);
+    if (!used.parameter->trainable) continue;
+    sources.push_back(Tape::current()->leaf(*used.parameter));
+    parameters.push_back(used.parameter);
   }
-  return bochner::record("recompute", std::vector<Tensor>{value}, inputs, [f, inputs, record](const Gradients& g) {
-    return Recomputation::again(f, inputs, g[0], *record);
-  })[0];
+  return bochner::record("recompute", std::vector<Tensor>{value}, sources,
+                         [f, inputs, parameters, record](const Gradients& g) {
+                           return Recomputation::again(f, inputs, parameters, g[0], *record);
+                         })[0];
 }
 
 }  // namespace bochner

@@ -16,7 +16,7 @@ namespace bochner {
 /// y = f(inputs) without keeping what backward needs: backward runs f again. f draws its random numbers from
 /// `generator`, which is reset for the second run and must outlive the tape. Gradients flow to `inputs` and to the
 /// parameters f uses; these must not change before backward, and an Error names one that did. The result cannot be
-/// differentiated twice.
+/// differentiated twice: an Error.
 Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& f, const std::vector<Variable>& inputs,
                    Generator& generator);
 
@@ -38,7 +38,8 @@ class Recomputation {
   Recomputation(Record& record, bool again);
   ~Recomputation();
   static Gradients again(const std::function<Variable(const std::vector<Variable>&)>& f,
-                         const std::vector<Variable>& inputs, const Variable& g, Record& record);
+                         const std::vector<Variable>& inputs, const std::vector<const Parameter*>& parameters,
+                         const Variable& g, Record& record);
 
   static thread_local Recomputation* current_;
 

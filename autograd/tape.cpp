@@ -40,7 +40,12 @@ Tape::Tape(Options options) : options_(options), serial_(next_serial()), previou
   current_tape = this;
 }
 
-Tape::~Tape() { current_tape = previous_; }
+Tape::~Tape() {
+  if (current_tape == this) current_tape = previous_;
+  for (Tape* tape = current_tape; tape != nullptr; tape = tape->previous_) {
+    if (tape->previous_ == this) tape->previous_ = previous_;  // a later one outlives this one
+  }
+}
 
 Tape* Tape::current() { return current_tape; }
 
@@ -109,6 +114,13 @@ Gradients Tape::run(const std::vector<Variable>& ys, const Gradients& dys, const
         "an earlier backward pass has freed what this tape's ops held for their gradients; compute the outputs again "
         "under a new Tape, or give that pass create_graph = true");
   }
+  if (ys.size() != dys.size()) fail("backward: {} outputs, but {} gradients of them", ys.size(), dys.size());
+  for (size_t i = 0; i < ys.size(); ++i) {
+    const Tensor& y = ys[i].value();
+    const Tensor& dy = dys[i].value();
+    if (dy.defined() && !(dy.shape() == y.shape() && dy.dtype() == y.dtype()))
+      fail("backward: {} is given as the gradient of {}; both need the same shape and type", dy.str(), y.str());
+  }
   used_ = !pass.create_graph;
   const auto count = static_cast<int64_t>(nodes_.size());
   Gradients grads(static_cast<size_t>(count));
@@ -127,7 +139,7 @@ Gradients Tape::run(const std::vector<Variable>& ys, const Gradients& dys, const
     }
   };
   for (size_t i = 0; i < ys.size(); ++i) {
-    if (node_of(ys[i]) >= 0) add(node_of(ys[i]), dys[i]);
+    if (node_of(ys[i]) >= 0 && dys[i].defined()) add(node_of(ys[i]), dys[i]);
   }
   Tape* const outer = current_tape;
   current_tape = pass.create_graph ? this : nullptr;

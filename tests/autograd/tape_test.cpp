@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "autograd/fused/dropout.h"
 #include "autograd/fused/embedding.h"
@@ -132,6 +133,30 @@ TEST(Tape, MistakesAreNamed) {
   EXPECT_NE(message_of([&] { tape.gradients(y, {x}); }).find("create_graph = true"), std::string::npos);
 }
 
+TEST(Tape, GradientsThatAreGivenFitTheirOutputs) {
+  Tape tape;
+  const Variable x = tape.watch(Tensor::full({3}, 2));
+  const Variable y = square(x);
+  const auto told = [&](const Gradients& dys) { return message_of([&] { tape.gradients({y}, dys, {x}, true); }); };
+  EXPECT_NE(told({}).find("1 outputs, but 0 gradients"), std::string::npos);
+  EXPECT_NE(told({Tensor::zeros({2})}).find(" is given as the gradient of " + y.value().str()), std::string::npos);
+  EXPECT_NE(told({Tensor::zeros({3}, DType::f64)}).find("the same shape and type"), std::string::npos);
+  const Variable none;
+  EXPECT_EQ(tape.gradients({y, y}, {Tensor::full({3}, 1), none}, {x})[0].value().to_vector<double>(),
+            std::vector<double>(3, 4));
+}
+
+TEST(Tape, MayEndBeforeOneThatBeganEarlier) {
+  auto first = std::make_unique<Tape>();
+  auto second = std::make_unique<Tape>();
+  first.reset();
+  EXPECT_EQ(Tape::current(), second.get());
+  const Variable x = second->watch(Tensor::scalar(3));
+  EXPECT_EQ(second->gradients(square(x), {x})[0].item(), 6);
+  second.reset();
+  EXPECT_EQ(Tape::current(), nullptr);
+}
+
 TEST(Tape, ALossThatItDidNotRecordHasNoGradients) {
   Parameter w{"w", Tensor::scalar(3), {}};
   const Variable before = square(Variable(w));
@@ -215,6 +240,34 @@ TEST(Recompute, GradientsReachTheInputsAsWell) {
   const Gradients g = tape.gradients(y, {a, b});
   EXPECT_DOUBLE_EQ(g[0].item(), 9);
   EXPECT_DOUBLE_EQ(g[1].item(), 12);
+}
+
+TEST(Recompute, GradientsReachItsParametersAsThoseOfOtherOps) {
+  Generator noise(1);
+  Parameter p = scalar("p", 3);
+  Tape tape;
+  const Variable x = tape.watch(Tensor::scalar(2, DType::f64));
+  const Variable y = recompute([&](const auto& in) { return square(in[0]) * Variable(p); }, {x}, noise);
+  EXPECT_NE(message_of([&] { tape.gradients(y, {x}, true); }).find("cannot be differentiated twice"),
+            std::string::npos);
+  Tape other;
+  const Variable z = other.watch(Tensor::scalar(2, DType::f64));
+  const Variable again = recompute([&](const auto& in) { return square(in[0]) * Variable(p); }, {z}, noise);
+  const Gradients g = other.gradients(again * 5, {z, other.leaf(p)});
+  EXPECT_EQ(g[0].item(), 60);
+  EXPECT_EQ(g[1].item(), 20);
+  EXPECT_FALSE(p.grad.defined()) << "gradients() writes to no parameter";
+}
+
+TEST(Derivatives, LargeNumbersLoseNothingInLogSoftmax) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor x = Tensor::from<double>({20, 21, 25}, {3}).cast(dtype) + (dtype == DType::f32 ? 1e6 : 0);
+    const std::vector<double> y = log_softmax(Variable(x)).value().to_vector<double>();
+    const double sum = std::log(std::exp(-5.0) + std::exp(-4.0) + 1);
+    const double tolerance = dtype == DType::f32 ? 1e-6 : 0.02;
+    EXPECT_NEAR(y[0], -5 - sum, tolerance) << name_of(dtype);
+    EXPECT_NEAR(y[2], -sum, 0.02 * sum) << name_of(dtype);
+  }
 }
 
 TEST(Derivatives, TheLargestNumbersShareTheGradient) {
