@@ -4,6 +4,7 @@
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/view.h"
+#include "engine/bf16.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/softmax.h"
 
@@ -61,6 +62,11 @@ Variable logsumexp(const Variable& x, int axis, bool keep) {
   });
 }
 
-Variable log_softmax(const Variable& x, int axis) { return x - logsumexp(x, axis, true); }
+Variable log_softmax(const Variable& x, int axis) {
+  if (x.size() == 0) return x - logsumexp(x, axis, true);
+  const Variable wide = cast(x, compute_dtype(x.dtype()));
+  const Variable shifted = wide - Variable(amax(wide.value(), {axis}, true));
+  return cast(shifted - logsumexp(shifted, axis, true), x.dtype());
+}
 
 }  // namespace bochner
